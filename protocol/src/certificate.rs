@@ -1,0 +1,273 @@
+//! From an X.509 certificate to who somebody is (`protocol.md 3`).
+//!
+//! The profile is narrow on purpose: issued directly by a configured authority, an Ed25519 key, the id as common name and
+//! again in exactly one `urn:dream:` name that also says the role. There is no revocation: operators keep a deny-list and
+//! issue for short periods.
+
+use std::fmt;
+use std::sync::Arc;
+
+use thiserror::Error;
+use x509_parser::certificate::X509Certificate;
+use x509_parser::extensions::{GeneralName, ParsedExtension};
+use x509_parser::oid_registry::{
+    OID_SIG_ED25519, OID_X509_EXT_BASIC_CONSTRAINTS, OID_X509_EXT_EXTENDED_KEY_USAGE, OID_X509_EXT_KEY_USAGE,
+    OID_X509_EXT_SUBJECT_ALT_NAME,
+};
+use x509_parser::prelude::FromDer;
+use x509_parser::x509::SubjectPublicKeyInfo;
+
+use crate::derive::sha256;
+use crate::ids::{GatewayId, IdError, MeterId};
+use crate::keys::IdentityPublic;
+
+const METER_URN: &str = "urn:dream:meter:";
+const GATEWAY_URN: &str = "urn:dream:gateway:";
+const ANY_URN: &str = "urn:dream:";
+
+/// Why a certificate is not accepted.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum CertificateError {
+    #[error("not one DER-encoded X.509 certificate")]
+    Malformed,
+    #[error("not issued by a configured authority; certificates must be issued by one directly")]
+    UnknownAuthority,
+    #[error("the authority's signature does not verify")]
+    BadSignature,
+    #[error("the subject's key is not Ed25519")]
+    NotEd25519,
+    #[error("an authority's certificate must be a CA's (basicConstraints CA:TRUE)")]
+    NotAnAuthority,
+    #[error("a CA's certificate cannot be a meter's or a gateway's")]
+    IsAnAuthority,
+    #[error("KeyUsage does not allow digitalSignature")]
+    KeyUsage,
+    #[error("critical extension {0} is not understood")]
+    UnknownCriticalExtension(String),
+    #[error("extension {0} is malformed or there twice")]
+    BadExtension(String),
+    #[error("the subject must have exactly one common name")]
+    CommonName,
+    #[error("there must be exactly one `{METER_URN}<id>` or `{GATEWAY_URN}<id>` URI name")]
+    Name,
+    #[error("the `urn:dream:` name and the common name differ")]
+    NameMismatch,
+    #[error("the certificate is {found}'s, a {expected}'s was expected")]
+    WrongRole { expected: &'static str, found: &'static str },
+    #[error("the common name is not an id: {0}")]
+    Id(#[from] IdError),
+}
+
+/// Who a certificate speaks of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Subject {
+    Meter(MeterId),
+    Gateway(GatewayId),
+}
+
+/// What the protocol needs of a certificate that an authority issued.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Certificate {
+    pub(crate) subject: Subject,
+    pub(crate) key: IdentityPublic,
+    /// SHA-256 of the DER.
+    pub(crate) hash: [u8; 32],
+    /// Unix seconds; instants before 1970 count as 0.
+    pub(crate) not_before: u64,
+    pub(crate) not_after: u64,
+}
+
+impl Certificate {
+    pub const fn subject(&self) -> &Subject {
+        &self.subject
+    }
+
+    pub const fn key(&self) -> &IdentityPublic {
+        &self.key
+    }
+
+    pub const fn not_before(&self) -> u64 {
+        self.not_before
+    }
+
+    pub const fn not_after(&self) -> u64 {
+        self.not_after
+    }
+
+    /// The meter's id, if it is a meter's.
+    pub fn meter(&self) -> Result<&MeterId, CertificateError> {
+        match &self.subject {
+            Subject::Meter(id) => Ok(id),
+            Subject::Gateway(_) => Err(CertificateError::WrongRole { expected: "meter", found: "gateway" }),
+        }
+    }
+
+    /// The gateway's id, if it is a gateway's.
+    pub fn gateway(&self) -> Result<&GatewayId, CertificateError> {
+        match &self.subject {
+            Subject::Gateway(id) => Ok(id),
+            Subject::Meter(_) => Err(CertificateError::WrongRole { expected: "gateway", found: "meter" }),
+        }
+    }
+}
+
+/// The authorities whose certificates count. Cheap to clone and to share.
+#[derive(Clone)]
+pub struct Authorities(Arc<[Authority]>);
+
+/// A trust anchor: a name and a key. Its own validity is the configuration's business.
+#[derive(PartialEq, Eq)]
+struct Authority {
+    /// DER of the subject name, compared bytewise with a certificate's issuer.
+    name: Vec<u8>,
+    /// DER of the SubjectPublicKeyInfo: any key type that x509-parser verifies.
+    key: Vec<u8>,
+}
+
+/// Whether a signature is checked, or known to be good because it was checked when the bytes were stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Signatures {
+    Check,
+    /// Only for a machine's own records.
+    Stored,
+}
+
+impl Authorities {
+    /// From the authorities' own certificates, in DER.
+    pub fn new<'a>(certificates: impl IntoIterator<Item = &'a [u8]>) -> Result<Self, CertificateError> {
+        let anchors = certificates.into_iter().map(|der| {
+            let parsed = parse(der)?;
+            if !parsed.is_ca() {
+                return Err(CertificateError::NotAnAuthority);
+            }
+            Ok(Authority { name: parsed.subject().as_raw().to_vec(), key: parsed.public_key().raw.to_vec() })
+        });
+        Ok(Self(anchors.collect::<Result<_, _>>()?))
+    }
+
+    /// Checks everything but the period of validity, which concerns a list's slots and never the verifier's clock.
+    pub fn verify(&self, der: &[u8]) -> Result<Certificate, CertificateError> {
+        self.read(der, Signatures::Check)
+    }
+
+    pub(crate) fn read(&self, der: &[u8], signatures: Signatures) -> Result<Certificate, CertificateError> {
+        let parsed = parse(der)?;
+        match signatures {
+            Signatures::Check => self.check_issuer(&parsed)?,
+            Signatures::Stored => {}
+        }
+        Ok(Certificate {
+            key: subject_key(&parsed)?,
+            subject: subject(&parsed)?,
+            hash: sha256(der),
+            not_before: u64::try_from(parsed.validity().not_before.timestamp()).unwrap_or(0),
+            not_after: u64::try_from(parsed.validity().not_after.timestamp()).unwrap_or(0),
+        })
+    }
+
+    fn check_issuer(&self, parsed: &X509Certificate<'_>) -> Result<(), CertificateError> {
+        let issuer = parsed.issuer().as_raw();
+        let mut named = self.0.iter().filter(|authority| authority.name == issuer).peekable();
+        named.peek().ok_or(CertificateError::UnknownAuthority)?;
+        // Two authorities may share a name while one key replaces the other.
+        let signed = named.any(|authority| {
+            SubjectPublicKeyInfo::from_der(&authority.key)
+                .is_ok_and(|(_, key)| parsed.verify_signature(Some(&key)).is_ok())
+        });
+        if signed { Ok(()) } else { Err(CertificateError::BadSignature) }
+    }
+}
+
+impl PartialEq for Authorities {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
+    }
+}
+
+impl fmt::Debug for Authorities {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Authorities").field(&self.0.len()).finish()
+    }
+}
+
+fn parse(der: &[u8]) -> Result<X509Certificate<'_>, CertificateError> {
+    match X509Certificate::from_der(der) {
+        Ok(([], parsed)) => Ok(parsed),
+        Ok(_) | Err(_) => Err(CertificateError::Malformed),
+    }
+}
+
+fn subject_key(parsed: &X509Certificate<'_>) -> Result<IdentityPublic, CertificateError> {
+    let info = parsed.public_key();
+    let bytes = info.subject_public_key.data.as_ref().try_into();
+    match bytes {
+        Ok(bytes) if info.algorithm.algorithm == OID_SIG_ED25519 => Ok(IdentityPublic(bytes)),
+        _ => Err(CertificateError::NotEd25519),
+    }
+}
+
+fn subject(parsed: &X509Certificate<'_>) -> Result<Subject, CertificateError> {
+    check_extensions(parsed)?;
+    let mut names = parsed.subject().iter_common_name();
+    let (Some(common), None) = (names.next(), names.next()) else {
+        return Err(CertificateError::CommonName);
+    };
+    let common = common.as_str().map_err(|_| CertificateError::CommonName)?;
+    let urn = dream_name(parsed)?;
+    let matches = |id: &str| if id == common { Ok(()) } else { Err(CertificateError::NameMismatch) };
+    if let Some(id) = urn.strip_prefix(METER_URN) {
+        matches(id)?;
+        Ok(Subject::Meter(MeterId::new(id)?))
+    } else if let Some(id) = urn.strip_prefix(GATEWAY_URN) {
+        matches(id)?;
+        Ok(Subject::Gateway(GatewayId::new(id)?))
+    } else {
+        Err(CertificateError::Name)
+    }
+}
+
+fn dream_name<'a>(parsed: &'a X509Certificate<'_>) -> Result<&'a str, CertificateError> {
+    let bad = |_| CertificateError::BadExtension(OID_X509_EXT_SUBJECT_ALT_NAME.to_id_string());
+    let names = parsed.subject_alternative_name().map_err(bad)?.ok_or(CertificateError::Name)?;
+    let mut ours = names.value.general_names.iter().filter_map(|name| {
+        if let GeneralName::URI(uri) = name { Some(*uri).filter(|uri| uri.starts_with(ANY_URN)) } else { None }
+    });
+    match (ours.next(), ours.next()) {
+        (Some(name), None) => Ok(name),
+        (None, _) | (_, Some(_)) => Err(CertificateError::Name),
+    }
+}
+
+/// Reads the extensions that decide something and refuses critical ones that nobody here understands.
+fn check_extensions(parsed: &X509Certificate<'_>) -> Result<(), CertificateError> {
+    let understood = [
+        OID_X509_EXT_BASIC_CONSTRAINTS,
+        OID_X509_EXT_KEY_USAGE,
+        OID_X509_EXT_EXTENDED_KEY_USAGE,
+        OID_X509_EXT_SUBJECT_ALT_NAME,
+    ];
+    for (at, extension) in parsed.extensions().iter().enumerate() {
+        let id = &extension.oid;
+        let named = || id.to_id_string();
+        if !understood.contains(id) {
+            if extension.critical {
+                return Err(CertificateError::UnknownCriticalExtension(named()));
+            }
+            continue;
+        }
+        if parsed.extensions()[..at].iter().any(|earlier| earlier.oid == *id) {
+            return Err(CertificateError::BadExtension(named()));
+        }
+        let parsed = extension.parsed_extension();
+        if matches!(parsed, ParsedExtension::BasicConstraints(constraints) if constraints.ca) {
+            return Err(CertificateError::IsAnAuthority);
+        }
+        if matches!(parsed, ParsedExtension::KeyUsage(usage) if !usage.digital_signature()) {
+            return Err(CertificateError::KeyUsage);
+        }
+        if matches!(parsed, ParsedExtension::ParseError { .. } | ParsedExtension::Unparsed) {
+            return Err(CertificateError::BadExtension(named()));
+        }
+    }
+    Ok(())
+}

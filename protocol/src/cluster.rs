@@ -1,0 +1,420 @@
+//! The gateway's side of one cluster, as a state machine without input or output of its own.
+//!
+//! Feed it with [`Cluster::handle`], drain [`Cluster::poll`] after every call, and call again with [`Input::Tick`] when
+//! [`Cluster::deadline`] is reached. Outputs come in the order in which they must take effect: what [`Output::Persist`]
+//! names is durable before anything that follows it is published, and before the message that caused it is acknowledged.
+//!
+//! The gateway is trusted to compute, not with privacy: nothing here protects a home, and nothing here can open less than
+//! a whole cluster.
+
+mod lists;
+mod open_slot;
+mod record;
+mod rejection;
+mod roster;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use rand_core::CryptoRng;
+use thiserror::Error;
+
+pub use record::{Forget, Key, ListRecord, Record, SlotEntry};
+pub use rejection::Rejection;
+pub use roster::RosterRules;
+
+use crate::aggregate::{Aggregate, Failure, SlotOutcome};
+use crate::certificate::{Authorities, CertificateError};
+use crate::enrolment::Enrolment;
+use crate::ids::{ClusterId, GatewayId, MeterId};
+use crate::keys::{IdentityKey, ListHash};
+use crate::membership::{ListError, MembershipList};
+use crate::params::{ParamsError, Share, Terms};
+use crate::time::{Slot, Timestamp};
+use crate::topic::{GatewayChannel, MeterChannel, Topic, TopicError};
+use crate::wire::{Mac0, MaskedReading, Reveal, Sign1, Status, StatusCode};
+use lists::OwnList;
+use open_slot::{OpenSlot, Step};
+use roster::Roster;
+
+/// How late a deadline is handled before the gateway counts as having been away.
+const STALL_SECONDS: u64 = 2;
+
+/// What a gateway is told about a cluster.
+#[derive(Debug, Clone)]
+pub struct ClusterConfig {
+    pub cluster: ClusterId,
+    pub identity: Arc<IdentityKey>,
+    /// The gateway's certificate, in DER.
+    pub certificate: Arc<[u8]>,
+    pub authorities: Authorities,
+    /// The terms of every list; `max_missing` and `max_malicious` follow from the shares below and the members.
+    pub terms: Terms,
+    pub missing_share: Share,
+    pub malicious_share: Share,
+    pub roster: RosterRules,
+    /// How early, by the gateway's clock, a reading may come because a meter's clock is ahead.
+    pub clock_skew_seconds: u64,
+}
+
+/// Why a configuration cannot work.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ClusterError {
+    #[error("the gateway's own certificate is refused: {0}")]
+    Certificate(#[from] CertificateError),
+    #[error("the certificate is for another key than the gateway's identity key")]
+    OtherKey,
+    #[error("a cluster of `min_members` cannot be formed: {0}")]
+    Params(#[from] ParamsError),
+}
+
+/// What happens to a cluster.
+#[derive(Debug, Clone, Copy)]
+pub enum Input<'a> {
+    /// The broker accepted a connection: what may have been lost is said again.
+    Connected,
+    /// A message arrived.
+    Message { topic: &'a str, payload: &'a [u8] },
+    /// Time has passed.
+    Tick,
+}
+
+/// What to do, in this order.
+#[derive(Debug)]
+pub enum Output {
+    /// Make an entry durable before anything that follows, and before acknowledging what caused it.
+    Persist(Record),
+    Forget(Forget),
+    /// Publish with QoS 1 on the cluster's topic for the channel; membership lists are retained.
+    Publish {
+        channel: GatewayChannel,
+        payload: Arc<[u8]>,
+    },
+    /// A message was not used. It is acknowledged all the same, or it would come back for ever.
+    Reject {
+        meter: Option<MeterId>,
+        reason: Rejection,
+    },
+    /// A slot closed for good.
+    Closed(SlotOutcome),
+    Notice(Notice),
+}
+
+/// What an operator may want to know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Notice {
+    /// A new list was published.
+    ListPublished { epoch: u64, members: u16, from_slot: Slot, to_slot: Slot },
+    /// No list can be formed of the members there are.
+    CannotForm { members: u16, reason: CannotForm },
+    /// A retained list was taken over: another gateway served the cluster, or the store was restored from a back-up.
+    TakenOver { epoch: u64 },
+    /// Members were dropped because they stayed silent.
+    Dropped { members: u16 },
+    /// A meter says why it is silent, or what it has seen.
+    MeterStatus { meter: MeterId, code: StatusCode, slot: Slot },
+}
+
+/// Why no list can be formed.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum CannotForm {
+    #[error("at least {least} members are needed")]
+    TooFew { least: u16 },
+    #[error(transparent)]
+    Params(#[from] ParamsError),
+    #[error(transparent)]
+    List(#[from] ListError),
+}
+
+/// The gateway's side of one cluster.
+#[derive(Debug)]
+pub struct Cluster {
+    config: ClusterConfig,
+    gateway: GatewayId,
+    roster: Roster,
+    /// Published lists with an open or future slot, by epoch.
+    lists: BTreeMap<u64, Arc<OwnList>>,
+    /// The highest epoch ever published or taken over, and its list's hash.
+    newest: Option<(u64, ListHash)>,
+    newest_published: Option<Timestamp>,
+    /// The epoch that could not be renewed: tried again when the members change.
+    renewal_failed: Option<u64>,
+    slots: BTreeMap<Slot, OpenSlot>,
+    /// The end of the last slot that was opened: no time is opened twice.
+    opened_until: Timestamp,
+    /// The deadline, kept so that a message that moves nothing costs no search for it.
+    wake: Timestamp,
+    /// Whether the deadline may have moved.
+    moved: bool,
+    outputs: VecDeque<Output>,
+}
+
+impl Cluster {
+    /// A cluster as its records left it. A slot whose windows still allow it goes on; a frozen request is the same bytes.
+    pub fn resume(
+        config: ClusterConfig,
+        records: impl IntoIterator<Item = Record>,
+        now: Timestamp,
+    ) -> Result<Self, ClusterError> {
+        let certificate = config.authorities.verify(&config.certificate)?;
+        let gateway = certificate.gateway()?.clone();
+        if *certificate.key() != config.identity.public() {
+            return Err(ClusterError::OtherKey);
+        }
+        config.params_for(config.roster.min_members)?;
+        let mut cluster = Self {
+            roster: Roster::new(config.roster.clone(), now),
+            config,
+            gateway,
+            lists: BTreeMap::new(),
+            newest: None,
+            newest_published: None,
+            renewal_failed: None,
+            slots: BTreeMap::new(),
+            opened_until: Timestamp::from_millis(0),
+            wake: Timestamp::from_millis(0),
+            moved: true,
+            outputs: VecDeque::new(),
+        };
+        cluster.restore(records.into_iter().collect(), now);
+        Ok(cluster)
+    }
+
+    /// Handles one input. Never fails and never blocks: what is not used comes out as a rejection.
+    pub fn handle(&mut self, input: Input<'_>, now: Timestamp, rng: &mut (impl CryptoRng + ?Sized)) {
+        if self.wake <= now {
+            self.advance(now);
+        }
+        match input {
+            Input::Connected => self.say_again(now),
+            Input::Message { topic, payload } => {
+                if let Err((meter, reason)) = self.message(topic, payload, now) {
+                    self.outputs.push_back(Output::Reject { meter, reason });
+                }
+            }
+            Input::Tick => {}
+        }
+        if self.moved {
+            self.form_list_when_due(now, rng);
+            self.wake = self.deadline().unwrap_or(Timestamp::from_millis(u64::MAX));
+            self.moved = false;
+        }
+    }
+
+    /// The next thing to do; drain after every [`Cluster::handle`].
+    pub fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When to call with [`Input::Tick`] if nothing else happens before.
+    pub fn deadline(&self) -> Option<Timestamp> {
+        let open = self.slots.values().map(OpenSlot::deadline);
+        let next = self.next_slot().map(|(_, _, opens)| opens);
+        open.chain(next).chain(self.list_deadline()).min()
+    }
+
+    /// The newest list, if it was published here.
+    pub fn newest_list(&self) -> Option<&Arc<MembershipList>> {
+        self.lists.values().next_back().map(|own| &own.list)
+    }
+
+    /// The list in force at an instant.
+    pub fn list_at(&self, at: Timestamp) -> Option<&Arc<MembershipList>> {
+        self.in_force_at(at).map(|own| &own.list)
+    }
+
+    /// How many meters are enrolled and neither denied nor dropped.
+    pub fn candidates(&self) -> usize {
+        self.roster.candidates()
+    }
+
+    fn message(&mut self, topic: &str, payload: &[u8], now: Timestamp) -> Result<(), (Option<MeterId>, Rejection)> {
+        let anonymous = |reason: Rejection| (None, reason);
+        match Topic::parse(topic).map_err(|error| anonymous(error.into()))? {
+            Topic::Meter { cluster, channel, meter } if cluster == self.config.cluster.as_str() => {
+                let result = match channel {
+                    MeterChannel::Reading => self.reading(topic, meter, payload, now),
+                    MeterChannel::Reveal => self.reveal(topic, meter, payload, now),
+                    MeterChannel::Enrol => self.enrolment(meter, payload, now),
+                    MeterChannel::Status => self.status(topic, meter, payload),
+                };
+                result.map_err(|reason| (MeterId::new(meter).ok(), reason))
+            }
+            Topic::Gateway { cluster, channel: GatewayChannel::Membership }
+                if cluster == self.config.cluster.as_str() =>
+            {
+                self.moved = true;
+                self.take_over(payload, now).map_err(anonymous)
+            }
+            Topic::Meter { .. } | Topic::Gateway { .. } => Err(anonymous(TopicError::UnknownChannel.into())),
+        }
+    }
+
+    /// The hot path: decode, authenticate, unstream, add. Allocates nothing but the output's place in the queue.
+    fn reading(&mut self, topic: &str, meter: &str, payload: &[u8], now: Timestamp) -> Result<(), Rejection> {
+        let envelope = Mac0::decode(payload)?;
+        let reading = MaskedReading::decode(envelope.payload())?;
+        let slot = self.open_slot(reading.slot)?;
+        let member = slot.authenticate(&envelope, topic, meter, &reading.list)?;
+        slot.accept_reading(member, &reading)?;
+        let MaskedReading { slot, attempt, ciphertext, .. } = reading;
+        self.outputs.push_back(Output::Persist(Record::Reading { slot, attempt, member, ciphertext }));
+        self.step(slot, now);
+        Ok(())
+    }
+
+    fn reveal(&mut self, topic: &str, meter: &str, payload: &[u8], now: Timestamp) -> Result<(), Rejection> {
+        let envelope = Mac0::decode(payload)?;
+        let reveal = Reveal::decode(envelope.payload())?;
+        let slot = self.open_slot(reveal.slot)?;
+        let member = slot.authenticate(&envelope, topic, meter, &reveal.list)?;
+        slot.accept_reveal(member, &reveal)?;
+        let Reveal { slot, attempt, revealed, .. } = reveal;
+        self.outputs.push_back(Output::Persist(Record::Reveal { slot, attempt, member, revealed }));
+        self.step(slot, now);
+        Ok(())
+    }
+
+    fn enrolment(&mut self, meter: &str, payload: &[u8], now: Timestamp) -> Result<(), Rejection> {
+        self.moved = true;
+        if self.roster.heard_again(meter, payload, now) {
+            return Err(Rejection::Duplicate);
+        }
+        let enrolment = Enrolment::verify(payload, &self.config.cluster, &self.config.authorities)?;
+        if enrolment.id().as_str() != meter {
+            return Err(Rejection::BadSignature);
+        }
+        self.admit(enrolment, now)
+    }
+
+    pub(super) fn admit(&mut self, enrolment: Enrolment, now: Timestamp) -> Result<(), Rejection> {
+        let (meter, bytes) = (enrolment.id().clone(), enrolment.bytes().clone());
+        self.roster.admit(enrolment, now)?;
+        self.outputs.push_back(Output::Persist(Record::Enrolment { meter, bytes }));
+        Ok(())
+    }
+
+    fn status(&mut self, topic: &str, meter: &str, payload: &[u8]) -> Result<(), Rejection> {
+        let envelope = Sign1::decode(payload)?;
+        let status = Status::decode(envelope.payload())?;
+        let known = self.roster.get(meter).ok_or(Rejection::Unknown)?;
+        if status.cluster != self.config.cluster || !envelope.verifies(known.certificate().key(), topic) {
+            return Err(Rejection::BadSignature);
+        }
+        let notice = Notice::MeterStatus { meter: known.id().clone(), code: status.code, slot: status.slot };
+        self.outputs.push_back(Output::Notice(notice));
+        Ok(())
+    }
+
+    fn open_slot(&mut self, slot: Slot) -> Result<&mut OpenSlot, Rejection> {
+        let over = self
+            .lists
+            .values()
+            .rev()
+            .find(|own| own.list.covers(slot))
+            .is_some_and(|own| own.list.params().slot_end(slot) <= self.opened_until);
+        self.slots.get_mut(&slot).ok_or(if over { Rejection::SlotClosed } else { Rejection::SlotNotOpen })
+    }
+
+    /// Lets time act: moves open slots on, opens those whose readings are due, forgets what is over.
+    fn advance(&mut self, now: Timestamp) {
+        self.moved = true;
+        if self.wake.plus_secs(STALL_SECONDS) <= now {
+            self.slots.values_mut().for_each(|open| open.allow_catching_up(now));
+        }
+        self.skip_to(now);
+        let open: Vec<Slot> = self.slots.keys().copied().collect();
+        for slot in open {
+            self.step(slot, now);
+        }
+        while let Some((slot, own, opens)) = self.next_slot()
+            && opens <= now
+        {
+            let ended = own.list.params().slot_end(slot);
+            let mut open = OpenSlot::new(slot, own);
+            if ended.plus_secs(STALL_SECONDS) <= now {
+                open.allow_catching_up(now);
+            }
+            self.opened_until = ended;
+            self.slots.insert(slot, open);
+            self.step(slot, now);
+        }
+        self.forget_lists(now);
+    }
+
+    /// Moves one slot on as far as it goes.
+    fn step(&mut self, slot: Slot, now: Timestamp) {
+        while let Some(open) = self.slots.get_mut(&slot) {
+            match open.step(now, &self.config) {
+                Step::Wait => return,
+                Step::Broadcast(record, payload) => {
+                    self.outputs.extend(record.map(Output::Persist));
+                    self.outputs.push_back(Output::Publish { channel: GatewayChannel::Recovery, payload });
+                }
+                Step::Close(result) => self.close(slot, result, now),
+            }
+            self.moved = true;
+        }
+    }
+
+    fn close(&mut self, slot: Slot, result: Result<Aggregate, Failure>, now: Timestamp) {
+        let Some(open) = self.slots.remove(&slot) else { return };
+        let outcome = open.outcome(result);
+        self.outputs.push_back(Output::Persist(Record::Outcome(outcome)));
+        self.outputs.push_back(Output::Forget(Forget::Slot(slot)));
+        self.outputs.push_back(Output::Closed(outcome));
+        let dropped = self.roster.count_silence(&open, now);
+        if dropped > 0 {
+            self.outputs.push_back(Output::Notice(Notice::Dropped { members: dropped }));
+        }
+    }
+
+    /// Says again what a new connection may have lost: the newest list, and open requests and retries.
+    fn say_again(&mut self, now: Timestamp) {
+        self.moved = true;
+        if let Some(list) = self.newest_list() {
+            let payload = list.bytes().clone();
+            self.outputs.push_back(Output::Publish { channel: GatewayChannel::Membership, payload });
+        }
+        let open: Vec<Slot> = self.slots.keys().copied().collect();
+        for slot in open {
+            if let Some(open) = self.slots.get_mut(&slot) {
+                open.broadcast_now(now);
+            }
+            self.step(slot, now);
+        }
+    }
+
+    fn restore(&mut self, mut records: Vec<Record>, now: Timestamp) {
+        records.sort_by_key(Record::key);
+        for record in records {
+            match record {
+                Record::Enrolment { meter, bytes } => self.reopen_enrolment(meter, &bytes, now),
+                Record::List(list) => self.reopen_list(&list),
+                Record::Outcome(outcome) => self.opened_until = self.opened_until.max(outcome.end),
+                Record::Retry { slot, .. }
+                | Record::Reading { slot, .. }
+                | Record::Request { slot, .. }
+                | Record::Reveal { slot, .. } => self.reopen_slot(slot, &record),
+            }
+        }
+        self.slots.values_mut().for_each(|open| open.allow_catching_up(now));
+        // The configuration may have changed meanwhile.
+        self.roster.change(now);
+    }
+
+    /// Replays an entry of an open slot. One without a list cannot be opened and is forgotten.
+    fn reopen_slot(&mut self, slot: Slot, record: &Record) {
+        if !self.slots.contains_key(&slot) {
+            let Some(own) = self.lists.values().rev().find(|own| own.list.covers(slot)).cloned() else {
+                self.outputs.push_back(Output::Forget(Forget::Slot(slot)));
+                return;
+            };
+            self.opened_until = self.opened_until.max(own.list.params().slot_end(slot));
+            self.slots.insert(slot, OpenSlot::new(slot, own));
+        }
+        if let Some(open) = self.slots.get_mut(&slot) {
+            open.replay(record);
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! The lists a gateway publishes: when a new one is formed, of whom, and the keys it holds under each.
+
+use std::fmt;
+use std::sync::Arc;
+
+use rand_core::CryptoRng;
+
+use super::{CannotForm, Cluster, ClusterConfig, Forget, ListRecord, Notice, Output, Record, Rejection};
+use crate::certificate::Signatures;
+use crate::derive;
+use crate::enrolment::Enrolment;
+use crate::ids::MeterId;
+use crate::keys::{AgreementSecret, ListHash, MacKey, StreamKey};
+use crate::membership::{ListError, MembershipList};
+use crate::params::{Params, ParamsError, Terms};
+use crate::time::{Slot, Timestamp};
+use crate::topic::GatewayChannel;
+use crate::wire::ListStatement;
+
+/// How many slots before its first one a list is published.
+const LEAD_SLOTS: u64 = 2;
+
+/// A published list with the gateway's keys under it.
+pub(super) struct OwnList {
+    pub(super) list: Arc<MembershipList>,
+    published_at: Timestamp,
+    keys: Vec<(StreamKey, MacKey)>,
+}
+
+impl OwnList {
+    /// `None` if an X25519 result is not contributory, which a sound list rules out.
+    fn new(list: Arc<MembershipList>, secret: &AgreementSecret, published_at: Timestamp) -> Option<Self> {
+        let keys = list.members().iter().map(|member| {
+            let shared = secret.agree(member.agreement())?;
+            Some(derive::gateway_keys(list.hash(), &shared, list.cluster(), member.id()))
+        });
+        Some(Self { keys: keys.collect::<Option<_>>()?, list, published_at })
+    }
+
+    /// S_i and A_i of a member of this list.
+    pub(super) fn member_keys(&self, member: u16) -> (&StreamKey, &MacKey) {
+        let (stream, mac) = &self.keys[usize::from(member)];
+        (stream, mac)
+    }
+
+    /// A list is renewed in the last quarter of its life, and in time for the next to be published ahead. One that could
+    /// not be renewed is tried again when the members change.
+    fn renewal(&self) -> Timestamp {
+        let (from, to) = (self.list.from_slot(), self.list.to_slot());
+        let early = ((to.0 - from.0 + 1) / 4).max(LEAD_SLOTS + 1);
+        self.list.params().slot_start(Slot((to.0 + 1).saturating_sub(early)))
+    }
+
+    fn starts(&self) -> Timestamp {
+        self.list.params().slot_start(self.list.from_slot())
+    }
+
+    fn ends(&self) -> Timestamp {
+        self.list.params().slot_end(self.list.to_slot())
+    }
+}
+
+impl fmt::Debug for OwnList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OwnList").field("epoch", &self.list.epoch()).finish_non_exhaustive()
+    }
+}
+
+impl ClusterConfig {
+    /// The terms of a list of so many members.
+    pub(super) fn params_for(&self, members: u16) -> Result<Params, ParamsError> {
+        let terms = Terms {
+            max_missing: self.missing_share.floor_of(members),
+            max_malicious: self.malicious_share.ceil_of(members),
+            ..self.terms
+        };
+        Params::new(members.into(), terms)
+    }
+}
+
+impl Cluster {
+    /// The list in force at an instant: the highest epoch that covers it.
+    pub(super) fn in_force_at(&self, at: Timestamp) -> Option<&Arc<OwnList>> {
+        self.lists.values().rev().find(|own| own.starts() <= at && at < own.ends())
+    }
+
+    /// The next slot to open, its list, and the moment: its end, less the tolerated clock skew.
+    pub(super) fn next_slot(&self) -> Option<(Slot, Arc<OwnList>, Timestamp)> {
+        let next = self.lists.values().filter_map(|own| {
+            let params = own.list.params();
+            let reached = params.slot_at(self.opened_until.plus_secs(params.terms().slot_seconds - 1));
+            let slot = reached.max(own.list.from_slot());
+            let start = params.slot_start(slot);
+            let in_force = self.in_force_at(start).is_some_and(|force| Arc::ptr_eq(force, own));
+            let skew = self.config.clock_skew_seconds.min(params.terms().slot_seconds / 2);
+            let opens = Timestamp::from_secs(params.slot_end(slot).as_secs() - skew);
+            (in_force && own.list.covers(slot)).then(|| (slot, own.clone(), opens))
+        });
+        next.min_by_key(|(_, _, opens)| *opens)
+    }
+
+    /// Leaves out slots that passed while the gateway was away: nothing of them can be opened any more.
+    pub(super) fn skip_to(&mut self, now: Timestamp) {
+        if let Some(own) = self.in_force_at(now).or_else(|| self.lists.values().next_back()) {
+            let params = own.list.params();
+            let earliest = params.slot_start(Slot(params.slot_at(now).0.saturating_sub(1)));
+            self.opened_until = self.opened_until.max(earliest);
+        }
+    }
+
+    /// Erases lists, and with them keys, after their last slot or once later ones cover all the rest. Of the newest, the
+    /// list itself stays: the next one continues it.
+    pub(super) fn forget_lists(&mut self, now: Timestamp) {
+        let over = |(&epoch, own): (&u64, &Arc<OwnList>)| {
+            let mut later = self.lists.range(epoch + 1..).map(|(_, later)| later);
+            let replaced = later.any(|later| later.ends() >= own.ends() && later.starts() <= self.opened_until);
+            let expired = own.list.params().slot_expiry(own.list.to_slot()) <= now;
+            let open = self.slots.values().any(|slot| slot.epoch() == epoch);
+            ((replaced || expired) && !open).then_some(epoch)
+        };
+        let ended: Vec<u64> = self.lists.iter().filter_map(over).collect();
+        for epoch in ended {
+            let Some(own) = self.lists.remove(&epoch) else { continue };
+            self.outputs.push_back(match self.newest {
+                Some((newest, _)) if newest == epoch => {
+                    let bytes = own.list.bytes().clone();
+                    Output::Persist(Record::List(ListRecord {
+                        epoch,
+                        published_at: own.published_at,
+                        bytes,
+                        secret: None,
+                    }))
+                }
+                Some(_) | None => Output::Forget(Forget::List(epoch)),
+            });
+        }
+    }
+
+    /// When a list should be formed: because members changed, or because the newest one runs out.
+    pub(super) fn list_deadline(&self) -> Option<Timestamp> {
+        let interval = self.config.roster.min_interval_seconds;
+        let change = self
+            .roster
+            .list_wanted()
+            .map(|wanted| self.newest_published.map_or(wanted, |published| wanted.max(published.plus_secs(interval))));
+        let renewal = self.lists.values().next_back().filter(|own| self.renewal_failed != Some(own.list.epoch()));
+        change.into_iter().chain(renewal.map(|own| own.renewal())).min()
+    }
+
+    pub(super) fn form_list_when_due(&mut self, now: Timestamp, rng: &mut (impl CryptoRng + ?Sized)) {
+        if self.list_deadline().is_none_or(|due| now < due) {
+            return;
+        }
+        for meter in self.roster.expire(now) {
+            self.outputs.push_back(Output::Forget(Forget::Enrolment(meter)));
+        }
+        self.roster.settled();
+        if let Err((members, reason)) = self.form_list(now, rng) {
+            self.renewal_failed = self.lists.keys().next_back().copied();
+            self.outputs.push_back(Output::Notice(Notice::CannotForm { members, reason }));
+        }
+    }
+
+    fn form_list(&mut self, now: Timestamp, rng: &mut (impl CryptoRng + ?Sized)) -> Result<(), (u16, CannotForm)> {
+        let terms = &self.config.terms;
+        let from_slot = Slot(now.as_secs() / terms.slot_seconds).plus(LEAD_SLOTS);
+        let to_slot = from_slot.plus(self.config.roster.list_slots.max(LEAD_SLOTS + 2) - 1);
+        let unsized_params =
+            self.config.params_for(self.config.roster.min_members).map_err(|error| (0, error.into()))?;
+        let members: Vec<Enrolment> =
+            self.roster.eligible().filter(|known| known.covers(&unsized_params, from_slot, to_slot)).cloned().collect();
+        let count = u16::try_from(members.len()).unwrap_or(u16::MAX);
+        if self.unchanged(&members) && self.newest_own().is_some_and(|own| now < own.renewal()) {
+            return Ok(());
+        }
+        let least = self.config.roster.min_members;
+        if count < least {
+            return Err((count, CannotForm::TooFew { least }));
+        }
+        let params = self.config.params_for(count).map_err(|error| (count, error.into()))?;
+        let (epoch, previous) = self.newest.map_or((1, ListHash::NONE), |(epoch, hash)| (epoch + 1, hash));
+        let secret = Arc::new(AgreementSecret::generate(rng));
+        let statement = ListStatement {
+            cluster: self.config.cluster.clone(),
+            epoch,
+            previous,
+            gateway: secret.public(),
+            from_slot,
+            to_slot,
+            terms: *params.terms(),
+            enrolments: members.iter().map(|known| &**known.bytes()).collect(),
+        };
+        let topic = GatewayChannel::Membership.topic(&self.config.cluster);
+        let bytes: Arc<[u8]> = statement.sign(&self.config.identity, &topic, &self.config.certificate).into();
+        let record = ListRecord { epoch, published_at: now, bytes: bytes.clone(), secret: Some(secret) };
+        let before = self.newest.map(|(epoch, _)| epoch).filter(|epoch| !self.lists.contains_key(epoch));
+        self.open_list(&record).map_err(|error| (count, error.into()))?;
+        self.outputs.push_back(Output::Persist(Record::List(record)));
+        self.outputs.extend(before.map(|epoch| Output::Forget(Forget::List(epoch))));
+        self.outputs.push_back(Output::Publish { channel: GatewayChannel::Membership, payload: bytes });
+        self.outputs.push_back(Output::Notice(Notice::ListPublished { epoch, members: count, from_slot, to_slot }));
+        Ok(())
+    }
+
+    /// The newest list, if it was published here and is not over.
+    fn newest_own(&self) -> Option<&Arc<OwnList>> {
+        self.newest.and_then(|(epoch, _)| self.lists.get(&epoch))
+    }
+
+    /// Whether a list of these members would say what the newest one says.
+    fn unchanged(&self, members: &[Enrolment]) -> bool {
+        self.newest_own().is_some_and(|own| {
+            let listed = own.list.members().iter().map(|member| (member.id(), member.seq()));
+            let count = own.list.params().members();
+            self.config.params_for(count).is_ok_and(|params| params == *own.list.params())
+                && listed.eq(members.iter().map(|known| (known.id(), known.seq())))
+        })
+    }
+
+    /// Checks everything of a list but its signatures, which were checked when the members enrolled, and holds it.
+    fn open_list(&mut self, record: &ListRecord) -> Result<(), ListError> {
+        let ClusterConfig { cluster, authorities, .. } = &self.config;
+        let list = MembershipList::read(&record.bytes, cluster, authorities, Signatures::Stored)?;
+        let newest = (list.epoch(), *list.hash());
+        if let Some(secret) = &record.secret {
+            let own = OwnList::new(list, secret, record.published_at).ok_or(ListError::LowOrder)?;
+            self.lists.insert(record.epoch, Arc::new(own));
+        }
+        if self.newest.is_none_or(|(epoch, _)| epoch < newest.0) {
+            self.newest = Some(newest);
+            self.newest_published = Some(record.published_at);
+        }
+        Ok(())
+    }
+
+    pub(super) fn reopen_list(&mut self, record: &ListRecord) {
+        if self.open_list(record).is_err() {
+            self.outputs.push_back(Output::Forget(Forget::List(record.epoch)));
+        }
+    }
+
+    /// Takes an enrolment from the gateway's own records; one that the rules no longer allow is forgotten.
+    pub(super) fn reopen_enrolment(&mut self, meter: MeterId, bytes: &[u8], now: Timestamp) {
+        let ClusterConfig { cluster, authorities, .. } = &self.config;
+        let known = Enrolment::read(bytes, cluster, authorities, Signatures::Stored).ok();
+        if known.and_then(|known| self.roster.admit(known, now).ok()).is_none() {
+            self.outputs.push_back(Output::Forget(Forget::Enrolment(meter)));
+        }
+    }
+
+    /// Looks at the retained list. If it is ahead of our own - the cluster moved here, or the store was restored from a
+    /// back-up - its epoch and its members are taken over, and the next epoch is ours.
+    pub(super) fn take_over(&mut self, payload: &[u8], now: Timestamp) -> Result<(), Rejection> {
+        if self.newest_list().is_some_and(|own| **own.bytes() == *payload) {
+            return Ok(());
+        }
+        let list = MembershipList::verify(payload, &self.config.cluster, &self.config.authorities)?;
+        if *list.gateway() != self.gateway {
+            return Err(Rejection::OtherGateway);
+        }
+        let (epoch, hash) = (list.epoch(), *list.hash());
+        match self.newest {
+            Some((newest, ours)) if epoch < newest || (epoch == newest && hash == ours) => return Ok(()),
+            // Two gateways with one identity made an epoch each: leave it out, so that both halves accept the next.
+            Some((newest, _)) if epoch == newest => self.newest = Some((epoch + 1, hash)),
+            Some(_) | None => self.newest = Some((epoch, hash)),
+        }
+        let record = ListRecord { epoch, published_at: now, bytes: list.bytes().clone(), secret: None };
+        if !self.lists.contains_key(&epoch) {
+            self.outputs.push_back(Output::Persist(Record::List(record)));
+        }
+        for bytes in list.enrolments() {
+            let ClusterConfig { cluster, authorities, .. } = &self.config;
+            if let Ok(enrolment) = Enrolment::read(&bytes, cluster, authorities, Signatures::Stored) {
+                // One that is older than the known one, or denied, is rightly left out.
+                self.admit(enrolment, now).ok();
+            }
+        }
+        self.newest_published = None;
+        self.roster.change(now);
+        self.outputs.push_back(Output::Notice(Notice::TakenOver { epoch }));
+        Ok(())
+    }
+}

@@ -1,0 +1,213 @@
+//! What the gateway persists for a cluster: entries of a key-value store, from which [`super::Cluster`] is rebuilt.
+
+use std::fmt;
+use std::sync::Arc;
+
+use zeroize::Zeroizing;
+
+use crate::aggregate::{Aggregate, Failure, SlotOutcome};
+use crate::ids::MeterId;
+use crate::keys::AgreementSecret;
+use crate::noise::Scale;
+use crate::time::{Slot, Timestamp};
+use crate::wire::{DecodeError, Reader, Writer};
+
+/// The name of an entry; a later entry of the same name replaces the earlier one. Sorted, a slot's entries are in the
+/// order in which they came about.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    Enrolment(MeterId),
+    /// By epoch.
+    List(u64),
+    Slot(Slot, u8, SlotEntry),
+    Outcome(Slot),
+}
+
+/// An entry of an open slot's attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SlotEntry {
+    Retry,
+    /// By member.
+    Reading(u16),
+    Request,
+    /// By member.
+    Reveal(u16),
+}
+
+/// What to erase.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Forget {
+    Enrolment(MeterId),
+    List(u64),
+    /// Every [`Key::Slot`] of a slot; its outcome stays.
+    Slot(Slot),
+}
+
+/// One entry.
+#[derive(Debug, Clone)]
+pub enum Record {
+    Enrolment { meter: MeterId, bytes: Arc<[u8]> },
+    List(ListRecord),
+    Retry { slot: Slot, attempt: u8, bytes: Arc<[u8]> },
+    Reading { slot: Slot, attempt: u8, member: u16, ciphertext: u64 },
+    Request { slot: Slot, attempt: u8, bytes: Arc<[u8]> },
+    Reveal { slot: Slot, attempt: u8, member: u16, revealed: u64 },
+    Outcome(SlotOutcome),
+}
+
+/// A published list with the gateway's X25519 key for it.
+#[derive(Clone)]
+pub struct ListRecord {
+    pub(crate) epoch: u64,
+    pub(crate) published_at: Timestamp,
+    pub(crate) bytes: Arc<[u8]>,
+    /// `None` for a list taken over from another owner of the cluster: its slots cannot be opened here.
+    pub(crate) secret: Option<Arc<AgreementSecret>>,
+}
+
+impl fmt::Debug for ListRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ListRecord").field("epoch", &self.epoch).finish_non_exhaustive()
+    }
+}
+
+impl Record {
+    pub fn key(&self) -> Key {
+        match self {
+            Self::Enrolment { meter, .. } => Key::Enrolment(meter.clone()),
+            Self::List(list) => Key::List(list.epoch),
+            Self::Retry { slot, attempt, .. } => Key::Slot(*slot, *attempt, SlotEntry::Retry),
+            Self::Reading { slot, attempt, member, .. } => Key::Slot(*slot, *attempt, SlotEntry::Reading(*member)),
+            Self::Request { slot, attempt, .. } => Key::Slot(*slot, *attempt, SlotEntry::Request),
+            Self::Reveal { slot, attempt, member, .. } => Key::Slot(*slot, *attempt, SlotEntry::Reveal(*member)),
+            Self::Outcome(outcome) => Key::Outcome(outcome.slot),
+        }
+    }
+
+    /// The entry as bytes; a list's hold a secret, so the buffer erases itself.
+    pub fn encode(&self) -> Zeroizing<Vec<u8>> {
+        let signed = |kind, slot: &Slot, attempt: u8, bytes: &[u8]| {
+            Writer::array(4).uint(kind).uint(slot.0).uint(attempt.into()).bytes(bytes).finish()
+        };
+        let value = |kind, slot: &Slot, attempt: u8, member: u16, value: u64| {
+            Writer::array(5).uint(kind).uint(slot.0).uint(attempt.into()).uint(member.into()).uint(value).finish()
+        };
+        Zeroizing::new(match self {
+            Self::Enrolment { meter, bytes } => Writer::array(3).uint(1).text(meter.as_str()).bytes(bytes).finish(),
+            Self::List(list) => Writer::array(5)
+                .uint(2)
+                .uint(list.epoch)
+                .uint(list.published_at.as_millis())
+                .bytes(&list.bytes)
+                .bytes(list.secret.as_ref().map_or(&[], |secret| secret.expose()))
+                .finish(),
+            Self::Retry { slot, attempt, bytes } => signed(3, slot, *attempt, bytes),
+            Self::Reading { slot, attempt, member, ciphertext } => value(4, slot, *attempt, *member, *ciphertext),
+            Self::Request { slot, attempt, bytes } => signed(5, slot, *attempt, bytes),
+            Self::Reveal { slot, attempt, member, revealed } => value(6, slot, *attempt, *member, *revealed),
+            Self::Outcome(outcome) => encode_outcome(outcome),
+        })
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(bytes);
+        let fields = reader.array_of_any()?;
+        let record = match (reader.uint()?, fields) {
+            (1, 3) => Self::Enrolment {
+                meter: MeterId::new(reader.text()?).map_err(|reason| DecodeError::Id { field: "meter", reason })?,
+                bytes: reader.bytes()?.into(),
+            },
+            (2, 5) => Self::List(ListRecord {
+                epoch: reader.uint()?,
+                published_at: Timestamp::from_millis(reader.uint()?),
+                bytes: reader.bytes()?.into(),
+                secret: match reader.bytes()? {
+                    [] => None,
+                    secret => Some(Arc::new(AgreementSecret::from_bytes(
+                        secret.try_into().map_err(|_| DecodeError::OutOfRange { field: "secret" })?,
+                    ))),
+                },
+            }),
+            (3, 4) => {
+                let (slot, attempt, bytes) = signed(&mut reader)?;
+                Self::Retry { slot, attempt, bytes }
+            }
+            (4, 5) => {
+                let (slot, attempt, member, ciphertext) = value(&mut reader)?;
+                Self::Reading { slot, attempt, member, ciphertext }
+            }
+            (5, 4) => {
+                let (slot, attempt, bytes) = signed(&mut reader)?;
+                Self::Request { slot, attempt, bytes }
+            }
+            (6, 5) => {
+                let (slot, attempt, member, revealed) = value(&mut reader)?;
+                Self::Reveal { slot, attempt, member, revealed }
+            }
+            (7, 14) => Self::Outcome(decode_outcome(&mut reader)?),
+            (found, _) => return Err(DecodeError::WrongKind { expected: 1, found }),
+        };
+        reader.end()?;
+        Ok(record)
+    }
+}
+
+fn signed(reader: &mut Reader<'_>) -> Result<(Slot, u8, Arc<[u8]>), DecodeError> {
+    Ok((Slot(reader.uint()?), reader.small("attempt")?, reader.bytes()?.into()))
+}
+
+fn value(reader: &mut Reader<'_>) -> Result<(Slot, u8, u16, u64), DecodeError> {
+    let (slot, attempt) = (Slot(reader.uint()?), reader.small("attempt")?);
+    Ok((slot, attempt, count(reader, "member")?, reader.uint()?))
+}
+
+fn encode_outcome(outcome: &SlotOutcome) -> Vec<u8> {
+    let SlotOutcome { slot, start, end, epoch, members, honest, responders, attempts, .. } = outcome;
+    let head = Writer::array(14)
+        .uint(7)
+        .uint(slot.0)
+        .uint(start.as_millis())
+        .uint(end.as_millis())
+        .uint(*epoch)
+        .uint((*members).into())
+        .uint((*honest).into())
+        .uint((*responders).into())
+        .uint((*attempts).into())
+        .uint(outcome.micro_epsilon)
+        .uint(outcome.noise_scale.numerator())
+        .uint(outcome.noise_scale.denominator());
+    match outcome.result {
+        Ok(aggregate) => head.text("decoded").int(aggregate.watts()),
+        Err(failure) => head.text(failure.as_str()).int(0),
+    }
+    .finish()
+}
+
+fn decode_outcome(reader: &mut Reader<'_>) -> Result<SlotOutcome, DecodeError> {
+    Ok(SlotOutcome {
+        slot: Slot(reader.uint()?),
+        start: Timestamp::from_millis(reader.uint()?),
+        end: Timestamp::from_millis(reader.uint()?),
+        epoch: reader.uint()?,
+        members: count(reader, "members")?,
+        honest: count(reader, "honest")?,
+        responders: count(reader, "responders")?,
+        attempts: reader.small("attempts")?,
+        micro_epsilon: reader.uint()?,
+        noise_scale: match (reader.uint()?, reader.uint()?) {
+            (0, _) | (_, 0) => return Err(DecodeError::OutOfRange { field: "noise scale" }),
+            (numerator, denominator) => Scale::new(numerator, denominator),
+        },
+        result: match (reader.text()?, reader.int()?) {
+            ("decoded", watts) => Ok(Aggregate::new(watts)),
+            (word, _) => {
+                let known = Failure::ALL.into_iter().find(|failure| failure.as_str() == word);
+                Err(known.ok_or(DecodeError::OutOfRange { field: "result" })?)
+            }
+        },
+    })
+}
+
+fn count(reader: &mut Reader<'_>, field: &'static str) -> Result<u16, DecodeError> {
+    u16::try_from(reader.uint()?).map_err(|_| DecodeError::OutOfRange { field })
+}

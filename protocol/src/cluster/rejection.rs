@@ -1,0 +1,87 @@
+//! Why the gateway did not use a message: counted by reason, never an error.
+
+use thiserror::Error;
+
+use crate::enrolment::EnrolmentError;
+use crate::membership::ListError;
+use crate::topic::TopicError;
+use crate::wire::DecodeError;
+
+/// Why a message was not used.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Rejection {
+    #[error("nothing for this cluster travels on that topic: {0}")]
+    Topic(#[from] TopicError),
+    #[error("the message does not decode: {0}")]
+    Decode(#[from] DecodeError),
+    #[error("the same message was accepted before")]
+    Duplicate,
+    #[error("the meter is not a member of the slot's list")]
+    NotAMember,
+    #[error("the message was made under another list")]
+    OtherList,
+    #[error("the authentication tag does not verify")]
+    BadMac,
+    #[error("the signature does not verify")]
+    BadSignature,
+    #[error("the slot is closed")]
+    SlotClosed,
+    #[error("the slot has not ended, or no list is in force for it")]
+    SlotNotOpen,
+    #[error("the message is for another attempt than the open one")]
+    OtherAttempt,
+    #[error("the reading came after the list of missing members was frozen")]
+    TooLate,
+    #[error("a different message of this meter was accepted for the same attempt")]
+    Contradiction,
+    #[error("a reveal came before it was asked for")]
+    NotAsked,
+    #[error("the reveal answers another request")]
+    OtherRequest,
+    #[error("a reveal came from a member that was reported missing")]
+    NotAResponder,
+    #[error(transparent)]
+    Enrolment(#[from] EnrolmentError),
+    #[error("the enrolment is older than the known one")]
+    OldEnrolment,
+    #[error("another meter enrolled with the same X25519 or certificate key")]
+    KeyInUse,
+    #[error("the meter is on the deny-list, or not on the allow-list")]
+    Denied,
+    #[error("the meter is unknown")]
+    Unknown,
+    #[error("the retained list was signed by another gateway")]
+    OtherGateway,
+    #[error("the retained list is refused: {0}")]
+    List(#[from] ListError),
+}
+
+impl Rejection {
+    /// The word used in metrics.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Topic(_) => "topic",
+            Self::Decode(_) => "malformed",
+            Self::Duplicate => "duplicate",
+            Self::NotAMember => "not_a_member",
+            Self::OtherList => "other_list",
+            Self::BadMac => "bad_mac",
+            Self::BadSignature => "bad_signature",
+            Self::SlotClosed => "slot_closed",
+            Self::SlotNotOpen => "slot_not_open",
+            Self::OtherAttempt => "other_attempt",
+            Self::TooLate => "too_late",
+            Self::Contradiction => "contradiction",
+            Self::NotAsked => "not_asked",
+            Self::OtherRequest => "other_request",
+            Self::NotAResponder => "not_a_responder",
+            Self::Enrolment(_) => "enrolment",
+            Self::OldEnrolment => "old_enrolment",
+            Self::KeyInUse => "key_in_use",
+            Self::Denied => "denied",
+            Self::Unknown => "unknown_meter",
+            Self::OtherGateway => "other_gateway",
+            Self::List(_) => "list",
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Who may be a member: enrolments, allow-list and deny-list, and who has been silent for too long.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Rejection;
+use super::open_slot::OpenSlot;
+use crate::enrolment::Enrolment;
+use crate::ids::MeterId;
+use crate::time::Timestamp;
+
+/// When lists are formed, and of whom.
+#[derive(Debug, Clone)]
+pub struct RosterRules {
+    /// No list with fewer members is formed.
+    pub min_members: u16,
+    /// How long no meter must have joined before a list is formed.
+    pub settle_seconds: u64,
+    /// How many slots a list covers.
+    pub list_slots: u64,
+    /// After how many silent slots in a row a member is dropped; it comes back when it is heard.
+    pub drop_after_slots: u32,
+    /// The least time between two lists, unless one runs out.
+    pub min_interval_seconds: u64,
+    /// The only meters that may be members, if given; once all are there, a list is formed without waiting.
+    pub allow: Option<BTreeSet<MeterId>>,
+    /// Meters that may not be members.
+    pub deny: BTreeSet<MeterId>,
+}
+
+/// The enrolled meters.
+#[derive(Debug)]
+pub(super) struct Roster {
+    rules: RosterRules,
+    meters: BTreeMap<MeterId, Candidate>,
+    /// When the set of candidates last changed.
+    changed: Timestamp,
+    /// Whether it changed since the last list.
+    dirty: bool,
+    /// How many enrolled meters are dropped for their silence.
+    dropped: usize,
+}
+
+#[derive(Debug)]
+struct Candidate {
+    enrolment: Enrolment,
+    /// Silent slots in a row.
+    silent: u32,
+}
+
+impl Roster {
+    pub(super) fn new(rules: RosterRules, now: Timestamp) -> Self {
+        Self { rules, meters: BTreeMap::new(), changed: now, dirty: false, dropped: 0 }
+    }
+
+    pub(super) fn get(&self, meter: &str) -> Option<&Enrolment> {
+        self.meters.get(meter).map(|candidate| &candidate.enrolment)
+    }
+
+    /// Whether this very enrolment is known already; if its meter had been dropped, it is back.
+    pub(super) fn heard_again(&mut self, meter: &str, bytes: &[u8], now: Timestamp) -> bool {
+        let limit = self.rules.drop_after_slots;
+        let Some(candidate) = self.meters.get_mut(meter).filter(|known| **known.enrolment.bytes() == *bytes) else {
+            return false;
+        };
+        let was_dropped = candidate.silent >= limit;
+        candidate.silent = 0;
+        if was_dropped {
+            self.dropped -= 1;
+            self.change(now);
+        }
+        true
+    }
+
+    pub(super) fn admit(&mut self, enrolment: Enrolment, now: Timestamp) -> Result<(), Rejection> {
+        let id = enrolment.id();
+        if !self.allows(id) {
+            return Err(Rejection::Denied);
+        }
+        match self.meters.get(id) {
+            Some(known) if known.enrolment.seq() > enrolment.seq() => return Err(Rejection::OldEnrolment),
+            Some(known) if known.enrolment.seq() == enrolment.seq() => return Err(Rejection::Contradiction),
+            Some(_) | None => {}
+        }
+        if self.meters.values().any(|known| known.enrolment.id() != id && known.enrolment.shares_a_key(&enrolment)) {
+            return Err(Rejection::KeyInUse);
+        }
+        let before = self.meters.insert(id.clone(), Candidate { enrolment, silent: 0 });
+        self.dropped -= usize::from(before.is_some_and(|known| self.is_dropped(&known)));
+        self.change(now);
+        Ok(())
+    }
+
+    /// Counts who was silent in a closed slot; says how many are dropped for it.
+    ///
+    /// A slot in which nobody was heard says nothing of the members: the broker or the gateway was away.
+    pub(super) fn count_silence(&mut self, slot: &OpenSlot, now: Timestamp) -> u16 {
+        if slot.responders() == 0 {
+            return 0;
+        }
+        let limit = self.rules.drop_after_slots;
+        let mut dropped = 0u16;
+        for (id, heard) in slot.heard() {
+            // One that is dropped already stays so until it enrols again.
+            let Some(candidate) = self.meters.get_mut(id).filter(|known| known.silent < limit) else { continue };
+            candidate.silent = if heard { 0 } else { candidate.silent + 1 };
+            dropped += u16::from(candidate.silent == limit);
+        }
+        if dropped > 0 {
+            self.dropped += usize::from(dropped);
+            self.change(now);
+        }
+        dropped
+    }
+
+    pub(super) fn candidates(&self) -> usize {
+        self.meters.len() - self.dropped
+    }
+
+    fn is_dropped(&self, candidate: &Candidate) -> bool {
+        candidate.silent >= self.rules.drop_after_slots
+    }
+
+    /// Who may be in the next list, sorted.
+    pub(super) fn eligible(&self) -> impl Iterator<Item = &Enrolment> {
+        self.meters.values().filter(|known| !self.is_dropped(known)).map(|known| &known.enrolment)
+    }
+
+    /// When the changes since the last list should become a new one; `None` if nothing changed.
+    pub(super) fn list_wanted(&self) -> Option<Timestamp> {
+        if !self.dirty {
+            return None;
+        }
+        // Only allowed meters are admitted, so counting them is enough.
+        let complete = self.rules.allow.as_ref().is_some_and(|allow| allow.len() == self.candidates());
+        let settle = if complete { 0 } else { self.rules.settle_seconds };
+        Some(self.changed.plus_secs(settle))
+    }
+
+    pub(super) fn change(&mut self, now: Timestamp) {
+        self.changed = now;
+        self.dirty = true;
+    }
+
+    /// A list was formed of the eligible, or cannot be formed until something changes.
+    pub(super) fn settled(&mut self) {
+        self.dirty = false;
+    }
+
+    /// Removes enrolments that have ended, and says whose.
+    pub(super) fn expire(&mut self, now: Timestamp) -> Vec<MeterId> {
+        let over = |known: &Candidate| known.enrolment.not_after() <= now.as_secs();
+        let ended: Vec<MeterId> =
+            self.meters.iter().filter(|(_, known)| over(known)).map(|(id, _)| id.clone()).collect();
+        for id in &ended {
+            let known = self.meters.remove(id);
+            self.dropped -= usize::from(known.is_some_and(|known| self.is_dropped(&known)));
+        }
+        ended
+    }
+
+    pub(super) fn allows(&self, id: &MeterId) -> bool {
+        !self.rules.deny.contains(id) && self.rules.allow.as_ref().is_none_or(|allow| allow.contains(id))
+    }
+}

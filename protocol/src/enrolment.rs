@@ -1,0 +1,120 @@
+//! A meter's signed statement that it belongs to a cluster (`protocol.md 8`).
+
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use crate::certificate::{Authorities, Certificate, CertificateError, Signatures};
+use crate::ids::{ClusterId, MeterId};
+use crate::keys::AgreementPublic;
+use crate::params::Params;
+use crate::time::Slot;
+use crate::topic::MeterChannel;
+use crate::wire::{DecodeError, EnrolmentStatement, Sign1};
+
+/// The longest an enrolment, and with it a meter's X25519 key, may live.
+pub const MAX_ENROLMENT_SECONDS: u64 = 35 * 86_400;
+
+/// Why an enrolment is not accepted.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum EnrolmentError {
+    #[error("the enrolment does not decode: {0}")]
+    Decode(#[from] DecodeError),
+    #[error("the enrolment's certificate is refused: {0}")]
+    Certificate(#[from] CertificateError),
+    #[error("the enrolment names another certificate than it carries")]
+    OtherCertificate,
+    #[error("the enrolment is for cluster `{found}`, not `{expected}`")]
+    OtherCluster { expected: ClusterId, found: ClusterId },
+    #[error("the enrolment's signature does not verify on its meter's enrol topic")]
+    BadSignature,
+    #[error("the enrolment must last between 1 second and 35 days, it lasts from {not_before} to {not_after}")]
+    Period { not_before: u64, not_after: u64 },
+    #[error("the enrolment's X25519 key is a point of small order")]
+    LowOrder,
+}
+
+/// A verified enrolment. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Enrolment {
+    id: MeterId,
+    certificate: Certificate,
+    statement: Arc<EnrolmentStatement>,
+    bytes: Arc<[u8]>,
+}
+
+impl Enrolment {
+    /// Checks an enrolment for `cluster`: certificate, signature, period, key. Never looks at a clock.
+    pub fn verify(bytes: &[u8], cluster: &ClusterId, authorities: &Authorities) -> Result<Self, EnrolmentError> {
+        Self::read(bytes, cluster, authorities, Signatures::Check)
+    }
+
+    pub(crate) fn read(
+        bytes: &[u8],
+        cluster: &ClusterId,
+        authorities: &Authorities,
+        signatures: Signatures,
+    ) -> Result<Self, EnrolmentError> {
+        let (envelope, der) = Sign1::decode_certified(bytes)?;
+        let statement = EnrolmentStatement::decode(envelope.payload())?;
+        if statement.cluster != *cluster {
+            return Err(EnrolmentError::OtherCluster { expected: cluster.clone(), found: statement.cluster });
+        }
+        let certificate = authorities.read(der, signatures)?;
+        if certificate.hash != statement.certificate {
+            return Err(EnrolmentError::OtherCertificate);
+        }
+        let id = certificate.meter()?.clone();
+        let topic = MeterChannel::Enrol.topic(cluster, &id);
+        if signatures == Signatures::Check && !envelope.verifies(&certificate.key, &topic) {
+            return Err(EnrolmentError::BadSignature);
+        }
+        let EnrolmentStatement { not_before, not_after, .. } = statement;
+        if not_after <= not_before || not_after - not_before > MAX_ENROLMENT_SECONDS {
+            return Err(EnrolmentError::Period { not_before, not_after });
+        }
+        if statement.agreement.is_low_order() {
+            return Err(EnrolmentError::LowOrder);
+        }
+        Ok(Self { id, certificate, statement: Arc::new(statement), bytes: bytes.into() })
+    }
+
+    pub const fn id(&self) -> &MeterId {
+        &self.id
+    }
+
+    pub const fn certificate(&self) -> &Certificate {
+        &self.certificate
+    }
+
+    pub fn agreement(&self) -> &AgreementPublic {
+        &self.statement.agreement
+    }
+
+    pub fn not_after(&self) -> u64 {
+        self.statement.not_after
+    }
+
+    pub fn seq(&self) -> u64 {
+        self.statement.seq
+    }
+
+    /// The envelope, byte for byte as the meter sent it.
+    pub const fn bytes(&self) -> &Arc<[u8]> {
+        &self.bytes
+    }
+
+    /// Whether two meters' enrolments could not stand in one list.
+    pub(crate) fn shares_a_key(&self, other: &Self) -> bool {
+        self.certificate.key == other.certificate.key || self.agreement().canonical() == other.agreement().canonical()
+    }
+
+    /// Whether enrolment and certificate hold from the start of `from` to the end of `to`.
+    pub fn covers(&self, params: &Params, from: Slot, to: Slot) -> bool {
+        let starts = params.slot_start(from).as_secs();
+        let ends = params.slot_end(to).as_secs();
+        let begun = self.statement.not_before.max(self.certificate.not_before);
+        let over = self.statement.not_after.min(self.certificate.not_after);
+        begun <= starts && ends <= over
+    }
+}

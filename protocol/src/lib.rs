@@ -1,0 +1,48 @@
+//! DREAM, version 1, as pure state machines: differentially private smart metering after Acs and Castelluccia.
+//!
+//! A cluster of meters reports its load, slot by slot, to a gateway that can open only the noisy sum. Every meter adds a
+//! share of the noise and masks the result with keys it shares with the other members; the masks cancel in the sum of the
+//! whole cluster and nowhere else. `docs/protocol.md` is the specification, and comments cite its sections.
+//!
+//! # What is promised
+//! For any two inputs that differ in one meter's reading of one slot, everything that a gateway and up to T colluding
+//! members see is epsilon-differentially private per attempt, conditional on who took part. The meter enforces it all;
+//! the gateway is the adversary.
+//!
+//! # How to drive it
+//! Two machines, [`meter::Meter`] and [`cluster::Cluster`] (the gateway's side of one cluster). Both are *sans-IO*: no
+//! sockets, clocks, files, threads or randomness of their own. Rebuild one from its records with `resume`, call `handle`
+//! with what happened and the time, then `poll` until it is empty, carrying out each output in order, and call `handle`
+//! with `Tick` when `deadline` is reached. **Outputs are the durability contract:** what a `Persist` names is on disk
+//! before what follows it is sent, and before the message that caused it is acknowledged. Restart is replay.
+//!
+//! # Where things are
+//! - at the bottom: [`ids`], [`time`], [`params`] and [`partners`], [`keys`] and [`derive`];
+//! - above them: [`noise`] (the exact shares, and how far they move a sum), [`mask`], [`wire`] and [`topic`],
+//!   [`certificate`], [`enrolment`] and [`membership`];
+//! - what a meter accepts and has spent: [`policy`], [`ledger`];
+//! - on top: [`meter`], [`cluster`], and [`aggregate`], the only values meant to be seen.
+
+pub mod aggregate;
+pub mod certificate;
+pub mod cluster;
+pub mod derive;
+pub mod enrolment;
+pub mod ids;
+pub mod keys;
+pub mod ledger;
+pub mod mask;
+pub mod member_set;
+pub mod membership;
+pub mod meter;
+pub mod noise;
+pub mod params;
+pub mod partners;
+pub mod policy;
+pub mod reading;
+pub mod time;
+pub mod topic;
+pub mod wire;
+
+#[cfg(feature = "simulation")]
+pub use meter::simulation;

@@ -1,0 +1,274 @@
+//! The membership list: who is in a cluster, under which terms, for which slots (`protocol.md 8`).
+//!
+//! One function, [`MembershipList::verify`], serves meters and gateway alike. It answers whether a list is sound for
+//! *anyone*; its result is shared freely, and each meter then checks only what concerns itself
+//! ([`crate::policy::Policy`], its own enrolment, the epoch).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use crate::certificate::{Authorities, Certificate, CertificateError, Signatures};
+use crate::derive::sha256;
+use crate::enrolment::{Enrolment, EnrolmentError};
+use crate::ids::{ClusterId, GatewayId, MeterId};
+use crate::keys::{AgreementPublic, IdentityPublic, ListHash};
+use crate::params::{MAX_EPOCH, MAX_SLOT, Params, ParamsError};
+use crate::time::Slot;
+use crate::topic::GatewayChannel;
+use crate::wire::{DecodeError, ListStatement, Sign1};
+
+/// Why a list is refused, whoever reads it.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ListError {
+    #[error("the list does not decode: {0}")]
+    Decode(#[from] DecodeError),
+    #[error("the list is for cluster `{found}`, not `{expected}`")]
+    OtherCluster { expected: ClusterId, found: ClusterId },
+    #[error("the list's gateway certificate is refused: {0}")]
+    Gateway(#[from] CertificateError),
+    #[error("the list's signature does not verify on the cluster's membership topic")]
+    BadSignature,
+    #[error("entry {entry} of the list: {reason}")]
+    Enrolment { entry: usize, reason: EnrolmentError },
+    #[error("entry {entry} of the list does not hold for all of its slots")]
+    Period { entry: usize },
+    #[error("the list's gateway certificate does not hold for all of its slots")]
+    GatewayPeriod,
+    #[error("the list covers slots {from} to {to}; it must cover at least one, and end below 2^40")]
+    Slots { from: Slot, to: Slot },
+    #[error("epoch {0} is not below 2^40")]
+    Epoch(u64),
+    #[error("entry {entry} is out of order or there twice; entries are sorted by meter id")]
+    Order { entry: usize },
+    #[error("entry {entry} repeats a certificate key of the list")]
+    RepeatedIdentity { entry: usize },
+    #[error("entry {entry} repeats an X25519 key of the list")]
+    RepeatedAgreement { entry: usize },
+    #[error("the gateway's X25519 key is a point of small order")]
+    LowOrder,
+    #[error("the list's parameters are refused: {0}")]
+    Params(#[from] ParamsError),
+}
+
+/// A sound list. Shared as an [`Arc`]: a process that hosts many meters verifies it once.
+#[derive(Debug)]
+pub struct MembershipList {
+    hash: ListHash,
+    cluster: ClusterId,
+    gateway: GatewayId,
+    gateway_identity: IdentityPublic,
+    gateway_agreement: AgreementPublic,
+    authorities: Authorities,
+    epoch: u64,
+    previous: ListHash,
+    from_slot: Slot,
+    to_slot: Slot,
+    params: Params,
+    members: Vec<Member>,
+    bytes: Arc<[u8]>,
+}
+
+/// One entry of a list.
+#[derive(Debug, Clone)]
+pub struct Member {
+    id: MeterId,
+    identity: IdentityPublic,
+    agreement: AgreementPublic,
+    seq: u64,
+}
+
+impl Member {
+    pub const fn id(&self) -> &MeterId {
+        &self.id
+    }
+
+    pub const fn identity(&self) -> &IdentityPublic {
+        &self.identity
+    }
+
+    pub const fn agreement(&self) -> &AgreementPublic {
+        &self.agreement
+    }
+
+    pub const fn seq(&self) -> u64 {
+        self.seq
+    }
+}
+
+impl MembershipList {
+    /// Checks a list for `cluster` whole: signatures, certificates, entries, periods, parameters.
+    pub fn verify(bytes: &[u8], cluster: &ClusterId, authorities: &Authorities) -> Result<Arc<Self>, ListError> {
+        Self::read(bytes, cluster, authorities, Signatures::Check)
+    }
+
+    pub(crate) fn read(
+        bytes: &[u8],
+        cluster: &ClusterId,
+        authorities: &Authorities,
+        signatures: Signatures,
+    ) -> Result<Arc<Self>, ListError> {
+        let (envelope, der) = Sign1::decode_certified(bytes)?;
+        let statement = ListStatement::decode(envelope.payload())?;
+        if statement.cluster != *cluster {
+            return Err(ListError::OtherCluster { expected: cluster.clone(), found: statement.cluster });
+        }
+        let certificate = authorities.read(der, signatures)?;
+        let gateway = certificate.gateway()?.clone();
+        let topic = GatewayChannel::Membership.topic(cluster);
+        if signatures == Signatures::Check && !envelope.verifies(&certificate.key, &topic) {
+            return Err(ListError::BadSignature);
+        }
+        let params = Params::new(statement.enrolments.len(), statement.terms)?;
+        let enrolments = (0..)
+            .zip(&statement.enrolments)
+            .map(|(entry, bytes)| {
+                Enrolment::read(bytes, cluster, authorities, signatures)
+                    .map_err(|reason| ListError::Enrolment { entry, reason })
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        check_together(&statement, &params, &certificate, &enrolments)?;
+        Ok(Arc::new(Self {
+            hash: ListHash(sha256(envelope.payload())),
+            cluster: statement.cluster,
+            gateway,
+            gateway_identity: certificate.key,
+            gateway_agreement: statement.gateway,
+            authorities: authorities.clone(),
+            epoch: statement.epoch,
+            previous: statement.previous,
+            from_slot: statement.from_slot,
+            to_slot: statement.to_slot,
+            params,
+            members: enrolments.iter().map(member).collect(),
+            bytes: bytes.into(),
+        }))
+    }
+
+    /// LH.
+    pub const fn hash(&self) -> &ListHash {
+        &self.hash
+    }
+
+    pub const fn cluster(&self) -> &ClusterId {
+        &self.cluster
+    }
+
+    pub const fn gateway(&self) -> &GatewayId {
+        &self.gateway
+    }
+
+    /// The key under which requests and retries for this list's slots verify.
+    pub const fn gateway_identity(&self) -> &IdentityPublic {
+        &self.gateway_identity
+    }
+
+    pub const fn gateway_agreement(&self) -> &AgreementPublic {
+        &self.gateway_agreement
+    }
+
+    /// Under which authorities the list was verified.
+    pub const fn authorities(&self) -> &Authorities {
+        &self.authorities
+    }
+
+    pub const fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    pub const fn previous(&self) -> &ListHash {
+        &self.previous
+    }
+
+    pub const fn from_slot(&self) -> Slot {
+        self.from_slot
+    }
+
+    pub const fn to_slot(&self) -> Slot {
+        self.to_slot
+    }
+
+    pub fn covers(&self, slot: Slot) -> bool {
+        (self.from_slot..=self.to_slot).contains(&slot)
+    }
+
+    pub const fn params(&self) -> &Params {
+        &self.params
+    }
+
+    /// Sorted by id; a member's place is its index in every bitmap.
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    pub fn member(&self, index: u16) -> Option<&Member> {
+        self.members.get(usize::from(index))
+    }
+
+    /// A member's index.
+    pub fn index_of(&self, id: &str) -> Option<u16> {
+        let found = self.members.binary_search_by(|member| member.id.as_str().cmp(id));
+        found.ok().and_then(|index| u16::try_from(index).ok())
+    }
+
+    /// The signed list, byte for byte.
+    pub const fn bytes(&self) -> &Arc<[u8]> {
+        &self.bytes
+    }
+
+    /// The members' enrolments, byte for byte.
+    pub fn enrolments(&self) -> Vec<Vec<u8>> {
+        let (envelope, _) = Sign1::decode_certified(&self.bytes).expect("the list was decoded from these bytes");
+        let statement = ListStatement::decode(envelope.payload()).expect("the list was decoded from these bytes");
+        statement.enrolments.into_iter().map(<[u8]>::to_vec).collect()
+    }
+}
+
+/// What only the entries together can get wrong.
+fn check_together(
+    statement: &ListStatement<'_>,
+    params: &Params,
+    gateway: &Certificate,
+    enrolments: &[Enrolment],
+) -> Result<(), ListError> {
+    let (from, to) = (statement.from_slot, statement.to_slot);
+    if from > to || to.0 >= MAX_SLOT {
+        return Err(ListError::Slots { from, to });
+    }
+    if statement.epoch >= MAX_EPOCH {
+        return Err(ListError::Epoch(statement.epoch));
+    }
+    if gateway.not_before > params.slot_start(from).as_secs() || gateway.not_after < params.slot_end(to).as_secs() {
+        return Err(ListError::GatewayPeriod);
+    }
+    if statement.gateway.is_low_order() {
+        return Err(ListError::LowOrder);
+    }
+    let mut identities = BTreeSet::from([gateway.key]);
+    let mut agreements = BTreeSet::from([statement.gateway.canonical()]);
+    for (entry, enrolment) in enrolments.iter().enumerate() {
+        if entry > 0 && enrolments[entry - 1].id() >= enrolment.id() {
+            return Err(ListError::Order { entry });
+        }
+        if !identities.insert(*enrolment.certificate().key()) {
+            return Err(ListError::RepeatedIdentity { entry });
+        }
+        if !agreements.insert(enrolment.agreement().canonical()) {
+            return Err(ListError::RepeatedAgreement { entry });
+        }
+        if !enrolment.covers(params, from, to) {
+            return Err(ListError::Period { entry });
+        }
+    }
+    Ok(())
+}
+
+fn member(enrolment: &Enrolment) -> Member {
+    Member {
+        id: enrolment.id().clone(),
+        identity: *enrolment.certificate().key(),
+        agreement: *enrolment.agreement(),
+        seq: enrolment.seq(),
+    }
+}

@@ -1,0 +1,396 @@
+//! The meter's side of the protocol, as a state machine without input or output of its own.
+//!
+//! Feed it with [`Meter::handle`], drain [`Meter::poll`] after every call, and call again with [`Input::Tick`] when
+//! [`Meter::deadline`] is reached. Outputs come in the order in which they must take effect: an entry that
+//! [`Output::Persist`] names is durable before anything that follows it is sent.
+//!
+//! The gateway is treated as the adversary. What it may learn is bounded by rules that only this machine enforces: one
+//! answer per slot and attempt, at most M missing members, a list that it has checked itself, a budget per day, and time
+//! that is never reported twice.
+
+mod enrolling;
+mod lists;
+mod record;
+mod refusal;
+#[cfg(feature = "simulation")]
+pub mod simulation;
+mod slots;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use rand_core::CryptoRng;
+use thiserror::Error;
+
+pub use record::{AcceptedList, Account, Evidence, Key, OwnEnrolment, Record, SlotRecord};
+pub use refusal::Refusal;
+
+use crate::certificate::{Certificate, CertificateError};
+use crate::ids::{ClusterId, MeterId};
+use crate::keys::{AgreementPublic, IdentityKey, SharedSecret};
+use crate::ledger::Ledger;
+use crate::membership::MembershipList;
+use crate::policy::Policy;
+use crate::time::{Now, Slot, Timestamp};
+use crate::topic::{GatewayChannel, MeterChannel, Topic, TopicError};
+use crate::wire::{RecoveryMessage, Sign1, Status, StatusCode};
+use lists::HeldList;
+#[cfg(feature = "simulation")]
+use simulation::Simulation;
+
+/// How far the wall clock may run ahead of the monotonic one between two inputs.
+const CLOCK_TOLERANCE_MILLIS: u64 = 60_000;
+
+/// How many pieces of evidence are kept; later ones replace the oldest.
+const EVIDENCE_KEPT: u64 = 16;
+
+/// Who a meter is and what it accepts.
+#[derive(Debug)]
+pub struct MeterConfig {
+    pub identity: IdentityKey,
+    /// The meter's own certificate, in DER.
+    pub certificate: Vec<u8>,
+    pub cluster: ClusterId,
+    pub policy: Policy,
+}
+
+/// Why a configuration cannot work.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum MeterError {
+    #[error("the meter's own certificate is refused: {0}")]
+    Certificate(#[from] CertificateError),
+    #[error("the certificate is for another key than the meter's identity key")]
+    OtherKey,
+}
+
+/// What happens to a meter.
+#[derive(Debug, Clone)]
+pub enum Input<'a> {
+    /// The broker accepted a connection: what may have been lost is said again.
+    Connected,
+    /// A message arrived.
+    Message { topic: &'a str, payload: &'a [u8] },
+    /// A list that this process has verified already, with the policy's authorities.
+    List(Arc<MembershipList>),
+    /// A slot of the list in force has ended with this mean power, in whole watts.
+    Measured { slot: Slot, watts: i64 },
+    /// The wall clock was checked against a trusted source and is right.
+    TimeConfirmed,
+    /// Time has passed.
+    Tick,
+}
+
+/// What to do, in this order.
+#[derive(Debug)]
+pub enum Output {
+    /// Make an entry durable before anything that follows.
+    Persist(Record),
+    /// Erase an entry, overwriting it.
+    Erase(Key),
+    /// Publish with QoS 1, not retained.
+    Publish { topic: String, payload: Arc<[u8]> },
+    /// Worth a log line.
+    Notice(Notice),
+}
+
+/// What an owner or a test may want to know. Never says anything of a reading.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Notice {
+    Enrolled {
+        seq: u64,
+    },
+    ListAccepted {
+        epoch: u64,
+        skipped: u64,
+    },
+    Refused(Refusal),
+    /// The attempt's epsilon was charged and its reading recorded.
+    Charged {
+        slot: Slot,
+        attempt: u8,
+    },
+    /// An answer was recorded.
+    Answered {
+        slot: Slot,
+        attempt: u8,
+    },
+}
+
+/// One meter.
+#[derive(Debug)]
+pub struct Meter {
+    config: MeterConfig,
+    id: MeterId,
+    certificate: Certificate,
+    account: Account,
+    enrolments: BTreeMap<u64, OwnEnrolment>,
+    /// Whether the newest valid list names this meter's newest enrolment.
+    listed: bool,
+    enrol_again: Timestamp,
+    /// X25519 results by own enrolment and other key: they outlive lists.
+    agreements: BTreeMap<(u64, AgreementPublic), SharedSecret>,
+    lists: BTreeMap<u64, HeldList>,
+    slots: BTreeMap<Slot, SlotRecord>,
+    /// Slots whose reading waits for its moment.
+    unpublished: BTreeMap<Slot, Timestamp>,
+    prepared: BTreeMap<Slot, slots::Prepared>,
+    clock: Clock,
+    last_status: Option<(StatusCode, Option<[u8; 8]>, Slot)>,
+    outputs: VecDeque<Output>,
+    #[cfg(feature = "simulation")]
+    simulation: Simulation,
+}
+
+impl Meter {
+    /// A meter as its records left it. Without records, or without the account among them, it starts anew: with a new
+    /// key, and silent until a list names it.
+    pub fn resume(config: MeterConfig, records: impl IntoIterator<Item = Record>) -> Result<Self, MeterError> {
+        let certificate = config.policy.authorities.verify(&config.certificate)?;
+        if *certificate.key() != config.identity.public() {
+            return Err(MeterError::OtherKey);
+        }
+        let account = Account {
+            cluster: config.cluster.clone(),
+            ledger: Ledger::default(),
+            high_water: 0,
+            seq: 0,
+            newest_list: None,
+            evidence: 0,
+        };
+        let mut meter = Self {
+            id: certificate.meter()?.clone(),
+            config,
+            certificate,
+            account,
+            enrolments: BTreeMap::new(),
+            listed: false,
+            enrol_again: Timestamp::from_millis(0),
+            agreements: BTreeMap::new(),
+            lists: BTreeMap::new(),
+            slots: BTreeMap::new(),
+            unpublished: BTreeMap::new(),
+            prepared: BTreeMap::new(),
+            clock: Clock::default(),
+            last_status: None,
+            outputs: VecDeque::new(),
+            #[cfg(feature = "simulation")]
+            simulation: Simulation::default(),
+        };
+        meter.restore(records);
+        Ok(meter)
+    }
+
+    pub const fn id(&self) -> &MeterId {
+        &self.id
+    }
+
+    /// Handles one input. Never fails and never blocks: what is refused comes out as a notice.
+    ///
+    /// `rng` is best the operating system's or the device's own generator. One that could be rewound from its state
+    /// would give back what is drawn here after it was erased.
+    pub fn handle(&mut self, input: Input<'_>, now: Now, rng: &mut (impl CryptoRng + ?Sized)) {
+        self.clock.observe(now, matches!(input, Input::TimeConfirmed));
+        let at = now.wall;
+        if self.clock.doubtful {
+            if !matches!(input, Input::Tick | Input::Connected) {
+                self.refuse(&Refusal::ClockDoubtful, None, Slot(0));
+            }
+            return;
+        }
+        self.close_what_is_over(at);
+        match input {
+            Input::Connected => self.say_again(at),
+            Input::Message { topic, payload } => self.message(topic, payload, at, rng),
+            Input::List(list) => self.consider(&list, at),
+            Input::Measured { slot, watts } => self.measured(slot, watts, at, rng),
+            Input::TimeConfirmed | Input::Tick => {}
+        }
+        self.enrol_when_due(at, rng);
+        self.publish_what_is_due(at);
+        self.prepare(at, rng);
+    }
+
+    /// The next thing to do; drain after every [`Meter::handle`].
+    pub fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When to call with [`Input::Tick`] if nothing else happens before.
+    pub fn deadline(&self) -> Option<Timestamp> {
+        if self.clock.doubtful {
+            return None;
+        }
+        let slot_ends = self.slots.values().filter_map(|record| Some(self.list(&record.list)?.expiry_of(record.slot)));
+        let list_ends = self.lists.keys().filter_map(|&epoch| self.list_ends(epoch));
+        [self.enrolment_deadline(), self.preparation_deadline()]
+            .into_iter()
+            .flatten()
+            .chain(self.unpublished.values().copied())
+            .chain(slot_ends)
+            .chain(list_ends)
+            .min()
+    }
+
+    /// The slot that is being measured at `at`, with its start and end, if a list is in force for it.
+    pub fn measuring(&self, at: Timestamp) -> Option<(Slot, Timestamp, Timestamp)> {
+        self.lists.values().rev().find_map(|held| {
+            let params = held.list.params();
+            let slot = params.slot_at(at);
+            let in_force = self.in_force(slot).is_some_and(|force| force.list.hash() == held.list.hash());
+            in_force.then(|| (slot, params.slot_start(slot), params.slot_end(slot)))
+        })
+    }
+
+    /// What has been spent on slots that start in the UTC day of `at`, in millionths of epsilon.
+    pub fn spent(&self, at: Timestamp) -> u64 {
+        self.account.ledger.spent(at.utc_day())
+    }
+
+    fn message(&mut self, topic: &str, payload: &[u8], at: Timestamp, rng: &mut (impl CryptoRng + ?Sized)) {
+        let cluster = &self.config.cluster;
+        match Topic::parse(topic) {
+            Ok(Topic::Gateway { cluster: name, channel }) if name == cluster.as_str() => match channel {
+                GatewayChannel::Membership => {
+                    match MembershipList::verify(payload, cluster, &self.config.policy.authorities) {
+                        Ok(list) => self.consider(&list, at),
+                        Err(error) => self.refuse(&error.into(), None, Slot(0)),
+                    }
+                }
+                GatewayChannel::Recovery => self.recovery(topic, payload, at, rng),
+                GatewayChannel::Aggregate => self.refuse(&TopicError::UnknownChannel.into(), None, Slot(0)),
+            },
+            Ok(_) => self.refuse(&TopicError::UnknownChannel.into(), None, Slot(0)),
+            Err(error) => self.refuse(&error.into(), None, Slot(0)),
+        }
+    }
+
+    /// A request or a retry. Cheap checks come before the signature; nothing is believed before it.
+    fn recovery(&mut self, topic: &str, payload: &[u8], at: Timestamp, rng: &mut (impl CryptoRng + ?Sized)) {
+        let decoded =
+            Sign1::decode(payload).and_then(|envelope| Ok((envelope, RecoveryMessage::decode(envelope.payload())?)));
+        let (envelope, message) = match decoded {
+            Ok(decoded) => decoded,
+            Err(error) => return self.refuse(&error.into(), None, Slot(0)),
+        };
+        let slot = message.slot();
+        let Some(record) = self.slots.get(&slot) else {
+            return self.refuse(&Refusal::UnknownSlot, None, slot);
+        };
+        let named = Some(record.list.prefix());
+        if record.list != message.list() {
+            return self.refuse(&Refusal::OtherList, named, slot);
+        }
+        let verified =
+            self.list(&record.list).is_some_and(|held| envelope.verifies(held.list.gateway_identity(), topic));
+        let outcome = if !verified {
+            Err(Refusal::BadSignature)
+        } else {
+            match message {
+                RecoveryMessage::Request(request) => self.answer(&request, payload, at),
+                RecoveryMessage::Retry(retry) => self.retry(retry, at, rng),
+            }
+        };
+        if let Err(refusal) = outcome {
+            self.refuse(&refusal, named, slot);
+        }
+    }
+
+    /// Says again what a new connection may have lost. Always the same bytes.
+    fn say_again(&mut self, at: Timestamp) {
+        if !self.listed {
+            self.enrol_again = at;
+        }
+        let open: Vec<Slot> = self.slots.keys().copied().filter(|slot| !self.unpublished.contains_key(slot)).collect();
+        for slot in open {
+            self.publish_slot(slot);
+        }
+    }
+
+    fn persist_account(&mut self) {
+        self.outputs.push_back(Output::Persist(Record::Account(self.account.clone())));
+    }
+
+    fn publish(&mut self, channel: MeterChannel, payload: Arc<[u8]>) {
+        let topic = channel.topic(&self.config.cluster, &self.id);
+        self.outputs.push_back(Output::Publish { topic, payload });
+    }
+
+    fn notice(&mut self, notice: Notice) {
+        self.outputs.push_back(Output::Notice(notice));
+    }
+
+    /// Notes a refusal and, where the operator can do something about it, says so: once, not at every repetition.
+    fn refuse(&mut self, refusal: &Refusal, list: Option<[u8; 8]>, slot: Slot) {
+        self.notice(Notice::Refused(refusal.clone()));
+        let Some(code) = refusal.status() else { return };
+        if self.last_status.replace((code, list, slot)) == Some((code, list, slot)) {
+            return;
+        }
+        let status = Status { cluster: self.config.cluster.clone(), list, slot, code };
+        let topic = MeterChannel::Status.topic(&self.config.cluster, &self.id);
+        let payload = status.sign(&self.config.identity, &topic);
+        self.publish(MeterChannel::Status, payload.into());
+    }
+
+    fn keep_evidence(&mut self, first: Arc<[u8]>, second: Arc<[u8]>) {
+        let number = self.account.evidence;
+        self.account.evidence += 1;
+        self.outputs.push_back(Output::Persist(Record::Evidence(Evidence { number, first, second })));
+        if let Some(oldest) = number.checked_sub(EVIDENCE_KEPT) {
+            self.outputs.push_back(Output::Erase(Key::Evidence(oldest)));
+        }
+        self.persist_account();
+    }
+
+    /// Rebuilds the machine. What belongs to another cluster is erased, except for what must never go back.
+    fn restore(&mut self, records: impl IntoIterator<Item = Record>) {
+        let records: Vec<Record> = records.into_iter().collect();
+        let account = records.iter().find_map(|record| match record {
+            Record::Account(account) => Some(account.clone()),
+            Record::Enrolment(_) | Record::List(_) | Record::Slot(_) | Record::Evidence(_) => None,
+        });
+        let same_cluster = account.as_ref().is_some_and(|account| account.cluster == self.config.cluster);
+        if let Some(account) = account {
+            let newest_list = account.newest_list.filter(|_| same_cluster);
+            self.account = Account { cluster: self.config.cluster.clone(), newest_list, ..account };
+        }
+        let mut lists = Vec::new();
+        let mut slots = Vec::new();
+        for record in records {
+            let key = record.key();
+            match record {
+                Record::Account(_) | Record::Evidence(_) => {}
+                Record::Enrolment(own) if same_cluster => {
+                    self.enrolments.insert(own.seq, own);
+                }
+                Record::List(list) if same_cluster => lists.push(list),
+                Record::Slot(slot) if same_cluster => slots.push(slot),
+                Record::Enrolment(_) | Record::List(_) | Record::Slot(_) => self.outputs.push_back(Output::Erase(key)),
+            }
+        }
+        lists.into_iter().for_each(|list| self.reopen_list(&list));
+        slots.into_iter().for_each(|slot| self.reopen_slot(slot));
+        self.listed = self.lists.values().next_back().is_some_and(|newest| Some(newest.enrolment) == self.newest_seq());
+    }
+}
+
+/// Notices a wall clock that jumps ahead. One that jumps back is caught by the high-water mark.
+#[derive(Debug, Default)]
+struct Clock {
+    last: Option<Now>,
+    doubtful: bool,
+}
+
+impl Clock {
+    fn observe(&mut self, now: Now, confirmed: bool) {
+        if let Some(last) = self.last {
+            let wall = now.wall.millis_since(last.wall);
+            let monotonic = now.monotonic_millis.saturating_sub(last.monotonic_millis);
+            self.doubtful |= wall > monotonic.saturating_add(CLOCK_TOLERANCE_MILLIS);
+        }
+        self.last = Some(now);
+        if confirmed {
+            self.doubtful = false;
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The lists a meter holds: what it checks for itself, and the keys it derives under each.
+
+use std::collections::btree_map::Entry;
+use std::sync::Arc;
+
+use super::{AcceptedList, Key, Meter, Notice, Output, OwnEnrolment, Record, Refusal};
+use crate::certificate::Signatures;
+use crate::derive;
+use crate::keys::{ListHash, MacKey, SelfKey, StreamKey};
+use crate::mask::{MaskBatch, Masks};
+use crate::membership::MembershipList;
+use crate::noise::Sampler;
+use crate::partners;
+use crate::time::{Slot, Timestamp};
+
+/// How many lists may be held at once: the one in force, the next, and room for a correction of either.
+const MAX_LISTS: usize = 4;
+
+/// A list in force, or soon to be, with this meter's keys under it.
+#[derive(Debug)]
+pub(super) struct HeldList {
+    pub(super) list: Arc<MembershipList>,
+    pub(super) accepted_at: Timestamp,
+    /// This meter's index.
+    pub(super) index: u16,
+    /// Sequence number of the enrolment that the list names.
+    pub(super) enrolment: u64,
+    pub(super) masks: Masks,
+    pub(super) ahead: Option<MaskBatch>,
+    pub(super) stream: StreamKey,
+    pub(super) mac: MacKey,
+    pub(super) self_key: Arc<SelfKey>,
+    pub(super) sampler: Sampler,
+}
+
+impl HeldList {
+    pub(super) fn expiry_of(&self, slot: Slot) -> Timestamp {
+        self.list.params().slot_expiry(slot)
+    }
+}
+
+impl Meter {
+    /// Accepts a sound list if it also satisfies this meter, and says why not otherwise.
+    pub(super) fn consider(&mut self, list: &Arc<MembershipList>, at: Timestamp) {
+        match self.accept(list, at) {
+            Ok(()) => {}
+            Err(refusal) => self.refuse(&refusal, Some(list.hash().prefix()), Slot(0)),
+        }
+    }
+
+    fn accept(&mut self, list: &Arc<MembershipList>, at: Timestamp) -> Result<(), Refusal> {
+        self.config.policy.check(list)?;
+        let Some(skipped) = self.check_epoch(list)? else { return Ok(()) };
+        if list.params().slot_expiry(list.to_slot()) <= at {
+            return Err(Refusal::ListOver);
+        }
+        let held = self.hold(list, at).inspect_err(|_| self.listed = false)?;
+        if self.lists.len() >= MAX_LISTS {
+            return Err(Refusal::TooManyLists);
+        }
+        self.listed = Some(held.enrolment) == self.newest_seq();
+        self.lists.insert(list.epoch(), held);
+        self.account.newest_list = Some((list.epoch(), *list.hash()));
+        let accepted = AcceptedList { epoch: list.epoch(), accepted_at: at, bytes: list.bytes().clone() };
+        self.outputs.push_back(Output::Persist(Record::List(accepted)));
+        self.persist_account();
+        self.notice(Notice::ListAccepted { epoch: list.epoch(), skipped });
+        Ok(())
+    }
+
+    /// How many epochs were skipped; `None` for the newest list, seen again.
+    fn check_epoch(&mut self, list: &MembershipList) -> Result<Option<u64>, Refusal> {
+        let Some((last, hash)) = self.account.newest_list else {
+            return Ok(Some(0));
+        };
+        let found = list.epoch();
+        if found == last && *list.hash() == hash {
+            return Ok(None);
+        }
+        let contradicts = found == last || (found == last.saturating_add(1) && *list.previous() != hash);
+        if contradicts {
+            if let Some(accepted) = self.list(&hash).map(|held| held.list.bytes().clone()) {
+                self.keep_evidence(accepted, list.bytes().clone());
+            }
+            return Err(if found == last { Refusal::TwoListsOfAnEpoch(found) } else { Refusal::BrokenChain(found) });
+        }
+        if found < last {
+            return Err(Refusal::StaleEpoch { last, found });
+        }
+        Ok(Some(found - last - 1))
+    }
+
+    /// Finds this meter in the list, with its newest enrolment, and derives its keys.
+    fn hold(&mut self, list: &Arc<MembershipList>, accepted_at: Timestamp) -> Result<HeldList, Refusal> {
+        let index = list.index_of(self.id.as_str()).ok_or(Refusal::NotListed)?;
+        let me = &list.members()[usize::from(index)];
+        if me.identity() != self.certificate.key() {
+            return Err(Refusal::NotListed);
+        }
+        let own = self.enrolments.get(&me.seq()).filter(|own| own.agreement.public() == *me.agreement());
+        match own.cloned() {
+            None => Err(Refusal::RecordLost),
+            Some(own) if Some(own.seq) != self.newest_seq() => Err(Refusal::OldEnrolment),
+            Some(own) => self.derive_keys(list, index, &own, accepted_at).ok_or(Refusal::RecordLost),
+        }
+    }
+
+    /// Every key of this meter under a list; `None` if an X25519 result is not contributory, which a sound list rules out.
+    fn derive_keys(
+        &mut self,
+        list: &Arc<MembershipList>,
+        index: u16,
+        own: &OwnEnrolment,
+        accepted_at: Timestamp,
+    ) -> Option<HeldList> {
+        let (cluster, hash) = (list.cluster(), list.hash());
+        let with_gateway = own.agreement.agree(list.gateway_agreement())?;
+        let (stream, mac) = derive::gateway_keys(hash, &with_gateway, cluster, &self.id);
+        let mut keys = Vec::with_capacity(list.members().len());
+        for (other, member) in (0u16..).zip(list.members()) {
+            if other == index {
+                keys.push(None);
+                continue;
+            }
+            let shared = match self.agreements.entry((own.seq, *member.agreement())) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => new.insert(own.agreement.agree(member.agreement())?),
+            };
+            keys.push(Some(derive::pair_key(hash, shared, cluster, &self.id, member.id())));
+        }
+        let params = list.params();
+        Some(HeldList {
+            list: list.clone(),
+            accepted_at,
+            index,
+            enrolment: own.seq,
+            masks: Masks::new(keys, partners::threshold(params)),
+            ahead: None,
+            stream,
+            mac,
+            self_key: own.self_key.clone(),
+            sampler: Sampler::new(params.honest().into(), params.noise_scale()),
+        })
+    }
+
+    /// Takes a list from the meter's own records. One whose enrolment is gone is gone too.
+    pub(super) fn reopen_list(&mut self, record: &AcceptedList) {
+        let authorities = &self.config.policy.authorities;
+        let list = MembershipList::read(&record.bytes, &self.config.cluster, authorities, Signatures::Stored).ok();
+        let held = list.and_then(|list| {
+            let index = list.index_of(self.id.as_str())?;
+            let own = self.enrolments.get(&list.members()[usize::from(index)].seq())?.clone();
+            self.derive_keys(&list, index, &own, record.accepted_at)
+        });
+        match held {
+            Some(held) => {
+                self.lists.insert(record.epoch, held);
+            }
+            None => self.outputs.push_back(Output::Erase(Key::List(record.epoch))),
+        }
+    }
+
+    pub(super) fn list(&self, hash: &ListHash) -> Option<&HeldList> {
+        self.lists.values().find(|held| held.list.hash() == hash)
+    }
+
+    /// The list in force for a slot: the highest epoch that covers it, from the first slot that starts after acceptance.
+    pub(super) fn in_force(&self, slot: Slot) -> Option<&HeldList> {
+        let usable =
+            |held: &&HeldList| held.list.covers(slot) && held.accepted_at <= held.list.params().slot_start(slot);
+        self.lists.values().rev().find(usable)
+    }
+
+    /// When nothing of a list can be open any more: after its last slot, or after the last one before a later list that
+    /// covers all the rest.
+    pub(super) fn list_ends(&self, epoch: u64) -> Option<Timestamp> {
+        let list = &self.lists.get(&epoch)?.list;
+        let later = self.lists.range(epoch + 1..).map(|(_, held)| &held.list);
+        let replaced = later.filter(|later| later.to_slot() >= list.to_slot()).map(|later| later.from_slot()).min();
+        let last = replaced.map_or(u64::MAX, |from| from.0.saturating_sub(1)).min(list.to_slot().0);
+        Some(list.params().slot_expiry(Slot(last)))
+    }
+
+    pub(super) fn drop_lists_that_are_over(&mut self, at: Timestamp) {
+        let over = |epoch: &u64| self.list_ends(*epoch).is_some_and(|ends| ends <= at);
+        let ended: Vec<u64> = self.lists.keys().copied().filter(over).collect();
+        for epoch in ended {
+            self.lists.remove(&epoch);
+            self.outputs.push_back(Output::Erase(Key::List(epoch)));
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! What a meter persists: entries of a small key-value store, replaced and erased whole.
+//!
+//! A device writes an entry durably (fsync, or its flash's equal) before it acts on any later output, and overwrites
+//! what it is told to erase: entries hold readings and keys.
+
+use std::fmt;
+use std::sync::Arc;
+
+use zeroize::Zeroizing;
+
+use crate::ids::ClusterId;
+use crate::keys::{AgreementSecret, ListHash, SelfKey};
+use crate::ledger::Ledger;
+use crate::reading::Reading;
+use crate::time::{Slot, Timestamp};
+use crate::wire::{DecodeError, Reader, Writer};
+
+/// The name of an entry; a later entry of the same name replaces the earlier one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    Account,
+    /// By sequence number.
+    Enrolment(u64),
+    /// By epoch.
+    List(u64),
+    Slot(Slot),
+    /// By running number.
+    Evidence(u64),
+}
+
+/// One entry.
+#[derive(Debug)]
+pub enum Record {
+    Account(Account),
+    Enrolment(OwnEnrolment),
+    List(AcceptedList),
+    Slot(SlotRecord),
+    Evidence(Evidence),
+}
+
+/// What must never go back: the spent budget, the time already reported, the newest enrolment and list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Account {
+    pub(crate) cluster: ClusterId,
+    pub(crate) ledger: Ledger,
+    /// End, in Unix seconds, of the last slot reported in any cluster or list.
+    pub(crate) high_water: u64,
+    /// Sequence number of the newest enrolment.
+    pub(crate) seq: u64,
+    /// The highest accepted epoch and its list's hash.
+    pub(crate) newest_list: Option<(u64, ListHash)>,
+    /// How many pieces of evidence were kept.
+    pub(crate) evidence: u64,
+}
+
+/// An enrolment with its secrets, which all copies share.
+#[derive(Clone)]
+pub struct OwnEnrolment {
+    pub(crate) bytes: Arc<[u8]>,
+    pub(crate) seq: u64,
+    pub(crate) not_before: u64,
+    pub(crate) not_after: u64,
+    pub(crate) agreement: Arc<AgreementSecret>,
+    pub(crate) self_key: Arc<SelfKey>,
+}
+
+/// A list that passed every check.
+#[derive(Debug)]
+pub struct AcceptedList {
+    pub(crate) epoch: u64,
+    pub(crate) accepted_at: Timestamp,
+    pub(crate) bytes: Arc<[u8]>,
+}
+
+/// An open slot: the reading, and how far the slot has come.
+#[derive(Debug, Clone)]
+pub struct SlotRecord {
+    pub(crate) slot: Slot,
+    pub(crate) list: ListHash,
+    pub(crate) reading: Reading,
+    pub(crate) stage: Stage,
+}
+
+/// How far a slot has come.
+#[derive(Clone)]
+pub(crate) enum Stage {
+    /// Measured too late for the first attempt; may join a retry.
+    Held,
+    /// Recorded for publication, or published.
+    Sent { attempt: u8, secret: u64, message: Arc<[u8]>, publish_at: Timestamp },
+    /// Answered, once and for all for this attempt; the secret is gone.
+    Answered { attempt: u8, message: Arc<[u8]>, request: Arc<[u8]>, reveal: Arc<[u8]> },
+}
+
+impl fmt::Debug for OwnEnrolment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OwnEnrolment").field("seq", &self.seq).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Held => f.write_str("Held"),
+            Self::Sent { attempt, .. } => write!(f, "Sent({attempt})"),
+            Self::Answered { attempt, .. } => write!(f, "Answered({attempt})"),
+        }
+    }
+}
+
+/// Two signed messages of a gateway that contradict each other: proof that anyone can verify.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Evidence {
+    pub(crate) number: u64,
+    pub first: Arc<[u8]>,
+    pub second: Arc<[u8]>,
+}
+
+impl Record {
+    pub const fn key(&self) -> Key {
+        match self {
+            Self::Account(_) => Key::Account,
+            Self::Enrolment(own) => Key::Enrolment(own.seq),
+            Self::List(list) => Key::List(list.epoch),
+            Self::Slot(record) => Key::Slot(record.slot),
+            Self::Evidence(evidence) => Key::Evidence(evidence.number),
+        }
+    }
+
+    /// The entry as bytes. They hold secrets: the buffer erases itself, and so should the store's.
+    pub fn encode(&self) -> Zeroizing<Vec<u8>> {
+        Zeroizing::new(match self {
+            Self::Account(account) => encode_account(account),
+            Self::Enrolment(own) => Writer::array(7)
+                .uint(2)
+                .bytes(&own.bytes)
+                .uint(own.seq)
+                .uint(own.not_before)
+                .uint(own.not_after)
+                .bytes(own.agreement.expose())
+                .bytes(own.self_key.expose())
+                .finish(),
+            Self::List(list) => {
+                Writer::array(4).uint(3).uint(list.epoch).uint(list.accepted_at.as_millis()).bytes(&list.bytes).finish()
+            }
+            Self::Slot(record) => encode_slot(record),
+            Self::Evidence(evidence) => {
+                Writer::array(4).uint(5).uint(evidence.number).bytes(&evidence.first).bytes(&evidence.second).finish()
+            }
+        })
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(bytes);
+        let fields = reader.array_of_any()?;
+        let record = match (reader.uint()?, fields) {
+            (1, _) => Self::Account(decode_account(&mut reader)?),
+            (2, 7) => Self::Enrolment(OwnEnrolment {
+                bytes: reader.bytes()?.into(),
+                seq: reader.uint()?,
+                not_before: reader.uint()?,
+                not_after: reader.uint()?,
+                agreement: Arc::new(AgreementSecret::from_bytes(reader.fixed("agreement key")?)),
+                self_key: Arc::new(SelfKey::from_bytes(reader.fixed("self key")?)),
+            }),
+            (3, 4) => Self::List(AcceptedList {
+                epoch: reader.uint()?,
+                accepted_at: Timestamp::from_millis(reader.uint()?),
+                bytes: reader.bytes()?.into(),
+            }),
+            (4, _) => Self::Slot(decode_slot(&mut reader)?),
+            (5, 4) => Self::Evidence(Evidence {
+                number: reader.uint()?,
+                first: reader.bytes()?.into(),
+                second: reader.bytes()?.into(),
+            }),
+            (found, _) => return Err(DecodeError::WrongKind { expected: 1, found }),
+        };
+        reader.end()?;
+        Ok(record)
+    }
+}
+
+fn encode_account(account: &Account) -> Vec<u8> {
+    let (epoch, hash): (u64, &[u8]) = match &account.newest_list {
+        None => (0, &[]),
+        Some((epoch, hash)) => (*epoch, &hash.0),
+    };
+    let head = Writer::array(8)
+        .uint(1)
+        .text(account.cluster.as_str())
+        .uint(account.high_water)
+        .uint(account.seq)
+        .uint(epoch)
+        .bytes(hash)
+        .uint(account.evidence)
+        .nested_array(2 * account.ledger.days().len() as u64);
+    account.ledger.days().fold(head, |writer, (day, spent)| writer.uint(day).uint(spent)).finish()
+}
+
+fn decode_account(reader: &mut Reader<'_>) -> Result<Account, DecodeError> {
+    let cluster = ClusterId::new(reader.text()?).map_err(|reason| DecodeError::Id { field: "cluster", reason })?;
+    let (high_water, seq, epoch) = (reader.uint()?, reader.uint()?, reader.uint()?);
+    let newest_list = match reader.bytes()? {
+        [] => None,
+        hash => Some((epoch, ListHash(hash.try_into().map_err(|_| DecodeError::OutOfRange { field: "list hash" })?))),
+    };
+    let evidence = reader.uint()?;
+    let days = (0..reader.array_of_any()? / 2).map(|_| Ok((reader.uint()?, reader.uint()?)));
+    let ledger = Ledger::from_days(days.collect::<Result<Vec<_>, DecodeError>>()?);
+    Ok(Account { cluster, ledger, high_water, seq, newest_list, evidence })
+}
+
+fn encode_slot(record: &SlotRecord) -> Vec<u8> {
+    let head =
+        |fields| Writer::array(fields).uint(4).uint(record.slot.0).bytes(&record.list.0).int(record.reading.watts());
+    match &record.stage {
+        Stage::Held => head(5).uint(0),
+        Stage::Sent { attempt, secret, message, publish_at } => {
+            head(9).uint(1).uint((*attempt).into()).uint(*secret).bytes(message).uint(publish_at.as_millis())
+        }
+        Stage::Answered { attempt, message, request, reveal } => {
+            head(9).uint(2).uint((*attempt).into()).bytes(message).bytes(request).bytes(reveal)
+        }
+    }
+    .finish()
+}
+
+fn decode_slot(reader: &mut Reader<'_>) -> Result<SlotRecord, DecodeError> {
+    Ok(SlotRecord {
+        slot: Slot(reader.uint()?),
+        list: ListHash(reader.fixed("list hash")?),
+        reading: Reading::clipped(reader.int()?),
+        stage: match reader.uint()? {
+            0 => Stage::Held,
+            1 => Stage::Sent {
+                attempt: reader.small("attempt")?,
+                secret: reader.uint()?,
+                message: reader.bytes()?.into(),
+                publish_at: Timestamp::from_millis(reader.uint()?),
+            },
+            2 => Stage::Answered {
+                attempt: reader.small("attempt")?,
+                message: reader.bytes()?.into(),
+                request: reader.bytes()?.into(),
+                reveal: reader.bytes()?.into(),
+            },
+            _ => return Err(DecodeError::OutOfRange { field: "stage" }),
+        },
+    })
+}

@@ -1,0 +1,69 @@
+//! What simulators and tests may change about a meter. Behind the feature `simulation`, which no real build turns on.
+
+use super::record::Stage;
+use super::{Meter, Refusal, SlotRecord};
+use crate::keys::{AgreementPublic, SharedSecret};
+use crate::member_set::MemberSet;
+use crate::wire::{Mac0, RecoveryRequest, Reveal, Sign1};
+
+/// A meter that breaks rules on purpose.
+#[derive(Debug, Clone, Copy)]
+pub struct Simulation {
+    /// Replaces the noise share, in watts: 0 makes sums exact, anything else shifts them.
+    pub share: Option<i64>,
+    /// Whether an attempt is answered only once.
+    pub one_answer: bool,
+    /// Whether a request may name at most M members.
+    pub missing_bound: bool,
+}
+
+impl Default for Simulation {
+    /// An honest meter.
+    fn default() -> Self {
+        Self { share: None, one_answer: true, missing_bound: true }
+    }
+}
+
+impl Meter {
+    pub fn simulate(&mut self, simulation: Simulation) {
+        self.simulation = simulation;
+    }
+
+    /// Hands over an X25519 result that this process knows from the other end of the pair.
+    pub fn offer_agreement(&mut self, with: AgreementPublic, shared: SharedSecret) {
+        if let Some(newest) = self.newest_seq() {
+            self.agreements.insert((newest, with), shared);
+        }
+    }
+
+    /// The X25519 results of the newest enrolment, for the other ends of the pairs.
+    pub fn agreements(&self) -> impl Iterator<Item = (&AgreementPublic, &SharedSecret)> {
+        let newest = self.newest_seq();
+        self.agreements
+            .iter()
+            .filter(move |((seq, _), _)| Some(*seq) == newest)
+            .map(|((_, with), shared)| (with, shared))
+    }
+
+    /// Answers a second request for an answered attempt: what no honest meter does.
+    pub(super) fn answer_again(&mut self, request: &RecoveryRequest, bytes: &[u8]) -> Result<(), Refusal> {
+        let record = self.slots.get(&request.slot).ok_or(Refusal::UnknownSlot)?.clone();
+        let Stage::Answered { attempt, message, request: answered, reveal } = &record.stage else {
+            return Err(Refusal::OtherAttempt);
+        };
+        let held = self.list(&record.list).ok_or(Refusal::UnknownSlot)?;
+        let members = held.list.params().members();
+        let first = RecoveryRequest::decode(Sign1::decode(answered)?.payload())?;
+        let told = MemberSet::from_bytes(members, &first.missing)?;
+        let now_told = MemberSet::from_bytes(members, &request.missing)?;
+        self.check_missing(&now_told, held.list.params().max_missing(), held.index)?;
+        let revealed = Reveal::decode(Mac0::decode(reveal)?.payload())?.revealed;
+        let secret = revealed.wrapping_sub(held.masks.sum_over(&told, request.slot, *attempt));
+        let again = secret.wrapping_add(held.masks.sum_over(&now_told, request.slot, *attempt));
+        let (attempt, message) = (*attempt, message.clone());
+        let reveal = self.seal_reveal(request, again)?;
+        self.keep(SlotRecord { stage: Stage::Answered { attempt, message, request: bytes.into(), reveal }, ..record });
+        self.publish_reveal(request.slot);
+        Ok(())
+    }
+}

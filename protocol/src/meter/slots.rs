@@ -1,0 +1,333 @@
+//! One slot at the meter: measured, masked, published, answered, tried again, closed (`protocol.md 4, 9`).
+
+use std::sync::Arc;
+
+use rand_core::CryptoRng;
+use zeroize::Zeroizing;
+
+use super::enrolling::uniform;
+use super::record::Stage;
+use super::{Key, Meter, Notice, Output, Record, Refusal, SlotRecord};
+use crate::derive::{self, sha256};
+use crate::keys::{ListHash, prefix, random};
+use crate::member_set::MemberSet;
+use crate::time::{Slot, Timestamp};
+use crate::topic::MeterChannel;
+use crate::wire::{MaskedReading, RecoveryRequest, Retry, Reveal, Sign1};
+
+/// How many slots' masks are computed at once, with one key schedule per partner.
+const MASKS_AHEAD: u64 = 144;
+
+/// What is ready before the slot ends, so that nothing after its end takes a time that depends on the noise.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    list: ListHash,
+    noise: Zeroizing<i64>,
+    masks: Zeroizing<u64>,
+}
+
+impl Meter {
+    pub(super) fn measured(&mut self, slot: Slot, watts: i64, at: Timestamp, rng: &mut (impl CryptoRng + ?Sized)) {
+        if let Err(refusal) = self.report(slot, watts, at, rng) {
+            let concerned = if refusal == Refusal::NoList { Slot(0) } else { slot };
+            self.refuse(&refusal, None, concerned);
+        }
+    }
+
+    fn report(
+        &mut self,
+        slot: Slot,
+        watts: i64,
+        at: Timestamp,
+        rng: &mut (impl CryptoRng + ?Sized),
+    ) -> Result<(), Refusal> {
+        let held = self.in_force(slot).ok_or(Refusal::NoList)?;
+        let (params, list) = (*held.list.params(), *held.list.hash());
+        let ended = params.slot_end(slot);
+        if at < ended {
+            return Err(Refusal::SlotNotOver);
+        }
+        if params.slot_expiry(slot) <= at {
+            return Err(Refusal::SlotOver);
+        }
+        if params.slot_start(slot).as_secs() < self.account.high_water {
+            return Err(Refusal::AlreadyReported);
+        }
+        let record = SlotRecord { slot, list, reading: params.clip(watts), stage: Stage::Held };
+        let closes = ended.plus_secs(params.terms().reading_seconds);
+        if closes <= at {
+            self.account.high_water = ended.as_secs();
+            self.persist_account();
+            self.keep(record);
+            return Ok(());
+        }
+        let publish_at = ended.plus_millis(first_half(closes.millis_since(ended), rng));
+        self.attempt(record, 0, publish_at, rng)
+    }
+
+    /// Answers a request once; the same request again gets the same bytes, another one nothing.
+    pub(super) fn answer(&mut self, request: &RecoveryRequest, bytes: &[u8], at: Timestamp) -> Result<(), Refusal> {
+        let slot = request.slot;
+        let record = self.slots.get(&slot).ok_or(Refusal::UnknownSlot)?;
+        let held = self.list(&record.list).ok_or(Refusal::UnknownSlot)?;
+        let (attempt, secret, message) = match &record.stage {
+            Stage::Answered { attempt, request: answered, .. } if *attempt == request.attempt => {
+                if payload_of(answered) == payload_of(bytes) {
+                    self.publish_reveal(slot);
+                    return Ok(());
+                }
+                #[cfg(feature = "simulation")]
+                if !self.simulation.one_answer {
+                    return self.answer_again(request, bytes);
+                }
+                self.keep_evidence(answered.clone(), bytes.into());
+                return Err(Refusal::SecondRequest);
+            }
+            Stage::Sent { attempt, secret, message, .. } if *attempt == request.attempt => (*attempt, *secret, message),
+            Stage::Held | Stage::Sent { .. } | Stage::Answered { .. } => return Err(Refusal::OtherAttempt),
+        };
+        if self.unpublished.get(&slot).is_some_and(|&publish_at| at < publish_at) {
+            return Err(Refusal::OtherAttempt);
+        }
+        let missing = MemberSet::from_bytes(held.list.params().members(), &request.missing)?;
+        self.check_missing(&missing, held.list.params().max_missing(), held.index)?;
+        let revealed = secret.wrapping_add(held.masks.sum_over(&missing, slot, attempt));
+        let reveal = self.seal_reveal(request, revealed)?;
+        let stage = Stage::Answered { attempt, message: message.clone(), request: bytes.into(), reveal };
+        self.keep(SlotRecord { stage, ..record.clone() });
+        self.publish_reveal(slot);
+        self.notice(Notice::Answered { slot, attempt });
+        Ok(())
+    }
+
+    pub(super) fn check_missing(&self, missing: &MemberSet, most: u16, index: u16) -> Result<(), Refusal> {
+        let found = missing.len();
+        #[cfg(feature = "simulation")]
+        let most = if self.simulation.missing_bound { most } else { u16::MAX };
+        if found > most {
+            return Err(Refusal::TooManyMissing { most, found });
+        }
+        if missing.contains(index) {
+            return Err(Refusal::NamesThisMeter);
+        }
+        Ok(())
+    }
+
+    pub(super) fn seal_reveal(&self, request: &RecoveryRequest, revealed: u64) -> Result<Arc<[u8]>, Refusal> {
+        let held = self.list(&request.list).ok_or(Refusal::OtherList)?;
+        let reveal = Reveal {
+            list: request.list.prefix(),
+            slot: request.slot,
+            attempt: request.attempt,
+            revealed,
+            request: prefix(&sha256(&request.payload())),
+        };
+        Ok(reveal.seal(&held.mac, &MeterChannel::Reveal.topic(&self.config.cluster, &self.id)).into())
+    }
+
+    /// Opens the next attempt: the earlier one is closed for good, its secret gone.
+    pub(super) fn retry(
+        &mut self,
+        retry: Retry,
+        at: Timestamp,
+        rng: &mut (impl CryptoRng + ?Sized),
+    ) -> Result<(), Refusal> {
+        let record = self.slots.get(&retry.slot).ok_or(Refusal::UnknownSlot)?.clone();
+        let params = *self.list(&record.list).ok_or(Refusal::UnknownSlot)?.list.params();
+        match record.stage {
+            Stage::Sent { attempt, .. } | Stage::Answered { attempt, .. } if attempt == retry.attempt => {
+                if !self.unpublished.contains_key(&retry.slot) {
+                    self.publish_reading(retry.slot);
+                }
+                return Ok(());
+            }
+            Stage::Sent { attempt, .. } | Stage::Answered { attempt, .. } if attempt > retry.attempt => {
+                return Err(Refusal::AttemptNotAbove { found: retry.attempt });
+            }
+            Stage::Held | Stage::Sent { .. } | Stage::Answered { .. } => {}
+        }
+        if retry.attempt == 0 {
+            return Err(Refusal::AttemptNotAbove { found: 0 });
+        }
+        let most = params.attempts().min(self.config.policy.max_attempts);
+        if retry.attempt >= most {
+            return Err(Refusal::TooManyAttempts { most, found: retry.attempt });
+        }
+        let closes = Timestamp::from_secs(retry.deadline).min(params.slot_expiry(retry.slot));
+        if closes <= at {
+            return Err(Refusal::RetryOver);
+        }
+        let publish_at = at.plus_millis(first_half(closes.millis_since(at), rng));
+        self.attempt(record, retry.attempt, publish_at, rng)
+    }
+
+    /// Draws noise and secret, charges the ledger, masks, records, and schedules the reading (`protocol.md 4`, steps 1 to 3).
+    fn attempt(
+        &mut self,
+        record: SlotRecord,
+        attempt: u8,
+        publish_at: Timestamp,
+        rng: &mut (impl CryptoRng + ?Sized),
+    ) -> Result<(), Refusal> {
+        let slot = record.slot;
+        let held = self.list(&record.list).ok_or(Refusal::NoList)?;
+        let params = *held.list.params();
+        let day = params.slot_start(slot).utc_day();
+        if !self.account.ledger.charge(day, params.charge_micro_epsilon(), self.config.policy.daily_micro_epsilon) {
+            return Err(Refusal::LedgerExhausted);
+        }
+        let prepared = self.prepared.remove(&slot).filter(|ready| attempt == 0 && ready.list == record.list);
+        let prepared = prepared.unwrap_or_else(|| self.draw(slot, &record.list, attempt, rng));
+        let held = self.list(&record.list).ok_or(Refusal::NoList)?;
+        let noisy = Zeroizing::new(record.reading.watts().wrapping_add(self.share(*prepared.noise)));
+        let fresh = Zeroizing::new(random(rng));
+        let secret = derive::secret(&held.self_key, &record.list, slot, attempt, *noisy, &fresh);
+        let ciphertext = noisy
+            .cast_unsigned()
+            .wrapping_add(derive::stream(&held.stream, slot, attempt))
+            .wrapping_add(*prepared.masks)
+            .wrapping_add(secret);
+        let reading = MaskedReading { list: record.list.prefix(), slot, attempt, ciphertext };
+        let topic = MeterChannel::Reading.topic(&self.config.cluster, &self.id);
+        let message = reading.seal(&held.mac, &topic).into();
+
+        self.account.high_water = self.account.high_water.max(params.slot_end(slot).as_secs());
+        self.account.ledger.forget_before(day.saturating_sub(1));
+        self.persist_account();
+        self.keep(SlotRecord { stage: Stage::Sent { attempt, secret, message, publish_at }, ..record });
+        self.unpublished.insert(slot, publish_at);
+        self.notice(Notice::Charged { slot, attempt });
+        Ok(())
+    }
+
+    /// Draws noise and sums masks; the masks of first attempts come from a batch computed ahead.
+    fn draw(&mut self, slot: Slot, list: &ListHash, attempt: u8, rng: &mut (impl CryptoRng + ?Sized)) -> Prepared {
+        let held = self.lists.values_mut().find(|held| held.list.hash() == list).expect("the caller has just found it");
+        let masks = if attempt == 0 {
+            let ahead = held.ahead.as_ref().and_then(|batch| batch.get(slot));
+            ahead.unwrap_or_else(|| {
+                let left = held.list.to_slot().0.saturating_sub(slot.0) + 1;
+                let count = usize::try_from(left.min(MASKS_AHEAD)).expect("small");
+                let batch = held.ahead.insert(held.masks.batch(slot, count));
+                batch.get(slot).expect("its first slot")
+            })
+        } else {
+            held.masks.sum(slot, attempt)
+        };
+        let noise = Zeroizing::new(held.sampler.sample(rng));
+        Prepared { list: *list, noise, masks: Zeroizing::new(masks) }
+    }
+
+    fn share(&self, exact: i64) -> i64 {
+        #[cfg(feature = "simulation")]
+        if let Some(share) = self.simulation.share {
+            return share;
+        }
+        exact
+    }
+
+    /// Prepares the slot that is being measured.
+    pub(super) fn prepare(&mut self, at: Timestamp, rng: &mut (impl CryptoRng + ?Sized)) {
+        let Some((slot, ..)) = self.measuring(at) else { return };
+        let Some(list) = self.in_force(slot).map(|held| *held.list.hash()) else { return };
+        if self.prepared.get(&slot).is_none_or(|ready| ready.list != list) {
+            let prepared = self.draw(slot, &list, 0, rng);
+            self.prepared.insert(slot, prepared);
+        }
+    }
+
+    /// The next start of a slot that a list covers.
+    pub(super) fn preparation_deadline(&self) -> Option<Timestamp> {
+        let at = self.clock.last?.wall;
+        let next = self.lists.values().filter_map(|held| {
+            let params = held.list.params();
+            let slot = params.slot_at(at).plus(1).max(held.list.from_slot());
+            held.list.covers(slot).then(|| params.slot_start(slot))
+        });
+        next.min()
+    }
+
+    pub(super) fn publish_what_is_due(&mut self, at: Timestamp) {
+        let due: Vec<Slot> =
+            self.unpublished.iter().filter(|(_, publish_at)| **publish_at <= at).map(|(&slot, _)| slot).collect();
+        for slot in due {
+            self.unpublished.remove(&slot);
+            self.publish_reading(slot);
+        }
+    }
+
+    /// Closes what is over: at the end of the following slot, reading, noise and secret are erased.
+    pub(super) fn close_what_is_over(&mut self, at: Timestamp) {
+        let over = |record: &SlotRecord| self.list(&record.list).is_none_or(|held| held.expiry_of(record.slot) <= at);
+        let closed: Vec<Slot> = self.slots.values().filter(|record| over(record)).map(|record| record.slot).collect();
+        for slot in closed {
+            self.slots.remove(&slot);
+            self.unpublished.remove(&slot);
+            self.outputs.push_back(Output::Erase(Key::Slot(slot)));
+        }
+        let stale =
+            |slot: &Slot, ready: &Prepared| self.list(&ready.list).is_none_or(|held| held.expiry_of(*slot) <= at);
+        let stale: Vec<Slot> =
+            self.prepared.iter().filter(|(slot, ready)| stale(slot, ready)).map(|(&slot, _)| slot).collect();
+        for slot in stale {
+            self.prepared.remove(&slot);
+        }
+        self.drop_lists_that_are_over(at);
+    }
+
+    /// Takes an open slot from the meter's own records: it resends or answers from them, or the slot is skipped.
+    pub(super) fn reopen_slot(&mut self, record: SlotRecord) {
+        if self.list(&record.list).is_none() {
+            self.outputs.push_back(Output::Erase(Key::Slot(record.slot)));
+            return;
+        }
+        if let Stage::Sent { publish_at, .. } = record.stage {
+            self.unpublished.insert(record.slot, publish_at);
+        }
+        self.slots.insert(record.slot, record);
+    }
+
+    /// Sends again what a slot has come to.
+    pub(super) fn publish_slot(&mut self, slot: Slot) {
+        match self.slots.get(&slot).map(|record| &record.stage) {
+            Some(Stage::Sent { .. }) => self.publish_reading(slot),
+            Some(Stage::Answered { .. }) => self.publish_reveal(slot),
+            Some(Stage::Held) | None => {}
+        }
+    }
+
+    fn publish_reading(&mut self, slot: Slot) {
+        match self.slots.get(&slot).map(|record| &record.stage) {
+            Some(Stage::Sent { message, .. } | Stage::Answered { message, .. }) => {
+                let message = message.clone();
+                self.publish(MeterChannel::Reading, message);
+            }
+            Some(Stage::Held) | None => {}
+        }
+    }
+
+    pub(super) fn publish_reveal(&mut self, slot: Slot) {
+        match self.slots.get(&slot).map(|record| &record.stage) {
+            Some(Stage::Answered { reveal, .. }) => {
+                let reveal = reveal.clone();
+                self.publish(MeterChannel::Reveal, reveal);
+            }
+            Some(Stage::Held | Stage::Sent { .. }) | None => {}
+        }
+    }
+
+    pub(super) fn keep(&mut self, record: SlotRecord) {
+        self.outputs.push_back(Output::Persist(Record::Slot(record.clone())));
+        self.slots.insert(record.slot, record);
+    }
+}
+
+/// What a signature covers: two envelopes with the same payload are the same request.
+fn payload_of(envelope: &[u8]) -> Option<&[u8]> {
+    Sign1::decode(envelope).ok().map(|envelope| envelope.payload())
+}
+
+/// A random moment in the first half of a window, so that a cluster does not speak at once.
+fn first_half(window_millis: u64, rng: &mut (impl CryptoRng + ?Sized)) -> u64 {
+    uniform(0, window_millis / 2, rng)
+}

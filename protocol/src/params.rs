@@ -1,0 +1,330 @@
+//! The parameters of a membership list: valid by construction.
+
+use thiserror::Error;
+
+use crate::noise::Scale;
+use crate::partners;
+use crate::reading::Reading;
+use crate::time::{Slot, Timestamp};
+
+/// The most members a list may have.
+pub const MAX_MEMBERS: usize = 10_000;
+
+/// The largest numerator and denominator of an epsilon.
+pub const MAX_EPSILON_PART: u64 = 1_000_000;
+
+/// Largest slot that a list may end with: far beyond any clock, and small enough that no time of it overflows.
+pub const MAX_SLOT: u64 = 1 << 40;
+
+/// Epochs stay below this, so that one always follows.
+pub const MAX_EPOCH: u64 = 1 << 40;
+
+/// The parameters as a list states them, unchecked: fields 8 to 18 of `protocol.md 7`, message 5.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Terms {
+    pub slot_seconds: u64,
+    pub reading_seconds: u64,
+    pub reveal_seconds: u64,
+    /// M: how many members may be silent.
+    pub max_missing: u64,
+    /// T: how many members may collude.
+    pub max_malicious: u64,
+    /// w: the expected number of mask partners; 0 means every other member.
+    pub partners: u64,
+    /// The least and the greatest reading in watts.
+    pub lo: i64,
+    pub hi: i64,
+    /// Epsilon of one attempt, as a fraction.
+    pub epsilon_numerator: u64,
+    pub epsilon_denominator: u64,
+    pub attempts: u64,
+}
+
+/// A share of a cluster's members, exact: from 0 to 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Share {
+    numerator: u32,
+    denominator: u32,
+}
+
+impl Share {
+    /// `None` unless `0 <= numerator <= denominator` and `denominator > 0`.
+    pub const fn new(numerator: u32, denominator: u32) -> Option<Self> {
+        if denominator == 0 || numerator > denominator { None } else { Some(Self { numerator, denominator }) }
+    }
+
+    /// How silence is counted: rounded down, so that no more is asked than the share allows.
+    pub fn floor_of(self, members: u16) -> u64 {
+        u64::from(self.numerator) * u64::from(members) / u64::from(self.denominator)
+    }
+
+    /// How malice is counted: rounded up, so that no fewer are reckoned with.
+    pub fn ceil_of(self, members: u16) -> u64 {
+        (u64::from(self.numerator) * u64::from(members)).div_ceil(self.denominator.into())
+    }
+}
+
+/// Why [`Terms`] do not make [`Params`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum ParamsError {
+    #[error("a list has 1 to {MAX_MEMBERS} members, this one has {members}")]
+    Members { members: usize },
+    #[error("{missing} of {members} members may be silent; the most is a fifth, {most}")]
+    TooManyMissing { missing: u64, members: u64, most: u64 },
+    #[error("only {malicious} of {members} members may be malicious; the least is a tenth, {least}")]
+    TooFewMalicious { malicious: u64, members: u64, least: u64 },
+    #[error("{missing} silent and {malicious} malicious leave no honest one of {members} members")]
+    NoneHonest { missing: u64, malicious: u64, members: u64 },
+    #[error("the range {lo}..{hi} W must contain 0 and at least one other value")]
+    Range { lo: i64, hi: i64 },
+    #[error("epsilon {numerator}/{denominator}: both must be from 1 to {MAX_EPSILON_PART}")]
+    Epsilon { numerator: u64, denominator: u64 },
+    #[error(
+        "{attempts} attempts of {reading} + {reveal} s do not fit a slot of {slot} s; every part must be at least 1"
+    )]
+    Windows { attempts: u64, reading: u64, reveal: u64, slot: u64 },
+    #[error("the sum of {members} readings and its noise could reach 2^40; lower the range or raise epsilon")]
+    TooLarge { members: u64 },
+    #[error(
+        "{partners} mask partners of {members} members do not keep the honest ones connected (`protocol.md 6`); use 0 \
+         for all"
+    )]
+    TooFewPartners { partners: u64, members: u64 },
+}
+
+/// Checked parameters of one list, and everything derived from them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Params {
+    members: u16,
+    terms: Terms,
+}
+
+impl Params {
+    pub fn new(members: usize, terms: Terms) -> Result<Self, ParamsError> {
+        let count = u16::try_from(members).ok().filter(|&n| n > 0 && usize::from(n) <= MAX_MEMBERS);
+        let count = count.ok_or(ParamsError::Members { members })?;
+        let params = Self { members: count, terms };
+        params.check_tolerances()?;
+        params.check_numbers()?;
+        params.check_windows()?;
+        if terms.partners > 0 && !partners::suffice(&params) {
+            let members = u64::from(count);
+            return Err(ParamsError::TooFewPartners { partners: terms.partners, members });
+        }
+        Ok(params)
+    }
+
+    /// Skips every check, so that a test can ask about parameters that no list may have.
+    #[cfg(test)]
+    pub(crate) const fn unchecked(members: u16, terms: Terms) -> Self {
+        Self { members, terms }
+    }
+
+    /// N.
+    pub const fn members(&self) -> u16 {
+        self.members
+    }
+
+    /// M.
+    pub const fn max_missing(&self) -> u16 {
+        narrow(self.terms.max_missing)
+    }
+
+    /// T.
+    pub const fn max_malicious(&self) -> u16 {
+        narrow(self.terms.max_malicious)
+    }
+
+    /// n = N - M - T: how many honest shares add up to the whole noise.
+    pub const fn honest(&self) -> u16 {
+        self.members - self.max_missing() - self.max_malicious()
+    }
+
+    /// D = hi - lo, the sensitivity.
+    pub const fn sensitivity(&self) -> u64 {
+        self.terms.hi.abs_diff(self.terms.lo)
+    }
+
+    /// lambda = D / epsilon, the scale of the whole noise.
+    pub fn noise_scale(&self) -> Scale {
+        Scale::new(self.sensitivity() * self.terms.epsilon_denominator, self.terms.epsilon_numerator)
+    }
+
+    /// What one attempt costs a meter's ledger: `ceil(10^6 * epsilon)`.
+    pub const fn charge_micro_epsilon(&self) -> u64 {
+        (1_000_000 * self.terms.epsilon_numerator).div_ceil(self.terms.epsilon_denominator)
+    }
+
+    pub const fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    pub const fn attempts(&self) -> u8 {
+        narrow_u8(self.terms.attempts)
+    }
+
+    pub(crate) fn clip(&self, watts: i64) -> Reading {
+        Reading::clipped(watts.clamp(self.terms.lo, self.terms.hi))
+    }
+
+    /// Whether a decoded sum can be one: within 100 noise scales of what N readings can add up to.
+    pub fn is_plausible(&self, sum: i64) -> bool {
+        let members = i128::from(self.members);
+        let (sum, unit) = (i128::from(sum), i128::from(self.terms.epsilon_numerator));
+        let noise = 100 * i128::from(self.sensitivity()) * i128::from(self.terms.epsilon_denominator);
+        let least = members * i128::from(self.terms.lo) * unit - noise;
+        let most = members * i128::from(self.terms.hi) * unit + noise;
+        (least..=most).contains(&(sum * unit))
+    }
+
+    /// The slot that contains `at`.
+    pub const fn slot_at(&self, at: Timestamp) -> Slot {
+        Slot(at.as_secs() / self.terms.slot_seconds)
+    }
+
+    pub const fn slot_start(&self, slot: Slot) -> Timestamp {
+        Timestamp::from_secs(slot.0.saturating_mul(self.terms.slot_seconds))
+    }
+
+    /// The end of the slot, where its readings are due.
+    pub const fn slot_end(&self, slot: Slot) -> Timestamp {
+        self.slot_start(slot.plus(1))
+    }
+
+    /// The end of the following slot, after which nothing of this one is left open.
+    pub const fn slot_expiry(&self, slot: Slot) -> Timestamp {
+        self.slot_start(slot.plus(2))
+    }
+
+    fn check_tolerances(&self) -> Result<(), ParamsError> {
+        let members = u64::from(self.members);
+        let Terms { max_missing: missing, max_malicious: malicious, .. } = self.terms;
+        if missing > members / 5 {
+            return Err(ParamsError::TooManyMissing { missing, members, most: members / 5 });
+        }
+        let least = members.div_ceil(10);
+        if malicious < least {
+            return Err(ParamsError::TooFewMalicious { malicious, members, least });
+        }
+        if malicious >= members - missing {
+            return Err(ParamsError::NoneHonest { missing, malicious, members });
+        }
+        Ok(())
+    }
+
+    fn check_numbers(&self) -> Result<(), ParamsError> {
+        let Terms { lo, hi, epsilon_numerator: numerator, epsilon_denominator: denominator, .. } = self.terms;
+        let small = |part: u64| (1..=MAX_EPSILON_PART).contains(&part);
+        if !small(numerator) || !small(denominator) {
+            return Err(ParamsError::Epsilon { numerator, denominator });
+        }
+        if lo > 0 || hi < 0 || lo == hi {
+            return Err(ParamsError::Range { lo, hi });
+        }
+        let [members, width, en, ed] = [self.members.into(), hi.abs_diff(lo), numerator, denominator].map(u128::from);
+        if members * width * en + 200 * width * ed >= en << 40 {
+            return Err(ParamsError::TooLarge { members: self.members.into() });
+        }
+        Ok(())
+    }
+
+    fn check_windows(&self) -> Result<(), ParamsError> {
+        let Terms { attempts, reading_seconds: reading, reveal_seconds: reveal, slot_seconds: slot, .. } = self.terms;
+        let fits = [attempts, reading, reveal, slot].iter().all(|&part| part > 0)
+            && attempts <= u64::from(u8::MAX)
+            && slot <= 86_400
+            && reading.saturating_add(reveal).saturating_mul(attempts) <= slot;
+        if fits { Ok(()) } else { Err(ParamsError::Windows { attempts, reading, reveal, slot }) }
+    }
+}
+
+/// Narrows a tolerance that `check_tolerances` has held below N <= 10,000.
+#[expect(clippy::cast_possible_truncation, reason = "bounded by the number of members")]
+const fn narrow(count: u64) -> u16 {
+    count as u16
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "bounded by `check_windows`")]
+const fn narrow_u8(count: u64) -> u8 {
+    count as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TERMS: Terms = Terms {
+        slot_seconds: 600,
+        reading_seconds: 60,
+        reveal_seconds: 30,
+        max_missing: 10,
+        max_malicious: 10,
+        partners: 0,
+        lo: 0,
+        hi: 9000,
+        epsilon_numerator: 1,
+        epsilon_denominator: 1,
+        attempts: 2,
+    };
+
+    #[test]
+    fn derived_values_follow_the_specification() {
+        let params = Params::new(100, TERMS).unwrap();
+        assert_eq!((params.honest(), params.sensitivity()), (80, 9000));
+        assert_eq!(params.noise_scale(), Scale::new(9000, 1));
+        assert_eq!(params.charge_micro_epsilon(), 1_000_000);
+        let third = Params::new(100, Terms { epsilon_denominator: 3, ..TERMS }).unwrap();
+        assert_eq!(third.charge_micro_epsilon(), 333_334);
+        assert_eq!(third.noise_scale(), Scale::new(27_000, 1));
+        assert_eq!(params.slot_at(Timestamp::from_secs(1199)), Slot(1));
+        assert_eq!(params.slot_end(Slot(1)), Timestamp::from_secs(1200));
+    }
+
+    #[test]
+    fn plausible_sums_end_where_the_specification_says() {
+        let params = Params::new(100, TERMS).unwrap();
+        assert!(params.is_plausible(-900_000) && !params.is_plausible(-900_001));
+        assert!(params.is_plausible(1_800_000) && !params.is_plausible(1_800_001));
+        assert!(!params.is_plausible(i64::MIN) && !params.is_plausible(i64::MAX));
+    }
+
+    #[test]
+    fn readings_are_clipped_to_the_range() {
+        let params = Params::new(100, Terms { lo: -500, ..TERMS }).unwrap();
+        let clip = |watts| params.clip(watts).watts();
+        assert_eq!([clip(-501), clip(-500), clip(7), clip(9001), clip(i64::MAX)], [-500, -500, 7, 9000, 9000]);
+    }
+
+    #[test]
+    fn every_limit_is_refused_by_name() {
+        let refused = |terms| Params::new(100, terms).unwrap_err();
+        assert!(matches!(Params::new(0, TERMS), Err(ParamsError::Members { .. })));
+        assert!(matches!(Params::new(10_001, TERMS), Err(ParamsError::Members { .. })));
+        assert!(matches!(refused(Terms { max_missing: 21, ..TERMS }), ParamsError::TooManyMissing { most: 20, .. }));
+        assert!(matches!(refused(Terms { max_malicious: 9, ..TERMS }), ParamsError::TooFewMalicious { least: 10, .. }));
+        assert!(matches!(refused(Terms { max_malicious: 90, ..TERMS }), ParamsError::NoneHonest { .. }));
+        assert!(matches!(refused(Terms { max_malicious: u64::MAX, ..TERMS }), ParamsError::NoneHonest { .. }));
+        for (lo, hi) in [(1, 2), (-2, -1), (0, 0), (5, -5)] {
+            assert_eq!(refused(Terms { lo, hi, ..TERMS }), ParamsError::Range { lo, hi });
+        }
+        for (numerator, denominator) in [(0, 1), (1, 0), (1_000_001, 1), (1, 1_000_001)] {
+            let terms = Terms { epsilon_numerator: numerator, epsilon_denominator: denominator, ..TERMS };
+            assert_eq!(refused(terms), ParamsError::Epsilon { numerator, denominator });
+        }
+        assert!(matches!(refused(Terms { hi: i64::MAX, lo: i64::MIN, ..TERMS }), ParamsError::TooLarge { .. }));
+        assert!(matches!(refused(Terms { epsilon_denominator: 1_000_000, ..TERMS }), ParamsError::TooLarge { .. }));
+        for terms in [
+            Terms { attempts: 0, ..TERMS },
+            Terms { attempts: 7, ..TERMS },
+            Terms { reading_seconds: 0, ..TERMS },
+            Terms { reveal_seconds: 0, ..TERMS },
+            Terms { reading_seconds: u64::MAX, ..TERMS },
+            Terms { slot_seconds: 0, ..TERMS },
+            Terms { slot_seconds: 86_401, ..TERMS },
+        ] {
+            assert!(matches!(refused(terms), ParamsError::Windows { .. }), "{terms:?}");
+        }
+        assert!(matches!(refused(Terms { partners: 46, ..TERMS }), ParamsError::TooFewPartners { .. }));
+        assert!(Params::new(100, Terms { partners: 47, ..TERMS }).is_ok());
+    }
+}

@@ -1,0 +1,156 @@
+//! Which members mask with which, and how many are enough (`protocol.md 6`).
+//!
+//! With `w = 0` every other member is a partner. With `w > 0` each pair is drawn with probability `q = w/(N-1)` in each
+//! slot and attempt, as in the paper; then the honest members must stay *connected*, or a small set of them closes and
+//! its sum opens.
+
+use crate::params::Params;
+
+/// The largest accepted probability per attempt, as a power of two, that fewer than n honest members close.
+const LARGEST_LOG2: f64 = -64.0;
+
+/// The threshold below which a pair is selected: `floor(w * 2^64 / (N-1))`, or `None` when all pairs are (w = 0 or w >= N-1).
+pub(crate) fn threshold(params: &Params) -> Option<u64> {
+    let others = u128::from(params.members() - 1);
+    let wanted = u128::from(params.terms().partners);
+    if wanted == 0 || wanted >= others {
+        return None;
+    }
+    u64::try_from((wanted << 64) / others).ok()
+}
+
+/// Whether `w > 0` partners keep every set of fewer than n honest members open, but for a probability of 2^-64.
+pub(crate) fn suffice(params: &Params) -> bool {
+    threshold(params).is_none() || closing_log2(params) <= LARGEST_LOG2
+}
+
+/// The base-2 logarithm of the union bound on the probability, per attempt, that some set of fewer than n honest
+/// members closes, whatever lists of missing members the gateway shows to whom.
+///
+/// A set of u members closes only if each of them has no partner among the honest members outside the set and outside
+/// the list it was shown:
+/// `sum_{u=1}^{n-1} (h/u) * sum_{j=n-u}^{min(n-1, n-u+M)} C(n-1, j) * C(M, j-n+u) * (1-q)^(u*j)`, h = N - T.
+pub fn closing_log2(params: &Params) -> f64 {
+    let [n, missing] = [params.honest(), params.max_missing()].map(usize::from);
+    let survivors = f64::from(params.members() - params.max_malicious());
+    let selected = partner_probability(params);
+    let ln_unselected = (-selected).ln_1p();
+    let ln_factorial = ln_factorials(n.max(missing));
+    let ln_choose = |from: usize, k: usize| ln_factorial[from] - ln_factorial[k] - ln_factorial[from - k];
+
+    let mut total = LogSum::default();
+    for u in 1..n {
+        let ln_sets = survivors.ln() - real(u).ln();
+        for j in (n - u)..=(n - 1).min(n - u + missing) {
+            let ln_choices = ln_choose(n - 1, j) + ln_choose(missing, j + u - n);
+            total.add(ln_sets + ln_choices + real(u * j) * ln_unselected);
+        }
+    }
+    total.ln() / std::f64::consts::LN_2
+}
+
+/// q = w / (N - 1), or 1 when all other members are partners.
+fn partner_probability(params: &Params) -> f64 {
+    match threshold(params) {
+        None => 1.0,
+        Some(threshold) => threshold_share(threshold),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a probability for a bound with dozens of bits to spare")]
+fn threshold_share(threshold: u64) -> f64 {
+    threshold as f64 / 2f64.powi(64)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "at most 10,000 squared")]
+fn real(count: usize) -> f64 {
+    count as f64
+}
+
+fn ln_factorials(up_to: usize) -> Vec<f64> {
+    let steps = (1..=up_to).map(|k| real(k).ln());
+    std::iter::once(0.0)
+        .chain(steps.scan(0.0, |sum, ln| {
+            *sum += ln;
+            Some(*sum)
+        }))
+        .collect()
+}
+
+/// A sum of numbers given by their natural logarithms, without overflow or underflow.
+#[derive(Debug)]
+struct LogSum {
+    largest: f64,
+    scaled: f64,
+}
+
+impl Default for LogSum {
+    fn default() -> Self {
+        Self { largest: f64::NEG_INFINITY, scaled: 0.0 }
+    }
+}
+
+impl LogSum {
+    fn add(&mut self, ln: f64) {
+        if ln == f64::NEG_INFINITY {
+            return;
+        }
+        if ln > self.largest {
+            self.scaled *= (self.largest - ln).exp();
+            self.largest = ln;
+        }
+        self.scaled += (ln - self.largest).exp();
+    }
+
+    fn ln(&self) -> f64 {
+        self.largest + self.scaled.ln()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::params::Terms;
+
+    fn tenth(members: usize, partners: u64) -> Result<Params, crate::params::ParamsError> {
+        let tenth = u64::try_from(members / 10).unwrap();
+        let terms = Terms {
+            slot_seconds: 600,
+            reading_seconds: 60,
+            reveal_seconds: 30,
+            max_missing: tenth,
+            max_malicious: tenth,
+            partners,
+            lo: 0,
+            hi: 9000,
+            epsilon_numerator: 1,
+            epsilon_denominator: 1,
+            attempts: 1,
+        };
+        Params::new(members, terms)
+    }
+
+    #[test]
+    fn the_least_accepted_numbers_are_those_of_the_specification() {
+        for (members, least) in [(100, 47), (300, 58)] {
+            let accepted = (1..members).find(|&w| tenth(usize::try_from(members).unwrap(), w).is_ok());
+            assert_eq!(accepted, Some(least));
+        }
+    }
+
+    #[test]
+    fn the_threshold_is_the_exact_fraction() {
+        let with = |partners| Params::unchecked(101, Terms { partners, ..*tenth(100, 0).unwrap().terms() });
+        assert_eq!(threshold(&with(50)), Some(1 << 63));
+        assert_eq!(threshold(&with(33)), Some(6_087_425_544_324_152_033));
+        assert_eq!((threshold(&with(0)), threshold(&with(100)), threshold(&with(u64::MAX))), (None, None, None));
+    }
+
+    #[test]
+    fn the_bound_of_a_tiny_cluster_agrees_with_the_formula_by_hand() {
+        // N = 3, M = 0, T = 1: n = 2, h = 2, so u = j = 1: 2/1 * C(1,1) * C(0,0) * (1-q) with q = 1/2.
+        let terms = Terms { max_missing: 0, max_malicious: 1, partners: 1, ..*tenth(100, 0).unwrap().terms() };
+        let unchecked = Params::unchecked(3, terms);
+        assert!((closing_log2(&unchecked) - 0.0).abs() < 1e-12);
+    }
+}

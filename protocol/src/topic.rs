@@ -1,0 +1,139 @@
+//! Which message travels where: topics below `dream/v1/` (`protocol.md 7`).
+
+use thiserror::Error;
+
+use crate::ids::{ClusterId, GatewayId, IdError, MeterId};
+
+/// What every topic of this version starts with.
+pub const PREFIX: &str = "dream/v1/";
+
+/// The channels of a cluster that a meter publishes on, each on a topic of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum MeterChannel {
+    Reading,
+    Reveal,
+    Enrol,
+    Status,
+}
+
+impl MeterChannel {
+    pub const ALL: [Self; 4] = [Self::Reading, Self::Reveal, Self::Enrol, Self::Status];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Reading => "reading",
+            Self::Reveal => "reveal",
+            Self::Enrol => "enrol",
+            Self::Status => "status",
+        }
+    }
+
+    /// The topic of one meter.
+    pub fn topic(self, cluster: &ClusterId, meter: &MeterId) -> String {
+        format!("{PREFIX}{cluster}/{}/{meter}", self.as_str())
+    }
+
+    /// The filter for all meters of a cluster.
+    pub fn filter(self, cluster: &ClusterId) -> String {
+        format!("{PREFIX}{cluster}/{}/+", self.as_str())
+    }
+}
+
+/// The channels of a cluster that its gateway publishes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum GatewayChannel {
+    /// Retained.
+    Membership,
+    /// Requests and retries.
+    Recovery,
+    /// Retained; for other consumers, not part of the protocol between meters and gateway.
+    Aggregate,
+}
+
+impl GatewayChannel {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Membership => "membership",
+            Self::Recovery => "recovery",
+            Self::Aggregate => "aggregate",
+        }
+    }
+
+    pub fn topic(self, cluster: &ClusterId) -> String {
+        format!("{PREFIX}{cluster}/{}", self.as_str())
+    }
+}
+
+/// Where a gateway says `online` or `offline`, retained.
+pub fn gateway_status(gateway: &GatewayId) -> String {
+    format!("{PREFIX}gateway/{gateway}/status")
+}
+
+/// A parsed topic of a cluster. Borrows, because the gateway parses one per message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Topic<'a> {
+    Meter { cluster: &'a str, channel: MeterChannel, meter: &'a str },
+    Gateway { cluster: &'a str, channel: GatewayChannel },
+}
+
+/// Why a topic is not one of a cluster's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum TopicError {
+    #[error("the topic does not start with `{PREFIX}`: another application's, or another version's")]
+    UnknownVersion,
+    #[error("the topic names no channel of a cluster")]
+    UnknownChannel,
+    #[error("the topic names no valid id: {0}")]
+    Id(#[from] IdError),
+}
+
+impl<'a> Topic<'a> {
+    /// Splits a topic. Ids are checked where they are looked up: an id that nobody has is no member's.
+    pub fn parse(topic: &'a str) -> Result<Self, TopicError> {
+        let rest = topic.strip_prefix(PREFIX).ok_or(TopicError::UnknownVersion)?;
+        let (cluster, rest) = rest.split_once('/').ok_or(TopicError::UnknownChannel)?;
+        if cluster == "gateway" {
+            return Err(TopicError::UnknownChannel);
+        }
+        match rest.split_once('/') {
+            Some((name, meter)) if !meter.contains('/') => {
+                let channel = MeterChannel::ALL.into_iter().find(|channel| channel.as_str() == name);
+                channel.map(|channel| Self::Meter { cluster, channel, meter })
+            }
+            Some(_) => None,
+            None => [GatewayChannel::Membership, GatewayChannel::Recovery, GatewayChannel::Aggregate]
+                .into_iter()
+                .find(|channel| channel.as_str() == rest)
+                .map(|channel| Self::Gateway { cluster, channel }),
+        }
+        .ok_or(TopicError::UnknownChannel)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_topic_parses_back() {
+        let cluster = ClusterId::new("north").unwrap();
+        let meter = MeterId::new("m-1").unwrap();
+        for channel in MeterChannel::ALL {
+            let topic = channel.topic(&cluster, &meter);
+            assert_eq!(Topic::parse(&topic), Ok(Topic::Meter { cluster: "north", channel, meter: "m-1" }));
+        }
+        for channel in [GatewayChannel::Membership, GatewayChannel::Recovery, GatewayChannel::Aggregate] {
+            let topic = channel.topic(&cluster);
+            assert_eq!(Topic::parse(&topic), Ok(Topic::Gateway { cluster: "north", channel }));
+        }
+    }
+
+    #[test]
+    fn other_versions_and_other_topics_are_refused() {
+        assert_eq!(Topic::parse("dream/v2/north/membership"), Err(TopicError::UnknownVersion));
+        assert_eq!(Topic::parse("dream/v1/gateway/g-1/status"), Err(TopicError::UnknownChannel));
+        for topic in ["dream/v1/north", "dream/v1/north/", "dream/v1/north/reading", "dream/v1/north/reading/a/b"] {
+            assert_eq!(Topic::parse(topic), Err(TopicError::UnknownChannel), "{topic}");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! What the integration tests share: an authority, certificates, configurations, and whole clusters driven by hand.
+#![allow(dead_code, unreachable_pub, reason = "every test file uses its own part")]
+
+pub mod pki;
+#[cfg(feature = "simulation")]
+pub mod world;
+
+use std::sync::Arc;
+
+use dream_protocol::cluster::{ClusterConfig, RosterRules};
+use dream_protocol::ids::{ClusterId, GatewayId};
+use dream_protocol::meter::MeterConfig;
+use dream_protocol::params::{Share, Terms};
+use dream_protocol::policy::Policy;
+use dream_protocol::time::{Now, Timestamp};
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng;
+
+use pki::Pki;
+
+/// The start of slot 2,980,000 of ten minutes, on 2026-08-28.
+pub const START: u64 = 2_980_000 * 600;
+
+pub const CLUSTER: &str = "north";
+
+pub fn cluster_id() -> ClusterId {
+    ClusterId::new(CLUSTER).unwrap()
+}
+
+pub fn rng(seed: u64) -> ChaCha20Rng {
+    ChaCha20Rng::seed_from_u64(seed)
+}
+
+pub fn at(seconds: u64) -> Timestamp {
+    Timestamp::from_secs(seconds)
+}
+
+/// Both clocks of a meter, in step.
+pub fn now(wall: Timestamp) -> Now {
+    Now { wall, monotonic_millis: wall.as_millis() }
+}
+
+/// Terms of ten-minute slots with two attempts; M and T are set from the shares.
+pub const TERMS: Terms = Terms {
+    slot_seconds: 600,
+    reading_seconds: 60,
+    reveal_seconds: 30,
+    max_missing: 0,
+    max_malicious: 0,
+    partners: 0,
+    lo: 0,
+    hi: 9000,
+    epsilon_numerator: 1,
+    epsilon_denominator: 1,
+    attempts: 2,
+};
+
+/// A policy for small test clusters; everything else is the default.
+pub fn policy(pki: &Pki) -> Policy {
+    Policy { min_honest: 2, ..Policy::new(pki.authorities(), [GatewayId::new("gw").unwrap()]) }
+}
+
+pub fn meter_config(pki: &Pki, name: &str) -> MeterConfig {
+    let issued = pki.meter(name);
+    MeterConfig {
+        identity: issued.identity(),
+        certificate: issued.der.clone(),
+        cluster: cluster_id(),
+        policy: policy(pki),
+    }
+}
+
+/// A cluster of at least `members` with a tenth missing and a tenth malicious, whose list is formed at once when all are in.
+pub fn cluster_config(pki: &Pki, members: u16) -> ClusterConfig {
+    let gateway = pki.gateway("gw");
+    ClusterConfig {
+        cluster: cluster_id(),
+        identity: Arc::new(gateway.identity()),
+        certificate: gateway.der.clone().into(),
+        authorities: pki.authorities(),
+        terms: TERMS,
+        missing_share: Share::new(1, 5).unwrap(),
+        malicious_share: Share::new(1, 10).unwrap(),
+        roster: RosterRules {
+            min_members: members,
+            settle_seconds: 5,
+            list_slots: 144,
+            drop_after_slots: 12,
+            min_interval_seconds: 600,
+            allow: None,
+            deny: std::collections::BTreeSet::new(),
+        },
+        clock_skew_seconds: 5,
+    }
+}
+
+pub fn meter_name(index: usize) -> String {
+    format!("m-{index:04}")
+}

@@ -1,0 +1,104 @@
+//! An authority and the certificates it issues, made anew in every run but from fixed keys.
+
+use dream_protocol::certificate::Authorities;
+use dream_protocol::keys::IdentityKey;
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, SanType, date_time_ymd,
+};
+use sha2::{Digest, Sha256};
+
+/// A test authority.
+pub struct Pki {
+    name: String,
+    issuer: Issuer<'static, KeyPair>,
+    authority: Vec<u8>,
+}
+
+/// A certificate with its key.
+#[derive(Clone)]
+pub struct Issued {
+    pub der: Vec<u8>,
+    pub seed: [u8; 32],
+}
+
+impl Issued {
+    pub fn identity(&self) -> IdentityKey {
+        IdentityKey::from_seed(&self.seed)
+    }
+}
+
+impl Default for Pki {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Pki {
+    pub fn new() -> Self {
+        Self::named("test authority")
+    }
+
+    pub fn named(name: &str) -> Self {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        params.not_before = date_time_ymd(2020, 1, 1);
+        params.not_after = date_time_ymd(2049, 1, 1);
+        let key = key_pair(&seed(name, "authority"));
+        let authority = params.self_signed(&key).unwrap().der().to_vec();
+        Self { name: name.to_owned(), issuer: Issuer::new(params, key), authority }
+    }
+
+    pub fn authority(&self) -> &[u8] {
+        &self.authority
+    }
+
+    pub fn authorities(&self) -> Authorities {
+        Authorities::new([self.authority.as_slice()]).unwrap()
+    }
+
+    pub fn meter(&self, id: &str) -> Issued {
+        self.issue(id, "meter", |_| {})
+    }
+
+    pub fn gateway(&self, id: &str) -> Issued {
+        self.issue(id, "gateway", |_| {})
+    }
+
+    /// A certificate for `id` in `role`, valid from 2026 to 2028, with whatever `change` does to it.
+    pub fn issue(&self, id: &str, role: &str, change: impl FnOnce(&mut CertificateParams)) -> Issued {
+        self.issue_for(id, role, seed(&self.name, &format!("{role} {id}")), change)
+    }
+
+    pub fn issue_for(
+        &self,
+        id: &str,
+        role: &str,
+        seed: [u8; 32],
+        change: impl FnOnce(&mut CertificateParams),
+    ) -> Issued {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, id);
+        params.subject_alt_names.push(SanType::URI(format!("urn:dream:{role}:{id}").try_into().unwrap()));
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.not_before = date_time_ymd(2026, 1, 1);
+        params.not_after = date_time_ymd(2028, 1, 1);
+        change(&mut params);
+        let der = params.signed_by(&key_pair(&seed), &self.issuer).unwrap().der().to_vec();
+        Issued { der, seed }
+    }
+}
+
+/// Fixed keys, so that vectors and failures repeat.
+fn seed(authority: &str, what: &str) -> [u8; 32] {
+    Sha256::digest(format!("{authority}/{what}")).into()
+}
+
+/// An Ed25519 key as PKCS#8 (RFC 8410), which is how rcgen takes it.
+fn key_pair(seed: &[u8; 32]) -> KeyPair {
+    let mut pkcs8 =
+        vec![0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
+    pkcs8.extend_from_slice(seed);
+    KeyPair::try_from(pkcs8).unwrap()
+}
