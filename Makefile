@@ -15,8 +15,9 @@ check: ## The inner loop: formatting, lints, unit tests
 fmt: ## Format the code
 	cargo fmt --all
 
-bench: ## Run the benchmarks
-	cargo bench --workspace --all-features --benches
+bench: ## Run the benchmarks and print what counts, their ratios
+	cargo bench --workspace --benches
+	@scripts/bench-ratios
 
 doc: ## Build the API documentation into target/doc
 	cargo doc --workspace --no-deps

@@ -80,10 +80,10 @@ pub(crate) fn select_block(attempt: u8, slot: Slot) -> [u8; 16] {
     block(SELECT_BLOCK, attempt, slot.0)
 }
 
-/// The first or the second half of a block, as a number.
-pub(crate) fn half(block: &[u8], second: bool) -> u64 {
-    let at = if second { 8 } else { 0 };
-    u64::from_be_bytes(std::array::from_fn(|i| block[at + i]))
+/// The two halves of a block, as numbers.
+pub(crate) fn halves(block: &[u8; 16]) -> [u64; 2] {
+    let (halves, _) = block.as_chunks::<8>();
+    [u64::from_be_bytes(halves[0]), u64::from_be_bytes(halves[1])]
 }
 
 /// One AES block under a pair's key.

@@ -39,6 +39,8 @@ pub enum EnrolmentError {
 pub struct Enrolment {
     id: MeterId,
     certificate: Certificate,
+    /// The X25519 key in canonical form: what tells keys apart.
+    canonical: [u8; 32],
     statement: Arc<EnrolmentStatement>,
     bytes: Arc<[u8]>,
 }
@@ -76,7 +78,8 @@ impl Enrolment {
         if statement.agreement.is_low_order() {
             return Err(EnrolmentError::LowOrder);
         }
-        Ok(Self { id, certificate, statement: Arc::new(statement), bytes: bytes.into() })
+        let canonical = statement.agreement.canonical();
+        Ok(Self { id, certificate, canonical, statement: Arc::new(statement), bytes: bytes.into() })
     }
 
     pub const fn id(&self) -> &MeterId {
@@ -89,6 +92,10 @@ impl Enrolment {
 
     pub fn agreement(&self) -> &AgreementPublic {
         &self.statement.agreement
+    }
+
+    pub(crate) const fn canonical_agreement(&self) -> &[u8; 32] {
+        &self.canonical
     }
 
     pub fn not_after(&self) -> u64 {
@@ -106,7 +113,7 @@ impl Enrolment {
 
     /// Whether two meters' enrolments could not stand in one list.
     pub(crate) fn shares_a_key(&self, other: &Self) -> bool {
-        self.certificate.key == other.certificate.key || self.agreement().canonical() == other.agreement().canonical()
+        self.certificate.key == other.certificate.key || self.canonical == other.canonical
     }
 
     /// Whether enrolment and certificate hold from the start of `from` to the end of `to`.

@@ -13,9 +13,6 @@ use crate::keys::PairKey;
 use crate::member_set::MemberSet;
 use crate::time::Slot;
 
-/// How many blocks are encrypted at once: enough to fill the pipelines of any AES unit, and a quarter of a page.
-const CHUNK: usize = 64;
-
 /// One member's pairwise keys under one list.
 pub struct Masks {
     /// By member index; `None` is the member itself.
@@ -48,10 +45,14 @@ impl Masks {
         let base = Slot(first.0 & !1);
         let lead = usize::from(first != base);
         let mut sums = Zeroizing::new(vec![0u64; (count + lead).next_multiple_of(2)]);
-        let mut scratch = Scratch::default();
-        for (sign, _, key) in self.signed() {
-            let cipher = Aes128Enc::new(key.expose().into());
-            scratch.accumulate(&cipher, sign, self.threshold, base, &mut sums);
+        let own = self.keys.iter().position(Option::is_none).unwrap_or(self.keys.len());
+        let (before, after) = self.keys.split_at(own);
+        let mut tile = Tile::new(base, sums.len(), self.threshold);
+        for (sign, keys) in [(Sign::Plus, before), (Sign::Minus, after)] {
+            let keys: Vec<&PairKey> = keys.iter().flatten().collect();
+            for group in keys.chunks(GROUP) {
+                tile.accumulate(group, sign, &mut sums);
+            }
         }
         MaskBatch { base, lead, sums }
     }
@@ -71,12 +72,13 @@ impl Masks {
     /// k_ij, or 0 for a pair that is not selected.
     fn mask(&self, key: &PairKey, slot: Slot, attempt: u8) -> u64 {
         if let Some(threshold) = self.threshold {
-            let draw = derive::half(&derive::encrypt(key, derive::select_block(attempt, slot)), false);
+            let [draw, _] = derive::halves(&derive::encrypt(key, derive::select_block(attempt, slot)));
             if draw >= threshold {
                 return 0;
             }
         }
-        derive::half(&derive::encrypt(key, derive::mask_block(attempt, slot.0 >> 1)), slot.0 & 1 == 1)
+        let [even, odd] = derive::halves(&derive::encrypt(key, derive::mask_block(attempt, slot.0 >> 1)));
+        if slot.0 & 1 == 0 { even } else { odd }
     }
 }
 
@@ -122,57 +124,71 @@ impl Sign {
     }
 }
 
-/// Reused blocks of one batch.
-struct Scratch {
-    masks: Zeroizing<Vec<Block<Aes128Enc>>>,
-    draws: Vec<Block<Aes128Enc>>,
+/// How many partners' masks are added up before they touch the sums.
+const GROUP: usize = 8;
+/// How many blocks of each are computed at once: a tile of the two fits the fastest cache.
+const CHUNK: usize = 64;
+
+/// Works on a group of partners and a chunk of blocks at a time: AES runs at full speed on many blocks, and the sums are
+/// read and written once per group instead of once per partner.
+struct Tile {
+    threshold: Option<u64>,
+    /// What is encrypted: the same for all partners. Each chunk with its first slot.
+    inputs: Vec<(Slot, [Block<Aes128Enc>; CHUNK])>,
+    masks: Zeroizing<Vec<[Block<Aes128Enc>; CHUNK]>>,
 }
 
-impl Default for Scratch {
-    fn default() -> Self {
-        let blocks = vec![Block::<Aes128Enc>::default(); CHUNK];
-        Self { masks: Zeroizing::new(blocks.clone()), draws: [blocks.clone(), blocks].concat() }
+impl Tile {
+    fn new(base: Slot, slots: usize, threshold: Option<u64>) -> Self {
+        let chunk = |slot| {
+            let block = |i| derive::mask_block(0, (slot >> 1) + i as u64).into();
+            (Slot(slot), std::array::from_fn(block))
+        };
+        Self {
+            threshold,
+            inputs: (base.0..).step_by(2 * CHUNK).take(slots.div_ceil(2 * CHUNK)).map(chunk).collect(),
+            masks: Zeroizing::new(vec![[Block::<Aes128Enc>::default(); CHUNK]; GROUP]),
+        }
     }
-}
 
-impl Scratch {
-    fn accumulate(&mut self, cipher: &Aes128Enc, sign: Sign, threshold: Option<u64>, base: Slot, sums: &mut [u64]) {
-        let mut counter = base.0 >> 1;
-        for sums in sums.chunks_mut(2 * CHUNK) {
-            let masks = &mut self.masks[..sums.len() / 2];
-            for block in masks.iter_mut() {
-                *block = derive::mask_block(0, counter).into();
-                counter += 1;
-            }
-            cipher.encrypt_blocks(masks);
-            match threshold {
-                None => add_all(sign, masks, sums),
-                Some(threshold) => {
-                    let draws = &mut self.draws[..sums.len()];
-                    let first = (counter << 1) - sums.len() as u64;
-                    for (slot, block) in (first..).zip(draws.iter_mut()) {
-                        *block = derive::select_block(0, Slot(slot)).into();
-                    }
-                    cipher.encrypt_blocks(draws);
-                    add_selected(sign, masks, draws, threshold, sums);
+    fn accumulate(&mut self, group: &[&PairKey], sign: Sign, sums: &mut [u64]) {
+        let ciphers: Vec<Aes128Enc> = group.iter().map(|key| Aes128Enc::new(key.expose().into())).collect();
+        for ((slot, inputs), sums) in self.inputs.iter().zip(sums.chunks_mut(2 * CHUNK)) {
+            for (cipher, masks) in ciphers.iter().zip(self.masks.iter_mut()) {
+                cipher.encrypt_blocks_b2b(inputs, masks).expect("as many outputs as inputs");
+                if let Some(threshold) = self.threshold {
+                    drop_unselected(cipher, threshold, *slot, masks);
                 }
+            }
+            match <&[_; GROUP]>::try_from(&self.masks[..group.len()]) {
+                Ok(whole) => add(whole, sign, sums),
+                Err(_) => self.masks[..group.len()].iter().for_each(|one| add(std::array::from_ref(one), sign, sums)),
             }
         }
     }
 }
 
-fn add_all(sign: Sign, masks: &[Block<Aes128Enc>], sums: &mut [u64]) {
-    for (pair, block) in sums.as_chunks_mut::<2>().0.iter_mut().zip(masks) {
-        pair[0] = sign.add(pair[0], derive::half(block, false));
-        pair[1] = sign.add(pair[1], derive::half(block, true));
+/// Adds the masks of a group of partners to the sums. The group's size is known, so that the inner loop is unrolled.
+fn add<const N: usize>(masks: &[[Block<Aes128Enc>; CHUNK]; N], sign: Sign, sums: &mut [u64]) {
+    for (i, pair) in sums.as_chunks_mut::<2>().0.iter_mut().enumerate() {
+        let mut total = [0u64; 2];
+        for blocks in masks {
+            let [first, second] = derive::halves(&blocks[i].0);
+            total = [total[0].wrapping_add(first), total[1].wrapping_add(second)];
+        }
+        *pair = [sign.add(pair[0], total[0]), sign.add(pair[1], total[1])];
     }
 }
 
-fn add_selected(sign: Sign, masks: &[Block<Aes128Enc>], draws: &[Block<Aes128Enc>], threshold: u64, sums: &mut [u64]) {
-    let halves = masks.iter().flat_map(|block| [derive::half(block, false), derive::half(block, true)]);
-    for ((sum, mask), draw) in sums.iter_mut().zip(halves).zip(draws) {
-        if derive::half(draw, false) < threshold {
-            *sum = sign.add(*sum, mask);
+/// Erases the masks of the slots in which the pair is not selected.
+fn drop_unselected(cipher: &Aes128Enc, threshold: u64, first: Slot, masks: &mut [Block<Aes128Enc>; CHUNK]) {
+    let mut draws: [Block<Aes128Enc>; 2 * CHUNK] =
+        std::array::from_fn(|i| derive::select_block(0, first.plus(i as u64)).into());
+    cipher.encrypt_blocks(&mut draws);
+    let halves = masks.iter_mut().flat_map(|block| block.0.as_chunks_mut::<8>().0);
+    for (half, draw) in halves.zip(&draws) {
+        if derive::halves(&draw.0)[0] >= threshold {
+            *half = [0; 8];
         }
     }
 }

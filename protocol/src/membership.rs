@@ -4,7 +4,8 @@
 //! *anyone*; its result is shared freely, and each meter then checks only what concerns itself
 //! ([`crate::policy::Policy`], its own enrolment, the epoch).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
+use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
 use thiserror::Error;
@@ -67,6 +68,8 @@ pub struct MembershipList {
     to_slot: Slot,
     params: Params,
     members: Vec<Member>,
+    /// Finds a member for every reading. A hasher without a random key: ids are certified, and nothing here is ambient.
+    indices: HashMap<MeterId, u16, BuildHasherDefault<DefaultHasher>>,
     bytes: Arc<[u8]>,
 }
 
@@ -142,6 +145,7 @@ impl MembershipList {
             to_slot: statement.to_slot,
             params,
             members: enrolments.iter().map(member).collect(),
+            indices: enrolments.iter().map(|enrolment| enrolment.id().clone()).zip(0..).collect(),
             bytes: bytes.into(),
         }))
     }
@@ -208,8 +212,7 @@ impl MembershipList {
 
     /// A member's index.
     pub fn index_of(&self, id: &str) -> Option<u16> {
-        let found = self.members.binary_search_by(|member| member.id.as_str().cmp(id));
-        found.ok().and_then(|index| u16::try_from(index).ok())
+        self.indices.get(id).copied()
     }
 
     /// The signed list, byte for byte.
@@ -254,7 +257,7 @@ fn check_together(
         if !identities.insert(*enrolment.certificate().key()) {
             return Err(ListError::RepeatedIdentity { entry });
         }
-        if !agreements.insert(enrolment.agreement().canonical()) {
+        if !agreements.insert(*enrolment.canonical_agreement()) {
             return Err(ListError::RepeatedAgreement { entry });
         }
         if !enrolment.covers(params, from, to) {
