@@ -1,6 +1,9 @@
 //! What the integration tests share: an authority, certificates, configurations, and whole clusters driven by hand.
 #![allow(dead_code, unreachable_pub, reason = "every test file uses its own part")]
 
+pub mod algebra;
+#[cfg(feature = "simulation")]
+pub mod liar;
 pub mod pki;
 #[cfg(feature = "simulation")]
 pub mod world;

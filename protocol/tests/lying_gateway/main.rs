@@ -1,0 +1,8 @@
+//! A gateway that lies to its meters, one test per lie: nothing opens that should not, and the rule that refuses is named.
+//!
+//! The gateway here is hand-made and signs anything; the meters are the real machines.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod equivocation;
