@@ -8,7 +8,7 @@ use crate::certificate::Signatures;
 use crate::derive;
 use crate::keys::{ListHash, MacKey, SelfKey, StreamKey};
 use crate::mask::{MaskBatch, Masks};
-use crate::membership::MembershipList;
+use crate::membership::{ListError, MembershipList};
 use crate::noise::Sampler;
 use crate::partners;
 use crate::time::{Slot, Timestamp};
@@ -49,6 +49,10 @@ impl Meter {
     }
 
     fn accept(&mut self, list: &Arc<MembershipList>, at: Timestamp) -> Result<(), Refusal> {
+        if *list.cluster() != self.config.cluster {
+            let (expected, found) = (self.config.cluster.clone(), list.cluster().clone());
+            return Err(ListError::OtherCluster { expected, found }.into());
+        }
         self.config.policy.check(list)?;
         let Some(skipped) = self.check_epoch(list)? else { return Ok(()) };
         if list.params().slot_expiry(list.to_slot()) <= at {
