@@ -6,3 +6,6 @@
 mod support;
 
 mod equivocation;
+mod lists;
+mod requests;
+mod terms;

@@ -39,15 +39,20 @@ impl Pki {
     }
 
     pub fn named(name: &str) -> Self {
+        Self::with_key(name, name)
+    }
+
+    /// An authority of this name whose keys depend on `key`: authorities may share a name.
+    pub fn with_key(name: &str, key: &str) -> Self {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
         params.not_before = date_time_ymd(2020, 1, 1);
         params.not_after = date_time_ymd(2049, 1, 1);
-        let key = key_pair(&seed(name, "authority"));
-        let authority = params.self_signed(&key).unwrap().der().to_vec();
-        Self { name: name.to_owned(), issuer: Issuer::new(params, key), authority }
+        let pair = key_pair(&seed(key, "authority"));
+        let authority = params.self_signed(&pair).unwrap().der().to_vec();
+        Self { name: key.to_owned(), issuer: Issuer::new(params, pair), authority }
     }
 
     pub fn authority(&self) -> &[u8] {
