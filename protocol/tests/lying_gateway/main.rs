@@ -5,7 +5,9 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod clocks;
 mod equivocation;
 mod lists;
 mod requests;
+mod retries;
 mod terms;

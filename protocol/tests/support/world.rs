@@ -121,6 +121,15 @@ impl ClusterNode {
         self.handle(cluster::Input::Message { topic: &packet.topic, payload: &packet.payload }, wall)
     }
 
+    /// Ticks at every deadline until `wall`, as a driver does that is never late.
+    pub fn tick_until(&mut self, wall: Timestamp) -> Vec<Packet> {
+        let mut packets = Vec::new();
+        while let Some(due) = self.cluster.deadline().filter(|due| *due <= wall) {
+            packets.extend(self.handle(cluster::Input::Tick, due));
+        }
+        packets
+    }
+
     pub fn drain(&mut self) -> Vec<Packet> {
         let mut packets = Vec::new();
         while let Some(output) = self.cluster.poll() {
