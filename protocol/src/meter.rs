@@ -359,7 +359,9 @@ impl Meter {
         for record in records {
             let key = record.key();
             match record {
-                Record::Account(_) | Record::Evidence(_) => {}
+                Record::Account(_) => {}
+                // Evidence outlives everything, also the account that counts it.
+                Record::Evidence(kept) => self.account.evidence = self.account.evidence.max(kept.number + 1),
                 Record::Enrolment(own) if same_cluster => {
                     self.enrolments.insert(own.seq, own);
                 }

@@ -72,14 +72,14 @@ impl Meter {
         Ok(())
     }
 
-    /// How many epochs were skipped; `None` for the newest list, seen again.
+    /// How many epochs were skipped; `None` for the newest list, seen again while it is held.
     fn check_epoch(&mut self, list: &MembershipList) -> Result<Option<u64>, Refusal> {
         let Some((last, hash)) = self.account.newest_list else {
             return Ok(Some(0));
         };
         let found = list.epoch();
         if found == last && *list.hash() == hash {
-            return Ok(None);
+            return Ok(if self.list(&hash).is_some() { None } else { Some(0) });
         }
         let contradicts = found == last || (found == last.saturating_add(1) && *list.previous() != hash);
         if contradicts {
@@ -158,6 +158,9 @@ impl Meter {
         });
         match held {
             Some(held) => {
+                // The account is written after the list: a crash between the two must not make the list unaccepted.
+                let newest = self.account.newest_list.filter(|(last, _)| *last >= record.epoch);
+                self.account.newest_list = newest.or(Some((record.epoch, *held.list.hash())));
                 self.lists.insert(record.epoch, held);
             }
             None => self.outputs.push_back(Output::Erase(Key::List(record.epoch))),

@@ -6,8 +6,10 @@
 mod support;
 
 mod clocks;
+mod crashes;
 mod equivocation;
 mod lists;
+mod records;
 mod requests;
 mod retries;
 mod terms;
