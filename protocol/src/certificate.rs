@@ -192,8 +192,39 @@ impl fmt::Debug for Authorities {
 
 fn parse(der: &[u8]) -> Result<X509Certificate<'_>, CertificateError> {
     match X509Certificate::from_der(der) {
-        Ok(([], parsed)) => Ok(parsed),
+        Ok(([], parsed)) if is_wrapped_in_der(der, &parsed) => Ok(parsed),
         Ok(_) | Err(_) => Err(CertificateError::Malformed),
+    }
+}
+
+/// Whether what the authority's signature does not cover is the one DER encoding of it (RFC 5280, 4.1.1).
+///
+/// x509-parser also reads other tags and unused bits, by which anyone could change a certificate on its way.
+fn is_wrapped_in_der(der: &[u8], parsed: &X509Certificate<'_>) -> bool {
+    let signed = parsed.tbs_certificate.as_ref();
+    let signature = parsed.signature_value.data.as_ref();
+    let mut bit_string = der_head(0x03, signature.len() + 1);
+    bit_string.push(0);
+    let wrapper = || {
+        let rest = der.strip_suffix(signature)?.strip_suffix(bit_string.as_slice())?;
+        let at = rest.windows(signed.len()).position(|part| part == signed)?;
+        Some((&rest[..at], &rest[at + signed.len()..]))
+    };
+    wrapper().is_some_and(|(head, algorithm)| {
+        // The algorithm is stated twice, the first time under the signature.
+        let stated = !algorithm.is_empty() && signed.windows(algorithm.len()).any(|part| part == algorithm);
+        stated && head == der_head(0x30, der.len() - head.len())
+    })
+}
+
+/// Tag and length of a DER element.
+fn der_head(tag: u8, len: usize) -> Vec<u8> {
+    let bytes = len.to_be_bytes();
+    let significant = &bytes[bytes.iter().take_while(|&&byte| byte == 0).count()..];
+    match significant {
+        [] => vec![tag, 0],
+        [short @ 0..=0x7f] => vec![tag, *short],
+        long => [&[tag, 0x80 | u8::try_from(long.len()).expect("at most 8")], long].concat(),
     }
 }
 
