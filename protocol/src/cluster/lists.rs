@@ -221,14 +221,15 @@ impl Cluster {
     fn open_list(&mut self, record: &ListRecord) -> Result<(), ListError> {
         let ClusterConfig { cluster, authorities, .. } = &self.config;
         let list = MembershipList::read(&record.bytes, cluster, authorities, Signatures::Stored)?;
-        let newest = (list.epoch(), *list.hash());
+        let newest = (record.epoch, *list.hash());
         if let Some(secret) = &record.secret {
             let own = OwnList::new(list, secret, record.published_at).ok_or(ListError::LowOrder)?;
             self.lists.insert(record.epoch, Arc::new(own));
         }
         if self.newest.is_none_or(|(epoch, _)| epoch < newest.0) {
             self.newest = Some(newest);
-            self.newest_published = Some(record.published_at);
+            // A list that was taken over cannot be opened here: its successor need not wait.
+            self.newest_published = record.secret.as_ref().map(|_| record.published_at);
         }
         Ok(())
     }
@@ -259,16 +260,15 @@ impl Cluster {
             return Err(Rejection::OtherGateway);
         }
         let (epoch, hash) = (list.epoch(), *list.hash());
-        match self.newest {
+        let newest = match self.newest {
             Some((newest, ours)) if epoch < newest || (epoch == newest && hash == ours) => return Ok(()),
-            // Two gateways with one identity made an epoch each: leave it out, so that both halves accept the next.
-            Some((newest, _)) if epoch == newest => self.newest = Some((epoch + 1, hash)),
-            Some(_) | None => self.newest = Some((epoch, hash)),
-        }
-        let record = ListRecord { epoch, published_at: now, bytes: list.bytes().clone(), secret: None };
-        if !self.lists.contains_key(&epoch) {
-            self.outputs.push_back(Output::Persist(Record::List(record)));
-        }
+            // Two gateways with one identity made an epoch each: leave one out, so that both halves accept the next.
+            Some((newest, _)) if epoch == newest => epoch + 1,
+            Some(_) | None => epoch,
+        };
+        self.newest = Some((newest, hash));
+        let record = ListRecord { epoch: newest, published_at: now, bytes: list.bytes().clone(), secret: None };
+        self.outputs.push_back(Output::Persist(Record::List(record)));
         for bytes in list.enrolments() {
             let ClusterConfig { cluster, authorities, .. } = &self.config;
             if let Ok(enrolment) = Enrolment::read(&bytes, cluster, authorities, Signatures::Stored) {
