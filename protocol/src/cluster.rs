@@ -391,7 +391,13 @@ impl Cluster {
             match record {
                 Record::Enrolment { meter, bytes } => self.reopen_enrolment(meter, &bytes, now),
                 Record::List(list) => self.reopen_list(&list),
-                Record::Outcome(outcome) => self.opened_until = self.opened_until.max(outcome.end),
+                Record::Outcome(outcome) => {
+                    self.opened_until = self.opened_until.max(outcome.end);
+                    // It sorts after the slot's entries; a crash came before they were forgotten.
+                    if self.slots.remove(&outcome.slot).is_some() {
+                        self.outputs.push_back(Output::Forget(Forget::Slot(outcome.slot)));
+                    }
+                }
                 Record::Retry { slot, .. }
                 | Record::Reading { slot, .. }
                 | Record::Request { slot, .. }
