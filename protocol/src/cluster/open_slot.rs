@@ -8,6 +8,7 @@ use crate::aggregate::{Aggregate, Failure, SlotOutcome};
 use crate::derive::{self, sha256};
 use crate::keys::prefix;
 use crate::member_set::MemberSet;
+use crate::membership::Member;
 use crate::time::{Slot, Timestamp};
 use crate::topic::GatewayChannel;
 use crate::wire::{Mac0, MaskedReading, RecoveryRequest, Retry, Reveal, Sign1};
@@ -207,10 +208,10 @@ impl OpenSlot {
         self.own.list.epoch()
     }
 
-    /// Every member's id, with whether its reading of the last attempt arrived.
-    pub(super) fn heard(&self) -> impl Iterator<Item = (&str, bool)> {
+    /// Every member, with whether its reading of the last attempt arrived.
+    pub(super) fn heard(&self) -> impl Iterator<Item = (&Member, bool)> {
         let members = (0u16..).zip(self.own.list.members());
-        members.map(|(index, member)| (member.id().as_str(), self.readings.get(index).is_some()))
+        members.map(|(index, member)| (member, self.readings.get(index).is_some()))
     }
 
     pub(super) fn responders(&self) -> u16 {

@@ -99,9 +99,12 @@ impl Roster {
         }
         let limit = self.rules.drop_after_slots;
         let mut dropped = 0u16;
-        for (id, heard) in slot.heard() {
-            // One that is dropped already stays so until it enrols again.
-            let Some(candidate) = self.meters.get_mut(id).filter(|known| known.silent < limit) else { continue };
+        for (member, heard) in slot.heard() {
+            // One that is dropped already stays so until it enrols again; one that has enrolled anew may have lost what it
+            // needs to speak under this list, and waits for the next.
+            let expected =
+                |known: &&mut Candidate| known.silent < limit && known.enrolment.seq() == member.seq();
+            let Some(candidate) = self.meters.get_mut(member.id()).filter(expected) else { continue };
             candidate.silent = if heard { 0 } else { candidate.silent + 1 };
             dropped += u16::from(candidate.silent == limit);
         }
