@@ -117,7 +117,8 @@ impl IdentityKey {
 pub struct IdentityPublic(pub [u8; 32]);
 
 impl IdentityPublic {
-    /// Strict verification: a point of small order or a non-canonical encoding is refused, so that all verifiers agree.
+    /// Strict verification (RFC 8032 without the cofactor): keys and nonces of small order are refused, so that all
+    /// verifiers agree.
     pub(crate) fn verifies(&self, message: &[u8], signature: &[u8; 64]) -> bool {
         VerifyingKey::from_bytes(&self.0)
             .is_ok_and(|key| key.verify_strict(message, &Signature::from_bytes(signature)).is_ok())

@@ -26,6 +26,7 @@ pub use record::{AcceptedList, Account, Evidence, Key, OwnEnrolment, Record, Slo
 pub use refusal::Refusal;
 
 use crate::certificate::{Certificate, CertificateError};
+use crate::derive::sha256;
 use crate::ids::{ClusterId, MeterId};
 use crate::keys::{AgreementPublic, IdentityKey, SharedSecret};
 use crate::ledger::Ledger;
@@ -38,8 +39,13 @@ use lists::HeldList;
 #[cfg(feature = "simulation")]
 use simulation::Simulation;
 
-/// How far the wall clock may run ahead of the monotonic one between two inputs.
+/// How far the wall clock may run ahead of the monotonic one since both were last known to be right: a minute, and a
+/// thousandth of the time passed, which is more than any crystal drifts.
 const CLOCK_TOLERANCE_MILLIS: u64 = 60_000;
+const CLOCK_DRIFT: u64 = 1_000;
+
+/// The least time between two statuses of one code.
+const STATUS_INTERVAL_SECONDS: u64 = 60;
 
 /// How many pieces of evidence are kept; later ones replace the oldest.
 const EVIDENCE_KEPT: u64 = 16;
@@ -135,7 +141,10 @@ pub struct Meter {
     unpublished: BTreeMap<Slot, Timestamp>,
     prepared: BTreeMap<Slot, slots::Prepared>,
     clock: Clock,
-    last_status: Option<(StatusCode, Option<[u8; 8]>, Slot)>,
+    /// When each status was last sent, and for which list and slot.
+    statuses: BTreeMap<StatusCode, (Timestamp, Option<[u8; 8]>, Slot)>,
+    /// The last contradiction that was kept, so that its repetition is not.
+    proven: Option<[u8; 32]>,
     outputs: VecDeque<Output>,
     #[cfg(feature = "simulation")]
     simulation: Simulation,
@@ -171,7 +180,8 @@ impl Meter {
             unpublished: BTreeMap::new(),
             prepared: BTreeMap::new(),
             clock: Clock::default(),
-            last_status: None,
+            statuses: BTreeMap::new(),
+            proven: None,
             outputs: VecDeque::new(),
             #[cfg(feature = "simulation")]
             simulation: Simulation::default(),
@@ -277,18 +287,13 @@ impl Meter {
             return self.refuse(&Refusal::UnknownSlot, None, slot);
         };
         let named = Some(record.list.prefix());
-        if record.list != message.list() {
-            return self.refuse(&Refusal::OtherList, named, slot);
-        }
         let verified =
             self.list(&record.list).is_some_and(|held| envelope.verifies(held.list.gateway_identity(), topic));
-        let outcome = if !verified {
-            Err(Refusal::BadSignature)
-        } else {
-            match message {
-                RecoveryMessage::Request(request) => self.answer(&request, payload, at),
-                RecoveryMessage::Retry(retry) => self.retry(retry, at, rng),
-            }
+        let outcome = match message {
+            _ if !verified => Err(Refusal::BadSignature),
+            _ if record.list != message.list() => Err(Refusal::OtherList),
+            RecoveryMessage::Request(request) => self.answer(&request, payload, at),
+            RecoveryMessage::Retry(retry) => self.retry(retry, at, rng),
         };
         if let Err(refusal) = outcome {
             self.refuse(&refusal, named, slot);
@@ -319,20 +324,30 @@ impl Meter {
         self.outputs.push_back(Output::Notice(notice));
     }
 
-    /// Notes a refusal and, where the operator can do something about it, says so: once, not at every repetition.
+    /// Notes a refusal and, where the operator can do something about it, says so: once for each list and slot, and not more
+    /// than once a minute.
     fn refuse(&mut self, refusal: &Refusal, list: Option<[u8; 8]>, slot: Slot) {
         self.notice(Notice::Refused(refusal.clone()));
-        let Some(code) = refusal.status() else { return };
-        if self.last_status.replace((code, list, slot)) == Some((code, list, slot)) {
+        let (Some(code), Some(at)) = (refusal.status(), self.clock.last) else { return };
+        let said = |&(then, of, when): &(Timestamp, Option<[u8; 8]>, Slot)| {
+            (of, when) == (list, slot) || at < then.plus_secs(STATUS_INTERVAL_SECONDS)
+        };
+        if self.statuses.get(&code).is_some_and(said) {
             return;
         }
+        self.statuses.insert(code, (at, list, slot));
         let status = Status { cluster: self.config.cluster.clone(), list, slot, code };
         let topic = MeterChannel::Status.topic(&self.config.cluster, &self.id);
         let payload = status.sign(&self.config.identity, &topic);
         self.publish(MeterChannel::Status, payload.into());
     }
 
+    /// Keeps two signed messages that contradict each other, once.
     fn keep_evidence(&mut self, first: Arc<[u8]>, second: Arc<[u8]>) {
+        let pair = sha256(&[sha256(&first), sha256(&second)].concat());
+        if self.proven.replace(pair) == Some(pair) {
+            return;
+        }
         let number = self.account.evidence;
         self.account.evidence += 1;
         self.outputs.push_back(Output::Persist(Record::Evidence(Evidence { number, first, second })));
@@ -376,23 +391,26 @@ impl Meter {
     }
 }
 
-/// Notices a wall clock that jumps ahead. One that jumps back is caught by the high-water mark.
+/// Notices a wall clock that runs ahead. One that jumps back is caught by the high-water mark.
 #[derive(Debug, Default)]
 struct Clock {
-    last: Option<Now>,
+    /// When both clocks were first seen, or last confirmed: small steps that add up are noticed too.
+    anchor: Option<Now>,
+    last: Option<Timestamp>,
     doubtful: bool,
 }
 
 impl Clock {
     fn observe(&mut self, now: Now, confirmed: bool) {
-        if let Some(last) = self.last {
-            let wall = now.wall.millis_since(last.wall);
-            let monotonic = now.monotonic_millis.saturating_sub(last.monotonic_millis);
-            self.doubtful |= wall > monotonic.saturating_add(CLOCK_TOLERANCE_MILLIS);
-        }
-        self.last = Some(now);
-        if confirmed {
-            self.doubtful = false;
-        }
+        let anchor = match self.anchor {
+            Some(anchor) if !confirmed => anchor,
+            Some(_) | None => *self.anchor.insert(now),
+        };
+        let wall = now.wall.millis_since(anchor.wall);
+        let monotonic = now.monotonic_millis.saturating_sub(anchor.monotonic_millis);
+        let tolerated = CLOCK_TOLERANCE_MILLIS + monotonic / CLOCK_DRIFT;
+        let ahead = wall > monotonic.saturating_add(tolerated);
+        self.doubtful = !confirmed && (self.doubtful || ahead);
+        self.last = Some(now.wall);
     }
 }

@@ -17,7 +17,7 @@ const REPEAT_MILLIS: (u64, u64) = (45_000, 75_000);
 impl Meter {
     /// Renews, repeats or erases enrolments.
     pub(super) fn enrol_when_due(&mut self, at: Timestamp, rng: &mut (impl CryptoRng + ?Sized)) {
-        if self.renewal_due().is_none_or(|due| due <= at) {
+        if self.enrolments.is_empty() || self.renewal_due().is_some_and(|due| due <= at) {
             self.enrol(at, rng);
         }
         if !self.listed && self.enrol_again <= at {
@@ -32,19 +32,22 @@ impl Meter {
 
     pub(super) fn enrolment_deadline(&self) -> Option<Timestamp> {
         let again = (!self.listed).then_some(self.enrol_again);
-        let old = self.enrolments.values().map(|own| Timestamp::from_secs(own.not_after));
-        self.renewal_due().into_iter().chain(again).chain(old).min()
+        // One that a list needs goes with the list.
+        let unneeded = self.enrolments.values().filter(|own| !self.is_listed(own));
+        let over = unneeded.map(|own| Timestamp::from_secs(own.not_after));
+        self.renewal_due().into_iter().chain(again).chain(over).min()
     }
 
     pub(super) fn newest_seq(&self) -> Option<u64> {
         self.enrolments.keys().next_back().copied()
     }
 
-    /// Two thirds into the newest enrolment's life; `None` if there is none.
+    /// Two thirds into the newest enrolment's life; `None` if a new one could not live longer.
     fn renewal_due(&self) -> Option<Timestamp> {
         let newest = self.enrolments.values().next_back()?;
         let life = newest.not_after.saturating_sub(newest.not_before);
-        Some(Timestamp::from_secs(newest.not_before + life * 2 / 3))
+        let due = Timestamp::from_secs(newest.not_before + life * 2 / 3);
+        (newest.not_after < self.certificate.not_after()).then_some(due)
     }
 
     /// Makes a new key and says so. The certificate bounds an enrolment's life; an expired one ends enrolling.
@@ -82,7 +85,7 @@ impl Meter {
         let newest = self.newest_seq();
         let needed = |own: &OwnEnrolment| {
             let live = Some(own.seq) == newest && at < Timestamp::from_secs(own.not_after);
-            live || self.lists.values().any(|held| held.enrolment == own.seq)
+            live || self.is_listed(own)
         };
         let old: Vec<u64> = self.enrolments.values().filter(|own| !needed(own)).map(|own| own.seq).collect();
         for seq in old {
@@ -90,6 +93,10 @@ impl Meter {
             self.agreements.retain(|&(own, _), _| own != seq);
             self.outputs.push_back(Output::Erase(Key::Enrolment(seq)));
         }
+    }
+
+    fn is_listed(&self, own: &OwnEnrolment) -> bool {
+        self.lists.values().any(|held| held.enrolment == own.seq)
     }
 }
 

@@ -87,7 +87,7 @@ pub(crate) enum Stage {
     /// Measured too late for the first attempt; may join a retry.
     Held,
     /// Recorded for publication, or published.
-    Sent { attempt: u8, secret: u64, message: Arc<[u8]>, publish_at: Timestamp },
+    Sent { attempt: u8, secret: Zeroizing<u64>, message: Arc<[u8]>, publish_at: Timestamp },
     /// Answered, once and for all for this attempt; the secret is gone.
     Answered { attempt: u8, message: Arc<[u8]>, request: Arc<[u8]>, reveal: Arc<[u8]> },
 }
@@ -217,7 +217,7 @@ fn encode_slot(record: &SlotRecord) -> Vec<u8> {
     match &record.stage {
         Stage::Held => head(5).uint(0),
         Stage::Sent { attempt, secret, message, publish_at } => {
-            head(9).uint(1).uint((*attempt).into()).uint(*secret).bytes(message).uint(publish_at.as_millis())
+            head(9).uint(1).uint((*attempt).into()).uint(**secret).bytes(message).uint(publish_at.as_millis())
         }
         Stage::Answered { attempt, message, request, reveal } => {
             head(9).uint(2).uint((*attempt).into()).bytes(message).bytes(request).bytes(reveal)
@@ -235,7 +235,7 @@ fn decode_slot(reader: &mut Reader<'_>) -> Result<SlotRecord, DecodeError> {
             0 => Stage::Held,
             1 => Stage::Sent {
                 attempt: reader.small("attempt")?,
-                secret: reader.uint()?,
+                secret: Zeroizing::new(reader.uint()?),
                 message: reader.bytes()?.into(),
                 publish_at: Timestamp::from_millis(reader.uint()?),
             },

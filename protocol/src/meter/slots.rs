@@ -83,7 +83,7 @@ impl Meter {
                 self.keep_evidence(answered.clone(), bytes.into());
                 return Err(Refusal::SecondRequest);
             }
-            Stage::Sent { attempt, secret, message, .. } if *attempt == request.attempt => (*attempt, *secret, message),
+            Stage::Sent { attempt, secret, message, .. } if *attempt == request.attempt => (*attempt, secret, message),
             Stage::Held | Stage::Sent { .. } | Stage::Answered { .. } => return Err(Refusal::OtherAttempt),
         };
         if self.unpublished.get(&slot).is_some_and(|&publish_at| at < publish_at) {
@@ -181,12 +181,12 @@ impl Meter {
         let held = self.list(&record.list).ok_or(Refusal::NoList)?;
         let noisy = Zeroizing::new(record.reading.watts().wrapping_add(self.share(*prepared.noise)));
         let fresh = Zeroizing::new(random(rng));
-        let secret = derive::secret(&held.self_key, &record.list, slot, attempt, *noisy, &fresh);
+        let secret = Zeroizing::new(derive::secret(&held.self_key, &record.list, slot, attempt, *noisy, &fresh));
         let ciphertext = noisy
             .cast_unsigned()
             .wrapping_add(derive::stream(&held.stream, slot, attempt))
             .wrapping_add(*prepared.masks)
-            .wrapping_add(secret);
+            .wrapping_add(*secret);
         let reading = MaskedReading { list: record.list.prefix(), slot, attempt, ciphertext };
         let topic = MeterChannel::Reading.topic(&self.config.cluster, &self.id);
         let message = reading.seal(&held.mac, &topic).into();
@@ -238,7 +238,7 @@ impl Meter {
 
     /// The next start of a slot that a list covers.
     pub(super) fn preparation_deadline(&self) -> Option<Timestamp> {
-        let at = self.clock.last?.wall;
+        let at = self.clock.last?;
         let next = self.lists.values().filter_map(|held| {
             let params = held.list.params();
             let slot = params.slot_at(at).plus(1).max(held.list.from_slot());

@@ -61,10 +61,8 @@ fn a_clock_a_day_ahead_silences_the_meter_until_the_time_is_confirmed() {
     let retry = meters.retry(FIRST, 1, ahead.wall);
     let tomorrow = FIRST.plus(144);
     let packets = [request.clone(), retry, meters.next_draft().sign(&meters.identity)];
-    let mut inputs: Vec<Input<'_>> = packets
-        .iter()
-        .map(|packet| Input::Message { topic: &packet.topic, payload: &packet.payload })
-        .collect();
+    let mut inputs: Vec<Input<'_>> =
+        packets.iter().map(|packet| Input::Message { topic: &packet.topic, payload: &packet.payload }).collect();
     inputs.push(Input::Measured { slot: tomorrow, watts: 100 });
     inputs.push(Input::List(meters.list().clone()));
     let mut codes = Vec::new();
@@ -92,13 +90,28 @@ fn a_wall_clock_that_keeps_step_or_lags_is_not_doubted() {
         wall: Timestamp::from_millis(start.wall.as_millis() + wall),
         monotonic_millis: start.monotonic_millis + monotonic,
     };
-    meters.meters[0].handle_at(Input::Tick, start);
+    meters.meters[0].handle_at(Input::TimeConfirmed, start);
     for (wall, monotonic) in [(60_000, 0), (60_000, 1_000_000), (2_000_000, 3_000_000)] {
         meters.meters[0].handle_at(Input::Tick, within(wall, monotonic));
         assert!(meters.meters[0].meter.deadline().is_some(), "{wall} {monotonic}");
     }
-    meters.meters[0].handle_at(Input::Tick, within(2_060_001, 3_000_000));
-    assert_eq!(meters.meters[0].meter.deadline(), None, "60.001 s ahead");
+    meters.meters[0].handle_at(Input::Tick, within(3_063_000, 3_000_000));
+    assert!(meters.meters[0].meter.deadline().is_some(), "60 s and a thousandth ahead");
+    meters.meters[0].handle_at(Input::Tick, within(3_063_001, 3_000_000));
+    assert_eq!(meters.meters[0].meter.deadline(), None, "a millisecond more");
+}
+
+#[test]
+fn small_steps_ahead_add_up_to_doubt() {
+    let mut meters = Liar::new(10, 2, 1);
+    let start = now(at(FIRST.0 * 600));
+    meters.meters[0].handle_at(Input::TimeConfirmed, start);
+    let stepped = |steps: u64| Now { wall: start.wall.plus_secs(30 * steps), ..start };
+    let doubted = (0..5).find(|&steps| {
+        meters.meters[0].handle_at(Input::Tick, stepped(steps));
+        meters.meters[0].meter.deadline().is_none()
+    });
+    assert_eq!(doubted, Some(3));
 }
 
 #[test]
