@@ -132,6 +132,7 @@ impl Hall {
         let mut rng = ChaCha20Rng::seed_from_u64(1);
         let now = Timestamp::from_secs(START);
         let mut cluster = Cluster::resume(config(&pki, &cluster_id, count), [], now).expect("a good configuration");
+        cluster.handle(Input::Connected, now, &mut rng);
         let mut members = Vec::new();
         for index in 0..count {
             let id = MeterId::new(&format!("m-{index:05}")).expect("an id");
@@ -140,7 +141,7 @@ impl Hall {
             cluster.handle(Input::Message { topic: &topic, payload: &payload }, now, &mut rng);
             members.push((id, secret));
         }
-        cluster.handle(Input::Tick, now.plus_secs(1), &mut rng);
+        cluster.handle(Input::Tick, now.plus_secs(3), &mut rng);
         while cluster.poll().is_some() {}
         let list = cluster.newest_list().expect("formed");
         let keyed = members.iter().skip(1).map(|(id, secret)| {

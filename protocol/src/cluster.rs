@@ -37,6 +37,9 @@ use lists::OwnList;
 use open_slot::{OpenSlot, Step};
 use roster::Roster;
 
+/// How long after connecting a retained list may take to arrive. Until then nothing is published that it could contradict.
+const RETAINED_SECONDS: u64 = 3;
+
 /// How late a deadline is handled before the gateway counts as having been away.
 const STALL_SECONDS: u64 = 2;
 
@@ -71,8 +74,10 @@ pub enum ClusterError {
 /// What happens to a cluster.
 #[derive(Debug, Clone, Copy)]
 pub enum Input<'a> {
-    /// The broker accepted a connection: what may have been lost is said again.
+    /// The broker accepted a connection, and the cluster's topics are subscribed: what may have been lost is said again.
     Connected,
+    /// The connection is lost.
+    Disconnected,
     /// A message arrived.
     Message { topic: &'a str, payload: &'a [u8] },
     /// Time has passed.
@@ -137,6 +142,10 @@ pub struct Cluster {
     /// The highest epoch ever published or taken over, and its list's hash.
     newest: Option<(u64, ListHash)>,
     newest_published: Option<Timestamp>,
+    /// From when the retained list must have been seen; `None` without a connection.
+    listening: Option<Timestamp>,
+    /// Whether the newest list, published here, was not seen on the broker since connecting.
+    unseen: bool,
     /// The epoch that could not be renewed: tried again when the members change.
     renewal_failed: Option<u64>,
     slots: BTreeMap<Slot, OpenSlot>,
@@ -169,6 +178,8 @@ impl Cluster {
             lists: BTreeMap::new(),
             newest: None,
             newest_published: None,
+            listening: None,
+            unseen: false,
             renewal_failed: None,
             slots: BTreeMap::new(),
             opened_until: Timestamp::from_millis(0),
@@ -192,10 +203,11 @@ impl Cluster {
                     self.outputs.push_back(Output::Reject { meter, reason });
                 }
             }
+            Input::Disconnected => self.listening = None,
             Input::Tick => {}
         }
         if self.moved {
-            self.form_list_when_due(now, rng);
+            self.publish_lists_when_due(now, rng);
             self.wake = self.deadline().unwrap_or(Timestamp::from_millis(u64::MAX));
             self.moved = false;
         }
@@ -369,13 +381,12 @@ impl Cluster {
         }
     }
 
-    /// Says again what a new connection may have lost: the newest list, and open requests and retries.
+    /// Says again what a new connection may have lost: open requests and retries now, the newest list if it turns out that
+    /// the broker has lost it.
     fn say_again(&mut self, now: Timestamp) {
         self.moved = true;
-        if let Some(list) = self.newest_list() {
-            let payload = list.bytes().clone();
-            self.outputs.push_back(Output::Publish { channel: GatewayChannel::Membership, payload });
-        }
+        self.listening = Some(now.plus_secs(RETAINED_SECONDS));
+        self.unseen = true;
         let open: Vec<Slot> = self.slots.keys().copied().collect();
         for slot in open {
             if let Some(open) = self.slots.get_mut(&slot) {

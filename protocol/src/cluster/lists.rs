@@ -136,8 +136,15 @@ impl Cluster {
         }
     }
 
-    /// When a list should be formed: because members changed, or because the newest one runs out.
+    /// When a list should be formed, because members changed or the newest one runs out, or published again, because the
+    /// broker has lost it. Never without a connection, nor before the retained list was seen.
     pub(super) fn list_deadline(&self) -> Option<Timestamp> {
+        let listening = self.listening?;
+        let again = self.unseen.then_some(listening);
+        self.forming_due().into_iter().chain(again).min().map(|due| due.max(listening))
+    }
+
+    fn forming_due(&self) -> Option<Timestamp> {
         let interval = self.config.roster.min_interval_seconds;
         let change = self
             .roster
@@ -147,21 +154,33 @@ impl Cluster {
         change.into_iter().chain(renewal.map(|own| own.renewal())).min()
     }
 
-    pub(super) fn form_list_when_due(&mut self, now: Timestamp, rng: &mut (impl CryptoRng + ?Sized)) {
-        if self.list_deadline().is_none_or(|due| now < due) {
+    pub(super) fn publish_lists_when_due(&mut self, now: Timestamp, rng: &mut (impl CryptoRng + ?Sized)) {
+        if self.listening.is_none_or(|listening| now < listening) {
             return;
         }
+        if self.forming_due().is_some_and(|due| due <= now) {
+            self.form_list(now, rng);
+        }
+        if std::mem::take(&mut self.unseen)
+            && let Some(own) = self.newest_own()
+        {
+            let payload = own.list.bytes().clone();
+            self.outputs.push_back(Output::Publish { channel: GatewayChannel::Membership, payload });
+        }
+    }
+
+    fn form_list(&mut self, now: Timestamp, rng: &mut (impl CryptoRng + ?Sized)) {
         for meter in self.roster.expire(now) {
             self.outputs.push_back(Output::Forget(Forget::Enrolment(meter)));
         }
         self.roster.settled();
-        if let Err((members, reason)) = self.form_list(now, rng) {
+        if let Err((members, reason)) = self.try_form_list(now, rng) {
             self.renewal_failed = self.lists.keys().next_back().copied();
             self.outputs.push_back(Output::Notice(Notice::CannotForm { members, reason }));
         }
     }
 
-    fn form_list(&mut self, now: Timestamp, rng: &mut (impl CryptoRng + ?Sized)) -> Result<(), (u16, CannotForm)> {
+    fn try_form_list(&mut self, now: Timestamp, rng: &mut (impl CryptoRng + ?Sized)) -> Result<(), (u16, CannotForm)> {
         let terms = &self.config.terms;
         let from_slot = Slot(now.as_secs() / terms.slot_seconds).plus(LEAD_SLOTS);
         let to_slot = from_slot.plus(self.config.roster.list_slots.max(LEAD_SLOTS + 2) - 1);
@@ -198,6 +217,7 @@ impl Cluster {
         self.outputs.push_back(Output::Persist(Record::List(record)));
         self.outputs.extend(before.map(|epoch| Output::Forget(Forget::List(epoch))));
         self.outputs.push_back(Output::Publish { channel: GatewayChannel::Membership, payload: bytes });
+        self.unseen = false;
         self.outputs.push_back(Output::Notice(Notice::ListPublished { epoch, members: count, from_slot, to_slot }));
         Ok(())
     }
@@ -252,7 +272,8 @@ impl Cluster {
     /// Looks at the retained list. If it is ahead of our own - the cluster moved here, or the store was restored from a
     /// back-up - its epoch and its members are taken over, and the next epoch is ours.
     pub(super) fn take_over(&mut self, payload: &[u8], now: Timestamp) -> Result<(), Rejection> {
-        if self.newest_list().is_some_and(|own| **own.bytes() == *payload) {
+        if self.newest_own().is_some_and(|own| **own.list.bytes() == *payload) {
+            self.unseen = false;
             return Ok(());
         }
         let list = MembershipList::verify(payload, &self.config.cluster, &self.config.authorities)?;

@@ -102,8 +102,7 @@ impl Roster {
         for (member, heard) in slot.heard() {
             // One that is dropped already stays so until it enrols again; one that has enrolled anew may have lost what it
             // needs to speak under this list, and waits for the next.
-            let expected =
-                |known: &&mut Candidate| known.silent < limit && known.enrolment.seq() == member.seq();
+            let expected = |known: &&mut Candidate| known.silent < limit && known.enrolment.seq() == member.seq();
             let Some(candidate) = self.meters.get_mut(member.id()).filter(expected) else { continue };
             candidate.silent = if heard { 0 } else { candidate.silent + 1 };
             dropped += u16::from(candidate.silent == limit);

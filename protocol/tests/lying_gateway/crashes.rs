@@ -60,7 +60,8 @@ fn a_list_recorded_before_a_crash_counts_as_accepted_after_it() {
 fn evidence_recorded_before_a_crash_is_not_overwritten_after_it() {
     let mut meters = Liar::new(5, 1, 1);
     let account = meters.meters[0].store[&Key::Account].clone();
-    let lie = |epoch_two: u8| Draft { previous: dream_protocol::keys::ListHash([epoch_two; 32]), ..meters.next_draft() };
+    let lie =
+        |epoch_two: u8| Draft { previous: dream_protocol::keys::ListHash([epoch_two; 32]), ..meters.next_draft() };
     let (first, second) = (lie(1).sign(&meters.identity), lie(2).sign(&meters.identity));
     meters.refused(0, &first, at(LISTED + 1), &Refusal::BrokenChain(2));
     meters.meters[0].store.insert(Key::Account, account);
@@ -97,11 +98,7 @@ impl Scene {
         let list = draft.sign(&meters.identity);
         let second = FIRST.plus(1);
         let (end, next_end) = (meters.slot_end(FIRST), meters.slot_end(second));
-        let requests = [
-            meters.request(FIRST, 0, &[]),
-            meters.request(FIRST, 1, &[2]),
-            meters.request(second, 0, &[]),
-        ];
+        let requests = [meters.request(FIRST, 0, &[]), meters.request(FIRST, 1, &[2]), meters.request(second, 0, &[])];
         let retried_at = end.plus_secs(100);
         let retry = meters.retry(FIRST, 1, retried_at);
         let script = vec![

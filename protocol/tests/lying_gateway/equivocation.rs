@@ -93,7 +93,9 @@ struct Seen {
 impl Seen {
     fn sum(&self, opening: &Opening) -> i64 {
         let terms = opening.views.iter().zip(&self.values);
-        terms.fold(0u64, |sum, (times, value)| sum.wrapping_add(times.cast_unsigned().wrapping_mul(*value))).cast_signed()
+        terms
+            .fold(0u64, |sum, (times, value)| sum.wrapping_add(times.cast_unsigned().wrapping_mul(*value)))
+            .cast_signed()
     }
 
     fn truth(&self, opening: &Opening) -> i64 {
@@ -191,13 +193,7 @@ fn interrogate(meters: &mut Liar, victim: u16, asked: &[Vec<u16>]) -> Seen {
 }
 
 /// A view's value, less the masks that the colluder knows.
-fn value(
-    meters: &Liar,
-    index: usize,
-    reading: &Packet,
-    reveal: Option<&Packet>,
-    told: Option<&BTreeSet<u16>>,
-) -> u64 {
+fn value(meters: &Liar, index: usize, reading: &Packet, reveal: Option<&Packet>, told: Option<&BTreeSet<u16>>) -> u64 {
     let value = meters.open(index, reading, reveal);
     if told.is_some_and(|told| told.contains(&COLLUDER)) {
         return value;

@@ -106,9 +106,8 @@ fn one_certificate_key_under_two_names_is_refused() {
 
 #[test]
 fn the_gateways_own_certificate_key_as_a_member_is_refused() {
-    let entry = |meters: &Liar| {
-        enrol("m-0010", &meters.pki.issue_for("m-0010", "meter", meters.identity.seed, |_| {}), |_| {})
-    };
+    let entry =
+        |meters: &Liar| enrol("m-0010", &meters.pki.issue_for("m-0010", "meter", meters.identity.seed, |_| {}), |_| {});
     refused_with(entry, ListError::RepeatedIdentity { entry: 10 });
 }
 
@@ -195,12 +194,9 @@ fn a_gateway_key_that_is_also_a_members_is_refused_in_either_encoding() {
 #[test]
 fn an_enrolment_that_does_not_hold_for_all_slots_is_refused() {
     let (starts, ends) = (FIRST.0 * 600, (FIRST.0 + 144) * 600);
-    for (from, to, good) in [
-        (starts, ends, true),
-        (starts + 1, ends, false),
-        (starts, ends - 1, false),
-        (START - 86_400, START, false),
-    ] {
+    for (from, to, good) in
+        [(starts, ends, true), (starts + 1, ends, false), (starts, ends - 1, false), (START - 86_400, START, false)]
+    {
         let entry = |meters: &Liar| {
             enrol("m-0010", &meters.pki.meter("m-0010"), |statement| {
                 (statement.not_before, statement.not_after) = (from, to);
@@ -220,7 +216,8 @@ fn an_enrolment_that_does_not_hold_for_all_slots_is_refused() {
 
 #[test]
 fn an_enrolment_for_longer_than_35_days_or_no_time_is_refused() {
-    for (not_before, not_after) in [(START, START + 35 * 86_400 + 1), (START, START), (START, START - 1), (0, u64::MAX)] {
+    for (not_before, not_after) in [(START, START + 35 * 86_400 + 1), (START, START), (START, START - 1), (0, u64::MAX)]
+    {
         let entry = |meters: &Liar| {
             enrol("m-0010", &meters.pki.meter("m-0010"), |statement| {
                 (statement.not_before, statement.not_after) = (not_before, not_after);
@@ -234,9 +231,8 @@ fn an_enrolment_for_longer_than_35_days_or_no_time_is_refused() {
 fn an_enrolment_for_another_cluster_is_refused() {
     let south = ClusterId::new("south").unwrap();
     let error = EnrolmentError::OtherCluster { expected: cluster_id(), found: south.clone() };
-    let entry = |meters: &Liar| {
-        enrol("m-0010", &meters.pki.meter("m-0010"), |statement| statement.cluster = south.clone())
-    };
+    let entry =
+        |meters: &Liar| enrol("m-0010", &meters.pki.meter("m-0010"), |statement| statement.cluster = south.clone());
     refused_with(entry, bad_entry(error));
 }
 
@@ -336,7 +332,8 @@ fn a_list_verified_under_other_authorities_is_refused_when_handed_over() {
     let mut meters = enrolled();
     let foreign = Pki::named("foreign");
     let mut draft = meters.draft();
-    draft.enrolments = (0..10).map(|meter| format!("m-{meter:04}")).map(|id| enrol(&id, &foreign.meter(&id), |_| {})).collect();
+    draft.enrolments =
+        (0..10).map(|meter| format!("m-{meter:04}")).map(|id| enrol(&id, &foreign.meter(&id), |_| {})).collect();
     let packet = draft.sign(&foreign.gateway("gw"));
     let list = MembershipList::verify(&packet.payload, &cluster_id(), &foreign.authorities()).unwrap();
     meters.meters[0].handle(Input::List(list), at(LISTED));
@@ -438,7 +435,10 @@ fn a_larger_jump_of_epochs_is_accepted_and_said() {
     let jump = Draft { epoch: 5, previous: ListHash([7; 32]), ..meters.next_draft() };
     meters.meters[0].notices.clear();
     let packet = jump.sign(&meters.identity);
-    assert_eq!(meters.meters[0].handle(Input::Message { topic: &packet.topic, payload: &packet.payload }, at(LISTED)), []);
+    assert_eq!(
+        meters.meters[0].handle(Input::Message { topic: &packet.topic, payload: &packet.payload }, at(LISTED)),
+        []
+    );
     assert_eq!(meters.meters[0].notices, [Notice::ListAccepted { epoch: 5, skipped: 3 }]);
 }
 

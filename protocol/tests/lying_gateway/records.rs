@@ -17,10 +17,8 @@ fn enrolment_in(packet: &Packet) -> EnrolmentStatement {
 /// What a meter that lost records does, whichever they were, as long as its account was among them.
 fn assert_starts_anew(keep: impl Fn(&Key) -> bool) {
     let mut meters = Liar::new(10, 2, 1);
-    let before = EnrolmentStatement::decode(
-        Sign1::decode_certified(&meters.enrolments[0]).unwrap().0.payload(),
-    )
-    .unwrap();
+    let before =
+        EnrolmentStatement::decode(Sign1::decode_certified(&meters.enrolments[0]).unwrap().0.payload()).unwrap();
     meters.measure(0, FIRST, 100);
     let lost_at = meters.slot_end(FIRST).plus_secs(40);
     meters.restart(0, keep);

@@ -126,7 +126,8 @@ fn a_needless_retry_costs_budget_that_attempts_and_ledger_bound_and_opens_nothin
             }
             let reading = on(MeterChannel::Reading, &meters.meters[meter].handle(Input::Tick, wall.plus_secs(30)));
             let (sent, _) = meters.tell(meter, &meters.request(slot, 1, &[]), wall.plus_secs(61));
-            opened[1] = opened[1].wrapping_add(meters.open(meter, &reading[0], on(MeterChannel::Reveal, &sent).first()));
+            opened[1] =
+                opened[1].wrapping_add(meters.open(meter, &reading[0], on(MeterChannel::Reveal, &sent).first()));
             meters.refused(meter, &meters.request(slot, 0, &[1, 2]), wall.plus_secs(62), &Refusal::OtherAttempt);
         }
         sums.push(opened);

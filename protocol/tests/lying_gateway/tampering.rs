@@ -87,7 +87,8 @@ fn truncated_extended_and_empty_messages_are_refused() {
     let mut meters = Liar::new(5, 1, 1);
     meters.measure(0, FIRST, 100);
     let wall = meters.slot_end(FIRST).plus_secs(61);
-    let messages = [meters.request(FIRST, 0, &[]), meters.retry(FIRST, 1, wall), meters.next_draft().sign(&meters.identity)];
+    let messages =
+        [meters.request(FIRST, 0, &[]), meters.retry(FIRST, 1, wall), meters.next_draft().sign(&meters.identity)];
     for packet in messages {
         let mut longer = packet.payload.to_vec();
         longer.push(0);

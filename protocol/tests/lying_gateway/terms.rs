@@ -53,7 +53,8 @@ fn a_larger_epsilon_than_the_policys_is_refused() {
 #[test]
 fn an_epsilon_that_is_none_is_refused() {
     for (numerator, denominator) in [(0, 1), (1, 0), (1_000_001, 1_000_001), (u64::MAX, u64::MAX)] {
-        let change = |terms: &mut Terms| (terms.epsilon_numerator, terms.epsilon_denominator) = (numerator, denominator);
+        let change =
+            |terms: &mut Terms| (terms.epsilon_numerator, terms.epsilon_denominator) = (numerator, denominator);
         refused_with(change, unsound(ParamsError::Epsilon { numerator, denominator }));
     }
 }

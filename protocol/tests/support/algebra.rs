@@ -74,7 +74,8 @@ pub fn leak(open: &[Opening], honest: usize) -> Option<String> {
         if opening.readings.len() < honest {
             return Some(format!("{} of {honest} readings open: {:?}", opening.readings.len(), opening.readings));
         }
-        if opening.readings.values().any(|&times| times != 1) || opening.views.iter().any(|times| !(0..=1).contains(times))
+        if opening.readings.values().any(|&times| times != 1)
+            || opening.views.iter().any(|times| !(0..=1).contains(times))
         {
             return Some(format!("not a plain sum: {opening:?}"));
         }

@@ -182,7 +182,11 @@ impl Liar {
 
     pub fn request(&self, slot: Slot, attempt: u8, missing: &[u16]) -> Packet {
         let members = self.list().params().members();
-        self.sign(&self.request_with(slot, attempt, MemberSet::from_members(members, missing.iter().copied()).as_bytes()))
+        self.sign(&self.request_with(
+            slot,
+            attempt,
+            MemberSet::from_members(members, missing.iter().copied()).as_bytes(),
+        ))
     }
 
     pub fn request_with(&self, slot: Slot, attempt: u8, bitmap: &[u8]) -> RecoveryRequest {

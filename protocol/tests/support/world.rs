@@ -100,8 +100,9 @@ pub struct ClusterNode {
 }
 
 impl ClusterNode {
+    /// A new cluster, connected to its broker.
     pub fn new(config: ClusterConfig, wall: Timestamp, seed: u64) -> Self {
-        Self {
+        let mut node = Self {
             cluster: Cluster::resume(config.clone(), [], wall).unwrap(),
             config,
             store: BTreeMap::new(),
@@ -109,7 +110,9 @@ impl ClusterNode {
             outcomes: Vec::new(),
             rejections: Vec::new(),
             notices: Vec::new(),
-        }
+        };
+        node.handle(cluster::Input::Connected, wall);
+        node
     }
 
     pub fn handle(&mut self, input: cluster::Input<'_>, wall: Timestamp) -> Vec<Packet> {
@@ -167,8 +170,10 @@ impl ClusterNode {
         self.store.values().map(|bytes| cluster::Record::decode(bytes).unwrap()).collect()
     }
 
-    pub fn restart(&mut self, wall: Timestamp) {
+    /// Stops the machine, starts it again from what it has written, and connects it.
+    pub fn restart(&mut self, wall: Timestamp) -> Vec<Packet> {
         self.cluster = Cluster::resume(self.config.clone(), self.records(), wall).unwrap();
+        self.handle(cluster::Input::Connected, wall)
     }
 }
 
