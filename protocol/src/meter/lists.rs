@@ -160,7 +160,7 @@ impl Meter {
             Some(held) => {
                 // The account is written after the list: a crash between the two must not make the list unaccepted.
                 let newest = self.account.newest_list.filter(|(last, _)| *last >= record.epoch);
-                self.account.newest_list = newest.or(Some((record.epoch, *held.list.hash())));
+                self.account.newest_list = newest.or_else(|| Some((record.epoch, *held.list.hash())));
                 self.lists.insert(record.epoch, held);
             }
             None => self.outputs.push_back(Output::Erase(Key::List(record.epoch))),
