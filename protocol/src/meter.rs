@@ -287,8 +287,9 @@ impl Meter {
             return self.refuse(&Refusal::UnknownSlot, None, slot);
         };
         let named = Some(record.list.prefix());
-        let verified =
-            self.list(&record.list).is_some_and(|held| envelope.verifies(held.list.gateway_identity(), topic));
+        // A gateway repeats its request until all have answered; what was answered was verified.
+        let verified = record.answered(payload)
+            || self.list(&record.list).is_some_and(|held| envelope.verifies(held.list.gateway_identity(), topic));
         let outcome = match message {
             _ if !verified => Err(Refusal::BadSignature),
             _ if record.list != message.list() => Err(Refusal::OtherList),

@@ -92,6 +92,13 @@ pub(crate) enum Stage {
     Answered { attempt: u8, message: Arc<[u8]>, request: Arc<[u8]>, reveal: Arc<[u8]> },
 }
 
+impl SlotRecord {
+    /// Whether this very request, byte for byte, was answered.
+    pub(super) fn answered(&self, bytes: &[u8]) -> bool {
+        matches!(&self.stage, Stage::Answered { request, .. } if **request == *bytes)
+    }
+}
+
 impl fmt::Debug for OwnEnrolment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OwnEnrolment").field("seq", &self.seq).finish_non_exhaustive()
