@@ -358,7 +358,11 @@ impl Cluster {
     fn step(&mut self, slot: Slot, now: Timestamp) {
         while let Some(open) = self.slots.get_mut(&slot) {
             match open.step(now, &self.config) {
-                Step::Wait => return,
+                Step::Wait => {
+                    // The last reading may come before the slot ends; then the slot's end is the deadline.
+                    self.moved |= open.deadline() < self.wake;
+                    return;
+                }
                 Step::Broadcast(record, payload) => {
                     self.outputs.extend(record.map(Output::Persist));
                     self.outputs.push_back(Output::Publish { channel: GatewayChannel::Recovery, payload });
