@@ -15,8 +15,8 @@ use crate::time::{Slot, Timestamp};
 use crate::topic::MeterChannel;
 use crate::wire::{MaskedReading, RecoveryRequest, Retry, Reveal, Sign1};
 
-/// How many slots' masks are computed at once, with one key schedule per partner.
-const MASKS_AHEAD: u64 = 144;
+/// How many slots' masks are computed at once, with one key schedule per partner: a week of ten-minute slots.
+const MASKS_AHEAD: u64 = 1008;
 
 /// What is ready before the slot ends, so that nothing after its end takes a time that depends on the noise.
 #[derive(Debug)]

@@ -56,8 +56,7 @@ pub(crate) fn mac0(payload: &[u8], key: &MacKey, topic: &str) -> Vec<u8> {
 /// HMAC 256/64 over the MAC_structure, fed piece by piece: this is the gateway's hot path and allocates nothing.
 fn tag(key: &MacKey, topic: &str, payload: &[u8]) -> [u8; TAG] {
     let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(key.expose()).expect("HMAC takes keys of any length");
-    mac.update(b"\x84\x64MAC0\x43");
-    mac.update(&MAC_PROTECTED);
+    mac.update(b"\x84\x64MAC0\x43\xa1\x01\x04");
     for bytes in [topic.as_bytes(), payload] {
         let (head, len) = byte_string_head(bytes.len());
         mac.update(&head[..len]);

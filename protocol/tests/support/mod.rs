@@ -2,6 +2,7 @@
 #![allow(dead_code, unreachable_pub, reason = "every test file uses its own part")]
 
 pub mod algebra;
+pub mod hall;
 #[cfg(feature = "simulation")]
 pub mod liar;
 pub mod pki;
