@@ -310,7 +310,7 @@ impl Cluster {
         let envelope = Sign1::decode(payload)?;
         let status = Status::decode(envelope.payload())?;
         let known = self.roster.get(meter).ok_or(Rejection::Unknown)?;
-        if status.cluster != self.config.cluster || !envelope.verifies(known.certificate().key(), topic) {
+        if status.cluster != self.config.cluster || !envelope.verifies(known.identity(), topic) {
             return Err(Rejection::BadSignature);
         }
         let notice = Notice::MeterStatus { meter: known.id().clone(), code: status.code, slot: status.slot };

@@ -3,8 +3,7 @@
 //! Fields are joined with their lengths: each is prefixed with its length in two bytes, and every integer is big-endian.
 
 use aes::Aes128Enc;
-use aes::cipher::{BlockCipherEncrypt, KeyInit, KeyIvInit, StreamCipher};
-use ctr::Ctr128BE;
+use aes::cipher::{BlockCipherEncrypt, KeyInit};
 use hkdf::Hkdf;
 use hmac::{Hmac, Mac};
 use sha2::{Digest, Sha256};
@@ -46,10 +45,10 @@ pub fn gateway_keys(
 
 /// K'_i: what a member adds for the gateway alone.
 pub fn stream(key: &StreamKey, slot: Slot, attempt: u8) -> u64 {
-    let mut cipher = Ctr128BE::<Aes128Enc>::new(key.expose().into(), &block(STREAM_BLOCK, attempt, slot.0).into());
-    let mut keystream = [0; 8];
-    cipher.apply_keystream(&mut keystream);
-    u64::from_be_bytes(keystream)
+    // AES-CTR's first block of keystream is the encryption of its initial block.
+    let mut keystream = block(STREAM_BLOCK, attempt, slot.0).into();
+    key.schedule().encrypt_block(&mut keystream);
+    halves(&keystream.0)[0]
 }
 
 /// C_i: what a member adds for nobody, until it reveals it.
@@ -120,4 +119,21 @@ fn length(field: &[u8]) -> [u8; 2] {
 
 fn bytes(text: &str) -> &[u8] {
     text.as_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use aes::cipher::{KeyIvInit, StreamCipher};
+    use ctr::Ctr128BE;
+
+    use super::*;
+
+    #[test]
+    fn the_stream_is_that_of_aes_ctr() {
+        let key = StreamKey::from_bytes([9; 16]);
+        let mut cipher = Ctr128BE::<Aes128Enc>::new(key.expose().into(), &block(3, 1, 2_980_000).into());
+        let mut keystream = [0; 8];
+        cipher.apply_keystream(&mut keystream);
+        assert_eq!(stream(&key, Slot(2_980_000), 1), u64::from_be_bytes(keystream));
+    }
 }

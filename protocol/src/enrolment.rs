@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::certificate::{Authorities, Certificate, CertificateError, Signatures};
+use crate::certificate::{Authorities, CertificateError, Signatures};
 use crate::ids::{ClusterId, MeterId};
-use crate::keys::AgreementPublic;
+use crate::keys::{AgreementPublic, IdentityPublic};
 use crate::params::Params;
 use crate::time::Slot;
 use crate::topic::MeterChannel;
@@ -34,14 +34,17 @@ pub enum EnrolmentError {
     LowOrder,
 }
 
-/// A verified enrolment. Cheap to clone.
+/// A verified enrolment: what the protocol needs of it, and its bytes. Cheap to clone; a gateway keeps one per meter.
 #[derive(Debug, Clone)]
 pub struct Enrolment {
     id: MeterId,
-    certificate: Certificate,
-    /// The X25519 key in canonical form: what tells keys apart.
-    canonical: [u8; 32],
-    statement: Arc<EnrolmentStatement>,
+    identity: IdentityPublic,
+    /// In canonical form: X25519 makes no difference, and equal keys are equal bytes.
+    agreement: AgreementPublic,
+    /// When both the enrolment and its certificate hold, in Unix seconds.
+    not_before: u64,
+    not_after: u64,
+    seq: u64,
     bytes: Arc<[u8]>,
 }
 
@@ -78,32 +81,37 @@ impl Enrolment {
         if statement.agreement.is_low_order() {
             return Err(EnrolmentError::LowOrder);
         }
-        let canonical = statement.agreement.canonical();
-        Ok(Self { id, certificate, canonical, statement: Arc::new(statement), bytes: bytes.into() })
+        Ok(Self {
+            id,
+            identity: certificate.key,
+            agreement: AgreementPublic(statement.agreement.canonical()),
+            not_before: not_before.max(certificate.not_before),
+            not_after: not_after.min(certificate.not_after),
+            seq: statement.seq,
+            bytes: bytes.into(),
+        })
     }
 
     pub const fn id(&self) -> &MeterId {
         &self.id
     }
 
-    pub const fn certificate(&self) -> &Certificate {
-        &self.certificate
+    /// The key of the meter's certificate.
+    pub const fn identity(&self) -> &IdentityPublic {
+        &self.identity
     }
 
-    pub fn agreement(&self) -> &AgreementPublic {
-        &self.statement.agreement
+    pub const fn agreement(&self) -> &AgreementPublic {
+        &self.agreement
     }
 
-    pub(crate) const fn canonical_agreement(&self) -> &[u8; 32] {
-        &self.canonical
+    /// When the enrolment or its certificate ends, in Unix seconds.
+    pub const fn not_after(&self) -> u64 {
+        self.not_after
     }
 
-    pub fn not_after(&self) -> u64 {
-        self.statement.not_after
-    }
-
-    pub fn seq(&self) -> u64 {
-        self.statement.seq
+    pub const fn seq(&self) -> u64 {
+        self.seq
     }
 
     /// The envelope, byte for byte as the meter sent it.
@@ -113,15 +121,11 @@ impl Enrolment {
 
     /// Whether two meters' enrolments could not stand in one list.
     pub(crate) fn shares_a_key(&self, other: &Self) -> bool {
-        self.certificate.key == other.certificate.key || self.canonical == other.canonical
+        self.identity == other.identity || self.agreement == other.agreement
     }
 
     /// Whether enrolment and certificate hold from the start of `from` to the end of `to`.
     pub fn covers(&self, params: &Params, from: Slot, to: Slot) -> bool {
-        let starts = params.slot_start(from).as_secs();
-        let ends = params.slot_end(to).as_secs();
-        let begun = self.statement.not_before.max(self.certificate.not_before);
-        let over = self.statement.not_after.min(self.certificate.not_after);
-        begun <= starts && ends <= over
+        self.not_before <= params.slot_start(from).as_secs() && params.slot_end(to).as_secs() <= self.not_after
     }
 }

@@ -2,11 +2,14 @@
 
 use std::fmt;
 
+use aes::Aes128Enc;
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
+use hmac::{Hmac, KeyInit};
 use rand_core::CryptoRng;
+use sha2::Sha256;
 use subtle::ConstantTimeEq;
 use x25519_dalek::{PublicKey, StaticSecret};
-use zeroize::{Zeroize, ZeroizeOnDrop};
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 /// Prints a secret type's name and nothing of its content.
 macro_rules! redacted {
@@ -47,19 +50,51 @@ symmetric_key!(
     16
 );
 symmetric_key!(
-    /// S_i: the key a member shares with the gateway, from which its stream K' comes.
-    StreamKey,
-    16
-);
-symmetric_key!(
-    /// A_i: the key that authenticates a member's readings and reveals to the gateway.
-    MacKey,
-    32
-);
-symmetric_key!(
     /// K_self: known to the meter alone, hidden in every C.
     SelfKey,
     32
+);
+
+/// Declares a key that is used again and again, and so is kept with its schedule run.
+macro_rules! scheduled_key {
+    ($(#[$doc:meta])* $name:ident, $len:literal, $schedule:ty) => {
+        $(#[$doc])*
+        pub struct $name {
+            raw: Zeroizing<[u8; $len]>,
+            schedule: $schedule,
+        }
+
+        impl $name {
+            pub fn from_bytes(bytes: [u8; $len]) -> Self {
+                let schedule = KeyInit::new_from_slice(&bytes).expect("a key of the right length");
+                Self { raw: Zeroizing::new(bytes), schedule }
+            }
+
+            /// The bytes, for a known-answer test.
+            pub fn expose(&self) -> &[u8; $len] {
+                &self.raw
+            }
+
+            pub(crate) const fn schedule(&self) -> &$schedule {
+                &self.schedule
+            }
+        }
+
+        redacted!($name);
+    };
+}
+
+scheduled_key!(
+    /// S_i: the key a member shares with the gateway, from which its stream K' comes.
+    StreamKey,
+    16,
+    Aes128Enc
+);
+scheduled_key!(
+    /// A_i: the key that authenticates a member's readings and reveals to the gateway.
+    MacKey,
+    32,
+    Hmac<Sha256>
 );
 
 impl SelfKey {

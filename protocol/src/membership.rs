@@ -254,10 +254,10 @@ fn check_together(
         if entry > 0 && enrolments[entry - 1].id() >= enrolment.id() {
             return Err(ListError::Order { entry });
         }
-        if !identities.insert(*enrolment.certificate().key()) {
+        if !identities.insert(*enrolment.identity()) {
             return Err(ListError::RepeatedIdentity { entry });
         }
-        if !agreements.insert(*enrolment.canonical_agreement()) {
+        if !agreements.insert(enrolment.agreement().0) {
             return Err(ListError::RepeatedAgreement { entry });
         }
         if !enrolment.covers(params, from, to) {
@@ -270,7 +270,7 @@ fn check_together(
 fn member(enrolment: &Enrolment) -> Member {
     Member {
         id: enrolment.id().clone(),
-        identity: *enrolment.certificate().key(),
+        identity: *enrolment.identity(),
         agreement: *enrolment.agreement(),
         seq: enrolment.seq(),
     }

@@ -1,7 +1,8 @@
-//! Deterministic CBOR (RFC 8949, 4.2) over `minicbor`: shortest forms only, definite lengths only, nothing left over.
+//! Deterministic CBOR (RFC 8949, 4.2): shortest heads only, definite lengths only, nothing left over.
+//!
+//! Messages use five of CBOR's eight major types, and each item has exactly one encoding. Reading the heads by hand makes
+//! that a property of one function, [`Reader::head`], borrows instead of copying, and is what a small meter can carry.
 
-use minicbor::decode::Error as CborError;
-use minicbor::{Decoder, Encoder};
 use thiserror::Error;
 
 use crate::ids::IdError;
@@ -33,58 +34,76 @@ pub enum DecodeError {
     Id { field: &'static str, reason: IdError },
 }
 
+/// The major types in use.
+const UNSIGNED: u8 = 0;
+const NEGATIVE: u8 = 1;
+const BYTES: u8 = 2;
+const TEXT: u8 = 3;
+const ARRAY: u8 = 4;
+const MAP: u8 = 5;
+
 /// Reads one item after the other and refuses every encoding but the deterministic one.
 #[derive(Debug)]
 pub(crate) struct Reader<'a> {
-    inner: Decoder<'a>,
+    bytes: &'a [u8],
+    at: usize,
 }
 
 impl<'a> Reader<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        Self { inner: Decoder::new(bytes) }
+        Self { bytes, at: 0 }
     }
 
     /// Ends the reading: nothing may be left.
     pub(crate) fn end(self) -> Result<(), DecodeError> {
-        match self.inner.input().len() - self.inner.position() {
+        match self.bytes.len() - self.at {
             0 => Ok(()),
             extra => Err(DecodeError::Trailing { extra }),
         }
     }
 
     pub(crate) fn array(&mut self, expected: u64) -> Result<(), DecodeError> {
-        let at = self.inner.position();
+        let at = self.at;
         match self.array_of_any()? {
             found if found == expected => Ok(()),
             found => Err(DecodeError::WrongCount { at, expected, found }),
         }
     }
 
-    /// The length of an array of any length; `item` has refused an indefinite one.
     pub(crate) fn array_of_any(&mut self) -> Result<u64, DecodeError> {
-        self.item("an array", Decoder::array, |len| len.map(head_len)).map(Option::unwrap_or_default)
+        self.head_of(ARRAY, "an array")
     }
 
     pub(crate) fn map(&mut self) -> Result<u64, DecodeError> {
-        self.item("a map", Decoder::map, |len| len.map(head_len)).map(Option::unwrap_or_default)
+        self.head_of(MAP, "a map")
     }
 
     pub(crate) fn uint(&mut self) -> Result<u64, DecodeError> {
-        self.item("an unsigned integer", Decoder::u64, |&value| Some(head_len(value)))
+        self.head_of(UNSIGNED, "an unsigned integer")
     }
 
     pub(crate) fn int(&mut self) -> Result<i64, DecodeError> {
-        // A negative integer -1-n is encoded by n, which is its bitwise complement.
-        let argument = |&value: &i64| Some(head_len((if value < 0 { !value } else { value }).unsigned_abs()));
-        self.item("an integer of at most 64 bits", Decoder::i64, argument)
+        const EXPECTED: &str = "an integer of at most 64 bits";
+        let at = self.at;
+        let (major, argument) = self.head()?;
+        let value = i64::try_from(argument).map_err(|_| DecodeError::WrongType { at, expected: EXPECTED })?;
+        match major {
+            UNSIGNED => Ok(value),
+            // A negative integer -1-n is encoded by n, which is its complement.
+            NEGATIVE => Ok(!value),
+            _ => Err(DecodeError::WrongType { at, expected: EXPECTED }),
+        }
     }
 
     pub(crate) fn bytes(&mut self) -> Result<&'a [u8], DecodeError> {
-        self.item("a byte string", Decoder::bytes, |bytes| Some(head_len(bytes.len() as u64) + bytes.len()))
+        let len = self.head_of(BYTES, "a byte string")?;
+        self.take(len)
     }
 
     pub(crate) fn text(&mut self) -> Result<&'a str, DecodeError> {
-        self.item("a text string", Decoder::str, |text| Some(head_len(text.len() as u64) + text.len()))
+        let at = self.at;
+        let len = self.head_of(TEXT, "a text string")?;
+        std::str::from_utf8(self.take(len)?).map_err(|_| DecodeError::WrongType { at, expected: "a text string" })
     }
 
     pub(crate) fn fixed<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], DecodeError> {
@@ -103,26 +122,40 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads an item and compares its length with that of its only canonical encoding (`None`: it has none).
-    fn item<T>(
-        &mut self,
-        expected: &'static str,
-        read: impl FnOnce(&mut Decoder<'a>) -> Result<T, CborError>,
-        canonical_len: impl FnOnce(&T) -> Option<usize>,
-    ) -> Result<T, DecodeError> {
-        let at = self.inner.position();
-        let value = read(&mut self.inner).map_err(|error| {
-            if error.is_end_of_input() {
-                DecodeError::Truncated { at: self.inner.input().len() }
-            } else {
-                DecodeError::WrongType { at, expected }
+    fn head_of(&mut self, major: u8, expected: &'static str) -> Result<u64, DecodeError> {
+        let at = self.at;
+        match self.head()? {
+            (found, argument) if found == major => Ok(argument),
+            _ => Err(DecodeError::WrongType { at, expected }),
+        }
+    }
+
+    /// Major type and argument of the next item, which must be encoded in as few bytes as can be.
+    fn head(&mut self) -> Result<(u8, u64), DecodeError> {
+        let at = self.at;
+        let first = self.take(1)?[0];
+        let argument = match first & 0x1f {
+            short @ 0..=0x17 => short.into(),
+            long @ 0x18..=0x1b => {
+                let bytes = self.take(1 << (long - 0x18))?;
+                bytes.iter().fold(0, |argument, &byte| argument << 8 | u64::from(byte))
             }
-        })?;
-        if canonical_len(&value) == Some(self.inner.position() - at) {
-            Ok(value)
+            // Indefinite lengths, and what CBOR reserves.
+            _ => return Err(DecodeError::NonCanonical { at }),
+        };
+        if head_len(argument) == self.at - at {
+            Ok((first >> 5, argument))
         } else {
             Err(DecodeError::NonCanonical { at })
         }
+    }
+
+    fn take(&mut self, len: u64) -> Result<&'a [u8], DecodeError> {
+        let rest = &self.bytes[self.at..];
+        let len = usize::try_from(len).ok().filter(|&len| len <= rest.len());
+        let len = len.ok_or(DecodeError::Truncated { at: self.bytes.len() })?;
+        self.at += len;
+        Ok(&rest[..len])
     }
 }
 
@@ -139,52 +172,67 @@ pub(crate) const fn head_len(argument: u64) -> usize {
 
 /// Writes deterministic CBOR into a vector.
 #[derive(Debug)]
-pub(crate) struct Writer {
-    inner: Encoder<Vec<u8>>,
-}
-
-const TO_A_VEC: &str = "writing to a Vec cannot fail";
+pub(crate) struct Writer(Vec<u8>);
 
 impl Writer {
     pub(crate) fn array(len: u64) -> Self {
-        let mut inner = Encoder::new(Vec::new());
-        inner.array(len).expect(TO_A_VEC);
-        Self { inner }
+        Self(Vec::with_capacity(64)).head(ARRAY, len)
     }
 
-    pub(crate) fn nested_array(mut self, len: u64) -> Self {
-        self.inner.array(len).expect(TO_A_VEC);
-        self
+    pub(crate) fn nested_array(self, len: u64) -> Self {
+        self.head(ARRAY, len)
     }
 
-    pub(crate) fn uint(mut self, value: u64) -> Self {
-        self.inner.u64(value).expect(TO_A_VEC);
-        self
+    pub(crate) fn uint(self, value: u64) -> Self {
+        self.head(UNSIGNED, value)
     }
 
-    pub(crate) fn int(mut self, value: i64) -> Self {
-        self.inner.i64(value).expect(TO_A_VEC);
-        self
+    pub(crate) fn int(self, value: i64) -> Self {
+        let major = if value < 0 { NEGATIVE } else { UNSIGNED };
+        self.head(major, (if value < 0 { !value } else { value }).unsigned_abs())
     }
 
-    pub(crate) fn bytes(mut self, value: &[u8]) -> Self {
-        self.inner.bytes(value).expect(TO_A_VEC);
-        self
+    pub(crate) fn bytes(self, value: &[u8]) -> Self {
+        self.head(BYTES, value.len() as u64).raw(value)
     }
 
-    pub(crate) fn text(mut self, value: &str) -> Self {
-        self.inner.str(value).expect(TO_A_VEC);
-        self
+    pub(crate) fn text(self, value: &str) -> Self {
+        self.head(TEXT, value.len() as u64).raw(value.as_bytes())
     }
 
     pub(crate) fn raw(mut self, encoded: &[u8]) -> Self {
-        self.inner.writer_mut().extend_from_slice(encoded);
+        self.0.extend_from_slice(encoded);
         self
     }
 
     pub(crate) fn finish(self) -> Vec<u8> {
-        self.inner.into_writer()
+        self.0
     }
+
+    fn head(self, major: u8, argument: u64) -> Self {
+        let (head, len) = head(major, argument);
+        self.raw(&head[..len])
+    }
+}
+
+/// The head of an item, and how many of its bytes count. Nothing on the heap: the gateway's hot path uses it too.
+pub(crate) fn head(major: u8, argument: u64) -> ([u8; 9], usize) {
+    let len = head_len(argument);
+    let mut head = [0; 9];
+    let bytes = argument.to_be_bytes();
+    if len == 1 {
+        head[0] = major << 5 | bytes[7];
+    } else {
+        // 0x18, 0x19, 0x1a and 0x1b announce an argument of 1, 2, 4 and 8 bytes.
+        head[0] = major << 5 | 0x18 | (len - 1).trailing_zeros().to_be_bytes()[3];
+        head[1..len].copy_from_slice(&bytes[9 - len..]);
+    }
+    (head, len)
+}
+
+/// The head of a byte string.
+pub(crate) fn byte_string_head(len: usize) -> ([u8; 9], usize) {
+    head(BYTES, len as u64)
 }
 
 #[cfg(test)]
@@ -204,6 +252,23 @@ mod tests {
         assert_eq!(Reader::new(&[0x3b, 0x7f, 255, 255, 255, 255, 255, 255, 255]).int(), Ok(i64::MIN));
         assert_eq!(Reader::new(&[0x58, 1, 7]).bytes(), Err(DecodeError::NonCanonical { at: 0 }));
         assert_eq!(Reader::new(&[0x98, 1]).array_of_any(), Err(DecodeError::NonCanonical { at: 0 }));
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let lengths = [0, 1, 0x17, 0x18, 0xff, 0x100, 0xffff, 0x1_0000];
+        for value in lengths.into_iter().chain([0xffff_ffff, 0x1_0000_0000, u64::MAX]) {
+            let written = Writer::array(1).uint(value).finish();
+            let mut reader = Reader::new(&written);
+            assert_eq!((reader.array(1), reader.uint(), reader.end()), (Ok(()), Ok(value), Ok(())));
+        }
+        for value in [0, -1, -24, -25, i64::MIN, i64::MAX] {
+            assert_eq!(Reader::new(&Writer::array(0).int(value).finish()[1..]).int(), Ok(value));
+        }
+        for len in lengths {
+            let bytes = vec![7; usize::try_from(len).unwrap()];
+            assert_eq!(Reader::new(&Writer::array(0).bytes(&bytes).finish()[1..]).bytes(), Ok(bytes.as_slice()));
+        }
     }
 
     #[test]

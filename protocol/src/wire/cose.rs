@@ -2,10 +2,9 @@
 //!
 //! The topic a message travels on is its external additional data, so a message replayed on another topic is refused.
 
-use hmac::{Hmac, KeyInit, Mac};
-use sha2::Sha256;
+use hmac::Mac;
 
-use super::cbor::{DecodeError, Reader, Writer, head_len};
+use super::cbor::{DecodeError, Reader, Writer, byte_string_head};
 use crate::keys::{IdentityKey, IdentityPublic, MacKey, tags_equal};
 
 /// `{1: 4}`, HMAC 256/64.
@@ -55,7 +54,7 @@ pub(crate) fn mac0(payload: &[u8], key: &MacKey, topic: &str) -> Vec<u8> {
 
 /// HMAC 256/64 over the MAC_structure, fed piece by piece: this is the gateway's hot path and allocates nothing.
 fn tag(key: &MacKey, topic: &str, payload: &[u8]) -> [u8; TAG] {
-    let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(key.expose()).expect("HMAC takes keys of any length");
+    let mut mac = key.schedule().clone();
     mac.update(b"\x84\x64MAC0\x43\xa1\x01\x04");
     for bytes in [topic.as_bytes(), payload] {
         let (head, len) = byte_string_head(bytes.len());
@@ -64,22 +63,6 @@ fn tag(key: &MacKey, topic: &str, payload: &[u8]) -> [u8; TAG] {
     }
     let full = mac.finalize().into_bytes();
     std::array::from_fn(|i| full[i])
-}
-
-/// The head of a byte string, without a buffer on the heap.
-fn byte_string_head(len: usize) -> ([u8; 9], usize) {
-    let argument = len as u64;
-    let size = head_len(argument);
-    let mut head = [0; 9];
-    match size {
-        1 => head[0] = 0x40 | argument.to_be_bytes()[7],
-        _ => {
-            // 0x58, 0x59, 0x5a, 0x5b announce 1, 2, 4 and 8 bytes.
-            head[0] = 0x58 | (size - 1).trailing_zeros().to_be_bytes()[3];
-            head[1..size].copy_from_slice(&argument.to_be_bytes()[9 - size..]);
-        }
-    }
-    (head, size)
 }
 
 /// A decoded COSE_Sign1, not yet verified.
@@ -147,19 +130,4 @@ fn signed_bytes(topic: &str, payload: &[u8]) -> Vec<u8> {
 
 fn protected(reader: &mut Reader<'_>, expected: &[u8]) -> Result<(), DecodeError> {
     if reader.bytes()? == expected { Ok(()) } else { Err(DecodeError::WrongAlgorithm) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn heads_of_byte_strings_are_those_the_writer_writes() {
-        for len in [0, 1, 23, 24, 255, 256, 65_535, 65_536] {
-            let written = Writer::array(0).bytes(&vec![0; len]).finish();
-            let (head, size) = byte_string_head(len);
-            assert_eq!(written[1..=size], head[..size], "{len}");
-            assert_eq!(written.len(), 1 + size + len);
-        }
-    }
 }

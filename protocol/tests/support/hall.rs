@@ -119,7 +119,7 @@ fn config(pki: &Pki, cluster: &ClusterId, members: u16) -> ClusterConfig {
         roster: RosterRules {
             min_members: members,
             settle_seconds: 1,
-            list_slots: 3_000,
+            list_slots: 5_000,
             drop_after_slots: 1_000_000,
             min_interval_seconds: 600,
             allow: None,
