@@ -272,6 +272,20 @@ mod tests {
     }
 
     #[test]
+    fn another_library_writes_the_same_bytes() {
+        let edges = (0..64).flat_map(|bit| [(1u64 << bit) - 1, 1 << bit, (1 << bit) + 1]);
+        for value in edges.chain([u64::MAX]) {
+            let signed = value.cast_signed();
+            let bytes = vec![0xa5; usize::try_from(value % 70_000).unwrap()];
+            let mut theirs = minicbor::Encoder::new(Vec::new());
+            theirs.array(value).unwrap().u64(value).unwrap().i64(signed).unwrap();
+            theirs.bytes(&bytes).unwrap().str("north").unwrap();
+            let ours = Writer::array(value).uint(value).int(signed).bytes(&bytes).text("north").finish();
+            assert_eq!(ours, theirs.into_writer(), "{value}");
+        }
+    }
+
+    #[test]
     fn indefinite_lengths_are_refused() {
         assert!(matches!(Reader::new(&[0x9f, 0xff]).array_of_any(), Err(DecodeError::NonCanonical { .. })));
         assert!(matches!(Reader::new(&[0xbf, 0xff]).map(), Err(DecodeError::NonCanonical { .. })));
