@@ -5,6 +5,7 @@ pub mod algebra;
 pub mod hall;
 #[cfg(feature = "simulation")]
 pub mod liar;
+pub mod messages;
 pub mod pki;
 #[cfg(feature = "simulation")]
 pub mod world;
