@@ -10,7 +10,7 @@ use crate::params::Params;
 const LARGEST_LOG2: f64 = -64.0;
 
 /// The threshold below which a pair is selected: `floor(w * 2^64 / (N-1))`, or `None` when all pairs are (w = 0 or w >= N-1).
-pub(crate) fn threshold(params: &Params) -> Option<u64> {
+pub fn threshold(params: &Params) -> Option<u64> {
     let others = u128::from(params.members() - 1);
     let wanted = u128::from(params.terms().partners);
     if wanted == 0 || wanted >= others {
