@@ -1,19 +1,17 @@
 //! Another COSE implementation reads and verifies what the crate writes, and writes what the crate reads and verifies.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;
 
 use coset::cbor::value::Value;
-use coset::{CborSerializable, CoseMac0, CoseMac0Builder, CoseSign1, CoseSign1Builder, HeaderBuilder, iana};
+use coset::{CborSerializable, CoseMac0, CoseSign1, iana};
 use dream_protocol::keys::{IdentityPublic, MacKey};
 use dream_protocol::wire::{Mac0, Sign1};
-use ed25519_dalek::{Signature, Signer, SigningKey, Verifier};
-use hmac::{Hmac, KeyInit, Mac};
-use sha2::Sha256;
+use ed25519_dalek::{Signature, SigningKey, Verifier};
 
+use support::envelope::{self, X5CHAIN, hmac_256_64};
 use support::messages::{self, Seal, Sealed};
 use support::pki::Pki;
-
-const X5CHAIN: i64 = 33;
 
 #[test]
 fn another_implementation_verifies_every_message() {
@@ -26,7 +24,12 @@ fn another_implementation_verifies_every_message() {
 #[test]
 fn another_implementation_writes_the_same_bytes() {
     for message in messages::all(&Pki::new()) {
-        assert_eq!(theirs_seals(&message, &message.topic), message.envelope, "{}", message.rule);
+        assert_eq!(
+            envelope::seal(&message.seal, &message.payload, &message.topic),
+            message.envelope,
+            "{}",
+            message.rule
+        );
     }
 }
 
@@ -35,7 +38,7 @@ fn what_another_implementation_writes_verifies_here() {
     for message in messages::all(&Pki::new()) {
         // A payload that the crate did not make, so that nothing but the envelope is agreed on.
         let foreign = Sealed { payload: [&message.payload[..], b"foreign"].concat(), ..message };
-        let envelope = theirs_seals(&foreign, &foreign.topic);
+        let envelope = envelope::seal(&foreign.seal, &foreign.payload, &foreign.topic);
         assert!(ours_verifies(&foreign, &envelope, &foreign.topic), "{}", foreign.rule);
         assert!(!ours_verifies(&foreign, &envelope, "dream/v1/north/elsewhere"), "{} elsewhere", foreign.rule);
         for at in [envelope.len() - 1, envelope.len() - 8] {
@@ -67,9 +70,8 @@ fn theirs_verifies(message: &Sealed, topic: &str) -> bool {
             assert_eq!(envelope.protected.header.alg, Some(coset::Algorithm::Assigned(iana::Algorithm::HMAC_256_64)));
             assert!(envelope.unprotected.is_empty());
             assert_eq!(envelope.payload.as_ref(), Some(&message.payload));
-            envelope
-                .verify_tag(topic.as_bytes(), |tag, data| (tag == hmac_256_64(key, data)).then_some(()).ok_or(()))
-                .is_ok()
+            let verify = |tag: &[u8], data: &[u8]| if tag == hmac_256_64(key, data) { Ok(()) } else { Err(()) };
+            envelope.verify_payload_tag(topic.as_bytes(), || (), verify).is_ok()
         }
         Seal::Sign(seed) => theirs_verifies_signature(message, seed, None, topic),
         Seal::Certified(issued) => theirs_verifies_signature(message, &issued.seed, Some(&issued.der), topic),
@@ -85,35 +87,6 @@ fn theirs_verifies_signature(message: &Sealed, seed: &[u8; 32], certificate: Opt
     let key = SigningKey::from_bytes(seed).verifying_key();
     let verify = |signature: &[u8], data: &[u8]| key.verify(data, &Signature::from_slice(signature).unwrap());
     envelope.verify_signature(topic.as_bytes(), verify).is_ok()
-}
-
-fn theirs_seals(message: &Sealed, topic: &str) -> Vec<u8> {
-    let aad = topic.as_bytes();
-    match &message.seal {
-        Seal::Mac(key) => CoseMac0Builder::new()
-            .protected(HeaderBuilder::new().algorithm(iana::Algorithm::HMAC_256_64).build())
-            .payload(message.payload.clone())
-            .create_tag(aad, |data| hmac_256_64(key, data))
-            .build()
-            .to_vec()
-            .unwrap(),
-        Seal::Sign(seed) => theirs_signs(message, seed, HeaderBuilder::new(), aad),
-        Seal::Certified(issued) => {
-            let chain = HeaderBuilder::new().value(X5CHAIN, Value::Bytes(issued.der.clone()));
-            theirs_signs(message, &issued.seed, chain, aad)
-        }
-    }
-}
-
-fn theirs_signs(message: &Sealed, seed: &[u8; 32], unprotected: HeaderBuilder, aad: &[u8]) -> Vec<u8> {
-    CoseSign1Builder::new()
-        .protected(HeaderBuilder::new().algorithm(iana::Algorithm::EdDSA).build())
-        .unprotected(unprotected.build())
-        .payload(message.payload.clone())
-        .create_signature(aad, |data| SigningKey::from_bytes(seed).sign(data).to_vec())
-        .build()
-        .to_vec()
-        .unwrap()
 }
 
 fn ours_verifies(message: &Sealed, envelope: &[u8], topic: &str) -> bool {
@@ -135,10 +108,4 @@ fn ours_verifies(message: &Sealed, envelope: &[u8], topic: &str) -> bool {
     };
     assert_eq!(payload, message.payload);
     verifies
-}
-
-fn hmac_256_64(key: &[u8; 32], data: &[u8]) -> Vec<u8> {
-    let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(key).unwrap();
-    mac.update(data);
-    mac.finalize().into_bytes()[..8].to_vec()
 }

@@ -1,10 +1,12 @@
 //! What the integration tests share: an authority, certificates, configurations, and whole clusters driven by hand.
 #![allow(dead_code, unreachable_pub, reason = "every test file uses its own part")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 pub mod algebra;
 pub mod hall;
 #[cfg(feature = "simulation")]
 pub mod liar;
+pub mod envelope;
 pub mod messages;
 pub mod pki;
 #[cfg(feature = "simulation")]

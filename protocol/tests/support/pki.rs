@@ -59,6 +59,11 @@ impl Pki {
         &self.authority
     }
 
+    /// The private key of the authority.
+    pub fn authority_seed(&self) -> [u8; 32] {
+        seed(&self.name, "authority")
+    }
+
     pub fn authorities(&self) -> Authorities {
         Authorities::new([self.authority.as_slice()]).unwrap()
     }
@@ -90,8 +95,12 @@ impl Pki {
         params.not_before = date_time_ymd(2026, 1, 1);
         params.not_after = date_time_ymd(2028, 1, 1);
         change(&mut params);
-        let der = params.signed_by(&key_pair(&seed), &self.issuer).unwrap().der().to_vec();
-        Issued { der, seed }
+        Issued { der: self.sign(&params, &key_pair(&seed)), seed }
+    }
+
+    /// A certificate with nothing in it that its parameters do not say, for any kind of key.
+    pub fn sign(&self, params: &CertificateParams, key: &KeyPair) -> Vec<u8> {
+        params.signed_by(key, &self.issuer).unwrap().der().to_vec()
     }
 }
 

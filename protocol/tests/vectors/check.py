@@ -1,0 +1,1247 @@
+#!/usr/bin/env python3
+"""An independent implementation of DREAM, version 1, that checks the test vectors beside it.
+
+It is written from docs/protocol.md, not from the Rust code, and may be read as a reference for another meter or gateway:
+section numbers in comments are that page's. It keeps no secrets and runs in no constant time: do not ship it.
+
+    python3 -m venv .venv && .venv/bin/pip install -r protocol/tests/vectors/requirements.txt
+    .venv/bin/python protocol/tests/vectors/check.py               # all files, then the self-test
+    .venv/bin/python protocol/tests/vectors/check.py --self-test   # only: is every alteration of a vector noticed?
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import hmac
+import json
+import math
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import cbor2
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from cryptography.x509.oid import ExtensionOID, NameOID
+
+FOLDER = Path(__file__).parent
+
+
+class Refused(Exception):
+    """Something breaks a rule of the protocol. Its text names the rule, from the outside in: `list/enrolment/period`."""
+
+
+@contextmanager
+def inside(part: str) -> Iterator[None]:
+    """Names the part of a message in which a rule is broken."""
+    try:
+        yield
+    except Refused as refused:
+        raise Refused(f"{part}/{refused}") from None
+
+
+def require(holds: bool, rule: str) -> None:
+    if not holds:
+        raise Refused(rule)
+
+
+# ---- 3. Keys ------------------------------------------------------------------------------------------------------------
+
+WORD = 2**64
+FIELD_PRIME = 2**255 - 19
+
+
+def sha256(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()
+
+
+def joined(*fields: bytes) -> bytes:
+    """Fields, each after its length in two bytes."""
+    return b"".join(len(part).to_bytes(2, "big") + part for part in fields)
+
+
+def x25519(private: bytes, public: bytes) -> bytes:
+    """The shared secret. The library refuses a result of zero, which is what keys of small order give."""
+    try:
+        return X25519PrivateKey.from_private_bytes(private).exchange(X25519PublicKey.from_public_bytes(public))
+    except ValueError:
+        raise Refused("low_order") from None
+
+
+def x25519_public(private: bytes) -> bytes:
+    return X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
+
+
+def canonical_x25519(public: bytes) -> bytes:
+    """The u-coordinate that X25519 sees. Two keys with the same one are one key."""
+    u = int.from_bytes(public, "little") % 2**255 % FIELD_PRIME
+    return u.to_bytes(32, "little")
+
+
+def has_small_order(public: bytes) -> bool:
+    try:
+        x25519(bytes(range(32)), public)
+    except Refused:
+        return True
+    return False
+
+
+def hkdf(list_hash: bytes, shared: bytes, info: bytes, length: int) -> bytes:
+    return HKDF(algorithm=SHA256(), length=length, salt=list_hash, info=info).derive(shared)
+
+
+def pair_key(list_hash: bytes, shared: bytes, cluster: str, one: str, other: str) -> bytes:
+    """K_ij."""
+    first, second = sorted([one.encode(), other.encode()])
+    return hkdf(list_hash, shared, joined(b"dream/1 pair", cluster.encode(), first, second), 16)
+
+
+def gateway_keys(list_hash: bytes, shared: bytes, cluster: str, meter: str) -> tuple[bytes, bytes]:
+    """S_i and A_i."""
+    both = hkdf(list_hash, shared, joined(b"dream/1 gateway", cluster.encode(), meter.encode()), 48)
+    return both[:16], both[16:]
+
+
+def block(tag: int, attempt: int, counter: int) -> bytes:
+    return bytes([tag, attempt]) + bytes(6) + counter.to_bytes(8, "big")
+
+
+def aes(key: bytes, one_block: bytes) -> bytes:
+    return Cipher(algorithms.AES(key), modes.ECB()).encryptor().update(one_block)
+
+
+def mask(key: bytes, slot: int, attempt: int) -> int:
+    """k_ij: one AES block for an even slot and the odd one after it."""
+    output = aes(key, block(1, attempt, slot >> 1))
+    return int.from_bytes(output[8:] if slot % 2 else output[:8], "big")
+
+
+def selection(key: bytes, slot: int, attempt: int) -> int:
+    """u_ij."""
+    return int.from_bytes(aes(key, block(2, attempt, slot))[:8], "big")
+
+
+def stream(key: bytes, slot: int, attempt: int) -> int:
+    """K'_i."""
+    keystream = Cipher(algorithms.AES(key), modes.CTR(block(3, attempt, slot))).encryptor().update(bytes(8))
+    return int.from_bytes(keystream, "big")
+
+
+def secret(self_key: bytes, list_hash: bytes, slot: int, attempt: int, y: int, r: bytes) -> int:
+    """C_i."""
+    message = joined(
+        b"dream/1 secret",
+        list_hash,
+        slot.to_bytes(8, "big"),
+        bytes([attempt]),
+        y.to_bytes(8, "big", signed=True),
+        r,
+    )
+    return int.from_bytes(hmac.digest(self_key, message, "sha256")[:8], "big")
+
+
+# ---- 4 and 6. Masks of a whole cluster ----------------------------------------------------------------------------------
+
+
+def threshold(members: int, partners: int) -> int | None:
+    """Below which a pair is selected; None when every other member is a partner."""
+    if partners == 0 or partners >= members - 1:
+        return None
+    return partners * WORD // (members - 1)
+
+
+def mask_sum(
+    own: int, keys: list[bytes | None], limit: int | None, slot: int, attempt: int, among: set[int] | None = None
+) -> int:
+    """The signed masks of member `own` with its partners, or with those of them that are `among` some members."""
+    total = 0
+    for other, key in enumerate(keys):
+        if key is None or (among is not None and other not in among):
+            continue
+        if limit is not None and selection(key, slot, attempt) >= limit:
+            continue
+        total += mask(key, slot, attempt) if own > other else -mask(key, slot, attempt)
+    return total % WORD
+
+
+def bitmap(members: int, chosen: set[int]) -> bytes:
+    bits = bytearray(-(-members // 8))
+    for member in chosen:
+        bits[member // 8] |= 0x80 >> (member % 8)
+    return bytes(bits)
+
+
+def members_of(members: int, bits: bytes) -> set[int]:
+    require(len(bits) == -(-members // 8), "bitmap/length")
+    chosen = {member for member in range(8 * len(bits)) if bits[member // 8] & (0x80 >> (member % 8))}
+    require(all(member < members for member in chosen), "bitmap/spare_bits")
+    return chosen
+
+
+# ---- 7. Messages --------------------------------------------------------------------------------------------------------
+
+ID = re.compile("[a-z0-9][a-z0-9_-]{0,63}", re.ASCII)
+MAC_HEADER = cbor2.dumps({1: 4})  # HMAC 256/64
+SIGN_HEADER = cbor2.dumps({1: -8})  # EdDSA
+X5CHAIN = 33
+
+
+def encode(item: Any) -> bytes:
+    return cbor2.dumps(item, canonical=True)
+
+
+def decode(data: bytes) -> Any:
+    """The one item that the bytes are the deterministic encoding of. Trailing bytes do not survive the way back either."""
+    try:
+        item = cbor2.loads(data)
+        require(encode(item) == data, "malformed")
+    except Refused:
+        raise
+    except Exception:  # whatever a decoder may think of
+        raise Refused("malformed") from None
+    return item
+
+
+def uint(item: Any, most: int = WORD - 1) -> bool:
+    return type(item) is int and 0 <= item <= most
+
+
+def sint(item: Any) -> bool:
+    return type(item) is int and -(2**63) <= item < 2**63
+
+
+def octets(length: int) -> Callable[[Any], bool]:
+    return lambda item: type(item) is bytes and len(item) == length
+
+
+def octets_of_any_length(item: Any) -> bool:
+    return type(item) is bytes
+
+
+def cluster_id(item: Any) -> bool:
+    return type(item) is str and ID.fullmatch(item) is not None and item != "gateway"
+
+
+def attempt_number(item: Any) -> bool:
+    return uint(item, 255)
+
+
+TERMS = {
+    "slot_seconds": uint,
+    "reading_seconds": uint,
+    "reveal_seconds": uint,
+    "max_missing": uint,
+    "max_malicious": uint,
+    "partners": uint,
+    "lo": sint,
+    "hi": sint,
+    "epsilon_numerator": uint,
+    "epsilon_denominator": uint,
+    "attempts": uint,
+}
+
+# Every message: its kind, and its fields with what each must look like.
+PAYLOADS: dict[int, tuple[str, dict[str, Callable[[Any], bool]]]] = {
+    1: ("reading", {"list": octets(8), "slot": uint, "attempt": attempt_number, "ct": octets(8)}),
+    2: (
+        "recovery request",
+        {
+            "list": octets(32),
+            "slot": uint,
+            "attempt": attempt_number,
+            "missing": octets_of_any_length,
+            "deadline": uint,
+        },
+    ),
+    3: (
+        "reveal",
+        {"list": octets(8), "slot": uint, "attempt": attempt_number, "revealed": octets(8), "request": octets(8)},
+    ),
+    4: (
+        "enrolment",
+        {
+            "cluster": cluster_id,
+            "certificate": octets(32),
+            "agreement": octets(32),
+            "not_before": uint,
+            "not_after": uint,
+            "seq": uint,
+        },
+    ),
+    5: (
+        "membership list",
+        {
+            "cluster": cluster_id,
+            "epoch": uint,
+            "previous": octets(32),
+            "gateway": octets(32),
+            "from_slot": uint,
+            "to_slot": uint,
+            **TERMS,
+            "enrolments": lambda item: type(item) is list and all(type(entry) is bytes for entry in item),
+        },
+    ),
+    6: (
+        "status",
+        {
+            "cluster": cluster_id,
+            "list": lambda item: type(item) is bytes and len(item) in (0, 8),
+            "slot": uint,
+            "code": lambda item: uint(item) and 1 <= item <= 8,
+        },
+    ),
+    7: ("retry", {"list": octets(32), "slot": uint, "attempt": attempt_number, "deadline": uint}),
+}
+
+
+def payload(kind: int, values: dict[str, Any]) -> bytes:
+    return encode([kind, *(values[name] for name in PAYLOADS[kind][1])])
+
+
+def read_payload(data: bytes, *kinds: int) -> tuple[int, dict[str, Any]]:
+    """The kind and the fields of a payload that must be of one of some kinds."""
+    items = decode(data)
+    require(type(items) is list and len(items) > 0 and uint(items[0]) and items[0] in kinds, "malformed")
+    kind, *values = items
+    fields = PAYLOADS[kind][1]
+    require(len(values) == len(fields), "malformed")
+    require(all(looks_right(value) for looks_right, value in zip(fields.values(), values)), "malformed")
+    return kind, dict(zip(fields, values))
+
+
+def mac(key: bytes, topic: str, content: bytes) -> bytes:
+    structure = encode(["MAC0", MAC_HEADER, topic.encode(), content])
+    return hmac.digest(key, structure, "sha256")[:8]
+
+
+def mac0(key: bytes, topic: str, content: bytes) -> bytes:
+    return encode([MAC_HEADER, {}, content, mac(key, topic, content)])
+
+
+def signed_bytes(topic: str, content: bytes) -> bytes:
+    return encode(["Signature1", SIGN_HEADER, topic.encode(), content])
+
+
+def sign1(private: bytes, topic: str, content: bytes, certificate: bytes | None = None) -> bytes:
+    signature = Ed25519PrivateKey.from_private_bytes(private).sign(signed_bytes(topic, content))
+    return encode([SIGN_HEADER, {} if certificate is None else {X5CHAIN: certificate}, content, signature])
+
+
+@dataclass
+class Envelope:
+    """A COSE structure that is well formed, and not yet believed."""
+
+    header: dict[int, Any]
+    content: bytes
+    proof: bytes
+
+    @staticmethod
+    def read(data: bytes, protected: bytes, proof_length: int) -> Envelope:
+        parts = decode(data)
+        require(type(parts) is list and len(parts) == 4, "malformed")
+        require(parts[0] == protected and type(parts[1]) is dict and type(parts[2]) is bytes, "malformed")
+        require(octets(proof_length)(parts[3]), "malformed")
+        return Envelope(*parts[1:])
+
+    @staticmethod
+    def mac0(data: bytes) -> Envelope:
+        envelope = Envelope.read(data, MAC_HEADER, 8)
+        require(envelope.header == {}, "malformed")
+        return envelope
+
+    @staticmethod
+    def sign1(data: bytes) -> Envelope:
+        envelope = Envelope.read(data, SIGN_HEADER, 64)
+        require(envelope.header == {}, "malformed")
+        return envelope
+
+    @staticmethod
+    def certified(data: bytes) -> tuple[Envelope, bytes]:
+        """With the signer's certificate."""
+        envelope = Envelope.read(data, SIGN_HEADER, 64)
+        require(list(envelope.header) == [X5CHAIN] and type(envelope.header[X5CHAIN]) is bytes, "malformed")
+        return envelope, envelope.header[X5CHAIN]
+
+    def check_mac(self, key: bytes, topic: str) -> None:
+        require(hmac.compare_digest(mac(key, topic, self.content), self.proof), "bad_mac")
+
+    def check_signature(self, public: bytes, topic: str) -> None:
+        try:
+            Ed25519PublicKey.from_public_bytes(public).verify(self.proof, signed_bytes(topic, self.content))
+        except (InvalidSignature, ValueError):
+            raise Refused("bad_signature") from None
+
+
+# ---- 3. Certificates ----------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Identity:
+    """What a certificate says."""
+
+    role: str
+    id: str
+    key: bytes
+    not_before: int
+    not_after: int
+
+    def must_be(self, role: str) -> None:
+        require(self.role == role, "wrong_role")
+
+
+def read_certificate(der: bytes, authority: x509.Certificate) -> Identity:
+    try:
+        certificate = x509.load_der_x509_certificate(der)
+        extensions = list(certificate.extensions)
+    except ValueError:
+        raise Refused("malformed") from None
+    require(certificate.issuer == authority.subject, "unknown_authority")
+    try:
+        authority.public_key().verify(certificate.signature, certificate.tbs_certificate_bytes)
+    except InvalidSignature:
+        raise Refused("bad_signature") from None
+    key = certificate.public_key()
+    require(isinstance(key, Ed25519PublicKey), "not_ed25519")
+
+    names = []
+    for extension in extensions:
+        if extension.oid == ExtensionOID.BASIC_CONSTRAINTS:
+            require(not extension.value.ca, "is_an_authority")
+        elif extension.oid == ExtensionOID.KEY_USAGE:
+            require(extension.value.digital_signature, "key_usage")
+        elif extension.oid == ExtensionOID.SUBJECT_ALTERNATIVE_NAME:
+            names = extension.value.get_values_for_type(x509.UniformResourceIdentifier)
+        elif extension.oid != ExtensionOID.EXTENDED_KEY_USAGE:
+            require(not extension.critical, "unknown_critical_extension")
+
+    common_names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    require(len(common_names) == 1, "common_name")
+    names = [name for name in names if name.startswith("urn:dream:")]
+    require(len(names) == 1, "name")
+    match = re.fullmatch("urn:dream:(meter|gateway):(.*)", names[0])
+    require(match is not None, "name")
+    role, named = match.groups()
+    require(named == common_names[0].value, "name_mismatch")
+    require(ID.fullmatch(named) is not None, "id/character" if 1 <= len(named) <= 64 else "id/length")
+    return Identity(
+        role,
+        named,
+        key.public_bytes_raw(),
+        int(certificate.not_valid_before_utc.timestamp()),
+        int(certificate.not_valid_after_utc.timestamp()),
+    )
+
+
+# ---- 2, 4 and 6. Parameters ---------------------------------------------------------------------------------------------
+
+
+@cache
+def closing(members: int, missing: int, malicious: int, partners: int) -> float:
+    """The base-2 logarithm of section 6's bound."""
+    survivors, n = members - malicious, members - malicious - missing
+    with localcontext() as context:
+        context.prec = 40
+        unselected = 1 - Decimal(partners) / (members - 1)
+        total = Decimal(0)
+        for u in range(1, n):
+            for j in range(n - u, min(n - 1, n - u + missing) + 1):
+                sets = math.comb(n - 1, j) * math.comb(missing, j - n + u)
+                total += Decimal(survivors) / u * sets * unselected ** (u * j)
+            if total > 1:
+                break  # no probability any more
+        return float(total.log10() / Decimal(2).log10())
+
+
+@dataclass
+class Params:
+    """What follows from the number of members and the terms of a list."""
+
+    members: int
+    terms: dict[str, int]
+
+    def __post_init__(self) -> None:
+        n, t = self.members, self.terms
+        missing, malicious = t["max_missing"], t["max_malicious"]
+        require(1 <= n <= 10_000, "members")
+        require(5 * missing <= n, "too_many_missing")
+        require(10 * malicious >= n, "too_few_malicious")
+        require(missing + malicious < n, "none_honest")
+        parts = (t["epsilon_numerator"], t["epsilon_denominator"])
+        require(all(1 <= part <= 1_000_000 for part in parts), "epsilon")
+        require(t["lo"] <= 0 <= t["hi"] and t["lo"] < t["hi"], "range")
+        require(n * self.sensitivity + 200 * self.scale < 2**40, "too_large")
+        windows = (t["reading_seconds"], t["reveal_seconds"], t["slot_seconds"], t["attempts"])
+        require(all(part >= 1 for part in windows), "windows")
+        require(t["slot_seconds"] <= 86_400 and t["attempts"] <= 255, "windows")
+        require(t["attempts"] * (t["reading_seconds"] + t["reveal_seconds"]) <= t["slot_seconds"], "windows")
+        if self.threshold is not None:
+            require(self.closing <= -64, "too_few_partners")
+
+    @property
+    def honest(self) -> int:
+        return self.members - self.terms["max_missing"] - self.terms["max_malicious"]
+
+    @property
+    def sensitivity(self) -> int:
+        return self.terms["hi"] - self.terms["lo"]
+
+    @property
+    def epsilon(self) -> Fraction:
+        return Fraction(self.terms["epsilon_numerator"], self.terms["epsilon_denominator"])
+
+    @property
+    def scale(self) -> Fraction:
+        """lambda."""
+        return self.sensitivity / self.epsilon
+
+    @property
+    def charge(self) -> int:
+        return math.ceil(1_000_000 * self.epsilon)
+
+    @property
+    def threshold(self) -> int | None:
+        return threshold(self.members, self.terms["partners"])
+
+    @property
+    def closing(self) -> float:
+        return closing(self.members, self.terms["max_missing"], self.terms["max_malicious"], self.terms["partners"])
+
+    def plausible(self) -> tuple[int, int]:
+        """The least and the greatest sum that can be one."""
+        least = self.members * self.terms["lo"] - 100 * self.scale
+        most = self.members * self.terms["hi"] + 100 * self.scale
+        return math.ceil(least), math.floor(most)
+
+    def starts(self, slot: int) -> int:
+        return slot * self.terms["slot_seconds"]
+
+
+# ---- 5. Noise -----------------------------------------------------------------------------------------------------------
+
+
+@cache
+def one_side(honest: int, scale: Fraction) -> list[float]:
+    """P(NB(1/n, p) = k) for all k that matter."""
+    a, p = 1 / honest, math.exp(-1 / scale)
+    probabilities = [(-math.expm1(-1 / scale)) ** a]
+    for k in range(math.ceil(45 * scale)):
+        probabilities.append(probabilities[-1] * (a + k) / (k + 1) * p)
+    return probabilities
+
+
+@cache
+def share_probability(honest: int, scale: Fraction, distance: int) -> float:
+    """P(z = d) for z = NB(1/n, p) - NB(1/n, p), straight from the definition."""
+    side = one_side(honest, scale)
+    return math.fsum(x * y for x, y in zip(side, side[distance:]))
+
+
+# ---- 8. Enrolments and lists --------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Enrolment:
+    identity: Identity
+    fields: dict[str, Any]
+
+
+def read_enrolment(data: bytes, cluster: str, authority: x509.Certificate) -> Enrolment:
+    """An enrolment that may be believed, whoever passed it on: its topic follows from its certificate."""
+    envelope, der = Envelope.certified(data)
+    _, fields = read_payload(envelope.content, 4)
+    require(fields["cluster"] == cluster, "other_cluster")
+    with inside("certificate"):
+        identity = read_certificate(der, authority)
+        identity.must_be("meter")
+    require(fields["certificate"] == sha256(der), "other_certificate")
+    envelope.check_signature(identity.key, f"dream/v1/{cluster}/enrol/{identity.id}")
+    require(1 <= fields["not_after"] - fields["not_before"] <= 35 * 86_400, "period")
+    require(not has_small_order(fields["agreement"]), "low_order")
+    return Enrolment(identity, fields)
+
+
+@dataclass
+class MembershipList:
+    hash: bytes
+    gateway: Identity
+    fields: dict[str, Any]
+    params: Params
+    members: list[Enrolment]
+
+    def index(self, meter: str) -> int | None:
+        ids = [member.identity.id for member in self.members]
+        return ids.index(meter) if meter in ids else None
+
+
+def read_list(data: bytes, cluster: str, authority: x509.Certificate) -> MembershipList:
+    """A list that is sound for anyone."""
+    envelope, der = Envelope.certified(data)
+    _, fields = read_payload(envelope.content, 5)
+    require(fields["cluster"] == cluster, "other_cluster")
+    with inside("gateway"):
+        gateway = read_certificate(der, authority)
+        gateway.must_be("gateway")
+    envelope.check_signature(gateway.key, f"dream/v1/{cluster}/membership")
+    with inside("params"):
+        params = Params(len(fields["enrolments"]), {name: fields[name] for name in TERMS})
+    with inside("enrolment"):
+        members = [read_enrolment(entry, cluster, authority) for entry in fields["enrolments"]]
+
+    first, last = fields["from_slot"], fields["to_slot"]
+    require(first <= last < 2**40, "slots")
+    require(fields["epoch"] < 2**40, "epoch")
+    starts, ends = params.starts(first), params.starts(last + 1)
+    require(gateway.not_before <= starts and ends <= gateway.not_after, "gateway_period")
+    for member in members:
+        begun = max(member.identity.not_before, member.fields["not_before"])
+        over = min(member.identity.not_after, member.fields["not_after"])
+        require(begun <= starts and ends <= over, "period")
+    require(not has_small_order(fields["gateway"]), "low_order")
+    ids = [member.identity.id.encode() for member in members]
+    require(all(one < next_one for one, next_one in zip(ids, ids[1:])), "order")
+    identities = {gateway.key, *(member.identity.key for member in members)}
+    require(len(identities) == len(members) + 1, "repeated_identity")
+    keys = {canonical_x25519(key) for key in [fields["gateway"], *(m.fields["agreement"] for m in members)]}
+    require(len(keys) == len(members) + 1, "repeated_agreement")
+    return MembershipList(sha256(envelope.content), gateway, fields, params, members)
+
+
+@dataclass
+class Policy:
+    """What a meter accepts (2); the defaults, but for the fewest honest shares."""
+
+    gateways: set[str]
+    lo: int = 0
+    hi: int = 9000
+    epsilon: Fraction = Fraction(1)
+    attempts: int = 2
+    honest: int = 2
+
+    def check(self, a_list: MembershipList) -> None:
+        terms = a_list.params.terms
+        require(a_list.gateway.id in self.gateways, "gateway")
+        require((terms["lo"], terms["hi"]) == (self.lo, self.hi), "range")
+        require(a_list.params.epsilon <= self.epsilon, "epsilon")
+        require(terms["attempts"] <= self.attempts, "attempts")
+        require(a_list.params.honest >= self.honest, "too_few_honest")
+
+
+@dataclass
+class Member:
+    """The part of a meter that accepts lists and answers requests (8 and 9)."""
+
+    id: str
+    identity_public: bytes
+    agreement_public: bytes
+    cluster: str
+    authority: x509.Certificate
+    policy: Policy
+    newest: tuple[int, bytes] | None = None  # epoch and hash of the last accepted list
+    slot: int | None = None  # the slot it has sent a reading in, under this list
+    the_list: MembershipList | None = None
+    attempt: int = 0
+    answered: bytes | None = field(default=None)  # the payload of the request it has answered in this attempt
+
+    def consider(self, topic: str, data: bytes) -> None:
+        require(topic == f"dream/v1/{self.cluster}/membership", "topic")
+        with inside("list"):
+            a_list = read_list(data, self.cluster, self.authority)
+        with inside("policy"):
+            self.policy.check(a_list)
+        epoch = a_list.fields["epoch"]
+        if self.newest is not None:
+            last, last_hash = self.newest
+            if (epoch, a_list.hash) == self.newest:
+                return
+            require(epoch != last, "two_lists_of_an_epoch")
+            require(epoch > last, "stale_epoch")
+            require(epoch > last + 1 or a_list.fields["previous"] == last_hash, "broken_chain")
+        index = a_list.index(self.id)
+        require(index is not None and a_list.members[index].identity.key == self.identity_public, "not_listed")
+        require(a_list.members[index].fields["agreement"] == self.agreement_public, "record_lost")
+        self.newest = (epoch, a_list.hash)
+
+    def recover(self, topic: str, data: bytes, now: int) -> None:
+        """Answers a request, or opens the attempt that a retry names."""
+        envelope = Envelope.sign1(data)
+        kind, message = read_payload(envelope.content, 2, 7)
+        require(message["slot"] == self.slot, "unknown_slot")
+        require(message["list"] == self.the_list.hash, "other_list")
+        envelope.check_signature(self.the_list.gateway.key, topic)
+        if kind == 2:
+            self.answer(message, envelope.content)
+        else:
+            self.retry(message, now)
+
+    def answer(self, request: dict[str, Any], content: bytes) -> None:
+        require(request["attempt"] == self.attempt, "other_attempt")
+        if self.answered is not None:
+            require(content == self.answered, "second_request")
+            return
+        missing = members_of(len(self.the_list.members), request["missing"])
+        require(len(missing) <= self.the_list.params.terms["max_missing"], "too_many_missing")
+        require(self.the_list.index(self.id) not in missing, "names_this_meter")
+        self.answered = content
+
+    def retry(self, retry: dict[str, Any], now: int) -> None:
+        if retry["attempt"] == self.attempt > 0:
+            return
+        require(retry["attempt"] > self.attempt, "attempt_not_above")
+        most = min(self.the_list.params.terms["attempts"], self.policy.attempts)
+        require(retry["attempt"] < most, "too_many_attempts")
+        require(now < retry["deadline"], "retry_over")
+        self.attempt, self.answered = retry["attempt"], None
+
+
+# ---- The vectors --------------------------------------------------------------------------------------------------------
+
+Case = dict[str, Any]
+
+
+class Mismatch(Exception):
+    """A vector says something else than this implementation."""
+
+
+def same(what: str, ours: Any, theirs: Any) -> None:
+    if ours != theirs:
+        raise Mismatch(f"{what}: {show(ours)} here, {show(theirs)} in the vector")
+
+
+def show(value: Any) -> str:
+    text = value.hex() if isinstance(value, bytes) else repr(value)
+    return text if len(text) <= 200 else text[:200] + "..."
+
+
+def raw(text: str) -> bytes:
+    return bytes.fromhex(text)
+
+
+def word(text: str) -> int:
+    same("length of a number", len(text), 16)
+    return int(text, 16)
+
+
+def load(name: str) -> Case:
+    return json.loads((FOLDER / name).read_text())
+
+
+def check_pair(case: Case) -> None:
+    own, other = raw(case["own_agreement_private"]), raw(case["other_agreement_private"])
+    same("own public key", x25519_public(own), raw(case["own_agreement_public"]))
+    same("other public key", x25519_public(other), raw(case["other_agreement_public"]))
+    shared = x25519(own, raw(case["other_agreement_public"]))
+    same("X25519", shared, raw(case["x25519"]))
+    same("X25519 from the other end", shared, x25519(other, raw(case["own_agreement_public"])))
+    key = pair_key(raw(case["list_hash"]), shared, case["cluster"], case["own_id"], case["other_id"])
+    same("K_ij", key, raw(case["pair_key"]))
+
+
+def check_gateway_keys(case: Case) -> None:
+    own, gateway = raw(case["agreement_private"]), raw(case["gateway_agreement_private"])
+    same("gateway's public key", x25519_public(gateway), raw(case["gateway_agreement_public"]))
+    shared = x25519(gateway, x25519_public(own))
+    same("X25519", shared, raw(case["x25519"]))
+    keys = gateway_keys(raw(case["list_hash"]), shared, case["cluster"], case["id"])
+    same("S_i and A_i", keys, (raw(case["stream_key"]), raw(case["mac_key"])))
+
+
+def check_public_key(case: Case) -> None:
+    public = raw(case["public"])
+    same("canonical form", canonical_x25519(public), raw(case["canonical"]))
+    same("small order", "yes" if has_small_order(public) else "no", case["small_order"])
+
+
+def check_block(case: Case) -> None:
+    at = raw(case["pair_key"]), case["slot"], case["attempt"]
+    same("mask", mask(*at), word(case["mask"]))
+    same("selection", selection(*at), word(case["selection"]))
+
+
+def check_threshold(case: Case) -> None:
+    ours = threshold(case["members"], case["w"])
+    same("threshold", ours, None if case["threshold"] is None else word(case["threshold"]))
+
+
+def check_sums(case: Case) -> None:
+    slot, attempt, members = case["slot"], case["attempt"], case["members"]
+    limit = threshold(len(members), case["w"])
+    missing = members_of(len(members), raw(case["missing"]))
+    total = 0
+    for own, member in enumerate(members):
+        keys = [None if key is None else raw(key) for key in member["pair_keys"]]
+        for other, key in enumerate(keys):
+            same("pair key from the other end", members[other]["pair_keys"][own], key and key.hex())
+        ours = mask_sum(own, keys, limit, slot, attempt)
+        revealed = mask_sum(own, keys, limit, slot, attempt, missing)
+        same(f"sum of member {own}", ours, word(member["sum"]))
+        same(f"sum over the missing of member {own}", revealed, word(member["sum_over_missing"]))
+        if own not in missing:
+            total += ours - revealed
+    same("sum of what is left", total % WORD, 0)
+
+
+def check_stream(case: Case) -> None:
+    same("K'", stream(raw(case["stream_key"]), case["slot"], case["attempt"]), word(case["stream"]))
+
+
+def check_secret(case: Case) -> None:
+    y = int.from_bytes(raw(case["y"]), "big", signed=True)
+    ours = secret(raw(case["self_key"]), raw(case["list_hash"]), case["slot"], case["attempt"], y, raw(case["r"]))
+    same("C", ours, word(case["secret"]))
+
+
+def check_message(case: Case) -> None:
+    kind, topic = case["kind"], case["topic"]
+    name, fields = PAYLOADS[kind]
+    same("name of the kind", name, case["message"])
+    values = dict(case["fields"])
+    values.update(values.pop("terms", {}))
+    for key, value in values.items():
+        if isinstance(value, list):
+            values[key] = [raw(entry) for entry in value]
+        elif isinstance(value, str) and key != "cluster":
+            values[key] = raw(value)
+    content = payload(kind, values)
+    same("payload", content, raw(case["payload"]))
+    same("its hash", sha256(content), raw(case["payload_hash"]))
+    same("payload, read", read_payload(content, kind), (kind, values))
+    given = raw(case["envelope"])
+    if "mac_key" in case:
+        same("envelope", mac0(raw(case["mac_key"]), topic, content), given)
+        envelope = Envelope.mac0(given)
+        envelope.check_mac(raw(case["mac_key"]), topic)
+    elif "certificate" in case:
+        same("envelope", sign1(raw(case["identity_private"]), topic, content, raw(case["certificate"])), given)
+        envelope, certificate = Envelope.certified(given)
+        same("certificate", certificate, raw(case["certificate"]))
+        envelope.check_signature(raw(case["identity_public"]), topic)
+    else:
+        same("envelope", sign1(raw(case["identity_private"]), topic, content), given)
+        envelope = Envelope.sign1(given)
+        envelope.check_signature(raw(case["identity_public"]), topic)
+    same("content", envelope.content, content)
+    if "bitmap" in case:
+        chosen = set(case["bitmap"]["indices"])
+        same("bitmap", bitmap(case["bitmap"]["members"], chosen), values["missing"])
+        same("bitmap, read", members_of(case["bitmap"]["members"], values["missing"]), chosen)
+
+
+def check_identity(case: Case) -> x509.Certificate:
+    public = Ed25519PrivateKey.from_private_bytes(raw(case["identity_private"])).public_key().public_bytes_raw()
+    same("Ed25519 public key", public, raw(case["identity_public"]))
+    certificate = x509.load_der_x509_certificate(raw(case["certificate"]))
+    same("the certificate's key", certificate.public_key().public_bytes_raw(), public)
+    return certificate
+
+
+def authority_of(world: Case) -> x509.Certificate:
+    authority = check_identity(world["authority"])
+    authority.public_key().verify(authority.signature, authority.tbs_certificate_bytes)
+    return authority
+
+
+def check_membership(world: Case) -> None:
+    cluster, gateway, the_list = world["cluster"], world["gateway"], world["list"]
+    authority = authority_of(world)
+    check_identity(gateway)
+    same("gateway's X25519 key", x25519_public(raw(gateway["agreement_private"])), raw(gateway["agreement_public"]))
+    for meter in world["meters"]:
+        check_enrolled(meter, cluster, authority)
+
+    values = {name: the_list[name] for name in ("epoch", "from_slot", "to_slot")}
+    values.update(cluster=cluster, previous=raw(the_list["previous"]), gateway=raw(gateway["agreement_public"]))
+    values.update(the_list["terms"], enrolments=[raw(meter["enrolment"]["envelope"]) for meter in world["meters"]])
+    content = payload(5, values)
+    same("list payload", content, raw(the_list["payload"]))
+    same("LH", sha256(content), raw(the_list["list_hash"]))
+    made = sign1(raw(gateway["identity_private"]), the_list["topic"], content, raw(gateway["certificate"]))
+    same("list", made, raw(the_list["envelope"]))
+    same("its topic", f"dream/v1/{cluster}/membership", the_list["topic"])
+
+    verified = read_list(made, cluster, authority)
+    same("gateway", verified.gateway.id, gateway["id"])
+    same("members", [m.identity.id for m in verified.members], [meter["id"] for meter in world["meters"]])
+    for meter in world["meters"]:
+        member_of(world, meter, authority).consider(the_list["topic"], made)
+
+
+def check_enrolled(meter: Case, cluster: str, authority: x509.Certificate) -> None:
+    check_identity(meter)
+    same("X25519 public key", x25519_public(raw(meter["agreement_private"])), raw(meter["agreement_public"]))
+    enrolment, certificate = meter["enrolment"], raw(meter["certificate"])
+    same("certificate hash", sha256(certificate), raw(enrolment["certificate_hash"]))
+    same("topic", f"dream/v1/{cluster}/enrol/{meter['id']}", enrolment["topic"])
+    values = {name: enrolment[name] for name in ("not_before", "not_after", "seq")}
+    values.update(cluster=cluster, certificate=sha256(certificate), agreement=raw(meter["agreement_public"]))
+    content = payload(4, values)
+    same("payload", content, raw(enrolment["payload"]))
+    made = sign1(raw(meter["identity_private"]), enrolment["topic"], content, certificate)
+    same("enrolment", made, raw(enrolment["envelope"]))
+    read = read_enrolment(made, cluster, authority)
+    same("id", read.identity.id, meter["id"])
+    same("role", read.identity.role, "meter")
+
+
+def member_of(world: Case, meter: Case, authority: x509.Certificate) -> Member:
+    return Member(
+        meter["id"],
+        raw(meter["identity_public"]),
+        raw(meter["agreement_public"]),
+        world["cluster"],
+        authority,
+        Policy({world["gateway"]["id"]}),
+    )
+
+
+def check_slot(case: Case, world: Case) -> None:
+    """A whole attempt, from the keys in membership.json to the sum."""
+    cluster, slot, attempt = world["cluster"], case["slot"], case["attempt"]
+    the_list = read_list(raw(world["list"]["envelope"]), cluster, authority_of(world))
+    terms, gateway = the_list.params.terms, world["gateway"]
+    same("slot in the list", the_list.fields["from_slot"] <= slot <= the_list.fields["to_slot"], True)
+    if "retry" in case:
+        check_retry(case, world, the_list)
+
+    ciphertexts, secrets, pair_keys = [], [], []
+    for own, (meter, sent) in enumerate(zip(world["meters"], case["members"], strict=True)):
+        private = raw(meter["agreement_private"])
+        same("id", meter["id"], sent["id"])
+        shared = x25519(private, the_list.fields["gateway"])
+        stream_key, mac_key = gateway_keys(the_list.hash, shared, cluster, meter["id"])
+        same("S_i and A_i", (stream_key, mac_key), (raw(sent["stream_key"]), raw(sent["mac_key"])))
+        keys = [
+            None
+            if other == own
+            else pair_key(
+                the_list.hash, x25519(private, member.fields["agreement"]), cluster, meter["id"], member.identity.id
+            )
+            for other, member in enumerate(the_list.members)
+        ]
+        x = min(max(sent["measured"], terms["lo"]), terms["hi"])
+        y = x + sent["z"]
+        c = secret(raw(meter["self_key"]), the_list.hash, slot, attempt, y, raw(sent["r"]))
+        masks = mask_sum(own, keys, the_list.params.threshold, slot, attempt)
+        k = stream(stream_key, slot, attempt)
+        ct = (y + k + masks + c) % WORD
+        same("x and y", (x, y), (sent["x"], sent["y"]))
+        same("C", c, word(sent["secret"]))
+        same("K'", k, word(sent["stream"]))
+        same("sum of masks", masks, word(sent["mask_sum"]))
+        same("ct", ct, word(sent["ct"]))
+        values = {"list": the_list.hash[:8], "slot": slot, "attempt": attempt, "ct": ct.to_bytes(8, "big")}
+        same("payload", payload(1, values), raw(sent["payload"]))
+        topic = f"dream/v1/{cluster}/reading/{meter['id']}"
+        same("topic", topic, sent["topic"])
+        same("reading", mac0(mac_key, topic, payload(1, values)), raw(sent["envelope"]))
+        ciphertexts.append((ct - k) % WORD)
+        secrets.append(c)
+        pair_keys.append(keys)
+
+    missing = {index for index, sent in enumerate(case["members"]) if sent["arrived"] != "yes"}
+    request, topic = case["request"], f"dream/v1/{cluster}/recovery"
+    values = {
+        "list": the_list.hash,
+        "slot": slot,
+        "attempt": attempt,
+        "missing": bitmap(len(the_list.members), missing),
+        "deadline": request["deadline"],
+    }
+    asked = payload(2, values)
+    same("missing", values["missing"], raw(request["missing"]))
+    same("request's topic", topic, request["topic"])
+    same("request's payload", asked, raw(request["payload"]))
+    same("its hash", sha256(asked), raw(request["payload_hash"]))
+    same("request", sign1(raw(gateway["identity_private"]), topic, asked), raw(request["envelope"]))
+
+    responders = [index for index in range(len(the_list.members)) if index not in missing]
+    result = 0
+    for index, sent in zip(responders, case["reveals"], strict=True):
+        meter = world["meters"][index]
+        same("id", meter["id"], sent["id"])
+        member = member_of(world, meter, authority_of(world))
+        member.slot, member.the_list, member.attempt = slot, the_list, attempt
+        member.recover(topic, raw(request["envelope"]), request["deadline"])
+        given_up = mask_sum(index, pair_keys[index], the_list.params.threshold, slot, attempt, missing)
+        revealed = (secrets[index] + given_up) % WORD
+        same("R", revealed, word(sent["revealed"]))
+        values = {
+            "list": the_list.hash[:8],
+            "slot": slot,
+            "attempt": attempt,
+            "revealed": revealed.to_bytes(8, "big"),
+            "request": sha256(asked)[:8],
+        }
+        reveal_topic = f"dream/v1/{cluster}/reveal/{meter['id']}"
+        mac_key = raw(case["members"][index]["mac_key"])
+        same("topic", reveal_topic, sent["topic"])
+        same("payload", payload(3, values), raw(sent["payload"]))
+        same("reveal", mac0(mac_key, reveal_topic, payload(3, values)), raw(sent["envelope"]))
+        result += ciphertexts[index] - revealed
+
+    result %= WORD
+    result -= WORD if result >= WORD // 2 else 0
+    same("sum", result, case["result"]["watts"])
+    same("responders", len(responders), case["result"]["responders"])
+    same("what it should be", result, sum(case["members"][index]["y"] for index in responders))
+    least, most = the_list.params.plausible()
+    same("plausible", least <= result <= most, True)
+
+
+def check_retry(case: Case, world: Case, the_list: MembershipList) -> None:
+    retry, topic = case["retry"], f"dream/v1/{world['cluster']}/recovery"
+    values = {"list": the_list.hash, "slot": case["slot"], "attempt": case["attempt"], "deadline": retry["deadline"]}
+    content = payload(7, values)
+    same("retry's topic", topic, retry["topic"])
+    same("retry's payload", content, raw(retry["payload"]))
+    same("retry", sign1(raw(world["gateway"]["identity_private"]), topic, content), raw(retry["envelope"]))
+    member = member_of(world, world["meters"][0], authority_of(world))
+    member.slot, member.the_list = case["slot"], the_list
+    member.recover(topic, raw(retry["envelope"]), retry["deadline"] - 1)
+    same("attempt", member.attempt, case["attempt"])
+
+
+def check_accepted(case: Case) -> None:
+    params = Params(case["members"], case["terms"])
+    same("n", params.honest, case["n"])
+    same("D", params.sensitivity, case["sensitivity"])
+    same("lambda", [params.scale.numerator, params.scale.denominator], case["lambda"])
+    same("charge", params.charge, case["charge_micro_epsilon"])
+    same("plausible", params.plausible(), (case["least_plausible"], case["most_plausible"]))
+    check_threshold({"members": case["members"], "w": case["terms"]["partners"], "threshold": case["threshold"]})
+    if case["closing"] is not None:
+        same("closing is close", abs(params.closing - float(case["closing"])) < 1e-5, True)
+    same("closing is given", case["closing"] is None, case["threshold"] is None)
+
+
+def check_refused(case: Case) -> None:
+    try:
+        Params(case["members"], case["terms"])
+    except Refused as refused:
+        same("refusal", str(refused), case["refusal"])
+    else:
+        raise Mismatch(f"accepted, the vector says {case['refusal']}")
+
+
+def check_probabilities(case: Case) -> None:
+    scale = Fraction(*case["lambda"])
+    for item in case["probabilities"]:
+        ours = share_probability(case["n"], scale, item["d"])
+        close = math.isclose(ours, float(item["p"]), rel_tol=2e-9)
+        same(f"P(z = {item['d']}) is close to {ours:.9e}", close, True)
+
+
+def check_shares(case: Case) -> None:
+    """The draws themselves bind only the implementation that made them; they must look like draws, no more."""
+    same("shares are whole numbers", all(type(share) is int for share in case["shares"]), True)
+
+
+def check_broken(case: Case, world: Case, slot: Case) -> None:
+    try:
+        judge(case, world, slot)
+    except Refused as refused:
+        same("refusal", str(refused), case["refusal"])
+    else:
+        same("refusal", None, case["refusal"])
+
+
+def judge(case: Case, world: Case, slot: Case) -> None:
+    """Accepts a message or raises `Refused`, as its receiver would."""
+    cluster, first = world["cluster"], world["meters"][0]
+    authority = x509.load_der_x509_certificate(raw(world["authority"]["certificate"]))
+    kind, topic, data = case["judge"], case.get("topic", ""), raw(case["bytes"])
+    before = [raw(earlier) for earlier in case.get("before", [])]
+    if kind in ("reading", "reveal"):
+        envelope = Envelope.mac0(data)
+        read_payload(envelope.content, 1 if kind == "reading" else 3)
+        envelope.check_mac(raw(slot["members"][0]["mac_key"]), topic)
+    elif kind == "status":
+        envelope = Envelope.sign1(data)
+        read_payload(envelope.content, 6)
+        envelope.check_signature(raw(first["identity_public"]), topic)
+    elif kind == "enrolment":
+        enrolment = read_enrolment(data, cluster, authority)
+        require(topic == f"dream/v1/{cluster}/enrol/{enrolment.identity.id}", "bad_signature")
+    elif kind == "certificate":
+        read_certificate(data, authority).must_be("meter")
+    elif kind == "list":
+        member = member_of(world, first, authority)
+        for earlier in before:
+            member.consider(topic, earlier)
+        member.consider(topic, data)
+    elif kind == "recovery":
+        member = member_of(world, first, authority)
+        member.the_list = read_list(raw(world["list"]["envelope"]), cluster, authority)
+        member.slot = slot["slot"]
+        now = member.the_list.params.starts(slot["slot"] + 1) + 61
+        for earlier in before:
+            member.recover(topic, earlier, now)
+        member.recover(topic, data, now)
+    else:
+        raise Mismatch(f"nobody judges {kind}")
+
+
+@dataclass
+class Vector:
+    """One case of a file, with the check it has to pass."""
+
+    file: str
+    case: Case
+    check: Callable[[Case], None]
+
+    def fails(self, case: Case) -> str | None:
+        """Why a case does not pass."""
+        try:
+            self.check(case)
+        except (Refused, Mismatch) as why:
+            return f"{type(why).__name__.lower()}: {why}"
+        except Exception as why:  # a vector may be wrong in any way
+            return f"{type(why).__name__}: {why}"
+        return None
+
+
+def vectors() -> list[Vector]:
+    found: list[Vector] = []
+
+    def add(file: str, cases: list[Case], check: Callable[[Case], None]) -> None:
+        found.extend(Vector(file, case, check) for case in cases)
+
+    file = load("key_schedule.json")
+    add("key_schedule.json", file["pairs"], check_pair)
+    add("key_schedule.json", file["gateway"], check_gateway_keys)
+    add("key_schedule.json", file["public_keys"], check_public_key)
+    file = load("masks.json")
+    add("masks.json", [*file["blocks"], file["far_slot"]], check_block)
+    add("masks.json", file["thresholds"], check_threshold)
+    add("masks.json", file["sums"], check_sums)
+    file = load("stream_and_secret.json")
+    add("stream_and_secret.json", file["stream"], check_stream)
+    add("stream_and_secret.json", file["secret"], check_secret)
+    add("messages.json", load("messages.json")["messages"], check_message)
+    world, slot, retry = load("membership.json"), load("slot.json"), load("retry.json")
+
+    def check_world(case: Case) -> None:
+        check_membership(case)
+        check_slot(slot, case)
+
+    add("membership.json", [world], check_world)
+    add("slot.json", [slot], lambda case: check_slot(case, world))
+    add("retry.json", [retry], lambda case: check_slot(case, world))
+    file = load("noise.json")
+    add("noise.json", file["shares"], check_shares)
+    add("noise.json", file["probabilities"], check_probabilities)
+    file = load("params.json")
+    add("params.json", file["accepted"], check_accepted)
+    add("params.json", file["refused"], check_refused)
+    add("broken.json", load("broken.json")["cases"], lambda case: check_broken(case, world, slot))
+    return found
+
+
+# ---- The self-test ------------------------------------------------------------------------------------------------------
+
+# What explains a vector.
+FREE = {"comment", "name", "detail"}
+
+
+def leaves(node: Any, path: tuple = ()) -> Iterator[tuple]:
+    """The places of all values in a case."""
+    if isinstance(node, dict):
+        for key, value in node.items():
+            if key not in FREE:
+                yield from leaves(value, (*path, key))
+    elif isinstance(node, list):
+        for index, value in enumerate(node):
+            yield from leaves(value, (*path, index))
+    else:
+        yield path
+
+
+def alter(value: Any, seed: int) -> Any:
+    """Another value that looks like the given one: for bytes, one byte flipped."""
+    if value is None:
+        return "00" * 8
+    if isinstance(value, int):
+        return 0 if value else 1
+    if value in ("yes", "no"):
+        return "no" if value == "yes" else "yes"
+    if value == "":
+        return "00" * 8
+    if len(value) % 2 == 0 and re.fullmatch("[0-9a-f]+", value):
+        data = bytearray.fromhex(value)
+        data[seed % len(data)] ^= 1 << seed % 8
+        return data.hex()
+    if re.fullmatch(r"-?[0-9.]+(e-?[0-9]+)?", value):
+        return ("8" if value[0] != "8" else "7") + value[1:]
+    return ("y" if value[0] != "y" else "z") + value[1:]
+
+
+def is_binding(case: Case, path: tuple) -> bool:
+    """Whether a change there must be noticed."""
+    if "shares" in case:
+        return False  # binds nobody but its maker
+    if case.get("refusal") is not None:
+        return path == ("refusal",)  # what is refused may be refused in many forms
+    if case.get("threshold", "") is None:
+        return path not in [("members",), ("w",), ("terms", "partners")]  # many numbers mean: all are partners
+    return True
+
+
+def alterations(vector: Vector) -> Iterator[tuple[tuple, Case]]:
+    """The case with one value changed, for every value on which its check depends."""
+    for number, path in enumerate(leaves(vector.case)):
+        if not is_binding(vector.case, path):
+            continue
+        case = copy.deepcopy(vector.case)
+        *way, last = path
+        parent = case
+        for step in way:
+            parent = parent[step]
+        parent[last] = alter(parent[last], 7919 * (number + 1))
+        yield path, case
+
+
+def self_test(all_vectors: list[Vector]) -> int:
+    """Alters every vector in every place; returns how many alterations went unnoticed."""
+    tried = unnoticed = 0
+    for vector in all_vectors:
+        for path, case in alterations(vector):
+            tried += 1
+            if vector.fails(case) is None:
+                unnoticed += 1
+                name = vector.case.get("name", "")
+                print(f"  unnoticed: {vector.file} {name} {'.'.join(map(str, path))}")
+    print(f"{'self-test':24} {tried} alterations, {unnoticed} unnoticed")
+    return unnoticed
+
+
+def main() -> int:
+    all_vectors = vectors()
+    failed = 0
+    if "--self-test" not in sys.argv[1:]:
+        for file in dict.fromkeys(vector.file for vector in all_vectors):
+            own = [vector for vector in all_vectors if vector.file == file]
+            failures = [(vector, why) for vector in own if (why := vector.fails(vector.case))]
+            print(f"{file:24} {len(own) - len(failures)} passed, {len(failures)} failed")
+            for vector, why in failures:
+                print(f"  {vector.case.get('name', '')} {why}")
+            failed += len(failures)
+    unnoticed = self_test(all_vectors)
+    if "--self-test" not in sys.argv[1:]:
+        print(f"{len(all_vectors) - failed} passed, {failed} failed")
+    return 1 if failed or unnoticed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
