@@ -28,10 +28,16 @@ impl Scale {
     /// If either is zero, the numerator is 2^60 or more, or the scale is 2^33 or more: `Params`
     /// refuses such a configuration, and the sampler's arithmetic relies on it.
     pub fn new(numerator: u64, denominator: u64) -> Self {
-        assert!(numerator >= 1 && denominator >= 1, "a scale is positive");
-        assert!(numerator < 1 << 60 && numerator >> 33 < denominator, "a scale is below 2^33");
-        let divisor = gcd(numerator, denominator);
-        Self { numerator: numerator / divisor, denominator: denominator / divisor }
+        Self::checked(numerator, denominator).expect("a scale is positive and below 2^33")
+    }
+
+    /// Makes the scale, or `None` where [`Scale::new`] would panic.
+    pub(crate) fn checked(numerator: u64, denominator: u64) -> Option<Self> {
+        let possible = numerator >= 1 && denominator >= 1 && numerator < 1 << 60 && numerator >> 33 < denominator;
+        possible.then(|| {
+            let divisor = gcd(numerator, denominator);
+            Self { numerator: numerator / divisor, denominator: denominator / divisor }
+        })
     }
 
     pub fn numerator(self) -> u64 {

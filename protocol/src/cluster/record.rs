@@ -148,7 +148,8 @@ impl Record {
             (found, _) => return Err(DecodeError::WrongKind { expected: 1, found }),
         };
         reader.end()?;
-        Ok(record)
+        // One form for each record, as for each message: what would be written otherwise was not written here.
+        if *record.encode() == *bytes { Ok(record) } else { Err(DecodeError::NonCanonical { at: 0 }) }
     }
 }
 
@@ -184,7 +185,7 @@ fn encode_outcome(outcome: &SlotOutcome) -> Vec<u8> {
 }
 
 fn decode_outcome(reader: &mut Reader<'_>) -> Result<SlotOutcome, DecodeError> {
-    Ok(SlotOutcome {
+    let outcome = SlotOutcome {
         slot: Slot(reader.uint()?),
         start: Timestamp::from_millis(reader.uint()?),
         end: Timestamp::from_millis(reader.uint()?),
@@ -194,10 +195,8 @@ fn decode_outcome(reader: &mut Reader<'_>) -> Result<SlotOutcome, DecodeError> {
         responders: count(reader, "responders")?,
         attempts: reader.small("attempts")?,
         micro_epsilon: reader.uint()?,
-        noise_scale: match (reader.uint()?, reader.uint()?) {
-            (0, _) | (_, 0) => return Err(DecodeError::OutOfRange { field: "noise scale" }),
-            (numerator, denominator) => Scale::new(numerator, denominator),
-        },
+        noise_scale: Scale::checked(reader.uint()?, reader.uint()?)
+            .ok_or(DecodeError::OutOfRange { field: "noise scale" })?,
         result: match (reader.text()?, reader.int()?) {
             ("decoded", watts) => Ok(Aggregate::new(watts)),
             (word, _) => {
@@ -205,7 +204,12 @@ fn decode_outcome(reader: &mut Reader<'_>) -> Result<SlotOutcome, DecodeError> {
                 Err(known.ok_or(DecodeError::OutOfRange { field: "result" })?)
             }
         },
-    })
+    };
+    let members = outcome.members;
+    if outcome.honest == 0 || outcome.honest > members || outcome.responders > members {
+        return Err(DecodeError::OutOfRange { field: "members" });
+    }
+    Ok(outcome)
 }
 
 fn count(reader: &mut Reader<'_>, field: &'static str) -> Result<u16, DecodeError> {

@@ -184,7 +184,8 @@ impl Record {
             (found, _) => return Err(DecodeError::WrongKind { expected: 1, found }),
         };
         reader.end()?;
-        Ok(record)
+        // One form for each record, as for each message: what would be written otherwise was not written here.
+        if *record.encode() == *bytes { Ok(record) } else { Err(DecodeError::NonCanonical { at: 0 }) }
     }
 }
 
