@@ -9,6 +9,7 @@ pub mod liar;
 pub mod envelope;
 pub mod messages;
 pub mod pki;
+pub mod raw;
 #[cfg(feature = "simulation")]
 pub mod world;
 

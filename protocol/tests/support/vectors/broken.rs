@@ -20,12 +20,11 @@ use sha2::{Digest, Sha256};
 use super::cluster::WATTS;
 use super::json::{Json, hex, list};
 use super::keys;
-use super::raw;
 use super::scene::Scene;
 use crate::object;
 use crate::support::messages::Seal;
 use crate::support::pki::{Issued, Pki};
-use crate::support::{START, at, cluster_id, envelope, now, rng};
+use crate::support::{START, at, cluster_id, envelope, now, raw, rng};
 
 /// Something to be judged, by the first meter of the cluster or by its gateway.
 pub struct Case {

@@ -7,8 +7,8 @@ pub enum Json {
     Null,
     Number(serde_json::Number),
     Text(String),
-    List(Vec<Json>),
-    Object(Vec<(&'static str, Json)>),
+    List(Vec<Self>),
+    Object(Vec<(&'static str, Self)>),
 }
 
 /// An object in the order of writing.

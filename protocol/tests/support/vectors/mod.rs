@@ -9,7 +9,6 @@ pub mod json;
 pub mod keys;
 pub mod messages;
 pub mod numbers;
-pub mod raw;
 pub mod scene;
 
 use std::path::PathBuf;
