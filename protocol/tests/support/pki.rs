@@ -3,7 +3,8 @@
 use dream_protocol::certificate::Authorities;
 use dream_protocol::keys::IdentityKey;
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, SanType, date_time_ymd,
+    BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, PublicKeyData, SanType,
+    date_time_ymd,
 };
 use sha2::{Digest, Sha256};
 
@@ -99,7 +100,7 @@ impl Pki {
     }
 
     /// A certificate with nothing in it that its parameters do not say, for any kind of key.
-    pub fn sign(&self, params: &CertificateParams, key: &KeyPair) -> Vec<u8> {
+    pub fn sign(&self, params: &CertificateParams, key: &impl PublicKeyData) -> Vec<u8> {
         params.signed_by(key, &self.issuer).unwrap().der().to_vec()
     }
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """An independent implementation of DREAM, version 1, that checks the test vectors beside it.
 
-It is written from docs/protocol.md, not from the Rust code, and may be read as a reference for another meter or gateway:
-section numbers in comments are that page's. It keeps no secrets and runs in no constant time: do not ship it.
+It is written from docs/protocol.md, not from the Rust code, and may be read as a reference for another meter or
+gateway: section numbers in comments are that page's. It keeps no secrets and runs in no constant time: do not ship it.
 
     python3 -m venv .venv && .venv/bin/pip install -r protocol/tests/vectors/requirements.txt
     .venv/bin/python protocol/tests/vectors/check.py               # all files, then the self-test
@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ FOLDER = Path(__file__).parent
 
 
 class Refused(Exception):
-    """Something breaks a rule of the protocol. Its text names the rule, from the outside in: `list/enrolment/period`."""
+    """Something breaks a rule of the protocol; the text names it, from the outside in: `list/enrolment/period`."""
 
 
 @contextmanager
@@ -58,7 +59,7 @@ def require(holds: bool, rule: str) -> None:
         raise Refused(rule)
 
 
-# ---- 3. Keys ------------------------------------------------------------------------------------------------------------
+# ---- 3. Keys ---------------------------------------------------------------------------------------------------------
 
 WORD = 2**64
 FIELD_PRIME = 2**255 - 19
@@ -97,6 +98,13 @@ def has_small_order(public: bytes) -> bool:
     except Refused:
         return True
     return False
+
+
+def is_small_order_point(encoded: bytes) -> bool:
+    """Whether an Ed25519 point has order 1, 2, 4 or 8, which its y-coordinate tells."""
+    d = -121665 * pow(121666, -1, FIELD_PRIME)
+    y = int.from_bytes(encoded, "little") % 2**255 % FIELD_PRIME
+    return y in (0, 1, FIELD_PRIME - 1) or (d * y**4 + 2 * y**2 - 1) % FIELD_PRIME == 0
 
 
 def hkdf(list_hash: bytes, shared: bytes, info: bytes, length: int) -> bytes:
@@ -153,7 +161,7 @@ def secret(self_key: bytes, list_hash: bytes, slot: int, attempt: int, y: int, r
     return int.from_bytes(hmac.digest(self_key, message, "sha256")[:8], "big")
 
 
-# ---- 4 and 6. Masks of a whole cluster ----------------------------------------------------------------------------------
+# ---- 4 and 6. Masks of a whole cluster -------------------------------------------------------------------------------
 
 
 def threshold(members: int, partners: int) -> int | None:
@@ -191,7 +199,7 @@ def members_of(members: int, bits: bytes) -> set[int]:
     return chosen
 
 
-# ---- 7. Messages --------------------------------------------------------------------------------------------------------
+# ---- 7. Messages -----------------------------------------------------------------------------------------------------
 
 ID = re.compile("[a-z0-9][a-z0-9_-]{0,63}", re.ASCII)
 MAC_HEADER = cbor2.dumps({1: 4})  # HMAC 256/64
@@ -204,7 +212,7 @@ def encode(item: Any) -> bytes:
 
 
 def decode(data: bytes) -> Any:
-    """The one item that the bytes are the deterministic encoding of. Trailing bytes do not survive the way back either."""
+    """The one item of which the bytes are the deterministic encoding. Trailing bytes do not survive the way back."""
     try:
         item = cbor2.loads(data)
         require(encode(item) == data, "malformed")
@@ -318,8 +326,8 @@ def read_payload(data: bytes, *kinds: int) -> tuple[int, dict[str, Any]]:
     kind, *values = items
     fields = PAYLOADS[kind][1]
     require(len(values) == len(fields), "malformed")
-    require(all(looks_right(value) for looks_right, value in zip(fields.values(), values)), "malformed")
-    return kind, dict(zip(fields, values))
+    require(all(looks_right(value) for looks_right, value in zip(fields.values(), values, strict=True)), "malformed")
+    return kind, dict(zip(fields, values, strict=True))
 
 
 def mac(key: bytes, topic: str, content: bytes) -> bytes:
@@ -379,13 +387,15 @@ class Envelope:
         require(hmac.compare_digest(mac(key, topic, self.content), self.proof), "bad_mac")
 
     def check_signature(self, public: bytes, topic: str) -> None:
+        """Strictly: a key or an R of small order, which the library lets through, would divide verifiers."""
+        require(not is_small_order_point(public) and not is_small_order_point(self.proof[:32]), "bad_signature")
         try:
             Ed25519PublicKey.from_public_bytes(public).verify(self.proof, signed_bytes(topic, self.content))
         except (InvalidSignature, ValueError):
             raise Refused("bad_signature") from None
 
 
-# ---- 3. Certificates ----------------------------------------------------------------------------------------------------
+# ---- 3. Certificates -------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -445,7 +455,7 @@ def read_certificate(der: bytes, authority: x509.Certificate) -> Identity:
     )
 
 
-# ---- 2, 4 and 6. Parameters ---------------------------------------------------------------------------------------------
+# ---- 2, 4 and 6. Parameters ------------------------------------------------------------------------------------------
 
 
 @cache
@@ -529,7 +539,7 @@ class Params:
         return slot * self.terms["slot_seconds"]
 
 
-# ---- 5. Noise -----------------------------------------------------------------------------------------------------------
+# ---- 5. Noise --------------------------------------------------------------------------------------------------------
 
 
 @cache
@@ -546,10 +556,10 @@ def one_side(honest: int, scale: Fraction) -> list[float]:
 def share_probability(honest: int, scale: Fraction, distance: int) -> float:
     """P(z = d) for z = NB(1/n, p) - NB(1/n, p), straight from the definition."""
     side = one_side(honest, scale)
-    return math.fsum(x * y for x, y in zip(side, side[distance:]))
+    return math.fsum(x * y for x, y in zip(side, side[distance:], strict=False))
 
 
-# ---- 8. Enrolments and lists --------------------------------------------------------------------------------------------
+# ---- 8. Enrolments and lists -----------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -611,7 +621,7 @@ def read_list(data: bytes, cluster: str, authority: x509.Certificate) -> Members
         require(begun <= starts and ends <= over, "period")
     require(not has_small_order(fields["gateway"]), "low_order")
     ids = [member.identity.id.encode() for member in members]
-    require(all(one < next_one for one, next_one in zip(ids, ids[1:])), "order")
+    require(all(one < following for one, following in pairwise(ids)), "order")
     identities = {gateway.key, *(member.identity.key for member in members)}
     require(len(identities) == len(members) + 1, "repeated_identity")
     keys = {canonical_x25519(key) for key in [fields["gateway"], *(m.fields["agreement"] for m in members)]}
@@ -706,7 +716,7 @@ class Member:
         self.attempt, self.answered = retry["attempt"], None
 
 
-# ---- The vectors --------------------------------------------------------------------------------------------------------
+# ---- The vectors -----------------------------------------------------------------------------------------------------
 
 Case = dict[str, Any]
 
@@ -1149,7 +1159,7 @@ def vectors() -> list[Vector]:
     return found
 
 
-# ---- The self-test ------------------------------------------------------------------------------------------------------
+# ---- The self-test ---------------------------------------------------------------------------------------------------
 
 # What explains a vector.
 FREE = {"comment", "name", "detail"}

@@ -13,7 +13,7 @@ use dream_protocol::wire::{
 };
 use rcgen::{
     BasicConstraints, CertificateParams, CustomExtension, DistinguishedName, DnType, IsCa, KeyPair, KeyUsagePurpose,
-    SanType, date_time_ymd,
+    PublicKeyData, SanType, date_time_ymd,
 };
 use sha2::{Digest, Sha256};
 
@@ -551,6 +551,7 @@ impl Workshop<'_> {
                 "signed for another meter's topic",
                 envelope::seal(&Seal::Certified(issued.clone()), &payload, &other_topic),
             ),
+            ("key and signature of small order", self.neutral_enrolment(id, &statement)),
             ("no certificate", chain(vec![0xa0])),
             ("certificates as an array", chain([vec![0xa1, 0x18, 33, 0x81], der.clone()].concat())),
             ("certificate under another header", chain([vec![0xa1, 0x18, 34], der.clone()].concat())),
@@ -568,6 +569,26 @@ impl Workshop<'_> {
             self.add("enrolment", name, &topic, bytes);
         }
         self.add("enrolment", "on another meter's topic", &other_topic, good);
+    }
+
+    /// An enrolment that verifies wherever keys of small order are let through: the neutral point signs anything with
+    /// itself and zero.
+    fn neutral_enrolment(&self, id: &str, good: &EnrolmentStatement) -> Vec<u8> {
+        let mut neutral = [0; 32];
+        neutral[0] = 1;
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, id);
+        params.subject_alt_names = vec![SanType::URI(format!("urn:dream:meter:{id}").try_into().unwrap())];
+        params.not_before = date_time_ymd(2026, 1, 1);
+        params.not_after = date_time_ymd(2028, 1, 1);
+        let der = self.pki.sign(&params, &Ed25519Point(neutral));
+        let statement = EnrolmentStatement { certificate: Sha256::digest(&der).into(), ..good.clone() };
+        raw::array(&[
+            raw::bytes(&[0xa1, 1, 0x27]),
+            [vec![0xa1, 0x18, 33], raw::bytes(&der)].concat(),
+            raw::bytes(&statement.payload()),
+            raw::bytes(&[neutral, [0; 32]].concat()),
+        ])
     }
 
     fn certificates(&mut self) {
@@ -818,6 +839,19 @@ impl Workshop<'_> {
         for (name, bytes) in cases {
             self.after("list", name, TOPIC, &before, bytes);
         }
+    }
+}
+
+/// A public key that nobody needs to hold.
+struct Ed25519Point([u8; 32]);
+
+impl PublicKeyData for Ed25519Point {
+    fn der_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn algorithm(&self) -> &'static rcgen::SignatureAlgorithm {
+        &rcgen::PKCS_ED25519
     }
 }
 
