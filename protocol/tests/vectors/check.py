@@ -418,6 +418,8 @@ def read_certificate(der: bytes, authority: x509.Certificate) -> Identity:
         extensions = list(certificate.extensions)
     except ValueError:
         raise Refused("malformed") from None
+    # The library takes a signature's BIT STRING with unused bits, which would give one certificate several hashes.
+    require(der[-len(certificate.signature) - 1] == 0, "malformed")
     require(certificate.issuer == authority.subject, "unknown_authority")
     try:
         authority.public_key().verify(certificate.signature, certificate.tbs_certificate_bytes)

@@ -612,6 +612,11 @@ impl Workshop<'_> {
         let good = of(&|_| {});
         let mut flipped = good.clone();
         *flipped.last_mut().unwrap() ^= 1;
+        // 30 82 xx xx: a sequence whose length takes two bytes; 03 41 00: a bit string without unused bits.
+        let long = [&[0x30, 0x83, 0], &good[2..]].concat();
+        let mut unused = good.clone();
+        let at = good.len() - 65;
+        unused[at] = 1;
         let p256 = KeyPair::try_from(hex::decode(P256).unwrap()).unwrap();
         let mut params = CertificateParams::default();
         params.distinguished_name = common(&id);
@@ -623,6 +628,8 @@ impl Workshop<'_> {
             ("other names beside its own", of(&|p| p.subject_alt_names.push(uri("https://example.org/")))),
             ("byte after its end", [good.as_slice(), &[0]].concat()),
             ("cut short", good[..good.len() - 1].to_vec()),
+            ("length not in its shortest form", long),
+            ("signature with an unused bit", unused),
             ("altered signature", flipped),
             ("unknown authority", Pki::named("another authority").meter(&id).der),
             ("key that is not Ed25519", self.pki.sign(&params, &p256)),
