@@ -73,6 +73,7 @@ impl Scene {
         let credentials = Credentials::new();
         let mut gateway = Cluster::resume(credentials.cluster_config(), [], at(START)).unwrap();
         let mut gateway_rng = rng(1);
+        gateway.handle(cluster::Input::Connected, at(START), &mut gateway_rng);
         let mut meters: Vec<Node> = (0..credentials.meters.len()).map(|index| Node::new(&credentials, index)).collect();
         for node in &meters {
             let topic = format!("dream/v1/{}/enrol/{}", cluster_id(), node.id);
