@@ -5,6 +5,8 @@
 pub mod algebra;
 pub mod hall;
 #[cfg(feature = "simulation")]
+pub mod insider;
+#[cfg(feature = "simulation")]
 pub mod liar;
 pub mod envelope;
 pub mod messages;

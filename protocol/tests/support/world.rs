@@ -129,6 +129,7 @@ impl ClusterNode {
         let mut packets = Vec::new();
         while let Some(due) = self.cluster.deadline().filter(|due| *due <= wall) {
             packets.extend(self.handle(cluster::Input::Tick, due));
+            assert_ne!(self.cluster.deadline(), Some(due), "a handled deadline moves or disappears");
         }
         packets
     }
