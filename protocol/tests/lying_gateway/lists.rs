@@ -12,10 +12,10 @@ use dream_protocol::topic::MeterChannel;
 use dream_protocol::wire::{Sign1, StatusCode};
 use rcgen::date_time_ymd;
 
-use crate::support::liar::{Draft, FIRST, LISTED, Liar, NO_NOISE, enrol, on};
+use crate::support::liar::{Draft, FIRST, LISTED, Liar, NO_NOISE, on};
 use crate::support::pki::{Issued, Pki};
 use crate::support::world::Packet;
-use crate::support::{START, at, cluster_id, meter_config};
+use crate::support::{START, at, cluster_id, enrol, meter_config};
 
 /// Ten meters without a list.
 fn enrolled() -> Liar {

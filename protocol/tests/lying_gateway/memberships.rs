@@ -10,9 +10,9 @@ use dream_protocol::meter::{Input, Refusal};
 use dream_protocol::topic::MeterChannel;
 
 use crate::support::algebra::{View, openings};
-use crate::support::liar::{Draft, FIRST, LISTED, Liar, NO_NOISE, enrol, on};
+use crate::support::liar::{Draft, FIRST, LISTED, Liar, NO_NOISE, on};
 use crate::support::world::{Packet, World, sign_list};
-use crate::support::{at, cluster_id};
+use crate::support::{at, cluster_id, enrol};
 
 #[test]
 fn two_lists_to_two_halves_open_nothing_whatever_is_asked() {

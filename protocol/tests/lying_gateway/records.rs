@@ -6,9 +6,9 @@ use dream_protocol::time::Slot;
 use dream_protocol::topic::{GatewayChannel, MeterChannel};
 use dream_protocol::wire::{EnrolmentStatement, Sign1, StatusCode};
 
-use crate::support::liar::{Draft, FIRST, Liar, NO_NOISE, enrol, on};
+use crate::support::liar::{Draft, FIRST, Liar, NO_NOISE, on};
 use crate::support::world::Packet;
-use crate::support::{START, at};
+use crate::support::{START, at, enrol};
 
 fn enrolment_in(packet: &Packet) -> EnrolmentStatement {
     EnrolmentStatement::decode(Sign1::decode_certified(&packet.payload).unwrap().0.payload()).unwrap()

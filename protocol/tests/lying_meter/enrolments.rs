@@ -10,10 +10,9 @@ use dream_protocol::keys::AgreementPublic;
 use dream_protocol::simulation::Simulation;
 use dream_protocol::wire::EnrolmentStatement;
 
-use crate::support::liar::enrol;
 use crate::support::pki::{Issued, Pki};
 use crate::support::world::{ClusterNode, Packet, World};
-use crate::support::{START, at, cluster_config, cluster_id};
+use crate::support::{START, at, cluster_config, cluster_id, enrol};
 
 /// A gateway whose roster is the ten members of its first list.
 fn gateway() -> World {

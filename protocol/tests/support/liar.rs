@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use dream_protocol::derive;
-use dream_protocol::ids::{ClusterId, MeterId};
+use dream_protocol::ids::ClusterId;
 use dream_protocol::keys::{AgreementPublic, AgreementSecret, ListHash, MacKey, StreamKey};
 use dream_protocol::mask::Masks;
 use dream_protocol::member_set::MemberSet;
@@ -15,9 +15,8 @@ use dream_protocol::simulation::Simulation;
 use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::{GatewayChannel, MeterChannel, Topic};
 use dream_protocol::wire::{
-    EnrolmentStatement, ListStatement, Mac0, MaskedReading, RecoveryRequest, Retry, Reveal, Sign1, Status, StatusCode,
+    ListStatement, Mac0, MaskedReading, RecoveryRequest, Retry, Reveal, Sign1, Status, StatusCode,
 };
-use sha2::{Digest, Sha256};
 
 use super::pki::{Issued, Pki};
 use super::world::{MeterNode, Packet};
@@ -284,21 +283,6 @@ impl Liar {
     pub fn charges(&self, meter: usize) -> usize {
         self.meters[meter].notices.iter().filter(|notice| matches!(notice, Notice::Charged { .. })).count()
     }
-}
-
-/// An enrolment that can say anything, signed with the meter's own key for its own topic.
-pub fn enrol(id: &str, issued: &Issued, change: impl FnOnce(&mut EnrolmentStatement)) -> Vec<u8> {
-    let mut statement = EnrolmentStatement {
-        cluster: cluster_id(),
-        certificate: Sha256::digest(&issued.der).into(),
-        agreement: AgreementSecret::from_bytes(issued.seed).public(),
-        not_before: START,
-        not_after: START + 30 * 86_400,
-        seq: START,
-    };
-    change(&mut statement);
-    let topic = MeterChannel::Enrol.topic(&statement.cluster, &MeterId::new(id).unwrap());
-    statement.sign(&issued.identity(), &topic, &issued.der)
 }
 
 /// The reading in a message, which must be one.

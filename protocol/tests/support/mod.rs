@@ -18,15 +18,19 @@ pub mod world;
 use std::sync::Arc;
 
 use dream_protocol::cluster::{ClusterConfig, RosterRules};
-use dream_protocol::ids::{ClusterId, GatewayId};
+use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
+use dream_protocol::keys::AgreementSecret;
 use dream_protocol::meter::MeterConfig;
 use dream_protocol::params::{Share, Terms};
 use dream_protocol::policy::Policy;
 use dream_protocol::time::{Now, Timestamp};
+use dream_protocol::topic::MeterChannel;
+use dream_protocol::wire::EnrolmentStatement;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
+use sha2::{Digest, Sha256};
 
-use pki::Pki;
+use pki::{Issued, Pki};
 
 /// The start of slot 2,980,000 of ten minutes, on 2026-08-28.
 pub const START: u64 = 2_980_000 * 600;
@@ -106,4 +110,19 @@ pub fn cluster_config(pki: &Pki, members: u16) -> ClusterConfig {
 
 pub fn meter_name(index: usize) -> String {
     format!("m-{index:04}")
+}
+
+/// An enrolment that can say anything, signed with the meter's own key for its own topic.
+pub fn enrol(id: &str, issued: &Issued, change: impl FnOnce(&mut EnrolmentStatement)) -> Vec<u8> {
+    let mut statement = EnrolmentStatement {
+        cluster: cluster_id(),
+        certificate: Sha256::digest(&issued.der).into(),
+        agreement: AgreementSecret::from_bytes(issued.seed).public(),
+        not_before: START,
+        not_after: START + 30 * 86_400,
+        seq: START,
+    };
+    change(&mut statement);
+    let topic = MeterChannel::Enrol.topic(&statement.cluster, &MeterId::new(id).unwrap());
+    statement.sign(&issued.identity(), &topic, &issued.der)
 }

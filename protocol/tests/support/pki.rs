@@ -89,6 +89,17 @@ impl Pki {
         seed: [u8; 32],
         change: impl FnOnce(&mut CertificateParams),
     ) -> Issued {
+        Issued { der: self.issue_to(id, role, &key_pair(&seed), change), seed }
+    }
+
+    /// A certificate for a key of any kind.
+    pub fn issue_to(
+        &self,
+        id: &str,
+        role: &str,
+        key: &KeyPair,
+        change: impl FnOnce(&mut CertificateParams),
+    ) -> Vec<u8> {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, id);
         params.subject_alt_names.push(SanType::URI(format!("urn:dream:{role}:{id}").try_into().unwrap()));
@@ -96,7 +107,7 @@ impl Pki {
         params.not_before = date_time_ymd(2026, 1, 1);
         params.not_after = date_time_ymd(2028, 1, 1);
         change(&mut params);
-        Issued { der: self.sign(&params, &key_pair(&seed)), seed }
+        self.sign(&params, key)
     }
 
     /// A certificate with nothing in it that its parameters do not say, for any kind of key.
