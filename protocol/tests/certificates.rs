@@ -1,4 +1,5 @@
 //! The certificate profile (`protocol.md 3`), one violation at a time.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 mod support;
 

@@ -141,7 +141,7 @@ fn equivocation(round: u64, random: &mut ChaCha20Rng) -> Vec<Option<BTreeSet<u16
         .map(|meter| {
             let lied_to = random.next_u32() % u32::from(COLLUDER) < u32::from(liars);
             let mut told = if lied_to { subset(random) } else { truth.clone() };
-            let asked = if lied_to { random.next_u32() % 4 > 0 } else { !told.contains(&meter) };
+            let asked = if lied_to { !random.next_u32().is_multiple_of(4) } else { !told.contains(&meter) };
             told.remove(&meter);
             asked.then_some(told)
         })

@@ -1,6 +1,7 @@
 //! A gateway that lies to its meters, one test per lie: nothing opens that should not, and the rule that refuses is named.
 //!
 //! The gateway here is hand-made and signs anything; the meters are the real machines.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 #[path = "../support/mod.rs"]
 mod support;

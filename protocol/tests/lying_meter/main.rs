@@ -1,4 +1,5 @@
 //! Members that lie to an honest gateway, one test per lie: nothing wrong is decoded, and the rule that refuses is named.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -3,7 +3,7 @@
 use dream_protocol::aggregate::Failure;
 use dream_protocol::cluster::{Input, Rejection};
 use dream_protocol::topic::TopicError;
-use dream_protocol::wire::{MaskedReading, RecoveryMessage, Sign1};
+use dream_protocol::wire::MaskedReading;
 
 use crate::Round;
 use crate::support::insider::Insider;
@@ -159,10 +159,7 @@ fn a_random_reveal_fails_the_slot_without_a_retry() {
 fn assert_no_retry(round: &mut Round) {
     let mut sent = round.world.gateway.tick_until(round.end.plus_secs(590));
     sent.extend(round.world.gateway.handle(Input::Connected, round.end.plus_secs(591)));
-    for packet in sent.iter().filter(|packet| packet.topic.ends_with("/recovery")) {
-        let message = RecoveryMessage::decode(Sign1::decode(&packet.payload).unwrap().payload()).unwrap();
-        panic!("{message:?}");
-    }
+    assert!(!sent.iter().any(|packet| packet.topic.ends_with("/recovery")));
 }
 
 #[test]
