@@ -9,7 +9,7 @@ use crate::enrolment::MAX_ENROLMENT_SECONDS;
 use crate::keys::{AgreementSecret, SelfKey};
 use crate::time::Timestamp;
 use crate::topic::MeterChannel;
-use crate::wire::EnrolmentStatement;
+use crate::wire::{EnrolmentStatement, Sign1};
 
 /// A meter that is not listed repeats its enrolment after 45 to 75 seconds.
 const REPEAT_MILLIS: (u64, u64) = (45_000, 75_000);
@@ -35,16 +35,23 @@ impl Meter {
         // One that a list needs goes with the list.
         let unneeded = self.enrolments.values().filter(|own| !self.is_listed(own));
         let over = unneeded.map(|own| Timestamp::from_secs(own.not_after));
-        self.renewal_due().into_iter().chain(again).chain(over).min()
+        // A renewal that is overdue waits for a certificate that has not ended.
+        let ahead = |due: &Timestamp| self.clock.last.is_none_or(|last| last.wall < *due);
+        self.renewal_due().filter(ahead).into_iter().chain(again).chain(over).min()
     }
 
     pub(super) fn newest_seq(&self) -> Option<u64> {
         self.enrolments.keys().next_back().copied()
     }
 
-    /// Two thirds into the newest enrolment's life; `None` if a new one could not live longer.
+    /// Two thirds into the newest enrolment's life, and at once if it speaks for an earlier certificate; `None` if a new
+    /// one could not live longer.
     fn renewal_due(&self) -> Option<Timestamp> {
         let newest = self.enrolments.values().next_back()?;
+        let carried = Sign1::decode_certified(&newest.bytes).ok().map(|(_, certificate)| certificate);
+        if carried != Some(&self.config.certificate) {
+            return Some(Timestamp::from_secs(newest.not_before));
+        }
         let life = newest.not_after.saturating_sub(newest.not_before);
         let due = Timestamp::from_secs(newest.not_before + life * 2 / 3);
         (newest.not_after < self.certificate.not_after()).then_some(due)
