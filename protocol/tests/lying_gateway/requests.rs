@@ -57,6 +57,27 @@ fn a_second_request_with_more_missing_is_refused_and_both_are_kept_as_evidence()
 }
 
 #[test]
+fn a_contradiction_that_is_repeated_is_kept_once_and_newer_ones_replace_the_oldest() {
+    let mut meters = measured();
+    let asked_at = meters.slot_end(FIRST).plus_secs(61);
+    let kept = |meters: &Liar| -> Vec<u64> {
+        let number = |key: &Key| if let Key::Evidence(number) = key { Some(*number) } else { None };
+        meters.meters[0].store.keys().filter_map(number).collect()
+    };
+    meters.tell(0, &meters.request(FIRST, 0, &[]), asked_at);
+    for _ in 0..20 {
+        let (_, refusals) = meters.tell(0, &meters.request(FIRST, 0, &[1]), asked_at);
+        assert_eq!(refusals, [Refusal::SecondRequest]);
+    }
+    assert_eq!(kept(&meters), [0]);
+    for deadline in 0..20 {
+        let other = RecoveryRequest { deadline, ..meters.request_with(FIRST, 0, &[0, 0]) };
+        meters.tell(0, &meters.sign(&other), asked_at);
+    }
+    assert_eq!(kept(&meters), (5..21).collect::<Vec<_>>(), "sixteen are kept");
+}
+
+#[test]
 fn a_second_request_with_another_deadline_alone_is_refused_too() {
     let mut meters = measured();
     let asked_at = meters.slot_end(FIRST).plus_secs(61);
