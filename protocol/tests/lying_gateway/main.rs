@@ -8,6 +8,7 @@ mod support;
 
 mod clocks;
 mod crashes;
+mod enrolling;
 mod equivocation;
 mod lists;
 mod memberships;

@@ -3,12 +3,12 @@
 use dream_protocol::ids::ClusterId;
 use dream_protocol::meter::{Input, Key, MeterConfig, Refusal};
 use dream_protocol::time::Slot;
-use dream_protocol::topic::{GatewayChannel, MeterChannel};
+use dream_protocol::topic::{GatewayChannel, MeterChannel, TopicError};
 use dream_protocol::wire::{EnrolmentStatement, Sign1, StatusCode};
 
 use crate::support::liar::{Draft, FIRST, Liar, NO_NOISE, on};
 use crate::support::world::Packet;
-use crate::support::{START, at, enrol};
+use crate::support::{START, at, enrol, meter_name};
 
 fn enrolment_in(packet: &Packet) -> EnrolmentStatement {
     EnrolmentStatement::decode(Sign1::decode_certified(&packet.payload).unwrap().0.payload()).unwrap()
@@ -107,11 +107,12 @@ fn a_meter_that_lost_its_list_skips_the_slot_and_takes_the_list_again() {
 fn a_meter_that_moves_to_another_cluster_keeps_its_ledger_and_reports_no_time_twice() {
     let mut meters = Liar::with(10, 2, 1, |policy| policy.daily_micro_epsilon = 3_000_000, |_| {}, NO_NOISE);
     meters.measure(0, FIRST, 100);
-    let moved_at = meters.slot_end(FIRST).plus_secs(40);
     let old_request = meters.request(FIRST, 0, &[]);
 
+    // It starts again in another cluster, with its clock back before the slot that it has reported.
     let south = ClusterId::new("south").unwrap();
     let config = MeterConfig { cluster: south.clone(), ..meters.config(0) };
+    let moved_at = at(FIRST.0 * 600 - 300);
     let node = &mut meters.meters[0];
     node.restart(config, NO_NOISE);
     let sent = node.handle(Input::Connected, moved_at);
@@ -119,43 +120,35 @@ fn a_meter_that_moves_to_another_cluster_keeps_its_ledger_and_reports_no_time_tw
     assert_eq!(enrolment_in(&mine).cluster, south);
     assert!(!node.store.keys().any(|key| matches!(key, Key::List(_) | Key::Slot(_))), "the old cluster's are erased");
     assert_eq!(node.meter.spent(moved_at), 1_000_000, "the ledger is kept");
-    assert!(matches!(meters.tell(0, &old_request, moved_at).1[..], [Refusal::Topic(_)]));
+    assert_eq!(meters.tell(0, &old_request, moved_at).1, [Refusal::Topic(TopicError::UnknownChannel)]);
 
-    // The new cluster's slots are of another length, so that its first one overlaps what was reported.
-    let mut draft = Draft { cluster: south.clone(), ..meters.draft() };
+    // The new cluster has shorter slots, none of which is one of the old.
+    let first = Slot(FIRST.0 * 600 / 400);
+    let mut draft = Draft { cluster: south.clone(), from_slot: first, to_slot: first.plus(99), ..meters.draft() };
     (draft.terms.slot_seconds, draft.terms.max_missing) = (400, 2);
-    let reported_until = meters.slot_end(FIRST).as_secs();
-    let overlapping = Slot((reported_until - 1) / 400);
-    (draft.from_slot, draft.to_slot) = (overlapping, overlapping.plus(100));
     for (index, bytes) in draft.enrolments.iter_mut().enumerate() {
-        let id = format!("m-{index:04}");
-        let start = |statement: &mut EnrolmentStatement| statement.cluster = south.clone();
-        *bytes = if index == 0 { mine.payload.to_vec() } else { enrol(&id, &meters.pki.meter(&id), start) };
+        let id = meter_name(index);
+        let join = |statement: &mut EnrolmentStatement| statement.cluster = south.clone();
+        *bytes = if index == 0 { mine.payload.to_vec() } else { enrol(&id, &meters.pki.meter(&id), join) };
     }
-    draft.from_slot = Slot(moved_at.as_secs() / 400 + 1);
-    let topic = GatewayChannel::Membership.topic(&south);
-    let packet = Packet { topic, payload: draft.sign(&meters.identity).payload };
-    let (_, refusals) = meters.tell(0, &packet, moved_at.plus_secs(1));
-    assert_eq!(refusals, []);
+    let payload = draft.sign(&meters.identity).payload;
+    let packet = Packet { topic: GatewayChannel::Membership.topic(&south), payload };
+    assert_eq!(meters.tell(0, &packet, moved_at).1, []);
 
-    // With the clock back before the move, the new cluster would see the same time again: it does not.
-    let node = &mut meters.meters[0];
-    let end = at((overlapping.0 + 1) * 400);
-    let sent = node.handle(Input::Measured { slot: overlapping, watts: 100 }, end);
-    assert!(matches!(node.refusals()[..], [Refusal::NoList | Refusal::AlreadyReported]));
-    assert!(on(MeterChannel::Reading, &sent).is_empty());
-
-    // Time that was not reported is, and charged to the same ledger until it is spent.
-    let mut codes = Vec::new();
-    for slot in 0..3 {
-        let slot = draft.from_slot.plus(slot);
-        let end = at((slot.0 + 1) * 400);
+    // Time that overlaps the reported slot is refused; later time is reported, and charged to the same ledger.
+    let reported_until = (FIRST.0 + 1) * 600;
+    let mut said = Vec::new();
+    for slot in (0..6).map(|ahead| first.plus(ahead)) {
+        let (start, end) = (slot.0 * 400, at((slot.0 + 1) * 400));
         let mut sent = meters.meters[0].handle(Input::Measured { slot, watts: 100 }, end);
         sent.extend(meters.meters[0].handle(Input::Tick, end.plus_secs(30)));
-        codes.push(on(MeterChannel::Reading, &sent).len());
+        let refusals = meters.meters[0].refusals();
+        assert_eq!(on(MeterChannel::Reading, &sent).len(), usize::from(refusals.is_empty()));
+        assert_eq!(refusals.contains(&Refusal::AlreadyReported), start < reported_until, "{refusals:?}");
+        said.extend(refusals);
     }
-    assert_eq!(codes, [1, 1, 0]);
-    assert_eq!(meters.meters[0].refusals(), [Refusal::LedgerExhausted]);
+    let (reported, spent) = (Refusal::AlreadyReported, Refusal::LedgerExhausted);
+    assert_eq!(said, [reported.clone(), reported, spent.clone(), spent], "and two readings between");
 }
 
 #[test]
