@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use dream_protocol::keys::ListHash;
 use dream_protocol::meter::{Input, Key, Meter, Notice, Output, Record, Refusal};
 use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::{MeterChannel, Topic};
+use dream_protocol::wire::{RecoveryRequest, Sign1};
 use rand_chacha::ChaCha20Rng;
 
 use crate::support::liar::{Draft, FIRST, LISTED, Liar, NO_NOISE, on, reading_in, reveal_in};
@@ -60,8 +62,7 @@ fn a_list_recorded_before_a_crash_counts_as_accepted_after_it() {
 fn evidence_recorded_before_a_crash_is_not_overwritten_after_it() {
     let mut meters = Liar::new(5, 1, 1);
     let account = meters.meters[0].store[&Key::Account].clone();
-    let lie =
-        |epoch_two: u8| Draft { previous: dream_protocol::keys::ListHash([epoch_two; 32]), ..meters.next_draft() };
+    let lie = |epoch_two: u8| Draft { previous: ListHash([epoch_two; 32]), ..meters.next_draft() };
     let (first, second) = (lie(1).sign(&meters.identity), lie(2).sign(&meters.identity));
     meters.refused(0, &first, at(LISTED + 1), &Refusal::BrokenChain(2));
     meters.meters[0].store.insert(Key::Account, account);
@@ -144,7 +145,6 @@ impl Scene {
 
 /// What an undisturbed meter of 100 W says to a request, and the reading it belongs to.
 fn answers(meters: &mut Liar, meter: usize, request: &Packet, retry: &Packet) -> (Packet, Packet) {
-    use dream_protocol::wire::{RecoveryRequest, Sign1};
     let of = RecoveryRequest::decode(Sign1::decode(&request.payload).unwrap().payload()).unwrap();
     let end = meters.slot_end(of.slot);
     let (reading, asked_at) = if of.attempt == 0 {

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use dream_protocol::member_set::MemberSet;
+use dream_protocol::policy::Policy;
 use dream_protocol::simulation::Simulation;
 use dream_protocol::time::Slot;
 use dream_protocol::topic::MeterChannel;
@@ -9,7 +11,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::Rng;
 
 use crate::support::algebra::{Opening, View, cancels, leak, openings};
-use crate::support::liar::{FIRST, Liar, NO_NOISE, on};
+use crate::support::liar::{FIRST, Liar, NO_NOISE, on, reading_in};
 use crate::support::rng;
 use crate::support::world::Packet;
 
@@ -124,7 +126,7 @@ impl Seen {
 }
 
 fn cluster(simulation: Simulation) -> Liar {
-    let generous = |policy: &mut dream_protocol::policy::Policy| policy.daily_micro_epsilon = u64::MAX;
+    let generous = |policy: &mut Policy| policy.daily_micro_epsilon = u64::MAX;
     Liar::with(MEMBERS.into(), MISSING.into(), 1, generous, |draft| draft.to_slot = FIRST.plus(2999), simulation)
 }
 
@@ -198,8 +200,8 @@ fn value(meters: &Liar, index: usize, reading: &Packet, reveal: Option<&Packet>,
     if told.is_some_and(|told| told.contains(&COLLUDER)) {
         return value;
     }
-    let of = crate::support::liar::reading_in(reading);
-    let only = dream_protocol::member_set::MemberSet::from_members(MEMBERS, [u16::try_from(index).unwrap()]);
+    let of = reading_in(reading);
+    let only = MemberSet::from_members(MEMBERS, [u16::try_from(index).unwrap()]);
     // The colluder's mask has the opposite sign.
     value.wrapping_add(meters.masks_of(COLLUDER.into()).sum_over(&only, of.slot, of.attempt))
 }

@@ -9,6 +9,8 @@ mod support;
 mod clocks;
 mod crashes;
 mod enrolling;
+mod entries;
+mod epochs;
 mod equivocation;
 mod lists;
 mod memberships;

@@ -1,5 +1,6 @@
 //! Recovery requests that no honest gateway sends.
 
+use dream_protocol::cluster::{self, Rejection};
 use dream_protocol::member_set::MemberSetError;
 use dream_protocol::meter::{Input, Key, Record, Refusal};
 use dream_protocol::time::Slot;
@@ -8,7 +9,7 @@ use dream_protocol::wire::{RecoveryRequest, Sign1, StatusCode};
 
 use crate::support::cluster_id;
 use crate::support::liar::{FIRST, Liar, on};
-use crate::support::world::Packet;
+use crate::support::world::{Packet, World};
 
 /// N = 10, M = 2, T = 1, with readings of everyone sent.
 fn measured() -> Liar {
@@ -252,9 +253,6 @@ fn a_good_request_on_a_topic_that_is_not_the_recovery_topic_is_refused() {
 
 #[test]
 fn a_late_reading_is_not_taken_and_the_request_that_names_its_meter_is_refused_by_it() {
-    use crate::support::world::World;
-    use dream_protocol::cluster::{self, Rejection};
-
     let mut world = World::new(10);
     let slot = world.first_slot();
     let end = world.slot_end(slot);

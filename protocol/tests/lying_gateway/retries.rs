@@ -1,5 +1,6 @@
 //! Retries beyond need, beyond the terms and beyond the budget.
 
+use dream_protocol::cluster;
 use dream_protocol::meter::{Input, Refusal};
 use dream_protocol::policy::Policy;
 use dream_protocol::time::{Slot, Timestamp};
@@ -7,7 +8,7 @@ use dream_protocol::topic::MeterChannel;
 use dream_protocol::wire::StatusCode;
 
 use crate::support::liar::{FIRST, Liar, NO_NOISE, on, reading_in, reveal_in};
-use crate::support::world::Packet;
+use crate::support::world::{Packet, World};
 
 /// Tells a meter to try again and returns its new reading.
 fn retried(meters: &mut Liar, meter: usize, slot: Slot, attempt: u8, wall: Timestamp) -> Packet {
@@ -203,9 +204,6 @@ fn a_retry_of_yesterdays_last_slot_is_charged_to_yesterday() {
 
 #[test]
 fn a_lost_reveal_costs_an_attempt_and_the_next_one_decodes_exactly() {
-    use crate::support::world::World;
-    use dream_protocol::cluster;
-
     let mut world = World::new(10);
     let slot = world.first_slot();
     let end = world.slot_end(slot);

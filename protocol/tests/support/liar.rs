@@ -1,5 +1,6 @@
 //! A gateway that signs whatever suits it, facing real meters, and what it can compute from their answers.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dream_protocol::derive;
@@ -7,7 +8,7 @@ use dream_protocol::ids::ClusterId;
 use dream_protocol::keys::{AgreementPublic, AgreementSecret, ListHash, MacKey, StreamKey};
 use dream_protocol::mask::Masks;
 use dream_protocol::member_set::MemberSet;
-use dream_protocol::membership::MembershipList;
+use dream_protocol::membership::{Member, MembershipList};
 use dream_protocol::meter::{self, MeterConfig, Notice, Refusal};
 use dream_protocol::params::Terms;
 use dream_protocol::policy::Policy;
@@ -111,13 +112,13 @@ impl Liar {
         missing: u64,
         malicious: u64,
         policy: impl FnOnce(&mut Policy),
-        terms: impl FnOnce(&mut Draft),
+        change: impl FnOnce(&mut Draft),
         simulation: Simulation,
     ) -> Self {
         let mut liar = Self::enrolled(members, policy, simulation);
         let mut draft = liar.draft();
         (draft.terms.max_missing, draft.terms.max_malicious) = (missing, malicious);
-        terms(&mut draft);
+        change(&mut draft);
         liar.publish(&draft);
         liar
     }
@@ -221,7 +222,7 @@ impl Liar {
         let (sent, refusals) = self.tell(meter, packet, wall);
         assert_eq!(refusals, std::slice::from_ref(rule));
         assert_eq!(self.codes(meter, &sent), rule.status().into_iter().collect::<Vec<_>>(), "{rule}");
-        let kept = |store: &std::collections::BTreeMap<meter::Key, Vec<u8>>| {
+        let kept = |store: &BTreeMap<meter::Key, Vec<u8>>| {
             let mut store = store.clone();
             store.retain(|key, _| !matches!(key, meter::Key::Evidence(_) | meter::Key::Account));
             store
@@ -271,7 +272,7 @@ impl Liar {
     pub fn masks_of(&self, meter: usize) -> Masks {
         let list = self.list();
         let known: Vec<_> = self.meters[meter].meter.agreements().collect();
-        let key = |(other, member): (usize, &dream_protocol::membership::Member)| {
+        let key = |(other, member): (usize, &Member)| {
             (other != meter).then(|| {
                 let (_, shared) = known.iter().find(|(with, _)| **with == *member.agreement()).unwrap();
                 derive::pair_key(list.hash(), shared, list.cluster(), list.members()[meter].id(), member.id())
