@@ -36,7 +36,7 @@ impl Meter {
         let unneeded = self.enrolments.values().filter(|own| !self.is_listed(own));
         let over = unneeded.map(|own| Timestamp::from_secs(own.not_after));
         // A renewal that is overdue waits for a certificate that has not ended.
-        let ahead = |due: &Timestamp| self.clock.last.is_none_or(|last| last.wall < *due);
+        let ahead = |due: &Timestamp| self.clock.last.is_none_or(|last| last < *due);
         self.renewal_due().filter(ahead).into_iter().chain(again).chain(over).min()
     }
 

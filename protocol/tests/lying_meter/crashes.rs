@@ -71,7 +71,7 @@ fn simulate(mut gateway: Gateway, lost: &dyn Fn(usize, u8) -> bool) -> Gateway {
             node
         })
         .collect();
-    let mut network: VecDeque<Packet> = VecDeque::new();
+    let mut network = VecDeque::from(gateway.handle(Input::Connected, at(START), &mut meters));
     for node in &mut meters {
         network.extend(node.handle(meter::Input::Connected, at(START)));
     }
@@ -174,6 +174,10 @@ impl Gateway {
                 let records = self.store.values().map(|bytes| Record::decode(bytes).unwrap());
                 self.cluster = Cluster::resume(self.config.clone(), records, now).unwrap();
                 answers.extend(self.handle(Input::Connected, now, meters));
+                let retained = self.published.iter().rfind(|packet| packet.topic.ends_with("/membership")).cloned();
+                if let Some(Packet { topic, payload }) = retained {
+                    answers.extend(self.handle(Input::Message { topic: &topic, payload: &payload }, now, meters));
+                }
                 // Not acknowledged, so delivered again.
                 answers.extend(self.handle(input, now, meters));
                 return answers;
