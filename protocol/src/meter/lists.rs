@@ -13,8 +13,9 @@ use crate::noise::Sampler;
 use crate::partners;
 use crate::time::{Slot, Timestamp};
 
-/// How many lists may be held at once: the one in force, the next, and room for a correction of either.
-const MAX_LISTS: usize = 4;
+/// How many lists may be held at once. A gateway may publish one in every slot, each two slots ahead: then the open slot, the
+/// running one and the next two have a list each, and a slow clock still holds the one before. One more is room.
+const MAX_LISTS: usize = 6;
 
 /// A list in force, or soon to be, with this meter's keys under it.
 #[derive(Debug)]
