@@ -334,7 +334,6 @@ impl Cluster {
         if self.wake.plus_secs(STALL_SECONDS) <= now {
             self.slots.values_mut().for_each(|open| open.allow_catching_up(now));
         }
-        self.skip_to(now);
         let open: Vec<Slot> = self.slots.keys().copied().collect();
         for slot in open {
             self.step(slot, now);
@@ -379,7 +378,9 @@ impl Cluster {
         self.outputs.push_back(Output::Persist(Record::Outcome(outcome)));
         self.outputs.push_back(Output::Forget(Forget::Slot(slot)));
         self.outputs.push_back(Output::Closed(outcome));
-        let dropped = self.roster.count_silence(&open, now);
+        // A slot that the gateway missed says nothing of the members.
+        let missed = result == Err(Failure::Interrupted);
+        let dropped = if missed { 0 } else { self.roster.count_silence(&open, now) };
         if dropped > 0 {
             self.outputs.push_back(Output::Notice(Notice::Dropped { members: dropped }));
         }

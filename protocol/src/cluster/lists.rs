@@ -99,15 +99,6 @@ impl Cluster {
         next.min_by_key(|(_, _, opens)| *opens)
     }
 
-    /// Leaves out slots that passed while the gateway was away: nothing of them can be opened any more.
-    pub(super) fn skip_to(&mut self, now: Timestamp) {
-        if let Some(own) = self.in_force_at(now).or_else(|| self.lists.values().next_back()) {
-            let params = own.list.params();
-            let earliest = params.slot_start(Slot(params.slot_at(now).0.saturating_sub(1)));
-            self.opened_until = self.opened_until.max(earliest);
-        }
-    }
-
     /// Erases lists, and with them keys, after their last slot or once later ones cover all the rest. Of the newest, the
     /// list itself stays: the next one continues it.
     pub(super) fn forget_lists(&mut self, now: Timestamp) {

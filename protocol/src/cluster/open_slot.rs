@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::lists::OwnList;
-use super::{ClusterConfig, Record, Rejection};
+use super::{ClusterConfig, Record, Rejection, STALL_SECONDS};
 use crate::aggregate::{Aggregate, Failure, SlotOutcome};
 use crate::derive::{self, sha256};
 use crate::keys::prefix;
@@ -229,12 +229,13 @@ impl OpenSlot {
         let params = *self.own.list.params();
         let absent = (0..params.members()).filter(|&member| self.readings.get(member).is_none());
         let missing = MemberSet::from_members(params.members(), absent);
-        if missing.len() > params.max_missing() {
-            return Step::Close(Err(Failure::TooManyMissing));
-        }
+        // Without time to ask, who is missing says nothing: nobody could be heard.
         let Some(deadline) = self.window(now, params.terms().reveal_seconds) else {
             return Step::Close(Err(Failure::Interrupted));
         };
+        if missing.len() > params.max_missing() {
+            return Step::Close(Err(Failure::TooManyMissing));
+        }
         let request = RecoveryRequest {
             list: *self.own.list.hash(),
             slot: self.slot,
@@ -254,7 +255,8 @@ impl OpenSlot {
         let needed = params.terms().reading_seconds + params.terms().reveal_seconds;
         let fits = now.as_secs() + needed <= params.slot_expiry(self.slot).as_secs();
         if attempt >= params.attempts() || !fits {
-            return Step::Close(Err(Failure::RevealMissing));
+            let away = params.slot_expiry(self.slot).plus_secs(STALL_SECONDS) <= now;
+            return Step::Close(Err(if away { Failure::Interrupted } else { Failure::RevealMissing }));
         }
         let deadline = now.as_secs() + params.terms().reading_seconds;
         let retry = Retry { list: *self.own.list.hash(), slot: self.slot, attempt, deadline };
