@@ -93,13 +93,13 @@ fn assert_evidence(meters: &mut Liar, draft: &Draft, rule: &Refusal) {
 fn lists_faster_than_slots_pass_are_refused() {
     let mut meters = Liar::new(10, 2, 1);
     let mut draft = meters.next_draft();
-    for epoch in 2..=4 {
+    for epoch in 2..=6 {
         let packet = Draft { epoch, from_slot: FIRST.plus(epoch), ..draft.clone() }.sign(&meters.identity);
         assert_eq!(meters.tell(0, &packet, at(LISTED + 1)).1, []);
         draft.previous =
             *MembershipList::verify(&packet.payload, &cluster_id(), &meters.pki.authorities()).unwrap().hash();
     }
-    let packet = Draft { epoch: 5, from_slot: FIRST.plus(5), ..draft }.sign(&meters.identity);
+    let packet = Draft { epoch: 7, from_slot: FIRST.plus(7), ..draft }.sign(&meters.identity);
     meters.refused(0, &packet, at(LISTED + 2), &Refusal::TooManyLists);
 }
 

@@ -3,12 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 pub mod algebra;
+pub mod envelope;
 pub mod hall;
 #[cfg(feature = "simulation")]
 pub mod insider;
 #[cfg(feature = "simulation")]
 pub mod liar;
-pub mod envelope;
 pub mod messages;
 pub mod pki;
 pub mod raw;
