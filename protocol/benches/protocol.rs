@@ -5,7 +5,7 @@
 #[allow(unreachable_pub, reason = "shared with the tests")]
 mod hall;
 #[path = "../tests/support/pki.rs"]
-#[allow(dead_code, unreachable_pub, reason = "shared with the tests, which use more of it")]
+#[allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "shared with the tests, which use more of it")]
 mod pki;
 
 use std::hint::black_box;
@@ -43,7 +43,7 @@ const BATCH: usize = 1008;
 fn masks(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("masks");
     for members in [1_000u16, 10_000] {
-        let key = |other: u16| PairKey::from_bytes(std::array::from_fn(|i| other.to_be_bytes()[i % 2] ^ i as u8));
+        let key = |other: u16| PairKey::from_bytes(std::array::from_fn(|i| other.to_be_bytes()[i % 2]));
         let keys = (0..members).map(|other| (other != members / 2).then(|| key(other))).collect();
         let masks = Masks::new(keys, None);
         group.throughput(Throughput::Elements(BATCH as u64));
@@ -91,6 +91,7 @@ fn reading(criterion: &mut Criterion) {
 }
 
 /// Times the acceptance of so many readings, by whole slots.
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 fn time_readings(hall: &mut Hall, iterations: u64) -> Duration {
     let (mut accepted, mut total) = (0u64, Duration::ZERO);
     while accepted < iterations {

@@ -269,9 +269,12 @@ impl Cluster {
         let slot = self.open_slot(reading.slot)?;
         let member = slot.authenticate(&envelope, topic, meter, &reading.list)?;
         slot.accept_reading(member, &reading)?;
+        let complete = slot.is_complete();
         let MaskedReading { slot, attempt, ciphertext, .. } = reading;
         self.outputs.push_back(Output::Persist(Record::Reading { slot, attempt, member, ciphertext }));
-        self.step(slot, now);
+        if complete {
+            self.step(slot, now);
+        }
         Ok(())
     }
 
@@ -281,9 +284,12 @@ impl Cluster {
         let slot = self.open_slot(reveal.slot)?;
         let member = slot.authenticate(&envelope, topic, meter, &reveal.list)?;
         slot.accept_reveal(member, &reveal)?;
+        let complete = slot.is_complete();
         let Reveal { slot, attempt, revealed, .. } = reveal;
         self.outputs.push_back(Output::Persist(Record::Reveal { slot, attempt, member, revealed }));
-        self.step(slot, now);
+        if complete {
+            self.step(slot, now);
+        }
         Ok(())
     }
 
@@ -319,13 +325,12 @@ impl Cluster {
     }
 
     fn open_slot(&mut self, slot: Slot) -> Result<&mut OpenSlot, Rejection> {
-        let over = self
-            .lists
-            .values()
-            .rev()
-            .find(|own| own.list.covers(slot))
-            .is_some_and(|own| own.list.params().slot_end(slot) <= self.opened_until);
-        self.slots.get_mut(&slot).ok_or(if over { Rejection::SlotClosed } else { Rejection::SlotNotOpen })
+        if !self.slots.contains_key(&slot) {
+            let mut covering = self.lists.values().filter(|own| own.list.covers(slot));
+            let over = covering.any(|own| own.list.params().slot_end(slot) <= self.opened_until);
+            return Err(if over { Rejection::SlotClosed } else { Rejection::SlotNotOpen });
+        }
+        self.slots.get_mut(&slot).ok_or(Rejection::SlotNotOpen)
     }
 
     /// Lets time act: moves open slots on, opens those whose readings are due, forgets what is over.
@@ -365,6 +370,10 @@ impl Cluster {
                 Step::Broadcast(record, payload) => {
                     self.outputs.extend(record.map(Output::Persist));
                     self.outputs.push_back(Output::Publish { channel: GatewayChannel::Recovery, payload });
+                }
+                // Without a connection nobody could be heard.
+                Step::Close(Err(Failure::TooManyMissing)) if self.listening.is_none() => {
+                    self.close(slot, Err(Failure::Interrupted), now);
                 }
                 Step::Close(result) => self.close(slot, result, now),
             }

@@ -17,7 +17,7 @@
 //! before what follows it is sent, and before the message that caused it is acknowledged. Restart is replay.
 //!
 //! # Where things are
-//! - at the bottom: [`ids`], [`time`], [`params`] and [`partners`], [`keys`] and [`derive`];
+//! - at the bottom: [`ids`], [`time`], [`params`] and [`partners`], [`keys`] and [`mod@derive`];
 //! - above them: [`noise`] (the exact shares, and how far they move a sum), [`mask`], [`wire`] and [`topic`],
 //!   [`certificate`], [`enrolment`] and [`membership`];
 //! - what a meter accepts and has spent: [`policy`], [`ledger`];

@@ -170,7 +170,7 @@ impl Tile {
 
 /// Adds the masks of a group of partners to the sums. The group's size is known, so that the inner loop is unrolled.
 fn add<const N: usize>(masks: &[[Block<Aes128Enc>; CHUNK]; N], sign: Sign, sums: &mut [u64]) {
-    for (i, pair) in sums.as_chunks_mut::<2>().0.iter_mut().enumerate() {
+    for (i, pair) in sums.as_chunks_mut::<2>().0.iter_mut().enumerate().take(CHUNK) {
         let mut total = [0u64; 2];
         for blocks in masks {
             let [first, second] = derive::halves(&blocks[i].0);

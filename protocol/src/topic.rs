@@ -51,6 +51,8 @@ pub enum GatewayChannel {
 }
 
 impl GatewayChannel {
+    pub const ALL: [Self; 3] = [Self::Membership, Self::Recovery, Self::Aggregate];
+
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Membership => "membership",
@@ -91,23 +93,29 @@ impl<'a> Topic<'a> {
     /// Splits a topic. Ids are checked where they are looked up: an id that nobody has is no member's.
     pub fn parse(topic: &'a str) -> Result<Self, TopicError> {
         let rest = topic.strip_prefix(PREFIX).ok_or(TopicError::UnknownVersion)?;
-        let (cluster, rest) = rest.split_once('/').ok_or(TopicError::UnknownChannel)?;
+        let (cluster, rest) = level(rest).ok_or(TopicError::UnknownChannel)?;
         if cluster == "gateway" {
             return Err(TopicError::UnknownChannel);
         }
-        match rest.split_once('/') {
-            Some((name, meter)) if !meter.contains('/') => {
-                let channel = MeterChannel::ALL.into_iter().find(|channel| channel.as_str() == name);
-                channel.map(|channel| Self::Meter { cluster, channel, meter })
-            }
-            Some(_) => None,
-            None => [GatewayChannel::Membership, GatewayChannel::Recovery, GatewayChannel::Aggregate]
+        let found = match level(rest) {
+            Some((name, meter)) => MeterChannel::ALL
+                .into_iter()
+                .find(|channel| channel.as_str() == name && level(meter).is_none())
+                .map(|channel| Self::Meter { cluster, channel, meter }),
+            None => GatewayChannel::ALL
                 .into_iter()
                 .find(|channel| channel.as_str() == rest)
                 .map(|channel| Self::Gateway { cluster, channel }),
-        }
-        .ok_or(TopicError::UnknownChannel)
+        };
+        found.ok_or(TopicError::UnknownChannel)
     }
+}
+
+/// The first level of a topic, and what follows it.
+fn level(topic: &str) -> Option<(&str, &str)> {
+    // Topics are short: a plain search beats `split_once`, which sets out to search long ones.
+    let at = topic.bytes().position(|byte| byte == b'/')?;
+    Some((&topic[..at], &topic[at + 1..]))
 }
 
 #[cfg(test)]
@@ -122,7 +130,7 @@ mod tests {
             let topic = channel.topic(&cluster, &meter);
             assert_eq!(Topic::parse(&topic), Ok(Topic::Meter { cluster: "north", channel, meter: "m-1" }));
         }
-        for channel in [GatewayChannel::Membership, GatewayChannel::Recovery, GatewayChannel::Aggregate] {
+        for channel in GatewayChannel::ALL {
             let topic = channel.topic(&cluster);
             assert_eq!(Topic::parse(&topic), Ok(Topic::Gateway { cluster: "north", channel }));
         }

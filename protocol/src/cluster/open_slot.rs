@@ -103,20 +103,29 @@ impl OpenSlot {
         }
     }
 
+    /// Whether everything that the stage waits for is in, so that it can move on before its window closes.
+    pub(super) fn is_complete(&self) -> bool {
+        let members = self.own.list.params().members();
+        match &self.stage {
+            Stage::Collecting { .. } => self.readings.count() == members,
+            Stage::Recovering { missing, reveals, .. } => reveals.count() + missing.len() == members,
+        }
+    }
+
     /// What is to be done now; called again until it says to wait.
     pub(super) fn step(&mut self, now: Timestamp, config: &ClusterConfig) -> Step {
         let params = self.own.list.params();
+        let complete = self.is_complete();
         match &mut self.stage {
             Stage::Collecting { retry } => {
                 // A slot is never frozen before it has ended, however fast the members' clocks run.
-                let complete = self.readings.count() == params.members() && params.slot_end(self.slot) <= now;
-                if complete || self.closes <= now {
+                if self.closes <= now || (complete && params.slot_end(self.slot) <= now) {
                     return self.freeze(now, config);
                 }
                 retry.as_mut().map_or(Step::Wait, |retry| retry.repeat(now))
             }
-            Stage::Recovering { missing, request, reveals, .. } => {
-                if reveals.count() + missing.len() == params.members() {
+            Stage::Recovering { request, reveals, .. } => {
+                if complete {
                     let sum = self.readings.sum.wrapping_sub(reveals.sum).cast_signed();
                     let plausible = params.is_plausible(sum);
                     return Step::Close(if plausible { Ok(Aggregate::new(sum)) } else { Err(Failure::UnmaskFailed) });
@@ -132,7 +141,7 @@ impl OpenSlot {
     pub(super) fn deadline(&self) -> Timestamp {
         let params = self.own.list.params();
         match &self.stage {
-            Stage::Collecting { .. } if self.readings.count() == params.members() => params.slot_end(self.slot),
+            Stage::Collecting { .. } if self.is_complete() => params.slot_end(self.slot),
             Stage::Collecting { retry: None } => self.closes,
             Stage::Collecting { retry: Some(broadcast) } | Stage::Recovering { request: broadcast, .. } => {
                 self.closes.min(broadcast.next)
