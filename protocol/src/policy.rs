@@ -25,6 +25,8 @@ pub struct Policy {
     pub max_attempts: u8,
     /// The fewest honest shares that must make up the noise.
     pub min_honest: u16,
+    /// The shortest slot: epsilon protects what happens in one, so that a gateway must not make it a moment.
+    pub min_slot_seconds: u64,
 }
 
 /// Which rule of a policy a list breaks.
@@ -42,6 +44,8 @@ pub enum PolicyError {
     Attempts { most: u8, found: u8 },
     #[error("the noise would be made by {found} honest shares; the policy demands {least}")]
     TooFewHonest { least: u16, found: u16 },
+    #[error("slots of {found} s; the policy demands {least} s")]
+    SlotTooShort { least: u64, found: u64 },
 }
 
 impl Policy {
@@ -55,6 +59,7 @@ impl Policy {
             daily_micro_epsilon: 160_000_000,
             max_attempts: 2,
             min_honest: 20,
+            min_slot_seconds: 60,
         }
     }
 
@@ -80,6 +85,9 @@ impl Policy {
         }
         if params.honest() < self.min_honest {
             return Err(PolicyError::TooFewHonest { least: self.min_honest, found: params.honest() });
+        }
+        if terms.slot_seconds < self.min_slot_seconds {
+            return Err(PolicyError::SlotTooShort { least: self.min_slot_seconds, found: terms.slot_seconds });
         }
         Ok(())
     }

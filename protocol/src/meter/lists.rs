@@ -148,11 +148,12 @@ impl Meter {
         })
     }
 
-    /// Takes a list from the meter's own records. One whose enrolment is gone is gone too.
+    /// Takes a list from the meter's own records. One whose enrolment is gone is gone too, and so is one that the policy no
+    /// longer accepts.
     pub(super) fn reopen_list(&mut self, record: &AcceptedList) {
         let authorities = &self.config.policy.authorities;
         let list = MembershipList::read(&record.bytes, &self.config.cluster, authorities, Signatures::Stored).ok();
-        let held = list.and_then(|list| {
+        let held = list.filter(|list| self.config.policy.check(list).is_ok()).and_then(|list| {
             let index = list.index_of(self.id.as_str())?;
             let own = self.enrolments.get(&list.members()[usize::from(index)].seq())?.clone();
             self.derive_keys(&list, index, &own, record.accepted_at)

@@ -149,7 +149,7 @@ impl Meter {
         if retry.attempt == 0 {
             return Err(Refusal::AttemptNotAbove { found: 0 });
         }
-        let most = params.attempts().min(self.config.policy.max_attempts);
+        let most = params.attempts();
         if retry.attempt >= most {
             return Err(Refusal::TooManyAttempts { most, found: retry.attempt });
         }

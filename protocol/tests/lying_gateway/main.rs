@@ -12,6 +12,7 @@ mod enrolling;
 mod entries;
 mod epochs;
 mod equivocation;
+mod leaks;
 mod lists;
 mod memberships;
 mod records;

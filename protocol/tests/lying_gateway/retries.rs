@@ -38,18 +38,6 @@ fn a_retry_beyond_the_lists_attempts_is_refused() {
 }
 
 #[test]
-fn a_retry_beyond_the_policys_attempts_is_refused() {
-    // The policy became stricter after the list was accepted.
-    let mut meters = with_attempts(2, 2);
-    meters.policy.max_attempts = 1;
-    meters.restart(0, |_| true);
-    meters.measure(0, FIRST, 100);
-    let wall = meters.slot_end(FIRST).plus_secs(100);
-    meters.refused(0, &meters.retry(FIRST, 1, wall), wall, &Refusal::TooManyAttempts { most: 1, found: 1 });
-    assert_eq!(meters.meters[0].meter.spent(wall), 1_000_000);
-}
-
-#[test]
 fn a_retry_beyond_the_ledger_is_refused() {
     let mut meters = Liar::with(10, 2, 1, |policy| policy.daily_micro_epsilon = 1_500_000, |_| {}, NO_NOISE);
     meters.measure(0, FIRST, 100);

@@ -70,6 +70,14 @@ fn fewer_honest_shares_than_the_policys_are_refused() {
 }
 
 #[test]
+fn shorter_slots_than_the_policys_are_refused() {
+    let mut meters = Liar::enrolled(10, |policy| policy.min_slot_seconds = 601, NO_NOISE);
+    let list = meters.draft().sign(&meters.identity);
+    let rule = PolicyError::SlotTooShort { least: 601, found: 600 }.into();
+    meters.refused(0, &list, at(LISTED), &rule);
+}
+
+#[test]
 fn more_than_a_fifth_missing_is_refused() {
     let error = ParamsError::TooManyMissing { missing: 3, members: 10, most: 2 };
     refused_with(|terms| terms.max_missing = 3, unsound(error));
