@@ -131,23 +131,26 @@ impl<'a> Reader<'a> {
     }
 
     /// Major type and argument of the next item, which must be encoded in as few bytes as can be.
+    #[inline]
     fn head(&mut self) -> Result<(u8, u64), DecodeError> {
         let at = self.at;
-        let first = self.take(1)?[0];
+        let &first = self.bytes.get(at).ok_or(DecodeError::Truncated { at })?;
+        self.at += 1;
         let argument = match first & 0x1f {
             short @ 0..=0x17 => short.into(),
-            long @ 0x18..=0x1b => {
-                let bytes = self.take(1 << (long - 0x18))?;
-                bytes.iter().fold(0, |argument, &byte| argument << 8 | u64::from(byte))
-            }
-            // Indefinite lengths, and what CBOR reserves.
+            long => self.long_argument(long, at)?,
+        };
+        Ok((first >> 5, argument))
+    }
+
+    /// An argument of 1, 2, 4 or 8 bytes, none of which may be spare. Indefinite lengths, and what CBOR reserves, are refused.
+    fn long_argument(&mut self, code: u8, at: usize) -> Result<u64, DecodeError> {
+        let len = match code {
+            0x18..=0x1b => 1 << (code - 0x18),
             _ => return Err(DecodeError::NonCanonical { at }),
         };
-        if head_len(argument) == self.at - at {
-            Ok((first >> 5, argument))
-        } else {
-            Err(DecodeError::NonCanonical { at })
-        }
+        let argument = self.take(len)?.iter().fold(0, |argument, &byte| argument << 8 | u64::from(byte));
+        if head_len(argument) == self.at - at { Ok(argument) } else { Err(DecodeError::NonCanonical { at }) }
     }
 
     fn take(&mut self, len: u64) -> Result<&'a [u8], DecodeError> {
