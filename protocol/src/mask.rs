@@ -135,7 +135,7 @@ struct Tile {
     threshold: Option<u64>,
     /// What is encrypted: the same for all partners. Each chunk with its first slot.
     inputs: Vec<(Slot, [Block<Aes128Enc>; CHUNK])>,
-    masks: Zeroizing<Vec<[Block<Aes128Enc>; CHUNK]>>,
+    masks: Zeroizing<Vec<[[u8; 16]; CHUNK]>>,
 }
 
 impl Tile {
@@ -147,7 +147,7 @@ impl Tile {
         Self {
             threshold,
             inputs: (base.0..).step_by(2 * CHUNK).take(slots.div_ceil(2 * CHUNK)).map(chunk).collect(),
-            masks: Zeroizing::new(vec![[Block::<Aes128Enc>::default(); CHUNK]; GROUP]),
+            masks: Zeroizing::new(vec![[[0; 16]; CHUNK]; GROUP]),
         }
     }
 
@@ -155,7 +155,8 @@ impl Tile {
         let ciphers: Vec<Aes128Enc> = group.iter().map(|key| Aes128Enc::new(key.expose().into())).collect();
         for ((slot, inputs), sums) in self.inputs.iter().zip(sums.chunks_mut(2 * CHUNK)) {
             for (cipher, masks) in ciphers.iter().zip(self.masks.iter_mut()) {
-                cipher.encrypt_blocks_b2b(inputs, masks).expect("as many outputs as inputs");
+                let outputs = Block::<Aes128Enc>::cast_slice_from_core_mut(masks);
+                cipher.encrypt_blocks_b2b(inputs, outputs).expect("as many outputs as inputs");
                 if let Some(threshold) = self.threshold {
                     drop_unselected(cipher, threshold, *slot, masks);
                 }
@@ -169,11 +170,11 @@ impl Tile {
 }
 
 /// Adds the masks of a group of partners to the sums. The group's size is known, so that the inner loop is unrolled.
-fn add<const N: usize>(masks: &[[Block<Aes128Enc>; CHUNK]; N], sign: Sign, sums: &mut [u64]) {
+fn add<const N: usize>(masks: &[[[u8; 16]; CHUNK]; N], sign: Sign, sums: &mut [u64]) {
     for (i, pair) in sums.as_chunks_mut::<2>().0.iter_mut().enumerate().take(CHUNK) {
         let mut total = [0u64; 2];
         for blocks in masks {
-            let [first, second] = derive::halves(&blocks[i].0);
+            let [first, second] = derive::halves(&blocks[i]);
             total = [total[0].wrapping_add(first), total[1].wrapping_add(second)];
         }
         *pair = [sign.add(pair[0], total[0]), sign.add(pair[1], total[1])];
@@ -181,11 +182,11 @@ fn add<const N: usize>(masks: &[[Block<Aes128Enc>; CHUNK]; N], sign: Sign, sums:
 }
 
 /// Erases the masks of the slots in which the pair is not selected.
-fn drop_unselected(cipher: &Aes128Enc, threshold: u64, first: Slot, masks: &mut [Block<Aes128Enc>; CHUNK]) {
+fn drop_unselected(cipher: &Aes128Enc, threshold: u64, first: Slot, masks: &mut [[u8; 16]; CHUNK]) {
     let mut draws: [Block<Aes128Enc>; 2 * CHUNK] =
         std::array::from_fn(|i| derive::select_block(0, first.plus(i as u64)).into());
     cipher.encrypt_blocks(&mut draws);
-    let halves = masks.iter_mut().flat_map(|block| block.0.as_chunks_mut::<8>().0);
+    let halves = masks.iter_mut().flat_map(|block| block.as_chunks_mut::<8>().0);
     for (half, draw) in halves.zip(&draws) {
         if derive::halves(&draw.0)[0] >= threshold {
             *half = [0; 8];
