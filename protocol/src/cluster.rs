@@ -24,9 +24,9 @@ pub use rejection::Rejection;
 pub use roster::RosterRules;
 
 use crate::aggregate::{Aggregate, Failure, SlotOutcome};
-use crate::certificate::{Authorities, CertificateError};
+use crate::certificate::{Authorities, Certificate, CertificateError};
 use crate::enrolment::Enrolment;
-use crate::ids::{ClusterId, GatewayId, MeterId};
+use crate::ids::{ClusterId, MeterId};
 use crate::keys::{IdentityKey, ListHash};
 use crate::membership::{ListError, MembershipList};
 use crate::params::{ParamsError, Share, Terms};
@@ -135,7 +135,7 @@ pub enum CannotForm {
 #[derive(Debug)]
 pub struct Cluster {
     config: ClusterConfig,
-    gateway: GatewayId,
+    certificate: Certificate,
     roster: Roster,
     /// Published lists with an open or future slot, by epoch.
     lists: BTreeMap<u64, Arc<OwnList>>,
@@ -166,7 +166,7 @@ impl Cluster {
         now: Timestamp,
     ) -> Result<Self, ClusterError> {
         let certificate = config.authorities.verify(&config.certificate)?;
-        let gateway = certificate.gateway()?.clone();
+        certificate.gateway()?;
         if *certificate.key() != config.identity.public() {
             return Err(ClusterError::OtherKey);
         }
@@ -174,7 +174,7 @@ impl Cluster {
         let mut cluster = Self {
             roster: Roster::new(config.roster.clone(), now),
             config,
-            gateway,
+            certificate,
             lists: BTreeMap::new(),
             newest: None,
             newest_published: None,
@@ -419,7 +419,8 @@ impl Cluster {
                 Record::Outcome(outcome) => {
                     self.opened_until = self.opened_until.max(outcome.end);
                     // It sorts after the slot's entries; a crash came before they were forgotten.
-                    if self.slots.remove(&outcome.slot).is_some() {
+                    if self.slots.get(&outcome.slot).is_some_and(|open| open.ends() == outcome.end) {
+                        self.slots.remove(&outcome.slot);
                         self.outputs.push_back(Output::Forget(Forget::Slot(outcome.slot)));
                     }
                 }

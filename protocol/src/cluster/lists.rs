@@ -174,7 +174,9 @@ impl Cluster {
     fn try_form_list(&mut self, now: Timestamp, rng: &mut (impl CryptoRng + ?Sized)) -> Result<(), (u16, CannotForm)> {
         let terms = &self.config.terms;
         let from_slot = Slot(now.as_secs() / terms.slot_seconds).plus(LEAD_SLOTS);
-        let to_slot = from_slot.plus(self.config.roster.list_slots.max(LEAD_SLOTS + 2) - 1);
+        let wanted = from_slot.plus(self.config.roster.list_slots.max(LEAD_SLOTS + 2) - 1);
+        // In the last days of the gateway's certificate lists are as long as it lives.
+        let to_slot = wanted.min(Slot((self.certificate.not_after() / terms.slot_seconds).saturating_sub(1)));
         let unsized_params =
             self.config.params_for(self.config.roster.min_members).map_err(|error| (0, error.into()))?;
         let members: Vec<Enrolment> =
@@ -223,7 +225,8 @@ impl Cluster {
         self.newest_own().is_some_and(|own| {
             let listed = own.list.members().iter().map(|member| (member.id(), member.seq()));
             let count = own.list.params().members();
-            self.config.params_for(count).is_ok_and(|params| params == *own.list.params())
+            *own.list.gateway_identity() == self.config.identity.public()
+                && self.config.params_for(count).is_ok_and(|params| params == *own.list.params())
                 && listed.eq(members.iter().map(|known| (known.id(), known.seq())))
         })
     }
@@ -233,7 +236,9 @@ impl Cluster {
         let ClusterConfig { cluster, authorities, .. } = &self.config;
         let list = MembershipList::read(&record.bytes, cluster, authorities, Signatures::Stored)?;
         let newest = (record.epoch, *list.hash());
-        if let Some(secret) = &record.secret {
+        // Requests verify under the key that signed the list: with another one its slots cannot be recovered.
+        let ours = *list.gateway_identity() == self.config.identity.public();
+        if let Some(secret) = record.secret.as_ref().filter(|_| ours) {
             let own = OwnList::new(list, secret, record.published_at).ok_or(ListError::LowOrder)?;
             self.lists.insert(record.epoch, Arc::new(own));
         }
@@ -268,7 +273,7 @@ impl Cluster {
             return Ok(());
         }
         let list = MembershipList::verify(payload, &self.config.cluster, &self.config.authorities)?;
-        if *list.gateway() != self.gateway {
+        if Some(list.gateway()) != self.certificate.gateway().ok() {
             return Err(Rejection::OtherGateway);
         }
         let (epoch, hash) = (list.epoch(), *list.hash());
@@ -278,6 +283,8 @@ impl Cluster {
             Some((newest, _)) if epoch == newest => epoch + 1,
             Some(_) | None => epoch,
         };
+        let before = self.newest.map(|(epoch, _)| epoch).filter(|epoch| !self.lists.contains_key(epoch));
+        self.outputs.extend(before.map(|epoch| Output::Forget(Forget::List(epoch))));
         self.newest = Some((newest, hash));
         let record = ListRecord { epoch: newest, published_at: now, bytes: list.bytes().clone(), secret: None };
         self.outputs.push_back(Output::Persist(Record::List(record)));

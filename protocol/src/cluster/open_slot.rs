@@ -178,7 +178,9 @@ impl OpenSlot {
                 let deadline = decode(bytes, Retry::decode).map(|retry| retry.deadline);
                 self.start_attempt(*attempt, deadline.unwrap_or(0), bytes.clone(), Timestamp::from_millis(0));
             }
-            Record::Reading { attempt, member, ciphertext, .. } if *attempt == self.attempt => {
+            Record::Reading { attempt, member, ciphertext, .. }
+                if *attempt == self.attempt && self.own.list.member(*member).is_some() =>
+            {
                 self.add_reading(*member, *ciphertext);
             }
             Record::Request { attempt, bytes, .. } if *attempt == self.attempt => {
@@ -211,6 +213,11 @@ impl OpenSlot {
             noise_scale: params.noise_scale(),
             result,
         }
+    }
+
+    /// The end of the slot's measurement.
+    pub(super) fn ends(&self) -> Timestamp {
+        self.own.list.params().slot_end(self.slot)
     }
 
     pub(super) fn epoch(&self) -> u64 {

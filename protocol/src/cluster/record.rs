@@ -94,7 +94,7 @@ impl Record {
         };
         Zeroizing::new(match self {
             Self::Enrolment { meter, bytes } => Writer::array(3).uint(1).text(meter.as_str()).bytes(bytes).finish(),
-            Self::List(list) => Writer::array(5)
+            Self::List(list) => Writer::sized(5, list.bytes.len() + 128)
                 .uint(2)
                 .uint(list.epoch)
                 .uint(list.published_at.as_millis())

@@ -17,7 +17,7 @@ pub struct RosterRules {
     pub settle_seconds: u64,
     /// How many slots a list covers.
     pub list_slots: u64,
-    /// After how many silent slots in a row a member is dropped; it comes back when it is heard.
+    /// After how many silent slots in a row a member is dropped, 0 for never; it comes back when it is heard.
     pub drop_after_slots: u32,
     /// The least time between two lists, unless one runs out.
     pub min_interval_seconds: u64,
@@ -27,12 +27,16 @@ pub struct RosterRules {
     pub deny: BTreeSet<MeterId>,
 }
 
+/// For how many settle times changes may postpone a list.
+const MAX_SETTLES: u64 = 100;
+
 /// The enrolled meters.
 #[derive(Debug)]
 pub(super) struct Roster {
     rules: RosterRules,
     meters: BTreeMap<MeterId, Candidate>,
-    /// When the set of candidates last changed.
+    /// When the set of candidates first changed since the last list, and when it last did.
+    since: Timestamp,
     changed: Timestamp,
     /// Whether it changed since the last list.
     dirty: bool,
@@ -48,8 +52,11 @@ struct Candidate {
 }
 
 impl Roster {
-    pub(super) fn new(rules: RosterRules, now: Timestamp) -> Self {
-        Self { rules, meters: BTreeMap::new(), changed: now, dirty: false, dropped: 0 }
+    pub(super) fn new(mut rules: RosterRules, now: Timestamp) -> Self {
+        if rules.drop_after_slots == 0 {
+            rules.drop_after_slots = u32::MAX;
+        }
+        Self { rules, meters: BTreeMap::new(), since: now, changed: now, dirty: false, dropped: 0 }
     }
 
     pub(super) fn get(&self, meter: &str) -> Option<&Enrolment> {
@@ -135,10 +142,15 @@ impl Roster {
         // Only allowed meters are admitted, so counting them is enough.
         let complete = self.rules.allow.as_ref().is_some_and(|allow| allow.len() == self.candidates());
         let settle = if complete { 0 } else { self.rules.settle_seconds };
-        Some(self.changed.plus_secs(settle))
+        // A meter that enrols again and again postpones a list, but not for ever.
+        let patience = self.since.plus_secs(settle.saturating_mul(MAX_SETTLES));
+        Some(self.changed.plus_secs(settle).min(patience))
     }
 
     pub(super) fn change(&mut self, now: Timestamp) {
+        if !self.dirty {
+            self.since = now;
+        }
         self.changed = now;
         self.dirty = true;
     }

@@ -1,5 +1,7 @@
 //! Two gateways with one identity, and a gateway restored from a back-up.
 
+use std::sync::Arc;
+
 use dream_protocol::cluster::{self, Notice, Rejection};
 use dream_protocol::keys::ListHash;
 use dream_protocol::membership::ListError;
@@ -8,6 +10,7 @@ use dream_protocol::time::Timestamp;
 use dream_protocol::topic::{GatewayChannel, MeterChannel};
 use dream_protocol::wire::{ListStatement, Sign1};
 
+use crate::support::liar::NO_NOISE;
 use crate::support::pki::Issued;
 use crate::support::world::{ClusterNode, MeterNode, Packet, World};
 use crate::support::{START, at, cluster_id, meter_config, meter_name};
@@ -162,4 +165,27 @@ fn a_retained_list_of_another_gateway_is_not_taken_over() {
     assert_eq!(world.gateway.rejections, []);
     assert!(!world.gateway.notices.iter().any(|notice| matches!(notice, Notice::TakenOver { .. })));
     assert_eq!(world.gateway.handle(cluster::Input::Tick, at(START + 30)), []);
+}
+
+#[test]
+fn a_gateway_with_a_new_key_publishes_a_new_list_at_once() {
+    let mut world = World::new(10);
+    let renewed = world.pki.issue_for("gw", "gateway", [7; 32], |_| {});
+    world.gateway.config.identity = Arc::new(renewed.identity());
+    world.gateway.config.certificate = renewed.der.clone().into();
+    let retained = world.list_packet.clone();
+    world.gateway.restart(at(START + 700));
+    world.gateway.receive(&retained, at(START + 701));
+    let list = next_list(&mut world.gateway, at(START + 710));
+    assert_eq!(list_of(&list).0, 2, "requests under the old list would not verify");
+    accepted_by_all(&mut world, &list, at(START + 711));
+}
+
+#[test]
+fn a_gateway_that_never_drops_members_hears_them_again() {
+    let mut world = World::with(10, |config| config.roster.drop_after_slots = 0, NO_NOISE);
+    let enrolment = world.list.enrolments().remove(0);
+    let topic = MeterChannel::Enrol.topic(&cluster_id(), world.list.members()[0].id());
+    world.gateway.receive(&Packet { topic, payload: enrolment.into() }, at(START + 60));
+    assert_eq!(world.gateway.rejections, [Rejection::Duplicate]);
 }

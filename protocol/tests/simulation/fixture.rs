@@ -100,7 +100,7 @@ impl Fixture {
     pub fn aged() -> &'static Enrolled {
         static AGED: OnceLock<Enrolled> = OnceLock::new();
         let renewal = MAX_ENROLMENT_SECONDS * 2 / 3;
-        AGED.get_or_init(|| enrol(Self::get(), FEW_METERS, |index| at(START - renewal + 100 + 40 * index as u64)))
+        AGED.get_or_init(|| enrol(Self::get(), FEW_METERS, |index| at(START - renewal + 100 + 30 * index as u64)))
     }
 }
 
