@@ -128,7 +128,7 @@ struct Authority {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Signatures {
     Check,
-    /// Only for a machine's own records.
+    /// Only for a machine's own records. The issuer's name is still checked: an authority may have been removed since.
     Stored,
 }
 
@@ -154,7 +154,7 @@ impl Authorities {
         let parsed = parse(der)?;
         match signatures {
             Signatures::Check => self.check_issuer(&parsed)?,
-            Signatures::Stored => {}
+            Signatures::Stored => drop(self.named(&parsed)?),
         }
         Ok(Certificate {
             key: subject_key(&parsed)?,
@@ -165,12 +165,16 @@ impl Authorities {
         })
     }
 
-    fn check_issuer(&self, parsed: &X509Certificate<'_>) -> Result<(), CertificateError> {
-        let issuer = parsed.issuer().as_raw();
-        let mut named = self.0.iter().filter(|authority| authority.name == issuer).peekable();
+    /// The authorities with the issuer's name. Two may share one while one key replaces the other.
+    fn named(&self, parsed: &X509Certificate<'_>) -> Result<impl Iterator<Item = &Authority>, CertificateError> {
+        let issuer = parsed.issuer().as_raw().to_vec();
+        let mut named = self.0.iter().filter(move |authority| authority.name == issuer).peekable();
         named.peek().ok_or(CertificateError::UnknownAuthority)?;
-        // Two authorities may share a name while one key replaces the other.
-        let signed = named.any(|authority| {
+        Ok(named)
+    }
+
+    fn check_issuer(&self, parsed: &X509Certificate<'_>) -> Result<(), CertificateError> {
+        let signed = self.named(parsed)?.any(|authority| {
             SubjectPublicKeyInfo::from_der(&authority.key)
                 .is_ok_and(|(_, key)| parsed.verify_signature(Some(&key)).is_ok())
         });
@@ -212,10 +216,14 @@ fn is_wrapped_in_der(der: &[u8], parsed: &X509Certificate<'_>) -> bool {
     };
     wrapper().is_some_and(|(head, algorithm)| {
         // The algorithm is stated twice, the first time under the signature.
-        let stated = !algorithm.is_empty() && signed.windows(algorithm.len()).any(|part| part == algorithm);
+        let stated = (1..=MAX_ALGORITHM).contains(&algorithm.len())
+            && signed.windows(algorithm.len()).any(|part| part == algorithm);
         stated && head == der_head(0x30, der.len() - head.len())
     })
 }
+
+/// The longest AlgorithmIdentifier that is compared; those of every signature algorithm in use are shorter.
+const MAX_ALGORITHM: usize = 80;
 
 /// Tag and length of a DER element.
 fn der_head(tag: u8, len: usize) -> Vec<u8> {

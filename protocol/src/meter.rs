@@ -17,6 +17,7 @@ pub mod simulation;
 mod slots;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use std::sync::Arc;
 
 use rand_core::CryptoRng;
@@ -26,7 +27,6 @@ pub use record::{AcceptedList, Account, Evidence, Key, OwnEnrolment, Record, Slo
 pub use refusal::Refusal;
 
 use crate::certificate::{Certificate, CertificateError};
-use crate::derive::sha256;
 use crate::ids::{ClusterId, MeterId};
 use crate::keys::{AgreementPublic, IdentityKey, SharedSecret};
 use crate::ledger::Ledger;
@@ -70,7 +70,7 @@ pub enum MeterError {
 }
 
 /// What happens to a meter.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub enum Input<'a> {
     /// The broker accepted a connection: what may have been lost is said again.
     Connected,
@@ -84,6 +84,20 @@ pub enum Input<'a> {
     TimeConfirmed,
     /// Time has passed.
     Tick,
+}
+
+impl fmt::Debug for Input<'_> {
+    /// Names the input and says nothing of a reading.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connected => f.write_str("Connected"),
+            Self::Message { topic, payload } => write!(f, "Message({topic}, {} bytes)", payload.len()),
+            Self::List(list) => write!(f, "List({})", list.epoch()),
+            Self::Measured { slot, .. } => write!(f, "Measured({slot})"),
+            Self::TimeConfirmed => f.write_str("TimeConfirmed"),
+            Self::Tick => f.write_str("Tick"),
+        }
+    }
 }
 
 /// What to do, in this order.
@@ -143,8 +157,8 @@ pub struct Meter {
     clock: Clock,
     /// When each status was last sent, and for which list and slot.
     statuses: BTreeMap<StatusCode, (Timestamp, Option<[u8; 8]>, Slot)>,
-    /// The last contradiction that was kept, so that its repetition is not.
-    proven: Option<[u8; 32]>,
+    /// Hashes of the contradictions that are kept, so that their repetition is not.
+    proven: BTreeMap<u64, [u8; 32]>,
     outputs: VecDeque<Output>,
     #[cfg(feature = "simulation")]
     simulation: Simulation,
@@ -181,7 +195,7 @@ impl Meter {
             prepared: BTreeMap::new(),
             clock: Clock::default(),
             statuses: BTreeMap::new(),
-            proven: None,
+            proven: BTreeMap::new(),
             outputs: VecDeque::new(),
             #[cfg(feature = "simulation")]
             simulation: Simulation::default(),
@@ -213,7 +227,8 @@ impl Meter {
             Input::Message { topic, payload } => self.message(topic, payload, at, rng),
             Input::List(list) => self.consider(&list, at),
             Input::Measured { slot, watts } => self.measured(slot, watts, at, rng),
-            Input::TimeConfirmed | Input::Tick => {}
+            Input::TimeConfirmed => drop(self.statuses.remove(&StatusCode::ClockDoubtful)),
+            Input::Tick => {}
         }
         self.enrol_when_due(at, rng);
         self.publish_what_is_due(at);
@@ -260,6 +275,8 @@ impl Meter {
         let cluster = &self.config.cluster;
         match Topic::parse(topic) {
             Ok(Topic::Gateway { cluster: name, channel }) if name == cluster.as_str() => match channel {
+                // The retained list comes again with every connection; to verify it once is enough.
+                GatewayChannel::Membership if self.lists.values().any(|held| **held.list.bytes() == *payload) => {}
                 GatewayChannel::Membership => {
                     match MembershipList::verify(payload, cluster, &self.config.policy.authorities) {
                         Ok(list) => self.consider(&list, at),
@@ -345,14 +362,17 @@ impl Meter {
 
     /// Keeps two signed messages that contradict each other, once.
     fn keep_evidence(&mut self, first: Arc<[u8]>, second: Arc<[u8]>) {
-        let pair = sha256(&[sha256(&first), sha256(&second)].concat());
-        if self.proven.replace(pair) == Some(pair) {
+        let number = self.account.evidence;
+        let evidence = Evidence { number, first, second };
+        let hash = evidence.hash();
+        if self.proven.values().any(|known| *known == hash) {
             return;
         }
-        let number = self.account.evidence;
+        self.proven.insert(number, hash);
         self.account.evidence += 1;
-        self.outputs.push_back(Output::Persist(Record::Evidence(Evidence { number, first, second })));
+        self.outputs.push_back(Output::Persist(Record::Evidence(evidence)));
         if let Some(oldest) = number.checked_sub(EVIDENCE_KEPT) {
+            self.proven.remove(&oldest);
             self.outputs.push_back(Output::Erase(Key::Evidence(oldest)));
         }
         self.persist_account();
@@ -377,7 +397,10 @@ impl Meter {
             match record {
                 Record::Account(_) => {}
                 // Evidence outlives everything, also the account that counts it.
-                Record::Evidence(kept) => self.account.evidence = self.account.evidence.max(kept.number + 1),
+                Record::Evidence(kept) => {
+                    self.account.evidence = self.account.evidence.max(kept.number + 1);
+                    self.proven.insert(kept.number, kept.hash());
+                }
                 Record::Enrolment(own) if same_cluster => {
                     self.enrolments.insert(own.seq, own);
                 }

@@ -164,7 +164,7 @@ impl Params {
     }
 
     pub(crate) fn clip(&self, watts: i64) -> Reading {
-        Reading::clipped(watts.clamp(self.terms.lo, self.terms.hi))
+        Reading::new(watts.clamp(self.terms.lo, self.terms.hi))
     }
 
     /// Whether a decoded sum can be one: within 100 noise scales of what N readings can add up to.

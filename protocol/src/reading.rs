@@ -11,7 +11,7 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 pub struct Reading(i64);
 
 impl Reading {
-    pub(crate) const fn clipped(watts: i64) -> Self {
+    pub(crate) const fn new(watts: i64) -> Self {
         Self(watts)
     }
 

@@ -1,17 +1,19 @@
 //! The lists a meter holds: what it checks for itself, and the keys it derives under each.
 
+use std::collections::BTreeSet;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use super::{AcceptedList, Key, Meter, Notice, Output, OwnEnrolment, Record, Refusal};
 use crate::certificate::Signatures;
 use crate::derive;
-use crate::keys::{ListHash, MacKey, SelfKey, StreamKey};
+use crate::keys::{AgreementPublic, ListHash, MacKey, SelfKey, StreamKey};
 use crate::mask::{MaskBatch, Masks};
 use crate::membership::{ListError, MembershipList};
 use crate::noise::Sampler;
 use crate::partners;
 use crate::time::{Slot, Timestamp};
+use crate::wire::StatusCode;
 
 /// How many lists may be held at once. A gateway may publish one in every slot, each two slots ahead: then the open slot, the
 /// running one and the next two have a list each, and a slow clock still holds the one before. One more is room.
@@ -59,10 +61,11 @@ impl Meter {
         if list.params().slot_expiry(list.to_slot()) <= at {
             return Err(Refusal::ListOver);
         }
-        let held = self.hold(list, at).inspect_err(|_| self.listed = false)?;
         if self.lists.len() >= MAX_LISTS {
             return Err(Refusal::TooManyLists);
         }
+        let held = self.hold(list, at).inspect_err(|_| self.listed = false)?;
+        self.statuses.remove(&StatusCode::NoList);
         self.listed = Some(held.enrolment) == self.newest_seq();
         self.lists.insert(list.epoch(), held);
         self.account.newest_list = Some((list.epoch(), *list.hash()));
@@ -193,9 +196,15 @@ impl Meter {
     pub(super) fn drop_lists_that_are_over(&mut self, at: Timestamp) {
         let over = |epoch: &u64| self.list_ends(*epoch).is_some_and(|ends| ends <= at);
         let ended: Vec<u64> = self.lists.keys().copied().filter(over).collect();
+        if ended.is_empty() {
+            return;
+        }
         for epoch in ended {
             self.lists.remove(&epoch);
             self.outputs.push_back(Output::Erase(Key::List(epoch)));
         }
+        let members = self.lists.values().flat_map(|held| held.list.members());
+        let named: BTreeSet<AgreementPublic> = members.map(|member| *member.agreement()).collect();
+        self.agreements.retain(|(_, with), _| named.contains(with));
     }
 }

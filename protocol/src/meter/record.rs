@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use zeroize::Zeroizing;
 
+use crate::derive::sha256;
 use crate::ids::ClusterId;
 use crate::keys::{AgreementSecret, ListHash, SelfKey};
 use crate::ledger::Ledger;
@@ -123,6 +124,15 @@ pub struct Evidence {
     pub second: Arc<[u8]>,
 }
 
+/// Room for heads, keys and numbers beside the byte strings of an entry.
+const SPARE: usize = 160;
+
+impl Evidence {
+    pub(super) fn hash(&self) -> [u8; 32] {
+        sha256(&[sha256(&self.first), sha256(&self.second)].concat())
+    }
+}
+
 impl Record {
     pub const fn key(&self) -> Key {
         match self {
@@ -138,7 +148,7 @@ impl Record {
     pub fn encode(&self) -> Zeroizing<Vec<u8>> {
         Zeroizing::new(match self {
             Self::Account(account) => encode_account(account),
-            Self::Enrolment(own) => Writer::array(7)
+            Self::Enrolment(own) => Writer::sized(7, own.bytes.len() + SPARE)
                 .uint(2)
                 .bytes(&own.bytes)
                 .uint(own.seq)
@@ -220,15 +230,19 @@ fn decode_account(reader: &mut Reader<'_>) -> Result<Account, DecodeError> {
 }
 
 fn encode_slot(record: &SlotRecord) -> Vec<u8> {
-    let head =
-        |fields| Writer::array(fields).uint(4).uint(record.slot.0).bytes(&record.list.0).int(record.reading.watts());
+    let head = |fields, len| {
+        let head = Writer::sized(fields, len + SPARE).uint(4).uint(record.slot.0);
+        head.bytes(&record.list.0).int(record.reading.watts())
+    };
     match &record.stage {
-        Stage::Held => head(5).uint(0),
+        Stage::Held => head(5, 0).uint(0),
         Stage::Sent { attempt, secret, message, publish_at } => {
-            head(9).uint(1).uint((*attempt).into()).uint(**secret).bytes(message).uint(publish_at.as_millis())
+            let head = head(9, message.len()).uint(1).uint((*attempt).into());
+            head.uint(**secret).bytes(message).uint(publish_at.as_millis())
         }
         Stage::Answered { attempt, message, request, reveal } => {
-            head(9).uint(2).uint((*attempt).into()).bytes(message).bytes(request).bytes(reveal)
+            let head = head(9, message.len() + request.len() + reveal.len()).uint(2).uint((*attempt).into());
+            head.bytes(message).bytes(request).bytes(reveal)
         }
     }
     .finish()
@@ -238,7 +252,7 @@ fn decode_slot(reader: &mut Reader<'_>) -> Result<SlotRecord, DecodeError> {
     Ok(SlotRecord {
         slot: Slot(reader.uint()?),
         list: ListHash(reader.fixed("list hash")?),
-        reading: Reading::clipped(reader.int()?),
+        reading: Reading::new(reader.int()?),
         stage: match reader.uint()? {
             0 => Stage::Held,
             1 => Stage::Sent {

@@ -161,7 +161,7 @@ impl Meter {
         self.attempt(record, retry.attempt, publish_at, rng)
     }
 
-    /// Draws noise and secret, charges the ledger, masks, records, and schedules the reading (`protocol.md 4`, steps 1 to 3).
+    /// Draws noise and secret, charges the ledger, masks, records, and schedules the reading (`protocol.md 4`, steps 2 to 6).
     fn attempt(
         &mut self,
         record: SlotRecord,

@@ -179,7 +179,12 @@ pub(crate) struct Writer(Vec<u8>);
 
 impl Writer {
     pub(crate) fn array(len: u64) -> Self {
-        Self(Vec::with_capacity(64)).head(ARRAY, len)
+        Self::sized(len, 64)
+    }
+
+    /// With room for so many bytes, so that secrets are not left behind where a growing buffer was.
+    pub(crate) fn sized(len: u64, capacity: usize) -> Self {
+        Self(Vec::with_capacity(capacity)).head(ARRAY, len)
     }
 
     pub(crate) fn nested_array(self, len: u64) -> Self {

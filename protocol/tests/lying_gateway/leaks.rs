@@ -5,6 +5,7 @@ use dream_protocol::topic::MeterChannel;
 use rand_chacha::ChaCha20Rng;
 
 use crate::support::liar::{FIRST, Liar, NO_NOISE, on, reading_in};
+use crate::support::pki::Pki;
 use crate::support::rng;
 
 /// The ciphertext and the moment of a reading, by a meter whose random source stands still.
@@ -50,5 +51,25 @@ fn a_list_that_a_stricter_policy_refuses_is_dropped_at_the_next_start() {
     let end = meters.slot_end(FIRST);
     let sent = meters.meters[0].handle(Input::Measured { slot: FIRST, watts: 100 }, end);
     assert!(on(MeterChannel::Reading, &sent).is_empty());
+    assert_eq!(meters.meters[0].refusals(), [Refusal::NoList]);
+}
+
+#[test]
+fn an_input_that_is_printed_says_nothing_of_the_reading() {
+    let printed = format!("{:?}", Input::Measured { slot: FIRST, watts: 4321 });
+    assert!(!printed.contains("4321"), "{printed}");
+}
+
+#[test]
+fn a_list_of_an_authority_that_was_removed_is_dropped_at_the_next_start() {
+    let mut meters = Liar::new(10, 2, 1);
+    let other = Pki::named("another authority");
+    meters.policy.authorities = other.authorities();
+    let mut config = meters.config(0);
+    let issued = other.meter("m-0000");
+    (config.identity, config.certificate) = (issued.identity(), issued.der.clone());
+    meters.meters[0].restart(config, NO_NOISE);
+    let end = meters.slot_end(FIRST);
+    meters.meters[0].handle(Input::Measured { slot: FIRST, watts: 100 }, end);
     assert_eq!(meters.meters[0].refusals(), [Refusal::NoList]);
 }
