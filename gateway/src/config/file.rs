@@ -1,0 +1,276 @@
+//! The configuration file as it is written: every key there is, nothing checked.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Deserializer};
+
+use super::{LogFormat, Problem};
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct File {
+    pub id: String,
+    #[serde(default = "default::replicas")]
+    pub replicas: u32,
+    pub ordinal: Option<u32>,
+    #[serde(default = "default::clock_skew_seconds")]
+    pub clock_skew_seconds: u64,
+    #[serde(default = "default::shutdown_grace_seconds")]
+    pub shutdown_grace_seconds: u64,
+    pub identity: Identity,
+    pub broker: Broker,
+    #[serde(default)]
+    pub store: Store,
+    #[serde(default)]
+    pub http: Http,
+    #[serde(default)]
+    pub log: Log,
+    #[serde(default)]
+    pub home_assistant: HomeAssistant,
+    #[serde(default)]
+    pub defaults: Cluster,
+    #[serde(default)]
+    pub clusters: BTreeMap<String, Cluster>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Identity {
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+    pub authorities: Vec<PathBuf>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Broker {
+    pub url: String,
+    pub ca: Option<PathBuf>,
+    pub client_certificate: Option<PathBuf>,
+    pub client_key: Option<PathBuf>,
+    pub username: Option<String>,
+    pub password_file: Option<PathBuf>,
+    #[serde(default = "default::keep_alive_seconds")]
+    pub keep_alive_seconds: u16,
+    #[serde(default = "default::max_packet_bytes")]
+    pub max_packet_bytes: usize,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Store {
+    pub path: PathBuf,
+    pub retention_days: u64,
+    pub cache_mebibytes: usize,
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self { path: PathBuf::from("gateway.redb"), retention_days: 400, cache_mebibytes: 32 }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Http {
+    pub listen: String,
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        Self { listen: "127.0.0.1:9464".to_owned() }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Log {
+    pub level: String,
+    pub format: LogFormat,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self { level: "info".to_owned(), format: LogFormat::Text }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct HomeAssistant {
+    pub enabled: bool,
+    pub discovery_prefix: String,
+}
+
+impl Default for HomeAssistant {
+    fn default() -> Self {
+        Self { enabled: false, discovery_prefix: "homeassistant".to_owned() }
+    }
+}
+
+/// A cluster, or the defaults of all.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cluster {
+    pub slot_seconds: Option<u64>,
+    pub reading_seconds: Option<u64>,
+    pub reveal_seconds: Option<u64>,
+    pub attempts: Option<u64>,
+    pub epsilon: Option<Decimal>,
+    pub range_watts: Option<[i64; 2]>,
+    pub max_missing: Option<Decimal>,
+    pub max_malicious: Option<Decimal>,
+    pub partners: Option<u64>,
+    pub min_members: Option<u16>,
+    pub settle_seconds: Option<u64>,
+    pub list_slots: Option<u64>,
+    pub drop_after_slots: Option<u32>,
+    pub min_interval_seconds: Option<u64>,
+    pub allow_file: Option<PathBuf>,
+    pub deny_file: Option<PathBuf>,
+}
+
+impl Cluster {
+    /// This cluster with the defaults where it says nothing.
+    pub(super) fn over(&self, defaults: &Self) -> Self {
+        macro_rules! merged {
+            ($($field:ident),* $(,)?) => {
+                Self { $($field: self.$field.clone().or_else(|| defaults.$field.clone())),* }
+            };
+        }
+        merged!(
+            slot_seconds,
+            reading_seconds,
+            reveal_seconds,
+            attempts,
+            epsilon,
+            range_watts,
+            max_missing,
+            max_malicious,
+            partners,
+            min_members,
+            settle_seconds,
+            list_slots,
+            drop_after_slots,
+            min_interval_seconds,
+            allow_file,
+            deny_file,
+        )
+    }
+}
+
+/// A decimal as it was written. A TOML float of up to 15 digits prints as it was written, so nothing is rounded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decimal(pub String);
+
+impl<'de> Deserialize<'de> for Decimal {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged, expecting = "a decimal, such as 0.5 or \"0.5\"")]
+        enum Written {
+            Integer(i64),
+            Float(f64),
+            Text(String),
+        }
+        Ok(Self(match Written::deserialize(deserializer)? {
+            Written::Integer(number) => number.to_string(),
+            Written::Float(number) => number.to_string(),
+            Written::Text(text) => text,
+        }))
+    }
+}
+
+mod default {
+    pub(super) fn replicas() -> u32 {
+        1
+    }
+
+    pub(super) fn clock_skew_seconds() -> u64 {
+        5
+    }
+
+    pub(super) fn shutdown_grace_seconds() -> u64 {
+        10
+    }
+
+    pub(super) fn keep_alive_seconds() -> u16 {
+        30
+    }
+
+    pub(super) fn max_packet_bytes() -> usize {
+        16 << 20
+    }
+}
+
+/// The environment variables that replace a key of the file, as `DREAM_` and the key in capitals with `_` for `.`.
+pub const OVERRIDABLE: [&str; 16] = [
+    "id",
+    "replicas",
+    "ordinal",
+    "identity.certificate",
+    "identity.key",
+    "broker.url",
+    "broker.ca",
+    "broker.client_certificate",
+    "broker.client_key",
+    "broker.username",
+    "broker.password_file",
+    "store.path",
+    "store.retention_days",
+    "http.listen",
+    "log.level",
+    "log.format",
+];
+
+/// The variable for a key.
+pub fn variable(key: &str) -> String {
+    format!("DREAM_{}", key.replace('.', "_").to_uppercase())
+}
+
+impl File {
+    /// Replaces what the environment says otherwise. Other variables that start with `DREAM_` are not ours: Kubernetes
+    /// makes some for a service of that name.
+    pub(super) fn apply(&mut self, environment: &BTreeMap<String, String>, problems: &mut Vec<Problem>) {
+        for key in OVERRIDABLE {
+            let name = variable(key);
+            let Some(value) = environment.get(&name) else { continue };
+            if let Err(allowed) = self.set(key, value) {
+                let message = format!("`{value}`, from the environment, is not allowed; use {allowed}");
+                problems.push(Problem { key: name, message });
+            }
+        }
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<(), &'static str> {
+        let text = || value.to_owned();
+        let path = || Some(PathBuf::from(value));
+        let number = "a whole number";
+        match key {
+            "id" => self.id = text(),
+            "replicas" => self.replicas = value.parse().map_err(|_| number)?,
+            "ordinal" => self.ordinal = Some(value.parse().map_err(|_| number)?),
+            "identity.certificate" => self.identity.certificate = value.into(),
+            "identity.key" => self.identity.key = value.into(),
+            "broker.url" => self.broker.url = text(),
+            "broker.ca" => self.broker.ca = path(),
+            "broker.client_certificate" => self.broker.client_certificate = path(),
+            "broker.client_key" => self.broker.client_key = path(),
+            "broker.username" => self.broker.username = Some(text()),
+            "broker.password_file" => self.broker.password_file = path(),
+            "store.path" => self.store.path = value.into(),
+            "store.retention_days" => self.store.retention_days = value.parse().map_err(|_| number)?,
+            "http.listen" => self.http.listen = text(),
+            "log.level" => self.log.level = text(),
+            "log.format" => {
+                self.log.format = match value {
+                    "text" => LogFormat::Text,
+                    "json" => LogFormat::Json,
+                    _ => return Err("text or json"),
+                }
+            }
+            _ => unreachable!("every overridable key is set above"),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,7 @@
+//! The `dream-gateway` command.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    dream_gateway::cli::main()
+}
