@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use thiserror::Error;
 
 use crate::config::{Config, ConfigError, Overrides};
+use crate::daemon::{self, Source};
 
 /// What was asked for cannot be: told in one line, exit code 2. Everything else that goes wrong exits with 1.
 #[derive(Debug, Error)]
@@ -23,6 +24,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Run the gateway
+    Run(ConfigArgs),
     /// Check a configuration, with the files that it names
     CheckConfig(ConfigArgs),
 }
@@ -48,6 +51,7 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let mut out = std::io::stdout().lock();
     let done = match cli.command {
+        Command::Run(args) => daemon::main(&Source { path: args.config, ordinal: args.ordinal }),
         Command::CheckConfig(args) => args.load().map(drop),
     };
     match done.and_then(|()| Ok(out.flush()?)) {

@@ -15,6 +15,7 @@ use dream_protocol::cluster::RosterRules;
 use dream_protocol::ids::{ClusterId, GatewayId, MAX_ID_LEN, MeterId};
 use dream_protocol::params::{Params, Share, Terms};
 
+use crate::ownership;
 use decimal::Fraction;
 
 /// A checked configuration.
@@ -178,6 +179,11 @@ impl fmt::Display for ConfigError {
 impl std::error::Error for ConfigError {}
 
 impl Config {
+    /// The clusters that this replica owns.
+    pub fn owned(&self) -> impl Iterator<Item = (&ClusterId, &ClusterSettings)> {
+        self.clusters.iter().filter(|(id, _)| ownership::owner(id, self.replicas) == self.ordinal)
+    }
+
     /// Reads and checks a file.
     pub fn load(path: &Path, overrides: &Overrides) -> Result<Self, ConfigError> {
         let broken = |message: String| ConfigError {
@@ -186,7 +192,7 @@ impl Config {
         };
         let text = std::fs::read_to_string(path).map_err(|error| broken(format!("it cannot be read: {error}")))?;
         let mut file: file::File = toml::from_str(&text).map_err(|error| broken(error.to_string()))?;
-        let mut checker = Checker { base: path.parent().unwrap_or(Path::new("")), problems: Vec::new() };
+        let mut checker = Checker { base: path.parent().unwrap_or_else(|| Path::new("")), problems: Vec::new() };
         file.apply(&overrides.environment, &mut checker.problems);
         let config = checker.config(file, overrides);
         match config {
@@ -217,7 +223,7 @@ impl Checker<'_> {
         self.base.join(path)
     }
 
-    fn within<T: PartialOrd + fmt::Display>(&mut self, key: &str, value: T, least: T, most: T) -> Option<T> {
+    fn within<T: PartialOrd + fmt::Display + Copy>(&mut self, key: &str, value: T, least: T, most: T) -> Option<T> {
         if value < least || value > most {
             self.wrong(key, format!("{value} is not allowed; use {least} to {most}"));
             return None;

@@ -65,6 +65,12 @@ pub struct ListRecord {
     pub(crate) secret: Option<Arc<AgreementSecret>>,
 }
 
+impl ListRecord {
+    pub const fn epoch(&self) -> u64 {
+        self.epoch
+    }
+}
+
 impl fmt::Debug for ListRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ListRecord").field("epoch", &self.epoch).finish_non_exhaustive()

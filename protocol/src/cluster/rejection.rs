@@ -57,6 +57,32 @@ pub enum Rejection {
 }
 
 impl Rejection {
+    /// Every word used in metrics.
+    pub const WORDS: [&'static str; 22] = [
+        "topic",
+        "malformed",
+        "duplicate",
+        "not_a_member",
+        "other_list",
+        "bad_mac",
+        "bad_signature",
+        "slot_closed",
+        "slot_not_open",
+        "other_attempt",
+        "too_late",
+        "contradiction",
+        "not_asked",
+        "other_request",
+        "not_a_responder",
+        "enrolment",
+        "old_enrolment",
+        "key_in_use",
+        "denied",
+        "unknown_meter",
+        "other_gateway",
+        "list",
+    ];
+
     /// The word used in metrics.
     pub const fn as_str(&self) -> &'static str {
         match self {

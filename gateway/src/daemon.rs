@@ -1,0 +1,162 @@
+//! Puts the parts together and runs them: `dream-gateway run`.
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use dream_protocol::ids::GatewayId;
+use dream_protocol::topic;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{mpsc, oneshot};
+use tracing::{error, info};
+
+use crate::board::Board;
+use crate::config::{Config, Overrides};
+use crate::driver::{self, Command, Driver, Parts};
+use crate::events::Events;
+use crate::http::{self, Service};
+use crate::metrics::Metrics;
+use crate::mqtt::{self, Connector, Event, Trouble};
+use crate::readiness::Readiness;
+use crate::secrets::GatewayIdentity;
+use crate::store::Store;
+use crate::telemetry::{self, Level};
+
+/// Where a running gateway's configuration comes from, so that it can be read again.
+#[derive(Debug, Clone)]
+pub struct Source {
+    pub path: PathBuf,
+    pub ordinal: Option<u32>,
+}
+
+impl Source {
+    pub fn load(&self) -> anyhow::Result<Config> {
+        Ok(Config::load(&self.path, &Overrides::of_process(self.ordinal))?)
+    }
+}
+
+/// Runs a gateway until it gets SIGTERM or SIGINT; SIGHUP reads the configuration again.
+pub fn main(source: &Source) -> anyhow::Result<()> {
+    let config = source.load()?;
+    let identity = GatewayIdentity::load(&config.identity, &config.id, driver::now())?;
+    let level = telemetry::start(&config.log)?;
+    // At least two, so that nothing that takes long keeps the connection waiting.
+    let threads = std::thread::available_parallelism().map_or(2, usize::from).max(2);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
+    let done = runtime.block_on(async {
+        let (reloads, waiting) = mpsc::channel(1);
+        tokio::spawn(reload_on_hangup(source.clone(), reloads, level, signal(SignalKind::hangup())?));
+        let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        let shutdown = async move {
+            tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
+        };
+        run(config, identity, waiting, shutdown).await
+    });
+    // Whoever still waits for something has had the grace period.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    done
+}
+
+/// A configuration that was read again, with the identity it names.
+pub type Reload = (Config, GatewayIdentity);
+
+async fn reload_on_hangup(source: Source, reloads: mpsc::Sender<Reload>, level: Level, mut hangup: Signal) {
+    let load = || {
+        let config = source.load()?;
+        let identity = GatewayIdentity::load(&config.identity, &config.id, driver::now())?;
+        anyhow::Ok((config, identity))
+    };
+    while hangup.recv().await.is_some() {
+        match load() {
+            Ok(reload) => {
+                level.set(&reload.0.log.level);
+                if reloads.send(reload).await.is_err() {
+                    return;
+                }
+            }
+            Err(error) => error!(error = format!("{error:#}"), "the configuration stays as it was"),
+        }
+    }
+}
+
+/// Runs a gateway until `shutdown` is done, and stops it within the grace period.
+pub async fn run(
+    config: Config,
+    identity: GatewayIdentity,
+    mut reloads: mpsc::Receiver<Reload>,
+    shutdown: impl Future<Output = ()>,
+) -> anyhow::Result<()> {
+    let name = format!("{}-{}", config.id, config.ordinal);
+    let status_topic = topic::gateway_status(&GatewayId::new(&name).context("the replica's name")?);
+    let grace = Duration::from_secs(config.shutdown_grace_seconds);
+    let store = Arc::new(Store::open(&config.store.path, config.store.cache_mebibytes)?);
+    let listener = TcpListener::bind(config.http)
+        .await
+        .with_context(|| format!("`http.listen`: cannot listen on {}", config.http))?;
+    info!(gateway = name, version = env!("CARGO_PKG_VERSION"), http = %listener.local_addr()?, "starting");
+
+    let (board, readiness) = (Arc::new(Board::default()), Arc::new(Readiness::default()));
+    let events = Events { metrics: Arc::new(Metrics::new(&Trouble::WORDS)) };
+    let service = Service {
+        board: board.clone(),
+        history: store.clone(),
+        readiness: readiness.clone(),
+        metrics: {
+            let (metrics, board) = (events.metrics.clone(), board.clone());
+            Arc::new(move || metrics.render(&board, driver::now()))
+        },
+        gateway: name.clone(),
+        clock: driver::now,
+    };
+    let (close, closed) = oneshot::channel::<()>();
+    let server = tokio::spawn(http::serve(listener, service, async { closed.await.unwrap_or_default() }));
+
+    let connector = Connector { broker: config.broker.clone(), client_id: name, status_topic: status_topic.clone() };
+    let parts = Parts { config, identity, status_topic, store, board, events, readiness };
+    // Rebuilding is left to a thread of its own, as is everything that follows: HTTP answers all the while.
+    let (commands, waiting) = mpsc::channel(1);
+    let (sender, incoming) = mqtt::channel();
+    let mut driving = spawn_driver(parts, incoming, waiting, move || drop(tokio::spawn(connector.run(sender))))?;
+
+    tokio::pin!(shutdown);
+    loop {
+        tokio::select! {
+            () = &mut shutdown => break,
+            Some((config, identity)) = reloads.recv() => {
+                commands.send(Command::Reload(Box::new(config), identity)).await.ok();
+            }
+            ended = &mut driving => return ended.context("the driver has failed")?,
+        }
+    }
+    info!("stopping");
+    commands.send(Command::Stop).await.ok();
+    let stopped = tokio::time::timeout(grace, driving).await;
+    drop(close);
+    tokio::time::timeout(grace, server).await.context("an HTTP answer took longer than the grace period")???;
+    stopped.context("stopping took longer than the grace period; what was not committed was not acknowledged")??
+}
+
+/// Rebuilds the clusters, lets the connection begin, and drives them: on a thread of its own, because it computes.
+fn spawn_driver(
+    parts: Parts,
+    incoming: mpsc::Receiver<Event>,
+    commands: mpsc::Receiver<Command>,
+    connect: impl FnOnce() + Send + 'static,
+) -> anyhow::Result<oneshot::Receiver<anyhow::Result<()>>> {
+    let (ended, driving) = oneshot::channel();
+    let runtime = tokio::runtime::Handle::current();
+    std::thread::Builder::new().name("driver".to_owned()).spawn(move || {
+        let drive = || {
+            let driver = Driver::start(parts)?;
+            let _in_runtime = runtime.enter();
+            connect();
+            runtime.block_on(driver.run(incoming, commands));
+            anyhow::Ok(())
+        };
+        drop(ended.send(drive()));
+    })?;
+    Ok(driving)
+}

@@ -1,0 +1,405 @@
+//! Drives the clusters: messages and time in, and what comes out made durable before it is acted upon.
+//!
+//! Everything that happens goes through [`Driver::run`], one thing after the other. What a batch of messages leads to is
+//! collected in one [`Job`]; the store's thread commits it and then lets its [`Effect`]s happen, in their order: the
+//! acknowledgements among them, so that a message is acknowledged only after everything it caused is on disk.
+
+mod effect;
+mod reload;
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use dream_protocol::cluster::{Input, Output, Record};
+use dream_protocol::ids::ClusterId;
+use dream_protocol::time::Timestamp;
+use dream_protocol::topic::{GatewayChannel, MeterChannel, Topic};
+use rand::rand_core::UnwrapErr;
+use rand::rngs::SysRng;
+use tokio::sync::{mpsc, oneshot};
+use tracing::info;
+
+pub use effect::{Effect, Finisher};
+
+use crate::announce;
+use crate::board::Board;
+use crate::config::Config;
+use crate::events::Events;
+use crate::metrics::Stage;
+use crate::mqtt::{Delivery, Event, Session};
+use crate::readiness::{Latch, Readiness};
+use crate::secrets::GatewayIdentity;
+use crate::served::{self, NEVER, Served};
+use crate::store::{Change, Job, Store, Writer};
+use crate::window::WindowWatch;
+
+/// How many messages are handled before they are handed to the store.
+const BATCH: usize = 1024;
+
+/// How long to sleep at most: the wall clock may be set while nothing happens.
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+
+/// How often aggregates that are too old are dropped.
+const EXPIRE_EVERY_SECONDS: u64 = 3600;
+
+/// What a driver is told to do.
+#[derive(Debug)]
+pub enum Command {
+    Reload(Box<Config>, GatewayIdentity),
+    Stop,
+}
+
+/// What a driver is made of.
+#[derive(Debug)]
+pub struct Parts {
+    pub config: Config,
+    pub identity: GatewayIdentity,
+    /// Where this replica says that it is online.
+    pub status_topic: String,
+    pub store: Arc<Store>,
+    pub board: Arc<Board>,
+    pub events: Events,
+    pub readiness: Arc<Readiness>,
+}
+
+/// Runs the clusters that this replica owns.
+#[derive(Debug)]
+pub struct Driver {
+    parts: Parts,
+    writer: Writer<Effect>,
+    /// Messages handled but not yet acknowledged.
+    unacknowledged: Arc<AtomicUsize>,
+    state: State,
+}
+
+/// What changes while it runs.
+#[derive(Debug, Default)]
+struct State {
+    clusters: HashMap<ClusterId, Served>,
+    /// When which cluster is due.
+    wakes: BTreeSet<(Timestamp, ClusterId)>,
+    /// Clusters with a message in this batch.
+    touched: Vec<ClusterId>,
+    session: Option<Arc<Session>>,
+    /// Clusters whose subscriptions are asked for, by tag.
+    subscribing: HashMap<u64, Vec<ClusterId>>,
+    next_tag: u64,
+    /// Clusters of others whose messages came in this session.
+    foreign: HashSet<String>,
+    job: Job<Effect>,
+    next_expiry: Option<Timestamp>,
+}
+
+/// The wall clock.
+pub fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp::from_millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+impl Driver {
+    /// Rebuilds the clusters from the store, which takes a while for large ones.
+    pub fn start(parts: Parts) -> anyhow::Result<Self> {
+        let Config { clock_skew_seconds, clusters, .. } = &parts.config;
+        let owned: Vec<_> = parts.config.owned().collect();
+        let served = served::resume_all(&owned, &parts.identity, *clock_skew_seconds, &parts.store, now())?;
+        info!(clusters = served.len(), of = clusters.len(), "clusters rebuilt from the store");
+        parts.readiness.set(Latch::StoreReplayed);
+        let unacknowledged = Arc::new(AtomicUsize::new(0));
+        let finisher = Finisher {
+            store: parts.store.clone(),
+            board: parts.board.clone(),
+            events: parts.events.clone(),
+            readiness: parts.readiness.clone(),
+            unacknowledged: unacknowledged.clone(),
+            window: WindowWatch::default(),
+        };
+        let writer = Writer::start(parts.store.clone(), finisher)?;
+        let mut driver = Self { parts, writer, unacknowledged, state: State::default() };
+        for served in served {
+            driver.add(served);
+        }
+        Ok(driver)
+    }
+
+    /// Runs until it is told to stop.
+    pub async fn run(mut self, mut incoming: mpsc::Receiver<Event>, mut commands: mpsc::Receiver<Command>) {
+        let mut batch = Vec::with_capacity(BATCH);
+        loop {
+            tokio::select! {
+                biased;
+                command = commands.recv() => match command {
+                    Some(Command::Reload(config, identity)) => self.reload(*config, identity).await,
+                    Some(Command::Stop) | None => break,
+                },
+                _ = incoming.recv_many(&mut batch, BATCH) => {}
+                () = tokio::time::sleep(self.until_due()) => {}
+            }
+            let started = Instant::now();
+            let handled = batch.len();
+            for event in batch.drain(..) {
+                self.handle(event);
+            }
+            self.tick();
+            if handled > 0 {
+                self.parts.events.metrics.stage(Stage::Handle, started.elapsed());
+            }
+            self.hand_over().await;
+        }
+        self.stop(incoming).await;
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Connected(session) => self.connected(session),
+            Event::Subscribed { session, tag } => self.subscribed(session, tag),
+            Event::SubscriptionRefused { filter } => self.parts.events.subscription_refused(&filter),
+            Event::Delivery(delivery) => self.deliver(delivery),
+            Event::Lost(trouble) => {
+                self.parts.events.broker_lost(&trouble);
+                self.lost();
+            }
+        }
+    }
+
+    fn connected(&mut self, session: Session) {
+        self.parts.events.broker_connected();
+        self.state.session = Some(Arc::new(session));
+        self.state.subscribing.clear();
+        self.state.foreign.clear();
+        self.subscribe(self.state.clusters.keys().cloned().collect());
+    }
+
+    /// Asks for the topics of clusters; they count as connected when the broker has confirmed.
+    fn subscribe(&mut self, clusters: Vec<ClusterId>) {
+        let Some(session) = &self.state.session else { return };
+        let tag = self.state.next_tag;
+        self.state.next_tag += 1;
+        session.subscribe(clusters.iter().flat_map(filters).collect(), tag);
+        self.state.subscribing.insert(tag, clusters);
+    }
+
+    fn subscribed(&mut self, session: u64, tag: u64) {
+        if self.state.session.as_ref().is_none_or(|current| current.number() != session) {
+            return;
+        }
+        let Some(clusters) = self.state.subscribing.remove(&tag) else { return };
+        for cluster in &clusters {
+            self.announce(cluster);
+            self.input(cluster, Input::Connected);
+        }
+        if self.state.subscribing.is_empty() {
+            self.publish(self.parts.status_topic.clone(), b"online".to_vec(), true);
+            self.parts.readiness.set(Latch::BrokerSubscribed);
+            self.parts.events.broker_subscribed();
+        }
+    }
+
+    /// What other consumers are told about a cluster when a connection stands.
+    fn announce(&mut self, cluster: &ClusterId) {
+        let last = self.state.clusters.get(cluster).and_then(|served| served.last);
+        let aggregate = last.map(|closed| announce::aggregate(cluster, &closed));
+        let discovery = self
+            .parts
+            .config
+            .home_assistant
+            .as_ref()
+            .map(|prefix| announce::discovery(prefix, cluster, &self.parts.status_topic));
+        for (topic, payload) in aggregate.into_iter().chain(discovery) {
+            self.publish(topic, payload, true);
+        }
+    }
+
+    fn lost(&mut self) {
+        self.parts.readiness.unset(Latch::BrokerSubscribed);
+        self.unacknowledged.store(0, Ordering::Relaxed);
+        if self.state.session.take().is_some() {
+            let all: Vec<ClusterId> = self.state.clusters.keys().cloned().collect();
+            for cluster in &all {
+                self.input(cluster, Input::Disconnected);
+            }
+        }
+    }
+
+    fn deliver(&mut self, delivery: Delivery) {
+        self.use_message(&delivery);
+        if let (Some(session), Some(receipt)) = (&self.state.session, delivery.receipt) {
+            self.unacknowledged.fetch_add(1, Ordering::Relaxed);
+            self.state.job.effects.push(Effect::Acknowledge(session.clone(), receipt));
+        }
+    }
+
+    fn use_message(&mut self, delivery: &Delivery) {
+        let Some(topic) = std::str::from_utf8(&delivery.topic).ok() else { return self.parts.events.bad_topic() };
+        let (cluster, kind) = match Topic::parse(topic) {
+            Ok(Topic::Meter { cluster, channel, .. }) => (cluster, channel.as_str()),
+            Ok(Topic::Gateway { cluster, channel }) => (cluster, channel.as_str()),
+            Err(_) => return self.parts.events.bad_topic(),
+        };
+        if delivery.too_large {
+            return self.parts.events.too_large(kind);
+        }
+        let Some(served) = self.state.clusters.get_mut(cluster) else { return self.not_ours(cluster, kind) };
+        served.machine.handle(Input::Message { topic, payload: &delivery.payload }, now(), &mut UnwrapErr(SysRng));
+        if !std::mem::replace(&mut served.touched, true) {
+            self.state.touched.push(served.id.clone());
+        }
+        if !drain(served, kind, &self.state.session, &mut self.state.job, &self.parts.events) {
+            self.parts.events.metrics.accepted(kind, 1);
+        }
+    }
+
+    /// A session outlives a cluster that has moved or was removed: its topics are given up when they turn up.
+    fn not_ours(&mut self, cluster: &str, kind: &str) {
+        self.parts.events.not_ours(kind);
+        if self.state.foreign.insert(cluster.to_owned())
+            && let (Ok(cluster), Some(session)) = (ClusterId::new(cluster), &self.state.session)
+        {
+            session.unsubscribe(filters(&cluster));
+        }
+    }
+
+    fn input(&mut self, cluster: &ClusterId, input: Input<'_>) {
+        let Some(served) = self.state.clusters.get_mut(cluster) else { return };
+        served.machine.handle(input, now(), &mut UnwrapErr(SysRng));
+        served.changed = true;
+        drain(served, "", &self.state.session, &mut self.state.job, &self.parts.events);
+        if !std::mem::replace(&mut served.touched, true) {
+            self.state.touched.push(served.id.clone());
+        }
+    }
+
+    /// Lets time pass for whoever is due, and works out when that is next.
+    fn tick(&mut self) {
+        let at = now();
+        while let Some((due, cluster)) = self.state.wakes.first().cloned().filter(|(due, _)| *due <= at) {
+            self.state.wakes.remove(&(due, cluster.clone()));
+            self.input(&cluster, Input::Tick);
+        }
+        let mut news = Vec::new();
+        for cluster in std::mem::take(&mut self.state.touched) {
+            let Some(served) = self.state.clusters.get_mut(&cluster) else { continue };
+            served.touched = false;
+            self.state.wakes.remove(&(served.wake, cluster.clone()));
+            served.wake = served.machine.deadline().unwrap_or(NEVER);
+            self.state.wakes.insert((served.wake, cluster));
+            news.extend(served.news(at));
+        }
+        if !news.is_empty() {
+            self.state.job.effects.push(Effect::Show(news));
+        }
+        if self.state.next_expiry.is_none_or(|due| due <= at) {
+            self.state.next_expiry = Some(at.plus_secs(EXPIRE_EVERY_SECONDS));
+            let kept = self.parts.config.store.retention_days * 86_400_000;
+            self.state.job.changes.push(Change::Expire(Timestamp::from_millis(at.as_millis().saturating_sub(kept))));
+        }
+    }
+
+    fn until_due(&self) -> Duration {
+        let due = self.state.wakes.first().map_or(u64::MAX, |(due, _)| due.millis_since(now()));
+        Duration::from_millis(due).min(LONGEST_SLEEP)
+    }
+
+    async fn hand_over(&mut self) {
+        if !self.state.job.is_empty() {
+            self.writer.submit(std::mem::take(&mut self.state.job)).await;
+        }
+    }
+
+    /// Waits until everything so far is durable and has had its effects.
+    async fn flush(&mut self) {
+        let (done, flushed) = oneshot::channel();
+        self.state.job.effects.push(Effect::Flushed(done));
+        self.hand_over().await;
+        flushed.await.ok();
+    }
+
+    fn publish(&mut self, topic: String, payload: Vec<u8>, retain: bool) {
+        if let Some(session) = &self.state.session {
+            let payload = payload.into();
+            self.state.job.effects.push(Effect::Publish { session: session.clone(), topic, payload, retain });
+        }
+    }
+
+    fn add(&mut self, served: Served) {
+        let cluster = served.id.clone();
+        self.parts.events.metrics.add_cluster(&cluster);
+        self.state.wakes.insert((served.wake, cluster.clone()));
+        self.state.clusters.insert(cluster.clone(), served);
+        // What was left to do when the records were made, and what the board shows.
+        self.input(&cluster, Input::Tick);
+    }
+
+    /// Makes durable what there is, says that the gateway is offline, and lets go of the broker.
+    async fn stop(mut self, mut incoming: mpsc::Receiver<Event>) {
+        self.publish(self.parts.status_topic.clone(), b"offline".to_vec(), true);
+        self.flush().await;
+        if let Some(session) = self.state.session.take() {
+            session.disconnect();
+        }
+        // The connection ends by itself once nothing is left to say. What still comes in is not acknowledged.
+        while let Some(event) = incoming.recv().await {
+            if matches!(event, Event::Lost(_)) {
+                break;
+            }
+        }
+        self.writer.stop();
+    }
+}
+
+/// Takes everything that a machine wants done into the job. Says whether a message was rejected.
+fn drain(
+    served: &mut Served,
+    kind: &str,
+    session: &Option<Arc<Session>>,
+    job: &mut Job<Effect>,
+    events: &Events,
+) -> bool {
+    let mut rejected = false;
+    while let Some(output) = served.machine.poll() {
+        match output {
+            Output::Persist(record) => {
+                if let Record::Request { slot, .. } = &record
+                    && let Some(ended) = served.end_of(*slot)
+                {
+                    events.requested(&served.id, slot.0, Duration::from_millis(now().millis_since(ended)));
+                }
+                job.changes.push(Change::Put(served.id.clone(), record));
+            }
+            Output::Forget(forget) => job.changes.push(Change::Forget(served.id.clone(), forget)),
+            Output::Publish { channel, payload } => {
+                if let Some(session) = session {
+                    let retain = channel == GatewayChannel::Membership;
+                    let (session, topic) = (session.clone(), channel.topic(&served.id));
+                    let payload = bytes::Bytes::from_owner(payload);
+                    job.effects.push(Effect::Publish { session, topic, payload, retain });
+                }
+            }
+            Output::Reject { meter, reason } => {
+                rejected = true;
+                events.rejected(kind, &served.id, meter.as_ref(), &reason);
+            }
+            Output::Closed(outcome) => {
+                let closed = served.closed(outcome);
+                job.effects.push(Effect::Closed { cluster: served.id.clone(), closed });
+                if let Some(session) = session {
+                    let (topic, payload) = announce::aggregate(&served.id, &closed);
+                    let (session, payload) = (session.clone(), payload.into());
+                    job.effects.push(Effect::Publish { session, topic, payload, retain: true });
+                }
+            }
+            Output::Notice(notice) => {
+                served.noticed(&notice);
+                events.notice(&served.id, &notice);
+            }
+        }
+    }
+    rejected
+}
+
+/// Every topic of a cluster that concerns its gateway.
+fn filters(cluster: &ClusterId) -> Vec<String> {
+    let meters = MeterChannel::ALL.into_iter().map(|channel| channel.filter(cluster));
+    meters.chain([GatewayChannel::Membership.topic(cluster)]).collect()
+}

@@ -1,0 +1,266 @@
+//! The broker: everything that knows MQTT, and nothing that knows what is in a message.
+//!
+//! [`Connector::run`] keeps a connection and only polls it; what arrives goes out as [`Event`]s. Whoever handles them
+//! publishes, subscribes and acknowledges through a [`Session`], which stands for one connection: what is said through a
+//! session whose connection is gone is lost, as it should be, because a new connection starts with a new session.
+
+mod backoff;
+mod trouble;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use rumqttc::{
+    AckMode, AsyncClient, Event as Polled, EventLoop, LastWill, ManualAck, MqttOptions, Outgoing, Packet, Publish,
+    PublishOptions, QoS, SessionMode, SubscribeFilter, SubscribeReasonCode, TlsConfiguration, Transport,
+};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+
+pub use trouble::Trouble;
+
+use crate::config::Broker;
+use crate::secrets::{self, SecretError};
+use backoff::Backoff;
+
+/// How many messages may wait to be handled. A broker's in-flight window is usually far smaller.
+const QUEUE: usize = 16_384;
+
+/// How many KiB of payloads may wait: a flood of large ones fills this before it fills the queue.
+const QUEUE_KIB: u32 = 64 << 10;
+
+/// The largest message of a meter: an enrolment, with its certificate.
+const MAX_METER_MESSAGE: usize = 16 << 10;
+
+/// The largest packet there can be in MQTT.
+const MAX_PACKET: usize = 268_435_455;
+
+/// How many filters go into one SUBSCRIBE packet.
+const FILTERS_PER_PACKET: usize = 50;
+
+/// What comes from the broker.
+#[derive(Debug)]
+pub enum Event {
+    /// A connection stands.
+    Connected(Session),
+    /// The broker confirmed the subscriptions that were asked for with this tag.
+    Subscribed {
+        session: u64,
+        tag: u64,
+    },
+    /// The broker refuses a subscription; it is asked again from time to time.
+    SubscriptionRefused {
+        filter: String,
+    },
+    Delivery(Delivery),
+    /// The connection ended, or could not be made.
+    Lost(Trouble),
+}
+
+/// A message that is not yet acknowledged.
+#[derive(Debug)]
+pub struct Delivery {
+    pub topic: Bytes,
+    pub payload: Bytes,
+    /// The payload was larger than any message may be and was dropped.
+    pub too_large: bool,
+    pub receipt: Option<Receipt>,
+    _queued: OwnedSemaphorePermit,
+}
+
+/// What acknowledges a message, through the session in which it came.
+#[derive(Debug)]
+pub struct Receipt(ManualAck);
+
+/// One connection to the broker.
+#[derive(Debug, Clone)]
+pub struct Session {
+    client: AsyncClient,
+    number: u64,
+    events: mpsc::Sender<Event>,
+}
+
+impl Session {
+    /// Tells this connection from earlier ones.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Publishes with QoS 1. A connection that is lost loses this too.
+    pub fn publish(&self, topic: String, payload: impl Into<Bytes>, retain: bool) {
+        let options = PublishOptions::new(QoS::AtLeastOnce).retain(retain);
+        if self.client.try_publish(topic, payload.into(), options).is_err() {
+            tracing::debug!("a message was not published: the connection is gone");
+        }
+    }
+
+    pub fn acknowledge(&self, receipt: Receipt) {
+        if self.client.try_manual_ack(receipt.0).is_err() {
+            tracing::debug!("a message was not acknowledged: the connection is gone");
+        }
+    }
+
+    /// Subscribes, and says so with an event once the broker has confirmed every filter.
+    pub fn subscribe(&self, filters: Vec<String>, tag: u64) {
+        let session = self.clone();
+        tokio::spawn(async move {
+            let mut wait = Backoff::new(5.0, 60.0);
+            let confirmed = loop {
+                match session.try_subscribe(&filters).await {
+                    Ok(confirmed) => break confirmed,
+                    Err(filter) => {
+                        session.send(Event::SubscriptionRefused { filter }).await;
+                        tokio::time::sleep(wait.next()).await;
+                    }
+                }
+            };
+            if confirmed {
+                session.send(Event::Subscribed { session: session.number, tag }).await;
+            }
+        });
+    }
+
+    /// Whether the broker confirmed all; `false` if the connection ended first. The error is a filter that it refused.
+    async fn try_subscribe(&self, filters: &[String]) -> Result<bool, String> {
+        for chunk in filters.chunks(FILTERS_PER_PACKET) {
+            let wanted = chunk.iter().map(|filter| SubscribeFilter::new(filter.clone(), QoS::AtLeastOnce));
+            let Ok(notice) = self.client.try_subscribe_many_tracked(wanted) else { return Ok(false) };
+            let Ok(answer) = notice.wait_async().await else { return Ok(false) };
+            let refused = answer.return_codes.iter().position(|code| *code == SubscribeReasonCode::Failure);
+            if let Some(refused) = refused {
+                return Err(chunk.get(refused).cloned().unwrap_or_default());
+            }
+        }
+        Ok(true)
+    }
+
+    pub fn unsubscribe(&self, filters: Vec<String>) {
+        for filter in filters {
+            if self.client.try_unsubscribe(filter).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Ends the connection once everything that was published is confirmed.
+    pub fn disconnect(&self) {
+        if self.client.try_disconnect().is_err() {
+            tracing::debug!("nothing to disconnect from");
+        }
+    }
+
+    async fn send(&self, event: Event) {
+        // The receiver is gone when the gateway stops.
+        self.events.send(event).await.ok();
+    }
+}
+
+/// Keeps a connection to the broker.
+#[derive(Debug)]
+pub struct Connector {
+    pub broker: Broker,
+    /// Also the topic level below which the gateway says that it is online.
+    pub client_id: String,
+    pub status_topic: String,
+}
+
+/// The queue of events. What fits into it bounds what a flood can take.
+pub fn channel() -> (mpsc::Sender<Event>, mpsc::Receiver<Event>) {
+    mpsc::channel(QUEUE)
+}
+
+impl Connector {
+    /// Connects, and again after every loss, until the receiver of the events is gone or the session was disconnected.
+    pub async fn run(self, events: mpsc::Sender<Event>) {
+        let budget = Arc::new(Semaphore::new(QUEUE_KIB as usize));
+        let mut backoff = Backoff::new(0.5, 30.0);
+        let mut limit = self.broker.max_packet_bytes;
+        for number in 1.. {
+            let trouble = match self.options(limit) {
+                Ok(options) => {
+                    let (client, eventloop) = AsyncClient::builder(options).unbounded().build();
+                    let session = Session { client, number, events: events.clone() };
+                    let Some(trouble) = self.poll(session, eventloop, &budget, &mut backoff).await else { return };
+                    trouble
+                }
+                Err(error) => Trouble::Secret(error),
+            };
+            // The broker sends a packet again that was too large, before all others: take it in once, and drop it.
+            limit = if matches!(trouble, Trouble::PacketTooLarge { .. }) {
+                MAX_PACKET
+            } else {
+                self.broker.max_packet_bytes
+            };
+            if events.send(Event::Lost(trouble)).await.is_err() {
+                return;
+            }
+            tokio::time::sleep(backoff.next()).await;
+        }
+    }
+
+    /// Polls one connection to its end. Never publishes: a full channel would wait for itself. `None` if it was meant to
+    /// end.
+    async fn poll(
+        &self,
+        session: Session,
+        mut eventloop: EventLoop,
+        budget: &Arc<Semaphore>,
+        backoff: &mut Backoff,
+    ) -> Option<Trouble> {
+        let events = session.events.clone();
+        let mut since = None;
+        loop {
+            match eventloop.poll().await {
+                Ok(Polled::Incoming(Packet::ConnAck(_))) => {
+                    since = Some(Instant::now());
+                    events.send(Event::Connected(session.clone())).await.ok()?;
+                }
+                Ok(Polled::Incoming(Packet::Publish(publish))) => {
+                    let delivery = deliver(publish, &session, budget).await?;
+                    events.send(Event::Delivery(delivery)).await.ok()?;
+                }
+                Ok(Polled::Outgoing(Outgoing::Disconnect)) => return None,
+                Ok(Polled::Incoming(_) | Polled::Outgoing(_)) => {}
+                Err(error) => {
+                    let lived = since.map(|since| since.elapsed());
+                    if lived.is_some_and(|lived| lived.as_secs() >= 10) {
+                        backoff.reset();
+                    }
+                    return Some(Trouble::new(error, &self.broker, &self.client_id, lived));
+                }
+            }
+        }
+    }
+
+    fn options(&self, max_packet: usize) -> Result<MqttOptions, SecretError> {
+        let Broker { host, port, tls, login, keep_alive_seconds, max_packet_bytes } = &self.broker;
+        let mut options = MqttOptions::new(self.client_id.clone(), (host.clone(), *port));
+        options
+            .set_keep_alive(*keep_alive_seconds)
+            .set_session_mode(SessionMode::Persistent)
+            .set_ack_mode(AckMode::Manual)
+            .set_max_packet_size(max_packet, *max_packet_bytes)
+            .set_last_will(LastWill::new(self.status_topic.clone(), "offline", QoS::AtLeastOnce, true));
+        if let Some(login) = login {
+            options.set_credentials(login.username.clone(), secrets::password(login)?.to_vec());
+        }
+        if let Some(tls) = tls {
+            let config = TlsConfiguration::Rustls(Arc::new(secrets::broker_tls(tls)?));
+            options.set_transport(Transport::Tls(config));
+        }
+        Ok(options)
+    }
+}
+
+/// Waits until a message fits into the budget. One that no meter may send is emptied on the way.
+async fn deliver(publish: Publish, session: &Session, budget: &Arc<Semaphore>) -> Option<Delivery> {
+    let receipt = session.client.prepare_ack(&publish).map(Receipt);
+    let Publish { topic, mut payload, .. } = publish;
+    let too_large = payload.len() > MAX_METER_MESSAGE && !topic.ends_with(b"/membership");
+    if too_large {
+        payload = Bytes::new();
+    }
+    let kib = u32::try_from(payload.len() >> 10).map_or(QUEUE_KIB, |kib| (kib + 1).min(QUEUE_KIB));
+    let _queued = budget.clone().acquire_many_owned(kib).await.ok()?;
+    Some(Delivery { topic, payload, too_large, receipt, _queued })
+}

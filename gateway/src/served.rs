@@ -1,0 +1,194 @@
+//! A cluster that this gateway serves: its state machine, and what may be shown of it.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use dream_protocol::aggregate::SlotOutcome;
+use dream_protocol::cluster::{Cluster, ClusterConfig, ClusterError, Notice};
+use dream_protocol::ids::ClusterId;
+use dream_protocol::time::{Slot, Timestamp};
+use thiserror::Error;
+
+use crate::board::{ClosedSlot, ClusterView, History, HistoryError, ListView, Spent};
+use crate::config::ClusterSettings;
+use crate::secrets::GatewayIdentity;
+use crate::store::{Store, StoreError};
+
+/// Why a cluster cannot be served.
+#[derive(Debug, Error)]
+pub enum ServeError {
+    #[error("the cluster `{cluster}` cannot be served: {error}")]
+    Cluster { cluster: ClusterId, error: ClusterError },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    History(#[from] HistoryError),
+}
+
+/// One cluster with its machine.
+#[derive(Debug)]
+pub struct Served {
+    pub id: ClusterId,
+    pub settings: ClusterSettings,
+    pub machine: Cluster,
+    /// When to tick next; kept because it is also the key in the driver's queue.
+    pub wake: Timestamp,
+    /// Whether something happened since the board was last written.
+    pub changed: bool,
+    /// Whether a message was handled since `wake` was worked out.
+    pub touched: bool,
+    pub last: Option<ClosedSlot>,
+    last_decoded: Option<ClosedSlot>,
+    spent: Spent,
+    cannot_form: Option<String>,
+    candidates: usize,
+    since: Timestamp,
+}
+
+impl Served {
+    /// Rebuilds a cluster from the store.
+    pub fn resume(
+        id: &ClusterId,
+        settings: &ClusterSettings,
+        identity: &GatewayIdentity,
+        clock_skew_seconds: u64,
+        store: &Store,
+        now: Timestamp,
+    ) -> Result<Self, ServeError> {
+        let config = ClusterConfig {
+            cluster: id.clone(),
+            identity: identity.key.clone(),
+            certificate: identity.certificate.clone(),
+            authorities: identity.authorities.clone(),
+            terms: settings.terms,
+            missing_share: settings.missing_share,
+            malicious_share: settings.malicious_share,
+            roster: settings.roster(),
+            clock_skew_seconds,
+        };
+        let records = store.records(id)?;
+        let machine = Cluster::resume(config, records, now)
+            .map_err(|error| ServeError::Cluster { cluster: id.clone(), error })?;
+        let mut served = Self {
+            id: id.clone(),
+            settings: settings.clone(),
+            wake: machine.deadline().unwrap_or(NEVER),
+            candidates: machine.candidates(),
+            machine,
+            changed: true,
+            touched: false,
+            last: None,
+            last_decoded: None,
+            spent: Spent::default(),
+            cannot_form: None,
+            since: now,
+        };
+        // A crash may have come between an outcome and its announcement; it is announced from the store.
+        let today = Timestamp::from_secs(now.utc_day() * 86_400);
+        for outcome in store.slots(id, today.min(now), NEVER, usize::MAX)? {
+            served.spent.add(&outcome);
+        }
+        for outcome in store.slots(id, Timestamp::from_millis(0), NEVER, RECENT)? {
+            served.note(outcome);
+        }
+        Ok(served)
+    }
+
+    /// Notes a closed slot. Its cost is counted by [`Served::closed`], or was when the slots of the day were read.
+    fn note(&mut self, outcome: SlotOutcome) -> ClosedSlot {
+        let closed = ClosedSlot::from(outcome);
+        self.last = Some(closed);
+        if outcome.result.is_ok() {
+            self.last_decoded = Some(closed);
+        }
+        closed
+    }
+
+    pub fn closed(&mut self, outcome: SlotOutcome) -> ClosedSlot {
+        self.changed = true;
+        self.spent.add(&outcome);
+        self.note(outcome)
+    }
+
+    pub fn noticed(&mut self, notice: &Notice) {
+        self.changed = true;
+        match notice {
+            Notice::ListPublished { .. } => self.cannot_form = None,
+            Notice::CannotForm { members, reason } => {
+                self.cannot_form = Some(format!("{members} meters are enrolled, but {reason}"));
+            }
+            Notice::TakenOver { .. } | Notice::Dropped { .. } | Notice::MeterStatus { .. } => {}
+        }
+    }
+
+    /// What the board shows, if it should show something new.
+    pub fn news(&mut self, now: Timestamp) -> Option<ClusterView> {
+        let candidates = self.machine.candidates();
+        if !std::mem::take(&mut self.changed) && candidates == self.candidates {
+            return None;
+        }
+        self.candidates = candidates;
+        let list = self.machine.list_at(now).or_else(|| self.machine.newest_list());
+        Some(ClusterView {
+            cluster: self.id.clone(),
+            slot_seconds: self.settings.terms.slot_seconds,
+            min_members: self.settings.min_members,
+            candidates,
+            list: list.map(|list| ListView {
+                epoch: list.epoch(),
+                params: *list.params(),
+                from_slot: list.from_slot(),
+                to_slot: list.to_slot(),
+                bytes: list.bytes().clone(),
+            }),
+            cannot_form: self.cannot_form.clone(),
+            last: self.last,
+            last_decoded: self.last_decoded,
+            spent: self.spent,
+            next_deadline: self.machine.deadline(),
+            since: self.since,
+        })
+    }
+
+    /// When a slot ended, by the list it was opened under.
+    pub fn end_of(&self, slot: Slot) -> Option<Timestamp> {
+        let list = self.machine.newest_list()?;
+        Some(list.params().slot_end(slot))
+    }
+}
+
+/// Later than anything.
+pub const NEVER: Timestamp = Timestamp::from_millis(u64::MAX);
+
+/// How many closed slots are looked at to find the last decoded one.
+const RECENT: usize = 100;
+
+/// Clusters with nothing in common are rebuilt side by side: most of the time goes into agreeing on keys with members.
+pub fn resume_all(
+    all: &[(&ClusterId, &ClusterSettings)],
+    identity: &GatewayIdentity,
+    clock_skew_seconds: u64,
+    store: &Store,
+    now: Timestamp,
+) -> Result<Vec<Served>, ServeError> {
+    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let worker = || -> Result<Vec<Served>, ServeError> {
+        let mut mine = Vec::new();
+        while let Some((id, settings)) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+            mine.push(Served::resume(id, settings, identity, clock_skew_seconds, store, now)?);
+            let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+            if done.is_multiple_of(100) {
+                tracing::info!(done, of = all.len(), "rebuilding clusters from the store");
+            }
+        }
+        Ok(mine)
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(all.len().max(1));
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
+        let mut served = Vec::with_capacity(all.len());
+        for worker in workers {
+            served.extend(worker.join().expect("rebuilding a cluster does not panic")?);
+        }
+        Ok(served)
+    })
+}

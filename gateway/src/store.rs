@@ -1,0 +1,292 @@
+//! The store: one `redb` file from which every cluster is rebuilt after a crash, and which keeps the aggregates.
+//!
+//! A commit is durable when [`Store::commit`] returns, and all of it or nothing. Commits are in two phases, so that a
+//! damaged file shows as damaged instead of as yesterday's.
+
+mod schema;
+mod writer;
+
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+
+use dream_protocol::aggregate::SlotOutcome;
+use dream_protocol::cluster::{Forget, Key, Record};
+use dream_protocol::ids::ClusterId;
+use dream_protocol::time::{Slot, Timestamp};
+use redb::{Builder, Database, DatabaseError, ReadableDatabase as _, StorageError, TableError};
+use thiserror::Error;
+
+pub use writer::{Job, Observer, Writer};
+
+use crate::board::{History, HistoryError};
+use schema::{ENROLMENTS, FORMAT, LISTS, META, OUTCOMES, SLOTS};
+
+/// How many of the newest outcomes a cluster is rebuilt with: the last one says which slots are over.
+const OUTCOMES_TO_RESUME: usize = 16;
+
+/// Why a store cannot be opened. It is left as it is.
+#[derive(Debug, Error)]
+pub enum OpenStoreError {
+    #[error("the store {} is in use by another process: stop that one, or set `store.path`", path.display())]
+    Locked { path: PathBuf },
+    #[error(
+        "the store {} was written by a newer version (format {found}, this one reads up to {FORMAT}): install that \
+         version, or start with another `store.path`",
+        path.display()
+    )]
+    Newer { path: PathBuf, found: u64 },
+    #[error(
+        "the store {} is damaged, or no store of a gateway ({detail}); it was left as it is. Restore a back-up, or move \
+         it away: the gateway then takes up the clusters from their retained lists",
+        path.display()
+    )]
+    Damaged { path: PathBuf, detail: String },
+    #[error("the store {} cannot be opened: {error}", path.display())]
+    Io { path: PathBuf, error: std::io::Error },
+    #[error("there is no store {}", path.display())]
+    Missing { path: PathBuf },
+}
+
+/// Why something could not be read or written.
+#[derive(Debug, Error)]
+pub enum StoreError {
+    #[error(transparent)]
+    Redb(#[from] redb::Error),
+    #[error("an entry of the cluster `{cluster}` is damaged: {error}")]
+    Entry { cluster: String, error: dream_protocol::wire::DecodeError },
+}
+
+macro_rules! from_redb {
+    ($($error:ty),*) => { $(impl From<$error> for StoreError {
+        fn from(error: $error) -> Self {
+            Self::Redb(error.into())
+        }
+    })* };
+}
+from_redb!(StorageError, TableError, redb::TransactionError, redb::CommitError, redb::SetDurabilityError);
+
+/// One change to what is kept of a cluster.
+#[derive(Debug)]
+pub enum Change {
+    Put(ClusterId, Record),
+    Forget(ClusterId, Forget),
+    /// Aggregates of slots that ended before this are dropped, of all clusters.
+    Expire(Timestamp),
+}
+
+/// The open store.
+#[derive(Debug)]
+pub struct Store {
+    path: PathBuf,
+    cache_bytes: usize,
+    /// Empty while the file is being opened again after an error.
+    database: RwLock<Option<Database>>,
+}
+
+impl Store {
+    /// Opens a store, or makes a new one. Takes as long as reading the file takes.
+    pub fn open(path: &Path, cache_mebibytes: usize) -> Result<Self, OpenStoreError> {
+        let cache_bytes = cache_mebibytes << 20;
+        let database = open(path, cache_bytes)?;
+        let store = Self { path: path.to_owned(), cache_bytes, database: RwLock::new(Some(database)) };
+        store.check_format()?;
+        Ok(store)
+    }
+
+    /// Opens a store that must be there already.
+    pub fn open_existing(path: &Path) -> Result<Self, OpenStoreError> {
+        match path.try_exists() {
+            Ok(true) => Self::open(path, 32),
+            Ok(false) => Err(OpenStoreError::Missing { path: path.to_owned() }),
+            Err(error) => Err(OpenStoreError::Io { path: path.to_owned(), error }),
+        }
+    }
+
+    /// The records a cluster is rebuilt from.
+    pub fn records(&self, cluster: &ClusterId) -> Result<Vec<Record>, StoreError> {
+        let id = cluster.as_str();
+        let database = self.database()?;
+        let read = database.begin_read()?;
+        let mut records = Vec::new();
+        let mut take = |bytes: &[u8]| -> Result<(), StoreError> {
+            records.push(decode(id, bytes)?);
+            Ok(())
+        };
+        for entry in read.open_table(ENROLMENTS)?.range((id, "")..=(id, "\u{7f}"))? {
+            take(entry?.1.value())?;
+        }
+        for entry in read.open_table(LISTS)?.range((id, 0)..=(id, u64::MAX))? {
+            take(entry?.1.value())?;
+        }
+        for entry in read.open_table(OUTCOMES)?.range((id, 0)..=(id, u64::MAX))?.rev().take(OUTCOMES_TO_RESUME) {
+            take(entry?.1.value())?;
+        }
+        // A later entry of the same name replaces the earlier one.
+        let mut slots: BTreeMap<Key, Record> = BTreeMap::new();
+        for entry in read.open_table(SLOTS)?.range((id, 0, 0)..=(id, u64::MAX, u64::MAX))? {
+            for bytes in schema::split(entry?.1.value()) {
+                let record = decode(id, bytes)?;
+                slots.insert(record.key(), record);
+            }
+        }
+        records.extend(slots.into_values());
+        Ok(records)
+    }
+
+    /// Makes changes durable, all or none, in their order.
+    pub fn commit(&self, changes: &[Change]) -> Result<(), StoreError> {
+        let database = self.database()?;
+        let mut write = database.begin_write()?;
+        write.set_two_phase_commit(true);
+        schema::Tables::open(&write)?.apply(changes)?;
+        write.commit()?;
+        Ok(())
+    }
+
+    /// The clusters that there are aggregates of.
+    pub fn clusters(&self) -> Result<Vec<ClusterId>, StoreError> {
+        let database = self.database()?;
+        let outcomes = database.begin_read()?.open_table(OUTCOMES)?;
+        let mut found: Vec<ClusterId> = Vec::new();
+        loop {
+            let after = found.last().map_or(("", 0), |last| (last.as_str(), u64::MAX));
+            let next = outcomes.range(after..)?.find(|entry| {
+                entry.as_ref().map_or(true, |(key, _)| found.last().is_none_or(|last| key.value().0 != last.as_str()))
+            });
+            let Some(entry) = next else { return Ok(found) };
+            let Ok(cluster) = ClusterId::new(entry?.0.value().0) else { return Ok(found) };
+            found.push(cluster);
+        }
+    }
+
+    /// Closes the file and opens it again: after an error nothing else gets it out of its doubts.
+    fn reopen(&self) -> Result<(), OpenStoreError> {
+        let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
+        *database = None;
+        *database = Some(open(&self.path, self.cache_bytes)?);
+        Ok(())
+    }
+
+    /// How large the file is.
+    pub fn file_bytes(&self) -> u64 {
+        std::fs::metadata(&self.path).map_or(0, |file| file.len())
+    }
+
+    fn database(&self) -> Result<Opened<'_>, StoreError> {
+        let database = self.database.read().unwrap_or_else(PoisonError::into_inner);
+        if database.is_none() { Err(StorageError::DatabaseClosed.into()) } else { Ok(Opened(database)) }
+    }
+
+    /// Notes the format in a new file, and refuses one of a newer version.
+    fn check_format(&self) -> Result<(), OpenStoreError> {
+        let path = || self.path.clone();
+        let damaged = |error: StoreError| OpenStoreError::Damaged { path: path(), detail: error.to_string() };
+        match self.format().map_err(damaged)? {
+            Some(FORMAT) => Ok(()),
+            Some(found) if found > FORMAT => Err(OpenStoreError::Newer { path: path(), found }),
+            Some(found) => {
+                Err(OpenStoreError::Damaged { path: path(), detail: format!("format {found} never existed") })
+            }
+            None => self.write_format().map_err(damaged),
+        }
+    }
+
+    fn format(&self) -> Result<Option<u64>, StoreError> {
+        let database = self.database()?;
+        match database.begin_read()?.open_table(META) {
+            Ok(meta) => Ok(meta.get("format")?.map(|format| format.value())),
+            Err(TableError::TableDoesNotExist(_)) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn write_format(&self) -> Result<(), StoreError> {
+        let database = self.database()?;
+        let mut write = database.begin_write()?;
+        write.set_two_phase_commit(true);
+        write.open_table(META)?.insert("format", FORMAT)?;
+        schema::Tables::open(&write)?;
+        write.commit()?;
+        Ok(())
+    }
+}
+
+/// The database, for as long as it is read from.
+struct Opened<'a>(RwLockReadGuard<'a, Option<Database>>);
+
+impl std::ops::Deref for Opened<'_> {
+    type Target = Database;
+
+    fn deref(&self) -> &Database {
+        self.0.as_ref().expect("`Store::database` looks before it hands one out")
+    }
+}
+
+impl History for Store {
+    fn slots(
+        &self,
+        cluster: &ClusterId,
+        from: Timestamp,
+        to: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<SlotOutcome>, HistoryError> {
+        let read = || -> Result<Vec<SlotOutcome>, StoreError> {
+            let id = cluster.as_str();
+            let database = self.database()?;
+            let outcomes = database.begin_read()?.open_table(OUTCOMES)?;
+            let newest = outcomes.range((id, from.as_millis())..(id, to.as_millis()))?.rev().take(limit);
+            let mut found = Vec::new();
+            for entry in newest {
+                if let Record::Outcome(outcome) = decode(id, entry?.1.value())? {
+                    found.push(outcome);
+                }
+            }
+            found.reverse();
+            Ok(found)
+        };
+        read().map_err(|error| HistoryError(error.to_string()))
+    }
+}
+
+fn decode(cluster: &str, bytes: &[u8]) -> Result<Record, StoreError> {
+    Record::decode(bytes).map_err(|error| StoreError::Entry { cluster: cluster.to_owned(), error })
+}
+
+/// Opens the file and checks every page of it.
+fn open(path: &Path, cache_bytes: usize) -> Result<Database, OpenStoreError> {
+    let io = |error| OpenStoreError::Io { path: path.to_owned(), error };
+    let damaged = |detail: String| OpenStoreError::Damaged { path: path.to_owned(), detail };
+    // It holds keys: for nobody but its owner.
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
+    let file = file.map_err(io)?;
+    let mode = file.metadata().map_err(io)?.permissions().mode();
+    if mode & 0o077 != 0 {
+        tracing::warn!(path = %path.display(), mode = format!("{:o}", mode & 0o777), "others can read the store, and it holds keys: chmod 600");
+    }
+    // redb trusts what its checksums cannot cover; a file that makes it panic is damaged.
+    let opened = catch_unwind(AssertUnwindSafe(|| {
+        let mut database = Builder::new().set_cache_size(cache_bytes).create_file(file)?;
+        database.check_integrity().map(|_| database)
+    }));
+    match opened {
+        Ok(Ok(database)) => Ok(database),
+        Ok(Err(DatabaseError::DatabaseAlreadyOpen)) => Err(OpenStoreError::Locked { path: path.to_owned() }),
+        Ok(Err(DatabaseError::Storage(StorageError::Io(error)))) if error.kind() != std::io::ErrorKind::InvalidData => {
+            Err(io(error))
+        }
+        Ok(Err(error)) => Err(damaged(error.to_string())),
+        Err(_) => Err(damaged("its pages contradict each other".to_owned())),
+    }
+}
+
+/// Whether a slot's entries are in a change: they go into one value for each commit.
+fn slot_of(record: &Record) -> Option<Slot> {
+    match record.key() {
+        Key::Slot(slot, ..) => Some(slot),
+        Key::Enrolment(_) | Key::List(_) | Key::Outcome(_) => None,
+    }
+}

@@ -1,0 +1,135 @@
+//! The tables, and how changes get into them.
+//!
+//! A slot's entries are small and many, and come and go together. So the entries of one commit are one value, and a slot
+//! with ten thousand readings is a few dozen rows instead of ten thousand.
+
+use std::collections::BTreeMap;
+
+use dream_protocol::cluster::{Forget, Record};
+use dream_protocol::ids::ClusterId;
+use dream_protocol::time::{Slot, Timestamp};
+use redb::{ReadableTable as _, Table, TableDefinition, WriteTransaction};
+use zeroize::Zeroizing;
+
+use super::{Change, StoreError, slot_of};
+
+/// The version of everything below.
+pub(super) const FORMAT: u64 = 1;
+
+pub(super) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
+/// By cluster and meter.
+pub(super) const ENROLMENTS: TableDefinition<'_, (&str, &str), &[u8]> = TableDefinition::new("enrolments");
+/// By cluster and epoch. Holds keys.
+pub(super) const LISTS: TableDefinition<'_, (&str, u64), &[u8]> = TableDefinition::new("lists");
+/// By cluster, slot, and the number of the commit.
+pub(super) const SLOTS: TableDefinition<'_, (&str, u64, u64), &[u8]> = TableDefinition::new("slots");
+/// By cluster and the end of the slot in Unix milliseconds: slots of different lengths stay in order.
+pub(super) const OUTCOMES: TableDefinition<'_, (&str, u64), &[u8]> = TableDefinition::new("outcomes");
+
+/// The tables in one write transaction.
+pub(super) struct Tables<'txn> {
+    meta: Table<'txn, &'static str, u64>,
+    enrolments: Table<'txn, (&'static str, &'static str), &'static [u8]>,
+    lists: Table<'txn, (&'static str, u64), &'static [u8]>,
+    slots: Table<'txn, (&'static str, u64, u64), &'static [u8]>,
+    outcomes: Table<'txn, (&'static str, u64), &'static [u8]>,
+}
+
+impl<'txn> Tables<'txn> {
+    pub(super) fn open(write: &'txn WriteTransaction) -> Result<Self, StoreError> {
+        Ok(Self {
+            meta: write.open_table(META)?,
+            enrolments: write.open_table(ENROLMENTS)?,
+            lists: write.open_table(LISTS)?,
+            slots: write.open_table(SLOTS)?,
+            outcomes: write.open_table(OUTCOMES)?,
+        })
+    }
+
+    pub(super) fn apply(mut self, changes: &[Change]) -> Result<(), StoreError> {
+        let mut entries: BTreeMap<(&ClusterId, Slot), Zeroizing<Vec<u8>>> = BTreeMap::new();
+        for change in changes {
+            match change {
+                Change::Put(cluster, record) => match slot_of(record) {
+                    Some(slot) => append(entries.entry((cluster, slot)).or_default(), &record.encode()),
+                    None => self.put(cluster, record)?,
+                },
+                Change::Forget(cluster, Forget::Slot(slot)) => {
+                    entries.remove(&(cluster, *slot));
+                    self.forget_slot(cluster, *slot)?;
+                }
+                Change::Forget(cluster, forget) => self.forget(cluster, forget)?,
+                Change::Expire(before) => self.expire(*before)?,
+            }
+        }
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let number = self.meta.get("commits")?.map_or(0, |last| last.value()) + 1;
+        self.meta.insert("commits", number)?;
+        for ((cluster, slot), bytes) in entries {
+            self.slots.insert((cluster.as_str(), slot.0, number), bytes.as_slice())?;
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, cluster: &ClusterId, record: &Record) -> Result<(), StoreError> {
+        let (id, bytes) = (cluster.as_str(), record.encode());
+        match record {
+            Record::Enrolment { meter, .. } => drop(self.enrolments.insert((id, meter.as_str()), bytes.as_slice())?),
+            Record::List(list) => drop(self.lists.insert((id, list.epoch()), bytes.as_slice())?),
+            Record::Outcome(outcome) => drop(self.outcomes.insert((id, outcome.end.as_millis()), bytes.as_slice())?),
+            Record::Retry { .. } | Record::Reading { .. } | Record::Request { .. } | Record::Reveal { .. } => {
+                unreachable!("an entry of a slot is collected with the others of its commit")
+            }
+        }
+        Ok(())
+    }
+
+    fn forget(&mut self, cluster: &ClusterId, forget: &Forget) -> Result<(), StoreError> {
+        match forget {
+            Forget::Enrolment(meter) => drop(self.enrolments.remove((cluster.as_str(), meter.as_str()))?),
+            Forget::List(epoch) => drop(self.lists.remove((cluster.as_str(), *epoch))?),
+            Forget::Slot(slot) => self.forget_slot(cluster, *slot)?,
+        }
+        Ok(())
+    }
+
+    fn forget_slot(&mut self, cluster: &ClusterId, slot: Slot) -> Result<(), StoreError> {
+        let all = (cluster.as_str(), slot.0, 0)..=(cluster.as_str(), slot.0, u64::MAX);
+        Ok(self.slots.retain_in(all, |_, _| false)?)
+    }
+
+    fn expire(&mut self, before: Timestamp) -> Result<(), StoreError> {
+        let mut after = (String::new(), 0);
+        loop {
+            let next = self.outcomes.range((after.0.as_str(), after.1)..)?.next().transpose()?;
+            let Some(cluster) = next.map(|(key, _)| key.value().0.to_owned()) else { return Ok(()) };
+            self.outcomes.retain_in((cluster.as_str(), 0)..(cluster.as_str(), before.as_millis()), |_, _| false)?;
+            // Nothing ends at the very end of time: the next range begins with the next cluster.
+            after = (cluster, u64::MAX);
+        }
+    }
+}
+
+/// Adds an entry to a value: its length, and then its bytes.
+fn append(value: &mut Vec<u8>, entry: &[u8]) {
+    let length = u32::try_from(entry.len()).expect("an entry is smaller than an MQTT packet");
+    value.extend_from_slice(&length.to_be_bytes());
+    value.extend_from_slice(entry);
+}
+
+/// The entries of a value. A cut one comes out as it is, and does not decode.
+pub(super) fn split(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = value;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let (length, bytes) = rest.split_first_chunk().unwrap_or((&[0xff; 4], rest));
+        let length = usize::try_from(u32::from_be_bytes(*length)).unwrap_or(usize::MAX).min(bytes.len());
+        let (entry, after) = bytes.split_at(length);
+        rest = after;
+        Some(entry)
+    })
+}
