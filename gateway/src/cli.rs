@@ -9,6 +9,7 @@ use thiserror::Error;
 
 use crate::config::{Config, ConfigError, Overrides};
 use crate::daemon::{self, Source};
+use crate::export::{self, ExportArgs};
 
 /// What was asked for cannot be: told in one line, exit code 2. Everything else that goes wrong exits with 1.
 #[derive(Debug, Error)]
@@ -26,6 +27,7 @@ struct Cli {
 enum Command {
     /// Run the gateway
     Run(ConfigArgs),
+    Export(ExportArgs),
     /// Check a configuration, with the files that it names
     CheckConfig(ConfigArgs),
 }
@@ -52,6 +54,7 @@ pub fn main() -> ExitCode {
     let mut out = std::io::stdout().lock();
     let done = match cli.command {
         Command::Run(args) => daemon::main(&Source { path: args.config, ordinal: args.ordinal }),
+        Command::Export(args) => export::run(&args, &mut out),
         Command::CheckConfig(args) => args.load().map(drop),
     };
     match done.and_then(|()| Ok(out.flush()?)) {

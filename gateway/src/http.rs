@@ -1,10 +1,10 @@
+//! What the gateway serves over HTTP: metrics and health.
+
 use crate::board::{Board, History};
 use crate::readiness::Readiness;
 use axum::extract::State;
 use axum::routing::get;
 use dream_protocol::time::Timestamp;
-//! What the gateway serves over HTTP: metrics and health.
-
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;

@@ -11,6 +11,7 @@ pub mod config;
 pub mod daemon;
 pub mod driver;
 pub mod events;
+pub mod export;
 pub mod http;
 pub mod metrics;
 pub mod mqtt;

@@ -232,12 +232,8 @@ impl From<Option<f64>> for Value {
 
 impl ClusterGauges {
     fn new() -> Self {
-        let one = |name: &str, help: &str, value: ReadOff| {
-            (gauges(name, help, &["cluster"]), value)
-        };
-        let bands = |name: &str, help: &str, value: ReadOff| {
-            (gauges(name, help, &["cluster", "confidence"]), value)
-        };
+        let one = |name: &str, help: &str, value: ReadOff| (gauges(name, help, &["cluster"]), value);
+        let bands = |name: &str, help: &str, value: ReadOff| (gauges(name, help, &["cluster", "confidence"]), value);
         Self(vec![
             one(
                 "dream_cluster_load_watts",

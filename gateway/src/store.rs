@@ -163,6 +163,15 @@ impl Store {
         }
     }
 
+    /// When the first and the last slot of a cluster ended, in Unix milliseconds.
+    pub fn span(&self, cluster: &ClusterId) -> Result<Option<(u64, u64)>, StoreError> {
+        let outcomes = self.database()?.begin_read()?.open_table(OUTCOMES)?;
+        let mut all = outcomes.range((cluster.as_str(), 0)..=(cluster.as_str(), u64::MAX))?;
+        let first = all.next().transpose()?.map(|(key, _)| key.value().1);
+        let last = all.next_back().transpose()?.map(|(key, _)| key.value().1);
+        Ok(first.map(|first| (first, last.unwrap_or(first))))
+    }
+
     /// Closes the file and opens it again: after an error nothing else gets it out of its doubts.
     fn reopen(&self) -> Result<(), OpenStoreError> {
         let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);

@@ -57,7 +57,10 @@ pub enum Trouble {
 }
 
 impl Trouble {
-    #[expect(clippy::wildcard_enum_match_arm, reason = "another crate's errors: those that an operator can act on have names")]
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "another crate's errors: those that an operator can act on have names"
+    )]
     pub(super) fn new(error: ConnectionError, broker: &Broker, client_id: &str, lived: Option<Duration>) -> Self {
         let address = format!("{}:{}", broker.host, broker.port);
         let closed = |error: String| Self::Closed {
