@@ -1,5 +1,6 @@
 //! The tests' own tools, tried without the daemon: meters, brokers and the right answers around a bare
 //! [`Cluster`](dream_protocol::cluster::Cluster).
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;
 

@@ -72,7 +72,7 @@ pub fn embedded() -> Access {
         v4: Some(HashMap::from([("1".to_owned(), server)])),
         ..Config::default()
     };
-    std::thread::spawn(move || Broker::new(config).start());
+    std::thread::spawn(move || Broker::new(config).start().expect("the broker runs"));
     wait_for_port(listen.port());
     Access::open(listen.port())
 }

@@ -8,7 +8,7 @@ use dream_protocol::certificate::Authorities;
 use dream_protocol::ids::ClusterId;
 use dream_protocol::membership::MembershipList;
 use dream_protocol::meter::{Input, Notice, Refusal};
-use dream_protocol::time::Slot;
+use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::{GatewayChannel, MeterChannel, Topic};
 use dream_protocol::wire::{Mac0, MaskedReading, Reveal, StatusCode};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -20,6 +20,9 @@ use super::identities::Identities;
 use super::node::{Node, Packet};
 use super::oracle::{self, Expected, MOST, Oracle};
 use super::{until_some, wall};
+
+/// How often meters connect anew until a first list comes. Real ones repeat their enrolment only once a minute.
+const IMPATIENCE_SECONDS: u64 = 3;
 
 /// What becomes of something that a meter publishes.
 pub enum Fate {
@@ -76,6 +79,7 @@ impl Fleet {
             client,
             fate: Box::new(fate),
             sent: BTreeMap::new(),
+            connect_again: wall().plus_secs(IMPATIENCE_SECONDS),
         }));
         let driving = tokio::spawn(drive(state.clone(), events));
         Self { state, driving }
@@ -167,6 +171,7 @@ struct State {
     client: Client,
     fate: Box<dyn FnMut(&Outgoing<'_>) -> Fate + Send>,
     sent: BTreeMap<Slot, BTreeSet<usize>>,
+    connect_again: Timestamp,
 }
 
 async fn drive(state: Arc<Mutex<State>>, mut events: UnboundedReceiver<Event>) {
@@ -231,6 +236,10 @@ impl State {
 
     fn advance(&mut self) {
         let at = wall();
+        if self.newest.is_none() && self.connect_again <= at {
+            self.connect_again = at.plus_secs(IMPATIENCE_SECONDS);
+            self.tell_all(&Input::Connected);
+        }
         for meter in 0..self.nodes.len() {
             let packets = self.nodes[meter].advance(at, |slot| oracle::reading(meter, slot));
             self.publish(meter, packets);
