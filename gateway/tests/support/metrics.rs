@@ -1,0 +1,79 @@
+//! Prometheus's text format, read back.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The samples of one scrape.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Samples(BTreeMap<Series, f64>);
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Series {
+    name: String,
+    labels: BTreeMap<String, String>,
+}
+
+impl Samples {
+    /// Reads a scrape.
+    ///
+    /// # Panics
+    /// If a line is not of the format, or a series is there twice.
+    pub fn parse(text: &str) -> Self {
+        let mut samples = Self::default();
+        for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            let (series, value) = sample(line).unwrap_or_else(|| panic!("not a sample: {line}"));
+            assert!(samples.0.insert(series, value).is_none(), "there twice: {line}");
+        }
+        samples
+    }
+
+    /// The sample with exactly these labels.
+    pub fn get(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
+        let labels = labels.iter().map(|&(label, value)| (label.to_owned(), value.to_owned())).collect();
+        self.0.get(&Series { name: name.to_owned(), labels }).copied()
+    }
+
+    /// The sum of all samples with at least these labels.
+    pub fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
+        let of = |series: &Series| {
+            series.name == name
+                && labels.iter().all(|&(label, value)| series.labels.get(label).is_some_and(|found| found == value))
+        };
+        self.0.iter().filter(|(series, _)| of(series)).map(|(_, value)| value).sum()
+    }
+
+    /// All values of a label, under whatever name.
+    pub fn values_of(&self, label: &str) -> BTreeSet<&str> {
+        self.0.keys().filter_map(|series| series.labels.get(label)).map(String::as_str).collect()
+    }
+
+    pub fn names(&self) -> BTreeSet<&str> {
+        self.0.keys().map(|series| series.name.as_str()).collect()
+    }
+}
+
+fn sample(line: &str) -> Option<(Series, f64)> {
+    let (series, value) = line.rsplit_once(' ')?;
+    let (name, mut rest) = match series.split_once('{') {
+        Some((name, rest)) => (name, rest.strip_suffix('}')?),
+        None => (series, ""),
+    };
+    let mut labels = BTreeMap::new();
+    while !rest.is_empty() {
+        let (label, after) = rest.split_once("=\"")?;
+        // No label of ours holds a quote.
+        let (value, after) = after.split_once('"')?;
+        labels.insert(label.to_owned(), value.to_owned());
+        rest = after.strip_prefix(',').unwrap_or(after);
+    }
+    Some((Series { name: name.to_owned(), labels }, value.parse().ok()?))
+}
+
+#[test]
+fn samples_are_found_by_name_and_labels() {
+    let text = "# HELP a A.\n# TYPE a gauge\na{x=\"1\",y=\"b c\"} 2.5\na{x=\"2\",y=\"b c\"} 3\nb 7\n";
+    let samples = Samples::parse(text);
+    assert_eq!(samples.get("a", &[("y", "b c"), ("x", "1")]), Some(2.5));
+    assert_eq!((samples.get("a", &[]), samples.get("b", &[])), (None, Some(7.0)));
+    assert!((samples.sum("a", &[("y", "b c")]) - 5.5).abs() < 1e-9);
+    assert_eq!(samples.values_of("x"), BTreeSet::from(["1", "2"]));
+}
