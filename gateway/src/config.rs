@@ -306,8 +306,11 @@ impl Checker<'_> {
             },
         };
         if ordinal >= file.replicas.max(1) {
-            let most = file.replicas.max(1) - 1;
-            self.wrong("ordinal", format!("{ordinal} is not allowed with {} replicas; use 0 to {most}", file.replicas));
+            let allowed = match file.replicas {
+                0 | 1 => "without other replicas it is 0".to_owned(),
+                replicas => format!("the ordinals of {replicas} replicas are 0 to {}", replicas - 1),
+            };
+            self.wrong("ordinal", format!("{ordinal} is not allowed; {allowed}"));
             return None;
         }
         Some(ordinal)

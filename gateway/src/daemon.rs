@@ -1,7 +1,6 @@
 //! Puts the parts together and runs them: `dream-gateway run`.
 
 use std::future::Future;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +13,8 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::{error, info};
 
 use crate::board::Board;
-use crate::config::{Config, Overrides};
+use crate::cli::ConfigArgs;
+use crate::config::Config;
 use crate::driver::{self, Command, Driver, Parts};
 use crate::events::Events;
 use crate::http::{self, Service};
@@ -25,21 +25,8 @@ use crate::secrets::GatewayIdentity;
 use crate::store::Store;
 use crate::telemetry::{self, Level};
 
-/// Where a running gateway's configuration comes from, so that it can be read again.
-#[derive(Debug, Clone)]
-pub struct Source {
-    pub path: PathBuf,
-    pub ordinal: Option<u32>,
-}
-
-impl Source {
-    pub fn load(&self) -> anyhow::Result<Config> {
-        Ok(Config::load(&self.path, &Overrides::of_process(self.ordinal))?)
-    }
-}
-
 /// Runs a gateway until it gets SIGTERM or SIGINT; SIGHUP reads the configuration again.
-pub fn main(source: &Source) -> anyhow::Result<()> {
+pub fn main(source: &ConfigArgs) -> anyhow::Result<()> {
     let config = source.load()?;
     let identity = GatewayIdentity::load(&config.identity, &config.id, driver::now())?;
     let level = telemetry::start(&config.log)?;
@@ -63,7 +50,7 @@ pub fn main(source: &Source) -> anyhow::Result<()> {
 /// A configuration that was read again, with the identity it names.
 pub type Reload = (Config, GatewayIdentity);
 
-async fn reload_on_hangup(source: Source, reloads: mpsc::Sender<Reload>, level: Level, mut hangup: Signal) {
+async fn reload_on_hangup(source: ConfigArgs, reloads: mpsc::Sender<Reload>, level: Level, mut hangup: Signal) {
     let load = || {
         let config = source.load()?;
         let identity = GatewayIdentity::load(&config.identity, &config.id, driver::now())?;

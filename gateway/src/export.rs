@@ -12,7 +12,7 @@ use crate::board::History as _;
 use crate::cli::BadInput;
 use crate::config::{Config, Overrides};
 use crate::slot_view::{Bands, CSV_HEADER, SlotView};
-use crate::store::Store;
+use crate::store::{OpenStoreError, Store};
 
 /// Write aggregates from the store as CSV or JSON lines
 ///
@@ -60,7 +60,15 @@ pub fn run(args: &ExportArgs, out: &mut impl Write) -> anyhow::Result<()> {
         (None, Some(config)) => Config::load(config, &Overrides::of_process(Some(0)))?.store.path,
         (None, None) => unreachable!("clap asks for one of them"),
     };
-    let store = Store::open_existing(&path)?;
+    let store = Store::open_existing(&path).map_err(|error| match error {
+        OpenStoreError::Locked { .. } => {
+            anyhow::anyhow!("{error}; a running gateway gives the same from /api/v1/clusters/NAME/slots?format=csv")
+        }
+        OpenStoreError::Newer { .. }
+        | OpenStoreError::Damaged { .. }
+        | OpenStoreError::Io { .. }
+        | OpenStoreError::Missing { .. } => error.into(),
+    })?;
     let known = store.clusters()?;
     let chosen = choose(&args.cluster, &known)?;
     if matches!(args.format, Format::Csv) {

@@ -6,6 +6,7 @@
 
 pub mod announce;
 pub mod board;
+pub mod check_config;
 pub mod cli;
 pub mod config;
 pub mod daemon;

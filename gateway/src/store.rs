@@ -31,7 +31,7 @@ const OUTCOMES_TO_RESUME: usize = 16;
 /// Why a store cannot be opened. It is left as it is.
 #[derive(Debug, Error)]
 pub enum OpenStoreError {
-    #[error("the store {} is in use by another process: stop that one, or set `store.path`", path.display())]
+    #[error("the store {} is in use by another process: stop that one first", path.display())]
     Locked { path: PathBuf },
     #[error(
         "the store {} was written by a newer version (format {found}, this one reads up to {FORMAT}): install that \
@@ -273,22 +273,29 @@ fn open(path: &Path, cache_bytes: usize) -> Result<Database, OpenStoreError> {
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
     let file = file.map_err(io)?;
     let mode = file.metadata().map_err(io)?.permissions().mode();
-    if mode & 0o077 != 0 {
-        tracing::warn!(path = %path.display(), mode = format!("{:o}", mode & 0o777), "others can read the store, and it holds keys: chmod 600");
-    }
     // redb trusts what its checksums cannot cover; a file that makes it panic is damaged.
     let opened = catch_unwind(AssertUnwindSafe(|| {
         let mut database = Builder::new().set_cache_size(cache_bytes).create_file(file)?;
         database.check_integrity().map(|_| database)
     }));
     match opened {
-        Ok(Ok(database)) => Ok(database),
+        Ok(Ok(database)) => {
+            warn_if_readable(path, mode);
+            Ok(database)
+        }
         Ok(Err(DatabaseError::DatabaseAlreadyOpen)) => Err(OpenStoreError::Locked { path: path.to_owned() }),
         Ok(Err(DatabaseError::Storage(StorageError::Io(error)))) if error.kind() != std::io::ErrorKind::InvalidData => {
             Err(io(error))
         }
         Ok(Err(error)) => Err(damaged(error.to_string())),
         Err(_) => Err(damaged("its pages contradict each other".to_owned())),
+    }
+}
+
+fn warn_if_readable(path: &Path, mode: u32) {
+    if mode & 0o077 != 0 {
+        let (path, mode) = (path.display(), format!("{:o}", mode & 0o777));
+        tracing::warn!(%path, mode, "others can read the store, and it holds keys: chmod 600");
     }
 }
 

@@ -52,7 +52,7 @@ pub enum CertificateError {
     Name,
     #[error("the `urn:dream:` name and the common name differ")]
     NameMismatch,
-    #[error("the certificate is {found}'s, a {expected}'s was expected")]
+    #[error("the certificate is a {found}'s, a {expected}'s was expected")]
     WrongRole { expected: &'static str, found: &'static str },
     #[error("the common name is not an id: {0}")]
     Id(#[from] IdError),

@@ -54,7 +54,8 @@ impl Identities {
         self.write(directory, "broker", &issued);
     }
 
-    fn write(&self, directory: &Path, name: &str, issued: &Issued) {
+    /// Writes `NAME.pem` and `NAME.key`, and `authority.pem`.
+    pub fn write(&self, directory: &Path, name: &str, issued: &Issued) {
         let file = |name: String, text| std::fs::write(directory.join(name), text).unwrap();
         file("authority.pem".to_owned(), pem("CERTIFICATE", self.pki.authority()));
         file(format!("{name}.pem"), pem("CERTIFICATE", &issued.der));
