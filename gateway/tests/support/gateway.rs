@@ -77,7 +77,8 @@ impl Settings {
         self
     }
 
-    fn toml(&self, http: u16) -> String {
+    /// The configuration file, with the API on this port.
+    pub fn toml(&self, http: u16) -> String {
         let mut text = format!(
             "id = \"{GATEWAY}\"\nreplicas = {}\nordinal = {}\nclock_skew_seconds = 1\nshutdown_grace_seconds = 10\n\
              [identity]\ncertificate = \"gateway.pem\"\nkey = \"gateway.key\"\nauthorities = [\"authority.pem\"]\n\
