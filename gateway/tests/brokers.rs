@@ -34,7 +34,7 @@ async fn a_gateway_that_is_not_let_in_says_so_and_is_not_ready() {
     let mut access = broker.access().clone();
     access.login = Some(("gateway".to_owned(), "open barley".to_owned()));
     let mut gateway = Gateway::start(&identities, Settings::new(&access).cluster("north", METERS));
-    until("the gateway is up", || gateway.try_get("/livez").is_some_and(|response| response.status == 200)).await;
+    gateway.wait_until_ok("/livez").await;
     until("the refusal is logged", || gateway.said().contains("WARN")).await;
     assert_eq!(gateway.get("/readyz").status, 503);
     assert_eq!(gateway.metrics().get("dream_broker_connected", &[]), Some(0.0));
