@@ -4,10 +4,11 @@
 
 mod support;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use dream_gateway::config::{Config, Overrides};
 use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::cluster::{Cluster, ClusterConfig, Input, Output, RosterRules};
 use dream_protocol::ids::ClusterId;
@@ -16,7 +17,9 @@ use dream_protocol::topic::{GatewayChannel, MeterChannel};
 use support::broker::{self, Access};
 use support::client::{Client, Event};
 use support::fleet::{Fate, Fleet};
+use support::gateway::Settings;
 use support::identities::{GATEWAY, Identities, RANGE};
+use support::metrics::Samples;
 use support::mosquitto::{Door, Mosquitto};
 use support::{until, wall};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -49,6 +52,34 @@ async fn sums_are_exact_over_mosquitto_with_a_password_that_is_killed_on_the_way
         broker.restart();
     };
     tokio::join!(slots, killed);
+}
+
+#[test]
+fn settings_of_tests_are_configurations() {
+    let identities = Identities::default();
+    let directory = tempfile::tempdir().unwrap();
+    identities.write_gateway(directory.path(), GATEWAY);
+    let mut access = Access::open(1883);
+    for door in 0..3 {
+        access.tls = (door == 1).then(|| (directory.path().to_owned(), "gateway".to_owned()));
+        access.login = (door == 2).then(|| ("someone".to_owned(), "secret".to_owned()));
+        let settings = Settings::new(&access).cluster("north", METERS).cluster_with("south", 6, "epsilon = 0.5");
+        let file = directory.path().join("gateway.toml");
+        std::fs::write(&file, settings.replica(1, 2).home_assistant().toml(9464)).unwrap();
+        let config = Config::load(&file, &Overrides::default()).unwrap();
+        assert_eq!((config.clusters.len(), config.ordinal, config.replicas), (2, 1, 2));
+        assert_eq!((config.broker.tls.is_some(), config.broker.login.is_some()), (door == 1, door == 2));
+    }
+}
+
+#[test]
+fn samples_are_found_by_name_and_labels() {
+    let text = "# HELP a A.\n# TYPE a gauge\na{x=\"1\",y=\"b c\"} 2.5\na{x=\"2\",y=\"b c\"} 3\nb 7\n";
+    let samples = Samples::parse(text);
+    assert_eq!(samples.get("a", &[("y", "b c"), ("x", "1")]), Some(2.5));
+    assert_eq!((samples.get("a", &[]), samples.get("b", &[])), (None, Some(7.0)));
+    assert!((samples.sum("a", &[("y", "b c")]) - 5.5).abs() < 1e-9);
+    assert_eq!(samples.values_of("x"), BTreeSet::from(["1", "2"]));
 }
 
 /// Meter 5 is silent, and meter 3 does not answer in first attempts of even slots.
@@ -138,7 +169,7 @@ fn cluster(identities: &Identities) -> Cluster {
             drop_after_slots: 0,
             min_interval_seconds: 0,
             allow: None,
-            deny: std::collections::BTreeSet::new(),
+            deny: BTreeSet::new(),
         },
         clock_skew_seconds: 1,
     };

@@ -77,7 +77,8 @@ impl Settings {
         self
     }
 
-    fn toml(&self, http: u16) -> String {
+    /// The configuration file, with the API on this port.
+    pub fn toml(&self, http: u16) -> String {
         let mut text = format!(
             "id = \"{GATEWAY}\"\nreplicas = {}\nordinal = {}\nclock_skew_seconds = 1\nshutdown_grace_seconds = 10\n\
              [identity]\ncertificate = \"gateway.pem\"\nkey = \"gateway.key\"\nauthorities = [\"authority.pem\"]\n\
@@ -179,9 +180,14 @@ impl Gateway {
 
     /// Waits until `/readyz` says so.
     pub async fn wait_until_ready(&mut self) {
-        until("the gateway is ready", || {
+        self.wait_until_ok("/readyz").await;
+    }
+
+    /// Waits until a path is answered with 200.
+    pub async fn wait_until_ok(&mut self, path: &str) {
+        until(&format!("the gateway says yes on {path}"), || {
             assert!(self.is_running(), "the gateway has stopped");
-            self.try_get("/readyz").is_some_and(|response| response.status == 200)
+            self.try_get(path).is_some_and(|response| response.status == 200)
         })
         .await;
     }

@@ -67,13 +67,3 @@ fn sample(line: &str) -> Option<(Series, f64)> {
     }
     Some((Series { name: name.to_owned(), labels }, value.parse().ok()?))
 }
-
-#[test]
-fn samples_are_found_by_name_and_labels() {
-    let text = "# HELP a A.\n# TYPE a gauge\na{x=\"1\",y=\"b c\"} 2.5\na{x=\"2\",y=\"b c\"} 3\nb 7\n";
-    let samples = Samples::parse(text);
-    assert_eq!(samples.get("a", &[("y", "b c"), ("x", "1")]), Some(2.5));
-    assert_eq!((samples.get("a", &[]), samples.get("b", &[])), (None, Some(7.0)));
-    assert!((samples.sum("a", &[("y", "b c")]) - 5.5).abs() < 1e-9);
-    assert_eq!(samples.values_of("x"), BTreeSet::from(["1", "2"]));
-}

@@ -18,7 +18,9 @@ pub mod oracle;
 pub mod pki;
 pub mod watcher;
 
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, TcpListener};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use dream_protocol::time::{Now, Timestamp};
@@ -26,9 +28,16 @@ use dream_protocol::time::{Now, Timestamp};
 /// How long anything may take before a test gives up: far longer than it does.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A port of the loopback that nobody listens on.
+/// A port of the loopback that nobody listens on. It is below those that the system hands out: a connection to one of
+/// them, tried again and again before anyone listens, may one day take it and reach itself.
 pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    static NEXT: LazyLock<AtomicU16> = LazyLock::new(|| rand::random_range(10_000..30_000).into());
+    loop {
+        let port = NEXT.fetch_add(1, Ordering::Relaxed);
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 pub fn wall() -> Timestamp {

@@ -1,0 +1,220 @@
+//! The daemon and the broker killed at every step, over a real Mosquitto: nothing is lost, nothing is said twice.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use std::time::Duration;
+
+use dream_protocol::time::Slot;
+use dream_protocol::topic::MeterChannel;
+use support::aggregates::{Slots, assert_exact_or, published, served};
+use support::client::Message;
+use support::fleet::{Fate, Fleet};
+use support::gateway::{Gateway, Settings};
+use support::identities::Identities;
+use support::mosquitto::Mosquitto;
+use support::watcher::Watcher;
+use support::{until, until_some};
+
+const METERS: usize = 12;
+/// Everything that travels in the cluster.
+const TRAFFIC: &[&str] = &["dream/v1/north/#", "dream/v1/gateway/+/status"];
+
+/// When to strike: as soon as so many messages of a kind were seen.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Readings(usize),
+    Request,
+    Reveals(usize),
+    Aggregate,
+}
+
+impl Step {
+    const ALL: [Self; 10] = [
+        Self::Readings(1),
+        Self::Request,
+        Self::Reveals(1),
+        Self::Aggregate,
+        Self::Readings(6),
+        Self::Reveals(6),
+        Self::Readings(10),
+        Self::Reveals(10),
+        Self::Request,
+        Self::Aggregate,
+    ];
+
+    async fn come(self, watcher: &mut Watcher) {
+        watcher.catch_up();
+        let (topic, count) = match self {
+            Self::Readings(count) => ("/reading/", count),
+            Self::Request => ("/recovery", 1),
+            Self::Reveals(count) => ("/reveal/", count),
+            Self::Aggregate => ("/aggregate", 1),
+        };
+        let mut seen = 0;
+        let enough = |message: &Message| {
+            seen += usize::from(message.topic.contains(topic));
+            seen >= count
+        };
+        watcher.wait_for(&format!("{self:?}"), enough).await;
+    }
+}
+
+/// A broker, a gateway with a cluster that has been decoded once, its meters, one of them silent, and a watcher.
+struct Scene {
+    identities: Identities,
+    broker: Mosquitto,
+    gateway: Gateway,
+    fleet: Fleet,
+    watcher: Watcher,
+}
+
+impl Scene {
+    async fn set() -> Self {
+        let (identities, broker) = (Identities::default(), Mosquitto::start());
+        let settings = Settings::new(broker.access()).cluster("north", METERS);
+        let mut gateway = Gateway::start(&identities, settings);
+        gateway.wait_until_ready().await;
+        let mut watcher = Watcher::start(broker.access(), "watcher", TRAFFIC).await;
+        let fleet = Fleet::with_faults(&identities, broker.access(), "north", METERS, |outgoing| {
+            let lost = outgoing.channel == MeterChannel::Reading && outgoing.meter == 5;
+            if lost { Fate::Lost } else { Fate::Sent }
+        });
+        Step::Aggregate.come(&mut watcher).await;
+        Self { identities, broker, gateway, fleet, watcher }
+    }
+
+    /// Waits until so many slots more are decoded, and returns all there are.
+    async fn decode_more(&mut self, more: usize) -> Slots {
+        self.gateway.wait_until_ready().await;
+        let decoded = |slots: &Slots| slots.values().filter(|aggregate| aggregate.outcome == "decoded").count();
+        let before = decoded(&served(&self.gateway, "north"));
+        until_some("more slots are decoded", || {
+            let slots = served(&self.gateway, "north");
+            (decoded(&slots) >= before + more).then_some(slots)
+        })
+        .await
+    }
+
+    /// Every slot has one outcome, the same everywhere: the exact sum, or an allowed failure. Says how many were decoded.
+    fn assert_nothing_lost_or_doubled(&mut self, slots: &Slots, allowed: &[&str]) -> usize {
+        let (first, last) = (slots.values().next().unwrap(), slots.values().next_back().unwrap());
+        let gap = (first.slot..=last.slot).find(|slot| !slots.contains_key(slot));
+        assert_eq!(gap, None, "every slot of a list in force has an outcome");
+        for (slot, aggregate) in published(self.watcher.catch_up(), "north") {
+            // What an earlier gateway published is not in this one's store.
+            let elsewhere = slot > last.slot || aggregate.epoch < first.epoch;
+            assert!(elsewhere || slots.get(&slot) == Some(&aggregate), "{aggregate:?}");
+        }
+        assert_eq!(self.fleet.contradictions(), 0, "a request is the same bytes after a restart");
+        assert_eq!(self.fleet.equivocations(), Vec::new());
+        assert_exact_or(slots, &self.fleet, allowed)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gateway_killed_at_any_step_of_a_slot_loses_nothing_and_repeats_itself_to_the_byte() {
+    let mut scene = Scene::set().await;
+    for step in Step::ALL {
+        step.come(&mut scene.watcher).await;
+        scene.gateway.kill();
+        scene.gateway.restart();
+        scene.gateway.wait_until_ready().await;
+    }
+    let slots = scene.decode_more(2).await;
+    let decoded = scene.assert_nothing_lost_or_doubled(&slots, &["interrupted", "too_many_missing"]);
+    assert!(decoded > Step::ALL.len() / 2, "{slots:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gateway_that_is_down_for_whole_slots_calls_them_interrupted() {
+    let mut scene = Scene::set().await;
+    Step::Readings(3).come(&mut scene.watcher).await;
+    scene.gateway.kill();
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    scene.gateway.restart();
+    let slots = scene.decode_more(2).await;
+    scene.assert_nothing_lost_or_doubled(&slots, &["interrupted", "too_many_missing"]);
+    assert!(slots.values().any(|aggregate| aggregate.outcome == "interrupted"), "{slots:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gateway_that_was_frozen_for_whole_slots_goes_on() {
+    let mut scene = Scene::set().await;
+    Step::Request.come(&mut scene.watcher).await;
+    scene.gateway.freeze();
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    scene.gateway.thaw();
+    let slots = scene.decode_more(2).await;
+    scene.assert_nothing_lost_or_doubled(&slots, &["interrupted", "too_many_missing"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broker_killed_at_any_step_of_a_slot_loses_nothing() {
+    let mut scene = Scene::set().await;
+    for step in [Step::Readings(4), Step::Request, Step::Reveals(4), Step::Aggregate] {
+        step.come(&mut scene.watcher).await;
+        scene.broker.kill();
+        scene.broker.restart();
+        scene.decode_more(1).await;
+    }
+    let slots = scene.decode_more(2).await;
+    scene.assert_nothing_lost_or_doubled(&slots, &["interrupted", "too_many_missing", "reveal_missing"]);
+    assert_eq!(scene.gateway.metrics().get("dream_broker_connected", &[]), Some(1.0));
+    assert_eq!(scene.fleet.lists().len(), 1, "the list outlived the broker");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gateway_with_an_empty_store_takes_over_with_the_next_epoch() {
+    let mut scene = Scene::set().await;
+    scene.gateway.kill();
+    let settings = scene.gateway.settings.clone();
+    scene.gateway = Gateway::start(&scene.identities, settings);
+    let list = scene.fleet.list(2).await;
+    assert_eq!((list.epoch(), list.members().len()), (2, METERS));
+    let slots = scene.decode_more(2).await;
+    assert!(slots.values().all(|aggregate| aggregate.epoch == 2), "{slots:?}");
+    scene.assert_nothing_lost_or_doubled(&slots, &[]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_meter_that_restarts_in_every_slot_is_still_counted_once() {
+    let mut scene = Scene::set().await;
+    for meter in 0..4 {
+        Step::Readings(6).come(&mut scene.watcher).await;
+        scene.fleet.restart(&scene.identities, meter);
+        Step::Reveals(3).come(&mut scene.watcher).await;
+        scene.fleet.restart(&scene.identities, meter + 6);
+    }
+    let slots = scene.decode_more(2).await;
+    scene.assert_nothing_lost_or_doubled(&slots, &[]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gateway_that_is_asked_to_stop_says_goodbye_and_comes_back_with_all_it_knew() {
+    let mut scene = Scene::set().await;
+    Step::Request.come(&mut scene.watcher).await;
+    let before = served(&scene.gateway, "north");
+    let status = scene.gateway.terminate().await;
+    assert!(status.success(), "{status}");
+    let mut late = Watcher::start(scene.broker.access(), "late", &["dream/v1/gateway/gw-0/status"]).await;
+    let goodbye = late.wait_for("the gateway's status", |_| true).await;
+    assert_eq!((goodbye.payload.as_slice(), goodbye.retained), (b"offline".as_slice(), true));
+
+    scene.gateway.restart();
+    late.wait_for("the gateway's return", |message| message.payload == b"online").await;
+    let slots = scene.decode_more(1).await;
+    assert!(before.iter().all(|(slot, aggregate)| slots.get(slot) == Some(aggregate)));
+    scene.assert_nothing_lost_or_doubled(&slots, &["interrupted", "too_many_missing"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_gateway_is_offline_by_its_last_will() {
+    let mut scene = Scene::set().await;
+    scene.gateway.kill();
+    let topic = "dream/v1/gateway/gw-0/status";
+    let will = |message: &Message| message.topic == topic && message.payload == b"offline";
+    scene.watcher.wait_for("the last will", will).await;
+    let slot = *published(scene.watcher.catch_up(), "north").keys().next_back().unwrap();
+    until("the meters go on without it", || !scene.fleet.reported(Slot(slot + 1)).is_empty()).await;
+}
