@@ -8,6 +8,7 @@ mod writer;
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
+use std::io::ErrorKind;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -284,7 +285,9 @@ fn open(path: &Path, cache_bytes: usize) -> Result<Database, OpenStoreError> {
             Ok(database)
         }
         Ok(Err(DatabaseError::DatabaseAlreadyOpen)) => Err(OpenStoreError::Locked { path: path.to_owned() }),
-        Ok(Err(DatabaseError::Storage(StorageError::Io(error)))) if error.kind() != std::io::ErrorKind::InvalidData => {
+        Ok(Err(DatabaseError::Storage(StorageError::Io(error))))
+            if !matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::UnexpectedEof) =>
+        {
             Err(io(error))
         }
         Ok(Err(error)) => Err(damaged(error.to_string())),
