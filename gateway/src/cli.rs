@@ -4,10 +4,12 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
 use thiserror::Error;
 
 use crate::config::{Config, ConfigError, Overrides};
+use crate::plan::PlanArgs;
 
 /// What was asked for cannot be: told in one line, exit code 2. Everything else that goes wrong exits with 1.
 #[derive(Debug, Error)]
@@ -25,7 +27,19 @@ struct Cli {
 enum Command {
     /// Check a configuration, with the files that it names
     CheckConfig(ConfigArgs),
+    /// Work out how accurate, how private and how costly a cluster would be
+    Plan(PlanArgs),
+    /// Print a script that completes this command's arguments in a shell
+    #[command(after_help = COMPLETIONS_EXAMPLE)]
+    Completions {
+        /// The shell that the script is for
+        shell: Shell,
+    },
 }
+
+const COMPLETIONS_EXAMPLE: &str = "\
+Example:
+  dream-gateway completions bash > ~/.local/share/bash-completion/completions/dream-gateway";
 
 #[derive(Debug, Args)]
 struct ConfigArgs {
@@ -49,11 +63,25 @@ pub fn main() -> ExitCode {
     let mut out = std::io::stdout().lock();
     let done = match cli.command {
         Command::CheckConfig(args) => args.load().map(drop),
+        Command::Plan(args) => args.run(&mut out),
+        Command::Completions { shell } => completions(shell, &mut out),
     };
     match done.and_then(|()| Ok(out.flush()?)) {
         Ok(()) => ExitCode::SUCCESS,
+        // Whoever reads the output has seen enough, as `head` does.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => fail(&error),
     }
+}
+
+fn completions(shell: Shell, out: &mut impl Write) -> anyhow::Result<()> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "dream-gateway", &mut script);
+    Ok(out.write_all(&script)?)
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 #[expect(clippy::print_stderr, reason = "the command line's answer to a mistake")]
