@@ -9,6 +9,7 @@ use clap_complete::Shell;
 use thiserror::Error;
 
 use crate::config::{Config, ConfigError, Overrides};
+use crate::decode::DecodeArgs;
 use crate::plan::PlanArgs;
 
 /// What was asked for cannot be: told in one line, exit code 2. Everything else that goes wrong exits with 1.
@@ -29,6 +30,8 @@ enum Command {
     CheckConfig(ConfigArgs),
     /// Work out how accurate, how private and how costly a cluster would be
     Plan(PlanArgs),
+    /// Show a captured message as text, and why it is invalid if it is
+    Decode(DecodeArgs),
     /// Print a script that completes this command's arguments in a shell
     #[command(after_help = COMPLETIONS_EXAMPLE)]
     Completions {
@@ -64,6 +67,7 @@ pub fn main() -> ExitCode {
     let done = match cli.command {
         Command::CheckConfig(args) => args.load().map(drop),
         Command::Plan(args) => args.run(&mut out),
+        Command::Decode(args) => args.run(&mut out),
         Command::Completions { shell } => completions(shell, &mut out),
     };
     match done.and_then(|()| Ok(out.flush()?)) {
