@@ -116,10 +116,9 @@ impl Report {
             Ok(message) => message,
             Err(problem) => {
                 let start = envelope.payload().as_ptr().addr() - bytes.as_ptr().addr();
+                self.row("payload", format!("from byte {start} on; places in it are counted from there"));
                 fields::seal(&envelope, self);
-                self.problem(format!(
-                    "its payload does not decode: {problem} (counted from byte {start}, where it starts)"
-                ));
+                self.problem(format!("its payload does not decode: {problem}"));
                 return "unreadable message";
             }
         };
@@ -128,7 +127,7 @@ impl Report {
         if let Err(problem) = check::seal(&message, &envelope) {
             self.problem(problem);
         }
-        self.topic(context, |topic| check::topic(topic, &message, &envelope));
+        self.topic(context, |topic| check::topic(topic, &message, &envelope, context));
         match check::verify(bytes, &message, &envelope, context) {
             check::Verdict::Verified(how) => self.row("verified", format!("yes: {how}")),
             check::Verdict::Unchecked(why) => self.row("verified", format!("not checked: {why}")),
@@ -179,24 +178,30 @@ mod tests {
     const READING: &[u8] = b"\x84\x43\xa1\x01\x04\xa0\x58\x1a\x85\x01\x48\x00\x01\x02\x03\x04\x05\x06\x07\x1a\x00\x2d\
         \x78\xa0\x00\x48\xab\xad\x55\xca\x42\xb5\x5a\x9d\x48\xc0\xfd\x95\x11\xff\xec\xc7\xd2";
 
+    fn shown(bytes: &[u8]) -> String {
+        let mut text = Vec::new();
+        Report::of(bytes, &NOTHING_KNOWN).write(&mut text).expect("writing to memory");
+        String::from_utf8(text).expect("only text is written")
+    }
+
     proptest! {
         #[test]
         fn any_bytes_give_a_report_and_no_panic(bytes: Vec<u8>) {
-            Report::of(&bytes, &NOTHING_KNOWN).write(&mut Vec::new()).unwrap();
+            prop_assert!(shown(&bytes).contains(" bytes\n"));
         }
 
         #[test]
         fn any_payload_gives_a_report_and_no_panic(kind in 0u8..9, fields in 0u8..24, rest: [u8; 23]) {
             let payload = [&[0x80 | fields, kind], rest.as_slice()].concat();
             let sealed = [b"\x84\x43\xa1\x01\x04\xa0\x58\x19", payload.as_slice(), b"\x48", &[0; 8]].concat();
-            Report::of(&sealed, &NOTHING_KNOWN).write(&mut Vec::new()).unwrap();
+            prop_assert!(shown(&sealed).contains("COSE_Mac0"));
         }
 
         #[test]
         fn a_reading_with_any_byte_changed_gives_a_report_and_no_panic(at in 0..READING.len(), byte: u8) {
             let mut bytes = READING.to_vec();
             bytes[at] = byte;
-            Report::of(&bytes, &NOTHING_KNOWN).write(&mut Vec::new()).unwrap();
+            prop_assert!(shown(&bytes).contains(" bytes\n"));
         }
     }
 

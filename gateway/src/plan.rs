@@ -107,10 +107,11 @@ fn flags(error: &ParamsError) -> &'static str {
     match error {
         ParamsError::Members { .. } => "--members",
         ParamsError::TooManyMissing { .. } => "--max-missing",
-        ParamsError::TooFewMalicious { .. } | ParamsError::NoneHonest { .. } => "--max-malicious",
+        ParamsError::TooFewMalicious { .. } => "--max-malicious",
+        ParamsError::NoneHonest { .. } => "--max-missing, --max-malicious (lower one)",
         ParamsError::Range { .. } => "--range",
         ParamsError::Epsilon { .. } => "--epsilon",
-        ParamsError::Windows { .. } => "--attempts, --reading-seconds, --reveal-seconds",
+        ParamsError::Windows { .. } => "--slot-seconds, --reading-seconds, --reveal-seconds, --attempts",
         ParamsError::TooLarge { .. } => "--range, --epsilon",
         ParamsError::TooFewPartners { .. } => "--partners",
     }
@@ -152,6 +153,7 @@ struct Plan {
     mean_load_watts: u64,
     error_when_all_answer: Deviation,
     error_when_most_are_silent: Deviation,
+    error_of_an_hours_mean: Option<HourMean>,
     verdict: Verdict,
     epsilon_per_day: Daily,
     /// By which rules a meter with the default policy would refuse the list.
@@ -170,6 +172,13 @@ struct Deviation {
     mean_percent: f64,
     band95_percent: f64,
     band99_percent: f64,
+}
+
+/// How far the mean load of an hour's slots may be off, when all answer. The noise of slots is independent.
+#[derive(Debug, Clone, Copy, Serialize)]
+struct HourMean {
+    slots: u32,
+    band95_percent: f64,
 }
 
 /// Whether a slot's sum is worth showing.
@@ -219,6 +228,7 @@ impl Plan {
             mean_load_watts,
             error_when_all_answer,
             error_when_most_are_silent: deviation(params.max_missing()),
+            error_of_an_hours_mean: HourMean::new(params, mean_load_watts),
             verdict: Verdict::of(error_when_all_answer.band95_percent),
             epsilon_per_day: Daily::new(params, &policy),
             default_meter_objections: policy.objections(params).map(|objection| objection.to_string()).collect(),
@@ -243,6 +253,18 @@ impl Deviation {
             band95_percent: percent(real(band95_watts)),
             band99_percent: percent(real(band99_watts)),
         }
+    }
+}
+
+impl HourMean {
+    /// `None` if there is no second slot in an hour.
+    fn new(params: &Params, mean_load_watts: u64) -> Option<Self> {
+        let slots = u32::try_from(3600 / params.terms().slot_seconds).ok().filter(|&slots| slots > 1)?;
+        // The noise of k slots is that of k times the shares.
+        let shares = slots * u32::from(params.members());
+        let spread = Spread::new(params.noise_scale(), params.honest().into(), shares);
+        let band = real(spread.half_width(Confidence::P95)) / f64::from(slots);
+        Some(Self { slots, band95_percent: 100.0 * band / real(mean_load_watts) })
     }
 }
 

@@ -196,6 +196,26 @@ fn a_message_on_the_wrong_topic_is_invalid() {
 }
 
 #[test]
+fn a_message_that_its_list_does_not_allow_is_invalid() {
+    let capture = Capture::new();
+    let key = MacKey::from_bytes([7; 32]);
+    let good = MaskedReading { list: capture.list_hash.prefix(), slot: SLOT, attempt: 0, ciphertext: 1 };
+    let cases = [
+        (MaskedReading { slot: SLOT.plus(144), ..good }, "reading/m-0001"),
+        (MaskedReading { attempt: 2, ..good }, "reading/m-0001"),
+        (good, "reading/m-0009"),
+    ];
+    let answers = cases.map(|(reading, topic)| {
+        let arguments = format!("--list list.cbor --topic dream/v1/north/{topic}");
+        problem(&capture.decode(&reading.seal(&key, topic), &arguments), topic)
+    });
+    let elsewhere = capture.decode(&capture.retry(), "--list list.cbor --topic dream/v1/south/recovery");
+    insta::assert_snapshot!(format!("{}{}", answers.concat(), problem(&elsewhere, "a retry elsewhere")));
+    let other = MaskedReading { list: [9; 8], ..good }.seal(&key, "reading");
+    insta::assert_snapshot!("a_reading_of_another_list", capture.decode(&other, "--list list.cbor"));
+}
+
+#[test]
 fn malformed_bytes_are_told_with_what_is_wrong_and_where() {
     let capture = Capture::new();
     let reading = capture.reading();

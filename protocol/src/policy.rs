@@ -95,3 +95,42 @@ impl Policy {
         .flatten()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::params::Terms;
+
+    const TERMS: Terms = Terms {
+        slot_seconds: 60,
+        reading_seconds: 6,
+        reveal_seconds: 6,
+        max_missing: 0,
+        max_malicious: 3,
+        partners: 0,
+        lo: 0,
+        hi: 9000,
+        epsilon_numerator: 1,
+        epsilon_denominator: 1,
+        attempts: 2,
+    };
+
+    #[test]
+    fn every_rule_that_parameters_break_is_named_and_none_at_its_limit() {
+        let policy = Policy::new(Authorities::new([]).unwrap(), []);
+        let objections = |members, terms| policy.objections(&Params::new(members, terms).unwrap()).collect::<Vec<_>>();
+        assert_eq!(objections(23, TERMS), []);
+        let slot_seconds = 59;
+        let terms = Terms { slot_seconds, lo: -1, epsilon_numerator: 3, epsilon_denominator: 2, attempts: 3, ..TERMS };
+        assert_eq!(
+            objections(22, terms),
+            [
+                PolicyError::Range { expected: (0, 9000), found: (-1, 9000) },
+                PolicyError::Epsilon { most: (1, 1), found: (3, 2) },
+                PolicyError::Attempts { most: 2, found: 3 },
+                PolicyError::TooFewHonest { least: 20, found: 19 },
+                PolicyError::SlotTooShort { least: 60, found: 59 },
+            ]
+        );
+    }
+}

@@ -34,7 +34,12 @@ pub(super) fn seal(message: &Message<'_>, envelope: &Envelope<'_>) -> Result<(),
 }
 
 /// Whether the message may travel on this topic.
-pub(super) fn topic(topic: &str, message: &Message<'_>, envelope: &Envelope<'_>) -> Result<(), String> {
+pub(super) fn topic(
+    topic: &str,
+    message: &Message<'_>,
+    envelope: &Envelope<'_>,
+    context: &Context,
+) -> Result<(), String> {
     let parsed = Topic::parse(topic).map_err(|error| error.to_string())?;
     let (cluster, found) = match parsed {
         Topic::Meter { cluster, channel, .. } => (cluster, channel.as_str()),
@@ -44,13 +49,21 @@ pub(super) fn topic(topic: &str, message: &Message<'_>, envelope: &Envelope<'_>)
     if found != channel {
         return Err(format!("it is on a topic for `{found}`; it belongs on {PREFIX}{{cluster}}/{form}"));
     }
-    if let Some(stated) = stated_cluster(message).filter(|stated| stated.as_str() != cluster) {
+    let list = message.list().and_then(|hash| context.list_of(hash));
+    let stated = stated_cluster(message).or_else(|| list.map(|list| &list.cluster));
+    if let Some(stated) = stated.filter(|stated| stated.as_str() != cluster) {
         return Err(format!("it is for cluster `{stated}`, its topic for `{cluster}`"));
     }
-    let subject = envelope.certificate().and_then(|der| Certificate::unverified(der).ok());
-    match (parsed, subject.as_ref().map(Certificate::meter)) {
-        (Topic::Meter { meter, .. }, Some(Ok(id))) if id.as_str() != meter => {
-            Err(format!("it is of meter `{id}`, its topic of `{meter}`"))
+    let Topic::Meter { meter, .. } = parsed else { return Ok(()) };
+    let certificate = envelope.certificate().and_then(|der| Certificate::unverified(der).ok());
+    if let Some(Ok(id)) = certificate.as_ref().map(Certificate::meter)
+        && id.as_str() != meter
+    {
+        return Err(format!("it is of meter `{id}`, its topic of `{meter}`"));
+    }
+    match (message, list) {
+        (Message::Reading(_) | Message::Reveal(_), Some(list)) if !list.members.iter().any(|id| id == meter) => {
+            Err(format!("its topic is of meter `{meter}`, which is not in the list"))
         }
         _ => Ok(()),
     }

@@ -67,8 +67,16 @@ pub(super) fn message(message: &Message<'_>, envelope: &Envelope<'_>, context: &
 
 fn attempt(list: &[u8], slot: Slot, attempt: u8, context: &Context, report: &mut Report) {
     list_hash(list, context, report);
-    report.row("slot", slot_times(slot, slot, context.slot_seconds));
+    report.row("slot", slot_times(slot, slot, context.slot_seconds_of(list)));
     report.row("attempt", attempt.to_string());
+    let Some(list) = context.list_of(list) else { return };
+    if !list.slots.contains(&slot) {
+        report.problem(format!("slot {slot} is not one of the list's, {} to {}", list.slots.start(), list.slots.end()));
+    }
+    if attempt >= list.params.attempts() {
+        let attempts = list.params.attempts();
+        report.problem(format!("attempt {attempt} is too high: they count from 0, and the list allows {attempts}"));
+    }
 }
 
 fn list_hash(list: &[u8], context: &Context, report: &mut Report) {
@@ -78,7 +86,7 @@ fn list_hash(list: &[u8], context: &Context, report: &mut Report) {
 
 fn missing(request: &RecoveryRequest, context: &Context, report: &mut Report) {
     let count: u32 = request.missing.iter().map(|byte| byte.count_ones()).sum();
-    report.row("missing", format!("{count} members, in a bitmap of {} bytes", request.missing.len()));
+    report.row("missing", format!("{count}, as the bitmap {}", hex_prefix(&request.missing)));
     let Some(list) = context.list_of(&request.list.0) else { return };
     let (members, most) = (list.params.members(), list.params.max_missing());
     match MemberSet::from_bytes(members, &request.missing) {
@@ -112,12 +120,14 @@ fn list(statement: &ListStatement<'_>, envelope: &Envelope<'_>, context: &Contex
         "previous list",
         if first { "none: the first of its cluster".to_owned() } else { hex(&statement.previous.0) },
     );
-    report.row("gateway's X25519", hex(&statement.gateway.0));
+    report.row("gateway's key", hex(&statement.gateway.0));
     report.row("slots", slot_times(statement.from_slot, statement.to_slot, seconds));
     terms(&statement.terms, report);
     match Params::new(statement.enrolments.len(), statement.terms) {
         Ok(params) => report.row("honest shares", format!("{} (n)", params.honest())),
-        Err(error) => report.problem(format!("its parameters: {error}")),
+        // With authorities the whole list is verified, and this found again.
+        Err(_) if context.authorities.is_some() => {}
+        Err(error) => report.problem(format!("the list's parameters are refused: {error}")),
     }
     let hint = if context.name_members { "" } else { "; --members names them" };
     report.row("members", format!("{}{hint}", statement.enrolments.len()));
@@ -131,8 +141,8 @@ fn terms(terms: &Terms, report: &mut Report) {
     report.row("slot length", format!("{} s", terms.slot_seconds));
     report.row("windows", format!("readings {} s, reveals {} s", terms.reading_seconds, terms.reveal_seconds));
     report.row("attempts", format!("{} a slot", terms.attempts));
-    report.row("may be silent", format!("{} members (M)", terms.max_missing));
-    report.row("may be malicious", format!("{} members (T)", terms.max_malicious));
+    report.row("may be silent", format!("up to {} members (M)", terms.max_missing));
+    report.row("may be malicious", format!("up to {} members (T)", terms.max_malicious));
     report.row("mask partners", partners);
     report.row("range", format!("{}..{} W", terms.lo, terms.hi));
     report.row("epsilon", format!("{}/{} an attempt", terms.epsilon_numerator, terms.epsilon_denominator));
@@ -146,7 +156,10 @@ fn status(status: &Status, context: &Context, report: &mut Report) {
     }
     match status.slot {
         Slot(0) => report.row("slot", "none"),
-        slot => report.row("slot", slot_times(slot, slot, context.slot_seconds)),
+        slot => {
+            let seconds = status.list.map_or(context.slot_seconds, |list| context.slot_seconds_of(&list));
+            report.row("slot", slot_times(slot, slot, seconds));
+        }
     }
     report.row("code", format!("{}: {}", status.code as u64, meaning(status.code)));
 }

@@ -1,13 +1,16 @@
 //! What the command is given: a message, authorities and a list. A mistake here is the user's, not the message's.
 
 use std::io::Read;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use dream_protocol::certificate::{Authorities, Certificate};
+use dream_protocol::ids::ClusterId;
 use dream_protocol::keys::ListHash;
 use dream_protocol::membership::MembershipList;
 use dream_protocol::params::Params;
+use dream_protocol::time::Slot;
 use dream_protocol::wire::{ListStatement, Sign1};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -40,6 +43,9 @@ pub(super) struct Context {
 pub(super) struct KnownList {
     pub(super) hash: ListHash,
     pub(super) params: Params,
+    pub(super) cluster: ClusterId,
+    /// The first and the last slot.
+    pub(super) slots: RangeInclusive<Slot>,
     /// The members' ids as their certificates say, in the list's order.
     pub(super) members: Vec<String>,
     pub(super) verified: Option<Arc<MembershipList>>,
@@ -49,19 +55,29 @@ impl Context {
     pub(super) fn new(args: &DecodeArgs) -> Result<Self, BadInput> {
         let authorities = if args.authority.is_empty() { None } else { Some(authorities(args)?) };
         let known = |path: &PathBuf| {
-            let bytes = read(path)?;
+            let bytes = read(path).map_err(|BadInput(reason)| BadInput(format!("--list: {reason}")))?;
             let bytes = if looks_like_hex(&bytes) { from_hex(&bytes).unwrap_or(bytes) } else { bytes };
             KnownList::new(&bytes, authorities.as_ref())
                 .map_err(|reason| BadInput(format!("--list {}: {reason}", path.display())))
         };
         let list = args.list.as_ref().map(known).transpose()?;
-        let slot_seconds = args.slot_seconds.or_else(|| Some(list.as_ref()?.params.terms().slot_seconds));
-        Ok(Self { topic: args.topic.clone(), authorities, list, slot_seconds, name_members: args.members })
+        Ok(Self {
+            topic: args.topic.clone(),
+            authorities,
+            list,
+            slot_seconds: args.slot_seconds,
+            name_members: args.members,
+        })
     }
 
     /// The list that the user names, if the message is of this list.
     pub(super) fn list_of(&self, hash: &[u8]) -> Option<&KnownList> {
         self.list.as_ref().filter(|list| list.hash.0.starts_with(hash))
+    }
+
+    /// How long the slots of a list are, if that is known.
+    pub(super) fn slot_seconds_of(&self, hash: &[u8]) -> Option<u64> {
+        self.slot_seconds.or_else(|| Some(self.list_of(hash)?.params.terms().slot_seconds))
     }
 }
 
@@ -73,7 +89,8 @@ impl KnownList {
         let verified = authorities.map(|authorities| MembershipList::verify(bytes, &statement.cluster, authorities));
         let verified = verified.transpose().map_err(|error| error.to_string())?;
         let members = statement.enrolments.iter().map(|entry| member_id(entry)).collect();
-        Ok(Self { hash: hash(envelope.payload()), params, members, verified })
+        let slots = statement.from_slot..=statement.to_slot;
+        Ok(Self { hash: hash(envelope.payload()), params, cluster: statement.cluster, slots, members, verified })
     }
 }
 

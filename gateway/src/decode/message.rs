@@ -70,6 +70,18 @@ impl<'a> Message<'a> {
         message.map_err(|error| error.to_string())
     }
 
+    /// The hash of the list that the message is about, or the start of it.
+    pub(super) fn list(&self) -> Option<&[u8]> {
+        match self {
+            Self::Reading(reading) => Some(&reading.list),
+            Self::Request(request) => Some(&request.list.0),
+            Self::Reveal(reveal) => Some(&reveal.list),
+            Self::Status(status) => status.list.as_ref().map(<[u8; 8]>::as_slice),
+            Self::Retry(retry) => Some(&retry.list.0),
+            Self::Enrolment(_) | Self::List(_) => None,
+        }
+    }
+
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Reading(_) => "reading (message 1)",

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::{Result, Write};
 
 use super::cost::{CERTIFICATE_BYTES, ID_CHARACTERS, Packet};
-use super::{Daily, Deviation, Plan, USEFUL_PERCENT, Verdict, real};
+use super::{Daily, Deviation, HourMean, Plan, USEFUL_PERCENT, Verdict, real};
 
 /// Writes the whole plan.
 pub(super) fn write(plan: &Plan, out: &mut impl Write) -> Result<()> {
@@ -21,7 +21,7 @@ fn head(plan: &Plan, out: &mut impl Write) -> Result<()> {
     let (lo, hi) = plan.range_watts;
     let epsilon = Micro(plan.micro_epsilon_per_attempt);
     writeln!(out, "A cluster of {} members, slots of {} s", Grouped(plan.members.into()), plan.slot_seconds)?;
-    writeln!(out, "Readings of {lo}..{hi} W, epsilon {epsilon} an attempt, {} attempts a slot", plan.attempts)?;
+    writeln!(out, "Readings of {lo}..{hi} W, epsilon {epsilon} an attempt, attempts a slot: {}", plan.attempts)?;
     writeln!(out, "\nWho may fail")?;
     writeln!(out, "  silent       {:>6}  members (M); if more are, the slot gives no sum", plan.max_missing)?;
     writeln!(out, "  malicious    {:>6}  members (T) that may collude with the gateway", plan.max_malicious)?;
@@ -53,7 +53,7 @@ fn error(plan: &Plan, out: &mut impl Write) -> Result<()> {
     }
     writeln!(
         out,
-        "  noise scale (lambda) {} W, mean load {} W",
+        "  Noise scale (lambda) {} W, mean load {} W. The load of silent members is missing besides.",
         Rounded(plan.noise_scale_watts),
         Grouped(plan.mean_load_watts)
     )
@@ -73,10 +73,8 @@ fn verdict(plan: &Plan, out: &mut impl Write) -> Result<()> {
     } else {
         writeln!(out, "  - more members would help, but about {} are more than a list can have", Rounded(members))?;
     }
-    let slots = 3600 / plan.slot_seconds;
-    if slots > 1 {
-        let hourly = percent / real(slots).sqrt();
-        writeln!(out, "  - or look at means over time: of an hour, {slots} slots, it is about {hourly:.1} %")?;
+    if let Some(HourMean { slots, band95_percent }) = plan.error_of_an_hours_mean {
+        writeln!(out, "  - or look at means over time: of an hour, {slots} slots, it is {band95_percent:.1} %")?;
     }
     writeln!(
         out,
@@ -90,12 +88,7 @@ fn privacy(plan: &Plan, out: &mut impl Write) -> Result<()> {
     let daily = &plan.epsilon_per_day;
     writeln!(out, "\nEpsilon a meter spends a day, in {} slots", Grouped(daily.slots))?;
     writeln!(out, "  at best      {:>10}  one attempt each", Micro(daily.micro_epsilon_one_attempt_each).to_string())?;
-    writeln!(
-        out,
-        "  at worst     {:>10}  all {} attempts",
-        Micro(daily.micro_epsilon_all_attempts).to_string(),
-        plan.attempts
-    )?;
+    writeln!(out, "  at worst     {:>10}  every attempt used", Micro(daily.micro_epsilon_all_attempts).to_string())?;
     budget(daily, out)
 }
 
