@@ -16,10 +16,10 @@ use super::real;
 const MOMENT: u64 = 1_800_000_000;
 /// The size of a certificate made as `protocol.md 3` shows.
 pub(super) const CERTIFICATE_BYTES: usize = 300;
-/// The ids in the measured messages; each has as many characters as [`ID_CHARACTERS`].
+/// The ids in the measured messages, equally long.
 const CLUSTER: &str = "cluster1";
 const METER: &str = "meter-01";
-pub(super) const ID_CHARACTERS: usize = 8;
+pub(super) const ID_CHARACTERS: usize = METER.len();
 
 /// Bytes between one meter and the broker.
 #[derive(Debug, Clone, Copy, Serialize)]
