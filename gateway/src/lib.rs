@@ -3,3 +3,10 @@
 pub mod board;
 pub mod cli;
 pub mod config;
+pub mod http;
+pub mod readiness;
+pub mod slot_view;
+
+#[cfg(test)]
+#[path = "../tests/support/outcomes.rs"]
+mod outcomes;

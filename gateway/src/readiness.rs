@@ -1,0 +1,73 @@
+//! Whether the gateway is ready: a latch for each thing that must have happened first, as linkerd's.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A set of named latches; ready when all are set. One may be unset again, when what it stands for is lost.
+#[derive(Debug, Default)]
+pub struct Readiness {
+    latches: [AtomicBool; Latch::ALL.len()],
+}
+
+/// What must have happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Latch {
+    /// The store is open, and every cluster rebuilt from it.
+    StoreReplayed,
+    /// The broker has confirmed the subscriptions.
+    BrokerSubscribed,
+}
+
+impl Latch {
+    pub const ALL: [Self; 2] = [Self::StoreReplayed, Self::BrokerSubscribed];
+
+    /// The name by which `/readyz` tells that it is not set.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::StoreReplayed => "store replayed",
+            Self::BrokerSubscribed => "broker subscribed",
+        }
+    }
+
+    const fn index(self) -> usize {
+        match self {
+            Self::StoreReplayed => 0,
+            Self::BrokerSubscribed => 1,
+        }
+    }
+}
+
+impl Readiness {
+    pub fn set(&self, latch: Latch) {
+        self.latches[latch.index()].store(true, Ordering::Release);
+    }
+
+    pub fn unset(&self, latch: Latch) {
+        self.latches[latch.index()].store(false, Ordering::Release);
+    }
+
+    pub fn is_set(&self, latch: Latch) -> bool {
+        self.latches[latch.index()].load(Ordering::Acquire)
+    }
+
+    /// The latches that are not set; ready means that there is none.
+    pub fn awaited(&self) -> Vec<Latch> {
+        Latch::ALL.into_iter().filter(|&latch| !self.is_set(latch)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ready_means_that_every_latch_is_set_and_none_was_lost() {
+        let readiness = Readiness::default();
+        assert_eq!(readiness.awaited(), Latch::ALL);
+        readiness.set(Latch::BrokerSubscribed);
+        assert_eq!(readiness.awaited(), [Latch::StoreReplayed]);
+        readiness.set(Latch::StoreReplayed);
+        assert_eq!(readiness.awaited(), []);
+        readiness.unset(Latch::BrokerSubscribed);
+        assert_eq!(readiness.awaited(), [Latch::BrokerSubscribed]);
+    }
+}
