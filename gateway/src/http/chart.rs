@@ -142,7 +142,7 @@ impl Ticks {
         let span = if high > low { high - low } else { 1000.0 };
         let magnitude = 10f64.powf((span / 4.0).log10().floor()).max(1.0);
         let steps = [1.0, 2.0, 2.5, 5.0, 10.0].map(|factor| factor * magnitude);
-        let step = steps.into_iter().find(|step| span / step <= 5.0).unwrap_or(10.0 * magnitude);
+        let step = steps.into_iter().find(|step| span / step <= 6.0).unwrap_or(10.0 * magnitude);
         let first = (low / step).floor() * step;
         let last = ((high / step).ceil() * step).max(first + step);
         let mut values = vec![first];

@@ -125,8 +125,8 @@ fn figures(view: &ClusterView, now: Timestamp) -> Html {
         let (load, band, unit) = words::load(load, closed.band95);
         let sum = html("{} <span class=\"within\">± {}</span> {}", &[&load, &band, &unit]);
         let ended = words::time(outcome.end, now);
-        let note = html("plain sum of {}, slot to {}", &[&words::count(outcome.responders), &ended]);
-        tiles.push(("Meters that answered", sum, note));
+        let note = html("of {} that answered, slot to {}", &[&words::count(outcome.responders), &ended]);
+        tiles.push(("Plain sum", sum, note));
         let members = words::count(outcome.members);
         tiles.push(("Estimate for all", estimate(&closed), html("scaled up to {} members", &[&members])));
     }
@@ -182,9 +182,9 @@ fn outcomes(slots: &[ClosedSlot]) -> Html {
         let share = if slots.is_empty() { 0.0 } else { 100.0 * found as f64 / slots.len() as f64 };
         let none = if found == 0 { " none" } else { "" };
         html(
-            "<tr class=\"{}{}\"><th scope=\"row\">{}</th><td class=\"number\">{}</td><td class=\"number\">{} %</td>\
-             <td class=\"meaning\">{}</td></tr>",
-            &[&class, &none, &label, &words::count(found), &format!("{share:.1}"), &meaning],
+            "<tr class=\"{}{}\"><th scope=\"row\">{} <span class=\"note\">{}</span></th><td class=\"number\">{}</td>\
+             <td class=\"number\">{} %</td></tr>",
+            &[&class, &none, &label, &meaning, &words::count(found), &format!("{share:.1}")],
         )
     };
     let decoded = slots.iter().filter(|slot| slot.load().is_some()).count();

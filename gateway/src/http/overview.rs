@@ -128,10 +128,11 @@ fn figure(view: &ClusterView, now: Timestamp) -> Html {
     let (load, band, unit) = words::load(load, closed.band95);
     let outcome = closed.outcome;
     let span = [outcome.start, outcome.end].map(|at| words::time(at, now));
+    let which = if view.last == view.last_decoded { "Sum" } else { "Last sum," };
     html(
         "<p class=\"figure\"><strong>{} <span class=\"unit\">{}</span></strong> <span class=\"within\">± {} {}</span></p>\
-         <p class=\"note\">Sum of {} meters that answered, {}–{}</p>",
-        &[&load, &unit, &band, &unit, &words::count(outcome.responders), &span[0], &span[1]],
+         <p class=\"note\">{} of {} meters that answered, {}–{}</p>",
+        &[&load, &unit, &band, &unit, &which, &words::count(outcome.responders), &span[0], &span[1]],
     )
 }
 
@@ -194,6 +195,7 @@ impl Sparklines {
 fn draw(shared: &Shared, view: &ClusterView, now: Timestamp) -> Html {
     let from = Timestamp::from_secs(now.as_secs().saturating_sub(DAY_SECONDS));
     match shared.slots(&view.cluster, from, now, MAX_LIMIT) {
+        Ok(slots) if slots.is_empty() => Html::EMPTY,
         Ok(slots) => {
             let series = Series::new(&slots, from, now, SPARK_POINTS);
             let id = format!("spark-{}", view.cluster);

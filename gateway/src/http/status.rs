@@ -63,7 +63,7 @@ impl Status {
         let (group, label, sentence) = match ClusterState::of(view, now) {
             ClusterState::WaitingForMembers => (Group::Waiting, "Waiting for members", enrolled(view)),
             ClusterState::CannotForm => (Group::Waiting, "Cannot form a list", cannot_form(view)),
-            ClusterState::WaitingForFirstSlot => (Group::Waiting, "Waiting for its first slot", first_slot(view, now)),
+            ClusterState::WaitingForFirstSlot => (Group::Waiting, "Waiting for first slot", first_slot(view, now)),
             ClusterState::Stalled => (Group::Stalled, "Stalled", stalled(view, now)),
             ClusterState::Running => last_slot(view, now),
         };
@@ -100,7 +100,7 @@ fn stalled(view: &ClusterView, now: Timestamp) -> Html {
 
 fn last_slot(view: &ClusterView, now: Timestamp) -> (Group, &'static str, Html) {
     let Some(outcome) = view.last.map(|closed| closed.outcome) else {
-        return (Group::Waiting, "Waiting for its first slot", Html::EMPTY);
+        return (Group::Waiting, "Waiting for first slot", Html::EMPTY);
     };
     let (start, end) = (words::time(outcome.start, now), words::time(outcome.end, now));
     match outcome.result {

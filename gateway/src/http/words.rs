@@ -19,13 +19,13 @@ pub(super) fn load(watts: i64, band: u64) -> (String, String, &'static str) {
 pub(super) fn watts(watts: f64) -> String {
     let (unit, name) = unit(watts.abs());
     let text = number(watts / unit, places(watts.abs() / unit));
-    format!("{} {name}", shortest(&text))
+    format!("{}\u{a0}{name}", shortest(&text))
 }
 
 /// A power along an axis that reaches to `most`.
 pub(super) fn axis_watts(watts: f64, most: f64) -> String {
     let (unit, name) = unit(most);
-    format!("{} {name}", shortest(&number(watts / unit, 2)))
+    format!("{}\u{a0}{name}", shortest(&number(watts / unit, 2)))
 }
 
 fn unit(most: f64) -> (f64, &'static str) {
@@ -125,9 +125,9 @@ mod tests {
         assert_eq!(load(93_440, 27_000), ("93.4".into(), "27.0".into(), "kW"));
         assert_eq!(load(-250, 900), ("\u{2212}250.0".into(), "900.0".into(), "W"));
         assert_eq!(load(1_234_567, 27_000), ("1.23".into(), "0.03".into(), "MW"));
-        assert_eq!(watts(9000.0), "9 kW");
-        assert_eq!(axis_watts(20_000.0, 100_000.0), "20 kW");
-        assert_eq!(axis_watts(-500.0, 2500.0), "\u{2212}0.5 kW");
+        assert_eq!(watts(9000.0), "9\u{a0}kW");
+        assert_eq!(axis_watts(20_000.0, 100_000.0), "20\u{a0}kW");
+        assert_eq!(axis_watts(-500.0, 2500.0), "\u{2212}0.5\u{a0}kW");
     }
 
     #[test]

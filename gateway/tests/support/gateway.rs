@@ -7,9 +7,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use dream_gateway::board::{Board, ClosedSlot, ClusterView, History, HistoryError, ListView, Spent};
+use dream_gateway::board::{Board, ClusterView, History, HistoryError, ListView, Spent};
 use dream_gateway::http::{Service, serve};
 use dream_gateway::readiness::Readiness;
+use dream_gateway::slot_view::Bands;
 use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::ids::ClusterId;
 use dream_protocol::params::{Params, Terms};
@@ -32,6 +33,7 @@ pub struct Gateway {
     pub board: Arc<Board>,
     pub past: Arc<Past>,
     pub readiness: Arc<Readiness>,
+    bands: Bands,
     pub address: SocketAddr,
     /// Milliseconds.
     clock: Arc<AtomicU64>,
@@ -61,7 +63,16 @@ impl Gateway {
         let listener = runtime.block_on(TcpListener::bind(address)).unwrap();
         let address = listener.local_addr().unwrap();
         runtime.spawn(serve(listener, service, async { drop(stopped.await) }));
-        Self { board, past, readiness, address, clock, stop: Some(stop), runtime: Some(runtime) }
+        Self {
+            board,
+            past,
+            readiness,
+            bands: Bands::default(),
+            address,
+            clock,
+            stop: Some(stop),
+            runtime: Some(runtime),
+        }
     }
 
     pub fn set_clock(&self, now: Timestamp) {
@@ -71,7 +82,7 @@ impl Gateway {
     /// Keeps a slot and shows it, as the driver does.
     pub fn close(&self, cluster: &ClusterView, outcome: SlotOutcome) {
         self.past.add(&cluster.cluster, outcome);
-        let closed = ClosedSlot::from(outcome);
+        let closed = self.bands.close(outcome);
         let mut view = cluster.clone();
         view.spent.add(&outcome);
         view.last = Some(closed);

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, dead_code, unreachable_pub, reason = "a helper of tests, of which each uses a part")]
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
 #[derive(Debug)]
@@ -45,19 +45,23 @@ pub fn request(
         "{method} {path} HTTP/1.1\r\nHost: {to}\r\nConnection: close\r\n{extra}Content-Length: {length}\r\n\r\n"
     );
     stream.write_all(format!("{head}{body}").as_bytes())?;
-    let mut bytes = Vec::new();
-    stream.read_to_end(&mut bytes)?;
-    Ok(parse(&bytes))
+    read(&mut BufReader::new(stream))
 }
 
-fn parse(bytes: &[u8]) -> Answer {
-    let split = bytes.windows(4).position(|window| window == b"\r\n\r\n").expect("an answer has a head");
-    let head = std::str::from_utf8(&bytes[..split]).unwrap();
-    let mut lines = head.lines();
-    let status = lines.next().and_then(|line| line.split(' ').nth(1)).unwrap().parse().unwrap();
-    let header = |line: &str| {
-        let (name, value) = line.split_once(':').unwrap();
-        (name.to_lowercase(), value.trim().to_owned())
+/// Stops after the announced length: not every server closes the connection when it is asked to.
+fn read(stream: &mut impl BufRead) -> std::io::Result<Answer> {
+    let mut lines = stream.by_ref().lines();
+    let status_line = lines.next().ok_or(ErrorKind::UnexpectedEof)??;
+    let status = status_line.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or(ErrorKind::InvalidData)?;
+    let mut headers = Vec::new();
+    for line in lines.map_while(Result::ok).take_while(|line| !line.is_empty()) {
+        let (name, value) = line.split_once(':').ok_or(ErrorKind::InvalidData)?;
+        headers.push((name.to_lowercase(), value.trim().to_owned()));
+    }
+    let mut answer = Answer { status, headers, body: Vec::new() };
+    match answer.header("content-length").map(|length| length.parse().unwrap()) {
+        Some(length) => stream.take(length).read_to_end(&mut answer.body)?,
+        None => stream.read_to_end(&mut answer.body)?,
     };
-    Answer { status, headers: lines.map(header).collect(), body: bytes[split + 4..].to_vec() }
+    Ok(answer)
 }
