@@ -11,6 +11,7 @@ mod error;
 mod html;
 mod overview;
 mod page;
+mod privacy;
 mod query;
 mod series;
 mod status;

@@ -171,6 +171,7 @@ impl Bands {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
     use crate::outcomes::Slotted;

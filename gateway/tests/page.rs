@@ -91,6 +91,7 @@ fn the_filter_narrows_the_cards_and_survives_an_update() {
 #[test]
 fn nothing_scrolls_sideways_on_a_small_screen_and_text_is_readable_in_the_dark_and_in_the_light() {
     let (gateway, browser) = open();
+    gateway.board.show([gateway::waiting(&"long".repeat(16))]);
     for path in ["/", "/clusters/oststadt", "/clusters/altstadt?range=7d", "/clusters/mill-lane", "/nothing"] {
         for (width, scheme) in [(320, "light"), (320, "dark"), (1440, "light"), (1440, "dark")] {
             browser.resize(width, 900);

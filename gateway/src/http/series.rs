@@ -83,7 +83,7 @@ fn bucket(slot: &ClosedSlot, width: u64) -> u64 {
 /// The means over the slots that gave an aggregate. The noise of means is less than the band then says, never more.
 fn point(bucket: &[ClosedSlot]) -> Option<Point> {
     let decoded = || bucket.iter().filter_map(|slot| Some((slot, slot.load()? as f64)));
-    let (first, last) = (decoded().next()?.0, decoded().last()?.0);
+    let (first, last) = (decoded().next()?.0, decoded().next_back()?.0);
     let count = decoded().count() as f64;
     let scale = |slot: &ClosedSlot| slot.scale_to_members().unwrap_or(1.0);
     Some(Point {
@@ -96,6 +96,7 @@ fn point(bucket: &[ClosedSlot]) -> Option<Point> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
     use crate::outcomes::Slotted;

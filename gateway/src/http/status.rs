@@ -56,6 +56,8 @@ pub(super) struct Status {
     /// A few words.
     pub(super) label: &'static str,
     pub(super) sentence: Html,
+    /// What the label means, where it does not go without saying.
+    pub(super) meaning: &'static str,
 }
 
 impl Status {
@@ -67,7 +69,8 @@ impl Status {
             ClusterState::Stalled => (Group::Stalled, "Stalled", stalled(view, now)),
             ClusterState::Running => last_slot(view, now),
         };
-        Self { group, label, sentence }
+        let failure = view.last.and_then(|closed| closed.outcome.result.err()).filter(|_| group == Group::Failed);
+        Self { group, label, sentence, meaning: failure.map_or("", |failure| words::failure(failure).1) }
     }
 
     pub(super) fn badge(&self) -> Html {
@@ -106,8 +109,8 @@ fn last_slot(view: &ClusterView, now: Timestamp) -> (Group, &'static str, Html) 
     match outcome.result {
         Ok(_) => (Group::Decoded, "Decoded", html("The slot from {} to {} gave a sum.", &[&start, &end])),
         Err(failure) => {
-            let (label, meaning) = words::failure(failure);
-            (Group::Failed, label, html("The slot from {} to {} gave no sum. {}", &[&start, &end, &meaning]))
+            let label = words::failure(failure).0;
+            (Group::Failed, label, html("The slot from {} to {} gave no sum.", &[&start, &end]))
         }
     }
 }

@@ -103,10 +103,6 @@ impl Browser {
         self.devtools("Emulation.setEmulatedMedia", json!({ "features": features }));
     }
 
-    pub fn without_scripts(&self) {
-        self.devtools("Emulation.setScriptExecutionDisabled", json!({ "value": true }));
-    }
-
     /// The page as PNG, in base64.
     pub fn picture(&self) -> String {
         let shot = self.devtools("Page.captureScreenshot", json!({ "captureBeyondViewport": true }));

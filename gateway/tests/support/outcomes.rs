@@ -64,10 +64,10 @@ impl Slotted {
             Ok(watts) => head(&mut bytes, 0, watts),
             Err(_) => head(&mut bytes, 1, watts.unsigned_abs() - 1),
         }
-        match Record::decode(&bytes).unwrap() {
-            Record::Outcome(outcome) => outcome,
-            other => panic!("{other:?} is no outcome"),
-        }
+        let Record::Outcome(outcome) = Record::decode(&bytes).unwrap() else {
+            panic!("a record of kind 7 is an outcome")
+        };
+        outcome
     }
 }
 
