@@ -231,6 +231,7 @@ fn every_mistake_is_named_with_what_is_allowed() {
         "/api/v1/clusters/north/slots?limit=100001",
         "/api/v1/clusters/north/slots?limit=-1",
         "/api/v1/clusters/north/slots?format=xml",
+        "/api/v1/clusters/%FF",
         "/api/v1/meters",
         "/assets/secret.txt",
     ];
@@ -259,6 +260,8 @@ fn a_store_that_cannot_be_read_is_told_and_the_overview_still_shows_the_board() 
     let overview = get(gateway.address, "/");
     assert_eq!(overview.status, 200);
     assert!(overview.text().contains("No chart: the store cannot be read") && overview.text().contains("45.0"));
+    gateway.past.broken.store(false, Ordering::Relaxed);
+    assert!(get(gateway.address, "/").text().contains("id=\"spark-north-title\""), "a failure is not remembered");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, VARY};
 use axum::http::{HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
@@ -13,7 +13,7 @@ use dream_protocol::time::Timestamp;
 use serde::Serialize;
 
 use super::error::ApiError;
-use super::query::{Format, Parameters, SlotsQuery};
+use super::query::{Format, Id, Parameters, SlotsQuery};
 use super::{Shared, blocking};
 use crate::board::{ClusterView, ListView};
 use crate::slot_view::{CSV_HEADER, SlotView, of_micro, rfc3339};
@@ -176,7 +176,7 @@ async fn news(shared: &Shared, after: u64) {
 /// `GET /api/v1/clusters/{id}`.
 pub(super) async fn cluster(
     State(shared): State<Arc<Shared>>,
-    Path(id): Path<String>,
+    Id(id): Id,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let view = shared.cluster(&id).ok_or_else(|| ApiError::unknown_cluster(&id))?;
@@ -198,7 +198,7 @@ struct SlotsJson<'a> {
 /// `GET /api/v1/clusters/{id}/slots`: the slots that ended in `from..to`, oldest first.
 pub(super) async fn slots(
     State(shared): State<Arc<Shared>>,
-    Path(id): Path<String>,
+    Id(id): Id,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let view = shared.cluster(&id).ok_or_else(|| ApiError::unknown_cluster(&id))?;
@@ -237,7 +237,7 @@ fn csv(cluster: &ClusterId, slots: &[SlotView]) -> Response {
 /// `GET /api/v1/clusters/{id}/membership`: the signed list as it was published.
 pub(super) async fn membership(
     State(shared): State<Arc<Shared>>,
-    Path(id): Path<String>,
+    Id(id): Id,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let view = shared.cluster(&id).ok_or_else(|| ApiError::unknown_cluster(&id))?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use dream_protocol::aggregate::Failure;
@@ -12,7 +12,7 @@ use super::chart::{Caption, chart};
 use super::html::{Html, html};
 use super::overview::{described, estimate};
 use super::privacy::privacy;
-use super::query::MAX_LIMIT;
+use super::query::{Id, MAX_LIMIT};
 use super::series::Series;
 use super::status::Status;
 use super::{Shared, blocking, page, words};
@@ -68,11 +68,9 @@ impl Range {
 }
 
 /// `GET /clusters/{id}`.
-pub(super) async fn cluster(
-    State(shared): State<Arc<Shared>>,
-    Path(id): Path<String>,
-    RawQuery(query): RawQuery,
-) -> Response {
+pub(super) async fn cluster(State(shared): State<Arc<Shared>>, Id(id): Id, RawQuery(query): RawQuery) -> Response {
+    // Before the view: a page may be newer than its version says, but not older.
+    let version = *shared.service.board.watch().borrow();
     let Some(view) = shared.cluster(&id) else {
         let text = html("This gateway serves no cluster <code>{}</code>.", &[&id]);
         return page::trouble(&shared, StatusCode::NOT_FOUND, "No such cluster", &text);
@@ -83,11 +81,10 @@ pub(super) async fn cluster(
         let text = html(allowed, &[&query.unwrap_or_default()]);
         return page::trouble(&shared, StatusCode::BAD_REQUEST, "No such range", &text);
     };
-    blocking(move || render(&shared, &view, range)).await
+    blocking(move || render(&shared, &view, range, version)).await
 }
 
-fn render(shared: &Shared, view: &ClusterView, range: Range) -> Response {
-    let (version, _) = shared.service.board.clusters();
+fn render(shared: &Shared, view: &ClusterView, range: Range, version: u64) -> Response {
     let now = shared.now();
     let from = Timestamp::from_secs(now.as_secs().saturating_sub(range.seconds()));
     let slots = match shared.slots(&view.cluster, from, now, MAX_LIMIT) {

@@ -15,7 +15,7 @@ use super::query::MAX_LIMIT;
 use super::series::Series;
 use super::status::{Group, Status};
 use super::{Shared, blocking, page, words};
-use crate::board::{ClosedSlot, ClusterView};
+use crate::board::{ClosedSlot, ClusterView, HistoryError};
 use crate::slot_view::SlotView;
 
 const DAY_SECONDS: u64 = 86_400;
@@ -105,6 +105,7 @@ fn card(shared: &Shared, view: &ClusterView, status: &Status, now: Timestamp) ->
         &[
             &status.group.class(),
             &id,
+            &status.group.label().to_lowercase(),
             &status.label.to_lowercase(),
             &id,
             &id,
@@ -113,7 +114,7 @@ fn card(shared: &Shared, view: &ClusterView, status: &Status, now: Timestamp) ->
             &id,
             &status.badge(),
             &sentence,
-            &figure(view, now),
+            &figure(view, status.group, now),
             &shared.sparklines.of(shared, view, now),
             &facts(view, now),
         ],
@@ -121,14 +122,14 @@ fn card(shared: &Shared, view: &ClusterView, status: &Status, now: Timestamp) ->
 }
 
 /// The last sum, large.
-fn figure(view: &ClusterView, now: Timestamp) -> Html {
+fn figure(view: &ClusterView, group: Group, now: Timestamp) -> Html {
     let Some((closed, load)) = view.last_decoded.and_then(|closed| Some((closed, closed.load()?))) else {
         return html("<p class=\"figure none\">No sum yet</p>", &[]);
     };
     let (load, band, unit) = words::load(load, closed.band95);
     let outcome = closed.outcome;
     let span = [outcome.start, outcome.end].map(|at| words::time(at, now));
-    let which = if view.last == view.last_decoded { "Sum" } else { "Last sum," };
+    let which = if group == Group::Decoded { "Sum" } else { "Last sum," };
     html(
         "<p class=\"figure\"><strong>{} <span class=\"unit\">{}</span></strong> <span class=\"within\">± {} {}</span></p>\
          <p class=\"note\">{} of {} meters that answered, {}–{}</p>",
@@ -178,10 +179,15 @@ impl Sparklines {
         if let Some((_, drawn)) = known.filter(|(drawn_for, _)| *drawn_for == key) {
             return drawn;
         }
-        let drawn = Arc::new(draw(shared, view, now));
-        let entry = (view.cluster.clone(), (key, drawn.clone()));
-        self.drawn.lock().expect("nobody panics while holding the sparklines").insert(entry.0, entry.1);
-        drawn
+        match draw(shared, view, now).map(Arc::new) {
+            Ok(drawn) => {
+                let entry = (key, drawn.clone());
+                let mut all = self.drawn.lock().expect("nobody panics while holding the sparklines");
+                all.insert(view.cluster.clone(), entry);
+                drawn
+            }
+            Err(error) => Arc::new(html("<p class=\"note\">No chart: {}.</p>", &[&error.to_string()])),
+        }
     }
 
     fn forget_all_but(&self, clusters: &Clusters<'_>) {
@@ -192,18 +198,16 @@ impl Sparklines {
     }
 }
 
-fn draw(shared: &Shared, view: &ClusterView, now: Timestamp) -> Html {
+fn draw(shared: &Shared, view: &ClusterView, now: Timestamp) -> Result<Html, HistoryError> {
     let from = Timestamp::from_secs(now.as_secs().saturating_sub(DAY_SECONDS));
-    match shared.slots(&view.cluster, from, now, MAX_LIMIT) {
-        Ok(slots) if slots.is_empty() => Html::EMPTY,
-        Ok(slots) => {
-            let series = Series::new(&slots, from, now, SPARK_POINTS);
-            let id = format!("spark-{}", view.cluster);
-            let title = format!("Load of {} in the last 24 hours", view.cluster);
-            sparkline(&series, &Caption { id: &id, title, description: described(&series) })
-        }
-        Err(error) => html("<p class=\"note\">No chart: {}.</p>", &[&error.to_string()]),
+    let slots = shared.slots(&view.cluster, from, now, MAX_LIMIT)?;
+    if slots.is_empty() {
+        return Ok(Html::EMPTY);
     }
+    let series = Series::new(&slots, from, now, SPARK_POINTS);
+    let id = format!("spark-{}", view.cluster);
+    let title = format!("Load of {} in the last 24 hours", view.cluster);
+    Ok(sparkline(&series, &Caption { id: &id, title, description: described(&series) }))
 }
 
 /// A chart in words.

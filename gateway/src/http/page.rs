@@ -37,7 +37,7 @@ pub(super) fn document(shared: &Shared, status: StatusCode, title: &str, version
 
 /// A page that says why there is no other.
 pub(super) fn trouble(shared: &Shared, status: StatusCode, title: &str, text: &Html) -> Response {
-    let (version, _) = shared.service.board.clusters();
+    let version = *shared.service.board.watch().borrow();
     let content = html(
         "<div id=\"trouble\" class=\"trouble\" data-live><h1>{}</h1><p>{}</p><p><a href=\"/\">All clusters</a></p></div>",
         &[&title, text],

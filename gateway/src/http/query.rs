@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use axum::extract::{FromRequestParts, Query};
+use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::header::ACCEPT;
 use axum::http::request::Parts;
 use dream_protocol::time::Timestamp;
@@ -27,6 +27,20 @@ impl<S: Send + Sync> FromRequestParts<S> for Parameters {
         })?;
         let accepts = parts.headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
         Ok(Self { values: pairs.into_iter().collect(), accepts_csv: accepts.contains("text/csv") })
+    }
+}
+
+/// The id in a path: any text, but text.
+#[derive(Debug)]
+pub(super) struct Id(pub(super) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Id {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let path = Path::<String>::from_request_parts(parts, state).await;
+        let refuse = |_| ApiError::parameter("id", parts.uri.path(), "an id that is percent-encoded UTF-8");
+        path.map(|Path(id)| Self(id)).map_err(refuse)
     }
 }
 
