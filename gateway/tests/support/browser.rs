@@ -2,8 +2,9 @@
 
 #![allow(clippy::unwrap_used, dead_code, unreachable_pub, reason = "a helper of tests, of which each uses a part")]
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::process::{Child, Command, Stdio};
+use std::io::{BufRead, BufReader};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 pub struct Browser {
     driver: Child,
+    /// Kept, because chromedriver would not survive to write where nobody can read.
+    _output: BufReader<ChildStdout>,
     address: SocketAddr,
     session: String,
     /// Removed when the browser is gone.
@@ -25,18 +28,18 @@ pub struct Browser {
 impl Browser {
     pub fn start() -> Self {
         let profile = tempfile::tempdir().unwrap();
-        let address = free_address();
         let driver = Command::new("chromedriver")
-            .arg(format!("--port={}", address.port()))
+            .arg("--port=0")
             .env("TMPDIR", profile.path())
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn();
-        let driver = driver.unwrap_or_else(|error| {
+        let mut driver = driver.unwrap_or_else(|error| {
             panic!("chromedriver cannot be started ({error}); install the packages `chromium` and `chromium-driver`")
         });
-        let mut browser = Self { driver, address, session: String::new(), profile };
-        browser.until("chromedriver answers", |it| request(it.address, "GET", "/status", &[], "").is_ok());
+        let mut output = BufReader::new(driver.stdout.take().unwrap());
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, announced_port(&mut output)));
+        let mut browser = Self { driver, _output: output, address, session: String::new(), profile };
         browser.session = browser.open();
         browser
     }
@@ -141,6 +144,15 @@ impl Drop for Browser {
     }
 }
 
-fn free_address() -> SocketAddr {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap()
+/// The port that chromedriver has taken, from the line that says so.
+fn announced_port(output: &mut impl BufRead) -> u16 {
+    let mut said = String::new();
+    for line in output.lines().map_while(Result::ok) {
+        let port = line.split_once("started successfully on port ").map(|(_, rest)| rest.trim_end_matches('.').parse());
+        if let Some(port) = port {
+            return port.unwrap();
+        }
+        said.push_str(&line);
+    }
+    panic!("chromedriver has not started: {said}")
 }
