@@ -2,12 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-#[path = "support/gateway.rs"]
-mod gateway;
-#[path = "support/http.rs"]
-mod http;
 #[path = "support/outcomes.rs"]
 mod outcomes;
+#[path = "support/request.rs"]
+mod request;
+#[path = "support/stage.rs"]
+mod stage;
 
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -17,8 +17,8 @@ use dream_gateway::readiness::Latch;
 use dream_gateway::slot_view::CSV_HEADER;
 use serde_json::{Value, json};
 
-use gateway::{Gateway, LAST_SLOT, METER, NOW, listed, slot_of, waiting};
-use http::{get, request};
+use stage::{Gateway, LAST_SLOT, METER, NOW, listed, slot_of, waiting};
+use request::{get, request};
 
 /// Clusters in every state; `north` has three slots, of which the middle one failed.
 fn filled() -> Gateway {

@@ -4,17 +4,17 @@
 
 #[path = "support/browser.rs"]
 mod browser;
-#[path = "support/gateway.rs"]
-mod gateway;
-#[path = "support/http.rs"]
-mod http;
 #[path = "support/outcomes.rs"]
 mod outcomes;
+#[path = "support/request.rs"]
+mod request;
+#[path = "support/stage.rs"]
+mod stage;
 #[path = "support/scenery.rs"]
 mod scenery;
 
 use browser::Browser;
-use gateway::Gateway;
+use stage::Gateway;
 
 /// W3C's code for the key.
 const TAB: &str = "\u{E004}";
@@ -91,7 +91,7 @@ fn the_filter_narrows_the_cards_and_survives_an_update() {
 #[test]
 fn nothing_scrolls_sideways_on_a_small_screen_and_text_is_readable_in_the_dark_and_in_the_light() {
     let (gateway, browser) = open();
-    gateway.board.show([gateway::waiting(&"long".repeat(16))]);
+    gateway.board.show([stage::waiting(&"long".repeat(16))]);
     for path in ["/", "/clusters/oststadt", "/clusters/altstadt?range=7d", "/clusters/mill-lane", "/nothing"] {
         for (width, scheme) in [(320, "light"), (320, "dark"), (1440, "light"), (1440, "dark")] {
             browser.resize(width, 900);
@@ -150,15 +150,15 @@ fn the_page_has_landmarks_headers_of_tables_and_names_of_charts() {
 /// Closes the next slot of the first cluster with a load that is easy to find.
 fn close_next(gateway: &Gateway, watts: i64) {
     let view = gateway.board.cluster("altstadt").unwrap();
-    gateway.set_clock(gateway::NOW.plus_secs(600));
-    gateway.close(&view, gateway::slot_of(640, gateway::LAST_SLOT + 1).decoded(watts, 630));
+    gateway.set_clock(stage::NOW.plus_secs(600));
+    gateway.close(&view, stage::slot_of(640, stage::LAST_SLOT + 1).decoded(watts, 630));
 }
 
+/// For people to look at: `target/tmp/pictures`.
 #[test]
-#[ignore = "writes pictures for people to look at, into $DREAM_SHOTS"]
-fn pictures() {
+fn pictures_can_be_taken() {
     let (gateway, browser) = open();
-    let directory = std::path::PathBuf::from(std::env::var_os("DREAM_SHOTS").expect("DREAM_SHOTS names a directory"));
+    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("pictures");
     std::fs::create_dir_all(&directory).unwrap();
     for (name, path) in [("overview", "/"), ("cluster", "/clusters/altstadt"), ("week", "/clusters/oststadt?range=7d")]
     {
@@ -171,6 +171,7 @@ fn pictures() {
                 let height = browser.run("return document.documentElement.scrollHeight").as_u64().unwrap();
                 browser.resize(width, u32::try_from(height).unwrap());
                 let picture = decode_base64(&browser.picture());
+                assert!(picture.starts_with(b"\x89PNG"), "{name} at {width} px");
                 std::fs::write(directory.join(format!("{name}-{width}-{scheme}.png")), picture).unwrap();
             }
         }

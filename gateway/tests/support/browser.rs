@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::http::request;
+use crate::request::request;
 
 /// How long anything may take: generous, for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -6,7 +6,7 @@ use dream_gateway::board::ClusterView;
 use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::time::Slot;
 
-use crate::gateway::{Gateway, LAST_SLOT, NOW, listed, slot_of, waiting};
+use crate::stage::{Gateway, LAST_SLOT, NOW, listed, slot_of, waiting};
 
 /// By id, as the page lists them.
 pub const CLUSTERS: [&str; 8] =
