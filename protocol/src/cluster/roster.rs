@@ -6,6 +6,7 @@ use super::Rejection;
 use super::open_slot::OpenSlot;
 use crate::enrolment::Enrolment;
 use crate::ids::MeterId;
+use crate::membership::MembershipList;
 use crate::time::Timestamp;
 
 /// When lists are formed, and of whom.
@@ -66,7 +67,7 @@ impl Roster {
     /// Whether this very enrolment is known already; if its meter had been dropped, it is back.
     pub(super) fn heard_again(&mut self, meter: &str, bytes: &[u8], now: Timestamp) -> bool {
         let limit = self.rules.drop_after_slots;
-        let Some(candidate) = self.meters.get_mut(meter).filter(|known| **known.enrolment.bytes() == *bytes) else {
+        let Some(candidate) = self.meters.get_mut(meter).filter(|known| known.enrolment.bytes() == bytes) else {
             return false;
         };
         let was_dropped = candidate.silent >= limit;
@@ -95,6 +96,17 @@ impl Roster {
         self.dropped -= usize::from(before.is_some_and(|known| self.is_dropped(&known)));
         self.change(now);
         Ok(())
+    }
+
+    /// Keeps the enrolments that are in a list as parts of it, because a gateway keeps its lists whole anyway, and no
+    /// longer as parts of an earlier one.
+    pub(super) fn keep_in(&mut self, list: &MembershipList) {
+        for (member, entry) in list.members().iter().zip(list.entries()) {
+            if let Some(known) = self.meters.get_mut(member.id()).filter(|known| known.enrolment.bytes() == &*entry) {
+                known.enrolment.keep_in(entry);
+            }
+        }
+        self.meters.values_mut().for_each(|known| known.enrolment.keep_no_list_but(list.bytes()));
     }
 
     /// Counts who was silent in a closed slot; says how many are dropped for it.
