@@ -27,7 +27,7 @@ use backoff::Backoff;
 use socket::Socket;
 
 /// How many events may wait to be handled, each with as many messages as came together: a hundred or so at most.
-const QUEUE: usize = 256;
+const QUEUE: usize = 64;
 
 /// How many KiB of payloads may wait: a flood of large ones fills this before it fills the queue.
 const QUEUE_KIB: u32 = 64 << 10;

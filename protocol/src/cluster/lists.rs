@@ -261,7 +261,7 @@ impl Cluster {
     pub(super) fn reopen_enrolment(&mut self, meter: MeterId, bytes: Arc<[u8]>, now: Timestamp) {
         let ClusterConfig { cluster, authorities, .. } = &self.config;
         let known = Enrolment::own(bytes, cluster, authorities, Signatures::Stored).ok();
-        if known.and_then(|known| self.roster.admit(known, now).ok()).is_none() {
+        if known.and_then(|known| self.roster.admit_again(known, now).ok()).is_none() {
             self.outputs.push_back(Output::Forget(Forget::Enrolment(meter)));
         }
     }

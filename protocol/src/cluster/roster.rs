@@ -35,7 +35,8 @@ const MAX_SETTLES: u64 = 100;
 #[derive(Debug)]
 pub(super) struct Roster {
     rules: RosterRules,
-    meters: BTreeMap<MeterId, Candidate>,
+    /// Boxed: half of a map's places are empty.
+    meters: BTreeMap<MeterId, Box<Candidate>>,
     /// When the set of candidates first changed since the last list, and when it last did.
     since: Timestamp,
     changed: Timestamp,
@@ -80,22 +81,40 @@ impl Roster {
     }
 
     pub(super) fn admit(&mut self, enrolment: Enrolment, now: Timestamp) -> Result<(), Rejection> {
+        self.check(&enrolment)?;
+        let shared =
+            |known: &Candidate| known.enrolment.id() != enrolment.id() && known.enrolment.shares_a_key(&enrolment);
+        if self.meters.values().any(|known| shared(known)) {
+            return Err(Rejection::KeyInUse);
+        }
+        self.insert(enrolment, now);
+        Ok(())
+    }
+
+    /// Admits one from the gateway's own records. Its keys were compared with those of all others when it first came;
+    /// doing so again for each of ten thousand would take longer than everything else at a start.
+    pub(super) fn admit_again(&mut self, enrolment: Enrolment, now: Timestamp) -> Result<(), Rejection> {
+        self.check(&enrolment)?;
+        self.insert(enrolment, now);
+        Ok(())
+    }
+
+    fn check(&self, enrolment: &Enrolment) -> Result<(), Rejection> {
         let id = enrolment.id();
         if !self.allows(id) {
             return Err(Rejection::Denied);
         }
         match self.meters.get(id) {
-            Some(known) if known.enrolment.seq() > enrolment.seq() => return Err(Rejection::OldEnrolment),
-            Some(known) if known.enrolment.seq() == enrolment.seq() => return Err(Rejection::Contradiction),
-            Some(_) | None => {}
+            Some(known) if known.enrolment.seq() > enrolment.seq() => Err(Rejection::OldEnrolment),
+            Some(known) if known.enrolment.seq() == enrolment.seq() => Err(Rejection::Contradiction),
+            Some(_) | None => Ok(()),
         }
-        if self.meters.values().any(|known| known.enrolment.id() != id && known.enrolment.shares_a_key(&enrolment)) {
-            return Err(Rejection::KeyInUse);
-        }
-        let before = self.meters.insert(id.clone(), Candidate { enrolment, silent: 0 });
+    }
+
+    fn insert(&mut self, enrolment: Enrolment, now: Timestamp) {
+        let before = self.meters.insert(enrolment.id().clone(), Box::new(Candidate { enrolment, silent: 0 }));
         self.dropped -= usize::from(before.is_some_and(|known| self.is_dropped(&known)));
         self.change(now);
-        Ok(())
     }
 
     /// Keeps the enrolments that are in a list as parts of it, because a gateway keeps its lists whole anyway, and no
@@ -121,7 +140,7 @@ impl Roster {
         for (member, heard) in slot.heard() {
             // One that is dropped already stays so until it enrols again; one that has enrolled anew may have lost what it
             // needs to speak under this list, and waits for the next.
-            let expected = |known: &&mut Candidate| known.silent < limit && known.enrolment.seq() == member.seq();
+            let expected = |known: &&mut Box<Candidate>| known.silent < limit && known.enrolment.seq() == member.seq();
             let Some(candidate) = self.meters.get_mut(member.id()).filter(expected) else { continue };
             candidate.silent = if heard { 0 } else { candidate.silent + 1 };
             dropped += u16::from(candidate.silent == limit);
