@@ -75,7 +75,7 @@ async fn one(rounds: usize) -> Vec<Row> {
     let mut trial = Trial::start(ONE).await;
     let (mut drains, mut alone, mut together) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..rounds {
-        drains.push(trial.drain(round % 2 == 0).await);
+        drains.push(trial.drain().await);
         let (latencies, in_a_burst) = if round % 2 == 0 { (&mut alone, false) } else { (&mut together, true) };
         latencies.push(trial.decode(in_a_burst).await);
         trial.stop().await;
@@ -92,8 +92,8 @@ async fn many(plan: Plan, rounds: usize) -> Vec<Row> {
     let Plan { clusters, members, .. } = plan;
     let mut drains = Vec::new();
     let mut busy = 0;
-    for round in 0..rounds {
-        drains.push(trial.drain(round % 2 == 0).await);
+    for _ in 0..rounds {
+        drains.push(trial.drain().await);
         busy = busy.max(trial.resident());
         trial.stop().await;
     }

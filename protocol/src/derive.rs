@@ -46,7 +46,9 @@ pub fn gateway_keys(
 /// K'_i: what a member adds for the gateway alone.
 pub fn stream(key: &StreamKey, slot: Slot, attempt: u8) -> u64 {
     // AES-CTR's first block of keystream is the encryption of its initial block.
-    halves(&encrypt_with(key.expose(), block(STREAM_BLOCK, attempt, slot.0)))[0]
+    let mut keystream = block(STREAM_BLOCK, attempt, slot.0).into();
+    key.schedule().encrypt_block(&mut keystream);
+    halves(&keystream.0)[0]
 }
 
 /// C_i: what a member adds for nobody, until it reveals it.
@@ -85,12 +87,8 @@ pub(crate) fn halves(block: &[u8; 16]) -> [u64; 2] {
 
 /// One AES block under a pair's key.
 pub(crate) fn encrypt(key: &PairKey, block: [u8; 16]) -> [u8; 16] {
-    encrypt_with(key.expose(), block)
-}
-
-fn encrypt_with(key: &[u8; 16], block: [u8; 16]) -> [u8; 16] {
     let mut block = block.into();
-    Aes128Enc::new(key.into()).encrypt_block(&mut block);
+    Aes128Enc::new(key.expose().into()).encrypt_block(&mut block);
     block.into()
 }
 

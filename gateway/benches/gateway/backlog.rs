@@ -4,7 +4,7 @@ use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use dream_protocol::ids::ClusterId;
-use dream_protocol::topic::{GatewayChannel, MeterChannel};
+use dream_protocol::topic::MeterChannel;
 use rumqttc::{AsyncClient, Event, Packet, PublishOptions, QoS, SubscribeFilter};
 
 use crate::members::Message;
@@ -21,12 +21,22 @@ const ACKNOWLEDGEMENT: u64 = 4;
 
 /// Publishes with QoS 1, and says when the broker had them all.
 pub async fn publish(access: &Access, messages: Vec<Message>) -> Instant {
+    publish_with(access, messages, PublishOptions::at_least_once()).await
+}
+
+/// Removes retained messages.
+pub async fn clear(access: &Access, topics: impl Iterator<Item = String>) {
+    let empty = topics.map(|topic| (topic, Vec::new())).collect();
+    publish_with(access, empty, PublishOptions::at_least_once().retain(true)).await;
+}
+
+async fn publish_with(access: &Access, messages: Vec<Message>, how: PublishOptions) -> Instant {
     let mut options = access.options("backlog");
     options.set_keep_alive(600).set_inflight(1000).set_max_request_batch(100);
     let (client, mut connection) = AsyncClient::builder(options).unbounded().build();
     let mut left = messages.len();
     for (topic, payload) in messages {
-        client.try_publish(topic, payload, PublishOptions::at_least_once()).unwrap();
+        client.try_publish(topic, payload, how).unwrap();
     }
     while left > 0 {
         if let Event::Incoming(Packet::PubAck(_)) = connection.poll().await.unwrap() {
@@ -47,13 +57,11 @@ pub fn start_bare(access: &Access, clusters: &[ClusterId], readings: usize) -> C
     command.spawn().unwrap()
 }
 
-/// The bare subscriber: rumqttc with the gateway's options, except that it acknowledges by itself, which is faster. It
-/// subscribes to what a gateway gets at the start: readings, and the retained lists.
+/// The bare subscriber: rumqttc with a session that stays, and acknowledging by itself, which is the faster way.
 pub fn bare(arguments: &[String]) {
     let [port, readings, clusters @ ..] = arguments else { panic!("a port, a number of readings, clusters") };
-    let clusters = clusters.iter().map(|cluster| ClusterId::new(cluster).unwrap());
-    let filters = |cluster| [MeterChannel::Reading.filter(&cluster), GatewayChannel::Membership.topic(&cluster)];
-    let filters: Vec<String> = clusters.flat_map(filters).collect();
+    let filter = |cluster: &String| MeterChannel::Reading.filter(&ClusterId::new(cluster).unwrap());
+    let filters: Vec<String> = clusters.iter().map(filter).collect();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let draining = drain(port.parse().unwrap(), readings.parse().unwrap(), filters);
     runtime.block_on(async { tokio::spawn(draining).await.unwrap() });
@@ -73,10 +81,7 @@ async fn drain(port: u16, readings: usize, filters: Vec<String>) {
                     client.try_subscribe_many(wanted).unwrap();
                 }
             }
-            Ok(Ok(Event::Incoming(Packet::Publish(publish)))) => {
-                let reading = publish.topic.windows(9).any(|window| window == b"/reading/");
-                taken += usize::from(reading);
-            }
+            Ok(Ok(Event::Incoming(Packet::Publish(_)))) => taken += 1,
             Ok(Ok(_)) => {}
             Ok(Err(error)) => panic!("the bare subscriber lost its connection: {error}"),
             Err(_) => break,

@@ -7,10 +7,11 @@ use dream_gateway::config::{Config, Overrides};
 use dream_gateway::store::Store;
 use dream_protocol::ids::ClusterId;
 use dream_protocol::time::{Slot, Timestamp};
+use dream_protocol::topic::GatewayChannel;
 use rumqttc::{AsyncClient, Event, Packet, PublishOptions, QoS};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use crate::backlog::{publish, start_bare, time_drain};
+use crate::backlog::{clear, publish, start_bare, time_drain};
 use crate::members::{self, Members, Message, WATTS};
 use crate::support::aggregates::Aggregate;
 use crate::support::broker::Access;
@@ -68,15 +69,17 @@ impl Trial {
 
     /// Queues a slot's readings for the gateway and for the bare subscriber, and lets both drain their queues, one after
     /// the other; how long they took.
-    pub async fn drain(&mut self, gateway_first: bool) -> (Duration, Duration) {
+    pub async fn drain(&mut self) -> (Duration, Duration) {
         let slot_seconds = self.plan.slot_seconds;
-        // A slot that is just over would not leave the time.
-        let current = wall().as_secs() / slot_seconds;
-        self.slot = Slot(current.max(self.slot.0 + 1));
+        self.slot = Slot((wall().as_secs() / slot_seconds).max(self.slot.0 + 1));
+        // A gateway gets its retained lists when it connects; they are no part of the backlog.
+        let lists = self.members.iter().map(|members| GatewayChannel::Membership.topic(&members.cluster));
+        clear(self.broker.access(), lists).await;
         let readings: Vec<Message> = self.members.iter().flat_map(|members| members.readings(self.slot)).collect();
         let count = readings.len();
         publish(self.broker.access(), readings).await;
-        let before = if gateway_first { None } else { Some(self.bare(count).await) };
+        let bare = self.bare(count).await;
+        // Readings count once their slot is over.
         let ended = Timestamp::from_secs((self.slot.0 + 1) * slot_seconds);
         tokio::time::sleep(Duration::from_millis(ended.millis_since(wall()) + 500)).await;
         while self.heard.try_recv().is_ok() {}
@@ -84,10 +87,6 @@ impl Trial {
         let timing = tokio::task::spawn_blocking(move || time_drain(broker, count));
         self.gateway.restart();
         let gateway = timing.await.unwrap();
-        let bare = match before {
-            Some(before) => before,
-            None => self.bare(count).await,
-        };
         println!("drained {count}: gateway {gateway:?}, bare {bare:?}");
         (gateway, bare)
     }
