@@ -7,7 +7,7 @@
 mod effect;
 mod reload;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -35,8 +35,8 @@ use crate::served::{self, NEVER, Served};
 use crate::store::{Change, Job, Store, Writer};
 use crate::window::WindowWatch;
 
-/// How many messages are handled before they are handed to the store.
-const BATCH: usize = 1024;
+/// How many events are handled before they are handed to the store: a thousand messages or so.
+const BATCH: usize = 8;
 
 /// How long to sleep at most: the wall clock may be set while nothing happens.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
@@ -89,6 +89,8 @@ struct State {
     /// Clusters of others whose messages came in this session.
     foreign: HashSet<String>,
     job: Job<Effect>,
+    /// Messages of this batch that were of use, by kind.
+    accepted: BTreeMap<&'static str, u64>,
     next_expiry: Option<Timestamp>,
 }
 
@@ -144,6 +146,9 @@ impl Driver {
             let started = Instant::now();
             if !batch.is_empty() {
                 batch.drain(..).for_each(|event| self.handle(event));
+                for (kind, count) in std::mem::take(&mut self.state.accepted) {
+                    self.parts.events.metrics.accepted(kind, count);
+                }
                 self.parts.events.metrics.stage(Stage::Handle, started.elapsed());
             }
         }
@@ -155,7 +160,11 @@ impl Driver {
             Event::Connected(session) => self.connected(session),
             Event::Subscribed { session, tag } => self.subscribed(session, tag),
             Event::SubscriptionRefused { filter } => self.parts.events.subscription_refused(&filter),
-            Event::Delivery(delivery) => self.deliver(delivery),
+            Event::Deliveries(deliveries) => {
+                for delivery in deliveries.messages {
+                    self.deliver(delivery);
+                }
+            }
             Event::Lost(trouble) => {
                 self.parts.events.broker_lost(&trouble);
                 self.lost();
@@ -226,7 +235,10 @@ impl Driver {
         self.use_message(&delivery);
         if let (Some(session), Some(receipt)) = (&self.state.session, delivery.receipt) {
             self.unacknowledged.fetch_add(1, Ordering::Relaxed);
-            self.state.job.effects.push(Effect::Acknowledge(session.clone(), receipt));
+            match self.state.job.effects.last_mut() {
+                Some(Effect::Acknowledge(same, receipts)) if Arc::ptr_eq(same, session) => receipts.push(receipt),
+                _ => self.state.job.effects.push(Effect::Acknowledge(session.clone(), vec![receipt])),
+            }
         }
     }
 
@@ -246,7 +258,7 @@ impl Driver {
             self.state.touched.push(served.id.clone());
         }
         if !drain(served, kind, &self.state.session, &mut self.state.job, &self.parts.events) {
-            self.parts.events.metrics.accepted(kind, 1);
+            *self.state.accepted.entry(kind).or_default() += 1;
         }
     }
 

@@ -21,6 +21,7 @@ pub struct Settings {
     pub replicas: u32,
     pub ordinal: u32,
     pub home_assistant: bool,
+    pub log: &'static str,
     /// Lines for every cluster.
     pub defaults: String,
     /// Lines of each cluster.
@@ -47,6 +48,7 @@ impl Settings {
             replicas: 1,
             ordinal: 0,
             home_assistant: false,
+            log: "debug",
             defaults: DEFAULTS.to_owned(),
             clusters: BTreeMap::new(),
         }
@@ -95,9 +97,9 @@ impl Settings {
         }
         write!(
             text,
-            "[store]\npath = \"gateway.redb\"\n[http]\nlisten = \"127.0.0.1:{http}\"\n[log]\nlevel = \"debug\"\n\
+            "[store]\npath = \"gateway.redb\"\n[http]\nlisten = \"127.0.0.1:{http}\"\n[log]\nlevel = \"{}\"\n\
              [home_assistant]\nenabled = {}\n[defaults]\nrange_watts = [{}, {}]\n{}",
-            self.home_assistant, RANGE.0, RANGE.1, self.defaults
+            self.log, self.home_assistant, RANGE.0, RANGE.1, self.defaults
         )
         .unwrap();
         for (name, lines) in &self.clusters {
@@ -117,10 +119,16 @@ pub struct Gateway {
 impl Gateway {
     /// A gateway with an empty store, running but maybe not ready.
     pub fn start(identities: &Identities, settings: Settings) -> Self {
-        let mut gateway = Self { settings, directory: TempDir::new().unwrap(), http: free_port(), child: None };
+        let mut gateway = Self::stopped(identities, settings);
+        gateway.restart();
+        gateway
+    }
+
+    /// A gateway that runs after [`Gateway::restart`].
+    pub fn stopped(identities: &Identities, settings: Settings) -> Self {
+        let gateway = Self { settings, directory: TempDir::new().unwrap(), http: free_port(), child: None };
         identities.write_gateway(gateway.directory.path(), GATEWAY);
         gateway.write_settings();
-        gateway.restart();
         gateway
     }
 
@@ -226,7 +234,12 @@ impl Gateway {
         assert!(sent.success(), "SIG{name} could not be sent");
     }
 
-    fn file(&self, name: impl AsRef<Path>) -> PathBuf {
+    /// The process's id.
+    pub fn id(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
+    }
+
+    pub fn file(&self, name: impl AsRef<Path>) -> PathBuf {
         self.directory.path().join(name)
     }
 

@@ -64,7 +64,7 @@ impl Identities {
 }
 
 /// These tests live by the real clock: what they issue outlives them.
-fn lasting(params: &mut CertificateParams) {
+pub fn lasting(params: &mut CertificateParams) {
     params.not_before = date_time_ymd(2020, 1, 1);
     params.not_after = date_time_ymd(2048, 1, 1);
 }

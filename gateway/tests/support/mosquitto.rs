@@ -51,6 +51,11 @@ impl Mosquitto {
         &self.access
     }
 
+    /// The process's id.
+    pub fn id(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
+    }
+
     /// SIGKILL: what was not written is gone.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
