@@ -160,6 +160,8 @@ impl Driver {
                 self.parts.events.broker_lost(&trouble);
                 self.lost();
             }
+            // Only a driver that stops asks for it.
+            Event::Ended => {}
         }
     }
 
@@ -337,11 +339,11 @@ impl Driver {
         self.flush().await;
         if let Some(session) = self.state.session.take() {
             session.disconnect();
-        }
-        // The connection ends by itself once nothing is left to say. What still comes in is not acknowledged.
-        while let Some(event) = incoming.recv().await {
-            if matches!(event, Event::Lost(_)) {
-                break;
+            // The connection ends by itself once nothing is left to say. What still comes in is not acknowledged.
+            while let Some(event) = incoming.recv().await {
+                if matches!(event, Event::Lost(_) | Event::Ended) {
+                    break;
+                }
             }
         }
         self.writer.stop();
