@@ -3,15 +3,18 @@
 
 mod support;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use dream_protocol::meter::Notice;
 use dream_protocol::time::Slot;
 use dream_protocol::topic::MeterChannel;
-use support::aggregates::{Slots, assert_exact_or, published, served};
+use support::aggregates::{Aggregate, Slots, assert_exact, assert_exact_or, published, served};
 use support::client::Message;
 use support::fleet::{Fate, Fleet};
 use support::gateway::{Gateway, Settings};
 use support::identities::Identities;
+use support::metrics::Samples;
 use support::mosquitto::Mosquitto;
 use support::watcher::Watcher;
 use support::{until, until_some};
@@ -175,6 +178,59 @@ async fn a_gateway_with_an_empty_store_takes_over_with_the_next_epoch() {
     let slots = scene.decode_more(2).await;
     assert!(slots.values().all(|aggregate| aggregate.epoch == 2), "{slots:?}");
     scene.assert_nothing_lost_or_doubled(&slots, &[]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_gateways_of_one_name_throw_each_other_out_and_whoever_stays_serves_on() {
+    let mut scene = Scene::set().await;
+    let second = Gateway::start(&scene.identities, scene.gateway.settings.clone());
+    let thrown_out = |gateway: &Gateway| {
+        let samples = gateway.try_get("/metrics").map(|response| Samples::parse(&response.body));
+        samples.map_or(0.0, |samples| samples.sum("dream_broker_troubles_total", &[("cause", "closed")]))
+    };
+    until("both were thrown out twice", || [&scene.gateway, &second].iter().all(|one| thrown_out(one) >= 2.0)).await;
+    scene.gateway.kill();
+    scene.gateway = second;
+    let slots = scene.decode_more(2).await;
+
+    assert_exact_or(&slots, &scene.fleet, &["interrupted", "too_many_missing"]);
+    assert_eq!(scene.fleet.equivocations(), Vec::new());
+    let published = scene.watcher.catch_up().iter().filter(|message| message.topic.ends_with("/aggregate"));
+    let mut decoded: Vec<Aggregate> = published
+        .map(|message| serde_json::from_slice(&message.payload).unwrap())
+        .filter(|aggregate: &Aggregate| aggregate.outcome == "decoded")
+        .collect();
+    decoded.iter().for_each(|aggregate| assert_exact(aggregate, &scene.fleet));
+    decoded.sort_by_key(|aggregate| aggregate.slot);
+    decoded.dedup();
+    assert!(decoded.is_sorted_by(|one, next| one.slot < next.slot), "one answer a slot, whoever gave it: {decoded:?}");
+    let mut answers: Vec<_> = scene.fleet.notices();
+    answers.retain(|(_, notice)| matches!(notice, Notice::Answered { .. }));
+    let all = answers.len();
+    let distinct: BTreeSet<String> = answers.iter().map(|answer| format!("{answer:?}")).collect();
+    assert_eq!(distinct.len(), all, "no meter answers two requests for one attempt");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slot_that_was_stored_and_not_announced_is_announced_after_a_restart() {
+    let mut scene = Scene::set().await;
+    scene.gateway.kill();
+    let stored = scene.gateway.exported("north");
+    let last = stored.values().next_back().unwrap();
+    // As if it had died a moment before.
+    scene.watcher.publish("dream/v1/north/aggregate", b"", true);
+    let about = |message: &Message| message.topic == "dream/v1/north/aggregate";
+    scene
+        .watcher
+        .wait_for("nothing is announced any more", |message| about(message) && message.payload.is_empty())
+        .await;
+    scene.gateway.restart();
+    let message = scene.watcher.wait_for("the last slot", about).await;
+    let announced: Aggregate = serde_json::from_slice(&message.payload).unwrap();
+    // On a busy machine another slot may have closed meanwhile.
+    assert!(announced == *last || announced.slot > last.slot, "{announced:?}, {last:?}");
+    let slots = scene.decode_more(1).await;
+    scene.assert_nothing_lost_or_doubled(&slots, &["interrupted", "too_many_missing"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
