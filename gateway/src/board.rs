@@ -123,12 +123,13 @@ impl Spent {
 const STALLED_SLOTS: u64 = 3;
 
 impl ClusterView {
-    /// Whether the cluster has a list but has closed no slot for so long that something must be wrong.
+    /// Whether the cluster has closed slots before, or has a list, but has closed none for so long that something must
+    /// be wrong. One that still waits for its first members is not stalled.
     pub fn is_stalled(&self, now: Timestamp) -> bool {
-        let Some(list) = &self.list else { return false };
-        let starts = list.params.slot_end(list.from_slot);
-        let last = self.last.map_or(self.since, |closed| closed.outcome.end.max(self.since)).max(starts);
-        now > last.plus_secs(STALLED_SLOTS * self.slot_seconds)
+        let begins = self.list.as_ref().map(|list| list.params.slot_end(list.from_slot));
+        let closed = self.last.map(|closed| closed.outcome.end);
+        let Some(last) = begins.max(closed) else { return false };
+        now > last.max(self.since).plus_secs(STALLED_SLOTS * self.slot_seconds)
     }
 }
 

@@ -4,13 +4,16 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
 use thiserror::Error;
 
 use crate::check_config::{self, CheckConfigArgs};
 use crate::config::{Config, ConfigError, Overrides};
 use crate::daemon;
+use crate::decode::DecodeArgs;
 use crate::export::{self, ExportArgs};
+use crate::plan::PlanArgs;
 use crate::secrets::SecretError;
 
 /// What was asked for cannot be: told in one line, exit code 2. Everything else that goes wrong exits with 1.
@@ -38,7 +41,21 @@ enum Command {
     Export(ExportArgs),
     /// Check a configuration, with the files that it names
     CheckConfig(CheckConfigArgs),
+    /// Work out how accurate, how private and how costly a cluster would be
+    Plan(PlanArgs),
+    /// Show a captured message as text, and why it is invalid if it is
+    Decode(DecodeArgs),
+    /// Print a script that completes this command's arguments in a shell
+    #[command(after_help = COMPLETIONS_EXAMPLE)]
+    Completions {
+        /// The shell that the script is for
+        shell: Shell,
+    },
 }
+
+const COMPLETIONS_EXAMPLE: &str = "\
+Example:
+  dream-gateway completions bash > ~/.local/share/bash-completion/completions/dream-gateway";
 
 /// Which configuration.
 #[derive(Debug, Clone, Args)]
@@ -70,11 +87,26 @@ pub fn main() -> ExitCode {
         Command::Run(args) => daemon::main(&args),
         Command::Export(args) => export::run(&args, &mut out),
         Command::CheckConfig(args) => check_config::run(&args, &mut out),
+        Command::Plan(args) => args.run(&mut out),
+        Command::Decode(args) => args.run(&mut out),
+        Command::Completions { shell } => completions(shell, &mut out),
     };
     match done.and_then(|()| Ok(out.flush()?)) {
         Ok(()) => ExitCode::SUCCESS,
+        // Whoever reads the output has seen enough, as `head` does.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => fail(&error),
     }
+}
+
+fn completions(shell: Shell, out: &mut impl Write) -> anyhow::Result<()> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "dream-gateway", &mut script);
+    Ok(out.write_all(&script)?)
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 #[expect(clippy::print_stderr, reason = "the command line's answer to a mistake")]

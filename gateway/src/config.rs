@@ -3,7 +3,7 @@
 //! [`Config`] is checked: whoever holds one need not ask again whether a value makes sense. Keys, defaults and meaning are
 //! documented in `docs/configuration.md`, which a test compares with [`file`].
 
-mod decimal;
+pub(crate) mod decimal;
 pub mod file;
 
 use std::collections::{BTreeMap, BTreeSet};

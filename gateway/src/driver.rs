@@ -19,7 +19,7 @@ use dream_protocol::topic::{GatewayChannel, MeterChannel, Topic};
 use rand::rand_core::UnwrapErr;
 use rand::rngs::SysRng;
 use tokio::sync::{mpsc, oneshot};
-use tracing::info;
+use tracing::{error, info};
 
 pub use effect::{Effect, Finisher};
 
@@ -127,25 +127,25 @@ impl Driver {
     pub async fn run(mut self, mut incoming: mpsc::Receiver<Event>, mut commands: mpsc::Receiver<Command>) {
         let mut batch = Vec::with_capacity(BATCH);
         loop {
+            self.tick();
+            self.hand_over().await;
             tokio::select! {
                 biased;
                 command = commands.recv() => match command {
                     Some(Command::Reload(config, identity)) => self.reload(*config, identity).await,
                     Some(Command::Stop) | None => break,
                 },
-                _ = incoming.recv_many(&mut batch, BATCH) => {}
+                received = incoming.recv_many(&mut batch, BATCH) => if received == 0 {
+                    error!("the task that holds the connection has ended");
+                    break;
+                },
                 () = tokio::time::sleep(self.until_due()) => {}
             }
             let started = Instant::now();
-            let handled = batch.len();
-            for event in batch.drain(..) {
-                self.handle(event);
-            }
-            self.tick();
-            if handled > 0 {
+            if !batch.is_empty() {
+                batch.drain(..).for_each(|event| self.handle(event));
                 self.parts.events.metrics.stage(Stage::Handle, started.elapsed());
             }
-            self.hand_over().await;
         }
         self.stop(incoming).await;
     }

@@ -78,6 +78,21 @@ pub struct Certificate {
 }
 
 impl Certificate {
+    /// What a certificate says of itself, whoever issued it: to show it, never to believe it.
+    pub fn unverified(der: &[u8]) -> Result<Self, CertificateError> {
+        Self::of(&parse(der)?, der)
+    }
+
+    fn of(parsed: &X509Certificate<'_>, der: &[u8]) -> Result<Self, CertificateError> {
+        Ok(Self {
+            key: subject_key(parsed)?,
+            subject: subject(parsed)?,
+            hash: sha256(der),
+            not_before: u64::try_from(parsed.validity().not_before.timestamp()).unwrap_or(0),
+            not_after: u64::try_from(parsed.validity().not_after.timestamp()).unwrap_or(0),
+        })
+    }
+
     pub const fn subject(&self) -> &Subject {
         &self.subject
     }
@@ -156,13 +171,7 @@ impl Authorities {
             Signatures::Check => self.check_issuer(&parsed)?,
             Signatures::Stored => drop(self.named(&parsed)?),
         }
-        Ok(Certificate {
-            key: subject_key(&parsed)?,
-            subject: subject(&parsed)?,
-            hash: sha256(der),
-            not_before: u64::try_from(parsed.validity().not_before.timestamp()).unwrap_or(0),
-            not_after: u64::try_from(parsed.validity().not_after.timestamp()).unwrap_or(0),
-        })
+        Certificate::of(&parsed, der)
     }
 
     /// The authorities with the issuer's name. Two may share one while one key replaces the other.

@@ -7,6 +7,7 @@ use thiserror::Error;
 use crate::certificate::Authorities;
 use crate::ids::GatewayId;
 use crate::membership::MembershipList;
+use crate::params::Params;
 
 /// A meter's privacy policy, set by its maker or owner; the defaults are those of `protocol.md 2`.
 #[derive(Debug, Clone)]
@@ -70,25 +71,66 @@ impl Policy {
         if !self.gateways.contains(list.gateway()) {
             return Err(PolicyError::Gateway(list.gateway().clone()));
         }
-        let params = list.params();
+        self.objections(list.params()).next().map_or(Ok(()), Err)
+    }
+
+    /// The rules that a list with these parameters breaks, whoever signs it.
+    pub fn objections(&self, params: &Params) -> impl Iterator<Item = PolicyError> {
         let terms = params.terms();
-        if (terms.lo, terms.hi) != self.range {
-            return Err(PolicyError::Range { expected: self.range, found: (terms.lo, terms.hi) });
-        }
-        let found = (terms.epsilon_numerator, terms.epsilon_denominator);
-        let most = self.max_epsilon;
-        if u128::from(found.0) * u128::from(most.1) > u128::from(most.0) * u128::from(found.1) {
-            return Err(PolicyError::Epsilon { most, found });
-        }
-        if params.attempts() > self.max_attempts {
-            return Err(PolicyError::Attempts { most: self.max_attempts, found: params.attempts() });
-        }
-        if params.honest() < self.min_honest {
-            return Err(PolicyError::TooFewHonest { least: self.min_honest, found: params.honest() });
-        }
-        if terms.slot_seconds < self.min_slot_seconds {
-            return Err(PolicyError::SlotTooShort { least: self.min_slot_seconds, found: terms.slot_seconds });
-        }
-        Ok(())
+        let range = (terms.lo, terms.hi);
+        let (found, most) = ((terms.epsilon_numerator, terms.epsilon_denominator), self.max_epsilon);
+        let too_large = u128::from(found.0) * u128::from(most.1) > u128::from(most.0) * u128::from(found.1);
+        let (attempts, honest, slot) = (params.attempts(), params.honest(), terms.slot_seconds);
+        let too_many = attempts > self.max_attempts;
+        let too_few = honest < self.min_honest;
+        let too_short = slot < self.min_slot_seconds;
+        [
+            (range != self.range).then_some(PolicyError::Range { expected: self.range, found: range }),
+            too_large.then_some(PolicyError::Epsilon { most, found }),
+            too_many.then_some(PolicyError::Attempts { most: self.max_attempts, found: attempts }),
+            too_few.then_some(PolicyError::TooFewHonest { least: self.min_honest, found: honest }),
+            too_short.then_some(PolicyError::SlotTooShort { least: self.min_slot_seconds, found: slot }),
+        ]
+        .into_iter()
+        .flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::params::Terms;
+
+    const TERMS: Terms = Terms {
+        slot_seconds: 60,
+        reading_seconds: 6,
+        reveal_seconds: 6,
+        max_missing: 0,
+        max_malicious: 3,
+        partners: 0,
+        lo: 0,
+        hi: 9000,
+        epsilon_numerator: 1,
+        epsilon_denominator: 1,
+        attempts: 2,
+    };
+
+    #[test]
+    fn every_rule_that_parameters_break_is_named_and_none_at_its_limit() {
+        let policy = Policy::new(Authorities::new([]).unwrap(), []);
+        let objections = |members, terms| policy.objections(&Params::new(members, terms).unwrap()).collect::<Vec<_>>();
+        assert_eq!(objections(23, TERMS), []);
+        let slot_seconds = 59;
+        let terms = Terms { slot_seconds, lo: -1, epsilon_numerator: 3, epsilon_denominator: 2, attempts: 3, ..TERMS };
+        assert_eq!(
+            objections(22, terms),
+            [
+                PolicyError::Range { expected: (0, 9000), found: (-1, 9000) },
+                PolicyError::Epsilon { most: (1, 1), found: (3, 2) },
+                PolicyError::Attempts { most: 2, found: 3 },
+                PolicyError::TooFewHonest { least: 20, found: 19 },
+                PolicyError::SlotTooShort { least: 60, found: 59 },
+            ]
+        );
     }
 }

@@ -15,6 +15,13 @@ use crate::keys::{AgreementPublic, IdentityKey, ListHash, MacKey};
 use crate::params::Terms;
 use crate::time::Slot;
 
+/// The kind that a payload says it is, 1 to 7 for the messages below.
+pub fn kind(payload: &[u8]) -> Result<u64, DecodeError> {
+    let mut reader = Reader::new(payload);
+    reader.array_of_any()?;
+    reader.uint()
+}
+
 /// 1: a meter's masked, noisy reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MaskedReading {

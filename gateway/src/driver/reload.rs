@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use dream_protocol::ids::ClusterId;
 use tracing::{error, info, warn};
 
-use super::{Driver, filters, now};
+use super::{Driver, Parts, filters, now};
 use crate::announce;
 use crate::config::Config;
 use crate::secrets::GatewayIdentity;
-use crate::served::Served;
+use crate::served::{self, ServeError};
 
 impl Driver {
     pub(super) async fn reload(&mut self, config: Config, identity: GatewayIdentity) {
@@ -35,27 +35,25 @@ impl Driver {
         for cluster in &removed {
             self.remove(cluster);
         }
-        let rebuilt: Vec<ClusterId> = changed.into_iter().filter(|cluster| self.rebuild(cluster)).collect();
-        info!(removed = removed.len(), changed = rebuilt.len(), "configuration read again");
-        if !rebuilt.is_empty() {
-            self.subscribe(rebuilt);
+        match self.rebuild(&changed) {
+            Ok(()) => {
+                info!(removed = removed.len(), changed = changed.len(), "configuration read again");
+                if !changed.is_empty() {
+                    self.subscribe(changed);
+                }
+            }
+            Err(error) => error!(%error, "new and changed clusters stay as they were"),
         }
     }
 
-    fn rebuild(&mut self, cluster: &ClusterId) -> bool {
-        let Some(settings) = self.parts.config.clusters.get(cluster) else { return false };
-        let skew = self.parts.config.clock_skew_seconds;
-        match Served::resume(cluster, settings, &self.parts.identity, skew, &self.parts.store, now()) {
-            Ok(served) => {
-                self.forget(cluster);
-                self.add(served);
-                true
-            }
-            Err(error) => {
-                error!(%error, "the cluster goes on as it was");
-                false
-            }
+    fn rebuild(&mut self, clusters: &[ClusterId]) -> Result<(), ServeError> {
+        let Parts { config, identity, store, .. } = &self.parts;
+        let all: Vec<_> = config.owned().filter(|(id, _)| clusters.contains(id)).collect();
+        for served in served::resume_all(&all, identity, config.clock_skew_seconds, store, now())? {
+            self.forget(&served.id);
+            self.add(served);
         }
+        Ok(())
     }
 
     fn remove(&mut self, cluster: &ClusterId) {

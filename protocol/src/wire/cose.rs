@@ -42,6 +42,10 @@ impl<'a> Mac0<'a> {
         self.payload
     }
 
+    pub fn tag(&self) -> &[u8] {
+        &self.tag
+    }
+
     pub fn verifies(&self, key: &MacKey, topic: &str) -> bool {
         tags_equal(&tag(key, topic, self.payload), &self.tag)
     }
@@ -77,18 +81,23 @@ impl<'a> Sign1<'a> {
     /// Decodes an envelope with exactly one certificate.
     pub fn decode_certified(bytes: &'a [u8]) -> Result<(Self, &'a [u8]), DecodeError> {
         const EXPECTED: DecodeError = DecodeError::WrongHeader { expected: "one x5chain certificate" };
-        let envelope = Self::decode_any(bytes, EXPECTED)?;
+        let envelope = Self::read(bytes, EXPECTED)?;
         Ok((envelope, envelope.certificate.ok_or(EXPECTED)?))
     }
 
     /// Decodes an envelope without a certificate.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         const EXPECTED: DecodeError = DecodeError::WrongHeader { expected: "empty" };
-        let envelope = Self::decode_any(bytes, EXPECTED)?;
+        let envelope = Self::read(bytes, EXPECTED)?;
         if envelope.certificate.is_some() { Err(EXPECTED) } else { Ok(envelope) }
     }
 
-    fn decode_any(bytes: &'a [u8], expected: DecodeError) -> Result<Self, DecodeError> {
+    /// Decodes an envelope with or without a certificate: for whoever shows a message before its kind is known.
+    pub fn decode_any(bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        Self::read(bytes, DecodeError::WrongHeader { expected: "empty or one x5chain certificate" })
+    }
+
+    fn read(bytes: &'a [u8], expected: DecodeError) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(bytes);
         reader.array(4)?;
         protected(&mut reader, &SIGN_PROTECTED)?;
@@ -105,6 +114,15 @@ impl<'a> Sign1<'a> {
 
     pub fn payload(&self) -> &'a [u8] {
         self.payload
+    }
+
+    /// The certificate that the envelope carries, in DER.
+    pub fn certificate(&self) -> Option<&'a [u8]> {
+        self.certificate
+    }
+
+    pub fn signature(&self) -> &[u8] {
+        &self.signature
     }
 
     pub fn verifies(&self, key: &IdentityPublic, topic: &str) -> bool {
