@@ -33,7 +33,7 @@ async fn a_flood_is_counted_takes_no_memory_and_stops_no_slot() {
     let mut watcher = Watcher::start(broker.access(), "watcher", &["dream/v1/+/aggregate"]).await;
     decoded_slots(&mut watcher, 1).await;
 
-    let attacker = Watcher::start(broker.access(), "attacker", &[]).await;
+    let attacker = Watcher::start(broker.access(), "attacker", &["nothing"]).await;
     let (mut most, mut thrown) = (0, 0.0);
     for wave in 0..10 {
         small_ones(&attacker, 4000, wave);
@@ -67,7 +67,7 @@ async fn a_packet_beyond_the_limit_is_swallowed_and_the_readings_behind_it_count
     let mut watcher = Watcher::start(broker.access(), "watcher", &["dream/v1/+/aggregate"]).await;
     let before = decoded_slots(&mut watcher, 1).await.len();
 
-    let attacker = Watcher::start(broker.access(), "attacker", &[]).await;
+    let attacker = Watcher::start(broker.access(), "attacker", &["nothing"]).await;
     attacker.publish("dream/v1/north/reading/north-03", &vec![0xda; 3 << 20], false);
     until("the packet is dropped", || {
         let samples = gateway.metrics();

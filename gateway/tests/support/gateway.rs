@@ -135,14 +135,14 @@ impl Gateway {
     /// A gateway that runs after [`Gateway::restart`].
     pub fn stopped(identities: &Identities, settings: Settings) -> Self {
         let gateway = Self { settings, directory: TempDir::new().unwrap(), http: free_port(), child: None };
-        gateway.renew(identities);
+        identities.write_gateway(gateway.directory.path(), GATEWAY);
         gateway.write_settings();
         gateway
     }
 
     /// Replaces its certificate and key by new ones.
     pub fn renew(&self, identities: &Identities) {
-        identities.write_gateway(self.directory.path(), GATEWAY);
+        identities.renew_gateway(self.directory.path(), GATEWAY);
     }
 
     /// Runs again with the same store.
