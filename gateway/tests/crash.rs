@@ -120,6 +120,8 @@ async fn a_gateway_killed_at_any_step_of_a_slot_loses_nothing_and_repeats_itself
     let mut scene = Scene::set().await;
     for step in Step::ALL {
         step.come(&mut scene.watcher).await;
+        // Before, within or after the commit, and before or after what follows from it.
+        tokio::time::sleep(Duration::from_millis(rand::random_range(0..30))).await;
         scene.gateway.kill();
         scene.gateway.restart();
         scene.gateway.wait_until_ready().await;
