@@ -235,7 +235,7 @@ impl Cluster {
         self.in_force_at(at).map(|own| &own.list)
     }
 
-    /// How many meters are enrolled and neither denied nor dropped.
+    /// How many meters are enrolled and not denied.
     pub fn candidates(&self) -> usize {
         self.roster.candidates()
     }
@@ -295,7 +295,7 @@ impl Cluster {
 
     fn enrolment(&mut self, meter: &str, payload: &[u8], now: Timestamp) -> Result<(), Rejection> {
         self.moved = true;
-        if self.roster.heard_again(meter, payload, now) {
+        if self.roster.heard_again(meter, payload) {
             return Err(Rejection::Duplicate);
         }
         let enrolment = Enrolment::verify(payload, &self.config.cluster, &self.config.authorities)?;
@@ -389,9 +389,10 @@ impl Cluster {
         self.outputs.push_back(Output::Closed(outcome));
         // A slot that the gateway missed says nothing of the members.
         let missed = result == Err(Failure::Interrupted);
-        let dropped = if missed { 0 } else { self.roster.count_silence(&open, now) };
-        if dropped > 0 {
-            self.outputs.push_back(Output::Notice(Notice::Dropped { members: dropped }));
+        let dropped = if missed { Vec::new() } else { self.roster.count_silence(&open, now) };
+        if let Some(members) = u16::try_from(dropped.len()).ok().filter(|&members| members > 0) {
+            self.outputs.extend(dropped.into_iter().map(|meter| Output::Forget(Forget::Enrolment(meter))));
+            self.outputs.push_back(Output::Notice(Notice::Dropped { members }));
         }
     }
 

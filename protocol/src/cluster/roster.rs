@@ -17,7 +17,7 @@ pub struct RosterRules {
     pub settle_seconds: u64,
     /// How many slots a list covers.
     pub list_slots: u64,
-    /// After how many silent slots in a row a member is dropped, 0 for never; it comes back when it is heard.
+    /// After how many silent slots in a row a member is dropped, 0 for never; it comes back when it enrols again.
     pub drop_after_slots: u32,
     /// The least time between two lists, unless one runs out.
     pub min_interval_seconds: u64,
@@ -40,8 +40,6 @@ pub(super) struct Roster {
     changed: Timestamp,
     /// Whether it changed since the last list.
     dirty: bool,
-    /// How many enrolled meters are dropped for their silence.
-    dropped: usize,
 }
 
 #[derive(Debug)]
@@ -56,26 +54,17 @@ impl Roster {
         if rules.drop_after_slots == 0 {
             rules.drop_after_slots = u32::MAX;
         }
-        Self { rules, meters: BTreeMap::new(), since: now, changed: now, dirty: false, dropped: 0 }
+        Self { rules, meters: BTreeMap::new(), since: now, changed: now, dirty: false }
     }
 
     pub(super) fn get(&self, meter: &str) -> Option<&Enrolment> {
         self.meters.get(meter).map(|candidate| &candidate.enrolment)
     }
 
-    /// Whether this very enrolment is known already; if its meter had been dropped, it is back.
-    pub(super) fn heard_again(&mut self, meter: &str, bytes: &[u8], now: Timestamp) -> bool {
-        let limit = self.rules.drop_after_slots;
-        let Some(candidate) = self.meters.get_mut(meter).filter(|known| **known.enrolment.bytes() == *bytes) else {
-            return false;
-        };
-        let was_dropped = candidate.silent >= limit;
-        candidate.silent = 0;
-        if was_dropped {
-            self.dropped -= 1;
-            self.change(now);
-        }
-        true
+    /// Whether this very enrolment is known already; its meter is not silent.
+    pub(super) fn heard_again(&mut self, meter: &str, bytes: &[u8]) -> bool {
+        let known = self.meters.get_mut(meter).filter(|known| **known.enrolment.bytes() == *bytes);
+        known.map(|candidate| candidate.silent = 0).is_some()
     }
 
     pub(super) fn admit(&mut self, enrolment: Enrolment, now: Timestamp) -> Result<(), Rejection> {
@@ -91,47 +80,42 @@ impl Roster {
         if self.meters.values().any(|known| known.enrolment.id() != id && known.enrolment.shares_a_key(&enrolment)) {
             return Err(Rejection::KeyInUse);
         }
-        let before = self.meters.insert(id.clone(), Candidate { enrolment, silent: 0 });
-        self.dropped -= usize::from(before.is_some_and(|known| self.is_dropped(&known)));
+        self.meters.insert(id.clone(), Candidate { enrolment, silent: 0 });
         self.change(now);
         Ok(())
     }
 
-    /// Counts who was silent in a closed slot; says how many are dropped for it.
+    /// Counts who was silent in a closed slot; forgets those who were for too long, and says whom.
     ///
     /// A slot in which nobody was heard says nothing of the members: the broker or the gateway was away.
-    pub(super) fn count_silence(&mut self, slot: &OpenSlot, now: Timestamp) -> u16 {
+    pub(super) fn count_silence(&mut self, slot: &OpenSlot, now: Timestamp) -> Vec<MeterId> {
+        let mut dropped = Vec::new();
         if slot.responders() == 0 {
-            return 0;
+            return dropped;
         }
-        let limit = self.rules.drop_after_slots;
-        let mut dropped = 0u16;
         for (member, heard) in slot.heard() {
-            // One that is dropped already stays so until it enrols again; one that has enrolled anew may have lost what it
-            // needs to speak under this list, and waits for the next.
-            let expected = |known: &&mut Candidate| known.silent < limit && known.enrolment.seq() == member.seq();
+            // One that has enrolled anew may have lost what it needs to speak under this list, and waits for the next.
+            let expected = |known: &&mut Candidate| known.enrolment.seq() == member.seq();
             let Some(candidate) = self.meters.get_mut(member.id()).filter(expected) else { continue };
             candidate.silent = if heard { 0 } else { candidate.silent + 1 };
-            dropped += u16::from(candidate.silent == limit);
+            if candidate.silent == self.rules.drop_after_slots {
+                self.meters.remove(member.id());
+                dropped.push(member.id().clone());
+            }
         }
-        if dropped > 0 {
-            self.dropped += usize::from(dropped);
+        if !dropped.is_empty() {
             self.change(now);
         }
         dropped
     }
 
     pub(super) fn candidates(&self) -> usize {
-        self.meters.len() - self.dropped
-    }
-
-    fn is_dropped(&self, candidate: &Candidate) -> bool {
-        candidate.silent >= self.rules.drop_after_slots
+        self.meters.len()
     }
 
     /// Who may be in the next list, sorted.
     pub(super) fn eligible(&self) -> impl Iterator<Item = &Enrolment> {
-        self.meters.values().filter(|known| !self.is_dropped(known)).map(|known| &known.enrolment)
+        self.meters.values().map(|known| &known.enrolment)
     }
 
     /// When the changes since the last list should become a new one; `None` if nothing changed.
@@ -165,10 +149,7 @@ impl Roster {
         let over = |known: &Candidate| known.enrolment.not_after() <= now.as_secs();
         let ended: Vec<MeterId> =
             self.meters.iter().filter(|(_, known)| over(known)).map(|(id, _)| id.clone()).collect();
-        for id in &ended {
-            let known = self.meters.remove(id);
-            self.dropped -= usize::from(known.is_some_and(|known| self.is_dropped(&known)));
-        }
+        ended.iter().for_each(|id| drop(self.meters.remove(id)));
         ended
     }
 
