@@ -96,7 +96,7 @@ pub async fn run(
             Arc::new(move || metrics.render(&board, driver::now()))
         },
         gateway: name.clone(),
-        clock: driver::now,
+        clock: Arc::new(driver::now),
     };
     let (close, closed) = oneshot::channel::<()>();
     let server = tokio::spawn(http::serve(listener, service, async { closed.await.unwrap_or_default() }));

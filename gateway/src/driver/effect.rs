@@ -69,12 +69,12 @@ impl Observer<Effect> for Finisher {
     }
 
     fn committed(&mut self, took: Duration) {
-        self.readiness.set(Latch::StoreReplayed);
+        self.readiness.set(Latch::StoreWritable);
         self.events.metrics.committed(took, self.store.file_bytes());
     }
 
     fn failed(&mut self, error: &StoreError) {
-        self.readiness.unset(Latch::StoreReplayed);
+        self.readiness.unset(Latch::StoreWritable);
         self.events.commit_failed(error);
     }
 }
