@@ -200,7 +200,7 @@ impl Gateway {
 
     /// No file of the process can be written beyond so many bytes: its disk is full. `None` lifts that.
     pub fn limit_files(&self, bytes: Option<u64>) {
-        let limit = bytes.map_or("unlimited".to_owned(), |bytes| bytes.to_string());
+        let limit = bytes.map_or_else(|| "unlimited".to_owned(), |bytes| bytes.to_string());
         let process = self.id().unwrap().to_string();
         let set = Command::new("prlimit").args(["--pid", &process, &format!("--fsize={limit}:unlimited")]).status();
         assert!(set.unwrap().success());
