@@ -38,6 +38,9 @@ use crate::window::WindowWatch;
 /// How many events are handled before they are handed to the store: a thousand messages or so.
 const BATCH: usize = 8;
 
+/// How many clusters' topics are asked for in one packet.
+const SUBSCRIBED_TOGETHER: usize = 10;
+
 /// How long to sleep at most: the wall clock may be set while nothing happens.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
@@ -169,6 +172,8 @@ impl Driver {
                 self.parts.events.broker_lost(&trouble);
                 self.lost();
             }
+            // Only a driver that stops asks for it.
+            Event::Ended => {}
         }
     }
 
@@ -177,16 +182,22 @@ impl Driver {
         self.state.session = Some(Arc::new(session));
         self.state.subscribing.clear();
         self.state.foreign.clear();
-        self.subscribe(self.state.clusters.keys().cloned().collect());
+        let all: Vec<ClusterId> = self.state.clusters.keys().cloned().collect();
+        self.subscribe(&all);
+        // A replica may have no cluster at all.
+        self.say_online_when_subscribed();
     }
 
-    /// Asks for the topics of clusters; they count as connected when the broker has confirmed.
-    fn subscribe(&mut self, clusters: Vec<ClusterId>) {
+    /// Asks for the topics of clusters; they count as connected when the broker has confirmed. A few at a time, so that
+    /// one that is refused does not keep all others waiting.
+    fn subscribe(&mut self, clusters: &[ClusterId]) {
         let Some(session) = &self.state.session else { return };
-        let tag = self.state.next_tag;
-        self.state.next_tag += 1;
-        session.subscribe(clusters.iter().flat_map(filters).collect(), tag);
-        self.state.subscribing.insert(tag, clusters);
+        for some in clusters.chunks(SUBSCRIBED_TOGETHER) {
+            let tag = self.state.next_tag;
+            self.state.next_tag += 1;
+            session.subscribe(some.iter().flat_map(filters).collect(), tag);
+            self.state.subscribing.insert(tag, some.to_vec());
+        }
     }
 
     fn subscribed(&mut self, session: u64, tag: u64) {
@@ -198,6 +209,10 @@ impl Driver {
             self.announce(cluster);
             self.input(cluster, Input::Connected);
         }
+        self.say_online_when_subscribed();
+    }
+
+    fn say_online_when_subscribed(&mut self) {
         if self.state.subscribing.is_empty() {
             self.publish(self.parts.status_topic.clone(), b"online".to_vec(), true);
             self.parts.readiness.set(Latch::BrokerSubscribed);
@@ -349,11 +364,11 @@ impl Driver {
         self.flush().await;
         if let Some(session) = self.state.session.take() {
             session.disconnect();
-        }
-        // The connection ends by itself once nothing is left to say. What still comes in is not acknowledged.
-        while let Some(event) = incoming.recv().await {
-            if matches!(event, Event::Lost(_)) {
-                break;
+            // The connection ends by itself once nothing is left to say. What still comes in is not acknowledged.
+            while let Some(event) = incoming.recv().await {
+                if matches!(event, Event::Lost(_) | Event::Ended) {
+                    break;
+                }
             }
         }
         self.writer.stop();

@@ -61,6 +61,8 @@ pub enum Event {
     Deliveries(Deliveries),
     /// The connection ended, or could not be made.
     Lost(Trouble),
+    /// The connection ended because it was asked to; there will be no other.
+    Ended,
 }
 
 /// Messages that came together.
@@ -195,7 +197,11 @@ impl Connector {
                 Ok(options) => {
                     let (client, eventloop) = AsyncClient::builder(options).unbounded().build();
                     let session = Session { client, number, events: events.clone() };
-                    let Some(trouble) = self.poll(session, eventloop, &budget, &mut backoff).await else { return };
+                    let Some(trouble) = self.poll(session, eventloop, &budget, &mut backoff).await else {
+                        // Nobody listens any more, or someone waits for this.
+                        events.send(Event::Ended).await.ok();
+                        return;
+                    };
                     trouble
                 }
                 Err(error) => Trouble::Secret(error),

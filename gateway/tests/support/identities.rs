@@ -44,6 +44,11 @@ impl Identities {
         self.write(directory, "gateway", &self.gateway(id));
     }
 
+    /// Writes them anew, with another key.
+    pub fn renew_gateway(&self, directory: &Path, id: &str) {
+        self.write(directory, "gateway", &self.pki.issue_for(id, "gateway", [7; 32], lasting));
+    }
+
     /// Writes `broker.pem` and `broker.key` of a broker on the loopback, and `authority.pem`.
     pub fn write_broker(&self, directory: &Path) {
         let issued = self.pki.issue("broker", "broker", |params| {
