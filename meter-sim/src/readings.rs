@@ -68,8 +68,8 @@ pub enum ReadingsError {
     #[error("{path}, line {line}: there is a column of times and none of a home; add one column a home", path = path.display())]
     NoHome { path: PathBuf, line: usize },
     #[error(
-        "{path}, line {line}: found {found} columns where the lines before have {expected}; \
-         separate all cells by commas and leave none out",
+        "{path}, line {line}: the number of columns is {found}, and {expected} in the lines before; \
+         separate cells by commas and leave none out",
         path = path.display()
     )]
     Width { path: PathBuf, line: usize, found: usize, expected: usize },
@@ -95,10 +95,10 @@ impl<'a> Row<'a> {
         telling.map(|(line, text)| Self { line, cells: text.split(',').map(clean).collect() })
     }
 
-    /// Whether all cells are words, the first one aside: it may be anything if it is about times.
+    /// Whether all cells are words. Only that of the times may be empty: elsewhere a reading is missing.
     fn is_header(&self) -> bool {
-        let names = if self.cells.len() == 1 { &self.cells } else { &self.cells[1..] };
-        names.iter().all(|cell| !cell.is_empty() && cell.parse::<f64>().is_err())
+        let wordless = |cell: &&str| cell.parse::<f64>().is_ok();
+        !self.cells.iter().any(wordless) && self.cells[1..].iter().all(|cell| !cell.is_empty())
     }
 
     fn append_to(&self, columns: &mut [Vec<i64>], skipped: usize, path: &Path) -> Result<(), ReadingsError> {

@@ -32,7 +32,7 @@ Examples:
 /// One row a slot, the mean power in watts in every cell; one column a home, or an appliance. A summary goes to standard
 /// error. The same seed gives the same homes: home 3 of 10 is home 3 of 1000.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 #[command(group = ArgGroup::new("kind").args(["weekday", "weekend"]))]
 pub(crate) struct TraceArgs {
     /// How many homes there are
@@ -72,8 +72,8 @@ pub(crate) struct TraceArgs {
     #[arg(long, value_name = "FILE", default_value = "-")]
     out: PathBuf,
     /// How many threads to use; by default one a core. They do not change the result
-    #[arg(long)]
-    threads: Option<NonZeroUsize>,
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -120,7 +120,8 @@ impl TraceArgs {
     }
 
     fn sheet(&self, homes: &[Home], day: Day, progress: &Progress) -> Sheet {
-        let threads = self.threads.unwrap_or_else(street::all_cores);
+        let threads = self.threads.and_then(|threads| NonZeroUsize::new(threads.into()));
+        let threads = threads.unwrap_or_else(street::all_cores);
         match self.by {
             By::Home => Sheet::by_home(homes, day, self.slot_seconds, threads, progress),
             By::Appliance => Sheet::by_appliance(homes, day, self.slot_seconds, threads, progress),

@@ -177,11 +177,6 @@ fn trigger_of(word: &str) -> Trigger {
 mod tests {
     use super::*;
 
-    /// How many times per year the table wants it to run.
-    pub(crate) fn cycles_per_year(device: Device) -> f64 {
-        number(table::rows(TABLE).nth(device.index()).unwrap()[7])
-    }
-
     #[test]
     fn every_device_has_a_name_of_its_own() {
         assert_eq!(Device::all().count(), Device::COUNT);

@@ -36,8 +36,8 @@ impl fmt::Display for Summary {
         };
         let mean = energies.iter().sum::<f64>() / energies.len() as f64;
         let median = energies[energies.len() / 2];
-        writeln!(f, "a home and day: mean {mean:.1} kWh, median {median:.1}, least {least:.1}, most {most:.1}")?;
         let peak = *watts as f64 / 1000.0;
+        writeln!(f, "energy a day: mean {mean:.1} kWh a home, median {median:.1}, from {least:.1} to {most:.1}")?;
         write!(f, "peak: {peak:.1} kW at {time}, {:.2} kW a home", peak / self.homes as f64)
     }
 }
