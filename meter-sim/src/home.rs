@@ -1,8 +1,8 @@
 //! A household and the power it draws, minute by minute.
 //!
 //! The model is that of I. Richardson, M. Thomson, D. Infield and C. Clifford, "Domestic electricity use: a high-resolution
-//! energy demand model", Energy and Buildings 42 (2010), with compact fits in place of its large tables. [`occupancy`] says
-//! how many residents are at home and awake; [`appliances`] and their [`cycle`]s and [`lighting`] follow from that.
+//! energy demand model", Energy and Buildings 42 (2010), with compact fits in place of its large tables. `occupancy` says
+//! how many residents are at home and awake; `appliances` with their `cycle`s, and `lighting`, follow from that.
 //!
 //! A home is what stays: how many live there, what they own, their lamps. A day is drawn anew each time, begins at midnight
 //! with everything off, and knows nothing of the day before.

@@ -36,7 +36,7 @@ Examples:
 #[command(group = ArgGroup::new("kind").args(["weekday", "weekend"]))]
 pub(crate) struct TraceArgs {
     /// How many homes there are
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=50_000))]
+    #[arg(long, default_value_t = 100, value_parser = whole::<u32, 1, 50_000>)]
     homes: u32,
     /// How many people live in a home: a number from 1 to 5, or a range of them, each equally probable
     #[arg(long, value_name = "N|LO..HI", default_value = "1..5")]
@@ -51,10 +51,10 @@ pub(crate) struct TraceArgs {
     #[arg(long)]
     weekend: bool,
     /// How many days in a row, all of the same kind
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=366))]
+    #[arg(long, default_value_t = 1, value_parser = whole::<u32, 1, 366>)]
     days: u32,
     /// What all chance follows from
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = whole::<u64, 0, { u64::MAX }>)]
     seed: u64,
     /// What decides that residents cook, wash, watch television and so on
     #[arg(long, value_enum, default_value_t)]
@@ -66,14 +66,14 @@ pub(crate) struct TraceArgs {
     #[arg(long, value_enum, default_value_t = By::Home)]
     by: By,
     /// Only this home, counted from 1
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = whole::<u32, 1, 50_000>)]
     home: Option<u32>,
     /// Where to write; `-` is standard output
     #[arg(long, value_name = "FILE", default_value = "-")]
     out: PathBuf,
     /// How many threads to use; by default one a core. They do not change the result
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
-    threads: Option<u16>,
+    #[arg(long, value_parser = whole::<usize, 1, 1024>)]
+    threads: Option<usize>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -120,7 +120,7 @@ impl TraceArgs {
     }
 
     fn sheet(&self, homes: &[Home], day: Day, progress: &Progress) -> Sheet {
-        let threads = self.threads.and_then(|threads| NonZeroUsize::new(threads.into()));
+        let threads = self.threads.and_then(NonZeroUsize::new);
         let threads = threads.unwrap_or_else(street::all_cores);
         match self.by {
             By::Home => Sheet::by_home(homes, day, self.slot_seconds, threads, progress),
@@ -139,6 +139,13 @@ impl TraceArgs {
         eprintln!("{which}, {} {days} ({} in {}), seed {}", self.days, self.kind(), self.month, self.seed);
         eprintln!("{summary}");
     }
+}
+
+/// Clap's own ranges say what is allowed only to those who give a number.
+fn whole<T: TryFrom<u64>, const LEAST: u64, const MOST: u64>(text: &str) -> Result<T, String> {
+    let number = text.parse().ok().filter(|number| (LEAST..=MOST).contains(number));
+    let number = number.and_then(|number| T::try_from(number).ok());
+    number.ok_or_else(|| format!("use a whole number from {LEAST} to {MOST}"))
 }
 
 /// The file, or standard output.

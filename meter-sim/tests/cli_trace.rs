@@ -57,6 +57,7 @@ fn every_mistake_names_its_flag_what_was_found_and_what_is_allowed() {
     let mistakes: &[&[&str]] = &[
         &["--homes", "0"],
         &["--homes", "50001"],
+        &["--homes", "many"],
         &["--residents", "6"],
         &["--residents", "5..1"],
         &["--residents", "a few"],

@@ -272,7 +272,7 @@ mod tests {
     fn rooms_are_heated_by_the_season() {
         let starts = |month| (0..3000).map(|seed| day("elec_space_heating", month, seed, |_| 1).starts).sum::<u32>();
         let [august, november] = [8, 11].map(starts).map(f64::from);
-        // Three to four starts a day in November, 0.12 in August; the bounds are five deviations of 3,000 days.
+        // While it is off it starts every 4,820 minutes in August, and runs for 240 then; every 270 in November.
         assert!(november / 3000.0 > 2.0 && november / 3000.0 < 4.0, "{november}");
         assert!((august / 3000.0 - 0.000_207_5 * 1440.0).abs() < 0.06, "{august}");
     }
