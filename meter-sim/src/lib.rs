@@ -21,8 +21,12 @@
 //! assert_eq!(watts.len(), 144);
 //! ```
 
+pub mod access;
+pub mod broker;
 pub mod cli;
 pub mod home;
+mod progress;
+pub mod provision;
 pub mod readings;
 pub mod slots;
 pub mod source;
