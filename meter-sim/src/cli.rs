@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 use thiserror::Error;
 
 use crate::access::AccessError;
+use crate::lie::LieArgs;
 use crate::provision::{OpenError, ProvisionArgs};
 use crate::trace::TraceArgs;
 
@@ -33,6 +34,7 @@ struct Cli {
 enum Command {
     Trace(TraceArgs),
     Provision(ProvisionArgs),
+    Lie(LieArgs),
 }
 
 /// Runs the command that the arguments name.
@@ -40,6 +42,7 @@ pub fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Trace(args) => args.run(),
         Command::Provision(args) => args.run(),
+        Command::Lie(args) => args.run(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -25,6 +25,7 @@ pub mod access;
 pub mod broker;
 pub mod cli;
 pub mod home;
+pub mod lie;
 mod progress;
 pub mod provision;
 pub mod readings;

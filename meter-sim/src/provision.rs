@@ -34,6 +34,9 @@ Examples:
   meter-sim provision --out trial-60 --slot-seconds 60 --broker-url mqtts://broker.example:8883
   meter-sim provision --out local --broker-url mqtt://localhost";
 
+/// The test authority's name.
+pub(crate) const TEST_AUTHORITY: &str = "DREAM test authority";
+
 /// A gateway is the client `{id}-{ordinal}`, which must be an id too.
 const LONGEST_GATEWAY: usize = 60;
 
@@ -163,7 +166,7 @@ impl ProvisionArgs {
         hosts: &[Host],
     ) -> io::Result<()> {
         let out = &self.out;
-        let authority = Authority::new("DREAM test authority", self.days);
+        let authority = Authority::new(TEST_AUTHORITY, self.days);
         authority.write(out, "authority")?;
         authority.gateway(&self.gateway).write(out, "gateway")?;
         authority.broker(hosts).write(out, "broker")?;

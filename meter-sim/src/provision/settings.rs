@@ -1,7 +1,5 @@
 //! `gateway.toml` for a trial: what `dream-gateway run` needs, and comments that explain it.
 
-use std::fmt::Write as _;
-
 use dream_protocol::ids::{ClusterId, GatewayId};
 
 /// The fewest members whose list a meter with the default policy accepts, with a tenth missing and a tenth malicious:
@@ -10,6 +8,36 @@ pub(super) const FEWEST_BY_DEFAULT: u16 = 25;
 
 /// The shortest slot that a meter with the default policy accepts.
 pub(super) const SHORTEST_BY_DEFAULT: u64 = 60;
+
+const HEAD: &str = "\
+# A gateway for trials, written by `meter-sim provision`. Paths are taken from the directory of this file. Every key is
+# explained in docs/configuration.md; check changes with `dream-gateway check-config`.
+
+";
+
+const IDENTITY: &str = r#"
+[identity]
+certificate = "gateway.pem"     # issued by the test authority beside it
+key = "gateway.key"
+authorities = ["authority.pem"] # whose meters' certificates count
+
+[broker]
+"#;
+
+const TLS: &str = r#"ca = "authority.pem"            # the same authority has issued broker.pem
+client_certificate = "gateway.pem"
+client_key = "gateway.key"
+"#;
+
+const STORE: &str = r#"
+[store]
+path = "gateway.redb"           # appears with the first start
+
+[http]
+listen = "127.0.0.1:9464"       # the page, the API and the metrics
+
+[defaults]                      # of every cluster
+"#;
 
 /// What is particular to a trial.
 pub(super) struct Settings<'a> {
@@ -28,57 +56,39 @@ impl Settings<'_> {
         let Self { gateway, broker_url, slot_seconds, epsilon, .. } = self;
         let (window, settle) = (window(*slot_seconds), (*slot_seconds).min(60));
         let min_members = min_members(self.meters);
-        let mut text = format!(
-            r#"# A gateway for trials, written by `meter-sim provision`. Paths are taken from the directory of this file. Every key is
-# explained in docs/configuration.md; check changes with `dream-gateway check-config --config gateway.toml`.
-
-id = "{gateway}"                # the common name of gateway.pem
-
-[identity]
-certificate = "gateway.pem"     # issued by the test authority beside it
-key = "gateway.key"
-authorities = ["authority.pem"] # whose meters' certificates count
-
-[broker]
-url = "{broker_url}"
-"#
-        );
-        text += if self.tls {
-            r#"ca = "authority.pem"            # the same authority has issued broker.pem
-client_certificate = "gateway.pem"
-client_key = "gateway.key"
-"#
-        } else {
-            "# Not encrypted: for a broker on this machine only. With mqtts:// add `ca = \"authority.pem\"`.\n"
-        };
-        write!(
-            text,
-            r#"
-[store]
-path = "gateway.redb"           # appears with the first start
-
-[http]
-listen = "127.0.0.1:9464"       # the page, the API and the metrics
-
-[defaults]                      # of every cluster
-slot_seconds = {slot_seconds}
-reading_seconds = {window}             # how long meters may take to report
-reveal_seconds = {window}              # and then to answer the request that follows
-epsilon = {epsilon}                     # of each attempt: smaller is more private, and noisier
-range_watts = [0, 9000]         # meters clip to it; their policy names the same
-max_missing = 0.1               # the share of members that may be silent
-max_malicious = 0.1             # the share that may work for the gateway; less is refused
-min_members = {min_members}                # no list is formed before so many have enrolled
-settle_seconds = {settle}             # and not before no new one came for so long
-"#
-        )
-        .expect("writing to a string does not fail");
+        let mut text = String::from(HEAD);
+        line(&mut text, &format!("id = \"{gateway}\""), "the common name of gateway.pem");
+        text += IDENTITY;
+        line(&mut text, &format!("url = \"{broker_url}\""), if self.tls { "" } else { "not encrypted" });
+        text += if self.tls { TLS } else { "" };
+        text += STORE;
+        let settings: [(&str, String, &str); 9] = [
+            ("slot_seconds", slot_seconds.to_string(), ""),
+            ("reading_seconds", window.to_string(), "how long meters may take to report"),
+            ("reveal_seconds", window.to_string(), "and then to answer the request that follows"),
+            ("epsilon", (*epsilon).to_owned(), "of each attempt: smaller is more private, and noisier"),
+            ("range_watts", "[0, 9000]".to_owned(), "meters clip to it; their policy names the same"),
+            ("max_missing", "0.1".to_owned(), "the share of members that may be silent"),
+            ("max_malicious", "0.1".to_owned(), "the share that may work for the gateway; less is refused"),
+            ("min_members", min_members.to_string(), "no list is formed before so many have enrolled"),
+            ("settle_seconds", settle.to_string(), "and not before no new one came for so long"),
+        ];
+        for (key, value, meaning) in settings {
+            line(&mut text, &format!("{key} = {value}"), meaning);
+        }
         for cluster in self.clusters {
-            write!(text, "\n[clusters.{cluster}]\nallow_file = \"{cluster}.allow\"\n")
-                .expect("writing to a string does not fail");
+            text += &format!("\n[clusters.{cluster}]\n");
+            line(&mut text, &format!("allow_file = \"{cluster}.allow\""), "who may join");
         }
         text
     }
+}
+
+/// A key, and what it means in a column of its own.
+fn line(text: &mut String, key: &str, meaning: &str) {
+    let line = if meaning.is_empty() { key.to_owned() } else { format!("{key:<31} # {meaning}") };
+    text.push_str(&line);
+    text.push('\n');
 }
 
 /// Both windows: a tenth of a slot, but of short slots as much as two attempts leave room for.
