@@ -31,7 +31,7 @@ impl Embedded {
         // The broker itself only logs that the address is taken.
         drop(TcpListener::bind(listen)?);
         let mut broker = Broker::new(config(listen));
-        let running = thread::Builder::new().name("broker".to_owned()).spawn(move || broker.start())?;
+        let running = thread::Builder::new().name("broker".to_owned()).spawn(move || broker.start().is_ok())?;
         let begun = Instant::now();
         while TcpStream::connect(listen).is_err() {
             if running.is_finished() || begun.elapsed() > PATIENCE {

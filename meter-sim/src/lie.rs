@@ -98,7 +98,7 @@ impl LieArgs {
 }
 
 /// Something that has happened in a run.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub enum Happening<'a> {
     /// Comes before its outcome.
     Lie(Attack),
@@ -206,7 +206,7 @@ fn tell(happening: Happening<'_>) {
 fn conclude(report: &Report) {
     print!("{report}");
     if report.is_good() {
-        println!("\nEvery lie was refused by every meter that it was told to, and what was honest worked.");
+        println!("\nEvery lie was refused by every meter that it concerns, and what was honest worked.");
     }
 }
 

@@ -66,7 +66,8 @@ impl Attack {
             Self::InventedMembers => {
                 "The gateway pads the list with homes that it made up. It knows their readings, so it could subtract them, \
                  and every real home, sure to be one of many, would add less noise. It has no certificates for them from \
-                 the authority, so it issues some itself, in the authority's name."
+                 the authority, so it issues some itself, in the authority's name. (An authority that certifies whatever the \
+                 gateway asks for would defeat this, which is why it must be somebody else.)"
             }
             Self::SwappedKeys => {
                 "The gateway puts keys of its own in the place of half the homes' keys. Whoever hides a reading with those \

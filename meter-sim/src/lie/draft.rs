@@ -51,7 +51,7 @@ impl Draft {
 }
 
 /// A tenth malicious, and as many missing, up to a tenth, as leave enough honest shares.
-pub(super) fn terms(members: usize) -> Terms {
+fn terms(members: usize) -> Terms {
     let members = members as u64;
     let max_malicious = members.div_ceil(10);
     let max_missing = members.saturating_sub(max_malicious + HONEST).min(members / 10);

@@ -23,7 +23,7 @@ use super::attack::{Attack, Scene};
 use super::cast::{Gateway, wall, watts};
 use super::client::{Client, Event};
 use super::crowd::{News, Reaction, digest};
-use super::draft::{Draft, terms};
+use super::draft::Draft;
 use super::report::{Control, Outcome};
 use crate::provision::{Authority, TEST_AUTHORITY};
 
@@ -124,11 +124,9 @@ impl Liar {
 
     /// An honest slot: all are asked, all answer, and the sum opens.
     pub(super) async fn honest_slot(&mut self) -> anyhow::Result<Control> {
-        let slot = self.reported_slot().await?;
-        let answered = self.ask_honestly(slot).await?;
-        let sum = if answered == self.meters { self.open(slot) } else { None };
-        let list = self.list()?;
-        let sum = sum.filter(|sum| list.params().is_plausible(*sum));
+        let (slot, answered) = self.asked_slot().await?;
+        let params = *self.list()?.params();
+        let sum = self.open(slot).filter(|sum| params.is_plausible(*sum));
         let exact = (0..self.meters).map(watts).sum();
         Ok(Control::Slot { answered, meters: self.meters, sum, exact })
     }
@@ -154,18 +152,18 @@ impl Liar {
             }
             Scene::ReportedSlot => {
                 let slot = self.reported_slot().await?;
-                let members = self.list()?.params().members();
-                let (missing, key, to) = match attack {
-                    // All that a list allows, so that the named ones alone have a reason to refuse.
-                    Attack::NamedMissing => {
-                        let named = self.list()?.params().max_missing();
-                        self.asked.insert(slot);
-                        (MemberSet::from_members(members, 0..named), None, 0..usize::from(named))
-                    }
-                    Attack::OversizedRequest => (MemberSet::from_members(members, 1..members), None, all),
-                    _ => (MemberSet::empty(members), Some(IdentityKey::from_seed(&rand::random())), all),
+                let (members, named) = (self.list()?.params().members(), self.list()?.params().max_missing());
+                let forged = (attack == Attack::ForgedSignature).then(|| IdentityKey::from_seed(&rand::random()));
+                let (missing, to) = if attack == Attack::NamedMissing {
+                    // As many as a list allows: those alone have a reason to refuse, and the others answer.
+                    self.asked.insert(slot);
+                    (MemberSet::from_members(members, 0..named), 0..usize::from(named))
+                } else if attack == Attack::OversizedRequest {
+                    (MemberSet::from_members(members, 1..members), all)
+                } else {
+                    (MemberSet::empty(members), all)
                 };
-                let bytes = self.request(slot, &missing, key.as_ref())?;
+                let bytes = self.request(slot, &missing, forged.as_ref())?;
                 let told = self.tell(GatewayChannel::Recovery, &bytes, to).await?;
                 if told.iter().any(|reaction| reaction.complied) {
                     self.asked.insert(slot);
@@ -187,31 +185,27 @@ impl Liar {
     }
 
     fn false_list(&self, attack: Attack) -> anyhow::Result<Draft> {
-        let mut enrolments = self.enrolments();
+        let mut draft = Draft::honest(EPOCH, self.enrolments());
         match attack {
             Attack::InventedMembers => {
-                let invented = usize::try_from(terms(enrolments.len()).max_malicious)? + 5;
-                enrolments.extend(self.invented(invented)?);
+                let invented = usize::try_from(draft.terms.max_malicious)? + 5;
+                draft = Draft::honest(EPOCH, [self.enrolments(), self.invented(invented)?].concat());
             }
             Attack::SwappedKeys => {
-                for (meter, enrolment) in enrolments.iter_mut().step_by(2) {
+                for (meter, enrolment) in draft.enrolments.iter_mut().step_by(2) {
                     *enrolment = self.with_another_key(meter, enrolment)?;
                 }
             }
-            Attack::SmallCrowd => enrolments.truncate(12),
-            Attack::TwoLists => drop(enrolments.pop()),
-            _ => {}
-        }
-        let epoch = match attack {
-            Attack::BrokenChain => EPOCH + 1,
-            Attack::StaleList => EPOCH - 1,
-            _ => EPOCH,
-        };
-        let mut draft = Draft::honest(epoch, enrolments);
-        match attack {
+            Attack::SmallCrowd => draft = Draft::honest(EPOCH, self.enrolments().into_iter().take(12).collect()),
             Attack::WeakEpsilon => draft.terms.epsilon_numerator = 1000,
-            Attack::BrokenChain => draft.previous = ListHash(rand::random()),
-            _ => {}
+            Attack::TwoLists => draft = Draft::honest(EPOCH, self.enrolments().into_iter().skip(1).collect()),
+            Attack::BrokenChain => (draft.epoch, draft.previous) = (EPOCH + 1, ListHash(rand::random())),
+            Attack::StaleList => draft.epoch = EPOCH - 1,
+            Attack::ForgedSignature
+            | Attack::OversizedRequest
+            | Attack::SecondRequest
+            | Attack::EndlessRetries
+            | Attack::NamedMissing => bail!("{attack:?} needs no list"),
         }
         Ok(draft)
     }
@@ -300,13 +294,25 @@ impl Liar {
         if let Some(slot) = self.answered.filter(|slot| self.has_room(*slot)) {
             return Ok(slot);
         }
+        let (slot, answered) = self.asked_slot().await?;
+        if answered < self.meters {
+            bail!("{answered} of {} meters answer an honest request", self.meters);
+        }
+        Ok(slot)
+    }
+
+    /// Asks honestly, and again in later slots while not all answer in time: the slot, and how many answered.
+    async fn asked_slot(&mut self) -> anyhow::Result<(Slot, usize)> {
+        let mut last = (Slot(0), 0);
         for _ in 0..TRIES {
             let slot = self.reported_slot().await?;
-            if self.ask_honestly(slot).await? == self.meters {
-                return Ok(slot);
+            last = (slot, self.ask_honestly(slot).await?);
+            if last.1 == self.meters {
+                self.answered = Some(slot);
+                break;
             }
         }
-        bail!("the meters do not all answer an honest request in time; is this machine, or the broker, very busy?")
+        Ok(last)
     }
 
     /// How many answered that nobody is missing.
@@ -315,8 +321,7 @@ impl Liar {
         let bytes = self.request(slot, &MemberSet::empty(members), None)?;
         self.asked.insert(slot);
         self.tell(GatewayChannel::Recovery, &bytes, 0..self.meters).await?;
-        self.until(PATIENCE, |liar| liar.reveals_of(slot) == liar.meters || !liar.has_expected(slot)).await?;
-        self.answered = Some(slot);
+        self.until(PATIENCE, |liar| liar.reveals_of(slot) == liar.meters || !liar.is_open(slot)).await?;
         Ok(self.reveals_of(slot))
     }
 
@@ -325,7 +330,7 @@ impl Liar {
     }
 
     /// Whether answers may still come.
-    fn has_expected(&self, slot: Slot) -> bool {
+    fn is_open(&self, slot: Slot) -> bool {
         self.list.as_ref().is_some_and(|list| list.params().slot_expiry(slot) > wall())
     }
 
