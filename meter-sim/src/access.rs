@@ -18,7 +18,7 @@ const MAX_PACKET: usize = 16 << 20;
 
 const KEEP_ALIVE_SECONDS: u16 = 10;
 
-/// Which broker, on the command line. Flatten it into a command's own arguments.
+/// Which broker, on the command line. Flatten it into a command's own arguments, behind them: it begins a heading.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Broker")]
 pub struct BrokerArgs {
@@ -70,8 +70,14 @@ pub enum AccessError {
     Pem(#[from] PemError),
     #[error("--password-file: {} cannot be read: {error}", path.display())]
     Password { path: PathBuf, error: std::io::Error },
-    #[error("TLS towards the broker cannot be set up: {0}")]
-    Tls(#[from] rustls::Error),
+    #[error("TLS towards the broker cannot be set up: {reason}")]
+    Tls { reason: rustls::Error },
+}
+
+impl From<rustls::Error> for AccessError {
+    fn from(reason: rustls::Error) -> Self {
+        Self::Tls { reason }
+    }
 }
 
 /// A broker, and what is shown to it.

@@ -49,8 +49,6 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct LieArgs {
-    #[command(flatten)]
-    broker: BrokerArgs,
     /// Use the gateway and the meters of a directory that `meter-sim provision` made, each on a connection that shows its
     /// certificate; for a broker that asks for them. By default certificates are made for this run alone
     #[arg(long, value_name = "DIR", requires = "broker", conflicts_with = "client_certificate")]
@@ -64,6 +62,8 @@ pub(crate) struct LieArgs {
     /// Only this lie; repeat it for more
     #[arg(long, value_name = "ATTACK", value_enum)]
     only: Vec<Attack>,
+    #[command(flatten)]
+    broker: BrokerArgs,
 }
 
 impl LieArgs {

@@ -208,8 +208,9 @@ impl ProvisionArgs {
         for note in self.notes(earlier) {
             println!("\nNote: {note}");
         }
-        let broker = if tls { "Start a broker with broker.pem and broker.key" } else { "Start a broker" };
-        println!("\nNext:\n  1. {broker}, where {} says.", self.broker_url);
+        let with =
+            if tls { ", with broker.pem and broker.key; authority.pem tells its clients' certificates" } else { "" };
+        println!("\nNext:\n  1. Start a broker at {}{with}.", self.broker_url);
         println!("  2. dream-gateway run --config {out}/gateway.toml");
         println!("  3. meter-sim fleet --dir {out} --broker {}", self.broker_url);
     }

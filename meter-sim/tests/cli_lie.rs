@@ -66,7 +66,7 @@ fn one_lie_alone_and_with_more_meters() {
     let answer = lie(Path::new("."), &["--only", "named-missing", "--meters", "40"]);
     assert!(answer.starts_with("exit code 0\n"), "{answer}");
     // A tenth of forty may be missing, and each of those that are named refuses.
-    assert!(answer.contains("\nnamed-missing      refused    4 of 4 "), "{answer}");
+    assert!(answer.contains("\nnamed-missing      refused    4 of 4      A request"), "{answer}");
     assert!(!answer.contains("second-request"), "{answer}");
 }
 

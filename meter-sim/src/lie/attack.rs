@@ -51,6 +51,12 @@ impl Attack {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 
+    /// In one line.
+    pub(super) fn summary(self) -> String {
+        let help = self.to_possible_value().and_then(|value| value.get_help().map(ToString::to_string));
+        help.unwrap_or_default()
+    }
+
     pub(super) const fn scene(self) -> Scene {
         match self {
             Self::InventedMembers | Self::SwappedKeys | Self::SmallCrowd | Self::WeakEpsilon => Scene::NoList,

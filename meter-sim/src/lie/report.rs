@@ -127,11 +127,16 @@ impl Report {
 impl fmt::Display for Report {
     /// The table.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{:<18} {:<10} {:<10} rule", "attack", "verdict", "refused by")?;
+        writeln!(
+            f,
+            "{:<18} {:<10} {:<11} what it tries, and the rule that stops it",
+            "attack", "verdict", "refused by"
+        )?;
         for outcome in &self.outcomes {
             let by = format!("{} of {}", outcome.refused, outcome.meters);
-            let (name, verdict, rule) = (outcome.attack.name(), outcome.verdict(), outcome.rule());
-            writeln!(f, "{name:<18} {verdict:<10} {by:<10} {rule}")?;
+            let (name, verdict, tries) = (outcome.attack.name(), outcome.verdict(), outcome.attack.summary());
+            writeln!(f, "{name:<18} {verdict:<10} {by:<11} {tries}")?;
+            writeln!(f, "{:<41} - {}", "", outcome.rule())?;
         }
         Ok(())
     }

@@ -88,6 +88,8 @@ impl Authority {
         self.issue("broker", |params| {
             params.subject_alt_names = hosts.iter().map(Host::name).collect();
             params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+            // Strict TLS clients ask for it. Meters and gateways go without: lists repeat their certificates.
+            params.use_authority_key_identifier_extension = true;
         })
     }
 

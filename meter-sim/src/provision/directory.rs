@@ -15,8 +15,8 @@ use super::pem::{self, PemError};
 pub enum OpenError {
     #[error("{} cannot be read: {error}; make the directory with `meter-sim provision`", path.display())]
     Read { path: PathBuf, error: std::io::Error },
-    #[error("{0}; `meter-sim provision --force` writes the directory anew")]
-    Pem(#[from] PemError),
+    #[error("{reason}; `meter-sim provision` makes such a directory, and with --force makes it anew")]
+    Pem { reason: PemError },
     #[error("{}: {error}; all files of a directory must come from one run of `meter-sim provision`", path.display())]
     Certificate { path: PathBuf, error: CertificateError },
     #[error("the key in {} is not the one that the certificate in {} is for; both must come from one run of `meter-sim provision`", key.display(), certificate.display())]
@@ -27,6 +27,12 @@ pub enum OpenError {
     Name { path: PathBuf, message: String },
     #[error("{} holds no meters; make some with `meter-sim provision`", path.display())]
     Empty { path: PathBuf },
+}
+
+impl From<PemError> for OpenError {
+    fn from(reason: PemError) -> Self {
+        Self::Pem { reason }
+    }
 }
 
 /// What there is in a directory. Meters' own files are read when they are asked for.
