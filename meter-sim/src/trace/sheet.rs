@@ -1,0 +1,131 @@
+//! One day as a table: a row a slot, a column a home or an appliance.
+
+use std::io::{self, Write};
+use std::num::NonZeroUsize;
+
+use crate::home::{Day, DayTrace, Device, Home, MINUTES_PER_DAY};
+use crate::progress::Progress;
+use crate::slots::SlotLength;
+use crate::street::in_parallel;
+
+/// Sums over homes may exceed what one home can draw.
+type Sums = [i64; MINUTES_PER_DAY];
+
+#[derive(Debug)]
+pub(super) struct Sheet {
+    names: Vec<String>,
+    columns: Vec<Vec<i64>>,
+    /// What each home used, in watt minutes.
+    energies: Vec<i64>,
+}
+
+impl Sheet {
+    pub(super) fn by_home(
+        homes: &[Home],
+        day: Day,
+        slot: SlotLength,
+        threads: NonZeroUsize,
+        progress: &Progress,
+    ) -> Self {
+        let results = in_parallel(threads, homes, |home| {
+            let total = home.day(day).total();
+            progress.step();
+            (slot.means(&total), energy(&total))
+        });
+        let (columns, energies) = results.into_iter().unzip();
+        Self { names: homes.iter().map(|home| format!("home_{}", home.number())).collect(), columns, energies }
+    }
+
+    pub(super) fn by_appliance(
+        homes: &[Home],
+        day: Day,
+        slot: SlotLength,
+        threads: NonZeroUsize,
+        progress: &Progress,
+    ) -> Self {
+        // Sums are large and traces larger: a few homes are added up at once, so that neither piles up.
+        let groups: Vec<&[Home]> = homes.chunks(32).collect();
+        let results = in_parallel(threads, &groups, |homes| {
+            let mut group = Group::default();
+            for home in *homes {
+                group.add(&home.day(day));
+                progress.step();
+            }
+            group
+        });
+        let mut all = Group::default();
+        results.into_iter().for_each(|group| all.merge(group));
+        let columns = all.sums.iter().map(|sums| slot.means(sums)).collect();
+        Self { names: Device::all().map(|device| device.name().to_owned()).collect(), columns, energies: all.energies }
+    }
+
+    pub(super) fn energies(&self) -> &[i64] {
+        &self.energies
+    }
+
+    /// The sum of all columns in each slot.
+    pub(super) fn totals(&self) -> Vec<i64> {
+        let slots = self.columns.first().map_or(0, Vec::len);
+        (0..slots).map(|slot| self.columns.iter().map(|column| column[slot]).sum()).collect()
+    }
+
+    pub(super) fn write_header(&self, out: &mut impl Write) -> io::Result<()> {
+        writeln!(out, "time,{}", self.names.join(","))
+    }
+
+    pub(super) fn write_rows(&self, day: u32, slot: SlotLength, out: &mut impl Write) -> io::Result<()> {
+        for row in 0..slot.per_day() {
+            write!(out, "{}", time(day, row, slot))?;
+            for column in &self.columns {
+                write!(out, ",{}", column[row])?;
+            }
+            writeln!(out)?;
+        }
+        Ok(())
+    }
+}
+
+/// When a slot begins. Days have numbers, as they belong to no year.
+pub(super) fn time(day: u32, slot: usize, length: SlotLength) -> String {
+    let second = slot * length.seconds() as usize;
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    if length.seconds().is_multiple_of(60) {
+        format!("day {day} {hour:02}:{minute:02}")
+    } else {
+        format!("day {day} {hour:02}:{minute:02}:{second:02}")
+    }
+}
+
+/// Some homes, added up by device.
+#[derive(Debug)]
+struct Group {
+    sums: Vec<Sums>,
+    energies: Vec<i64>,
+}
+
+impl Default for Group {
+    fn default() -> Self {
+        Self { sums: vec![[0; MINUTES_PER_DAY]; Device::COUNT], energies: Vec::new() }
+    }
+}
+
+impl Group {
+    fn add(&mut self, day: &DayTrace) {
+        for load in &day.loads {
+            let sums = &mut self.sums[load.device.index()];
+            sums.iter_mut().zip(load.watts.iter()).for_each(|(sum, watts)| *sum += i64::from(*watts));
+        }
+        self.energies.push(energy(&day.total()));
+    }
+
+    fn merge(&mut self, other: Self) {
+        for (sums, others) in self.sums.iter_mut().zip(&other.sums) {
+            sums.iter_mut().zip(others).for_each(|(sum, other)| *sum += other);
+        }
+        self.energies.extend(other.energies);
+    }
+}
+
+fn energy(minutes: &[i32; MINUTES_PER_DAY]) -> i64 {
+    minutes.iter().copied().map(i64::from).sum()
+}
