@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 #[path = "support/pki.rs"]
+#[allow(dead_code, unreachable_pub, reason = "shared with other tests, which use more of it")]
 mod pki;
 
 use std::collections::{BTreeMap, BTreeSet};
