@@ -16,8 +16,9 @@ fmt: ## Format the code
 	cargo fmt --all
 
 bench: ## Run the benchmarks and print what counts, their ratios
-	cargo bench --workspace --benches
+	cargo bench -p dream-protocol --benches
 	@scripts/bench-ratios
+	cargo bench -p dream-gateway --benches
 
 doc: ## Build the API documentation into target/doc
 	cargo doc --workspace --no-deps

@@ -109,9 +109,9 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
-#[expect(clippy::print_stderr, reason = "the command line's answer to a mistake")]
 fn fail(error: &anyhow::Error) -> ExitCode {
-    eprintln!("dream-gateway: {error:#}");
+    // Where nothing can be written the exit code says enough.
+    writeln!(std::io::stderr(), "dream-gateway: {error:#}").ok();
     if error.is::<BadInput>() || error.is::<ConfigError>() || error.is::<SecretError>() {
         ExitCode::from(2)
     } else {

@@ -96,7 +96,7 @@ pub async fn run(
             Arc::new(move || metrics.render(&board, driver::now()))
         },
         gateway: name.clone(),
-        clock: driver::now,
+        clock: Arc::new(driver::now),
     };
     let (close, closed) = oneshot::channel::<()>();
     let server = tokio::spawn(http::serve(listener, service, async { closed.await.unwrap_or_default() }));
@@ -108,19 +108,24 @@ pub async fn run(
     let (sender, incoming) = mqtt::channel();
     let mut driving = spawn_driver(parts, incoming, waiting, move || drop(tokio::spawn(connector.run(sender))))?;
 
-    tokio::pin!(shutdown);
-    loop {
-        tokio::select! {
-            () = &mut shutdown => break,
-            Some((config, identity)) = reloads.recv() => {
-                commands.send(Command::Reload(Box::new(config), identity)).await.ok();
-            }
-            ended = &mut driving => return ended.context("the driver has failed")?,
+    // Handing over a configuration may take as long as a full disk stays full; stopping does not wait for that.
+    let reloading = async {
+        while let Some((config, identity)) = reloads.recv().await {
+            commands.send(Command::Reload(Box::new(config), identity)).await.ok();
         }
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        () = shutdown => {}
+        () = reloading => {}
+        ended = &mut driving => return ended.context("the driver has failed")?,
     }
     info!("stopping");
-    commands.send(Command::Stop).await.ok();
-    let stopped = tokio::time::timeout(grace, driving).await;
+    let stopping = async {
+        commands.send(Command::Stop).await.ok();
+        driving.await
+    };
+    let stopped = tokio::time::timeout(grace, stopping).await;
     drop(close);
     tokio::time::timeout(grace, server).await.context("an HTTP answer took longer than the grace period")???;
     stopped.context("stopping took longer than the grace period; what was not committed was not acknowledged")??

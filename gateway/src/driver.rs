@@ -7,7 +7,7 @@
 mod effect;
 mod reload;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -35,8 +35,11 @@ use crate::served::{self, NEVER, Served};
 use crate::store::{Change, Job, Store, Writer};
 use crate::window::WindowWatch;
 
-/// How many messages are handled before they are handed to the store.
-const BATCH: usize = 1024;
+/// How many events are handled before they are handed to the store: a thousand messages or so.
+const BATCH: usize = 8;
+
+/// How many clusters' topics are asked for in one packet.
+const SUBSCRIBED_TOGETHER: usize = 10;
 
 /// How long to sleep at most: the wall clock may be set while nothing happens.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
@@ -89,6 +92,8 @@ struct State {
     /// Clusters of others whose messages came in this session.
     foreign: HashSet<String>,
     job: Job<Effect>,
+    /// Messages of this batch that were of use, by kind.
+    accepted: BTreeMap<&'static str, u64>,
     next_expiry: Option<Timestamp>,
 }
 
@@ -144,6 +149,9 @@ impl Driver {
             let started = Instant::now();
             if !batch.is_empty() {
                 batch.drain(..).for_each(|event| self.handle(event));
+                for (kind, count) in std::mem::take(&mut self.state.accepted) {
+                    self.parts.events.metrics.accepted(kind, count);
+                }
                 self.parts.events.metrics.stage(Stage::Handle, started.elapsed());
             }
         }
@@ -155,11 +163,17 @@ impl Driver {
             Event::Connected(session) => self.connected(session),
             Event::Subscribed { session, tag } => self.subscribed(session, tag),
             Event::SubscriptionRefused { filter } => self.parts.events.subscription_refused(&filter),
-            Event::Delivery(delivery) => self.deliver(delivery),
+            Event::Deliveries(deliveries) => {
+                for delivery in deliveries.messages {
+                    self.deliver(delivery);
+                }
+            }
             Event::Lost(trouble) => {
                 self.parts.events.broker_lost(&trouble);
                 self.lost();
             }
+            // Only a driver that stops asks for it.
+            Event::Ended => {}
         }
     }
 
@@ -168,16 +182,22 @@ impl Driver {
         self.state.session = Some(Arc::new(session));
         self.state.subscribing.clear();
         self.state.foreign.clear();
-        self.subscribe(self.state.clusters.keys().cloned().collect());
+        let all: Vec<ClusterId> = self.state.clusters.keys().cloned().collect();
+        self.subscribe(&all);
+        // A replica may have no cluster at all.
+        self.say_online_when_subscribed();
     }
 
-    /// Asks for the topics of clusters; they count as connected when the broker has confirmed.
-    fn subscribe(&mut self, clusters: Vec<ClusterId>) {
+    /// Asks for the topics of clusters; they count as connected when the broker has confirmed. A few at a time, so that
+    /// one that is refused does not keep all others waiting.
+    fn subscribe(&mut self, clusters: &[ClusterId]) {
         let Some(session) = &self.state.session else { return };
-        let tag = self.state.next_tag;
-        self.state.next_tag += 1;
-        session.subscribe(clusters.iter().flat_map(filters).collect(), tag);
-        self.state.subscribing.insert(tag, clusters);
+        for some in clusters.chunks(SUBSCRIBED_TOGETHER) {
+            let tag = self.state.next_tag;
+            self.state.next_tag += 1;
+            session.subscribe(some.iter().flat_map(filters).collect(), tag);
+            self.state.subscribing.insert(tag, some.to_vec());
+        }
     }
 
     fn subscribed(&mut self, session: u64, tag: u64) {
@@ -189,6 +209,10 @@ impl Driver {
             self.announce(cluster);
             self.input(cluster, Input::Connected);
         }
+        self.say_online_when_subscribed();
+    }
+
+    fn say_online_when_subscribed(&mut self) {
         if self.state.subscribing.is_empty() {
             self.publish(self.parts.status_topic.clone(), b"online".to_vec(), true);
             self.parts.readiness.set(Latch::BrokerSubscribed);
@@ -226,7 +250,10 @@ impl Driver {
         self.use_message(&delivery);
         if let (Some(session), Some(receipt)) = (&self.state.session, delivery.receipt) {
             self.unacknowledged.fetch_add(1, Ordering::Relaxed);
-            self.state.job.effects.push(Effect::Acknowledge(session.clone(), receipt));
+            match self.state.job.effects.last_mut() {
+                Some(Effect::Acknowledge(same, receipts)) if Arc::ptr_eq(same, session) => receipts.push(receipt),
+                _ => self.state.job.effects.push(Effect::Acknowledge(session.clone(), vec![receipt])),
+            }
         }
     }
 
@@ -246,7 +273,7 @@ impl Driver {
             self.state.touched.push(served.id.clone());
         }
         if !drain(served, kind, &self.state.session, &mut self.state.job, &self.parts.events) {
-            self.parts.events.metrics.accepted(kind, 1);
+            *self.state.accepted.entry(kind).or_default() += 1;
         }
     }
 
@@ -337,11 +364,11 @@ impl Driver {
         self.flush().await;
         if let Some(session) = self.state.session.take() {
             session.disconnect();
-        }
-        // The connection ends by itself once nothing is left to say. What still comes in is not acknowledged.
-        while let Some(event) = incoming.recv().await {
-            if matches!(event, Event::Lost(_)) {
-                break;
+            // The connection ends by itself once nothing is left to say. What still comes in is not acknowledged.
+            while let Some(event) = incoming.recv().await {
+                if matches!(event, Event::Lost(_) | Event::Ended) {
+                    break;
+                }
             }
         }
         self.writer.stop();

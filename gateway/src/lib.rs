@@ -26,3 +26,7 @@ pub mod slot_view;
 pub mod store;
 pub mod telemetry;
 pub mod window;
+
+#[cfg(test)]
+#[path = "../tests/support/outcomes.rs"]
+mod outcomes;

@@ -5,8 +5,10 @@
 //! session whose connection is gone is lost, as it should be, because a new connection starts with a new session.
 
 mod backoff;
+mod socket;
 mod trouble;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -22,9 +24,10 @@ pub use trouble::Trouble;
 use crate::config::Broker;
 use crate::secrets::{self, SecretError};
 use backoff::Backoff;
+use socket::Socket;
 
-/// How many messages may wait to be handled. A broker's in-flight window is usually far smaller.
-const QUEUE: usize = 16_384;
+/// How many events may wait to be handled, each with as many messages as came together: a hundred or so at most.
+const QUEUE: usize = 64;
 
 /// How many KiB of payloads may wait: a flood of large ones fills this before it fills the queue.
 const QUEUE_KIB: u32 = 64 << 10;
@@ -34,6 +37,9 @@ const MAX_METER_MESSAGE: usize = 16 << 10;
 
 /// The largest packet there can be in MQTT.
 const MAX_PACKET: usize = 268_435_455;
+
+/// How many packets are read before anything is written.
+const READ_BATCH: usize = 128;
 
 /// How many filters go into one SUBSCRIBE packet.
 const FILTERS_PER_PACKET: usize = 50;
@@ -52,9 +58,18 @@ pub enum Event {
     SubscriptionRefused {
         filter: String,
     },
-    Delivery(Delivery),
+    Deliveries(Deliveries),
     /// The connection ended, or could not be made.
     Lost(Trouble),
+    /// The connection ended because it was asked to; there will be no other.
+    Ended,
+}
+
+/// Messages that came together.
+#[derive(Debug)]
+pub struct Deliveries {
+    pub messages: Vec<Delivery>,
+    _queued: OwnedSemaphorePermit,
 }
 
 /// A message that is not yet acknowledged.
@@ -65,7 +80,6 @@ pub struct Delivery {
     /// The payload was larger than any message may be and was dropped.
     pub too_large: bool,
     pub receipt: Option<Receipt>,
-    _queued: OwnedSemaphorePermit,
 }
 
 /// What acknowledges a message, through the session in which it came.
@@ -94,9 +108,12 @@ impl Session {
         }
     }
 
-    pub fn acknowledge(&self, receipt: Receipt) {
-        if self.client.try_manual_ack(receipt.0).is_err() {
-            tracing::debug!("a message was not acknowledged: the connection is gone");
+    pub fn acknowledge(&self, receipts: Vec<Receipt>) {
+        for receipt in receipts {
+            if self.client.try_manual_ack(receipt.0).is_err() {
+                tracing::debug!("messages were not acknowledged: the connection is gone");
+                return;
+            }
         }
     }
 
@@ -180,7 +197,11 @@ impl Connector {
                 Ok(options) => {
                     let (client, eventloop) = AsyncClient::builder(options).unbounded().build();
                     let session = Session { client, number, events: events.clone() };
-                    let Some(trouble) = self.poll(session, eventloop, &budget, &mut backoff).await else { return };
+                    let Some(trouble) = self.poll(session, eventloop, &budget, &mut backoff).await else {
+                        // Nobody listens any more, or someone waits for this.
+                        events.send(Event::Ended).await.ok();
+                        return;
+                    };
                     trouble
                 }
                 Err(error) => Trouble::Secret(error),
@@ -216,8 +237,9 @@ impl Connector {
                     events.send(Event::Connected(session.clone())).await.ok()?;
                 }
                 Ok(Polled::Incoming(Packet::Publish(publish))) => {
-                    let delivery = deliver(publish, &session, budget).await?;
-                    events.send(Event::Delivery(delivery)).await.ok()?;
+                    let together = gather(publish, &mut eventloop.state.events);
+                    let deliveries = deliver(together, &session, budget).await?;
+                    events.send(Event::Deliveries(deliveries)).await.ok()?;
                 }
                 Ok(Polled::Outgoing(Outgoing::Disconnect)) => return None,
                 Ok(Polled::Incoming(_) | Polled::Outgoing(_)) => {}
@@ -239,6 +261,8 @@ impl Connector {
             .set_keep_alive(*keep_alive_seconds)
             .set_session_mode(SessionMode::Persistent)
             .set_ack_mode(AckMode::Manual)
+            .set_read_batch_size(READ_BATCH)
+            .set_socket_connector(Socket::connect)
             .set_max_packet_size(max_packet, *max_packet_bytes)
             .set_last_will(LastWill::new(self.status_topic.clone(), "offline", QoS::AtLeastOnce, true));
         if let Some(login) = login {
@@ -252,15 +276,33 @@ impl Connector {
     }
 }
 
-/// Waits until a message fits into the budget. One that no meter may send is emptied on the way.
-async fn deliver(publish: Publish, session: &Session, budget: &Arc<Semaphore>) -> Option<Delivery> {
+/// The messages that were read together with the first and wait behind it.
+fn gather(first: Publish, waiting: &mut VecDeque<Polled>) -> Vec<Publish> {
+    let mut together = vec![first];
+    while let Some(Polled::Incoming(Packet::Publish(_)) | Polled::Outgoing(Outgoing::PubAck(_))) = waiting.front() {
+        if let Some(Polled::Incoming(Packet::Publish(publish))) = waiting.pop_front() {
+            together.push(publish);
+        }
+    }
+    together
+}
+
+/// Waits until messages fit into the budget.
+async fn deliver(together: Vec<Publish>, session: &Session, budget: &Arc<Semaphore>) -> Option<Deliveries> {
+    let messages: Vec<Delivery> = together.into_iter().map(|publish| delivery(publish, session)).collect();
+    let kib = messages.iter().fold(0, |sum: usize, message| sum + (message.payload.len() >> 10) + 1);
+    let kib = u32::try_from(kib).map_or(QUEUE_KIB, |kib| kib.min(QUEUE_KIB));
+    let _queued = budget.clone().acquire_many_owned(kib).await.ok()?;
+    Some(Deliveries { messages, _queued })
+}
+
+/// A message with its receipt. One that no meter may send is emptied.
+fn delivery(publish: Publish, session: &Session) -> Delivery {
     let receipt = session.client.prepare_ack(&publish).map(Receipt);
     let Publish { topic, mut payload, .. } = publish;
     let too_large = payload.len() > MAX_METER_MESSAGE && !topic.ends_with(b"/membership");
     if too_large {
         payload = Bytes::new();
     }
-    let kib = u32::try_from(payload.len() >> 10).map_or(QUEUE_KIB, |kib| (kib + 1).min(QUEUE_KIB));
-    let _queued = budget.clone().acquire_many_owned(kib).await.ok()?;
-    Some(Delivery { topic, payload, too_large, receipt, _queued })
+    Delivery { topic, payload, too_large, receipt }
 }

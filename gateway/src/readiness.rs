@@ -13,17 +13,20 @@ pub struct Readiness {
 pub enum Latch {
     /// The store is open, and every cluster rebuilt from it.
     StoreReplayed,
+    /// What was to be kept could be written.
+    StoreWritable,
     /// The broker has confirmed the subscriptions.
     BrokerSubscribed,
 }
 
 impl Latch {
-    pub const ALL: [Self; 2] = [Self::StoreReplayed, Self::BrokerSubscribed];
+    pub const ALL: [Self; 3] = [Self::StoreReplayed, Self::StoreWritable, Self::BrokerSubscribed];
 
     /// The name by which `/readyz` tells that it is not set.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::StoreReplayed => "store replayed",
+            Self::StoreWritable => "store writable",
             Self::BrokerSubscribed => "broker subscribed",
         }
     }
@@ -31,7 +34,8 @@ impl Latch {
     const fn index(self) -> usize {
         match self {
             Self::StoreReplayed => 0,
-            Self::BrokerSubscribed => 1,
+            Self::StoreWritable => 1,
+            Self::BrokerSubscribed => 2,
         }
     }
 }
@@ -64,6 +68,7 @@ mod tests {
         let readiness = Readiness::default();
         assert_eq!(readiness.awaited(), Latch::ALL);
         readiness.set(Latch::BrokerSubscribed);
+        readiness.set(Latch::StoreWritable);
         assert_eq!(readiness.awaited(), [Latch::StoreReplayed]);
         readiness.set(Latch::StoreReplayed);
         assert_eq!(readiness.awaited(), []);

@@ -169,3 +169,59 @@ impl Bands {
         closed
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::outcomes::Slotted;
+
+    #[test]
+    fn an_estimate_is_the_sum_scaled_to_all_members_rounded_to_the_nearest_watt() {
+        assert_eq!(scale(900, 100, 90), Some(1000));
+        assert_eq!(scale(-900, 100, 90), Some(-1000));
+        assert_eq!(scale(1, 3, 2), Some(2));
+        assert_eq!(scale(0, 3, 2), Some(0));
+        assert_eq!(scale(1, 3, 0), None);
+        assert_eq!(scale(i64::MAX, 2, 1), None);
+    }
+
+    #[test]
+    fn a_failed_slot_tells_no_load_and_no_band() {
+        let view = SlotView::from(&ClosedSlot::from(Slotted::new(7).failed("too_many_missing", 60)));
+        assert_eq!(view.outcome, "too_many_missing");
+        assert_eq!((view.load_watts, view.band95_watts, view.mean_error_watts), (None, None, None));
+        assert_eq!((view.load_estimated_watts, view.band99_estimated_watts), (None, None));
+        assert_eq!((view.responders, view.missing), (60, 40));
+    }
+
+    #[test]
+    fn a_row_has_as_many_cells_as_the_header() {
+        let cluster = ClusterId::new("north").unwrap();
+        for outcome in [Slotted::new(7).decoded(1234, 95), Slotted::new(8).failed("interrupted", 0)] {
+            let mut row = Vec::new();
+            SlotView::from(&ClosedSlot::from(outcome)).write_csv(&cluster, &mut row).unwrap();
+            let row = String::from_utf8(row).unwrap();
+            assert_eq!(row.matches(',').count(), CSV_HEADER.matches(',').count(), "{row}");
+        }
+    }
+
+    #[test]
+    fn columns_are_the_fields_of_the_json() {
+        let view = SlotView::from(&ClosedSlot::from(Slotted::new(7).decoded(1234, 95)));
+        let json = serde_json::to_string(&view).unwrap();
+        let at = |column: &str| json.find(&format!("\"{column}\":")).unwrap_or_else(|| panic!("{column} is no field"));
+        let places: Vec<_> = CSV_HEADER.split(',').skip(1).map(at).collect();
+        assert!(places.is_sorted());
+        assert_eq!(places.len(), json.matches("\":").count());
+    }
+
+    #[test]
+    fn a_remembered_band_is_the_computed_one() {
+        let bands = Bands::default();
+        let outcome = Slotted::new(7).decoded(1234, 95);
+        assert_eq!(bands.close(outcome), ClosedSlot::from(outcome));
+        let other = Slotted::new(8).decoded(99, 95);
+        assert_eq!(bands.close(other), ClosedSlot::from(other));
+    }
+}

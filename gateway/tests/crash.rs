@@ -3,15 +3,18 @@
 
 mod support;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use dream_protocol::meter::Notice;
 use dream_protocol::time::Slot;
 use dream_protocol::topic::MeterChannel;
-use support::aggregates::{Slots, assert_exact_or, published, served};
+use support::aggregates::{Aggregate, Slots, assert_exact, assert_exact_or, published, served};
 use support::client::Message;
-use support::fleet::{Fate, Fleet};
+use support::fleet::{Fate, Fleet, Outgoing};
 use support::gateway::{Gateway, Settings};
 use support::identities::Identities;
+use support::metrics::Samples;
 use support::mosquitto::Mosquitto;
 use support::watcher::Watcher;
 use support::{until, until_some};
@@ -24,7 +27,8 @@ const TRAFFIC: &[&str] = &["dream/v1/north/#", "dream/v1/gateway/+/status"];
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Readings(usize),
-    Request,
+    /// Requests and retries.
+    Requests(usize),
     Reveals(usize),
     Aggregate,
 }
@@ -32,14 +36,14 @@ enum Step {
 impl Step {
     const ALL: [Self; 10] = [
         Self::Readings(1),
-        Self::Request,
+        Self::Requests(1),
         Self::Reveals(1),
         Self::Aggregate,
         Self::Readings(6),
         Self::Reveals(6),
         Self::Readings(10),
         Self::Reveals(10),
-        Self::Request,
+        Self::Requests(1),
         Self::Aggregate,
     ];
 
@@ -47,7 +51,7 @@ impl Step {
         watcher.catch_up();
         let (topic, count) = match self {
             Self::Readings(count) => ("/reading/", count),
-            Self::Request => ("/recovery", 1),
+            Self::Requests(count) => ("/recovery", count),
             Self::Reveals(count) => ("/reveal/", count),
             Self::Aggregate => ("/aggregate", 1),
         };
@@ -71,14 +75,19 @@ struct Scene {
 
 impl Scene {
     async fn set() -> Self {
+        Self::with_faults(|_| Fate::Sent).await
+    }
+
+    /// With what else may happen to the other meters.
+    async fn with_faults(mut fate: impl FnMut(&Outgoing<'_>) -> Fate + Send + 'static) -> Self {
         let (identities, broker) = (Identities::default(), Mosquitto::start());
         let settings = Settings::new(broker.access()).cluster("north", METERS);
         let mut gateway = Gateway::start(&identities, settings);
         gateway.wait_until_ready().await;
         let mut watcher = Watcher::start(broker.access(), "watcher", TRAFFIC).await;
-        let fleet = Fleet::with_faults(&identities, broker.access(), "north", METERS, |outgoing| {
+        let fleet = Fleet::with_faults(&identities, broker.access(), "north", METERS, move |outgoing| {
             let lost = outgoing.channel == MeterChannel::Reading && outgoing.meter == 5;
-            if lost { Fate::Lost } else { Fate::Sent }
+            if lost { Fate::Lost } else { fate(outgoing) }
         });
         Step::Aggregate.come(&mut watcher).await;
         Self { identities, broker, gateway, fleet, watcher }
@@ -117,6 +126,8 @@ async fn a_gateway_killed_at_any_step_of_a_slot_loses_nothing_and_repeats_itself
     let mut scene = Scene::set().await;
     for step in Step::ALL {
         step.come(&mut scene.watcher).await;
+        // Before, within or after the commit, and before or after what follows from it.
+        tokio::time::sleep(Duration::from_millis(rand::random_range(0..30))).await;
         scene.gateway.kill();
         scene.gateway.restart();
         scene.gateway.wait_until_ready().await;
@@ -124,6 +135,25 @@ async fn a_gateway_killed_at_any_step_of_a_slot_loses_nothing_and_repeats_itself
     let slots = scene.decode_more(2).await;
     let decoded = scene.assert_nothing_lost_or_doubled(&slots, &["interrupted", "too_many_missing"]);
     assert!(decoded > Step::ALL.len() / 2, "{slots:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gateway_killed_while_it_tries_a_slot_again_repeats_itself_too() {
+    let mut scene = Scene::with_faults(|outgoing| {
+        let lost = outgoing.channel == MeterChannel::Reveal && outgoing.meter == 3 && outgoing.attempt == 0;
+        if lost { Fate::Lost } else { Fate::Sent }
+    })
+    .await;
+    for step in [Step::Requests(2), Step::Requests(3), Step::Requests(4), Step::Readings(15), Step::Reveals(15)] {
+        step.come(&mut scene.watcher).await;
+        scene.gateway.kill();
+        scene.gateway.restart();
+        scene.gateway.wait_until_ready().await;
+    }
+    let slots = scene.decode_more(2).await;
+    let decoded = scene.assert_nothing_lost_or_doubled(&slots, &["interrupted", "too_many_missing", "reveal_missing"]);
+    assert!(slots.values().filter(|aggregate| aggregate.attempts == 2).count() >= 3, "{slots:?}");
+    assert!(decoded >= 3, "{slots:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -141,7 +171,7 @@ async fn a_gateway_that_is_down_for_whole_slots_calls_them_interrupted() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gateway_that_was_frozen_for_whole_slots_goes_on() {
     let mut scene = Scene::set().await;
-    Step::Request.come(&mut scene.watcher).await;
+    Step::Requests(1).come(&mut scene.watcher).await;
     scene.gateway.freeze();
     tokio::time::sleep(Duration::from_secs(20)).await;
     scene.gateway.thaw();
@@ -152,7 +182,7 @@ async fn a_gateway_that_was_frozen_for_whole_slots_goes_on() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broker_killed_at_any_step_of_a_slot_loses_nothing() {
     let mut scene = Scene::set().await;
-    for step in [Step::Readings(4), Step::Request, Step::Reveals(4), Step::Aggregate] {
+    for step in [Step::Readings(4), Step::Requests(1), Step::Reveals(4), Step::Aggregate] {
         step.come(&mut scene.watcher).await;
         scene.broker.kill();
         scene.broker.restart();
@@ -178,6 +208,59 @@ async fn a_gateway_with_an_empty_store_takes_over_with_the_next_epoch() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_gateways_of_one_name_throw_each_other_out_and_whoever_stays_serves_on() {
+    let mut scene = Scene::set().await;
+    let second = Gateway::start(&scene.identities, scene.gateway.settings.clone());
+    let thrown_out = |gateway: &Gateway| {
+        let samples = gateway.try_get("/metrics").map(|response| Samples::parse(&response.body));
+        samples.map_or(0.0, |samples| samples.sum("dream_broker_troubles_total", &[("cause", "closed")]))
+    };
+    until("both were thrown out twice", || [&scene.gateway, &second].iter().all(|one| thrown_out(one) >= 2.0)).await;
+    scene.gateway.kill();
+    scene.gateway = second;
+    let slots = scene.decode_more(2).await;
+
+    assert_exact_or(&slots, &scene.fleet, &["interrupted", "too_many_missing"]);
+    assert_eq!(scene.fleet.equivocations(), Vec::new());
+    let published = scene.watcher.catch_up().iter().filter(|message| message.topic.ends_with("/aggregate"));
+    let mut decoded: Vec<Aggregate> = published
+        .map(|message| serde_json::from_slice(&message.payload).unwrap())
+        .filter(|aggregate: &Aggregate| aggregate.outcome == "decoded")
+        .collect();
+    decoded.iter().for_each(|aggregate| assert_exact(aggregate, &scene.fleet));
+    decoded.sort_by_key(|aggregate| aggregate.slot);
+    decoded.dedup();
+    assert!(decoded.is_sorted_by(|one, next| one.slot < next.slot), "one answer a slot, whoever gave it: {decoded:?}");
+    let mut answers: Vec<_> = scene.fleet.notices();
+    answers.retain(|(_, notice)| matches!(notice, Notice::Answered { .. }));
+    let all = answers.len();
+    let distinct: BTreeSet<String> = answers.iter().map(|answer| format!("{answer:?}")).collect();
+    assert_eq!(distinct.len(), all, "no meter answers two requests for one attempt");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slot_that_was_stored_and_not_announced_is_announced_after_a_restart() {
+    let mut scene = Scene::set().await;
+    scene.gateway.kill();
+    let stored = scene.gateway.exported("north");
+    let last = stored.values().next_back().unwrap();
+    // As if it had died a moment before.
+    scene.watcher.publish("dream/v1/north/aggregate", b"", true);
+    let about = |message: &Message| message.topic == "dream/v1/north/aggregate";
+    scene
+        .watcher
+        .wait_for("nothing is announced any more", |message| about(message) && message.payload.is_empty())
+        .await;
+    scene.gateway.restart();
+    let message = scene.watcher.wait_for("the last slot", about).await;
+    let announced: Aggregate = serde_json::from_slice(&message.payload).unwrap();
+    // On a busy machine another slot may have closed meanwhile.
+    assert!(announced == *last || announced.slot > last.slot, "{announced:?}, {last:?}");
+    let slots = scene.decode_more(1).await;
+    scene.assert_nothing_lost_or_doubled(&slots, &["interrupted", "too_many_missing"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_meter_that_restarts_in_every_slot_is_still_counted_once() {
     let mut scene = Scene::set().await;
     for meter in 0..4 {
@@ -193,7 +276,7 @@ async fn a_meter_that_restarts_in_every_slot_is_still_counted_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gateway_that_is_asked_to_stop_says_goodbye_and_comes_back_with_all_it_knew() {
     let mut scene = Scene::set().await;
-    Step::Request.come(&mut scene.watcher).await;
+    Step::Requests(1).come(&mut scene.watcher).await;
     let before = served(&scene.gateway, "north");
     let status = scene.gateway.terminate().await;
     assert!(status.success(), "{status}");
@@ -215,6 +298,8 @@ async fn a_killed_gateway_is_offline_by_its_last_will() {
     let topic = "dream/v1/gateway/gw-0/status";
     let will = |message: &Message| message.topic == topic && message.payload == b"offline";
     scene.watcher.wait_for("the last will", will).await;
+    let mut late = Watcher::start(scene.broker.access(), "late", &[topic]).await;
+    assert!(late.wait_for("the last will, retained", will).await.retained);
     let slot = *published(scene.watcher.catch_up(), "north").keys().next_back().unwrap();
     until("the meters go on without it", || !scene.fleet.reported(Slot(slot + 1)).is_empty()).await;
 }

@@ -57,9 +57,10 @@ async fn two_replicas_share_the_clusters_without_overlap_or_gap() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cluster_comes_and_another_goes_while_the_gateway_runs_and_the_others_do_not_notice() {
     let (identities, access) = (Identities::default(), broker::embedded());
-    let settings = Settings::new(&access).cluster("north", METERS).cluster("south", METERS);
+    let settings = Settings::new(&access).cluster("north", METERS).cluster("south", METERS).home_assistant();
     let mut gateway = Gateway::start(&identities, settings);
     gateway.wait_until_ready().await;
+    let mut watcher = Watcher::start(&access, "watcher", &["homeassistant/#"]).await;
     let fleets = ["north", "south"].map(|cluster| Fleet::start(&identities, &access, cluster, METERS));
     let load = |gateway: &Gateway, cluster: &str| gateway.metric("dream_cluster_load_watts", cluster);
     until("both are decoded", || ["north", "south"].iter().all(|cluster| load(&gateway, cluster).is_some())).await;
@@ -69,6 +70,8 @@ async fn a_cluster_comes_and_another_goes_while_the_gateway_runs_and_the_others_
     gateway.write_settings();
     gateway.hang_up();
     let west = Fleet::start(&identities, &access, "west", METERS);
+    let sensor = |message: &Message| message.topic == "homeassistant/sensor/dream_south/config";
+    watcher.wait_for("its sensor is taken away", |message| sensor(message) && message.payload.is_empty()).await;
     until("the removed cluster's series vanish", || !gateway.metrics().values_of("cluster").contains("south")).await;
     until("the new cluster is decoded", || load(&gateway, "west").is_some()).await;
 
@@ -79,6 +82,34 @@ async fn a_cluster_comes_and_another_goes_while_the_gateway_runs_and_the_others_
     assert_exact_or(&slots, &fleets[0], &[]);
     assert_exact_or(&served(&gateway, "west"), &west, &[]);
     assert_eq!(fleets[0].lists().len(), 1, "the cluster that stayed kept its list");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_with_new_terms_gets_a_new_list_and_the_other_does_not_notice() {
+    let (identities, access) = (Identities::default(), broker::embedded());
+    let settings = Settings::new(&access).cluster("north", METERS).cluster("south", METERS);
+    let mut gateway = Gateway::start(&identities, settings);
+    gateway.wait_until_ready().await;
+    let [north, south] = ["north", "south"].map(|cluster| Fleet::start(&identities, &access, cluster, METERS));
+    let decoded = |gateway: &Gateway, cluster: &str, epsilon: f64| {
+        gateway.metric("dream_cluster_load_watts", cluster).is_some()
+            && gateway.metric("dream_cluster_epsilon", cluster) == Some(epsilon)
+    };
+    until("both are decoded", || ["north", "south"].iter().all(|cluster| decoded(&gateway, cluster, 1.0))).await;
+
+    gateway.settings = gateway.settings.clone().cluster_with("south", METERS, "epsilon = 0.5");
+    gateway.write_settings();
+    gateway.hang_up();
+    south.list(2).await;
+    until("it is decoded on the new terms", || decoded(&gateway, "south", 0.5)).await;
+    let slots = served(&gateway, "north");
+    let (first, last) = (slots.keys().next().unwrap(), slots.keys().next_back().unwrap());
+    assert_eq!(usize::try_from(last - first).unwrap() + 1, slots.len(), "no slot is left out");
+    assert_exact_or(&slots, &north, &[]);
+    assert!(slots.values().all(|aggregate| aggregate.attempts == 1), "{slots:?}");
+    assert_exact_or(&served(&gateway, "south"), &south, &[]);
+    assert_eq!((north.lists().len(), south.lists().len()), (1, 2));
+    assert_eq!((south.contradictions(), south.equivocations()), (0, Vec::new()));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,6 +1,8 @@
 //! The store by itself: what it keeps, what it forgets, and which files it refuses without touching them.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod support;
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,6 +13,10 @@ use dream_protocol::cluster::{Forget, Key, Record, SlotEntry};
 use dream_protocol::ids::{ClusterId, MeterId};
 use dream_protocol::time::{Slot, Timestamp};
 use redb::{ReadableDatabase, TableDefinition};
+use support::broker;
+use support::gateway::{Gateway, Settings};
+use support::identities::Identities;
+use support::wall;
 use tempfile::TempDir;
 
 fn north() -> ClusterId {
@@ -44,6 +50,24 @@ fn reading(slot: u64, member: u16, ciphertext: u64) -> Record {
 
 fn request(slot: u64, byte: u8) -> Record {
     Record::Request { slot: Slot(slot), attempt: 0, bytes: Arc::new([byte; 5]) }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_running_gateway_drops_what_is_older_than_its_retention() {
+    let access = broker::embedded();
+    let mut settings = Settings::new(&access).cluster("north", 6);
+    settings.retention_days = 2;
+    let mut gateway = Gateway::stopped(&Identities::default(), settings);
+    let store = Store::open(&gateway.file("gateway.redb"), 4).unwrap();
+    let (now, hour) = (wall().as_secs(), 3600);
+    for (slot, age) in [(1, 72 * hour), (2, 49 * hour), (3, 47 * hour), (4, hour)] {
+        put(&store, &north(), outcome(slot, now - age));
+    }
+    drop(store);
+    gateway.restart();
+    gateway.wait_until_ready().await;
+    assert!(gateway.terminate().await.success());
+    assert_eq!(gateway.exported("north").into_keys().collect::<Vec<_>>(), [3, 4]);
 }
 
 /// A closed slot; only the protocol makes aggregates, so this one has failed.

@@ -306,7 +306,7 @@ impl Cluster {
     }
 
     pub(super) fn admit(&mut self, enrolment: Enrolment, now: Timestamp) -> Result<(), Rejection> {
-        let (meter, bytes) = (enrolment.id().clone(), enrolment.bytes().clone());
+        let (meter, bytes) = (enrolment.id().clone(), enrolment.bytes().into());
         self.roster.admit(enrolment, now)?;
         self.outputs.push_back(Output::Persist(Record::Enrolment { meter, bytes }));
         Ok(())
@@ -415,7 +415,7 @@ impl Cluster {
         records.sort_by_key(Record::key);
         for record in records {
             match record {
-                Record::Enrolment { meter, bytes } => self.reopen_enrolment(meter, &bytes, now),
+                Record::Enrolment { meter, bytes } => self.reopen_enrolment(meter, bytes, now),
                 Record::List(list) => self.reopen_list(&list),
                 Record::Outcome(outcome) => {
                     self.opened_until = self.opened_until.max(outcome.end);

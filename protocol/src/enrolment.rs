@@ -8,6 +8,7 @@ use crate::certificate::{Authorities, CertificateError, Signatures};
 use crate::ids::{ClusterId, MeterId};
 use crate::keys::{AgreementPublic, IdentityPublic};
 use crate::params::Params;
+use crate::part::Part;
 use crate::time::Slot;
 use crate::topic::MeterChannel;
 use crate::wire::{DecodeError, EnrolmentStatement, Sign1};
@@ -34,7 +35,8 @@ pub enum EnrolmentError {
     LowOrder,
 }
 
-/// A verified enrolment: what the protocol needs of it, and its bytes. Cheap to clone; a gateway keeps one per meter.
+/// A verified enrolment: what the protocol needs of it, and its bytes. Cheap to clone; a gateway keeps one per meter, and
+/// its bytes inside those of the list that it is in.
 #[derive(Debug, Clone)]
 pub struct Enrolment {
     id: MeterId,
@@ -45,22 +47,33 @@ pub struct Enrolment {
     not_before: u64,
     not_after: u64,
     seq: u64,
-    bytes: Arc<[u8]>,
+    bytes: Part,
 }
 
 impl Enrolment {
     /// Checks an enrolment for `cluster`: certificate, signature, period, key. Never looks at a clock.
     pub fn verify(bytes: &[u8], cluster: &ClusterId, authorities: &Authorities) -> Result<Self, EnrolmentError> {
-        Self::read(bytes, cluster, authorities, Signatures::Check)
+        Self::own(bytes.into(), cluster, authorities, Signatures::Check)
     }
 
-    pub(crate) fn read(
-        bytes: &[u8],
+    /// Reads an enrolment that stands alone.
+    pub(crate) fn own(
+        bytes: Arc<[u8]>,
         cluster: &ClusterId,
         authorities: &Authorities,
         signatures: Signatures,
     ) -> Result<Self, EnrolmentError> {
-        let (envelope, der) = Sign1::decode_certified(bytes)?;
+        let bytes = Part::all(bytes).ok_or(DecodeError::OutOfRange { field: "enrolment" })?;
+        Self::read(bytes, cluster, authorities, signatures)
+    }
+
+    pub(crate) fn read(
+        bytes: Part,
+        cluster: &ClusterId,
+        authorities: &Authorities,
+        signatures: Signatures,
+    ) -> Result<Self, EnrolmentError> {
+        let (envelope, der) = Sign1::decode_certified(&bytes)?;
         let statement = EnrolmentStatement::decode(envelope.payload())?;
         if statement.cluster != *cluster {
             return Err(EnrolmentError::OtherCluster { expected: cluster.clone(), found: statement.cluster });
@@ -88,7 +101,7 @@ impl Enrolment {
             not_before: not_before.max(certificate.not_before),
             not_after: not_after.min(certificate.not_after),
             seq: statement.seq,
-            bytes: bytes.into(),
+            bytes,
         })
     }
 
@@ -115,8 +128,21 @@ impl Enrolment {
     }
 
     /// The envelope, byte for byte as the meter sent it.
-    pub const fn bytes(&self) -> &Arc<[u8]> {
+    pub fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// Keeps the same bytes elsewhere: inside a list that they are an entry of.
+    pub(crate) fn keep_in(&mut self, elsewhere: Part) {
+        debug_assert_eq!(*self.bytes, *elsewhere, "the same bytes");
+        self.bytes = elsewhere;
+    }
+
+    /// Keeps a copy of its bytes rather than a whole list other than `list`, which may be needed by nobody else.
+    pub(crate) fn keep_no_list_but(&mut self, list: &Arc<[u8]>) {
+        if self.bytes.keeps_another(list) {
+            self.bytes = Part::all((&*self.bytes).into()).expect("a part is not longer than its whole");
+        }
     }
 
     /// Whether two meters' enrolments could not stand in one list.

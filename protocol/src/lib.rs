@@ -37,6 +37,7 @@ pub mod membership;
 pub mod meter;
 pub mod noise;
 pub mod params;
+mod part;
 pub mod partners;
 pub mod policy;
 pub mod reading;

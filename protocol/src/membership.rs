@@ -16,6 +16,7 @@ use crate::enrolment::{Enrolment, EnrolmentError};
 use crate::ids::{ClusterId, GatewayId, MeterId};
 use crate::keys::{AgreementPublic, IdentityPublic, ListHash};
 use crate::params::{MAX_EPOCH, MAX_SLOT, Params, ParamsError};
+use crate::part::Part;
 use crate::time::Slot;
 use crate::topic::GatewayChannel;
 use crate::wire::{DecodeError, ListStatement, Sign1};
@@ -103,11 +104,11 @@ impl Member {
 impl MembershipList {
     /// Checks a list for `cluster` whole: signatures, certificates, entries, periods, parameters.
     pub fn verify(bytes: &[u8], cluster: &ClusterId, authorities: &Authorities) -> Result<Arc<Self>, ListError> {
-        Self::read(bytes, cluster, authorities, Signatures::Check)
+        Self::read(&bytes.into(), cluster, authorities, Signatures::Check)
     }
 
     pub(crate) fn read(
-        bytes: &[u8],
+        bytes: &Arc<[u8]>,
         cluster: &ClusterId,
         authorities: &Authorities,
         signatures: Signatures,
@@ -125,7 +126,7 @@ impl MembershipList {
         }
         let params = Params::new(statement.enrolments.len(), statement.terms)?;
         let enrolments = (0..)
-            .zip(&statement.enrolments)
+            .zip(parts(bytes, &statement))
             .map(|(entry, bytes)| {
                 Enrolment::read(bytes, cluster, authorities, signatures)
                     .map_err(|reason| ListError::Enrolment { entry, reason })
@@ -146,7 +147,7 @@ impl MembershipList {
             params,
             members: enrolments.iter().map(member).collect(),
             indices: enrolments.iter().map(|enrolment| enrolment.id().clone()).zip(0..).collect(),
-            bytes: bytes.into(),
+            bytes: bytes.clone(),
         }))
     }
 
@@ -222,10 +223,23 @@ impl MembershipList {
 
     /// The members' enrolments, byte for byte.
     pub fn enrolments(&self) -> Vec<Vec<u8>> {
+        self.entries().iter().map(|entry| entry.to_vec()).collect()
+    }
+
+    /// The members' enrolments as parts of the list.
+    pub(crate) fn entries(&self) -> Vec<Part> {
         let (envelope, _) = Sign1::decode_certified(&self.bytes).expect("the list was decoded from these bytes");
         let statement = ListStatement::decode(envelope.payload()).expect("the list was decoded from these bytes");
-        statement.enrolments.into_iter().map(<[u8]>::to_vec).collect()
+        parts(&self.bytes, &statement).collect()
     }
+}
+
+/// The enrolments of a statement that was decoded from these bytes.
+fn parts(bytes: &Arc<[u8]>, statement: &ListStatement<'_>) -> impl Iterator<Item = Part> {
+    statement
+        .enrolments
+        .iter()
+        .map(|entry| Part::of(bytes, entry).expect("decoding borrows, and packets are below 4 GiB"))
 }
 
 /// What only the entries together can get wrong.

@@ -67,7 +67,7 @@ pub struct Store {
 
 impl Default for Store {
     fn default() -> Self {
-        Self { path: PathBuf::from("gateway.redb"), retention_days: 400, cache_mebibytes: 32 }
+        Self { path: PathBuf::from("gateway.redb"), retention_days: 400, cache_mebibytes: 8 }
     }
 }
 

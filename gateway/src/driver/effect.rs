@@ -18,7 +18,7 @@ use crate::window::WindowWatch;
 /// Something that the world may see.
 #[derive(Debug)]
 pub enum Effect {
-    Acknowledge(Arc<Session>, Receipt),
+    Acknowledge(Arc<Session>, Vec<Receipt>),
     Publish {
         session: Arc<Session>,
         topic: String,
@@ -54,10 +54,11 @@ impl Observer<Effect> for Finisher {
         self.events.metrics.unacknowledged(waiting);
         for effect in effects {
             match effect {
-                Effect::Acknowledge(session, receipt) => {
-                    session.acknowledge(receipt);
+                Effect::Acknowledge(session, receipts) => {
+                    let count = receipts.len();
+                    session.acknowledge(receipts);
                     // Lost connections start over at zero.
-                    let less = |waiting: usize| Some(waiting.saturating_sub(1));
+                    let less = |waiting: usize| Some(waiting.saturating_sub(count));
                     self.unacknowledged.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).ok();
                 }
                 Effect::Publish { session, topic, payload, retain } => session.publish(topic, payload, retain),
@@ -69,12 +70,12 @@ impl Observer<Effect> for Finisher {
     }
 
     fn committed(&mut self, took: Duration) {
-        self.readiness.set(Latch::StoreReplayed);
+        self.readiness.set(Latch::StoreWritable);
         self.events.metrics.committed(took, self.store.file_bytes());
     }
 
     fn failed(&mut self, error: &StoreError) {
-        self.readiness.unset(Latch::StoreReplayed);
+        self.readiness.unset(Latch::StoreWritable);
         self.events.commit_failed(error);
     }
 }

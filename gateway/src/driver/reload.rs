@@ -38,9 +38,7 @@ impl Driver {
         match self.rebuild(&changed) {
             Ok(()) => {
                 info!(removed = removed.len(), changed = changed.len(), "configuration read again");
-                if !changed.is_empty() {
-                    self.subscribe(changed);
-                }
+                self.subscribe(&changed);
             }
             Err(error) => error!(%error, "new and changed clusters stay as they were"),
         }

@@ -47,10 +47,15 @@ pub fn published(messages: &[Message], cluster: &str) -> Slots {
 
 /// The slots of a cluster as the API lists them.
 pub fn served(gateway: &Gateway, cluster: &str) -> Slots {
-    let body = gateway.get(&format!("/api/v1/clusters/{cluster}/slots")).body;
-    let json: serde_json::Value = serde_json::from_str(&body).unwrap();
-    let list = if json.is_array() { json } else { json["slots"].clone() };
-    let slots: Vec<Aggregate> = serde_json::from_value(list).unwrap();
+    #[derive(Deserialize)]
+    struct Answer {
+        slots: Vec<Aggregate>,
+        truncated: bool,
+    }
+    let response = gateway.get(&format!("/api/v1/clusters/{cluster}/slots"));
+    assert_eq!(response.status, 200, "{response:?}");
+    let Answer { slots, truncated } = serde_json::from_str(&response.body).unwrap();
+    assert!(!truncated);
     slots.into_iter().map(|aggregate| (aggregate.slot, aggregate)).collect()
 }
 

@@ -8,6 +8,7 @@ use std::process::{Child, Command, ExitStatus};
 
 use tempfile::TempDir;
 
+use super::aggregates::{Aggregate, Slots};
 use super::broker::Access;
 use super::http::{self, Response};
 use super::identities::{GATEWAY, Identities, RANGE};
@@ -21,6 +22,10 @@ pub struct Settings {
     pub replicas: u32,
     pub ordinal: u32,
     pub home_assistant: bool,
+    pub log: &'static str,
+    /// Lines about the broker, beyond how to reach it.
+    pub broker: &'static str,
+    pub retention_days: u64,
     /// Lines for every cluster.
     pub defaults: String,
     /// Lines of each cluster.
@@ -47,6 +52,9 @@ impl Settings {
             replicas: 1,
             ordinal: 0,
             home_assistant: false,
+            log: "debug",
+            broker: "",
+            retention_days: 1,
             defaults: DEFAULTS.to_owned(),
             clusters: BTreeMap::new(),
         }
@@ -95,9 +103,9 @@ impl Settings {
         }
         write!(
             text,
-            "[store]\npath = \"gateway.redb\"\n[http]\nlisten = \"127.0.0.1:{http}\"\n[log]\nlevel = \"debug\"\n\
-             [home_assistant]\nenabled = {}\n[defaults]\nrange_watts = [{}, {}]\n{}",
-            self.home_assistant, RANGE.0, RANGE.1, self.defaults
+            "{}\n[store]\npath = \"gateway.redb\"\nretention_days = {}\n[http]\nlisten = \"127.0.0.1:{http}\"\n\
+             [log]\nlevel = \"{}\"\n[home_assistant]\nenabled = {}\n[defaults]\nrange_watts = [{}, {}]\n{}",
+            self.broker, self.retention_days, self.log, self.home_assistant, RANGE.0, RANGE.1, self.defaults
         )
         .unwrap();
         for (name, lines) in &self.clusters {
@@ -106,6 +114,8 @@ impl Settings {
         text
     }
 }
+
+const BINARY: &str = env!("CARGO_BIN_EXE_dream-gateway");
 
 pub struct Gateway {
     pub settings: Settings,
@@ -117,19 +127,33 @@ pub struct Gateway {
 impl Gateway {
     /// A gateway with an empty store, running but maybe not ready.
     pub fn start(identities: &Identities, settings: Settings) -> Self {
-        let mut gateway = Self { settings, directory: TempDir::new().unwrap(), http: free_port(), child: None };
-        identities.write_gateway(gateway.directory.path(), GATEWAY);
-        gateway.write_settings();
+        let mut gateway = Self::stopped(identities, settings);
         gateway.restart();
         gateway
+    }
+
+    /// A gateway that runs after [`Gateway::restart`].
+    pub fn stopped(identities: &Identities, settings: Settings) -> Self {
+        let gateway = Self { settings, directory: TempDir::new().unwrap(), http: free_port(), child: None };
+        identities.write_gateway(gateway.directory.path(), GATEWAY);
+        gateway.write_settings();
+        gateway
+    }
+
+    /// Replaces its certificate and key by new ones.
+    pub fn renew(&self, identities: &Identities) {
+        identities.renew_gateway(self.directory.path(), GATEWAY);
     }
 
     /// Runs again with the same store.
     pub fn restart(&mut self) {
         self.kill();
         let log = File::options().create(true).append(true).open(self.log()).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_dream-gateway"));
-        command.args(["run", "--config"]).arg(self.file("gateway.toml"));
+        // A file that may not grow fails a write instead of ending the process: see `Gateway::limit_files`.
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", "trap '' XFSZ; exec \"$@\"", "sh", BINARY, "run", "--config"])
+            .arg(self.file("gateway.toml"));
         command.env_remove("DREAM_ORDINAL").env_remove("RUST_LOG");
         self.child = Some(command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap());
     }
@@ -172,6 +196,32 @@ impl Gateway {
     /// SIGCONT.
     pub fn thaw(&self) {
         self.signal("CONT");
+    }
+
+    /// No file of the process can be written beyond so many bytes: its disk is full. `None` lifts that.
+    pub fn limit_files(&self, bytes: Option<u64>) {
+        let limit = bytes.map_or_else(|| "unlimited".to_owned(), |bytes| bytes.to_string());
+        let process = self.id().unwrap().to_string();
+        let set = Command::new("prlimit").args(["--pid", &process, &format!("--fsize={limit}:unlimited")]).status();
+        assert!(set.unwrap().success());
+    }
+
+    /// How much memory it uses, in bytes.
+    pub fn memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id().unwrap())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() * 1024
+    }
+
+    /// The slots in the store of a gateway that does not run.
+    pub fn exported(&self, cluster: &str) -> Slots {
+        let mut command = Command::new(BINARY);
+        command.args(["export", "--format", "jsonl", "--cluster", cluster, "--store"]).arg(self.file("gateway.redb"));
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        let slots = text.lines().map(|line| serde_json::from_str::<Aggregate>(line).unwrap());
+        slots.map(|aggregate| (aggregate.slot, aggregate)).collect()
     }
 
     pub fn is_running(&mut self) -> bool {
@@ -226,7 +276,12 @@ impl Gateway {
         assert!(sent.success(), "SIG{name} could not be sent");
     }
 
-    fn file(&self, name: impl AsRef<Path>) -> PathBuf {
+    /// The process's id.
+    pub fn id(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
+    }
+
+    pub fn file(&self, name: impl AsRef<Path>) -> PathBuf {
         self.directory.path().join(name)
     }
 

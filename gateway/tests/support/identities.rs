@@ -44,6 +44,11 @@ impl Identities {
         self.write(directory, "gateway", &self.gateway(id));
     }
 
+    /// Writes them anew, with another key.
+    pub fn renew_gateway(&self, directory: &Path, id: &str) {
+        self.write(directory, "gateway", &self.pki.issue_for(id, "gateway", [7; 32], lasting));
+    }
+
     /// Writes `broker.pem` and `broker.key` of a broker on the loopback, and `authority.pem`.
     pub fn write_broker(&self, directory: &Path) {
         let issued = self.pki.issue("broker", "broker", |params| {
@@ -64,7 +69,7 @@ impl Identities {
 }
 
 /// These tests live by the real clock: what they issue outlives them.
-fn lasting(params: &mut CertificateParams) {
+pub fn lasting(params: &mut CertificateParams) {
     params.not_before = date_time_ymd(2020, 1, 1);
     params.not_after = date_time_ymd(2048, 1, 1);
 }

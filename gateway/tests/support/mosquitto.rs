@@ -51,6 +51,11 @@ impl Mosquitto {
         &self.access
     }
 
+    /// The process's id.
+    pub fn id(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
+    }
+
     /// SIGKILL: what was not written is gone.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
@@ -129,10 +134,10 @@ fn admit(door: &Door<'_>, directory: &Path, access: &mut Access) -> String {
     }
 }
 
-/// Where a program of Mosquitto's is: `sbin` is not on everyone's path.
-fn binary(name: &str) -> PathBuf {
+/// Where a program is: `sbin` is not on everyone's path.
+pub fn binary(name: &str) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let directories = std::env::split_paths(&path).chain(["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from));
     let found = directories.map(|directory| directory.join(name)).find(|path| path.is_file());
-    found.unwrap_or_else(|| panic!("these tests need `{name}`: install Mosquitto"))
+    found.unwrap_or_else(|| panic!("these tests need `{name}`: install Mosquitto and Prometheus"))
 }

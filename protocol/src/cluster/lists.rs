@@ -200,7 +200,7 @@ impl Cluster {
             from_slot,
             to_slot,
             terms: *params.terms(),
-            enrolments: members.iter().map(|known| &**known.bytes()).collect(),
+            enrolments: members.iter().map(Enrolment::bytes).collect(),
         };
         let topic = GatewayChannel::Membership.topic(&self.config.cluster);
         let bytes: Arc<[u8]> = statement.sign(&self.config.identity, &topic, &self.config.certificate).into();
@@ -240,6 +240,7 @@ impl Cluster {
         let ours = *list.gateway_identity() == self.config.identity.public();
         if let Some(secret) = record.secret.as_ref().filter(|_| ours) {
             let own = OwnList::new(list, secret, record.published_at).ok_or(ListError::LowOrder)?;
+            self.roster.keep_in(&own.list);
             self.lists.insert(record.epoch, Arc::new(own));
         }
         if self.newest.is_none_or(|(epoch, _)| epoch < newest.0) {
@@ -257,10 +258,10 @@ impl Cluster {
     }
 
     /// Takes an enrolment from the gateway's own records; one that the rules no longer allow is forgotten.
-    pub(super) fn reopen_enrolment(&mut self, meter: MeterId, bytes: &[u8], now: Timestamp) {
+    pub(super) fn reopen_enrolment(&mut self, meter: MeterId, bytes: Arc<[u8]>, now: Timestamp) {
         let ClusterConfig { cluster, authorities, .. } = &self.config;
-        let known = Enrolment::read(bytes, cluster, authorities, Signatures::Stored).ok();
-        if known.and_then(|known| self.roster.admit(known, now).ok()).is_none() {
+        let known = Enrolment::own(bytes, cluster, authorities, Signatures::Stored).ok();
+        if known.and_then(|known| self.roster.admit_again(known, now).ok()).is_none() {
             self.outputs.push_back(Output::Forget(Forget::Enrolment(meter)));
         }
     }
@@ -290,7 +291,7 @@ impl Cluster {
         self.outputs.push_back(Output::Persist(Record::List(record)));
         for bytes in list.enrolments() {
             let ClusterConfig { cluster, authorities, .. } = &self.config;
-            if let Ok(enrolment) = Enrolment::read(&bytes, cluster, authorities, Signatures::Stored) {
+            if let Ok(enrolment) = Enrolment::own(bytes.into(), cluster, authorities, Signatures::Stored) {
                 // One that is older than the known one, or denied, is rightly left out.
                 self.admit(enrolment, now).ok();
             }

@@ -6,6 +6,7 @@ use super::Rejection;
 use super::open_slot::OpenSlot;
 use crate::enrolment::Enrolment;
 use crate::ids::MeterId;
+use crate::membership::MembershipList;
 use crate::time::Timestamp;
 
 /// When lists are formed, and of whom.
@@ -34,7 +35,8 @@ const MAX_SETTLES: u64 = 100;
 #[derive(Debug)]
 pub(super) struct Roster {
     rules: RosterRules,
-    meters: BTreeMap<MeterId, Candidate>,
+    /// Boxed: half of a map's places are empty.
+    meters: BTreeMap<MeterId, Box<Candidate>>,
     /// When the set of candidates first changed since the last list, and when it last did.
     since: Timestamp,
     changed: Timestamp,
@@ -63,26 +65,55 @@ impl Roster {
 
     /// Whether this very enrolment is known already; its meter is not silent.
     pub(super) fn heard_again(&mut self, meter: &str, bytes: &[u8]) -> bool {
-        let known = self.meters.get_mut(meter).filter(|known| **known.enrolment.bytes() == *bytes);
+        let known = self.meters.get_mut(meter).filter(|known| known.enrolment.bytes() == bytes);
         known.map(|candidate| candidate.silent = 0).is_some()
     }
 
     pub(super) fn admit(&mut self, enrolment: Enrolment, now: Timestamp) -> Result<(), Rejection> {
+        self.check(&enrolment)?;
+        let shared =
+            |known: &Candidate| known.enrolment.id() != enrolment.id() && known.enrolment.shares_a_key(&enrolment);
+        if self.meters.values().any(|known| shared(known)) {
+            return Err(Rejection::KeyInUse);
+        }
+        self.insert(enrolment, now);
+        Ok(())
+    }
+
+    /// Admits one from the gateway's own records. Its keys were compared with those of all others when it first came;
+    /// doing so again for each of ten thousand would take longer than everything else at a start.
+    pub(super) fn admit_again(&mut self, enrolment: Enrolment, now: Timestamp) -> Result<(), Rejection> {
+        self.check(&enrolment)?;
+        self.insert(enrolment, now);
+        Ok(())
+    }
+
+    fn check(&self, enrolment: &Enrolment) -> Result<(), Rejection> {
         let id = enrolment.id();
         if !self.allows(id) {
             return Err(Rejection::Denied);
         }
         match self.meters.get(id) {
-            Some(known) if known.enrolment.seq() > enrolment.seq() => return Err(Rejection::OldEnrolment),
-            Some(known) if known.enrolment.seq() == enrolment.seq() => return Err(Rejection::Contradiction),
-            Some(_) | None => {}
+            Some(known) if known.enrolment.seq() > enrolment.seq() => Err(Rejection::OldEnrolment),
+            Some(known) if known.enrolment.seq() == enrolment.seq() => Err(Rejection::Contradiction),
+            Some(_) | None => Ok(()),
         }
-        if self.meters.values().any(|known| known.enrolment.id() != id && known.enrolment.shares_a_key(&enrolment)) {
-            return Err(Rejection::KeyInUse);
-        }
-        self.meters.insert(id.clone(), Candidate { enrolment, silent: 0 });
+    }
+
+    fn insert(&mut self, enrolment: Enrolment, now: Timestamp) {
+        self.meters.insert(enrolment.id().clone(), Box::new(Candidate { enrolment, silent: 0 }));
         self.change(now);
-        Ok(())
+    }
+
+    /// Keeps the enrolments that are in a list as parts of it, because a gateway keeps its lists whole anyway, and no
+    /// longer as parts of an earlier one.
+    pub(super) fn keep_in(&mut self, list: &MembershipList) {
+        for (member, entry) in list.members().iter().zip(list.entries()) {
+            if let Some(known) = self.meters.get_mut(member.id()).filter(|known| known.enrolment.bytes() == &*entry) {
+                known.enrolment.keep_in(entry);
+            }
+        }
+        self.meters.values_mut().for_each(|known| known.enrolment.keep_no_list_but(list.bytes()));
     }
 
     /// Counts who was silent in a closed slot; forgets those who were for too long, and says whom.
@@ -95,7 +126,7 @@ impl Roster {
         }
         for (member, heard) in slot.heard() {
             // One that has enrolled anew may have lost what it needs to speak under this list, and waits for the next.
-            let expected = |known: &&mut Candidate| known.enrolment.seq() == member.seq();
+            let expected = |known: &&mut Box<Candidate>| known.enrolment.seq() == member.seq();
             let Some(candidate) = self.meters.get_mut(member.id()).filter(expected) else { continue };
             candidate.silent = if heard { 0 } else { candidate.silent + 1 };
             if candidate.silent == self.rules.drop_after_slots {

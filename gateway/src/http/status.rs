@@ -1,0 +1,116 @@
+//! How a cluster is doing, in a word, a sentence and a tone.
+
+use dream_protocol::time::Timestamp;
+
+use super::api::ClusterState;
+use super::html::{Html, html};
+use super::words;
+use crate::board::ClusterView;
+
+/// Where a cluster counts in the overview.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Group {
+    /// Its last slot gave a sum.
+    Decoded,
+    /// Its last slot gave none.
+    Failed,
+    Stalled,
+    Waiting,
+}
+
+impl Group {
+    pub(super) const ALL: [Self; 4] = [Self::Decoded, Self::Failed, Self::Stalled, Self::Waiting];
+
+    /// The class that gives the group its tone.
+    pub(super) const fn class(self) -> &'static str {
+        match self {
+            Self::Decoded => "decoded",
+            Self::Failed => "failed",
+            Self::Stalled => "stalled",
+            Self::Waiting => "waiting",
+        }
+    }
+
+    pub(super) const fn label(self) -> &'static str {
+        match self {
+            Self::Decoded => "Decoded",
+            Self::Failed => "No sum",
+            Self::Stalled => "Stalled",
+            Self::Waiting => "Waiting",
+        }
+    }
+
+    pub(super) const fn meaning(self) -> &'static str {
+        match self {
+            Self::Decoded => "last slot gave a sum",
+            Self::Failed => "last slot gave none",
+            Self::Stalled => "no slot closes",
+            Self::Waiting => "not started yet",
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Status {
+    pub(super) group: Group,
+    /// A few words.
+    pub(super) label: &'static str,
+    pub(super) sentence: Html,
+    /// What the label means, where it does not go without saying.
+    pub(super) meaning: &'static str,
+}
+
+impl Status {
+    pub(super) fn of(view: &ClusterView, now: Timestamp) -> Self {
+        let (group, label, sentence) = match ClusterState::of(view, now) {
+            ClusterState::WaitingForMembers => (Group::Waiting, "Waiting for members", enrolled(view)),
+            ClusterState::CannotForm => (Group::Waiting, "Cannot form a list", cannot_form(view)),
+            ClusterState::WaitingForFirstSlot => (Group::Waiting, "Waiting for first slot", first_slot(view, now)),
+            ClusterState::Stalled => (Group::Stalled, "Stalled", stalled(view, now)),
+            ClusterState::Running => last_slot(view, now),
+        };
+        let failure = view.last.and_then(|closed| closed.outcome.result.err()).filter(|_| group == Group::Failed);
+        Self { group, label, sentence, meaning: failure.map_or("", |failure| words::failure(failure).1) }
+    }
+
+    pub(super) fn badge(&self) -> Html {
+        html("<span class=\"badge {}\">{}</span>", &[&self.group.class(), &self.label])
+    }
+}
+
+fn enrolled(view: &ClusterView) -> Html {
+    let (found, needed) = (words::count(view.candidates), words::count(view.min_members));
+    html("{} meters are enrolled; a membership list needs at least {}.", &[&found, &needed])
+}
+
+fn cannot_form(view: &ClusterView) -> Html {
+    html("No membership list can be formed: {}.", &[&view.cannot_form.as_deref().unwrap_or("the reason is unknown")])
+}
+
+fn first_slot(view: &ClusterView, now: Timestamp) -> Html {
+    let Some(list) = &view.list else { return Html::EMPTY };
+    let end = words::time(list.params.slot_end(list.from_slot), now);
+    html("Membership list {} is published; its first slot ends at {}.", &[&list.epoch, &end])
+}
+
+fn stalled(view: &ClusterView, now: Timestamp) -> Html {
+    let since = view.last.map_or(view.since, |closed| closed.outcome.end.max(view.since));
+    html(
+        "No slot has closed since {}, although one should every {}.",
+        &[&words::time(since, now), &words::duration(view.slot_seconds)],
+    )
+}
+
+fn last_slot(view: &ClusterView, now: Timestamp) -> (Group, &'static str, Html) {
+    let Some(outcome) = view.last.map(|closed| closed.outcome) else {
+        return (Group::Waiting, "Waiting for first slot", Html::EMPTY);
+    };
+    let (start, end) = (words::time(outcome.start, now), words::time(outcome.end, now));
+    match outcome.result {
+        Ok(_) => (Group::Decoded, "Decoded", html("The slot from {} to {} gave a sum.", &[&start, &end])),
+        Err(failure) => {
+            let label = words::failure(failure).0;
+            (Group::Failed, label, html("The slot from {} to {} gave no sum.", &[&start, &end]))
+        }
+    }
+}

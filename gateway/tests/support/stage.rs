@@ -1,0 +1,192 @@
+//! A served gateway without its MQTT half: a board and a past that tests fill themselves.
+
+#![allow(clippy::unwrap_used, dead_code, unreachable_pub, reason = "a helper of tests, of which each uses a part")]
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use dream_gateway::board::{Board, ClusterView, History, HistoryError, ListView, Spent};
+use dream_gateway::http::{Service, serve};
+use dream_gateway::readiness::Readiness;
+use dream_gateway::slot_view::Bands;
+use dream_protocol::aggregate::SlotOutcome;
+use dream_protocol::ids::ClusterId;
+use dream_protocol::params::{Params, Terms};
+use dream_protocol::time::{Slot, Timestamp};
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
+
+use crate::outcomes::Slotted;
+
+/// 2026-11-16T14:43:20Z.
+pub const NOW: Timestamp = Timestamp::from_secs(1_794_840_200);
+
+/// The last slot of 600 s that has ended by then.
+pub const LAST_SLOT: u64 = 1_794_840_200 / 600 - 1;
+
+pub const METER: &str = "meter-0815";
+
+pub struct Gateway {
+    pub board: Arc<Board>,
+    pub past: Arc<Past>,
+    pub readiness: Arc<Readiness>,
+    bands: Bands,
+    pub address: SocketAddr,
+    /// Milliseconds.
+    clock: Arc<AtomicU64>,
+    stop: Option<oneshot::Sender<()>>,
+    runtime: Option<Runtime>,
+}
+
+impl Gateway {
+    pub fn start() -> Self {
+        Self::start_at(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
+    }
+
+    pub fn start_at(address: SocketAddr) -> Self {
+        let (board, past, readiness) = (Arc::<Board>::default(), Arc::<Past>::default(), Arc::<Readiness>::default());
+        let clock = Arc::new(AtomicU64::new(NOW.as_millis()));
+        let ticking = clock.clone();
+        let service = Service {
+            board: board.clone(),
+            history: past.clone(),
+            readiness: readiness.clone(),
+            metrics: Arc::new(|| "dream_test 1\n".into()),
+            gateway: "gw-1-0".into(),
+            clock: Arc::new(move || Timestamp::from_millis(ticking.load(Ordering::Relaxed))),
+        };
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let listener = runtime.block_on(TcpListener::bind(address)).unwrap();
+        let address = listener.local_addr().unwrap();
+        runtime.spawn(serve(listener, service, async { drop(stopped.await) }));
+        Self {
+            board,
+            past,
+            readiness,
+            bands: Bands::default(),
+            address,
+            clock,
+            stop: Some(stop),
+            runtime: Some(runtime),
+        }
+    }
+
+    pub fn set_clock(&self, now: Timestamp) {
+        self.clock.store(now.as_millis(), Ordering::Relaxed);
+    }
+
+    /// Keeps a slot and shows it, as the driver does.
+    pub fn close(&self, cluster: &ClusterView, outcome: SlotOutcome) {
+        self.past.add(&cluster.cluster, outcome);
+        let closed = self.bands.close(outcome);
+        let mut view = cluster.clone();
+        view.spent.add(&outcome);
+        view.last = Some(closed);
+        view.last_decoded = if closed.load().is_some() { Some(closed) } else { view.last_decoded };
+        view.next_deadline = Some(outcome.end.plus_secs(view.slot_seconds));
+        self.board.show([view]);
+    }
+
+    /// Asks the server to end, and does not wait for it.
+    pub fn begin_stop(&mut self) {
+        drop(self.stop.take());
+    }
+
+    /// Ends at once, as a crash does.
+    pub fn kill(mut self) {
+        self.runtime.take().unwrap().shutdown_background();
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// The past, in memory.
+#[derive(Debug, Default)]
+pub struct Past {
+    slots: Mutex<BTreeMap<ClusterId, Vec<SlotOutcome>>>,
+    pub broken: AtomicBool,
+}
+
+impl Past {
+    pub fn add(&self, cluster: &ClusterId, outcome: SlotOutcome) {
+        self.slots.lock().unwrap().entry(cluster.clone()).or_default().push(outcome);
+    }
+}
+
+impl History for Past {
+    fn slots(
+        &self,
+        cluster: &ClusterId,
+        from: Timestamp,
+        to: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<SlotOutcome>, HistoryError> {
+        if self.broken.load(Ordering::Relaxed) {
+            return Err(HistoryError("the disk is gone".into()));
+        }
+        let slots = self.slots.lock().unwrap();
+        let slots = slots.get(cluster).map(Vec::as_slice).unwrap_or_default();
+        let mut found: Vec<_> = slots.iter().filter(|slot| (from..to).contains(&slot.end)).copied().collect();
+        found.drain(..found.len().saturating_sub(limit));
+        Ok(found)
+    }
+}
+
+/// A cluster of which nothing is known yet but its name.
+pub fn waiting(id: &str) -> ClusterView {
+    ClusterView {
+        cluster: ClusterId::new(id).unwrap(),
+        slot_seconds: 600,
+        min_members: 20,
+        candidates: 12,
+        list: None,
+        cannot_form: None,
+        last: None,
+        last_decoded: None,
+        spent: Spent::default(),
+        next_deadline: None,
+        since: NOW,
+    }
+}
+
+/// A cluster with a list of so many members, and no slot yet.
+pub fn listed(id: &str, members: u16) -> ClusterView {
+    let terms = Terms {
+        slot_seconds: 600,
+        reading_seconds: 60,
+        reveal_seconds: 60,
+        max_missing: u64::from(members) / 10,
+        max_malicious: u64::from(members).div_ceil(10),
+        partners: 0,
+        lo: 0,
+        hi: 9000,
+        epsilon_numerator: 1,
+        epsilon_denominator: 1,
+        attempts: 2,
+    };
+    let list = ListView {
+        epoch: 3,
+        params: Params::new(members.into(), terms).unwrap(),
+        from_slot: Slot(LAST_SLOT - 1000),
+        to_slot: Slot(LAST_SLOT + 8),
+        bytes: format!("a signed list with {METER}").into_bytes().into(),
+    };
+    ClusterView { candidates: members.into(), list: Some(list), next_deadline: Some(NOW.plus_secs(400)), ..waiting(id) }
+}
+
+/// A slot of such a cluster.
+pub fn slot_of(members: u16, slot: u64) -> Slotted {
+    let honest = members - members / 10 - members.div_ceil(10);
+    Slotted { epoch: 3, members, honest, ..Slotted::new(slot) }
+}
