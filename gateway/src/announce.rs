@@ -25,18 +25,18 @@ pub fn aggregate(cluster: &ClusterId, closed: &ClosedSlot) -> Retained {
 }
 
 /// Makes a cluster's load appear in Home Assistant as a power sensor.
-pub fn discovery(prefix: &str, cluster: &ClusterId, status_topic: &str) -> Retained {
+pub fn discovery(prefix: &str, cluster: &ClusterId, slot_seconds: u64, status_topic: &str) -> Retained {
     let unique_id = format!("dream_{cluster}_load");
     let config = json!({
         "name": "Load",
         "unique_id": unique_id,
-        "object_id": unique_id,
         "state_topic": GatewayChannel::Aggregate.topic(cluster),
         "value_template": "{{ value_json.load_watts }}",
         "json_attributes_topic": GatewayChannel::Aggregate.topic(cluster),
         "unit_of_measurement": "W",
         "device_class": "power",
         "state_class": "measurement",
+        "expire_after": 3 * slot_seconds,
         "availability_topic": status_topic,
         "payload_available": "online",
         "payload_not_available": "offline",

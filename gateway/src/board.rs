@@ -89,6 +89,11 @@ impl ClosedSlot {
         (responders > 0).then(|| f64::from(members) / f64::from(responders))
     }
 
+    /// Whether the slot ended lately enough to stand for the present.
+    pub fn is_recent(&self, slot_seconds: u64, now: Timestamp) -> bool {
+        now <= self.outcome.end.plus_secs(STALLED_SLOTS * slot_seconds)
+    }
+
     /// The word for how the slot ended: `decoded` or why not.
     pub fn word(&self) -> &'static str {
         self.outcome.result.map_or_else(|failure| failure.as_str(), |_| "decoded")

@@ -7,6 +7,7 @@ pub(crate) mod decimal;
 pub mod file;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,9 @@ use dream_protocol::params::{Params, Share, Terms};
 
 use crate::ownership;
 use decimal::Fraction;
+
+/// What a member takes in a list, with a certificate of some 500 bytes.
+const LIST_BYTES_PER_MEMBER: usize = 700;
 
 /// A checked configuration.
 #[derive(Debug, Clone, PartialEq)]
@@ -144,7 +148,8 @@ pub struct Overrides {
 impl Overrides {
     /// The process's own environment and host name.
     pub fn of_process(ordinal: Option<u32>) -> Self {
-        let environment = std::env::vars().filter(|(name, _)| name.starts_with("DREAM_")).collect();
+        let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+        let environment = std::env::vars_os().filter_map(text).filter(|(name, _)| name.starts_with("DREAM_")).collect();
         let host_name = std::env::var("HOSTNAME").ok().or_else(|| std::fs::read_to_string("/etc/hostname").ok());
         Self { environment, ordinal, host_name: host_name.map(|name| name.trim().to_owned()) }
     }
@@ -191,7 +196,7 @@ impl Config {
             problems: vec![Problem { key: String::new(), message }],
         };
         let text = std::fs::read_to_string(path).map_err(|error| broken(format!("it cannot be read: {error}")))?;
-        let mut file: file::File = toml::from_str(&text).map_err(|error| broken(error.to_string()))?;
+        let mut file: file::File = toml::from_str(&text).map_err(|error| broken(without_the_line(&error, &text)))?;
         let mut checker = Checker { base: path.parent().unwrap_or_else(|| Path::new("")), problems: Vec::new() };
         file.apply(&overrides.environment, &mut checker.problems);
         let config = checker.config(file, overrides);
@@ -200,6 +205,14 @@ impl Config {
             Some(_) | None => Err(ConfigError { file: path.to_owned(), problems: checker.problems }),
         }
     }
+}
+
+/// What is wrong and where, without the line itself: somebody may have written a password into it.
+fn without_the_line(error: &toml::de::Error, text: &str) -> String {
+    let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+    let (line, column) =
+        (before.matches('\n').count() + 1, before.chars().rev().take_while(|c| *c != '\n').count() + 1);
+    format!("line {line}, column {column}: {}", error.message())
 }
 
 /// Turns what the file says into what it means, and notes every mistake on the way.
@@ -256,6 +269,9 @@ impl Checker<'_> {
         let log = self.log(file.log);
         let home_assistant = self.home_assistant(file.home_assistant);
         let clusters = self.clusters(&file.clusters, &file.defaults);
+        if let (Some(broker), Some(largest)) = (&broker, clusters.values().map(|cluster| cluster.min_members).max()) {
+            self.room_for_lists(broker.max_packet_bytes, largest.into());
+        }
         Some(Config {
             id: id?,
             replicas: replicas?,
@@ -270,6 +286,15 @@ impl Checker<'_> {
             home_assistant,
             clusters,
         })
+    }
+
+    fn room_for_lists(&mut self, max_packet_bytes: usize, members: usize) {
+        let needed = members * LIST_BYTES_PER_MEMBER;
+        if max_packet_bytes < needed {
+            let message =
+                format!("{max_packet_bytes} is too small for a list of {members} members; use at least {needed}");
+            self.wrong("broker.max_packet_bytes", message);
+        }
     }
 
     fn gateway_id(&mut self, id: &str) -> Option<GatewayId> {
@@ -439,7 +464,7 @@ impl Checker<'_> {
     fn cluster(&mut self, key: &str, file: &file::Cluster) -> Option<ClusterSettings> {
         let before = self.problems.len();
         let of = |name: &str| format!("{key}.{name}");
-        let slot = file.slot_seconds.unwrap_or(600);
+        let slot = self.within(&of("slot_seconds"), file.slot_seconds.unwrap_or(600), 1, 86_400)?;
         let epsilon = self.epsilon(&of("epsilon"), file.epsilon.as_ref());
         let missing = self.share(&of("max_missing"), file.max_missing.as_ref(), "0.1", "at most 0.2");
         let malicious = self.share(&of("max_malicious"), file.max_malicious.as_ref(), "0.1", "at least 0.1");

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -10,6 +11,8 @@ use dream_protocol::topic;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::{JoinError, JoinHandle};
+use tokio::time::Instant;
 use tracing::{error, info};
 
 use crate::board::Board;
@@ -102,11 +105,12 @@ pub async fn run(
     let server = tokio::spawn(http::serve(listener, service, async { closed.await.unwrap_or_default() }));
 
     let connector = Connector { broker: config.broker.clone(), client_id: name, status_topic: status_topic.clone() };
-    let parts = Parts { config, identity, status_topic, store, board, events, readiness };
+    let stopping = Arc::new(AtomicBool::new(false));
+    let parts = Parts { config, identity, status_topic, store, board, events, readiness, stopping: stopping.clone() };
     // Rebuilding is left to a thread of its own, as is everything that follows: HTTP answers all the while.
     let (commands, waiting) = mpsc::channel(1);
     let (sender, incoming) = mqtt::channel();
-    let mut driving = spawn_driver(parts, incoming, waiting, move || drop(tokio::spawn(connector.run(sender))))?;
+    let mut driving = spawn_driver(parts, incoming, waiting, connector.run(sender))?;
 
     // Handing over a configuration may take as long as a full disk stays full; stopping does not wait for that.
     let reloading = async {
@@ -121,34 +125,50 @@ pub async fn run(
         ended = &mut driving => return ended.context("the driver has failed")?,
     }
     info!("stopping");
-    let stopping = async {
+    stopping.store(true, Ordering::Relaxed);
+    let by = Instant::now() + grace;
+    let driver_stops = async {
         commands.send(Command::Stop).await.ok();
         driving.await
     };
-    let stopped = tokio::time::timeout(grace, stopping).await;
+    let stopped = tokio::time::timeout_at(by, driver_stops).await;
     drop(close);
-    tokio::time::timeout(grace, server).await.context("an HTTP answer took longer than the grace period")???;
+    // Whoever waits for an answer longer than that waits in vain.
+    if let Ok(served) = tokio::time::timeout_at(by, server).await {
+        served??;
+    }
     stopped.context("stopping took longer than the grace period; what was not committed was not acknowledged")??
 }
 
-/// Rebuilds the clusters, lets the connection begin, and drives them: on a thread of its own, because it computes.
+/// Rebuilds the clusters, then lets the connection begin, and drives them: on a thread of its own, because it computes.
 fn spawn_driver(
     parts: Parts,
     incoming: mpsc::Receiver<Event>,
     commands: mpsc::Receiver<Command>,
-    connect: impl FnOnce() + Send + 'static,
+    connection: impl Future<Output = ()> + Send + 'static,
 ) -> anyhow::Result<oneshot::Receiver<anyhow::Result<()>>> {
     let (ended, driving) = oneshot::channel();
     let runtime = tokio::runtime::Handle::current();
     std::thread::Builder::new().name("driver".to_owned()).spawn(move || {
         let drive = || {
             let driver = Driver::start(parts)?;
-            let _in_runtime = runtime.enter();
-            connect();
-            runtime.block_on(driver.run(incoming, commands));
-            anyhow::Ok(())
+            let connected = runtime.spawn(connection);
+            runtime.block_on(async {
+                tokio::select! {
+                    ended = driver.run(incoming, commands) => Ok(ended?),
+                    failed = failure(connected) => Err(failed.into()),
+                }
+            })
         };
         drop(ended.send(drive()));
     })?;
     Ok(driving)
+}
+
+/// How a task failed; one that has just ended did not.
+async fn failure(task: JoinHandle<()>) -> JoinError {
+    match task.await {
+        Ok(()) => std::future::pending().await,
+        Err(error) => error,
+    }
 }

@@ -9,7 +9,7 @@ mod reload;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use dream_protocol::cluster::{Input, Output, Record};
@@ -19,7 +19,7 @@ use dream_protocol::topic::{GatewayChannel, MeterChannel, Topic};
 use rand::rand_core::UnwrapErr;
 use rand::rngs::SysRng;
 use tokio::sync::{mpsc, oneshot};
-use tracing::{error, info};
+use tracing::info;
 
 pub use effect::{Effect, Finisher};
 
@@ -32,7 +32,7 @@ use crate::mqtt::{Delivery, Event, Session};
 use crate::readiness::{Latch, Readiness};
 use crate::secrets::GatewayIdentity;
 use crate::served::{self, NEVER, Served};
-use crate::store::{Change, Job, Store, Writer};
+use crate::store::{Change, Job, Store, Writer, WriterEnded};
 use crate::window::WindowWatch;
 
 /// How many events are handled before they are handed to the store: a thousand messages or so.
@@ -65,6 +65,8 @@ pub struct Parts {
     pub board: Arc<Board>,
     pub events: Events,
     pub readiness: Arc<Readiness>,
+    /// Whether the gateway is stopping: a disk that refuses is then given up on.
+    pub stopping: Arc<AtomicBool>,
 }
 
 /// Runs the clusters that this replica owns.
@@ -72,8 +74,6 @@ pub struct Parts {
 pub struct Driver {
     parts: Parts,
     writer: Writer<Effect>,
-    /// Messages handled but not yet acknowledged.
-    unacknowledged: Arc<AtomicUsize>,
     state: State,
 }
 
@@ -111,17 +111,15 @@ impl Driver {
         let served = served::resume_all(&owned, &parts.identity, *clock_skew_seconds, &parts.store, now())?;
         info!(clusters = served.len(), of = clusters.len(), "clusters rebuilt from the store");
         parts.readiness.set(Latch::StoreReplayed);
-        let unacknowledged = Arc::new(AtomicUsize::new(0));
         let finisher = Finisher {
             store: parts.store.clone(),
             board: parts.board.clone(),
             events: parts.events.clone(),
             readiness: parts.readiness.clone(),
-            unacknowledged: unacknowledged.clone(),
             window: WindowWatch::default(),
         };
-        let writer = Writer::start(parts.store.clone(), finisher)?;
-        let mut driver = Self { parts, writer, unacknowledged, state: State::default() };
+        let writer = Writer::start(parts.store.clone(), finisher, parts.stopping.clone())?;
+        let mut driver = Self { parts, writer, state: State::default() };
         for served in served {
             driver.add(served);
         }
@@ -129,21 +127,22 @@ impl Driver {
     }
 
     /// Runs until it is told to stop.
-    pub async fn run(mut self, mut incoming: mpsc::Receiver<Event>, mut commands: mpsc::Receiver<Command>) {
+    pub async fn run(
+        mut self,
+        mut incoming: mpsc::Receiver<Event>,
+        mut commands: mpsc::Receiver<Command>,
+    ) -> Result<(), WriterEnded> {
         let mut batch = Vec::with_capacity(BATCH);
         loop {
             self.tick();
-            self.hand_over().await;
+            self.hand_over().await?;
             tokio::select! {
                 biased;
                 command = commands.recv() => match command {
                     Some(Command::Reload(config, identity)) => self.reload(*config, identity).await,
                     Some(Command::Stop) | None => break,
                 },
-                received = incoming.recv_many(&mut batch, BATCH) => if received == 0 {
-                    error!("the task that holds the connection has ended");
-                    break;
-                },
+                _ = incoming.recv_many(&mut batch, BATCH) => {}
                 () = tokio::time::sleep(self.until_due()) => {}
             }
             let started = Instant::now();
@@ -156,6 +155,7 @@ impl Driver {
             }
         }
         self.stop(incoming).await;
+        Ok(())
     }
 
     fn handle(&mut self, event: Event) {
@@ -179,6 +179,7 @@ impl Driver {
 
     fn connected(&mut self, session: Session) {
         self.parts.events.broker_connected();
+        self.parts.events.metrics.follow(session.unacknowledged().clone());
         self.state.session = Some(Arc::new(session));
         self.state.subscribing.clear();
         self.state.foreign.clear();
@@ -222,14 +223,14 @@ impl Driver {
 
     /// What other consumers are told about a cluster when a connection stands.
     fn announce(&mut self, cluster: &ClusterId) {
-        let last = self.state.clusters.get(cluster).and_then(|served| served.last);
+        let Some(served) = self.state.clusters.get(cluster) else { return };
+        let slot_seconds = served.settings.terms.slot_seconds;
+        // An old one would replace what another replica has published since.
+        let last = served.last.filter(|closed| closed.is_recent(slot_seconds, now()));
         let aggregate = last.map(|closed| announce::aggregate(cluster, &closed));
-        let discovery = self
-            .parts
-            .config
-            .home_assistant
-            .as_ref()
-            .map(|prefix| announce::discovery(prefix, cluster, &self.parts.status_topic));
+        let Parts { config, status_topic, .. } = &self.parts;
+        let prefix = config.home_assistant.as_ref();
+        let discovery = prefix.map(|prefix| announce::discovery(prefix, cluster, slot_seconds, status_topic));
         for (topic, payload) in aggregate.into_iter().chain(discovery) {
             self.publish(topic, payload, true);
         }
@@ -237,7 +238,7 @@ impl Driver {
 
     fn lost(&mut self) {
         self.parts.readiness.unset(Latch::BrokerSubscribed);
-        self.unacknowledged.store(0, Ordering::Relaxed);
+        self.parts.events.metrics.follow(Arc::default());
         if self.state.session.take().is_some() {
             let all: Vec<ClusterId> = self.state.clusters.keys().cloned().collect();
             for cluster in &all {
@@ -249,7 +250,7 @@ impl Driver {
     fn deliver(&mut self, delivery: Delivery) {
         self.use_message(&delivery);
         if let (Some(session), Some(receipt)) = (&self.state.session, delivery.receipt) {
-            self.unacknowledged.fetch_add(1, Ordering::Relaxed);
+            session.unacknowledged().fetch_add(1, Ordering::Relaxed);
             match self.state.job.effects.last_mut() {
                 Some(Effect::Acknowledge(same, receipts)) if Arc::ptr_eq(same, session) => receipts.push(receipt),
                 _ => self.state.job.effects.push(Effect::Acknowledge(session.clone(), vec![receipt])),
@@ -328,18 +329,20 @@ impl Driver {
         Duration::from_millis(due).min(LONGEST_SLEEP)
     }
 
-    async fn hand_over(&mut self) {
-        if !self.state.job.is_empty() {
-            self.writer.submit(std::mem::take(&mut self.state.job)).await;
+    async fn hand_over(&mut self) -> Result<(), WriterEnded> {
+        if self.state.job.is_empty() {
+            return Ok(());
         }
+        self.writer.submit(std::mem::take(&mut self.state.job)).await
     }
 
     /// Waits until everything so far is durable and has had its effects.
     async fn flush(&mut self) {
         let (done, flushed) = oneshot::channel();
         self.state.job.effects.push(Effect::Flushed(done));
-        self.hand_over().await;
-        flushed.await.ok();
+        if self.hand_over().await.is_ok() {
+            flushed.await.ok();
+        }
     }
 
     fn publish(&mut self, topic: String, payload: Vec<u8>, retain: bool) {
@@ -388,7 +391,7 @@ fn drain(
         match output {
             Output::Persist(record) => {
                 if let Record::Request { slot, .. } = &record
-                    && let Some(ended) = served.end_of(*slot)
+                    && let Some(ended) = served.end_of(*slot, now())
                 {
                     events.requested(&served.id, slot.0, Duration::from_millis(now().millis_since(ended)));
                 }
@@ -417,8 +420,8 @@ fn drain(
                 }
             }
             Output::Notice(notice) => {
-                served.noticed(&notice);
-                events.notice(&served.id, &notice);
+                let news = served.noticed(&notice);
+                events.notice(&served.id, &notice, news);
             }
         }
     }

@@ -63,7 +63,8 @@ impl Events {
         debug!(%cluster, slot, "recovery requested");
     }
 
-    pub fn notice(&self, cluster: &ClusterId, notice: &Notice) {
+    /// What a machine says; `news` is false for what was said before.
+    pub fn notice(&self, cluster: &ClusterId, notice: &Notice, news: bool) {
         match notice {
             Notice::ListPublished { epoch, members, from_slot, to_slot } => {
                 info!(%cluster, epoch, members, from_slot = from_slot.0, to_slot = to_slot.0, "membership list published");
@@ -79,7 +80,7 @@ impl Events {
                 let word = status_word(*code);
                 self.metrics.meter_status(cluster, word);
                 debug!(%cluster, %meter, code = word, slot = slot.0, "a meter says why it is silent");
-                if *code == StatusCode::Equivocation {
+                if *code == StatusCode::Equivocation && news {
                     error!(%cluster, slot = slot.0, "a meter saw two different requests for one slot: is another gateway running with this identity?");
                 }
             }

@@ -30,7 +30,7 @@ use axum::routing::get;
 use dream_protocol::ids::ClusterId;
 use dream_protocol::time::Timestamp;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::board::{Board, ClosedSlot, ClusterView, History, HistoryError};
 use crate::readiness::{Latch, Readiness};
@@ -130,6 +130,9 @@ impl Shared {
 
 /// Runs what reads the store where it keeps nobody waiting.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    // A large answer takes tens of megabytes: few at a time.
+    static FEW: Semaphore = Semaphore::const_new(4);
+    let _one = FEW.acquire().await.expect("it is never closed");
     tokio::task::spawn_blocking(work).await.expect("work that was started is neither cancelled nor panics")
 }
 

@@ -1,6 +1,8 @@
 //! What Prometheus sees. Counters and histograms live here; gauges of clusters are read off the board at each scrape, so
 //! that those of a removed cluster are gone and those of a stalled one do not pretend.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use dream_protocol::aggregate::Failure;
@@ -25,6 +27,8 @@ pub struct Metrics {
     broker_connected: IntGauge,
     broker_troubles: IntCounterVec,
     unacknowledged: IntGauge,
+    /// Of the session that stands.
+    waiting: Mutex<Arc<AtomicUsize>>,
     commits: Histogram,
     commit_errors: IntCounter,
     store_bytes: IntGauge,
@@ -79,6 +83,7 @@ impl Metrics {
                 "dream_broker_unacknowledged_messages",
                 "Messages received and not yet acknowledged: the broker's in-flight window bounds them.",
             ),
+            waiting: Mutex::default(),
             commits: histogram("dream_store_commit_duration_seconds", "How long commits to the store took."),
             commit_errors: counter("dream_store_commit_errors_total", "Commits that failed and were tried again."),
             store_bytes: gauge("dream_store_size_bytes", "The size of the store's file."),
@@ -153,8 +158,9 @@ impl Metrics {
         self.broker_troubles.with_label_values(&[cause]).inc();
     }
 
-    pub fn unacknowledged(&self, messages: usize) {
-        self.unacknowledged.set(messages.try_into().unwrap_or(i64::MAX));
+    /// Where the messages of the session that stands now are counted until they are acknowledged.
+    pub fn follow(&self, unacknowledged: Arc<AtomicUsize>) {
+        *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = unacknowledged;
     }
 
     pub fn committed(&self, took: Duration, file_bytes: u64) {
@@ -188,6 +194,8 @@ impl Metrics {
 
     /// The text that Prometheus scrapes.
     pub fn render(&self, board: &Board, now: Timestamp) -> String {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).load(Ordering::Relaxed);
+        self.unacknowledged.set(waiting.try_into().unwrap_or(i64::MAX));
         let gauges = ClusterGauges::new();
         for view in board.clusters().1 {
             gauges.set(&view, now);
@@ -322,7 +330,7 @@ impl ClusterGauges {
 
 /// The last slot, unless the cluster has stalled: an old load must not look like a new one.
 fn fresh(view: &ClusterView, now: Timestamp) -> Option<&crate::board::ClosedSlot> {
-    view.last.as_ref().filter(|_| !view.is_stalled(now))
+    view.last.as_ref().filter(|closed| closed.is_recent(view.slot_seconds, now))
 }
 
 /// Sums stay below 2^40, so nothing is lost.

@@ -10,6 +10,7 @@ mod trouble;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -92,12 +93,18 @@ pub struct Session {
     client: AsyncClient,
     number: u64,
     events: mpsc::Sender<Event>,
+    /// Messages that were handled and are not yet acknowledged.
+    unacknowledged: Arc<AtomicUsize>,
 }
 
 impl Session {
     /// Tells this connection from earlier ones.
     pub fn number(&self) -> u64 {
         self.number
+    }
+
+    pub fn unacknowledged(&self) -> &Arc<AtomicUsize> {
+        &self.unacknowledged
     }
 
     /// Publishes with QoS 1. A connection that is lost loses this too.
@@ -196,7 +203,7 @@ impl Connector {
             let trouble = match self.options(limit) {
                 Ok(options) => {
                     let (client, eventloop) = AsyncClient::builder(options).unbounded().build();
-                    let session = Session { client, number, events: events.clone() };
+                    let session = Session { client, number, events: events.clone(), unacknowledged: Arc::default() };
                     let Some(trouble) = self.poll(session, eventloop, &budget, &mut backoff).await else {
                         // Nobody listens any more, or someone waits for this.
                         events.send(Event::Ended).await.ok();
@@ -261,9 +268,10 @@ impl Connector {
             .set_keep_alive(*keep_alive_seconds)
             .set_session_mode(SessionMode::Persistent)
             .set_ack_mode(AckMode::Manual)
-            .set_read_batch_size(READ_BATCH)
+            // Large packets are taken in one by one.
+            .set_read_batch_size(if max_packet > *max_packet_bytes { 1 } else { READ_BATCH })
             .set_socket_connector(Socket::connect)
-            .set_max_packet_size(max_packet, *max_packet_bytes)
+            .set_max_packet_size(max_packet, MAX_PACKET)
             .set_last_will(LastWill::new(self.status_topic.clone(), "offline", QoS::AtLeastOnce, true));
         if let Some(login) = login {
             options.set_credentials(login.username.clone(), secrets::password(login)?.to_vec());
@@ -299,10 +307,12 @@ async fn deliver(together: Vec<Publish>, session: &Session, budget: &Arc<Semapho
 /// A message with its receipt. One that no meter may send is emptied.
 fn delivery(publish: Publish, session: &Session) -> Delivery {
     let receipt = session.client.prepare_ack(&publish).map(Receipt);
-    let Publish { topic, mut payload, .. } = publish;
+    let Publish { mut topic, mut payload, .. } = publish;
     let too_large = payload.len() > MAX_METER_MESSAGE && !topic.ends_with(b"/membership");
     if too_large {
         payload = Bytes::new();
+        // A slice of the packet would keep all of it.
+        topic = Bytes::copy_from_slice(&topic);
     }
     Delivery { topic, payload, too_large, receipt }
 }

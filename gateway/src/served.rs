@@ -6,6 +6,7 @@ use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::cluster::{Cluster, ClusterConfig, ClusterError, Notice};
 use dream_protocol::ids::ClusterId;
 use dream_protocol::time::{Slot, Timestamp};
+use dream_protocol::wire::StatusCode;
 use thiserror::Error;
 
 use crate::board::{ClosedSlot, ClusterView, History, HistoryError, ListView, Spent};
@@ -41,7 +42,10 @@ pub struct Served {
     spent: Spent,
     cannot_form: Option<String>,
     candidates: usize,
-    since: Timestamp,
+    /// The last slot for which a meter reported two requests.
+    contradicted: Option<Slot>,
+    /// Since when the cluster is served here.
+    pub since: Timestamp,
 }
 
 impl Served {
@@ -80,6 +84,7 @@ impl Served {
             last_decoded: None,
             spent: Spent::default(),
             cannot_form: None,
+            contradicted: None,
             since: now,
         };
         // A crash may have come between an outcome and its announcement; it is announced from the store.
@@ -87,15 +92,17 @@ impl Served {
         for outcome in store.slots(id, today.min(now), NEVER, usize::MAX)? {
             served.spent.add(&outcome);
         }
-        for outcome in store.slots(id, Timestamp::from_millis(0), NEVER, RECENT)? {
-            served.note(outcome);
-        }
+        let recent = store.slots(id, Timestamp::from_millis(0), NEVER, RECENT)?;
+        served.last = recent.last().copied().map(ClosedSlot::from);
+        served.last_decoded = recent.iter().rfind(|outcome| outcome.result.is_ok()).copied().map(ClosedSlot::from);
         Ok(served)
     }
 
-    /// Notes a closed slot. Its cost is counted by [`Served::closed`], or was when the slots of the day were read.
-    fn note(&mut self, outcome: SlotOutcome) -> ClosedSlot {
+    /// Notes a closed slot.
+    pub fn closed(&mut self, outcome: SlotOutcome) -> ClosedSlot {
         let closed = ClosedSlot::from(outcome);
+        self.changed = true;
+        self.spent.add(&outcome);
         self.last = Some(closed);
         if outcome.result.is_ok() {
             self.last_decoded = Some(closed);
@@ -103,21 +110,20 @@ impl Served {
         closed
     }
 
-    pub fn closed(&mut self, outcome: SlotOutcome) -> ClosedSlot {
-        self.changed = true;
-        self.spent.add(&outcome);
-        self.note(outcome)
-    }
-
-    pub fn noticed(&mut self, notice: &Notice) {
-        self.changed = true;
+    /// Notes what the machine says. A meter may say the same as often as it likes: says whether it is news.
+    pub fn noticed(&mut self, notice: &Notice) -> bool {
         match notice {
-            Notice::ListPublished { .. } => self.cannot_form = None,
+            Notice::ListPublished { .. } => (self.cannot_form, self.changed) = (None, true),
             Notice::CannotForm { members, reason } => {
                 self.cannot_form = Some(format!("{members} meters are enrolled, but {reason}"));
+                self.changed = true;
+            }
+            Notice::MeterStatus { code: StatusCode::Equivocation, slot, .. } => {
+                return self.contradicted.replace(*slot) != Some(*slot);
             }
             Notice::TakenOver { .. } | Notice::Dropped { .. } | Notice::MeterStatus { .. } => {}
         }
+        true
     }
 
     /// What the board shows, if it should show something new.
@@ -149,9 +155,10 @@ impl Served {
         })
     }
 
-    /// When a slot ended, by the list it was opened under.
-    pub fn end_of(&self, slot: Slot) -> Option<Timestamp> {
-        let list = self.machine.newest_list()?;
+    /// When a slot ended that is open now, by the list that covers it.
+    pub fn end_of(&self, slot: Slot, now: Timestamp) -> Option<Timestamp> {
+        let lists = [self.machine.list_at(now), self.machine.newest_list()];
+        let list = lists.into_iter().flatten().find(|list| list.covers(slot))?;
         Some(list.params().slot_end(slot))
     }
 }

@@ -21,7 +21,7 @@ use dream_protocol::time::{Slot, Timestamp};
 use redb::{Builder, Database, DatabaseError, ReadableDatabase as _, StorageError, TableError};
 use thiserror::Error;
 
-pub use writer::{Job, Observer, Writer};
+pub use writer::{Job, Observer, Writer, WriterEnded};
 
 use crate::board::{History, HistoryError};
 use schema::{ENROLMENTS, FORMAT, LISTS, META, OUTCOMES, SLOTS};
@@ -92,19 +92,25 @@ impl Store {
     /// Opens a store, or makes a new one. Takes as long as reading the file takes.
     pub fn open(path: &Path, cache_mebibytes: usize) -> Result<Self, OpenStoreError> {
         let cache_bytes = cache_mebibytes << 20;
-        let database = open(path, cache_bytes)?;
+        let database = open(path, cache_bytes, true)?;
         let store = Self { path: path.to_owned(), cache_bytes, database: RwLock::new(Some(database)) };
-        store.check_format()?;
+        if !store.check_format()? {
+            let damaged =
+                |error: StoreError| OpenStoreError::Damaged { path: path.to_owned(), detail: error.to_string() };
+            store.write_format().map_err(damaged)?;
+        }
         Ok(store)
     }
 
     /// Opens a store that must be there already.
     pub fn open_existing(path: &Path) -> Result<Self, OpenStoreError> {
-        match path.try_exists() {
-            Ok(true) => Self::open(path, 32),
-            Ok(false) => Err(OpenStoreError::Missing { path: path.to_owned() }),
-            Err(error) => Err(OpenStoreError::Io { path: path.to_owned(), error }),
+        let cache_bytes = 32 << 20;
+        let database = open(path, cache_bytes, false)?;
+        let store = Self { path: path.to_owned(), cache_bytes, database: RwLock::new(Some(database)) };
+        if !store.check_format()? {
+            return Err(OpenStoreError::Damaged { path: path.to_owned(), detail: "it is empty".to_owned() });
         }
+        Ok(store)
     }
 
     /// The records a cluster is rebuilt from.
@@ -177,7 +183,7 @@ impl Store {
     fn reopen(&self) -> Result<(), OpenStoreError> {
         let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
         *database = None;
-        *database = Some(open(&self.path, self.cache_bytes)?);
+        *database = Some(open(&self.path, self.cache_bytes, false)?);
         Ok(())
     }
 
@@ -191,17 +197,20 @@ impl Store {
         if database.is_none() { Err(StorageError::DatabaseClosed.into()) } else { Ok(Opened(database)) }
     }
 
-    /// Notes the format in a new file, and refuses one of a newer version.
-    fn check_format(&self) -> Result<(), OpenStoreError> {
+    /// Refuses a file of a newer version or of something else; says whether it is a store, or still empty.
+    fn check_format(&self) -> Result<bool, OpenStoreError> {
         let path = || self.path.clone();
         let damaged = |error: StoreError| OpenStoreError::Damaged { path: path(), detail: error.to_string() };
         match self.format().map_err(damaged)? {
-            Some(FORMAT) => Ok(()),
+            Some(FORMAT) => Ok(true),
             Some(found) if found > FORMAT => Err(OpenStoreError::Newer { path: path(), found }),
             Some(found) => {
                 Err(OpenStoreError::Damaged { path: path(), detail: format!("format {found} never existed") })
             }
-            None => self.write_format().map_err(damaged),
+            None if self.has_tables().map_err(damaged)? => {
+                Err(OpenStoreError::Damaged { path: path(), detail: "it holds something else".to_owned() })
+            }
+            None => Ok(false),
         }
     }
 
@@ -212,6 +221,10 @@ impl Store {
             Err(TableError::TableDoesNotExist(_)) => Ok(None),
             Err(error) => Err(error.into()),
         }
+    }
+
+    fn has_tables(&self) -> Result<bool, StoreError> {
+        Ok(self.database()?.begin_read()?.list_tables()?.next().is_some())
     }
 
     fn write_format(&self) -> Result<(), StoreError> {
@@ -267,11 +280,15 @@ fn decode(cluster: &str, bytes: &[u8]) -> Result<Record, StoreError> {
 }
 
 /// Opens the file and checks every page of it.
-fn open(path: &Path, cache_bytes: usize) -> Result<Database, OpenStoreError> {
-    let io = |error| OpenStoreError::Io { path: path.to_owned(), error };
+fn open(path: &Path, cache_bytes: usize, create: bool) -> Result<Database, OpenStoreError> {
+    let io = |error: std::io::Error| {
+        let path = path.to_owned();
+        let missing = !create && error.kind() == ErrorKind::NotFound;
+        if missing { OpenStoreError::Missing { path } } else { OpenStoreError::Io { path, error } }
+    };
     let damaged = |detail: String| OpenStoreError::Damaged { path: path.to_owned(), detail };
     // It holds keys: for nobody but its owner.
-    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
+    let file = OpenOptions::new().read(true).write(true).create(create).truncate(false).mode(0o600).open(path);
     let file = file.map_err(io)?;
     let mode = file.metadata().map_err(io)?.permissions().mode();
     // redb trusts what its checksums cannot cover; a file that makes it panic is damaged.

@@ -127,3 +127,19 @@ async fn settings_that_cannot_be_used_change_nothing() {
     assert_exact_or(&served(&gateway, "north"), &fleet, &[]);
     assert!(gateway.is_running());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_number_of_replicas_waits_for_a_restart_and_moves_nothing() {
+    let (identities, access) = (Identities::default(), broker::embedded());
+    let settings = CLUSTERS.iter().fold(Settings::new(&access), |settings, cluster| settings.cluster(cluster, METERS));
+    let mut gateway = Gateway::start(&identities, settings);
+    gateway.wait_until_ready().await;
+    let clusters = |gateway: &Gateway| gateway.metrics().values_of("cluster").len();
+    assert_eq!(clusters(&gateway), CLUSTERS.len());
+    gateway.settings.replicas = 3;
+    gateway.write_settings();
+    gateway.hang_up();
+    until("the settings were read", || gateway.said().contains("configuration read again")).await;
+    assert!(gateway.said().contains("takes a restart"), "{}", gateway.said());
+    assert_eq!(clusters(&gateway), CLUSTERS.len());
+}

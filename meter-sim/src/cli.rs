@@ -6,12 +6,22 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use thiserror::Error;
 
+use crate::access::AccessError;
+use crate::lie::LieArgs;
+use crate::provision::{OpenError, ProvisionArgs};
 use crate::trace::TraceArgs;
 
 /// What was asked for cannot be: told in one line, exit code 2. Everything else that goes wrong exits with 1.
 #[derive(Debug, Error)]
 #[error("{0}")]
 pub struct BadInput(pub String);
+
+/// Clap's own ranges say what is allowed only to those who give a number.
+pub(crate) fn whole<T: TryFrom<u64>, const LEAST: u64, const MOST: u64>(text: &str) -> Result<T, String> {
+    let number = text.parse().ok().filter(|number| (LEAST..=MOST).contains(number));
+    let number = number.and_then(|number| T::try_from(number).ok());
+    number.ok_or_else(|| format!("use a whole number from {LEAST} to {MOST}"))
+}
 
 #[derive(Debug, Parser)]
 #[command(name = "meter-sim", version, about, propagate_version = true)]
@@ -23,12 +33,16 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Trace(TraceArgs),
+    Provision(ProvisionArgs),
+    Lie(LieArgs),
 }
 
 /// Runs the command that the arguments name.
 pub fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Trace(args) => args.run(),
+        Command::Provision(args) => args.run(),
+        Command::Lie(args) => args.run(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -45,5 +59,6 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 #[expect(clippy::print_stderr, reason = "the command line's answer to a mistake")]
 fn fail(error: &anyhow::Error) -> ExitCode {
     eprintln!("meter-sim: {error:#}");
-    if error.is::<BadInput>() { ExitCode::from(2) } else { ExitCode::FAILURE }
+    let asked = error.is::<BadInput>() || error.is::<AccessError>() || error.is::<OpenError>();
+    if asked { ExitCode::from(2) } else { ExitCode::FAILURE }
 }

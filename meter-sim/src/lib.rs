@@ -1,9 +1,12 @@
-//! Simulated homes for DREAM.
+//! Simulated homes and meters for DREAM.
 //!
 //! [`home`] is a stochastic model of what a household draws, minute by minute: who is at home and awake, which of 33
 //! appliances run, which lamps burn. [`street`] holds many homes and simulates them on all cores. [`slots`] turns minutes
 //! into the mean loads of slots, which is what a meter reports. [`source`] hides from the rest whether the loads come from
 //! the model or from a file of one's own [`readings`]. [`trace`] is the command that writes them down.
+//!
+//! [`provision`] makes the certificates of a trial, [`access`] and [`broker`] reach a broker or start one, and [`lie`] plays a
+//! dishonest gateway against honest meters.
 //!
 //! Everything follows from a seed. Each home has random streams of its own, one a day, so that a home's load depends
 //! neither on how many homes there are, nor on which days were asked for before, nor on the number of threads:
@@ -21,8 +24,13 @@
 //! assert_eq!(watts.len(), 144);
 //! ```
 
+pub mod access;
+pub mod broker;
 pub mod cli;
 pub mod home;
+pub mod lie;
+mod progress;
+pub mod provision;
 pub mod readings;
 pub mod slots;
 pub mod source;

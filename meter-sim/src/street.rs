@@ -47,7 +47,7 @@ mod tests {
             let threads = NonZeroUsize::new(threads).unwrap();
             assert_eq!(in_parallel(threads, &items, |item| item * item), squares);
         }
-        assert_eq!(in_parallel(all_cores(), &[], |item: &u32| *item), []);
+        assert_eq!(in_parallel(all_cores(), &[], |item: &u32| *item), Vec::<u32>::new());
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! `meter-sim trace`: what simulated homes draw, as CSV.
 
-mod progress;
 mod sheet;
 mod summary;
 
@@ -12,11 +11,11 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::{ArgGroup, Args, ValueEnum};
 
-use self::progress::Progress;
 use self::sheet::Sheet;
 use self::summary::Summary;
-use crate::cli::BadInput;
+use crate::cli::{BadInput, whole};
 use crate::home::{ActivityModel, Day, DayKind, Home, Month, Residents};
+use crate::progress::Progress;
 use crate::slots::SlotLength;
 use crate::street;
 
@@ -89,7 +88,7 @@ impl TraceArgs {
         let homes = self.chosen_homes()?;
         let mut out = open(&self.out)?;
         let mut summary = Summary::default();
-        let progress = Progress::new(homes.len() * self.days as usize);
+        let progress = Progress::new(homes.len() * self.days as usize, "days of homes");
         for number in 1..=self.days {
             let day = Day { number, month: self.month, kind: self.kind() };
             let sheet = self.sheet(&homes, day, &progress);
@@ -139,13 +138,6 @@ impl TraceArgs {
         eprintln!("{which}, {} {days} ({} in {}), seed {}", self.days, self.kind(), self.month, self.seed);
         eprintln!("{summary}");
     }
-}
-
-/// Clap's own ranges say what is allowed only to those who give a number.
-fn whole<T: TryFrom<u64>, const LEAST: u64, const MOST: u64>(text: &str) -> Result<T, String> {
-    let number = text.parse().ok().filter(|number| (LEAST..=MOST).contains(number));
-    let number = number.and_then(|number| T::try_from(number).ok());
-    number.ok_or_else(|| format!("use a whole number from {LEAST} to {MOST}"))
 }
 
 /// The file, or standard output.

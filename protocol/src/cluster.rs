@@ -144,7 +144,8 @@ pub struct Cluster {
     newest_published: Option<Timestamp>,
     /// From when the retained list must have been seen; `None` without a connection.
     listening: Option<Timestamp>,
-    /// Whether the newest list, published here, was not seen on the broker since connecting.
+    /// Whether the newest list, published here, was not seen on the broker since the last loss of the connection. The
+    /// retained list may come before the word that the topics are subscribed.
     unseen: bool,
     /// The epoch that could not be renewed: tried again when the members change.
     renewal_failed: Option<u64>,
@@ -179,7 +180,7 @@ impl Cluster {
             newest: None,
             newest_published: None,
             listening: None,
-            unseen: false,
+            unseen: true,
             renewal_failed: None,
             slots: BTreeMap::new(),
             opened_until: Timestamp::from_millis(0),
@@ -203,7 +204,10 @@ impl Cluster {
                     self.outputs.push_back(Output::Reject { meter, reason });
                 }
             }
-            Input::Disconnected => self.listening = None,
+            Input::Disconnected => {
+                self.listening = None;
+                self.unseen = true;
+            }
             Input::Tick => {}
         }
         if self.moved {
@@ -401,7 +405,6 @@ impl Cluster {
     fn say_again(&mut self, now: Timestamp) {
         self.moved = true;
         self.listening = Some(now.plus_secs(RETAINED_SECONDS));
-        self.unseen = true;
         let open: Vec<Slot> = self.slots.keys().copied().collect();
         for slot in open {
             if let Some(open) = self.slots.get_mut(&slot) {

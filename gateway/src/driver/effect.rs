@@ -1,7 +1,7 @@
 //! What may happen only after a commit, and who lets it happen.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -41,25 +41,23 @@ pub struct Finisher {
     pub board: Arc<Board>,
     pub events: Events,
     pub readiness: Arc<Readiness>,
-    pub unacknowledged: Arc<AtomicUsize>,
     pub window: WindowWatch,
 }
 
 impl Observer<Effect> for Finisher {
     fn durable(&mut self, effects: Vec<Effect>) {
-        let waiting = self.unacknowledged.load(Ordering::Relaxed);
-        if let Some(window) = self.window.commit(waiting) {
+        let newest = effects.iter().rev().find_map(|effect| match effect {
+            Effect::Acknowledge(session, _) => Some(session.unacknowledged().load(Ordering::Relaxed)),
+            Effect::Publish { .. } | Effect::Closed { .. } | Effect::Show(_) | Effect::Flushed(_) => None,
+        });
+        if let Some(window) = newest.and_then(|waiting| self.window.commit(waiting)) {
             self.events.window_bound(window);
         }
-        self.events.metrics.unacknowledged(waiting);
         for effect in effects {
             match effect {
                 Effect::Acknowledge(session, receipts) => {
-                    let count = receipts.len();
+                    session.unacknowledged().fetch_sub(receipts.len(), Ordering::Relaxed);
                     session.acknowledge(receipts);
-                    // Lost connections start over at zero.
-                    let less = |waiting: usize| Some(waiting.saturating_sub(count));
-                    self.unacknowledged.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).ok();
                 }
                 Effect::Publish { session, topic, payload, retain } => session.publish(topic, payload, retain),
                 Effect::Closed { cluster, closed } => self.events.slot_closed(&cluster, &closed, super::now()),

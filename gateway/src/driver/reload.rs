@@ -5,15 +5,19 @@ use std::collections::BTreeSet;
 use dream_protocol::ids::ClusterId;
 use tracing::{error, info, warn};
 
-use super::{Driver, Parts, filters, now};
+use super::{Driver, filters, now};
 use crate::announce;
 use crate::config::Config;
 use crate::secrets::GatewayIdentity;
-use crate::served::{self, ServeError};
+use crate::served::{self, Served};
 
 impl Driver {
-    pub(super) async fn reload(&mut self, config: Config, identity: GatewayIdentity) {
+    pub(super) async fn reload(&mut self, mut config: Config, identity: GatewayIdentity) {
+        if config.id != self.parts.config.id {
+            return error!("`id` takes a restart; the configuration stays as it was");
+        }
         self.warn_of_what_needs_a_restart(&config);
+        (config.replicas, config.ordinal) = (self.parts.config.replicas, self.parts.config.ordinal);
         let everything = identity.certificate != self.parts.identity.certificate
             || identity.authorities != self.parts.identity.authorities
             || config.clock_skew_seconds != self.parts.config.clock_skew_seconds;
@@ -26,32 +30,30 @@ impl Driver {
             })
             .map(|(id, _)| id.clone())
             .collect();
+        // What is rebuilt is rebuilt from the store.
+        self.flush().await;
+        let all: Vec<_> = config.owned().filter(|(id, _)| changed.contains(id)).collect();
+        let rebuilt = served::resume_all(&all, &identity, config.clock_skew_seconds, &self.parts.store, now());
+        let rebuilt = match rebuilt {
+            Ok(rebuilt) => rebuilt,
+            Err(error) => return error!(%error, "the configuration stays as it was"),
+        };
         self.parts.config.clusters = config.clusters;
         self.parts.config.clock_skew_seconds = config.clock_skew_seconds;
         self.parts.config.store.retention_days = config.store.retention_days;
         self.parts.identity = identity;
-        // What is rebuilt below is rebuilt from the store.
-        self.flush().await;
         for cluster in &removed {
             self.remove(cluster);
         }
-        match self.rebuild(&changed) {
-            Ok(()) => {
-                info!(removed = removed.len(), changed = changed.len(), "configuration read again");
-                self.subscribe(&changed);
+        for mut served in rebuilt {
+            if let Some(before) = self.forget(&served.id) {
+                served.since = before.since;
             }
-            Err(error) => error!(%error, "new and changed clusters stay as they were"),
-        }
-    }
-
-    fn rebuild(&mut self, clusters: &[ClusterId]) -> Result<(), ServeError> {
-        let Parts { config, identity, store, .. } = &self.parts;
-        let all: Vec<_> = config.owned().filter(|(id, _)| clusters.contains(id)).collect();
-        for served in served::resume_all(&all, identity, config.clock_skew_seconds, store, now())? {
-            self.forget(&served.id);
             self.add(served);
         }
-        Ok(())
+        info!(removed = removed.len(), changed = changed.len(), "configuration read again");
+        self.subscribe(&changed);
+        self.say_online_when_subscribed();
     }
 
     fn remove(&mut self, cluster: &ClusterId) {
@@ -59,6 +61,7 @@ impl Driver {
         self.forget(cluster);
         self.parts.events.metrics.remove_cluster(cluster);
         self.parts.board.remove(cluster);
+        self.subscribe_without(cluster);
         if let Some(session) = &self.state.session {
             session.unsubscribe(filters(cluster));
         }
@@ -70,20 +73,32 @@ impl Driver {
         }
     }
 
-    fn forget(&mut self, cluster: &ClusterId) {
-        if let Some(served) = self.state.clusters.remove(cluster) {
-            self.state.wakes.remove(&(served.wake, cluster.clone()));
+    fn forget(&mut self, cluster: &ClusterId) -> Option<Served> {
+        let served = self.state.clusters.remove(cluster)?;
+        self.state.wakes.remove(&(served.wake, cluster.clone()));
+        Some(served)
+    }
+
+    /// Asks again for the topics that were asked for together with those of a cluster: it may be the one that is refused.
+    fn subscribe_without(&mut self, cluster: &ClusterId) {
+        let with: Vec<u64> =
+            self.state.subscribing.iter().filter(|(_, some)| some.contains(cluster)).map(|(tag, _)| *tag).collect();
+        for tag in with {
+            let some = self.state.subscribing.remove(&tag).unwrap_or_default();
+            let others: Vec<ClusterId> = some.into_iter().filter(|other| other != cluster).collect();
+            self.subscribe(&others);
         }
     }
 
     fn warn_of_what_needs_a_restart(&self, new: &Config) {
         let old = &self.parts.config;
         let kept = [
-            ("id", old.id == new.id),
             ("replicas", old.replicas == new.replicas),
             ("ordinal", old.ordinal == new.ordinal),
             ("broker", old.broker == new.broker),
+            ("shutdown_grace_seconds", old.shutdown_grace_seconds == new.shutdown_grace_seconds),
             ("store.path", old.store.path == new.store.path),
+            ("store.cache_mebibytes", old.store.cache_mebibytes == new.store.cache_mebibytes),
             ("http.listen", old.http == new.http),
             ("log.format", old.log.format == new.log.format),
             ("home_assistant", old.home_assistant == new.home_assistant),

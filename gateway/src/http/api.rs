@@ -57,16 +57,16 @@ pub enum ClusterState {
     /// There is a list, and none of its slots has closed.
     WaitingForFirstSlot,
     Running,
-    /// There is a list, and no slot has closed for several slot lengths.
+    /// Slots have closed, or should have, and none did for several slot lengths.
     Stalled,
 }
 
 impl ClusterState {
     pub fn of(view: &ClusterView, now: Timestamp) -> Self {
         match (&view.list, &view.last) {
+            _ if view.is_stalled(now) => Self::Stalled,
             (None, _) if view.cannot_form.is_some() => Self::CannotForm,
             (None, _) => Self::WaitingForMembers,
-            (Some(_), _) if view.is_stalled(now) => Self::Stalled,
             (Some(_), None) => Self::WaitingForFirstSlot,
             (Some(_), Some(_)) => Self::Running,
         }

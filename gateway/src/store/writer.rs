@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use thiserror::Error;
 use tokio::sync::mpsc;
 
 use super::{Change, Store, StoreError};
@@ -44,19 +45,26 @@ pub trait Observer<E>: Send + 'static {
     fn failed(&mut self, error: &StoreError);
 }
 
+/// The committing thread has given up, or failed: nothing more is acted upon.
+#[derive(Debug, Error)]
+#[error("the thread that writes the store has ended")]
+pub struct WriterEnded;
+
 /// The committing thread.
 #[derive(Debug)]
 pub struct Writer<E> {
     jobs: mpsc::Sender<Job<E>>,
-    stopping: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }
 
 impl<E: Send + 'static> Writer<E> {
-    pub fn start(store: Arc<Store>, mut observer: impl Observer<E>) -> std::io::Result<Self> {
+    /// Once `giving_up` is true, a disk that refuses is given up on: what it refused was not acknowledged.
+    pub fn start(
+        store: Arc<Store>,
+        mut observer: impl Observer<E>,
+        giving_up: Arc<AtomicBool>,
+    ) -> std::io::Result<Self> {
         let (jobs, mut waiting) = mpsc::channel::<Job<E>>(QUEUE);
-        let stopping = Arc::new(AtomicBool::new(false));
-        let giving_up = stopping.clone();
         let thread = std::thread::Builder::new().name("store".to_owned()).spawn(move || {
             while let Some(mut job) = waiting.blocking_recv() {
                 while let Ok(mut next) = waiting.try_recv() {
@@ -69,18 +77,16 @@ impl<E: Send + 'static> Writer<E> {
                 observer.durable(job.effects);
             }
         })?;
-        Ok(Self { jobs, stopping, thread })
+        Ok(Self { jobs, thread })
     }
 
     /// Hands over a batch; waits while too many wait already.
-    pub async fn submit(&self, job: Job<E>) {
-        // The thread ends before its jobs do only when it has given up, and then nothing more is acted upon.
-        self.jobs.send(job).await.ok();
+    pub async fn submit(&self, job: Job<E>) -> Result<(), WriterEnded> {
+        self.jobs.send(job).await.map_err(|_| WriterEnded)
     }
 
-    /// Commits what was submitted, and ends. A disk that refuses is given up on: what it refused was not acknowledged.
+    /// Commits what was submitted, and ends.
     pub fn stop(self) {
-        self.stopping.store(true, Ordering::Relaxed);
         drop(self.jobs);
         if self.thread.join().is_err() {
             tracing::error!("the committing thread has failed");

@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
 
-use super::progress::Progress;
 use crate::home::{Day, DayTrace, Device, Home, MINUTES_PER_DAY};
+use crate::progress::Progress;
 use crate::slots::SlotLength;
 use crate::street::in_parallel;
 

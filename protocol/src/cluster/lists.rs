@@ -7,7 +7,7 @@ use rand_core::CryptoRng;
 
 use super::{CannotForm, Cluster, ClusterConfig, Forget, ListRecord, Notice, Output, Record, Rejection};
 use crate::certificate::Signatures;
-use crate::derive;
+use crate::derive::{self, sha256};
 use crate::enrolment::Enrolment;
 use crate::ids::MeterId;
 use crate::keys::{AgreementSecret, ListHash, MacKey, StreamKey};
@@ -15,7 +15,7 @@ use crate::membership::{ListError, MembershipList};
 use crate::params::{Params, ParamsError, Terms};
 use crate::time::{Slot, Timestamp};
 use crate::topic::GatewayChannel;
-use crate::wire::ListStatement;
+use crate::wire::{ListStatement, Sign1};
 
 /// How many slots before its first one a list is published.
 const LEAD_SLOTS: u64 = 2;
@@ -251,9 +251,21 @@ impl Cluster {
         Ok(())
     }
 
+    /// Takes a list from the gateway's own records. One that can no longer be used, because an authority was removed,
+    /// still says which epoch and hash the next one continues: meters know them.
     pub(super) fn reopen_list(&mut self, record: &ListRecord) {
-        if self.open_list(record).is_err() {
-            self.outputs.push_back(Output::Forget(Forget::List(record.epoch)));
+        if self.open_list(record).is_ok() {
+            return;
+        }
+        let Ok((envelope, _)) = Sign1::decode_certified(&record.bytes) else {
+            return self.outputs.push_back(Output::Forget(Forget::List(record.epoch)));
+        };
+        if self.newest.is_none_or(|(epoch, _)| epoch < record.epoch) {
+            self.newest = Some((record.epoch, ListHash(sha256(envelope.payload()))));
+            self.newest_published = None;
+        }
+        if record.secret.is_some() {
+            self.outputs.push_back(Output::Persist(Record::List(ListRecord { secret: None, ..record.clone() })));
         }
     }
 

@@ -8,31 +8,32 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
-pub(super) struct Progress {
+pub(crate) struct Progress {
     begun: Instant,
     watched: bool,
     done: AtomicUsize,
     of: usize,
+    what: &'static str,
 }
 
 impl Progress {
-    /// Of so many days of homes.
-    pub(super) fn new(of: usize) -> Self {
-        Self { begun: Instant::now(), watched: std::io::stderr().is_terminal(), done: AtomicUsize::new(0), of }
+    /// Of so many of these, in the plural.
+    pub(crate) fn new(of: usize, what: &'static str) -> Self {
+        Self { begun: Instant::now(), watched: std::io::stderr().is_terminal(), done: AtomicUsize::new(0), of, what }
     }
 
     /// One more is done.
     #[expect(clippy::print_stderr, reason = "progress is for whoever watches, not for the file")]
-    pub(super) fn step(&self) {
+    pub(crate) fn step(&self) {
         let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
         if self.watched && done.is_multiple_of(64) && self.begun.elapsed() > PATIENCE {
-            eprint!("\r{done} of {} days of homes", self.of);
+            eprint!("\r{done} of {} {}", self.of, self.what);
         }
     }
 
     /// Leaves an empty line for what comes next.
     #[expect(clippy::print_stderr, reason = "progress is for whoever watches, not for the file")]
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         if self.watched && self.begun.elapsed() > PATIENCE {
             eprint!("\r{:60}\r", "");
         }

@@ -1,0 +1,248 @@
+//! `meter-sim lie`: a dishonest gateway against honest meters, on a real broker.
+//!
+//! The meters are the protocol's own machines with their default policy. The gateway signs with its real key: it is the
+//! gateway. What protects a home is that every meter checks for itself, and this command shows each check at work.
+
+mod attack;
+mod cast;
+mod client;
+mod crowd;
+mod draft;
+mod liar;
+mod report;
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, bail};
+use clap::{Args, ValueEnum as _};
+use dream_protocol::ids::ClusterId;
+use dream_protocol::simulation::Simulation;
+use tokio::sync::mpsc::unbounded_channel;
+
+pub use attack::Attack;
+pub use cast::Cast;
+pub use report::{Control, Outcome, Report};
+
+use self::attack::Scene;
+use self::crowd::Group;
+use self::liar::Liar;
+use crate::access::{Access, BrokerArgs};
+use crate::broker::Embedded;
+use crate::cli::whole;
+use crate::provision::Directory;
+
+/// Short, so that nobody waits long, and long enough for a busy machine.
+const SLOT_SECONDS: u64 = 4;
+
+const EXAMPLES: &str = "\
+Examples:
+  meter-sim lie
+  meter-sim lie --only second-request --only oversized-request
+  meter-sim lie --broker mqtt://localhost --meters 50
+  meter-sim lie --broker mqtts://localhost --dir trial";
+
+/// Play a dishonest gateway against honest meters, and see which lies they refuse
+///
+/// Takes less than a minute. Without --broker a broker is started inside this process. On a broker of yours it uses a
+/// cluster of its own with a random name, and leaves nothing behind. Exits with 0 only if every meter refused every lie, and
+/// an honest list and an honest slot worked.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct LieArgs {
+    /// Use the gateway and the meters of a directory that `meter-sim provision` made, each on a connection that shows its
+    /// certificate; for a broker that asks for them. By default certificates are made for this run alone
+    #[arg(long, value_name = "DIR", requires = "broker", conflicts_with = "client_certificate")]
+    dir: Option<PathBuf>,
+    /// Start a broker inside this process, which is the default without --broker
+    #[arg(long, conflicts_with = "broker")]
+    embedded: bool,
+    /// How many honest meters there are
+    #[arg(long, default_value_t = 24, value_parser = whole::<usize, 24, 100>)]
+    meters: usize,
+    /// Only this lie; repeat it for more
+    #[arg(long, value_name = "ATTACK", value_enum)]
+    only: Vec<Attack>,
+    #[command(flatten)]
+    broker: BrokerArgs,
+}
+
+impl LieArgs {
+    pub(crate) fn run(&self) -> anyhow::Result<()> {
+        let directory = self.dir.as_deref().map(Directory::open).transpose()?;
+        let ca = directory.as_ref().map(Directory::authority_file);
+        let access = match self.broker.access(ca.as_deref())? {
+            Some(access) => access,
+            None => {
+                let at = Embedded::start().context("the embedded broker cannot be started")?;
+                Access::open(at.ip().to_string(), at.port())
+            }
+        };
+        let cast = match &directory {
+            Some(directory) => Cast::of_directory(directory, self.meters, &access)?,
+            None => Cast::invented(self.meters, &access),
+        };
+        introduce(self.meters);
+        let runtime = tokio::runtime::Runtime::new().context("no threads can be started")?;
+        let report = runtime.block_on(play(cast, Simulation::default(), &self.attacks(), tell))?;
+        conclude(&report);
+        if !report.is_good() {
+            bail!("{}", report.complaint());
+        }
+        Ok(())
+    }
+
+    fn attacks(&self) -> Vec<Attack> {
+        let wanted = |attack: &&Attack| self.only.is_empty() || self.only.contains(attack);
+        Attack::value_variants().iter().filter(wanted).copied().collect()
+    }
+}
+
+/// Something that has happened in a run.
+#[derive(Debug, Clone, Copy)]
+pub enum Happening<'a> {
+    /// Comes before its outcome.
+    Lie(Attack),
+    Outcome(&'a Outcome),
+    Control(&'a Control),
+}
+
+/// Tells meters these lies, in an order that makes sense, and something honest in between. `simulation` may switch a rule of
+/// theirs off, to see what it is good for.
+pub async fn play(
+    cast: Cast,
+    simulation: Simulation,
+    attacks: &[Attack],
+    mut tell: impl FnMut(Happening<'_>),
+) -> anyhow::Result<Report> {
+    // A cluster that nobody else is in: an honest gateway may be at work on the same broker.
+    let run: u32 = rand::random();
+    let cluster = ClusterId::new(&format!("lie-{run:08x}")).expect("a plain name");
+    let (meters, policy) = (cast.meters(), cast.policy());
+    let Cast { authorities, gateway, groups } = cast;
+    let (news, hear) = unbounded_channel();
+    let mut liar = Liar::connect(gateway, &format!("{cluster}-gw"), cluster.clone(), authorities, meters, hear);
+    liar.subscribed().await?;
+    for (number, (access, actors)) in groups.into_iter().enumerate() {
+        let id = format!("{cluster}-{number}");
+        let group = Group::connect(&access, &id, actors, &cluster, &policy, simulation, news.clone())?;
+        tokio::spawn(group.run());
+    }
+    drop(news);
+    liar.enrolled().await?;
+
+    let mut report = Report::default();
+    for step in steps(attacks) {
+        match step {
+            Step::Lie(attack) => {
+                tell(Happening::Lie(attack));
+                let outcome = liar.lie(attack).await?;
+                tell(Happening::Outcome(&outcome));
+                report.outcomes.push(outcome);
+            }
+            Step::List | Step::Slot => {
+                let control = if step == Step::List { liar.honest_list().await? } else { liar.honest_slot().await? };
+                tell(Happening::Control(&control));
+                let worked = control.worked();
+                report.controls.push(control);
+                if step == Step::List && !worked {
+                    // Without a list there is nothing more to lie about.
+                    return Ok(report);
+                }
+            }
+        }
+    }
+    Ok(report)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Lie(Attack),
+    List,
+    Slot,
+}
+
+/// The lies, each where its scene is set already, and the honest steps that set it.
+fn steps(attacks: &[Attack]) -> Vec<Step> {
+    let lies = |scene: Scene| attacks.iter().filter(move |lie| lie.scene() == scene).map(|lie| Step::Lie(*lie));
+    // This one leaves a slot that cannot be opened, so it comes last.
+    let (last, first): (Vec<_>, Vec<_>) =
+        lies(Scene::ReportedSlot).partition(|step| *step == Step::Lie(Attack::NamedMissing));
+    let before = lies(Scene::NoList).chain([Step::List]).chain(lies(Scene::List)).chain(first);
+    before.chain([Step::Slot]).chain(lies(Scene::AnsweredSlot)).chain(last).collect()
+}
+
+#[expect(clippy::print_stdout, reason = "the command's answer")]
+fn introduce(meters: usize) {
+    println!(
+        "\
+A gateway is to learn what a neighbourhood uses, and never what one home uses. So each meter adds some noise to its reading
+and hides it under masks that cancel only in the sum over all homes. The gateway is not trusted with this: every rule that
+protects a home is checked by the meters themselves.
+
+Here the gateway lies, and signs its lies with its real key. {meters} honest meters, set as they would be in homes except
+for slots of {SLOT_SECONDS} seconds, decide what to do.
+"
+    );
+}
+
+#[expect(clippy::print_stdout, reason = "the command's answer")]
+fn tell(happening: Happening<'_>) {
+    match happening {
+        Happening::Lie(attack) => println!("{}\n{}", attack.name(), wrapped(attack.explanation())),
+        Happening::Outcome(outcome) => {
+            for (rule, meters) in &outcome.rules {
+                println!("{}", wrapped(&format!("{meters} of {} refuse: {rule}", outcome.meters)));
+            }
+            if outcome.complied > 0 {
+                println!("    {} of {} DO WHAT IT ASKS", outcome.complied, outcome.meters);
+            }
+            println!();
+        }
+        Happening::Control(control) => println!("{}\n", wrapped(&control.to_string())),
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "the command's answer")]
+fn conclude(report: &Report) {
+    print!("{report}");
+    if report.is_good() {
+        println!("\nEvery lie was refused by every meter that it concerns, and what was honest worked.");
+    }
+}
+
+/// Indented, in lines that fit a terminal.
+fn wrapped(text: &str) -> String {
+    const WIDTH: usize = 100;
+    let mut lines = vec![String::from("   ")];
+    for word in text.split_whitespace() {
+        if lines.last().is_some_and(|line| line.len() + word.len() >= WIDTH) {
+            lines.push(String::from("   "));
+        }
+        if let Some(line) = lines.last_mut() {
+            line.push(' ');
+            line.push_str(word);
+        }
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_lie_is_told_once_and_what_is_honest_comes_in_between() {
+        let steps = steps(Attack::value_variants());
+        assert_eq!(steps.len(), Attack::value_variants().len() + 2);
+        for attack in Attack::value_variants() {
+            assert_eq!(steps.iter().filter(|step| **step == Step::Lie(*attack)).count(), 1, "{attack:?}");
+        }
+        assert_eq!(super::steps(&[]), [Step::List, Step::Slot]);
+    }
+
+    #[test]
+    fn long_texts_are_broken_between_words() {
+        let text = wrapped(Attack::InventedMembers.explanation());
+        assert!(text.lines().all(|line| line.len() <= 100 && line.starts_with("    ")), "{text}");
+    }
+}

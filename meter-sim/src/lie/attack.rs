@@ -1,0 +1,143 @@
+//! The lies, each with what it is after and the rule that must stop it.
+
+use clap::ValueEnum;
+use dream_protocol::enrolment::EnrolmentError;
+use dream_protocol::membership::ListError;
+use dream_protocol::meter::Refusal;
+use dream_protocol::policy::PolicyError;
+
+/// What a dishonest gateway tries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum Attack {
+    /// Homes that do not exist pad the list
+    InventedMembers,
+    /// The keys of real homes are swapped for the gateway's own
+    SwappedKeys,
+    /// A list too short to hide in
+    SmallCrowd,
+    /// A list that asks for almost no noise
+    WeakEpsilon,
+    /// Two lists with one number
+    TwoLists,
+    /// A list that does not continue the accepted one
+    BrokenChain,
+    /// A list with an old number
+    StaleList,
+    /// A request that somebody else has signed
+    ForgedSignature,
+    /// A request that calls all homes but one missing
+    OversizedRequest,
+    /// A second, different request for a slot that was answered
+    SecondRequest,
+    /// A demand to report once more than agreed
+    EndlessRetries,
+    /// A request that calls a home missing whose reading has come
+    NamedMissing,
+}
+
+/// What has to be there before a lie can be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scene {
+    NoList,
+    List,
+    /// A slot that all meters have reported and nobody has asked about.
+    ReportedSlot,
+    /// A slot whose one request all meters have answered.
+    AnsweredSlot,
+}
+
+impl Attack {
+    pub(super) fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+
+    /// In one line.
+    pub(super) fn summary(self) -> String {
+        let help = self.to_possible_value().and_then(|value| value.get_help().map(ToString::to_string));
+        help.unwrap_or_default()
+    }
+
+    pub(super) const fn scene(self) -> Scene {
+        match self {
+            Self::InventedMembers | Self::SwappedKeys | Self::SmallCrowd | Self::WeakEpsilon => Scene::NoList,
+            Self::TwoLists | Self::BrokenChain | Self::StaleList => Scene::List,
+            Self::ForgedSignature | Self::OversizedRequest | Self::NamedMissing => Scene::ReportedSlot,
+            Self::SecondRequest | Self::EndlessRetries => Scene::AnsweredSlot,
+        }
+    }
+
+    /// For someone who has never heard of any of this.
+    pub(super) const fn explanation(self) -> &'static str {
+        match self {
+            Self::InventedMembers => {
+                "The gateway pads the list with homes that it made up. It knows their readings, so it could subtract them, \
+                 and every real home, sure to be one of many, would add less noise. It has no certificates for them from \
+                 the authority, so it issues some itself, in the authority's name. (An authority that certifies whatever the \
+                 gateway asks for would defeat this, which is why it must be somebody else.)"
+            }
+            Self::SwappedKeys => {
+                "The gateway puts keys of its own in the place of half the homes' keys. Whoever hides a reading with those \
+                 keys hides it from everyone but the gateway."
+            }
+            Self::SmallCrowd => {
+                "The gateway lists only a dozen homes. The sum of a few says more about each than the sum of many."
+            }
+            Self::WeakEpsilon => {
+                "The gateway asks for a thousandth of the noise (epsilon 1000). The sum would be nearly exact, and a kettle \
+                 in one home would show in it."
+            }
+            Self::TwoLists => {
+                "The gateway shows a second list with the same number, without one of the homes. Two sums, with and without \
+                 it, would differ by just that home."
+            }
+            Self::BrokenChain => {
+                "The gateway shows a next list that does not follow from the accepted one: different homes could be shown \
+                 different pasts."
+            }
+            Self::StaleList => {
+                "The gateway brings an old list back, to be used again with terms that have been replaced."
+            }
+            Self::ForgedSignature => {
+                "Somebody else than the gateway, the broker for example, asks the meters to open a slot."
+            }
+            Self::OversizedRequest => {
+                "To open a sum the gateway names the meters that are missing, and the others take away the masks that they \
+                 share with those. Here it calls all but one missing: that one would take away everything that hides it."
+            }
+            Self::SecondRequest => {
+                "After a slot was answered, the gateway asks again and names somebody else missing. Two answers to two \
+                 questions can be subtracted from each other."
+            }
+            Self::EndlessRetries => {
+                "The gateway pretends that something was lost and wants the reading again, with fresh noise. The mean of \
+                 many noisy answers is hardly noisy."
+            }
+            Self::NamedMissing => {
+                "The gateway calls a home missing whose reading it has. The others rightly take away the masks that they \
+                 share with it; were it to answer as well, nothing would hide it."
+            }
+        }
+    }
+
+    /// Whether this is the rule that is there to stop it.
+    pub(super) const fn is_stopped_by(self, refusal: &Refusal) -> bool {
+        match self {
+            Self::InventedMembers => {
+                matches!(refusal, Refusal::List(ListError::Enrolment { reason: EnrolmentError::Certificate(_), .. }))
+            }
+            Self::SwappedKeys => {
+                matches!(refusal, Refusal::List(ListError::Enrolment { reason: EnrolmentError::BadSignature, .. }))
+            }
+            Self::SmallCrowd => matches!(refusal, Refusal::Policy(PolicyError::TooFewHonest { .. })),
+            Self::WeakEpsilon => matches!(refusal, Refusal::Policy(PolicyError::Epsilon { .. })),
+            Self::TwoLists => matches!(refusal, Refusal::TwoListsOfAnEpoch(_)),
+            Self::BrokenChain => matches!(refusal, Refusal::BrokenChain(_)),
+            Self::StaleList => matches!(refusal, Refusal::StaleEpoch { .. }),
+            Self::ForgedSignature => matches!(refusal, Refusal::BadSignature),
+            Self::OversizedRequest => matches!(refusal, Refusal::TooManyMissing { .. }),
+            Self::SecondRequest => matches!(refusal, Refusal::SecondRequest),
+            Self::EndlessRetries => matches!(refusal, Refusal::TooManyAttempts { .. }),
+            Self::NamedMissing => matches!(refusal, Refusal::NamesThisMeter),
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Who takes part: a gateway with its real key, and honest meters that trust its authority.
+
+use std::fmt;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use dream_protocol::certificate::Authorities;
+use dream_protocol::ids::{GatewayId, MeterId};
+use dream_protocol::keys::IdentityKey;
+use dream_protocol::policy::Policy;
+use dream_protocol::time::{Now, Timestamp};
+
+use super::SLOT_SECONDS;
+use crate::access::Access;
+use crate::cli::BadInput;
+use crate::provision::{Authority, Directory, TEST_AUTHORITY};
+
+/// How many connections meters without certificates of their own share.
+const SHARED_CONNECTIONS: usize = 3;
+
+/// The gateway and the meters, with how they reach the broker.
+#[derive(Debug)]
+pub struct Cast {
+    pub(super) authorities: Authorities,
+    pub(super) gateway: Gateway,
+    /// One group of meters a connection.
+    pub(super) groups: Vec<(Access, Vec<Actor>)>,
+}
+
+/// The gateway, which lies.
+pub(super) struct Gateway {
+    pub(super) id: GatewayId,
+    pub(super) der: Vec<u8>,
+    pub(super) identity: IdentityKey,
+    pub(super) access: Access,
+}
+
+/// A meter to be.
+pub(super) struct Actor {
+    /// Counted from 0.
+    pub(super) number: usize,
+    pub(super) der: Vec<u8>,
+    pub(super) identity: IdentityKey,
+}
+
+impl Cast {
+    /// Everyone with new certificates, which live only here.
+    pub fn invented(meters: usize, access: &Access) -> Self {
+        let authority = Authority::new(TEST_AUTHORITY, 1);
+        let id = GatewayId::new("gw-1").expect("a plain name");
+        let issued = authority.gateway(&id);
+        let gateway = Gateway { id, identity: issued.identity(), der: issued.der, access: access.clone() };
+        let actors = (0..meters).map(|number| {
+            let issued = authority.meter(&MeterId::new(&format!("m-{:04}", number + 1)).expect("a plain name"));
+            Actor { number, identity: issued.identity(), der: issued.der }
+        });
+        let mut actors: Vec<Actor> = actors.collect();
+        let mut groups = Vec::new();
+        let size = meters.div_ceil(SHARED_CONNECTIONS);
+        while !actors.is_empty() {
+            let rest = actors.split_off(size.min(actors.len()));
+            groups.push((access.clone(), std::mem::replace(&mut actors, rest)));
+        }
+        Self { authorities: authority.authorities(), gateway, groups }
+    }
+
+    /// The gateway and the first meters of a directory, each on a connection of its own that shows its certificate.
+    pub fn of_directory(directory: &Directory, meters: usize, access: &Access) -> anyhow::Result<Self> {
+        let (id, der, identity) = directory.gateway()?;
+        let (certificate, key) = directory.gateway_files();
+        let gateway = Gateway { id, der, identity, access: access.with_client(&certificate, &key)? };
+        let files: Vec<_> = directory.clusters().iter().flat_map(|(_, meters)| meters).take(meters).collect();
+        if files.len() < meters {
+            let there = files.len();
+            return Err(
+                BadInput(format!("--dir: there are {there} meters, and {meters} are needed; see --meters")).into()
+            );
+        }
+        let group = |(number, files): (usize, &&crate::provision::MeterFiles)| {
+            let (der, identity) = files.load()?;
+            let access = access.with_client(&files.certificate, &files.key)?;
+            Ok((access, vec![Actor { number, der, identity }]))
+        };
+        let groups = files.iter().enumerate().map(group).collect::<anyhow::Result<_>>()?;
+        Ok(Self { authorities: directory.authorities().clone(), gateway, groups })
+    }
+
+    pub(super) fn meters(&self) -> usize {
+        self.groups.iter().map(|(_, actors)| actors.len()).sum()
+    }
+
+    /// The default policy in everything but the length of slots: nobody wants to watch for hours.
+    pub(super) fn policy(&self) -> Policy {
+        Policy { min_slot_seconds: SLOT_SECONDS, ..Policy::new(self.authorities.clone(), [self.gateway.id.clone()]) }
+    }
+}
+
+impl fmt::Debug for Gateway {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gateway").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Actor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Actor").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
+/// What a meter's home draws, in watts: the same in every slot.
+pub(super) fn watts(meter: usize) -> i64 {
+    let spread = meter * 367 % 1900;
+    120 + i64::try_from(spread).expect("small")
+}
+
+pub(super) fn wall() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is past 1970");
+    Timestamp::from_millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// Both clocks of a meter.
+pub(super) fn now(begun: Instant) -> Now {
+    Now { wall: wall(), monotonic_millis: u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX) }
+}

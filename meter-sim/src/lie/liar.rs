@@ -1,0 +1,441 @@
+//! The dishonest gateway: it collects what meters send, and tells them what suits it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::bail;
+use dream_protocol::certificate::Authorities;
+use dream_protocol::derive;
+use dream_protocol::ids::{ClusterId, MeterId};
+use dream_protocol::keys::{AgreementSecret, IdentityKey, ListHash};
+use dream_protocol::member_set::MemberSet;
+use dream_protocol::membership::MembershipList;
+use dream_protocol::meter::Refusal;
+use dream_protocol::time::Slot;
+use dream_protocol::topic::{GatewayChannel, MeterChannel, Topic};
+use dream_protocol::wire::{EnrolmentStatement, Mac0, MaskedReading, RecoveryRequest, Retry, Reveal, Sign1};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::Instant;
+
+use super::SLOT_SECONDS;
+use super::attack::{Attack, Scene};
+use super::cast::{Gateway, wall, watts};
+use super::client::{Client, Event};
+use super::crowd::{News, Reaction, digest};
+use super::draft::Draft;
+use super::report::{Control, Outcome};
+use crate::provision::{Authority, TEST_AUTHORITY};
+
+/// The epoch of the honest list: there is an older number.
+const EPOCH: u64 = 2;
+
+/// How long anything may take before it counts as not happening.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How many slots are tried until all meters have reported one.
+const SLOTS_TRIED: u64 = 10;
+
+/// How often a lie is told again that came too late for its slot.
+const TRIES: usize = 5;
+
+/// What must be left of a slot to begin something with it.
+const ROOM_MILLIS: u64 = SLOT_SECONDS * 1000 / 2 - 500;
+
+/// The gateway, with all that it has seen.
+pub(super) struct Liar {
+    cluster: ClusterId,
+    gateway: Gateway,
+    authorities: Authorities,
+    secret: AgreementSecret,
+    meters: usize,
+    client: Client,
+    incoming: UnboundedReceiver<Event>,
+    news: UnboundedReceiver<News>,
+    /// Connections that stand, its own among them.
+    connected: usize,
+    enrolments: BTreeMap<MeterId, Vec<u8>>,
+    readings: BTreeMap<Slot, BTreeMap<MeterId, MaskedReading>>,
+    reveals: BTreeMap<Slot, BTreeMap<MeterId, Reveal>>,
+    /// By message, and then by meter.
+    reactions: BTreeMap<[u8; 32], BTreeMap<usize, Reaction>>,
+    list: Option<Arc<MembershipList>>,
+    /// Slots that something was asked about that meters may answer.
+    asked: BTreeSet<Slot>,
+    answered: Option<Slot>,
+}
+
+impl Liar {
+    pub(super) fn connect(
+        gateway: Gateway,
+        client_id: &str,
+        cluster: ClusterId,
+        authorities: Authorities,
+        meters: usize,
+        news: UnboundedReceiver<News>,
+    ) -> Self {
+        let filters: Vec<String> = MeterChannel::ALL.iter().map(|channel| channel.filter(&cluster)).collect();
+        let (client, incoming) = Client::connect(&gateway.access, client_id, &filters);
+        Self {
+            cluster,
+            gateway,
+            authorities,
+            secret: AgreementSecret::generate(&mut rand::rng()),
+            meters,
+            client,
+            incoming,
+            news,
+            connected: 0,
+            enrolments: BTreeMap::new(),
+            readings: BTreeMap::new(),
+            reveals: BTreeMap::new(),
+            reactions: BTreeMap::new(),
+            list: None,
+            asked: BTreeSet::new(),
+            answered: None,
+        }
+    }
+
+    /// Waits until its own subscriptions stand: what meters send before is lost.
+    pub(super) async fn subscribed(&mut self) -> anyhow::Result<()> {
+        if !self.until(PATIENCE, |liar| liar.connected >= 1).await? {
+            bail!("the broker at {} does not confirm the gateway's subscriptions", self.gateway.access);
+        }
+        Ok(())
+    }
+
+    /// Waits until all meters have enrolled.
+    pub(super) async fn enrolled(&mut self) -> anyhow::Result<()> {
+        if !self.until(PATIENCE, |liar| liar.enrolments.len() == liar.meters).await? {
+            let (came, all) = (self.enrolments.len(), self.meters);
+            bail!("{came} of {all} meters could enrol; see whether the broker lets them publish on dream/v1/#");
+        }
+        Ok(())
+    }
+
+    /// An honest list, which all meters must accept.
+    pub(super) async fn honest_list(&mut self) -> anyhow::Result<Control> {
+        let bytes = self.sign(Draft::honest(EPOCH, self.enrolments()));
+        let list = MembershipList::verify(&bytes, &self.cluster, &self.authorities)?;
+        let told = self.tell(GatewayChannel::Membership, &bytes, 0..self.meters).await?;
+        self.list = Some(list);
+        Ok(Control::List { accepted: told.iter().filter(|reaction| reaction.complied).count(), meters: self.meters })
+    }
+
+    /// An honest slot: all are asked, all answer, and the sum opens.
+    pub(super) async fn honest_slot(&mut self) -> anyhow::Result<Control> {
+        let (slot, answered) = self.asked_slot().await?;
+        let params = *self.list()?.params();
+        let sum = self.open(slot).filter(|sum| params.is_plausible(*sum));
+        let exact = (0..self.meters).map(watts).sum();
+        Ok(Control::Slot { answered, meters: self.meters, sum, exact })
+    }
+
+    /// Tells a lie, in a slot with room for it.
+    pub(super) async fn lie(&mut self, attack: Attack) -> anyhow::Result<Outcome> {
+        let mut outcome = self.lie_once(attack).await?;
+        for _ in 1..TRIES {
+            if !outcome.came_too_late() {
+                break;
+            }
+            outcome = self.lie_once(attack).await?;
+        }
+        Ok(outcome)
+    }
+
+    async fn lie_once(&mut self, attack: Attack) -> anyhow::Result<Outcome> {
+        let all = 0..self.meters;
+        let told = match attack.scene() {
+            Scene::NoList | Scene::List => {
+                let bytes = self.sign(self.false_list(attack)?);
+                self.tell(GatewayChannel::Membership, &bytes, all).await?
+            }
+            Scene::ReportedSlot => {
+                let slot = self.reported_slot().await?;
+                let (members, named) = (self.list()?.params().members(), self.list()?.params().max_missing());
+                let forged = (attack == Attack::ForgedSignature).then(|| IdentityKey::from_seed(&rand::random()));
+                let (missing, to) = if attack == Attack::NamedMissing {
+                    // As many as a list allows: those alone have a reason to refuse, and the others answer.
+                    self.asked.insert(slot);
+                    (MemberSet::from_members(members, 0..named), 0..usize::from(named))
+                } else if attack == Attack::OversizedRequest {
+                    (MemberSet::from_members(members, 1..members), all)
+                } else {
+                    (MemberSet::empty(members), all)
+                };
+                let bytes = self.request(slot, &missing, forged.as_ref())?;
+                let told = self.tell(GatewayChannel::Recovery, &bytes, to).await?;
+                if told.iter().any(|reaction| reaction.complied) {
+                    self.asked.insert(slot);
+                }
+                told
+            }
+            Scene::AnsweredSlot => {
+                let slot = self.answered_slot().await?;
+                let bytes = if attack == Attack::SecondRequest {
+                    let members = self.list()?.params().members();
+                    self.request(slot, &MemberSet::from_members(members, [members - 1]), None)?
+                } else {
+                    self.retry(slot)?
+                };
+                self.tell(GatewayChannel::Recovery, &bytes, all).await?
+            }
+        };
+        Ok(Outcome::new(attack, told))
+    }
+
+    fn false_list(&self, attack: Attack) -> anyhow::Result<Draft> {
+        let mut draft = Draft::honest(EPOCH, self.enrolments());
+        match attack {
+            Attack::InventedMembers => {
+                let invented = usize::try_from(draft.terms.max_malicious)? + 5;
+                draft = Draft::honest(EPOCH, [self.enrolments(), self.invented(invented)?].concat());
+            }
+            Attack::SwappedKeys => {
+                for (meter, enrolment) in draft.enrolments.iter_mut().step_by(2) {
+                    *enrolment = self.with_another_key(meter, enrolment)?;
+                }
+            }
+            Attack::SmallCrowd => draft = Draft::honest(EPOCH, self.enrolments().into_iter().take(12).collect()),
+            Attack::WeakEpsilon => draft.terms.epsilon_numerator = 1000,
+            Attack::TwoLists => draft = Draft::honest(EPOCH, self.enrolments().into_iter().skip(1).collect()),
+            Attack::BrokenChain => (draft.epoch, draft.previous) = (EPOCH + 1, ListHash(rand::random())),
+            Attack::StaleList => draft.epoch = EPOCH - 1,
+            Attack::ForgedSignature
+            | Attack::OversizedRequest
+            | Attack::SecondRequest
+            | Attack::EndlessRetries
+            | Attack::NamedMissing => bail!("{attack:?} needs no list"),
+        }
+        Ok(draft)
+    }
+
+    /// Enrolments of homes that do not exist, certified by an authority that only has the right name.
+    fn invented(&self, count: usize) -> anyhow::Result<Vec<(MeterId, Vec<u8>)>> {
+        let authority = Authority::new(TEST_AUTHORITY, 1);
+        let invent = |number| {
+            let id = MeterId::new(&format!("nobody-{number}"))?;
+            let issued = authority.meter(&id);
+            let now = wall().as_secs();
+            let statement = EnrolmentStatement {
+                cluster: self.cluster.clone(),
+                certificate: digest(&issued.der),
+                agreement: AgreementSecret::generate(&mut rand::rng()).public(),
+                not_before: now,
+                // Past the end of the list.
+                not_after: now + 86_000,
+                seq: now,
+            };
+            let topic = MeterChannel::Enrol.topic(&self.cluster, &id);
+            Ok((id, statement.sign(&issued.identity(), &topic, &issued.der)))
+        };
+        (1..=count).map(invent).collect()
+    }
+
+    /// A meter's enrolment with a key of the gateway's, which only the gateway can sign.
+    fn with_another_key(&self, meter: &MeterId, enrolment: &[u8]) -> anyhow::Result<Vec<u8>> {
+        let (envelope, certificate) = Sign1::decode_certified(enrolment)?;
+        let mut statement = EnrolmentStatement::decode(envelope.payload())?;
+        statement.agreement = AgreementSecret::generate(&mut rand::rng()).public();
+        let topic = MeterChannel::Enrol.topic(&self.cluster, meter);
+        Ok(statement.sign(&self.gateway.identity, &topic, certificate))
+    }
+
+    fn enrolments(&self) -> Vec<(MeterId, Vec<u8>)> {
+        self.enrolments.iter().map(|(meter, bytes)| (meter.clone(), bytes.clone())).collect()
+    }
+
+    fn sign(&self, draft: Draft) -> Vec<u8> {
+        draft.sign(&self.cluster, &self.gateway, &self.secret)
+    }
+
+    fn list(&self) -> anyhow::Result<&Arc<MembershipList>> {
+        self.list.as_ref().ok_or_else(|| anyhow::anyhow!("no list was accepted"))
+    }
+
+    /// A request, signed by the gateway unless another key is given.
+    fn request(&self, slot: Slot, missing: &MemberSet, key: Option<&IdentityKey>) -> anyhow::Result<Vec<u8>> {
+        let list = self.list()?;
+        let deadline = list.params().slot_expiry(slot).as_secs();
+        let missing = missing.as_bytes().to_vec();
+        let request = RecoveryRequest { list: *list.hash(), slot, attempt: 0, missing, deadline };
+        let topic = GatewayChannel::Recovery.topic(&self.cluster);
+        Ok(request.sign(key.unwrap_or(&self.gateway.identity), &topic))
+    }
+
+    /// A retry that the list has no room for.
+    fn retry(&self, slot: Slot) -> anyhow::Result<Vec<u8>> {
+        let list = self.list()?;
+        let deadline = list.params().slot_expiry(slot).as_secs();
+        let retry = Retry { list: *list.hash(), slot, attempt: list.params().attempts(), deadline };
+        Ok(retry.sign(&self.gateway.identity, &GatewayChannel::Recovery.topic(&self.cluster)))
+    }
+
+    /// A slot that all meters have reported and that nobody was asked about, with time left.
+    async fn reported_slot(&mut self) -> anyhow::Result<Slot> {
+        let patience = Duration::from_secs(SLOT_SECONDS * SLOTS_TRIED);
+        if !self.until(patience, |liar| liar.usable_slot().is_some()).await? {
+            bail!("the meters do not all report a slot in time; is this machine, or the broker, very busy?");
+        }
+        Ok(self.usable_slot().expect("just found"))
+    }
+
+    fn usable_slot(&self) -> Option<Slot> {
+        let (slot, readings) = self.readings.last_key_value()?;
+        (readings.len() == self.meters && !self.asked.contains(slot) && self.has_room(*slot)).then_some(*slot)
+    }
+
+    fn has_room(&self, slot: Slot) -> bool {
+        self.list.as_ref().is_some_and(|list| list.params().slot_expiry(slot).millis_since(wall()) >= ROOM_MILLIS)
+    }
+
+    /// A slot that all have answered, with time left.
+    async fn answered_slot(&mut self) -> anyhow::Result<Slot> {
+        if let Some(slot) = self.answered.filter(|slot| self.has_room(*slot)) {
+            return Ok(slot);
+        }
+        let (slot, answered) = self.asked_slot().await?;
+        if answered < self.meters {
+            bail!("{answered} of {} meters answer an honest request", self.meters);
+        }
+        Ok(slot)
+    }
+
+    /// Asks honestly, and again in later slots while not all answer in time: the slot, and how many answered.
+    async fn asked_slot(&mut self) -> anyhow::Result<(Slot, usize)> {
+        let mut last = (Slot(0), 0);
+        for _ in 0..TRIES {
+            let slot = self.reported_slot().await?;
+            last = (slot, self.ask_honestly(slot).await?);
+            if last.1 == self.meters {
+                self.answered = Some(slot);
+                break;
+            }
+        }
+        Ok(last)
+    }
+
+    /// How many answered that nobody is missing.
+    async fn ask_honestly(&mut self, slot: Slot) -> anyhow::Result<usize> {
+        let members = self.list()?.params().members();
+        let bytes = self.request(slot, &MemberSet::empty(members), None)?;
+        self.asked.insert(slot);
+        self.tell(GatewayChannel::Recovery, &bytes, 0..self.meters).await?;
+        self.until(PATIENCE, |liar| liar.reveals_of(slot) == liar.meters || !liar.is_open(slot)).await?;
+        Ok(self.reveals_of(slot))
+    }
+
+    fn reveals_of(&self, slot: Slot) -> usize {
+        self.reveals.get(&slot).map_or(0, BTreeMap::len)
+    }
+
+    /// Whether answers may still come.
+    fn is_open(&self, slot: Slot) -> bool {
+        self.list.as_ref().is_some_and(|list| list.params().slot_expiry(slot) > wall())
+    }
+
+    /// The sum of a slot that everyone has answered: `protocol.md 4`, "the result".
+    fn open(&self, slot: Slot) -> Option<i64> {
+        let list = self.list.as_ref()?;
+        let (readings, reveals) = (self.readings.get(&slot)?, self.reveals.get(&slot)?);
+        let mut sum = 0u64;
+        for member in list.members() {
+            let shared = self.secret.agree(member.agreement())?;
+            let (stream, _) = derive::gateway_keys(list.hash(), &shared, list.cluster(), member.id());
+            let (reading, reveal) = (readings.get(member.id())?, reveals.get(member.id())?);
+            sum = sum
+                .wrapping_add(reading.ciphertext)
+                .wrapping_sub(derive::stream(&stream, slot, 0))
+                .wrapping_sub(reveal.revealed);
+        }
+        Some(sum.cast_signed())
+    }
+
+    /// Says something to all, and waits for what these meters make of it. A meter that makes nothing of it is left out.
+    async fn tell(
+        &mut self,
+        channel: GatewayChannel,
+        bytes: &[u8],
+        to: std::ops::Range<usize>,
+    ) -> anyhow::Result<Vec<Told>> {
+        let message = digest(bytes);
+        self.client.publish(&channel.topic(&self.cluster), bytes);
+        let (meters, all) = (self.meters, to.clone());
+        let heard = |liar: &Self| liar.reactions.get(&message).map_or(0, BTreeMap::len) == meters;
+        self.until(PATIENCE, heard).await?;
+        let mut reactions = self.reactions.remove(&message).unwrap_or_default();
+        Ok(all.map(|meter| Told::of(reactions.remove(&meter))).collect())
+    }
+
+    /// Takes in what comes until something is so. Whether it is.
+    async fn until(&mut self, patience: Duration, so: impl Fn(&Self) -> bool) -> anyhow::Result<bool> {
+        let deadline = Instant::now() + patience;
+        while !so(self) {
+            tokio::select! {
+                event = self.incoming.recv() => self.take(event)?,
+                news = self.news.recv() => self.hear(news)?,
+                () = tokio::time::sleep_until(deadline) => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    fn take(&mut self, event: Option<Event>) -> anyhow::Result<()> {
+        match event {
+            Some(Event::Subscribed) => self.connected += 1,
+            Some(Event::Message { topic, payload }) => drop(self.note(&topic, payload)),
+            Some(Event::Lost(error)) => bail!("the broker at {} cannot be used: {error}", self.gateway.access),
+            None => bail!("the connection to the broker has ended"),
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, news: Option<News>) -> anyhow::Result<()> {
+        match news {
+            Some(News::Connected) => self.connected += 1,
+            Some(News::Reacted(reaction)) => {
+                let of_message = self.reactions.entry(reaction.message).or_default();
+                // The broker may deliver twice; what counts is what a message did the first time.
+                of_message.entry(reaction.meter).or_insert(reaction);
+            }
+            Some(News::Lost(error)) => bail!("a meter cannot use the broker: {error}"),
+            None => bail!("the meters have ended"),
+        }
+        Ok(())
+    }
+
+    /// Keeps what a meter sent. Anything else is none of its business.
+    fn note(&mut self, topic: &str, payload: Vec<u8>) -> Option<()> {
+        let Ok(Topic::Meter { channel, meter, .. }) = Topic::parse(topic) else { return None };
+        let meter = MeterId::new(meter).ok()?;
+        match channel {
+            MeterChannel::Enrol => drop(self.enrolments.insert(meter, payload)),
+            MeterChannel::Reading => {
+                let reading = MaskedReading::decode(Mac0::decode(&payload).ok()?.payload()).ok()?;
+                self.readings.entry(reading.slot).or_default().insert(meter, reading);
+            }
+            MeterChannel::Reveal => {
+                let reveal = Reveal::decode(Mac0::decode(&payload).ok()?.payload()).ok()?;
+                self.reveals.entry(reveal.slot).or_default().entry(meter).or_insert(reveal);
+            }
+            MeterChannel::Status => {}
+        }
+        Some(())
+    }
+}
+
+/// What a meter made of a lie.
+#[derive(Debug)]
+pub(super) struct Told {
+    pub(super) refusal: Option<Refusal>,
+    pub(super) complied: bool,
+}
+
+impl Told {
+    fn of(reaction: Option<Reaction>) -> Self {
+        reaction.map_or(Self { refusal: None, complied: false }, |Reaction { refusal, complied, .. }| Self {
+            refusal,
+            complied,
+        })
+    }
+}

@@ -1,0 +1,271 @@
+//! `meter-sim provision`: certificates, keys and a gateway's configuration for trials.
+//!
+//! [`Authority`] issues in memory, for whoever needs no files; [`Directory`] reads back what the command wrote. The
+//! authority is one for tests: the same machine holds its key and plays the gateway, which is what `protocol.md 1` forbids.
+
+mod authority;
+mod directory;
+pub(crate) mod pem;
+mod settings;
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use anyhow::Context as _;
+use clap::{ArgGroup, Args};
+use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
+
+pub use authority::{Authority, Host, Issued};
+pub use directory::{Directory, MeterFiles, OpenError};
+pub use pem::PemError;
+
+use self::settings::{FEWEST_BY_DEFAULT, SHORTEST_BY_DEFAULT, Settings};
+use crate::access;
+use crate::cli::{BadInput, whole};
+use crate::progress::Progress;
+use crate::street;
+
+const EXAMPLES: &str = "\
+Examples:
+  meter-sim provision --out trial
+  meter-sim provision --out trial --meters 50 --cluster riverside --cluster old-town --force
+  meter-sim provision --out trial-60 --slot-seconds 60 --broker-url mqtts://broker.example:8883
+  meter-sim provision --out local --broker-url mqtt://localhost";
+
+/// The test authority's name.
+pub(crate) const TEST_AUTHORITY: &str = "DREAM test authority";
+
+/// A gateway is the client `{id}-{ordinal}`, which must be an id too.
+const LONGEST_GATEWAY: usize = 60;
+
+/// Make certificates, keys and a gateway's configuration for a trial
+///
+/// Writes a test authority, and what it certifies: a gateway, a broker and meters. An authority whose key lies beside the
+/// gateway's is for trials only: in earnest it belongs to somebody else, who cannot be talked into inventing meters.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+#[command(group = ArgGroup::new("names").args(["clusters", "cluster"]))]
+pub(crate) struct ProvisionArgs {
+    /// The directory to write; it is made if there is none
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// How many meters each cluster has
+    #[arg(long, default_value_t = 100, value_parser = whole::<u16, 2, 10_000>)]
+    meters: u16,
+    /// How many clusters there are, named cluster-1, cluster-2 and so on
+    #[arg(long, default_value_t = 1, value_parser = whole::<u16, 1, 1000>)]
+    clusters: u16,
+    /// A cluster's name; repeat it for more
+    #[arg(long, value_name = "NAME", value_parser = cluster_id)]
+    cluster: Vec<ClusterId>,
+    /// The gateway's name
+    #[arg(long, value_name = "NAME", default_value = "gw-1", value_parser = gateway_id)]
+    gateway: GatewayId,
+    /// The broker's address, for gateway.toml
+    #[arg(long, value_name = "URL", default_value = "mqtts://localhost:8883")]
+    broker_url: String,
+    /// A name or IP address that the broker's certificate is for; repeat it for more. By default the host of --broker-url
+    #[arg(long, value_name = "HOST")]
+    broker_host: Vec<Host>,
+    /// How many days the certificates hold
+    #[arg(long, default_value_t = 397, value_parser = whole::<u32, 1, 3650>)]
+    days: u32,
+    /// The length of a slot, for gateway.toml
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = whole::<u64, 4, 86_400>)]
+    slot_seconds: u64,
+    /// Epsilon of one attempt, for gateway.toml
+    #[arg(long, value_name = "DECIMAL", default_value = "1", value_parser = epsilon)]
+    epsilon: String,
+    /// Write into a directory that is not empty, and replace the meters that an earlier run made there
+    #[arg(long)]
+    force: bool,
+}
+
+impl ProvisionArgs {
+    pub(crate) fn run(&self) -> anyhow::Result<()> {
+        let clusters = self.cluster_ids()?;
+        let (tls, host) = self.broker()?;
+        let meters = self.meter_ids(&clusters);
+        let taken = meters.iter().any(|(_, id)| id.as_str() == self.gateway.as_str());
+        if taken {
+            // Brokers authorise by common name.
+            return Err(BadInput(format!("--gateway: a meter is called `{}`; use another name", self.gateway)).into());
+        }
+        let earlier = self.prepare()?;
+        let write = || self.write(&clusters, &meters, tls, &host);
+        write().with_context(|| format!("--out: {} cannot be written", self.out.display()))?;
+        self.tell(&clusters, tls, earlier);
+        Ok(())
+    }
+
+    fn cluster_ids(&self) -> Result<Vec<ClusterId>, BadInput> {
+        if self.cluster.is_empty() {
+            let named = (1..=self.clusters).map(|number| ClusterId::new(&format!("cluster-{number}")));
+            return Ok(named.map(|id| id.expect("a plain name")).collect());
+        }
+        let mut seen = BTreeSet::new();
+        if let Some(twice) = self.cluster.iter().find(|cluster| !seen.insert(*cluster)) {
+            return Err(BadInput(format!("--cluster: `{twice}` is there twice")));
+        }
+        Ok(self.cluster.clone())
+    }
+
+    /// Whether the broker is reached over TLS, and for which hosts its certificate is.
+    fn broker(&self) -> Result<(bool, Vec<Host>), BadInput> {
+        let url = &self.broker_url;
+        let address = access::address(url).and_then(|(tls, host, _)| Some((tls, host.parse().ok()?)));
+        let (tls, host): (bool, Host) = address.ok_or_else(|| {
+            // What stands before an `@` may be a password.
+            let shown = if url.contains('@') { "the value".to_owned() } else { format!("`{url}`") };
+            BadInput(format!(
+                "--broker-url: {shown} is not a broker's address; use mqtt://HOST[:1883] or mqtts://HOST[:8883]"
+            ))
+        })?;
+        if !self.broker_host.is_empty() {
+            return Ok((tls, self.broker_host.clone()));
+        }
+        let local = host == Host::Name("localhost".to_owned());
+        let loopback = ["127.0.0.1", "::1"].map(|address| Host::Address(address.parse().expect("an address")));
+        Ok((tls, std::iter::once(host).chain(loopback.into_iter().filter(|_| local)).collect()))
+    }
+
+    /// The meters of every cluster, numbered through: a name is used once, whatever the cluster.
+    fn meter_ids(&self, clusters: &[ClusterId]) -> Vec<(ClusterId, MeterId)> {
+        let of_clusters = clusters.iter().flat_map(|cluster| std::iter::repeat_n(cluster, self.meters.into()));
+        let total = clusters.len() * usize::from(self.meters);
+        let width = total.to_string().len().max(4);
+        let id = |number: usize| MeterId::new(&format!("m-{number:0width$}")).expect("a plain name");
+        of_clusters.cloned().zip((1..=total).map(id)).collect()
+    }
+
+    /// Makes the directory, or room in it. Whether there was something.
+    fn prepare(&self) -> anyhow::Result<bool> {
+        let out = &self.out;
+        let unusable = || format!("--out: {} cannot be used", out.display());
+        fs::create_dir_all(out).with_context(unusable)?;
+        let used = fs::read_dir(out).with_context(unusable)?.next().is_some();
+        if used && !self.force {
+            let message = "is not empty; use another directory, or --force to replace what an earlier run wrote";
+            return Err(BadInput(format!("--out: {} {message}", out.display())).into());
+        }
+        let meters = out.join("meters");
+        // Only what is ours: meters of another authority would be refused.
+        if used && out.join("authority.pem").exists() && meters.exists() {
+            fs::remove_dir_all(&meters).with_context(unusable)?;
+        }
+        Ok(used)
+    }
+
+    fn write(
+        &self,
+        clusters: &[ClusterId],
+        meters: &[(ClusterId, MeterId)],
+        tls: bool,
+        hosts: &[Host],
+    ) -> io::Result<()> {
+        let out = &self.out;
+        let authority = Authority::new(TEST_AUTHORITY, self.days);
+        authority.write(out, "authority")?;
+        authority.gateway(&self.gateway).write(out, "gateway")?;
+        authority.broker(hosts).write(out, "broker")?;
+        for cluster in clusters {
+            fs::create_dir_all(folder(out, cluster))?;
+            fs::write(out.join(format!("{cluster}.allow")), allow_list(cluster, meters))?;
+        }
+        let progress = Progress::new(meters.len(), "meters");
+        let issued = street::in_parallel(street::all_cores(), meters, |(cluster, id)| {
+            progress.step();
+            authority.meter(id).write(&folder(out, cluster), id.as_str())
+        });
+        progress.end();
+        issued.into_iter().collect::<io::Result<()>>()?;
+        let settings = Settings {
+            gateway: &self.gateway,
+            broker_url: &self.broker_url,
+            tls,
+            clusters,
+            meters: self.meters,
+            slot_seconds: self.slot_seconds,
+            epsilon: &self.epsilon,
+        };
+        fs::write(out.join("gateway.toml"), settings.to_toml())
+    }
+
+    #[expect(clippy::print_stdout, reason = "the command's answer")]
+    fn tell(&self, clusters: &[ClusterId], tls: bool, earlier: bool) {
+        let out = self.out.display();
+        println!("Wrote {out}, for trials only, valid for {} days:", self.days);
+        println!("  authority.pem, authority.key   a test authority; its key can invent meters");
+        println!("  gateway.pem, gateway.key       the gateway {}", self.gateway);
+        println!("  broker.pem, broker.key         for the broker's TLS");
+        for cluster in clusters {
+            let meters = format!("meters/{cluster}/");
+            println!("  {meters:<30} {} meters; {cluster}.allow names them", self.meters);
+        }
+        println!("  gateway.toml                   the gateway's configuration");
+        for note in self.notes(earlier) {
+            println!("\nNote: {note}");
+        }
+        let with =
+            if tls { ", with broker.pem and broker.key; authority.pem tells its clients' certificates" } else { "" };
+        println!("\nNext:\n  1. Start a broker at {}{with}.", self.broker_url);
+        println!("  2. dream-gateway run --config {out}/gateway.toml");
+        println!("  3. meter-sim fleet --dir {out} --broker {}", self.broker_url);
+    }
+
+    fn notes(&self, earlier: bool) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.meters < FEWEST_BY_DEFAULT {
+            notes.push(format!(
+                "meters with the default policy accept no list of fewer than {FEWEST_BY_DEFAULT} members, and a cluster \
+                 here has {}.",
+                self.meters
+            ));
+        }
+        if self.slot_seconds < SHORTEST_BY_DEFAULT {
+            notes.push(format!(
+                "meters with the default policy accept no slots shorter than {SHORTEST_BY_DEFAULT} seconds."
+            ));
+        }
+        if earlier && self.out.join("gateway.redb").exists() {
+            notes.push("gateway.redb knows the earlier meters; remove it before the gateway starts.".to_owned());
+        }
+        notes
+    }
+}
+
+fn folder(out: &Path, cluster: &ClusterId) -> PathBuf {
+    out.join("meters").join(cluster.as_str())
+}
+
+fn allow_list(cluster: &ClusterId, meters: &[(ClusterId, MeterId)]) -> String {
+    let mut text = format!("# The meters that may join {cluster}.\n");
+    for (_, id) in meters.iter().filter(|(of, _)| of == cluster) {
+        writeln!(text, "{id}").expect("writing to a string does not fail");
+    }
+    text
+}
+
+fn cluster_id(text: &str) -> Result<ClusterId, String> {
+    ClusterId::new(text).map_err(|error| error.to_string())
+}
+
+fn gateway_id(text: &str) -> Result<GatewayId, String> {
+    if text.len() > LONGEST_GATEWAY {
+        return Err(format!("use at most {LONGEST_GATEWAY} characters"));
+    }
+    GatewayId::new(text).map_err(|error| error.to_string())
+}
+
+/// What the gateway's configuration takes: a decimal with at most six places.
+fn epsilon(text: &str) -> Result<String, String> {
+    let (whole, places) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = |text: &str| (1..=6).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
+    // TOML has no leading zeros.
+    let plain = digits(whole) && digits(places) && (whole == "0" || !whole.starts_with('0'));
+    let positive = text.bytes().any(|byte| (b'1'..=b'9').contains(&byte));
+    let allowed = "use a decimal above 0 with at most six places, such as 1 or 0.5";
+    if plain && positive { Ok(text.to_owned()) } else { Err(allowed.to_owned()) }
+}

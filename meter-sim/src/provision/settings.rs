@@ -1,0 +1,104 @@
+//! `gateway.toml` for a trial: what `dream-gateway run` needs, and comments that explain it.
+
+use dream_protocol::ids::{ClusterId, GatewayId};
+
+/// The fewest members whose list a meter with the default policy accepts, with a tenth missing and a tenth malicious:
+/// 25 - 2 - 3 leaves the 20 honest shares that it demands.
+pub(super) const FEWEST_BY_DEFAULT: u16 = 25;
+
+/// The shortest slot that a meter with the default policy accepts.
+pub(super) const SHORTEST_BY_DEFAULT: u64 = 60;
+
+const HEAD: &str = "\
+# A gateway for trials, written by `meter-sim provision`. Paths are taken from the directory of this file. Every key is
+# explained in docs/configuration.md; check changes with `dream-gateway check-config`.
+
+";
+
+const IDENTITY: &str = r#"
+[identity]
+certificate = "gateway.pem"     # issued by the test authority beside it
+key = "gateway.key"
+authorities = ["authority.pem"] # whose meters' certificates count
+
+[broker]
+"#;
+
+const TLS: &str = r#"ca = "authority.pem"            # the same authority has issued broker.pem
+client_certificate = "gateway.pem"
+client_key = "gateway.key"
+"#;
+
+const STORE: &str = r#"
+[store]
+path = "gateway.redb"           # appears with the first start
+
+[http]
+listen = "127.0.0.1:9464"       # the page, the API and the metrics
+
+[defaults]                      # of every cluster
+"#;
+
+/// What is particular to a trial.
+pub(super) struct Settings<'a> {
+    pub(super) gateway: &'a GatewayId,
+    pub(super) broker_url: &'a str,
+    pub(super) tls: bool,
+    pub(super) clusters: &'a [ClusterId],
+    /// Of each cluster.
+    pub(super) meters: u16,
+    pub(super) slot_seconds: u64,
+    pub(super) epsilon: &'a str,
+}
+
+impl Settings<'_> {
+    pub(super) fn to_toml(&self) -> String {
+        let Self { gateway, broker_url, slot_seconds, epsilon, .. } = self;
+        let (window, settle) = (window(*slot_seconds), (*slot_seconds).min(60));
+        let min_members = min_members(self.meters);
+        let mut text = String::from(HEAD);
+        line(&mut text, &format!("id = \"{gateway}\""), "the common name of gateway.pem");
+        text += IDENTITY;
+        line(&mut text, &format!("url = \"{broker_url}\""), if self.tls { "" } else { "not encrypted" });
+        text += if self.tls { TLS } else { "" };
+        text += STORE;
+        let settings: [(&str, String, &str); 9] = [
+            ("slot_seconds", slot_seconds.to_string(), ""),
+            ("reading_seconds", window.to_string(), "how long meters may take to report"),
+            ("reveal_seconds", window.to_string(), "and then to answer the request that follows"),
+            ("epsilon", (*epsilon).to_owned(), "of each attempt: smaller is more private, and noisier"),
+            ("range_watts", "[0, 9000]".to_owned(), "meters clip to it; their policy names the same"),
+            ("max_missing", "0.1".to_owned(), "the share of members that may be silent"),
+            ("max_malicious", "0.1".to_owned(), "the share that may work for the gateway; less is refused"),
+            ("min_members", min_members.to_string(), "no list is formed before so many have enrolled"),
+            ("settle_seconds", settle.to_string(), "and not before no new one came for so long"),
+        ];
+        for (key, value, meaning) in settings {
+            line(&mut text, &format!("{key} = {value}"), meaning);
+        }
+        for cluster in self.clusters {
+            text += &format!("\n[clusters.{cluster}]\n");
+            line(&mut text, &format!("allow_file = \"{cluster}.allow\""), "who may join");
+        }
+        text
+    }
+}
+
+/// A key, and what it means in a column of its own.
+fn line(text: &mut String, key: &str, meaning: &str) {
+    let line = if meaning.is_empty() { key.to_owned() } else { format!("{key:<31} # {meaning}") };
+    text.push_str(&line);
+    text.push('\n');
+}
+
+/// Both windows: a tenth of a slot, but of short slots as much as two attempts leave room for.
+fn window(slot_seconds: u64) -> u64 {
+    if slot_seconds >= 120 { slot_seconds / 10 } else { (slot_seconds / 4).clamp(1, 12) }
+}
+
+/// Four fifths, so that a trial starts without stragglers, but enough for the meters' policy if there are enough.
+fn min_members(meters: u16) -> u16 {
+    let most = (u32::from(meters) * 4).div_ceil(5);
+    let most = u16::try_from(most).unwrap_or(meters);
+    most.max(meters.min(FEWEST_BY_DEFAULT)).max(2)
+}
