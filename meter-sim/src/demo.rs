@@ -114,10 +114,10 @@ impl DemoArgs {
         }));
         let fleet = Arc::new(self.fleet(directory.path(), &authority, broker)?);
         let issue = |id: &MeterId| {
-            let issued = authority.meter(id.as_str());
+            let issued = authority.meter(id);
             let share = self.no_noise.then_some(0);
             let simulation = Simulation { share, ..Simulation::default() };
-            Setup { id: id.clone(), certificate: issued.der, seed: issued.seed, simulation }
+            Setup { id: id.clone(), certificate: issued.der, seed: *issued.seed, simulation }
         };
         let setup = ClusterSetup {
             cluster: ClusterId::new(CLUSTER)?,
@@ -165,8 +165,8 @@ impl DemoArgs {
     ) -> anyhow::Result<SocketAddr> {
         // Free now; nobody else takes ports in this moment, or the gateway says so.
         let http = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
-        authority.write(directory)?;
-        authority.gateway(GATEWAY).write(directory, "gateway")?;
+        authority.write(directory, "authority")?;
+        authority.gateway(&GatewayId::new(GATEWAY)?).write(directory, "gateway")?;
         let allowed: String = meters.iter().map(|meter| format!("{meter}\n")).collect();
         std::fs::write(directory.join("riverside.allow"), allowed)?;
         let (slot, window) = (self.slot_seconds, self.slot_seconds / 4);

@@ -1,14 +1,13 @@
 //! The right answers: what every home really drew and hid, to hold against what the gateway says.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use dream_protocol::member_set::MemberSet;
 use dream_protocol::membership::MembershipList;
-use dream_protocol::meter::simulation::Hidden;
+use dream_protocol::simulation::Hidden;
 use dream_protocol::time::Slot;
 use dream_protocol::wire::RecoveryRequest;
-
-use std::sync::Arc;
 
 /// What is known about one cluster.
 #[derive(Debug, Default)]
