@@ -22,7 +22,7 @@ const KEEP_ALIVE_SECONDS: u16 = 10;
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Broker")]
 pub struct BrokerArgs {
-    /// The broker: mqtt://HOST[:1883], or mqtts://HOST[:8883] for TLS
+    /// The broker: `mqtt://HOST[:1883]`, or `mqtts://HOST[:8883]` for TLS
     #[arg(long, value_name = "URL")]
     pub broker: Option<String>,
     /// The certificates that a broker's is checked with, in PEM; for mqtts://
