@@ -89,7 +89,11 @@ impl DemoArgs {
         runtime.shutdown_background();
         let verdict = verdict?;
         let mut out = std::io::stdout();
-        if self.json { writeln!(out, "{}", serde_json::to_string(&verdict)?)? } else { writeln!(out, "\n{verdict}")? }
+        if self.json {
+            writeln!(out, "{}", serde_json::to_string(&verdict)?)?
+        } else {
+            writeln!(out, "\n{verdict}")?
+        }
         Ok(if verdict.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
@@ -125,7 +129,8 @@ impl DemoArgs {
             meters: street::in_parallel(street::all_cores(), &meters, issue),
         };
         let running = vec![fleet::start(&fleet, setup, stopped)?];
-        let mut view = View::new(self.json, "meters enrol, the gateway makes a list of them, and the first slot begins");
+        let mut view =
+            View::new(self.json, "meters enrol, the gateway makes a list of them, and the first slot begins");
         let options = MqttOptions::new("demo-observer", (broker.ip().to_string(), broker.port()));
         let rows = trial::observe(options, &running, self.slots, &mut view, interrupted).await;
         drop(view);

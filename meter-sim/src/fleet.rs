@@ -46,8 +46,11 @@ pub struct Fleet {
     pub per_connection: usize,
     pub records: Records,
     /// How a client with this id, and the certificate of this meter if the broker asks for one, connects.
-    pub connect: Box<dyn Fn(&str, &Setup) -> MqttOptions + Send + Sync>,
+    pub connect: Box<Connect>,
 }
+
+/// Makes the options of a connection.
+pub type Connect = dyn Fn(&str, &Setup) -> MqttOptions + Send + Sync;
 
 impl std::fmt::Debug for Fleet {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -82,9 +82,4 @@ impl Oracle {
         }
         Some(expected)
     }
-
-    /// What all homes drew that took part in the first attempt, the gateway's request apart.
-    pub fn reported(&self, slot: Slot) -> usize {
-        self.hidden.get(&(slot, 0)).map_or(0, BTreeMap::len)
-    }
 }

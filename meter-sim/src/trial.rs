@@ -25,9 +25,8 @@ pub async fn observe(
     let watching = async {
         let mut seen: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
         let (client, mut eventloop) = AsyncClient::builder(options).unbounded().build();
-        let filter = |cluster: &ClusterId| {
-            SubscribeFilter::new(GatewayChannel::Aggregate.topic(cluster), QoS::AtLeastOnce)
-        };
+        let filter =
+            |cluster: &ClusterId| SubscribeFilter::new(GatewayChannel::Aggregate.topic(cluster), QoS::AtLeastOnce);
         let filters: Vec<_> = clusters.iter().map(|running| filter(&running.cluster)).collect();
         loop {
             match eventloop.poll().await {
@@ -41,7 +40,8 @@ pub async fn observe(
                     let row = beside_the_truth(aggregate, clusters);
                     view.row(&row);
                     rows.push(row);
-                    let enough = |wanted| seen.len() == clusters.len() && seen.values().all(|slots| slots.len() >= wanted);
+                    let enough =
+                        |wanted| seen.len() == clusters.len() && seen.values().all(|slots| slots.len() >= wanted);
                     if slots.is_some_and(enough) {
                         return;
                     }

@@ -32,16 +32,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    pub const ALL: [Self; 6] =
-        [Self::Silent, Self::Late, Self::Duplicate, Self::Corrupted, Self::Restart, Self::Skew];
-
-    /// Whether the gateway cannot have the reading of a meter to which this happens.
-    pub const fn costs_the_reading(self) -> bool {
-        match self {
-            Self::Silent | Self::Late | Self::Corrupted => true,
-            Self::Duplicate | Self::Restart | Self::Skew => false,
-        }
-    }
+    pub const ALL: [Self; 6] = [Self::Silent, Self::Late, Self::Duplicate, Self::Corrupted, Self::Restart, Self::Skew];
 }
 
 impl Faults {
@@ -96,6 +87,8 @@ mod tests {
     #[test]
     fn nothing_happens_at_rate_zero() {
         let faults = Faults { seed: 7, rate: 0.0, vanish: 0.0 };
-        assert!((0..1000).all(|slot| faults.at(&meter(1), Slot(slot)).is_none() && !faults.vanishes(&meter(1), Slot(slot))));
+        assert!(
+            (0..1000).all(|slot| faults.at(&meter(1), Slot(slot)).is_none() && !faults.vanishes(&meter(1), Slot(slot)))
+        );
     }
 }

@@ -40,38 +40,38 @@ impl Setup {
 
 /// A meter with what surrounds it.
 #[derive(Debug)]
-pub struct Member {
-    pub setup: Setup,
-    pub meter: Meter,
+pub(super) struct Member {
+    pub(super) setup: Setup,
+    pub(super) meter: Meter,
     /// The slot that is being measured, and its end.
-    pub measuring: Option<(Slot, Timestamp)>,
+    pub(super) measuring: Option<(Slot, Timestamp)>,
     /// How far its clock is ahead.
-    pub ahead_millis: u64,
+    pub(super) ahead_millis: u64,
     /// When to look at it next.
-    pub wake: Timestamp,
+    pub(super) wake: Timestamp,
 }
 
 /// What a meter wants done, in this order: changes first, then the rest.
 #[derive(Debug, Default)]
-pub struct Wants {
-    pub changes: Vec<Change>,
-    pub packets: Vec<Packet>,
-    pub notices: Vec<Notice>,
-    pub hidden: Option<Hidden>,
+pub(super) struct Wants {
+    pub(super) changes: Vec<Change>,
+    pub(super) packets: Vec<Packet>,
+    pub(super) notices: Vec<Notice>,
+    pub(super) hidden: Option<Hidden>,
 }
 
 #[derive(Debug)]
-pub struct Packet {
-    pub topic: String,
-    pub payload: Arc<[u8]>,
+pub(super) struct Packet {
+    pub(super) topic: String,
+    pub(super) payload: Arc<[u8]>,
 }
 
 impl Member {
-    pub fn new(setup: Setup, meter: Meter) -> Self {
+    pub(super) fn new(setup: Setup, meter: Meter) -> Self {
         Self { setup, meter, measuring: None, ahead_millis: 0, wake: Timestamp::from_millis(0) }
     }
 
-    pub fn handle(&mut self, input: Input<'_>, now: Now, rng: &mut (impl CryptoRng + ?Sized)) -> Wants {
+    pub(super) fn handle(&mut self, input: Input<'_>, now: Now, rng: &mut (impl CryptoRng + ?Sized)) -> Wants {
         self.meter.handle(input, self.clock(now), rng);
         let mut wants = Wants { hidden: self.meter.take_hidden(), ..Wants::default() };
         while let Some(output) = self.meter.poll() {
@@ -86,12 +86,12 @@ impl Member {
     }
 
     /// Its own idea of the time.
-    pub fn clock(&self, now: Now) -> Now {
+    pub(super) fn clock(&self, now: Now) -> Now {
         Now { wall: now.wall.plus_millis(self.ahead_millis), ..now }
     }
 
     /// The slot that has just ended by its clock, if one has.
-    pub fn ended(&mut self, now: Now) -> Option<Slot> {
+    pub(super) fn ended(&mut self, now: Now) -> Option<Slot> {
         let at = self.clock(now).wall;
         let ended = self.measuring.filter(|(_, end)| *end <= at).map(|(slot, _)| slot);
         self.measuring = self.meter.measuring(at).map(|(slot, _, end)| (slot, end));
@@ -99,7 +99,7 @@ impl Member {
     }
 
     /// When something is due next, by the true clock.
-    pub fn due(&self) -> Timestamp {
+    pub(super) fn due(&self) -> Timestamp {
         let due = self.meter.deadline().into_iter().chain(self.measuring.map(|(_, end)| end)).min();
         let due = due.map_or(u64::MAX, Timestamp::as_millis);
         Timestamp::from_millis(due.saturating_sub(self.ahead_millis))

@@ -67,11 +67,7 @@ pub(super) struct Neighbourhood {
 }
 
 impl Neighbourhood {
-    pub(super) fn new(
-        fleet: Arc<Fleet>,
-        setup: ClusterSetup,
-        oracle: Arc<Mutex<Oracle>>,
-    ) -> Result<Self, FleetError> {
+    pub(super) fn new(fleet: Arc<Fleet>, setup: ClusterSetup, oracle: Arc<Mutex<Oracle>>) -> Result<Self, FleetError> {
         let ClusterSetup { cluster, meters, homes } = setup;
         let (sender, events) = mpsc::unbounded_channel();
         let mut members = Vec::with_capacity(meters.len());
@@ -110,10 +106,11 @@ impl Neighbourhood {
     pub(super) async fn run(mut self, mut stop: watch::Receiver<bool>) -> Result<(), FleetError> {
         let mut batch = Vec::new();
         while !*stop.borrow_and_update() {
+            let wait = self.until_due();
             tokio::select! {
                 _ = stop.changed() => continue,
                 _ = self.events.recv_many(&mut batch, 1024) => {}
-                () = tokio::time::sleep(self.until_due()) => {}
+                () = tokio::time::sleep(wait) => {}
             }
             for event in batch.drain(..) {
                 match event {
@@ -280,9 +277,10 @@ impl Neighbourhood {
     /// Makes durable what was wanted, then sends.
     fn carry_out(&mut self) -> Result<(), FleetError> {
         let wanted = std::mem::take(&mut self.wanted);
+        let (cluster, members) = (&self.cluster, &self.members);
         let changes = wanted.iter().flat_map(|(index, wants)| {
-            let id = &self.members[*index].setup.id;
-            wants.changes.iter().map(move |change: &Change| (&self.cluster, id, change))
+            let id = &members[*index].setup.id;
+            wants.changes.iter().map(move |change: &Change| (cluster, id, change))
         });
         if wanted.iter().any(|(_, wants)| !wants.changes.is_empty()) {
             self.fleet.records.commit(changes)?;

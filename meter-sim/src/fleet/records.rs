@@ -25,7 +25,7 @@ pub enum RecordsError {
 
 /// One change of a meter's records.
 #[derive(Debug)]
-pub enum Change {
+pub(super) enum Change {
     Put(Record),
     Erase(Key),
 }
@@ -46,7 +46,7 @@ impl Records {
     }
 
     /// What a meter had recorded.
-    pub fn of(&self, cluster: &ClusterId, meter: &MeterId) -> Result<Vec<Record>, RecordsError> {
+    pub(super) fn of(&self, cluster: &ClusterId, meter: &MeterId) -> Result<Vec<Record>, RecordsError> {
         let read = self.database.begin_read().map_err(redb::Error::from)?;
         let table = match read.open_table(RECORDS) {
             Ok(table) => table,
@@ -65,7 +65,7 @@ impl Records {
     }
 
     /// Makes changes of many meters durable, all or none.
-    pub fn commit<'a>(
+    pub(super) fn commit<'a>(
         &self,
         changes: impl Iterator<Item = (&'a ClusterId, &'a MeterId, &'a Change)>,
     ) -> Result<(), RecordsError> {
