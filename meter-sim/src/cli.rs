@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 use thiserror::Error;
 
 use crate::access::AccessError;
+use crate::demo::DemoArgs;
 use crate::lie::LieArgs;
 use crate::provision::{OpenError, ProvisionArgs};
 use crate::trace::TraceArgs;
@@ -35,17 +36,19 @@ enum Command {
     Trace(TraceArgs),
     Provision(ProvisionArgs),
     Lie(LieArgs),
+    Demo(DemoArgs),
 }
 
 /// Runs the command that the arguments name.
 pub fn main() -> ExitCode {
     let done = match Cli::parse().command {
-        Command::Trace(args) => args.run(),
-        Command::Provision(args) => args.run(),
-        Command::Lie(args) => args.run(),
+        Command::Trace(args) => args.run().map(|()| ExitCode::SUCCESS),
+        Command::Provision(args) => args.run().map(|()| ExitCode::SUCCESS),
+        Command::Lie(args) => args.run().map(|()| ExitCode::SUCCESS),
+        Command::Demo(args) => args.run(),
     };
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         // Whoever reads the output has seen enough, as `head` does.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => fail(&error),

@@ -8,6 +8,9 @@
 //! [`provision`] makes the certificates of a trial, [`access`] and [`broker`] reach a broker or start one, and [`lie`] plays a
 //! dishonest gateway against honest meters.
 //!
+//! [`fleet`] runs meters over MQTT, with faults; [`oracle`] knows what they hid, [`trial`] holds it against what the gateway
+//! publishes, and [`verdict`] says whether anything was wrong. [`demo`] is all of it on one machine, with the real gateway.
+//!
 //! Everything follows from a seed. Each home has random streams of its own, one a day, so that a home's load depends
 //! neither on how many homes there are, nor on which days were asked for before, nor on the number of threads:
 //!
@@ -27,8 +30,11 @@
 pub mod access;
 pub mod broker;
 pub mod cli;
+pub mod demo;
+pub mod fleet;
 pub mod home;
 pub mod lie;
+pub mod oracle;
 mod progress;
 pub mod provision;
 pub mod readings;
@@ -36,3 +42,6 @@ pub mod slots;
 pub mod source;
 pub mod street;
 pub mod trace;
+pub mod trial;
+pub mod verdict;
+pub mod view;

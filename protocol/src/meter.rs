@@ -162,6 +162,8 @@ pub struct Meter {
     outputs: VecDeque<Output>,
     #[cfg(feature = "simulation")]
     simulation: Simulation,
+    #[cfg(feature = "simulation")]
+    hidden: Option<simulation::Hidden>,
 }
 
 impl Meter {
@@ -199,6 +201,8 @@ impl Meter {
             outputs: VecDeque::new(),
             #[cfg(feature = "simulation")]
             simulation: Simulation::default(),
+            #[cfg(feature = "simulation")]
+            hidden: None,
         };
         meter.restore(records);
         Ok(meter)

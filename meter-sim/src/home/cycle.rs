@@ -166,8 +166,7 @@ mod tests {
         let mut draw = Draw::of_home(1, 1);
         let mut kettle =
             Machine { state: State::Off { locked: 0 }, ..Machine::at_midnight(appliance("kettle"), &mut draw) };
-        let powers: Vec<i32> =
-            [1.0, 0.0, 0.0, 0.0].map(|start| kettle.minute(true, start, &mut draw)).into_iter().collect();
+        let powers = [1.0, 0.0, 0.0, 0.0].map(|start| kettle.minute(true, start, &mut draw));
         assert_eq!(powers, [kettle.rated, kettle.rated, kettle.rated, 1]);
         assert_eq!(kettle.starts, 1);
     }

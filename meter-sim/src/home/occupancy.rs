@@ -232,6 +232,17 @@ mod tests {
     }
 
     #[test]
+    fn people_move_by_the_clock_of_the_end_of_a_slot() {
+        let days = (0..40_000).map(|day| Occupancy::draw(1, DayKind::Weekday, &mut Draw::of_day(3, 2, day)));
+        let asleep: Vec<Occupancy> = days.filter(|day| day.slots()[41] == 0).collect();
+        let rose = asleep.iter().filter(|day| day.slots()[42] == 1).count() as f64 / asleep.len() as f64;
+        // At seven, half way from the value of half past six to the next. Five standard errors are 0.009; ten minutes
+        // earlier it would be 0.014 less.
+        let expected = sigmoid(f64::midpoint(0.35, 1.28) - 2.96);
+        assert!((rose - expected).abs() < 0.009, "{rose} {expected}");
+    }
+
+    #[test]
     fn a_group_that_moves_together_moves_whole() {
         let mut draw = Draw::of_home(3, 1);
         let moved: Vec<u8> = (0..200).map(|_| movers(4, 1.0, 0.5, &mut draw)).collect();

@@ -4,6 +4,7 @@ use super::record::Stage;
 use super::{Meter, Refusal, SlotRecord};
 use crate::keys::{AgreementPublic, SharedSecret};
 use crate::member_set::MemberSet;
+use crate::time::Slot;
 use crate::wire::{Mac0, RecoveryRequest, Reveal, Sign1};
 
 /// A meter that breaks rules on purpose.
@@ -17,6 +18,15 @@ pub struct Simulation {
     pub missing_bound: bool,
 }
 
+/// What a meter hid in an attempt's message: the reading, clipped, and its share of the noise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hidden {
+    pub slot: Slot,
+    pub attempt: u8,
+    pub watts: i64,
+    pub share: i64,
+}
+
 impl Default for Simulation {
     /// An honest meter.
     fn default() -> Self {
@@ -27,6 +37,11 @@ impl Default for Simulation {
 impl Meter {
     pub fn simulate(&mut self, simulation: Simulation) {
         self.simulation = simulation;
+    }
+
+    /// What the last attempt hid, once: a simulator that knows it can tell whether masks cancelled exactly.
+    pub fn take_hidden(&mut self) -> Option<Hidden> {
+        self.hidden.take()
     }
 
     /// Hands over an X25519 result that this process knows from the other end of the pair.

@@ -179,7 +179,8 @@ impl Meter {
         let prepared = self.prepared.remove(&slot).filter(|ready| attempt == 0 && ready.list == record.list);
         let prepared = prepared.unwrap_or_else(|| self.draw(slot, &record.list, attempt, rng));
         let held = self.list(&record.list).ok_or(Refusal::NoList)?;
-        let noisy = Zeroizing::new(record.reading.watts().wrapping_add(self.share(*prepared.noise)));
+        let share = Zeroizing::new(self.share(*prepared.noise));
+        let noisy = Zeroizing::new(record.reading.watts().wrapping_add(*share));
         let fresh = Zeroizing::new(random(rng));
         let secret = Zeroizing::new(derive::secret(&held.self_key, &record.list, slot, attempt, *noisy, &fresh));
         let ciphertext = noisy
@@ -191,6 +192,11 @@ impl Meter {
         let topic = MeterChannel::Reading.topic(&self.config.cluster, &self.id);
         let message = reading.seal(&held.mac, &topic).into();
 
+        #[cfg(feature = "simulation")]
+        {
+            let watts = record.reading.watts();
+            self.hidden = Some(super::simulation::Hidden { slot, attempt, watts, share: *share });
+        }
         self.account.high_water = self.account.high_water.max(params.slot_end(slot).as_secs());
         self.account.ledger.forget_before(day.saturating_sub(1));
         self.persist_account();

@@ -1,0 +1,86 @@
+//! A fleet of meters over real MQTT: every cluster on a thread of its own, every meter the protocol's own machine.
+//!
+//! What each meter wants is done in the order that the protocol demands: its records are on disk before anything is sent.
+//! Work that is the same for every meter of a process is done once: a list is verified once, and of each pair of meters one
+//! end computes their common key for both.
+
+mod connection;
+mod faults;
+mod member;
+mod neighbourhood;
+mod records;
+
+use std::sync::{Arc, Mutex};
+
+use dream_protocol::ids::ClusterId;
+use dream_protocol::policy::Policy;
+use rumqttc::MqttOptions;
+use tokio::sync::watch;
+
+pub use faults::{Fault, Faults};
+pub use member::Setup;
+pub use neighbourhood::FleetError;
+pub use records::{Records, RecordsError};
+
+use crate::oracle::Oracle;
+use crate::slots::SlotLength;
+use crate::source::Source;
+use neighbourhood::Neighbourhood;
+
+/// A cluster's meters, and the homes that they measure.
+#[derive(Debug, Clone)]
+pub struct ClusterSetup {
+    pub cluster: ClusterId,
+    pub meters: Vec<Setup>,
+    /// The home of each meter, as the source counts them.
+    pub homes: Vec<usize>,
+}
+
+/// What all clusters have in common.
+pub struct Fleet {
+    pub policy: Policy,
+    pub source: Source,
+    /// How long a slot is in the homes' own time.
+    pub home_slot: SlotLength,
+    pub faults: Faults,
+    pub per_connection: usize,
+    pub records: Records,
+    /// How a client with this id, and the certificate of this meter if the broker asks for one, connects.
+    pub connect: Box<Connect>,
+}
+
+/// Makes the options of a connection.
+pub type Connect = dyn Fn(&str, &Setup) -> MqttOptions + Send + Sync;
+
+impl std::fmt::Debug for Fleet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Fleet").finish_non_exhaustive()
+    }
+}
+
+/// A running cluster.
+#[derive(Debug)]
+pub struct Running {
+    pub cluster: ClusterId,
+    pub oracle: Arc<Mutex<Oracle>>,
+    thread: std::thread::JoinHandle<Result<(), FleetError>>,
+}
+
+impl Running {
+    /// Waits for its end, which comes when the fleet is told to stop.
+    pub fn join(self) -> Result<(), FleetError> {
+        self.thread.join().unwrap_or(Err(FleetError::Panicked))
+    }
+}
+
+/// Starts the meters of a cluster on a thread of their own, until `stop` turns true. Call it inside a tokio runtime.
+pub fn start(fleet: &Arc<Fleet>, setup: ClusterSetup, stop: watch::Receiver<bool>) -> Result<Running, FleetError> {
+    let oracle = Arc::new(Mutex::new(Oracle::default()));
+    let cluster = setup.cluster.clone();
+    let neighbourhood = Neighbourhood::new(fleet.clone(), setup, oracle.clone())?;
+    let runtime = tokio::runtime::Handle::current();
+    let thread = std::thread::Builder::new()
+        .name(format!("meters of {cluster}"))
+        .spawn(move || runtime.block_on(neighbourhood.run(stop)))?;
+    Ok(Running { cluster, oracle, thread })
+}

@@ -1,0 +1,347 @@
+//! The meters of one cluster, driven together.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use dream_protocol::ids::ClusterId;
+use dream_protocol::keys::{AgreementPublic, SharedSecret};
+use dream_protocol::membership::MembershipList;
+use dream_protocol::meter::{Input, MeterError};
+use dream_protocol::time::{Now, Slot, Timestamp};
+use dream_protocol::topic::{GatewayChannel, MeterChannel, Topic};
+use dream_protocol::wire::{Mac0, MaskedReading, RecoveryMessage, Sign1};
+use rand::rand_core::UnwrapErr;
+use rand::rngs::SysRng;
+use thiserror::Error;
+use tokio::sync::{mpsc, watch};
+
+use super::connection::{Connection, Event};
+use super::member::{Member, Packet, Wants};
+use super::records::{Change, RecordsError};
+use super::{ClusterSetup, Fault, Fleet};
+use crate::oracle::Oracle;
+
+/// How long to sleep at most.
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+
+/// How far a skewed clock is ahead: less than any gateway tolerates.
+const SKEW_MILLIS: u64 = 1000;
+
+/// Why a fleet cannot go on.
+#[derive(Debug, Error)]
+pub enum FleetError {
+    #[error("the meter `{meter}` cannot start: {error}")]
+    Meter { meter: String, error: MeterError },
+    #[error(transparent)]
+    Records(#[from] RecordsError),
+    #[error("a thread could not be started: {0}")]
+    Thread(#[from] std::io::Error),
+    #[error("a cluster's thread has failed; this is a bug")]
+    Panicked,
+}
+
+pub(super) struct Neighbourhood {
+    fleet: Arc<Fleet>,
+    cluster: ClusterId,
+    members: Vec<Member>,
+    homes: Vec<usize>,
+    /// What each home draws on the day that was asked for last.
+    days: HashMap<usize, (u32, Vec<i64>)>,
+    connections: Vec<Connection>,
+    events: mpsc::UnboundedReceiver<Event>,
+    wakes: BTreeSet<(Timestamp, usize)>,
+    /// The newest list that was verified.
+    list: Option<Arc<MembershipList>>,
+    /// Common keys that one end has computed, for the other: by the other's public key.
+    agreements: HashMap<AgreementPublic, Vec<(AgreementPublic, SharedSecret)>>,
+    /// Readings that are held back, by when they go out.
+    late: BTreeMap<(Timestamp, usize), Packet>,
+    /// In which slot a meter last lost its power on purpose.
+    restarted: HashMap<usize, Slot>,
+    /// What was asked for in this round: committed together, then sent.
+    wanted: Vec<(usize, Wants)>,
+    oracle: Arc<Mutex<Oracle>>,
+    started: Instant,
+}
+
+impl Neighbourhood {
+    pub(super) fn new(fleet: Arc<Fleet>, setup: ClusterSetup, oracle: Arc<Mutex<Oracle>>) -> Result<Self, FleetError> {
+        let ClusterSetup { cluster, meters, homes } = setup;
+        let (sender, events) = mpsc::unbounded_channel();
+        let mut members = Vec::with_capacity(meters.len());
+        for setup in meters {
+            let records = fleet.records.of(&cluster, &setup.id)?;
+            let refused = |error| FleetError::Meter { meter: setup.id.to_string(), error };
+            let meter = setup.resume(&cluster, &fleet.policy, records).map_err(refused)?;
+            members.push(Member::new(setup, meter));
+        }
+        let connect = |(number, some): (usize, &[Member])| {
+            let first = &some[0].setup;
+            let id = if some.len() == 1 { first.id.to_string() } else { format!("fleet-{cluster}-{number}") };
+            Connection::start(number, (fleet.connect)(&id, first), &cluster, sender.clone())
+        };
+        let connections = members.chunks(fleet.per_connection.max(1)).enumerate().map(connect).collect();
+        let wakes = (0..members.len()).map(|index| (Timestamp::from_millis(0), index)).collect();
+        Ok(Self {
+            fleet,
+            cluster,
+            members,
+            homes,
+            days: HashMap::new(),
+            connections,
+            events,
+            wakes,
+            list: None,
+            agreements: HashMap::new(),
+            late: BTreeMap::new(),
+            restarted: HashMap::new(),
+            wanted: Vec::new(),
+            oracle,
+            started: Instant::now(),
+        })
+    }
+
+    pub(super) async fn run(mut self, mut stop: watch::Receiver<bool>) -> Result<(), FleetError> {
+        let mut batch = Vec::new();
+        while !*stop.borrow_and_update() {
+            let wait = self.until_due();
+            tokio::select! {
+                _ = stop.changed() => continue,
+                _ = self.events.recv_many(&mut batch, 1024) => {}
+                () = tokio::time::sleep(wait) => {}
+            }
+            for event in batch.drain(..) {
+                match event {
+                    Event::Connected(connection) => self.connected(connection),
+                    Event::Message { connection, topic, payload } => self.message(connection, &topic, &payload),
+                }
+            }
+            self.tick();
+            self.carry_out()?;
+        }
+        self.connections.iter().for_each(Connection::disconnect);
+        Ok(())
+    }
+
+    fn now(&self) -> Now {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        Now {
+            wall: Timestamp::from_millis(u64::try_from(wall).unwrap_or(u64::MAX)),
+            monotonic_millis: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+
+    fn until_due(&self) -> Duration {
+        let late = self.late.first_key_value().map(|((at, _), _)| *at);
+        let due = self.wakes.first().map(|(at, _)| *at).into_iter().chain(late).min();
+        let wait = due.map_or(u64::MAX, |due| due.millis_since(self.now().wall));
+        Duration::from_millis(wait).min(LONGEST_SLEEP)
+    }
+
+    fn on(&self, connection: usize) -> Range<usize> {
+        let each = self.fleet.per_connection.max(1);
+        connection * each..((connection + 1) * each).min(self.members.len())
+    }
+
+    fn connected(&mut self, connection: usize) {
+        for index in self.on(connection) {
+            self.input(index, Input::Connected);
+        }
+    }
+
+    fn message(&mut self, connection: usize, topic: &str, payload: &[u8]) {
+        match Topic::parse(topic) {
+            Ok(Topic::Gateway { channel: GatewayChannel::Membership, .. }) => self.list(connection, topic, payload),
+            Ok(Topic::Gateway { channel: GatewayChannel::Recovery, .. }) => self.recovery(connection, topic, payload),
+            Ok(Topic::Gateway { .. } | Topic::Meter { .. }) | Err(_) => {}
+        }
+    }
+
+    /// A list is verified once for all; one that does not verify is for each meter to refuse.
+    fn list(&mut self, connection: usize, topic: &str, payload: &[u8]) {
+        if self.list.as_ref().is_none_or(|known| **known.bytes() != *payload) {
+            let Ok(list) = MembershipList::verify(payload, &self.cluster, &self.fleet.policy.authorities) else {
+                return self.on(connection).for_each(|index| self.input(index, Input::Message { topic, payload }));
+            };
+            self.oracle.lock().unwrap_or_else(PoisonError::into_inner).note_list(&list);
+            self.list = Some(list);
+            self.agreements.clear();
+        }
+        let Some(list) = self.list.clone() else { return };
+        for index in self.on(connection) {
+            self.accept(index, &list);
+        }
+    }
+
+    fn accept(&mut self, index: usize, list: &Arc<MembershipList>) {
+        let id = &self.members[index].setup.id;
+        let own = list.index_of(id.as_str()).and_then(|at| list.member(at)).map(|member| *member.agreement());
+        if let Some(known) = own.and_then(|own| self.agreements.remove(&own)) {
+            let meter = &mut self.members[index].meter;
+            known.into_iter().for_each(|(with, shared)| meter.offer_agreement(with, shared));
+        }
+        self.input(index, Input::List(list.clone()));
+        if let Some(own) = own {
+            for (with, shared) in self.members[index].meter.agreements() {
+                self.agreements.entry(*with).or_default().push((own, shared.clone()));
+            }
+        }
+    }
+
+    fn recovery(&mut self, connection: usize, topic: &str, payload: &[u8]) {
+        let message = Sign1::decode(payload).and_then(|envelope| RecoveryMessage::decode(envelope.payload()));
+        if let Ok(RecoveryMessage::Request(request)) = &message {
+            self.oracle.lock().unwrap_or_else(PoisonError::into_inner).note_request(request);
+        }
+        let slot = message.map(|message| message.slot()).ok();
+        for index in self.on(connection) {
+            let id = &self.members[index].setup.id;
+            let gone = slot.is_some_and(|slot| self.fleet.faults.vanishes(id, slot) || self.is_off(index, slot));
+            if !gone {
+                self.input(index, Input::Message { topic, payload });
+            }
+        }
+    }
+
+    fn is_off(&self, index: usize, slot: Slot) -> bool {
+        self.fleet.faults.at(&self.members[index].setup.id, slot) == Some(Fault::Silent)
+    }
+
+    fn input(&mut self, index: usize, input: Input<'_>) {
+        let now = self.now();
+        let member = &mut self.members[index];
+        let wants = member.handle(input, now, &mut UnwrapErr(SysRng));
+        if let Some(hidden) = wants.hidden {
+            let mut oracle = self.oracle.lock().unwrap_or_else(PoisonError::into_inner);
+            oracle.note_hidden(member.setup.id.as_str(), hidden);
+        }
+        self.wanted.push((index, wants));
+        self.schedule(index);
+    }
+
+    fn schedule(&mut self, index: usize) {
+        let now = self.now();
+        let member = &mut self.members[index];
+        self.wakes.remove(&(member.wake, index));
+        if member.measuring.is_none() {
+            let at = member.clock(now).wall;
+            member.measuring = member.meter.measuring(at).map(|(slot, _, end)| (slot, end));
+        }
+        // A deadline that was handled has moved; never look twice in one millisecond.
+        member.wake = member.due().max(now.wall.plus_millis(1));
+        self.wakes.insert((member.wake, index));
+    }
+
+    /// Reports the slots that have ended, and lets time pass for whoever is due.
+    fn tick(&mut self) {
+        let now = self.now();
+        while let Some((at, index)) = self.wakes.first().copied().filter(|(at, _)| *at <= now.wall) {
+            self.wakes.remove(&(at, index));
+            if let Some(slot) = self.members[index].ended(now) {
+                self.measured(index, slot);
+            }
+            self.input(index, Input::Tick);
+        }
+        while let Some(entry) = self.late.first_entry().filter(|entry| entry.key().0 <= now.wall) {
+            let ((_, index), packet) = entry.remove_entry();
+            self.send(index, packet.topic, packet.payload.to_vec());
+        }
+    }
+
+    fn measured(&mut self, index: usize, slot: Slot) {
+        let id = &self.members[index].setup.id;
+        let fault = self.fleet.faults.at(id, slot);
+        let next = self.fleet.faults.at(id, slot.plus(1));
+        self.members[index].ahead_millis = if next == Some(Fault::Skew) { SKEW_MILLIS } else { 0 };
+        if fault != Some(Fault::Silent) {
+            let watts = self.watts(index, slot);
+            self.input(index, Input::Measured { slot, watts });
+        }
+    }
+
+    /// What the meter's home drew: slots of the run stand for slots of the homes' days, one after the other.
+    fn watts(&mut self, index: usize, slot: Slot) -> i64 {
+        let home = self.homes[index];
+        let length = self.fleet.home_slot;
+        let per_day = length.per_day() as u64;
+        let day = u32::try_from(slot.0 / per_day % 1000).expect("below a thousand");
+        let known = self.days.entry(home).or_insert_with(|| (day, self.fleet.source.day(home, day, length)));
+        if known.0 != day {
+            *known = (day, self.fleet.source.day(home, day, length));
+        }
+        known.1[usize::try_from(slot.0 % per_day).expect("within a day")]
+    }
+
+    /// Makes durable what was wanted, then sends.
+    fn carry_out(&mut self) -> Result<(), FleetError> {
+        let wanted = std::mem::take(&mut self.wanted);
+        let (cluster, members) = (&self.cluster, &self.members);
+        let changes = wanted.iter().flat_map(|(index, wants)| {
+            let id = &members[*index].setup.id;
+            wants.changes.iter().map(move |change: &Change| (cluster, id, change))
+        });
+        if wanted.iter().any(|(_, wants)| !wants.changes.is_empty()) {
+            self.fleet.records.commit(changes)?;
+        }
+        for (index, wants) in wanted {
+            for packet in wants.packets {
+                self.publish(index, packet)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a packet, or whatever a fault makes of it.
+    fn publish(&mut self, index: usize, packet: Packet) -> Result<(), FleetError> {
+        let slot = reading_slot(&packet);
+        let fault = slot.and_then(|slot| self.fleet.faults.at(&self.members[index].setup.id, slot));
+        let Packet { topic, payload } = packet;
+        let mut bytes = payload.to_vec();
+        match fault {
+            Some(Fault::Late) => {
+                let after = self.list.as_ref().map_or(1, |list| list.params().terms().reading_seconds);
+                self.late.insert((self.now().wall.plus_secs(after), index), Packet { topic, payload });
+                return Ok(());
+            }
+            Some(Fault::Duplicate) => self.send(index, topic.clone(), bytes.clone()),
+            Some(Fault::Corrupted) => {
+                let middle = bytes.len() / 2;
+                bytes[middle] ^= 0x55;
+            }
+            Some(Fault::Silent) => return Ok(()),
+            // Once: it sends its reading again when it is back.
+            Some(Fault::Restart) if self.restarted.get(&index).copied() != slot => {
+                self.restarted.extend(slot.map(|slot| (index, slot)));
+                self.restart(index)?;
+            }
+            Some(Fault::Restart | Fault::Skew) | None => {}
+        }
+        self.send(index, topic, bytes);
+        Ok(())
+    }
+
+    fn send(&self, index: usize, topic: String, bytes: Vec<u8>) {
+        self.connections[index / self.fleet.per_connection.max(1)].publish(topic, bytes);
+    }
+
+    /// The meter loses power, and comes back with what it had recorded.
+    fn restart(&mut self, index: usize) -> Result<(), FleetError> {
+        let member = &mut self.members[index];
+        let records = self.fleet.records.of(&self.cluster, &member.setup.id)?;
+        let refused = |error| FleetError::Meter { meter: member.setup.id.to_string(), error };
+        member.meter = member.setup.resume(&self.cluster, &self.fleet.policy, records).map_err(refused)?;
+        member.measuring = None;
+        self.schedule(index);
+        Ok(())
+    }
+}
+
+/// The slot of a reading's first attempt: what faults happen to.
+fn reading_slot(packet: &Packet) -> Option<Slot> {
+    let Ok(Topic::Meter { channel: MeterChannel::Reading, .. }) = Topic::parse(&packet.topic) else { return None };
+    let envelope = Mac0::decode(&packet.payload).ok()?;
+    let reading = MaskedReading::decode(envelope.payload()).ok()?;
+    (reading.attempt == 0).then_some(reading.slot)
+}
