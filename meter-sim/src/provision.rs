@@ -212,7 +212,10 @@ impl ProvisionArgs {
             if tls { ", with broker.pem and broker.key; authority.pem tells its clients' certificates" } else { "" };
         println!("\nNext:\n  1. Start a broker at {}{with}.", self.broker_url);
         println!("  2. dream-gateway run --config {out}/gateway.toml");
-        println!("  3. meter-sim lie --dir {out} --broker {} shows that these meters refuse a dishonest gateway", self.broker_url);
+        println!(
+            "  3. meter-sim lie --dir {out} --broker {} shows that these meters refuse a dishonest gateway",
+            self.broker_url
+        );
     }
 
     fn notes(&self, earlier: bool) -> Vec<String> {
