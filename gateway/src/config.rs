@@ -1,7 +1,7 @@
 //! The configuration: one TOML file, `DREAM_*` environment variables over it, every mistake named with its key.
 //!
 //! [`Config`] is checked: whoever holds one need not ask again whether a value makes sense. Keys, defaults and meaning are
-//! documented in `docs/configuration.md`, which a test compares with [`file`].
+//! documented in `docs/configuration.md`, which a test compares with [`mod@file`].
 
 pub(crate) mod decimal;
 pub mod file;
