@@ -46,9 +46,10 @@ pub struct DemoArgs {
     /// Stop after so many slots; without it, when interrupted
     #[arg(long, value_name = "COUNT")]
     slots: Option<usize>,
-    /// How long a slot takes; it stands for ten minutes in the homes
-    #[arg(long, value_name = "SECONDS", default_value_t = 4, value_parser = clap::value_parser!(u64).range(4..=600))]
-    slot_seconds: u64,
+    /// How long a slot takes, which stands for ten minutes in the homes; by default 4, and longer for more than 200 meters,
+    /// because each agrees on a key with every other first
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(4..=600))]
+    slot_seconds: Option<u64>,
     /// The share of readings that something goes wrong with: silence, delay, damage, restarts and so on
     #[arg(long, value_name = "SHARE", default_value_t = 0.03, value_parser = share)]
     faults: f64,
@@ -78,6 +79,10 @@ const GATEWAY: &str = "gw-demo";
 const HOME_SLOT_SECONDS: u32 = 600;
 
 impl DemoArgs {
+    fn slot_seconds(&self) -> u64 {
+        self.slot_seconds.unwrap_or_else(|| 4 * (u64::from(self.meters) / 160).max(1))
+    }
+
     pub fn run(&self) -> anyhow::Result<ExitCode> {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let verdict = runtime.block_on(self.demonstrate(async {
@@ -174,7 +179,7 @@ impl DemoArgs {
         authority.gateway(&GatewayId::new(GATEWAY)?).write(directory, "gateway")?;
         let allowed: String = meters.iter().map(|meter| format!("{meter}\n")).collect();
         std::fs::write(directory.join("riverside.allow"), allowed)?;
-        let (slot, window) = (self.slot_seconds, self.slot_seconds / 4);
+        let (slot, window) = (self.slot_seconds(), self.slot_seconds() / 4);
         let toml = format!(
             "id = \"{GATEWAY}\"\n[identity]\ncertificate = \"gateway.pem\"\nkey = \"gateway.key\"\n\
              authorities = [\"authority.pem\"]\n[broker]\nurl = \"mqtt://{broker}\"\n[http]\nlisten = \"{http}\"\n\
@@ -187,7 +192,7 @@ impl DemoArgs {
     }
 
     fn explain(&self, http: SocketAddr, broker: SocketAddr) -> anyhow::Result<()> {
-        let (meters, seconds) = (self.meters, self.slot_seconds);
+        let (meters, seconds) = (self.meters, self.slot_seconds());
         let noise = if self.no_noise {
             "Noise is switched off here, so that sums are exact. No real meter can do that."
         } else {

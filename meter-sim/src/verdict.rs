@@ -93,8 +93,8 @@ impl Verdict {
     }
 
     fn judge(&mut self, injected: Injected) {
-        if self.slots == 0 {
-            self.wrong.push("no slot closed".to_owned());
+        if self.decoded == 0 {
+            self.wrong.push("no slot was decoded".to_owned());
         }
         let inexact = self.comparable - self.exact;
         if inexact > 0 {
@@ -210,5 +210,7 @@ mod tests {
     #[test]
     fn nothing_at_all_is_wrong() {
         assert!(!Verdict::of(&[], Injected::default()).is_good());
+        let failed = [row("too_many_missing", None, None)];
+        assert!(!Verdict::of(&failed, Injected { faults: true, ..Injected::default() }).is_good());
     }
 }
