@@ -118,7 +118,7 @@ impl DemoArgs {
         let (stop, stopped) = watch::channel(false);
         let mut stopping = stopped.clone();
         let (_reloads, waiting) = mpsc::channel(1);
-        let gateway = tokio::spawn(daemon::run(config, identity, waiting, async move {
+        let mut gateway = tokio::spawn(daemon::run(config, identity, waiting, async move {
             stopping.wait_for(|stop| *stop).await.ok();
         }));
         let fleet = Arc::new(self.fleet(directory.path(), &authority, broker)?);
@@ -137,7 +137,13 @@ impl DemoArgs {
         let mut view =
             View::new(self.json, "meters enrol, the gateway makes a list of them, and the first slot begins");
         let options = MqttOptions::new("demo-observer", (broker.ip().to_string(), broker.port()));
-        let rows = trial::observe(options, &running, self.slots, &mut view, interrupted).await;
+        let rows = tokio::select! {
+            rows = trial::observe(options, &running, self.slots, &mut view, interrupted) => rows,
+            ended = &mut gateway => {
+                ended.context("the gateway")??;
+                anyhow::bail!("the gateway has ended by itself");
+            }
+        };
         drop(view);
         stop.send_replace(true);
         running.into_iter().try_for_each(fleet::Running::join)?;
