@@ -12,8 +12,14 @@ fn demo(args: &[&str]) -> (Value, i32) {
     (verdict, output.status.code().unwrap())
 }
 
+/// One after the other: each takes a port that was free a moment before.
 #[test]
-fn five_slots_with_faults_are_decoded_and_nothing_is_wrong() {
+fn demos_decode_every_slot_and_find_nothing_wrong() {
+    five_slots_with_faults();
+    three_slots_without_noise();
+}
+
+fn five_slots_with_faults() {
     let (verdict, code) = demo(&["--slots", "5", "--meters", "40", "--faults", "0.05"]);
     assert_eq!(code, 0, "{verdict}");
     assert_eq!(verdict["slots"], 5, "{verdict}");
@@ -21,8 +27,7 @@ fn five_slots_with_faults_are_decoded_and_nothing_is_wrong() {
     assert_eq!(verdict["exact"], verdict["comparable"], "{verdict}");
 }
 
-#[test]
-fn without_noise_every_sum_is_exact() {
+fn three_slots_without_noise() {
     let (verdict, code) = demo(&["--slots", "3", "--meters", "20", "--faults", "0", "--no-noise"]);
     assert_eq!(code, 0, "{verdict}");
     assert_eq!((&verdict["decoded"], &verdict["exact"], &verdict["within_band"]), (&3.into(), &3.into(), &3.into()));
