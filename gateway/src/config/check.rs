@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use dream_protocol::ids::{ClusterId, GatewayId, MAX_ID_LEN, MeterId};
 use dream_protocol::params::{Share, Terms};
 
+use super::address::broker_address;
 use super::decimal::Fraction;
 use super::{Broker, BrokerTls, ClusterSettings, Config, Identity, Log, Login, Overrides, Problem, Store, file};
 
@@ -140,7 +141,7 @@ impl Checker<'_> {
     }
 
     fn broker(&mut self, file: &file::Broker) -> Option<Broker> {
-        let address = self.broker_address(&file.url);
+        let address = self.address(&file.url);
         let keep_alive = self.within("broker.keep_alive_seconds", file.keep_alive_seconds, 5, 3600);
         let max_packet = self.within("broker.max_packet_bytes", file.max_packet_bytes, 10_240, 268_435_455);
         let client = match (&file.client_certificate, &file.client_key) {
@@ -184,37 +185,16 @@ impl Checker<'_> {
         Some(Broker { host, port, tls, login, keep_alive_seconds: keep_alive?, max_packet_bytes: max_packet? })
     }
 
-    /// TLS or not, host and port.
-    fn broker_address(&mut self, url: &str) -> Option<(bool, String, u16)> {
-        let parts = || {
-            let (scheme, rest) = url.split_once("://")?;
-            let (tls, default_port) = match scheme {
-                "mqtt" => (false, 1883),
-                "mqtts" => (true, 8883),
-                _ => return None,
-            };
-            let rest = rest.strip_suffix('/').unwrap_or(rest);
-            let (host, port) = match rest.rsplit_once(':') {
-                Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok().filter(|&port| port > 0)?),
-                _ => (rest, default_port),
-            };
-            let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-            let plain = !host.is_empty() && !host.contains(['/', '@', '?', '#', ' ', '[', ']']);
-            plain.then(|| (tls, host.to_owned(), port))
-        };
-        let parts = parts();
-        if parts.is_none() {
+    fn address(&mut self, url: &str) -> Option<(bool, String, u16)> {
+        let wrong = || {
             // What stands before an `@` may be a password.
             let shown = if url.contains('@') { "the value" } else { url };
-            self.wrong(
-                "broker.url",
-                format!(
-                    "{shown} is not a broker's address; use mqtt://HOST[:1883] or mqtts://HOST[:8883], and \
-                     `broker.username` and `broker.password_file` for the login"
-                ),
-            );
-        }
-        parts
+            format!(
+                "{shown} is not a broker's address; use mqtt://HOST[:1883] or mqtts://HOST[:8883], and \
+                 `broker.username` and `broker.password_file` for the login"
+            )
+        };
+        self.note("broker.url", broker_address(url).ok_or_else(wrong))
     }
 
     fn store(&mut self, file: &file::Store) -> Option<Store> {
