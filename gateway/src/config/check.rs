@@ -8,7 +8,7 @@ use dream_protocol::ids::{ClusterId, GatewayId, MAX_ID_LEN, MeterId};
 use dream_protocol::params::{Share, Terms};
 
 use super::address::broker_address;
-use super::decimal::Fraction;
+use super::decimal::{self, Fraction};
 use super::{Broker, BrokerTls, ClusterSettings, Config, Identity, Log, Login, Overrides, Problem, Store, file};
 
 /// What a member takes in a list, with a certificate of some 500 bytes.
@@ -295,23 +295,13 @@ impl Checker<'_> {
     fn epsilon(&mut self, key: &str, text: Option<&file::Decimal>) -> Option<Fraction> {
         let text = text.map_or("1", |decimal| &decimal.0);
         let allowed = "use a decimal above 0 with at most six places, up to 1000000, such as 1 or 0.5";
-        let fraction = Fraction::parse(text).filter(|epsilon| epsilon.numerator > 0);
-        let small = fraction.filter(|epsilon| epsilon.numerator <= 1_000_000 && epsilon.denominator <= 1_000_000);
-        if small.is_none() {
-            self.wrong(key, format!("{text} is not allowed; {allowed}"));
-        }
-        small
+        self.note(key, decimal::epsilon(text).ok_or_else(|| format!("{text} is not allowed; {allowed}")))
     }
 
     fn share(&mut self, key: &str, text: Option<&file::Decimal>, default: &str, allowed: &str) -> Option<Share> {
         let text = text.map_or(default, |decimal| &decimal.0);
-        let share = Fraction::parse(text).and_then(|fraction| {
-            Share::new(u32::try_from(fraction.numerator).ok()?, u32::try_from(fraction.denominator).ok()?)
-        });
-        if share.is_none() {
-            self.wrong(key, format!("{text} is not a share of the members; use a decimal from 0 to 1, {allowed}"));
-        }
-        share
+        let wrong = || format!("{text} is not a share of the members; use a decimal from 0 to 1, {allowed}");
+        self.note(key, decimal::share(text).ok_or_else(wrong))
     }
 
     /// One id a line; empty lines and what follows a `#` are left out.
