@@ -19,6 +19,7 @@ use dream_protocol::topic::{GatewayChannel, MeterChannel, Topic};
 use rand::rand_core::UnwrapErr;
 use rand::rngs::SysRng;
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::AbortHandle;
 use tracing::info;
 
 pub use effect::{Effect, Finisher};
@@ -86,8 +87,8 @@ struct State {
     /// Clusters with a message in this batch.
     touched: Vec<ClusterId>,
     session: Option<Arc<Session>>,
-    /// Clusters whose subscriptions are asked for, by tag.
-    subscribing: HashMap<u64, Vec<ClusterId>>,
+    /// Clusters whose subscriptions are asked for, by tag, and what asks for them.
+    subscribing: HashMap<u64, (Vec<ClusterId>, AbortHandle)>,
     next_tag: u64,
     /// Clusters of others whose messages came in this session.
     foreign: HashSet<String>,
@@ -196,8 +197,8 @@ impl Driver {
         for some in clusters.chunks(SUBSCRIBED_TOGETHER) {
             let tag = self.state.next_tag;
             self.state.next_tag += 1;
-            session.subscribe(some.iter().flat_map(filters).collect(), tag);
-            self.state.subscribing.insert(tag, some.to_vec());
+            let asking = session.subscribe(some.iter().flat_map(filters).collect(), tag);
+            self.state.subscribing.insert(tag, (some.to_vec(), asking));
         }
     }
 
@@ -205,7 +206,7 @@ impl Driver {
         if self.state.session.as_ref().is_none_or(|current| current.number() != session) {
             return;
         }
-        let Some(clusters) = self.state.subscribing.remove(&tag) else { return };
+        let Some((clusters, _)) = self.state.subscribing.remove(&tag) else { return };
         for cluster in &clusters {
             self.announce(cluster);
             self.input(cluster, Input::Connected);
