@@ -65,11 +65,11 @@ impl Driver {
         if let Some(session) = &self.state.session {
             session.unsubscribe(filters(cluster));
         }
-        if let Some(prefix) = self.parts.config.home_assistant.clone()
+        if let Some(prefix) = &self.parts.config.home_assistant
             && !self.parts.config.clusters.contains_key(cluster)
         {
-            let (topic, payload) = announce::undiscovery(&prefix, cluster);
-            self.publish(topic, payload, true);
+            self.state.farewells.push(announce::undiscovery(prefix, cluster));
+            self.say_farewells();
         }
     }
 
