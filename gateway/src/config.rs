@@ -62,6 +62,14 @@ pub struct Broker {
     pub max_packet_bytes: usize,
 }
 
+impl Broker {
+    /// Host and port, with an IPv6 address in brackets.
+    pub fn address(&self) -> String {
+        let Self { host, port, .. } = self;
+        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BrokerTls {
     pub ca: PathBuf,
