@@ -94,7 +94,7 @@ impl Spy {
                                 return;
                             }
                         }
-                        _ => {}
+                        Event::Incoming(_) | Event::Outgoing(_) => {}
                     }
                 }
             });
@@ -133,10 +133,11 @@ impl Spy {
                 let reading = MaskedReading::decode(envelope.payload()).unwrap();
                 (reading.slot, reading.attempt)
             }
-            _ => {
+            MeterChannel::Reveal => {
                 let reveal = Reveal::decode(envelope.payload()).unwrap();
                 (reveal.slot, reveal.attempt)
             }
+            MeterChannel::Enrol | MeterChannel::Status => panic!("{topic}"),
         };
         self.lives.entry(slot).or_default().insert(self.life);
         let saying = (channel, meter.to_string(), slot, attempt);
