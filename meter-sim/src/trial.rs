@@ -60,7 +60,7 @@ impl Trial {
 struct Observer<'a> {
     clusters: &'a [Running],
     slots: Option<usize>,
-    /// RFC 3339, as in aggregates: such texts sort by time.
+    /// Slots that began before are not of this run. RFC 3339, as in aggregates: such texts sort by time.
     begun: String,
     view: &'a mut View,
     rows: Vec<Row>,
@@ -73,7 +73,7 @@ impl Observer<'_> {
         let filter =
             |cluster: &ClusterId| SubscribeFilter::new(GatewayChannel::Aggregate.topic(cluster), QoS::AtLeastOnce);
         let filters: Vec<_> = self.clusters.iter().map(|running| filter(&running.cluster)).collect();
-        let mut seen: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
+        let mut seen = BTreeSet::new();
         let mut glance = tokio::time::interval(GLANCE);
         loop {
             let event = tokio::select! {
@@ -92,19 +92,13 @@ impl Observer<'_> {
                 // What was retained before this run is not of this run.
                 Ok(Event::Incoming(Packet::Publish(publish))) if !publish.retain => {
                     let Ok(aggregate) = serde_json::from_slice::<Aggregate>(&publish.payload) else { continue };
-                    // The meters were not there for all of it.
-                    if aggregate.start < self.begun {
-                        continue;
-                    }
-                    if !seen.entry(aggregate.cluster.clone()).or_default().insert(aggregate.slot) {
-                        continue;
-                    }
+                    let new = seen.insert((aggregate.cluster.clone(), aggregate.slot));
                     let row = self.beside_the_truth(aggregate);
-                    self.view.row(&row);
-                    self.rows.push(row);
-                    let enough =
-                        |wanted| seen.len() == self.clusters.len() && seen.values().all(|slots| slots.len() >= wanted);
-                    if self.slots.is_some_and(enough) {
+                    if new && self.were_all_there(&row.aggregate) {
+                        self.view.row(&row);
+                        self.rows.push(row);
+                    }
+                    if self.slots.is_some_and(|wanted| self.has_enough(wanted)) {
                         return;
                     }
                 }
@@ -117,12 +111,28 @@ impl Observer<'_> {
         }
     }
 
+    fn has_enough(&self, wanted: usize) -> bool {
+        let rows = |cluster: &Running| {
+            let of_cluster = |row: &&Row| row.aggregate.cluster == cluster.cluster.as_str();
+            self.rows.iter().filter(of_cluster).count()
+        };
+        self.clusters.iter().all(|cluster| rows(cluster) >= wanted)
+    }
+
     fn beside_the_truth(&self, aggregate: Aggregate) -> Row {
         let running = self.clusters.iter().find(|running| running.cluster.as_str() == aggregate.cluster);
         let expected = running.and_then(|running| {
             running.oracle.lock().unwrap_or_else(PoisonError::into_inner).expected(Slot(aggregate.slot))
         });
         Row { aggregate, expected }
+    }
+
+    /// Whether all meters were there when the slot began. One that is still agreeing on keys keeps the whole process busy.
+    fn were_all_there(&self, aggregate: &Aggregate) -> bool {
+        self.clusters.iter().map(status).all(|status| {
+            let since = status.since.is_none_or(|since| rfc3339(since) <= aggregate.start);
+            !status.busy && since && self.begun <= aggregate.start
+        })
     }
 }
 

@@ -59,6 +59,8 @@ pub(super) struct Neighbourhood {
     restarted: HashMap<usize, Slot>,
     /// What was asked for in this round: committed together, then sent.
     wanted: Vec<(usize, Wants)>,
+    /// Whether someone began to measure in this round.
+    joined: bool,
     oracle: Arc<Mutex<Oracle>>,
     status: Arc<Mutex<Status>>,
     started: Instant,
@@ -98,6 +100,7 @@ impl Neighbourhood {
             late: BTreeMap::new(),
             restarted: HashMap::new(),
             wanted: Vec::new(),
+            joined: false,
             oracle,
             status,
             started: Instant::now(),
@@ -126,9 +129,19 @@ impl Neighbourhood {
             }
             self.tick();
             self.carry_out()?;
+            self.end_round();
         }
         self.connections.iter().for_each(Connection::disconnect);
         Ok(())
+    }
+
+    fn end_round(&mut self) {
+        let now = self.now().wall;
+        let mut status = lock(&self.status);
+        status.busy = false;
+        if std::mem::take(&mut self.joined) {
+            status.since = Some(now);
+        }
     }
 
     fn now(&self) -> Now {
@@ -173,6 +186,7 @@ impl Neighbourhood {
                 return self.on(connection).for_each(|index| self.input(index, Input::Message { topic, payload }));
             };
             lock(&self.oracle).note_list(&list);
+            lock(&self.status).busy = true;
             self.list = Some(list);
             self.agreements.clear();
         }
@@ -239,6 +253,10 @@ impl Neighbourhood {
         if member.measuring.is_none() {
             let at = member.clock(now).wall;
             member.measuring = member.meter.measuring(at);
+            if member.measuring.is_some() && !member.begun {
+                member.begun = true;
+                self.joined = true;
+            }
         }
         // A deadline that was handled has moved; never look twice in one millisecond.
         member.wake = member.due().max(now.wall.plus_millis(1));
@@ -282,7 +300,7 @@ impl Neighbourhood {
             wants.changes.iter().map(move |change: &Change| (cluster, id, change))
         });
         if wanted.iter().any(|(_, wants)| !wants.changes.is_empty()) {
-            self.fleet.records.commit(changes)?;
+            self.fleet.records.commit(changes, self.list.as_ref().map(|list| &**list.bytes()))?;
         }
         for (index, wants) in wanted {
             for packet in wants.packets {
@@ -328,7 +346,8 @@ impl Neighbourhood {
     /// The meter loses power, and comes back with what it had recorded.
     fn restart(&mut self, index: usize) -> Result<(), FleetError> {
         let before = &self.members[index];
-        let again = resume(&self.fleet, &self.cluster, before.setup.clone())?;
+        let mut again = resume(&self.fleet, &self.cluster, before.setup.clone())?;
+        again.begun = before.begun;
         self.wakes.remove(&(before.wake, index));
         self.members[index] = again;
         self.schedule(index);

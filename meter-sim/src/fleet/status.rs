@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use dream_protocol::meter::{Notice, Refusal};
 use dream_protocol::policy::PolicyError;
-use dream_protocol::time::Slot;
+use dream_protocol::time::{Slot, Timestamp};
 
 /// How the meters of a cluster are doing.
 #[derive(Debug, Clone, Default)]
@@ -17,6 +17,10 @@ pub struct Status {
     pub trouble: Option<String>,
     /// The newest list, and how many meters have accepted it.
     pub list: Option<(u64, usize)>,
+    /// Whether meters are agreeing on keys for a list right now: so many in one process take long.
+    pub busy: bool,
+    /// When a meter last began to measure that had not before.
+    pub since: Option<Timestamp>,
     /// The newest slot that was reported, how many meters have done so, and how many have answered the request for it.
     pub slot: Option<(Slot, usize, usize)>,
     /// What meters refused to do, in their words, and how often.
