@@ -5,7 +5,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use dream_protocol::ids::ClusterId;
-use indicatif::{ProgressBar, ProgressDrawTarget};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::fleet::Status;
 use crate::verdict::{Row, Verdict};
@@ -39,7 +39,7 @@ impl View {
             (false, false) => Style::Lines,
         };
         let target = if style == Style::Terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let bar = ProgressBar::with_draw_target(None, target);
+        let bar = ProgressBar::with_draw_target(None, target).with_style(ProgressStyle::default_spinner());
         bar.enable_steady_tick(Duration::from_millis(200));
         Self { bar, style, headed: false, said: BTreeSet::new() }
     }
@@ -137,7 +137,9 @@ fn doing(clusters: &[(&ClusterId, Status)]) -> String {
     match total(|status| status.list.map_or(0, |(_, accepted)| accepted)) {
         0 => format!("{meters} meters enrol and wait for the gateway's list of them"),
         accepted => {
-            format!("{accepted} of {meters} meters have accepted the gateway's list; their first slot is to end")
+            format!(
+                "{accepted} of {meters} meters have accepted the gateway's list; the first sum follows when a slot has ended"
+            )
         }
     }
 }
