@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rumqttc::QoS;
 use support::brokers::{Broker, Kind};
-use support::client::{Answer, Listener, ask_for, die, knock, say};
+use support::client::{Answer, Listener, ask_for, die, knock, patiently, say};
 use support::trial::{CLUSTER, GATEWAY, Party, Trial};
 
 /// What nobody but the gateway may do, or nobody at all.
@@ -277,10 +277,13 @@ impl Scene {
         let held = gateway.losses() == 0;
         let reading = topic(&format!("reading/{}", victim.name));
         // It comes back, though maybe without its session.
-        while !gateway.has_seen(&reading, "after all") {
-            assert_eq!(self.says(victim, &reading, "after all", false).await, Answer::Granted);
-            tokio::time::sleep(Duration::from_millis(500)).await;
-        }
+        patiently("the gateway to be back", async {
+            while !gateway.has_seen(&reading, "after all") {
+                assert_eq!(self.says(victim, &reading, "after all", false).await, Answer::Granted);
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            }
+        })
+        .await;
         gateway.leave().await;
         held
     }

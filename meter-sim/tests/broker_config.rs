@@ -1,4 +1,4 @@
-//! The files of `broker-config/` that no broker reads here: those of EMQX, and what the scripts that write users refuse.
+//! The files of `broker-config/` that no broker reads here: those of EMQX, and what the script that writes users refuses.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;
@@ -59,26 +59,25 @@ fn names_that_would_mean_something_else_are_refused() {
         (file("quote.allow", "m\"1\n"), "gw-1", "is no id"),
         (file("twice.allow", "m-1\nm-1\n"), "gw-1", "`m-1` is there twice"),
         (file("same.allow", "gw-1\n"), "gw-1", "`gw-1` is there twice"),
+        (file("replica.allow", "gw-1-0\n"), "gw-1", "`gw-1-0` is a client id of the gateway"),
         (file("good.allow", "m-1\n"), ".*", "--gateway: `.*` is no id"),
         (file("meters.txt", "m-1\n"), "gw-1", "name the file after its cluster"),
     ];
-    for script in ["nats/users", "rabbitmq/users"] {
+    for broker in ["nats", "rabbitmq"] {
         for (file, gateway, complaint) in &cases {
-            let (good, said) = users(folder.path(), script, &["--gateway", gateway, file]);
-            assert!(!good && said.contains(complaint), "{script} {file} {gateway}: {said}");
+            let (good, said) = users(folder.path(), &[broker, "--gateway", gateway, file]);
+            assert!(!good && said.contains(complaint), "{broker} {file} {gateway}: {said}");
         }
-        let (good, said) = users(folder.path(), script, &["--gateway", "gw-1", "good.allow"]);
+        let (good, said) = users(folder.path(), &[broker, "--gateway", "gw-1", "good.allow"]);
         assert!(good, "{said}");
-        let (good, said) = users(folder.path(), script, &["good.allow"]);
+        let (good, said) = users(folder.path(), &[broker, "good.allow"]);
         assert!(!good && said.contains("--gateway gw-1"), "{said}");
     }
-    // There a client's id names its session.
-    file("replica.allow", "gw-1-0\n");
-    let (good, said) = users(folder.path(), "rabbitmq/users", &["--gateway", "gw-1", "replica.allow"]);
-    assert!(!good && said.contains("`gw-1-0` is a client id of the gateway"), "{said}");
+    let (good, said) = users(folder.path(), &["emqx", "--gateway", "gw-1", "good.allow"]);
+    assert!(!good && said.contains("users rabbitmq --gateway gw-1"), "{said}");
 }
 
-fn users(folder: &Path, script: &str, arguments: &[&str]) -> (bool, String) {
-    let output = Command::new(Shipped::path(script)).current_dir(folder).args(arguments).output().unwrap();
+fn users(folder: &Path, arguments: &[&str]) -> (bool, String) {
+    let output = Command::new(Shipped::path("users")).current_dir(folder).args(arguments).output().unwrap();
     (output.status.success(), String::from_utf8(output.stderr).unwrap())
 }

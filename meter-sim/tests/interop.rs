@@ -64,14 +64,19 @@ async fn carries_it_all(kind: Kind) {
     cluster.end().await;
 }
 
-/// While the gateway is away: what waits for it is there after a restart of the broker, and so is the list.
+/// While the gateway is away: what waits for it is there after the broker was restarted, or killed where it promises to survive that,
+/// and so is the list.
 async fn a_restart_loses_nothing(trial: &Trial, broker: &mut Broker) {
     let spare = trial.spare();
     let status = format!("dream/v1/{CLUSTER}/status/{}", spare.name);
     let access = broker.access(trial, spare);
     assert_eq!(say(&access, &spare.name, &status, "waits for the gateway", false).await, Answer::Granted);
 
-    broker.stop();
+    if broker.kind.survives_kill() {
+        broker.kill();
+    } else {
+        broker.stop();
+    }
     broker.restart();
 
     let membership = format!("dream/v1/{CLUSTER}/membership");

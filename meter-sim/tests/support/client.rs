@@ -46,13 +46,9 @@ impl Listener {
     /// Returns when the broker has granted these filters.
     pub async fn start(access: &Access, id: &str, filters: &[&str]) -> Self {
         let (listener, mut answers) = Self::begin(access, id, filters);
-        loop {
-            match patiently(&format!("{id} to subscribe"), answers.recv()).await.unwrap() {
-                Answer::Granted => return listener,
-                Answer::Refused => panic!("{id} may not read {filters:?}"),
-                Answer::Disconnected => {}
-            }
-        }
+        patiently(&format!("{id} to subscribe"), async { while answers.recv().await.unwrap() != Answer::Granted {} })
+            .await;
+        listener
     }
 
     /// The same for someone who may not be let in.

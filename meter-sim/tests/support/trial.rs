@@ -93,12 +93,14 @@ impl Trial {
         ]
     }
 
-    /// Runs a shipped script that writes a broker's users.
-    pub fn write_users(&self, script: &str, to: &Path) {
-        let mut command = Command::new(Shipped::path(script));
-        command.args(["--gateway", GATEWAY, "--observer", OBSERVER]).arg(self.file(&format!("{CLUSTER}.allow")));
+    /// Runs the shipped script that writes a broker's users.
+    pub fn write_users(&self, broker: &str, to: &Path) {
+        let mut command = Command::new(Shipped::path("users"));
+        command
+            .args([broker, "--gateway", GATEWAY, "--observer", OBSERVER])
+            .arg(self.file(&format!("{CLUSTER}.allow")));
         let output = command.output().unwrap();
-        assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{broker}: {}", String::from_utf8_lossy(&output.stderr));
         std::fs::write(to, output.stdout).unwrap();
     }
 }

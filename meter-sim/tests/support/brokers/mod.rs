@@ -39,6 +39,14 @@ impl Kind {
         }
     }
 
+    /// Whether it has on disk what it has acknowledged, so that SIGKILL costs nothing.
+    pub const fn survives_kill(self) -> bool {
+        match self {
+            Self::RabbitMq | Self::Nats => true,
+            Self::Mosquitto | Self::Rumqttd => false,
+        }
+    }
+
     /// Whether it can be restarted, and has kept what it knew.
     pub const fn persists(self) -> bool {
         self.knows_certificates()
@@ -54,8 +62,8 @@ impl fmt::Display for Kind {
 /// A running broker.
 pub struct Broker {
     pub kind: Kind,
-    /// Outlives the processes below: fields are dropped in this order.
     processes: Vec<Process>,
+    /// Goes after the processes that use it: fields are dropped in this order.
     directory: TempDir,
     port: u16,
 }

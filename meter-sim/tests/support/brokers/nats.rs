@@ -13,7 +13,7 @@ pub(super) fn prepare(directory: &Path, trial: &Trial, port: u16) -> Vec<Process
         .with_directory("/etc/nats/certs", trial.path())
         .with_directory("/var/lib/nats/jetstream", &directory.join("jetstream"))
         .write(&directory.join("dream.conf"));
-    trial.write_users("nats/users", &directory.join("dream-users.conf"));
+    trial.write_users("nats", &directory.join("dream-users.conf"));
     let arguments = vec!["-c".to_owned(), directory.join("dream.conf").display().to_string()];
     vec![Process::new("nats-server", binary("nats-server", "nats-server"), arguments)]
 }

@@ -16,7 +16,7 @@ pub(super) fn prepare(directory: &Path, trial: &Trial, port: u16) -> Vec<Process
         .with_directory("/etc/rabbitmq/certs", trial.path())
         .write(&directory.join("rabbitmq.conf"));
     Shipped::read("rabbitmq/enabled_plugins").write(&directory.join("enabled_plugins"));
-    trial.write_users("rabbitmq/users", &users);
+    trial.write_users("rabbitmq", &users);
     let epmd = free_port();
     let arguments = ["-port", &epmd.to_string(), "-address", "127.0.0.1"].map(str::to_owned).to_vec();
     let names = Process::new("epmd", binary("epmd", "rabbitmq-server"), arguments);
