@@ -37,13 +37,17 @@ Examples:
 /// The test authority's name.
 pub(crate) const TEST_AUTHORITY: &str = "DREAM test authority";
 
+/// Whoever reads results from the broker, as its ACL calls it. No meter has this name.
+const OBSERVER: &str = "observer";
+
 /// A gateway is the client `{id}-{ordinal}`, which must be an id too.
 const LONGEST_GATEWAY: usize = 60;
 
 /// Make certificates, keys and a gateway's configuration for a trial
 ///
-/// Writes a test authority, and what it certifies: a gateway, a broker and meters. An authority whose key lies beside the
-/// gateway's is for trials only: in earnest it belongs to somebody else, who cannot be talked into inventing meters.
+/// Writes a test authority, and what it certifies: a gateway, a broker, meters, and an observer of the results. An authority
+/// whose key lies beside the gateway's is for trials only: in earnest it belongs to somebody else, who cannot be talked into
+/// inventing meters.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 #[command(group = ArgGroup::new("names").args(["clusters", "cluster"]))]
@@ -88,10 +92,12 @@ impl ProvisionArgs {
         let clusters = self.cluster_ids()?;
         let (tls, host) = self.broker()?;
         let meters = self.meter_ids(&clusters);
+        // Brokers authorise by common name.
         let taken = meters.iter().any(|(_, id)| id.as_str() == self.gateway.as_str());
-        if taken {
-            // Brokers authorise by common name.
-            return Err(BadInput(format!("--gateway: a meter is called `{}`; use another name", self.gateway)).into());
+        let owner = if taken { "a meter" } else { "whoever reads the results" };
+        if taken || self.gateway.as_str() == OBSERVER {
+            let message = format!("--gateway: {owner} is called `{}`; use another name", self.gateway);
+            return Err(BadInput(message).into());
         }
         let earlier = self.prepare()?;
         let write = || self.write(&clusters, &meters, tls, &host);
@@ -170,6 +176,7 @@ impl ProvisionArgs {
         authority.write(out, "authority")?;
         authority.gateway(&self.gateway).write(out, "gateway")?;
         authority.broker(hosts).write(out, "broker")?;
+        authority.observer(OBSERVER).write(out, OBSERVER)?;
         for cluster in clusters {
             fs::create_dir_all(folder(out, cluster))?;
             fs::write(out.join(format!("{cluster}.allow")), allow_list(cluster, meters))?;
@@ -200,6 +207,7 @@ impl ProvisionArgs {
         println!("  authority.pem, authority.key   a test authority; its key can invent meters");
         println!("  gateway.pem, gateway.key       the gateway {}", self.gateway);
         println!("  broker.pem, broker.key         for the broker's TLS");
+        println!("  observer.pem, observer.key     for whoever reads the results from the broker");
         for cluster in clusters {
             let meters = format!("meters/{cluster}/");
             println!("  {meters:<30} {} meters; {cluster}.allow names them", self.meters);

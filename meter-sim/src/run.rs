@@ -191,9 +191,9 @@ impl RunArgs {
         chosen.iter().zip(homes).map(setup).collect()
     }
 
-    /// Someone who may read aggregates: whom the command line names, or else the gateway, whose key lies in the directory.
+    /// Someone who may read aggregates: whom the command line names, or else the directory's observer.
     fn observer(&self, directory: &Directory, access: &Access) -> anyhow::Result<MqttOptions> {
-        let (certificate, key) = directory.gateway_files();
+        let (certificate, key) = directory.observer_files();
         let access = match self.broker.client_certificate {
             None if key.exists() => access.with_client(&certificate, &key)?,
             None | Some(_) => access.clone(),

@@ -10,7 +10,7 @@ use dream_meter_sim::access::Access;
 use dream_meter_sim::broker::Embedded;
 use dream_meter_sim::lie::{Attack, Cast, Report, play};
 use dream_protocol::simulation::Simulation;
-use support::mosquitto::{Mosquitto, free_port};
+use support::brokers::{Broker, free_port};
 use support::{command, complaints, seen};
 
 #[test]
@@ -89,8 +89,8 @@ fn a_broker_with_certificates_and_rights_works_with_a_provisioned_directory() {
     let folder = tempfile::tempdir().unwrap();
     let arguments = ["provision", "--out", "trial", "--meters", "24", "--gateway", "gw-north"];
     command(folder.path()).args(arguments).assert().success();
-    let broker = Mosquitto::start(&folder.path().join("trial"), "gw-north");
-    let url = format!("mqtts://localhost:{}", broker.port);
+    let broker = Broker::mosquitto(&folder.path().join("trial"), "gw-north");
+    let url = format!("mqtts://localhost:{}", broker.port());
     let answer = lie(folder.path(), &["--broker", &url, "--dir", "trial", "--only", "two-lists"]);
     assert!(answer.starts_with("exit code 0\n"), "{answer}");
     let outsider = lie(folder.path(), &["--broker", &url, "--ca", "trial/authority.pem"]);

@@ -6,8 +6,8 @@ mod support;
 use std::path::Path;
 
 use serde_json::Value;
+use support::brokers::Broker;
 use support::gateway::Gateway;
-use support::mosquitto::Mosquitto;
 use support::{command, complaints, seen};
 
 #[test]
@@ -53,8 +53,8 @@ fn a_fleet_works_with_a_gateway_on_a_broker_that_knows_everyone_by_certificate()
     let folder = tempfile::tempdir().unwrap();
     provision(folder.path(), &["--meters", "6", "--clusters", "2", "--slot-seconds", "4"]);
     let trial = folder.path().join("trial");
-    let broker = Mosquitto::start(&trial, "gw-1");
-    let _gateway = Gateway::start(&trial, &broker);
+    let broker = Broker::mosquitto(&trial, "gw-1");
+    let _gateway = Gateway::of(&trial, &broker.url());
     let lines = run(folder.path(), &broker, &["--slots", "3", "--no-noise", "--clustering", "consumption"]);
     let (verdict, slots) = lines.split_last().unwrap();
     assert_eq!((&verdict["wrong"], &verdict["refusals"]), (&Value::Array(Vec::new()), &serde_json::json!({})));
@@ -79,8 +79,8 @@ fn meters_that_keep_to_their_policy_say_so_and_the_verdict_is_not_good() {
     let folder = tempfile::tempdir().unwrap();
     provision(folder.path(), &["--meters", "6", "--slot-seconds", "4"]);
     let trial = folder.path().join("trial");
-    let broker = Mosquitto::start(&trial, "gw-1");
-    let _gateway = Gateway::start(&trial, &broker);
+    let broker = Broker::mosquitto(&trial, "gw-1");
+    let _gateway = Gateway::of(&trial, &broker.url());
     let url = broker.url();
     let answer = seen(command(folder.path()).args(["run", "--dir", "trial", "--broker", &url, "--slots", "1"]));
     assert!(answer.starts_with("exit code 1\n"), "{answer}");
@@ -95,7 +95,7 @@ fn provision(folder: &Path, arguments: &[&str]) {
 }
 
 /// What a fleet says, line by line; its exit code must be 0.
-fn run(folder: &Path, broker: &Mosquitto, arguments: &[&str]) -> Vec<Value> {
+fn run(folder: &Path, broker: &Broker, arguments: &[&str]) -> Vec<Value> {
     let url = broker.url();
     let mut command = command(folder);
     command.args(["run", "--dir", "trial", "--broker", &url, "--trial-policy", "--json", "--speed", "150"]);

@@ -15,8 +15,8 @@ use dream_protocol::topic::{MeterChannel, Topic};
 use dream_protocol::wire::{Mac0, MaskedReading, Reveal};
 use rumqttc::{AsyncClient, Event, Packet, QoS};
 use support::command;
+use support::brokers::Broker;
 use support::gateway::Gateway;
-use support::mosquitto::Mosquitto;
 
 /// After which of its messages the fleet is killed, in turn.
 const MOMENTS: [MeterChannel; 3] = [MeterChannel::Reading, MeterChannel::Reveal, MeterChannel::Reading];
@@ -27,8 +27,8 @@ fn a_killed_fleet_resumes_and_answers_no_request_twice_differently() {
     let arguments = ["provision", "--out", "trial", "--meters", "8", "--slot-seconds", "8"];
     command(folder.path()).args(arguments).assert().success();
     let trial = folder.path().join("trial");
-    let broker = Mosquitto::start(&trial, "gw-1");
-    let _gateway = Gateway::start(&trial, &broker);
+    let broker = Broker::mosquitto(&trial, "gw-1");
+    let _gateway = Gateway::of(&trial, &broker.url());
     let mut spy = Spy::start(&trial, &broker);
 
     let mut killed = 0;
@@ -53,7 +53,7 @@ fn a_killed_fleet_resumes_and_answers_no_request_twice_differently() {
 }
 
 /// A fleet in a process of its own. Every life has other homes and secrets: only what is recorded can be the same.
-fn start(folder: &Path, broker: &Mosquitto, life: usize) -> Child {
+fn start(folder: &Path, broker: &Broker, life: usize) -> Child {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("meter-sim"));
     command.current_dir(folder).args(["run", "--dir", "trial", "--broker", &broker.url(), "--trial-policy"]);
     command.arg("--seed").arg(life.to_string());
@@ -73,7 +73,7 @@ struct Spy {
 }
 
 impl Spy {
-    fn start(trial: &Path, broker: &Mosquitto) -> Self {
+    fn start(trial: &Path, broker: &Broker) -> Self {
         let at = |name: &str| trial.join(name);
         let client = (at("gateway.pem"), at("gateway.key"));
         let client = Some((client.0.as_path(), client.1.as_path()));

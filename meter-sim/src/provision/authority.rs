@@ -93,6 +93,11 @@ impl Authority {
         })
     }
 
+    /// A certificate for whoever reads results from the broker. It has no name of the protocol's either.
+    pub fn observer(&self, name: &str) -> Issued {
+        self.issue(name, |params| params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth])
+    }
+
     /// Writes `NAME.pem` and `NAME.key`.
     pub fn write(&self, directory: &Path, name: &str) -> io::Result<()> {
         pem::write_certificate(directory, name, &self.der)?;
@@ -194,10 +199,11 @@ mod tests {
     }
 
     #[test]
-    fn a_broker_is_neither_meter_nor_gateway_and_another_authority_nobody() {
+    fn brokers_and_observers_are_neither_meter_nor_gateway_and_another_authority_nobody() {
         let authority = Authority::new("an authority", 1);
         let broker = authority.broker(&["localhost".parse().unwrap(), "::1".parse().unwrap()]);
         authority.authorities().verify(&broker.der).unwrap_err();
+        authority.authorities().verify(&authority.observer("observer").der).unwrap_err();
         let meter = Authority::new("an authority", 1).meter(&MeterId::new("m-1").unwrap());
         authority.authorities().verify(&meter.der).unwrap_err();
     }

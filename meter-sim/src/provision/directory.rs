@@ -89,6 +89,11 @@ impl Directory {
         (self.path.join("gateway.pem"), self.path.join("gateway.key"))
     }
 
+    /// The certificate and key files of whoever reads results from the broker.
+    pub fn observer_files(&self) -> (PathBuf, PathBuf) {
+        (self.path.join("observer.pem"), self.path.join("observer.key"))
+    }
+
     /// The gateway that meters obey.
     pub fn gateway(&self) -> Result<(GatewayId, Issued), OpenError> {
         let (certificate, key) = self.gateway_files();

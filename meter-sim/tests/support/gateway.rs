@@ -1,48 +1,142 @@
-//! The real gateway, inside the test's process, with the configuration of a provisioned directory.
+//! The gateway as its own process, which can be killed and started again with the same store.
 
-use std::path::Path;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
 
-use dream_gateway::config::{Config, Overrides};
-use dream_gateway::secrets::GatewayIdentity;
-use dream_gateway::{daemon, driver};
-use tokio::runtime::Runtime;
-use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
+use tempfile::TempDir;
 
-use super::mosquitto::Mosquitto;
+use super::brokers::{Broker, free_port};
+use super::client::PATIENCE;
+use super::trial::{CLUSTER, GATEWAY, Trial};
 
 pub struct Gateway {
-    runtime: Runtime,
-    stop: Option<oneshot::Sender<()>>,
-    running: Option<JoinHandle<anyhow::Result<()>>>,
+    child: Option<Child>,
+    directory: PathBuf,
+    pub http: u16,
+    _own: Option<TempDir>,
 }
 
 impl Gateway {
-    pub fn start(directory: &Path, broker: &Mosquitto) -> Self {
+    /// The gateway of a directory of `meter-sim provision` on a broker at this URL, running.
+    pub fn of(directory: &Path, url: &str) -> Self {
+        let http = free_port();
         let path = directory.join("gateway.toml");
         let text = std::fs::read_to_string(&path).unwrap();
-        let text = text.replace("mqtts://localhost:8883", &broker.url()).replace("127.0.0.1:9464", "127.0.0.1:0");
+        let text = text.replace("mqtts://localhost:8883", url).replace("127.0.0.1:9464", &format!("127.0.0.1:{http}"));
         std::fs::write(&path, text).unwrap();
-        let config = Config::load(&path, &Overrides::default()).unwrap();
-        let identity = GatewayIdentity::load(&config.identity, &config.id, driver::now()).unwrap();
-        let runtime = Runtime::new().unwrap();
-        let listener = runtime.block_on(daemon::listen(&config)).unwrap();
-        let (stop, stopped) = oneshot::channel::<()>();
-        let running = runtime.spawn(async move {
-            let (_reloads, waiting) = mpsc::channel(1);
-            let stopped = async { stopped.await.unwrap_or_default() };
-            daemon::run(config, identity, listener, waiting, stopped).await
-        });
-        Self { runtime, stop: Some(stop), running: Some(running) }
+        let mut gateway = Self { child: None, directory: directory.to_owned(), http, _own: None };
+        gateway.start();
+        gateway
+    }
+
+    /// A gateway of the trial's cluster on this broker; it runs after [`Gateway::start`].
+    pub fn new(trial: &Trial, broker: &Broker, terms: &str) -> Self {
+        let (directory, http) = (TempDir::new().unwrap(), free_port());
+        let at = |name: &str| trial.file(name).display().to_string();
+        let tls = if broker.kind.knows_certificates() {
+            format!(
+                "ca = \"{}\"\nclient_certificate = \"{}\"\nclient_key = \"{}\"\n",
+                at("authority.pem"),
+                trial.gateway.certificate.display(),
+                trial.gateway.key.display()
+            )
+        } else {
+            String::new()
+        };
+        let toml = format!(
+            "id = \"{GATEWAY}\"\nclock_skew_seconds = 1\n\
+             [identity]\ncertificate = \"{}\"\nkey = \"{}\"\nauthorities = [\"{}\"]\n\
+             [broker]\nurl = \"{}\"\nkeep_alive_seconds = 5\n{tls}\
+             [store]\npath = \"gateway.redb\"\n[http]\nlisten = \"127.0.0.1:{}\"\n\
+             [home_assistant]\nenabled = true\n\
+             [clusters.{CLUSTER}]\nallow_file = \"{}\"\nmin_members = {}\nsettle_seconds = 1\n{terms}",
+            trial.gateway.certificate.display(),
+            trial.gateway.key.display(),
+            at("authority.pem"),
+            broker.url(),
+            http,
+            at(&format!("{CLUSTER}.allow")),
+            trial.setups.len(),
+        );
+        std::fs::write(directory.path().join("gateway.toml"), toml).unwrap();
+        Self { child: None, directory: directory.path().to_owned(), http, _own: Some(directory) }
+    }
+
+    pub fn start(&mut self) {
+        self.kill();
+        let log = File::options().create(true).append(true).open(self.log()).unwrap();
+        // A file that may not grow fails a write instead of ending the process: see `limit_files`.
+        let mut command = Command::new("sh");
+        command.args(["-c", "trap '' XFSZ; exec \"$@\"", "sh"]).arg(binary()).args(["run", "--config"]);
+        command.arg(self.directory.join("gateway.toml"));
+        command.env_remove("DREAM_ORDINAL").env_remove("RUST_LOG").stdin(Stdio::null());
+        self.child = Some(command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap());
+    }
+
+    /// SIGKILL: nothing more is written or said.
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().ok();
+            child.wait().ok();
+        }
+    }
+
+    /// SIGTERM, and waits for the end.
+    pub fn stop(&mut self) {
+        let mut child = self.child.take().unwrap();
+        let sent = Command::new("kill").args(["-s", "TERM", &child.id().to_string()]).status().unwrap();
+        assert!(sent.success(), "the gateway cannot be told to stop");
+        let begun = Instant::now();
+        let status = loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(begun.elapsed() < PATIENCE, "the gateway does not stop");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        };
+        assert!(status.success(), "the gateway ended with {status}");
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.as_ref().unwrap().id()
+    }
+
+    /// Lets no file of it grow beyond so many bytes: what a full disk looks like.
+    pub fn limit_files(&self, bytes: Option<u64>) {
+        let limit = bytes.map_or_else(|| "unlimited".to_owned(), |bytes| bytes.to_string());
+        let process = self.id().to_string();
+        let set = Command::new("prlimit").args(["--pid", &process, &format!("--fsize={limit}:unlimited")]).status();
+        assert!(set.unwrap().success());
+    }
+
+    pub fn is_running(&mut self) -> bool {
+        self.child.as_mut().is_some_and(|child| child.try_wait().unwrap().is_none())
+    }
+
+    fn log(&self) -> PathBuf {
+        self.directory.join("gateway.log")
     }
 }
 
 impl Drop for Gateway {
+    #[expect(clippy::print_stderr, reason = "a failed test shows what the gateway said")]
     fn drop(&mut self) {
-        drop(self.stop.take());
-        let ended = self.runtime.block_on(self.running.take().unwrap()).unwrap();
-        if !std::thread::panicking() {
-            ended.unwrap();
+        self.kill();
+        if std::thread::panicking() {
+            let said = std::fs::read_to_string(self.log()).unwrap_or_default();
+            let lines: Vec<&str> = said.lines().collect();
+            eprintln!("the gateway said at last:");
+            lines[lines.len().saturating_sub(60)..].iter().for_each(|line| eprintln!("  {line}"));
         }
     }
+}
+
+/// Beside the directory of the tests: another package's binary is not built with them.
+fn binary() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let path = test.parent().and_then(Path::parent).unwrap().join("dream-gateway");
+    assert!(path.is_file(), "{} is missing: build it with `cargo build -p dream-gateway`", path.display());
+    path
 }

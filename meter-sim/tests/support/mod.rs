@@ -2,8 +2,11 @@
 #![allow(dead_code, unreachable_pub, reason = "every test file uses its own part")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+pub mod brokers;
+pub mod client;
+pub mod cluster;
 pub mod gateway;
-pub mod mosquitto;
+pub mod trial;
 
 use std::path::Path;
 

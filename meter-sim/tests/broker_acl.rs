@@ -1,0 +1,328 @@
+//! What the shipped configurations keep meters from, on real brokers. A denied message does not fail at its sender, so that
+//! every check looks at the receiving side: nothing arrives, and what the same client sends next on a topic of its own does.
+//! That the whole protocol works with the same files is shown by `interop.rs`.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use std::time::Duration;
+
+use rumqttc::QoS;
+use support::brokers::{Broker, Kind};
+use support::client::{Answer, Listener, ask_for, die, knock, patiently, say};
+use support::trial::{CLUSTER, GATEWAY, Party, Trial};
+
+/// What nobody but the gateway may do, or nobody at all.
+#[derive(Debug, Clone, Copy)]
+enum Rule {
+    /// A meter reads no readings, reveals, enrolments or statuses, and no aggregates.
+    ReadingsAreTheGateways,
+    /// A meter publishes on its own topics only.
+    NobodySpeaksForAMeter,
+    /// A meter publishes no list, no request, no aggregate, and nothing else of a gateway's.
+    NobodySpeaksForTheGateway,
+    /// Nor does it as a last will.
+    WillsAreMessages,
+    /// A meter that calls itself by the gateway's client id does not get what waits for the gateway, and the gateway does.
+    SessionsBelongToTheirOwners,
+    /// Nor does the gateway lose its connection to such a meter.
+    NobodyDisconnectsAnother,
+    /// No certificate, or one of another authority: no connection.
+    StrangersStayOut,
+}
+
+impl Rule {
+    const ALL: [Self; 7] = [
+        Self::ReadingsAreTheGateways,
+        Self::NobodySpeaksForAMeter,
+        Self::NobodySpeaksForTheGateway,
+        Self::WillsAreMessages,
+        Self::SessionsBelongToTheirOwners,
+        Self::NobodyDisconnectsAnother,
+        Self::StrangersStayOut,
+    ];
+
+    /// As `broker-config/README.md` has it.
+    fn is_kept_by(self, kind: Kind) -> bool {
+        match (kind, self) {
+            (Kind::Rumqttd, _) | (Kind::RabbitMq | Kind::Nats, Self::NobodyDisconnectsAnother) => false,
+            (Kind::Mosquitto | Kind::RabbitMq | Kind::Nats, _) => true,
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mosquitto_keeps_the_rules() {
+    Scene::new(Kind::Mosquitto).check_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rabbitmq_keeps_the_rules() {
+    Scene::new(Kind::RabbitMq).check_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nats_keeps_the_rules() {
+    Scene::new(Kind::Nats).check_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rumqttd_keeps_none_of_the_rules() {
+    Scene::new(Kind::Rumqttd).check_all().await;
+}
+
+struct Scene {
+    trial: Trial,
+    broker: Broker,
+}
+
+impl Scene {
+    fn new(kind: Kind) -> Self {
+        let trial = Trial::new(3);
+        Self { broker: Broker::start(kind, &trial), trial }
+    }
+
+    async fn check_all(&self) {
+        for rule in Rule::ALL {
+            let held = match rule {
+                Rule::ReadingsAreTheGateways => self.readings_are_the_gateways().await,
+                Rule::NobodySpeaksForAMeter => self.nobody_speaks_for_a_meter().await,
+                Rule::NobodySpeaksForTheGateway => self.nobody_speaks_for_the_gateway().await,
+                Rule::WillsAreMessages => self.wills_are_messages().await,
+                Rule::SessionsBelongToTheirOwners => self.sessions_belong_to_their_owners().await,
+                Rule::NobodyDisconnectsAnother => self.nobody_disconnects_another().await,
+                Rule::StrangersStayOut => self.strangers_stay_out().await,
+            };
+            assert_eq!(held, rule.is_kept_by(self.broker.kind), "{rule:?} on {}", self.broker.kind);
+        }
+    }
+
+    /// The certificate that somebody has got hold of.
+    fn attacker(&self) -> &Party {
+        self.trial.spare()
+    }
+
+    fn victim(&self) -> &Party {
+        &self.trial.meters[0]
+    }
+
+    async fn says(&self, who: &Party, topic: &str, payload: &str, retain: bool) -> Answer {
+        say(&self.broker.access(&self.trial, who), &who.name, topic, payload, retain).await
+    }
+
+    /// The gateway listens to all that it may.
+    async fn gateway(&self) -> Listener {
+        let meters = CHANNELS.map(|channel| topic(&format!("{channel}/+")));
+        let membership = topic("membership");
+        let filters: Vec<&str> = meters.iter().chain([&membership]).map(String::as_str).collect();
+        Listener::start(&self.broker.access(&self.trial, &self.trial.gateway), &client_id(), &filters).await
+    }
+
+    async fn meter(&self, who: &Party, channels: &[&str]) -> Listener {
+        let filters: Vec<String> = channels.iter().map(|channel| topic(channel)).collect();
+        let filters: Vec<&str> = filters.iter().map(String::as_str).collect();
+        Listener::start(&self.broker.access(&self.trial, who), &who.name, &filters).await
+    }
+
+    async fn readings_are_the_gateways(&self) -> bool {
+        let (attacker, victim) = (self.attacker(), self.victim());
+        let access = self.broker.access(&self.trial, attacker);
+        let own = CHANNELS.map(|channel| topic(&format!("{channel}/{}", victim.name)));
+        let any = CHANNELS.map(|channel| topic(&format!("{channel}/+")));
+        let aggregate = topic("aggregate");
+        let wide = ["#", "dream/#", "dream/v1/#", "dream/v1/+/+/+", "+/+/+/+/+"];
+        // Below which NATS hands out messages.
+        let inner: &[&str] = if self.broker.kind == Kind::Nats { &["$MQTT/#", "$MQTT/sub/#"] } else { &[] };
+        let mut filters: Vec<&str> = own.iter().chain(&any).chain([&aggregate]).map(String::as_str).collect();
+        filters.extend(wide.iter().chain(inner));
+        for filter in filters {
+            // Whatever the answer: if it was granted, it is in the session that the listener below has.
+            ask_for(&access, &attacker.name, filter, QoS::AtLeastOnce).await;
+        }
+        // With QoS 0 NATS reads what it hands to others, if it lets anyone.
+        for filter in inner {
+            ask_for(&access, &attacker.name, filter, QoS::AtMostOnce).await;
+        }
+        let mut gateway = self.gateway().await;
+        let mut spy = self.meter(attacker, &["membership", "recovery"]).await;
+        for (number, topic) in own.iter().enumerate() {
+            self.says(victim, topic, &format!("secret {number}"), false).await;
+            gateway.wait_for(topic, &format!("secret {number}")).await;
+        }
+        gateway.publish(&aggregate, "a sum", false);
+        // Requests come after all that, and do arrive.
+        gateway.publish(&topic("recovery"), "a request", false);
+        spy.wait_for(&topic("recovery"), "a request").await;
+        let allowed = [topic("membership"), topic("recovery")];
+        let held = spy.seen().iter().all(|message| allowed.contains(&message.topic));
+        gateway.leave().await;
+        spy.leave().await;
+        held
+    }
+
+    async fn nobody_speaks_for_a_meter(&self) -> bool {
+        let (attacker, victim) = (self.attacker(), self.victim());
+        let mut gateway = self.gateway().await;
+        for channel in CHANNELS {
+            self.says(attacker, &topic(&format!("{channel}/{}", victim.name)), "forged", false).await;
+        }
+        for channel in CHANNELS {
+            let own = topic(&format!("{channel}/{}", attacker.name));
+            assert_eq!(self.says(attacker, &own, "genuine", false).await, Answer::Granted);
+            gateway.wait_for(&own, "genuine").await;
+        }
+        let held = gateway.seen().iter().all(|message| message.payload != "forged");
+        gateway.leave().await;
+        held
+    }
+
+    async fn nobody_speaks_for_the_gateway(&self) -> bool {
+        let attacker = self.attacker();
+        let mut gateway = self.gateway().await;
+        let mut meter = self.meter(self.victim(), &["membership", "recovery"]).await;
+        let observed = [topic("aggregate"), status(), DISCOVERY.to_owned()];
+        let mut observer = {
+            let filters = ["dream/v1/+/aggregate", "dream/v1/gateway/+/status", "homeassistant/sensor/+/config"];
+            let observer = &self.trial.observer;
+            Listener::start(&self.broker.access(&self.trial, observer), &observer.name, &filters).await
+        };
+        for (topic, retain) in gateways_topics() {
+            self.says(attacker, &topic, "forged", retain).await;
+        }
+        let own = topic(&format!("reading/{}", attacker.name));
+        assert_eq!(self.says(attacker, &own, "genuine", false).await, Answer::Granted);
+        gateway.wait_for(&own, "genuine").await;
+        for (topic, retain) in gateways_topics() {
+            gateway.publish(&topic, "the gateway's", retain);
+        }
+        gateway.wait_for(&topic("membership"), "the gateway's").await;
+        for channel in ["membership", "recovery"] {
+            meter.wait_for(&topic(channel), "the gateway's").await;
+        }
+        for topic in &observed {
+            observer.wait_for(topic, "the gateway's").await;
+        }
+        // What is kept is the gateway's too.
+        let mut late = self.meter(&self.trial.meters[1], &["membership"]).await;
+        late.wait_for(&topic("membership"), "the gateway's").await;
+        let mut held = true;
+        for listener in [&mut gateway, &mut meter, &mut observer, &mut late] {
+            held &= listener.seen().iter().all(|message| message.payload != "forged");
+        }
+        for listener in [gateway, meter, observer, late] {
+            listener.leave().await;
+        }
+        held
+    }
+
+    async fn wills_are_messages(&self) -> bool {
+        let (attacker, victim) = (self.attacker(), self.victim());
+        let access = self.broker.access(&self.trial, attacker);
+        let mut gateway = self.gateway().await;
+        for topic in [topic("membership"), topic(&format!("reading/{}", victim.name))] {
+            die(&access, &attacker.name, &topic, "forged will").await;
+        }
+        // Its own will is carried out.
+        let own = topic(&format!("status/{}", attacker.name));
+        assert_eq!(die(&access, &attacker.name, &own, "own will").await, Answer::Granted);
+        gateway.wait_for(&own, "own will").await;
+        let held = gateway.seen().iter().all(|message| message.payload != "forged will");
+        gateway.leave().await;
+        held
+    }
+
+    async fn sessions_belong_to_their_owners(&self) -> bool {
+        let (attacker, victim) = (self.attacker(), self.victim());
+        let mut gateway = self.gateway().await;
+        gateway.publish(&topic("membership"), "a list", true);
+        // When the list is back it is kept.
+        gateway.wait_for(&topic("membership"), "a list").await;
+        gateway.leave().await;
+        let reading = topic(&format!("reading/{}", victim.name));
+        assert_eq!(self.says(victim, &reading, "waits", false).await, Answer::Granted);
+        let access = self.broker.access(&self.trial, attacker);
+        let stolen = match Listener::attempt(&access, &client_id(), &[&topic("membership")]).await {
+            Err(_) => false,
+            Ok(mut thief) => {
+                while !thief.has_seen(&topic("membership"), "a list") && !thief.has_seen(&reading, "waits") {
+                    thief.next().await;
+                }
+                // What waited may come after what was kept.
+                tokio::time::sleep(Duration::from_secs(2)).await;
+                let stolen = thief.has_seen(&reading, "waits");
+                thief.leave().await;
+                stolen
+            }
+        };
+        if stolen {
+            return false;
+        }
+        let mut gateway = self.gateway().await;
+        gateway.wait_for(&reading, "waits").await;
+        gateway.leave().await;
+        true
+    }
+
+    async fn nobody_disconnects_another(&self) -> bool {
+        let (attacker, victim) = (self.attacker(), self.victim());
+        let mut gateway = self.gateway().await;
+        // Whatever the answer: it may come after the harm is done.
+        knock(&self.broker.access(&self.trial, attacker), &client_id()).await;
+        for _ in 0..50 {
+            if gateway.losses() > 0 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let held = gateway.losses() == 0;
+        let reading = topic(&format!("reading/{}", victim.name));
+        // It comes back, though maybe without its session.
+        patiently("the gateway to be back", async {
+            while !gateway.has_seen(&reading, "after all") {
+                assert_eq!(self.says(victim, &reading, "after all", false).await, Answer::Granted);
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            }
+        })
+        .await;
+        gateway.leave().await;
+        held
+    }
+
+    async fn strangers_stay_out(&self) -> bool {
+        for party in [&self.trial.gateway, self.attacker(), &self.trial.observer] {
+            let answer = knock(&self.broker.access(&self.trial, party), &party.name).await;
+            assert_eq!(answer, Answer::Granted, "{}", party.name);
+        }
+        let mut answers = vec![knock(&self.broker.anonymous(&self.trial), &self.attacker().name).await];
+        for party in self.trial.foreigners() {
+            answers.push(knock(&self.broker.access(&self.trial, &party), &party.name).await);
+        }
+        answers.iter().all(|answer| *answer == Answer::Disconnected)
+    }
+}
+
+const CHANNELS: [&str; 4] = ["enrol", "reading", "reveal", "status"];
+const DISCOVERY: &str = "homeassistant/sensor/dream_riverside/config";
+
+fn topic(below: &str) -> String {
+    format!("dream/v1/{CLUSTER}/{below}")
+}
+
+fn client_id() -> String {
+    format!("{GATEWAY}-0")
+}
+
+fn status() -> String {
+    format!("dream/v1/gateway/{}/status", client_id())
+}
+
+/// With whether they are retained.
+fn gateways_topics() -> [(String, bool); 5] {
+    [
+        (topic("membership"), true),
+        (topic("recovery"), false),
+        (topic("aggregate"), true),
+        (status(), true),
+        (DISCOVERY.to_owned(), true),
+    ]
+}

@@ -1,0 +1,111 @@
+//! A whole cluster beside a broker: the gateway's process, a fleet of meters, and an observer that holds every slot against
+//! the truth.
+
+use std::sync::{Arc, PoisonError};
+
+use dream_meter_sim::fleet::{self, ClusterSetup, Faults, Fleet, Records, Running, Setup};
+use dream_meter_sim::home::{ActivityModel, DayKind, Month, Residents};
+use dream_meter_sim::source::Source;
+use dream_meter_sim::street;
+use dream_meter_sim::verdict::{Aggregate, Row};
+use dream_protocol::ids::{ClusterId, GatewayId};
+use dream_protocol::policy::Policy;
+use dream_protocol::time::Slot;
+use tempfile::TempDir;
+use tokio::sync::watch;
+
+use super::brokers::Broker;
+use super::client::Listener;
+use super::gateway::Gateway;
+use super::trial::{CLUSTER, GATEWAY, Trial};
+
+pub struct Cluster {
+    pub gateway: Gateway,
+    pub rows: Vec<Row>,
+    observer: Listener,
+    meters: Running,
+    stop: watch::Sender<bool>,
+    _records: TempDir,
+}
+
+impl Cluster {
+    /// With these terms of the cluster, and a share of readings that something goes wrong with.
+    pub async fn start(trial: &Trial, broker: &Broker, terms: &str, faults: f64) -> Self {
+        let observer = &trial.observer;
+        let access = broker.access(trial, observer);
+        let observer = Listener::start(&access, &observer.name, &["dream/v1/+/aggregate"]).await;
+        let mut gateway = Gateway::new(trial, broker, terms);
+        gateway.start();
+        let records = TempDir::new().unwrap();
+        let fleet =
+            Arc::new(fleet_of(trial, Records::open(&records.path().join("meters.redb")).unwrap(), faults));
+        let setup = ClusterSetup {
+            cluster: ClusterId::new(CLUSTER).unwrap(),
+            meters: setups(trial, broker),
+            homes: (0..trial.setups.len()).collect(),
+        };
+        let (stop, stopped) = watch::channel(false);
+        let meters = fleet::start(&fleet, setup, stopped).unwrap();
+        Self { gateway, rows: Vec::new(), observer, meters, stop, _records: records }
+    }
+
+    /// Waits for slots to close until the rows are as wanted.
+    pub async fn run_until(&mut self, mut enough: impl FnMut(&[Row]) -> bool) {
+        while !enough(&self.rows) {
+            let message = self.observer.next().await;
+            let aggregate: Aggregate = serde_json::from_str(&message.payload).unwrap();
+            if self.rows.iter().any(|row| row.aggregate.slot == aggregate.slot) {
+                continue;
+            }
+            let oracle = self.meters.oracle.lock().unwrap_or_else(PoisonError::into_inner);
+            let expected = oracle.expected(Slot(aggregate.slot));
+            drop(oracle);
+            self.rows.push(Row { aggregate, expected });
+        }
+        assert!(self.gateway.is_running(), "the gateway has ended by itself");
+    }
+
+    /// Waits until so many more slots are decoded and held against the truth.
+    pub async fn run_for(&mut self, decoded: usize) {
+        let before = self.rows.len();
+        self.run_until(|rows| rows[before..].iter().filter(|row| is_proven(row)).count() >= decoded).await;
+    }
+
+    /// Ends it all.
+    pub async fn end(mut self) {
+        self.gateway.stop();
+        self.stop.send_replace(true);
+        let meters = self.meters;
+        tokio::task::spawn_blocking(|| meters.join()).await.unwrap().unwrap();
+    }
+}
+
+/// Whether a slot was decoded, and the truth is known.
+pub fn is_proven(row: &Row) -> bool {
+    row.aggregate.load_watts.is_some() && row.expected.is_some()
+}
+
+/// The meters, each with its certificate for this broker.
+fn setups(trial: &Trial, broker: &Broker) -> Vec<Setup> {
+    let each = trial.setups.iter().zip(&trial.meters);
+    each.map(|(setup, party)| Setup { access: broker.access(trial, party), ..setup.clone() }).collect()
+}
+
+fn fleet_of(trial: &Trial, records: Records, faults: f64) -> Fleet {
+    let residents = Residents::between(1, 5).unwrap();
+    let homes = street::homes(2026, trial.setups.len().try_into().unwrap(), residents, ActivityModel::Crest);
+    Fleet {
+        policy: Policy {
+            min_slot_seconds: 1,
+            min_honest: 2,
+            daily_micro_epsilon: u64::MAX,
+            ..Policy::new(trial.authorities(), [GatewayId::new(GATEWAY).unwrap()])
+        },
+        source: Source::Model { homes, month: Month::new(11).unwrap(), kind: DayKind::Weekday },
+        speed: 100.0,
+        faults: Faults { seed: 2026, rate: faults, vanish: 0.0 },
+        seed: 2026,
+        per_connection: 1,
+        records,
+    }
+}
