@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help test check fmt bench doc clean
+.PHONY: help test check chaos fmt bench doc clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-8s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -11,6 +11,11 @@ check: ## The inner loop: formatting, lints, unit tests
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --all-features -- -D warnings
 	cargo test --workspace --all-features --lib
+
+chaos: ## The long version of the chaos test: SLOTS=200, SEED=2026
+	cargo build -p dream-gateway
+	DREAM_CHAOS_SLOTS=$(or $(SLOTS),200) DREAM_CHAOS_SEED=$(or $(SEED),2026) \
+		cargo test -p dream-meter-sim --all-features --test chaos -- --nocapture
 
 fmt: ## Format the code
 	cargo fmt --all

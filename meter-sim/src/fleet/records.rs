@@ -76,7 +76,7 @@ impl Records {
     }
 
     /// What a meter had recorded.
-    pub(super) fn of(&self, cluster: &ClusterId, meter: &MeterId) -> Result<Vec<Record>, RecordsError> {
+    pub fn of(&self, cluster: &ClusterId, meter: &MeterId) -> Result<Vec<Record>, RecordsError> {
         let read = self.database.begin_read().map_err(redb::Error::from)?;
         let table = read.open_table(RECORDS).map_err(redb::Error::from)?;
         let lists = read.open_table(LISTS).map_err(redb::Error::from)?;

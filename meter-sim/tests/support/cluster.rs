@@ -37,8 +37,7 @@ impl Cluster {
         let mut gateway = Gateway::new(trial, broker, terms);
         gateway.start();
         let records = TempDir::new().unwrap();
-        let fleet =
-            Arc::new(fleet_of(trial, Records::open(&records.path().join("meters.redb")).unwrap(), faults));
+        let fleet = Arc::new(fleet_of(trial, Records::open(&records.path().join("meters.redb")).unwrap(), faults));
         let setup = ClusterSetup {
             cluster: ClusterId::new(CLUSTER).unwrap(),
             meters: setups(trial, broker),

@@ -1,5 +1,6 @@
 //! The gateway as its own process, which can be killed and started again with the same store.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -111,6 +112,24 @@ impl Gateway {
         assert!(set.unwrap().success());
     }
 
+    /// Every slot in the store, by number; the gateway must not run.
+    pub fn export(&self, cluster: &str) -> BTreeMap<u64, StoredSlot> {
+        let mut command = Command::new(binary());
+        command.args(["export", "--cluster", cluster, "--config"]).arg(self.directory.join("gateway.toml"));
+        let output = command.env_remove("DREAM_ORDINAL").output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8(output.stdout).unwrap();
+        let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+        let header = lines.next().unwrap();
+        let column = |name: &str| header.iter().position(|&found| found == name).unwrap();
+        let [slot, outcome, load, responders] = ["slot", "outcome", "load_watts", "responders"].map(column);
+        let stored = |row: Vec<&str>| {
+            let (outcome, load) = (row[outcome].to_owned(), row[load].parse().ok());
+            (row[slot].parse().unwrap(), StoredSlot { outcome, load, responders: row[responders].parse().unwrap() })
+        };
+        lines.map(stored).collect()
+    }
+
     pub fn is_running(&mut self) -> bool {
         self.child.as_mut().is_some_and(|child| child.try_wait().unwrap().is_none())
     }
@@ -118,6 +137,14 @@ impl Gateway {
     fn log(&self) -> PathBuf {
         self.directory.join("gateway.log")
     }
+}
+
+/// A closed slot, as far as tests compare it.
+#[derive(Debug)]
+pub struct StoredSlot {
+    pub outcome: String,
+    pub load: Option<u64>,
+    pub responders: u32,
 }
 
 impl Drop for Gateway {

@@ -6,6 +6,9 @@ pub mod brokers;
 pub mod client;
 pub mod cluster;
 pub mod gateway;
+pub mod provisioned;
+pub mod proxy;
+pub mod spy;
 pub mod trial;
 
 use std::path::Path;

@@ -87,8 +87,19 @@ impl Broker {
 
     /// Mosquitto for a directory of `meter-sim provision` and its gateway.
     pub fn mosquitto(provisioned: &Path, gateway: &str) -> Self {
+        Self::mosquitto_and(provisioned, gateway, "")
+    }
+
+    /// The same with someone who may read everything.
+    pub fn mosquitto_with_spy(provisioned: &Path, gateway: &str, spy: &str) -> Self {
+        Self::mosquitto_and(provisioned, gateway, &format!("\nuser {spy}\ntopic read dream/v1/#\n"))
+    }
+
+    fn mosquitto_and(provisioned: &Path, gateway: &str, more_rights: &str) -> Self {
         let (directory, port) = (TempDir::new().unwrap(), free_port());
         let processes = mosquitto::prepare(directory.path(), provisioned, gateway, port);
+        let acl = directory.path().join("dream.acl");
+        std::fs::write(&acl, std::fs::read_to_string(&acl).unwrap() + more_rights).unwrap();
         Self { kind: Kind::Mosquitto, processes, directory, port }.started()
     }
 
