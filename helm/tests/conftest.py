@@ -12,7 +12,7 @@ CHART = ROOT / "helm" / "dream-gateway"
 RULES = CHART / "rules" / "dream-gateway.rules.yaml"
 DASHBOARDS = sorted((CHART / "dashboards").glob("*.json"))
 CI_VALUES = sorted((CHART / "ci").glob("*-values.yaml"))
-TOOLS = ROOT / "target" / "tools"
+NODE = ROOT / "target" / "tools" / "helm-node"
 RUNBOOKS = "https://runbooks.example/operations.md"
 
 
@@ -41,7 +41,7 @@ class Helm:
         return [each for each in yaml.safe_load_all(self.template(*args, **kwargs)) if each]
 
 
-HELMS = [Helm(ROOT / ".venv" / "bin" / "helm", "v3"), Helm(TOOLS / "helm4" / "helm", "v4")]
+HELMS = [Helm(ROOT / ".venv" / "bin" / "helm", "v3"), Helm(NODE / "helm", "v4")]
 
 
 @pytest.fixture(params=HELMS, ids=["helm3", "helm4"])

@@ -1,5 +1,6 @@
 """The chart: what it renders is what Kubernetes and the gateway accept, and what it should not take it refuses."""
 
+import json
 import os
 import re
 import subprocess
@@ -9,7 +10,7 @@ import jsonschema
 import kubernetes_validate
 import pytest
 import yaml
-from conftest import CHART, CI_VALUES, HELMS, ROOT, alerts, program
+from conftest import CHART, CI_VALUES, HELMS, NODE, ROOT, alerts, program
 
 GOLDEN = ROOT / "helm" / "tests" / "golden"
 BASE = ("-f", CHART / "ci" / "minimal-values.yaml")
@@ -61,6 +62,21 @@ def test_a_misspelt_field_would_be_noticed(helm):
     gateway["spec"]["template"]["spec"]["containers"][0]["readynessProbe"] = {}
     with pytest.raises(kubernetes_validate.ValidationError):
         kubernetes_validate.validate(broken, "1.35", strict=True)
+
+
+def custom_check(objects):
+    script = (ROOT / "helm" / "tests" / "custom.mjs").read_text()
+    command = ["node", "--input-type=module", "--eval", script]
+    return subprocess.run(command, input=json.dumps(objects), capture_output=True, text=True, cwd=NODE)
+
+
+def test_the_operators_know_every_field_of_theirs(helm):
+    objects = [each for values in CI_VALUES for each in helm.objects("-f", values) if each["kind"] in CUSTOM]
+    done = custom_check(objects)
+    assert done.returncode == 0 and set(done.stdout.split()) == CUSTOM, done.stdout + done.stderr
+    (certificate,) = [each for each in objects if each["kind"] == "Certificate"]
+    certificate["spec"]["usages"] = ["digital-signature"]
+    assert custom_check([certificate]).returncode != 0, "a usage that is none is noticed"
 
 
 @each_values
