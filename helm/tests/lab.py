@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import pathlib
 import re
 import signal
@@ -21,18 +22,18 @@ PATIENCE_SECONDS = 240
 
 @contextlib.contextmanager
 def running(command, **kwargs):
-    """A process that is stopped by its id, whatever happens."""
-    process = subprocess.Popen([str(part) for part in command], **kwargs)
+    """A process that is stopped, with those that it started, whatever happens."""
+    process = subprocess.Popen([str(part) for part in command], start_new_session=True, **kwargs)
     try:
         yield process
     finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGINT)
-            try:
-                process.wait(30)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGINT)
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 def free_port():
