@@ -97,6 +97,13 @@ def test_long_names_of_releases_fit(helm):
         assert len(each["metadata"]["name"]) <= (52 if each["kind"] == "StatefulSet" else 63)
 
 
+def test_a_package_has_all_of_it(helm, tmp_path):
+    helm.ok("package", CHART, "--destination", tmp_path)
+    (package,) = tmp_path.glob("*.tgz")
+    full = ("-f", CHART / "ci" / "full-values.yaml")
+    assert helm.ok("template", "grid", package, "--namespace", "energy", *full) == helm.template(*full)
+
+
 # ---- The gateway's configuration ----------------------------------------------------------------------------------------
 
 
