@@ -1,6 +1,7 @@
 """A real gateway with simulated meters, and a real Prometheus that scrapes it: `meter-sim demo` and Debian's package."""
 
 import contextlib
+import http.server
 import json
 import os
 import pathlib
@@ -90,28 +91,52 @@ class Lab:
 
 @contextlib.contextmanager
 def lab(meters=40, faults=0.05, vanish=0.002):
-    """A demo and a Prometheus on the loopback, in a directory that goes away."""
-    with contextlib.ExitStack() as stack:
-        folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        command = [program("meter-sim"), "demo", "--meters", meters, "--faults", faults, "--vanish", vanish]
-        log = stack.enter_context((folder / "demo.log").open("w"))
-        demo = stack.enter_context(running(command, stdout=subprocess.PIPE, stderr=log, text=True))
-        address = next((line for line in demo.stdout if line.startswith("metrics")), None)
-        assert address, (folder / "demo.log").read_text()
-        metrics = address.split()[1]
+    """A demo and a Prometheus that scrapes it, on the loopback."""
+    command = [program("meter-sim"), "demo", "--meters", meters, "--faults", faults, "--vanish", vanish]
+    with running(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as demo:
+        said = []
+        address = next((line for line in demo.stdout if said.append(line) or line.startswith("metrics")), None)
+        assert address, "".join(said)
         # Its lines must go somewhere, or it waits for a reader.
         threading.Thread(target=lambda: [None for _ in demo.stdout], daemon=True).start()
+        with prometheus(address.split()[1]) as found:
+            yield found
 
+
+@contextlib.contextmanager
+def prometheus(metrics):
+    """A Prometheus with our rules that scrapes one target every second, in a directory that goes away."""
+    with tempfile.TemporaryDirectory() as folder:
         port, target = free_port(), urllib.parse.urlparse(metrics).netloc
         config = {
             "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
             "rule_files": [str(RULES)],
             "scrape_configs": [{"job_name": "dream-gateway", "static_configs": [{"targets": [target]}]}],
         }
-        (folder / "prometheus.yml").write_text(json.dumps(config))
+        (pathlib.Path(folder) / "prometheus.yml").write_text(json.dumps(config))
         command = ["prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data"]
-        command += [f"--web.listen-address=127.0.0.1:{port}", "--log.level=warn"]
-        stack.enter_context(running(command, stdout=log, stderr=log))
-        found = Lab(metrics, f"http://127.0.0.1:{port}")
-        until("Prometheus", lambda: urllib.request.urlopen(f"{found.prometheus}/-/ready", timeout=5))
-        yield found
+        command += [f"--web.listen-address=127.0.0.1:{port}", "--log.level=error"]
+        with running(command):
+            found = Lab(metrics, f"http://127.0.0.1:{port}")
+            until("Prometheus", lambda: urllib.request.urlopen(f"{found.prometheus}/-/ready", timeout=5))
+            yield found
+
+
+@contextlib.contextmanager
+def serving(text):
+    """Answers every request with a text."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Type", "text/plain; version=0.0.4")
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, *args):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/metrics"
+        server.shutdown()

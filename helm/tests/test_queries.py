@@ -7,7 +7,7 @@ import urllib.request
 
 import pytest
 from conftest import DASHBOARDS, rule_groups
-from lab import lab, until
+from lab import lab, prometheus, serving, until
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +95,22 @@ def test_every_metric_of_a_cluster_is_on_a_dashboard_or_in_a_rule(demo):
     unused = {family for family in families if family not in used}
     # The plain load, without scaling, is for those who ask for it by name.
     assert unused <= {"dream_cluster_load_watts", "dream_cluster_load_band_watts"}, unused
+
+
+def test_a_thousand_clusters_are_told_apart_in_tables_and_not_in_a_thousand_lines(demo):
+    """A real scrape, with its cluster a thousand times."""
+    with urllib.request.urlopen(demo.metrics, timeout=30) as answer:
+        lines = answer.read().decode().splitlines()
+    many = [line.replace('"riverside"', f'"c-{number:04}"') for line in lines for number in range(1000 if '"riverside"' in line else 1)]
+    with serving("\n".join(many) + "\n") as metrics, prometheus(metrics) as found:
+        until("records", lambda: len(found.instant("dream:cluster_load_error:ratio")) == 1000)
+        until("rates", lambda: numbers(found.instant("rate(dream_broker_connected[20s])")))
+        for target in panel_queries():
+            expr = target.values[0]["expr"].replace("$focus", "c-0042")
+            if target.values[0].get("format") == "table":
+                assert len(found.instant(expr)) == 1000, target.id
+            elif not target.values[0].get("instant"):
+                assert 0 < len(found.over_time(expr)) <= 40, target.id
 
 
 def test_a_query_without_an_answer_would_be_noticed(demo):
