@@ -91,8 +91,12 @@ def test_every_object_has_a_name_of_its_own_the_namespace_and_the_labels(helm, v
 
 
 def test_long_names_of_releases_fit(helm):
-    for each in helm.objects(*BASE, "--set", "dashboards.enabled=true,simulator.enabled=true,simulator.existingSecret=s",
-                             name="a-name-of-a-release-as-long-as-helm-allows-it-to-be"):
+    for each in helm.objects(
+        *BASE,
+        "--set",
+        "dashboards.enabled=true,simulator.enabled=true,simulator.existingSecret=s",
+        name="a-name-of-a-release-as-long-as-helm-allows-it-to-be",
+    ):
         # A pod's name is followed by an ordinal, and by a hash in a label: 52 characters are safe for a StatefulSet.
         assert len(each["metadata"]["name"]) <= (52 if each["kind"] == "StatefulSet" else 63)
 
@@ -188,7 +192,9 @@ def test_replicas_share_an_id_and_are_told_their_number(helm):
     assert of_kind(objects, "StatefulSet")["spec"]["replicas"] == 4
     assert "\nreplicas = 4\n" in toml_of(objects) and "\nordinal" not in toml_of(objects)
     test = of_kind(objects, "Pod")["spec"]["containers"][0]["command"][-1]
-    assert [f"grid-dream-gateway-{ordinal}.grid-dream-gateway-headless:9464/readyz" in test for ordinal in range(5)] == [True] * 4 + [False]
+    assert [
+        f"grid-dream-gateway-{ordinal}.grid-dream-gateway-headless:9464/readyz" in test for ordinal in range(5)
+    ] == [True] * 4 + [False]
 
 
 def test_a_changed_configuration_rolls_the_pods_and_nothing_else_does(helm):
@@ -242,9 +248,15 @@ def test_the_rule_object_has_every_rule_and_heeds_the_values(helm):
     rules = {rule["alert"]: rule for group in full["spec"]["groups"] for rule in group["rules"] if "alert" in rule}
     assert set(alerts()) - set(rules) == {"DreamSlotsFailing"}
     changed = rules["DreamEpsilonDayAbovePolicy"]
-    assert (changed["expr"], changed["labels"]) == ("dream:cluster_epsilon_day:max > 300", {"severity": "info", "team": "grid"})
+    assert (changed["expr"], changed["labels"]) == (
+        "dream:cluster_epsilon_day:max > 300",
+        {"severity": "info", "team": "grid"},
+    )
     assert rules["DreamBrokerDown"]["labels"] == {"severity": "critical", "team": "grid"}
-    assert all(rule["annotations"]["runbook_url"].startswith("https://wiki.example/dream/operations#") for rule in rules.values())
+    assert all(
+        rule["annotations"]["runbook_url"].startswith("https://wiki.example/dream/operations#")
+        for rule in rules.values()
+    )
 
 
 def test_dashboards_arrive_whole(helm):
@@ -252,7 +264,9 @@ def test_dashboards_arrive_whole(helm):
     maps = [each for each in objects if each["metadata"]["labels"].get("grafana_dashboard") == "1"]
     carried = {name.removeprefix("dream-"): text for each in maps for name, text in each["data"].items()}
     files = {path.name: path.read_text() for path in (CHART / "dashboards").glob("*.json")}
-    assert {name: text.strip() for name, text in carried.items()} == {name: text.strip() for name, text in files.items()}
+    assert {name: text.strip() for name, text in carried.items()} == {
+        name: text.strip() for name, text in files.items()
+    }
     assert sorted(files) == ["clusters.json", "gateway.json", "privacy.json"]
 
 
@@ -263,7 +277,13 @@ def test_notes_say_what_to_do_next():
         return said.split("NOTES:")[1]
 
     plain = notes(*BASE)
-    for words in ("helm -n energy test grid", "gw-1-0 their rights", "--replicas=0", "loses its open\nslot", "serviceMonitor.enabled"):
+    for words in (
+        "helm -n energy test grid",
+        "gw-1-0 their rights",
+        "--replicas=0",
+        "loses its open\nslot",
+        "serviceMonitor.enabled",
+    ):
         assert words in plain, plain
     assert "SIMULATED METERS" in notes("-f", CHART / "ci" / "trial-values.yaml")
     many = notes("-f", CHART / "ci" / "full-values.yaml")
@@ -337,7 +357,9 @@ def test_the_schema_is_sound_and_has_every_value():
 
 
 def test_the_readme_is_made_of_the_comments():
-    done = subprocess.run([sys.executable, ROOT / "scripts" / "chart-readme", "--check"], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, ROOT / "scripts" / "chart-readme", "--check"], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
 
 

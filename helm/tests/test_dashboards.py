@@ -24,8 +24,20 @@ def type_check(boards):
     folder.mkdir(parents=True, exist_ok=True)
     head = (ROOT / "helm" / "tests" / "dashboard.ts").read_text()
     for name, board in boards.items():
-        (folder / f"{name}.ts").write_text(f"{head}\nexport const dashboard: Checked = {json.dumps(board, indent=2)};\n")
-    flags = ["--noEmit", "--strict", "--skipLibCheck", "--target", "es2022", "--module", "esnext", "--moduleResolution", "bundler"]
+        (folder / f"{name}.ts").write_text(
+            f"{head}\nexport const dashboard: Checked = {json.dumps(board, indent=2)};\n"
+        )
+    flags = [
+        "--noEmit",
+        "--strict",
+        "--skipLibCheck",
+        "--target",
+        "es2022",
+        "--module",
+        "esnext",
+        "--moduleResolution",
+        "bundler",
+    ]
     files = [folder / f"{name}.ts" for name in boards]
     done = subprocess.run([NODE / "node_modules" / ".bin" / "tsc", *flags, *files], capture_output=True, text=True)
     return done.stdout + done.stderr
@@ -93,7 +105,10 @@ def test_there_are_variables_for_the_data_source_and_the_clusters(path):
 def test_links_lead_to_runbooks_that_exist(path):
     text = path.read_text()
     operations = (ROOT / "docs" / "operations.md").read_text()
-    headings = {re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-") for title in re.findall(r"^#+ (.*)$", operations, re.M)}
+    headings = {
+        re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-")
+        for title in re.findall(r"^#+ (.*)$", operations, re.M)
+    }
     anchors = set(re.findall(re.escape(RUNBOOKS) + r"#([a-z0-9-]+)", text))
     assert anchors and anchors <= headings, anchors - headings
     assert text.count("https://") == text.count(RUNBOOKS), "no other link leaves Grafana"

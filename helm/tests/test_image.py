@@ -1,4 +1,4 @@
-"""The container images: built by buildah from binaries of this machine, small, run by an ordinary user, and ready beside a broker."""
+"""The container images: built by buildah from binaries of this machine, small, and run by an ordinary user beside a broker."""
 
 import json
 import os
@@ -22,7 +22,15 @@ class Buildah:
     """With a storage of its own, and without what a machine in a container lacks: overlays, namespaces, registries."""
 
     def __init__(self, folder):
-        self.command = ["buildah", "--storage-driver", "vfs", "--root", str(folder / "root"), "--runroot", str(folder / "run")]
+        self.command = [
+            "buildah",
+            "--storage-driver",
+            "vfs",
+            "--root",
+            str(folder / "root"),
+            "--runroot",
+            str(folder / "run"),
+        ]
 
     def __call__(self, *args):
         done = subprocess.run([*self.command, *map(str, args)], capture_output=True, text=True)
@@ -39,7 +47,18 @@ def buildah():
     with tempfile.TemporaryDirectory() as folder:
         tool = Buildah(pathlib.Path(folder))
         for target in ("gateway", "meter-sim"):
-            tool("build", "--isolation", "chroot", "--build-arg", "BINARIES=local", "--target", target, "--tag", f"dream-{target}", ROOT)
+            tool(
+                "build",
+                "--isolation",
+                "chroot",
+                "--build-arg",
+                "BINARIES=local",
+                "--target",
+                target,
+                "--tag",
+                f"dream-{target}",
+                ROOT,
+            )
         yield tool
         tool("rm", "--all")
 
@@ -82,7 +101,9 @@ def test_chart_and_image_agree_about_the_user_and_the_port(buildah):
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     assert values["podSecurityContext"]["runAsUser"] == USER
     config = config_of(buildah, "dream-gateway")
-    assert list(config["ExposedPorts"]) == [f"{values['http']['port']}/tcp"] and config["WorkingDir"] == "/var/lib/dream"
+    assert (
+        list(config["ExposedPorts"]) == [f"{values['http']['port']}/tcp"] and config["WorkingDir"] == "/var/lib/dream"
+    )
 
 
 def test_a_container_is_ready_beside_mosquitto(buildah, tmp_path):
@@ -92,17 +113,41 @@ def test_a_container_is_ready_beside_mosquitto(buildah, tmp_path):
     state.mkdir()
     for folder in (trial, state):
         os.chown(folder, USER, USER)
-    words = ["provision", "--out", "/trial", "--force", "--meters", "20", "--cluster", "riverside", "--broker-url", f"mqtt://127.0.0.1:{port}"]
-    done = subprocess.run(buildah.run(simulator, "/usr/bin/meter-sim", *words, volumes=[f"{trial}:/trial"]), capture_output=True, text=True)
+    words = [
+        "provision",
+        "--out",
+        "/trial",
+        "--force",
+        "--meters",
+        "20",
+        "--cluster",
+        "riverside",
+        "--broker-url",
+        f"mqtt://127.0.0.1:{port}",
+    ]
+    done = subprocess.run(
+        buildah.run(simulator, "/usr/bin/meter-sim", *words, volumes=[f"{trial}:/trial"]),
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     toml = trial / "gateway.toml"
-    toml.write_text(toml.read_text().replace("127.0.0.1:9464", f"127.0.0.1:{http}").replace('"gateway.redb"', '"/var/lib/dream/gateway.redb"'))
+    toml.write_text(
+        toml.read_text()
+        .replace("127.0.0.1:9464", f"127.0.0.1:{http}")
+        .replace('"gateway.redb"', '"/var/lib/dream/gateway.redb"')
+    )
 
     (tmp_path / "mosquitto.conf").write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\n")
     gateway, _, _ = files(buildah, "dream-gateway")
     config = config_of(buildah, "dream-gateway")
-    command = buildah.run(gateway, *config["Entrypoint"], *config["Cmd"], volumes=[f"{trial}:/etc/dream:ro", f"{state}:/var/lib/dream"])
-    with (tmp_path / "log").open("w") as log, running(["mosquitto", "-c", tmp_path / "mosquitto.conf"], stdout=log, stderr=log):
+    command = buildah.run(
+        gateway, *config["Entrypoint"], *config["Cmd"], volumes=[f"{trial}:/etc/dream:ro", f"{state}:/var/lib/dream"]
+    )
+    with (
+        (tmp_path / "log").open("w") as log,
+        running(["mosquitto", "-c", tmp_path / "mosquitto.conf"], stdout=log, stderr=log),
+    ):
         with running(command, stdout=log, stderr=log):
             until("/readyz", lambda: urllib.request.urlopen(f"http://127.0.0.1:{http}/readyz", timeout=5).status == 200)
             assert (state / "gateway.redb").stat().st_uid == USER

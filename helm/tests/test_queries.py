@@ -85,7 +85,12 @@ def test_rules_are_evaluated_without_errors(demo):
 def test_a_healthy_demo_pages_nobody(demo):
     """Its certificates last a day and its slots are short, which is told; nothing is critical beyond that."""
     firing = {alert["labels"]["alertname"] for alert in demo.get("alerts")["alerts"] if alert["state"] == "firing"}
-    assert firing <= {"DreamCertificateExpiring", "DreamCertificateAlmostExpired", "DreamEnrolmentsExpiring", "DreamEpsilonDayAbovePolicy"}
+    assert firing <= {
+        "DreamCertificateExpiring",
+        "DreamCertificateAlmostExpired",
+        "DreamEnrolmentsExpiring",
+        "DreamEpsilonDayAbovePolicy",
+    }
 
 
 def test_every_metric_of_a_cluster_is_on_a_dashboard_or_in_a_rule(demo):
@@ -101,7 +106,11 @@ def test_a_thousand_clusters_are_told_apart_in_tables_and_not_in_a_thousand_line
     """A real scrape, with its cluster a thousand times."""
     with urllib.request.urlopen(demo.metrics, timeout=30) as answer:
         lines = answer.read().decode().splitlines()
-    many = [line.replace('"riverside"', f'"c-{number:04}"') for line in lines for number in range(1000 if '"riverside"' in line else 1)]
+    many = [
+        line.replace('"riverside"', f'"c-{number:04}"')
+        for line in lines
+        for number in range(1000 if '"riverside"' in line else 1)
+    ]
     with serving("\n".join(many) + "\n") as metrics, prometheus(metrics) as found:
         until("records", lambda: len(found.instant("dream:cluster_load_error:ratio")) == 1000)
         until("rates", lambda: numbers(found.instant("rate(dream_broker_connected[20s])")))

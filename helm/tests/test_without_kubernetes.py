@@ -42,7 +42,10 @@ def test_systemd_accepts_the_unit(tmp_path):
 
 @needs_systemd
 def test_systemd_notices_a_mistake_in_the_unit(tmp_path):
-    assert "dream-gateway.service" in verify(UNIT.read_text().replace("ProtectHome=yes", "ProtectHome=perhaps"), tmp_path).stderr
+    assert (
+        "dream-gateway.service"
+        in verify(UNIT.read_text().replace("ProtectHome=yes", "ProtectHome=perhaps"), tmp_path).stderr
+    )
 
 
 @needs_systemd
@@ -92,7 +95,9 @@ def test_prometheus_accepts_its_configuration(tmp_path):
     shutil.copy(COMPOSE / "prometheus.yml", tmp_path)
     done = subprocess.run(["promtool", "check", "config", tmp_path / "prometheus.yml"], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    targets = yaml.safe_load((COMPOSE / "prometheus.yml").read_text())["scrape_configs"][0]["static_configs"][0]["targets"]
+    targets = yaml.safe_load((COMPOSE / "prometheus.yml").read_text())["scrape_configs"][0]["static_configs"][0][
+        "targets"
+    ]
     assert targets == ["gateway:9464"]
 
 
@@ -101,7 +106,9 @@ def test_a_gateway_is_ready_beside_the_broker_of_the_compose_file(tmp_path):
     head = (COMPOSE / "compose.yaml").read_text()
     port, http, trial = free_port(), free_port(), tmp_path / "trial"
     provision = re.search(r"#   meter-sim (provision .*?)\n#   docker", head, re.DOTALL)[1].replace("\\\n#", "").split()
-    provision = [str(trial) if word == "trial" else word.replace("mosquitto:8883", f"localhost:{port}") for word in provision]
+    provision = [
+        str(trial) if word == "trial" else word.replace("mosquitto:8883", f"localhost:{port}") for word in provision
+    ]
     subprocess.run([program("meter-sim"), *provision], check=True, capture_output=True)
 
     data = tmp_path / "data"
@@ -112,7 +119,11 @@ def test_a_gateway_is_ready_beside_the_broker_of_the_compose_file(tmp_path):
     conf = conf.replace("/mosquitto/config/acl", str(COMPOSE / "acl")).replace("/mosquitto/data", str(data))
     # In the container it runs as the owner of its files. Root would become another user, who cannot read them.
     (tmp_path / "mosquitto.conf").write_text(conf + ("user root\n" if os.geteuid() == 0 else ""))
-    environment = {**os.environ, "DREAM_HTTP_LISTEN": f"127.0.0.1:{http}", "DREAM_STORE_PATH": str(tmp_path / "gateway.redb")}
+    environment = {
+        **os.environ,
+        "DREAM_HTTP_LISTEN": f"127.0.0.1:{http}",
+        "DREAM_STORE_PATH": str(tmp_path / "gateway.redb"),
+    }
     command = compose()["services"]["gateway"]["command"][:-1] + [trial / "gateway.toml"]
     log = (tmp_path / "log").open("w")
     with (
