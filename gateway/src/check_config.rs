@@ -58,13 +58,12 @@ fn check_files(config: &Config) -> anyhow::Result<GatewayIdentity> {
 
 fn address(broker: &Broker) -> String {
     let scheme = if broker.tls.is_some() { "mqtts" } else { "mqtt" };
-    let host = if broker.host.contains(':') { format!("[{}]", broker.host) } else { broker.host.clone() };
     let login = match (&broker.tls, &broker.login) {
         (Some(tls), _) if tls.client.is_some() => " with a client certificate",
         (_, Some(_)) => " with a user name",
         (Some(_) | None, None) => " without a login",
     };
-    format!("{scheme}://{host}:{}{login}", broker.port)
+    format!("{scheme}://{}{login}", broker.address())
 }
 
 fn write_cluster(cluster: &ClusterId, settings: &ClusterSettings, out: &mut impl Write) -> anyhow::Result<()> {

@@ -3,6 +3,8 @@
 //! [`Config`] is checked: whoever holds one need not ask again whether a value makes sense. Keys, defaults and meaning are
 //! documented in `docs/configuration.md`, which a test compares with [`mod@file`].
 
+mod address;
+mod check;
 pub(crate) mod decimal;
 pub mod file;
 
@@ -13,14 +15,13 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use dream_protocol::cluster::RosterRules;
-use dream_protocol::ids::{ClusterId, GatewayId, MAX_ID_LEN, MeterId};
+use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
 use dream_protocol::params::{Params, Share, Terms};
 
-use crate::ownership;
-use decimal::Fraction;
+pub use address::broker_address;
 
-/// What a member takes in a list, with a certificate of some 500 bytes.
-const LIST_BYTES_PER_MEMBER: usize = 700;
+use crate::ownership;
+use check::Checker;
 
 /// A checked configuration.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,6 +60,14 @@ pub struct Broker {
     pub keep_alive_seconds: u16,
     /// The largest packet that is normal: a membership list.
     pub max_packet_bytes: usize,
+}
+
+impl Broker {
+    /// Host and port, with an IPv6 address in brackets.
+    pub fn address(&self) -> String {
+        let Self { host, port, .. } = self;
+        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -213,349 +222,4 @@ fn without_the_line(error: &toml::de::Error, text: &str) -> String {
     let (line, column) =
         (before.matches('\n').count() + 1, before.chars().rev().take_while(|c| *c != '\n').count() + 1);
     format!("line {line}, column {column}: {}", error.message())
-}
-
-/// Turns what the file says into what it means, and notes every mistake on the way.
-struct Checker<'a> {
-    /// Relative paths are taken from the directory of the file.
-    base: &'a Path,
-    problems: Vec<Problem>,
-}
-
-impl Checker<'_> {
-    fn wrong(&mut self, key: impl Into<String>, message: impl Into<String>) {
-        self.problems.push(Problem { key: key.into(), message: message.into() });
-    }
-
-    /// The value, or `None` with the mistake noted.
-    fn note<T, E: fmt::Display>(&mut self, key: &str, result: Result<T, E>) -> Option<T> {
-        result.map_err(|error| self.wrong(key, error.to_string())).ok()
-    }
-
-    fn path(&self, path: &Path) -> PathBuf {
-        self.base.join(path)
-    }
-
-    fn within<T: PartialOrd + fmt::Display + Copy>(&mut self, key: &str, value: T, least: T, most: T) -> Option<T> {
-        if value < least || value > most {
-            self.wrong(key, format!("{value} is not allowed; use {least} to {most}"));
-            return None;
-        }
-        Some(value)
-    }
-
-    fn config(&mut self, file: file::File, overrides: &Overrides) -> Option<Config> {
-        let id = self.gateway_id(&file.id);
-        let replicas = self.within("replicas", file.replicas, 1, 1000);
-        let ordinal = self.ordinal(&file, overrides);
-        let skew = self.within("clock_skew_seconds", file.clock_skew_seconds, 0, 3600);
-        let grace = self.within("shutdown_grace_seconds", file.shutdown_grace_seconds, 1, 3600);
-        if file.identity.authorities.is_empty() {
-            self.wrong("identity.authorities", "name at least one file with the certificate of a meters' authority");
-        }
-        let identity = Identity {
-            certificate: self.path(&file.identity.certificate),
-            key: self.path(&file.identity.key),
-            authorities: file.identity.authorities.iter().map(|path| self.path(path)).collect(),
-        };
-        let broker = self.broker(&file.broker);
-        let store = self.store(&file.store);
-        let http = self.note(
-            "http.listen",
-            file.http.listen.parse().map_err(|_| {
-                format!("`{}` is not an address and a port; for example 127.0.0.1:9464 or [::]:9464", file.http.listen)
-            }),
-        );
-        let log = self.log(file.log);
-        let home_assistant = self.home_assistant(file.home_assistant);
-        let clusters = self.clusters(&file.clusters, &file.defaults);
-        if let (Some(broker), Some(largest)) = (&broker, clusters.values().map(|cluster| cluster.min_members).max()) {
-            self.room_for_lists(broker.max_packet_bytes, largest.into());
-        }
-        Some(Config {
-            id: id?,
-            replicas: replicas?,
-            ordinal: ordinal?,
-            clock_skew_seconds: skew?,
-            shutdown_grace_seconds: grace?,
-            identity,
-            broker: broker?,
-            store: store?,
-            http: http?,
-            log: log?,
-            home_assistant,
-            clusters,
-        })
-    }
-
-    fn room_for_lists(&mut self, max_packet_bytes: usize, members: usize) {
-        let needed = members * LIST_BYTES_PER_MEMBER;
-        if max_packet_bytes < needed {
-            let message =
-                format!("{max_packet_bytes} is too small for a list of {members} members; use at least {needed}");
-            self.wrong("broker.max_packet_bytes", message);
-        }
-    }
-
-    fn gateway_id(&mut self, id: &str) -> Option<GatewayId> {
-        // `{id}-{ordinal}` is an id too: the client's at the broker.
-        let longest = MAX_ID_LEN - "-999".len();
-        if id.len() > longest {
-            self.wrong("id", format!("`{id}` is too long; use at most {longest} characters"));
-            return None;
-        }
-        self.note("id", GatewayId::new(id).map_err(|error| format!("`{id}`: {error}")))
-    }
-
-    /// From the command line, the environment, the file, or the end of the host name, in this order.
-    fn ordinal(&mut self, file: &file::File, overrides: &Overrides) -> Option<u32> {
-        let of_host = || {
-            let name = overrides.host_name.as_deref()?;
-            name.rsplit_once('-')?.1.parse().ok()
-        };
-        let ordinal = match overrides.ordinal.or(file.ordinal) {
-            Some(ordinal) => ordinal,
-            None if file.replicas <= 1 => 0,
-            None => match of_host() {
-                Some(ordinal) => ordinal,
-                None => {
-                    let host = overrides.host_name.as_deref().unwrap_or("");
-                    let message = format!(
-                        "with {} replicas each needs its own; use --ordinal, DREAM_ORDINAL, this key, or a host name that \
-                         ends in `-0`, `-1` and so on (this one is `{host}`)",
-                        file.replicas
-                    );
-                    self.wrong("ordinal", message);
-                    return None;
-                }
-            },
-        };
-        if ordinal >= file.replicas.max(1) {
-            let allowed = match file.replicas {
-                0 | 1 => "without other replicas it is 0".to_owned(),
-                replicas => format!("the ordinals of {replicas} replicas are 0 to {}", replicas - 1),
-            };
-            self.wrong("ordinal", format!("{ordinal} is not allowed; {allowed}"));
-            return None;
-        }
-        Some(ordinal)
-    }
-
-    fn broker(&mut self, file: &file::Broker) -> Option<Broker> {
-        let address = self.broker_address(&file.url);
-        let keep_alive = self.within("broker.keep_alive_seconds", file.keep_alive_seconds, 5, 3600);
-        let max_packet = self.within("broker.max_packet_bytes", file.max_packet_bytes, 10_240, 268_435_455);
-        let client = match (&file.client_certificate, &file.client_key) {
-            (Some(certificate), Some(key)) => Some((self.path(certificate), self.path(key))),
-            (None, None) => None,
-            (Some(_), None) => {
-                self.wrong("broker.client_key", "is missing; `broker.client_certificate` needs its key");
-                None
-            }
-            (None, Some(_)) => {
-                self.wrong("broker.client_certificate", "is missing; `broker.client_key` needs its certificate");
-                None
-            }
-        };
-        if file.password_file.is_some() && file.username.is_none() {
-            self.wrong("broker.username", "is missing; `broker.password_file` needs a user name");
-        }
-        let login = file
-            .username
-            .clone()
-            .map(|username| Login { username, password_file: file.password_file.as_ref().map(|path| self.path(path)) });
-        let (tls, host, port) = address?;
-        let tls = match (tls, &file.ca) {
-            (true, Some(ca)) => Some(BrokerTls { ca: self.path(ca), client }),
-            (true, None) => {
-                self.wrong(
-                    "broker.ca",
-                    "is missing; name the file with the certificates that the broker's is checked with",
-                );
-                None
-            }
-            (false, ca) => {
-                for (key, set) in [("broker.ca", ca.is_some()), ("broker.client_certificate", client.is_some())] {
-                    if set {
-                        self.wrong(key, "has no effect with `mqtt://`; use `mqtts://` in `broker.url`, or remove it");
-                    }
-                }
-                None
-            }
-        };
-        Some(Broker { host, port, tls, login, keep_alive_seconds: keep_alive?, max_packet_bytes: max_packet? })
-    }
-
-    /// TLS or not, host and port.
-    fn broker_address(&mut self, url: &str) -> Option<(bool, String, u16)> {
-        let parts = || {
-            let (scheme, rest) = url.split_once("://")?;
-            let (tls, default_port) = match scheme {
-                "mqtt" => (false, 1883),
-                "mqtts" => (true, 8883),
-                _ => return None,
-            };
-            let rest = rest.strip_suffix('/').unwrap_or(rest);
-            let (host, port) = match rest.rsplit_once(':') {
-                Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok().filter(|&port| port > 0)?),
-                _ => (rest, default_port),
-            };
-            let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-            let plain = !host.is_empty() && !host.contains(['/', '@', '?', '#', ' ', '[', ']']);
-            plain.then(|| (tls, host.to_owned(), port))
-        };
-        let parts = parts();
-        if parts.is_none() {
-            // What stands before an `@` may be a password.
-            let shown = if url.contains('@') { "the value" } else { url };
-            self.wrong(
-                "broker.url",
-                format!(
-                    "{shown} is not a broker's address; use mqtt://HOST[:1883] or mqtts://HOST[:8883], and \
-                     `broker.username` and `broker.password_file` for the login"
-                ),
-            );
-        }
-        parts
-    }
-
-    fn store(&mut self, file: &file::Store) -> Option<Store> {
-        let retention = self.within("store.retention_days", file.retention_days, 1, 36_500);
-        let cache = self.within("store.cache_mebibytes", file.cache_mebibytes, 1, 65_536);
-        Some(Store { path: self.path(&file.path), retention_days: retention?, cache_mebibytes: cache? })
-    }
-
-    fn log(&mut self, file: file::Log) -> Option<Log> {
-        let known = ["error", "warn", "info", "debug", "trace"];
-        if !known.contains(&file.level.as_str()) {
-            self.wrong("log.level", format!("`{}` is not a level; use one of {}", file.level, known.join(", ")));
-            return None;
-        }
-        Some(Log { level: file.level, format: file.format })
-    }
-
-    fn home_assistant(&mut self, file: file::HomeAssistant) -> Option<String> {
-        let prefix = file.discovery_prefix;
-        if prefix.is_empty() || prefix.contains(['+', '#', '\0']) || prefix.starts_with('/') || prefix.ends_with('/') {
-            let message = format!("`{prefix}` is not a topic; use Home Assistant's discovery prefix, `homeassistant`");
-            self.wrong("home_assistant.discovery_prefix", message);
-        }
-        file.enabled.then_some(prefix)
-    }
-
-    fn clusters(
-        &mut self,
-        clusters: &BTreeMap<String, file::Cluster>,
-        defaults: &file::Cluster,
-    ) -> BTreeMap<ClusterId, ClusterSettings> {
-        if clusters.is_empty() {
-            self.wrong("clusters", "there is none; add a table `[clusters.NAME]` for each cluster of homes");
-        }
-        let mut checked = BTreeMap::new();
-        for (name, cluster) in clusters {
-            let key = format!("clusters.{name}");
-            let id = self.note(&key, ClusterId::new(name));
-            let settings = self.cluster(&key, &cluster.over(defaults));
-            checked.extend(id.zip(settings));
-        }
-        checked
-    }
-
-    fn cluster(&mut self, key: &str, file: &file::Cluster) -> Option<ClusterSettings> {
-        let before = self.problems.len();
-        let of = |name: &str| format!("{key}.{name}");
-        let slot = self.within(&of("slot_seconds"), file.slot_seconds.unwrap_or(600), 1, 86_400)?;
-        let epsilon = self.epsilon(&of("epsilon"), file.epsilon.as_ref());
-        let missing = self.share(&of("max_missing"), file.max_missing.as_ref(), "0.1", "at most 0.2");
-        let malicious = self.share(&of("max_malicious"), file.max_malicious.as_ref(), "0.1", "at least 0.1");
-        let min_members = self.within(&of("min_members"), file.min_members.unwrap_or(20), 2, 10_000);
-        let list_slots = self.within(&of("list_slots"), file.list_slots.unwrap_or(1008), 4, 1_000_000);
-        let settle = self.within(&of("settle_seconds"), file.settle_seconds.unwrap_or(60), 0, 86_400);
-        let interval =
-            self.within(&of("min_interval_seconds"), file.min_interval_seconds.unwrap_or(6 * slot), 0, 31_536_000);
-        let allow = file.allow_file.as_ref().and_then(|path| self.meter_ids(&of("allow_file"), path));
-        let deny = file.deny_file.as_ref().and_then(|path| self.meter_ids(&of("deny_file"), path));
-        let [lo, hi] = file.range_watts.unwrap_or([0, 9000]);
-        let (epsilon, missing_share, malicious_share, min_members) = (epsilon?, missing?, malicious?, min_members?);
-        let settings = ClusterSettings {
-            terms: Terms {
-                slot_seconds: slot,
-                reading_seconds: file.reading_seconds.unwrap_or(slot / 10),
-                reveal_seconds: file.reveal_seconds.unwrap_or(slot / 10),
-                max_missing: 0,
-                max_malicious: 0,
-                partners: file.partners.unwrap_or(0),
-                lo,
-                hi,
-                epsilon_numerator: epsilon.numerator,
-                epsilon_denominator: epsilon.denominator,
-                attempts: file.attempts.unwrap_or(2),
-            },
-            missing_share,
-            malicious_share,
-            min_members,
-            settle_seconds: settle?,
-            list_slots: list_slots?,
-            drop_after_slots: file.drop_after_slots.unwrap_or(144),
-            min_interval_seconds: interval?,
-            allow,
-            deny: deny.unwrap_or_default(),
-        };
-        if let Some(allowed) = settings.allow.as_ref().map(|allow| allow.difference(&settings.deny).count())
-            && allowed < min_members.into()
-        {
-            let message =
-                format!("allows {allowed} meters, fewer than `min_members`, {min_members}: no list could form");
-            self.wrong(of("allow_file"), message);
-        }
-        if let Err(error) = settings.params(min_members) {
-            self.wrong(key, format!("a list of `min_members` = {min_members} could not be: {error}"));
-        }
-        (self.problems.len() == before).then_some(settings)
-    }
-
-    fn epsilon(&mut self, key: &str, text: Option<&file::Decimal>) -> Option<Fraction> {
-        let text = text.map_or("1", |decimal| &decimal.0);
-        let allowed = "use a decimal above 0 with at most six places, up to 1000000, such as 1 or 0.5";
-        let fraction = Fraction::parse(text).filter(|epsilon| epsilon.numerator > 0);
-        let small = fraction.filter(|epsilon| epsilon.numerator <= 1_000_000 && epsilon.denominator <= 1_000_000);
-        if small.is_none() {
-            self.wrong(key, format!("{text} is not allowed; {allowed}"));
-        }
-        small
-    }
-
-    fn share(&mut self, key: &str, text: Option<&file::Decimal>, default: &str, allowed: &str) -> Option<Share> {
-        let text = text.map_or(default, |decimal| &decimal.0);
-        let share = Fraction::parse(text).and_then(|fraction| {
-            Share::new(u32::try_from(fraction.numerator).ok()?, u32::try_from(fraction.denominator).ok()?)
-        });
-        if share.is_none() {
-            self.wrong(key, format!("{text} is not a share of the members; use a decimal from 0 to 1, {allowed}"));
-        }
-        share
-    }
-
-    /// One id a line; empty lines and what follows a `#` are left out.
-    fn meter_ids(&mut self, key: &str, path: &Path) -> Option<BTreeSet<MeterId>> {
-        let path = self.path(path);
-        let text =
-            std::fs::read_to_string(&path).map_err(|error| format!("{} cannot be read: {error}", path.display()));
-        let text = self.note(key, text)?;
-        let mut ids = BTreeSet::new();
-        for (at, line) in text.lines().enumerate() {
-            let id = line.split('#').next().unwrap_or("").trim();
-            if id.is_empty() {
-                continue;
-            }
-            match MeterId::new(id) {
-                Ok(id) => drop(ids.insert(id)),
-                Err(error) => {
-                    self.wrong(key, format!("{}, line {}: `{id}` is no meter's id: {error}", path.display(), at + 1));
-                    return None;
-                }
-            }
-        }
-        Some(ids)
-    }
 }

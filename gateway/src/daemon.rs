@@ -43,7 +43,8 @@ pub fn main(source: &ConfigArgs) -> anyhow::Result<()> {
         let shutdown = async move {
             tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
         };
-        run(config, identity, waiting, shutdown).await
+        let listener = listen(&config).await?;
+        run(config, identity, listener, waiting, shutdown).await
     });
     // Whoever still waits for something has had the grace period.
     runtime.shutdown_timeout(Duration::from_secs(1));
@@ -72,10 +73,17 @@ async fn reload_on_hangup(source: ConfigArgs, reloads: mpsc::Sender<Reload>, lev
     }
 }
 
+/// Takes the address for HTTP. Port 0 takes a free one, which the listener knows.
+pub async fn listen(config: &Config) -> anyhow::Result<TcpListener> {
+    let listener = TcpListener::bind(config.http).await;
+    listener.with_context(|| format!("`http.listen`: cannot listen on {}", config.http))
+}
+
 /// Runs a gateway until `shutdown` is done, and stops it within the grace period.
 pub async fn run(
     config: Config,
     identity: GatewayIdentity,
+    listener: TcpListener,
     mut reloads: mpsc::Receiver<Reload>,
     shutdown: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
@@ -83,9 +91,6 @@ pub async fn run(
     let status_topic = topic::gateway_status(&GatewayId::new(&name).context("the replica's name")?);
     let grace = Duration::from_secs(config.shutdown_grace_seconds);
     let store = Arc::new(Store::open(&config.store.path, config.store.cache_mebibytes)?);
-    let listener = TcpListener::bind(config.http)
-        .await
-        .with_context(|| format!("`http.listen`: cannot listen on {}", config.http))?;
     info!(gateway = name, version = env!("CARGO_PKG_VERSION"), http = %listener.local_addr()?, "starting");
 
     let (board, readiness) = (Arc::new(Board::default()), Arc::new(Readiness::default()));

@@ -19,11 +19,12 @@ use dream_protocol::topic::{GatewayChannel, MeterChannel, Topic};
 use rand::rand_core::UnwrapErr;
 use rand::rngs::SysRng;
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::AbortHandle;
 use tracing::info;
 
 pub use effect::{Effect, Finisher};
 
-use crate::announce;
+use crate::announce::{self, Retained};
 use crate::board::Board;
 use crate::config::Config;
 use crate::events::Events;
@@ -86,9 +87,11 @@ struct State {
     /// Clusters with a message in this batch.
     touched: Vec<ClusterId>,
     session: Option<Arc<Session>>,
-    /// Clusters whose subscriptions are asked for, by tag.
-    subscribing: HashMap<u64, Vec<ClusterId>>,
+    /// Clusters whose subscriptions are asked for, by tag, and what asks for them.
+    subscribing: HashMap<u64, (Vec<ClusterId>, AbortHandle)>,
     next_tag: u64,
+    /// What takes away the sensors of removed clusters, to be published when a connection stands.
+    farewells: Vec<Retained>,
     /// Clusters of others whose messages came in this session.
     foreign: HashSet<String>,
     job: Job<Effect>,
@@ -184,6 +187,7 @@ impl Driver {
         self.state.session = Some(Arc::new(session));
         self.state.subscribing.clear();
         self.state.foreign.clear();
+        self.say_farewells();
         let all: Vec<ClusterId> = self.state.clusters.keys().cloned().collect();
         self.subscribe(&all);
         // A replica may have no cluster at all.
@@ -197,8 +201,8 @@ impl Driver {
         for some in clusters.chunks(SUBSCRIBED_TOGETHER) {
             let tag = self.state.next_tag;
             self.state.next_tag += 1;
-            session.subscribe(some.iter().flat_map(filters).collect(), tag);
-            self.state.subscribing.insert(tag, some.to_vec());
+            let asking = session.subscribe(some.iter().flat_map(filters).collect(), tag);
+            self.state.subscribing.insert(tag, (some.to_vec(), asking));
         }
     }
 
@@ -206,7 +210,7 @@ impl Driver {
         if self.state.session.as_ref().is_none_or(|current| current.number() != session) {
             return;
         }
-        let Some(clusters) = self.state.subscribing.remove(&tag) else { return };
+        let Some((clusters, _)) = self.state.subscribing.remove(&tag) else { return };
         for cluster in &clusters {
             self.announce(cluster);
             self.input(cluster, Input::Connected);
@@ -215,7 +219,7 @@ impl Driver {
     }
 
     fn say_online_when_subscribed(&mut self) {
-        if self.state.subscribing.is_empty() {
+        if self.state.session.is_some() && self.state.subscribing.is_empty() {
             self.publish(self.parts.status_topic.clone(), b"online".to_vec(), true);
             self.parts.readiness.set(Latch::BrokerSubscribed);
             self.parts.events.broker_subscribed();
@@ -234,6 +238,14 @@ impl Driver {
         let discovery = prefix.map(|prefix| announce::discovery(prefix, cluster, slot_seconds, status_topic));
         for (topic, payload) in aggregate.into_iter().chain(discovery) {
             self.publish(topic, payload, true);
+        }
+    }
+
+    fn say_farewells(&mut self) {
+        if self.state.session.is_some() {
+            for (topic, payload) in std::mem::take(&mut self.state.farewells) {
+                self.publish(topic, payload, true);
+            }
         }
     }
 

@@ -132,7 +132,12 @@ impl Shared {
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     // A large answer takes tens of megabytes: few at a time.
     static FEW: Semaphore = Semaphore::const_new(4);
-    let _one = FEW.acquire().await.expect("it is never closed");
+    let one = FEW.acquire().await.expect("it is never closed");
+    let work = move || {
+        // Held until the work is done: whoever hangs up does not end it.
+        let _one = one;
+        work()
+    };
     tokio::task::spawn_blocking(work).await.expect("work that was started is neither cancelled nor panics")
 }
 
@@ -165,4 +170,27 @@ async fn with_headers(mut response: Response) -> Response {
     headers.extend(HEADERS.map(|(name, value)| (name, HeaderValue::from_static(value))));
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn work_that_nobody_waits_for_any_more_is_still_one_of_the_few() {
+        static AT_WORK: AtomicUsize = AtomicUsize::new(0);
+        static MOST: AtomicUsize = AtomicUsize::new(0);
+        for _ in 0..20 {
+            let work = blocking(|| {
+                MOST.fetch_max(AT_WORK.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                std::thread::sleep(Duration::from_millis(500));
+                AT_WORK.fetch_sub(1, Ordering::SeqCst);
+            });
+            tokio::time::timeout(Duration::from_millis(10), work).await.ok();
+        }
+        assert_eq!(MOST.load(Ordering::SeqCst), 4);
+    }
 }

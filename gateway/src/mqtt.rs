@@ -19,6 +19,7 @@ use rumqttc::{
     PublishOptions, QoS, SessionMode, SubscribeFilter, SubscribeReasonCode, TlsConfiguration, Transport,
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::task::AbortHandle;
 
 pub use trouble::Trouble;
 
@@ -124,10 +125,11 @@ impl Session {
         }
     }
 
-    /// Subscribes, and says so with an event once the broker has confirmed every filter.
-    pub fn subscribe(&self, filters: Vec<String>, tag: u64) {
+    /// Subscribes, and says so with an event once the broker has confirmed every filter. What it refuses is asked for again
+    /// until that is aborted.
+    pub fn subscribe(&self, filters: Vec<String>, tag: u64) -> AbortHandle {
         let session = self.clone();
-        tokio::spawn(async move {
+        let asking = tokio::spawn(async move {
             let mut wait = Backoff::new(5.0, 60.0);
             let confirmed = loop {
                 match session.try_subscribe(&filters).await {
@@ -142,6 +144,7 @@ impl Session {
                 session.send(Event::Subscribed { session: session.number, tag }).await;
             }
         });
+        asking.abort_handle()
     }
 
     /// Whether the broker confirmed all; `false` if the connection ended first. The error is a filter that it refused.
@@ -213,7 +216,8 @@ impl Connector {
                 }
                 Err(error) => Trouble::Secret(error),
             };
-            // The broker sends a packet again that was too large, before all others: take it in once, and drop it.
+            // The broker sends a packet again that was too large, before all others: take it in, and drop it. A limit holds
+            // for a whole connection; others like it then cost no connection either, and are taken in one by one.
             limit = if matches!(trouble, Trouble::PacketTooLarge { .. }) {
                 MAX_PACKET
             } else {

@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use self::cost::{AesBlocks, Traffic};
 use crate::cli::BadInput;
-use crate::config::decimal::Fraction;
+use crate::config::decimal::{self, Fraction};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -118,17 +118,11 @@ fn flags(error: &ParamsError) -> &'static str {
 }
 
 fn share(text: &str) -> Result<Share, &'static str> {
-    let part = |part: u64| u32::try_from(part).ok();
-    Fraction::parse(text)
-        .and_then(|fraction| Share::new(part(fraction.numerator)?, part(fraction.denominator)?))
-        .ok_or("it is not a share of the members; use a decimal from 0 to 1, such as 0.1")
+    decimal::share(text).ok_or("it is not a share of the members; use a decimal from 0 to 1, such as 0.1")
 }
 
 fn epsilon(text: &str) -> Result<Fraction, &'static str> {
-    let small = |part: u64| (1..=1_000_000).contains(&part);
-    Fraction::parse(text)
-        .filter(|epsilon| small(epsilon.numerator) && small(epsilon.denominator))
-        .ok_or("use a decimal above 0 with at most six places, such as 1 or 0.5")
+    decimal::epsilon(text).ok_or("use a decimal above 0 with at most six places, such as 1 or 0.5")
 }
 
 fn range(text: &str) -> Result<(i64, i64), &'static str> {

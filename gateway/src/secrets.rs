@@ -56,7 +56,7 @@ pub struct GatewayIdentity {
 impl GatewayIdentity {
     /// Reads and checks everything that can be wrong before a broker is asked.
     pub fn load(files: &Identity, id: &GatewayId, now: Timestamp) -> Result<Self, SecretError> {
-        let authorities = authorities(&files.authorities)?;
+        let authorities = authorities("identity.authorities", &files.authorities)?;
         let path = &files.certificate;
         let certificate = certificates("identity.certificate", path)?.swap_remove(0);
         let refused = |error| SecretError::Certificate { key: "identity.certificate", path: path.clone(), error };
@@ -78,17 +78,19 @@ impl GatewayIdentity {
     }
 }
 
-/// The authorities in these files, each of which may hold several.
-pub fn authorities(files: &[PathBuf]) -> Result<Authorities, SecretError> {
+/// The authorities in these files, each of which may hold several; `key` is where the files were named.
+pub(crate) fn authorities(key: &'static str, files: &[PathBuf]) -> Result<Authorities, SecretError> {
     let mut all = Vec::new();
     for path in files {
-        let found = certificates("identity.authorities", path)?;
-        let checked = Authorities::new(found.iter().map(|der| der.as_ref()));
-        checked.map_err(|error| SecretError::Certificate { key: "identity.authorities", path: path.clone(), error })?;
+        let found = certificates(key, path)?;
+        Authorities::new(found.iter().map(|der| der.as_ref())).map_err(|error| SecretError::Certificate {
+            key,
+            path: path.clone(),
+            error,
+        })?;
         all.extend(found);
     }
-    let whole = Authorities::new(all.iter().map(|der| der.as_ref()));
-    whole.map_err(|error| SecretError::Certificate { key: "identity.authorities", path: PathBuf::new(), error })
+    Ok(Authorities::new(all.iter().map(|der| der.as_ref())).expect("each was accepted by itself"))
 }
 
 /// TLS towards the broker, from the files as they are now: a renewed certificate counts from the next connection on.
@@ -105,14 +107,7 @@ pub fn broker_tls(files: &BrokerTls) -> Result<rustls::ClientConfig, SecretError
         return Ok(builder.with_no_client_auth());
     };
     let chain = certificates("broker.client_certificate", certificate)?;
-    let text = read("broker.client_key", key)?;
-    let key = PrivateKeyDer::from_pem_slice(&text).map_err(|_| SecretError::NoPem {
-        key: "broker.client_key",
-        path: key.clone(),
-        what: "private key",
-        label: "PRIVATE KEY",
-    })?;
-    Ok(builder.with_client_auth_cert(chain, key)?)
+    Ok(builder.with_client_auth_cert(chain, private_key("broker.client_key", key)?)?)
 }
 
 /// The password for the broker: the file's first line.
@@ -137,19 +132,19 @@ fn certificates(key: &'static str, path: &Path) -> Result<Vec<CertificateDer<'st
     found.ok_or_else(|| SecretError::NoPem { key, path: path.to_owned(), what, label })
 }
 
+fn private_key(key: &'static str, path: &Path) -> Result<PrivateKeyDer<'static>, SecretError> {
+    let text = read(key, path)?;
+    let (what, label) = ("private key", "PRIVATE KEY");
+    PrivateKeyDer::from_pem_slice(&text).map_err(|_| SecretError::NoPem { key, path: path.to_owned(), what, label })
+}
+
 /// An Ed25519 key as PKCS#8 (RFC 8410). What openssl writes is version 1; version 2 has the public key behind the seed.
 fn identity_key(path: &Path) -> Result<IdentityKey, SecretError> {
     let head: [&[u8]; 2] = [
         &[0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20],
         &[0x30, 0x51, 2, 1, 1, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20],
     ];
-    let text = read("identity.key", path)?;
-    let key = PrivateKeyDer::from_pem_slice(&text).map_err(|_| SecretError::NoPem {
-        key: "identity.key",
-        path: path.to_owned(),
-        what: "private key",
-        label: "PRIVATE KEY",
-    })?;
+    let key = private_key("identity.key", path)?;
     let der = key.secret_der();
     let seed = head.iter().find_map(|head| der.strip_prefix(*head)).and_then(|rest| rest.first_chunk::<32>());
     seed.map(IdentityKey::from_seed).ok_or_else(|| SecretError::NotEd25519 { path: path.to_owned() })

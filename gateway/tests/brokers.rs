@@ -94,6 +94,23 @@ async fn a_gateway_whose_subscriptions_are_refused_says_so_is_not_ready_and_stop
     assert!(status.success(), "{status}");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_subscription_is_not_asked_for_again_once_its_cluster_is_removed() {
+    let mut gateway = Gateway::start(&Identities::default(), Settings::new(&refusing()).cluster("north", METERS));
+    let refusals = |gateway: &Gateway, cluster: &str| {
+        let refused = |line: &&str| line.contains("refuses the subscription") && line.contains(cluster);
+        gateway.said().lines().filter(refused).count()
+    };
+    until("north is refused", || refusals(&gateway, "north") == 1).await;
+    gateway.settings.clusters.clear();
+    gateway.settings = gateway.settings.clone().cluster("south", METERS);
+    gateway.write_settings();
+    gateway.hang_up();
+    // It waits longer each time: by then, north would have had its turn.
+    until("south is refused for the third time", || refusals(&gateway, "south") == 3).await;
+    assert_eq!(refusals(&gateway, "north"), 1, "{}", gateway.said());
+}
+
 /// As much of a broker as refuses every subscription.
 fn refusing() -> Access {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();

@@ -9,15 +9,15 @@ use std::time::Duration;
 use dream_protocol::meter::Notice;
 use dream_protocol::time::Slot;
 use dream_protocol::topic::MeterChannel;
-use support::aggregates::{Aggregate, Slots, assert_exact, assert_exact_or, published, served};
+use support::aggregates::{self, Aggregate, Slots, assert_exact, assert_exact_or, published, served};
 use support::client::Message;
 use support::fleet::{Fate, Fleet, Outgoing};
 use support::gateway::{Gateway, Settings};
 use support::identities::Identities;
 use support::metrics::Samples;
 use support::mosquitto::Mosquitto;
+use support::until;
 use support::watcher::Watcher;
-use support::{until, until_some};
 
 const METERS: usize = 12;
 /// Everything that travels in the cluster.
@@ -95,14 +95,7 @@ impl Scene {
 
     /// Waits until so many slots more are decoded, and returns all there are.
     async fn decode_more(&mut self, more: usize) -> Slots {
-        self.gateway.wait_until_ready().await;
-        let decoded = |slots: &Slots| slots.values().filter(|aggregate| aggregate.outcome == "decoded").count();
-        let before = decoded(&served(&self.gateway, "north"));
-        until_some("more slots are decoded", || {
-            let slots = served(&self.gateway, "north");
-            (decoded(&slots) >= before + more).then_some(slots)
-        })
-        .await
+        aggregates::decode_more(&mut self.gateway, "north", more).await
     }
 
     /// Every slot has one outcome, the same everywhere: the exact sum, or an allowed failure. Says how many were decoded.

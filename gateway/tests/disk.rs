@@ -3,14 +3,14 @@
 
 mod support;
 
-use support::aggregates::{Slots, assert_exact_or, published, served};
+use support::aggregates::{self, Slots, assert_exact_or, published};
 use support::client::Message;
 use support::fleet::Fleet;
 use support::gateway::{Gateway, Settings};
 use support::identities::Identities;
 use support::mosquitto::Mosquitto;
+use support::until;
 use support::watcher::Watcher;
-use support::{until, until_some};
 
 const METERS: usize = 12;
 
@@ -54,14 +54,7 @@ impl Scene {
     }
 
     async fn decode_more(&mut self, more: usize) -> Slots {
-        self.gateway.wait_until_ready().await;
-        let decoded = |slots: &Slots| slots.values().filter(|aggregate| aggregate.outcome == "decoded").count();
-        let before = decoded(&served(&self.gateway, "north"));
-        until_some("more slots are decoded", || {
-            let slots = served(&self.gateway, "north");
-            (decoded(&slots) >= before + more).then_some(slots)
-        })
-        .await
+        aggregates::decode_more(&mut self.gateway, "north", more).await
     }
 
     fn assert_nothing_lost_or_doubled(&mut self, slots: &Slots) {

@@ -11,6 +11,7 @@ use support::client::Message;
 use support::fleet::Fleet;
 use support::gateway::{Gateway, Settings};
 use support::identities::Identities;
+use support::mosquitto::Mosquitto;
 use support::until;
 use support::watcher::Watcher;
 
@@ -82,6 +83,30 @@ async fn a_cluster_comes_and_another_goes_while_the_gateway_runs_and_the_others_
     assert_exact_or(&slots, &fleets[0], &[]);
     assert_exact_or(&served(&gateway, "west"), &west, &[]);
     assert_eq!(fleets[0].lists().len(), 1, "the cluster that stayed kept its list");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn settings_read_without_a_broker_do_not_make_ready_and_a_removed_cluster_goes_when_the_broker_is_back() {
+    let (identities, mut broker) = (Identities::default(), Mosquitto::start());
+    let settings = Settings::new(broker.access()).cluster("north", METERS).cluster("south", METERS).home_assistant();
+    let mut gateway = Gateway::start(&identities, settings);
+    let mut watcher = Watcher::start(broker.access(), "watcher", &["homeassistant/#"]).await;
+    let sensor = |message: &Message| message.topic == "homeassistant/sensor/dream_south/config";
+    watcher.wait_for("its sensor", sensor).await;
+    gateway.wait_until_ready().await;
+
+    broker.kill();
+    until("the loss is noticed", || gateway.get("/readyz").status == 503).await;
+    gateway.settings.clusters.remove("south");
+    gateway.write_settings();
+    gateway.hang_up();
+    until("the settings were read", || gateway.said().contains("configuration read again")).await;
+    assert_eq!(gateway.get("/readyz").status, 503);
+
+    broker.restart();
+    watcher.wait_for("its sensor is taken away", |message| sensor(message) && message.payload.is_empty()).await;
+    gateway.wait_until_ready().await;
+    assert_eq!(gateway.said().matches("subscribed to the topics").count(), 2, "{}", gateway.said());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -11,6 +11,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
+pub(crate) use dream_gateway::config::broker_address as address;
+
 use crate::provision::pem::{self, PemError};
 
 /// The largest packet that is normal: a list of 10,000 members has up to 7 MB.
@@ -176,24 +178,6 @@ impl fmt::Display for Access {
     }
 }
 
-/// TLS or not, host and port: the same grammar as the gateway's `broker.url`.
-pub(crate) fn address(url: &str) -> Option<(bool, String, u16)> {
-    let (scheme, rest) = url.split_once("://")?;
-    let (tls, default_port) = match scheme {
-        "mqtt" => (false, 1883),
-        "mqtts" => (true, 8883),
-        _ => return None,
-    };
-    let rest = rest.strip_suffix('/').unwrap_or(rest);
-    let (host, port) = match rest.rsplit_once(':') {
-        Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok().filter(|&port| port > 0)?),
-        _ => (rest, default_port),
-    };
-    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    let plain = !host.is_empty() && !host.contains(['/', '@', '?', '#', ' ', '[', ']', '"', '\\']);
-    plain.then(|| (tls, host.to_owned(), port))
-}
-
 fn roots(ca: &Path) -> Result<RootCertStore, AccessError> {
     let mut roots = RootCertStore::empty();
     for root in pem::certificates(ca)? {
@@ -231,20 +215,6 @@ fn password(file: Option<&Path>) -> Result<Secret, AccessError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn addresses_are_told_from_what_is_none() {
-        let found = |url: &str| address(url).map(|(tls, host, port)| format!("{tls} {host} {port}"));
-        assert_eq!(found("mqtt://broker").as_deref(), Some("false broker 1883"));
-        assert_eq!(found("mqtts://broker/").as_deref(), Some("true broker 8883"));
-        assert_eq!(found("mqtt://[::1]:7").as_deref(), Some("false ::1 7"));
-        assert_eq!(found("mqtts://[::1]").as_deref(), Some("true ::1 8883"));
-        for url in
-            ["broker:1883", "http://broker", "mqtt://", "mqtt://a:0", "mqtt://a:b", "mqtt://me:pass@a", "mqtt://a/b"]
-        {
-            assert_eq!(found(url), None, "{url}");
-        }
-    }
 
     #[test]
     fn a_password_in_an_address_is_not_repeated() {

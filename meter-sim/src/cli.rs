@@ -1,15 +1,17 @@
 //! The command line: what there is to say, and how a mistake is answered.
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
+use clap_complete::Shell;
 use thiserror::Error;
 
 use crate::access::AccessError;
 use crate::demo::DemoArgs;
 use crate::lie::LieArgs;
 use crate::provision::{OpenError, ProvisionArgs};
+use crate::run::RunArgs;
 use crate::trace::TraceArgs;
 
 /// What was asked for cannot be: told in one line, exit code 2. Everything else that goes wrong exits with 1.
@@ -24,6 +26,10 @@ pub(crate) fn whole<T: TryFrom<u64>, const LEAST: u64, const MOST: u64>(text: &s
     number.ok_or_else(|| format!("use a whole number from {LEAST} to {MOST}"))
 }
 
+const COMPLETIONS_EXAMPLE: &str = "\
+Example:
+  meter-sim completions bash > ~/.local/share/bash-completion/completions/meter-sim";
+
 #[derive(Debug, Parser)]
 #[command(name = "meter-sim", version, about, propagate_version = true)]
 struct Cli {
@@ -35,8 +41,15 @@ struct Cli {
 enum Command {
     Trace(TraceArgs),
     Provision(ProvisionArgs),
+    Run(RunArgs),
     Lie(LieArgs),
     Demo(DemoArgs),
+    /// Print a script that completes commands and flags in your shell
+    #[command(after_help = COMPLETIONS_EXAMPLE)]
+    Completions {
+        #[arg(value_enum)]
+        shell: Shell,
+    },
 }
 
 /// Runs the command that the arguments name.
@@ -44,8 +57,10 @@ pub fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Trace(args) => args.run().map(|()| ExitCode::SUCCESS),
         Command::Provision(args) => args.run().map(|()| ExitCode::SUCCESS),
+        Command::Run(args) => args.run(),
         Command::Lie(args) => args.run().map(|()| ExitCode::SUCCESS),
         Command::Demo(args) => args.run(),
+        Command::Completions { shell } => completions(shell).map(|()| ExitCode::SUCCESS),
     };
     match done {
         Ok(code) => code,
@@ -53,6 +68,12 @@ pub fn main() -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => fail(&error),
     }
+}
+
+fn completions(shell: Shell) -> anyhow::Result<()> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "meter-sim", &mut script);
+    Ok(std::io::stdout().write_all(&script)?)
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

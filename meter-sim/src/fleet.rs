@@ -6,24 +6,27 @@
 
 mod connection;
 mod faults;
+mod homes;
 mod member;
 mod neighbourhood;
 mod records;
+#[cfg(test)]
+mod repeats;
+mod status;
 
 use std::sync::{Arc, Mutex};
 
 use dream_protocol::ids::ClusterId;
 use dream_protocol::policy::Policy;
-use rumqttc::MqttOptions;
 use tokio::sync::watch;
 
 pub use faults::{Fault, Faults};
 pub use member::Setup;
 pub use neighbourhood::FleetError;
 pub use records::{Records, RecordsError};
+pub use status::Status;
 
 use crate::oracle::Oracle;
-use crate::slots::SlotLength;
 use crate::source::Source;
 use neighbourhood::Neighbourhood;
 
@@ -37,25 +40,17 @@ pub struct ClusterSetup {
 }
 
 /// What all clusters have in common.
+#[derive(Debug)]
 pub struct Fleet {
     pub policy: Policy,
     pub source: Source,
-    /// How long a slot is in the homes' own time.
-    pub home_slot: SlotLength,
+    /// How fast time passes in the homes.
+    pub speed: f64,
     pub faults: Faults,
+    /// What the meters' secrets follow from.
+    pub seed: u64,
     pub per_connection: usize,
     pub records: Records,
-    /// How a client with this id, and the certificate of this meter if the broker asks for one, connects.
-    pub connect: Box<Connect>,
-}
-
-/// Makes the options of a connection.
-pub type Connect = dyn Fn(&str, &Setup) -> MqttOptions + Send + Sync;
-
-impl std::fmt::Debug for Fleet {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Fleet").finish_non_exhaustive()
-    }
 }
 
 /// A running cluster.
@@ -63,10 +58,16 @@ impl std::fmt::Debug for Fleet {
 pub struct Running {
     pub cluster: ClusterId,
     pub oracle: Arc<Mutex<Oracle>>,
+    pub status: Arc<Mutex<Status>>,
     thread: std::thread::JoinHandle<Result<(), FleetError>>,
 }
 
 impl Running {
+    /// Whether it has ended, which it does by itself only if something is wrong.
+    pub fn is_over(&self) -> bool {
+        self.thread.is_finished()
+    }
+
     /// Waits for its end, which comes when the fleet is told to stop.
     pub fn join(self) -> Result<(), FleetError> {
         self.thread.join().unwrap_or(Err(FleetError::Panicked))
@@ -75,12 +76,12 @@ impl Running {
 
 /// Starts the meters of a cluster on a thread of their own, until `stop` turns true. Call it inside a tokio runtime.
 pub fn start(fleet: &Arc<Fleet>, setup: ClusterSetup, stop: watch::Receiver<bool>) -> Result<Running, FleetError> {
-    let oracle = Arc::new(Mutex::new(Oracle::default()));
+    let (oracle, status) = (Arc::<Mutex<Oracle>>::default(), Arc::<Mutex<Status>>::default());
     let cluster = setup.cluster.clone();
-    let neighbourhood = Neighbourhood::new(fleet.clone(), setup, oracle.clone())?;
+    let neighbourhood = Neighbourhood::new(fleet.clone(), setup, oracle.clone(), status.clone())?;
     let runtime = tokio::runtime::Handle::current();
     let thread = std::thread::Builder::new()
         .name(format!("meters of {cluster}"))
         .spawn(move || runtime.block_on(neighbourhood.run(stop)))?;
-    Ok(Running { cluster, oracle, thread })
+    Ok(Running { cluster, oracle, status, thread })
 }

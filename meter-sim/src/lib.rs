@@ -3,13 +3,15 @@
 //! [`home`] is a stochastic model of what a household draws, minute by minute: who is at home and awake, which of 33
 //! appliances run, which lamps burn. [`street`] holds many homes and simulates them on all cores. [`slots`] turns minutes
 //! into the mean loads of slots, which is what a meter reports. [`source`] hides from the rest whether the loads come from
-//! the model or from a file of one's own [`readings`]. [`trace`] is the command that writes them down.
+//! the model or from a file of one's own [`readings`]. [`trace`] is the command that writes them down, and
+//! [`clustering`] says which home is in which cluster.
 //!
 //! [`provision`] makes the certificates of a trial, [`access`] and [`broker`] reach a broker or start one, and [`lie`] plays a
 //! dishonest gateway against honest meters.
 //!
-//! [`fleet`] runs meters over MQTT, with faults; [`oracle`] knows what they hid, [`trial`] holds it against what the gateway
-//! publishes, and [`verdict`] says whether anything was wrong. [`demo`] is all of it on one machine, with the real gateway.
+//! [`fleet`] runs meters over MQTT, which misbehave as [`conduct`] says; [`oracle`] knows what they hid, [`trial`] holds it
+//! against what the gateway publishes, [`view`] shows it and [`verdict`] says whether anything was wrong. [`run`] does so on a
+//! broker of one's own, and [`demo`] is all of it on one machine, with the real gateway.
 //!
 //! Everything follows from a seed. Each home has random streams of its own, one a day, so that a home's load depends
 //! neither on how many homes there are, nor on which days were asked for before, nor on the number of threads:
@@ -30,6 +32,8 @@
 pub mod access;
 pub mod broker;
 pub mod cli;
+pub mod clustering;
+pub mod conduct;
 pub mod demo;
 pub mod fleet;
 pub mod home;
@@ -38,6 +42,7 @@ pub mod oracle;
 mod progress;
 pub mod provision;
 pub mod readings;
+pub mod run;
 pub mod slots;
 pub mod source;
 pub mod street;

@@ -8,6 +8,7 @@ use dream_protocol::membership::MembershipList;
 use dream_protocol::simulation::Hidden;
 use dream_protocol::time::Slot;
 use dream_protocol::wire::RecoveryRequest;
+use serde::Serialize;
 
 /// What is known about one cluster.
 #[derive(Debug, Default)]
@@ -27,7 +28,7 @@ struct Asked {
 }
 
 /// What the gateway should have decoded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Expected {
     /// The sum without noise.
     pub truth: i64,

@@ -212,10 +212,15 @@ impl ProvisionArgs {
             if tls { ", with broker.pem and broker.key; authority.pem tells its clients' certificates" } else { "" };
         println!("\nNext:\n  1. Start a broker at {}{with}.", self.broker_url);
         println!("  2. dream-gateway run --config {out}/gateway.toml");
-        println!(
-            "  3. meter-sim lie --dir {out} --broker {} shows that these meters refuse a dishonest gateway",
-            self.broker_url
-        );
+        let url = &self.broker_url;
+        let policy = if self.is_lenient() { " --trial-policy" } else { "" };
+        println!("  3. meter-sim run --dir {out} --broker {url}{policy}");
+        println!("     meter-sim lie --dir {out} --broker {url} shows that they refuse a dishonest gateway");
+    }
+
+    /// Whether meters have to be talked into it.
+    fn is_lenient(&self) -> bool {
+        self.meters < FEWEST_BY_DEFAULT || self.slot_seconds < SHORTEST_BY_DEFAULT
     }
 
     fn notes(&self, earlier: bool) -> Vec<String> {
@@ -251,7 +256,7 @@ fn allow_list(cluster: &ClusterId, meters: &[(ClusterId, MeterId)]) -> String {
     text
 }
 
-fn cluster_id(text: &str) -> Result<ClusterId, String> {
+pub(crate) fn cluster_id(text: &str) -> Result<ClusterId, String> {
     ClusterId::new(text).map_err(|error| error.to_string())
 }
 

@@ -1,6 +1,7 @@
 //! From minutes to the mean loads of slots, which are what a meter reports.
 
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
 
 use thiserror::Error;
@@ -28,37 +29,27 @@ impl SlotLength {
 
     /// The mean power in each slot of a day, to the nearest watt.
     pub fn means<W: Copy + Into<i64>>(self, minutes: &[W; MINUTES_PER_DAY]) -> Vec<i64> {
-        let mut until = Energy::default();
-        let length = i64::from(self.0);
-        let slot_ends = (1..=self.per_day()).map(|slot| slot * self.0 as usize);
-        slot_ends
-            .map(|end| {
-                let before = until.joules;
-                until.advance(end, minutes);
-                (2 * (until.joules - before) + length).div_euclid(2 * length)
-            })
-            .collect()
+        let begins = (0..self.per_day()).map(|slot| slot * self.0 as usize);
+        begins.map(|begin| mean(joules(minutes, begin..begin + self.0 as usize), self.0.into())).collect()
     }
 }
 
-/// What has been used since midnight.
-#[derive(Debug, Default)]
-struct Energy {
-    second: usize,
-    joules: i64,
+/// What is used between two seconds of a day: minute by minute, and of the first and the last minute a part.
+pub fn joules<W: Copy + Into<i64>>(minutes: &[W; MINUTES_PER_DAY], seconds: Range<usize>) -> i64 {
+    let mut joules = 0;
+    let mut second = seconds.start;
+    while second < seconds.end {
+        let minute = second / 60;
+        let end = seconds.end.min((minute + 1) * 60);
+        joules += i64::try_from(end - second).expect("at most 60") * minutes[minute].into();
+        second = end;
+    }
+    joules
 }
 
-impl Energy {
-    /// Goes on to this second, minute by minute; slots shorter than a minute stop in between.
-    fn advance<W: Copy + Into<i64>>(&mut self, to: usize, minutes: &[W; MINUTES_PER_DAY]) {
-        while self.second < to {
-            let minute = self.second / 60;
-            let end = to.min((minute + 1) * 60);
-            let seconds = i64::try_from(end - self.second).expect("at most 60");
-            self.joules += seconds * minutes[minute].into();
-            self.second = end;
-        }
-    }
+/// The mean power, to the nearest watt.
+pub fn mean(joules: i64, seconds: i64) -> i64 {
+    (2 * joules + seconds).div_euclid(2 * seconds)
 }
 
 impl fmt::Display for SlotLength {

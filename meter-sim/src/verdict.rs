@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::process::ExitCode;
 
 use serde::{Deserialize, Serialize};
 
 use crate::oracle::Expected;
 
 /// A closed slot as the gateway publishes it: the fields that are needed here.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 pub struct Aggregate {
     pub cluster: String,
     pub slot: u64,
@@ -23,8 +24,9 @@ pub struct Aggregate {
 }
 
 /// One slot beside the truth.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Row {
+    #[serde(flatten)]
     pub aggregate: Aggregate,
     /// `None` if not everything is known: meters of another process took part, or this one was restarted.
     pub expected: Option<Expected>,
@@ -52,8 +54,8 @@ pub struct Injected {
     pub faults: bool,
     /// Meters vanish before they reveal.
     pub vanishing: bool,
-    /// Meters shift the sum, or leave their noise out.
-    pub malice: bool,
+    /// Meters shift the sum.
+    pub shifted: bool,
 }
 
 /// The sum of a run.
@@ -67,6 +69,8 @@ pub struct Verdict {
     /// How many of them were within the 95 % band of the truth.
     pub within_band: usize,
     pub failures: BTreeMap<String, usize>,
+    /// What meters refused, in their words, and how often.
+    pub refusals: BTreeMap<String, usize>,
     /// What should not have happened, in words. Empty means that all is well.
     pub wrong: Vec<String>,
 }
@@ -75,8 +79,8 @@ pub struct Verdict {
 const IMPOSSIBLE: f64 = 1e-6;
 
 impl Verdict {
-    pub fn of(rows: &[Row], injected: Injected) -> Self {
-        let mut verdict = Self { slots: rows.len(), ..Self::default() };
+    pub fn of(rows: &[Row], refusals: BTreeMap<String, usize>, injected: Injected) -> Self {
+        let mut verdict = Self { slots: rows.len(), refusals, ..Self::default() };
         for row in rows {
             if row.aggregate.load_watts.is_none() {
                 *verdict.failures.entry(row.aggregate.outcome.clone()).or_default() += 1;
@@ -101,14 +105,13 @@ impl Verdict {
             self.wrong.push(format!("{inexact} sums differ from what the meters masked"));
         }
         let outside = self.comparable - self.within_band;
-        if !injected.malice && tail(self.comparable, outside) < IMPOSSIBLE {
+        if !injected.shifted && tail(self.comparable, outside) < IMPOSSIBLE {
             self.wrong.push(format!("{outside} of {} sums are outside their 95 % band", self.comparable));
         }
         for (reason, count) in &self.failures {
             let meant = match reason.as_str() {
                 "too_many_missing" => injected.faults,
                 "reveal_missing" => injected.faults || injected.vanishing,
-                "unmask_failed" => injected.malice,
                 _ => false,
             };
             if !meant {
@@ -119,6 +122,10 @@ impl Verdict {
 
     pub fn is_good(&self) -> bool {
         self.wrong.is_empty()
+    }
+
+    pub fn exit_code(&self) -> ExitCode {
+        if self.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 }
 
@@ -137,7 +144,10 @@ impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} of {} slots decoded", self.decoded, self.slots)?;
         for (reason, count) in &self.failures {
-            writeln!(f, "  {count} not: {reason}")?;
+            writeln!(f, "  {count} not: {}", reason.replace('_', " "))?;
+        }
+        for (rule, count) in &self.refusals {
+            writeln!(f, "refused {count} times by meters: {rule}")?;
         }
         writeln!(
             f,
@@ -176,7 +186,7 @@ mod tests {
     #[test]
     fn a_good_run_is_good() {
         let rows = vec![row("decoded", Some(1050), Some((1000, 1050))); 20];
-        let verdict = Verdict::of(&rows, Injected::default());
+        let verdict = Verdict::of(&rows, BTreeMap::new(), Injected::default());
         assert!(verdict.is_good(), "{verdict}");
         assert_eq!((verdict.decoded, verdict.exact, verdict.within_band), (20, 20, 20));
     }
@@ -184,16 +194,18 @@ mod tests {
     #[test]
     fn a_sum_that_is_not_what_was_masked_is_wrong() {
         let rows = [row("decoded", Some(1051), Some((1000, 1050)))];
-        assert!(!Verdict::of(&rows, Injected::default()).is_good());
+        assert!(!Verdict::of(&rows, BTreeMap::new(), Injected::default()).is_good());
     }
 
     #[test]
     fn failures_are_wrong_unless_they_were_meant() {
         let rows = [row("decoded", Some(1), None), row("too_many_missing", None, None)];
-        assert!(!Verdict::of(&rows, Injected::default()).is_good());
-        assert!(Verdict::of(&rows, Injected { faults: true, ..Injected::default() }).is_good());
+        assert!(!Verdict::of(&rows, BTreeMap::new(), Injected::default()).is_good());
+        assert!(Verdict::of(&rows, BTreeMap::new(), Injected { faults: true, ..Injected::default() }).is_good());
         let rows = [row("decoded", Some(1), None), row("interrupted", None, None)];
-        assert!(!Verdict::of(&rows, Injected { faults: true, vanishing: true, malice: true }).is_good());
+        assert!(
+            !Verdict::of(&rows, BTreeMap::new(), Injected { faults: true, vanishing: true, shifted: true }).is_good()
+        );
     }
 
     #[test]
@@ -201,16 +213,16 @@ mod tests {
         let outside = |count: usize| vec![row("decoded", Some(1200), Some((1000, 1200))); count];
         let inside = |count: usize| vec![row("decoded", Some(1000), Some((1000, 1000))); count];
         let few = [outside(2), inside(18)].concat();
-        assert!(Verdict::of(&few, Injected::default()).is_good());
+        assert!(Verdict::of(&few, BTreeMap::new(), Injected::default()).is_good());
         let many = [outside(10), inside(10)].concat();
-        assert!(!Verdict::of(&many, Injected::default()).is_good());
-        assert!(Verdict::of(&many, Injected { malice: true, ..Injected::default() }).is_good());
+        assert!(!Verdict::of(&many, BTreeMap::new(), Injected::default()).is_good());
+        assert!(Verdict::of(&many, BTreeMap::new(), Injected { shifted: true, ..Injected::default() }).is_good());
     }
 
     #[test]
     fn nothing_at_all_is_wrong() {
-        assert!(!Verdict::of(&[], Injected::default()).is_good());
+        assert!(!Verdict::of(&[], BTreeMap::new(), Injected::default()).is_good());
         let failed = [row("too_many_missing", None, None)];
-        assert!(!Verdict::of(&failed, Injected { faults: true, ..Injected::default() }).is_good());
+        assert!(!Verdict::of(&failed, BTreeMap::new(), Injected { faults: true, ..Injected::default() }).is_good());
     }
 }

@@ -1,36 +1,74 @@
-//! The live view: one line a slot, and on a terminal a line below that shows that something happens.
+//! The live view: one line a slot, and on a terminal a line below that says how the meters are doing.
 
+use std::collections::BTreeSet;
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
+use dream_protocol::ids::ClusterId;
 use indicatif::{ProgressBar, ProgressDrawTarget};
 
-use crate::verdict::Row;
+use crate::fleet::Status;
+use crate::verdict::{Row, Verdict};
 
 /// How slots are shown.
 #[derive(Debug)]
 pub struct View {
-    waiting: ProgressBar,
+    bar: ProgressBar,
+    style: Style,
     headed: bool,
-    quiet: bool,
+    /// What was said already and is not said again.
+    said: BTreeSet<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Style {
+    /// One JSON object a line.
+    Machine,
+    /// Lines, and below them one that changes.
+    Terminal,
+    /// Only lines.
+    Lines,
 }
 
 impl View {
-    /// For people; `quiet` shows nothing, for machines.
-    pub fn new(quiet: bool, waiting_for: &str) -> Self {
-        let shown = std::io::stderr().is_terminal() && !quiet;
-        let waiting = ProgressBar::with_draw_target(
-            None,
-            if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() },
-        );
-        waiting.set_message(waiting_for.to_owned());
-        waiting.enable_steady_tick(Duration::from_millis(200));
-        Self { waiting, headed: false, quiet }
+    /// For people, or for machines.
+    pub fn new(json: bool) -> Self {
+        let style = match (json, std::io::stderr().is_terminal()) {
+            (true, _) => Style::Machine,
+            (false, true) => Style::Terminal,
+            (false, false) => Style::Lines,
+        };
+        let target = if style == Style::Terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(None, target);
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Self { bar, style, headed: false, said: BTreeSet::new() }
+    }
+
+    /// What meters are doing now. Also tells what keeps them from it, once.
+    pub fn glance(&mut self, clusters: &[(&ClusterId, Status)]) {
+        for (cluster, status) in clusters {
+            status.refusals.keys().for_each(|rule| self.say(&format!("{cluster}: meters refuse: {rule}")));
+            if let Some(trouble) = status.trouble.as_ref().filter(|_| status.connected() < status.connections) {
+                self.trouble(trouble);
+            }
+        }
+        let settled = || clusters.iter().all(|(_, status)| status.is_settled());
+        match self.style {
+            Style::Terminal => self.bar.set_message(doing(clusters)),
+            // Only what all have come to: lines stay.
+            Style::Lines if !self.headed && settled() => self.say(&doing(clusters)),
+            Style::Lines | Style::Machine => {}
+        }
+    }
+
+    /// A connection that does not work; told once for every reason.
+    pub fn trouble(&mut self, reason: &str) {
+        self.say(&format!("the broker: {reason}; trying again"));
     }
 
     pub fn row(&mut self, row: &Row) {
-        if self.quiet {
-            return;
+        if self.style == Style::Machine {
+            return self.json(row);
         }
         if !std::mem::replace(&mut self.headed, true) {
             self.line(&format!(
@@ -38,7 +76,6 @@ impl View {
                 "cluster", "slot", "true sum", "published", "off by", "95 % band", "answered"
             ));
         }
-        self.waiting.set_message("waiting for the next slot");
         let aggregate = &row.aggregate;
         self.line(&format!(
             "{:<12} {:>12} {:>11} {:>11} {:>10} {:>10} {:>9}  {}",
@@ -53,14 +90,55 @@ impl View {
         ));
     }
 
+    pub fn verdict(&mut self, verdict: &Verdict) {
+        match self.style {
+            Style::Machine => self.json(verdict),
+            Style::Terminal | Style::Lines => self.line(&format!("\n{verdict}")),
+        }
+    }
+
+    /// Tells people something, once.
+    fn say(&mut self, text: &str) {
+        if self.style != Style::Machine && self.said.insert(text.to_owned()) {
+            self.line(text);
+        }
+    }
+
+    fn json(&self, what: &impl serde::Serialize) {
+        self.line(&serde_json::to_string(what).expect("numbers and texts"));
+    }
+
     fn line(&self, text: &str) {
-        self.waiting.suspend(|| writeln!(std::io::stdout(), "{text}").ok());
+        self.bar.suspend(|| writeln!(std::io::stdout(), "{text}").ok());
     }
 }
 
 impl Drop for View {
     fn drop(&mut self) {
-        self.waiting.finish_and_clear();
+        self.bar.finish_and_clear();
+    }
+}
+
+/// All clusters in one line.
+fn doing(clusters: &[(&ClusterId, Status)]) -> String {
+    let statuses = || clusters.iter().map(|(_, status)| status);
+    let total = |count: fn(&Status) -> usize| statuses().map(count).sum::<usize>();
+    let meters = total(|status| status.meters);
+    let (connected, connections) = (total(Status::connected), total(|status| status.connections));
+    if connected < connections {
+        return format!("{connected} of {connections} connections are up");
+    }
+    if let Some((slot, ..)) = statuses().filter_map(|status| status.slot).max() {
+        let newest = statuses().filter_map(|status| status.slot).filter(|(at, ..)| *at == slot);
+        let (reported, answered) =
+            newest.fold((0, 0), |(reported, answered), (_, some, more)| (reported + some, answered + more));
+        return format!("slot {slot}: {reported} of {meters} meters have reported, {answered} have helped to unmask");
+    }
+    match total(|status| status.list.map_or(0, |(_, accepted)| accepted)) {
+        0 => format!("{meters} meters enrol and wait for the gateway's list of them"),
+        accepted => {
+            format!("{accepted} of {meters} meters have accepted the gateway's list; their first slot is to end")
+        }
     }
 }
 

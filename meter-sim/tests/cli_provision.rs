@@ -92,7 +92,7 @@ fn gateway_and_meters_can_use_it_whatever_its_size() {
         check(&path);
         let directory = Directory::open(&path).unwrap();
         assert_eq!(directory.clusters().len(), clusters.parse::<usize>().unwrap());
-        let loaded = directory.clusters().iter().flat_map(|(_, meters)| meters).map(|files| files.load().unwrap().0);
+        let loaded = directory.clusters().iter().flat_map(|(_, meters)| meters).map(|files| files.load().unwrap().der);
         let all: std::collections::BTreeSet<_> = loaded.collect();
         assert_eq!(all.len(), meters.parse::<usize>().unwrap() * directory.clusters().len(), "no meter is there twice");
         assert_eq!(directory.gateway().unwrap().0.as_str(), "gw-1");

@@ -1,5 +1,7 @@
 //! Decimals as exact fractions: a privacy parameter is never rounded.
 
+use dream_protocol::params::Share;
+
 /// A decimal of at most nine places, in lowest terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fraction {
@@ -22,6 +24,18 @@ impl Fraction {
     }
 }
 
+/// Epsilon of one attempt: above 0, and both parts at most a million.
+pub(crate) fn epsilon(text: &str) -> Option<Fraction> {
+    let small = |part: u64| (1..=1_000_000).contains(&part);
+    Fraction::parse(text).filter(|epsilon| small(epsilon.numerator) && small(epsilon.denominator))
+}
+
+/// A share of the members, from 0 to 1.
+pub(crate) fn share(text: &str) -> Option<Share> {
+    let fraction = Fraction::parse(text)?;
+    Share::new(fraction.numerator.try_into().ok()?, fraction.denominator.try_into().ok()?)
+}
+
 fn greatest_common_divisor(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
@@ -29,6 +43,15 @@ fn greatest_common_divisor(a: u64, b: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_epsilon_is_above_zero_and_a_share_at_most_all() {
+        assert_eq!(epsilon("0.000001"), Some(Fraction { numerator: 1, denominator: 1_000_000 }));
+        assert_eq!(epsilon("1000000"), Some(Fraction { numerator: 1_000_000, denominator: 1 }));
+        assert!(["0", "0.0000001", "1000001", "1000000.5"].into_iter().all(|text| epsilon(text).is_none()));
+        assert_eq!((share("0"), share("1")), (Share::new(0, 1), Share::new(1, 1)));
+        assert!(["1.1", "a tenth"].into_iter().all(|text| share(text).is_none()));
+    }
 
     #[test]
     fn decimals_are_exact_and_in_lowest_terms() {

@@ -12,12 +12,11 @@ use dream_protocol::membership::MembershipList;
 use dream_protocol::params::Params;
 use dream_protocol::time::Slot;
 use dream_protocol::wire::{ListStatement, Sign1};
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
 use sha2::{Digest, Sha256};
 
 use super::DecodeArgs;
 use crate::cli::BadInput;
+use crate::secrets;
 
 /// The bytes of the message, out of hexadecimal if need be.
 pub(super) fn message(args: &DecodeArgs) -> Result<Vec<u8>, BadInput> {
@@ -53,7 +52,7 @@ pub(super) struct KnownList {
 
 impl Context {
     pub(super) fn new(args: &DecodeArgs) -> Result<Self, BadInput> {
-        let authorities = if args.authority.is_empty() { None } else { Some(authorities(args)?) };
+        let authorities = authorities(&args.authority)?;
         let known = |path: &PathBuf| {
             let bytes = read(path).map_err(|BadInput(reason)| BadInput(format!("--list: {reason}")))?;
             let bytes = if looks_like_hex(&bytes) { from_hex(&bytes).unwrap_or(bytes) } else { bytes };
@@ -109,23 +108,9 @@ pub(super) fn member_id(entry: &[u8]) -> String {
     }
 }
 
-fn authorities(args: &DecodeArgs) -> Result<Authorities, BadInput> {
-    let mut found = Vec::new();
-    for path in &args.authority {
-        let bad = |reason: String| BadInput(format!("--authority {}: {reason}", path.display()));
-        let text = std::fs::read(path).map_err(|error| bad(error.to_string()))?;
-        let certificates = CertificateDer::pem_slice_iter(&text)
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(|error| bad(format!("it is not PEM: {error}")))?;
-        if certificates.is_empty() {
-            return Err(
-                bad("there is no `BEGIN CERTIFICATE` in it; use the authority's certificate in PEM".to_owned()),
-            );
-        }
-        Authorities::new(certificates.iter().map(|der| &**der)).map_err(|error| bad(error.to_string()))?;
-        found.extend(certificates);
-    }
-    Ok(Authorities::new(found.iter().map(|der| &**der)).expect("each was accepted by itself"))
+fn authorities(files: &[PathBuf]) -> Result<Option<Authorities>, BadInput> {
+    let known = (!files.is_empty()).then(|| secrets::authorities("--authority", files));
+    known.transpose().map_err(|error| BadInput(error.to_string()))
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, BadInput> {

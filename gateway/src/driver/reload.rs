@@ -66,11 +66,11 @@ impl Driver {
         if let Some(session) = &self.state.session {
             session.unsubscribe(filters(cluster));
         }
-        if let Some(prefix) = self.parts.config.home_assistant.clone()
+        if let Some(prefix) = &self.parts.config.home_assistant
             && !self.parts.config.clusters.contains_key(cluster)
         {
-            let (topic, payload) = announce::undiscovery(&prefix, cluster);
-            self.publish(topic, payload, true);
+            self.state.farewells.push(announce::undiscovery(prefix, cluster));
+            self.say_farewells();
         }
     }
 
@@ -82,12 +82,11 @@ impl Driver {
 
     /// Asks again for the topics that were asked for together with those of a cluster: it may be the one that is refused.
     fn subscribe_without(&mut self, cluster: &ClusterId) {
-        let with: Vec<u64> =
-            self.state.subscribing.iter().filter(|(_, some)| some.contains(cluster)).map(|(tag, _)| *tag).collect();
-        for tag in with {
-            let some = self.state.subscribing.remove(&tag).unwrap_or_default();
-            let others: Vec<ClusterId> = some.into_iter().filter(|other| other != cluster).collect();
-            self.subscribe(&others);
+        let with: Vec<_> = self.state.subscribing.extract_if(|_, (some, _)| some.contains(cluster)).collect();
+        for (_, (mut some, asking)) in with {
+            asking.abort();
+            some.retain(|other| other != cluster);
+            self.subscribe(&some);
         }
     }
 

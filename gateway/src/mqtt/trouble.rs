@@ -62,7 +62,7 @@ impl Trouble {
         reason = "another crate's errors: those that an operator can act on have names"
     )]
     pub(super) fn new(error: ConnectionError, broker: &Broker, client_id: &str, lived: Option<Duration>) -> Self {
-        let address = format!("{}:{}", broker.host, broker.port);
+        let address = broker.address();
         let closed = |error: String| Self::Closed {
             address: address.clone(),
             client_id: client_id.to_owned(),

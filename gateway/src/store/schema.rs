@@ -54,11 +54,12 @@ impl<'txn> Tables<'txn> {
                     Some(slot) => append(entries.entry((cluster, slot)).or_default(), &record.encode()),
                     None => self.put(cluster, record)?,
                 },
-                Change::Forget(cluster, Forget::Slot(slot)) => {
-                    entries.remove(&(cluster, *slot));
-                    self.forget_slot(cluster, *slot)?;
+                Change::Forget(cluster, forget) => {
+                    if let Forget::Slot(slot) = forget {
+                        entries.remove(&(cluster, *slot));
+                    }
+                    self.forget(cluster, forget)?;
                 }
-                Change::Forget(cluster, forget) => self.forget(cluster, forget)?,
                 Change::Expire(before) => self.expire(*before)?,
             }
         }
@@ -90,14 +91,12 @@ impl<'txn> Tables<'txn> {
         match forget {
             Forget::Enrolment(meter) => drop(self.enrolments.remove((cluster.as_str(), meter.as_str()))?),
             Forget::List(epoch) => drop(self.lists.remove((cluster.as_str(), *epoch))?),
-            Forget::Slot(slot) => self.forget_slot(cluster, *slot)?,
+            Forget::Slot(slot) => {
+                let all = (cluster.as_str(), slot.0, 0)..=(cluster.as_str(), slot.0, u64::MAX);
+                self.slots.retain_in(all, |_, _| false)?;
+            }
         }
         Ok(())
-    }
-
-    fn forget_slot(&mut self, cluster: &ClusterId, slot: Slot) -> Result<(), StoreError> {
-        let all = (cluster.as_str(), slot.0, 0)..=(cluster.as_str(), slot.0, u64::MAX);
-        Ok(self.slots.retain_in(all, |_, _| false)?)
     }
 
     fn expire(&mut self, before: Timestamp) -> Result<(), StoreError> {

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use super::client::Message;
 use super::fleet::Fleet;
 use super::gateway::Gateway;
+use super::until_some;
 
 /// A closed slot as JSON, on the aggregate topic and in the API.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -57,6 +58,17 @@ pub fn served(gateway: &Gateway, cluster: &str) -> Slots {
     let Answer { slots, truncated } = serde_json::from_str(&response.body).unwrap();
     assert!(!truncated);
     slots.into_iter().map(|aggregate| (aggregate.slot, aggregate)).collect()
+}
+
+/// Waits until the gateway is ready and so many slots more are decoded, and returns all there are.
+pub async fn decode_more(gateway: &mut Gateway, cluster: &str, more: usize) -> Slots {
+    gateway.wait_until_ready().await;
+    let decoded = |slots: &Slots| slots.values().filter(|aggregate| aggregate.outcome == "decoded").count();
+    let before = decoded(&served(gateway, cluster));
+    until_some("more slots are decoded", || {
+        Some(served(gateway, cluster)).filter(|slots| decoded(slots) >= before + more)
+    })
+    .await
 }
 
 /// Compares a decoded slot with what its meters measured, to the watt.

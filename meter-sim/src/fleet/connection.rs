@@ -10,13 +10,11 @@ use rumqttc::{
 };
 use tokio::sync::mpsc;
 
-/// The largest list that a meter takes.
-const MAX_PACKET: usize = 16 << 20;
-
 /// What happens on a connection, with its number.
 #[derive(Debug)]
 pub(super) enum Event {
     Connected(usize),
+    Lost { connection: usize, reason: String },
     Message { connection: usize, topic: String, payload: Bytes },
 }
 
@@ -33,7 +31,7 @@ impl Connection {
         cluster: &ClusterId,
         events: mpsc::UnboundedSender<Event>,
     ) -> Self {
-        options.set_session_mode(SessionMode::Persistent).set_max_packet_size(MAX_PACKET, MAX_PACKET);
+        options.set_session_mode(SessionMode::Persistent);
         let (client, eventloop) = AsyncClient::builder(options).unbounded().build();
         let channels = [GatewayChannel::Membership, GatewayChannel::Recovery];
         let filters = channels.map(|channel| SubscribeFilter::new(channel.topic(cluster), QoS::AtLeastOnce));
@@ -76,7 +74,10 @@ async fn poll(
             }
             Ok(Polled::Outgoing(rumqttc::Outgoing::Disconnect)) => return,
             Ok(Polled::Incoming(_) | Polled::Outgoing(_)) => continue,
-            Err(_) => {
+            Err(error) => {
+                if events.send(Event::Lost { connection: number, reason: error.to_string() }).is_err() {
+                    return;
+                }
                 tokio::time::sleep(wait).await;
                 wait = (wait * 2).min(Duration::from_secs(10));
                 continue;

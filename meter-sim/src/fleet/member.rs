@@ -3,22 +3,25 @@
 use std::sync::Arc;
 
 use dream_protocol::ids::{ClusterId, MeterId};
-use dream_protocol::keys::IdentityKey;
 use dream_protocol::meter::{Input, Meter, MeterConfig, MeterError, Notice, Output, Record};
 use dream_protocol::policy::Policy;
 use dream_protocol::simulation::{Hidden, Simulation};
 use dream_protocol::time::{Now, Slot, Timestamp};
-use rand_core::CryptoRng;
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng as _;
+use sha2::{Digest as _, Sha256};
 
 use super::records::Change;
+use crate::access::Access;
+use crate::provision::Issued;
 
 /// Who a meter is.
 #[derive(Debug, Clone)]
 pub struct Setup {
     pub id: MeterId,
-    /// DER.
-    pub certificate: Vec<u8>,
-    pub seed: [u8; 32],
+    pub issued: Issued,
+    /// How it reaches the broker.
+    pub access: Access,
     /// Whether, and how, it cheats.
     pub simulation: Simulation,
 }
@@ -27,8 +30,8 @@ impl Setup {
     /// The machine as its records left it.
     pub fn resume(&self, cluster: &ClusterId, policy: &Policy, records: Vec<Record>) -> Result<Meter, MeterError> {
         let config = MeterConfig {
-            identity: IdentityKey::from_seed(&self.seed),
-            certificate: self.certificate.clone(),
+            identity: self.issued.identity(),
+            certificate: self.issued.der.clone(),
             cluster: cluster.clone(),
             policy: policy.clone(),
         };
@@ -43,13 +46,18 @@ impl Setup {
 pub(super) struct Member {
     pub(super) setup: Setup,
     pub(super) meter: Meter,
-    /// The slot that is being measured, and its end.
-    pub(super) measuring: Option<(Slot, Timestamp)>,
+    /// What all its chance comes from.
+    rng: ChaCha20Rng,
+    /// The slot that is being measured, its begin and its end.
+    pub(super) measuring: Option<Measuring>,
     /// How far its clock is ahead.
     pub(super) ahead_millis: u64,
     /// When to look at it next.
     pub(super) wake: Timestamp,
 }
+
+/// A slot, its begin and its end.
+pub(super) type Measuring = (Slot, Timestamp, Timestamp);
 
 /// What a meter wants done, in this order: changes first, then the rest.
 #[derive(Debug, Default)]
@@ -67,12 +75,25 @@ pub(super) struct Packet {
 }
 
 impl Member {
-    pub(super) fn new(setup: Setup, meter: Meter) -> Self {
-        Self { setup, meter, measuring: None, ahead_millis: 0, wake: Timestamp::from_millis(0) }
+    /// A meter as its records left it. All its chance follows from `seed` and the records: the same once more, and
+    /// something else after a restart, because every secret that was used is recorded before.
+    pub(super) fn resume(
+        setup: Setup,
+        cluster: &ClusterId,
+        policy: &Policy,
+        records: Vec<Record>,
+        seed: u64,
+    ) -> Result<Self, MeterError> {
+        let mut hash = Sha256::new().chain_update(format!("{seed}/secrets/{}/", setup.id));
+        records.iter().for_each(|record| hash.update(record.encode()));
+        let rng = ChaCha20Rng::from_seed(hash.finalize().into());
+        let meter = setup.resume(cluster, policy, records)?;
+        Ok(Self { setup, meter, rng, measuring: None, ahead_millis: 0, wake: Timestamp::from_millis(0) })
     }
 
-    pub(super) fn handle(&mut self, input: Input<'_>, now: Now, rng: &mut (impl CryptoRng + ?Sized)) -> Wants {
-        self.meter.handle(input, self.clock(now), rng);
+    pub(super) fn handle(&mut self, input: Input<'_>, now: Now) -> Wants {
+        let now = self.clock(now);
+        self.meter.handle(input, now, &mut self.rng);
         let mut wants = Wants { hidden: self.meter.take_hidden(), ..Wants::default() };
         while let Some(output) = self.meter.poll() {
             match output {
@@ -91,16 +112,16 @@ impl Member {
     }
 
     /// The slot that has just ended by its clock, if one has.
-    pub(super) fn ended(&mut self, now: Now) -> Option<Slot> {
+    pub(super) fn ended(&mut self, now: Now) -> Option<Measuring> {
         let at = self.clock(now).wall;
-        let ended = self.measuring.filter(|(_, end)| *end <= at).map(|(slot, _)| slot);
-        self.measuring = self.meter.measuring(at).map(|(slot, _, end)| (slot, end));
+        let ended = self.measuring.filter(|(.., end)| *end <= at);
+        self.measuring = self.meter.measuring(at);
         ended
     }
 
     /// When something is due next, by the true clock.
     pub(super) fn due(&self) -> Timestamp {
-        let due = self.meter.deadline().into_iter().chain(self.measuring.map(|(_, end)| end)).min();
+        let due = self.meter.deadline().into_iter().chain(self.measuring.map(|(.., end)| end)).min();
         let due = due.map_or(u64::MAX, Timestamp::as_millis);
         Timestamp::from_millis(due.saturating_sub(self.ahead_millis))
     }

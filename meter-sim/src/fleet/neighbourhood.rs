@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use dream_protocol::ids::ClusterId;
@@ -12,15 +12,14 @@ use dream_protocol::meter::{Input, MeterError};
 use dream_protocol::time::{Now, Slot, Timestamp};
 use dream_protocol::topic::{GatewayChannel, MeterChannel, Topic};
 use dream_protocol::wire::{Mac0, MaskedReading, RecoveryMessage, Sign1};
-use rand::rand_core::UnwrapErr;
-use rand::rngs::SysRng;
 use thiserror::Error;
 use tokio::sync::{mpsc, watch};
 
 use super::connection::{Connection, Event};
-use super::member::{Member, Packet, Wants};
+use super::homes::Homes;
+use super::member::{Measuring, Member, Packet, Wants};
 use super::records::{Change, RecordsError};
-use super::{ClusterSetup, Fault, Fleet};
+use super::{ClusterSetup, Fault, Fleet, Setup, Status};
 use crate::oracle::Oracle;
 
 /// How long to sleep at most.
@@ -46,9 +45,7 @@ pub(super) struct Neighbourhood {
     fleet: Arc<Fleet>,
     cluster: ClusterId,
     members: Vec<Member>,
-    homes: Vec<usize>,
-    /// What each home draws on the day that was asked for last.
-    days: HashMap<usize, (u32, Vec<i64>)>,
+    homes: Homes,
     connections: Vec<Connection>,
     events: mpsc::UnboundedReceiver<Event>,
     wakes: BTreeSet<(Timestamp, usize)>,
@@ -63,33 +60,36 @@ pub(super) struct Neighbourhood {
     /// What was asked for in this round: committed together, then sent.
     wanted: Vec<(usize, Wants)>,
     oracle: Arc<Mutex<Oracle>>,
+    status: Arc<Mutex<Status>>,
     started: Instant,
 }
 
 impl Neighbourhood {
-    pub(super) fn new(fleet: Arc<Fleet>, setup: ClusterSetup, oracle: Arc<Mutex<Oracle>>) -> Result<Self, FleetError> {
+    pub(super) fn new(
+        fleet: Arc<Fleet>,
+        setup: ClusterSetup,
+        oracle: Arc<Mutex<Oracle>>,
+        status: Arc<Mutex<Status>>,
+    ) -> Result<Self, FleetError> {
         let ClusterSetup { cluster, meters, homes } = setup;
         let (sender, events) = mpsc::unbounded_channel();
         let mut members = Vec::with_capacity(meters.len());
         for setup in meters {
-            let records = fleet.records.of(&cluster, &setup.id)?;
-            let refused = |error| FleetError::Meter { meter: setup.id.to_string(), error };
-            let meter = setup.resume(&cluster, &fleet.policy, records).map_err(refused)?;
-            members.push(Member::new(setup, meter));
+            members.push(resume(&fleet, &cluster, setup)?);
         }
         let connect = |(number, some): (usize, &[Member])| {
             let first = &some[0].setup;
             let id = if some.len() == 1 { first.id.to_string() } else { format!("fleet-{cluster}-{number}") };
-            Connection::start(number, (fleet.connect)(&id, first), &cluster, sender.clone())
+            Connection::start(number, first.access.options(&id), &cluster, sender.clone())
         };
-        let connections = members.chunks(fleet.per_connection.max(1)).enumerate().map(connect).collect();
+        let connections: Vec<_> = members.chunks(fleet.per_connection.max(1)).enumerate().map(connect).collect();
+        *lock(&status) = Status { meters: members.len(), connections: connections.len(), ..Status::default() };
         let wakes = (0..members.len()).map(|index| (Timestamp::from_millis(0), index)).collect();
         Ok(Self {
             fleet,
             cluster,
             members,
-            homes,
-            days: HashMap::new(),
+            homes: Homes::new(homes),
             connections,
             events,
             wakes,
@@ -99,22 +99,28 @@ impl Neighbourhood {
             restarted: HashMap::new(),
             wanted: Vec::new(),
             oracle,
+            status,
             started: Instant::now(),
         })
     }
 
     pub(super) async fn run(mut self, mut stop: watch::Receiver<bool>) -> Result<(), FleetError> {
         let mut batch = Vec::new();
-        while !*stop.borrow_and_update() {
+        loop {
             let wait = self.until_due();
             tokio::select! {
-                _ = stop.changed() => continue,
+                _ = stop.wait_for(|stop| *stop) => break,
                 _ = self.events.recv_many(&mut batch, 1024) => {}
                 () = tokio::time::sleep(wait) => {}
             }
             for event in batch.drain(..) {
                 match event {
                     Event::Connected(connection) => self.connected(connection),
+                    Event::Lost { connection, reason } => {
+                        let mut status = lock(&self.status);
+                        status.connected.remove(&connection);
+                        status.trouble = Some(reason);
+                    }
                     Event::Message { connection, topic, payload } => self.message(connection, &topic, &payload),
                 }
             }
@@ -146,6 +152,7 @@ impl Neighbourhood {
     }
 
     fn connected(&mut self, connection: usize) {
+        lock(&self.status).connected.insert(connection);
         for index in self.on(connection) {
             self.input(index, Input::Connected);
         }
@@ -165,7 +172,7 @@ impl Neighbourhood {
             let Ok(list) = MembershipList::verify(payload, &self.cluster, &self.fleet.policy.authorities) else {
                 return self.on(connection).for_each(|index| self.input(index, Input::Message { topic, payload }));
             };
-            self.oracle.lock().unwrap_or_else(PoisonError::into_inner).note_list(&list);
+            lock(&self.oracle).note_list(&list);
             self.list = Some(list);
             self.agreements.clear();
         }
@@ -193,7 +200,7 @@ impl Neighbourhood {
     fn recovery(&mut self, connection: usize, topic: &str, payload: &[u8]) {
         let message = Sign1::decode(payload).and_then(|envelope| RecoveryMessage::decode(envelope.payload()));
         if let Ok(RecoveryMessage::Request(request)) = &message {
-            self.oracle.lock().unwrap_or_else(PoisonError::into_inner).note_request(request);
+            lock(&self.oracle).note_request(request);
         }
         let slot = message.map(|message| message.slot()).ok();
         for index in self.on(connection) {
@@ -212,10 +219,14 @@ impl Neighbourhood {
     fn input(&mut self, index: usize, input: Input<'_>) {
         let now = self.now();
         let member = &mut self.members[index];
-        let wants = member.handle(input, now, &mut UnwrapErr(SysRng));
+        let wants = member.handle(input, now);
         if let Some(hidden) = wants.hidden {
-            let mut oracle = self.oracle.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut oracle = lock(&self.oracle);
             oracle.note_hidden(member.setup.id.as_str(), hidden);
+        }
+        if !wants.notices.is_empty() {
+            let mut status = lock(&self.status);
+            wants.notices.iter().for_each(|notice| status.note(notice));
         }
         self.wanted.push((index, wants));
         self.schedule(index);
@@ -227,7 +238,7 @@ impl Neighbourhood {
         self.wakes.remove(&(member.wake, index));
         if member.measuring.is_none() {
             let at = member.clock(now).wall;
-            member.measuring = member.meter.measuring(at).map(|(slot, _, end)| (slot, end));
+            member.measuring = member.meter.measuring(at);
         }
         // A deadline that was handled has moved; never look twice in one millisecond.
         member.wake = member.due().max(now.wall.plus_millis(1));
@@ -239,8 +250,8 @@ impl Neighbourhood {
         let now = self.now();
         while let Some((at, index)) = self.wakes.first().copied().filter(|(at, _)| *at <= now.wall) {
             self.wakes.remove(&(at, index));
-            if let Some(slot) = self.members[index].ended(now) {
-                self.measured(index, slot);
+            if let Some(ended) = self.members[index].ended(now) {
+                self.measured(index, ended);
             }
             self.input(index, Input::Tick);
         }
@@ -250,28 +261,16 @@ impl Neighbourhood {
         }
     }
 
-    fn measured(&mut self, index: usize, slot: Slot) {
+    fn measured(&mut self, index: usize, (slot, begin, end): Measuring) {
         let id = &self.members[index].setup.id;
         let fault = self.fleet.faults.at(id, slot);
         let next = self.fleet.faults.at(id, slot.plus(1));
         self.members[index].ahead_millis = if next == Some(Fault::Skew) { SKEW_MILLIS } else { 0 };
         if fault != Some(Fault::Silent) {
-            let watts = self.watts(index, slot);
+            let Fleet { source, speed, .. } = &*self.fleet;
+            let watts = self.homes.watts(source, *speed, index, slot, (begin, end));
             self.input(index, Input::Measured { slot, watts });
         }
-    }
-
-    /// What the meter's home drew: slots of the run stand for slots of the homes' days, one after the other.
-    fn watts(&mut self, index: usize, slot: Slot) -> i64 {
-        let home = self.homes[index];
-        let length = self.fleet.home_slot;
-        let per_day = length.per_day() as u64;
-        let day = u32::try_from(slot.0 / per_day % 1000).expect("below a thousand");
-        let known = self.days.entry(home).or_insert_with(|| (day, self.fleet.source.day(home, day, length)));
-        if known.0 != day {
-            *known = (day, self.fleet.source.day(home, day, length));
-        }
-        known.1[usize::try_from(slot.0 % per_day).expect("within a day")]
     }
 
     /// Makes durable what was wanted, then sends.
@@ -328,14 +327,25 @@ impl Neighbourhood {
 
     /// The meter loses power, and comes back with what it had recorded.
     fn restart(&mut self, index: usize) -> Result<(), FleetError> {
-        let member = &mut self.members[index];
-        let records = self.fleet.records.of(&self.cluster, &member.setup.id)?;
-        let refused = |error| FleetError::Meter { meter: member.setup.id.to_string(), error };
-        member.meter = member.setup.resume(&self.cluster, &self.fleet.policy, records).map_err(refused)?;
-        member.measuring = None;
+        let before = &self.members[index];
+        let again = resume(&self.fleet, &self.cluster, before.setup.clone())?;
+        self.wakes.remove(&(before.wake, index));
+        self.members[index] = again;
         self.schedule(index);
         Ok(())
     }
+}
+
+/// A meter as its records left it.
+fn resume(fleet: &Fleet, cluster: &ClusterId, setup: Setup) -> Result<Member, FleetError> {
+    let records = fleet.records.of(cluster, &setup.id)?;
+    let meter = setup.id.to_string();
+    Member::resume(setup, cluster, &fleet.policy, records, fleet.seed)
+        .map_err(|error| FleetError::Meter { meter, error })
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The slot of a reading's first attempt: what faults happen to.

@@ -65,9 +65,10 @@ impl Cast {
 
     /// The gateway and the first meters of a directory, each on a connection of its own that shows its certificate.
     pub fn of_directory(directory: &Directory, meters: usize, access: &Access) -> anyhow::Result<Self> {
-        let (id, der, identity) = directory.gateway()?;
+        let (id, issued) = directory.gateway()?;
         let (certificate, key) = directory.gateway_files();
-        let gateway = Gateway { id, der, identity, access: access.with_client(&certificate, &key)? };
+        let access_of_gateway = access.with_client(&certificate, &key)?;
+        let gateway = Gateway { id, identity: issued.identity(), der: issued.der, access: access_of_gateway };
         let files: Vec<_> = directory.clusters().iter().flat_map(|(_, meters)| meters).take(meters).collect();
         if files.len() < meters {
             let there = files.len();
@@ -76,9 +77,9 @@ impl Cast {
             );
         }
         let group = |(number, files): (usize, &&crate::provision::MeterFiles)| {
-            let (der, identity) = files.load()?;
+            let issued = files.load()?;
             let access = access.with_client(&files.certificate, &files.key)?;
-            Ok((access, vec![Actor { number, der, identity }]))
+            Ok((access, vec![Actor { number, identity: issued.identity(), der: issued.der }]))
         };
         let groups = files.iter().enumerate().map(group).collect::<anyhow::Result<_>>()?;
         Ok(Self { authorities: directory.authorities().clone(), gateway, groups })

@@ -1,5 +1,8 @@
 //! The dishonest gateway: it collects what meters send, and tells them what suits it.
 
+mod ears;
+mod words;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,15 +11,14 @@ use anyhow::bail;
 use dream_protocol::certificate::Authorities;
 use dream_protocol::derive;
 use dream_protocol::ids::{ClusterId, MeterId};
-use dream_protocol::keys::{AgreementSecret, IdentityKey, ListHash};
+use dream_protocol::keys::{AgreementSecret, IdentityKey};
 use dream_protocol::member_set::MemberSet;
 use dream_protocol::membership::MembershipList;
 use dream_protocol::meter::Refusal;
 use dream_protocol::time::Slot;
-use dream_protocol::topic::{GatewayChannel, MeterChannel, Topic};
-use dream_protocol::wire::{EnrolmentStatement, Mac0, MaskedReading, RecoveryRequest, Retry, Reveal, Sign1};
+use dream_protocol::topic::{GatewayChannel, MeterChannel};
+use dream_protocol::wire::{MaskedReading, Reveal};
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::time::Instant;
 
 use super::SLOT_SECONDS;
 use super::attack::{Attack, Scene};
@@ -25,7 +27,6 @@ use super::client::{Client, Event};
 use super::crowd::{News, Reaction, digest};
 use super::draft::Draft;
 use super::report::{Control, Outcome};
-use crate::provision::{Authority, TEST_AUTHORITY};
 
 /// The epoch of the honest list: there is an older number.
 const EPOCH: u64 = 2;
@@ -184,91 +185,8 @@ impl Liar {
         Ok(Outcome::new(attack, told))
     }
 
-    fn false_list(&self, attack: Attack) -> anyhow::Result<Draft> {
-        let mut draft = Draft::honest(EPOCH, self.enrolments());
-        match attack {
-            Attack::InventedMembers => {
-                let invented = usize::try_from(draft.terms.max_malicious)? + 5;
-                draft = Draft::honest(EPOCH, [self.enrolments(), self.invented(invented)?].concat());
-            }
-            Attack::SwappedKeys => {
-                for (meter, enrolment) in draft.enrolments.iter_mut().step_by(2) {
-                    *enrolment = self.with_another_key(meter, enrolment)?;
-                }
-            }
-            Attack::SmallCrowd => draft = Draft::honest(EPOCH, self.enrolments().into_iter().take(12).collect()),
-            Attack::WeakEpsilon => draft.terms.epsilon_numerator = 1000,
-            Attack::TwoLists => draft = Draft::honest(EPOCH, self.enrolments().into_iter().skip(1).collect()),
-            Attack::BrokenChain => (draft.epoch, draft.previous) = (EPOCH + 1, ListHash(rand::random())),
-            Attack::StaleList => draft.epoch = EPOCH - 1,
-            Attack::ForgedSignature
-            | Attack::OversizedRequest
-            | Attack::SecondRequest
-            | Attack::EndlessRetries
-            | Attack::NamedMissing => bail!("{attack:?} needs no list"),
-        }
-        Ok(draft)
-    }
-
-    /// Enrolments of homes that do not exist, certified by an authority that only has the right name.
-    fn invented(&self, count: usize) -> anyhow::Result<Vec<(MeterId, Vec<u8>)>> {
-        let authority = Authority::new(TEST_AUTHORITY, 1);
-        let invent = |number| {
-            let id = MeterId::new(&format!("nobody-{number}"))?;
-            let issued = authority.meter(&id);
-            let now = wall().as_secs();
-            let statement = EnrolmentStatement {
-                cluster: self.cluster.clone(),
-                certificate: digest(&issued.der),
-                agreement: AgreementSecret::generate(&mut rand::rng()).public(),
-                not_before: now,
-                // Past the end of the list.
-                not_after: now + 86_000,
-                seq: now,
-            };
-            let topic = MeterChannel::Enrol.topic(&self.cluster, &id);
-            Ok((id, statement.sign(&issued.identity(), &topic, &issued.der)))
-        };
-        (1..=count).map(invent).collect()
-    }
-
-    /// A meter's enrolment with a key of the gateway's, which only the gateway can sign.
-    fn with_another_key(&self, meter: &MeterId, enrolment: &[u8]) -> anyhow::Result<Vec<u8>> {
-        let (envelope, certificate) = Sign1::decode_certified(enrolment)?;
-        let mut statement = EnrolmentStatement::decode(envelope.payload())?;
-        statement.agreement = AgreementSecret::generate(&mut rand::rng()).public();
-        let topic = MeterChannel::Enrol.topic(&self.cluster, meter);
-        Ok(statement.sign(&self.gateway.identity, &topic, certificate))
-    }
-
-    fn enrolments(&self) -> Vec<(MeterId, Vec<u8>)> {
-        self.enrolments.iter().map(|(meter, bytes)| (meter.clone(), bytes.clone())).collect()
-    }
-
-    fn sign(&self, draft: Draft) -> Vec<u8> {
-        draft.sign(&self.cluster, &self.gateway, &self.secret)
-    }
-
     fn list(&self) -> anyhow::Result<&Arc<MembershipList>> {
         self.list.as_ref().ok_or_else(|| anyhow::anyhow!("no list was accepted"))
-    }
-
-    /// A request, signed by the gateway unless another key is given.
-    fn request(&self, slot: Slot, missing: &MemberSet, key: Option<&IdentityKey>) -> anyhow::Result<Vec<u8>> {
-        let list = self.list()?;
-        let deadline = list.params().slot_expiry(slot).as_secs();
-        let missing = missing.as_bytes().to_vec();
-        let request = RecoveryRequest { list: *list.hash(), slot, attempt: 0, missing, deadline };
-        let topic = GatewayChannel::Recovery.topic(&self.cluster);
-        Ok(request.sign(key.unwrap_or(&self.gateway.identity), &topic))
-    }
-
-    /// A retry that the list has no room for.
-    fn retry(&self, slot: Slot) -> anyhow::Result<Vec<u8>> {
-        let list = self.list()?;
-        let deadline = list.params().slot_expiry(slot).as_secs();
-        let retry = Retry { list: *list.hash(), slot, attempt: list.params().attempts(), deadline };
-        Ok(retry.sign(&self.gateway.identity, &GatewayChannel::Recovery.topic(&self.cluster)))
     }
 
     /// A slot that all meters have reported and that nobody was asked about, with time left.
@@ -351,7 +269,7 @@ impl Liar {
         Some(sum.cast_signed())
     }
 
-    /// Says something to all, and waits for what these meters make of it. A meter that makes nothing of it is left out.
+    /// Says something to all, and waits for what these meters make of it. One that is silent neither refuses nor complies.
     async fn tell(
         &mut self,
         channel: GatewayChannel,
@@ -360,67 +278,10 @@ impl Liar {
     ) -> anyhow::Result<Vec<Told>> {
         let message = digest(bytes);
         self.client.publish(&channel.topic(&self.cluster), bytes);
-        let (meters, all) = (self.meters, to.clone());
-        let heard = |liar: &Self| liar.reactions.get(&message).map_or(0, BTreeMap::len) == meters;
+        let heard = |liar: &Self| liar.reactions.get(&message).map_or(0, BTreeMap::len) == liar.meters;
         self.until(PATIENCE, heard).await?;
         let mut reactions = self.reactions.remove(&message).unwrap_or_default();
-        Ok(all.map(|meter| Told::of(reactions.remove(&meter))).collect())
-    }
-
-    /// Takes in what comes until something is so. Whether it is.
-    async fn until(&mut self, patience: Duration, so: impl Fn(&Self) -> bool) -> anyhow::Result<bool> {
-        let deadline = Instant::now() + patience;
-        while !so(self) {
-            tokio::select! {
-                event = self.incoming.recv() => self.take(event)?,
-                news = self.news.recv() => self.hear(news)?,
-                () = tokio::time::sleep_until(deadline) => return Ok(false),
-            }
-        }
-        Ok(true)
-    }
-
-    fn take(&mut self, event: Option<Event>) -> anyhow::Result<()> {
-        match event {
-            Some(Event::Subscribed) => self.connected += 1,
-            Some(Event::Message { topic, payload }) => drop(self.note(&topic, payload)),
-            Some(Event::Lost(error)) => bail!("the broker at {} cannot be used: {error}", self.gateway.access),
-            None => bail!("the connection to the broker has ended"),
-        }
-        Ok(())
-    }
-
-    fn hear(&mut self, news: Option<News>) -> anyhow::Result<()> {
-        match news {
-            Some(News::Connected) => self.connected += 1,
-            Some(News::Reacted(reaction)) => {
-                let of_message = self.reactions.entry(reaction.message).or_default();
-                // The broker may deliver twice; what counts is what a message did the first time.
-                of_message.entry(reaction.meter).or_insert(reaction);
-            }
-            Some(News::Lost(error)) => bail!("a meter cannot use the broker: {error}"),
-            None => bail!("the meters have ended"),
-        }
-        Ok(())
-    }
-
-    /// Keeps what a meter sent. Anything else is none of its business.
-    fn note(&mut self, topic: &str, payload: Vec<u8>) -> Option<()> {
-        let Ok(Topic::Meter { channel, meter, .. }) = Topic::parse(topic) else { return None };
-        let meter = MeterId::new(meter).ok()?;
-        match channel {
-            MeterChannel::Enrol => drop(self.enrolments.insert(meter, payload)),
-            MeterChannel::Reading => {
-                let reading = MaskedReading::decode(Mac0::decode(&payload).ok()?.payload()).ok()?;
-                self.readings.entry(reading.slot).or_default().insert(meter, reading);
-            }
-            MeterChannel::Reveal => {
-                let reveal = Reveal::decode(Mac0::decode(&payload).ok()?.payload()).ok()?;
-                self.reveals.entry(reveal.slot).or_default().entry(meter).or_insert(reveal);
-            }
-            MeterChannel::Status => {}
-        }
-        Some(())
+        Ok(to.map(|meter| Told::of(reactions.remove(&meter))).collect())
     }
 }
 

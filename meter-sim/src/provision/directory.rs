@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use dream_protocol::certificate::{Authorities, Certificate, CertificateError};
 use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
-use dream_protocol::keys::IdentityKey;
 use thiserror::Error;
 
+use super::authority::Issued;
 use super::pem::{self, PemError};
 
 /// Why a directory cannot be used. Names the file, and what to do.
@@ -90,41 +90,49 @@ impl Directory {
     }
 
     /// The gateway that meters obey.
-    pub fn gateway(&self) -> Result<(GatewayId, Vec<u8>, IdentityKey), OpenError> {
+    pub fn gateway(&self) -> Result<(GatewayId, Issued), OpenError> {
         let (certificate, key) = self.gateway_files();
-        let (der, checked, identity) = load(&certificate, &key, &self.authorities)?;
+        let (issued, checked) = load(&certificate, &key, &self.authorities)?;
         let id = checked.gateway().map_err(|error| OpenError::Certificate { path: certificate, error })?.clone();
-        Ok((id, der, identity))
+        Ok((id, issued))
+    }
+
+    /// Its name alone, for whom its key is no business.
+    pub fn gateway_id(&self) -> Result<GatewayId, OpenError> {
+        let (path, _) = self.gateway_files();
+        let (_, checked) = certificate(&path, &self.authorities)?;
+        checked.gateway().cloned().map_err(|error| OpenError::Certificate { path, error })
     }
 }
 
 impl MeterFiles {
-    /// The certificate in DER, and its key.
-    pub fn load(&self) -> Result<(Vec<u8>, IdentityKey), OpenError> {
-        let (der, checked, identity) = load(&self.certificate, &self.key, &self.authorities)?;
+    /// The certificate and its key.
+    pub fn load(&self) -> Result<Issued, OpenError> {
+        let (issued, checked) = load(&self.certificate, &self.key, &self.authorities)?;
         let refused = |error| OpenError::Certificate { path: self.certificate.clone(), error };
         let found = checked.meter().map_err(refused)?;
         if *found != self.id {
             let (expected, found) = (self.id.clone(), found.clone());
             return Err(OpenError::OtherMeter { path: self.certificate.clone(), expected, found });
         }
-        Ok((der, identity))
+        Ok(issued)
     }
 }
 
-fn load(
-    certificate: &Path,
-    key: &Path,
-    authorities: &Authorities,
-) -> Result<(Vec<u8>, Certificate, IdentityKey), OpenError> {
-    let der = pem::certificates(certificate)?.swap_remove(0).to_vec();
-    let checked =
-        authorities.verify(&der).map_err(|error| OpenError::Certificate { path: certificate.to_owned(), error })?;
-    let identity = pem::identity_key(key)?;
-    if identity.public() != *checked.key() {
-        return Err(OpenError::Mismatch { key: key.to_owned(), certificate: certificate.to_owned() });
+fn load(path: &Path, key: &Path, authorities: &Authorities) -> Result<(Issued, Certificate), OpenError> {
+    let (der, checked) = certificate(path, authorities)?;
+    let issued = Issued { der, seed: pem::seed(key)? };
+    if issued.identity().public() != *checked.key() {
+        return Err(OpenError::Mismatch { key: key.to_owned(), certificate: path.to_owned() });
     }
-    Ok((der, checked, identity))
+    Ok((issued, checked))
+}
+
+/// In DER, and verified.
+fn certificate(path: &Path, authorities: &Authorities) -> Result<(Vec<u8>, Certificate), OpenError> {
+    let der = pem::certificates(path)?.swap_remove(0).to_vec();
+    let checked = authorities.verify(&der).map_err(|error| OpenError::Certificate { path: path.to_owned(), error })?;
+    Ok((der, checked))
 }
 
 fn meters(folder: &Path, authorities: &Authorities) -> Result<Vec<MeterFiles>, OpenError> {

@@ -4,7 +4,6 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use dream_protocol::keys::IdentityKey;
 use pem::{EncodeConfig, LineEnding, Pem};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -42,11 +41,12 @@ pub(crate) fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, PemErro
     PrivateKeyDer::from_pem_slice(&read(path)?).map_err(|_| PemError::NoPem { path: path.to_owned(), what, label })
 }
 
-pub(crate) fn identity_key(path: &Path) -> Result<IdentityKey, PemError> {
+/// The seed of an Ed25519 key.
+pub(crate) fn seed(path: &Path) -> Result<Zeroizing<[u8; 32]>, PemError> {
     let key = private_key(path)?;
     let der = key.secret_der();
     let seed = [PKCS8, PKCS8_V2].iter().find_map(|head| der.strip_prefix(head)?.first_chunk::<32>());
-    seed.map(IdentityKey::from_seed).ok_or_else(|| PemError::NotEd25519 { path: path.to_owned() })
+    seed.map(|seed| Zeroizing::new(*seed)).ok_or_else(|| PemError::NotEd25519 { path: path.to_owned() })
 }
 
 /// An Ed25519 key as PKCS#8.

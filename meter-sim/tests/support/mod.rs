@@ -2,6 +2,7 @@
 #![allow(dead_code, unreachable_pub, reason = "every test file uses its own part")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+pub mod gateway;
 pub mod mosquitto;
 
 use std::path::Path;

@@ -40,6 +40,10 @@ impl Mosquitto {
         }
         Self { child, port }
     }
+
+    pub fn url(&self) -> String {
+        format!("mqtts://localhost:{}", self.port)
+    }
 }
 
 impl Drop for Mosquitto {

@@ -1,0 +1,100 @@
+//! How simulated meters behave: what goes wrong with them, and which of them cheat.
+
+use clap::Args;
+use dream_protocol::simulation::Simulation;
+
+use crate::fleet::Faults;
+use crate::verdict::Injected;
+
+/// What goes wrong on purpose, on the command line. Flatten it behind a command's own arguments: it begins a heading.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "What goes wrong on purpose")]
+pub struct ConductArgs {
+    /// The share of readings that something happens to: the meter is silent, late, sends twice, sends rubbish, restarts or
+    /// has a clock that is ahead. By default 0, and 0.03 in the demo
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    faults: Option<f64>,
+    /// The share of readings after which a meter vanishes before it helps to unmask: one is enough to cost the attempt
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = share)]
+    vanish: f64,
+    /// Leave all noise out, which no real meter can: sums are exact
+    #[arg(long, conflicts_with = "noiseless")]
+    no_noise: bool,
+    /// The share of meters that cheat by leaving out their noise
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = share)]
+    noiseless: f64,
+    /// The share of meters that cheat by shifting the sum
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = share)]
+    shifting: f64,
+    /// By how much each of them shifts it
+    #[arg(long, value_name = "WATTS", default_value_t = 5000, requires = "shifting", allow_negative_numbers = true,
+        value_parser = clap::value_parser!(i64).range(-1_000_000..=1_000_000))]
+    shift_watts: i64,
+    /// The same seed gives the same homes, faults and even the same secrets: simulated meters have nothing to hide
+    #[arg(long, default_value_t = 2026)]
+    pub seed: u64,
+}
+
+impl ConductArgs {
+    /// With this share of faults unless another was asked for.
+    pub fn faults(&self, unless_said: f64) -> Faults {
+        Faults { seed: self.seed, rate: self.faults.unwrap_or(unless_said), vanish: self.vanish }
+    }
+
+    /// What the meter with this number does, of a cluster's `meters`: the first ones cheat.
+    pub fn of_meter(&self, number: usize, meters: usize) -> Simulation {
+        let (noiseless, shifting) = (part(self.noiseless, meters), part(self.shifting, meters));
+        let share = if self.no_noise || number < noiseless {
+            Some(0)
+        } else {
+            (number < noiseless + shifting).then_some(self.shift_watts)
+        };
+        Simulation { share, ..Simulation::default() }
+    }
+
+    pub fn injected(&self, faults: &Faults) -> Injected {
+        Injected { faults: faults.rate > 0.0, vanishing: faults.vanish > 0.0, shifted: self.shifting > 0.0 }
+    }
+
+    pub const fn is_exact(&self) -> bool {
+        self.no_noise
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of `meters`")]
+fn part(share: f64, meters: usize) -> usize {
+    (share * meters as f64).round() as usize
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let share = text.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| "use a share from 0 to 1, such as 0.05".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        conduct: ConductArgs,
+    }
+
+    fn shares(arguments: &str) -> Vec<Option<i64>> {
+        let cli = Cli::parse_from(std::iter::once("x").chain(arguments.split_whitespace()));
+        (0..10).map(|number| cli.conduct.of_meter(number, 10).share).collect()
+    }
+
+    #[test]
+    fn as_many_meters_cheat_as_were_asked_for() {
+        assert_eq!(shares(""), [None; 10]);
+        assert_eq!(shares("--no-noise"), [Some(0); 10]);
+        let mut expected = [None; 10];
+        expected[..2].fill(Some(0));
+        expected[2] = Some(-7);
+        assert_eq!(shares("--noiseless 0.2 --shifting 0.1 --shift-watts -7"), expected);
+    }
+}

@@ -1,0 +1,93 @@
+//! How a cluster's meters are doing, for whoever watches.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use dream_protocol::meter::{Notice, Refusal};
+use dream_protocol::policy::PolicyError;
+use dream_protocol::time::Slot;
+
+/// How the meters of a cluster are doing.
+#[derive(Debug, Clone, Default)]
+pub struct Status {
+    pub meters: usize,
+    /// How many connections there should be.
+    pub connections: usize,
+    pub(super) connected: BTreeSet<usize>,
+    /// Why a connection was last lost, or not made.
+    pub trouble: Option<String>,
+    /// The newest list, and how many meters have accepted it.
+    pub list: Option<(u64, usize)>,
+    /// The newest slot that was reported, how many meters have done so, and how many have answered the request for it.
+    pub slot: Option<(Slot, usize, usize)>,
+    /// What meters refused to do, in their words, and how often.
+    pub refusals: BTreeMap<String, usize>,
+}
+
+impl Status {
+    pub fn connected(&self) -> usize {
+        self.connected.len()
+    }
+
+    /// Whether all meters have come equally far, before their first slot.
+    pub fn is_settled(&self) -> bool {
+        let accepted = self.list.is_none_or(|(_, accepted)| accepted == self.meters);
+        self.connected() == self.connections && accepted && self.slot.is_none()
+    }
+
+    pub(super) fn note(&mut self, notice: &Notice) {
+        match notice {
+            Notice::Enrolled { .. } => {}
+            Notice::ListAccepted { epoch, .. } => match &mut self.list {
+                Some((known, accepted)) if known == epoch => *accepted += 1,
+                newest if newest.is_none_or(|(known, _)| known < *epoch) => *newest = Some((*epoch, 1)),
+                _ => {}
+            },
+            Notice::Charged { slot, attempt: 0 } => match &mut self.slot {
+                Some((known, reported, _)) if known == slot => *reported += 1,
+                newest if newest.is_none_or(|(known, ..)| known < *slot) => *newest = Some((*slot, 1, 0)),
+                _ => {}
+            },
+            Notice::Answered { slot, attempt: 0 } => {
+                if let Some((_, _, answered)) = self.slot.as_mut().filter(|(known, ..)| known == slot) {
+                    *answered += 1;
+                }
+            }
+            Notice::Charged { .. } | Notice::Answered { .. } => {}
+            Notice::Refused(refusal) if is_worth_telling(refusal) => {
+                *self.refusals.entry(told(refusal)).or_default() += 1;
+            }
+            Notice::Refused(_) => {}
+        }
+    }
+}
+
+/// Others are routine: of a meter that was switched off, or that has not heard of a list yet.
+fn is_worth_telling(refusal: &Refusal) -> bool {
+    matches!(
+        refusal,
+        Refusal::ClockDoubtful
+            | Refusal::List(_)
+            | Refusal::Policy(_)
+            | Refusal::RecordLost
+            | Refusal::TwoListsOfAnEpoch(_)
+            | Refusal::BrokenChain(_)
+            | Refusal::TooManyLists
+            | Refusal::LedgerExhausted
+            | Refusal::BadSignature
+            | Refusal::TooManyMissing { .. }
+            | Refusal::SecondRequest
+    )
+}
+
+/// In the meter's words, and what to do about it here.
+fn told(refusal: &Refusal) -> String {
+    let limit = matches!(
+        refusal,
+        Refusal::Policy(PolicyError::SlotTooShort { .. } | PolicyError::TooFewHonest { .. }) | Refusal::LedgerExhausted
+    );
+    if limit {
+        return format!("{refusal}; real meters keep to that, --trial-policy lifts it");
+    }
+    let range = matches!(refusal, Refusal::Policy(PolicyError::Range { .. }));
+    format!("{refusal}{}", if range { "; --range-watts sets it" } else { "" })
+}

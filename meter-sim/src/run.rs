@@ -1,0 +1,251 @@
+//! `meter-sim run`: a fleet of meters on a broker, beside the gateway that serves it.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use clap::Args;
+use dream_protocol::ids::ClusterId;
+use dream_protocol::policy::Policy;
+use rumqttc::MqttOptions;
+
+use crate::access::{Access, BrokerArgs};
+use crate::cli::{BadInput, whole};
+use crate::clustering::Clustering;
+use crate::conduct::ConductArgs;
+use crate::fleet::{ClusterSetup, Fleet, Records, Setup};
+use crate::home::{ActivityModel, DayKind, Month, Residents};
+use crate::provision::{Directory, MeterFiles, OpenError, cluster_id};
+use crate::readings::Readings;
+use crate::source::Source;
+use crate::street;
+use crate::trial::{Trial, interrupted};
+use crate::view::View;
+
+const EXAMPLES: &str = "\
+Examples:
+  meter-sim provision --out trial --meters 50 --slot-seconds 60
+  meter-sim run --dir trial --broker mqtts://localhost
+  meter-sim run --dir trial --broker mqtt://localhost --meters-per-connection 50 --faults 0.02 --slots 20
+  meter-sim run --dir trial --broker mqtts://localhost --speed 10 --clustering consumption
+  meter-sim run --dir trial --broker mqtts://localhost --readings homes.csv --json";
+
+/// Run a fleet of simulated meters on a broker, and hold what the gateway publishes against the truth
+///
+/// The meters are those of a directory that `meter-sim provision` made: each with its certificate, a home, and records that
+/// outlive this process. Stopped or killed and started again they go on where they were, and break no rule of the protocol.
+/// Exits with 0 only if nothing was wrong: a slot that failed because of a fault that was asked for is not.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct RunArgs {
+    /// The directory that `meter-sim provision` made
+    #[arg(long, value_name = "DIR")]
+    dir: PathBuf,
+    /// Only this cluster; repeat it for more
+    #[arg(long, value_name = "NAME", conflicts_with = "clusters", value_parser = cluster_id)]
+    cluster: Vec<ClusterId>,
+    /// Only so many clusters of the directory
+    #[arg(long, value_name = "COUNT", value_parser = whole::<usize, 1, 1000>)]
+    clusters: Option<usize>,
+    /// Only so many meters of each cluster
+    #[arg(long, value_name = "COUNT", value_parser = whole::<usize, 1, 10_000>)]
+    meters: Option<usize>,
+    /// How many meters share a connection. More than one needs a broker that lets a client publish for others: those that
+    /// tell meters apart by their certificate do not
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = whole::<usize, 1, 10_000>)]
+    meters_per_connection: usize,
+    /// The meters' records, which survive a crash; by default meters.redb in the directory
+    #[arg(long, value_name = "FILE")]
+    records: Option<PathBuf>,
+    /// Stop after so many slots of each cluster; without it, when interrupted
+    #[arg(long, value_name = "COUNT", value_parser = whole::<usize, 1, 1_000_000>)]
+    slots: Option<usize>,
+    /// How fast time passes in the homes: with 10, a slot of a minute stands for ten minutes
+    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = speed)]
+    speed: f64,
+    /// Which homes are in which cluster
+    #[arg(long, value_enum, default_value_t)]
+    clustering: Clustering,
+    /// Readings of your own instead of simulated homes: CSV with one column a home and one row a slot
+    #[arg(long, value_name = "FILE")]
+    readings: Option<PathBuf>,
+    /// Let meters take slots shorter than a minute and lists of a few members, and spend without a daily limit. Real ones do
+    /// not
+    #[arg(long)]
+    trial_policy: bool,
+    /// The range of readings that meters accept, in watts: the `range_watts` of the gateway
+    #[arg(long, value_name = "LO..HI", default_value = "0..9000", value_parser = range, allow_hyphen_values = true)]
+    range_watts: (i64, i64),
+    /// Print JSON: one object a slot, and the verdict as the last
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    conduct: ConductArgs,
+    #[command(flatten)]
+    broker: BrokerArgs,
+}
+
+impl RunArgs {
+    pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
+        let directory = Directory::open(&self.dir)?;
+        let Some(access) = self.broker.access(Some(&directory.authority_file()))? else {
+            return Err(BadInput("--broker is missing; `meter-sim demo` brings one along".to_owned()).into());
+        };
+        let chosen = self.chosen(&directory)?;
+        let source = self.source(chosen.iter().map(|(_, meters)| meters.len()).sum())?;
+        let records = self.records.clone().unwrap_or_else(|| self.dir.join("meters.redb"));
+        let faults = self.conduct.faults(0.0);
+        let trial = Trial {
+            clusters: self.clusters(&chosen, &source, &access)?,
+            observer: self.observer(&directory, &access)?,
+            injected: self.conduct.injected(&faults),
+            slots: self.slots,
+            fleet: Arc::new(Fleet {
+                policy: self.policy(&directory)?,
+                source,
+                speed: self.speed,
+                faults,
+                seed: self.conduct.seed,
+                per_connection: self.meters_per_connection,
+                records: Records::open(&records)?,
+            }),
+        };
+        if !self.json {
+            self.introduce(&trial, &access, &records)?;
+        }
+        let runtime = tokio::runtime::Runtime::new().context("no threads can be started")?;
+        let mut view = View::new(self.json);
+        let verdict = runtime.block_on(trial.run(&mut view, interrupted()))?;
+        view.verdict(&verdict);
+        Ok(verdict.exit_code())
+    }
+
+    /// The clusters and meters that were asked for.
+    fn chosen<'a>(&self, directory: &'a Directory) -> Result<Vec<(&'a ClusterId, &'a [MeterFiles])>, BadInput> {
+        let there = directory.clusters();
+        let missing = self.cluster.iter().find(|wanted| !there.iter().any(|(name, _)| name == *wanted));
+        if let Some(missing) = missing {
+            let names: Vec<_> = there.iter().map(|(name, _)| name.as_str()).collect();
+            return Err(BadInput(format!(
+                "--cluster: {} has no cluster `{missing}`; it has {}",
+                self.dir.display(),
+                names.join(", ")
+            )));
+        }
+        let wanted = |(name, _): &&(ClusterId, _)| self.cluster.is_empty() || self.cluster.contains(name);
+        let most = self.clusters.unwrap_or(usize::MAX);
+        if let Some(most) = self.clusters.filter(|most| *most > there.len()) {
+            let there = there.len();
+            return Err(BadInput(format!("--clusters: {} has {there}, not {most}", self.dir.display())));
+        }
+        let few = |(name, meters): &'a (ClusterId, Vec<MeterFiles>)| {
+            let most = self.meters.unwrap_or(usize::MAX).min(meters.len());
+            (name, &meters[..most])
+        };
+        Ok(there.iter().filter(wanted).take(most).map(few).collect())
+    }
+
+    fn source(&self, meters: usize) -> anyhow::Result<Source> {
+        let Some(path) = &self.readings else {
+            let homes = u32::try_from(meters).context("so many meters")?;
+            let residents = Residents::between(1, 5)?;
+            let homes = street::homes(self.conduct.seed, homes, residents, ActivityModel::Crest);
+            return Ok(Source::Model { homes, month: Month::new(11)?, kind: DayKind::Weekday });
+        };
+        let readings = Readings::open(path).map_err(|error| BadInput(format!("--readings: {error}")))?;
+        let homes = readings.homes();
+        if homes < meters {
+            return Err(BadInput(format!(
+                "--readings: {} has {homes} homes, and there are {meters} meters; add columns, or use fewer with --meters \
+                 and --clusters",
+                path.display()
+            ))
+            .into());
+        }
+        Ok(Source::Readings(readings))
+    }
+
+    fn clusters(
+        &self,
+        chosen: &[(&ClusterId, &[MeterFiles])],
+        source: &Source,
+        access: &Access,
+    ) -> anyhow::Result<Vec<ClusterSetup>> {
+        let sizes: Vec<usize> = chosen.iter().map(|(_, meters)| meters.len()).collect();
+        let homes = self.clustering.assign(source, &sizes, self.conduct.seed);
+        let setup = |((cluster, files), homes): (&(&ClusterId, &[MeterFiles]), Vec<usize>)| {
+            let numbered: Vec<_> = files.iter().enumerate().collect();
+            let meters = street::in_parallel(street::all_cores(), &numbered, |(number, files)| {
+                Ok::<_, anyhow::Error>(Setup {
+                    id: files.id.clone(),
+                    issued: files.load()?,
+                    access: access.with_client(&files.certificate, &files.key)?,
+                    simulation: self.conduct.of_meter(*number, numbered.len()),
+                })
+            });
+            let meters = meters.into_iter().collect::<anyhow::Result<_>>()?;
+            Ok(ClusterSetup { cluster: (*cluster).clone(), meters, homes })
+        };
+        chosen.iter().zip(homes).map(setup).collect()
+    }
+
+    /// Someone who may read aggregates: whom the command line names, or else the gateway, whose key lies in the directory.
+    fn observer(&self, directory: &Directory, access: &Access) -> anyhow::Result<MqttOptions> {
+        let (certificate, key) = directory.gateway_files();
+        let access = match self.broker.client_certificate {
+            None if key.exists() => access.with_client(&certificate, &key)?,
+            None | Some(_) => access.clone(),
+        };
+        let mut options = access.options(&format!("meter-sim-{:08x}", rand::random::<u32>()));
+        options.set_clean_session(true);
+        Ok(options)
+    }
+
+    fn policy(&self, directory: &Directory) -> Result<Policy, OpenError> {
+        let strict = Policy {
+            range: self.range_watts,
+            ..Policy::new(directory.authorities().clone(), [directory.gateway_id()?])
+        };
+        Ok(if self.trial_policy { lenient(strict) } else { strict })
+    }
+
+    fn introduce(&self, trial: &Trial, access: &Access, records: &Path) -> std::io::Result<()> {
+        let meters: usize = trial.clusters.iter().map(|cluster| cluster.meters.len()).sum();
+        let mut out = std::io::stdout();
+        writeln!(
+            out,
+            "{meters} meters in {} of {}, at {access}. Their records are in {}: stopped and started again, they go on.",
+            counted(trial.clusters.len(), "cluster"),
+            self.dir.display(),
+            records.display(),
+        )?;
+        if self.trial_policy {
+            writeln!(out, "They take short slots and small clusters and spend without limit: real meters do not.")?;
+        }
+        if self.meters_per_connection > 1 && access.is_tls() {
+            writeln!(out, "A connection shows the certificate of its first meter, and publishes for all.")?;
+        }
+        Ok(())
+    }
+}
+
+/// A policy for trials: short slots, small clusters, no daily limit.
+pub(crate) fn lenient(strict: Policy) -> Policy {
+    Policy { min_slot_seconds: 1, min_honest: 2, daily_micro_epsilon: u64::MAX, ..strict }
+}
+
+fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    let speed = text.parse::<f64>().ok().filter(|speed| (0.01..=1000.0).contains(speed));
+    speed.ok_or_else(|| "use a factor from 0.01 to 1000".to_owned())
+}
+
+fn range(text: &str) -> Result<(i64, i64), String> {
+    let range = text.split_once("..").and_then(|(lo, hi)| Some((lo.parse().ok()?, hi.parse().ok()?)));
+    range.filter(|(lo, hi)| lo < hi).ok_or_else(|| "use two whole numbers such as 0..9000 or -5000..9000".to_owned())
+}
