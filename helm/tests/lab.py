@@ -84,15 +84,16 @@ class Lab:
 
     def fill(self, expr):
         """What Grafana does with variables: everything is chosen, and one cluster."""
-        chosen = {"job": ".*", "cluster": ".*", "instance": ".*", "focus": "riverside", "datasource": "prometheus"}
+        chosen = {"job": ".*", "cluster": ".*", "instance": ".*", "focus": "district-1", "datasource": "prometheus"}
         chosen |= {"__rate_interval": "20s", "__range": f"{max(5, int(time.time() - self.started))}s"}
         return re.sub(r"\$\{?(\w+)\}?", lambda found: chosen[found[1]], expr)
 
 
 @contextlib.contextmanager
-def lab(meters=40, faults=0.05, vanish=0.002):
-    """A demo and a Prometheus that scrapes it, on the loopback."""
-    command = [program("meter-sim"), "demo", "--meters", meters, "--faults", faults, "--vanish", vanish]
+def lab(clusters=2, meters=25, faults=0.05, vanish=0.002, slot_seconds=5):
+    """A demo and a Prometheus that scrapes it, on the loopback. Its clusters are district-1, district-2 and so on."""
+    command = [program("meter-sim"), "demo", "--clusters", clusters, "--meters", meters, "--slot-seconds", slot_seconds]
+    command += ["--faults", faults, "--vanish", vanish]
     with running(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as demo:
         said = []
         address = next((line for line in demo.stdout if said.append(line) or line.startswith("metrics")), None)

@@ -219,6 +219,16 @@ def test_every_volume_that_is_mounted_exists_and_every_file_of_the_configuration
         assert paths and all(path.startswith(roots) for path in paths), (paths, roots)
 
 
+def test_the_simulator_knows_its_arguments(helm):
+    def accepted(*more):
+        command = [program("meter-sim"), *arguments, *more, "--help"]
+        return subprocess.run(command, capture_output=True).returncode == 0
+
+    deployment = of_kind(helm.objects("-f", CHART / "ci" / "trial-values.yaml"), "Deployment")
+    arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert arguments[0] == "run" and accepted() and not accepted("--meterz", "7")
+
+
 def test_no_secret_is_in_the_values_or_the_manifests(helm):
     for values in CI_VALUES:
         assert not [each for each in helm.objects("-f", values) if each["kind"] == "Secret"]

@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 import yaml
 from conftest import CHART, ROOT, RULES, program
-from lab import free_port, running, until
+from lab import PATIENCE_SECONDS, free_port, running, until
 
 UNIT = ROOT / "docs" / "systemd" / "dream-gateway.service"
 COMPOSE = ROOT / "docs" / "compose"
@@ -101,14 +101,15 @@ def test_prometheus_accepts_its_configuration(tmp_path):
     assert targets == ["gateway:9464"]
 
 
-def test_a_gateway_is_ready_beside_the_broker_of_the_compose_file(tmp_path):
-    """The broker's configuration and rights, and the commands in the head of the file, with paths of this machine."""
+def test_meters_and_gateway_work_with_the_broker_of_the_compose_file(tmp_path):
+    """Its configuration and rights, and the commands of the file, with paths of this machine and short slots."""
     head = (COMPOSE / "compose.yaml").read_text()
     port, http, trial = free_port(), free_port(), tmp_path / "trial"
     provision = re.search(r"#   meter-sim (provision .*?)\n#   docker", head, re.DOTALL)[1].replace("\\\n#", "").split()
     provision = [
         str(trial) if word == "trial" else word.replace("mosquitto:8883", f"localhost:{port}") for word in provision
     ]
+    provision[provision.index("--slot-seconds") + 1], provision[provision.index("--meters") + 1] = "10", "20"
     subprocess.run([program("meter-sim"), *provision], check=True, capture_output=True)
 
     data = tmp_path / "data"
@@ -132,5 +133,11 @@ def test_a_gateway_is_ready_beside_the_broker_of_the_compose_file(tmp_path):
         running([program("dream-gateway"), *command], stdout=log, stderr=log, env=environment),
     ):
         until("/readyz", lambda: urllib.request.urlopen(f"http://127.0.0.1:{http}/readyz", timeout=5).status == 200)
-        with urllib.request.urlopen(f"http://127.0.0.1:{http}/metrics", timeout=5) as answer:
-            assert "\ndream_broker_connected 1\n" in answer.read().decode(), (tmp_path / "log").read_text()
+        meters = [word.replace("/trial", str(trial)) for word in compose()["services"]["meters"]["command"]]
+        meters = [word.replace("mosquitto:8883", f"localhost:{port}") for word in meters] + [
+            "--trial-policy",
+            "--slots",
+            "2",
+        ]
+        done = subprocess.run([program("meter-sim"), *meters], capture_output=True, text=True, timeout=PATIENCE_SECONDS)
+        assert done.returncode == 0 and "2 of 2 slots decoded" in done.stdout, done.stdout + done.stderr
