@@ -30,6 +30,8 @@ pub struct ClusterView {
     pub min_members: u16,
     /// How many meters are enrolled and could be in the next list.
     pub candidates: usize,
+    /// How many of them have an enrolment that ends within [`ENDING_SECONDS`].
+    pub ending: usize,
     /// The list in force, or else the newest one published.
     pub list: Option<ListView>,
     /// Why no list can be formed, if that is so.
@@ -123,6 +125,10 @@ impl Spent {
         if now.utc_day() == self.day { self.micro_epsilon } else { 0 }
     }
 }
+
+/// How close the end of an enrolment is worth an operator's look. Meters renew at two thirds of an enrolment's life, which is
+/// at most 35 days: one with less than a week left is overdue.
+pub const ENDING_SECONDS: u64 = 7 * 86_400;
 
 /// For how many slot lengths a cluster may close nothing before it counts as stalled.
 const STALLED_SLOTS: u64 = 3;

@@ -122,6 +122,7 @@ impl Driver {
             window: WindowWatch::default(),
         };
         let writer = Writer::start(parts.store.clone(), finisher, parts.stopping.clone())?;
+        parts.events.metrics.certificate_ends(parts.identity.checked.not_after());
         let mut driver = Self { parts, writer, state: State::default() };
         for served in served {
             driver.add(served);

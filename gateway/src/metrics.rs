@@ -33,6 +33,7 @@ pub struct Metrics {
     commit_errors: IntCounter,
     store_bytes: IntGauge,
     meter_status: IntCounterVec,
+    certificate_expiry: IntGauge,
 }
 
 /// What kind of message arrived: the channel of its topic.
@@ -92,9 +93,13 @@ impl Metrics {
                 "Why meters say that they are silent.",
                 &["cluster", "code"],
             ),
+            certificate_expiry: gauge(
+                "dream_certificate_expiry_timestamp_seconds",
+                "When the gateway's certificate ends: no list reaches beyond it.",
+            ),
             registry,
         };
-        let parts: [Box<dyn Collector>; 10] = [
+        let parts: [Box<dyn Collector>; 11] = [
             Box::new(metrics.messages.clone()),
             Box::new(metrics.slots.clone()),
             Box::new(metrics.stages.clone()),
@@ -105,6 +110,7 @@ impl Metrics {
             Box::new(metrics.commit_errors.clone()),
             Box::new(metrics.store_bytes.clone()),
             Box::new(metrics.meter_status.clone()),
+            Box::new(metrics.certificate_expiry.clone()),
         ];
         for part in parts.into_iter().chain([build_info()]) {
             metrics.registry.register(part).expect("every metric has a name of its own");
@@ -170,6 +176,11 @@ impl Metrics {
 
     pub fn commit_failed(&self) {
         self.commit_errors.inc();
+    }
+
+    /// The certificate that new lists are signed with ends at this Unix time.
+    pub fn certificate_ends(&self, unix_seconds: u64) {
+        self.certificate_expiry.set(unix_seconds.try_into().unwrap_or(i64::MAX));
     }
 
     /// A cluster's counters exist from the moment it is served.
@@ -282,11 +293,22 @@ impl ClusterGauges {
             one("dream_cluster_candidates", "Enrolled meters that could be in the next list.", |view, _| {
                 Value::One(view.candidates as f64)
             }),
+            one("dream_cluster_min_members", "Fewer members than this make no list.", |view, _| {
+                Value::One(view.min_members.into())
+            }),
+            one(
+                "dream_cluster_enrolments_expiring",
+                "Candidates whose enrolment ends within seven days; meters renew earlier than that.",
+                |view, _| Value::One(view.ending as f64),
+            ),
             one("dream_cluster_responders", "Members whose readings were in the last slot.", |view, now| {
                 fresh(view, now).map(|closed| closed.outcome.responders.into()).into()
             }),
             one("dream_cluster_missing", "Members whose readings were missing in the last slot.", |view, now| {
                 fresh(view, now).map(|closed| closed.outcome.missing().into()).into()
+            }),
+            one("dream_cluster_max_missing", "More missing members than this cost the slot.", |view, _| {
+                view.list.as_ref().map(|list| list.params.max_missing().into()).into()
             }),
             one("dream_cluster_epsilon", "Epsilon of one attempt.", |view, _| {
                 view.list.as_ref().map(|list| count(list.params.charge_micro_epsilon()) / 1e6).into()

@@ -9,7 +9,7 @@ use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::wire::StatusCode;
 use thiserror::Error;
 
-use crate::board::{ClosedSlot, ClusterView, History, HistoryError, ListView, Spent};
+use crate::board::{ClosedSlot, ClusterView, ENDING_SECONDS, History, HistoryError, ListView, Spent};
 use crate::config::ClusterSettings;
 use crate::secrets::GatewayIdentity;
 use crate::store::{Store, StoreError};
@@ -139,6 +139,7 @@ impl Served {
             slot_seconds: self.settings.terms.slot_seconds,
             min_members: self.settings.min_members,
             candidates,
+            ending: self.machine.enrolments_ending_before(now.plus_secs(ENDING_SECONDS)),
             list: list.map(|list| ListView {
                 epoch: list.epoch(),
                 params: *list.params(),

@@ -50,6 +50,7 @@ async fn two_clusters_with_silent_meters_are_decoded_to_the_watt_and_told_everyw
     assert_eq!(samples.values_of("cluster"), BTreeSet::from(["north", "south"]));
     assert_clean(&gateway.get("/metrics").body);
     assert_eq!(samples.get("dream_broker_connected", &[]), Some(1.0));
+    assert_eq!(samples.get("dream_certificate_expiry_timestamp_seconds", &[]), Some(2_461_449_600.0), "2048-01-01");
     assert!(samples.names().contains("dream_build_info"));
     assert_no_meter_is_named(&gateway);
 }
@@ -197,6 +198,9 @@ fn assert_agreement(samples: &Samples, slots: &Slots, cluster: &str) {
     assert_eq!(gauge("missing"), count(newest.missing));
     assert_eq!(gauge("membership_epoch"), number(newest.epoch.try_into().unwrap()));
     assert_eq!(gauge("epsilon"), Some(1.0));
+    assert_eq!(gauge("min_members"), count(METERS));
+    assert!(gauge("max_missing") >= gauge("missing"), "the newest slot was decoded");
+    assert_eq!(gauge("enrolments_expiring"), Some(0.0), "they were made a moment ago");
     for name in ["noise_scale_watts", "epsilon_day", "load_estimated_watts"] {
         assert!(gauge(name).is_some(), "{name}");
     }

@@ -244,6 +244,11 @@ impl Cluster {
         self.roster.candidates()
     }
 
+    /// How many of them have an enrolment that ends before an instant, unless they renew it.
+    pub fn enrolments_ending_before(&self, at: Timestamp) -> usize {
+        self.roster.ending_before(at)
+    }
+
     fn message(&mut self, topic: &str, payload: &[u8], now: Timestamp) -> Result<(), (Option<MeterId>, Rejection)> {
         let anonymous = |reason: Rejection| (None, reason);
         match Topic::parse(topic).map_err(|error| anonymous(error.into()))? {

@@ -41,6 +41,7 @@ impl Driver {
         self.parts.config.clusters = config.clusters;
         self.parts.config.clock_skew_seconds = config.clock_skew_seconds;
         self.parts.config.store.retention_days = config.store.retention_days;
+        self.parts.events.metrics.certificate_ends(identity.checked.not_after());
         self.parts.identity = identity;
         for cluster in &removed {
             self.remove(cluster);

@@ -150,6 +150,7 @@ pub fn waiting(id: &str) -> ClusterView {
         slot_seconds: 600,
         min_members: 20,
         candidates: 12,
+        ending: 0,
         list: None,
         cannot_form: None,
         last: None,

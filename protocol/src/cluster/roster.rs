@@ -144,6 +144,10 @@ impl Roster {
         self.meters.len()
     }
 
+    pub(super) fn ending_before(&self, at: Timestamp) -> usize {
+        self.eligible().filter(|enrolment| enrolment.not_after() < at.as_secs()).count()
+    }
+
     /// Who may be in the next list, sorted.
     pub(super) fn eligible(&self) -> impl Iterator<Item = &Enrolment> {
         self.meters.values().map(|known| &known.enrolment)

@@ -138,3 +138,17 @@ fn an_enrolment_that_no_list_could_hold_is_refused() {
         assert_eq!(offer(&mut world, "newcomer", payload), Some(Rejection::Enrolment(error)));
     }
 }
+
+#[test]
+fn enrolments_that_end_soon_are_counted_until_they_are_renewed() {
+    let mut world = gateway();
+    let ending = |world: &World, days: u64| world.gateway.cluster.enrolments_ending_before(at(START + days * 86_400));
+    let before = ending(&world, 7);
+    let newcomer = world.pki.meter("newcomer");
+    let brief = enrol("newcomer", &newcomer, |statement| statement.not_after = START + 86_400);
+    assert_eq!(offer(&mut world, "newcomer", brief), None);
+    assert_eq!((ending(&world, 1), ending(&world, 7)), (0, before + 1), "it ends after one day, not before");
+    let renewed = enrol("newcomer", &newcomer, |statement| statement.seq += 1);
+    assert_eq!(offer(&mut world, "newcomer", renewed), None);
+    assert_eq!(ending(&world, 7), before);
+}

@@ -1,0 +1,48 @@
+# The images of gateway and simulator: one static binary each and nothing else, run by an ordinary user.
+#
+#   docker build --target gateway --tag dream-gateway .
+#   docker build --target meter-sim --tag dream-meter-sim .
+#
+# Where no base image can be pulled, build the binaries first and take them from target/image. The linker of the machine
+# needs glibc's static library (Debian: libc6-dev).
+#
+#   scripts/static-binaries
+#   buildah build --build-arg BINARIES=local --target gateway --tag dream-gateway .
+
+ARG BINARIES=build
+
+FROM docker.io/library/rust:1-bookworm AS build
+WORKDIR /source
+COPY Cargo.toml Cargo.lock ./
+COPY protocol protocol
+COPY gateway gateway
+COPY meter-sim meter-sim
+COPY scripts/static-binaries scripts/
+RUN scripts/static-binaries --release && mkdir /image && cp -r target/image/. /image/
+
+FROM scratch AS local
+COPY target/image /image
+
+FROM ${BINARIES} AS binaries
+
+FROM scratch AS meter-sim
+LABEL org.opencontainers.image.title="DREAM meter-sim" \
+      org.opencontainers.image.description="Simulated homes and meters to try clusters with" \
+      org.opencontainers.image.licenses="Apache-2.0"
+COPY --from=binaries /image/meter-sim /usr/bin/meter-sim
+COPY --from=binaries --chown=65532:65532 /image/empty /tmp
+USER 65532:65532
+WORKDIR /tmp
+ENTRYPOINT ["/usr/bin/meter-sim"]
+
+FROM scratch AS gateway
+LABEL org.opencontainers.image.title="DREAM gateway" \
+      org.opencontainers.image.description="Sees the load of every cluster of homes over MQTT, and cannot see any home" \
+      org.opencontainers.image.licenses="Apache-2.0"
+COPY --from=binaries /image/dream-gateway /usr/bin/dream-gateway
+COPY --from=binaries --chown=65532:65532 /image/empty /var/lib/dream
+USER 65532:65532
+WORKDIR /var/lib/dream
+EXPOSE 9464
+ENTRYPOINT ["/usr/bin/dream-gateway"]
+CMD ["run", "--config", "/etc/dream/gateway.toml"]

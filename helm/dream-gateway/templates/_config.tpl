@@ -1,0 +1,81 @@
+{{/*
+gateway.toml, from values. Numbers are written out one by one: helm reads all of them as floating point, and the gateway
+wants integers. Decimals are written as text, which the gateway keeps exactly.
+*/}}
+{{- define "dream.toml" -}}
+{{- $config := .Values.config -}}
+# Made by helm from the values of the release {{ .Release.Name }}. The ordinal comes from the pod's name.
+id = {{ $config.id | quote }}
+replicas = {{ int64 .Values.replicas }}
+clock_skew_seconds = {{ int64 $config.clock_skew_seconds }}
+shutdown_grace_seconds = {{ int64 $config.shutdown_grace_seconds }}
+
+[identity]
+certificate = {{ printf "/etc/dream/identity/%s" .Values.identity.certificateKey | quote }}
+key = {{ printf "/etc/dream/identity/%s" .Values.identity.privateKeyKey | quote }}
+authorities = [
+{{- range .Values.identity.authorities.keys }}
+  {{ printf "/etc/dream/authorities/%s" . | quote }},
+{{- end }}
+]
+
+[broker]
+url = {{ .Values.broker.url | quote }}
+{{- if include "dream.tls" . }}
+ca = {{ printf "/etc/dream/broker-ca/%s" .Values.broker.ca.key | quote }}
+{{- end }}
+{{- with .Values.broker.clientCertificate }}
+{{- if .existingSecret }}
+client_certificate = {{ printf "/etc/dream/broker-client/%s" .certificateKey | quote }}
+client_key = {{ printf "/etc/dream/broker-client/%s" .privateKeyKey | quote }}
+{{- end }}
+{{- end }}
+{{- with .Values.broker.credentials }}
+{{- if .existingSecret }}
+# The user name is in DREAM_BROKER_USERNAME.
+password_file = {{ printf "/etc/dream/broker-credentials/%s" .passwordKey | quote }}
+{{- end }}
+{{- end }}
+keep_alive_seconds = {{ int64 .Values.broker.keep_alive_seconds }}
+max_packet_bytes = {{ int64 .Values.broker.max_packet_bytes }}
+
+[store]
+path = "/var/lib/dream/gateway.redb"
+retention_days = {{ int64 $config.store.retention_days }}
+cache_mebibytes = {{ int64 $config.store.cache_mebibytes }}
+
+[http]
+listen = {{ printf "0.0.0.0:%d" (int64 .Values.http.port) | quote }}
+
+[log]
+level = {{ $config.log.level | quote }}
+format = {{ $config.log.format | quote }}
+
+[home_assistant]
+enabled = {{ $config.home_assistant.enabled }}
+discovery_prefix = {{ $config.home_assistant.discovery_prefix | quote }}
+{{- with $config.defaults }}
+
+[defaults]
+{{- include "dream.cluster" . }}
+{{- end }}
+{{- range $name, $cluster := $config.clusters }}
+
+[clusters.{{ $name }}]
+{{- include "dream.cluster" (default dict $cluster) }}
+{{- end }}
+{{ end -}}
+
+{{- define "dream.cluster" -}}
+{{- range $key, $value := . }}
+{{- if has $key (list "epsilon" "max_missing" "max_malicious") }}
+{{ $key }} = {{ $value | toString | quote }}
+{{- else if eq $key "range_watts" }}
+{{ $key }} = [{{ int64 (first $value) }}, {{ int64 (last $value) }}]
+{{- else if has $key (list "allow_file" "deny_file") }}
+{{ $key }} = {{ printf "/etc/dream/lists/%s" $value | quote }}
+{{- else }}
+{{ $key }} = {{ int64 $value }}
+{{- end }}
+{{- end }}
+{{- end -}}

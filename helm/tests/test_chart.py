@@ -1,0 +1,381 @@
+"""The chart: what it renders is what Kubernetes and the gateway accept, and what it should not take it refuses."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import jsonschema
+import kubernetes_validate
+import pytest
+import yaml
+from conftest import CHART, CI_VALUES, HELMS, NODE, ROOT, alerts, program
+
+GOLDEN = ROOT / "helm" / "tests" / "golden"
+BASE = ("-f", CHART / "ci" / "minimal-values.yaml")
+CUSTOM = {"ServiceMonitor", "PrometheusRule", "Certificate"}
+
+each_values = pytest.mark.parametrize("values", CI_VALUES, ids=lambda path: path.stem)
+
+
+def of_kind(objects, kind, name=None):
+    found = [each for each in objects if each["kind"] == kind and name in (None, each["metadata"]["name"])]
+    assert len(found) == 1, [each["metadata"]["name"] for each in found]
+    return found[0]
+
+
+def gateway_pod(objects):
+    return of_kind(objects, "StatefulSet")["spec"]["template"]["spec"]
+
+
+@each_values
+def test_lint_finds_nothing(helm, values):
+    said = helm.ok("lint", "--strict", CHART, "-f", values)
+    assert "[WARNING]" not in said and "[ERROR]" not in said, said
+
+
+@each_values
+def test_manifests_are_the_golden_ones(helm, values):
+    """Both versions of helm render the same. DREAM_BLESS=1 writes them anew: read the difference."""
+    golden = GOLDEN / f"{values.stem.removesuffix('-values')}.yaml"
+    # Dashboards and rules are files of their own and would be here twice.
+    objects = helm.objects("-f", values, "--set", "dashboards.enabled=false,prometheusRule.enabled=false")
+    objects.sort(key=lambda each: (each["kind"], each["metadata"]["name"]))
+    rendered = yaml.safe_dump_all(objects, sort_keys=True, width=1000)
+    if os.environ.get("DREAM_BLESS") == "1":
+        golden.parent.mkdir(exist_ok=True)
+        golden.write_text(rendered)
+    assert rendered == golden.read_text(), f"{golden} differs: DREAM_BLESS=1 writes it anew"
+
+
+@each_values
+@pytest.mark.parametrize("version", ["1.27", "1.35"])
+def test_kubernetes_knows_every_field(helm, values, version):
+    for each in helm.objects("-f", values):
+        if each["kind"] not in CUSTOM:
+            kubernetes_validate.validate(each, version, strict=True)
+
+
+def test_a_misspelt_field_would_be_noticed(helm):
+    broken = gateway = of_kind(helm.objects(*BASE), "StatefulSet")
+    gateway["spec"]["template"]["spec"]["containers"][0]["readynessProbe"] = {}
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(broken, "1.35", strict=True)
+
+
+def custom_check(objects):
+    script = (ROOT / "helm" / "tests" / "custom.mjs").read_text()
+    command = ["node", "--input-type=module", "--eval", script]
+    return subprocess.run(command, input=json.dumps(objects), capture_output=True, text=True, cwd=NODE)
+
+
+def test_the_operators_know_every_field_of_theirs(helm):
+    objects = [each for values in CI_VALUES for each in helm.objects("-f", values) if each["kind"] in CUSTOM]
+    done = custom_check(objects)
+    assert done.returncode == 0 and set(done.stdout.split()) == CUSTOM, done.stdout + done.stderr
+    (certificate,) = [each for each in objects if each["kind"] == "Certificate"]
+    certificate["spec"]["usages"] = ["digital-signature"]
+    assert custom_check([certificate]).returncode != 0, "a usage that is none is noticed"
+
+
+@each_values
+def test_every_object_has_a_name_of_its_own_the_namespace_and_the_labels(helm, values):
+    objects = [each for each in helm.objects("-f", values) if each["metadata"]["name"] not in ("more", "from-text")]
+    names = [(each["kind"], each["metadata"]["name"]) for each in objects]
+    assert len(names) == len(set(names)), names
+    for each in objects:
+        meta = each["metadata"]
+        assert meta["namespace"] == "energy" and len(meta["name"]) <= 63, meta
+        assert meta["labels"]["app.kubernetes.io/instance"] == "grid", meta
+
+
+def test_long_names_of_releases_fit(helm):
+    for each in helm.objects(
+        *BASE,
+        "--set",
+        "dashboards.enabled=true,simulator.enabled=true,simulator.existingSecret=s",
+        name="a-name-of-a-release-as-long-as-helm-allows-it-to-be",
+    ):
+        # A pod's name is followed by an ordinal, and by a hash in a label: 52 characters are safe for a StatefulSet.
+        assert len(each["metadata"]["name"]) <= (52 if each["kind"] == "StatefulSet" else 63)
+
+
+def test_a_package_has_all_of_it(helm, tmp_path):
+    helm.ok("package", CHART, "--destination", tmp_path)
+    (package,) = tmp_path.glob("*.tgz")
+    full = ("-f", CHART / "ci" / "full-values.yaml")
+    assert helm.ok("template", "grid", package, "--namespace", "energy", *full) == helm.template(*full)
+
+
+# ---- The gateway's configuration ----------------------------------------------------------------------------------------
+
+
+def check_config(toml, tmp_path, **environment):
+    lists = tmp_path / "lists"
+    lists.mkdir(exist_ok=True)
+    for name in ("old-town.allow", "old-town.deny"):
+        (lists / name).write_text("".join(f"{name[9]}-{number:04}\n" for number in range(100)))
+    path = tmp_path / "gateway.toml"
+    path.write_text(toml.replace("/etc/dream/lists", str(lists)))
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("DREAM_")} | environment
+    command = [program("dream-gateway"), "check-config", "--without-files", "--ordinal", "0", "--config", path]
+    return subprocess.run(command, capture_output=True, text=True, env=environment)
+
+
+def toml_of(objects):
+    (found,) = [each["data"]["gateway.toml"] for each in objects if "gateway.toml" in each.get("data", {})]
+    return found
+
+
+@each_values
+def test_the_gateway_accepts_the_configuration(helm, values, tmp_path):
+    objects = helm.objects("-f", values)
+    names = {entry["name"] for entry in gateway_pod(objects)["containers"][0].get("env", [])}
+    environment = {name: "grid" for name in names if name.startswith("DREAM_")}
+    done = check_config(toml_of(objects), tmp_path, **environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_setting_arrives_as_written(helm, tmp_path):
+    toml = toml_of(helm.objects("-f", CHART / "ci" / "full-values.yaml"))
+    done = check_config(toml, tmp_path, DREAM_BROKER_USERNAME="grid")
+    for line in (
+        "gateway   grid-7, replica 0 of 3",
+        "mqtts://broker.example:8883 with a client certificate",
+        "0.0.0.0:9464",
+        "clusters  3",
+    ):
+        assert line in done.stdout, done.stdout + done.stderr
+    for line in ('epsilon = "0.5"', 'epsilon = "0.25"', "range_watts = [-5000, 9000]", 'max_missing = "0.05"'):
+        assert line in toml, toml
+
+
+def test_the_configuration_has_every_key_that_the_gateway_has(helm):
+    """A key of docs/configuration.md that the chart could not set would need another way in."""
+    text = (ROOT / "docs" / "configuration.md").read_text()
+    documented = set(re.findall(r"^\| `([a-z_.]+)` \|", text, re.MULTILINE))
+    chart = (CHART / "templates" / "_config.tpl").read_text() + (CHART / "values.schema.json").read_text()
+    missing = {key for key in documented if key.split(".")[-1] not in chart} - {"ordinal", "broker.username"}
+    assert documented and not missing, missing
+
+
+def test_a_gateway_refuses_what_only_it_can_know_to_be_wrong(helm, tmp_path):
+    """The test above can fail: windows that do not fit into a slot pass the schema and not the gateway."""
+    toml = toml_of(helm.objects(*BASE, "--set", "config.defaults.reading_seconds=600"))
+    assert check_config(toml, tmp_path).returncode != 0
+
+
+# ---- What must hold ------------------------------------------------------------------------------------------------------
+
+
+@each_values
+def test_pods_are_hardened(helm, values):
+    for each in helm.objects("-f", values):
+        if each["kind"] not in ("StatefulSet", "Deployment", "Pod"):
+            continue
+        pod = each["spec"] if each["kind"] == "Pod" else each["spec"]["template"]["spec"]
+        assert pod["automountServiceAccountToken"] is False
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        for container in pod["containers"]:
+            if container["name"] == "sidecar":  # of ci/full-values.yaml
+                continue
+            context = container["securityContext"]
+            assert context["readOnlyRootFilesystem"] is True and context["allowPrivilegeEscalation"] is False
+            assert context["capabilities"] == {"drop": ["ALL"]}
+            assert container["resources"]["limits"]["memory"]
+
+
+def test_replicas_share_an_id_and_are_told_their_number(helm):
+    objects = helm.objects(*BASE, "--set", "replicas=4")
+    assert of_kind(objects, "StatefulSet")["spec"]["replicas"] == 4
+    assert "\nreplicas = 4\n" in toml_of(objects) and "\nordinal" not in toml_of(objects)
+    test = of_kind(objects, "Pod")["spec"]["containers"][0]["command"][-1]
+    assert [
+        f"grid-dream-gateway-{ordinal}.grid-dream-gateway-headless:9464/readyz" in test for ordinal in range(5)
+    ] == [True] * 4 + [False]
+
+
+def test_a_changed_configuration_rolls_the_pods_and_nothing_else_does(helm):
+    def checksum(*args):
+        template = of_kind(helm.objects(*BASE, *args), "StatefulSet")["spec"]["template"]
+        return template["metadata"]["annotations"]["checksum/config"]
+
+    assert checksum() == checksum("--set", "service.type=NodePort")
+    assert checksum() != checksum("--set", "config.log.level=debug")
+    assert checksum() != checksum("--set", "replicas=2")
+
+
+def test_every_volume_that_is_mounted_exists_and_every_file_of_the_configuration_is_mounted(helm):
+    for values in CI_VALUES:
+        objects = helm.objects("-f", values)
+        pod, claims = gateway_pod(objects), of_kind(objects, "StatefulSet")["spec"].get("volumeClaimTemplates", [])
+        volumes = {each["name"] for each in pod["volumes"]} | {each["metadata"]["name"] for each in claims}
+        mounts = pod["containers"][0]["volumeMounts"]
+        assert {each["name"] for each in mounts} == volumes
+        roots = tuple(each["mountPath"] + "/" for each in mounts)
+        paths = re.findall(r'"(/[^"]+)"', toml_of(objects))
+        assert paths and all(path.startswith(roots) for path in paths), (paths, roots)
+
+
+def test_the_simulator_knows_its_arguments(helm):
+    def accepted(*more):
+        command = [program("meter-sim"), *arguments, *more, "--help"]
+        return subprocess.run(command, capture_output=True).returncode == 0
+
+    deployment = of_kind(helm.objects("-f", CHART / "ci" / "trial-values.yaml"), "Deployment")
+    arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert arguments[0] == "run" and accepted() and not accepted("--meterz", "7")
+
+
+def test_no_secret_is_in_the_values_or_the_manifests(helm):
+    for values in CI_VALUES:
+        assert not [each for each in helm.objects("-f", values) if each["kind"] == "Secret"]
+
+
+def test_the_network_policy_lets_only_the_broker_and_dns_out(helm):
+    for url, port in (("mqtt://b", 1883), ("mqtts://b:18883", 18883), ("mqtts://[2001:db8::1]", 8883)):
+        objects = helm.objects(*BASE, "--set", f"broker.url={url}")
+        egress = of_kind(objects, "NetworkPolicy")["spec"]["egress"]
+        assert [rule["ports"][0]["port"] for rule in egress] == [53, port]
+    closed = helm.objects(*BASE, "--set-json", "networkPolicy.from=[]")
+    assert of_kind(closed, "NetworkPolicy")["spec"]["ingress"] == []
+
+
+def test_the_service_monitor_finds_one_service(helm):
+    objects = helm.objects(*BASE, "--set", "serviceMonitor.enabled=true")
+    wanted = of_kind(objects, "ServiceMonitor")["spec"]["selector"]["matchLabels"].items()
+    services = [each for each in objects if each["kind"] == "Service" and wanted <= each["metadata"]["labels"].items()]
+    assert [each["metadata"]["name"] for each in services] == ["grid-dream-gateway"]
+
+
+def test_the_rule_object_has_every_rule_and_heeds_the_values(helm):
+    plain = of_kind(helm.objects(*BASE, "--set", "prometheusRule.enabled=true"), "PrometheusRule")
+    source = yaml.safe_load((CHART / "rules" / "dream-gateway.rules.yaml").read_text())
+    assert plain["spec"]["groups"] == source["groups"]
+    full = of_kind(helm.objects("-f", CHART / "ci" / "full-values.yaml"), "PrometheusRule")
+    rules = {rule["alert"]: rule for group in full["spec"]["groups"] for rule in group["rules"] if "alert" in rule}
+    assert set(alerts()) - set(rules) == {"DreamSlotsFailing"}
+    changed = rules["DreamEpsilonDayAbovePolicy"]
+    assert (changed["expr"], changed["labels"]) == (
+        "dream:cluster_epsilon_day:max > 300",
+        {"severity": "info", "team": "grid"},
+    )
+    assert rules["DreamBrokerDown"]["labels"] == {"severity": "critical", "team": "grid"}
+    assert all(
+        rule["annotations"]["runbook_url"].startswith("https://wiki.example/dream/operations#")
+        for rule in rules.values()
+    )
+
+
+def test_dashboards_arrive_whole(helm):
+    objects = helm.objects(*BASE, "--set", "dashboards.enabled=true")
+    maps = [each for each in objects if each["metadata"]["labels"].get("grafana_dashboard") == "1"]
+    carried = {name.removeprefix("dream-"): text for each in maps for name, text in each["data"].items()}
+    files = {path.name: path.read_text() for path in (CHART / "dashboards").glob("*.json")}
+    assert {name: text.strip() for name, text in carried.items()} == {
+        name: text.strip() for name, text in files.items()
+    }
+    assert sorted(files) == ["clusters.json", "gateway.json", "privacy.json"]
+
+
+def test_notes_say_what_to_do_next():
+    def notes(*args):
+        # Helm 4 shows the notes without a cluster to talk to; helm 3 does not, but renders them in `lint`.
+        said = HELMS[1].ok("install", "grid", CHART, "--namespace", "energy", "--dry-run=client", *args)
+        return said.split("NOTES:")[1]
+
+    plain = notes(*BASE)
+    for words in (
+        "helm -n energy test grid",
+        "gw-1-0 their rights",
+        "--replicas=0",
+        "loses its open\nslot",
+        "serviceMonitor.enabled",
+    ):
+        assert words in plain, plain
+    assert "SIMULATED METERS" in notes("-f", CHART / "ci" / "trial-values.yaml")
+    many = notes("-f", CHART / "ci" / "full-values.yaml")
+    assert "3 gateways share 3 clusters" in many and "grid-7-0 to grid-7-2" in many, many
+
+
+# ---- Refusals ------------------------------------------------------------------------------------------------------------
+
+REFUSED = {
+    "an unknown key": ("replica=2", "replica"),
+    "an unknown key of a cluster": ("config.defaults.slot_second=60", "slot_second"),
+    "an unknown key further down": ("identity.certManager.isuerRef.name=x", "isuerRef"),
+    "no replica": ("replicas=0", "replicas"),
+    "text for a number": ("replicas=two", "replicas"),
+    "a broker that is none": ("broker.url=https://broker.example", "url"),
+    "a login in the address": ("broker.url=mqtts://user:secret@broker.example", "url"),
+    "a cluster's reserved name": ("config.clusters.gateway.epsilon=1", "gateway"),
+    "a cluster's name in capitals": ("config.clusters.North.epsilon=1", "North"),
+    "too short a slot": ("config.defaults.slot_seconds=0", "slot_seconds"),
+    "too many missing": ("config.defaults.max_missing=0.3", "max_missing"),
+    "too few malicious": ("config.defaults.max_malicious=0.05", "max_malicious"),
+    "too little epsilon as text": ("config.defaults.epsilon=0.0", "epsilon"),
+    "no epsilon": ("config.defaults.epsilon=0", "epsilon"),
+    "a range of one": ("config.defaults.range_watts={9000}", "range_watts"),
+    "a level that is none": ("config.log.level=loud", "level"),
+    "an id that no certificate has": ("config.id=GW 1", "id"),
+    "an alert that is none": ("prometheusRule.disabled={DreamNothing}", "disabled"),
+    "an override of no alert": ("prometheusRule.overrides.DreamNothing.for=5m", "DreamNothing"),
+    "a digest that is none": ("image.digest=abc", "digest"),
+    "a privileged port": ("http.port=80", "port"),
+    "a secret's value": ("broker.credentials.password=hunter2", "password"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_the_schema_refuses(helm, case):
+    setting, said = REFUSED[case]
+    done = helm.run("template", "grid", CHART, *BASE, "--set", setting)
+    assert done.returncode != 0, f"{case} was accepted"
+    assert "values don't meet the specifications of the schema" in done.stderr and said in done.stderr, done.stderr
+
+
+INCOMPLETE = {
+    "no broker": ("broker.url=", "broker.url: say where the broker is"),
+    "no authority for TLS": ("broker.ca.existingSecret=", "broker.ca: mqtts needs the authorities"),
+    "no identity": ("identity.existingSecret=", "identity.existingSecret: name the secret"),
+    "no cluster": ("config.clusters=null", "config.clusters: there is none"),
+    "no issuer": ("identity.certManager.enabled=true", "identity.certManager.issuerRef.name"),
+    "a simulator of nothing": ("simulator.enabled=true", "simulator: set existingSecret"),
+    "lists from nowhere": ("config.clusters.riverside.allow_file=a", "meterLists.existingConfigMap"),
+    "a client certificate without TLS": (
+        "broker.url=mqtt://b,broker.clientCertificate.existingSecret=c",
+        "broker.clientCertificate: only mqtts",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", INCOMPLETE)
+def test_what_is_missing_is_named(helm, case):
+    setting, said = INCOMPLETE[case]
+    done = helm.run("template", "grid", CHART, *BASE, "--set", setting)
+    assert done.returncode != 0 and said in done.stderr, done.stderr
+
+
+def test_the_schema_is_sound_and_has_every_value():
+    schema = yaml.safe_load((CHART / "values.schema.json").read_text())
+    jsonschema.Draft7Validator.check_schema(schema)
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    assert set(values) | {"global"} == set(schema["properties"])
+    assert schema["definitions"]["alert"]["enum"] == list(alerts())
+
+
+def test_the_readme_is_made_of_the_comments():
+    done = subprocess.run(
+        [sys.executable, ROOT / "scripts" / "chart-readme", "--check"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_version_is_that_of_the_packages():
+    workspace = (ROOT / "Cargo.toml").read_text()
+    version = re.search(r'^version = "([^"]+)"', workspace, re.MULTILINE)[1]
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert chart["appVersion"] == version
+    assert f"### {chart['version']}" in (CHART / "README.md").read_text(), "every version has upgrade notes"
