@@ -20,8 +20,8 @@ use support::gateway::{Gateway, Settings};
 use support::identities::Identities;
 use support::metrics::Samples;
 use support::mosquitto::binary;
-use support::until_some;
 use support::watcher::Watcher;
+use support::{until, until_some};
 
 const METERS: usize = 12;
 
@@ -52,6 +52,9 @@ async fn two_clusters_with_silent_meters_are_decoded_to_the_watt_and_told_everyw
     assert_eq!(samples.get("dream_broker_connected", &[]), Some(1.0));
     assert_eq!(samples.get("dream_certificate_expiry_timestamp_seconds", &[]), Some(2_461_449_600.0), "2048-01-01");
     assert!(samples.names().contains("dream_build_info"));
+    // Something to be told about a meter, where meters may be told of.
+    watcher.publish("dream/v1/north/reading/north-00", b"no reading", false);
+    until("the log of details names a meter", || gateway.said().contains("north-00")).await;
     assert_no_meter_is_named(&gateway);
 }
 
@@ -113,7 +116,7 @@ async fn bad_messages_are_counted_by_reason_and_never_stop_the_good_ones() {
     slots.values().for_each(|aggregate| assert_exact(aggregate, &fleet));
 
     let counted = ["malformed", "duplicate", "bad_mac", "not_a_member"];
-    support::until("every kind of bad reading is counted", || {
+    until("every kind of bad reading is counted", || {
         counted.iter().all(|result| gateway.messages("reading", result) > 0.0)
     })
     .await;

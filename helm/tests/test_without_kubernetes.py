@@ -114,10 +114,13 @@ def test_meters_and_gateway_work_with_the_broker_of_the_compose_file(tmp_path):
 
     data = tmp_path / "data"
     data.mkdir()
-    conf = (COMPOSE / "mosquitto.conf").read_text().replace("listener 8883", f"listener {port} 127.0.0.1")
-    for name in ("authority.pem", "broker.pem", "broker.key"):
-        conf = conf.replace(f"/mosquitto/config/{name}", str(trial / name))
-    conf = conf.replace("/mosquitto/config/acl", str(COMPOSE / "acl")).replace("/mosquitto/data", str(data))
+    shipped, included = ROOT / "broker-config" / "mosquitto", tmp_path / "conf.d"
+    included.mkdir()
+    dream = (shipped / "dream.conf").read_text().replace("listener 8883", f"listener {port} 127.0.0.1")
+    dream = dream.replace("/etc/mosquitto/certs", str(trial)).replace("/etc/mosquitto/dream.acl", str(shipped / "dream.acl"))
+    (included / "dream.conf").write_text(dream)
+    conf = (COMPOSE / "mosquitto.conf").read_text().replace("/mosquitto/data", str(data))
+    conf = conf.replace("/etc/mosquitto/conf.d", str(included))
     # In the container it runs as the owner of its files. Root would become another user, who cannot read them.
     (tmp_path / "mosquitto.conf").write_text(conf + ("user root\n" if os.geteuid() == 0 else ""))
     environment = {
