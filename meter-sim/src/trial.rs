@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use dream_gateway::driver;
 use dream_gateway::slot_view::rfc3339;
-use dream_protocol::ids::ClusterId;
 use dream_protocol::time::Slot;
 use dream_protocol::topic::GatewayChannel;
 use rumqttc::{AsyncClient, Event, MqttOptions, Packet, QoS, SubscribeFilter};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
 
 use crate::fleet::{self, ClusterSetup, Fleet, FleetError, Running, Status};
 use crate::verdict::{Aggregate, Injected, Row, Verdict};
@@ -19,6 +20,12 @@ use crate::view::View;
 
 /// How often to look how the meters are doing.
 const GLANCE: Duration = Duration::from_millis(250);
+
+/// After so many reported slots a result should have been heard.
+const SILENT_SLOTS: usize = 3;
+
+const DEAF: &str = "meters report, but nothing is heard on dream/v1/CLUSTER/aggregate: does the gateway run, and may this \
+                    client read it? It shows observer.pem of the directory, or --client-certificate";
 
 /// A fleet, and who watches what the gateway makes of it.
 #[derive(Debug)]
@@ -57,6 +64,37 @@ impl Trial {
     }
 }
 
+/// What comes from the broker.
+#[derive(Debug)]
+enum News {
+    Trouble(String),
+    /// Published before this run, and not of it.
+    Retained,
+    Published(Bytes),
+}
+
+/// Hands on what is published on these topics, and connects again when need be.
+async fn listen(options: MqttOptions, topics: Vec<String>, news: mpsc::UnboundedSender<News>) {
+    let (client, mut eventloop) = AsyncClient::builder(options).unbounded().build();
+    let filters: Vec<_> = topics.into_iter().map(|topic| SubscribeFilter::new(topic, QoS::AtLeastOnce)).collect();
+    while !news.is_closed() {
+        let told = match eventloop.poll().await {
+            Ok(Event::Incoming(Packet::ConnAck(_))) => {
+                client.try_subscribe_many(filters.clone()).ok();
+                continue;
+            }
+            Ok(Event::Incoming(Packet::Publish(publish))) if publish.retain => News::Retained,
+            Ok(Event::Incoming(Packet::Publish(publish))) => News::Published(publish.payload),
+            Ok(Event::Incoming(_) | Event::Outgoing(_)) => continue,
+            Err(error) => {
+                tokio::time::sleep(GLANCE).await;
+                News::Trouble(error.to_string())
+            }
+        };
+        news.send(told).ok();
+    }
+}
+
 struct Observer<'a> {
     clusters: &'a [Running],
     slots: Option<usize>,
@@ -69,45 +107,47 @@ struct Observer<'a> {
 impl Observer<'_> {
     /// Takes down what is published, until there is enough of it, or meters have ended.
     async fn watch(&mut self, options: MqttOptions) {
-        let (client, mut eventloop) = AsyncClient::builder(options).unbounded().build();
-        let filter =
-            |cluster: &ClusterId| SubscribeFilter::new(GatewayChannel::Aggregate.topic(cluster), QoS::AtLeastOnce);
-        let filters: Vec<_> = self.clusters.iter().map(|running| filter(&running.cluster)).collect();
-        let mut seen = BTreeSet::new();
+        let topics = self.clusters.iter().map(|running| GatewayChannel::Aggregate.topic(&running.cluster));
+        let (sender, mut news) = mpsc::unbounded_channel();
+        // A task of its own: a poll that is given up before a connection stands would begin it anew.
+        let mut listening = JoinSet::new();
+        listening.spawn(listen(options, topics.collect(), sender));
+        let (mut seen, mut heard) = (BTreeSet::new(), false);
         let mut glance = tokio::time::interval(GLANCE);
-        loop {
-            let event = tokio::select! {
-                event = eventloop.poll() => event,
-                _ = glance.tick() => {
-                    let statuses: Vec<_> = self.clusters.iter().map(|running| (&running.cluster, status(running))).collect();
-                    self.view.glance(&statuses);
-                    if self.clusters.iter().any(Running::is_over) {
-                        return;
+        while !self.clusters.iter().any(Running::is_over) {
+            tokio::select! {
+                _ = glance.tick() => self.glance(heard),
+                Some(news) = news.recv() => match news {
+                    News::Trouble(reason) => self.view.trouble(&reason),
+                    News::Retained => heard = true,
+                    News::Published(payload) => {
+                        heard = true;
+                        let Ok(aggregate) = serde_json::from_slice::<Aggregate>(&payload) else { continue };
+                        if seen.insert((aggregate.cluster.clone(), aggregate.slot)) {
+                            self.note(aggregate);
+                        }
+                        if self.slots.is_some_and(|wanted| self.has_enough(wanted)) {
+                            return;
+                        }
                     }
-                    continue;
-                }
-            };
-            match event {
-                Ok(Event::Incoming(Packet::ConnAck(_))) => drop(client.try_subscribe_many(filters.clone())),
-                // What was retained before this run is not of this run.
-                Ok(Event::Incoming(Packet::Publish(publish))) if !publish.retain => {
-                    let Ok(aggregate) = serde_json::from_slice::<Aggregate>(&publish.payload) else { continue };
-                    let new = seen.insert((aggregate.cluster.clone(), aggregate.slot));
-                    let row = self.beside_the_truth(aggregate);
-                    if new && self.were_all_there(&row.aggregate) {
-                        self.view.row(&row);
-                        self.rows.push(row);
-                    }
-                    if self.slots.is_some_and(|wanted| self.has_enough(wanted)) {
-                        return;
-                    }
-                }
-                Ok(_) => {}
-                Err(error) => {
-                    self.view.trouble(&error.to_string());
-                    tokio::time::sleep(GLANCE).await;
-                }
+                },
             }
+        }
+    }
+
+    fn glance(&mut self, heard: bool) {
+        let statuses: Vec<_> = self.clusters.iter().map(|running| (&running.cluster, status(running))).collect();
+        self.view.glance(&statuses);
+        if !heard && statuses.iter().any(|(_, status)| status.slots > SILENT_SLOTS) {
+            self.view.say(DEAF);
+        }
+    }
+
+    fn note(&mut self, aggregate: Aggregate) {
+        if self.were_all_there(&aggregate) {
+            let row = self.beside_the_truth(aggregate);
+            self.view.row(&row);
+            self.rows.push(row);
         }
     }
 

@@ -97,10 +97,14 @@ impl View {
         }
     }
 
-    /// Tells people something, once.
-    fn say(&mut self, text: &str) {
-        if self.style != Style::Machine && self.said.insert(text.to_owned()) {
-            self.line(text);
+    /// Tells people something, once; beside what is for machines.
+    pub fn say(&mut self, text: &str) {
+        if !self.said.insert(text.to_owned()) {
+            return;
+        }
+        match self.style {
+            Style::Machine => drop(writeln!(std::io::stderr(), "{text}")),
+            Style::Terminal | Style::Lines => self.line(text),
         }
     }
 

@@ -3,11 +3,14 @@
 
 mod support;
 
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use support::brokers::Broker;
 use support::gateway::Gateway;
+use support::provisioned::{CLUSTER, Provisioned};
 use support::{command, complaints, seen};
 
 #[test]
@@ -88,6 +91,25 @@ fn meters_that_keep_to_their_policy_say_so_and_the_verdict_is_not_good() {
                 keep to that, --trial-policy lifts it\n";
     assert!(answer.contains(told), "{answer}");
     assert!(answer.contains("\nverdict: WRONG\n  no slot was decoded\n"), "{answer}");
+}
+
+#[test]
+fn who_may_not_read_results_is_told_why_nothing_is_shown() {
+    let provisioned = Provisioned::new(6, 4);
+    let broker = provisioned.broker();
+    let _gateway = Gateway::of(&provisioned.trial(), &broker.url());
+    // A meter of the other cluster, which is not played, has no right to aggregates.
+    let stranger = |extension: &str| format!("trial/meters/zz-spies/m-0012.{extension}");
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("meter-sim"));
+    command.current_dir(provisioned.folder()).args(["run", "--dir", "trial", "--cluster", CLUSTER, "--trial-policy"]);
+    command.args(["--broker", &broker.url(), "--json"]);
+    command.args(["--client-certificate", &stranger("pem"), "--client-key", &stranger("key")]);
+    let mut fleet = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut told = BufReader::new(fleet.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let first = told.next().unwrap();
+    assert!(first.starts_with("meters report, but nothing is heard on dream/v1/CLUSTER/aggregate"), "{first}");
+    fleet.kill().unwrap();
+    fleet.wait().unwrap();
 }
 
 fn provision(folder: &Path, arguments: &[&str]) {

@@ -23,6 +23,8 @@ pub struct Status {
     pub since: Option<Timestamp>,
     /// The newest slot that was reported, how many meters have done so, and how many have answered the request for it.
     pub slot: Option<(Slot, usize, usize)>,
+    /// How many slots were reported.
+    pub slots: usize,
     /// What meters refused to do, in their words, and how often.
     pub refusals: BTreeMap<String, usize>,
 }
@@ -48,7 +50,10 @@ impl Status {
             },
             Notice::Charged { slot, attempt: 0 } => match &mut self.slot {
                 Some((known, reported, _)) if known == slot => *reported += 1,
-                newest if newest.is_none_or(|(known, ..)| known < *slot) => *newest = Some((*slot, 1, 0)),
+                newest if newest.is_none_or(|(known, ..)| known < *slot) => {
+                    *newest = Some((*slot, 1, 0));
+                    self.slots += 1;
+                }
                 _ => {}
             },
             Notice::Answered { slot, attempt: 0 } => {

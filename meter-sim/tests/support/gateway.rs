@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -15,7 +17,7 @@ use super::trial::{CLUSTER, GATEWAY, Trial};
 pub struct Gateway {
     child: Option<Child>,
     directory: PathBuf,
-    pub http: u16,
+    http: u16,
     _own: Option<TempDir>,
 }
 
@@ -29,7 +31,25 @@ impl Gateway {
         std::fs::write(&path, text).unwrap();
         let mut gateway = Self { child: None, directory: directory.to_owned(), http, _own: None };
         gateway.start();
+        gateway.wait_until_ready();
         gateway
+    }
+
+    /// Until it has subscribed. Meters that enrol before that are heard a minute later.
+    fn wait_until_ready(&self) {
+        let begun = Instant::now();
+        while !self.is_ready().unwrap_or_default() {
+            assert!(begun.elapsed() < PATIENCE, "the gateway does not get ready");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn is_ready(&self) -> std::io::Result<bool> {
+        let mut connection = TcpStream::connect((Ipv4Addr::LOCALHOST, self.http))?;
+        connection.write_all(b"GET /readyz HTTP/1.0\r\n\r\n")?;
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer)?;
+        Ok(answer.starts_with("HTTP/1.0 200"))
     }
 
     /// A gateway of the trial's cluster on this broker; it runs after [`Gateway::start`].
@@ -95,7 +115,7 @@ impl Gateway {
                 break status;
             }
             assert!(begun.elapsed() < PATIENCE, "the gateway does not stop");
-            std::thread::sleep(std::time::Duration::from_millis(20));
+            std::thread::sleep(Duration::from_millis(20));
         };
         assert!(status.success(), "the gateway ended with {status}");
     }
