@@ -30,7 +30,7 @@ pub struct BrokerArgs {
     /// The certificates that a broker's is checked with, in PEM; for mqtts://
     #[arg(long, value_name = "FILE", requires = "broker")]
     pub ca: Option<PathBuf>,
-    /// A client's certificate for the broker, in PEM
+    /// A client's certificate for the broker, in PEM. Meters of a directory show their own: there it is for whoever watches
     #[arg(long, value_name = "FILE", requires_all = ["broker", "client_key"])]
     pub client_certificate: Option<PathBuf>,
     /// The key of the client's certificate, in PEM

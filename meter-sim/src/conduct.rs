@@ -43,11 +43,11 @@ impl ConductArgs {
 
     /// What the meter with this number does, of a cluster's `meters`: the first ones cheat.
     pub fn of_meter(&self, number: usize, meters: usize) -> Simulation {
-        let (noiseless, shifting) = (part(self.noiseless, meters), part(self.shifting, meters));
-        let share = if self.no_noise || number < noiseless {
-            Some(0)
+        let (shifting, noiseless) = (part(self.shifting, meters), part(self.noiseless, meters));
+        let share = if number < shifting {
+            Some(self.shift_watts)
         } else {
-            (number < noiseless + shifting).then_some(self.shift_watts)
+            (self.no_noise || number < shifting + noiseless).then_some(0)
         };
         Simulation { share, ..Simulation::default() }
     }
@@ -93,8 +93,8 @@ mod tests {
         assert_eq!(shares(""), [None; 10]);
         assert_eq!(shares("--no-noise"), [Some(0); 10]);
         let mut expected = [None; 10];
-        expected[..2].fill(Some(0));
-        expected[2] = Some(-7);
+        expected[0] = Some(-7);
+        expected[1..3].fill(Some(0));
         assert_eq!(shares("--noiseless 0.2 --shifting 0.1 --shift-watts -7"), expected);
     }
 }

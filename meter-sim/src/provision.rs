@@ -21,7 +21,7 @@ pub use authority::{Authority, Host, Issued};
 pub use directory::{Directory, MeterFiles, OpenError};
 pub use pem::PemError;
 
-use self::settings::{FEWEST_BY_DEFAULT, SHORTEST_BY_DEFAULT, Settings};
+use self::settings::{BUDGET_BY_DEFAULT, FEWEST_BY_DEFAULT, SHORTEST_BY_DEFAULT, Settings};
 use crate::access;
 use crate::cli::{BadInput, whole};
 use crate::progress::Progress;
@@ -228,7 +228,15 @@ impl ProvisionArgs {
 
     /// Whether meters have to be talked into it.
     fn is_lenient(&self) -> bool {
-        self.meters < FEWEST_BY_DEFAULT || self.slot_seconds < SHORTEST_BY_DEFAULT
+        self.meters < FEWEST_BY_DEFAULT || self.slot_seconds < SHORTEST_BY_DEFAULT || self.slots_a_day().is_some()
+    }
+
+    /// How many slots the default policy's daily budget is enough for, if it is not for all.
+    fn slots_a_day(&self) -> Option<u64> {
+        let epsilon: f64 = self.epsilon.parse().unwrap_or(f64::MAX);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count of slots")]
+        let enough = (BUDGET_BY_DEFAULT / epsilon) as u64;
+        (enough < 86_400 / self.slot_seconds).then_some(enough)
     }
 
     fn notes(&self, earlier: bool) -> Vec<String> {
@@ -245,9 +253,11 @@ impl ProvisionArgs {
                 "meters with the default policy accept no slots shorter than {SHORTEST_BY_DEFAULT} seconds."
             ));
         }
-        if earlier && self.out.join("gateway.redb").exists() {
-            notes.push("gateway.redb knows the earlier meters; remove it before the gateway starts.".to_owned());
+        if let Some(slots) = self.slots_a_day() {
+            notes.push(format!("meters with the default policy have spent a day's privacy after {slots} slots."));
         }
+        let known = ["gateway.redb", "meters.redb"].into_iter().filter(|name| earlier && self.out.join(name).exists());
+        notes.extend(known.map(|name| format!("{name} is of the earlier meters; remove it before the next start.")));
         notes
     }
 }

@@ -198,7 +198,7 @@ impl RunArgs {
             None if key.exists() => access.with_client(&certificate, &key)?,
             None | Some(_) => access.clone(),
         };
-        let mut options = access.options(&format!("meter-sim-{:08x}", rand::random::<u32>()));
+        let mut options = access.options(&format!("observer-{:08x}", rand::random::<u32>()));
         options.set_clean_session(true);
         Ok(options)
     }

@@ -1,13 +1,13 @@
 //! A run under observation: what the gateway publishes, slot by slot, beside the right answer.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use dream_gateway::driver;
 use dream_gateway::slot_view::rfc3339;
-use dream_protocol::time::Slot;
+use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::GatewayChannel;
 use rumqttc::{AsyncClient, Event, MqttOptions, Packet, QoS, SubscribeFilter};
 use tokio::signal::unix::{SignalKind, signal};
@@ -15,11 +15,14 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::fleet::{self, ClusterSetup, Fleet, FleetError, Running, Status};
-use crate::verdict::{Aggregate, Injected, Row, Verdict};
+use crate::verdict::{Aggregate, FromMeters, Injected, Row, Verdict};
 use crate::view::View;
 
 /// How often to look how the meters are doing.
 const GLANCE: Duration = Duration::from_millis(250);
+
+/// How many slots may be reported and not yet published when a run ends.
+const OPEN_SLOTS: usize = 2;
 
 /// After so many reported slots a result should have been heard.
 const SILENT_SLOTS: usize = 3;
@@ -45,22 +48,27 @@ impl Trial {
         let (stopping, stopped) = watch::channel(false);
         let start = |setup| fleet::start(&self.fleet, setup, stopped.clone());
         let running = self.clusters.into_iter().map(start).collect::<Result<Vec<_>, _>>()?;
-        let begun = rfc3339(driver::now());
-        let mut observer = Observer { clusters: &running, slots: self.slots, begun, view, rows: Vec::new() };
+        let begun = driver::now();
+        let (seen, rows) = (BTreeSet::new(), Vec::new());
+        let mut observer = Observer { clusters: &running, slots: self.slots, begun, view, seen, rows };
         tokio::select! {
             () = observer.watch(self.observer) => {}
             () = stop => {}
         }
-        let rows = observer.rows;
+        let Observer { rows, seen, .. } = observer;
         stopping.send_replace(true);
-        let mut refusals = BTreeMap::new();
+        let mut meters = FromMeters::default();
         for cluster in running {
-            for (rule, count) in status(&cluster).refusals {
-                *refusals.entry(rule).or_default() += count;
+            let status = status(&cluster);
+            for (rule, count) in status.refusals {
+                *meters.refusals.entry(rule).or_default() += count;
             }
+            meters.accusations += status.accusations;
+            let published = seen.iter().filter(|(name, _)| name == cluster.cluster.as_str()).count();
+            meters.unpublished += status.slots.saturating_sub(published + OPEN_SLOTS);
             cluster.join()?;
         }
-        Ok(Verdict::of(&rows, refusals, self.injected))
+        Ok(Verdict::of(&rows, meters, self.injected))
     }
 }
 
@@ -98,9 +106,11 @@ async fn listen(options: MqttOptions, topics: Vec<String>, news: mpsc::Unbounded
 struct Observer<'a> {
     clusters: &'a [Running],
     slots: Option<usize>,
-    /// Slots that began before are not of this run. RFC 3339, as in aggregates: such texts sort by time.
-    begun: String,
+    /// Slots that began before are not of this run.
+    begun: Timestamp,
     view: &'a mut View,
+    /// Clusters and slots, so that none counts twice.
+    seen: BTreeSet<(String, u64)>,
     rows: Vec<Row>,
 }
 
@@ -112,7 +122,7 @@ impl Observer<'_> {
         // A task of its own: a poll that is given up before a connection stands would begin it anew.
         let mut listening = JoinSet::new();
         listening.spawn(listen(options, topics.collect(), sender));
-        let (mut seen, mut heard) = (BTreeSet::new(), false);
+        let mut heard = false;
         let mut glance = tokio::time::interval(GLANCE);
         while !self.clusters.iter().any(Running::is_over) {
             tokio::select! {
@@ -123,7 +133,7 @@ impl Observer<'_> {
                     News::Published(payload) => {
                         heard = true;
                         let Ok(aggregate) = serde_json::from_slice::<Aggregate>(&payload) else { continue };
-                        if seen.insert((aggregate.cluster.clone(), aggregate.slot)) {
+                        if self.seen.insert((aggregate.cluster.clone(), aggregate.slot)) {
                             self.note(aggregate);
                         }
                         if self.slots.is_some_and(|wanted| self.has_enough(wanted)) {
@@ -170,10 +180,14 @@ impl Observer<'_> {
     /// Whether all meters were there when the slot began. One that is still agreeing on keys keeps the whole process busy.
     fn were_all_there(&self, aggregate: &Aggregate) -> bool {
         self.clusters.iter().map(status).all(|status| {
-            let since = status.since.is_none_or(|since| rfc3339(since) <= aggregate.start);
-            !status.busy && since && self.begun <= aggregate.start
+            !status.busy && next_second(self.begun.max(status.since.unwrap_or(self.begun))) <= aggregate.start
         })
     }
+}
+
+/// As in aggregates, whose slots begin with a second: without fractions, such texts sort by time.
+fn next_second(at: Timestamp) -> String {
+    rfc3339(Timestamp::from_secs(at.as_millis().div_ceil(1000)))
 }
 
 fn status(running: &Running) -> Status {

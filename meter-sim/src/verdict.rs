@@ -58,6 +58,17 @@ pub struct Injected {
     pub shifted: bool,
 }
 
+/// What meters can tell, beside what was published.
+#[derive(Debug, Clone, Default)]
+pub struct FromMeters {
+    /// In their words, and how often.
+    pub refusals: BTreeMap<String, usize>,
+    /// How often they caught the gateway at something that no honest one does.
+    pub accusations: usize,
+    /// Slots that they reported and that nobody heard of again.
+    pub unpublished: usize,
+}
+
 /// The sum of a run.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Verdict {
@@ -79,8 +90,15 @@ pub struct Verdict {
 const IMPOSSIBLE: f64 = 1e-6;
 
 impl Verdict {
-    pub fn of(rows: &[Row], refusals: BTreeMap<String, usize>, injected: Injected) -> Self {
+    pub fn of(rows: &[Row], meters: FromMeters, injected: Injected) -> Self {
+        let FromMeters { refusals, accusations, unpublished } = meters;
         let mut verdict = Self { slots: rows.len(), refusals, ..Self::default() };
+        if accusations > 0 {
+            verdict.wrong.push(format!("meters caught the gateway breaking a rule, {accusations} times"));
+        }
+        if unpublished > 0 {
+            verdict.wrong.push(format!("{unpublished} slots were reported, and no outcome was published"));
+        }
         for row in rows {
             if row.aggregate.load_watts.is_none() {
                 *verdict.failures.entry(row.aggregate.outcome.clone()).or_default() += 1;
@@ -110,8 +128,8 @@ impl Verdict {
         }
         for (reason, count) in &self.failures {
             let meant = match reason.as_str() {
-                "too_many_missing" => injected.faults,
-                "reveal_missing" => injected.faults || injected.vanishing,
+                // Who vanishes is missing in the next attempt.
+                "too_many_missing" | "reveal_missing" => injected.faults || injected.vanishing,
                 _ => false,
             };
             if !meant {
@@ -129,15 +147,16 @@ impl Verdict {
     }
 }
 
-/// The probability that at least `outside` of `count` sums lie outside a band that holds 95 % of them.
+/// A bound, by Chernoff, on the probability that at least `outside` of `count` sums lie outside a band that holds 95 % of
+/// them.
 fn tail(count: usize, outside: usize) -> f64 {
-    let mut probability = 0.95f64.powi(i32::try_from(count).unwrap_or(i32::MAX)); // of none
-    let mut below = 0.0;
-    for hits in 0..outside {
-        below += probability;
-        probability *= (count - hits) as f64 / (hits + 1) as f64 * (0.05 / 0.95);
+    const OUTSIDE: f64 = 0.05;
+    let share = outside as f64 / count.max(1) as f64;
+    if share <= OUTSIDE {
+        return 1.0;
     }
-    (1.0 - below).max(0.0)
+    let inside = if share < 1.0 { (1.0 - share) * ((1.0 - share) / (1.0 - OUTSIDE)).ln() } else { 0.0 };
+    (-(count as f64) * (share * (share / OUTSIDE).ln() + inside)).exp()
 }
 
 impl fmt::Display for Verdict {
@@ -186,7 +205,7 @@ mod tests {
     #[test]
     fn a_good_run_is_good() {
         let rows = vec![row("decoded", Some(1050), Some((1000, 1050))); 20];
-        let verdict = Verdict::of(&rows, BTreeMap::new(), Injected::default());
+        let verdict = Verdict::of(&rows, FromMeters::default(), Injected::default());
         assert!(verdict.is_good(), "{verdict}");
         assert_eq!((verdict.decoded, verdict.exact, verdict.within_band), (20, 20, 20));
     }
@@ -194,17 +213,18 @@ mod tests {
     #[test]
     fn a_sum_that_is_not_what_was_masked_is_wrong() {
         let rows = [row("decoded", Some(1051), Some((1000, 1050)))];
-        assert!(!Verdict::of(&rows, BTreeMap::new(), Injected::default()).is_good());
+        assert!(!Verdict::of(&rows, FromMeters::default(), Injected::default()).is_good());
     }
 
     #[test]
     fn failures_are_wrong_unless_they_were_meant() {
         let rows = [row("decoded", Some(1), None), row("too_many_missing", None, None)];
-        assert!(!Verdict::of(&rows, BTreeMap::new(), Injected::default()).is_good());
-        assert!(Verdict::of(&rows, BTreeMap::new(), Injected { faults: true, ..Injected::default() }).is_good());
+        assert!(!Verdict::of(&rows, FromMeters::default(), Injected::default()).is_good());
+        assert!(Verdict::of(&rows, FromMeters::default(), Injected { faults: true, ..Injected::default() }).is_good());
         let rows = [row("decoded", Some(1), None), row("interrupted", None, None)];
         assert!(
-            !Verdict::of(&rows, BTreeMap::new(), Injected { faults: true, vanishing: true, shifted: true }).is_good()
+            !Verdict::of(&rows, FromMeters::default(), Injected { faults: true, vanishing: true, shifted: true })
+                .is_good()
         );
     }
 
@@ -213,16 +233,34 @@ mod tests {
         let outside = |count: usize| vec![row("decoded", Some(1200), Some((1000, 1200))); count];
         let inside = |count: usize| vec![row("decoded", Some(1000), Some((1000, 1000))); count];
         let few = [outside(2), inside(18)].concat();
-        assert!(Verdict::of(&few, BTreeMap::new(), Injected::default()).is_good());
+        assert!(Verdict::of(&few, FromMeters::default(), Injected::default()).is_good());
         let many = [outside(10), inside(10)].concat();
-        assert!(!Verdict::of(&many, BTreeMap::new(), Injected::default()).is_good());
-        assert!(Verdict::of(&many, BTreeMap::new(), Injected { shifted: true, ..Injected::default() }).is_good());
+        assert!(!Verdict::of(&many, FromMeters::default(), Injected::default()).is_good());
+        assert!(Verdict::of(&many, FromMeters::default(), Injected { shifted: true, ..Injected::default() }).is_good());
+    }
+
+    #[test]
+    fn long_runs_may_miss_one_band_in_twenty_and_not_one_in_ten() {
+        assert!(tail(100_000, 5_200) > IMPOSSIBLE);
+        assert!(tail(100_000, 10_000) < IMPOSSIBLE);
+        assert!(tail(5, 5) < 1e-6 && tail(1, 1) > IMPOSSIBLE, "all of them, if they are enough");
+    }
+
+    #[test]
+    fn what_meters_hold_against_the_gateway_is_wrong() {
+        let rows = [row("decoded", Some(1), None)];
+        let accused = FromMeters { accusations: 1, ..FromMeters::default() };
+        assert!(!Verdict::of(&rows, accused, Injected::default()).is_good());
+        let silent = FromMeters { unpublished: 1, ..FromMeters::default() };
+        assert!(!Verdict::of(&rows, silent, Injected::default()).is_good());
     }
 
     #[test]
     fn nothing_at_all_is_wrong() {
-        assert!(!Verdict::of(&[], BTreeMap::new(), Injected::default()).is_good());
+        assert!(!Verdict::of(&[], FromMeters::default(), Injected::default()).is_good());
         let failed = [row("too_many_missing", None, None)];
-        assert!(!Verdict::of(&failed, BTreeMap::new(), Injected { faults: true, ..Injected::default() }).is_good());
+        assert!(
+            !Verdict::of(&failed, FromMeters::default(), Injected { faults: true, ..Injected::default() }).is_good()
+        );
     }
 }

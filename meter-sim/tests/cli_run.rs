@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use support::brokers::Broker;
+use support::brokers::{Broker, PasswordBroker, free_port};
 use support::gateway::Gateway;
 use support::provisioned::{CLUSTER, Provisioned};
 use support::{command, complaints, seen};
@@ -110,6 +110,30 @@ fn who_may_not_read_results_is_told_why_nothing_is_shown() {
     assert!(first.starts_with("meters report, but nothing is heard on dream/v1/CLUSTER/aggregate"), "{first}");
     fleet.kill().unwrap();
     fleet.wait().unwrap();
+}
+
+/// One login for all, three meters a connection, and meters that vanish: slots may fail, and nothing is wrong.
+#[test]
+fn meters_share_connections_on_a_broker_with_passwords() {
+    let folder = tempfile::tempdir().unwrap();
+    let port = free_port();
+    let url = format!("mqtt://127.0.0.1:{port}");
+    provision(folder.path(), &["--meters", "6", "--slot-seconds", "4", "--broker-url", &url]);
+    let broker = PasswordBroker::start(folder.path(), port);
+    let trial = folder.path().join("trial");
+    let settings = std::fs::read_to_string(trial.join("gateway.toml")).unwrap();
+    let login = "[broker]\nusername = \"all\"\npassword_file = \"../password\"\n";
+    std::fs::write(trial.join("gateway.toml"), settings.replace("[broker]\n", login)).unwrap();
+    let _gateway = Gateway::of(&trial, &url);
+
+    let run = |more: &[&str]| {
+        let mut command = command(folder.path());
+        command.args(["run", "--dir", "trial", "--broker", &url, "--trial-policy", "--meters-per-connection", "3"]);
+        seen(command.args(["--username", "all", "--password-file", "password"]).args(more))
+    };
+    let answer = run(&["--slots", "5", "--vanish", "0.02"]);
+    assert!(answer.starts_with("exit code 0\n") && answer.contains("verdict: nothing was wrong"), "{answer}");
+    drop(broker);
 }
 
 fn provision(folder: &Path, arguments: &[&str]) {

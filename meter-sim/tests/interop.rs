@@ -4,9 +4,7 @@
 
 mod support;
 
-use std::collections::BTreeMap;
-
-use dream_meter_sim::verdict::{Injected, Row, Verdict};
+use dream_meter_sim::verdict::{FromMeters, Injected, Row, Verdict};
 use support::brokers::{Broker, Kind};
 use support::client::{Answer, Listener, say};
 use support::cluster::{Cluster, is_proven};
@@ -48,7 +46,7 @@ async fn carries_it_all(kind: Kind) {
 
     // Ten slots, and on with it until one was recovered from missing readings.
     cluster.run_until(|rows| is_recovered(rows) && rows.iter().filter(|row| is_proven(row)).count() >= 10).await;
-    let verdict = Verdict::of(&cluster.rows, BTreeMap::new(), Injected { faults: true, ..Injected::default() });
+    let verdict = Verdict::of(&cluster.rows, FromMeters::default(), Injected { faults: true, ..Injected::default() });
     assert!(verdict.is_good(), "{kind}: {verdict}");
 
     cluster.gateway.kill();

@@ -50,8 +50,6 @@ pub(super) struct Member {
     rng: ChaCha20Rng,
     /// The slot that is being measured, its begin and its end.
     pub(super) measuring: Option<Measuring>,
-    /// Whether it has measured anything yet.
-    pub(super) begun: bool,
     /// How far its clock is ahead.
     pub(super) ahead_millis: u64,
     /// When to look at it next.
@@ -90,7 +88,7 @@ impl Member {
         records.iter().for_each(|record| hash.update(record.encode()));
         let rng = ChaCha20Rng::from_seed(hash.finalize().into());
         let meter = setup.resume(cluster, policy, records)?;
-        Ok(Self { setup, meter, rng, measuring: None, begun: false, ahead_millis: 0, wake: Timestamp::from_millis(0) })
+        Ok(Self { setup, meter, rng, measuring: None, ahead_millis: 0, wake: Timestamp::from_millis(0) })
     }
 
     pub(super) fn handle(&mut self, input: Input<'_>, now: Now) -> Wants {

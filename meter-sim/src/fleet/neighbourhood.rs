@@ -59,8 +59,8 @@ pub(super) struct Neighbourhood {
     restarted: HashMap<usize, Slot>,
     /// What was asked for in this round: committed together, then sent.
     wanted: Vec<(usize, Wants)>,
-    /// Whether someone began to measure in this round.
-    joined: bool,
+    /// Whether all meters have accepted a list since this process began.
+    complete: bool,
     oracle: Arc<Mutex<Oracle>>,
     status: Arc<Mutex<Status>>,
     started: Instant,
@@ -100,7 +100,7 @@ impl Neighbourhood {
             late: BTreeMap::new(),
             restarted: HashMap::new(),
             wanted: Vec::new(),
-            joined: false,
+            complete: false,
             oracle,
             status,
             started: Instant::now(),
@@ -138,9 +138,9 @@ impl Neighbourhood {
     fn end_round(&mut self) {
         let now = self.now().wall;
         let mut status = lock(&self.status);
-        status.busy = false;
-        if std::mem::take(&mut self.joined) {
+        if std::mem::take(&mut status.busy) {
             status.since = Some(now);
+            self.complete = status.list.is_some_and(|(_, accepted)| accepted == status.meters);
         }
     }
 
@@ -186,11 +186,13 @@ impl Neighbourhood {
                 return self.on(connection).for_each(|index| self.input(index, Input::Message { topic, payload }));
             };
             lock(&self.oracle).note_list(&list);
-            lock(&self.status).busy = true;
             self.list = Some(list);
             self.agreements.clear();
         }
         let Some(list) = self.list.clone() else { return };
+        if !self.complete {
+            lock(&self.status).busy = true;
+        }
         for index in self.on(connection) {
             self.accept(index, &list);
         }
@@ -253,10 +255,6 @@ impl Neighbourhood {
         if member.measuring.is_none() {
             let at = member.clock(now).wall;
             member.measuring = member.meter.measuring(at);
-            if member.measuring.is_some() && !member.begun {
-                member.begun = true;
-                self.joined = true;
-            }
         }
         // A deadline that was handled has moved; never look twice in one millisecond.
         member.wake = member.due().max(now.wall.plus_millis(1));
@@ -346,8 +344,7 @@ impl Neighbourhood {
     /// The meter loses power, and comes back with what it had recorded.
     fn restart(&mut self, index: usize) -> Result<(), FleetError> {
         let before = &self.members[index];
-        let mut again = resume(&self.fleet, &self.cluster, before.setup.clone())?;
-        again.begun = before.begun;
+        let again = resume(&self.fleet, &self.cluster, before.setup.clone())?;
         self.wakes.remove(&(before.wake, index));
         self.members[index] = again;
         self.schedule(index);

@@ -19,7 +19,7 @@ pub struct Status {
     pub list: Option<(u64, usize)>,
     /// Whether meters are agreeing on keys for a list right now: so many in one process take long.
     pub busy: bool,
-    /// When a meter last began to measure that had not before.
+    /// When that ended for the first list of this process.
     pub since: Option<Timestamp>,
     /// The newest slot that was reported, how many meters have done so, and how many have answered the request for it.
     pub slot: Option<(Slot, usize, usize)>,
@@ -27,6 +27,8 @@ pub struct Status {
     pub slots: usize,
     /// What meters refused to do, in their words, and how often.
     pub refusals: BTreeMap<String, usize>,
+    /// How often meters caught the gateway at something that no honest one does.
+    pub accusations: usize,
 }
 
 impl Status {
@@ -64,6 +66,7 @@ impl Status {
             Notice::Charged { .. } | Notice::Answered { .. } => {}
             Notice::Refused(refusal) if is_worth_telling(refusal) => {
                 *self.refusals.entry(told(refusal)).or_default() += 1;
+                self.accusations += usize::from(is_accusation(refusal));
             }
             Notice::Refused(_) => {}
         }
@@ -78,10 +81,22 @@ fn is_worth_telling(refusal: &Refusal) -> bool {
             | Refusal::List(_)
             | Refusal::Policy(_)
             | Refusal::RecordLost
+            | Refusal::StaleEpoch { .. }
             | Refusal::TwoListsOfAnEpoch(_)
             | Refusal::BrokenChain(_)
             | Refusal::TooManyLists
             | Refusal::LedgerExhausted
+            | Refusal::BadSignature
+            | Refusal::TooManyMissing { .. }
+            | Refusal::SecondRequest
+    )
+}
+
+fn is_accusation(refusal: &Refusal) -> bool {
+    matches!(
+        refusal,
+        Refusal::TwoListsOfAnEpoch(_)
+            | Refusal::BrokenChain(_)
             | Refusal::BadSignature
             | Refusal::TooManyMissing { .. }
             | Refusal::SecondRequest

@@ -9,6 +9,9 @@ pub(super) const FEWEST_BY_DEFAULT: u16 = 25;
 /// The shortest slot that a meter with the default policy accepts.
 pub(super) const SHORTEST_BY_DEFAULT: u64 = 60;
 
+/// What a meter with the default policy spends in a day at most, in epsilon.
+pub(super) const BUDGET_BY_DEFAULT: f64 = 160.0;
+
 const HEAD: &str = "\
 # A gateway for trials, written by `meter-sim provision`. Paths are taken from the directory of this file. Every key is
 # explained in docs/configuration.md; check changes with `dream-gateway check-config`.

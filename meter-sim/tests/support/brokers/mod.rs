@@ -11,6 +11,7 @@ mod shipped;
 use std::fmt;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use dream_meter_sim::access::Access;
@@ -165,6 +166,35 @@ impl Broker {
 
     fn listens(&self) -> bool {
         TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_ok()
+    }
+}
+
+/// A Mosquitto with one login for everybody, and no more rules than that.
+pub struct PasswordBroker {
+    _process: Process,
+}
+
+impl PasswordBroker {
+    /// In this directory, where `password` then is the password of the user `all`.
+    pub fn start(directory: &Path, port: u16) -> Self {
+        std::fs::write(directory.join("password"), "a word\n").unwrap();
+        let mut command = Command::new("mosquitto_passwd");
+        let made = command.current_dir(directory).args(["-b", "-c", "passwords", "all", "a word"]).status().unwrap();
+        assert!(made.success());
+        let config = format!(
+            "user root\nlistener {port} 127.0.0.1\nallow_anonymous false\npassword_file {}\n",
+            directory.join("passwords").display()
+        );
+        std::fs::write(directory.join("mosquitto.conf"), config).unwrap();
+        let arguments = vec!["-c".to_owned(), directory.join("mosquitto.conf").display().to_string()];
+        let mut process = Process::new("mosquitto", process::binary("mosquitto", "mosquitto"), arguments);
+        process.start(directory);
+        let begun = Instant::now();
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+            assert!(process.is_running() && begun.elapsed() < PATIENCE, "mosquitto does not listen");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Self { _process: process }
     }
 }
 
