@@ -232,7 +232,7 @@ impl RunArgs {
 }
 
 /// A policy for trials: short slots, small clusters, no daily limit.
-pub(crate) fn lenient(strict: Policy) -> Policy {
+pub fn lenient(strict: Policy) -> Policy {
     Policy { min_slot_seconds: 1, min_honest: 2, daily_micro_epsilon: u64::MAX, ..strict }
 }
 

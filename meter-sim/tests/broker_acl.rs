@@ -17,6 +17,8 @@ use support::trial::{CLUSTER, GATEWAY, Party, Trial};
 enum Rule {
     /// A meter reads no readings, reveals, enrolments or statuses, and no aggregates.
     ReadingsAreTheGateways,
+    /// An observer reads results, and nothing of a meter's; it publishes nothing.
+    ObserversOnlyObserve,
     /// A meter publishes on its own topics only.
     NobodySpeaksForAMeter,
     /// A meter publishes no list, no request, no aggregate, and nothing else of a gateway's.
@@ -32,8 +34,9 @@ enum Rule {
 }
 
 impl Rule {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::ReadingsAreTheGateways,
+        Self::ObserversOnlyObserve,
         Self::NobodySpeaksForAMeter,
         Self::NobodySpeaksForTheGateway,
         Self::WillsAreMessages,
@@ -86,6 +89,7 @@ impl Scene {
         for rule in Rule::ALL {
             let held = match rule {
                 Rule::ReadingsAreTheGateways => self.readings_are_the_gateways().await,
+                Rule::ObserversOnlyObserve => self.observers_only_observe().await,
                 Rule::NobodySpeaksForAMeter => self.nobody_speaks_for_a_meter().await,
                 Rule::NobodySpeaksForTheGateway => self.nobody_speaks_for_the_gateway().await,
                 Rule::WillsAreMessages => self.wills_are_messages().await,
@@ -158,6 +162,29 @@ impl Scene {
         gateway.leave().await;
         spy.leave().await;
         held
+    }
+
+    async fn observers_only_observe(&self) -> bool {
+        let (observer, victim) = (&self.trial.observer, self.victim());
+        let access = self.broker.access(&self.trial, observer);
+        let (reading, aggregate) = (topic(&format!("reading/{}", victim.name)), topic("aggregate"));
+        for filter in [reading.as_str(), "dream/v1/#", "dream/v1/+/+/+"] {
+            ask_for(&access, &observer.name, filter, QoS::AtLeastOnce).await;
+        }
+        let mut gateway = self.gateway().await;
+        for topic in [reading.clone(), topic("membership")] {
+            self.says(observer, &topic, "forged", false).await;
+        }
+        let mut spy = Listener::start(&access, &observer.name, &["dream/v1/+/aggregate"]).await;
+        self.says(victim, &reading, "secret", false).await;
+        gateway.wait_for(&reading, "secret").await;
+        gateway.publish(&aggregate, "a later sum", false);
+        spy.wait_for(&aggregate, "a later sum").await;
+        let silent = gateway.seen().iter().all(|message| message.payload != "forged");
+        let deaf = spy.seen().iter().all(|message| message.payload != "secret");
+        gateway.leave().await;
+        spy.leave().await;
+        silent && deaf
     }
 
     async fn nobody_speaks_for_a_meter(&self) -> bool {

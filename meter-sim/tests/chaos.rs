@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use dream_meter_sim::access::Access;
 use dream_meter_sim::fleet::{Records, Setup};
 use dream_meter_sim::provision::Directory;
+use dream_meter_sim::run::lenient;
 use dream_protocol::ids::ClusterId;
 use dream_protocol::meter::Record;
 use dream_protocol::policy::Policy;
@@ -24,6 +25,7 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::Value;
+use support::EXPLAINED;
 use support::brokers::Broker;
 use support::gateway::Gateway;
 use support::provisioned::{CLUSTER, Provisioned};
@@ -34,9 +36,6 @@ use support::spy::{Heard, Spy};
 const METERS: usize = 13;
 
 const SLOT_SECONDS: u64 = 4;
-
-/// Outcomes that blows explain.
-const EXPLAINED: [&str; 3] = ["interrupted", "too_many_missing", "reveal_missing"];
 
 /// A gateway of one small cluster has no use for more than that, whatever happens.
 const MOST_GROWTH: u64 = 8 << 20;
@@ -268,11 +267,7 @@ impl Scene {
     fn audit(&self) {
         let directory = Directory::open(&self.provisioned.trial()).unwrap();
         let records = Records::open(&self.provisioned.trial().join("meters.redb")).unwrap();
-        let policy = Policy {
-            min_slot_seconds: 1,
-            min_honest: 2,
-            ..Policy::new(directory.authorities().clone(), [directory.gateway_id().unwrap()])
-        };
+        let policy = lenient(Policy::new(directory.authorities().clone(), [directory.gateway_id().unwrap()]));
         let cluster = ClusterId::new(CLUSTER).unwrap();
         let (_, meters) = directory.clusters().iter().find(|(name, _)| *name == cluster).unwrap();
         for files in meters {

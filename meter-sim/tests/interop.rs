@@ -5,6 +5,7 @@
 mod support;
 
 use dream_meter_sim::verdict::{FromMeters, Injected, Row, Verdict};
+use support::EXPLAINED;
 use support::brokers::{Broker, Kind};
 use support::client::{Answer, Listener, say};
 use support::cluster::{Cluster, is_proven};
@@ -99,7 +100,6 @@ fn is_recovered(rows: &[Row]) -> bool {
 
 /// Every slot is what the meters masked, to the watt, or failed for a reason that killing explains.
 fn assert_nothing_wrong(kind: Kind, rows: &[Row]) {
-    const EXPLAINED: [&str; 3] = ["interrupted", "too_many_missing", "reveal_missing"];
     for Row { aggregate, expected } in rows {
         match (aggregate.load_watts, expected) {
             (Some(watts), Some(expected)) => assert_eq!(watts, expected.noisy, "{kind}: {aggregate:?}"),

@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError};
 
 use dream_meter_sim::fleet::{self, ClusterSetup, Faults, Fleet, Records, Running, Setup};
 use dream_meter_sim::home::{ActivityModel, DayKind, Month, Residents};
+use dream_meter_sim::run::lenient;
 use dream_meter_sim::source::Source;
 use dream_meter_sim::street;
 use dream_meter_sim::verdict::{Aggregate, Row};
@@ -94,12 +95,7 @@ fn fleet_of(trial: &Trial, records: Records, faults: f64) -> Fleet {
     let residents = Residents::between(1, 5).unwrap();
     let homes = street::homes(2026, trial.setups.len().try_into().unwrap(), residents, ActivityModel::Crest);
     Fleet {
-        policy: Policy {
-            min_slot_seconds: 1,
-            min_honest: 2,
-            daily_micro_epsilon: u64::MAX,
-            ..Policy::new(trial.authorities(), [GatewayId::new(GATEWAY).unwrap()])
-        },
+        policy: lenient(Policy::new(trial.authorities(), [GatewayId::new(GATEWAY).unwrap()])),
         source: Source::Model { homes, month: Month::new(11).unwrap(), kind: DayKind::Weekday },
         speed: 100.0,
         faults: Faults { seed: 2026, rate: faults, vanish: 0.0 },

@@ -15,6 +15,9 @@ use std::path::Path;
 
 use assert_cmd::Command;
 
+/// Outcomes of slots that killing and cutting explain.
+pub const EXPLAINED: [&str; 3] = ["interrupted", "too_many_missing", "reveal_missing"];
+
 /// The command with a terminal of fixed width, in this folder.
 pub fn command(folder: &Path) -> Command {
     let mut command = assert_cmd::cargo::cargo_bin_cmd!("meter-sim");
