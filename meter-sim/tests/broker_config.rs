@@ -22,12 +22,12 @@ fn the_configuration_for_emqx_is_well_formed() {
 
 /// Erlang reads it as EMQX does: terms, each a rule.
 #[test]
-fn the_rights_for_emqx_are_well_formed_and_end_with_a_denial() {
+fn the_rights_for_emqx_are_well_formed_and_name_whom_they_allow_and_end_with_a_denial() {
     let rights = |path: &Path| {
         let program = format!(
             "{{ok, Rules}} = file:consult({:?}), \
              Good = fun({{allow, Who, Action, [[_ | _] | _] = Topics}}) -> \
-                      (Who =:= all orelse element(1, Who) =:= username) andalso \
+                      element(1, Who) =:= username andalso \
                       lists:member(Action, [publish, subscribe]) andalso lists:all(fun(Topic) -> is_list(Topic) end, Topics); \
                     (Rule) -> Rule =:= {{deny, all}} end, \
              true = lists:all(Good, Rules), {{deny, all}} = lists:last(Rules), \
