@@ -58,8 +58,8 @@ def test_kubernetes_knows_every_field(helm, values, version):
 
 
 def test_a_misspelt_field_would_be_noticed(helm):
-    broken = gateway = of_kind(helm.objects(*BASE), "StatefulSet")
-    gateway["spec"]["template"]["spec"]["containers"][0]["readynessProbe"] = {}
+    broken = of_kind(helm.objects(*BASE), "StatefulSet")
+    broken["spec"]["template"]["spec"]["containers"][0]["readynessProbe"] = {}
     with pytest.raises(kubernetes_validate.ValidationError):
         kubernetes_validate.validate(broken, "1.35", strict=True)
 
