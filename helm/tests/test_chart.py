@@ -300,6 +300,13 @@ def test_notes_say_what_to_do_next():
     assert "3 gateways share 3 clusters" in many and "grid-7-0 to grid-7-2" in many, many
 
 
+def test_an_id_of_digits_stays_text(helm):
+    values = ("-f", CHART / "ci" / "cert-manager-values.yaml")
+    for digits in ("7", "1e3", "007"):
+        certificate = of_kind(helm.objects(*values, "--set-string", f"config.id={digits}"), "Certificate")["spec"]
+        assert (certificate["commonName"], certificate["uris"]) == (digits, [f"urn:dream:gateway:{digits}"])
+
+
 # ---- Refusals ------------------------------------------------------------------------------------------------------------
 
 REFUSED = {
