@@ -151,6 +151,13 @@ def test_every_setting_arrives_as_written(helm, tmp_path):
         assert line in toml, toml
 
 
+def test_an_epsilon_is_written_out(helm):
+    """As a number of JSON, which helm reads as floating point."""
+    for epsilon, written in (("999999", "999999"), ("0.0001", "0.0001"), ('"1000000"', "1000000")):
+        toml = toml_of(helm.objects(*BASE, "--set-json", f"config.defaults.epsilon={epsilon}"))
+        assert f'epsilon = "{written}"' in toml, toml
+
+
 def test_the_configuration_has_every_key_that_the_gateway_has(helm):
     """A key of docs/configuration.md that the chart could not set would need another way in."""
     text = (ROOT / "docs" / "configuration.md").read_text()
@@ -323,6 +330,7 @@ REFUSED = {
     "too many missing": ("config.defaults.max_missing=0.3", "max_missing"),
     "too few malicious": ("config.defaults.max_malicious=0.05", "max_malicious"),
     "too little epsilon as text": ("config.defaults.epsilon=0.0", "epsilon"),
+    "an epsilon that would get an exponent": ("config.defaults.epsilon=1000000", "epsilon"),
     "no epsilon": ("config.defaults.epsilon=0", "epsilon"),
     "a range of one": ("config.defaults.range_watts={9000}", "range_watts"),
     "a level that is none": ("config.log.level=loud", "level"),
