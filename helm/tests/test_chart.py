@@ -158,6 +158,13 @@ def test_an_epsilon_is_written_out(helm):
         assert f'epsilon = "{written}"' in toml, toml
 
 
+def test_a_cluster_may_be_called_defaults(helm, tmp_path):
+    settings = "config.clusters.defaults.epsilon=0.5,config.defaults.slot_seconds=300"
+    toml = toml_of(helm.objects(*BASE, "--set", settings))
+    assert "[defaults]\nslot_seconds = 300\n\n[clusters.defaults]\nepsilon = \"0.5\"\n" in toml, toml
+    assert check_config(toml, tmp_path).returncode == 0
+
+
 def test_the_configuration_has_every_key_that_the_gateway_has(helm):
     """A key of docs/configuration.md that the chart could not set would need another way in."""
     text = (ROOT / "docs" / "configuration.md").read_text()
@@ -358,7 +365,15 @@ INCOMPLETE = {
     "no cluster": ("config.clusters=null", "config.clusters: there is none"),
     "no issuer": ("identity.certManager.enabled=true", "identity.certManager.issuerRef.name"),
     "a simulator of nothing": ("simulator.enabled=true", "simulator: set existingSecret"),
-    "lists from nowhere": ("config.clusters.riverside.allow_file=a", "meterLists.existingConfigMap"),
+    "lists from nowhere": ("config.clusters.riverside.allow_file=a", "the lists that the cluster riverside names"),
+    "lists of all clusters from nowhere": (
+        "config.clusters.defaults.epsilon=0.5,config.defaults.deny_file=a",
+        "the lists that config.defaults names",
+    ),
+    "lists of a cluster called defaults from nowhere": (
+        "config.defaults.epsilon=0.5,config.clusters.defaults.allow_file=a",
+        "the lists that the cluster defaults names",
+    ),
     "a client certificate without TLS": (
         "broker.url=mqtt://b,broker.clientCertificate.existingSecret=c",
         "broker.clientCertificate: only mqtts",
