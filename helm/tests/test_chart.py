@@ -192,8 +192,8 @@ def test_pods_are_hardened(helm, values):
         assert pod["automountServiceAccountToken"] is False
         assert pod["securityContext"]["runAsNonRoot"] is True
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-        for container in pod["containers"]:
-            if container["name"] == "sidecar":  # of ci/full-values.yaml
+        for container in pod["containers"] + pod.get("initContainers", []):
+            if container["name"] in ("sidecar", "wait"):  # of ci/full-values.yaml
                 continue
             context = container["securityContext"]
             assert context["readOnlyRootFilesystem"] is True and context["allowPrivilegeEscalation"] is False
@@ -233,14 +233,45 @@ def test_every_volume_that_is_mounted_exists_and_every_file_of_the_configuration
         assert paths and all(path.startswith(roots) for path in paths), (paths, roots)
 
 
+SECURED = (
+    "broker.url=mqtts://b,broker.ca.existingSecret=authority,broker.ca.key=root.pem,broker.credentials.existingSecret=login"
+)
+
+
+def simulator_pod(helm, settings):
+    objects = helm.objects("-f", CHART / "ci" / "trial-values.yaml", "--set", settings)
+    deployment = of_kind(objects, "Deployment")
+    kubernetes_validate.validate(deployment, "1.35", strict=True)
+    return deployment["spec"]["template"]["spec"]
+
+
 def test_the_simulator_knows_its_arguments(helm):
     def accepted(*more):
         command = [program("meter-sim"), *arguments, *more, "--help"]
         return subprocess.run(command, capture_output=True).returncode == 0
 
-    deployment = of_kind(helm.objects("-f", CHART / "ci" / "trial-values.yaml"), "Deployment")
-    arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
-    assert arguments[0] == "run" and accepted() and not accepted("--meterz", "7")
+    for settings in ("", SECURED):
+        arguments = simulator_pod(helm, settings)["containers"][0]["args"]
+        assert arguments[0] == "run" and accepted() and not accepted("--meterz", "7")
+
+
+def test_the_simulator_uses_the_broker_as_the_gateway_does(helm):
+    plain = simulator_pod(helm, "")["containers"][0]
+    assert not {"--ca", "--username", "--password-file"} & set(plain["args"]) and "env" not in plain
+    for settings in (SECURED, SECURED.replace("ca.existingSecret", "ca.existingConfigMap")):
+        pod = simulator_pod(helm, settings)
+        meters = pod["containers"][0]
+        options = dict(zip(meters["args"], meters["args"][1:]))
+        assert options["--ca"] == "/etc/dream/broker-ca/root.pem"
+        assert options["--password-file"] == "/etc/dream/broker-credentials/password"
+        (variable,) = meters["env"]
+        assert options["--username"] == f"$({variable['name']})"
+        assert variable["valueFrom"]["secretKeyRef"] == {"name": "login", "key": "username"}
+        mounts = {each["mountPath"]: each["name"] for each in meters["volumeMounts"]}
+        volumes = {each["name"]: each for each in pod["volumes"]}
+        assert set(mounts.values()) <= set(volumes)
+        assert "authority" in str(volumes[mounts["/etc/dream/broker-ca"]])
+        assert volumes[mounts["/etc/dream/broker-credentials"]]["secret"]["secretName"] == "login"
 
 
 def test_no_secret_is_in_the_values_or_the_manifests(helm):
