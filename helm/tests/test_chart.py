@@ -343,6 +343,8 @@ def test_notes_say_what_to_do_next():
     assert "SIMULATED METERS" in notes("-f", CHART / "ci" / "trial-values.yaml")
     many = notes("-f", CHART / "ci" / "full-values.yaml")
     assert "3 gateways share 3 clusters" in many and "grid-7-0 to grid-7-2" in many, many
+    restart = "kubectl -n energy rollout restart statefulset/grid-dream-gateway"
+    assert "config map meter-lists when it starts" in many and restart in many and restart not in plain, many
 
 
 def test_an_id_of_digits_stays_text(helm):
