@@ -58,8 +58,8 @@ def test_kubernetes_knows_every_field(helm, values, version):
 
 
 def test_a_misspelt_field_would_be_noticed(helm):
-    broken = gateway = of_kind(helm.objects(*BASE), "StatefulSet")
-    gateway["spec"]["template"]["spec"]["containers"][0]["readynessProbe"] = {}
+    broken = of_kind(helm.objects(*BASE), "StatefulSet")
+    broken["spec"]["template"]["spec"]["containers"][0]["readynessProbe"] = {}
     with pytest.raises(kubernetes_validate.ValidationError):
         kubernetes_validate.validate(broken, "1.35", strict=True)
 
@@ -151,6 +151,20 @@ def test_every_setting_arrives_as_written(helm, tmp_path):
         assert line in toml, toml
 
 
+def test_an_epsilon_is_written_out(helm):
+    """As a number of JSON, which helm reads as floating point."""
+    for epsilon, written in (("999999", "999999"), ("0.0001", "0.0001"), ('"1000000"', "1000000")):
+        toml = toml_of(helm.objects(*BASE, "--set-json", f"config.defaults.epsilon={epsilon}"))
+        assert f'epsilon = "{written}"' in toml, toml
+
+
+def test_a_cluster_may_be_called_defaults(helm, tmp_path):
+    settings = "config.clusters.defaults.epsilon=0.5,config.defaults.slot_seconds=300"
+    toml = toml_of(helm.objects(*BASE, "--set", settings))
+    assert "[defaults]\nslot_seconds = 300\n\n[clusters.defaults]\nepsilon = \"0.5\"\n" in toml, toml
+    assert check_config(toml, tmp_path).returncode == 0
+
+
 def test_the_configuration_has_every_key_that_the_gateway_has(helm):
     """A key of docs/configuration.md that the chart could not set would need another way in."""
     text = (ROOT / "docs" / "configuration.md").read_text()
@@ -178,8 +192,8 @@ def test_pods_are_hardened(helm, values):
         assert pod["automountServiceAccountToken"] is False
         assert pod["securityContext"]["runAsNonRoot"] is True
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-        for container in pod["containers"]:
-            if container["name"] == "sidecar":  # of ci/full-values.yaml
+        for container in pod["containers"] + pod.get("initContainers", []):
+            if container["name"] in ("sidecar", "wait"):  # of ci/full-values.yaml
                 continue
             context = container["securityContext"]
             assert context["readOnlyRootFilesystem"] is True and context["allowPrivilegeEscalation"] is False
@@ -219,14 +233,45 @@ def test_every_volume_that_is_mounted_exists_and_every_file_of_the_configuration
         assert paths and all(path.startswith(roots) for path in paths), (paths, roots)
 
 
+SECURED = (
+    "broker.url=mqtts://b,broker.ca.existingSecret=authority,broker.ca.key=root.pem,broker.credentials.existingSecret=login"
+)
+
+
+def simulator_pod(helm, settings):
+    objects = helm.objects("-f", CHART / "ci" / "trial-values.yaml", "--set", settings)
+    deployment = of_kind(objects, "Deployment")
+    kubernetes_validate.validate(deployment, "1.35", strict=True)
+    return deployment["spec"]["template"]["spec"]
+
+
 def test_the_simulator_knows_its_arguments(helm):
     def accepted(*more):
         command = [program("meter-sim"), *arguments, *more, "--help"]
         return subprocess.run(command, capture_output=True).returncode == 0
 
-    deployment = of_kind(helm.objects("-f", CHART / "ci" / "trial-values.yaml"), "Deployment")
-    arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
-    assert arguments[0] == "run" and accepted() and not accepted("--meterz", "7")
+    for settings in ("", SECURED):
+        arguments = simulator_pod(helm, settings)["containers"][0]["args"]
+        assert arguments[0] == "run" and accepted() and not accepted("--meterz", "7")
+
+
+def test_the_simulator_uses_the_broker_as_the_gateway_does(helm):
+    plain = simulator_pod(helm, "")["containers"][0]
+    assert not {"--ca", "--username", "--password-file"} & set(plain["args"]) and "env" not in plain
+    for settings in (SECURED, SECURED.replace("ca.existingSecret", "ca.existingConfigMap")):
+        pod = simulator_pod(helm, settings)
+        meters = pod["containers"][0]
+        options = dict(zip(meters["args"], meters["args"][1:]))
+        assert options["--ca"] == "/etc/dream/broker-ca/root.pem"
+        assert options["--password-file"] == "/etc/dream/broker-credentials/password"
+        (variable,) = meters["env"]
+        assert options["--username"] == f"$({variable['name']})"
+        assert variable["valueFrom"]["secretKeyRef"] == {"name": "login", "key": "username"}
+        mounts = {each["mountPath"]: each["name"] for each in meters["volumeMounts"]}
+        volumes = {each["name"]: each for each in pod["volumes"]}
+        assert set(mounts.values()) <= set(volumes)
+        assert "authority" in str(volumes[mounts["/etc/dream/broker-ca"]])
+        assert volumes[mounts["/etc/dream/broker-credentials"]]["secret"]["secretName"] == "login"
 
 
 def test_no_secret_is_in_the_values_or_the_manifests(helm):
@@ -298,6 +343,15 @@ def test_notes_say_what_to_do_next():
     assert "SIMULATED METERS" in notes("-f", CHART / "ci" / "trial-values.yaml")
     many = notes("-f", CHART / "ci" / "full-values.yaml")
     assert "3 gateways share 3 clusters" in many and "grid-7-0 to grid-7-2" in many, many
+    restart = "kubectl -n energy rollout restart statefulset/grid-dream-gateway"
+    assert "config map meter-lists when it starts" in many and restart in many and restart not in plain, many
+
+
+def test_an_id_of_digits_stays_text(helm):
+    values = ("-f", CHART / "ci" / "cert-manager-values.yaml")
+    for digits in ("7", "1e3", "007"):
+        certificate = of_kind(helm.objects(*values, "--set-string", f"config.id={digits}"), "Certificate")["spec"]
+        assert (certificate["commonName"], certificate["uris"]) == (digits, [f"urn:dream:gateway:{digits}"])
 
 
 # ---- Refusals ------------------------------------------------------------------------------------------------------------
@@ -316,6 +370,7 @@ REFUSED = {
     "too many missing": ("config.defaults.max_missing=0.3", "max_missing"),
     "too few malicious": ("config.defaults.max_malicious=0.05", "max_malicious"),
     "too little epsilon as text": ("config.defaults.epsilon=0.0", "epsilon"),
+    "an epsilon that would get an exponent": ("config.defaults.epsilon=1000000", "epsilon"),
     "no epsilon": ("config.defaults.epsilon=0", "epsilon"),
     "a range of one": ("config.defaults.range_watts={9000}", "range_watts"),
     "a level that is none": ("config.log.level=loud", "level"),
@@ -343,7 +398,15 @@ INCOMPLETE = {
     "no cluster": ("config.clusters=null", "config.clusters: there is none"),
     "no issuer": ("identity.certManager.enabled=true", "identity.certManager.issuerRef.name"),
     "a simulator of nothing": ("simulator.enabled=true", "simulator: set existingSecret"),
-    "lists from nowhere": ("config.clusters.riverside.allow_file=a", "meterLists.existingConfigMap"),
+    "lists from nowhere": ("config.clusters.riverside.allow_file=a", "the lists that the cluster riverside names"),
+    "lists of all clusters from nowhere": (
+        "config.clusters.defaults.epsilon=0.5,config.defaults.deny_file=a",
+        "the lists that config.defaults names",
+    ),
+    "lists of a cluster called defaults from nowhere": (
+        "config.defaults.epsilon=0.5,config.clusters.defaults.allow_file=a",
+        "the lists that the cluster defaults names",
+    ),
     "a client certificate without TLS": (
         "broker.url=mqtt://b,broker.clientCertificate.existingSecret=c",
         "broker.clientCertificate: only mqtts",

@@ -107,6 +107,7 @@ def test_chart_and_image_agree_about_the_user_and_the_port(buildah):
 
 
 def test_a_container_is_ready_beside_mosquitto(buildah, tmp_path):
+    """It finds the broker by name, which a static binary in an image without libraries must do by itself."""
     port, http, trial, state = free_port(), free_port(), tmp_path / "trial", tmp_path / "state"
     simulator, _, _ = files(buildah, "dream-meter-sim")
     trial.mkdir()
@@ -123,7 +124,7 @@ def test_a_container_is_ready_beside_mosquitto(buildah, tmp_path):
         "--cluster",
         "riverside",
         "--broker-url",
-        f"mqtt://127.0.0.1:{port}",
+        f"mqtt://localhost:{port}",
     ]
     done = subprocess.run(
         buildah.run(simulator, "/usr/bin/meter-sim", *words, volumes=[f"{trial}:/trial"]),

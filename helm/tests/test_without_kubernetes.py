@@ -137,10 +137,6 @@ def test_meters_and_gateway_work_with_the_broker_of_the_compose_file(tmp_path):
     ):
         until("/readyz", lambda: urllib.request.urlopen(f"http://127.0.0.1:{http}/readyz", timeout=5).status == 200)
         meters = [word.replace("/trial", str(trial)) for word in compose()["services"]["meters"]["command"]]
-        meters = [word.replace("mosquitto:8883", f"localhost:{port}") for word in meters] + [
-            "--trial-policy",
-            "--slots",
-            "2",
-        ]
+        meters = [word.replace("mosquitto:8883", f"localhost:{port}") for word in meters] + ["--slots", "2"]
         done = subprocess.run([program("meter-sim"), *meters], capture_output=True, text=True, timeout=PATIENCE_SECONDS)
         assert done.returncode == 0 and "2 of 2 slots decoded" in done.stdout, done.stdout + done.stderr

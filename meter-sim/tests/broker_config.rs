@@ -22,12 +22,12 @@ fn the_configuration_for_emqx_is_well_formed() {
 
 /// Erlang reads it as EMQX does: terms, each a rule.
 #[test]
-fn the_rights_for_emqx_are_well_formed_and_end_with_a_denial() {
+fn the_rights_for_emqx_are_well_formed_and_name_whom_they_allow_and_end_with_a_denial() {
     let rights = |path: &Path| {
         let program = format!(
             "{{ok, Rules}} = file:consult({:?}), \
              Good = fun({{allow, Who, Action, [[_ | _] | _] = Topics}}) -> \
-                      (Who =:= all orelse element(1, Who) =:= username) andalso \
+                      element(1, Who) =:= username andalso \
                       lists:member(Action, [publish, subscribe]) andalso lists:all(fun(Topic) -> is_list(Topic) end, Topics); \
                     (Rule) -> Rule =:= {{deny, all}} end, \
              true = lists:all(Good, Rules), {{deny, all}} = lists:last(Rules), \
@@ -68,7 +68,16 @@ fn names_that_would_mean_something_else_are_refused() {
             let (good, said) = users(folder.path(), &[broker, "--gateway", gateway, file]);
             assert!(!good && said.contains(complaint), "{broker} {file} {gateway}: {said}");
         }
-        let (good, said) = users(folder.path(), &[broker, "--gateway", "gw-1", "good.allow"]);
+        for (observer, complaint) in [
+            ("gw", "--observer: client ids of the observer `gw` begin with `gw-`, as `gw-1` does"),
+            ("gw-1-0", "--observer: `gw-1-0` is a client id of the gateway; rename the observer"),
+            ("m", "good.allow:1: client ids of the observer `m` begin with `m-`, as `m-1` does"),
+        ] {
+            let (good, said) =
+                users(folder.path(), &[broker, "--gateway", "gw-1", "--observer", observer, "good.allow"]);
+            assert!(!good && said.contains(complaint), "{broker} {observer}: {said}");
+        }
+        let (good, said) = users(folder.path(), &[broker, "--gateway", "gw-1", "--observer", "g", "good.allow"]);
         assert!(good, "{said}");
         let (good, said) = users(folder.path(), &[broker, "good.allow"]);
         assert!(!good && said.contains("--gateway gw-1"), "{said}");

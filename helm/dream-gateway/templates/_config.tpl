@@ -1,6 +1,7 @@
 {{/*
 gateway.toml, from values. Numbers are written out one by one: helm reads all of them as floating point, and the gateway
-wants integers. Decimals are written as text, which the gateway keeps exactly.
+wants integers. Decimals are written as text, which the gateway keeps exactly; the schema keeps them below 1000000, from which on
+they would be written with an exponent.
 */}}
 {{- define "dream.toml" -}}
 {{- $config := .Values.config -}}

@@ -80,6 +80,11 @@ secret:
 {{- end -}}
 {{- end -}}
 
+{{/* Whether a cluster's settings, if there are any, name files of meter ids. */}}
+{{- define "dream.namesLists" -}}
+{{- if or (dig "allow_file" "" (default dict .)) (dig "deny_file" "" (default dict .)) }}yes{{ end -}}
+{{- end -}}
+
 {{- define "dream.checks" -}}
 {{- if not .Values.broker.url -}}
 {{- fail "broker.url: say where the broker is, such as mqtts://broker.example:8883" -}}
@@ -100,8 +105,11 @@ secret:
 {{- fail "simulator: set existingSecret or existingClaim to a directory made by meter-sim provision" -}}
 {{- end -}}
 {{- if not .Values.meterLists.existingConfigMap -}}
-{{- range $name, $cluster := merge (dict "defaults" .Values.config.defaults) .Values.config.clusters -}}
-{{- if or (dig "allow_file" "" (default dict $cluster)) (dig "deny_file" "" (default dict $cluster)) -}}
+{{- if include "dream.namesLists" .Values.config.defaults -}}
+{{- fail "meterLists.existingConfigMap: say which config map has the lists that config.defaults names" -}}
+{{- end -}}
+{{- range $name, $cluster := .Values.config.clusters -}}
+{{- if include "dream.namesLists" $cluster -}}
 {{- fail (printf "meterLists.existingConfigMap: say which config map has the lists that the cluster %s names" $name) -}}
 {{- end -}}
 {{- end -}}
