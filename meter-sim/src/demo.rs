@@ -22,7 +22,6 @@ use crate::cli::whole;
 use crate::clustering::Clustering;
 use crate::conduct::ConductArgs;
 use crate::fleet::{ClusterSetup, Fleet, Records, Setup};
-use crate::home::{ActivityModel, DayKind, Month, Residents};
 use crate::provision::Authority;
 use crate::run::lenient;
 use crate::source::Source;
@@ -141,8 +140,7 @@ impl DemoArgs {
     ) -> anyhow::Result<Trial> {
         let access = Access::open(broker.ip().to_string(), broker.port());
         let (seed, all) = (self.conduct.seed, self.clusters * self.meters);
-        let homes = street::homes(seed, all, Residents::between(1, 5)?, ActivityModel::Crest);
-        let source = Source::Model { homes, month: Month::new(11)?, kind: DayKind::Weekday };
+        let source = Source::street(seed, all);
         let sizes: Vec<usize> = clusters.iter().map(|(_, meters)| meters.len()).collect();
         let homes = Clustering::Random.assign(&source, &sizes, seed);
         let setup = |((cluster, meters), homes): ((ClusterId, Vec<MeterId>), Vec<usize>)| {

@@ -15,13 +15,15 @@ use std::{fs, io};
 
 use anyhow::Context as _;
 use clap::{ArgGroup, Args};
+use dream_protocol::certificate::Authorities;
 use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
+use dream_protocol::policy::Policy;
 
 pub use authority::{Authority, Host, Issued};
 pub use directory::{Directory, MeterFiles, OpenError};
 pub use pem::PemError;
 
-use self::settings::{BUDGET_BY_DEFAULT, FEWEST_BY_DEFAULT, SHORTEST_BY_DEFAULT, Settings};
+use self::settings::{FEWEST_BY_DEFAULT, Settings};
 use crate::access;
 use crate::cli::{BadInput, whole};
 use crate::progress::Progress;
@@ -228,14 +230,15 @@ impl ProvisionArgs {
 
     /// Whether meters have to be talked into it.
     fn is_lenient(&self) -> bool {
-        self.meters < FEWEST_BY_DEFAULT || self.slot_seconds < SHORTEST_BY_DEFAULT || self.slots_a_day().is_some()
+        let too_short = self.slot_seconds < default_policy().min_slot_seconds;
+        self.meters < FEWEST_BY_DEFAULT || too_short || self.slots_a_day().is_some()
     }
 
     /// How many slots the default policy's daily budget is enough for, if it is not for all.
     fn slots_a_day(&self) -> Option<u64> {
         let epsilon: f64 = self.epsilon.parse().unwrap_or(f64::MAX);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count of slots")]
-        let enough = (BUDGET_BY_DEFAULT / epsilon) as u64;
+        let enough = (default_policy().daily_micro_epsilon as f64 / 1e6 / epsilon) as u64;
         (enough < 86_400 / self.slot_seconds).then_some(enough)
     }
 
@@ -248,10 +251,9 @@ impl ProvisionArgs {
                 self.meters
             ));
         }
-        if self.slot_seconds < SHORTEST_BY_DEFAULT {
-            notes.push(format!(
-                "meters with the default policy accept no slots shorter than {SHORTEST_BY_DEFAULT} seconds."
-            ));
+        let shortest = default_policy().min_slot_seconds;
+        if self.slot_seconds < shortest {
+            notes.push(format!("meters with the default policy accept no slots shorter than {shortest} seconds."));
         }
         if let Some(slots) = self.slots_a_day() {
             notes.push(format!("meters with the default policy have spent a day's privacy after {slots} slots."));
@@ -260,6 +262,11 @@ impl ProvisionArgs {
         notes.extend(known.map(|name| format!("{name} is of the earlier meters; remove it before the next start.")));
         notes
     }
+}
+
+/// What meters keep to if nobody says otherwise.
+fn default_policy() -> Policy {
+    Policy::new(Authorities::new([]).expect("no certificate is malformed"), [])
 }
 
 fn folder(out: &Path, cluster: &ClusterId) -> PathBuf {

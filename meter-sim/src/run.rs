@@ -16,7 +16,6 @@ use crate::cli::{BadInput, whole};
 use crate::clustering::Clustering;
 use crate::conduct::ConductArgs;
 use crate::fleet::{ClusterSetup, Fleet, Records, Setup};
-use crate::home::{ActivityModel, DayKind, Month, Residents};
 use crate::provision::{Directory, MeterFiles, OpenError, cluster_id};
 use crate::readings::Readings;
 use crate::source::Source;
@@ -138,7 +137,10 @@ impl RunArgs {
         let most = self.clusters.unwrap_or(usize::MAX);
         if let Some(most) = self.clusters.filter(|most| *most > there.len()) {
             let there = there.len();
-            return Err(BadInput(format!("--clusters: {} has {there}, not {most}", self.dir.display())));
+            return Err(BadInput(format!(
+                "--clusters: {} has {there}, not {most}; use at most {there}",
+                self.dir.display()
+            )));
         }
         let few = |(name, meters): &'a (ClusterId, Vec<MeterFiles>)| {
             let most = self.meters.unwrap_or(usize::MAX).min(meters.len());
@@ -149,10 +151,7 @@ impl RunArgs {
 
     fn source(&self, meters: usize) -> anyhow::Result<Source> {
         let Some(path) = &self.readings else {
-            let homes = u32::try_from(meters).context("so many meters")?;
-            let residents = Residents::between(1, 5)?;
-            let homes = street::homes(self.conduct.seed, homes, residents, ActivityModel::Crest);
-            return Ok(Source::Model { homes, month: Month::new(11)?, kind: DayKind::Weekday });
+            return Ok(Source::street(self.conduct.seed, u32::try_from(meters).context("so many meters")?));
         };
         let readings = Readings::open(path).map_err(|error| BadInput(format!("--readings: {error}")))?;
         let homes = readings.homes();
@@ -217,7 +216,10 @@ impl RunArgs {
         writeln!(
             out,
             "{meters} meters in {} of {}, at {access}. Their records are in {}: stopped and started again, they go on.",
-            counted(trial.clusters.len(), "cluster"),
+            match trial.clusters.len() {
+                1 => "one cluster".to_owned(),
+                clusters => format!("{clusters} clusters"),
+            },
             self.dir.display(),
             records.display(),
         )?;
@@ -234,10 +236,6 @@ impl RunArgs {
 /// A policy for trials: short slots, small clusters, no daily limit.
 pub fn lenient(strict: Policy) -> Policy {
     Policy { min_slot_seconds: 1, min_honest: 2, daily_micro_epsilon: u64::MAX, ..strict }
-}
-
-fn counted(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 fn speed(text: &str) -> Result<f64, String> {

@@ -1,6 +1,6 @@
 //! Where the loads of homes come from: the model, or a file of one's own readings.
 
-use crate::home::{Day, DayKind, Home, Month};
+use crate::home::{ActivityModel, Day, DayKind, Home, Month, Residents};
 use crate::readings::Readings;
 use crate::street;
 
@@ -17,6 +17,13 @@ pub enum Source {
 }
 
 impl Source {
+    /// So many simulated homes of one to five residents, on weekdays in November.
+    pub fn street(seed: u64, homes: u32) -> Self {
+        let residents = Residents::between(1, 5).expect("of one to five");
+        let homes = street::homes(seed, homes, residents, ActivityModel::Crest);
+        Self::Model { homes, month: Month::new(11).expect("of twelve"), kind: DayKind::Weekday }
+    }
+
     pub fn homes(&self) -> usize {
         match self {
             Self::Model { homes, .. } => homes.len(),

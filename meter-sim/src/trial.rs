@@ -45,10 +45,10 @@ pub struct Trial {
 impl Trial {
     /// Runs the meters until there were enough slots, or `stop` is done.
     pub async fn run(self, view: &mut View, stop: impl Future<Output = ()>) -> Result<Verdict, FleetError> {
+        let begun = driver::now();
         let (stopping, stopped) = watch::channel(false);
         let start = |setup| fleet::start(&self.fleet, setup, stopped.clone());
         let running = self.clusters.into_iter().map(start).collect::<Result<Vec<_>, _>>()?;
-        let begun = driver::now();
         let (seen, rows) = (BTreeSet::new(), Vec::new());
         let mut observer = Observer { clusters: &running, slots: self.slots, begun, view, seen, rows };
         tokio::select! {
@@ -179,9 +179,8 @@ impl Observer<'_> {
 
     /// Whether all meters were there when the slot began. One that is still agreeing on keys keeps the whole process busy.
     fn were_all_there(&self, aggregate: &Aggregate) -> bool {
-        self.clusters.iter().map(status).all(|status| {
-            !status.busy && next_second(self.begun.max(status.since.unwrap_or(self.begun))) <= aggregate.start
-        })
+        let were = |status: Status| !status.busy && next_second(status.since.unwrap_or(self.begun)) <= aggregate.start;
+        self.clusters.iter().map(status).all(were)
     }
 }
 

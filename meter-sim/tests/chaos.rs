@@ -163,26 +163,10 @@ impl Scene {
             Blow::PauseGateway => self.pause(self.gateway.id(), time),
             Blow::PauseFleet => self.pause(self.fleet.id(), time),
             Blow::PauseBroker => self.pause(self.broker.id().unwrap(), time),
-            Blow::CutGateway => {
-                self.gateway_wire.cut();
-                self.listen_for(time);
-                self.gateway_wire.mend();
-            }
-            Blow::CutFleet => {
-                self.fleet_wire.cut();
-                self.listen_for(time);
-                self.fleet_wire.mend();
-            }
-            Blow::SlowGateway => {
-                self.gateway_wire.slow(time / 10);
-                self.listen_for(time);
-                self.gateway_wire.mend();
-            }
-            Blow::SlowFleet => {
-                self.fleet_wire.slow(time / 10);
-                self.listen_for(time);
-                self.fleet_wire.mend();
-            }
+            Blow::CutGateway => self.disturb(|scene| &scene.gateway_wire, Proxy::cut, time),
+            Blow::CutFleet => self.disturb(|scene| &scene.fleet_wire, Proxy::cut, time),
+            Blow::SlowGateway => self.disturb(|scene| &scene.gateway_wire, |wire| wire.slow(time / 10), time),
+            Blow::SlowFleet => self.disturb(|scene| &scene.fleet_wire, |wire| wire.slow(time / 10), time),
             Blow::FillDisk => {
                 self.gateway.limit_files(Some(8192));
                 self.listen_for(time);
@@ -191,6 +175,12 @@ impl Scene {
         }
         assert!(self.gateway.is_running(), "the gateway has ended by itself after {blow:?}");
         assert!(self.fleet.try_wait().unwrap().is_none(), "the fleet has ended by itself after {blow:?}");
+    }
+
+    fn disturb(&mut self, wire: fn(&Self) -> &Proxy, how: impl FnOnce(&Proxy), time: Duration) {
+        how(wire(self));
+        self.listen_for(time);
+        wire(self).mend();
     }
 
     fn pause(&mut self, process: u32, time: Duration) {

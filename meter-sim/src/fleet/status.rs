@@ -75,23 +75,20 @@ impl Status {
 
 /// Others are routine: of a meter that was switched off, or that has not heard of a list yet.
 fn is_worth_telling(refusal: &Refusal) -> bool {
-    matches!(
+    let telling = matches!(
         refusal,
         Refusal::ClockDoubtful
             | Refusal::List(_)
             | Refusal::Policy(_)
             | Refusal::RecordLost
             | Refusal::StaleEpoch { .. }
-            | Refusal::TwoListsOfAnEpoch(_)
-            | Refusal::BrokenChain(_)
             | Refusal::TooManyLists
             | Refusal::LedgerExhausted
-            | Refusal::BadSignature
-            | Refusal::TooManyMissing { .. }
-            | Refusal::SecondRequest
-    )
+    );
+    telling || is_accusation(refusal)
 }
 
+/// What no honest gateway does.
 fn is_accusation(refusal: &Refusal) -> bool {
     matches!(
         refusal,

@@ -6,12 +6,6 @@ use dream_protocol::ids::{ClusterId, GatewayId};
 /// 25 - 2 - 3 leaves the 20 honest shares that it demands.
 pub(super) const FEWEST_BY_DEFAULT: u16 = 25;
 
-/// The shortest slot that a meter with the default policy accepts.
-pub(super) const SHORTEST_BY_DEFAULT: u64 = 60;
-
-/// What a meter with the default policy spends in a day at most, in epsilon.
-pub(super) const BUDGET_BY_DEFAULT: f64 = 160.0;
-
 const HEAD: &str = "\
 # A gateway for trials, written by `meter-sim provision`. Paths are taken from the directory of this file. Every key is
 # explained in docs/configuration.md; check changes with `dream-gateway check-config`.

@@ -4,10 +4,8 @@
 use std::sync::{Arc, PoisonError};
 
 use dream_meter_sim::fleet::{self, ClusterSetup, Faults, Fleet, Records, Running, Setup};
-use dream_meter_sim::home::{ActivityModel, DayKind, Month, Residents};
 use dream_meter_sim::run::lenient;
 use dream_meter_sim::source::Source;
-use dream_meter_sim::street;
 use dream_meter_sim::verdict::{Aggregate, Row};
 use dream_protocol::ids::{ClusterId, GatewayId};
 use dream_protocol::policy::Policy;
@@ -92,11 +90,9 @@ fn setups(trial: &Trial, broker: &Broker) -> Vec<Setup> {
 }
 
 fn fleet_of(trial: &Trial, records: Records, faults: f64) -> Fleet {
-    let residents = Residents::between(1, 5).unwrap();
-    let homes = street::homes(2026, trial.setups.len().try_into().unwrap(), residents, ActivityModel::Crest);
     Fleet {
         policy: lenient(Policy::new(trial.authorities(), [GatewayId::new(GATEWAY).unwrap()])),
-        source: Source::Model { homes, month: Month::new(11).unwrap(), kind: DayKind::Weekday },
+        source: Source::street(2026, trial.setups.len().try_into().unwrap()),
         speed: 100.0,
         faults: Faults { seed: 2026, rate: faults, vanish: 0.0 },
         seed: 2026,
