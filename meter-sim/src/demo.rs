@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
@@ -14,6 +15,8 @@ use dream_gateway::secrets::GatewayIdentity;
 use dream_gateway::{daemon, driver};
 use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
 use dream_protocol::policy::Policy;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::access::Access;
@@ -93,8 +96,9 @@ impl DemoArgs {
         let config = Config::load(&directory.path().join("gateway.toml"), &Overrides::default())?;
         let identity = GatewayIdentity::load(&config.identity, &config.id, driver::now())?;
         let listener = daemon::listen(&config).await?;
+        let http = listener.local_addr()?;
         if !self.json {
-            self.explain(listener.local_addr()?, broker)?;
+            self.explain(http, broker)?;
         }
 
         let (stop, stopped) = oneshot::channel::<()>();
@@ -103,8 +107,15 @@ impl DemoArgs {
             stopped.await.ok();
         }));
         let trial = self.trial(directory.path(), &authority, clusters, broker)?;
+        let run = async {
+            // Meters that enrol before the gateway has subscribed would be heard a minute later.
+            while !is_ready(http).await.unwrap_or_default() {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            trial.run(view, interrupted()).await
+        };
         let verdict = tokio::select! {
-            verdict = trial.run(view, interrupted()) => verdict?,
+            verdict = run => verdict?,
             ended = &mut gateway => {
                 ended.context("the gateway")??;
                 anyhow::bail!("the gateway has ended by itself");
@@ -225,4 +236,13 @@ impl DemoArgs {
         )?;
         Ok(())
     }
+}
+
+/// Whether the gateway says so.
+async fn is_ready(http: SocketAddr) -> std::io::Result<bool> {
+    let mut connection = TcpStream::connect(http).await?;
+    connection.write_all(b"GET /readyz HTTP/1.0\r\n\r\n").await?;
+    let mut answer = Vec::new();
+    connection.read_to_end(&mut answer).await?;
+    Ok(answer.starts_with(b"HTTP/1.0 200"))
 }
