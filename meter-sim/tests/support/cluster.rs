@@ -35,6 +35,7 @@ impl Cluster {
         let observer = Listener::start(&access, &observer.name, &["dream/v1/+/aggregate"]).await;
         let mut gateway = Gateway::new(trial, broker, terms);
         gateway.start();
+        gateway.wait_until_ready();
         let records = TempDir::new().unwrap();
         let fleet = Arc::new(fleet_of(trial, Records::open(&records.path().join("meters.redb")).unwrap(), faults));
         let setup = ClusterSetup {

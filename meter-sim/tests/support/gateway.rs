@@ -36,7 +36,7 @@ impl Gateway {
     }
 
     /// Until it has subscribed. Meters that enrol before that are heard a minute later.
-    fn wait_until_ready(&self) {
+    pub fn wait_until_ready(&self) {
         let begun = Instant::now();
         while !self.is_ready().unwrap_or_default() {
             assert!(begun.elapsed() < PATIENCE, "the gateway does not get ready");
