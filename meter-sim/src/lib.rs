@@ -46,6 +46,7 @@ pub mod run;
 pub mod slots;
 pub mod source;
 pub mod street;
+pub mod study;
 pub mod trace;
 pub mod trial;
 pub mod verdict;
