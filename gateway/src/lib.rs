@@ -14,6 +14,7 @@ pub mod decode;
 pub mod driver;
 pub mod events;
 pub mod export;
+pub mod filter;
 pub mod http;
 pub mod metrics;
 pub mod mqtt;
