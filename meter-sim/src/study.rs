@@ -1,7 +1,179 @@
 //! `meter-sim study`: what error and what privacy one gets, on simulated homes or on data of one's own, beside the paper's
 //! figures and tables.
 //!
-//! Each part is a module that turns the [`dataset`] into a [`section`]: prose, tables and figures.
+//! Each part is a module that turns the [`dataset`] into a [`section`]: prose, tables and figures. `report` writes them
+//! down, and `figure` draws.
 
+mod axis;
 pub mod dataset;
+mod figure;
+mod report;
 pub mod section;
+
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use self::dataset::Dataset;
+use self::report::Report;
+use self::section::Section;
+use crate::cli::{BadInput, whole};
+use crate::home::ActivityModel;
+use crate::readings::Readings;
+use crate::slots::SlotLength;
+
+/// Fewer homes than this make no cluster worth a figure.
+const FEWEST_HOMES: usize = 10;
+
+const EXAMPLES: &str = "\
+Examples:
+  meter-sim study --out study
+  meter-sim study --out study --only error,filtering
+  meter-sim study --out ours --csv readings.csv --slot-seconds 900";
+
+/// Work out what error and what privacy one gets, beside the paper's figures and tables
+///
+/// Writes a report that opens in a browser (`report.html`), the same as Markdown, every figure as SVG and PNG, and all
+/// numbers as CSV. Homes are simulated, or come from a file of your own: one column a home, one row a slot, mean watts in
+/// every cell. What needs to know single appliances is left out for a file.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, allow_negative_numbers = true)]
+pub(crate) struct StudyArgs {
+    /// The folder to write to; it is made if it is not there, and files of the same names are replaced
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// How many homes to simulate
+    #[arg(long, default_value_t = 3000, value_parser = whole::<u32, 100, 50_000>, conflicts_with = "csv")]
+    homes: u32,
+    /// What all chance follows from
+    #[arg(long, default_value_t = 1, value_parser = whole::<u64, 0, { u64::MAX }>)]
+    seed: u64,
+    /// A file of your own readings, instead of simulated homes
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// How long a row of that file is; it has to divide a day
+    #[arg(long, value_name = "SECONDS", default_value = "600", requires = "csv")]
+    slot_seconds: SlotLength,
+    /// Only these parts, separated by commas
+    #[arg(long, value_enum, value_name = "PARTS", value_delimiter = ',')]
+    only: Vec<Part>,
+}
+
+/// A part of the study.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Part {}
+
+impl StudyArgs {
+    pub(crate) fn run(&self) -> anyhow::Result<()> {
+        let data = self.dataset()?;
+        let parts = Part::value_variants().iter().copied();
+        let parts: Vec<Part> = parts.filter(|part| self.only.is_empty() || self.only.contains(part)).collect();
+        let watch = Watch::new(parts.len());
+        let mut report = Report { about: self.about(&data), sections: Vec::new(), left_out: Vec::new() };
+        for part in parts {
+            watch.begin(part);
+            match part.section(&data, self.seed) {
+                Some(section) => report.sections.push((part.name(), section)),
+                None => report.left_out.push(part.left_out()),
+            }
+            watch.end(part);
+        }
+        report.write(&self.out)?;
+        self.tell(&report);
+        Ok(())
+    }
+
+    fn dataset(&self) -> Result<Dataset, BadInput> {
+        let Some(path) = &self.csv else { return Ok(Dataset::model(self.seed, self.homes, ActivityModel::Crest)) };
+        let readings = Readings::open(path).map_err(|error| BadInput(format!("--csv: {error}")))?;
+        if readings.homes() < FEWEST_HOMES {
+            let (path, found) = (path.display(), readings.homes());
+            return Err(BadInput(format!(
+                "--csv: {path} has {found} homes; a study needs at least {FEWEST_HOMES}, one column each"
+            )));
+        }
+        Ok(Dataset::own(readings, self.slot_seconds))
+    }
+
+    fn about(&self, data: &Dataset) -> String {
+        let homes = data.homes();
+        match &self.csv {
+            None => format!(
+                "{homes} simulated homes of one to five residents on a weekday in November, seed {}.",
+                self.seed
+            ),
+            Some(path) => {
+                let file = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+                format!(
+                    "{homes} homes of {file}, in slots of {} s; chance follows from seed {}.",
+                    self.slot_seconds, self.seed
+                )
+            }
+        }
+    }
+
+    #[expect(clippy::print_stdout, reason = "what the command found is its output")]
+    fn tell(&self, report: &Report) {
+        report.left_out.iter().for_each(|reason| println!("{reason}"));
+        println!("Open {} in a browser.", self.out.join("report.html").display());
+    }
+}
+
+impl Part {
+    fn name(self) -> &'static str {
+        match self {}
+    }
+
+    /// What it found; nothing if the data does not tell.
+    fn section(self, data: &Dataset, seed: u64) -> Option<Section> {
+        match self {}
+    }
+
+    fn left_out(self) -> String {
+        format!(
+            "Left out: {}. A file of homes does not tell what it needs (appliances, or enough homes and days).",
+            self.name()
+        )
+    }
+}
+
+/// Shows which part is being worked on: a bar on a terminal, a line a part elsewhere.
+struct Watch {
+    bar: ProgressBar,
+    begun: std::cell::Cell<Instant>,
+    lines: bool,
+}
+
+impl Watch {
+    fn new(parts: usize) -> Self {
+        let lines = !std::io::stderr().is_terminal();
+        let bar = if lines { ProgressBar::hidden() } else { ProgressBar::new(parts as u64) };
+        bar.set_style(
+            ProgressStyle::with_template("{bar:24} {pos} of {len}  {msg} {elapsed}").expect("a valid template"),
+        );
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Self { bar, begun: Instant::now().into(), lines }
+    }
+
+    fn begin(&self, part: Part) {
+        self.begun.set(Instant::now());
+        self.bar.set_message(part.name());
+    }
+
+    #[expect(clippy::print_stderr, reason = "progress is for whoever watches")]
+    fn end(&self, part: Part) {
+        self.bar.inc(1);
+        if self.lines {
+            eprintln!("{}: {:.1} s", part.name(), self.begun.get().elapsed().as_secs_f64());
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
