@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help test check chaos fmt bench doc clean
+.PHONY: help test check chaos study fmt bench doc clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-8s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,6 +16,9 @@ chaos: ## The long version of the chaos test: SLOTS=200, SEED=2026
 	cargo build -p dream-gateway
 	DREAM_CHAOS_SLOTS=$(or $(SLOTS),200) DREAM_CHAOS_SEED=$(or $(SEED),2026) \
 		cargo test -p dream-meter-sim --all-features --test chaos -- --nocapture
+
+study: ## Run the study for 3,000 homes and put its tables and figures into docs/study.md
+	@scripts/study-page
 
 fmt: ## Format the code
 	cargo fmt --all

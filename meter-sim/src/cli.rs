@@ -12,6 +12,7 @@ use crate::demo::DemoArgs;
 use crate::lie::LieArgs;
 use crate::provision::{OpenError, ProvisionArgs};
 use crate::run::RunArgs;
+use crate::study::StudyArgs;
 use crate::trace::TraceArgs;
 
 /// What was asked for cannot be: told in one line, exit code 2. Everything else that goes wrong exits with 1.
@@ -44,6 +45,7 @@ enum Command {
     Run(RunArgs),
     Lie(LieArgs),
     Demo(DemoArgs),
+    Study(StudyArgs),
     /// Print a script that completes commands and flags in your shell
     #[command(after_help = COMPLETIONS_EXAMPLE)]
     Completions {
@@ -60,6 +62,7 @@ pub fn main() -> ExitCode {
         Command::Run(args) => args.run(),
         Command::Lie(args) => args.run().map(|()| ExitCode::SUCCESS),
         Command::Demo(args) => args.run(),
+        Command::Study(args) => args.run().map(|()| ExitCode::SUCCESS),
         Command::Completions { shell } => completions(shell).map(|()| ExitCode::SUCCESS),
     };
     match done {

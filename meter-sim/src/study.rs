@@ -5,10 +5,13 @@
 //! down, and `figure` draws.
 
 mod axis;
+mod composition;
 pub mod dataset;
 mod figure;
+mod partners;
 mod report;
 pub mod section;
+mod share;
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
@@ -64,7 +67,14 @@ pub(crate) struct StudyArgs {
 
 /// A part of the study.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Part {}
+enum Part {
+    /// The chance of guessing a meter's mask partners, and what an epsilon means
+    Partners,
+    /// A home with nothing but its own share of the noise
+    Share,
+    /// What a day costs
+    Composition,
+}
 
 impl StudyArgs {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
@@ -124,12 +134,20 @@ impl StudyArgs {
 
 impl Part {
     fn name(self) -> &'static str {
-        match self {}
+        match self {
+            Self::Partners => "partners",
+            Self::Share => "share",
+            Self::Composition => "composition",
+        }
     }
 
     /// What it found; nothing if the data does not tell.
     fn section(self, data: &Dataset, seed: u64) -> Option<Section> {
-        match self {}
+        match self {
+            Self::Partners => Some(partners::section()),
+            Self::Share => share::section(data, seed),
+            Self::Composition => Some(composition::section()),
+        }
     }
 
     fn left_out(self) -> String {

@@ -31,9 +31,14 @@ pub(crate) fn suffice(params: &Params) -> bool {
 /// the list it was shown:
 /// `sum_{u=1}^{n-1} (h/u) * sum_{j=n-u}^{min(n-1, n-u+M)} C(n-1, j) * C(M, j-n+u) * (1-q)^(u*j)`, h = N - T.
 pub fn closing_log2(params: &Params) -> f64 {
-    let [n, missing] = [params.honest(), params.max_missing()].map(usize::from);
-    let survivors = f64::from(params.members() - params.max_malicious());
-    let selected = partner_probability(params);
+    closing_log2_with(params.members(), params.max_missing(), params.max_malicious(), partner_probability(params))
+}
+
+/// [`closing_log2`] of N members with M and T when a pair is selected with the probability q: also of a cluster that no
+/// meter would accept.
+pub fn closing_log2_with(members: u16, missing: u16, malicious: u16, selected: f64) -> f64 {
+    let survivors = f64::from(members - malicious);
+    let [n, missing] = [members - malicious - missing, missing].map(usize::from);
     let ln_unselected = (-selected).ln_1p();
     let ln_factorial = ln_factorials(n.max(missing));
     let ln_choose = |from: usize, k: usize| ln_factorial[from] - ln_factorial[k] - ln_factorial[from - k];

@@ -1,5 +1,6 @@
 //! The report: one page that needs nothing but itself, the same in Markdown, and the numbers as files.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -28,7 +29,9 @@ impl Report {
             let path = folder.join(name);
             std::fs::write(&path, bytes).with_context(|| format!("--out: cannot write {}", path.display()))
         };
+        let mut names = BTreeSet::new();
         for block in self.sections.iter().flat_map(|(_, section)| &section.blocks) {
+            debug_assert!(block.file().is_none_or(|name| names.insert(name)), "{:?} is there twice", block.file());
             match block {
                 Block::Text(_) => {}
                 Block::Table(table) => put(&format!("{}.csv", table.name), table.csv().as_bytes())?,
@@ -83,6 +86,15 @@ impl Report {
 }
 
 impl Block {
+    /// The name of its files, without an ending.
+    fn file(&self) -> Option<&'static str> {
+        match self {
+            Self::Text(_) => None,
+            Self::Table(table) => Some(table.name),
+            Self::Figure(figure) => Some(figure.name),
+        }
+    }
+
     fn html(&self) -> String {
         match self {
             Self::Text(text) => format!("<p>{}</p>\n", escaped(text)),

@@ -1,0 +1,118 @@
+//! What a day costs: the epsilon of a slot is not that of a day.
+
+use super::section::{Axis, Block, Cell, Figure, Section, Series, Stroke, Table};
+
+const SLOT_MINUTES: [u32; 4] = [5, 10, 15, 30];
+const EPSILONS: [f64; 4] = [0.01, 0.1, 0.5, 1.0];
+/// How probable it may be that the epsilon of zero-concentrated privacy does not hold.
+const DELTAS: [f64; 2] = [1e-6, 1e-9];
+
+pub(super) fn section() -> Section {
+    Section {
+        title: "What a day costs",
+        blocks: vec![Block::Text(TEXT.to_owned()), Block::Table(table()), Block::Figure(figure())],
+    }
+}
+
+/// The epsilon of so many slots, if each costs `epsilon` and none may fail.
+fn plain(slots: u32, epsilon: f64) -> f64 {
+    f64::from(slots) * epsilon
+}
+
+/// The epsilon of so many slots that holds but for a probability of `delta`.
+///
+/// What costs epsilon is (epsilon^2 / 2)-zero-concentrated private, and that adds up (Bun and Steinke 2016). What comes of
+/// rho in all is the least epsilon for which `delta >= exp((a-1)(a rho - epsilon)) / (a-1) * (1 - 1/a)^a` for some a > 1
+/// (Canonne, Kamath and Steinke 2020).
+fn concentrated(slots: u32, epsilon: f64, delta: f64) -> f64 {
+    let rho = f64::from(slots) * epsilon * epsilon / 2.0;
+    let by_order = |order: f64| {
+        let above = order - 1.0;
+        rho * order + (order * (1.0 - 1.0 / order).ln() - above.ln() - delta.ln()) / above
+    };
+    // Convex in the order's logarithm: a fine grid finds the least to more digits than are shown.
+    let orders = (1..=4000).map(|step| 1.0 + (f64::from(step) / 4000.0 * 16.0 - 8.0).exp());
+    orders.map(by_order).fold(f64::INFINITY, f64::min).min(plain(slots, epsilon))
+}
+
+fn per_day(minutes: u32) -> u32 {
+    24 * 60 / minutes
+}
+
+fn table() -> Table {
+    let row = |minutes: u32, epsilon: f64| {
+        let slots = per_day(minutes);
+        let of = |delta| Cell::Number(concentrated(slots, epsilon, delta), 2);
+        vec![
+            Cell::Count(minutes.into()),
+            Cell::Number(epsilon, 2),
+            Cell::Count(slots.into()),
+            Cell::Number(plain(slots, epsilon), 2),
+            of(DELTAS[0]),
+            of(DELTAS[1]),
+        ]
+    };
+    Table {
+        name: "composition",
+        caption: "Epsilon of a whole day in which every slot takes one attempt".to_owned(),
+        header: &["slot_minutes", "epsilon_per_slot", "slots", "day_plain", "day_delta_1e-6", "day_delta_1e-9"],
+        rows: SLOT_MINUTES.into_iter().flat_map(|minutes| EPSILONS.map(|epsilon| row(minutes, epsilon))).collect(),
+        shown: true,
+    }
+}
+
+fn figure() -> Figure {
+    let slots = per_day(10);
+    let epsilons = || (0..=60).map(|step| 10f64.powf(-2.0 + f64::from(step) / 30.0));
+    let curve = |label: &str, stroke, of: &dyn Fn(f64) -> f64| Series {
+        label: label.to_owned(),
+        points: epsilons().map(|epsilon| (epsilon, of(epsilon))).collect(),
+        stroke,
+    };
+    Figure {
+        name: "composition-day",
+        caption: "Epsilon of a day of 10-minute slots against that of a slot".to_owned(),
+        x: Axis::logarithmic("epsilon of a slot"),
+        y: Axis::logarithmic("epsilon of a day"),
+        series: vec![
+            curve("added up", Stroke::Solid, &|epsilon| plain(slots, epsilon)),
+            curve("zero-concentrated, delta 1e-6", Stroke::Dashed, &|epsilon| concentrated(slots, epsilon, DELTAS[0])),
+            curve("zero-concentrated, delta 1e-9", Stroke::Dashed, &|epsilon| concentrated(slots, epsilon, DELTAS[1])),
+        ],
+    }
+}
+
+const TEXT: &str = "\
+An epsilon of 1 is that of one attempt in one slot: it protects what a home did in these ten minutes. Somebody who asks about a \
+whole day may use all its slots, and what they cost adds up. Added up plainly it always holds. Zero-concentrated composition \
+counts better where each slot costs little, at the price that it may fail with a probability delta; from about epsilon 1 a slot \
+it gains next to nothing. Both are what a home can lose at most, in a day in which its readings could be anything in the range; a \
+home that differs by 300 W of 9000 W differs by a thirtieth of it in each slot. A retry costs as much as the first attempt, \
+and the meter's ledger refuses once a day's budget is spent.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_of_144_slots_costs_144_times_as_much_at_most() {
+        assert_eq!(plain(per_day(10), 1.0), 144.0);
+        // rho + 2 sqrt(rho ln(1/delta)) is the older and slightly larger conversion.
+        for (slots, epsilon) in [(288, 0.1), (144, 0.1), (144, 0.5), (48, 0.01)] {
+            let rho = f64::from(slots) * epsilon * epsilon / 2.0;
+            let simple = rho + 2.0 * (rho * 1e6f64.ln()).sqrt();
+            let ours = concentrated(slots, epsilon, 1e-6);
+            let least = plain(slots, epsilon).min(simple);
+            assert!(ours <= least && ours > 0.75 * least, "{slots} {epsilon}: {ours} against {simple}");
+        }
+    }
+
+    #[test]
+    fn more_certainty_costs_more_and_never_more_than_adding_up() {
+        for epsilon in EPSILONS {
+            let [loose, strict] = DELTAS.map(|delta| concentrated(144, epsilon, delta));
+            assert!(loose <= strict && strict <= plain(144, epsilon));
+        }
+        assert!(concentrated(144, 0.1, 1e-6) < 0.5 * plain(144, 0.1));
+    }
+}

@@ -1,0 +1,88 @@
+//! One home with nothing but its own share of the noise: why readings are masked as well.
+
+use dream_protocol::noise::{Sampler, Scale};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::SeedableRng as _;
+
+use super::dataset::Dataset;
+use super::section::{Axis, Block, Cell, Figure, Section, Series, Stroke, Table};
+
+/// The product's default range and epsilon.
+const RANGE_WATTS: u64 = 9000;
+/// Of 100 members, 20 may be silent or malicious.
+const HONEST: u32 = 80;
+const DRAWS: u32 = 40_000;
+
+pub(super) fn section(data: &Dataset, seed: u64) -> Option<Section> {
+    let loads = data.loads(data.slot())?;
+    // A home in the middle by consumption, on its first day.
+    let home = loads.by_consumption()[loads.homes() / 2];
+    let watts: Vec<f64> = loads.watts[home].iter().take(data.slot().per_day()).copied().collect();
+    let shares = draws(HONEST, watts.len(), seed);
+    let hour = |slot: usize| slot as f64 * f64::from(data.slot().seconds()) / 3600.0;
+    let series = |label: &str, stroke, watts: Vec<f64>| Series {
+        label: label.to_owned(),
+        points: watts.into_iter().enumerate().map(|(slot, watts)| (hour(slot), watts)).collect(),
+        stroke,
+    };
+    let noisy = watts.iter().zip(&shares).map(|(watts, share)| watts + *share as f64).collect();
+    let figure = Figure {
+        name: "share",
+        caption: "One home's day, and the same with its share of the noise but without masks".to_owned(),
+        x: Axis::linear("hour"),
+        y: Axis::linear("W"),
+        series: vec![series("with its noise share", Stroke::Dots, noisy), series("the home", Stroke::Solid, watts)],
+    };
+    let blocks = vec![Block::Text(WHY.to_owned()), Block::Figure(figure), Block::Table(table(seed))];
+    Some(Section { title: "Why noise alone does not protect a home", blocks })
+}
+
+fn draws(honest: u32, count: usize, seed: u64) -> Vec<i64> {
+    let sampler = Sampler::new(honest, Scale::new(RANGE_WATTS, 1));
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    (0..count).map(|_| sampler.sample(&mut rng)).collect()
+}
+
+/// How probable it is that a share is exactly 0: `((1-p)^2)^(1/n)`, p = exp(-1/lambda).
+fn nothing_added(honest: u32) -> f64 {
+    let p = (-1.0 / RANGE_WATTS as f64).exp();
+    (1.0 - p).powf(2.0 / f64::from(honest))
+}
+
+fn table(seed: u64) -> Table {
+    let row = |honest: u32| {
+        let shares = draws(honest, DRAWS as usize, seed);
+        let within = |watts: u64| shares.iter().filter(|share| share.unsigned_abs() <= watts).count() as f64;
+        let part = |watts| Cell::Number(within(watts) / f64::from(DRAWS), 3);
+        vec![Cell::Count(honest.into()), Cell::Number(nothing_added(honest), 3), part(0), part(100), part(1000)]
+    };
+    Table {
+        name: "shares",
+        caption: format!(
+            "How often one meter's share of the noise is as small as this (range 0..{RANGE_WATTS} W, epsilon 1); with \
+             one share, the meter adds all the noise itself"
+        ),
+        header: &["shares", "exactly_0_theory", "exactly_0", "within_100_w", "within_1000_w"],
+        rows: [1, 8, 80, 800].map(row).into(),
+        shown: true,
+    }
+}
+
+const WHY: &str = "\
+The meters of a cluster share the noise: each adds so little that the sum of all carries just enough. The picture shows what \
+one meter would send if that were all. Most of the time its share is exactly nothing, and the home's day can be read off. \
+What protects a home is that its reading leaves the meter masked, and that only the sum over the cluster ever opens.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_nothing_as_often_as_theory_says() {
+        for honest in [8, 80] {
+            let zero = draws(honest, 20_000, 7).iter().filter(|share| **share == 0).count() as f64 / 20_000.0;
+            assert!((zero - nothing_added(honest)).abs() < 0.012, "{honest}: {zero}");
+        }
+        assert!((nothing_added(80) - 0.796).abs() < 0.001);
+    }
+}
