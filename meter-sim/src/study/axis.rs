@@ -40,10 +40,10 @@ impl Ruler {
         let (first, last) = (low.log10().floor(), high.log10().ceil());
         if decades > 4.0 {
             let every = ((last - first) / 8.0).ceil();
-            let powers = whole_numbers(0.0, ((last - first) / every).ceil()).map(|step| first + step * every);
-            let marks: Vec<f64> = powers.map(|power| 10f64.powf(power)).collect();
-            let high = marks.last().copied().unwrap_or(high);
-            return Self { scale: Scale::Logarithmic, low: 10f64.powf(first), high, marks };
+            let (first, last) = ((first / every).floor(), (last / every).ceil());
+            let marks = whole_numbers(first, last).map(|step| 10f64.powf(step * every)).collect();
+            let [low, high] = [first, last].map(|step| 10f64.powf(step * every));
+            return Self { scale: Scale::Logarithmic, low, high, marks };
         }
         let powers = whole_numbers(first, last).map(|power| 10f64.powf(power));
         let all: Vec<f64> = powers.flat_map(|power| [1.0, 2.0, 5.0].map(|digit| digit * power)).collect();
@@ -107,7 +107,7 @@ mod tests {
     fn logarithmic_axes_have_marks_at_powers_and_between() {
         assert_eq!(labels(Axis::logarithmic(""), &[10.0, 1000.0]), "10 20 50 100 200 500 1000");
         assert_eq!(labels(Axis::logarithmic(""), &[0.03, 0.6, 0.0, -1.0]), "0.02 0.05 0.1 0.2 0.5 1");
-        assert_eq!(labels(Axis::logarithmic(""), &[1e-20, 1.0]), "1e-20 1e-17 1e-14 1e-11 1e-8 1e-5 0.01 10");
+        assert_eq!(labels(Axis::logarithmic(""), &[1e-20, 1.0]), "1e-21 1e-18 1e-15 1e-12 1e-9 1e-6 0.001 1");
     }
 
     #[test]

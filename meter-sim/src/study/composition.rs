@@ -70,7 +70,7 @@ fn figure() -> Figure {
         stroke,
     };
     Figure {
-        name: "composition-day",
+        name: "composition_day",
         caption: "Epsilon of a day of 10-minute slots against that of a slot".to_owned(),
         x: Axis::logarithmic("epsilon of a slot"),
         y: Axis::logarithmic("epsilon of a day"),

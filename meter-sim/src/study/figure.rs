@@ -13,13 +13,15 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use super::axis::Ruler;
 use super::section::{Axis, Figure, Series, Stroke};
 
-const WIDTH: i32 = 960;
+const WIDTH: i32 = 1040;
 const HEIGHT: i32 = 520;
 /// What is left, above, right of and below the curves: for labels and the legend.
 const LEFT: i32 = 86;
 const TOP: i32 = 16;
-const RIGHT: i32 = 236;
+const RIGHT: i32 = 316;
 const BOTTOM: i32 = 60;
+/// So many letters of a label fit into the legend.
+const LABEL: usize = 34;
 const SMALL: i32 = 15;
 const FONT: &str = "sans-serif";
 
@@ -123,6 +125,7 @@ impl<B: DrawingBackend> Canvas<'_, B> {
     }
 
     fn legend(&self, number: usize, series: &Series, colour: RGBColor) {
+        debug_assert!(series.label.chars().count() <= LABEL, "the legend cuts `{}`", series.label);
         let left = WIDTH - RIGHT + 16;
         let at = TOP + 12 + 22 * i32::try_from(number).expect("few series");
         let sample =
@@ -234,7 +237,7 @@ mod tests {
         let mut reader = png::Decoder::new(std::io::Cursor::new(&bytes)).read_info().unwrap();
         let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
         let info = reader.next_frame(&mut pixels).unwrap();
-        assert_eq!((info.width, info.height), (960, 520));
+        assert_eq!((info.width, info.height), (1040, 520));
         let has = |RGBColor(r, g, b): RGBColor| pixels.chunks_exact(3).any(|pixel| pixel == [r, g, b]);
         assert!(COLOURS[..3].iter().all(|colour| has(*colour)) && has(BLACK));
     }

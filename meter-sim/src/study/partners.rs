@@ -62,19 +62,19 @@ fn share(members: u16, of: f64) -> u16 {
 fn figure(members: u16) -> Figure {
     let betas = || (1..=60).map(|percent| f64::from(percent) / 100.0);
     let paper = ALPHAS.map(|alpha| Series {
-        label: format!("one meter alone (paper), alpha {alpha}"),
+        label: format!("one meter (paper), alpha {alpha}"),
         points: betas().map(|beta| (beta, isolated(members, beta * f64::from(members), alpha))).collect(),
         stroke: Stroke::Solid,
     });
     let ours = [0.1, 0.3, 0.5].map(|alpha| Series {
-        label: format!("any set (bound), alpha {alpha}"),
+        label: format!("any set (our bound), alpha {alpha}"),
         points: betas()
             .filter_map(|beta| Some((beta, any_closes(members, beta * f64::from(members), alpha)?)))
             .collect(),
         stroke: Stroke::Dashed,
     });
     Figure {
-        name: if members == SIZES[0] { "partners-100" } else { "partners-300" },
+        name: if members == SIZES[0] { "partners_100" } else { "partners_300" },
         caption: format!("The chance, per slot, that masks fail to hide a reading among {members} members"),
         x: Axis::linear("partners drawn, as a share of the members (w/N)"),
         y: Axis::logarithmic("probability"),
@@ -121,7 +121,7 @@ fn example_table() -> Table {
         ]
     };
     Table {
-        name: "guessed-slots",
+        name: "guessed_slots",
         caption:
             "The chance that a gateway opens k chosen slots of one chosen meter (N = 100, T = 50, w = 30), and how \
                   long it would wait for it with slots of 5 minutes"
