@@ -7,8 +7,14 @@
 mod axis;
 pub mod dataset;
 mod figure;
+mod paper;
+mod peaks;
 mod report;
 pub mod section;
+mod spread;
+mod usage;
+#[cfg_attr(not(test), expect(dead_code, reason = "wired in next"))]
+mod windows;
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
