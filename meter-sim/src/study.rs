@@ -9,6 +9,8 @@ pub mod dataset;
 mod figure;
 mod paper;
 mod peaks;
+#[cfg_attr(not(test), expect(dead_code, reason = "wired in next"))]
+mod presence;
 mod report;
 pub mod section;
 mod spread;
