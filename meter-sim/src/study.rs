@@ -4,14 +4,21 @@
 //! Each part is a module that turns the [`dataset`] into a [`section`]: prose, tables and figures. `report` writes them
 //! down, and `figure` draws.
 
+mod activation;
 mod axis;
 mod composition;
 pub mod dataset;
 mod figure;
+mod paper;
 mod partners;
+mod peaks;
+mod presence;
 mod report;
 pub mod section;
 mod share;
+mod spread;
+mod usage;
+mod windows;
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
@@ -72,6 +79,12 @@ enum Part {
     Partners,
     /// A home with nothing but its own share of the noise
     Share,
+    /// What epsilon adds up to over windows of ten minutes to a day
+    Windows,
+    /// The paper's Table 1: what each appliance spends
+    Presence,
+    /// The paper's Table 2: guessing when an appliance was switched on
+    Activation,
     /// What a day costs
     Composition,
 }
@@ -137,6 +150,9 @@ impl Part {
         match self {
             Self::Partners => "partners",
             Self::Share => "share",
+            Self::Windows => "windows",
+            Self::Presence => "presence",
+            Self::Activation => "activation",
             Self::Composition => "composition",
         }
     }
@@ -146,6 +162,9 @@ impl Part {
         match self {
             Self::Partners => Some(partners::section()),
             Self::Share => share::section(data, seed),
+            Self::Windows => windows::section(data, seed),
+            Self::Presence => presence::section(data),
+            Self::Activation => activation::section(data, seed),
             Self::Composition => Some(composition::section()),
         }
     }
