@@ -4,11 +4,14 @@
 //! Each part is a module that turns the [`dataset`] into a [`section`]: prose, tables and figures. `report` writes them
 //! down, and `figure` draws.
 
+mod accuracy;
 mod axis;
 pub mod dataset;
 mod figure;
+mod grouping;
 mod report;
 pub mod section;
+mod utility;
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
