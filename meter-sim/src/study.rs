@@ -7,6 +7,7 @@
 mod accuracy;
 mod axis;
 pub mod dataset;
+mod error;
 mod figure;
 mod grouping;
 mod report;
