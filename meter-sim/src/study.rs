@@ -6,6 +6,7 @@
 
 mod accuracy;
 mod axis;
+mod clipping;
 pub mod dataset;
 mod error;
 mod figure;
