@@ -4,11 +4,15 @@
 //! Each part is a module that turns the [`dataset`] into a [`section`]: prose, tables and figures. `report` writes them
 //! down, and `figure` draws.
 
+mod accuracy;
 mod activation;
 mod axis;
+mod clipping;
 mod composition;
 pub mod dataset;
+mod error;
 mod figure;
+mod grouping;
 mod paper;
 mod partners;
 mod peaks;
@@ -18,6 +22,7 @@ pub mod section;
 mod share;
 mod spread;
 mod usage;
+mod utility;
 mod windows;
 
 use std::io::IsTerminal as _;
@@ -75,6 +80,12 @@ pub(crate) struct StudyArgs {
 /// A part of the study.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Part {
+    /// Error against the size of a cluster
+    Error,
+    /// The paper's utility theorem, and the simpler schemes that it beats
+    Utility,
+    /// Choosing the range of readings
+    Clipping,
     /// The chance of guessing a meter's mask partners, and what an epsilon means
     Partners,
     /// A home with nothing but its own share of the noise
@@ -148,6 +159,9 @@ impl StudyArgs {
 impl Part {
     fn name(self) -> &'static str {
         match self {
+            Self::Error => "error",
+            Self::Utility => "utility",
+            Self::Clipping => "clipping",
             Self::Partners => "partners",
             Self::Share => "share",
             Self::Windows => "windows",
@@ -160,6 +174,9 @@ impl Part {
     /// What it found; nothing if the data does not tell.
     fn section(self, data: &Dataset, seed: u64) -> Option<Section> {
         match self {
+            Self::Error => error::section(data, seed),
+            Self::Utility => Some(utility::section(seed)),
+            Self::Clipping => clipping::section(data, seed),
             Self::Partners => Some(partners::section()),
             Self::Share => share::section(data, seed),
             Self::Windows => windows::section(data, seed),

@@ -1,0 +1,210 @@
+//! How far a released sum is from the load of a cluster, on average: noise, and what clipping takes away.
+
+use dream_protocol::noise::{Scale, Spread};
+
+use super::dataset::Loads;
+
+/// The greatest reading that the product allows unless it is told otherwise.
+pub(super) const PRODUCT_WATTS: u32 = 9000;
+
+/// The share of members that need not add noise, in percent: alpha in the paper, of silent and malicious ones together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Alpha(u32);
+
+impl Alpha {
+    pub(super) const NONE: Self = Self(0);
+    /// Of the product: a tenth may be silent, a tenth malicious.
+    pub(super) const PRODUCT: Self = Self(20);
+    /// The paper's four, and the product's.
+    pub(super) const ALL: [Self; 5] = [Self::NONE, Self(10), Self::PRODUCT, Self(30), Self(50)];
+    pub(super) const PAPERS: [Self; 4] = [Self::NONE, Self(10), Self(30), Self(50)];
+
+    pub(super) fn share(self) -> f64 {
+        f64::from(self.0) / 100.0
+    }
+
+    /// Of how many of a hundred members the shares make up the full noise.
+    pub(super) fn honest_of_hundred(self) -> u32 {
+        100 - self.0
+    }
+
+    /// The sum of everybody's shares is the difference of two gamma variables of this shape.
+    pub(super) fn shape(self) -> f64 {
+        100.0 / f64::from(self.honest_of_hundred())
+    }
+}
+
+/// The range that readings are clipped to, which is what one home can change and hence the scale of the noise at
+/// epsilon 1.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Range {
+    lo: f64,
+    hi: f64,
+}
+
+impl Range {
+    /// From 0 to so many watts; where homes feed in, as far below 0 too.
+    pub(super) fn up_to(watts: f64, loads: &Loads) -> Self {
+        let feeds_in = loads.watts.iter().flatten().any(|reading| *reading < 0.0);
+        Self { lo: if feeds_in { -watts } else { 0.0 }, hi: watts }
+    }
+
+    pub(super) fn width(self) -> f64 {
+        self.hi - self.lo
+    }
+
+    /// What clipping takes away from a reading.
+    pub(super) fn excess(self, reading: f64) -> f64 {
+        reading - reading.clamp(self.lo, self.hi)
+    }
+}
+
+/// A cluster in one slot, in watts.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct ClusterSlot {
+    pub(super) load: f64,
+    /// Of the home that uses (or feeds in) the most.
+    highest: f64,
+    /// What clipping takes away from the sum.
+    pub(super) excess: f64,
+}
+
+impl ClusterSlot {
+    /// The cluster of these homes in all slots.
+    pub(super) fn of(loads: &Loads, members: &[usize], range: Range) -> Vec<Self> {
+        let mut slots = vec![Self::default(); loads.slots()];
+        for &home in members {
+            for (slot, &watts) in slots.iter_mut().zip(&loads.watts[home]) {
+                slot.load += watts;
+                slot.highest = slot.highest.max(watts.abs());
+                slot.excess += range.excess(watts);
+            }
+        }
+        slots
+    }
+
+    /// The paper's error, whose noise follows the highest reading of the slot.
+    pub(super) fn papers_error(&self, noise: &Noise) -> f64 {
+        noise.mean_distance(self.highest, 0.0) / self.base()
+    }
+
+    /// The error of the product, whose noise follows the range, and whose readings are clipped to it.
+    pub(super) fn error(&self, noise: &Noise, range: Range) -> f64 {
+        noise.mean_distance(range.width(), self.excess) / self.base()
+    }
+
+    /// What the paper divides errors by.
+    pub(super) fn base(&self) -> f64 {
+        self.load.abs() + 1.0
+    }
+}
+
+/// The noise of a sum to which all members added their shares, at any scale.
+#[derive(Debug)]
+pub(super) struct Noise {
+    /// E|Z - b| for b = 0, `STEP`, 2 `STEP`, ..., all in scales.
+    mean_distances: Vec<f64>,
+}
+
+/// A scale in the units of the lattice that noise lies on: so many that it is as good as continuous.
+const SCALE: u64 = 1_000_000;
+/// Between the values of a [`Noise`], in the same units.
+const STEP: u64 = SCALE / 50;
+/// So far away, noise is never on the other side.
+const REACH: u64 = 40 * SCALE;
+
+impl Noise {
+    /// Sums up what the product itself says of its noise: by one more unit, E|Z - b| grows by P(|Z| <= b).
+    pub(super) fn new(alpha: Alpha) -> Self {
+        let spread = Spread::new(Scale::new(SCALE, 1), alpha.honest_of_hundred(), 100);
+        let covered: Vec<f64> = (0..=REACH / STEP).map(|step| spread.coverage(step * STEP)).collect();
+        let mut distance = spread.mean_error() / SCALE as f64;
+        let step = STEP as f64 / SCALE as f64;
+        let mut mean_distances = vec![distance];
+        for ends in covered.windows(2) {
+            distance += f64::midpoint(ends[0], ends[1]) * step;
+            mean_distances.push(distance);
+        }
+        Self { mean_distances }
+    }
+
+    /// The mean distance of noise of this scale from a value: its mean absolute error, if the value is 0.
+    pub(super) fn mean_distance(&self, scale: f64, value: f64) -> f64 {
+        let steps = value.abs() / scale * (SCALE / STEP) as f64;
+        let Some(at) = whole(steps).filter(|at| at + 1 < self.mean_distances.len()) else { return value.abs() };
+        let (here, next) = (self.mean_distances[at], self.mean_distances[at + 1]);
+        scale * (here + (next - here) * steps.fract())
+    }
+}
+
+/// Rounds down a number that is not below 0; nothing for one that no table is as long as.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to a billion")]
+fn whole(number: f64) -> Option<usize> {
+    (0.0..1e9).contains(&number).then_some(number as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use dream_protocol::noise::Sampler;
+    use rand_chacha::ChaCha8Rng;
+    use rand_chacha::rand_core::SeedableRng as _;
+
+    use super::*;
+    use crate::slots::SlotLength;
+
+    fn loads(watts: &[&[f64]]) -> Loads {
+        Loads { slot: SlotLength::new(43_200).unwrap(), watts: watts.iter().map(|home| home.to_vec()).collect() }
+    }
+
+    fn assert_close(found: f64, expected: f64, relative: f64) {
+        assert!((found / expected - 1.0).abs() <= relative, "{found}, not {expected}");
+    }
+
+    #[test]
+    fn laplace_noise_is_as_far_from_a_value_as_the_closed_form_says() {
+        let noise = Noise::new(Alpha::NONE);
+        for bias in [0.0, 0.003, 0.31, 1.0, 2.77, 9.99, 39.99, 40.01, 1e12f64] {
+            assert_close(noise.mean_distance(9000.0, -9000.0 * bias), 9000.0 * (bias + (-bias).exp()), 1e-4);
+        }
+        assert_eq!((noise.mean_distance(0.0, 0.0), noise.mean_distance(0.0, 5.0)), (0.0, 5.0));
+    }
+
+    #[test]
+    fn other_noise_is_as_far_from_a_value_as_real_shares_are() {
+        let (scale, bias, trials) = (500, 700, 40_000);
+        let mut chance = ChaCha8Rng::seed_from_u64(1);
+        for alpha in [Alpha::PRODUCT, Alpha(50)] {
+            let shares = alpha.honest_of_hundred() / 10;
+            let sampler = Sampler::new(shares, Scale::new(scale, 1));
+            let sum = |_| (0..10).map(|_| sampler.sample(&mut chance)).sum::<i64>();
+            let found = (0..trials).map(sum).map(|sum| (sum - bias).unsigned_abs()).sum::<u64>() as f64;
+            let expected = Noise::new(alpha).mean_distance(scale as f64, bias as f64);
+            assert_close(found / f64::from(trials), expected, 0.012); // three standard errors of the less even one
+        }
+    }
+
+    #[test]
+    fn the_papers_noise_follows_the_highest_reading_and_ours_the_range() {
+        let loads = loads(&[&[100.0, 9500.0], &[300.0, 499.0]]);
+        let range = Range::up_to(9000.0, &loads);
+        let slots = ClusterSlot::of(&loads, &[0, 1], range);
+        let noise = Noise::new(Alpha::NONE);
+        assert_close(slots[0].papers_error(&noise), 300.0 / 401.0, 1e-6);
+        assert_close(slots[0].error(&noise, range), 9000.0 / 401.0, 1e-6);
+        assert_eq!((slots[0].excess, slots[1].excess), (0.0, 500.0));
+        let clipped = 500.0 + 9000.0 * (-500.0f64 / 9000.0).exp();
+        assert_close(slots[1].error(&noise, range), clipped / 10_000.0, 1e-4);
+        let half = Noise::new(Alpha(50));
+        assert_close(slots[0].papers_error(&half), 1.5 * 300.0 / 401.0, 1e-6);
+    }
+
+    #[test]
+    fn homes_that_feed_in_double_the_range() {
+        let loads = loads(&[&[-700.0, 200.0]]);
+        let range = Range::up_to(500.0, &loads);
+        assert_eq!(range.width(), 1000.0);
+        let slots = ClusterSlot::of(&loads, &[0], range);
+        assert_eq!((slots[0].load, slots[0].highest, slots[0].excess), (-700.0, 700.0, -200.0));
+        assert_eq!(slots[0].base(), 701.0);
+    }
+}

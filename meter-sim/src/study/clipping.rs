@@ -1,0 +1,298 @@
+//! Choosing the range that readings are clipped to: a narrow one needs less noise and cuts off more.
+
+use super::accuracy::{Alpha, ClusterSlot, Noise, PRODUCT_WATTS, Range};
+use super::dataset::{Dataset, Loads};
+use super::grouping::{clusters, sizes, usual_size};
+use super::section::{Axis, Block, Cell, Figure, Section, Series, Stroke, Table};
+use crate::clustering::Clustering;
+use crate::street::{all_cores, in_parallel};
+
+/// The greatest readings to try, in watts.
+const WATTS: [u32; 20] = [
+    500,
+    750,
+    1000,
+    1250,
+    1500,
+    1750,
+    2000,
+    2500,
+    3000,
+    3500,
+    4000,
+    5000,
+    6000,
+    7000,
+    8000,
+    PRODUCT_WATTS,
+    10_000,
+    12_000,
+    15_000,
+    20_000,
+];
+/// What a planner may overlook: a share of all energy.
+const SMALL_BIAS: f64 = 0.01;
+
+/// What ranges cost. Nothing if there are too few homes for a cluster.
+pub(crate) fn section(data: &Dataset, seed: u64) -> Option<Section> {
+    let usual = usual_size(data.homes())?;
+    let loads = data.loads(data.slot())?;
+    let noise = Noise::new(Alpha::PRODUCT);
+    let of_size = |homes| {
+        let members = clusters(&loads, Clustering::Random, homes, seed);
+        let rows = in_parallel(all_cores(), &WATTS, |&watts| Row::new(&loads, &members, &noise, watts));
+        (homes, rows)
+    };
+    let all: Vec<(usize, Vec<Row>)> = sizes(data.homes()).map(of_size).collect();
+    let (_, rows) = all.iter().find(|(homes, _)| *homes == usual)?;
+    let blocks = vec![
+        Block::Text(findings(rows, usual)),
+        Block::Table(table(rows, usual)),
+        Block::Figure(figure(rows)),
+        Block::Text(LARGER.to_owned()),
+        Block::Table(best_table(&all)),
+        Block::Text(CHOOSING.to_owned()),
+    ];
+    Some(Section { title: "Choosing the range that readings are clipped to", blocks })
+}
+
+const LARGER: &str = "The larger a cluster, the wider its range should be: the share of the noise falls with the number \
+                      of homes, and that of clipping stays. The table has the range of least error for each size.";
+
+const CHOOSING: &str = "Do not choose a range by a table like this made from private readings: the choice would tell something \
+                        about them, and no epsilon covers that. Choose by what is known without them: the main fuse or the \
+                        contracted power (40 A at 230 V are 9.2 kW), published load profiles, or simulated homes \
+                        as in this study. A mean over a slot is never above the highest moment, so the fuse is on the safe side. \
+                        Homes beyond the range are protected as all others are; only what they use beyond it is not counted.";
+
+/// What one range costs: means over clusters and slots.
+#[derive(Debug)]
+struct Row {
+    watts: u32,
+    /// Of all readings, those that are clipped.
+    clipped: f64,
+    /// What sums lose, as a share of all energy.
+    bias: f64,
+    /// The same in the slot of a cluster's highest load.
+    peak_bias: f64,
+    /// The same in the slot that loses the greatest share.
+    worst_bias: f64,
+    /// Errors as shares of the load: of noise alone, of clipping alone, and together.
+    noise_error: f64,
+    bias_error: f64,
+    error: f64,
+}
+
+impl Row {
+    fn new(loads: &Loads, members: &[Vec<usize>], noise: &Noise, watts: u32) -> Self {
+        let range = Range::up_to(watts.into(), loads);
+        let readings = || loads.watts.iter().flatten();
+        let clipped = readings().filter(|reading| range.excess(**reading) != 0.0).count();
+        let clusters: Vec<Vec<ClusterSlot>> =
+            members.iter().map(|members| ClusterSlot::of(loads, members, range)).collect();
+        let slots = clusters.concat();
+        let mean = |value: &dyn Fn(&ClusterSlot) -> f64| slots.iter().map(value).sum::<f64>() / slots.len() as f64;
+        let peaks = clusters.iter().filter_map(|slots| slots.iter().max_by(|a, b| a.load.total_cmp(&b.load)));
+        let at = |slot: usize| bias(clusters.iter().map(|slots| &slots[slot]));
+        Self {
+            watts,
+            clipped: clipped as f64 / readings().count() as f64,
+            bias: bias(slots.iter()),
+            peak_bias: bias(peaks),
+            worst_bias: (0..loads.slots()).map(at).fold(0.0, f64::max),
+            noise_error: mean(&|slot| noise.mean_distance(range.width(), 0.0) / slot.base()),
+            bias_error: mean(&|slot| slot.excess.abs() / slot.base()),
+            error: mean(&|slot| slot.error(noise, range)),
+        }
+    }
+}
+
+/// What clipping takes from all these loads together.
+fn bias<'a>(slots: impl Iterator<Item = &'a ClusterSlot>) -> f64 {
+    let (excess, load) =
+        slots.fold((0.0, 0.0), |(excess, load), slot| (excess + slot.excess.abs(), load + slot.load.abs()));
+    if load > 0.0 { excess / load } else { 0.0 }
+}
+
+/// The range of least error.
+fn best(rows: &[Row]) -> &Row {
+    rows.iter().min_by(|a, b| a.error.total_cmp(&b.error)).expect("some ranges were tried")
+}
+
+fn products(rows: &[Row]) -> &Row {
+    rows.iter().find(|row| row.watts == PRODUCT_WATTS).expect("one of those that were tried")
+}
+
+fn findings(rows: &[Row], homes: usize) -> String {
+    let (best, product) = (best(rows), products(rows));
+    let mut text = format!(
+        "The noise is as wide as the range that readings are clipped to: a narrow range needs less noise and cuts off more. In \
+         random clusters of {homes} homes, at epsilon 1 and the product's tolerance (alpha 0.2), the error is least with {} W: \
+         {:.3}. The product's {PRODUCT_WATTS} W give {:.3}; they take away {:.1} percent of all energy, and {:.1} percent in the \
+         slot that suffers most. The two parts are not alike, though. Noise has mean 0: it averages out over slots and days, \
+         and a filter removes much of it. Clipping always takes away, and neither time nor a filter brings it back: the range \
+         of least error takes {:.1} percent of all energy, and {:.1} percent in the slot that suffers most.",
+        best.watts,
+        best.error,
+        product.error,
+        100.0 * product.bias,
+        100.0 * product.worst_bias,
+        100.0 * best.bias,
+        100.0 * best.worst_bias,
+    );
+    if let Some(small) = rows.iter().find(|row| row.bias <= SMALL_BIAS) {
+        text += &format!(
+            " The narrowest of these ranges that takes at most one percent of the energy is {} W, with an error of {:.3}.",
+            small.watts, small.error
+        );
+    }
+    text
+}
+
+fn table(rows: &[Row], homes: usize) -> Table {
+    let percent = |share: f64| Cell::Number(100.0 * share, 2);
+    let row = |row: &Row| {
+        vec![
+            Cell::Count(row.watts.into()),
+            percent(row.clipped),
+            percent(row.bias),
+            percent(row.peak_bias),
+            percent(row.worst_bias),
+            Cell::Number(row.noise_error, 4),
+            Cell::Number(row.bias_error, 4),
+            Cell::Number(row.error, 4),
+        ]
+    };
+    Table {
+        name: "clipping",
+        caption: format!(
+            "Random clusters of {homes} homes, epsilon 1, alpha 0.2: what ranges up to so many watts cost"
+        ),
+        header: &[
+            "range_watts",
+            "readings_clipped_percent",
+            "bias_percent",
+            "peak_bias_percent",
+            "worst_slot_bias_percent",
+            "noise_error",
+            "bias_error",
+            "error_mean",
+        ],
+        rows: rows.iter().map(row).collect(),
+        shown: true,
+    }
+}
+
+fn best_table(all: &[(usize, Vec<Row>)]) -> Table {
+    let row = |(homes, rows): &(usize, Vec<Row>)| {
+        let (best, product) = (best(rows), products(rows));
+        vec![
+            (*homes).into(),
+            Cell::Count(best.watts.into()),
+            Cell::Number(best.error, 4),
+            Cell::Number(100.0 * best.bias, 2),
+            Cell::Number(product.error, 4),
+            Cell::Number(product.noise_error, 4),
+            Cell::Number(100.0 * product.bias, 2),
+        ]
+    };
+    Table {
+        name: "clipping_best",
+        caption: format!("The range of least error by the size of the cluster, and the product's {PRODUCT_WATTS} W"),
+        header: &[
+            "homes",
+            "best_range_watts",
+            "best_error_mean",
+            "best_bias_percent",
+            "product_error_mean",
+            "product_noise_error",
+            "product_bias_percent",
+        ],
+        rows: all.iter().map(row).collect(),
+        shown: true,
+    }
+}
+
+fn figure(rows: &[Row]) -> Figure {
+    let series = |label: &str, value: fn(&Row) -> f64, stroke| Series {
+        label: label.to_owned(),
+        points: rows.iter().map(|row| (row.watts.into(), value(row))).collect(),
+        stroke,
+    };
+    Figure {
+        name: "clipping_curve",
+        caption: "Error against the range that readings are clipped to".to_owned(),
+        x: Axis::logarithmic("greatest reading, in watts"),
+        y: Axis::linear("error"),
+        series: vec![
+            series("noise and clipping", |row| row.error, Stroke::Solid),
+            series("noise alone", |row| row.noise_error, Stroke::Dashed),
+            series("clipping alone", |row| row.bias_error, Stroke::Dashed),
+        ],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::readings::Readings;
+    use crate::slots::SlotLength;
+
+    fn loads(watts: &[&[f64]]) -> Loads {
+        Loads { slot: SlotLength::new(43_200).unwrap(), watts: watts.iter().map(|home| home.to_vec()).collect() }
+    }
+
+    fn assert_close(found: f64, expected: f64) {
+        assert!((found - expected).abs() < 1e-4 * expected, "{found}, not {expected}");
+    }
+
+    #[test]
+    fn a_narrow_range_cuts_off_and_a_wide_one_needs_noise() {
+        let loads = loads(&[&[100.0, 100.0], &[900.0, 300.0]]);
+        let noise = Noise::new(Alpha::NONE);
+        let row = |watts| Row::new(&loads, &[vec![0, 1]], &noise, watts);
+
+        let narrow = row(500);
+        assert_eq!((narrow.clipped, narrow.worst_bias, narrow.peak_bias), (0.25, 0.4, 0.4));
+        assert_close(narrow.bias, 400.0 / 1400.0);
+        assert_close(narrow.noise_error, f64::midpoint(500.0 / 1001.0, 500.0 / 401.0));
+        assert_close(narrow.bias_error, 200.0 / 1001.0);
+        let clipped = 400.0 + 500.0 * (-0.8f64).exp();
+        assert_close(narrow.error, f64::midpoint(clipped / 1001.0, 500.0 / 401.0));
+
+        let wide = row(2000);
+        assert_eq!((wide.clipped, wide.bias, wide.bias_error), (0.0, 0.0, 0.0));
+        assert_close(wide.error, 4.0 * narrow.noise_error);
+    }
+
+    #[test]
+    fn the_best_range_is_between_a_narrow_and_a_wide_one_and_grows_with_the_cluster() {
+        // Of ten homes one uses 6 kW now and then, so that clipping it takes a share that does not depend on their number.
+        let home =
+            |home: u32| (0..20).map(|slot| if home % 10 == slot % 10 { 6000 } else { 300 }).collect::<Vec<u32>>();
+        let homes: Vec<Vec<u32>> = (0..300).map(home).collect();
+        let row = |slot: usize| homes.iter().map(|home| home[slot].to_string()).collect::<Vec<_>>().join(",");
+        let text = (0..20).map(row).collect::<Vec<_>>().join("\n");
+        let readings = Readings::parse(&text, "own.csv".as_ref()).unwrap();
+        let data = Dataset::own(readings, SlotLength::new(3600).unwrap());
+        let section = section(&data, 1).unwrap();
+        let tables: Vec<&Table> = section
+            .blocks
+            .iter()
+            .filter_map(|block| if let Block::Table(table) = block { Some(table) } else { None })
+            .collect();
+        let best: Vec<String> = tables[1].rows.iter().map(|row| row[1].shown()).collect();
+        assert_eq!(best.last().map(String::as_str), Some("6000"), "{best:?}");
+        assert_eq!(best[0], "500", "{best:?}");
+    }
+
+    #[test]
+    fn ten_homes_are_enough_and_nine_are_not() {
+        let data = |homes| {
+            let readings = Readings::parse(&vec!["-40"; homes].join(","), "own.csv".as_ref()).unwrap();
+            Dataset::own(readings, SlotLength::new(900).unwrap())
+        };
+        assert!(section(&data(9), 1).is_none());
+        assert!(section(&data(10), 1).is_some());
+    }
+}

@@ -1,0 +1,217 @@
+//! The error of a cluster's load against the size of the cluster: by clustering, alpha, length of slots and range.
+
+mod told;
+
+use super::accuracy::{Alpha, ClusterSlot, Noise, PRODUCT_WATTS, Range};
+use super::dataset::{Dataset, Loads};
+use super::grouping::{clusters, sizes, usual_size};
+use super::section::Section;
+use crate::clustering::Clustering;
+use crate::slots::SlotLength;
+use crate::street::{all_cores, in_parallel};
+
+const CLUSTERINGS: [Clustering; 2] = [Clustering::Random, Clustering::Consumption];
+/// The lengths of slots to look at, in seconds.
+const SLOTS: [u32; 4] = [300, 600, 900, 1800];
+
+/// The error that one gets. Nothing if there are too few homes for a cluster.
+pub(crate) fn section(data: &Dataset, seed: u64) -> Option<Section> {
+    let usual = usual_size(data.homes())?;
+    let noises = Alpha::ALL.map(|alpha| (alpha, Noise::new(alpha)));
+    let rows = all_loads(data).iter().flat_map(|loads| errors(loads, &noises, seed)).collect();
+    let found = Found { rows, usual, slot: data.slot(), model: data.is_model() };
+    Some(Section { title: "Error against the size of a cluster", blocks: found.blocks() })
+}
+
+/// What the noise follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Follows {
+    /// The highest reading of the slot: the paper's lambda(t), which is not private.
+    Highest,
+    /// A range that is the same for ever, to which readings are clipped.
+    Range,
+}
+
+impl Follows {
+    const ALL: [Self; 2] = [Self::Highest, Self::Range];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Highest => "highest_reading",
+            Self::Range => "constant_range",
+        }
+    }
+}
+
+/// The errors of many clusters that are alike.
+#[derive(Debug)]
+struct Row {
+    clustering: Clustering,
+    follows: Follows,
+    slot: SlotLength,
+    alpha: Alpha,
+    homes: usize,
+    size: ErrorSize,
+}
+
+/// How large the errors of many clusters are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct ErrorSize {
+    /// Over slots, then over clusters.
+    mean: f64,
+    /// Of clusters, each with its mean over slots.
+    deviation: f64,
+    /// In each slot of the cluster that is worst in it, then the mean over slots: the paper's worst case.
+    maximum: f64,
+    /// Of the cluster that is worst over all slots.
+    worst_cluster: f64,
+}
+
+impl ErrorSize {
+    /// Of `errors[cluster][slot]`.
+    fn of(errors: &[Vec<f64>]) -> Self {
+        let means: Vec<f64> = errors.iter().map(|slots| mean(slots)).collect();
+        let overall = mean(&means);
+        let variance = means.iter().map(|mean| (mean - overall).powi(2)).sum::<f64>() / means.len() as f64;
+        let highest = |values: &mut dyn Iterator<Item = f64>| values.fold(0.0, f64::max);
+        let slots = errors.first().map_or(0, Vec::len);
+        let worst: Vec<f64> = (0..slots).map(|slot| highest(&mut errors.iter().map(|cluster| cluster[slot]))).collect();
+        Self {
+            mean: overall,
+            deviation: variance.sqrt(),
+            maximum: mean(&worst),
+            worst_cluster: highest(&mut means.into_iter()),
+        }
+    }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// The data in slots of all lengths that it has.
+fn all_loads(data: &Dataset) -> Vec<Loads> {
+    let own = data.slot().seconds();
+    let mut lengths: Vec<u32> = SLOTS.into_iter().chain((!SLOTS.contains(&own)).then_some(own)).collect();
+    lengths.sort_unstable();
+    let loads = |seconds| SlotLength::new(seconds).ok().and_then(|slot| data.loads(slot));
+    lengths.into_iter().filter_map(loads).collect()
+}
+
+/// All that slots of one length tell.
+fn errors(loads: &Loads, noises: &[(Alpha, Noise)], seed: u64) -> Vec<Row> {
+    let range = Range::up_to(PRODUCT_WATTS.into(), loads);
+    let mut rows = Vec::new();
+    for clustering in CLUSTERINGS {
+        for homes in sizes(loads.homes()) {
+            let members = clusters(loads, clustering, homes, seed);
+            let slots = in_parallel(all_cores(), &members, |members| ClusterSlot::of(loads, members, range));
+            for follows in Follows::ALL {
+                rows.extend(noises.iter().map(|(alpha, noise)| {
+                    let error = |slot: &ClusterSlot| match follows {
+                        Follows::Highest => slot.papers_error(noise),
+                        Follows::Range => slot.error(noise, range),
+                    };
+                    let errors: Vec<Vec<f64>> = slots.iter().map(|slots| slots.iter().map(error).collect()).collect();
+                    Row { clustering, follows, slot: loads.slot, alpha: *alpha, homes, size: ErrorSize::of(&errors) }
+                }));
+            }
+        }
+    }
+    rows
+}
+
+/// All errors, and which of them are told first.
+#[derive(Debug)]
+struct Found {
+    rows: Vec<Row>,
+    usual: usize,
+    slot: SlotLength,
+    /// Whether these are the paper's homes.
+    model: bool,
+}
+
+impl Found {
+    /// Rows by what they are about; the length of slots is the usual one.
+    fn rows(&self, clustering: Clustering, follows: Follows, alpha: Alpha) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(move |row| {
+            (row.clustering, row.follows, row.alpha, row.slot) == (clustering, follows, alpha, self.slot)
+        })
+    }
+
+    /// The errors of clusters of the usual size.
+    fn usual(&self, clustering: Clustering, follows: Follows, alpha: Alpha) -> ErrorSize {
+        let found = self.rows(clustering, follows, alpha).find(|row| row.homes == self.usual);
+        found.expect("every size that the homes can make").size
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::home::ActivityModel;
+    use crate::readings::Readings;
+    use crate::study::section::Block;
+
+    fn own(rows: usize, homes: usize, seconds: u32) -> Dataset {
+        let row = |row: usize| (0..homes).map(|home| (100 * home + row).to_string()).collect::<Vec<_>>().join(",");
+        let text = (0..rows).map(row).collect::<Vec<_>>().join("\n");
+        Dataset::own(Readings::parse(&text, "own.csv".as_ref()).unwrap(), SlotLength::new(seconds).unwrap())
+    }
+
+    #[test]
+    fn sizes_of_errors_are_over_slots_then_over_clusters() {
+        let size = ErrorSize::of(&[vec![1.0, 5.0], vec![3.0, 3.0], vec![2.0, 10.0]]);
+        assert_eq!((size.mean, size.deviation), (4.0, 2.0f64.sqrt()));
+        assert_eq!((size.maximum, size.worst_cluster), (6.5, 6.0), "3 and 10; and the mean of the third");
+    }
+
+    #[test]
+    fn the_papers_numbers_are_met() {
+        let data = Dataset::model(1, 3000, ActivityModel::Crest);
+        let noises = [Alpha::NONE, Alpha::PRODUCT].map(|alpha| (alpha, Noise::new(alpha)));
+        let loads = data.loads(data.slot()).unwrap();
+        let found = Found { rows: errors(&loads, &noises, 1), usual: 100, slot: data.slot(), model: true };
+        let random = found.usual(Clustering::Random, Follows::Highest, Alpha::NONE);
+        let consumption = found.usual(Clustering::Consumption, Follows::Highest, Alpha::NONE);
+        assert!((random.mean - 0.13).abs() < 0.02, "{random:?}");
+        assert!((consumption.mean - 0.07).abs() < 0.01, "{consumption:?}");
+        assert!(random.deviation > 2.0 * consumption.deviation && random.maximum > consumption.maximum);
+        let apart = loads.by_consumption();
+        let apart = apart.chunks(100).map(|members| ClusterSlot::of(&loads, members, Range::up_to(9000.0, &loads)));
+        let apart = apart.map(|slots| slots.iter().map(|slot| slot.papers_error(&noises[0].1)).collect());
+        let apart = ErrorSize::of(&apart.collect::<Vec<_>>());
+        assert!((apart.mean - 0.07).abs() < 0.01, "{apart:?}: nor do overlaps matter");
+        let tolerant = found.usual(Clustering::Random, Follows::Highest, Alpha::PRODUCT);
+        assert!((tolerant.mean / random.mean - 1.1441).abs() < 1e-3, "{tolerant:?}");
+        // 9000 W over about 45 kW, and clipping; by the highest reading it would be 0.12.
+        let constant = found.usual(Clustering::Random, Follows::Range, Alpha::NONE);
+        assert!((0.17..0.23).contains(&constant.mean), "{constant:?}");
+    }
+
+    #[test]
+    fn errors_by_hand_of_a_cluster_of_everybody() {
+        let data = own(2, 10, 600);
+        let rows = errors(&data.loads(data.slot()).unwrap(), &[(Alpha::NONE, Noise::new(Alpha::NONE))], 1);
+        let expected = f64::midpoint(900.0 / 4501.0, 901.0 / 4511.0);
+        let constant = f64::midpoint(9000.0 / 4501.0, 9000.0 / 4511.0);
+        for (row, expected) in rows.iter().zip([expected, constant, expected, constant]) {
+            assert!((row.size.mean / expected - 1.0).abs() < 1e-6 && row.size.deviation < 1e-9, "{row:?}");
+        }
+        assert_eq!(rows.len(), 4);
+    }
+
+    #[test]
+    fn a_file_is_looked_at_in_the_slots_that_it_has() {
+        let lengths = |data| all_loads(&data).iter().map(|loads| loads.slot.seconds()).collect::<Vec<_>>();
+        assert_eq!(lengths(own(8, 12, 900)), [900, 1800]);
+        assert_eq!(lengths(own(8, 12, 3600)), [3600]);
+        assert_eq!(lengths(own(1, 12, 900)), [900]);
+        assert!(section(&own(2, 9, 600), 1).is_none(), "no cluster of ten");
+        let section = section(&own(3, 35, 3600), 1).unwrap();
+        let words =
+            section.blocks.iter().filter_map(|block| if let Block::Text(text) = block { Some(text) } else { None });
+        let words = words.map(String::as_str).collect::<String>();
+        assert!(words.contains("clusters of 30 homes") && !words.contains("0.13") && !words.contains("NaN"), "{words}");
+    }
+}
