@@ -1,0 +1,124 @@
+//! An audit of what ships, from outside: whether the sums that leave a gateway tell two inputs apart no better than epsilon
+//! allows.
+//!
+//! Meters and gateway are the protocol's own machines ([`virtual_cluster`]). The same slot is run many times with one home
+//! at the low end of the range, and many times with it at the high end, everything else being equal. Some of the runs choose
+//! what to look for ([`event`]); the others bound how often it happens ([`binomial`]). If it is more than e^epsilon times as
+//! frequent for one input as for the other, the claim is false.
+
+mod binomial;
+mod event;
+mod virtual_cluster;
+
+use std::fmt;
+
+pub use self::event::Event;
+use self::event::Sums;
+use self::virtual_cluster::{Cast, HONEST, MEMBERS, Part, RANGE, VirtualCluster};
+use super::section::{Block, Cell, Section, Table};
+use crate::street::{all_cores, in_parallel};
+
+/// How probably a bound is wrong, at most.
+const RISK: f64 = 0.01;
+
+/// How many slots run with one enrolment.
+const SLOTS_OF_A_CLUSTER: u32 = 1000;
+
+/// One question to the software: how well can its sums be told apart?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Trial {
+    /// What is claimed, as a fraction.
+    pub epsilon: (u64, u64),
+    /// Whether one of the shares is left out that the claim counts on.
+    pub left_out: bool,
+    /// How many slots are run with each input, in thousands.
+    pub thousands: u32,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Copy)]
+pub struct Finding {
+    pub trial: Trial,
+    /// What is looked for, chosen by other runs than those that count.
+    pub event: Event,
+    /// The epsilon that explains best what was counted.
+    pub epsilon_seen: f64,
+    /// The least one that explains it, sure but for one in a hundred.
+    pub epsilon_at_least: f64,
+}
+
+/// The trials of the study. A small epsilon takes the most runs: it makes the smallest difference.
+fn trials() -> impl Iterator<Item = Trial> {
+    let claims = [((1, 10), 60), ((1, 2), 15), ((1, 1), 15)];
+    claims.into_iter().flat_map(|(epsilon, thousands)| {
+        [false, true].map(|left_out| Trial { epsilon, left_out, thousands })
+    })
+}
+
+impl Trial {
+    pub fn claim(&self) -> f64 {
+        self.epsilon.0 as f64 / self.epsilon.1 as f64
+    }
+
+    /// Runs everything on all cores; the same seed gives the same again.
+    pub fn run(self, seed: u64) -> Finding {
+        let cast = Cast::new();
+        let clusters: Vec<(i64, u32)> =
+            [0, RANGE].into_iter().flat_map(|watts| (0..self.thousands).map(move |number| (watts, number))).collect();
+        let sums = in_parallel(all_cores(), &clusters, |&(watts, number)| self.sums(&cast, watts, number, seed));
+        let (low, high) = sums.split_at(sums.len() / 2);
+        self.judge(&low.concat(), &high.concat())
+    }
+
+    /// A quarter of the sums chooses what to look for; the others decide.
+    fn judge(self, low: &[i64], high: &[i64]) -> Finding {
+        let (choosing_low, low) = low.split_at(low.len() / 4);
+        let (choosing_high, high) = high.split_at(high.len() / 4);
+        let event = Event::choose(&Sums { low: choosing_low, high: choosing_high });
+        let sums = Sums { low, high };
+        Finding {
+            trial: self,
+            event,
+            epsilon_seen: event.epsilon_seen(&sums),
+            epsilon_at_least: event.epsilon_at_least(&sums, RISK),
+        }
+    }
+
+    /// What one enrolment's slots come to, while the first home draws so much.
+    fn sums(self, cast: &Cast, watts: i64, number: u32, seed: u64) -> Vec<i64> {
+        let (numerator, denominator) = self.epsilon;
+        let seed = format!("{seed}/audit/{numerator}/{denominator}/{}/{watts}/{number}", self.left_out);
+        let mut cluster = VirtualCluster::new(cast, self.epsilon, &self.parts(watts), &seed);
+        let sum = |_| {
+            let outcome = cluster.next_outcome();
+            assert_eq!((outcome.honest, outcome.responders), (HONEST, MEMBERS - 1), "as the trial was meant");
+            outcome.result.expect("nothing disturbs a slot here").watts()
+        };
+        (0..SLOTS_OF_A_CLUSTER).map(sum).collect()
+    }
+
+    /// The claim reckons with one silent member and one malicious one, so there is one of each, and the malicious one
+    /// leaves out its noise. The others add theirs, or all but one of them.
+    fn parts(self, watts: i64) -> [Part; MEMBERS as usize] {
+        let noisy = |watts| Part { watts: Some(watts), noise: true };
+        let noiseless = |watts| Part { watts: Some(watts), noise: false };
+        let fourth = if self.left_out { noiseless(5) } else { noisy(5) };
+        [noisy(watts), noisy(2), noisy(7), fourth, noiseless(3), Part { watts: None, noise: false }]
+    }
+}
+
+impl Finding {
+    /// Whether the claim is refuted.
+    pub fn exceeds_claim(&self) -> bool {
+        self.epsilon_at_least > self.trial.claim()
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AtMost(threshold) => write!(f, "sum at most {threshold} W"),
+            Self::AtLeast(threshold) => write!(f, "sum at least {threshold} W"),
+        }
+    }
+}
