@@ -50,9 +50,9 @@ pub struct Finding {
 /// The trials of the study. A small epsilon takes the most runs: it makes the smallest difference.
 fn trials() -> impl Iterator<Item = Trial> {
     let claims = [((1, 10), 60), ((1, 2), 15), ((1, 1), 15)];
-    claims.into_iter().flat_map(|(epsilon, thousands)| {
-        [false, true].map(|left_out| Trial { epsilon, left_out, thousands })
-    })
+    claims
+        .into_iter()
+        .flat_map(|(epsilon, thousands)| [false, true].map(|left_out| Trial { epsilon, left_out, thousands }))
 }
 
 impl Trial {

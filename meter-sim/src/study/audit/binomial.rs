@@ -94,7 +94,8 @@ mod tests {
                 let ways = ln_choices(hits, runs).exp();
                 ways * truth.powi(whole(hits)) * (1.0 - truth).powi(whole(runs - hits))
             };
-            let wrong: f64 = (0..=runs).filter(|&hits| bounds[usize::try_from(hits).unwrap()] > truth).map(chance).sum();
+            let wrong: f64 =
+                (0..=runs).filter(|&hits| bounds[usize::try_from(hits).unwrap()] > truth).map(chance).sum();
             assert!(wrong <= risk + 1e-9, "{truth} {wrong}");
             most_often = most_often.max(wrong);
         }

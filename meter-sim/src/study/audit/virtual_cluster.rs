@@ -84,9 +84,8 @@ impl Cast {
         let authority = Authority::new(TEST_AUTHORITY, 30);
         let authorities = authority.authorities();
         let gateway = authority.gateway(&gateway_id());
-        let meters = (1..=MEMBERS).map(|number| {
-            authority.meter(&MeterId::new(&format!("m-{number}")).expect("a plain name"))
-        });
+        let meters =
+            (1..=MEMBERS).map(|number| authority.meter(&MeterId::new(&format!("m-{number}")).expect("a plain name")));
         let meters = meters.collect();
         let begins = authorities.verify(&gateway.der).expect("just issued").not_before();
         let start = Timestamp::from_secs(begins.next_multiple_of(SLOT_SECONDS));
@@ -276,7 +275,8 @@ mod tests {
 
     #[test]
     fn masks_cancel_though_one_member_is_silent_and_lists_are_renewed() {
-        let mut cluster = VirtualCluster::new(&Cast::new(), (1, 1), &[EXACT, EXACT, EXACT, EXACT, EXACT, SILENT], "exact");
+        let mut cluster =
+            VirtualCluster::new(&Cast::new(), (1, 1), &[EXACT, EXACT, EXACT, EXACT, EXACT, SILENT], "exact");
         let outcomes: Vec<SlotOutcome> = (0..1100).map(|_| cluster.next_outcome()).collect();
         assert!(outcomes.iter().all(|outcome| outcome.result.unwrap().watts() == 35));
         assert!(outcomes.iter().all(|outcome| (outcome.members, outcome.honest, outcome.responders) == (6, 4, 5)));
