@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn nothing_and_everything_have_bounds_in_closed_form() {
         for runs in [1, 7, 1000] {
-            for risk in [0.05, 0.005] {
+            for risk in [0.05_f64, 0.005] {
                 let root = risk.powf(1.0 / runs as f64);
                 assert_eq!((at_least(0, runs, risk), at_most(runs, runs, risk)), (0.0, 1.0));
                 assert!((at_least(runs, runs, risk) - root).abs() < 1e-12);

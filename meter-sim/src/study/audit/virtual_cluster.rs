@@ -27,7 +27,7 @@ pub(super) const MEMBERS: u16 = 6;
 pub(super) const HONEST: u16 = 4;
 
 /// D: readings are from 0 to this, in watts.
-pub(super) const RANGE: i64 = 10;
+pub(super) const RANGE: u32 = 10;
 
 const SLOT_SECONDS: u64 = 60;
 const WINDOW_SECONDS: u64 = 6;
@@ -94,7 +94,7 @@ impl Cast {
 
     /// A test policy: it accepts a small cluster and range, and any number of slots a day.
     fn policy(&self) -> Policy {
-        Policy { range: (0, RANGE), ..lenient(Policy::new(self.authorities.clone(), [gateway_id()])) }
+        Policy { range: (0, RANGE.into()), ..lenient(Policy::new(self.authorities.clone(), [gateway_id()])) }
     }
 }
 
@@ -246,7 +246,7 @@ fn terms((epsilon_numerator, epsilon_denominator): (u64, u64)) -> Terms {
         max_malicious: 0,
         partners: 0,
         lo: 0,
-        hi: RANGE,
+        hi: RANGE.into(),
         epsilon_numerator,
         epsilon_denominator,
         attempts: 1,
