@@ -2,20 +2,20 @@
 
 use super::binomial;
 
+/// The sums that were released for each of two inputs.
+#[derive(Debug)]
+pub(super) struct Released<'a> {
+    /// While one home draws nothing.
+    pub(super) low: &'a [i64],
+    /// While it draws as much as it may.
+    pub(super) high: &'a [i64],
+}
+
 /// Sums on one side of a threshold, which belongs to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     AtMost(i64),
     AtLeast(i64),
-}
-
-/// The sums that were released for each of two inputs.
-#[derive(Debug)]
-pub(super) struct Sums<'a> {
-    /// While one home draws nothing.
-    pub(super) low: &'a [i64],
-    /// While it draws as much as it may.
-    pub(super) high: &'a [i64],
 }
 
 /// How often something was seen.
@@ -26,20 +26,9 @@ struct Count {
 }
 
 impl Event {
-    /// The event that tells the inputs apart best, so far as these sums show. Whatever they show by chance, it is only a
-    /// choice: other sums decide.
-    pub(super) fn choose(sums: &Sums<'_>) -> Self {
-        let mut thresholds: Vec<i64> = sums.low.iter().chain(sums.high).copied().collect();
-        thresholds.sort_unstable();
-        thresholds.dedup();
-        let events = thresholds.into_iter().flat_map(|threshold| [Self::AtMost(threshold), Self::AtLeast(threshold)]);
-        let rated = events.map(|event| (event, event.promise(sums)));
-        rated.max_by(|(_, a), (_, b)| a.total_cmp(b)).expect("there are sums").0
-    }
-
-    /// The least epsilon that explains how often the event happens, sure but for this risk.
-    pub(super) fn epsilon_at_least(self, sums: &Sums<'_>, risk: f64) -> f64 {
-        let (likely, unlikely) = self.counts(sums);
+    /// The least epsilon that explains how often the event happens, wrong with no more than this risk.
+    pub(super) fn epsilon_at_least(self, released: &Released<'_>, risk: f64) -> f64 {
+        let (likely, unlikely) = self.counts(released);
         // Each of the two bounds may be wrong with half of the risk.
         let more = binomial::at_least(likely.hits, likely.runs, risk / 2.0);
         let less = binomial::at_most(unlikely.hits, unlikely.runs, risk / 2.0);
@@ -47,21 +36,14 @@ impl Event {
     }
 
     /// The epsilon that explains it best.
-    pub(super) fn epsilon_seen(self, sums: &Sums<'_>) -> f64 {
-        let (likely, unlikely) = self.counts(sums);
+    pub(super) fn epsilon_seen(self, released: &Released<'_>) -> f64 {
+        let (likely, unlikely) = self.counts(released);
         (likely.share() / unlikely.share()).ln()
     }
 
-    /// About what the bound will be for as many sums: its logarithms are nearly normal.
-    fn promise(self, sums: &Sums<'_>) -> f64 {
-        const DEVIATIONS: f64 = 2.6;
-        let (likely, unlikely) = self.counts(sums);
-        self.epsilon_seen(sums) - DEVIATIONS * (likely.relative_error() + unlikely.relative_error())
-    }
-
     /// How often it happens for the input that it speaks for, and for the other.
-    fn counts(self, sums: &Sums<'_>) -> (Count, Count) {
-        let [low, high] = [sums.low, sums.high].map(|sums| {
+    fn counts(self, released: &Released<'_>) -> (Count, Count) {
+        let [low, high] = [released.low, released.high].map(|sums| {
             let hits = sums.iter().filter(|sum| self.includes(**sum)).count();
             Count { hits: hits as u64, runs: sums.len() as u64 }
         });
@@ -80,13 +62,8 @@ impl Event {
 }
 
 impl Count {
-    /// The share of hits, as if half a one more had been seen: never 0.
     fn share(self) -> f64 {
-        (self.hits as f64 + 0.5) / (self.runs as f64 + 0.5)
-    }
-
-    fn relative_error(self) -> f64 {
-        ((1.0 - self.share()) / (self.hits as f64 + 0.5)).sqrt()
+        self.hits as f64 / self.runs as f64
     }
 }
 
@@ -94,36 +71,26 @@ impl Count {
 mod tests {
     use super::*;
 
-    /// A thousand sums of which so many are the first and the rest the second.
-    fn thousand(many: usize, first: i64, second: i64) -> Vec<i64> {
-        (0..1000).map(|run| if run < many { first } else { second }).collect()
+    /// A thousand sums of which so many are 3 and the rest 8.
+    fn thousand(threes: usize) -> Vec<i64> {
+        (0..1000).map(|run| if run < threes { 3 } else { 8 }).collect()
     }
 
     #[test]
-    fn the_chosen_event_is_the_one_that_tells_most() {
-        let (low, high) = (thousand(900, 3, 8), thousand(300, 3, 8));
-        assert_eq!(Event::choose(&Sums { low: &low, high: &high }), Event::AtLeast(8), "ln 7 is more than ln 3");
-        let (low, high) = (thousand(700, 3, 8), thousand(100, 3, 8));
-        assert_eq!(Event::choose(&Sums { low: &low, high: &high }), Event::AtMost(3));
-    }
-
-    #[test]
-    fn rare_events_promise_little() {
-        let (mut low, mut high) = (thousand(600, 3, 8), thousand(300, 3, 8));
-        low[0] = -100;
-        high[999] = 100;
-        assert_eq!(Event::choose(&Sums { low: &low, high: &high }), Event::AtMost(3));
-    }
-
-    #[test]
-    fn a_bound_is_below_what_was_seen_and_near_it() {
-        let (low, high) = (thousand(600, 3, 8), thousand(300, 3, 8));
-        let sums = Sums { low: &low, high: &high };
-        let event = Event::AtMost(3);
-        assert!((event.epsilon_seen(&sums) - 2.0f64.ln()).abs() < 1e-3);
+    fn a_bound_is_below_what_was_seen_by_as_much_as_the_counts_leave_open() {
+        let (low, high) = (thousand(600), thousand(300));
+        let released = Released { low: &low, high: &high };
+        assert!((Event::AtMost(3).epsilon_seen(&released) - 2f64.ln()).abs() < 1e-12);
         // 600 of 1000 mean at least 0.559190 and 300 of 1000 at most 0.338727, each but for one in 200.
-        let bound = event.epsilon_at_least(&sums, 0.01);
+        let bound = Event::AtMost(3).epsilon_at_least(&released, 0.01);
         assert!((bound - (0.559_190_f64 / 0.338_727).ln()).abs() < 1e-5, "{bound}");
-        assert_eq!(Event::AtMost(0).epsilon_at_least(&sums, 0.01), 0.0, "what was never seen tells nothing");
+    }
+
+    #[test]
+    fn each_side_speaks_for_its_own_input() {
+        let (low, high) = (thousand(600), thousand(300));
+        let released = Released { low: &low, high: &high };
+        assert!((Event::AtLeast(8).epsilon_seen(&released) - (0.7f64 / 0.4).ln()).abs() < 1e-12);
+        assert_eq!(Event::AtLeast(9).epsilon_at_least(&released, 0.01), 0.0, "what was never seen tells nothing");
     }
 }

@@ -27,7 +27,7 @@ pub(super) const MEMBERS: u16 = 6;
 pub(super) const HONEST: u16 = 4;
 
 /// D: readings are from 0 to this, in watts.
-pub(super) const RANGE: u32 = 10;
+pub(super) const RANGE: u32 = 2;
 
 const SLOT_SECONDS: u64 = 60;
 const WINDOW_SECONDS: u64 = 6;
@@ -45,7 +45,7 @@ pub(super) struct Cast {
 /// What one member does in every slot.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Part {
-    /// What it measures; a member without it stays silent.
+    /// What it measures; a member without it enrols and is off from then on.
     pub(super) watts: Option<i64>,
     /// Whether it adds its share of the noise.
     pub(super) noise: bool,
@@ -144,6 +144,7 @@ impl VirtualCluster {
         };
         cluster.to_gateway(cluster::Input::Connected);
         (0..cluster.members.len()).for_each(|member| cluster.to_meter(member, meter::Input::Connected));
+        cluster.members.retain(|member| member.watts.is_some());
         cluster.deliver();
         cluster
     }
@@ -269,7 +270,7 @@ fn rng(seed: &str, whose: &str) -> ChaCha20Rng {
 mod tests {
     use super::*;
 
-    const EXACT: Part = Part { watts: Some(7), noise: false };
+    const EXACT: Part = Part { watts: Some(1), noise: false };
     const SILENT: Part = Part { watts: None, noise: false };
     const NOISY: Part = Part { noise: true, ..EXACT };
 
@@ -278,7 +279,7 @@ mod tests {
         let mut cluster =
             VirtualCluster::new(&Cast::new(), (1, 1), &[EXACT, EXACT, EXACT, EXACT, EXACT, SILENT], "exact");
         let outcomes: Vec<SlotOutcome> = (0..1100).map(|_| cluster.next_outcome()).collect();
-        assert!(outcomes.iter().all(|outcome| outcome.result.unwrap().watts() == 35));
+        assert!(outcomes.iter().all(|outcome| outcome.result.unwrap().watts() == 5));
         assert!(outcomes.iter().all(|outcome| (outcome.members, outcome.honest, outcome.responders) == (6, 4, 5)));
         assert!(outcomes.windows(2).all(|pair| pair[1].slot == pair[0].slot.plus(1)));
         assert_eq!((outcomes[0].epoch, outcomes[1099].epoch), (1, 2));
