@@ -14,7 +14,6 @@ fn findings(left_out: bool) -> impl Iterator<Item = Finding> {
 fn released_sums_tell_no_more_than_epsilon_allows_and_nearly_as_much() {
     for finding in findings(false) {
         let claim = finding.trial.claim();
-        eprintln!("{finding:?}");
         assert!(finding.epsilon_at_least <= claim, "{finding:?}");
         assert!(finding.epsilon_at_least > 0.6 * claim, "{finding:?}");
     }
@@ -23,7 +22,6 @@ fn released_sums_tell_no_more_than_epsilon_allows_and_nearly_as_much() {
 #[test]
 fn a_share_that_is_left_out_is_noticed() {
     for finding in findings(true) {
-        eprintln!("{finding:?}");
         assert!(finding.exceeds_claim(), "{finding:?}");
     }
 }
