@@ -6,6 +6,7 @@
 
 mod accuracy;
 mod activation;
+pub mod audit;
 mod axis;
 mod clipping;
 mod composition;
@@ -20,6 +21,7 @@ mod presence;
 mod report;
 pub mod section;
 mod share;
+mod shortfall;
 mod spread;
 mod usage;
 mod utility;
@@ -98,6 +100,10 @@ enum Part {
     Activation,
     /// What a day costs
     Composition,
+    /// The epsilon that is left when shares of the noise are missing
+    Shortfall,
+    /// Meters and gateway, run many times, do they keep the promise
+    Audit,
 }
 
 impl StudyArgs {
@@ -168,6 +174,8 @@ impl Part {
             Self::Presence => "presence",
             Self::Activation => "activation",
             Self::Composition => "composition",
+            Self::Shortfall => "shortfall",
+            Self::Audit => "audit",
         }
     }
 
@@ -183,6 +191,8 @@ impl Part {
             Self::Presence => presence::section(data),
             Self::Activation => activation::section(data, seed),
             Self::Composition => Some(composition::section()),
+            Self::Shortfall => Some(shortfall::section()),
+            Self::Audit => Some(audit::section(seed)),
         }
     }
 

@@ -1,0 +1,198 @@
+//! An audit of what ships, from outside: whether the sums that leave a gateway tell two inputs apart no better than epsilon
+//! allows.
+//!
+//! Meters and gateway are the protocol's own machines ([`virtual_cluster`]). The same slot is run many times with one home
+//! at the low end of the range, and many times with it at the high end, everything else being equal. What to look for is fixed
+//! beforehand ([`event`]): a sum that is not above the true one of the lower input, or not below that of the higher. How often
+//! it is seen bounds how probable it is ([`binomial`]). If it is more than e^epsilon times as probable for one input as for the
+//! other, the claim is false.
+//!
+//! With all shares in a sum these events are e^epsilon times as probable, exactly: no others come nearer to refuting the
+//! claim. With shares missing, the noise is steepest where they begin.
+
+mod binomial;
+mod event;
+mod virtual_cluster;
+
+use std::fmt;
+
+pub use self::event::Event;
+use self::event::Released;
+use self::virtual_cluster::{Cast, HONEST, MEMBERS, Part, RANGE, VirtualCluster};
+use super::section::{Block, Cell, Section, Table};
+use super::shortfall::Claim;
+use crate::street::{all_cores, in_parallel};
+
+/// How probably a bound is wrong, at most.
+const RISK: f64 = 0.01;
+
+/// How many slots run with one enrolment.
+const SLOTS_OF_A_CLUSTER: u32 = 1000;
+
+/// One question to the software: how well can its sums be told apart?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Trial {
+    /// What is claimed, as a fraction.
+    pub epsilon: (u64, u64),
+    /// Whether one of the shares is left out that the claim counts on.
+    pub left_out: bool,
+    /// How many slots are run with each input, in thousands.
+    pub thousands: u32,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Copy)]
+pub struct Finding {
+    pub trial: Trial,
+    /// What was looked for.
+    pub event: Event,
+    /// The epsilon that explains best what was counted.
+    pub epsilon_seen: f64,
+    /// The least one that explains it, sure but for one in a hundred.
+    pub epsilon_at_least: f64,
+}
+
+pub(crate) fn section(seed: u64) -> Section {
+    let findings = trials().map(|trial| trial.run(seed));
+    let table = Table {
+        name: "audit",
+        caption: format!(
+            "Lower bounds of epsilon from released sums: {HONEST} shares needed, readings from 0 to {RANGE} W, confidence {} %",
+            100.0 * (1.0 - RISK)
+        ),
+        header: &[
+            "epsilon_claimed",
+            "shares_present",
+            "runs_per_input",
+            "event",
+            "epsilon_seen",
+            "epsilon_lower_bound",
+            "epsilon_exact",
+            "verdict",
+        ],
+        rows: findings.map(|finding| finding.row()).collect(),
+        shown: true,
+    };
+    Section {
+        title: "Audit of the software",
+        blocks: vec![Block::Text(about()), Block::Table(table), Block::Text(meaning())],
+    }
+}
+
+fn about() -> String {
+    format!(
+        "Here the software itself is tested, not a formula. A gateway and {MEMBERS} meters, the code that ships, enrol, exchange \
+         encoded messages and close slots in virtual time, thousands of times with one home at 0 W and thousands of times with \
+         it at {RANGE} W; all else is the same. One meter is silent and one leaves out its noise, as many as the claim reckons with, so \
+         that nothing is hidden that is not promised. What is counted was fixed before: how often the sum is not above the true one \
+         of the lower input, and how often it is not below that of the higher. Exact binomial bounds (Clopper and Pearson) \
+         turn the counts into the least epsilon that explains them. For every claim the same is done with one more meter that \
+         leaves out its noise: then the claim is false, and the audit has to find that out."
+    )
+}
+
+fn meaning() -> String {
+    "epsilon_lower_bound above epsilon_claimed refutes the claim; epsilon_exact is what theory says of so many shares, by the \
+     worst of all sums, and no bound should be above it. A bound below the claim is no proof of it. It says that these events, \
+     in so many runs, gave nothing away that it must not; it looks at sums only, one slot at a time and for one pair of \
+     inputs, not at the time or the length of messages, nor at what colluders see of the masks. What it does find is noise that \
+     is missing, too small or not added where it should be, anywhere between the meter's sampler and the gateway's result."
+        .to_owned()
+}
+
+/// The trials of the study. A small epsilon takes the most runs: it makes the smallest difference.
+fn trials() -> impl Iterator<Item = Trial> {
+    let claims = [((1, 10), 40), ((1, 2), 6), ((1, 1), 6)];
+    claims
+        .into_iter()
+        .flat_map(|(epsilon, thousands)| [false, true].map(|left_out| Trial { epsilon, left_out, thousands }))
+}
+
+impl Trial {
+    pub fn claim(&self) -> f64 {
+        self.epsilon.0 as f64 / self.epsilon.1 as f64
+    }
+
+    /// How many honest shares are in a sum.
+    fn shares(self) -> u32 {
+        u32::from(HONEST) - u32::from(self.left_out)
+    }
+
+    /// Runs everything on all cores; the same seed gives the same again.
+    pub fn run(self, seed: u64) -> Finding {
+        let cast = Cast::new();
+        let clusters: Vec<(i64, u32)> = [0, RANGE.into()]
+            .into_iter()
+            .flat_map(|watts| (0..self.thousands).map(move |number| (watts, number)))
+            .collect();
+        let sums = in_parallel(all_cores(), &clusters, |&(watts, number)| self.sums(&cast, watts, number, seed));
+        let (low, high) = sums.split_at(sums.len() / 2);
+        self.judge(&Released { low: &low.concat(), high: &high.concat() })
+    }
+
+    /// Takes the event that tells more of the two. Each may be wrong with half of the risk.
+    fn judge(self, released: &Released<'_>) -> Finding {
+        let [low, high] = [0, RANGE.into()].map(|watts| self.parts(watts).iter().filter_map(|part| part.watts).sum());
+        let findings = [Event::AtMost(low), Event::AtLeast(high)].map(|event| Finding {
+            trial: self,
+            event,
+            epsilon_seen: event.epsilon_seen(released),
+            epsilon_at_least: event.epsilon_at_least(released, RISK / 2.0),
+        });
+        let [at_most, at_least] = findings;
+        if at_most.epsilon_at_least > at_least.epsilon_at_least { at_most } else { at_least }
+    }
+
+    /// What one enrolment's slots come to, while the first home draws so much.
+    fn sums(self, cast: &Cast, watts: i64, number: u32, seed: u64) -> Vec<i64> {
+        let (numerator, denominator) = self.epsilon;
+        let seed = format!("{seed}/audit/{numerator}/{denominator}/{}/{watts}/{number}", self.left_out);
+        let mut cluster = VirtualCluster::new(cast, self.epsilon, &self.parts(watts), &seed);
+        let sum = |_| {
+            let outcome = cluster.next_outcome();
+            assert_eq!((outcome.honest, outcome.responders), (HONEST, MEMBERS - 1), "as the trial was meant");
+            outcome.result.expect("nothing disturbs a slot here").watts()
+        };
+        (0..SLOTS_OF_A_CLUSTER).map(sum).collect()
+    }
+
+    /// The claim reckons with one silent member and one malicious one, so there is one of each, and the malicious one
+    /// leaves out its noise. The others add theirs, or all but one of them.
+    fn parts(self, watts: i64) -> [Part; MEMBERS as usize] {
+        let noisy = |watts| Part { watts: Some(watts), noise: true };
+        let noiseless = |watts| Part { watts: Some(watts), noise: false };
+        let fourth = if self.left_out { noiseless(1) } else { noisy(1) };
+        [noisy(watts), noisy(2), noisy(0), fourth, noiseless(2), Part { watts: None, noise: false }]
+    }
+}
+
+impl Finding {
+    fn row(&self) -> Vec<Cell> {
+        let claim = Claim { needed: HONEST.into(), range: RANGE, epsilon: self.trial.claim() };
+        let present = self.trial.shares();
+        vec![
+            Cell::Number(claim.epsilon, 1),
+            Cell::Count(present.into()),
+            Cell::Count((self.trial.thousands * SLOTS_OF_A_CLUSTER).into()),
+            Cell::Text(self.event.to_string()),
+            Cell::Number(self.epsilon_seen, 3),
+            Cell::Number(self.epsilon_at_least, 3),
+            Cell::Number(claim.effective_epsilon(present), 3),
+            if self.exceeds_claim() { "refuted" } else { "not refuted" }.into(),
+        ]
+    }
+
+    /// Whether the claim is refuted.
+    pub fn exceeds_claim(&self) -> bool {
+        self.epsilon_at_least > self.trial.claim()
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AtMost(threshold) => write!(f, "sum at most {threshold} W"),
+            Self::AtLeast(threshold) => write!(f, "sum at least {threshold} W"),
+        }
+    }
+}

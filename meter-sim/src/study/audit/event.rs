@@ -1,0 +1,96 @@
+//! What somebody who sees the released sums looks for, to tell from them which of two inputs it was.
+
+use super::binomial;
+
+/// The sums that were released for each of two inputs.
+#[derive(Debug)]
+pub(super) struct Released<'a> {
+    /// While one home draws nothing.
+    pub(super) low: &'a [i64],
+    /// While it draws as much as it may.
+    pub(super) high: &'a [i64],
+}
+
+/// Sums on one side of a threshold, which belongs to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    AtMost(i64),
+    AtLeast(i64),
+}
+
+/// How often something was seen.
+#[derive(Debug, Clone, Copy)]
+struct Count {
+    hits: u64,
+    runs: u64,
+}
+
+impl Event {
+    /// The least epsilon that explains how often the event happens, wrong with no more than this risk.
+    pub(super) fn epsilon_at_least(self, released: &Released<'_>, risk: f64) -> f64 {
+        let (likely, unlikely) = self.counts(released);
+        // Each of the two bounds may be wrong with half of the risk.
+        let more = binomial::at_least(likely.hits, likely.runs, risk / 2.0);
+        let less = binomial::at_most(unlikely.hits, unlikely.runs, risk / 2.0);
+        (more / less).ln().max(0.0)
+    }
+
+    /// The epsilon that explains it best.
+    pub(super) fn epsilon_seen(self, released: &Released<'_>) -> f64 {
+        let (likely, unlikely) = self.counts(released);
+        (likely.share() / unlikely.share()).ln()
+    }
+
+    /// How often it happens for the input that it speaks for, and for the other.
+    fn counts(self, released: &Released<'_>) -> (Count, Count) {
+        let [low, high] = [released.low, released.high].map(|sums| {
+            let hits = sums.iter().filter(|sum| self.includes(**sum)).count();
+            Count { hits: hits as u64, runs: sums.len() as u64 }
+        });
+        match self {
+            Self::AtMost(_) => (low, high),
+            Self::AtLeast(_) => (high, low),
+        }
+    }
+
+    fn includes(self, sum: i64) -> bool {
+        match self {
+            Self::AtMost(threshold) => sum <= threshold,
+            Self::AtLeast(threshold) => sum >= threshold,
+        }
+    }
+}
+
+impl Count {
+    fn share(self) -> f64 {
+        self.hits as f64 / self.runs as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thousand sums of which so many are 3 and the rest 8.
+    fn thousand(threes: usize) -> Vec<i64> {
+        (0..1000).map(|run| if run < threes { 3 } else { 8 }).collect()
+    }
+
+    #[test]
+    fn a_bound_is_below_what_was_seen_by_as_much_as_the_counts_leave_open() {
+        let (low, high) = (thousand(600), thousand(300));
+        let released = Released { low: &low, high: &high };
+        assert!((Event::AtMost(3).epsilon_seen(&released) - 2f64.ln()).abs() < 1e-12);
+        // 600 of 1000 mean at least 0.559190 and 300 of 1000 at most 0.338727, each but for one in 200.
+        let bound = Event::AtMost(3).epsilon_at_least(&released, 0.01);
+        assert!((bound - (0.559_190_f64 / 0.338_727).ln()).abs() < 1e-5, "{bound}");
+    }
+
+    #[test]
+    fn each_side_speaks_for_its_own_input() {
+        let (low, high) = (thousand(600), thousand(300));
+        let released = Released { low: &low, high: &high };
+        assert!((Event::AtLeast(8).epsilon_seen(&released) - (0.7f64 / 0.4).ln()).abs() < 1e-12);
+        assert_eq!(Event::AtLeast(9).epsilon_at_least(&released, 0.01), 0.0, "what was never seen tells nothing");
+    }
+}
