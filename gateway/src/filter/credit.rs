@@ -47,3 +47,45 @@ fn add<const IDEAS: usize>(logs: &mut [f64; IDEAS], kept: f64, estimates: &[Esti
     let best = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     logs.iter_mut().for_each(|log| *log = (*log - best).max(LEAST));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn foretold(log_evidence: [f64; 2]) -> [Estimate; 2] {
+        log_evidence.map(|log_evidence| Estimate { mean: 0.0, variance: 1.0, log_evidence })
+    }
+
+    #[test]
+    fn at_first_the_evidence_of_the_slot_decides() {
+        let [one, other] = Credit::default().weigh(0.0, &foretold([-5.0, -5.0 - f64::ln(3.0)]));
+        assert!((one - 0.75).abs() < 1e-12 && (other - 0.25).abs() < 1e-12);
+    }
+
+    #[test]
+    fn every_hour_remembers_what_was_right_in_it() {
+        let (night, evening) = (3.0 * HOUR, 19.0 * HOUR);
+        let mut credit = Credit::default();
+        for _ in 0..10 {
+            for _ in 0..6 {
+                credit.weigh(night, &foretold([-1.0, -1.5]));
+            }
+            for _ in 0..6 {
+                credit.weigh(evening, &foretold([-1.5, -1.0]));
+            }
+        }
+        let even = foretold([-1.0, -1.0]);
+        assert!(credit.clone().weigh(night, &even)[0] > 0.99);
+        assert!(credit.weigh(evening, &even)[1] > 0.99);
+    }
+
+    #[test]
+    fn an_idea_that_was_wrong_for_long_comes_back_within_a_few_slots() {
+        let mut credit = Credit::default();
+        for _ in 0..10_000 {
+            credit.weigh(0.0, &foretold([0.0, -1e20]));
+        }
+        let slots = (1..).find(|_| credit.weigh(0.0, &foretold([-3.0, 0.0]))[1] > 0.5);
+        assert!(slots < Some(15), "{slots:?}");
+    }
+}

@@ -210,3 +210,66 @@ fn dot(a: &[f64; STATE], b: &[f64; STATE]) -> f64 {
 pub(super) fn whole(number: f64) -> usize {
     number as usize
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IDEA: Idea = Idea { appliance: 1000.0, mood: 1200.0, habit: 0.0 };
+
+    fn slot(number: u32, load: f64) -> Seen {
+        let time = f64::from(number % 144) * 600.0 + 300.0;
+        Seen { elapsed: 600.0, time, length: 600.0, load, noise: 100.0, responders: 100.0, members: 100.0 }
+    }
+
+    #[test]
+    fn a_slot_of_a_whole_day_has_no_waves_and_a_short_one_has_them_whole() {
+        let of = |length| profile(&Seen { length, time: 0.0, ..slot(0, 0.0) });
+        let day = of(DAY);
+        assert!(day[0] == 1.0 && day[1..].iter().all(|share| share.abs() < 1e-12), "{day:?}");
+        let moment = of(0.0);
+        assert!(moment[1..MOOD].chunks_exact(2).all(|pair| pair == [1.0, 0.0]), "{moment:?}");
+        // The mean of a cosine over half its period around its top.
+        assert!((of(DAY / 2.0)[1] - 2.0 / std::f64::consts::PI).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_first_sum_without_noise_is_the_estimate() {
+        let found = Model::new(IDEA).observe(&Seen { noise: 1e-6, ..slot(0, 720.0) });
+        assert!((found.mean - 720.0).abs() < 1e-2 && found.variance < 2e-6, "{found:?}");
+    }
+
+    #[test]
+    fn silent_members_make_it_less_sure() {
+        let variance = |responders| Model::new(IDEA).observe(&Seen { responders, ..slot(0, 500.0) }).variance;
+        let (all, most, few) = (variance(100.0), variance(80.0), variance(10.0));
+        assert!(all < most && most < few, "{all} {most} {few}");
+    }
+
+    #[test]
+    fn a_time_switch_is_a_habit_that_waves_miss() {
+        let load = |number: u32| if (12..15).contains(&(number % 144)) { 800.0 } else { 400.0 };
+        let miss = |habit: f64| {
+            let mut model = Model::new(Idea { habit, ..IDEA });
+            (0..144 * 10).for_each(|number| drop(model.observe(&slot(number, load(number)))));
+            // So much noise that what is learned decides.
+            (model.observe(&Seen { noise: 1e9, ..slot(12, 0.0) }).mean - 800.0).abs()
+        };
+        let (smooth, sharp) = (miss(0.0), miss(150.0));
+        assert!(sharp < 60.0 && smooth > 2.0 * sharp, "{smooth} {sharp}");
+    }
+
+    #[test]
+    fn a_mood_passes_and_a_level_stays() {
+        let mut model = Model::new(IDEA);
+        (0..1000).for_each(|number| drop(model.observe(&slot(number, 400.0))));
+        (1000..1003).for_each(|number| drop(model.observe(&slot(number, 600.0))));
+        let blind = |hours: f64| {
+            let mut model = model.clone();
+            model.observe(&Seen { noise: 1e12, elapsed: hours * 3600.0, ..slot(1003, 0.0) })
+        };
+        let (soon, late) = (blind(0.1), blind(4.0));
+        assert!(soon.mean > 500.0 && (late.mean - 400.0).abs() < 60.0, "{soon:?} {late:?}");
+        assert!(late.variance > soon.variance);
+    }
+}
