@@ -28,7 +28,7 @@ const WAVE: f64 = 250.0;
 const WANDERING: f64 = 10.0;
 /// How long the profile lasts, in seconds. Seasons and weekends change it, so it is never known for good.
 const MEMORY: f64 = 200.0 * DAY;
-/// A longer gap counts as one of this length; hardly anything of the profile is left then anyway.
+/// A longer gap counts as one of this length; little of the profile is left then.
 const LONGEST_GAP: f64 = 400.0 * DAY;
 /// The load of a cluster that uses hardly anything moves as if each home used this many watts.
 const LEAST_LOAD: f64 = 50.0;
@@ -251,7 +251,9 @@ mod tests {
         let load = |number: u32| if (12..15).contains(&(number % 144)) { 800.0 } else { 400.0 };
         let miss = |habit: f64| {
             let mut model = Model::new(Idea { habit, ..IDEA });
-            (0..144 * 10).for_each(|number| drop(model.observe(&slot(number, load(number)))));
+            for number in 0..144 * 10 {
+                model.observe(&slot(number, load(number)));
+            }
             // So much noise that what is learned decides.
             (model.observe(&Seen { noise: 1e9, ..slot(12, 0.0) }).mean - 800.0).abs()
         };
@@ -262,8 +264,9 @@ mod tests {
     #[test]
     fn a_mood_passes_and_a_level_stays() {
         let mut model = Model::new(IDEA);
-        (0..1000).for_each(|number| drop(model.observe(&slot(number, 400.0))));
-        (1000..1003).for_each(|number| drop(model.observe(&slot(number, 600.0))));
+        for number in 0..1003 {
+            model.observe(&slot(number, if number < 1000 { 400.0 } else { 600.0 }));
+        }
         let blind = |hours: f64| {
             let mut model = model.clone();
             model.observe(&Seen { noise: 1e12, elapsed: hours * 3600.0, ..slot(1003, 0.0) })
