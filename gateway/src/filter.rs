@@ -1,12 +1,12 @@
 //! A cluster's load with less noise: what the sums before tell about the sum of now.
 //!
 //! The filter sees only what was released, so it costs no privacy, and it knows how much noise each sum carries. It runs
-//! several Kalman filters ([`model`]) with different ideas of how restless the load is, lets each take the sum with the
-//! noise's true shape ([`laplace`]), and believes each as far as it foretold the sums ([`credit`]). It learns the daily
+//! several Kalman filters (`model`) with different ideas of how restless the load is, lets each take the sum with the
+//! noise's true shape (`laplace`), and believes each as far as it foretold the sums (`credit`). It learns the daily
 //! profile from the sums of earlier days; until then it smooths. Its estimate is causal: no later sum changes it.
 //!
 //! The state follows from the released sums in their order and from nothing else, so a restart may replay them. It takes
-//! about 20 kB a cluster; a slot takes some 20 microseconds and allocates nothing.
+//! about 20 kB a cluster; a slot takes some tens of microseconds and allocates nothing.
 //!
 //! Days are those of UTC and all alike: a clock that is put forward or a weekend is a change that the filter follows, and
 //! the band is no promise for its first hours.
