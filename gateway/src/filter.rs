@@ -281,11 +281,11 @@ mod tests {
     #[test]
     fn nothing_that_can_be_released_breaks_it() {
         let mut chance = Chance(5);
-        let mut pick = |of: &[f64]| of[super::model::whole(chance.unit() * of.len() as f64)];
+        let mut pick = |of: &[f64]| of[model::whole(chance.unit() * of.len() as f64)];
         for _ in 0..20 {
             let (mut filter, mut end) = (Filter::default(), Timestamp::from_millis(1));
             for _ in 0..300 {
-                let millis = |value: f64| super::model::whole(value) as u64;
+                let millis = |value: f64| model::whole(value) as u64;
                 let start = end.plus_millis(millis(pick(&[0.0, 0.0, 0.0, 1.0, 6e5, 9e7, 1e11, 1e15])));
                 end = start.plus_millis(millis(pick(&[0.0, 1.0, 5e3, 6e5, 7e5, 1.8e6, 8.64e7, 1e12]))).plus_millis(1);
                 let release = Release {
