@@ -13,6 +13,7 @@ mod composition;
 pub mod dataset;
 mod error;
 mod figure;
+mod filtering;
 mod grouping;
 mod paper;
 mod partners;
@@ -88,6 +89,8 @@ enum Part {
     Utility,
     /// Choosing the range of readings
     Clipping,
+    /// What a filter takes off the noise without costing privacy
+    Filtering,
     /// The chance of guessing a meter's mask partners, and what an epsilon means
     Partners,
     /// A home with nothing but its own share of the noise
@@ -168,6 +171,7 @@ impl Part {
             Self::Error => "error",
             Self::Utility => "utility",
             Self::Clipping => "clipping",
+            Self::Filtering => "filtering",
             Self::Partners => "partners",
             Self::Share => "share",
             Self::Windows => "windows",
@@ -185,6 +189,7 @@ impl Part {
             Self::Error => error::section(data, seed),
             Self::Utility => Some(utility::section(seed)),
             Self::Clipping => clipping::section(data, seed),
+            Self::Filtering => filtering::section(data, seed),
             Self::Partners => Some(partners::section()),
             Self::Share => share::section(data, seed),
             Self::Windows => windows::section(data, seed),

@@ -1,0 +1,366 @@
+//! What the gateway's filter gets out of released sums, day after day, beside the sums themselves and a plain filter.
+
+use dream_gateway::filter::{Filter, Filtered, Release};
+use dream_protocol::noise::{Sampler, Scale, Spread};
+use dream_protocol::time::Timestamp;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::SeedableRng as _;
+
+use super::dataset::Dataset;
+use super::section::{Axis, Block, Cell, Figure, Section, Series, Stroke, Table};
+use crate::slots::SECONDS_PER_DAY;
+use crate::street::{all_cores, in_parallel};
+
+/// The range of a reading in watts, which is the noise's scale at epsilon 1.
+const RANGE: u64 = 9000;
+/// Members of a cluster, or all homes if there are fewer.
+const MEMBERS: usize = 100;
+const CLUSTERS: usize = 8;
+/// Simulated days; of a file, all it has up to a year.
+const DAYS: u32 = 21;
+const MOST_DAYS: u32 = 366;
+/// Days in a row that the prose and the figure take the mean of.
+const WEEK: usize = 7;
+/// Keeps the chance of this part apart from that of homes, whose streams begin far above, and of other parts.
+const STREAM: u64 = 3 << 24;
+/// A report has room for so many rows.
+const SHOWN_ROWS: usize = 31;
+
+/// What filtering gains. Nothing if the data has less than two whole days.
+pub(crate) fn section(data: &Dataset, seed: u64) -> Option<Section> {
+    let clusters = observe(data, seed, CLUSTERS, if data.is_model() { DAYS } else { MOST_DAYS })?;
+    let step = Level::best_step(&clusters);
+    let days = scores(&clusters, step);
+    Some(Section { title: "Filtering what was released", blocks: blocks(data, &clusters, &days, step) })
+}
+
+/// A cluster over some days.
+#[derive(Debug)]
+struct Cluster {
+    members: u16,
+    days: Vec<Vec<Observed>>,
+}
+
+/// A slot of it, in watts.
+#[derive(Debug, Clone, Copy)]
+struct Observed {
+    truth: f64,
+    released: f64,
+    filtered: Filtered,
+}
+
+/// Puts homes into clusters by lot and has the gateway's filter follow each of them.
+fn observe(data: &Dataset, seed: u64, clusters: usize, days: u32) -> Option<Vec<Cluster>> {
+    let mut chance = ChaCha8Rng::seed_from_u64(seed);
+    chance.set_stream(STREAM);
+    let size = MEMBERS.min(data.homes());
+    let clusters = clusters.min(data.homes() / size);
+    let homes = rand::seq::index::sample(&mut chance, data.homes(), clusters * size).into_vec();
+    let truths: Option<Vec<_>> =
+        homes.chunks_exact(size).map(|members| data.summed_days(members, days, data.slot())).collect();
+    let truths: Vec<(u64, Vec<Vec<f64>>)> = (1..).zip(truths?).collect();
+    let enough = truths.iter().all(|(_, days)| days.len() >= 2);
+    let follow = |(number, days): &(u64, Vec<Vec<f64>>)| {
+        let mut chance = ChaCha8Rng::seed_from_u64(seed);
+        chance.set_stream(STREAM + number);
+        Cluster::follow(days, u16::try_from(size).expect("at most a hundred"), &mut chance)
+    };
+    enough.then(|| in_parallel(all_cores(), &truths, follow))
+}
+
+impl Cluster {
+    /// Releases each slot's sum with noise, and filters it as the gateway does.
+    ///
+    /// A share for one honest meter has the distribution of the sum of all members' shares when all of them respond: the
+    /// noise comes from the meters' own sampler, in one draw instead of one for each member.
+    fn follow(truths: &[Vec<f64>], members: u16, chance: &mut ChaCha8Rng) -> Self {
+        let scale = Scale::new(RANGE, 1);
+        let (sampler, variance) = (Sampler::new(1, scale), Spread::new(scale, 1, 1).variance());
+        let mut filter = Filter::default();
+        let mut end = Timestamp::from_secs(0);
+        let mut slot = |truth: f64, seconds: u64| {
+            let start = end;
+            end = start.plus_secs(seconds);
+            let released = truth.round() + sampler.sample(chance) as f64;
+            let release = Release { start, end, watts: released, variance, responders: members, members };
+            let filtered = filter.observe(&release).expect("somebody responds in every slot, one after the other");
+            Observed { truth, released, filtered }
+        };
+        let mut day = |truths: &Vec<f64>| {
+            let seconds = u64::from(SECONDS_PER_DAY) / truths.len() as u64;
+            truths.iter().map(|&truth| slot(truth, seconds)).collect()
+        };
+        Self { members, days: truths.iter().map(&mut day).collect() }
+    }
+
+    /// The days as a local-level filter sees them.
+    fn levels(&self, step: f64) -> Vec<Vec<f64>> {
+        let variance = Spread::new(Scale::new(RANGE, 1), 1, 1).variance();
+        let mut level = Level { step: step * f64::from(self.members), variance, last: None };
+        self.days.iter().map(|day| day.iter().map(|slot| level.observe(slot.released)).collect()).collect()
+    }
+}
+
+/// The plain filter to compare with: the load goes anywhere, by steps of the same size at all times.
+#[derive(Debug)]
+struct Level {
+    /// The deviation of a step from slot to slot, in watts.
+    step: f64,
+    /// The noise's.
+    variance: f64,
+    /// Mean and variance.
+    last: Option<(f64, f64)>,
+}
+
+impl Level {
+    /// In watts per member.
+    const STEPS: [f64; 7] = [5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0];
+
+    fn observe(&mut self, released: f64) -> f64 {
+        let (mean, variance) = self.last.map_or((released, self.variance), |(mean, variance)| {
+            let predicted = variance + self.step * self.step;
+            let gain = predicted / (predicted + self.variance);
+            (mean + gain * (released - mean), (1.0 - gain) * predicted)
+        });
+        self.last = Some((mean, variance));
+        mean
+    }
+
+    /// The step with the least error in hindsight, which only a simulation can know.
+    fn best_step(clusters: &[Cluster]) -> f64 {
+        let error = |step: f64| scores(clusters, step).iter().map(|day| day.level).sum::<f64>();
+        Self::STEPS.into_iter().min_by(|a, b| error(*a).total_cmp(&error(*b))).expect("there are steps")
+    }
+}
+
+/// A day's means over clusters and slots. Errors are shares of the load.
+#[derive(Debug, Clone, Copy, Default)]
+struct Score {
+    raw: f64,
+    level: f64,
+    filtered: f64,
+    /// How often the band held the load.
+    covered: f64,
+    /// Half its width, as a share of the load.
+    band: f64,
+}
+
+impl Score {
+    const FIELDS: [fn(&mut Self) -> &mut f64; 5] =
+        [|s| &mut s.raw, |s| &mut s.level, |s| &mut s.filtered, |s| &mut s.covered, |s| &mut s.band];
+
+    fn of(slot: &Observed, level: f64) -> Self {
+        let Observed { truth, released, filtered: Filtered { watts, band95 } } = *slot;
+        let error = |estimate: f64| (estimate - truth).abs() / (truth + 1.0);
+        Self {
+            raw: error(released),
+            level: error(level),
+            filtered: error(watts),
+            covered: f64::from(u8::from((watts - truth).abs() <= band95)),
+            band: band95 / (truth + 1.0),
+        }
+    }
+
+    fn mean(scores: impl IntoIterator<Item = Self>) -> Self {
+        let (mut mean, mut count) = (Self::default(), 0.0);
+        for mut score in scores {
+            Self::FIELDS.iter().for_each(|field| *field(&mut mean) += *field(&mut score));
+            count += 1.0;
+        }
+        Self::FIELDS.iter().for_each(|field| *field(&mut mean) /= count);
+        mean
+    }
+}
+
+fn scores(clusters: &[Cluster], step: f64) -> Vec<Score> {
+    let levels: Vec<Vec<Vec<f64>>> = clusters.iter().map(|cluster| cluster.levels(step)).collect();
+    let day = |day: usize| {
+        let both = clusters.iter().zip(&levels);
+        let slots = both.flat_map(|(cluster, levels)| cluster.days[day].iter().zip(&levels[day]));
+        Score::mean(slots.map(|(slot, level)| Score::of(slot, *level)))
+    };
+    (0..clusters[0].days.len()).map(day).collect()
+}
+
+fn blocks(data: &Dataset, clusters: &[Cluster], days: &[Score], step: f64) -> Vec<Block> {
+    let last = Score::mean(days[days.len().saturating_sub(WEEK).max(1)..].iter().copied());
+    let (count, members, first) = (clusters.len(), clusters[0].members, days[0]);
+    let asked = format!(
+        "Whatever is computed from released sums costs no privacy: the noise is in them already. The gateway therefore \
+         shows a filtered load beside each sum. Its filter knows how much noise a sum carries and of what shape, learns \
+         the load's daily profile from the sums of earlier days, and looks only back. Here it follows {count} clusters of \
+         {members} random homes over {} days, in slots of {} s, with readings of 0 to {RANGE} W and epsilon 1. Noise is \
+         drawn by the meters' own sampler, all shares of a slot at once.",
+        days.len(),
+        data.slot(),
+    );
+    let found = format!(
+        "The mean relative error of a sum is {:.3}. Filtered, it is {:.3} on the first day, when nothing is known of the \
+         profile, and {:.3} over the last {} days. The band, which says 95 %, held the true load in {:.1} % of the slots of \
+         those days, and is {:.0} % of the load wide to either side on average. A local-level filter, which knows the noise but no \
+         profile, comes to {:.3} with the step that suits it best in hindsight, {step} W a home and slot.",
+        last.raw,
+        first.filtered,
+        last.filtered,
+        WEEK.min(days.len() - 1),
+        100.0 * last.covered,
+        100.0 * last.band,
+        last.level,
+    );
+    let mut blocks = vec![Block::Text(asked), Block::Text(found)];
+    if data.is_model() {
+        blocks.push(Block::Text(MODEL_DAYS.to_owned()));
+    }
+    blocks.push(Block::Text(USE.to_owned()));
+    blocks.push(Block::Figure(day_figure(&clusters[0])));
+    blocks.push(Block::Figure(days_figure(days)));
+    blocks.push(Block::Table(table(days)));
+    blocks
+}
+
+const MODEL_DAYS: &str = "All simulated days are weekdays of November, which makes a profile easier to learn than in a real year. \
+    One thing makes it harder: a simulated day begins at midnight with everything off, and storage heaters start \
+    soon after, so the load falls and triples within an hour. Errors are largest there.";
+
+const USE: &str = "Use the filtered load to see the course of a day and to plan; use the sums themselves for energy over \
+    weeks, where noise averages out, and when something out of the ordinary is the question: a filter takes an hour or so to \
+    believe what it has never seen. On holidays and when clocks change, the band may be too narrow for some hours.";
+
+/// The last day of one cluster.
+fn day_figure(cluster: &Cluster) -> Figure {
+    let day = cluster.days.last().expect("two days or more");
+    let hours = 24.0 / day.len() as f64;
+    let series = |label: &str, stroke, watts: fn(&Observed) -> f64| Series {
+        label: label.to_owned(),
+        points: (0..).zip(day).map(|(slot, seen)| (hours * (f64::from(slot) + 0.5), watts(seen) / 1000.0)).collect(),
+        stroke,
+    };
+    Figure {
+        name: "filtering_day",
+        caption: format!("Day {} of one cluster of {} homes.", cluster.days.len(), cluster.members),
+        x: Axis::linear("hour of the day"),
+        y: Axis::linear("load (kW)"),
+        series: vec![
+            series("true load", Stroke::Solid, |slot| slot.truth),
+            series("filtered", Stroke::Solid, |slot| slot.filtered.watts),
+            series("released sum", Stroke::Dots, |slot| slot.released),
+            series("band 95 %, upper", Stroke::Dashed, |slot| slot.filtered.watts + slot.filtered.band95),
+            series("band 95 %, lower", Stroke::Dashed, |slot| slot.filtered.watts - slot.filtered.band95),
+        ],
+    }
+}
+
+fn days_figure(days: &[Score]) -> Figure {
+    let series = |label: &str, error: fn(&Score) -> f64| Series {
+        label: label.to_owned(),
+        points: (1..).map(f64::from).zip(days.iter().map(error)).collect(),
+        stroke: Stroke::Solid,
+    };
+    Figure {
+        name: "filtering_days",
+        caption: "Mean relative error, day after day since the filter began.".to_owned(),
+        x: Axis::linear("day"),
+        y: Axis::linear("mean relative error"),
+        series: vec![
+            series("released sum", |day| day.raw),
+            series("local level", |day| day.level),
+            series("filtered", |day| day.filtered),
+        ],
+    }
+}
+
+fn table(days: &[Score]) -> Table {
+    let row = |(number, day): (usize, &Score)| {
+        let errors = [day.raw, day.level, day.filtered].map(|error| Cell::Number(error, 3));
+        let band = [day.covered, day.band].map(|share| Cell::Number(share, 3));
+        [Cell::from(number)].into_iter().chain(errors).chain(band).collect()
+    };
+    Table {
+        name: "filtering",
+        caption:
+            "Mean relative error by day: of the released sums, of a local-level filter, of the gateway's filter; how \
+                  often the filter's band held the true load, and half its width as a share of the load."
+                .to_owned(),
+        header: &["day", "error_raw", "error_local_level", "error_filtered", "band95_coverage", "band95_half_width"],
+        rows: (1..).zip(days).map(row).collect(),
+        shown: days.len() <= SHOWN_ROWS,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::home::ActivityModel;
+    use crate::readings::Readings;
+    use crate::slots::SlotLength;
+
+    fn model() -> Dataset {
+        Dataset::model(1, 200, ActivityModel::Crest)
+    }
+
+    #[test]
+    fn a_learned_profile_beats_a_local_level_and_both_beat_the_sums() {
+        let clusters = observe(&model(), 1, 2, 10).unwrap();
+        let days = scores(&clusters, Level::best_step(&clusters));
+        let learned = Score::mean(days[6..].iter().copied());
+        let inverse = |slot: &Observed| RANGE as f64 / (slot.truth + 1.0);
+        let slots: Vec<f64> = clusters.iter().flat_map(|cluster| cluster.days.iter().flatten().map(inverse)).collect();
+        let (expected, all) = (slots.iter().sum::<f64>() / slots.len() as f64, Score::mean(days.iter().copied()));
+        assert!((all.raw / expected - 1.0).abs() < 0.1, "the noise's mean error over the load: {expected}, {all:?}");
+        assert!(learned.level < 0.85 * learned.raw, "{learned:?}");
+        assert!(learned.filtered < 0.75 * learned.level, "{learned:?}");
+        assert!(learned.filtered < 0.6 * learned.raw, "{learned:?}");
+        assert!(learned.filtered < 0.8 * days[0].filtered, "{learned:?} {:?}", days[0]);
+        assert!((0.92..0.99).contains(&all.covered), "{all:?}");
+        assert!(all.band < 0.7 * 2.996 * all.raw, "far narrower than the noise's own band: {all:?}");
+    }
+
+    #[test]
+    fn a_local_level_weighs_the_sum_by_step_and_noise() {
+        let mut level = Level { step: 2.0, variance: 12.0, last: None };
+        assert_eq!(level.observe(100.0), 100.0);
+        // 12 + 2² = 16 against 12: the sum counts 16/28.
+        assert!((level.observe(128.0) - 116.0).abs() < 1e-12);
+        let (_, variance) = level.last.unwrap();
+        assert!((variance - 12.0 * 16.0 / 28.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn released_sums_carry_noise_of_the_whole_scale() {
+        let mut chance = ChaCha8Rng::seed_from_u64(1);
+        let cluster = Cluster::follow(&vec![vec![40_000.0; 96]; 60], 100, &mut chance);
+        let slots: Vec<&Observed> = cluster.days.iter().flatten().collect();
+        let mean = slots.iter().map(|slot| (slot.released - slot.truth).abs()).sum::<f64>() / slots.len() as f64;
+        // Four standard errors of 5,760 draws.
+        assert!((mean / 9000.0 - 1.0).abs() < 0.053, "{mean}");
+    }
+
+    #[test]
+    fn the_section_shows_a_day_and_all_days() {
+        let section = section(&model(), 1).unwrap();
+        let figures: Vec<&Figure> = section
+            .blocks
+            .iter()
+            .filter_map(|block| if let Block::Figure(f) = block { Some(f) } else { None })
+            .collect();
+        assert_eq!(figures[0].series[0].points.len(), 144);
+        assert_eq!(figures[1].series[0].points.len(), 21);
+        let table =
+            section.blocks.iter().find_map(|block| if let Block::Table(table) = block { Some(table) } else { None });
+        let table = table.unwrap();
+        assert!(table.rows.len() == 21 && table.rows.iter().all(|row| row.len() == table.header.len()));
+    }
+
+    #[test]
+    fn a_file_has_to_have_two_days() {
+        let own = |hours: u32| {
+            let row = |hour: u32| format!("{}\n", vec![(300 + 10 * (hour % 24)).to_string(); 12].join(","));
+            let text: String = (0..hours).map(row).collect();
+            Dataset::own(Readings::parse(&text, "own.csv".as_ref()).unwrap(), SlotLength::new(3600).unwrap())
+        };
+        assert!(section(&own(47), 1).is_none());
+        let clusters = observe(&own(24 * 3 + 5), 1, CLUSTERS, MOST_DAYS).unwrap();
+        assert_eq!((clusters.len(), clusters[0].members, clusters[0].days.len()), (1, 12, 3));
+        assert!(section(&own(48), 1).is_some());
+    }
+}
