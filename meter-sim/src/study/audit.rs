@@ -1,10 +1,10 @@
 //! An audit of what ships, from outside: whether the sums that leave a gateway tell two inputs apart no better than epsilon
 //! allows.
 //!
-//! Meters and gateway are the protocol's own machines ([`virtual_cluster`]). The same slot is run many times with one home
+//! Meters and gateway are the protocol's own machines (`virtual_cluster`). The same slot is run many times with one home
 //! at the low end of the range, and many times with it at the high end, everything else being equal. What to look for is fixed
-//! beforehand ([`event`]): a sum that is not above the true one of the lower input, or not below that of the higher. How often
-//! it is seen bounds how probable it is ([`binomial`]). If it is more than e^epsilon times as probable for one input as for the
+//! beforehand (`event`): a sum that is not above the true one of the lower input, or not below that of the higher. How often
+//! it is seen bounds how probable it is (`binomial`). If it is more than e^epsilon times as probable for one input as for the
 //! other, the claim is false.
 //!
 //! With all shares in a sum these events are e^epsilon times as probable, exactly: no others come nearer to refuting the
@@ -94,7 +94,7 @@ fn about() -> String {
 fn meaning() -> String {
     "epsilon_lower_bound above epsilon_claimed refutes the claim; epsilon_exact is what theory says of so many shares, by the \
      worst of all sums, and no bound should be above it. A bound below the claim is no proof of it. It says that these events, \
-     in so many runs, gave nothing away that it must not; it looks at sums only, one slot at a time and for one pair of \
+     in so many runs, gave nothing away that they must not; the audit looks at sums only, one slot at a time and for one pair of \
      inputs, not at the time or the length of messages, nor at what colluders see of the masks. What it does find is noise that \
      is missing, too small or not added where it should be, anywhere between the meter's sampler and the gateway's result."
         .to_owned()

@@ -142,8 +142,8 @@ impl VirtualCluster {
             packets: VecDeque::new(),
             closed: VecDeque::new(),
         };
-        cluster.to_gateway(cluster::Input::Connected);
-        (0..cluster.members.len()).for_each(|member| cluster.to_meter(member, meter::Input::Connected));
+        cluster.tell_gateway(cluster::Input::Connected);
+        (0..cluster.members.len()).for_each(|member| cluster.tell_meter(member, meter::Input::Connected));
         cluster.members.retain(|member| member.watts.is_some());
         cluster.deliver();
         cluster
@@ -166,11 +166,11 @@ impl VirtualCluster {
         let due = members_due.iter().copied().chain([gateway_due]).flatten().min();
         self.now = due.expect("the next slot, or the next enrolment, is always ahead");
         if gateway_due == due {
-            self.to_gateway(cluster::Input::Tick);
+            self.tell_gateway(cluster::Input::Tick);
         }
         for (member, _) in members_due.iter().enumerate().filter(|(_, member_due)| **member_due == due) {
             let ended = self.members[member].ended(self.now);
-            self.to_meter(member, ended.unwrap_or(meter::Input::Tick));
+            self.tell_meter(member, ended.unwrap_or(meter::Input::Tick));
         }
         self.deliver();
     }
@@ -180,18 +180,18 @@ impl VirtualCluster {
         while let Some(packet) = self.packets.pop_front() {
             match packet {
                 Packet::ToGateway { topic, payload } => {
-                    self.to_gateway(cluster::Input::Message { topic: &topic, payload: &payload });
+                    self.tell_gateway(cluster::Input::Message { topic: &topic, payload: &payload });
                 }
                 Packet::ToMeters { topic, payload } => {
                     for member in 0..self.members.len() {
-                        self.to_meter(member, meter::Input::Message { topic: &topic, payload: &payload });
+                        self.tell_meter(member, meter::Input::Message { topic: &topic, payload: &payload });
                     }
                 }
             }
         }
     }
 
-    fn to_gateway(&mut self, input: cluster::Input<'_>) {
+    fn tell_gateway(&mut self, input: cluster::Input<'_>) {
         self.gateway.handle(input, self.now, &mut self.gateway_rng);
         while let Some(output) = self.gateway.poll() {
             match output {
@@ -206,7 +206,7 @@ impl VirtualCluster {
         }
     }
 
-    fn to_meter(&mut self, member: usize, input: meter::Input<'_>) {
+    fn tell_meter(&mut self, member: usize, input: meter::Input<'_>) {
         let now = Now { wall: self.now, monotonic_millis: self.now.as_millis() };
         let member = &mut self.members[member];
         member.meter.handle(input, now, &mut member.rng);
