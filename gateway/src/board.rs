@@ -13,6 +13,8 @@ use dream_protocol::params::Params;
 use dream_protocol::time::{Slot, Timestamp};
 use tokio::sync::watch;
 
+use crate::filter::Filtered;
+
 /// Everything that may be shown, with a version that grows with every change.
 #[derive(Debug)]
 pub struct Board {
@@ -63,6 +65,7 @@ pub struct ListView {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClosedSlot {
     pub outcome: SlotOutcome,
+    pub filtered: Option<FilteredLoad>,
     /// Half the width of the band that holds the true sum with 95 and 99 % confidence, in watts.
     pub band95: u64,
     pub band99: u64,
@@ -75,7 +78,41 @@ impl From<SlotOutcome> for ClosedSlot {
         let spread = outcome.spread();
         let band = |confidence| if outcome.responders == 0 { 0 } else { spread.half_width(confidence) };
         let mean_error = if outcome.responders == 0 { 0.0 } else { spread.mean_error() };
-        Self { outcome, band95: band(Confidence::P95), band99: band(Confidence::P99), mean_error }
+        Self { outcome, filtered: None, band95: band(Confidence::P95), band99: band(Confidence::P99), mean_error }
+    }
+}
+
+impl From<KeptSlot> for ClosedSlot {
+    fn from(KeptSlot { outcome, filtered }: KeptSlot) -> Self {
+        Self { filtered, ..Self::from(outcome) }
+    }
+}
+
+/// A closed slot as it is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeptSlot {
+    pub outcome: SlotOutcome,
+    /// Absent in a slot without an aggregate, in one that closed after a later one, and in those of versions before the
+    /// filter.
+    pub filtered: Option<FilteredLoad>,
+}
+
+/// What the filter made of a slot when it closed, in whole watts. It is kept with the slot and never computed again, so
+/// that everybody is told the same number, also after a restart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FilteredLoad {
+    /// The load of all members, silent ones included.
+    pub watts: i64,
+    /// Half the width of the band that holds it with 95 % confidence, if the filter's model is right.
+    pub band95: u64,
+}
+
+impl FilteredLoad {
+    /// Rounds, the band upwards. Nothing for what is no number.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast to an integer saturates")]
+    pub fn new(Filtered { watts, band95 }: Filtered) -> Option<Self> {
+        let finite = watts.is_finite() && band95.is_finite();
+        finite.then(|| Self { watts: watts.round() as i64, band95: band95.ceil() as u64 })
     }
 }
 
@@ -189,7 +226,7 @@ pub trait History: Send + Sync {
         from: Timestamp,
         to: Timestamp,
         limit: usize,
-    ) -> Result<Vec<SlotOutcome>, HistoryError>;
+    ) -> Result<Vec<KeptSlot>, HistoryError>;
 }
 
 /// Why the past cannot be read.

@@ -15,7 +15,7 @@ use prometheus::{
     TextEncoder,
 };
 
-use crate::board::{Board, ClusterView};
+use crate::board::{Board, ClosedSlot, ClusterView, FilteredLoad};
 
 /// Everything that is counted.
 #[derive(Debug)]
@@ -236,10 +236,11 @@ struct ClusterGauges(Vec<(GaugeVec, ReadOff)>);
 /// Reads a gauge's value off the board.
 type ReadOff = fn(&ClusterView, Timestamp) -> Value;
 
-/// Nothing, one number, or one for each of two confidences.
+/// Nothing, one number, or one for each confidence.
 enum Value {
     Absent,
     One(f64),
+    Band95(f64),
     Bands(f64, f64),
 }
 
@@ -283,6 +284,16 @@ impl ClusterGauges {
                     Some((closed, scale)) => Value::Bands(count(closed.band95) * scale, count(closed.band99) * scale),
                     None => Value::Absent,
                 },
+            ),
+            one(
+                "dream_cluster_load_filtered_watts",
+                "What the sums so far tell about the load of all members in the last slot: less noise, by a model.",
+                |view, now| filtered(view, now).map(|filtered| whole(filtered.watts)).into(),
+            ),
+            bands(
+                "dream_cluster_load_filtered_band_watts",
+                "Half the width of the band around the filtered load, if its model is right.",
+                |view, now| filtered(view, now).map_or(Value::Absent, |filtered| Value::Band95(count(filtered.band95))),
             ),
             one("dream_cluster_noise_scale_watts", "The scale of the noise, lambda.", |view, _| {
                 view.list.as_ref().map(|list| list.params.noise_scale().as_f64()).into()
@@ -337,6 +348,7 @@ impl ClusterGauges {
             match value(view, now) {
                 Value::Absent => {}
                 Value::One(value) => gauge.with_label_values(&[id]).set(value),
+                Value::Band95(p95) => gauge.with_label_values(&[id, "0.95"]).set(p95),
                 Value::Bands(p95, p99) => {
                     gauge.with_label_values(&[id, "0.95"]).set(p95);
                     gauge.with_label_values(&[id, "0.99"]).set(p99);
@@ -351,8 +363,13 @@ impl ClusterGauges {
 }
 
 /// The last slot, unless the cluster has stalled: an old load must not look like a new one.
-fn fresh(view: &ClusterView, now: Timestamp) -> Option<&crate::board::ClosedSlot> {
+fn fresh(view: &ClusterView, now: Timestamp) -> Option<&ClosedSlot> {
     view.last.as_ref().filter(|closed| closed.is_recent(view.slot_seconds, now))
+}
+
+/// The filtered load of such a slot.
+fn filtered(view: &ClusterView, now: Timestamp) -> Option<FilteredLoad> {
+    fresh(view, now)?.filtered
 }
 
 /// Sums stay below 2^40, so nothing is lost.

@@ -14,17 +14,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
-use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::cluster::{Forget, Key, Record};
 use dream_protocol::ids::ClusterId;
 use dream_protocol::time::{Slot, Timestamp};
-use redb::{Builder, Database, DatabaseError, ReadableDatabase as _, StorageError, TableError};
+use redb::{
+    Builder, Database, DatabaseError, ReadOnlyTable, ReadTransaction, ReadableDatabase as _, StorageError, TableError,
+};
 use thiserror::Error;
 
 pub use writer::{Job, Observer, Writer, WriterEnded};
 
-use crate::board::{History, HistoryError};
-use schema::{ENROLMENTS, FORMAT, LISTS, META, OUTCOMES, SLOTS};
+use crate::board::{FilteredLoad, History, HistoryError, KeptSlot};
+use schema::{ENROLMENTS, FILTERED, FORMAT, LISTS, META, OUTCOMES, SLOTS};
 
 /// How many of the newest outcomes a cluster is rebuilt with: the last one says which slots are over.
 const OUTCOMES_TO_RESUME: usize = 16;
@@ -75,6 +76,12 @@ from_redb!(StorageError, TableError, redb::TransactionError, redb::CommitError, 
 pub enum Change {
     Put(ClusterId, Record),
     Forget(ClusterId, Forget),
+    /// Belongs to the outcome of the slot that ended then.
+    PutFiltered {
+        cluster: ClusterId,
+        end: Timestamp,
+        filtered: FilteredLoad,
+    },
     /// Aggregates of slots that ended before this are dropped, of all clusters.
     Expire(Timestamp),
 }
@@ -256,16 +263,21 @@ impl History for Store {
         from: Timestamp,
         to: Timestamp,
         limit: usize,
-    ) -> Result<Vec<SlotOutcome>, HistoryError> {
-        let read = || -> Result<Vec<SlotOutcome>, StoreError> {
+    ) -> Result<Vec<KeptSlot>, HistoryError> {
+        let read = || -> Result<Vec<KeptSlot>, StoreError> {
             let id = cluster.as_str();
             let database = self.database()?;
-            let outcomes = database.begin_read()?.open_table(OUTCOMES)?;
+            let read = database.begin_read()?;
+            let (outcomes, filtered) = (read.open_table(OUTCOMES)?, open_filtered(&read)?);
             let newest = outcomes.range((id, from.as_millis())..(id, to.as_millis()))?.rev().take(limit);
             let mut found = Vec::new();
             for entry in newest {
-                if let Record::Outcome(outcome) = decode(id, entry?.1.value())? {
-                    found.push(outcome);
+                let (key, value) = entry?;
+                if let Record::Outcome(outcome) = decode(id, value.value())? {
+                    let filtered = filtered.as_ref().map(|table| table.get(key.value())).transpose()?.flatten();
+                    let filtered = filtered.map(|kept| kept.value());
+                    let filtered = filtered.map(|(watts, band95)| FilteredLoad { watts, band95 });
+                    found.push(KeptSlot { outcome, filtered });
                 }
             }
             found.reverse();
@@ -274,6 +286,17 @@ impl History for Store {
         read().map_err(|error| HistoryError(error.to_string()))
     }
 }
+
+/// Nothing in a store that only versions without a filter have written.
+fn open_filtered(read: &ReadTransaction) -> Result<Option<FilteredTable>, StoreError> {
+    match read.open_table(FILTERED) {
+        Ok(table) => Ok(Some(table)),
+        Err(TableError::TableDoesNotExist(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+type FilteredTable = ReadOnlyTable<(&'static str, u64), (i64, u64)>;
 
 fn decode(cluster: &str, bytes: &[u8]) -> Result<Record, StoreError> {
     Record::decode(bytes).map_err(|error| StoreError::Entry { cluster: cluster.to_owned(), error })
