@@ -233,3 +233,16 @@ pub trait History: Send + Sync {
 #[derive(Debug, thiserror::Error)]
 #[error("the store cannot be read: {0}")]
 pub struct HistoryError(pub String);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filtered_load_is_rounded_and_its_band_never_down() {
+        let of = |watts, band95| FilteredLoad::new(Filtered { watts, band95 });
+        assert_eq!(of(-1234.6, 99.1), Some(FilteredLoad { watts: -1235, band95: 100 }));
+        assert_eq!(of(0.4, 0.0), Some(FilteredLoad { watts: 0, band95: 0 }));
+        assert_eq!([of(f64::NAN, 1.0), of(1.0, f64::INFINITY)], [None, None]);
+    }
+}

@@ -415,3 +415,51 @@ fn build_info() -> Box<dyn Collector> {
     info.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
     Box::new(info)
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::board::Spent;
+    use crate::outcomes::Slotted;
+
+    /// What is said of filtered loads, so long after the last slot has ended.
+    fn filtered(last: ClosedSlot, seconds: u64) -> Vec<String> {
+        let end = last.outcome.end;
+        let view = ClusterView {
+            cluster: ClusterId::new("north").unwrap(),
+            slot_seconds: 600,
+            min_members: 20,
+            candidates: 100,
+            ending: 0,
+            list: None,
+            cannot_form: None,
+            last: Some(last),
+            last_decoded: Some(last),
+            spent: Spent::default(),
+            next_deadline: None,
+            since: end,
+        };
+        let board = Board::default();
+        board.show([view]);
+        let text = Metrics::new(&[]).render(&board, end.plus_secs(seconds));
+        text.lines()
+            .filter(|line| line.contains("load_filtered") && !line.starts_with('#'))
+            .map(str::to_owned)
+            .collect()
+    }
+
+    #[test]
+    fn a_filtered_load_is_told_with_its_band_until_it_is_old_and_not_after_a_failed_slot() {
+        let load = Some(FilteredLoad { watts: -1234, band95: 567 });
+        let decoded = ClosedSlot { filtered: load, ..ClosedSlot::from(Slotted::new(7).decoded(-1000, 95)) };
+        let told = [
+            r#"dream_cluster_load_filtered_band_watts{cluster="north",confidence="0.95"} 567"#,
+            r#"dream_cluster_load_filtered_watts{cluster="north"} -1234"#,
+        ];
+        assert_eq!(filtered(decoded, 60), told);
+        assert_eq!(filtered(decoded, 3 * 600), told);
+        assert_eq!(filtered(decoded, 3 * 600 + 1), [""; 0]);
+        assert_eq!(filtered(ClosedSlot::from(Slotted::new(8).failed("reveal_missing", 95)), 60), [""; 0]);
+    }
+}
