@@ -6,9 +6,10 @@
 mod schema;
 mod writer;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::OpenOptions;
 use std::io::ErrorKind;
+use std::ops::Range;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -17,9 +18,7 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use dream_protocol::cluster::{Forget, Key, Record};
 use dream_protocol::ids::ClusterId;
 use dream_protocol::time::{Slot, Timestamp};
-use redb::{
-    Builder, Database, DatabaseError, ReadOnlyTable, ReadTransaction, ReadableDatabase as _, StorageError, TableError,
-};
+use redb::{Builder, Database, DatabaseError, ReadTransaction, ReadableDatabase as _, StorageError, TableError};
 use thiserror::Error;
 
 pub use writer::{Job, Observer, Writer, WriterEnded};
@@ -268,16 +267,12 @@ impl History for Store {
             let id = cluster.as_str();
             let database = self.database()?;
             let read = database.begin_read()?;
-            let (outcomes, filtered) = (read.open_table(OUTCOMES)?, open_filtered(&read)?);
-            let newest = outcomes.range((id, from.as_millis())..(id, to.as_millis()))?.rev().take(limit);
+            let range = (id, from.as_millis())..(id, to.as_millis());
+            let filtered = filtered_loads(&read, range.clone(), limit)?;
             let mut found = Vec::new();
-            for entry in newest {
-                let (key, value) = entry?;
-                if let Record::Outcome(outcome) = decode(id, value.value())? {
-                    let filtered = filtered.as_ref().map(|table| table.get(key.value())).transpose()?.flatten();
-                    let filtered = filtered.map(|kept| kept.value());
-                    let filtered = filtered.map(|(watts, band95)| FilteredLoad { watts, band95 });
-                    found.push(KeptSlot { outcome, filtered });
+            for entry in read.open_table(OUTCOMES)?.range(range)?.rev().take(limit) {
+                if let Record::Outcome(outcome) = decode(id, entry?.1.value())? {
+                    found.push(KeptSlot { outcome, filtered: filtered.get(&outcome.end.as_millis()).copied() });
                 }
             }
             found.reverse();
@@ -287,16 +282,25 @@ impl History for Store {
     }
 }
 
-/// Nothing in a store that only versions without a filter have written.
-fn open_filtered(read: &ReadTransaction) -> Result<Option<FilteredTable>, StoreError> {
-    match read.open_table(FILTERED) {
-        Ok(table) => Ok(Some(table)),
-        Err(TableError::TableDoesNotExist(_)) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
+/// The newest filtered loads of a range, by when their slots ended. There are none in a store that only versions without a
+/// filter have written.
+fn filtered_loads(
+    read: &ReadTransaction,
+    range: Range<(&str, u64)>,
+    limit: usize,
+) -> Result<HashMap<u64, FilteredLoad>, StoreError> {
+    let table = match read.open_table(FILTERED) {
+        Ok(table) => table,
+        Err(TableError::TableDoesNotExist(_)) => return Ok(HashMap::new()),
+        Err(error) => return Err(error.into()),
+    };
+    let newest = table.range(range)?.rev().take(limit).map(|entry| {
+        let (key, value) = entry?;
+        let (watts, band95) = value.value();
+        Ok((key.value().1, FilteredLoad { watts, band95 }))
+    });
+    newest.collect()
 }
-
-type FilteredTable = ReadOnlyTable<(&'static str, u64), (i64, u64)>;
 
 fn decode(cluster: &str, bytes: &[u8]) -> Result<Record, StoreError> {
     Record::decode(bytes).map_err(|error| StoreError::Entry { cluster: cluster.to_owned(), error })
