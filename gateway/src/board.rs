@@ -1,7 +1,7 @@
 //! What may be shown: the board that the driver writes and that metrics, HTTP and MQTT consumers read.
 //!
-//! There is nothing on it about a single meter, and loads only as [`SlotOutcome`]s: whoever reads the board cannot show
-//! more than the protocol released.
+//! There is nothing on it about a single meter, and loads only as [`SlotOutcome`]s and what the filter made of them: whoever
+//! reads the board cannot show more than the protocol released.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, RwLock};
