@@ -1,7 +1,7 @@
 //! What may be shown: the board that the driver writes and that metrics, HTTP and MQTT consumers read.
 //!
-//! There is nothing on it about a single meter, and loads only as [`SlotOutcome`]s: whoever reads the board cannot show
-//! more than the protocol released.
+//! There is nothing on it about a single meter, and loads only as [`SlotOutcome`]s and what the filter made of them: whoever
+//! reads the board cannot show more than the protocol released.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, RwLock};
@@ -12,6 +12,8 @@ use dream_protocol::noise::Confidence;
 use dream_protocol::params::Params;
 use dream_protocol::time::{Slot, Timestamp};
 use tokio::sync::watch;
+
+use crate::filter::Filtered;
 
 /// Everything that may be shown, with a version that grows with every change.
 #[derive(Debug)]
@@ -63,6 +65,7 @@ pub struct ListView {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClosedSlot {
     pub outcome: SlotOutcome,
+    pub filtered: Option<FilteredLoad>,
     /// Half the width of the band that holds the true sum with 95 and 99 % confidence, in watts.
     pub band95: u64,
     pub band99: u64,
@@ -75,7 +78,41 @@ impl From<SlotOutcome> for ClosedSlot {
         let spread = outcome.spread();
         let band = |confidence| if outcome.responders == 0 { 0 } else { spread.half_width(confidence) };
         let mean_error = if outcome.responders == 0 { 0.0 } else { spread.mean_error() };
-        Self { outcome, band95: band(Confidence::P95), band99: band(Confidence::P99), mean_error }
+        Self { outcome, filtered: None, band95: band(Confidence::P95), band99: band(Confidence::P99), mean_error }
+    }
+}
+
+impl From<KeptSlot> for ClosedSlot {
+    fn from(KeptSlot { outcome, filtered }: KeptSlot) -> Self {
+        Self { filtered, ..Self::from(outcome) }
+    }
+}
+
+/// A closed slot as it is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeptSlot {
+    pub outcome: SlotOutcome,
+    /// Absent in a slot without an aggregate, in one that closed after a later one, and in those of versions before the
+    /// filter.
+    pub filtered: Option<FilteredLoad>,
+}
+
+/// What the filter made of a slot when it closed, in whole watts. It is kept with the slot and never computed again, so
+/// that everybody is told the same number, also after a restart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FilteredLoad {
+    /// The load of all members, silent ones included.
+    pub watts: i64,
+    /// Half the width of the band that holds it with 95 % confidence, if the filter's model is right.
+    pub band95: u64,
+}
+
+impl FilteredLoad {
+    /// Rounds, the band upwards. Nothing for what is no number.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast to an integer saturates")]
+    pub fn new(Filtered { watts, band95 }: Filtered) -> Option<Self> {
+        let finite = watts.is_finite() && band95.is_finite();
+        finite.then(|| Self { watts: watts.round() as i64, band95: band95.ceil() as u64 })
     }
 }
 
@@ -189,10 +226,23 @@ pub trait History: Send + Sync {
         from: Timestamp,
         to: Timestamp,
         limit: usize,
-    ) -> Result<Vec<SlotOutcome>, HistoryError>;
+    ) -> Result<Vec<KeptSlot>, HistoryError>;
 }
 
 /// Why the past cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("the store cannot be read: {0}")]
 pub struct HistoryError(pub String);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filtered_load_is_rounded_and_its_band_never_down() {
+        let of = |watts, band95| FilteredLoad::new(Filtered { watts, band95 });
+        assert_eq!(of(-1234.6, 99.1), Some(FilteredLoad { watts: -1235, band95: 100 }));
+        assert_eq!(of(0.4, 0.0), Some(FilteredLoad { watts: 0, band95: 0 }));
+        assert_eq!([of(f64::NAN, 1.0), of(1.0, f64::INFINITY)], [None, None]);
+    }
+}

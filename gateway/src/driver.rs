@@ -425,6 +425,10 @@ fn drain(
             }
             Output::Closed(outcome) => {
                 let closed = served.closed(outcome);
+                if let Some(filtered) = closed.filtered {
+                    let cluster = served.id.clone();
+                    job.changes.push(Change::PutFiltered { cluster, end: outcome.end, filtered });
+                }
                 job.effects.push(Effect::Closed { cluster: served.id.clone(), closed });
                 if let Some(session) = session {
                     let (topic, payload) = announce::aggregate(&served.id, &closed);

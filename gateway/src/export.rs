@@ -83,8 +83,8 @@ pub fn run(args: &ExportArgs, out: &mut impl Write) -> anyhow::Result<()> {
         while from < end {
             let to = end.min(from.saturating_add(PIECE_MILLIS));
             let (begin, until) = (Timestamp::from_millis(from), Timestamp::from_millis(to));
-            for outcome in store.slots(cluster, begin, until, usize::MAX)? {
-                write_slot(&SlotView::from(&bands.close(outcome)), cluster, args.format, out)?;
+            for kept in store.slots(cluster, begin, until, usize::MAX)? {
+                write_slot(&SlotView::from(&bands.close(kept)), cluster, args.format, out)?;
                 progress.step(at, chosen.len());
             }
             from = to;

@@ -123,8 +123,8 @@ impl Shared {
         to: Timestamp,
         limit: usize,
     ) -> Result<Vec<ClosedSlot>, HistoryError> {
-        let outcomes = self.service.history.slots(cluster, from, to, limit)?;
-        Ok(outcomes.into_iter().map(|outcome| self.bands.close(outcome)).collect())
+        let kept = self.service.history.slots(cluster, from, to, limit)?;
+        Ok(kept.into_iter().map(|slot| self.bands.close(slot)).collect())
     }
 }
 

@@ -15,7 +15,7 @@ use prometheus::{
     TextEncoder,
 };
 
-use crate::board::{Board, ClusterView};
+use crate::board::{Board, ClosedSlot, ClusterView, FilteredLoad};
 
 /// Everything that is counted.
 #[derive(Debug)]
@@ -236,10 +236,11 @@ struct ClusterGauges(Vec<(GaugeVec, ReadOff)>);
 /// Reads a gauge's value off the board.
 type ReadOff = fn(&ClusterView, Timestamp) -> Value;
 
-/// Nothing, one number, or one for each of two confidences.
+/// Nothing, one number, or one for each confidence.
 enum Value {
     Absent,
     One(f64),
+    Band95(f64),
     Bands(f64, f64),
 }
 
@@ -283,6 +284,16 @@ impl ClusterGauges {
                     Some((closed, scale)) => Value::Bands(count(closed.band95) * scale, count(closed.band99) * scale),
                     None => Value::Absent,
                 },
+            ),
+            one(
+                "dream_cluster_load_filtered_watts",
+                "What the sums so far tell about the load of all members in the last slot: less noise, by a model.",
+                |view, now| filtered(view, now).map(|filtered| whole(filtered.watts)).into(),
+            ),
+            bands(
+                "dream_cluster_load_filtered_band_watts",
+                "Half the width of the band around the filtered load, if its model is right.",
+                |view, now| filtered(view, now).map_or(Value::Absent, |filtered| Value::Band95(count(filtered.band95))),
             ),
             one("dream_cluster_noise_scale_watts", "The scale of the noise, lambda.", |view, _| {
                 view.list.as_ref().map(|list| list.params.noise_scale().as_f64()).into()
@@ -337,6 +348,7 @@ impl ClusterGauges {
             match value(view, now) {
                 Value::Absent => {}
                 Value::One(value) => gauge.with_label_values(&[id]).set(value),
+                Value::Band95(p95) => gauge.with_label_values(&[id, "0.95"]).set(p95),
                 Value::Bands(p95, p99) => {
                     gauge.with_label_values(&[id, "0.95"]).set(p95);
                     gauge.with_label_values(&[id, "0.99"]).set(p99);
@@ -351,8 +363,13 @@ impl ClusterGauges {
 }
 
 /// The last slot, unless the cluster has stalled: an old load must not look like a new one.
-fn fresh(view: &ClusterView, now: Timestamp) -> Option<&crate::board::ClosedSlot> {
+fn fresh(view: &ClusterView, now: Timestamp) -> Option<&ClosedSlot> {
     view.last.as_ref().filter(|closed| closed.is_recent(view.slot_seconds, now))
+}
+
+/// The filtered load of such a slot.
+fn filtered(view: &ClusterView, now: Timestamp) -> Option<FilteredLoad> {
+    fresh(view, now)?.filtered
 }
 
 /// Sums stay below 2^40, so nothing is lost.
@@ -397,4 +414,52 @@ fn build_info() -> Box<dyn Collector> {
         IntGaugeVec::new(Opts::new("dream_build_info", "The version that runs."), &["version"]).expect("a valid name");
     info.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
     Box::new(info)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::board::Spent;
+    use crate::outcomes::Slotted;
+
+    /// What is said of filtered loads, so long after the last slot has ended.
+    fn filtered(last: ClosedSlot, seconds: u64) -> Vec<String> {
+        let end = last.outcome.end;
+        let view = ClusterView {
+            cluster: ClusterId::new("north").unwrap(),
+            slot_seconds: 600,
+            min_members: 20,
+            candidates: 100,
+            ending: 0,
+            list: None,
+            cannot_form: None,
+            last: Some(last),
+            last_decoded: Some(last),
+            spent: Spent::default(),
+            next_deadline: None,
+            since: end,
+        };
+        let board = Board::default();
+        board.show([view]);
+        let text = Metrics::new(&[]).render(&board, end.plus_secs(seconds));
+        text.lines()
+            .filter(|line| line.contains("load_filtered") && !line.starts_with('#'))
+            .map(str::to_owned)
+            .collect()
+    }
+
+    #[test]
+    fn a_filtered_load_is_told_with_its_band_until_it_is_old_and_not_after_a_failed_slot() {
+        let load = Some(FilteredLoad { watts: -1234, band95: 567 });
+        let decoded = ClosedSlot { filtered: load, ..ClosedSlot::from(Slotted::new(7).decoded(-1000, 95)) };
+        let told = [
+            r#"dream_cluster_load_filtered_band_watts{cluster="north",confidence="0.95"} 567"#,
+            r#"dream_cluster_load_filtered_watts{cluster="north"} -1234"#,
+        ];
+        assert_eq!(filtered(decoded, 60), told);
+        assert_eq!(filtered(decoded, 3 * 600), told);
+        assert_eq!(filtered(decoded, 3 * 600 + 1), [""; 0]);
+        assert_eq!(filtered(ClosedSlot::from(Slotted::new(8).failed("reveal_missing", 95)), 60), [""; 0]);
+    }
 }

@@ -5,12 +5,11 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::Mutex;
 
-use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::ids::ClusterId;
 use dream_protocol::time::Timestamp;
 use serde::Serialize;
 
-use crate::board::ClosedSlot;
+use crate::board::{ClosedSlot, KeptSlot};
 
 /// What may be told about a closed slot. Fields about the load are absent (`null`) in a slot that gave none.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -34,6 +33,9 @@ pub struct SlotView {
     /// The bands, scaled alike: they hold the noise, not what silent meters really used.
     pub band95_estimated_watts: Option<u64>,
     pub band99_estimated_watts: Option<u64>,
+    /// What the slots before tell about the load of all members now, and its band: less noise, but by a model.
+    pub load_filtered_watts: Option<i64>,
+    pub band95_filtered_watts: Option<u64>,
     pub members: u16,
     pub responders: u16,
     pub missing: u16,
@@ -65,6 +67,8 @@ impl From<&ClosedSlot> for SlotView {
             load_estimated_watts: load.and_then(scaled),
             band95_estimated_watts: load.and_then(|_| scaled_band(closed.band95)),
             band99_estimated_watts: load.and_then(|_| scaled_band(closed.band99)),
+            load_filtered_watts: closed.filtered.map(|filtered| filtered.watts),
+            band95_filtered_watts: closed.filtered.map(|filtered| filtered.band95),
             members: outcome.members,
             responders: outcome.responders,
             missing: outcome.missing(),
@@ -79,15 +83,15 @@ impl From<&ClosedSlot> for SlotView {
 
 /// The first line of a CSV file of slots.
 pub const CSV_HEADER: &str = "cluster,slot,start,end,epoch,outcome,load_watts,band95_watts,band99_watts,\
-    mean_error_watts,load_estimated_watts,band95_estimated_watts,band99_estimated_watts,members,responders,missing,\
-    honest,attempts,epsilon,micro_epsilon,noise_scale_watts";
+    mean_error_watts,load_estimated_watts,band95_estimated_watts,band99_estimated_watts,load_filtered_watts,\
+    band95_filtered_watts,members,responders,missing,honest,attempts,epsilon,micro_epsilon,noise_scale_watts";
 
 impl SlotView {
     /// Writes the slot as a line under [`CSV_HEADER`]. Nothing needs quotes: ids and words have neither commas nor any.
     pub fn write_csv(&self, cluster: &ClusterId, out: &mut impl io::Write) -> io::Result<()> {
         writeln!(
             out,
-            "{cluster},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
+            "{cluster},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
             self.slot,
             self.start,
             self.end,
@@ -100,6 +104,8 @@ impl SlotView {
             cell(self.load_estimated_watts),
             cell(self.band95_estimated_watts),
             cell(self.band99_estimated_watts),
+            cell(self.load_filtered_watts),
+            cell(self.band95_filtered_watts),
             self.members,
             self.responders,
             self.missing,
@@ -153,14 +159,14 @@ const MOST_BANDS: usize = 100_000;
 
 impl Bands {
     /// What [`ClosedSlot::from`] gives, faster.
-    pub fn close(&self, outcome: SlotOutcome) -> ClosedSlot {
+    pub fn close(&self, KeptSlot { outcome, filtered }: KeptSlot) -> ClosedSlot {
         let key =
             (outcome.noise_scale.numerator(), outcome.noise_scale.denominator(), outcome.honest, outcome.responders);
         let known = self.known.lock().expect("nobody panics while holding the bands").get(&key).copied();
         if let Some((band95, band99, mean_error)) = known {
-            return ClosedSlot { outcome, band95, band99, mean_error };
+            return ClosedSlot { outcome, filtered, band95, band99, mean_error };
         }
-        let closed = ClosedSlot::from(outcome);
+        let closed = ClosedSlot::from(KeptSlot { outcome, filtered });
         let mut bands = self.known.lock().expect("nobody panics while holding the bands");
         if bands.len() >= MOST_BANDS {
             bands.clear();
@@ -174,6 +180,7 @@ impl Bands {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use crate::board::FilteredLoad;
     use crate::outcomes::Slotted;
 
     #[test]
@@ -219,9 +226,10 @@ mod tests {
     #[test]
     fn a_remembered_band_is_the_computed_one() {
         let bands = Bands::default();
-        let outcome = Slotted::new(7).decoded(1234, 95);
-        assert_eq!(bands.close(outcome), ClosedSlot::from(outcome));
-        let other = Slotted::new(8).decoded(99, 95);
+        let filtered = Some(FilteredLoad { watts: 1300, band95: 70 });
+        let kept = KeptSlot { outcome: Slotted::new(7).decoded(1234, 95), filtered };
+        assert_eq!(bands.close(kept), ClosedSlot::from(kept));
+        let other = KeptSlot { outcome: Slotted::new(8).decoded(99, 95), filtered: None };
         assert_eq!(bands.close(other), ClosedSlot::from(other));
     }
 }

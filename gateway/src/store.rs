@@ -6,25 +6,25 @@
 mod schema;
 mod writer;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::OpenOptions;
 use std::io::ErrorKind;
+use std::ops::Range;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
-use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::cluster::{Forget, Key, Record};
 use dream_protocol::ids::ClusterId;
 use dream_protocol::time::{Slot, Timestamp};
-use redb::{Builder, Database, DatabaseError, ReadableDatabase as _, StorageError, TableError};
+use redb::{Builder, Database, DatabaseError, ReadTransaction, ReadableDatabase as _, StorageError, TableError};
 use thiserror::Error;
 
 pub use writer::{Job, Observer, Writer, WriterEnded};
 
-use crate::board::{History, HistoryError};
-use schema::{ENROLMENTS, FORMAT, LISTS, META, OUTCOMES, SLOTS};
+use crate::board::{FilteredLoad, History, HistoryError, KeptSlot};
+use schema::{ENROLMENTS, FILTERED, FORMAT, LISTS, META, OUTCOMES, SLOTS};
 
 /// How many of the newest outcomes a cluster is rebuilt with: the last one says which slots are over.
 const OUTCOMES_TO_RESUME: usize = 16;
@@ -75,6 +75,12 @@ from_redb!(StorageError, TableError, redb::TransactionError, redb::CommitError, 
 pub enum Change {
     Put(ClusterId, Record),
     Forget(ClusterId, Forget),
+    /// Belongs to the outcome of the slot that ended then.
+    PutFiltered {
+        cluster: ClusterId,
+        end: Timestamp,
+        filtered: FilteredLoad,
+    },
     /// Aggregates of slots that ended before this are dropped, of all clusters.
     Expire(Timestamp),
 }
@@ -256,16 +262,17 @@ impl History for Store {
         from: Timestamp,
         to: Timestamp,
         limit: usize,
-    ) -> Result<Vec<SlotOutcome>, HistoryError> {
-        let read = || -> Result<Vec<SlotOutcome>, StoreError> {
+    ) -> Result<Vec<KeptSlot>, HistoryError> {
+        let read = || -> Result<Vec<KeptSlot>, StoreError> {
             let id = cluster.as_str();
             let database = self.database()?;
-            let outcomes = database.begin_read()?.open_table(OUTCOMES)?;
-            let newest = outcomes.range((id, from.as_millis())..(id, to.as_millis()))?.rev().take(limit);
+            let read = database.begin_read()?;
+            let range = (id, from.as_millis())..(id, to.as_millis());
+            let filtered = filtered_loads(&read, range.clone(), limit)?;
             let mut found = Vec::new();
-            for entry in newest {
+            for entry in read.open_table(OUTCOMES)?.range(range)?.rev().take(limit) {
                 if let Record::Outcome(outcome) = decode(id, entry?.1.value())? {
-                    found.push(outcome);
+                    found.push(KeptSlot { outcome, filtered: filtered.get(&outcome.end.as_millis()).copied() });
                 }
             }
             found.reverse();
@@ -273,6 +280,26 @@ impl History for Store {
         };
         read().map_err(|error| HistoryError(error.to_string()))
     }
+}
+
+/// The newest filtered loads of a range, by when their slots ended. There are none in a store that only versions without a
+/// filter have written.
+fn filtered_loads(
+    read: &ReadTransaction,
+    range: Range<(&str, u64)>,
+    limit: usize,
+) -> Result<HashMap<u64, FilteredLoad>, StoreError> {
+    let table = match read.open_table(FILTERED) {
+        Ok(table) => table,
+        Err(TableError::TableDoesNotExist(_)) => return Ok(HashMap::new()),
+        Err(error) => return Err(error.into()),
+    };
+    let newest = table.range(range)?.rev().take(limit).map(|entry| {
+        let (key, value) = entry?;
+        let (watts, band95) = value.value();
+        Ok((key.value().1, FilteredLoad { watts, band95 }))
+    });
+    newest.collect()
 }
 
 fn decode(cluster: &str, bytes: &[u8]) -> Result<Record, StoreError> {

@@ -271,6 +271,7 @@ async fn a_gateway_that_is_asked_to_stop_says_goodbye_and_comes_back_with_all_it
     let mut scene = Scene::set().await;
     Step::Requests(1).come(&mut scene.watcher).await;
     let before = served(&scene.gateway, "north");
+    assert!(before.values().any(|aggregate| aggregate.load_filtered_watts.is_some()), "{before:?}");
     let status = scene.gateway.terminate().await;
     assert!(status.success(), "{status}");
     let mut late = Watcher::start(scene.broker.access(), "late", &["dream/v1/gateway/gw-0/status"]).await;

@@ -196,6 +196,10 @@ fn assert_agreement(samples: &Samples, slots: &Slots, cluster: &str) {
     let number = |count: i64| Some(count as f64);
     let count = |count: usize| number(count.try_into().unwrap());
     assert_eq!(gauge("load_watts"), number(newest.load_watts.unwrap()), "{newest:?}");
+    assert_eq!(gauge("load_filtered_watts"), number(newest.load_filtered_watts.unwrap()), "{newest:?}");
+    let filtered = [("cluster", cluster), ("confidence", "0.95")];
+    let filtered = samples.get("dream_cluster_load_filtered_band_watts", &filtered);
+    assert_eq!(filtered, number(newest.band95_filtered_watts.unwrap()), "{newest:?}");
     assert_eq!(gauge("members"), count(newest.members));
     assert_eq!(gauge("responders"), count(newest.responders));
     assert_eq!(gauge("missing"), count(newest.missing));

@@ -18,7 +18,7 @@ use dream_gateway::slot_view::CSV_HEADER;
 use serde_json::{Value, json};
 
 use request::{get, request};
-use stage::{Gateway, LAST_SLOT, METER, NOW, listed, slot_of, waiting};
+use stage::{Gateway, LAST_SLOT, METER, NOW, kept, listed, slot_of, waiting};
 
 /// Clusters in every state; `north` has three slots, of which the middle one failed.
 fn filled() -> Gateway {
@@ -29,7 +29,7 @@ fn filled() -> Gateway {
         slot_of(100, LAST_SLOT - 1).failed("reveal_missing", 95),
         slot_of(100, LAST_SLOT).decoded(45_000, 90),
     ] {
-        gateway.close(&north, outcome);
+        gateway.close(&north, kept(outcome));
         north = (*gateway.board.cluster("north").unwrap()).clone();
     }
     let mut stalled = listed("stalled", 100);
@@ -316,9 +316,9 @@ fn a_thousand_clusters_fit_one_page() {
     for number in 0..1000 {
         let view = gateway.board.cluster(&format!("cluster-{number:03}")).unwrap();
         for slot in LAST_SLOT - 143..=LAST_SLOT {
-            gateway.past.add(&view.cluster, slot_of(100, slot).decoded(50_000, 95));
+            gateway.past.add(&view.cluster, kept(slot_of(100, slot).decoded(50_000, 95)));
         }
-        gateway.close(&view, slot_of(100, LAST_SLOT).decoded(50_000, 95));
+        gateway.close(&view, kept(slot_of(100, LAST_SLOT).decoded(50_000, 95)));
     }
     let page = get(gateway.address, "/");
     assert_eq!(page.text().matches("<li class=\"card").count(), 1000);

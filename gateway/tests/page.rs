@@ -59,6 +59,29 @@ fn the_page_of_a_cluster_follows_too_within_its_range() {
     browser.wait_for("document.getElementById('recent').textContent.includes('777.0')");
     assert_eq!(browser.text("document.activeElement.id"), "range-6h");
     assert_eq!(browser.text("document.querySelector('[aria-current]').id"), "range-6h");
+    assert_eq!(
+        browser.text("document.querySelectorAll('#recent tbody tr')[0].cells[4].textContent"),
+        "775.5 ± 12.3 kW"
+    );
+}
+
+#[test]
+fn the_filtered_load_is_a_line_of_its_own_that_is_told_apart_without_colour() {
+    let (gateway, browser) = open();
+    browser.go(&format!("http://{}/clusters/altstadt", gateway.address));
+    let style = |class: &str, property: &str| {
+        browser.text(&format!("getComputedStyle(document.querySelector('.chart .{class}')).{property}"))
+    };
+    let dashes: Vec<_> = ["load", "estimate", "filtered"].map(|class| style(class, "strokeDasharray")).into();
+    assert_eq!(dashes, ["none", "1px, 4px", "9px, 5px"]);
+    assert_eq!(browser.text("document.querySelector('.key-filtered').textContent"), "Filtered, for all members");
+    let tile = "[...document.querySelectorAll('.tile dt')].find(name => name.textContent === 'Filtered')";
+    let told = browser.text(&format!("{tile}.nextElementSibling.textContent"));
+    assert!(told.contains(" ± ") && told.contains("kW"), "{told}");
+    assert_eq!(
+        browser.text("document.querySelector('#load-chart-text').textContent.includes('Filtered, the last is ')"),
+        "true"
+    );
 }
 
 #[test]
@@ -151,7 +174,7 @@ fn the_page_has_landmarks_headers_of_tables_and_names_of_charts() {
 fn close_next(gateway: &Gateway, watts: i64) {
     let view = gateway.board.cluster("altstadt").unwrap();
     gateway.set_clock(stage::NOW.plus_secs(600));
-    gateway.close(&view, stage::slot_of(640, stage::LAST_SLOT + 1).decoded(watts, 630));
+    gateway.close(&view, stage::kept(stage::slot_of(640, stage::LAST_SLOT + 1).decoded(watts, 630)));
 }
 
 /// For people to look at: `target/tmp/pictures`.

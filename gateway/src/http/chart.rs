@@ -23,6 +23,7 @@ const SIZE: (u32, u32) = (1200, 480);
 const BAND: (RGBColor, &str) = (RGBColor(0, 0, 0xA1), "band");
 const LOAD: (RGBColor, &str) = (RGBColor(0, 0, 0xA2), "load");
 const ESTIMATE: (RGBColor, &str) = (RGBColor(0, 0, 0xA3), "estimate");
+const FILTERED: (RGBColor, &str) = (RGBColor(0, 0, 0xA5), "filtered");
 const FAILURE: (RGBColor, &str) = (RGBColor(0, 0, 0xA4), "failure");
 
 /// A chart's name and what it shows, in words.
@@ -33,7 +34,7 @@ pub(super) struct Caption<'a> {
     pub(super) description: String,
 }
 
-/// A chart with axes, where the estimate has its own line.
+/// A chart with axes, where the estimate and the filtered load have lines of their own.
 pub(super) fn chart(series: &Series, caption: &Caption<'_>) -> Html {
     let ticks = Ticks::around(series.extent());
     let data = draw(series, (ticks.low, ticks.high), true);
@@ -58,7 +59,7 @@ fn frame(class: &'static str, caption: &Caption<'_>, layers: &[Html]) -> Html {
 
 type Canvas<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
-fn draw(series: &Series, (low, high): (f64, f64), with_estimate: bool) -> Html {
+fn draw(series: &Series, (low, high): (f64, f64), every_line: bool) -> Html {
     let mut svg = String::new();
     {
         let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
@@ -67,27 +68,34 @@ fn draw(series: &Series, (low, high): (f64, f64), with_estimate: bool) -> Html {
             ChartBuilder::on(&area).build_cartesian_2d(range, low..high).expect("a String takes everything");
         draw_failures(&mut canvas, series, low, high);
         for segment in &series.segments {
-            draw_segment(&mut canvas, segment, with_estimate);
+            draw_segment(&mut canvas, segment, every_line);
         }
         area.present().expect("a String takes everything");
     }
     Html::trusted(classified(&svg))
 }
 
-fn draw_segment(canvas: &mut Canvas<'_, '_>, segment: &[Point], with_estimate: bool) {
-    let line = |value: fn(&Point) -> f64| -> Vec<(f64, f64)> {
-        match segment {
-            // A line needs two points: a slot on its own is drawn from its start to its end.
-            [point] => [point.start, point.end].map(|at| (seconds(at), value(point))).into(),
-            points => points.iter().map(|point| (middle(point), value(point))).collect(),
-        }
-    };
-    let mut outline = line(|point| point.load + point.band);
-    outline.extend(line(|point| point.load - point.band).into_iter().rev());
+fn draw_segment(canvas: &mut Canvas<'_, '_>, segment: &[Point], every_line: bool) {
+    let whole = |value: fn(&Point) -> f64| line(segment, |point| Some(value(point)));
+    let mut outline = whole(|point| point.load + point.band);
+    outline.extend(whole(|point| point.load - point.band).into_iter().rev());
     canvas.draw_series([Polygon::new(outline, BAND.0.filled())]).expect("a String takes everything");
-    let estimate = with_estimate.then(|| PathElement::new(line(|point| point.estimate), ESTIMATE.0));
-    let load = PathElement::new(line(|point| point.load), LOAD.0);
-    canvas.draw_series(estimate.into_iter().chain([load])).expect("a String takes everything");
+    let mut lines = vec![(whole(|point| point.load), LOAD.0)];
+    if every_line {
+        lines.push((whole(|point| point.estimate), ESTIMATE.0));
+        let pieces = segment.chunk_by(|a, b| a.filtered.is_some() == b.filtered.is_some());
+        lines.extend(pieces.map(|piece| (line(piece, |point| point.filtered), FILTERED.0)));
+    }
+    let lines = lines.into_iter().filter(|(line, _)| !line.is_empty());
+    canvas.draw_series(lines.map(|(line, colour)| PathElement::new(line, colour))).expect("a String takes everything");
+}
+
+fn line(points: &[Point], value: impl Fn(&Point) -> Option<f64>) -> Vec<(f64, f64)> {
+    match points {
+        // A line needs two points: a slot on its own is drawn from its start to its end.
+        [point] => [point.start, point.end].into_iter().filter_map(|at| Some((seconds(at), value(point)?))).collect(),
+        points => points.iter().filter_map(|point| Some((middle(point), value(point)?))).collect(),
+    }
 }
 
 /// Marks at the foot of the chart.
@@ -117,7 +125,7 @@ fn classified(svg: &str) -> String {
     );
     let stretched = format!("<svg viewBox=\"0 0 {width} {height}\" preserveAspectRatio=\"none\">");
     let mut svg = svg.replace(&fixed, &stretched).replace('\n', "").replace(" \"", "\"");
-    for (RGBColor(red, green, blue), class) in [BAND, LOAD, ESTIMATE, FAILURE] {
+    for (RGBColor(red, green, blue), class) in [BAND, LOAD, ESTIMATE, FILTERED, FAILURE] {
         let colour = format!("#{red:02X}{green:02X}{blue:02X}");
         let class = format!("class=\"{class}\"");
         svg = svg
@@ -206,14 +214,19 @@ fn time_axis(series: &Series) -> Html {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::board::ClosedSlot;
+    use crate::board::{ClosedSlot, FilteredLoad};
     use crate::outcomes::Slotted;
 
     fn day_of(word: &str) -> Series {
         let slots: Vec<_> = (0..144)
             .map(|slot| match slot {
                 50..60 => ClosedSlot::from(Slotted::new(slot).failed(word, 3)),
-                _ => ClosedSlot::from(Slotted::new(slot).decoded(40_000 + 100 * slot.cast_signed(), 95)),
+                // The filter came with a new version at noon.
+                _ => {
+                    let filtered = (slot >= 72).then_some(FilteredLoad { watts: 45_000, band95: 9000 });
+                    let decoded = Slotted::new(slot).decoded(40_000 + 100 * slot.cast_signed(), 95);
+                    ClosedSlot { filtered, ..ClosedSlot::from(decoded) }
+                }
             })
             .collect();
         Series::new(&slots, Timestamp::from_secs(0), Timestamp::from_secs(DAY), 300)
@@ -223,7 +236,7 @@ mod tests {
     fn colours_are_left_to_the_style_sheet() {
         let caption = Caption { id: "c", title: "<Load>".into(), description: "Much".into() };
         let svg = chart(&day_of("interrupted"), &caption).into_string();
-        for class in ["band", "load", "estimate", "failure"] {
+        for class in ["band", "load", "estimate", "filtered", "failure"] {
             assert!(svg.contains(&format!("class=\"{class}\"")), "{class} is missing in {svg}");
         }
         for foreign in ["#0000", "style=", "font-family", "<Load>", "width=\"1200\""] {
@@ -236,6 +249,17 @@ mod tests {
         let caption = Caption { id: "c", title: "Load".into(), description: "Much".into() };
         let svg = sparkline(&day_of("too_many_missing"), &caption).into_string();
         assert_eq!((svg.matches("class=\"load\"").count(), svg.matches("class=\"band\"").count()), (2, 2));
+    }
+
+    #[test]
+    fn the_filtered_load_has_a_line_where_there_is_one() {
+        let caption = Caption { id: "c", title: "Load".into(), description: "Much".into() };
+        let series = day_of("interrupted");
+        let svg = chart(&series, &caption).into_string();
+        let points = svg.split("<polyline class=\"filtered\" points=\"").nth(1).map(|rest| rest.split('"').next());
+        assert_eq!(points.flatten().map(|points| points.split(' ').count()), Some(144 - 72), "{svg}");
+        assert_eq!(svg.matches("class=\"filtered\"").count(), 1);
+        assert!(!sparkline(&series, &caption).into_string().contains("filtered"));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use dream_protocol::time::Timestamp;
 
 use super::chart::{Caption, chart};
 use super::html::{Html, html};
-use super::overview::{described, estimate};
+use super::overview::{described, estimate, filtered, within};
 use super::privacy::privacy;
 use super::query::{Id, MAX_LIMIT};
 use super::series::Series;
@@ -121,13 +121,12 @@ fn figures(view: &ClusterView, now: Timestamp) -> Html {
     let mut tiles = Vec::new();
     if let Some((closed, load)) = view.last_decoded.and_then(|closed| Some((closed, closed.load()?))) {
         let outcome = closed.outcome;
-        let (load, band, unit) = words::load(load, closed.band95);
-        let sum = html("{} <span class=\"within\">± {}</span> {}", &[&load, &band, &unit]);
         let ended = words::time(outcome.end, now);
         let note = html("of {} that answered, slot to {}", &[&words::count(outcome.responders), &ended]);
-        tiles.push(("Plain sum", sum, note));
+        tiles.push(("Plain sum", within(Some((load, closed.band95))), note));
         let members = words::count(outcome.members);
         tiles.push(("Estimate for all", estimate(&closed), html("scaled up to {} members", &[&members])));
+        tiles.push(("Filtered", filtered(&closed), html("for all members, from the sums so far", &[])));
     }
     if let Some(ClosedSlot { outcome, .. }) = view.last {
         let answered = words::count(outcome.responders);
@@ -162,7 +161,10 @@ fn choice(view: &ClusterView, chosen: Range) -> Html {
 fn load_chart(view: &ClusterView, slots: &[ClosedSlot], range: Range, from: Timestamp, now: Timestamp) -> Html {
     let series = Series::new(slots, from, now, CHART_POINTS);
     let title = format!("Load of {} in the last {}", view.cluster, range.words());
-    let drawn = chart(&series, &Caption { id: "load-chart", title, description: described(&series) });
+    let last = series.points().last().and_then(|point| point.filtered);
+    let filtered = last.map(|load| format!(" Filtered, the last is {}.", words::watts(load))).unwrap_or_default();
+    let description = described(&series) + &filtered;
+    let drawn = chart(&series, &Caption { id: "load-chart", title, description });
     let points = match series.slots_per_point {
         1 => html("Each point is one slot.", &[]),
         many => html("Each point is the mean of up to {} slots.", &[&words::count(many)]),
@@ -170,6 +172,7 @@ fn load_chart(view: &ClusterView, slots: &[ClosedSlot], range: Range, from: Time
     html(
         "<figure>{}<figcaption><ul class=\"legend\"><li class=\"key-load\">Sum of the meters that answered</li>\
          <li class=\"key-band\">95 % band of that sum</li><li class=\"key-estimate\">Estimate for all members</li>\
+         <li class=\"key-filtered\">Filtered, for all members</li>\
          <li class=\"key-failure\">Slot without a sum</li></ul><p class=\"note\">{}</p></figcaption></figure>",
         &[&drawn, &points],
     )
@@ -199,7 +202,7 @@ fn outcomes(slots: &[ClosedSlot]) -> Html {
 /// The newest slots first.
 fn recent(slots: &[ClosedSlot], now: Timestamp) -> Html {
     if slots.is_empty() {
-        return html("<tr><td colspan=\"7\">No slot has closed in this range.</td></tr>", &[]);
+        return html("<tr><td colspan=\"8\">No slot has closed in this range.</td></tr>", &[]);
     }
     slots.iter().rev().take(RECENT).map(|closed| recent_row(closed, now)).collect()
 }
@@ -208,24 +211,18 @@ fn recent_row(closed: &ClosedSlot, now: Timestamp) -> Html {
     let outcome = closed.outcome;
     let (class, label) =
         outcome.result.map_or_else(|cause| ("failed", words::failure(cause).0), |_| ("decoded", "Decoded"));
-    let sum = closed.load().map_or_else(
-        || html("–", &[]),
-        |load| {
-            let (load, band, unit) = words::load(load, closed.band95);
-            html("{} <span class=\"within\">± {}</span> {}", &[&load, &band, &unit])
-        },
-    );
     html(
         "<tr><th scope=\"row\">{}–{}</th><td><span class=\"badge {}\">{}</span></td><td class=\"number\">{}</td>\
-         <td class=\"number\">{}</td><td class=\"number\">{} of {}</td><td class=\"number\">{}</td>\
-         <td class=\"number\">{}</td></tr>",
+         <td class=\"number\">{}</td><td class=\"number\">{}</td><td class=\"number\">{} of {}</td>\
+         <td class=\"number\">{}</td><td class=\"number\">{}</td></tr>",
         &[
             &words::time(outcome.start, now),
             &words::time(outcome.end, now),
             &class,
             &label,
-            &sum,
+            &within(closed.load().map(|load| (load, closed.band95))),
             &estimate(closed),
+            &filtered(closed),
             &words::count(outcome.responders),
             &words::count(outcome.members),
             &words::count(outcome.missing()),

@@ -142,6 +142,7 @@ fn facts(view: &ClusterView, now: Timestamp) -> Html {
     let text = |text: String| html("{}", &[&text]);
     if let Some(closed) = &view.last_decoded {
         facts.push((text(format!("Estimate for all {}", words::count(closed.outcome.members))), estimate(closed)));
+        facts.push((text("Filtered".into()), filtered(closed)));
     }
     match &view.last {
         Some(ClosedSlot { outcome, .. }) => {
@@ -165,9 +166,17 @@ fn facts(view: &ClusterView, now: Timestamp) -> Html {
 /// The sum scaled to all members.
 pub(super) fn estimate(closed: &ClosedSlot) -> Html {
     let view = SlotView::from(closed);
-    let Some((load, band)) = view.load_estimated_watts.zip(view.band95_estimated_watts) else {
-        return html("–", &[]);
-    };
+    within(view.load_estimated_watts.zip(view.band95_estimated_watts))
+}
+
+/// What the filter made of the slot.
+pub(super) fn filtered(closed: &ClosedSlot) -> Html {
+    within(closed.filtered.map(|filtered| (filtered.watts, filtered.band95)))
+}
+
+/// A load in its band.
+pub(super) fn within(load: Option<(i64, u64)>) -> Html {
+    let Some((load, band)) = load else { return html("–", &[]) };
     let (load, band, unit) = words::load(load, band);
     html("{} <span class=\"within\">± {}</span> {}", &[&load, &band, &unit])
 }

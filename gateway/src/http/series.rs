@@ -13,6 +13,8 @@ pub(super) struct Point {
     pub(super) load: f64,
     pub(super) band: f64,
     pub(super) estimate: f64,
+    /// Absent where no slot has one.
+    pub(super) filtered: Option<f64>,
 }
 
 /// A series over a range of time.
@@ -67,11 +69,12 @@ impl Series {
         self.segments.iter().flatten()
     }
 
-    /// The least and the greatest value of the band; 0 is always within.
+    /// The least and the greatest value of lines and band; 0 is always within.
     pub(super) fn extent(&self) -> (f64, f64) {
         self.points().fold((0.0, 0.0), |(low, high), point| {
-            let most = point.estimate.max(point.load + point.band);
-            (low.min(point.estimate).min(point.load - point.band), high.max(most))
+            let values = [point.load - point.band, point.load + point.band, point.estimate];
+            let values = values.into_iter().chain(point.filtered);
+            values.fold((low, high), |(low, high), value| (low.min(value), high.max(value)))
         })
     }
 }
@@ -86,12 +89,14 @@ fn point(bucket: &[ClosedSlot]) -> Option<Point> {
     let (first, last) = (decoded().next()?.0, decoded().next_back()?.0);
     let count = decoded().count() as f64;
     let scale = |slot: &ClosedSlot| slot.scale_to_members().unwrap_or(1.0);
+    let filtered: Vec<f64> = decoded().filter_map(|(slot, _)| Some(slot.filtered?.watts as f64)).collect();
     Some(Point {
         start: first.outcome.start,
         end: last.outcome.end,
         load: decoded().map(|(_, load)| load).sum::<f64>() / count,
         band: decoded().map(|(slot, _)| slot.band95 as f64).sum::<f64>() / count,
         estimate: decoded().map(|(slot, load)| load * scale(slot)).sum::<f64>() / count,
+        filtered: (!filtered.is_empty()).then(|| filtered.iter().sum::<f64>() / filtered.len() as f64),
     })
 }
 
@@ -99,6 +104,7 @@ fn point(bucket: &[ClosedSlot]) -> Option<Point> {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use crate::board::FilteredLoad;
     use crate::outcomes::Slotted;
 
     fn series(words: &[&str], most: u64) -> Series {
@@ -110,7 +116,8 @@ mod tests {
     fn closed(slot: u64, word: &str) -> ClosedSlot {
         let slot = Slotted::new(slot);
         let outcome = word.parse().map_or_else(|_| slot.failed(word, 50), |load| slot.decoded(load, 50));
-        ClosedSlot { outcome, band95: 10, band99: 20, mean_error: 5.0 }
+        let filtered = outcome.result.ok().map(|sum| FilteredLoad { watts: 2 * sum.watts() + 1, band95: 3 });
+        ClosedSlot { outcome, filtered, band95: 10, band99: 20, mean_error: 5.0 }
     }
 
     #[test]
@@ -125,14 +132,14 @@ mod tests {
     #[test]
     fn many_slots_become_few_points_of_means() {
         let series = series(&["1", "3", "5", "interrupted", "7", "9"], 3);
-        let loads: Vec<_> = series.points().map(|point| (point.load, point.estimate)).collect();
-        assert_eq!(loads, [(2.0, 4.0), (5.0, 10.0), (8.0, 16.0)]);
+        let loads: Vec<_> = series.points().map(|point| (point.load, point.estimate, point.filtered)).collect();
+        assert_eq!(loads, [(2.0, 4.0, Some(5.0)), (5.0, 10.0, Some(11.0)), (8.0, 16.0, Some(17.0))]);
         assert_eq!((series.slots_per_point, series.segments.len()), (2, 1));
     }
 
     #[test]
-    fn the_extent_holds_the_band_the_estimate_and_zero() {
-        assert_eq!(series(&["100", "20"], 9).extent(), (0.0, 200.0));
+    fn the_extent_holds_the_band_the_estimate_the_filtered_load_and_zero() {
+        assert_eq!(series(&["100", "20"], 9).extent(), (0.0, 201.0));
         assert_eq!(series(&["-1", "5"], 9).extent(), (-11.0, 15.0));
         assert_eq!(series(&["interrupted"], 9).extent(), (0.0, 0.0));
     }

@@ -8,12 +8,14 @@ use std::collections::BTreeMap;
 use dream_protocol::cluster::{Forget, Record};
 use dream_protocol::ids::ClusterId;
 use dream_protocol::time::{Slot, Timestamp};
-use redb::{ReadableTable as _, Table, TableDefinition, WriteTransaction};
+use redb::{ReadableTable as _, Table, TableDefinition, Value, WriteTransaction};
 use zeroize::Zeroizing;
 
 use super::{Change, StoreError, slot_of};
+use crate::board::FilteredLoad;
 
-/// The version of everything below.
+/// The version of everything below. A table that an older version does not know, and need not, is no new format: it leaves
+/// the table alone.
 pub(super) const FORMAT: u64 = 1;
 
 pub(super) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
@@ -25,6 +27,9 @@ pub(super) const LISTS: TableDefinition<'_, (&str, u64), &[u8]> = TableDefinitio
 pub(super) const SLOTS: TableDefinition<'_, (&str, u64, u64), &[u8]> = TableDefinition::new("slots");
 /// By cluster and the end of the slot in Unix milliseconds: slots of different lengths stay in order.
 pub(super) const OUTCOMES: TableDefinition<'_, (&str, u64), &[u8]> = TableDefinition::new("outcomes");
+/// By the same key as its outcome: the watts of the filtered load, and of its band. Absent in a store that only versions
+/// without a filter have written.
+pub(super) const FILTERED: TableDefinition<'_, (&str, u64), (i64, u64)> = TableDefinition::new("filtered");
 
 /// The tables in one write transaction.
 pub(super) struct Tables<'txn> {
@@ -33,6 +38,7 @@ pub(super) struct Tables<'txn> {
     lists: Table<'txn, (&'static str, u64), &'static [u8]>,
     slots: Table<'txn, (&'static str, u64, u64), &'static [u8]>,
     outcomes: Table<'txn, (&'static str, u64), &'static [u8]>,
+    filtered: Table<'txn, (&'static str, u64), (i64, u64)>,
 }
 
 impl<'txn> Tables<'txn> {
@@ -43,6 +49,7 @@ impl<'txn> Tables<'txn> {
             lists: write.open_table(LISTS)?,
             slots: write.open_table(SLOTS)?,
             outcomes: write.open_table(OUTCOMES)?,
+            filtered: write.open_table(FILTERED)?,
         })
     }
 
@@ -60,7 +67,13 @@ impl<'txn> Tables<'txn> {
                     }
                     self.forget(cluster, forget)?;
                 }
-                Change::Expire(before) => self.expire(*before)?,
+                Change::PutFiltered { cluster, end, filtered: FilteredLoad { watts, band95 } } => {
+                    self.filtered.insert((cluster.as_str(), end.as_millis()), (*watts, *band95))?;
+                }
+                Change::Expire(before) => {
+                    expire(&mut self.outcomes, *before)?;
+                    expire(&mut self.filtered, *before)?;
+                }
             }
         }
         if entries.is_empty() {
@@ -98,16 +111,17 @@ impl<'txn> Tables<'txn> {
         }
         Ok(())
     }
+}
 
-    fn expire(&mut self, before: Timestamp) -> Result<(), StoreError> {
-        let mut after = (String::new(), 0);
-        loop {
-            let next = self.outcomes.range((after.0.as_str(), after.1)..)?.next().transpose()?;
-            let Some(cluster) = next.map(|(key, _)| key.value().0.to_owned()) else { return Ok(()) };
-            self.outcomes.retain_in((cluster.as_str(), 0)..(cluster.as_str(), before.as_millis()), |_, _| false)?;
-            // Nothing ends at the very end of time: the next range begins with the next cluster.
-            after = (cluster, u64::MAX);
-        }
+/// Drops what is kept of slots that ended before this, of all clusters.
+fn expire<V: Value>(table: &mut Table<'_, (&'static str, u64), V>, before: Timestamp) -> Result<(), StoreError> {
+    let mut after = (String::new(), 0);
+    loop {
+        let next = table.range((after.0.as_str(), after.1)..)?.next().transpose()?;
+        let Some(cluster) = next.map(|(key, _)| key.value().0.to_owned()) else { return Ok(()) };
+        table.retain_in((cluster.as_str(), 0)..(cluster.as_str(), before.as_millis()), |_, _| false)?;
+        // Nothing ends at the very end of time: the next range begins with the next cluster.
+        after = (cluster, u64::MAX);
     }
 }
 

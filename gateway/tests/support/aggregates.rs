@@ -21,6 +21,8 @@ pub struct Aggregate {
     pub band95_watts: Option<f64>,
     pub band99_watts: Option<f64>,
     pub load_estimated_watts: Option<f64>,
+    pub load_filtered_watts: Option<i64>,
+    pub band95_filtered_watts: Option<i64>,
     pub members: usize,
     pub responders: usize,
     pub missing: usize,

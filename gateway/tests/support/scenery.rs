@@ -2,7 +2,8 @@
 
 #![allow(dead_code, unreachable_pub, reason = "a helper of tests, of which each uses a part")]
 
-use dream_gateway::board::ClusterView;
+use dream_gateway::board::{ClusterView, FilteredLoad, KeptSlot};
+use dream_gateway::filter::{Filter, Release};
 use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::time::Slot;
 
@@ -23,14 +24,14 @@ pub fn fill(gateway: &Gateway) {
         ("riverside", 850, 5),
         ("windmill-hill", 2000, 6),
     ] {
-        let mut cluster = listed(id, members);
+        let (mut cluster, mut filter) = (listed(id, members), Filter::default());
         for slot in LAST_SLOT - WEEK..=LAST_SLOT {
             // One cluster fell silent at noon, and one has trouble with its meters right now.
             if id == "riverside" && slot > LAST_SLOT - 16 {
                 continue;
             }
             let too_few = id == "oststadt" && slot > LAST_SLOT - 4;
-            cluster = live(gateway, &cluster, outcome(members, seed, slot, too_few));
+            cluster = live(gateway, &cluster, &mut filter, outcome(members, seed, slot, too_few));
         }
     }
     gateway.board.show([waiting("mill-lane")]);
@@ -42,10 +43,11 @@ pub fn fill(gateway: &Gateway) {
     gateway.board.show([fresh]);
 }
 
-fn live(gateway: &Gateway, cluster: &ClusterView, outcome: SlotOutcome) -> ClusterView {
+fn live(gateway: &Gateway, cluster: &ClusterView, filter: &mut Filter, outcome: SlotOutcome) -> ClusterView {
     let mut cluster = cluster.clone();
     cluster.since = outcome.start;
-    gateway.close(&cluster, outcome);
+    let filtered = Release::of(&outcome).and_then(|release| FilteredLoad::new(filter.observe(&release)?));
+    gateway.close(&cluster, KeptSlot { outcome, filtered });
     let shown = gateway.board.cluster(cluster.cluster.as_str()).expect("it was just shown");
     ClusterView::clone(&shown)
 }

@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use dream_gateway::board::{Board, ClusterView, History, HistoryError, ListView, Spent};
+use dream_gateway::board::{Board, ClusterView, FilteredLoad, History, HistoryError, KeptSlot, ListView, Spent};
 use dream_gateway::http::{Service, serve};
 use dream_gateway::readiness::Readiness;
 use dream_gateway::slot_view::Bands;
@@ -80,9 +80,9 @@ impl Gateway {
     }
 
     /// Keeps a slot and shows it, as the driver does.
-    pub fn close(&self, cluster: &ClusterView, outcome: SlotOutcome) {
-        self.past.add(&cluster.cluster, outcome);
-        let closed = self.bands.close(outcome);
+    pub fn close(&self, cluster: &ClusterView, slot: KeptSlot) {
+        self.past.add(&cluster.cluster, slot);
+        let (closed, outcome) = (self.bands.close(slot), slot.outcome);
         let mut view = cluster.clone();
         view.spent.add(&outcome);
         view.last = Some(closed);
@@ -114,13 +114,13 @@ impl Drop for Gateway {
 /// The past, in memory.
 #[derive(Debug, Default)]
 pub struct Past {
-    slots: Mutex<BTreeMap<ClusterId, Vec<SlotOutcome>>>,
+    slots: Mutex<BTreeMap<ClusterId, Vec<KeptSlot>>>,
     pub broken: AtomicBool,
 }
 
 impl Past {
-    pub fn add(&self, cluster: &ClusterId, outcome: SlotOutcome) {
-        self.slots.lock().unwrap().entry(cluster.clone()).or_default().push(outcome);
+    pub fn add(&self, cluster: &ClusterId, slot: KeptSlot) {
+        self.slots.lock().unwrap().entry(cluster.clone()).or_default().push(slot);
     }
 }
 
@@ -131,13 +131,13 @@ impl History for Past {
         from: Timestamp,
         to: Timestamp,
         limit: usize,
-    ) -> Result<Vec<SlotOutcome>, HistoryError> {
+    ) -> Result<Vec<KeptSlot>, HistoryError> {
         if self.broken.load(Ordering::Relaxed) {
             return Err(HistoryError("the disk is gone".into()));
         }
         let slots = self.slots.lock().unwrap();
         let slots = slots.get(cluster).map(Vec::as_slice).unwrap_or_default();
-        let mut found: Vec<_> = slots.iter().filter(|slot| (from..to).contains(&slot.end)).copied().collect();
+        let mut found: Vec<_> = slots.iter().filter(|slot| (from..to).contains(&slot.outcome.end)).copied().collect();
         found.drain(..found.len().saturating_sub(limit));
         Ok(found)
     }
@@ -184,6 +184,12 @@ pub fn listed(id: &str, members: u16) -> ClusterView {
         bytes: format!("a signed list with {METER}").into_bytes().into(),
     };
     ClusterView { candidates: members.into(), list: Some(list), next_deadline: Some(NOW.plus_secs(400)), ..waiting(id) }
+}
+
+/// A closed slot with a filtered load that no filter made.
+pub fn kept(outcome: SlotOutcome) -> KeptSlot {
+    let filtered = outcome.result.ok().map(|sum| FilteredLoad { watts: sum.watts() - 1500, band95: 12_345 });
+    KeptSlot { outcome, filtered }
 }
 
 /// A slot of such a cluster.
