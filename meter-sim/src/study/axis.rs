@@ -47,7 +47,7 @@ impl Ruler {
         }
         let powers = whole_numbers(first, last).map(|power| 10f64.powf(power));
         let all: Vec<f64> = powers.flat_map(|power| [1.0, 2.0, 5.0].map(|digit| digit * power)).collect();
-        let from = all.iter().copied().filter(|mark| *mark <= low * 1.0001).next_back().unwrap_or(low);
+        let from = all.iter().copied().rfind(|mark| *mark <= low * 1.0001).unwrap_or(low);
         let to = all.iter().copied().find(|mark| *mark >= high * 0.9999).unwrap_or(high);
         let marks = all.into_iter().filter(|mark| (from..=to).contains(mark)).collect();
         Self { scale: Scale::Logarithmic, low: from, high: if to > from { to } else { from * 10.0 }, marks }
@@ -65,7 +65,7 @@ impl Ruler {
     /// What a mark says.
     pub(super) fn label(&self, mark: f64) -> String {
         let size = mark.abs();
-        if size != 0.0 && (size < 1e-3 || size >= 1e6) {
+        if size != 0.0 && !(1e-3..1e6).contains(&size) {
             return format!("{mark:.0e}");
         }
         let mut text = format!("{mark:.4}");
