@@ -173,7 +173,7 @@ fn table(rows: Vec<Vec<Cell>>) -> Table {
             "shares_present",
             "malicious_beyond_t",
             "epsilon_effective",
-            "epsilon_effective_delta_1e_6",
+            "epsilon_effective_delta_1e-6",
         ],
         rows,
         shown: true,
