@@ -32,6 +32,7 @@ use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -112,6 +113,8 @@ enum Part {
 impl StudyArgs {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         let data = self.dataset()?;
+        // Whatever is wrong with the folder is told before the work, not after.
+        std::fs::create_dir_all(&self.out).with_context(|| format!("--out: cannot make {}", self.out.display()))?;
         let parts = Part::value_variants().iter().copied();
         let parts: Vec<Part> = parts.filter(|part| self.only.is_empty() || self.only.contains(part)).collect();
         let watch = Watch::new(parts.len());
@@ -123,6 +126,10 @@ impl StudyArgs {
                 None => report.left_out.push(part.left_out()),
             }
             watch.end(part);
+        }
+        drop(watch);
+        if report.sections.is_empty() {
+            return Err(BadInput(report.left_out.join("\n")).into());
         }
         report.write(&self.out)?;
         self.tell(&report);
@@ -201,11 +208,14 @@ impl Part {
         }
     }
 
+    /// Why a file gave no section.
     fn left_out(self) -> String {
-        format!(
-            "Left out: {}. A file of homes does not tell what it needs (appliances, or enough homes and days).",
-            self.name()
-        )
+        let needs = match self {
+            Self::Presence | Self::Activation => "single appliances, which a file of homes does not tell",
+            Self::Filtering => "at least two whole days of slots",
+            _ => "more homes or slots than the file has",
+        };
+        format!("Left out: {}. It needs {needs}.", self.name())
     }
 }
 

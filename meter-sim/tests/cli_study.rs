@@ -37,7 +37,7 @@ fn a_file_of_ones_own_gives_what_it_can_tell() {
     let report = fs::read_to_string(folder.path().join("ours/report.html")).unwrap();
     assert!(report.contains("40 homes of homes.csv"));
     let written = csv_headers(&folder.path().join("ours"));
-    assert!(written.contains_key("error.csv") && !written.contains_key("presence.csv"), "{written:?}");
+    assert!(written.contains_key("error.csv") && !written.contains_key("presence_all.csv"), "{written:?}");
 }
 
 #[test]
@@ -75,6 +75,7 @@ fn help_explains_every_flag_and_part() {
 fn every_mistake_names_its_flag_what_was_found_and_what_is_allowed() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("three.csv"), "1,2,3\n").unwrap();
+    fs::write(folder.path().join("ten.csv"), "1,2,3,4,5,6,7,8,9,10\n").unwrap();
     fs::write(folder.path().join("bad.csv"), "1,2\n3,x\n").unwrap();
     fs::write(folder.path().join("file"), "").unwrap();
     let mistakes: &[&[&str]] = &[
@@ -88,6 +89,7 @@ fn every_mistake_names_its_flag_what_was_found_and_what_is_allowed() {
         &["--out", "o", "--csv", "bad.csv", "--homes", "200"],
         &["--out", "o", "--slot-seconds", "900"],
         &["--out", "file/o", "--homes", "100", "--only", "composition"],
+        &["--out", "appliances", "--csv", "ten.csv", "--only", "presence"],
     ];
     let answers = mistakes.iter().map(|mistake| {
         let answer = seen(command(folder.path()).arg("study").args(*mistake));

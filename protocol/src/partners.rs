@@ -7,7 +7,7 @@
 use crate::params::Params;
 
 /// The largest accepted probability per attempt, as a power of two, that fewer than n honest members close.
-const LARGEST_LOG2: f64 = -64.0;
+pub const MOST_LOG2: f64 = -64.0;
 
 /// The threshold below which a pair is selected: `floor(w * 2^64 / (N-1))`, or `None` when all pairs are (w = 0 or w >= N-1).
 pub fn threshold(params: &Params) -> Option<u64> {
@@ -21,7 +21,7 @@ pub fn threshold(params: &Params) -> Option<u64> {
 
 /// Whether `w > 0` partners keep every set of fewer than n honest members open, but for a probability of 2^-64.
 pub(crate) fn suffice(params: &Params) -> bool {
-    threshold(params).is_none() || closing_log2(params) <= LARGEST_LOG2
+    threshold(params).is_none() || closing_log2(params) <= MOST_LOG2
 }
 
 /// The base-2 logarithm of the union bound on the probability, per attempt, that some set of fewer than n honest

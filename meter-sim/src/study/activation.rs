@@ -38,9 +38,8 @@ pub(crate) fn section(data: &Dataset, seed: u64) -> Option<Section> {
         ),
         Block::Text(format!(
             "Users are the homes, of {homes}, that switched the appliance on that day; the paper's are of 3000. The \
-             published model (`crest`) has as many as the paper for what follows presence alone, such as computers and CD \
-             players; one probability for all activities (`pooled`) also fits what follows an activity, such as irons, \
-             washing machines and television."
+             published model (`crest`) has the activities of time-use surveys; one probability for all activities \
+             (`pooled`) was fitted to the paper's numbers of users."
         )),
         Block::Text(
             "Three formulas of the paper are corrected here: the statistical adversary guesses the slot whose frequency is \
@@ -51,13 +50,9 @@ pub(crate) fn section(data: &Dataset, seed: u64) -> Option<Section> {
                 .to_owned(),
         ),
         Block::Text(
-            "What follows presence alone or runs by itself comes out much as in the paper, apart from statistical guesses \
-             and from appliances with few users. What follows an activity does not: \
-             in the paper all such appliances have nearly the same figures, whatever the activity, and Bayesian guesses, \
-             which tend to the middle of the day when the noise hides everything, are off by less than with either model. \
-             Their first uses seem to lie closer to midday there. Where no slot stands out, the most frequent one is a \
-             matter of luck, and so is the statistical adversary's figure; with `crest`, the most frequent first slot of \
-             television is the one after midnight, because the day begins with people who still watch."
+            "In the paper all appliances that follow an activity have nearly the same figures, whatever the activity; in \
+             neither model do they. Where no slot stands out, the most frequent one is a matter of luck, and so is the \
+             statistical adversary's figure."
                 .to_owned(),
         ),
         Block::Table(hours("activation_crest", "crest", &crest)),
@@ -131,15 +126,17 @@ fn hours(name: &'static str, model: &str, rows: &[Row]) -> Table {
         let mut cells = vec![row.device.name().into(), row.users.into()];
         cells.push(printed.map_or(Cell::Empty, |printed| Cell::Count(printed.users)));
         for (which, ours) in row.adversaries.iter().enumerate() {
-            cells.push(Cell::Number(ours.mean, 2));
-            cells.push(printed.map_or(Cell::Empty, |printed| Cell::Number(printed.adversaries[which].0, 2)));
+            let told = |mean, deviation| Cell::Text(format!("{mean:.2} ± {deviation:.2}"));
+            cells.push(told(ours.mean, ours.deviation));
+            cells.push(printed.map_or(Cell::Empty, |row| told(row.adversaries[which].0, row.adversaries[which].1)));
         }
         cells
     };
     Table {
         name,
         caption: format!(
-            "How far guesses of the first slot are off, in hours, with the activities of `{model}`, beside the paper's"
+            "How far guesses of the first slot are off, in hours, with the activities of `{model}`, beside the paper's: \
+             mean ± deviation"
         ),
         header: &[
             "appliance",
@@ -175,7 +172,7 @@ fn every(models: &[(&str, &[Row])]) -> Table {
     }
     Table {
         name: "activation_all",
-        caption: "Mean and deviation for both models and all adversaries, beside the paper's".to_owned(),
+        caption: "The same for both models and all adversaries, a number a cell".to_owned(),
         header: &[
             "activities",
             "appliance",

@@ -1,14 +1,12 @@
 //! How probable it is that a gateway guesses a meter's mask partners, and why this product does not let it guess.
 
-use dream_protocol::partners::closing_log2_with;
+use dream_protocol::partners::{MOST_LOG2, closing_log2_with};
 
 use super::section::{Axis, Block, Cell, Figure, Section, Series, Stroke, Table};
 
 /// The shares of members that may be malicious or silent (alpha) in the paper's figures.
 const ALPHAS: [f64; 4] = [0.0, 0.1, 0.3, 0.5];
 const SIZES: [u16; 2] = [100, 300];
-/// The bound that a meter insists on, as a power of two.
-const ACCEPTED_LOG2: f64 = -64.0;
 
 pub(super) fn section() -> Section {
     let mut blocks = vec![Block::Text(INTRODUCTION.to_owned())];
@@ -44,7 +42,7 @@ fn any_closes(members: u16, partners: f64, alpha: f64) -> Option<f64> {
 /// The fewest partners with which a meter accepts a list.
 fn fewest_partners(members: u16, alpha: f64) -> u16 {
     let enough = |&partners: &u16| {
-        any_closes(members, f64::from(partners), alpha).is_some_and(|probability| probability.log2() <= ACCEPTED_LOG2)
+        any_closes(members, f64::from(partners), alpha).is_some_and(|probability| probability.log2() <= MOST_LOG2)
     };
     (1..members - 1).find(enough).unwrap_or(members - 1)
 }
@@ -66,7 +64,7 @@ fn figure(members: u16) -> Figure {
         points: betas().map(|beta| (beta, isolated(members, beta * f64::from(members), alpha))).collect(),
         stroke: Stroke::Solid,
     });
-    let ours = [0.1, 0.3, 0.5].map(|alpha| Series {
+    let ours = ALPHAS.map(|alpha| Series {
         label: format!("any set (our bound), alpha {alpha}"),
         points: betas()
             .filter_map(|beta| Some((beta, any_closes(members, beta * f64::from(members), alpha)?)))
@@ -75,7 +73,10 @@ fn figure(members: u16) -> Figure {
     });
     Figure {
         name: if members == SIZES[0] { "partners_100" } else { "partners_300" },
-        caption: format!("The chance, per slot, that masks fail to hide a reading among {members} members"),
+        caption: format!(
+            "The chance, per slot, that masks fail to hide a reading among {members} members; of alpha, half is malicious \
+             and half silent"
+        ),
         x: Axis::linear("partners drawn, as a share of the members (w/N)"),
         y: Axis::logarithmic("probability"),
         series: paper.into_iter().chain(ours).collect(),
@@ -98,10 +99,11 @@ fn success_table() -> Table {
     let all = SIZES.into_iter().flat_map(|members| ALPHAS.map(|alpha| (members, alpha)));
     Table {
         name: "partners",
-        caption:
-            "The chance per slot that one meter is left without an honest partner (the paper's formula), and that any \
-                  set of meters smaller than n is (what a meter of this product insists is at most 2^-64)"
-                .to_owned(),
+        caption: format!(
+            "The chance per slot that one meter is left without an honest partner (the paper's formula), and that any set of \
+             meters smaller than n is (a meter of this product insists on at most 2^{MOST_LOG2}); of alpha, half is malicious \
+             and half silent"
+        ),
         header: &["members", "alpha", "partners_share", "one_meter_alone", "any_set_bound", "fewest_partners_accepted"],
         rows: all.flat_map(|(members, alpha)| [0.1, 0.3, 0.5].map(|beta| row(members, alpha, beta))).collect(),
         shown: true,
@@ -117,25 +119,24 @@ fn example_table() -> Table {
             Cell::Count(slots.unsigned_abs().into()),
             Cell::Tiny(probability),
             if slots == 1 { Cell::Tiny(1.8e-8) } else { Cell::Empty },
-            Cell::Tiny(years_between(probability)),
+            Cell::Number(years_until(slots, one), 0),
         ]
     };
     Table {
         name: "guessed_slots",
-        caption:
-            "The chance that a gateway opens k chosen slots of one chosen meter (N = 100, T = 50, w = 30), and how \
-                  long it would wait for it with slots of 5 minutes"
-                .to_owned(),
-        header: &["slots", "probability", "paper_probability", "years"],
+        caption: "The chance that a gateway opens k chosen slots of one chosen meter (N = 100, T = 50, w = 30), and how many \
+                  years pass on average until k of its slots are open, whichever they are, with slots of 5 minutes"
+            .to_owned(),
+        header: &["slots", "probability_if_chosen", "paper_probability", "years_until_any"],
         rows: (1..=4).map(row).collect(),
         shown: true,
     }
 }
 
-/// How long it takes on average until something of this probability happens once in slots of five minutes.
-fn years_between(probability: f64) -> f64 {
+/// How long it takes on average until what has this probability in a slot of five minutes has happened so often.
+fn years_until(times: i32, probability: f64) -> f64 {
     const SLOTS_PER_YEAR: f64 = 12.0 * 24.0 * 365.0;
-    1.0 / (probability * SLOTS_PER_YEAR)
+    f64::from(times) / (probability * SLOTS_PER_YEAR)
 }
 
 fn inference_table() -> Table {
@@ -164,7 +165,7 @@ is silent wins if all partners of a meter are malicious or among those it declar
 formula for that: the chance per slot that one chosen meter is left without an honest partner. It understates the danger. \
 A gateway may choose its victim afterwards, show different meters different lists, and also wins when a small group of \
 meters is connected only among itself: then the sum of the group opens, with too little noise. The dashed lines bound the \
-chance of all of that; where there is no dashed line, nothing is guaranteed. Here every member masks with every other \
+chance of all of that; where it would be above 1 and there is no dashed line, nothing is guaranteed. Here every member masks with every other \
 (w = 0), so that the chance is none at all; a meter accepts w > 0 only if the bound is at most 2^-64.";
 
 const EXAMPLE: &str = "\
@@ -185,8 +186,9 @@ mod tests {
     fn the_papers_example_is_two_in_a_hundred_million_and_458_years() {
         let probability = isolated(100, 30.0, 0.5);
         assert!((probability - 2.08e-8).abs() < 0.005e-8, "{probability}");
-        assert_eq!(years_between(probability).round(), 458.0);
-        assert_eq!(years_between(50.0 * probability).round(), 9.0);
+        assert_eq!(years_until(1, probability).round(), 458.0);
+        assert_eq!(years_until(2, probability).round(), 916.0);
+        assert_eq!(years_until(1, 50.0 * probability).round(), 9.0);
     }
 
     #[test]

@@ -22,8 +22,8 @@ pub(crate) fn section(data: &Dataset) -> Option<Section> {
             "Can somebody who sees the sums tell that an appliance was used? Its epsilon in a slot is what it draws, \
              divided by the scale of the noise, which in the paper is the largest load of the cluster; over a window they \
              add up. For each home that switched the appliance on that day the table has the window with the largest sum, \
-             and then the mean over these homes. Standby counts as nothing. Clusters are of 100 homes that use about the \
-             same."
+             and then mean, deviation and maximum over these homes. Standby counts as nothing. Clusters are of 100 homes \
+             that use about the same."
                 .to_owned(),
         ),
         Block::Text(
@@ -37,13 +37,11 @@ pub(crate) fn section(data: &Dataset) -> Option<Section> {
         Block::Text(
             "Two models of what residents do: `crest` has the published probabilities of each activity by time of day; \
              `pooled` has one probability for all activities at all times, which fits how many homes use what in the \
-             paper. What runs by itself differs between them only because the largest loads do. Fridges, freezers and \
-             lighting are nearer to the paper with `crest`; television, washing machines and dryers, which run more or \
-             less often than published, with `pooled`."
+             paper. What runs by itself differs between them only because the largest loads do."
                 .to_owned(),
         ),
-        Block::Table(means("presence_crest", "crest", &crest)),
-        Block::Table(means("presence_pooled", "pooled", &pooled)),
+        Block::Table(spreads("presence_crest", "crest", &crest)),
+        Block::Table(spreads("presence_pooled", "pooled", &pooled)),
         Block::Figure(figure(&crest, &pooled)),
         Block::Table(every(&[("crest", &crest), ("pooled", &pooled)])),
     ];
@@ -77,13 +75,13 @@ fn possible(printed: &Spread, slots: usize) -> bool {
     printed.max <= slots as f64
 }
 
-fn means(name: &'static str, model: &str, rows: &[Row]) -> Table {
+fn spreads(name: &'static str, model: &str, rows: &[Row]) -> Table {
     let cells = |row: &Row| {
         let printed = paper::presence(row.device).map(|row| &row.windows);
         let mut cells = vec![row.device.name().into(), row.users.into()];
         for (window, ours) in row.windows.iter().enumerate() {
-            cells.push(Cell::Number(ours.mean, 2));
-            cells.push(printed.map_or(Cell::Empty, |printed| Cell::Number(printed[window].mean, 2)));
+            cells.push(ours.cell());
+            cells.push(printed.map_or(Cell::Empty, |printed| printed[window].cell()));
         }
         let wrong = printed.into_iter().flat_map(|printed| printed.iter().zip(WINDOWS));
         let wrong = wrong.filter(|(printed, (_, slots))| !possible(printed, *slots)).map(|(_, (name, _))| name);
@@ -92,19 +90,21 @@ fn means(name: &'static str, model: &str, rows: &[Row]) -> Table {
     };
     Table {
         name,
-        caption: format!("Mean epsilon_s of appliances with the activities of `{model}`, beside the paper's"),
+        caption: format!(
+            "epsilon_s of appliances with the activities of `{model}`, beside the paper's: mean ± deviation (maximum)"
+        ),
         header: &[
             "appliance",
             "users",
-            "mean_30_min",
+            "ours_30_min",
             "paper_30_min",
-            "mean_1_h",
+            "ours_1_h",
             "paper_1_h",
-            "mean_4_h",
+            "ours_4_h",
             "paper_4_h",
-            "mean_8_h",
+            "ours_8_h",
             "paper_8_h",
-            "mean_24_h",
+            "ours_24_h",
             "paper_24_h",
             "paper_max_impossible_in",
         ],
@@ -130,7 +130,7 @@ fn every(models: &[(&str, &[Row])]) -> Table {
     }
     Table {
         name: "presence_all",
-        caption: "Mean, deviation and maximum for both models and all windows, beside the paper's".to_owned(),
+        caption: "The same for both models and all windows, a number a cell".to_owned(),
         header: &[
             "activities",
             "appliance",
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn impossible_maxima_of_the_paper_are_named() {
-        let table = means("presence_crest", "crest", &rows_of(ActivityModel::Crest));
+        let table = spreads("presence_crest", "crest", &rows_of(ActivityModel::Crest));
         let impossible = |name: &str| table.rows.iter().find(|row| row[0] == name.into()).unwrap()[12].shown();
         assert_eq!(impossible("elec_shower"), "30 min, 1 h, 4 h, 8 h, 24 h");
         assert_eq!(impossible("washer_dryer"), "30 min, 1 h, 4 h");

@@ -22,9 +22,8 @@ pub(super) struct Report {
 const STYLE: &str = include_str!("data/report.css");
 
 impl Report {
-    /// Writes the report, the figures and the tables. Files of the same names are replaced, others left alone.
+    /// Writes the report, the figures and the tables into a folder that is there. Files of the same names are replaced, others left alone.
     pub(super) fn write(&self, folder: &Path) -> anyhow::Result<()> {
-        std::fs::create_dir_all(folder).with_context(|| format!("--out: cannot make {}", folder.display()))?;
         let put = |name: &str, bytes: &[u8]| {
             let path = folder.join(name);
             std::fs::write(&path, bytes).with_context(|| format!("--out: cannot write {}", path.display()))

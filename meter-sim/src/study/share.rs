@@ -43,10 +43,19 @@ fn draws(honest: u32, count: usize, seed: u64) -> Vec<i64> {
     (0..count).map(|_| sampler.sample(&mut rng)).collect()
 }
 
-/// How probable it is that a share is exactly 0: `((1-p)^2)^(1/n)`, p = exp(-1/lambda).
+/// How probable it is that a share is exactly 0. It is the difference of two negative binomials of shape 1/n with p =
+/// exp(-1/lambda), so they have to be the same.
 fn nothing_added(honest: u32) -> f64 {
     let p = (-1.0 / RANGE_WATTS as f64).exp();
-    (1.0 - p).powf(2.0 / f64::from(honest))
+    let shape = 1.0 / f64::from(honest);
+    let mut probability = (1.0 - p).powf(shape);
+    let mut both_same = 0.0;
+    // What is beyond 40 lambda is less probable than a double can add.
+    for value in 1..=40 * RANGE_WATTS {
+        both_same += probability * probability;
+        probability *= p * (value as f64 - 1.0 + shape) / value as f64;
+    }
+    both_same
 }
 
 fn table(seed: u64) -> Table {
@@ -54,7 +63,7 @@ fn table(seed: u64) -> Table {
         let shares = draws(honest, DRAWS as usize, seed);
         let within = |watts: u64| shares.iter().filter(|share| share.unsigned_abs() <= watts).count() as f64;
         let part = |watts| Cell::Number(within(watts) / f64::from(DRAWS), 3);
-        vec![Cell::Count(honest.into()), Cell::Number(nothing_added(honest), 3), part(0), part(100), part(1000)]
+        vec![Cell::Count(honest.into()), Cell::Number(nothing_added(honest), 4), part(0), part(100), part(1000)]
     };
     Table {
         name: "shares",
@@ -83,6 +92,9 @@ mod tests {
             let zero = draws(honest, 20_000, 7).iter().filter(|share| **share == 0).count() as f64 / 20_000.0;
             assert!((zero - nothing_added(honest)).abs() < 0.012, "{honest}: {zero}");
         }
-        assert!((nothing_added(80) - 0.796).abs() < 0.001);
+        // One share is the discrete Laplace distribution itself.
+        let p = (-1.0 / RANGE_WATTS as f64).exp();
+        assert!((nothing_added(1) / ((1.0 - p) / (1.0 + p)) - 1.0).abs() < 1e-9);
+        assert!((nothing_added(80) - 0.796_63).abs() < 0.000_01, "{}", nothing_added(80));
     }
 }
