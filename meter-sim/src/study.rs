@@ -122,14 +122,16 @@ impl StudyArgs {
         for part in parts {
             watch.begin(part);
             match part.section(&data, self.seed) {
-                Some(section) => report.sections.push((part.name(), section)),
+                Some(section) => {
+                    report.sections.push((part.name(), section));
+                    watch.end(part);
+                }
                 None => report.left_out.push(part.left_out()),
             }
-            watch.end(part);
         }
         drop(watch);
         if report.sections.is_empty() {
-            return Err(BadInput(report.left_out.join("\n")).into());
+            return Err(BadInput(format!("--csv: there is nothing to report. {}", report.left_out.join(" "))).into());
         }
         report.write(&self.out)?;
         self.tell(&report);
