@@ -171,8 +171,7 @@ fn findings(rows: &[Row], homes: usize, data: &Dataset) -> String {
     let clipping = if data.feed_in().is_none() {
         "Clipping always takes away, and neither time nor a filter brings it back"
     } else {
-        "Clipping takes from what homes draw and from what they feed in, always from the same homes, and neither time nor a \
-         filter brings it back"
+        "Clipping takes from what homes draw and from what they feed in, and neither time nor a filter brings it back"
     };
     let mut text = format!(
         "The noise is as wide as the range that readings are clipped to: a narrow range needs less noise and cuts off more. In \
@@ -203,16 +202,14 @@ fn findings(rows: &[Row], homes: usize, data: &Dataset) -> String {
 /// How the range of least error goes with the size of clusters.
 fn larger_text(all: &[(usize, Vec<Row>)]) -> String {
     let bests: Vec<(usize, &Row)> = all.iter().map(|(homes, rows)| (*homes, best(rows))).collect();
-    let mut text =
-        "The share of the noise falls with the number of homes, and that of clipping stays about the same. The table \
-                    has the range of least error for each size."
-            .to_owned();
+    let mut text = "The table has the range of least error for each size of clusters.".to_owned();
     if let [(fewest, first), .., (most, last)] = bests[..]
         && first.watts() < last.watts()
         && bests.is_sorted_by_key(|(_, best)| best.watts())
     {
         text += &format!(
-            " The larger a cluster, the wider it is: {} for {fewest} homes and {} for {most}.",
+            " The larger a cluster, the wider it is: {} for {fewest} homes and {} for {most}. The share of the noise falls \
+             with the number of homes; that of clipping does not.",
             first.range, last.range
         );
     }

@@ -1,5 +1,7 @@
 //! The loads that the study looks at: of simulated homes, or of a file of one's own.
 
+use std::sync::{Arc, OnceLock};
+
 use crate::home::{ActivityModel, Day, DayKind, DayTrace, Home, Minutes, Month, Residents};
 use crate::readings::Readings;
 use crate::slots::SlotLength;
@@ -9,9 +11,9 @@ use crate::street::{self, all_cores, in_parallel};
 const DAY: u32 = 1;
 
 /// The homes of the study.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Dataset {
-    origin: Origin,
+    origin: Arc<Origin>,
     feed_in: Option<FeedIn>,
 }
 
@@ -25,8 +27,18 @@ pub struct FeedIn {
 
 #[derive(Debug)]
 enum Origin {
-    Model { seed: u64, homes: Vec<Home>, totals: Vec<Minutes> },
-    Own { readings: Readings, slot: SlotLength },
+    Model {
+        seed: u64,
+        activities: ActivityModel,
+        homes: Vec<Home>,
+        totals: Vec<Minutes>,
+        /// The same homes with the other model of activities, once somebody asks for it.
+        other: OnceLock<Dataset>,
+    },
+    Own {
+        readings: Readings,
+        slot: SlotLength,
+    },
 }
 
 /// The mean loads of homes in the slots of one day or more, in watts: `watts[home][slot]`.
@@ -42,17 +54,18 @@ impl Dataset {
         let residents = Residents::between(1, 5).expect("of one to five");
         let homes = street::homes(seed, homes, residents, activities);
         let totals = in_parallel(all_cores(), &homes, |home| home.day(day(DAY)).total());
-        Self { origin: Origin::Model { seed, homes, totals }, feed_in: None } // simulated homes have no panels
+        let origin = Origin::Model { seed, activities, homes, totals, other: OnceLock::new() };
+        Self { origin: Arc::new(origin), feed_in: None } // simulated homes have no panels
     }
 
     /// The homes of a file, whose rows are slots of this length.
     pub fn own(readings: Readings, slot: SlotLength) -> Self {
         let feed_in = FeedIn::of(&readings);
-        Self { origin: Origin::Own { readings, slot }, feed_in }
+        Self { origin: Arc::new(Origin::Own { readings, slot }), feed_in }
     }
 
     pub fn homes(&self) -> usize {
-        match &self.origin {
+        match &*self.origin {
             Origin::Model { homes, .. } => homes.len(),
             Origin::Own { readings, .. } => readings.homes(),
         }
@@ -60,13 +73,14 @@ impl Dataset {
 
     /// The same simulated homes with another idea of what their residents do. A file has no such thing.
     pub fn with_activities(&self, activities: ActivityModel) -> Option<Self> {
-        let Origin::Model { seed, homes, .. } = &self.origin else { return None };
-        Some(Self::model(*seed, u32::try_from(homes.len()).expect("counted in u32"), activities))
+        let Origin::Model { seed, activities: own, homes, other, .. } = &*self.origin else { return None };
+        let model = || Self::model(*seed, u32::try_from(homes.len()).expect("counted in u32"), activities);
+        Some(if activities == *own { self.clone() } else { other.get_or_init(model).clone() })
     }
 
     /// The paper's day in slots of this length; of a file, all of it. None if the file's rows do not make such slots.
     pub fn loads(&self, slot: SlotLength) -> Option<Loads> {
-        let watts = match &self.origin {
+        let watts = match &*self.origin {
             Origin::Model { totals, .. } => in_parallel(all_cores(), totals, |total| as_f64(&slot.means(total))),
             Origin::Own { readings, slot: own } => {
                 let rows =
@@ -81,14 +95,14 @@ impl Dataset {
 
     /// What every device of every home did on the paper's day: `work` gets each home with its day. Only of the model.
     pub fn each_day<T: Send>(&self, work: impl Fn(&Home, &DayTrace) -> T + Sync) -> Option<Vec<T>> {
-        let Origin::Model { homes, .. } = &self.origin else { return None };
+        let Origin::Model { homes, .. } = &*self.origin else { return None };
         Some(in_parallel(all_cores(), homes, |home| work(home, &home.day(day(DAY)))))
     }
 
     /// Some homes on several days in a row, day by day, in the data's own slots. Of a file, its whole days.
     pub fn days(&self, members: &[usize], days: u32) -> Vec<Loads> {
         let slot = self.slot();
-        match &self.origin {
+        match &*self.origin {
             Origin::Model { homes, .. } => {
                 let numbers: Vec<u32> = (DAY..DAY + days).collect();
                 in_parallel(all_cores(), &numbers, |&number| {
@@ -110,14 +124,14 @@ impl Dataset {
 
     /// The slot length of a file; ten minutes of the model, as in the paper.
     pub fn slot(&self) -> SlotLength {
-        match &self.origin {
+        match &*self.origin {
             Origin::Model { .. } => SlotLength::new(600).expect("divides a day"),
             Origin::Own { slot, .. } => *slot,
         }
     }
 
     pub fn is_model(&self) -> bool {
-        matches!(self.origin, Origin::Model { .. })
+        matches!(*self.origin, Origin::Model { .. })
     }
 
     /// Nothing if no home ever feeds in.
@@ -198,6 +212,17 @@ mod tests {
         let data = own("1,-10\n3,30\n-5,0\n7,7\n", minutes(5));
         assert_eq!(data.feed_in(), Some(FeedIn { readings: 2, lowest: -10 }));
         assert_eq!(own("1,0\n", minutes(5)).feed_in(), None);
+    }
+
+    #[test]
+    fn each_model_of_activities_is_simulated_once() {
+        let data = Dataset::model(1, 12, ActivityModel::Crest);
+        let [crest, pooled, again] = [ActivityModel::Crest, ActivityModel::Pooled, ActivityModel::Pooled]
+            .map(|activities| data.with_activities(activities).unwrap());
+        assert!(Arc::ptr_eq(&crest.origin, &data.origin) && Arc::ptr_eq(&pooled.origin, &again.origin));
+        let watts = |data: &Dataset| data.loads(data.slot()).unwrap().watts;
+        assert_eq!(watts(&pooled), watts(&Dataset::model(1, 12, ActivityModel::Pooled)));
+        assert_ne!(watts(&pooled), watts(&data));
     }
 
     #[test]

@@ -217,6 +217,12 @@ mod tests {
         assert!((apart.mean - 0.07).abs() < 0.01, "{apart:?}: nor do overlaps matter");
         let tolerant = found.usual(Clustering::Random, Follows::Highest, Alpha::PRODUCT);
         assert!((tolerant.mean / random.mean - 1.1441).abs() < 1e-3, "{tolerant:?}");
+        let told = found.answer() + &found.range_text();
+        let says = |what| told.contains(what);
+        assert!(says("deviate 3.1 times as much as") && says("draw clusters by lot") && says("They err more"));
+        assert!(says(
+            "In clusters of 1000 noise alone comes to 0.018 and clipping alone to 0.024, both together to 0.036"
+        ));
         // 9000 W over about 45 kW, and clipping; by the highest reading it would be 0.12.
         let constant = found.usual(Clustering::Random, Follows::Range, Alpha::NONE);
         assert!((0.17..0.23).contains(&constant.mean), "{constant:?}");
@@ -271,5 +277,35 @@ mod tests {
             assert!(everybody.size.mean > 18_000.0 / 105.0, "{everybody:?}");
         }
         assert!(words(&data).contains("1 reading is below 0, the lowest is -1 W: the range is -9000 to 9000 W"));
+    }
+
+    #[test]
+    fn the_papers_word_on_the_length_of_slots_is_held_against_what_is_found() {
+        let row = |clustering, homes, seconds, mean| Row {
+            clustering,
+            follows: Follows::Highest,
+            slot: SlotLength::new(seconds).unwrap(),
+            alpha: Alpha::NONE,
+            homes,
+            size: ErrorSize { mean, differences: None },
+            noise_alone: mean,
+            clipping_alone: 0.0,
+        };
+        let found = |long_of_ten| {
+            let mut rows = Vec::new();
+            for clustering in CLUSTERINGS {
+                rows.extend([row(clustering, 10, 300, 0.379), row(clustering, 10, 900, long_of_ten)]);
+                rows.extend([row(clustering, 100, 300, 0.126), row(clustering, 100, 900, 0.118)]);
+            }
+            let (slot, range) = (SlotLength::new(600).unwrap(), Range::up_to(9000, None));
+            Found { rows, usual: 100, slot, range, feed_in: String::new(), model: true }.fall_text().unwrap()
+        };
+        let more = found(0.363);
+        assert!(more.contains("0.0160 for random clusters of 10, 0.0080 for random clusters of 100"), "{more}");
+        assert!(
+            more.ends_with("not below it for random clusters of 10 and consumption-based clusters of 10."),
+            "{more}"
+        );
+        assert!(found(0.372).ends_with("All are below that."));
     }
 }

@@ -17,7 +17,7 @@ const MEMBERS: u32 = 100;
 /// Sums drawn for each alpha, and for each size of a cluster.
 const SUMS: u32 = 100_000;
 const NAIVE_SUMS: u32 = 20_000;
-/// Of ten means, none is so many standard errors off in 1,500 studies.
+/// By chance, one study in 1,500 has a mean so many standard errors off.
 const CREDIBLE: f64 = 4.0;
 /// Sums that one core draws from one stream before it takes the next.
 const BATCH: u32 = 500;

@@ -8,6 +8,8 @@ use crate::study::section::{Axis, Block, Cell, Figure, Series, Stroke, Table};
 
 /// The paper's mean error of clusters of a hundred homes without tolerance, in slots of ten minutes.
 const PAPERS_MEANS: [(Clustering, f64); 2] = [(Clustering::Random, 0.13), (Clustering::Consumption, 0.07)];
+/// A mean is worth advice if it is so many times another.
+const CLEARLY: f64 = 1.05;
 /// By less than so much, the paper says, errors fall between slots of these lengths in seconds.
 const PAPERS_FALL: (f64, [u32; 2]) = (0.01, [300, 900]);
 
@@ -36,13 +38,13 @@ impl Found {
              than 25 members at its own tolerance (alpha 0.2), because fewer than 20 meters would make up the noise."
         );
         if self.rows.iter().any(|row| row.size.differences.is_none()) {
-            text += " Clusters that hold more than half of all homes have most of them in common. How such clusters differ \
+            text += " Clusters that hold more than half of all homes have many of them in common. How such clusters differ \
                      would tell nothing, so their deviation, maximum and worst cluster are left empty.";
         }
         text
     }
 
-    fn answer(&self) -> String {
+    pub(super) fn answer(&self) -> String {
         let [random, consumption] = CLUSTERINGS.map(|clustering| self.usual(clustering, Follows::Highest, Alpha::NONE));
         let mut text = format!(
             "With the paper's noise, which follows the highest reading of each slot, and alpha 0, clusters of {} homes err \
@@ -71,11 +73,17 @@ impl Found {
 
     fn doubling_text(&self, homes: usize) -> Option<String> {
         let [random, consumption] = self.of_both(homes)?;
+        let twice = [random, consumption].map(|size| 2.0 * size.mean);
+        let once = CLUSTERINGS.map(|clustering| self.usual(clustering, Follows::Highest, Alpha::NONE).mean);
+        let more = if twice.iter().zip(once).all(|(twice, once)| *twice > once) {
+            " They err more, because the highest reading grows with N too."
+        } else {
+            ""
+        };
         Some(format!(
-            " The paper has it that twice the homes with twice the noise err about the same. They err somewhat more, because \
-             the highest reading grows with N too: {:.3} at N = {homes} if random, {:.3} if consumption-based.",
-            2.0 * random.mean,
-            2.0 * consumption.mean
+            " The paper has it that twice the homes with twice the noise err about the same. At N = {homes} that is {:.3} if \
+             random and {:.3} if consumption-based.{more}",
+            twice[0], twice[1]
         ))
     }
 
@@ -85,7 +93,7 @@ impl Found {
         Some([of(Clustering::Random)?.size, of(Clustering::Consumption)?.size])
     }
 
-    fn range_text(&self) -> String {
+    pub(super) fn range_text(&self) -> String {
         let [random, consumption] =
             CLUSTERINGS.map(|clustering| self.usual(clustering, Follows::Range, Alpha::NONE).mean);
         let product = self.usual(Clustering::Random, Follows::Range, Alpha::PRODUCT).mean;
@@ -97,7 +105,9 @@ impl Found {
             self.range, self.feed_in, self.usual
         );
         text += &self.parts_text().unwrap_or_default();
-        if consumption > random {
+        let [papers_random, papers_consumption] =
+            CLUSTERINGS.map(|clustering| self.usual(clustering, Follows::Highest, Alpha::NONE).mean);
+        if papers_consumption < papers_random && consumption > CLEARLY * random {
             text += " Consumption-based clusters lose their advantage once all have the same range: clusters of small homes \
                      bear the noise of large ones. With one range for all, draw clusters by lot.";
         }
@@ -136,8 +146,8 @@ impl Found {
         }
         let mut text = format!(
             "Does the length of slots matter? From {short} to {long} s, the error of clusters of {} goes, with the paper's \
-             noise, {} if they are random and {} if they are consumption-based: the longer a slot, the nearer the \
-             highest mean over it is to the others. With a constant range it goes {} and {}. Longer slots spend less epsilon a \
+             noise, {} if they are random and {} if they are consumption-based (the highest mean over a slot is at most the \
+             mean of the highest over its parts). With a constant range it goes {} and {}. Longer slots spend less epsilon a \
              day.",
             self.usual,
             change(Clustering::Random, Follows::Highest)?,
@@ -152,14 +162,18 @@ impl Found {
     }
 
     /// What the paper says of the length of slots, and what is found at the smallest size and at the usual one.
-    fn fall_text(&self) -> Option<String> {
+    pub(super) fn fall_text(&self) -> Option<String> {
         let (papers, lengths) = PAPERS_FALL;
         let smallest = self.rows.iter().map(|row| row.homes).min()?;
         let mut falls = Vec::new();
         for clustering in CLUSTERINGS {
             for homes in [smallest, self.usual] {
                 let [short, long] = self.in_slots_of(clustering, Follows::Highest, homes, lengths)?;
-                falls.push((format!("{} clusters of {homes}", name(clustering)), short - long));
+                let kind = match clustering {
+                    Clustering::Random => "random",
+                    Clustering::Consumption => "consumption-based",
+                };
+                falls.push((format!("{kind} clusters of {homes}"), short - long));
             }
         }
         let all: Vec<String> = falls.iter().map(|(which, fall)| format!("{fall:.4} for {which}")).collect();
