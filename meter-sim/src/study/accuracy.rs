@@ -1,8 +1,10 @@
 //! How far a released sum is from the load of a cluster, on average: noise, and what clipping takes away.
 
+use std::fmt;
+
 use dream_protocol::noise::{Scale, Spread};
 
-use super::dataset::Loads;
+use super::dataset::{Dataset, FeedIn, Loads};
 
 /// The greatest reading that the product allows unless it is told otherwise.
 pub(super) const PRODUCT_WATTS: u32 = 9000;
@@ -36,27 +38,68 @@ impl Alpha {
 
 /// The range that readings are clipped to, which is what one home can change and hence the scale of the noise at
 /// epsilon 1.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Range {
-    lo: f64,
-    hi: f64,
+    /// So many watts below 0.
+    below: u32,
+    above: u32,
 }
 
 impl Range {
+    /// As if nothing were clipped.
+    pub(super) const EVERYTHING: Self = Self { below: u32::MAX, above: u32::MAX };
+
     /// From 0 to so many watts; where homes feed in, as far below 0 too.
-    pub(super) fn up_to(watts: f64, loads: &Loads) -> Self {
-        let feeds_in = loads.watts.iter().flatten().any(|reading| *reading < 0.0);
-        Self { lo: if feeds_in { -watts } else { 0.0 }, hi: watts }
+    pub(super) fn up_to(watts: u32, feed_in: Option<FeedIn>) -> Self {
+        Self { below: if feed_in.is_some() { watts } else { 0 }, above: watts }
+    }
+
+    /// The product's, for this data.
+    pub(super) fn product(data: &Dataset) -> Self {
+        Self::up_to(PRODUCT_WATTS, data.feed_in())
+    }
+
+    /// Of the noise at epsilon 1.
+    pub(super) fn scale(self) -> Scale {
+        Scale::new(u64::from(self.below) + u64::from(self.above), 1)
     }
 
     pub(super) fn width(self) -> f64 {
-        self.hi - self.lo
+        self.scale().as_f64()
+    }
+
+    /// Its upper end, in watts.
+    pub(super) fn above(self) -> u32 {
+        self.above
+    }
+
+    pub(super) fn clip(self, reading: f64) -> f64 {
+        reading.clamp(-f64::from(self.below), self.above.into())
     }
 
     /// What clipping takes away from a reading.
     pub(super) fn excess(self, reading: f64) -> f64 {
-        reading - reading.clamp(self.lo, self.hi)
+        reading - self.clip(reading)
     }
+}
+
+/// With its unit.
+impl fmt::Display for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} to {} W", -i64::from(self.below), self.above)
+    }
+}
+
+/// Why the range of this data is twice as wide, as a sentence; empty if it is not.
+pub(super) fn feed_in_text(data: &Dataset) -> String {
+    let text = |FeedIn { readings, lowest }: FeedIn| {
+        let (are, range) = (if readings == 1 { "reading is" } else { "readings are" }, Range::product(data));
+        format!(
+            " {readings} {are} below 0, the lowest is {lowest} W: the range is {range}, and its noise is twice that of a \
+             range that begins at 0. If nobody feeds in and these are mistakes of the file, correct them."
+        )
+    };
+    data.feed_in().map(text).unwrap_or_default()
 }
 
 /// A cluster in one slot, in watts.
@@ -93,10 +136,14 @@ impl ClusterSlot {
         noise.mean_distance(range.width(), self.excess) / self.base()
     }
 
-    /// What the paper divides errors by.
     pub(super) fn base(&self) -> f64 {
-        self.load.abs() + 1.0
+        base(self.load)
     }
+}
+
+/// What the paper divides the errors of a load by.
+pub(super) fn base(load: f64) -> f64 {
+    load.abs() + 1.0
 }
 
 /// The noise of a sum to which all members added their shares, at any scale.
@@ -150,6 +197,7 @@ mod tests {
     use rand_chacha::rand_core::SeedableRng as _;
 
     use super::*;
+    use crate::readings::Readings;
     use crate::slots::SlotLength;
 
     fn loads(watts: &[&[f64]]) -> Loads {
@@ -186,7 +234,7 @@ mod tests {
     #[test]
     fn the_papers_noise_follows_the_highest_reading_and_ours_the_range() {
         let loads = loads(&[&[100.0, 9500.0], &[300.0, 499.0]]);
-        let range = Range::up_to(9000.0, &loads);
+        let range = Range::up_to(9000, None);
         let slots = ClusterSlot::of(&loads, &[0, 1], range);
         let noise = Noise::new(Alpha::NONE);
         assert_close(slots[0].papers_error(&noise), 300.0 / 401.0, 1e-6);
@@ -201,10 +249,21 @@ mod tests {
     #[test]
     fn homes_that_feed_in_double_the_range() {
         let loads = loads(&[&[-700.0, 200.0]]);
-        let range = Range::up_to(500.0, &loads);
-        assert_eq!(range.width(), 1000.0);
+        let range = Range::up_to(500, Some(FeedIn { readings: 1, lowest: -700 }));
+        assert_eq!((range.width(), range.to_string().as_str()), (1000.0, "-500 to 500 W"));
         let slots = ClusterSlot::of(&loads, &[0], range);
         assert_eq!((slots[0].load, slots[0].highest, slots[0].excess), (-700.0, 700.0, -200.0));
         assert_eq!(slots[0].base(), 701.0);
+    }
+
+    #[test]
+    fn a_single_reading_below_0_is_named() {
+        let data =
+            |text| Dataset::own(Readings::parse(text, "own.csv".as_ref()).unwrap(), SlotLength::new(43_200).unwrap());
+        assert_eq!(feed_in_text(&data("5,7\n0,9\n")), "");
+        let text = feed_in_text(&data("5,7\n-1,9\n"));
+        assert!(text.starts_with(" 1 reading is below 0, the lowest is -1 W: the range is -9000 to 9000 W,"), "{text}");
+        let text = feed_in_text(&data("5,-7\n-1,9\n"));
+        assert!(text.starts_with(" 2 readings are below 0, the lowest is -7 W"), "{text}");
     }
 }

@@ -1,6 +1,6 @@
 //! Choosing the range that readings are clipped to: a narrow one needs less noise and cuts off more.
 
-use super::accuracy::{Alpha, ClusterSlot, Noise, PRODUCT_WATTS, Range};
+use super::accuracy::{Alpha, ClusterSlot, Noise, PRODUCT_WATTS, Range, feed_in_text};
 use super::dataset::{Dataset, Loads};
 use super::grouping::{clusters, sizes, usual_size};
 use super::section::{Axis, Block, Cell, Figure, Section, Series, Stroke, Table};
@@ -38,26 +38,24 @@ pub(crate) fn section(data: &Dataset, seed: u64) -> Option<Section> {
     let usual = usual_size(data.homes())?;
     let loads = data.loads(data.slot())?;
     let noise = Noise::new(Alpha::PRODUCT);
+    let clipped = in_parallel(all_cores(), &WATTS, |&watts| Clipped::new(&loads, Range::up_to(watts, data.feed_in())));
     let of_size = |homes| {
         let members = clusters(&loads, Clustering::Random, homes, seed);
-        let rows = in_parallel(all_cores(), &WATTS, |&watts| Row::new(&loads, &members, &noise, watts));
-        (homes, rows)
+        let sums = Sums::of(&loads, &members);
+        (homes, in_parallel(all_cores(), &clipped, |clipped| Row::new(&sums, clipped, &noise)))
     };
     let all: Vec<(usize, Vec<Row>)> = sizes(data.homes()).map(of_size).collect();
     let (_, rows) = all.iter().find(|(homes, _)| *homes == usual)?;
     let blocks = vec![
-        Block::Text(findings(rows, usual)),
+        Block::Text(findings(rows, usual, data)),
         Block::Table(table(rows, usual)),
         Block::Figure(figure(rows)),
-        Block::Text(LARGER.to_owned()),
+        Block::Text(larger_text(&all)),
         Block::Table(best_table(&all)),
         Block::Text(CHOOSING.to_owned()),
     ];
     Some(Section { title: "Choosing the range that readings are clipped to", blocks })
 }
-
-const LARGER: &str = "The larger a cluster, the wider its range should be: the share of the noise falls with the number \
-                      of homes, and that of clipping stays. The table has the range of least error for each size.";
 
 const CHOOSING: &str = "Do not choose a range by a table like this made from private readings: the choice would tell something \
                         about them, and no epsilon covers that. Choose by what is known without them: the main fuse or the \
@@ -65,10 +63,53 @@ const CHOOSING: &str = "Do not choose a range by a table like this made from pri
                         as in this study. A mean over a slot is never above the highest moment, so the fuse is on the safe side. \
                         Homes beyond the range are protected as all others are; only what they use beyond it is not counted.";
 
+/// What one range takes from each home.
+#[derive(Debug)]
+struct Clipped {
+    range: Range,
+    /// The readings beyond the range, as slots with what is beyond: `excesses[home]`.
+    excesses: Vec<Vec<(usize, f64)>>,
+}
+
+impl Clipped {
+    fn new(loads: &Loads, range: Range) -> Self {
+        let of_home = |watts: &Vec<f64>| {
+            let slots = watts.iter().map(|reading| range.excess(*reading)).enumerate();
+            slots.filter(|(_, excess)| *excess != 0.0).collect()
+        };
+        Self { range, excesses: loads.watts.iter().map(of_home).collect() }
+    }
+}
+
+/// Clusters before anything is clipped.
+#[derive(Debug)]
+struct Sums<'a> {
+    members: &'a [Vec<usize>],
+    /// `slots[cluster][slot]`
+    slots: Vec<Vec<ClusterSlot>>,
+}
+
+impl<'a> Sums<'a> {
+    fn of(loads: &Loads, members: &'a [Vec<usize>]) -> Self {
+        let slots = in_parallel(all_cores(), members, |members| ClusterSlot::of(loads, members, Range::EVERYTHING));
+        Self { members, slots }
+    }
+
+    /// The same clusters, clipped.
+    fn clip(&self, clipped: &Clipped) -> Vec<Vec<ClusterSlot>> {
+        let mut clusters = self.slots.clone();
+        for (slots, members) in clusters.iter_mut().zip(self.members) {
+            let excesses = members.iter().flat_map(|home| &clipped.excesses[*home]);
+            excesses.for_each(|(slot, excess)| slots[*slot].excess += excess);
+        }
+        clusters
+    }
+}
+
 /// What one range costs: means over clusters and slots.
 #[derive(Debug)]
 struct Row {
-    watts: u32,
+    range: Range,
     /// Of all readings, those that are clipped.
     clipped: f64,
     /// What sums lose, as a share of all energy.
@@ -84,26 +125,28 @@ struct Row {
 }
 
 impl Row {
-    fn new(loads: &Loads, members: &[Vec<usize>], noise: &Noise, watts: u32) -> Self {
-        let range = Range::up_to(watts.into(), loads);
-        let readings = || loads.watts.iter().flatten();
-        let clipped = readings().filter(|reading| range.excess(**reading) != 0.0).count();
-        let clusters: Vec<Vec<ClusterSlot>> =
-            members.iter().map(|members| ClusterSlot::of(loads, members, range)).collect();
-        let slots = clusters.concat();
-        let mean = |value: &dyn Fn(&ClusterSlot) -> f64| slots.iter().map(value).sum::<f64>() / slots.len() as f64;
+    fn new(sums: &Sums<'_>, clipped: &Clipped, noise: &Noise) -> Self {
+        let (range, clusters) = (clipped.range, sums.clip(clipped));
+        let (homes, slots) = (clipped.excesses.len(), clusters[0].len());
+        let all = || clusters.iter().flatten();
+        let mean =
+            |value: &dyn Fn(&ClusterSlot) -> f64| all().map(value).sum::<f64>() / (clusters.len() * slots) as f64;
         let peaks = clusters.iter().filter_map(|slots| slots.iter().max_by(|a, b| a.load.total_cmp(&b.load)));
         let at = |slot: usize| bias(clusters.iter().map(|slots| &slots[slot]));
         Self {
-            watts,
-            clipped: clipped as f64 / readings().count() as f64,
-            bias: bias(slots.iter()),
+            range,
+            clipped: clipped.excesses.iter().map(Vec::len).sum::<usize>() as f64 / (homes * slots) as f64,
+            bias: bias(all()),
             peak_bias: bias(peaks),
-            worst_bias: (0..loads.slots()).map(at).fold(0.0, f64::max),
+            worst_bias: (0..slots).map(at).fold(0.0, f64::max),
             noise_error: mean(&|slot| noise.mean_distance(range.width(), 0.0) / slot.base()),
             bias_error: mean(&|slot| slot.excess.abs() / slot.base()),
             error: mean(&|slot| slot.error(noise, range)),
         }
+    }
+
+    fn watts(&self) -> u32 {
+        self.range.above()
     }
 }
 
@@ -120,30 +163,54 @@ fn best(rows: &[Row]) -> &Row {
 }
 
 fn products(rows: &[Row]) -> &Row {
-    rows.iter().find(|row| row.watts == PRODUCT_WATTS).expect("one of those that were tried")
+    rows.iter().find(|row| row.watts() == PRODUCT_WATTS).expect("one of those that were tried")
 }
 
-fn findings(rows: &[Row], homes: usize) -> String {
+fn findings(rows: &[Row], homes: usize, data: &Dataset) -> String {
     let (best, product) = (best(rows), products(rows));
+    let clipping = if data.feed_in().is_none() {
+        "Clipping always takes away, and neither time nor a filter brings it back"
+    } else {
+        "Clipping takes from what homes draw and from what they feed in, and neither time nor a filter brings it back"
+    };
     let mut text = format!(
         "The noise is as wide as the range that readings are clipped to: a narrow range needs less noise and cuts off more. In \
-         random clusters of {homes} homes, at epsilon 1 and the product's tolerance (alpha 0.2), the error is least with {} W: \
-         {:.3}. The product's {PRODUCT_WATTS} W give {:.3}; they take away {:.1} percent of all energy, and {:.1} percent in the \
-         slot that suffers most. The two parts are not alike, though. Noise has mean 0: it averages out over slots and days, \
-         and a filter removes much of it. Clipping always takes away, and neither time nor a filter brings it back: the range \
-         of least error takes {:.1} percent of all energy, and {:.1} percent in the slot that suffers most.",
-        best.watts,
+         random clusters of {homes} homes, at epsilon 1 and the product's tolerance (alpha 0.2), the error is least with {}: \
+         {:.3}. The product's {} give {:.3}; they take away {:.1} percent of all energy, and {:.1} percent in the \
+         slot that suffers most.{} The two parts are not alike, though. Noise has mean 0: it averages out over slots and days, \
+         and a filter removes much of it. {clipping}: the range of least error takes {:.1} percent of all energy, and {:.1} \
+         percent in the slot that suffers most.",
+        best.range,
         best.error,
+        product.range,
         product.error,
         100.0 * product.bias,
         100.0 * product.worst_bias,
+        feed_in_text(data),
         100.0 * best.bias,
         100.0 * best.worst_bias,
     );
     if let Some(small) = rows.iter().find(|row| row.bias <= SMALL_BIAS) {
         text += &format!(
-            " The narrowest of these ranges that takes at most one percent of the energy is {} W, with an error of {:.3}.",
-            small.watts, small.error
+            " The narrowest of these ranges that takes at most one percent of the energy is {}, with an error of {:.3}.",
+            small.range, small.error
+        );
+    }
+    text
+}
+
+/// How the range of least error goes with the size of clusters.
+fn larger_text(all: &[(usize, Vec<Row>)]) -> String {
+    let bests: Vec<(usize, &Row)> = all.iter().map(|(homes, rows)| (*homes, best(rows))).collect();
+    let mut text = "The table has the range of least error for each size of clusters.".to_owned();
+    if let [(fewest, first), .., (most, last)] = bests[..]
+        && first.watts() < last.watts()
+        && bests.is_sorted_by_key(|(_, best)| best.watts())
+    {
+        text += &format!(
+            " The larger a cluster, the wider it is: {} for {fewest} homes and {} for {most}. The share of the noise falls \
+             with the number of homes; that of clipping does not.",
+            first.range, last.range
         );
     }
     text
@@ -153,7 +220,7 @@ fn table(rows: &[Row], homes: usize) -> Table {
     let percent = |share: f64| Cell::Number(100.0 * share, 2);
     let row = |row: &Row| {
         vec![
-            Cell::Count(row.watts.into()),
+            Cell::Count(row.watts().into()),
             percent(row.clipped),
             percent(row.bias),
             percent(row.peak_bias),
@@ -188,7 +255,7 @@ fn best_table(all: &[(usize, Vec<Row>)]) -> Table {
         let (best, product) = (best(rows), products(rows));
         vec![
             (*homes).into(),
-            Cell::Count(best.watts.into()),
+            Cell::Count(best.watts().into()),
             Cell::Number(best.error, 4),
             Cell::Number(100.0 * best.bias, 2),
             Cell::Number(product.error, 4),
@@ -216,7 +283,7 @@ fn best_table(all: &[(usize, Vec<Row>)]) -> Table {
 fn figure(rows: &[Row]) -> Figure {
     let series = |label: &str, value: fn(&Row) -> f64, stroke| Series {
         label: label.to_owned(),
-        points: rows.iter().map(|row| (row.watts.into(), value(row))).collect(),
+        points: rows.iter().map(|row| (row.watts().into(), value(row))).collect(),
         stroke,
     };
     Figure {
@@ -234,6 +301,7 @@ fn figure(rows: &[Row]) -> Figure {
 
 #[cfg(test)]
 mod tests {
+    use super::super::dataset::FeedIn;
     use super::*;
     use crate::readings::Readings;
     use crate::slots::SlotLength;
@@ -250,7 +318,9 @@ mod tests {
     fn a_narrow_range_cuts_off_and_a_wide_one_needs_noise() {
         let loads = loads(&[&[100.0, 100.0], &[900.0, 300.0]]);
         let noise = Noise::new(Alpha::NONE);
-        let row = |watts| Row::new(&loads, &[vec![0, 1]], &noise, watts);
+        let members = [vec![0, 1]];
+        let sums = Sums::of(&loads, &members);
+        let row = |watts| Row::new(&sums, &Clipped::new(&loads, Range::up_to(watts, None)), &noise);
 
         let narrow = row(500);
         assert_eq!((narrow.clipped, narrow.worst_bias, narrow.peak_bias), (0.25, 0.4, 0.4));
@@ -284,6 +354,33 @@ mod tests {
         let best: Vec<String> = tables[1].rows.iter().map(|row| row[1].shown()).collect();
         assert_eq!(best.last().map(String::as_str), Some("6000"), "{best:?}");
         assert_eq!(best[0], "500", "{best:?}");
+        let says =
+            |what: &str| section.blocks.iter().any(|block| matches!(block, Block::Text(text) if text.contains(what)));
+        assert!(says("wider it is: 0 to 500 W for 10 homes and 0 to 6000 W for 300."));
+        assert!(says("Clipping always takes away") && !says("below 0"));
+    }
+
+    #[test]
+    fn only_what_was_found_is_said() {
+        // One size of clusters, one range that is best, and homes that feed in.
+        let text = format!("-700{}\n", ",300".repeat(11));
+        let readings = Readings::parse(&text.repeat(24), "own.csv".as_ref()).unwrap();
+        let blocks = section(&Dataset::own(readings, SlotLength::new(3600).unwrap()), 1).unwrap().blocks;
+        let says = |what: &str| blocks.iter().any(|block| matches!(block, Block::Text(text) if text.contains(what)));
+        assert!(!says("The larger a cluster") && !says("Clipping always takes away"));
+        assert!(says("least with -500 to 500 W") && says("24 readings are below 0, the lowest is -700 W"));
+    }
+
+    #[test]
+    fn clusters_that_are_built_once_are_clipped_as_if_built_anew() {
+        let loads = loads(&[&[-800.0, 100.0], &[900.0, 3000.0], &[-40.0, 700.0]]);
+        let members = [vec![0, 1], vec![2, 1]];
+        for watts in [500, 1000] {
+            let range = Range::up_to(watts, Some(FeedIn { readings: 2, lowest: -800 }));
+            let anew: Vec<Vec<ClusterSlot>> =
+                members.iter().map(|members| ClusterSlot::of(&loads, members, range)).collect();
+            assert_eq!(Sums::of(&loads, &members).clip(&Clipped::new(&loads, range)), anew);
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The loads that the study looks at: of simulated homes, or of a file of one's own.
 
+use std::sync::{Arc, OnceLock};
+
 use crate::home::{ActivityModel, Day, DayKind, DayTrace, Home, Minutes, Month, Residents};
 use crate::readings::Readings;
 use crate::slots::SlotLength;
@@ -9,15 +11,34 @@ use crate::street::{self, all_cores, in_parallel};
 const DAY: u32 = 1;
 
 /// The homes of the study.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Dataset {
-    origin: Origin,
+    origin: Arc<Origin>,
+    feed_in: Option<FeedIn>,
+}
+
+/// Readings below 0, in the data's own slots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FeedIn {
+    pub readings: usize,
+    /// The lowest, in watts.
+    pub lowest: i64,
 }
 
 #[derive(Debug)]
 enum Origin {
-    Model { seed: u64, homes: Vec<Home>, totals: Vec<Minutes> },
-    Own { readings: Readings, slot: SlotLength },
+    Model {
+        seed: u64,
+        activities: ActivityModel,
+        homes: Vec<Home>,
+        totals: Vec<Minutes>,
+        /// The same homes with the other model of activities, once somebody asks for it.
+        other: OnceLock<Dataset>,
+    },
+    Own {
+        readings: Readings,
+        slot: SlotLength,
+    },
 }
 
 /// The mean loads of homes in the slots of one day or more, in watts: `watts[home][slot]`.
@@ -33,16 +54,18 @@ impl Dataset {
         let residents = Residents::between(1, 5).expect("of one to five");
         let homes = street::homes(seed, homes, residents, activities);
         let totals = in_parallel(all_cores(), &homes, |home| home.day(day(DAY)).total());
-        Self { origin: Origin::Model { seed, homes, totals } }
+        let origin = Origin::Model { seed, activities, homes, totals, other: OnceLock::new() };
+        Self { origin: Arc::new(origin), feed_in: None } // simulated homes have no panels
     }
 
     /// The homes of a file, whose rows are slots of this length.
     pub fn own(readings: Readings, slot: SlotLength) -> Self {
-        Self { origin: Origin::Own { readings, slot } }
+        let feed_in = FeedIn::of(&readings);
+        Self { origin: Arc::new(Origin::Own { readings, slot }), feed_in }
     }
 
     pub fn homes(&self) -> usize {
-        match &self.origin {
+        match &*self.origin {
             Origin::Model { homes, .. } => homes.len(),
             Origin::Own { readings, .. } => readings.homes(),
         }
@@ -50,13 +73,14 @@ impl Dataset {
 
     /// The same simulated homes with another idea of what their residents do. A file has no such thing.
     pub fn with_activities(&self, activities: ActivityModel) -> Option<Self> {
-        let Origin::Model { seed, homes, .. } = &self.origin else { return None };
-        Some(Self::model(*seed, u32::try_from(homes.len()).expect("counted in u32"), activities))
+        let Origin::Model { seed, activities: own, homes, other, .. } = &*self.origin else { return None };
+        let model = || Self::model(*seed, u32::try_from(homes.len()).expect("counted in u32"), activities);
+        Some(if activities == *own { self.clone() } else { other.get_or_init(model).clone() })
     }
 
     /// The paper's day in slots of this length; of a file, all of it. None if the file's rows do not make such slots.
     pub fn loads(&self, slot: SlotLength) -> Option<Loads> {
-        let watts = match &self.origin {
+        let watts = match &*self.origin {
             Origin::Model { totals, .. } => in_parallel(all_cores(), totals, |total| as_f64(&slot.means(total))),
             Origin::Own { readings, slot: own } => {
                 let rows =
@@ -71,40 +95,55 @@ impl Dataset {
 
     /// What every device of every home did on the paper's day: `work` gets each home with its day. Only of the model.
     pub fn each_day<T: Send>(&self, work: impl Fn(&Home, &DayTrace) -> T + Sync) -> Option<Vec<T>> {
-        let Origin::Model { homes, .. } = &self.origin else { return None };
+        let Origin::Model { homes, .. } = &*self.origin else { return None };
         Some(in_parallel(all_cores(), homes, |home| work(home, &home.day(day(DAY)))))
     }
 
-    /// The loads of some homes, summed, on several days in a row: `sums[day][slot]`. Of a file, its whole days.
-    pub fn summed_days(&self, members: &[usize], days: u32, slot: SlotLength) -> Option<Vec<Vec<f64>>> {
-        match &self.origin {
+    /// Some homes on several days in a row, day by day, in the data's own slots. Of a file, its whole days.
+    pub fn days(&self, members: &[usize], days: u32) -> Vec<Loads> {
+        let slot = self.slot();
+        match &*self.origin {
             Origin::Model { homes, .. } => {
                 let numbers: Vec<u32> = (DAY..DAY + days).collect();
-                Some(in_parallel(all_cores(), &numbers, |&number| {
-                    let loads = members.iter().map(|&home| slot.means(&homes[home].day(day(number)).total()));
-                    sum(slot.per_day(), loads.map(|load| as_f64(&load)))
-                }))
+                in_parallel(all_cores(), &numbers, |&number| {
+                    let load = |&home: &usize| as_f64(&slot.means(&homes[home].day(day(number)).total()));
+                    Loads { slot, watts: members.iter().map(load).collect() }
+                })
             }
-            Origin::Own { .. } => {
-                let loads = self.loads(slot)?;
-                let whole = sum(loads.slots(), members.iter().map(|&home| loads.watts[home].clone()));
-                let days: Vec<Vec<f64>> =
-                    whole.chunks_exact(slot.per_day()).take(days as usize).map(<[f64]>::to_vec).collect();
-                Some(days).filter(|days| !days.is_empty())
+            Origin::Own { readings, .. } => {
+                let per_day = slot.per_day();
+                let whole = (readings.slots() / per_day).min(days as usize);
+                let of_day = |day: usize| {
+                    let load = |&home: &usize| as_f64(&readings.column(home)[day * per_day..][..per_day]);
+                    Loads { slot, watts: members.iter().map(load).collect() }
+                };
+                (0..whole).map(of_day).collect()
             }
         }
     }
 
     /// The slot length of a file; ten minutes of the model, as in the paper.
     pub fn slot(&self) -> SlotLength {
-        match &self.origin {
+        match &*self.origin {
             Origin::Model { .. } => SlotLength::new(600).expect("divides a day"),
             Origin::Own { slot, .. } => *slot,
         }
     }
 
     pub fn is_model(&self) -> bool {
-        matches!(self.origin, Origin::Model { .. })
+        matches!(*self.origin, Origin::Model { .. })
+    }
+
+    /// Nothing if no home ever feeds in.
+    pub fn feed_in(&self) -> Option<FeedIn> {
+        self.feed_in
+    }
+}
+
+impl FeedIn {
+    fn of(readings: &Readings) -> Option<Self> {
+        let below = || (0..readings.homes()).flat_map(|home| readings.column(home)).filter(|watts| **watts < 0);
+        Some(Self { lowest: *below().min()?, readings: below().count() })
     }
 }
 
@@ -124,11 +163,6 @@ impl Loads {
         homes.sort_by(|&a, &b| used[a].total_cmp(&used[b]).then(a.cmp(&b)));
         homes
     }
-
-    /// How many slots make this many seconds.
-    pub fn slots_in(&self, seconds: u32) -> usize {
-        (seconds / self.slot.seconds()) as usize
-    }
 }
 
 fn day(number: u32) -> Day {
@@ -137,13 +171,6 @@ fn day(number: u32) -> Day {
 
 fn as_f64(watts: &[i64]) -> Vec<f64> {
     watts.iter().map(|&watts| watts as f64).collect()
-}
-
-fn sum(slots: usize, loads: impl Iterator<Item = Vec<f64>>) -> Vec<f64> {
-    loads.fold(vec![0.0; slots], |mut sum, load| {
-        sum.iter_mut().zip(load).for_each(|(sum, watts)| *sum += watts);
-        sum
-    })
 }
 
 #[cfg(test)]
@@ -172,19 +199,40 @@ mod tests {
     fn days_of_a_file_are_its_whole_days() {
         let rows: String = (0..30).map(|hour| format!("{hour},1\n")).collect();
         let data = own(&rows, minutes(60));
-        let days = data.summed_days(&[0, 1], 9, minutes(60)).unwrap();
+        let days = data.days(&[1, 0], 9);
         assert_eq!(days.len(), 1);
-        assert_eq!(days[0][23], 24.0);
+        assert_eq!((days[0].watts[0][23], days[0].watts[1][23], days[0].slots()), (1.0, 23.0, 24));
+        let longer = own(&rows.repeat(3), minutes(60));
+        assert_eq!(longer.days(&[0], 9).iter().map(|day| day.watts[0][7]).collect::<Vec<_>>(), [7.0, 1.0, 25.0]);
+        assert_eq!(longer.days(&[0], 2).len(), 2);
+    }
+
+    #[test]
+    fn feed_in_is_what_is_below_0_in_the_slots_of_the_file() {
+        let data = own("1,-10\n3,30\n-5,0\n7,7\n", minutes(5));
+        assert_eq!(data.feed_in(), Some(FeedIn { readings: 2, lowest: -10 }));
+        assert_eq!(own("1,0\n", minutes(5)).feed_in(), None);
+    }
+
+    #[test]
+    fn each_model_of_activities_is_simulated_once() {
+        let data = Dataset::model(1, 12, ActivityModel::Crest);
+        let [crest, pooled, again] = [ActivityModel::Crest, ActivityModel::Pooled, ActivityModel::Pooled]
+            .map(|activities| data.with_activities(activities).unwrap());
+        assert!(Arc::ptr_eq(&crest.origin, &data.origin) && Arc::ptr_eq(&pooled.origin, &again.origin));
+        let watts = |data: &Dataset| data.loads(data.slot()).unwrap().watts;
+        assert_eq!(watts(&pooled), watts(&Dataset::model(1, 12, ActivityModel::Pooled)));
+        assert_ne!(watts(&pooled), watts(&data));
     }
 
     #[test]
     fn the_model_repeats_itself_and_its_first_day_is_the_papers() {
         let data = Dataset::model(1, 12, ActivityModel::Crest);
         let loads = data.loads(data.slot()).unwrap();
-        let days = data.summed_days(&[2, 3], 2, data.slot()).unwrap();
-        let expected: Vec<f64> = (0..144).map(|slot| loads.watts[2][slot] + loads.watts[3][slot]).collect();
-        assert_eq!(days[0], expected);
-        assert_ne!(days[0], days[1]);
+        let days = data.days(&[2, 3], 2);
+        assert_eq!(days[0].watts, loads.watts[2..4]);
+        assert_ne!(days[0].watts, days[1].watts);
+        assert!(data.feed_in().is_none() && loads.watts.iter().flatten().all(|watts| *watts >= 0.0));
         let order = loads.by_consumption();
         let used = |home: usize| loads.watts[home].iter().sum::<f64>();
         assert!(order.windows(2).all(|pair| used(pair[0]) <= used(pair[1])));

@@ -2,10 +2,11 @@
 
 mod told;
 
-use super::accuracy::{Alpha, ClusterSlot, Noise, PRODUCT_WATTS, Range};
+use super::accuracy::{Alpha, ClusterSlot, Noise, Range, feed_in_text};
 use super::dataset::{Dataset, Loads};
-use super::grouping::{clusters, sizes, usual_size};
+use super::grouping::{clusters, differ, sizes, usual_size};
 use super::section::Section;
+use super::spread::Spread;
 use crate::clustering::Clustering;
 use crate::slots::SlotLength;
 use crate::street::{all_cores, in_parallel};
@@ -18,8 +19,10 @@ const SLOTS: [u32; 4] = [300, 600, 900, 1800];
 pub(crate) fn section(data: &Dataset, seed: u64) -> Option<Section> {
     let usual = usual_size(data.homes())?;
     let noises = Alpha::ALL.map(|alpha| (alpha, Noise::new(alpha)));
-    let rows = all_loads(data).iter().flat_map(|loads| errors(loads, &noises, seed)).collect();
-    let found = Found { rows, usual, slot: data.slot(), model: data.is_model() };
+    let range = Range::product(data);
+    let rows = all_loads(data).iter().flat_map(|loads| errors(loads, range, &noises, seed)).collect();
+    let feed_in = feed_in_text(data);
+    let found = Found { rows, usual, slot: data.slot(), range, feed_in, model: data.is_model() };
     Some(Section { title: "Error against the size of a cluster", blocks: found.blocks() })
 }
 
@@ -52,6 +55,9 @@ struct Row {
     alpha: Alpha,
     homes: usize,
     size: ErrorSize,
+    /// What the mean would be without clipping, and what it would be without noise.
+    noise_alone: f64,
+    clipping_alone: f64,
 }
 
 /// How large the errors of many clusters are.
@@ -59,6 +65,12 @@ struct Row {
 struct ErrorSize {
     /// Over slots, then over clusters.
     mean: f64,
+    /// Nothing if clusters are nearly the same.
+    differences: Option<Differences>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Differences {
     /// Of clusters, each with its mean over slots.
     deviation: f64,
     /// In each slot of the cluster that is worst in it, then the mean over slots: the paper's worst case.
@@ -69,19 +81,15 @@ struct ErrorSize {
 
 impl ErrorSize {
     /// Of `errors[cluster][slot]`.
-    fn of(errors: &[Vec<f64>]) -> Self {
+    fn of(errors: &[Vec<f64>], differ: bool) -> Self {
         let means: Vec<f64> = errors.iter().map(|slots| mean(slots)).collect();
-        let overall = mean(&means);
-        let variance = means.iter().map(|mean| (mean - overall).powi(2)).sum::<f64>() / means.len() as f64;
-        let highest = |values: &mut dyn Iterator<Item = f64>| values.fold(0.0, f64::max);
-        let slots = errors.first().map_or(0, Vec::len);
-        let worst: Vec<f64> = (0..slots).map(|slot| highest(&mut errors.iter().map(|cluster| cluster[slot]))).collect();
-        Self {
-            mean: overall,
-            deviation: variance.sqrt(),
-            maximum: mean(&worst),
-            worst_cluster: highest(&mut means.into_iter()),
-        }
+        let means = Spread::of(&means).expect("there are clusters");
+        let differences = || {
+            let highest = |slot: usize| errors.iter().map(|cluster| cluster[slot]).fold(0.0, f64::max);
+            let highest: Vec<f64> = (0..errors[0].len()).map(highest).collect();
+            Differences { deviation: means.deviation, maximum: mean(&highest), worst_cluster: means.max }
+        };
+        Self { mean: means.mean, differences: differ.then(differences) }
     }
 }
 
@@ -99,13 +107,15 @@ fn all_loads(data: &Dataset) -> Vec<Loads> {
 }
 
 /// All that slots of one length tell.
-fn errors(loads: &Loads, noises: &[(Alpha, Noise)], seed: u64) -> Vec<Row> {
-    let range = Range::up_to(PRODUCT_WATTS.into(), loads);
+fn errors(loads: &Loads, range: Range, noises: &[(Alpha, Noise)], seed: u64) -> Vec<Row> {
     let mut rows = Vec::new();
     for clustering in CLUSTERINGS {
         for homes in sizes(loads.homes()) {
             let members = clusters(loads, clustering, homes, seed);
             let slots = in_parallel(all_cores(), &members, |members| ClusterSlot::of(loads, members, range));
+            let mean_of = |value: fn(&ClusterSlot) -> f64| mean(&slots.iter().flatten().map(value).collect::<Vec<_>>());
+            let watt = mean_of(|slot| slot.base().recip());
+            let clipping = mean_of(|slot| slot.excess.abs() / slot.base());
             for follows in Follows::ALL {
                 rows.extend(noises.iter().map(|(alpha, noise)| {
                     let error = |slot: &ClusterSlot| match follows {
@@ -113,7 +123,13 @@ fn errors(loads: &Loads, noises: &[(Alpha, Noise)], seed: u64) -> Vec<Row> {
                         Follows::Range => slot.error(noise, range),
                     };
                     let errors: Vec<Vec<f64>> = slots.iter().map(|slots| slots.iter().map(error).collect()).collect();
-                    Row { clustering, follows, slot: loads.slot, alpha: *alpha, homes, size: ErrorSize::of(&errors) }
+                    let size = ErrorSize::of(&errors, differ(homes, loads.homes()));
+                    let (noise_alone, clipping_alone) = match follows {
+                        Follows::Highest => (size.mean, 0.0),
+                        Follows::Range => (noise.mean_distance(range.width(), 0.0) * watt, clipping),
+                    };
+                    let (slot, alpha) = (loads.slot, *alpha);
+                    Row { clustering, follows, slot, alpha, homes, size, noise_alone, clipping_alone }
                 }));
             }
         }
@@ -127,6 +143,9 @@ struct Found {
     rows: Vec<Row>,
     usual: usize,
     slot: SlotLength,
+    range: Range,
+    /// What is to be said of it, if homes feed in.
+    feed_in: String,
     /// Whether these are the paper's homes.
     model: bool,
 }
@@ -159,11 +178,22 @@ mod tests {
         Dataset::own(Readings::parse(&text, "own.csv".as_ref()).unwrap(), SlotLength::new(seconds).unwrap())
     }
 
+    fn no_tolerance() -> (Alpha, Noise) {
+        (Alpha::NONE, Noise::new(Alpha::NONE))
+    }
+
+    fn words(data: &Dataset) -> String {
+        let words = section(data, 1).unwrap().blocks.into_iter();
+        words.filter_map(|block| if let Block::Text(text) = block { Some(text) } else { None }).collect()
+    }
+
     #[test]
     fn sizes_of_errors_are_over_slots_then_over_clusters() {
-        let size = ErrorSize::of(&[vec![1.0, 5.0], vec![3.0, 3.0], vec![2.0, 10.0]]);
-        assert_eq!((size.mean, size.deviation), (4.0, 2.0f64.sqrt()));
-        assert_eq!((size.maximum, size.worst_cluster), (6.5, 6.0), "3 and 10; and the mean of the third");
+        let errors = [vec![1.0, 5.0], vec![3.0, 3.0], vec![2.0, 10.0]];
+        let differences = Differences { deviation: 2.0f64.sqrt(), maximum: 6.5, worst_cluster: 6.0 };
+        let size = ErrorSize { mean: 4.0, differences: Some(differences) };
+        assert_eq!(ErrorSize::of(&errors, true), size, "the maximum is of 3 and 10, the worst cluster the third");
+        assert_eq!(ErrorSize::of(&errors, false), ErrorSize { differences: None, ..size });
     }
 
     #[test]
@@ -171,19 +201,28 @@ mod tests {
         let data = Dataset::model(1, 3000, ActivityModel::Crest);
         let noises = [Alpha::NONE, Alpha::PRODUCT].map(|alpha| (alpha, Noise::new(alpha)));
         let loads = data.loads(data.slot()).unwrap();
-        let found = Found { rows: errors(&loads, &noises, 1), usual: 100, slot: data.slot(), model: true };
+        let range = Range::product(&data);
+        let rows = errors(&loads, range, &noises, 1);
+        let found = Found { rows, usual: 100, slot: data.slot(), range, feed_in: String::new(), model: true };
         let random = found.usual(Clustering::Random, Follows::Highest, Alpha::NONE);
         let consumption = found.usual(Clustering::Consumption, Follows::Highest, Alpha::NONE);
         assert!((random.mean - 0.13).abs() < 0.02, "{random:?}");
         assert!((consumption.mean - 0.07).abs() < 0.01, "{consumption:?}");
-        assert!(random.deviation > 2.0 * consumption.deviation && random.maximum > consumption.maximum);
+        let [by_lot, alike] = [random, consumption].map(|size| size.differences.unwrap());
+        assert!(by_lot.deviation > 2.0 * alike.deviation && by_lot.maximum > alike.maximum);
         let apart = loads.by_consumption();
-        let apart = apart.chunks(100).map(|members| ClusterSlot::of(&loads, members, Range::up_to(9000.0, &loads)));
+        let apart = apart.chunks(100).map(|members| ClusterSlot::of(&loads, members, range));
         let apart = apart.map(|slots| slots.iter().map(|slot| slot.papers_error(&noises[0].1)).collect());
-        let apart = ErrorSize::of(&apart.collect::<Vec<_>>());
+        let apart = ErrorSize::of(&apart.collect::<Vec<_>>(), true);
         assert!((apart.mean - 0.07).abs() < 0.01, "{apart:?}: nor do overlaps matter");
         let tolerant = found.usual(Clustering::Random, Follows::Highest, Alpha::PRODUCT);
         assert!((tolerant.mean / random.mean - 1.1441).abs() < 1e-3, "{tolerant:?}");
+        let told = found.answer() + &found.range_text();
+        let says = |what| told.contains(what);
+        assert!(says("deviate 3.1 times as much as") && says("draw clusters by lot") && says("They err more"));
+        assert!(says(
+            "In clusters of 1000 noise alone comes to 0.018 and clipping alone to 0.024, both together to 0.036"
+        ));
         // 9000 W over about 45 kW, and clipping; by the highest reading it would be 0.12.
         let constant = found.usual(Clustering::Random, Follows::Range, Alpha::NONE);
         assert!((0.17..0.23).contains(&constant.mean), "{constant:?}");
@@ -192,11 +231,12 @@ mod tests {
     #[test]
     fn errors_by_hand_of_a_cluster_of_everybody() {
         let data = own(2, 10, 600);
-        let rows = errors(&data.loads(data.slot()).unwrap(), &[(Alpha::NONE, Noise::new(Alpha::NONE))], 1);
+        let rows = errors(&data.loads(data.slot()).unwrap(), Range::product(&data), &[no_tolerance()], 1);
         let expected = f64::midpoint(900.0 / 4501.0, 901.0 / 4511.0);
         let constant = f64::midpoint(9000.0 / 4501.0, 9000.0 / 4511.0);
         for (row, expected) in rows.iter().zip([expected, constant, expected, constant]) {
-            assert!((row.size.mean / expected - 1.0).abs() < 1e-6 && row.size.deviation < 1e-9, "{row:?}");
+            assert!((row.size.mean / expected - 1.0).abs() < 1e-6 && row.size.differences.is_none(), "{row:?}");
+            assert!((row.noise_alone / expected - 1.0).abs() < 1e-6 && row.clipping_alone == 0.0, "{row:?}");
         }
         assert_eq!(rows.len(), 4);
     }
@@ -208,10 +248,64 @@ mod tests {
         assert_eq!(lengths(own(8, 12, 3600)), [3600]);
         assert_eq!(lengths(own(1, 12, 900)), [900]);
         assert!(section(&own(2, 9, 600), 1).is_none(), "no cluster of ten");
-        let section = section(&own(3, 35, 3600), 1).unwrap();
-        let words =
-            section.blocks.iter().filter_map(|block| if let Block::Text(text) = block { Some(text) } else { None });
-        let words = words.map(String::as_str).collect::<String>();
+        let words = words(&own(3, 65, 3600));
         assert!(words.contains("clusters of 30 homes") && !words.contains("0.13") && !words.contains("NaN"), "{words}");
+        assert!(words.contains("more than half of all homes"), "{words}");
+    }
+
+    #[test]
+    fn clusters_of_most_homes_do_not_tell_how_clusters_differ() {
+        let data = own(2, 30, 600);
+        let rows = errors(&data.loads(data.slot()).unwrap(), Range::product(&data), &[no_tolerance()], 1);
+        for row in &rows {
+            assert_eq!(row.size.differences.is_some(), row.homes == 10, "{row:?}");
+        }
+        assert_eq!(rows.len(), 3 * 4);
+        assert!(!words(&own(2, 2000, 600)).contains("more than half"), "of 2000 homes, none of 1000");
+    }
+
+    #[test]
+    fn one_reading_below_0_widens_the_range_at_all_lengths_of_slots() {
+        let text = format!("-1{}\n9{}\n", ",5".repeat(19), ",5".repeat(19));
+        let data = Dataset::own(Readings::parse(&text, "own.csv".as_ref()).unwrap(), SlotLength::new(300).unwrap());
+        let range = Range::product(&data);
+        let all = all_loads(&data);
+        assert_eq!(all.len(), 2);
+        for loads in &all {
+            let rows = errors(loads, range, &[no_tolerance()], 1);
+            let everybody = rows.iter().find(|row| row.homes == 20 && row.follows == Follows::Range).unwrap();
+            assert!(everybody.size.mean > 18_000.0 / 105.0, "{everybody:?}");
+        }
+        assert!(words(&data).contains("1 reading is below 0, the lowest is -1 W: the range is -9000 to 9000 W"));
+    }
+
+    #[test]
+    fn the_papers_word_on_the_length_of_slots_is_held_against_what_is_found() {
+        let row = |clustering, homes, seconds, mean| Row {
+            clustering,
+            follows: Follows::Highest,
+            slot: SlotLength::new(seconds).unwrap(),
+            alpha: Alpha::NONE,
+            homes,
+            size: ErrorSize { mean, differences: None },
+            noise_alone: mean,
+            clipping_alone: 0.0,
+        };
+        let found = |long_of_ten| {
+            let mut rows = Vec::new();
+            for clustering in CLUSTERINGS {
+                rows.extend([row(clustering, 10, 300, 0.379), row(clustering, 10, 900, long_of_ten)]);
+                rows.extend([row(clustering, 100, 300, 0.126), row(clustering, 100, 900, 0.118)]);
+            }
+            let (slot, range) = (SlotLength::new(600).unwrap(), Range::up_to(9000, None));
+            Found { rows, usual: 100, slot, range, feed_in: String::new(), model: true }.fall_text().unwrap()
+        };
+        let more = found(0.363);
+        assert!(more.contains("0.0160 for random clusters of 10, 0.0080 for random clusters of 100"), "{more}");
+        assert!(
+            more.ends_with("not below it for random clusters of 10 and consumption-based clusters of 10."),
+            "{more}"
+        );
+        assert!(found(0.372).ends_with("All are below that."));
     }
 }

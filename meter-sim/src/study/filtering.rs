@@ -1,18 +1,17 @@
 //! What the gateway's filter gets out of released sums, day after day, beside the sums themselves and a plain filter.
 
 use dream_gateway::filter::{Filter, Filtered, Release};
-use dream_protocol::noise::{Sampler, Scale, Spread};
+use dream_protocol::noise::{Sampler, Spread};
 use dream_protocol::time::Timestamp;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng as _;
 
+use super::accuracy::{Alpha, ClusterSlot, Range, base, feed_in_text};
 use super::dataset::Dataset;
 use super::section::{Axis, Block, Cell, Figure, Section, Series, Stroke, Table};
 use crate::slots::SECONDS_PER_DAY;
 use crate::street::{all_cores, in_parallel};
 
-/// The range of a reading in watts, which is the noise's scale at epsilon 1.
-const RANGE: u64 = 9000;
 /// Members of a cluster, or all homes if there are fewer.
 const MEMBERS: usize = 100;
 const CLUSTERS: usize = 8;
@@ -38,6 +37,8 @@ pub(crate) fn section(data: &Dataset, seed: u64) -> Option<Section> {
 #[derive(Debug)]
 struct Cluster {
     members: u16,
+    /// Of the noise.
+    variance: f64,
     days: Vec<Vec<Observed>>,
 }
 
@@ -45,6 +46,8 @@ struct Cluster {
 #[derive(Debug, Clone, Copy)]
 struct Observed {
     truth: f64,
+    /// What is left of it when readings are clipped.
+    clipped: f64,
     released: f64,
     filtered: Filtered,
 }
@@ -56,47 +59,53 @@ fn observe(data: &Dataset, seed: u64, clusters: usize, days: u32) -> Option<Vec<
     let size = MEMBERS.min(data.homes());
     let clusters = clusters.min(data.homes() / size);
     let homes = rand::seq::index::sample(&mut chance, data.homes(), clusters * size).into_vec();
-    let truths: Option<Vec<_>> =
-        homes.chunks_exact(size).map(|members| data.summed_days(members, days, data.slot())).collect();
-    let truths: Vec<(u64, Vec<Vec<f64>>)> = (1..).zip(truths?).collect();
-    let enough = truths.iter().all(|(_, days)| days.len() >= 2);
-    let follow = |(number, days): &(u64, Vec<Vec<f64>>)| {
+    let range = Range::product(data);
+    let everybody: Vec<usize> = (0..size).collect();
+    let cluster = |members: &[usize]| -> Vec<Vec<ClusterSlot>> {
+        data.days(members, days).iter().map(|loads| ClusterSlot::of(loads, &everybody, range)).collect()
+    };
+    let clusters: Vec<(u64, Vec<Vec<ClusterSlot>>)> = (1..).zip(homes.chunks_exact(size).map(cluster)).collect();
+    let enough = clusters.iter().all(|(_, days)| days.len() >= 2);
+    let follow = |(number, days): &(u64, Vec<Vec<ClusterSlot>>)| {
         let mut chance = ChaCha8Rng::seed_from_u64(seed);
         chance.set_stream(STREAM + number);
-        Cluster::follow(days, u16::try_from(size).expect("at most a hundred"), &mut chance)
+        Cluster::follow(days, u16::try_from(size).expect("at most a hundred"), range, &mut chance)
     };
-    enough.then(|| in_parallel(all_cores(), &truths, follow))
+    enough.then(|| in_parallel(all_cores(), &clusters, follow))
 }
 
 impl Cluster {
-    /// Releases each slot's sum with noise, and filters it as the gateway does.
+    /// Releases each slot's sum of clipped readings with noise, and filters it as the gateway does.
     ///
-    /// A share for one honest meter has the distribution of the sum of all members' shares when all of them respond: the
-    /// noise comes from the meters' own sampler, in one draw instead of one for each member.
-    fn follow(truths: &[Vec<f64>], members: u16, chance: &mut ChaCha8Rng) -> Self {
-        let scale = Scale::new(RANGE, 1);
-        let (sampler, variance) = (Sampler::new(1, scale), Spread::new(scale, 1, 1).variance());
+    /// With the product's tolerance, four fifths of the members make up the full noise. Five shares for four honest meters
+    /// then have the distribution of the sum of all members' shares when all of them respond: the noise comes from the
+    /// meters' own sampler, in five draws instead of one for each member.
+    fn follow(days: &[Vec<ClusterSlot>], members: u16, range: Range, chance: &mut ChaCha8Rng) -> Self {
+        let honest = Alpha::PRODUCT.honest_of_hundred();
+        let sampler = Sampler::new(honest / 20, range.scale());
+        let variance = Spread::new(range.scale(), honest, 100).variance();
         let mut filter = Filter::default();
         let mut end = Timestamp::from_secs(0);
-        let mut slot = |truth: f64, seconds: u64| {
+        let mut slot = |cluster: &ClusterSlot, seconds: u64| {
             let start = end;
             end = start.plus_secs(seconds);
-            let released = truth.round() + sampler.sample(chance) as f64;
+            let clipped = cluster.load - cluster.excess;
+            let noise: i64 = (0..100 / 20).map(|_| sampler.sample(chance)).sum();
+            let released = clipped.round() + noise as f64;
             let release = Release { start, end, watts: released, variance, responders: members, members };
             let filtered = filter.observe(&release).expect("somebody responds in every slot, one after the other");
-            Observed { truth, released, filtered }
+            Observed { truth: cluster.load, clipped, released, filtered }
         };
-        let mut day = |truths: &Vec<f64>| {
-            let seconds = u64::from(SECONDS_PER_DAY) / truths.len() as u64;
-            truths.iter().map(|&truth| slot(truth, seconds)).collect()
+        let mut day = |slots: &Vec<ClusterSlot>| {
+            let seconds = u64::from(SECONDS_PER_DAY) / slots.len() as u64;
+            slots.iter().map(|cluster| slot(cluster, seconds)).collect()
         };
-        Self { members, days: truths.iter().map(&mut day).collect() }
+        Self { members, variance, days: days.iter().map(&mut day).collect() }
     }
 
     /// The days as a local-level filter sees them.
     fn levels(&self, step: f64) -> Vec<Vec<f64>> {
-        let variance = Spread::new(Scale::new(RANGE, 1), 1, 1).variance();
-        let mut level = Level { step: step * f64::from(self.members), variance, last: None };
+        let mut level = Level { step: step * f64::from(self.members), variance: self.variance, last: None };
         self.days.iter().map(|day| day.iter().map(|slot| level.observe(slot.released)).collect()).collect()
     }
 }
@@ -141,23 +150,33 @@ struct Score {
     filtered: f64,
     /// How often the band held the load.
     covered: f64,
+    /// How often it held the sum of clipped readings, which is all that the filter can know of.
+    covered_clipped: f64,
     /// Half its width, as a share of the load.
     band: f64,
 }
 
 impl Score {
-    const FIELDS: [fn(&mut Self) -> &mut f64; 5] =
-        [|s| &mut s.raw, |s| &mut s.level, |s| &mut s.filtered, |s| &mut s.covered, |s| &mut s.band];
+    const FIELDS: [fn(&mut Self) -> &mut f64; 6] = [
+        |s| &mut s.raw,
+        |s| &mut s.level,
+        |s| &mut s.filtered,
+        |s| &mut s.covered,
+        |s| &mut s.covered_clipped,
+        |s| &mut s.band,
+    ];
 
     fn of(slot: &Observed, level: f64) -> Self {
-        let Observed { truth, released, filtered: Filtered { watts, band95 } } = *slot;
-        let error = |estimate: f64| (estimate - truth).abs() / (truth + 1.0);
+        let Observed { truth, clipped, released, filtered: Filtered { watts, band95 } } = *slot;
+        let error = |estimate: f64| (estimate - truth).abs() / base(truth);
+        let held = |load: f64| f64::from(u8::from((watts - load).abs() <= band95));
         Self {
             raw: error(released),
             level: error(level),
             filtered: error(watts),
-            covered: f64::from(u8::from((watts - truth).abs() <= band95)),
-            band: band95 / (truth + 1.0),
+            covered: held(truth),
+            covered_clipped: held(clipped),
+            band: band95 / base(truth),
         }
     }
 
@@ -188,22 +207,27 @@ fn blocks(data: &Dataset, clusters: &[Cluster], days: &[Score], step: f64) -> Ve
     let asked = format!(
         "Whatever is computed from released sums costs no privacy: the noise is in them already. The gateway therefore \
          shows a filtered load beside each sum. Its filter knows how much noise a sum carries and of what shape, learns \
-         the load's daily profile from the sums of earlier days, and looks only back. Here it follows {count} clusters of \
-         {members} random homes over {} days, in slots of {} s, with readings of 0 to {RANGE} W and epsilon 1. Noise is \
-         drawn by the meters' own sampler, all shares of a slot at once.",
+         the load's daily profile from the sums of earlier days, and looks only back. Here it follows {count} cluster{} of \
+         {members} random homes over {} days, in slots of {} s, at epsilon 1 and the product's tolerance (alpha 0.2). \
+         Readings are clipped to {} as meters do, and noise is drawn by the meters' own sampler; errors are against the load \
+         before clipping, as in the error part.{}",
+        if count == 1 { "" } else { "s" },
         days.len(),
         data.slot(),
+        Range::product(data),
+        feed_in_text(data),
     );
     let found = format!(
         "The mean relative error of a sum is {:.3}. Filtered, it is {:.3} on the first day, when nothing is known of the \
          profile, and {:.3} over the last {} days. The band, which says 95 %, held the true load in {:.1} % of the slots of \
-         those days, and is {:.0} % of the load wide to either side on average. A local-level filter, which knows the noise but no \
+         those days, and the sum of clipped readings, beyond which a filter cannot see, in {:.1} %; it is {:.0} % of the load wide to either side on average. A local-level filter, which knows the noise but no \
          profile, comes to {:.3} with the step that suits it best in hindsight, {step} W a home and slot.",
         last.raw,
         first.filtered,
         last.filtered,
         WEEK.min(days.len() - 1),
         100.0 * last.covered,
+        100.0 * last.covered_clipped,
         100.0 * last.band,
         last.level,
     );
@@ -272,16 +296,25 @@ fn days_figure(days: &[Score]) -> Figure {
 fn table(days: &[Score]) -> Table {
     let row = |(number, day): (usize, &Score)| {
         let errors = [day.raw, day.level, day.filtered].map(|error| Cell::Number(error, 3));
-        let band = [day.covered, day.band].map(|share| Cell::Number(share, 3));
+        let band = [day.covered, day.covered_clipped, day.band].map(|share| Cell::Number(share, 3));
         [Cell::from(number)].into_iter().chain(errors).chain(band).collect()
     };
     Table {
         name: "filtering",
         caption:
             "Mean relative error by day: of the released sums, of a local-level filter, of the gateway's filter; how \
-                  often the filter's band held the true load, and half its width as a share of the load."
+                  often the filter's band held the true load and what clipping leaves of it, and half its width as a share \
+                  of the load."
                 .to_owned(),
-        header: &["day", "error_raw", "error_local_level", "error_filtered", "band95_coverage", "band95_half_width"],
+        header: &[
+            "day",
+            "error_raw",
+            "error_local_level",
+            "error_filtered",
+            "band95_coverage",
+            "band95_coverage_of_clipped",
+            "band95_half_width",
+        ],
         rows: (1..).zip(days).map(row).collect(),
         shown: days.len() <= SHOWN_ROWS,
     }
@@ -289,6 +322,8 @@ fn table(days: &[Score]) -> Table {
 
 #[cfg(test)]
 mod tests {
+    use super::super::accuracy::Noise;
+    use super::super::dataset::{FeedIn, Loads};
     use super::*;
     use crate::home::ActivityModel;
     use crate::readings::Readings;
@@ -303,17 +338,19 @@ mod tests {
         let clusters = observe(&model(), 1, 2, 10).unwrap();
         let days = scores(&clusters, Level::best_step(&clusters));
         let learned = Score::mean(days[6..].iter().copied());
-        let inverse = |slot: &Observed| RANGE as f64 / (slot.truth + 1.0);
-        let slots: Vec<f64> = clusters.iter().flat_map(|cluster| cluster.days.iter().flatten().map(inverse)).collect();
+        // As the error part has it, from the distribution of the noise instead of draws.
+        let noise = Noise::new(Alpha::PRODUCT);
+        let error = |slot: &Observed| noise.mean_distance(9000.0, slot.truth - slot.clipped) / (slot.truth + 1.0);
+        let slots: Vec<f64> = clusters.iter().flat_map(|cluster| cluster.days.iter().flatten().map(error)).collect();
         let (expected, all) = (slots.iter().sum::<f64>() / slots.len() as f64, Score::mean(days.iter().copied()));
-        assert!((all.raw / expected - 1.0).abs() < 0.1, "the noise's mean error over the load: {expected}, {all:?}");
+        assert!((all.raw / expected - 1.0).abs() < 0.06, "{expected}, {all:?}");
         assert!(learned.level < 0.85 * learned.raw, "{learned:?}");
         assert!(learned.filtered < 0.75 * learned.level, "{learned:?}");
         assert!(learned.filtered < 0.6 * learned.raw, "{learned:?}");
         let first = days[0];
         assert!(learned.filtered / learned.level < 0.8 * first.filtered / first.level, "{learned:?} {first:?}");
-        assert!((0.92..0.99).contains(&all.covered), "{all:?}");
-        assert!(all.band < 0.7 * 2.996 * all.raw, "far narrower than the noise's own band: {all:?}");
+        assert!((0.92..0.99).contains(&all.covered_clipped), "{all:?}");
+        assert!(all.band < 0.7 * 2.9 * all.raw, "far narrower than the noise's own band: {all:?}");
     }
 
     #[test]
@@ -326,14 +363,42 @@ mod tests {
         assert!((variance - 12.0 * 16.0 / 28.0).abs() < 1e-12);
     }
 
+    /// Two homes that use the same in each slot of some days.
+    fn two_homes(watts: [f64; 2], days: usize, range: Range) -> Vec<Observed> {
+        let slot = SlotLength::new(900).unwrap();
+        let loads = Loads { slot, watts: watts.map(|watts| vec![watts; slot.per_day()]).into() };
+        let days = vec![ClusterSlot::of(&loads, &[0, 1], range); days];
+        let cluster = Cluster::follow(&days, 2, range, &mut ChaCha8Rng::seed_from_u64(1));
+        cluster.days.concat()
+    }
+
     #[test]
-    fn released_sums_carry_noise_of_the_whole_scale() {
-        let mut chance = ChaCha8Rng::seed_from_u64(1);
-        let cluster = Cluster::follow(&vec![vec![40_000.0; 96]; 60], 100, &mut chance);
-        let slots: Vec<&Observed> = cluster.days.iter().flatten().collect();
-        let mean = slots.iter().map(|slot| (slot.released - slot.truth).abs()).sum::<f64>() / slots.len() as f64;
-        // Four standard errors of 5,760 draws.
-        assert!((mean / 9000.0 - 1.0).abs() < 0.053, "{mean}");
+    fn released_sums_are_of_clipped_readings_with_the_products_noise() {
+        let slots = two_homes([12_000.0, 100.0], 60, Range::up_to(9000, None));
+        assert!(slots.iter().all(|slot| (slot.truth, slot.clipped) == (12_100.0, 9100.0)));
+        let noise: Vec<f64> = slots.iter().map(|slot| slot.released - slot.clipped).collect();
+        let of = |value: fn(&f64) -> f64| noise.iter().map(value).sum::<f64>() / noise.len() as f64;
+        // Three standard errors of 5,760 draws: 1.0913 scales over 76; alpha 0 would be off by more than three times as much.
+        assert!((of(|noise| noise.abs()) / 9000.0 - 1.1441).abs() < 0.043, "{}", of(|noise| noise.abs()));
+        // The mean has a deviation of the root of 2.5 scales over 76.
+        assert!(of(|noise| *noise).abs() / 9000.0 < 0.063, "{}", of(|noise| *noise));
+    }
+
+    #[test]
+    fn errors_of_homes_that_feed_in_are_shares_of_what_they_feed_in() {
+        let filtered = Filtered { watts: -350.0, band95: 60.0 };
+        let slot = Observed { truth: -399.0, clipped: -300.0, released: -199.0, filtered };
+        let score = Score::of(&slot, -299.0);
+        assert_eq!((score.raw, score.level, score.filtered, score.band), (0.5, 0.25, 0.1225, 0.15));
+        assert_eq!((score.covered, score.covered_clipped), (1.0, 1.0));
+        let near = Score::of(&Observed { filtered: Filtered { band95: 49.5, ..filtered }, ..slot }, 0.0);
+        assert_eq!((near.covered, near.covered_clipped), (1.0, 0.0));
+
+        let range = Range::up_to(9000, Some(FeedIn { readings: 1, lowest: -12_000 }));
+        let slots = two_homes([-12_000.0, 100.0], 10, range);
+        assert!(slots.iter().all(|slot| (slot.truth, slot.clipped) == (-11_900.0, -8900.0)));
+        let noise = slots.iter().map(|slot| (slot.released - slot.clipped).abs()).sum::<f64>() / slots.len() as f64;
+        assert!((noise / 18_000.0 - 1.1441).abs() < 0.11, "{noise}: the range is twice as wide");
     }
 
     #[test]

@@ -17,9 +17,17 @@ pub(super) fn sizes(homes: usize) -> impl Iterator<Item = usize> {
     SIZES.into_iter().filter(move |size| *size <= homes)
 }
 
-/// The paper's size, or the largest below it that so many homes can make.
+/// The paper's size, or the largest below it of which so many homes can make clusters that differ; if there is none, the
+/// smallest size.
 pub(super) fn usual_size(homes: usize) -> Option<usize> {
-    sizes(homes).take_while(|size| *size <= PAPERS_SIZE).last()
+    let usual = sizes(homes).take_while(|size| *size <= PAPERS_SIZE && differ(*size, homes));
+    usual.last().or_else(|| sizes(homes).next())
+}
+
+/// Whether clusters of this size, of so many homes, tell how clusters differ. If one holds more than half of all homes, any
+/// two have homes in common, and two that hold everybody are the same.
+pub(super) fn differ(size: usize, homes: usize) -> bool {
+    2 * size <= homes
 }
 
 /// The members of each cluster, whatever the length of slots. There must be so many homes.
@@ -68,7 +76,8 @@ mod tests {
     fn sizes_end_with_the_homes() {
         assert_eq!(sizes(69).collect::<Vec<_>>(), [10, 20, 30, 50]);
         assert_eq!(sizes(3000).last(), Some(1000));
-        assert_eq!([9, 10, 69, 99, 3000].map(usual_size), [None, Some(10), Some(50), Some(70), Some(100)]);
+        assert_eq!([9, 10, 19, 40].map(usual_size), [None, Some(10), Some(10), Some(20)]);
+        assert_eq!([99, 100, 199, 200, 3000].map(usual_size), [30, 50, 70, 100, 100].map(Some));
     }
 
     #[test]

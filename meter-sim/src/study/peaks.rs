@@ -14,10 +14,10 @@ pub(super) struct Peaks {
 }
 
 impl Peaks {
-    /// Puts homes that are next to each other in this order together, `size` of them, or a few more if their number does
-    /// not divide.
+    /// Puts homes that are next to each other in this order together, in as many clusters as come nearest to `size` homes
+    /// each. What does not divide is spread over all of them.
     pub(super) fn of(loads: &Loads, order: &[usize], size: usize) -> Self {
-        let clusters = (order.len() / size).max(1);
+        let clusters = ((order.len() + size / 2) / size).max(1);
         let mut cluster_of = vec![0; loads.homes()];
         let mut watts = vec![vec![0.0_f64; loads.slots()]; clusters];
         for (place, &home) in order.iter().enumerate() {
@@ -27,6 +27,11 @@ impl Peaks {
             peaks.for_each(|(peak, load)| *peak = peak.max(load.abs()));
         }
         Self { cluster_of, watts }
+    }
+
+    /// How many homes are in a cluster, on average and rounded.
+    pub(super) fn size(&self) -> usize {
+        (self.cluster_of.len() + self.watts.len() / 2) / self.watts.len()
     }
 
     /// The peaks of the cluster that this home is in.
@@ -53,11 +58,27 @@ mod tests {
 
     #[test]
     fn every_slot_has_a_peak_of_its_own() {
-        let peaks = Peaks::of(&loads(), &[1, 0, 4, 2, 3], 2);
+        let peaks = Peaks::of(&loads(), &[1, 0, 4, 2, 3], 3);
         assert_eq!(peaks.around(0), [20.0, 50.0]);
         assert_eq!(peaks.around(1), peaks.around(4), "the fifth home joins a cluster of two");
         assert_eq!(peaks.around(3), [40.0, 7.0], "what is fed in has to be hidden as well");
         assert_eq!(Peaks::of(&loads(), &[1, 0, 4, 2, 3], 9).around(2), [40.0, 50.0]);
+    }
+
+    #[test]
+    fn clusters_are_as_near_to_the_wanted_size_as_the_homes_allow() {
+        let sizes = |homes: usize, wanted| {
+            let loads = Loads { watts: vec![vec![1.0]; homes], ..loads() };
+            let peaks = Peaks::of(&loads, &(0..homes).collect::<Vec<_>>(), wanted);
+            let mut sizes = vec![0; peaks.watts.len()];
+            peaks.cluster_of.iter().for_each(|cluster| sizes[*cluster] += 1);
+            (sizes, peaks.size())
+        };
+        assert_eq!(sizes(19, 10), (vec![10, 9], 10));
+        assert_eq!(sizes(199, 100), (vec![100, 99], 100));
+        assert_eq!(sizes(149, 100), (vec![149], 149));
+        assert_eq!(sizes(34, 10), (vec![12, 11, 11], 11));
+        assert_eq!(sizes(7, 10), (vec![7], 7));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Epsilons of slots add up. A home that draws a part of its cluster's peak spends that part of 1 in the slot, and over a
 //! window the sum of these parts.
 
+use super::accuracy::{Range, feed_in_text};
 use super::dataset::{Dataset, Loads};
 use super::paper;
 use super::peaks::Peaks;
@@ -18,14 +19,12 @@ const WINDOWS: [u32; 8] = [10, 30, 60, 120, 240, 480, 720, 1440];
 const CLUSTER_SIZES: [usize; 5] = [10, 30, 100, 300, 1000];
 /// What the summary is about, as in the paper's tables.
 const USUAL_SIZE: usize = 100;
-/// The upper end of the range that meters accept by default, in watts; the lower is 0.
-const RANGE: f64 = 9000.0;
 
 pub(crate) fn section(data: &Dataset, seed: u64) -> Option<Section> {
     let loads = data.loads(SlotLength::new(600).ok()?).or_else(|| data.loads(data.slot()))?;
-    let shown = Shown { active: active(data), loads };
+    let shown = Shown { active: active(data), loads, range: Range::product(data) };
     let found = shown.all_clusters(seed);
-    let mut blocks = shown.words();
+    let mut blocks = shown.words(&feed_in_text(data));
     blocks.push(Block::Table(shown.summary(&found)));
     blocks.push(Block::Figure(figure(
         "windows",
@@ -75,6 +74,7 @@ fn active(data: &Dataset) -> Option<Vec<Vec<f64>>> {
 struct Shown {
     loads: Loads,
     active: Option<Vec<Vec<f64>>>,
+    range: Range,
 }
 
 /// Which loads of a home.
@@ -88,6 +88,7 @@ enum Of {
 #[derive(Debug)]
 struct Found {
     clustering: &'static str,
+    /// Of clusters on average; the homes do not always divide by the size that was wanted.
     size: usize,
     of: Of,
     minutes: u32,
@@ -110,7 +111,7 @@ impl Shown {
             let peaks = Peaks::of(&self.loads, order, *size);
             let active = self.active.as_ref().map(|watts| (Of::Active, watts));
             let both = [(Of::All, &self.loads.watts)].into_iter().chain(active);
-            both.flat_map(|(of, watts)| self.spent(clustering, *size, of, &peaks, watts)).collect::<Vec<_>>()
+            both.flat_map(|(of, watts)| self.spent(clustering, of, &peaks, watts)).collect::<Vec<_>>()
         });
         found.into_iter().flatten().collect()
     }
@@ -118,13 +119,12 @@ impl Shown {
     fn spent(
         &self,
         clustering: &'static str,
-        size: usize,
         of: Of,
         peaks: &Peaks,
         watts: &[Vec<f64>],
     ) -> impl Iterator<Item = Found> {
         let epsilons = watts.iter().enumerate().map(|(home, watts)| peaks.epsilons(home, watts));
-        let epsilons: Vec<Vec<f64>> = epsilons.collect();
+        let (epsilons, size): (Vec<Vec<f64>>, usize) = (epsilons.collect(), peaks.size());
         self.windows().filter_map(move |(minutes, slots)| {
             let (worst, mean) = spent(&epsilons, slots)?;
             Some(Found { clustering, size, of, minutes, slots, worst, mean })
@@ -138,17 +138,17 @@ impl Shown {
         whole.map(move |minutes| (minutes, (minutes * 60 / slot) as usize)).filter(move |(_, slots)| *slots <= most)
     }
 
-    /// What a constant range comes to: each load as a part of the range instead of the peak.
+    /// What a constant range comes to: each load, drawn or fed in, as a part of the range instead of the peak.
     fn of_range(&self, slots: usize) -> Option<Spread> {
-        let parts = |watts: &Vec<f64>| watts.iter().map(|watts| watts.clamp(0.0, RANGE) / RANGE).collect::<Vec<f64>>();
-        let epsilons: Vec<Vec<f64>> = self.loads.watts.iter().map(parts).collect();
+        let part = |watts: &f64| self.range.clip(*watts).abs() / self.range.width();
+        let epsilons: Vec<Vec<f64>> = self.loads.watts.iter().map(|watts| watts.iter().map(part).collect()).collect();
         Some(spent(&epsilons, slots)?.0)
     }
 
-    /// The windows of the usual clusters, or of the largest that there are.
+    /// The windows of the clusters that are nearest to the usual size.
     fn summary(&self, found: &[Found]) -> Table {
         let sizes = found.iter().map(|one| one.size);
-        let size = sizes.filter(|size| *size <= USUAL_SIZE).max().unwrap_or(USUAL_SIZE);
+        let size = sizes.min_by_key(|size| size.abs_diff(USUAL_SIZE)).unwrap_or(USUAL_SIZE);
         let cells = |of, minutes| {
             let mut found = found.iter().filter(|one| one.clustering == "consumption" && one.size == size);
             let one = found.find(|one| one.of == of && one.minutes == minutes);
@@ -166,8 +166,9 @@ impl Shown {
             name: "windows_summary",
             caption: format!(
                 "epsilon_s of a home in its worst window, in clusters of {size} homes that use about the same: with noise \
-                 scaled by the largest load (all of the load, active appliances alone), and with the constant range of 0 \
-                 to {RANGE} W at epsilon 1 a slot (what homes spend, and what counts)"
+                 scaled by the largest load (all of the load, active appliances alone), and with the constant range of {} \
+                 at epsilon 1 a slot (what homes spend, and what counts)",
+                self.range
             ),
             header: &[
                 "window_min",
@@ -185,7 +186,7 @@ impl Shown {
         }
     }
 
-    fn words(&self) -> Vec<Block> {
+    fn words(&self, feed_in: &str) -> Vec<Block> {
         let mut texts = vec![
             "Epsilon 1 protects what happens in one slot. Whoever looks at several slots in a row learns more, because \
              their epsilons add up: a window of s slots has an epsilon_s of s at worst. The paper scales its noise by the \
@@ -197,9 +198,10 @@ impl Shown {
                 .to_owned(),
             format!(
                 "The largest load is not known beforehand, and to reveal it says something about the home that has it. The \
-                 product therefore uses a constant range of 0 to {RANGE} W. Its guarantee is epsilon times the number of \
+                 product therefore uses a constant range of {}.{feed_in} Its guarantee is epsilon times the number of \
                  slots, whatever a home draws: that is what a meter counts against its budget, and what should be quoted. \
-                 What its load spends, as part of the range, is less, but it depends on the load and is not a promise."
+                 What its load spends, as part of the range, is less, but it depends on the load and is not a promise.",
+                self.range
             ),
         ];
         if self.active.is_some() {
@@ -309,6 +311,7 @@ mod tests {
         let shown = Shown {
             loads: own("100,50\n50,100\n50,200\n", 10).loads(SlotLength::new(600).unwrap()).unwrap(),
             active: None,
+            range: Range::up_to(9000, None),
         };
         let peaks = Peaks::of(&shown.loads, &[0, 1], 2);
         let epsilons: Vec<Vec<f64>> = (0..2).map(|home| peaks.epsilons(home, &shown.loads.watts[home])).collect();
@@ -320,9 +323,23 @@ mod tests {
     }
 
     #[test]
+    fn what_is_fed_in_spends_its_part_of_the_range_too() {
+        let data = own("-900,50\n-20000,100\n", 10);
+        let (loads, range) = (data.loads(data.slot()).unwrap(), Range::product(&data));
+        let shown = Shown { loads, active: None, range };
+        let spent = shown.of_range(2).unwrap();
+        assert!((spent.max - (0.05 + 0.5)).abs() < 1e-12, "{spent:?}: of 18 kW, and never more than half of them");
+        let texts = section(&data, 1).map(|section| section.blocks).unwrap();
+        let about =
+            |block: &Block| matches!(block, Block::Text(text) if text.contains("range of -9000 to 9000 W. 2 readings"));
+        assert!(texts.iter().any(about), "{texts:?}");
+    }
+
+    #[test]
     fn more_homes_hide_each_other_and_nobody_spends_more_than_one_a_slot() {
         let data = Dataset::model(1, 300, ActivityModel::Crest);
-        let shown = Shown { active: active(&data), loads: data.loads(data.slot()).unwrap() };
+        let (loads, range) = (data.loads(data.slot()).unwrap(), Range::product(&data));
+        let shown = Shown { active: active(&data), loads, range };
         let found = shown.all_clusters(1);
         assert_eq!(found.len(), 2 * 4 * 2 * 8, "ways to make clusters, sizes, kinds of load, windows");
         assert!(found.iter().all(|one| one.worst.max <= one.slots as f64 + 1e-9 && one.mean <= one.worst.mean));
