@@ -32,7 +32,7 @@ pub(crate) fn section(data: &Dataset, seed: u64) -> Option<Section> {
              are off, in hours, on average over the homes that used it. The random adversary guesses any slot at which \
              the appliance could have begun; its figures are expectations, not draws. The statistical one takes the most \
              frequent first slot of all homes; the Bayesian one the median of what the noisy sums make likely; the \
-             Bayesian-statistical one joins both. Clusters are of 100 homes that use about the same, with noise scaled by \
+             Bayesian-statistical one joins both. Clusters are of about 100 homes that use about the same, with noise scaled by \
              their largest load in each slot."
                 .to_owned(),
         ),

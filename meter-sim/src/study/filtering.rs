@@ -27,10 +27,13 @@ const SHOWN_ROWS: usize = 31;
 
 /// What filtering gains. Nothing if the data has less than two whole days.
 pub(crate) fn section(data: &Dataset, seed: u64) -> Option<Section> {
-    let clusters = observe(data, seed, CLUSTERS, if data.is_model() { DAYS } else { MOST_DAYS })?;
+    let most_days = if data.is_model() { DAYS } else { MOST_DAYS };
+    let clusters = observe(data, seed, CLUSTERS, most_days, Alpha::PRODUCT)?;
     let step = Level::best_step(&clusters);
     let days = scores(&clusters, step);
-    Some(Section { title: "Filtering what was released", blocks: blocks(data, &clusters, &days, step) })
+    let intolerant = last_week(&scores(&observe(data, seed, CLUSTERS, most_days, Alpha::NONE)?, step));
+    let blocks = blocks(data, &clusters, &days, step, &intolerant);
+    Some(Section { title: "Filtering what was released", blocks })
 }
 
 /// A cluster over some days.
@@ -53,7 +56,7 @@ struct Observed {
 }
 
 /// Puts homes into clusters by lot and has the gateway's filter follow each of them.
-fn observe(data: &Dataset, seed: u64, clusters: usize, days: u32) -> Option<Vec<Cluster>> {
+fn observe(data: &Dataset, seed: u64, clusters: usize, days: u32, alpha: Alpha) -> Option<Vec<Cluster>> {
     let mut chance = ChaCha8Rng::seed_from_u64(seed);
     chance.set_stream(STREAM);
     let size = MEMBERS.min(data.homes());
@@ -69,7 +72,7 @@ fn observe(data: &Dataset, seed: u64, clusters: usize, days: u32) -> Option<Vec<
     let follow = |(number, days): &(u64, Vec<Vec<ClusterSlot>>)| {
         let mut chance = ChaCha8Rng::seed_from_u64(seed);
         chance.set_stream(STREAM + number);
-        Cluster::follow(days, u16::try_from(size).expect("at most a hundred"), range, &mut chance)
+        Cluster::follow(days, u16::try_from(size).expect("at most a hundred"), range, alpha, &mut chance)
     };
     enough.then(|| in_parallel(all_cores(), &clusters, follow))
 }
@@ -80,8 +83,8 @@ impl Cluster {
     /// With the product's tolerance, four fifths of the members make up the full noise. Five shares for four honest meters
     /// then have the distribution of the sum of all members' shares when all of them respond: the noise comes from the
     /// meters' own sampler, in five draws instead of one for each member.
-    fn follow(days: &[Vec<ClusterSlot>], members: u16, range: Range, chance: &mut ChaCha8Rng) -> Self {
-        let honest = Alpha::PRODUCT.honest_of_hundred();
+    fn follow(days: &[Vec<ClusterSlot>], members: u16, range: Range, alpha: Alpha, chance: &mut ChaCha8Rng) -> Self {
+        let honest = alpha.honest_of_hundred();
         let sampler = Sampler::new(honest / 20, range.scale());
         let variance = Spread::new(range.scale(), honest, 100).variance();
         let mut filter = Filter::default();
@@ -201,8 +204,13 @@ fn scores(clusters: &[Cluster], step: f64) -> Vec<Score> {
     (0..clusters[0].days.len()).map(day).collect()
 }
 
-fn blocks(data: &Dataset, clusters: &[Cluster], days: &[Score], step: f64) -> Vec<Block> {
-    let last = Score::mean(days[days.len().saturating_sub(WEEK).max(1)..].iter().copied());
+/// The mean of the last days, without the first.
+fn last_week(days: &[Score]) -> Score {
+    Score::mean(days[days.len().saturating_sub(WEEK).max(1)..].iter().copied())
+}
+
+fn blocks(data: &Dataset, clusters: &[Cluster], days: &[Score], step: f64, intolerant: &Score) -> Vec<Block> {
+    let last = last_week(days);
     let (count, members, first) = (clusters.len(), clusters[0].members, days[0]);
     let asked = format!(
         "Whatever is computed from released sums costs no privacy: the noise is in them already. The gateway therefore \
@@ -220,8 +228,10 @@ fn blocks(data: &Dataset, clusters: &[Cluster], days: &[Score], step: f64) -> Ve
     let found = format!(
         "The mean relative error of a sum is {:.3}. Filtered, it is {:.3} on the first day, when nothing is known of the \
          profile, and {:.3} over the last {} days. The band, which says 95 %, held the true load in {:.1} % of the slots of \
-         those days, and the sum of clipped readings, beyond which a filter cannot see, in {:.1} %; it is {:.0} % of the load wide to either side on average. A local-level filter, which knows the noise but no \
-         profile, comes to {:.3} with the step that suits it best in hindsight, {step} W a home and slot.",
+         those days, and the sum of clipped readings, beyond which a filter cannot see, in {:.1} %; it is {:.0} % of the \
+         load wide to either side on average. A local-level filter, which knows the noise but no profile, comes to {:.3} \
+         with the step that suits it best in hindsight, {step} W a home and slot. Without a tolerance (alpha 0), where a \
+         sum errs by {:.3}, the local level comes to {:.3} and the filter to {:.3}.",
         last.raw,
         first.filtered,
         last.filtered,
@@ -230,6 +240,9 @@ fn blocks(data: &Dataset, clusters: &[Cluster], days: &[Score], step: f64) -> Ve
         100.0 * last.covered_clipped,
         100.0 * last.band,
         last.level,
+        intolerant.raw,
+        intolerant.level,
+        intolerant.filtered,
     );
     let mut blocks = vec![Block::Text(asked), Block::Text(found)];
     if data.is_model() {
@@ -335,7 +348,7 @@ mod tests {
 
     #[test]
     fn a_learned_profile_beats_a_local_level_and_both_beat_the_sums() {
-        let clusters = observe(&model(), 1, 2, 10).unwrap();
+        let clusters = observe(&model(), 1, 2, 10, Alpha::PRODUCT).unwrap();
         let days = scores(&clusters, Level::best_step(&clusters));
         let learned = Score::mean(days[6..].iter().copied());
         // As the error part has it, from the distribution of the noise instead of draws.
@@ -368,7 +381,7 @@ mod tests {
         let slot = SlotLength::new(900).unwrap();
         let loads = Loads { slot, watts: watts.map(|watts| vec![watts; slot.per_day()]).into() };
         let days = vec![ClusterSlot::of(&loads, &[0, 1], range); days];
-        let cluster = Cluster::follow(&days, 2, range, &mut ChaCha8Rng::seed_from_u64(1));
+        let cluster = Cluster::follow(&days, 2, range, Alpha::PRODUCT, &mut ChaCha8Rng::seed_from_u64(1));
         cluster.days.concat()
     }
 
@@ -425,7 +438,7 @@ mod tests {
             Dataset::own(Readings::parse(&text, "own.csv".as_ref()).unwrap(), SlotLength::new(3600).unwrap())
         };
         assert!(section(&own(47), 1).is_none());
-        let clusters = observe(&own(24 * 3 + 5), 1, CLUSTERS, MOST_DAYS).unwrap();
+        let clusters = observe(&own(24 * 3 + 5), 1, CLUSTERS, MOST_DAYS, Alpha::PRODUCT).unwrap();
         assert_eq!((clusters.len(), clusters[0].members, clusters[0].days.len()), (1, 12, 3));
         assert!(section(&own(48), 1).is_some());
     }

@@ -22,7 +22,7 @@ pub(crate) fn section(data: &Dataset) -> Option<Section> {
             "Can somebody who sees the sums tell that an appliance was used? Its epsilon in a slot is what it draws, \
              divided by the scale of the noise, which in the paper is the largest load of the cluster; over a window they \
              add up. For each home that switched the appliance on that day the table has the window with the largest sum, \
-             and then mean, deviation and maximum over these homes. Standby counts as nothing. Clusters are of 100 homes \
+             and then mean, deviation and maximum over these homes. Standby counts as nothing. Clusters are of about 100 homes \
              that use about the same."
                 .to_owned(),
         ),

@@ -4,11 +4,12 @@ use dream_protocol::noise::{Sampler, Scale};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng as _;
 
+use super::accuracy::PRODUCT_WATTS;
 use super::dataset::Dataset;
 use super::section::{Axis, Block, Cell, Figure, Section, Series, Stroke, Table};
 
-/// The product's default range and epsilon.
-const RANGE_WATTS: u64 = 9000;
+/// The product's default range, at epsilon 1.
+const RANGE_WATTS: u64 = PRODUCT_WATTS as u64;
 /// Of 100 members, 20 may be silent or malicious.
 const HONEST: u32 = 80;
 const DRAWS: u32 = 40_000;
