@@ -22,18 +22,21 @@ use self::credit::Credit;
 use self::model::{DAY, Estimate, Idea, Model, Seen};
 
 const MINUTE: f64 = 60.0;
-const IDEAS: [Idea; 6] = [
+const HOMES: Idea = Idea { appliance: 1200.0, mood: 20.0 * MINUTE, wandering: 10.0, habit: 0.0, reach: 0.0 };
+const IDEAS: [Idea; 7] = [
     // Few small things are switched on and off: the night.
-    Idea { appliance: 200.0, mood: 20.0 * MINUTE, habit: 0.0 },
+    Idea { appliance: 200.0, ..HOMES },
     // Cooking, heating water: the day.
-    Idea { appliance: 1200.0, mood: 20.0 * MINUTE, habit: 0.0 },
+    HOMES,
     // The same where something happens by the clock.
-    Idea { appliance: 200.0, mood: 20.0 * MINUTE, habit: 150.0 },
-    Idea { appliance: 1200.0, mood: 20.0 * MINUTE, habit: 150.0 },
+    Idea { appliance: 200.0, habit: 150.0, ..HOMES },
+    Idea { habit: 150.0, ..HOMES },
     // Something else than homes on ordinary days: it may go far from its profile and stay there.
-    Idea { appliance: 20_000.0, mood: 180.0 * MINUTE, habit: 0.0 },
+    Idea { appliance: 20_000.0, mood: 180.0 * MINUTE, wandering: 100.0, reach: 4.0, ..HOMES },
     // The load goes anywhere within minutes, as in a demonstration whose days take minutes.
-    Idea { appliance: 20_000.0, mood: 2.0 * MINUTE, habit: 0.0 },
+    Idea { appliance: 20_000.0, mood: 2.0 * MINUTE, reach: 4.0, ..HOMES },
+    // The sums before tell nothing: the load is what the sum says, within its noise.
+    Idea { appliance: 20_000.0, mood: 1.0, reach: 1000.0, ..HOMES },
 ];
 
 /// A released sum as the filter takes it.
@@ -70,7 +73,7 @@ impl Release {
         let length = self.end.millis_since(self.start);
         let middle = self.start.plus_millis(length / 2).as_millis();
         Some(Seen {
-            elapsed: last.map_or(0.0, |last| seconds(self.end.millis_since(last))),
+            elapsed: last.map(|last| seconds(self.end.millis_since(last))),
             time: seconds(middle) % DAY,
             length: seconds(length),
             load: self.watts / responders,
@@ -121,7 +124,7 @@ impl Filter {
 }
 
 /// The mean and the variance of one of the estimates, each as probable as its weight.
-fn mixture<const IDEAS: usize>(weights: &[f64; IDEAS], estimates: &[Estimate; IDEAS]) -> (f64, f64) {
+fn mixture<const N: usize>(weights: &[f64; N], estimates: &[Estimate; N]) -> (f64, f64) {
     let weighted = |value: &dyn Fn(&Estimate) -> f64| -> f64 {
         weights.iter().zip(estimates).map(|(weight, estimate)| weight * value(estimate)).sum()
     };
@@ -239,6 +242,42 @@ mod tests {
     }
 
     #[test]
+    fn loads_of_any_size_are_found_with_the_first_sum() {
+        // Members of 40 kW in a range of 100 kW, and of 400 kW in one of 1 MW, as far as sums and noise go.
+        for (members, lambda, scale) in [(20, 1e5, 800.0 / 45.0), (50, 1e6, 20_000.0 / 45.0)] {
+            let runs = (1..=20).map(|seed| {
+                let chance = Chance(seed << 32);
+                let mut run = Run { chance, lambda, members, responders: members, scale, ..Run::of(600, 600) };
+                let hour: Vec<_> = (0..6).map(|_| run.slot()).collect();
+                hour.iter().for_each(|(truth, found)| {
+                    assert!((0.5..2.0).contains(&(found.watts / truth)), "{found:?}, not {truth}");
+                });
+                (Score::of(lambda, &hour), run.day())
+            });
+            let (hours, days): (Vec<_>, Vec<_>) = runs.unzip();
+            let mean = |some: &[Score], of: fn(&Score) -> f64| some.iter().map(of).sum::<f64>() / 20.0;
+            let covered = (mean(&hours, |score| score.covered), mean(&days, |score| score.covered));
+            assert!(covered.0 > 0.85 && covered.1 > 0.92, "{lambda}: {covered:?}");
+            assert!(mean(&days, |score| score.filtered) < 0.9 * mean(&days, |score| score.raw), "{lambda}: {days:?}");
+            assert!(mean(&hours, |score| score.band) < 2.996 * lambda, "{lambda}: no wider than that of a single sum");
+        }
+    }
+
+    #[test]
+    fn a_load_that_was_nothing_is_followed_however_far_it_goes() {
+        for (members, lambda, scale) in [(20, 1e5, 800.0 / 45.0), (50, 1e6, 20_000.0 / 45.0)] {
+            let mut run = Run { lambda, members, responders: members, scale: 0.0, ..Run::of(600, 600) };
+            run.day();
+            run.scale = scale;
+            let hour: Vec<_> = (0..6).map(|_| run.slot()).collect();
+            let (truth, found) = hour[5];
+            assert!((0.7..1.4).contains(&(found.watts / truth)), "{lambda}: {hour:?}");
+            let day = run.day();
+            assert!(day.covered > 0.85 && day.filtered < 1.2 * day.raw, "{lambda}: {day:?}");
+        }
+    }
+
+    #[test]
     fn a_gap_is_bridged_with_a_wider_band() {
         let mut run = Run::of(600, 600);
         run.days(10);
@@ -326,6 +365,7 @@ mod tests {
         /// How much time passes for the cluster in a slot.
         lives: u64,
         lambda: f64,
+        members: u16,
         responders: u16,
         scale: f64,
     }
@@ -342,8 +382,8 @@ mod tests {
     impl Run {
         fn of(slot: u64, lives: u64) -> Self {
             let (filter, chance) = (Filter::default(), Chance(slot));
-            let (lambda, responders, scale) = (LAMBDA, MEMBERS, 1.0);
-            Self { filter, chance, mood: 0.0, end: MONDAY, lived: 0, slot, lives, lambda, responders, scale }
+            let (lambda, members, responders, scale) = (LAMBDA, MEMBERS, MEMBERS, 1.0);
+            Self { filter, chance, mood: 0.0, end: MONDAY, lived: 0, slot, lives, lambda, members, responders, scale }
         }
 
         /// The load of all members in the next slot, and what the filter makes of its sum.
@@ -355,7 +395,7 @@ mod tests {
             let truth = self.scale * (profile + 25.0 * profile.sqrt() * self.mood);
             let (start, end) = (Timestamp::from_secs(self.end), Timestamp::from_secs(self.end + self.slot));
             let noise = self.lambda * self.chance.laplace();
-            let (members, responders) = (MEMBERS, self.responders);
+            let (members, responders) = (self.members, self.responders);
             let watts = (truth * f64::from(responders) / f64::from(members) + noise).round();
             let variance = 2.0 * self.lambda * self.lambda;
             let release = Release { start, end, watts, variance, responders, members };
@@ -368,15 +408,20 @@ mod tests {
         }
 
         fn day(&mut self) -> Score {
-            let slots = 86_400 / self.lives;
-            let mut score = Score::default();
-            for _ in 0..slots {
-                let (truth, filtered) = self.slot();
-                let size = truth.abs() + 1.0;
-                score.raw += self.lambda / size / slots as f64;
-                score.filtered += (filtered.watts - truth).abs() / size / slots as f64;
-                score.covered += f64::from(u8::from((filtered.watts - truth).abs() <= filtered.band95)) / slots as f64;
-                score.band += filtered.band95 / slots as f64;
+            let slots: Vec<_> = (0..86_400 / self.lives).map(|_| self.slot()).collect();
+            Score::of(self.lambda, &slots)
+        }
+    }
+
+    impl Score {
+        fn of(lambda: f64, slots: &[(f64, Filtered)]) -> Self {
+            let (count, mut score) = (slots.len() as f64, Self::default());
+            for &(truth, Filtered { watts, band95 }) in slots {
+                let (size, error) = (truth.abs() + 1.0, (watts - truth).abs());
+                score.raw += lambda / size / count;
+                score.filtered += error / size / count;
+                score.covered += f64::from(u8::from(error <= band95)) / count;
+                score.band += band95 / count;
             }
             score
         }
