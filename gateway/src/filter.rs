@@ -5,11 +5,14 @@
 //! noise's true shape (`laplace`), and believes each as far as it foretold the sums (`credit`). It learns the daily
 //! profile from the sums of earlier days; until then it smooths. Its estimate is causal: no later sum changes it.
 //!
-//! The state follows from the released sums in their order and from nothing else, so a restart may replay them. It takes
-//! about 20 kB a cluster; a slot takes some tens of microseconds and allocates nothing.
+//! Its state follows from the released sums in their order and from nothing else, so a restart may replay them. It takes
+//! about 32 kB a cluster; a slot takes about 16 microseconds and allocates nothing.
 //!
 //! Days are those of UTC and all alike: a clock that is put forward or a weekend is a change that the filter follows, and
-//! the band is no promise for its first hours.
+//! the band is no promise for its first hours. A change that stays is the worst case. Where the load of a simulated
+//! cluster of 100 fell to 0.55 of what it had been for two weeks, the band held it in 49 % of the slots of the first
+//! hour, in 80 % until the third, in 83 % until the twelfth, and in 94 % of the next twelve hours. Where it doubled, in
+//! 44 %, 83 %, 96 % and 97 %.
 
 mod credit;
 mod laplace;
@@ -23,7 +26,7 @@ use self::model::{DAY, Estimate, Idea, Model, Seen};
 
 const MINUTE: f64 = 60.0;
 const HOMES: Idea = Idea { appliance: 1200.0, mood: 20.0 * MINUTE, wandering: 10.0, habit: 0.0, reach: 0.0 };
-const IDEAS: [Idea; 7] = [
+const IDEAS: [Idea; 8] = [
     // Few small things are switched on and off: the night.
     Idea { appliance: 200.0, ..HOMES },
     // Cooking, heating water: the day.
@@ -31,6 +34,8 @@ const IDEAS: [Idea; 7] = [
     // The same where something happens by the clock.
     Idea { appliance: 200.0, habit: 150.0, ..HOMES },
     Idea { habit: 150.0, ..HOMES },
+    // The same where something changed for good, or wanders.
+    Idea { wandering: 300.0, habit: 150.0, ..HOMES },
     // Something else than homes on ordinary days: it may go far from its profile and stay there.
     Idea { appliance: 20_000.0, mood: 180.0 * MINUTE, wandering: 100.0, reach: 4.0, ..HOMES },
     // The load goes anywhere within minutes, as in a demonstration whose days take minutes.
@@ -228,6 +233,24 @@ mod tests {
         run.scale = 2.0;
         let days = run.days(3);
         assert!(days.iter().all(|day| day.filtered < 0.8 * day.raw && day.covered > 0.9), "{days:?}");
+    }
+
+    #[test]
+    fn a_lasting_change_shows_within_hours_and_the_band_tells_it_again_within_a_day() {
+        const RUNS: u64 = 20;
+        for (scale, soon, later) in [(0.55, 0.80, 0.93), (2.0, 0.90, 0.94)] {
+            let mut covered = [0.0; 3];
+            for seed in 1..=RUNS {
+                let mut run = Run { chance: Chance(seed << 32), ..Run::of(600, 600) };
+                run.days(14);
+                run.scale = scale;
+                for (hours, covered) in [12, 12, 24].into_iter().zip(&mut covered) {
+                    let slots: Vec<_> = (0..6 * hours).map(|_| run.slot()).collect();
+                    *covered += Score::of(LAMBDA, &slots).covered / RUNS as f64;
+                }
+            }
+            assert!(covered[0] > soon && covered[1] > later && covered[2] > later, "{scale}: {covered:?}");
+        }
     }
 
     #[test]

@@ -184,8 +184,9 @@ pub const NEVER: Timestamp = Timestamp::from_millis(u64::MAX);
 /// How many closed slots are looked at to find the last decoded one.
 const RECENT: usize = 100;
 
-/// How far back, and over how many slots at most, the filter looks again after a restart. A slot takes it some ten
-/// microseconds: a thousand clusters with slots of ten minutes hold up a start by ten seconds on two cores.
+/// How far back, and over how many slots at most, the filter looks again after a restart. That is two weeks of slots of
+/// five minutes or more, and less of shorter ones: what a slot costs (see [`crate::filter`]) holds up the start, on one of
+/// all cores.
 const REMEMBERED_SECONDS: u64 = 14 * 86_400;
 const REMEMBERED_SLOTS: usize = 4032;
 
