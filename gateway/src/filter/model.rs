@@ -68,6 +68,8 @@ pub(super) struct Seen {
     pub(super) noise: f64,
     pub(super) responders: f64,
     pub(super) members: f64,
+    /// The share of members that came or went since the slot before, as far as their number tells.
+    pub(super) exchanged: f64,
 }
 
 /// A member's load after a slot.
@@ -114,6 +116,7 @@ impl Model {
             Some(elapsed) => self.pass(elapsed.min(LONGEST_GAP)),
             None => self.meet(seen),
         }
+        self.exchange(seen.exchanged);
         let at = whole(seen.time / HABIT);
         let habit = self.habits.get(at).copied().unwrap_or_default();
         let mut design = profile(seen);
@@ -167,6 +170,15 @@ impl Model {
             self.covariance[row][row] += variances[row] * (1.0 - kept[row] * kept[row]);
         }
         self.covariance[0][0] += self.idea.wandering.powi(2) * elapsed / DAY;
+        if elapsed > DAY {
+            let idea = self.idea;
+            self.habits.iter_mut().for_each(|habit| habit.pass(idea, elapsed - DAY));
+        }
+    }
+
+    /// Those who come or go may use nothing, or twice as much as the others.
+    fn exchange(&mut self, share: f64) {
+        self.covariance[0][0] += (share * self.mean[0].abs().max(LEAST_LOAD)).powi(2);
     }
 
     /// Both halves of the covariance get the same numbers: it stays symmetric however long this runs.
@@ -197,6 +209,13 @@ impl Idea {
 }
 
 impl Habit {
+    /// It was not met for so much longer than a day.
+    fn pass(&mut self, idea: Idea, elapsed: f64) {
+        let kept = (-elapsed / MEMORY).exp();
+        self.mean *= kept;
+        self.variance = kept * kept * self.variance + (1.0 - kept * kept) * idea.habit * idea.habit;
+    }
+
     fn learn(&mut self, idea: Idea, length: f64, shift: f64, sharpening: f64) {
         self.mean += shift * self.variance;
         // It is met once a day, or by several slots that are shorter: it forgets a day in all.
@@ -246,7 +265,16 @@ mod tests {
 
     fn slot(number: u32, load: f64) -> Seen {
         let time = f64::from(number % 144) * 600.0 + 300.0;
-        Seen { elapsed: Some(600.0), time, length: 600.0, load, noise: 100.0, responders: 100.0, members: 100.0 }
+        Seen {
+            elapsed: Some(600.0),
+            time,
+            length: 600.0,
+            load,
+            noise: 100.0,
+            responders: 100.0,
+            members: 100.0,
+            exchanged: 0.0,
+        }
     }
 
     #[test]
@@ -286,6 +314,36 @@ mod tests {
         };
         let (smooth, sharp) = (miss(0.0), miss(150.0));
         assert!(sharp < 60.0 && smooth > 2.0 * sharp, "{smooth} {sharp}");
+    }
+
+    #[test]
+    fn habits_fade_over_a_gap_of_months_and_hardly_over_one_of_days() {
+        let load = |number: u32| if (12..15).contains(&(number % 144)) { 800.0 } else { 400.0 };
+        let mut model = Model::new(Idea { habit: 150.0, ..IDEA });
+        (0..144 * 10).for_each(|number| drop(model.observe(&slot(number, load(number)))));
+        let after = |days: f64| {
+            let mut model = model.clone();
+            model.pass(days * DAY);
+            model.habits[13]
+        };
+        let (now, week, year) = (model.habits[13], after(7.0), after(400.0));
+        assert!(week.mean / now.mean > 0.95 && week.variance > now.variance, "{now:?} {week:?}");
+        assert!(year.mean / now.mean < 0.2 && year.variance > 0.9 * 150.0 * 150.0, "{now:?} {year:?}");
+        assert_eq!(after(1.0).mean, now.mean, "a day's forgetting is counted when it is met");
+    }
+
+    #[test]
+    fn members_who_come_and_go_make_it_less_sure_in_proportion() {
+        let mut model = Model::new(IDEA);
+        (0..1000).for_each(|number| drop(model.observe(&slot(number, 400.0))));
+        let deviation = |exchanged| {
+            let mut model = model.clone();
+            let before = model.covariance[0][0];
+            model.exchange(exchanged);
+            (model.covariance[0][0] - before).sqrt()
+        };
+        assert!((deviation(0.5) - 200.0).abs() < 10.0 && (deviation(0.1) - 40.0).abs() < 2.0, "{}", deviation(0.5));
+        assert_eq!(deviation(0.0), 0.0);
     }
 
     #[test]
