@@ -86,7 +86,9 @@ mod tests {
         let after = |slots: usize, length: f64| {
             let mut credit = Credit::starting([0.0; 2]);
             credit.weigh(0.0, 600.0, &foretold([-1.0, -5.0]));
-            (0..slots).for_each(|_| drop(credit.weigh(0.0, length, &foretold([-1.0, -1.0]))));
+            for _ in 0..slots {
+                credit.weigh(0.0, length, &foretold([-1.0, -1.0]));
+            }
             credit.hours[0][1]
         };
         let (long, short) = (after(10, 3600.0), after(600, 60.0));

@@ -320,7 +320,9 @@ mod tests {
     fn habits_fade_over_a_gap_of_months_and_hardly_over_one_of_days() {
         let load = |number: u32| if (12..15).contains(&(number % 144)) { 800.0 } else { 400.0 };
         let mut model = Model::new(Idea { habit: 150.0, ..IDEA });
-        (0..144 * 10).for_each(|number| drop(model.observe(&slot(number, load(number)))));
+        for number in 0..144 * 10 {
+            model.observe(&slot(number, load(number)));
+        }
         let after = |days: f64| {
             let mut model = model.clone();
             model.pass(days * DAY);
@@ -335,7 +337,9 @@ mod tests {
     #[test]
     fn members_who_come_and_go_make_it_less_sure_in_proportion() {
         let mut model = Model::new(IDEA);
-        (0..1000).for_each(|number| drop(model.observe(&slot(number, 400.0))));
+        for number in 0..1000 {
+            model.observe(&slot(number, 400.0));
+        }
         let deviation = |exchanged| {
             let mut model = model.clone();
             let before = model.covariance[0][0];
