@@ -6,13 +6,17 @@
 //! profile from the sums of earlier days; until then it smooths. Its estimate is causal: no later sum changes it.
 //!
 //! Its state follows from the released sums in their order and from nothing else, so a restart may replay them. It takes
-//! about 32 kB a cluster; a slot takes about 16 microseconds and allocates nothing.
+//! about 32 kB a cluster; a slot takes about 15 microseconds and allocates nothing.
 //!
 //! Days are those of UTC and all alike: a clock that is put forward or a weekend is a change that the filter follows, and
 //! the band is no promise for its first hours. A change that stays is the worst case. Where the load of a simulated
 //! cluster of 100 fell to 0.55 of what it had been for two weeks, the band held it in 49 % of the slots of the first
 //! hour, in 80 % until the third, in 83 % until the twelfth, and in 94 % of the next twelve hours. Where it doubled, in
 //! 44 %, 83 %, 96 % and 97 %.
+//!
+//! Loads far beyond those of homes are followed as closely as their noise allows, if the range fits them. Where 50 members
+//! used 5 kW each under the noise of a range of 1 MW, the band held the load in 71 % of the slots of the first days: it is
+//! narrow beside a single sum's, but the daily profile was larger than that of homes and no sum showed it.
 
 mod credit;
 mod laplace;
