@@ -15,8 +15,8 @@
 //! 44 %, 83 %, 96 % and 97 %.
 //!
 //! Loads far beyond those of homes are followed as closely as their noise allows, if the range fits them. Where 50 members
-//! used 5 kW each under the noise of a range of 1 MW, the band held the load in 71 % of the slots of the first days: it is
-//! narrow beside a single sum's, but the daily profile was larger than that of homes and no sum showed it.
+//! used 5 kW each under the noise of a range of 1 MW, the band held the load in only 71 % of the slots from the third to
+//! the ninth day: their daily profile is larger than that of homes, and small beside the noise.
 
 mod credit;
 mod laplace;
