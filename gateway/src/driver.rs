@@ -111,7 +111,8 @@ impl Driver {
     pub fn start(parts: Parts) -> anyhow::Result<Self> {
         let Config { clock_skew_seconds, clusters, .. } = &parts.config;
         let owned: Vec<_> = parts.config.owned().collect();
-        let served = served::resume_all(&owned, &parts.identity, *clock_skew_seconds, &parts.store, now())?;
+        let Parts { identity, store, .. } = &parts;
+        let served = served::resume_all(&owned, identity, *clock_skew_seconds, store, &HashMap::new(), now())?;
         info!(clusters = served.len(), of = clusters.len(), "clusters rebuilt from the store");
         parts.readiness.set(Latch::StoreReplayed);
         let finisher = Finisher {

@@ -1,15 +1,22 @@
 //! A cluster's load with less noise: what the sums before tell about the sum of now.
 //!
 //! The filter sees only what was released, so it costs no privacy, and it knows how much noise each sum carries. It runs
-//! several Kalman filters (`model`) with different ideas of how restless the load is, lets each take the sum with the
-//! noise's true shape (`laplace`), and believes each as far as it foretold the sums (`credit`). It learns the daily
+//! several Kalman filters (`model`) with different ideas of how restless the load is, lets each take the noise as Laplace
+//! noise of its variance (`laplace`), and believes each as far as it foretold the sums (`credit`). It learns the daily
 //! profile from the sums of earlier days; until then it smooths. Its estimate is causal: no later sum changes it.
 //!
-//! The state follows from the released sums in their order and from nothing else, so a restart may replay them. It takes
-//! about 20 kB a cluster; a slot takes some tens of microseconds and allocates nothing.
+//! Its state follows from the released sums in their order and from nothing else, so a restart may replay them. It takes
+//! about 32 kB a cluster; a slot takes about 15 microseconds and allocates nothing.
 //!
 //! Days are those of UTC and all alike: a clock that is put forward or a weekend is a change that the filter follows, and
-//! the band is no promise for its first hours.
+//! the band is no promise for its first hours. A change that stays is the worst case. Where the load of a simulated
+//! cluster of 100 fell to 0.55 of what it had been for two weeks, the band held it in 49 % of the slots of the first
+//! hour, in 80 % until the third, in 83 % until the twelfth, and in 94 % of the next twelve hours. Where it doubled, in
+//! 44 %, 83 %, 96 % and 97 %.
+//!
+//! Loads far beyond those of homes are followed as closely as their noise allows, if the range fits them. Where 50 members
+//! used 5 kW each under the noise of a range of 1 MW, the band held the load in only 71 % of the slots from the third to
+//! the ninth day: their daily profile is larger than that of homes, and small beside the noise.
 
 mod credit;
 mod laplace;
@@ -22,18 +29,23 @@ use self::credit::Credit;
 use self::model::{DAY, Estimate, Idea, Model, Seen};
 
 const MINUTE: f64 = 60.0;
-const IDEAS: [Idea; 6] = [
+const HOMES: Idea = Idea { appliance: 1200.0, mood: 20.0 * MINUTE, wandering: 10.0, habit: 0.0, reach: 0.0 };
+const IDEAS: [Idea; 8] = [
     // Few small things are switched on and off: the night.
-    Idea { appliance: 200.0, mood: 20.0 * MINUTE, habit: 0.0 },
+    Idea { appliance: 200.0, ..HOMES },
     // Cooking, heating water: the day.
-    Idea { appliance: 1200.0, mood: 20.0 * MINUTE, habit: 0.0 },
+    HOMES,
     // The same where something happens by the clock.
-    Idea { appliance: 200.0, mood: 20.0 * MINUTE, habit: 150.0 },
-    Idea { appliance: 1200.0, mood: 20.0 * MINUTE, habit: 150.0 },
+    Idea { appliance: 200.0, habit: 150.0, ..HOMES },
+    Idea { habit: 150.0, ..HOMES },
+    // The same where something changed for good, or wanders.
+    Idea { wandering: 300.0, habit: 150.0, ..HOMES },
     // Something else than homes on ordinary days: it may go far from its profile and stay there.
-    Idea { appliance: 20_000.0, mood: 180.0 * MINUTE, habit: 0.0 },
+    Idea { appliance: 20_000.0, mood: 180.0 * MINUTE, wandering: 100.0, reach: 4.0, ..HOMES },
     // The load goes anywhere within minutes, as in a demonstration whose days take minutes.
-    Idea { appliance: 20_000.0, mood: 2.0 * MINUTE, habit: 0.0 },
+    Idea { appliance: 20_000.0, mood: 2.0 * MINUTE, reach: 4.0, ..HOMES },
+    // The sums before tell nothing: the load is what the sum says, within its noise.
+    Idea { appliance: 20_000.0, mood: 1.0, reach: 1000.0, ..HOMES },
 ];
 
 /// A released sum as the filter takes it.
@@ -58,7 +70,7 @@ impl Release {
     }
 
     /// What a model sees of it; nothing if nobody responded or the numbers are none that a cluster releases.
-    fn seen(&self, last: Option<Timestamp>) -> Option<Seen> {
+    fn seen(&self, last: Option<&Last>) -> Option<Seen> {
         const MOST_WATTS: f64 = 1e13; // far beyond what the protocol lets pass
         /// Readings are whole watts.
         const ROUNDING: f64 = 1.0 / 12.0;
@@ -66,17 +78,18 @@ impl Release {
         if self.responders == 0 || !possible {
             return None;
         }
-        let responders = f64::from(self.responders);
+        let (responders, members) = (f64::from(self.responders), f64::from(self.members.max(self.responders)));
         let length = self.end.millis_since(self.start);
         let middle = self.start.plus_millis(length / 2).as_millis();
         Some(Seen {
-            elapsed: last.map_or(0.0, |last| seconds(self.end.millis_since(last))),
+            elapsed: last.map(|last| seconds(self.end.millis_since(last.end))),
             time: seconds(middle) % DAY,
             length: seconds(length),
             load: self.watts / responders,
             noise: (self.variance / responders + ROUNDING) / responders,
             responders,
-            members: f64::from(self.members.max(self.responders)),
+            members,
+            exchanged: last.map_or(0.0, |last| (members - last.members).abs() / members.max(last.members)),
         })
     }
 }
@@ -93,27 +106,36 @@ pub struct Filtered {
 /// The filter of one cluster.
 #[derive(Debug, Clone)]
 pub struct Filter {
-    last: Option<Timestamp>,
+    last: Option<Last>,
     models: Box<[Model; IDEAS.len()]>,
     credit: Credit<{ IDEAS.len() }>,
 }
 
+/// What it keeps of the slot before.
+#[derive(Debug, Clone, Copy)]
+struct Last {
+    end: Timestamp,
+    members: f64,
+}
+
 impl Default for Filter {
     fn default() -> Self {
-        Self { last: None, models: Box::new(IDEAS.map(Model::new)), credit: Credit::default() }
+        // Whether these are homes has to show first.
+        let believed = IDEAS.map(|idea| if idea.reach > 0.0 { 0.0 } else { -3.0 });
+        Self { last: None, models: Box::new(IDEAS.map(Model::new)), credit: Credit::starting(believed) }
     }
 }
 
 impl Filter {
     /// Takes the sum of a slot. Nothing for one that ended no later than the one before, or that nobody responded in.
     pub fn observe(&mut self, release: &Release) -> Option<Filtered> {
-        if self.last.is_some_and(|last| release.end <= last) {
+        if self.last.is_some_and(|last| release.end <= last.end) {
             return None;
         }
-        let seen = release.seen(self.last)?;
-        self.last = Some(release.end);
+        let seen = release.seen(self.last.as_ref())?;
+        self.last = Some(Last { end: release.end, members: seen.members });
         let estimates = self.models.each_mut().map(|model| model.observe(&seen));
-        let weights = self.credit.weigh(seen.time, &estimates);
+        let weights = self.credit.weigh(seen.time, seen.length, &estimates);
         let (mean, variance) = mixture(&weights, &estimates);
         let band95 = deviations95(variance / seen.noise) * variance.sqrt();
         Some(Filtered { watts: seen.members * mean, band95: seen.members * band95 })
@@ -121,7 +143,7 @@ impl Filter {
 }
 
 /// The mean and the variance of one of the estimates, each as probable as its weight.
-fn mixture<const IDEAS: usize>(weights: &[f64; IDEAS], estimates: &[Estimate; IDEAS]) -> (f64, f64) {
+fn mixture<const N: usize>(weights: &[f64; N], estimates: &[Estimate; N]) -> (f64, f64) {
     let weighted = |value: &dyn Fn(&Estimate) -> f64| -> f64 {
         weights.iter().zip(estimates).map(|(weight, estimate)| weight * value(estimate)).sum()
     };
@@ -129,7 +151,7 @@ fn mixture<const IDEAS: usize>(weights: &[f64; IDEAS], estimates: &[Estimate; ID
     (mean, weighted(&|estimate| estimate.variance + (estimate.mean - mean).powi(2)))
 }
 
-/// So many deviations hold 95 %: of the noise's distribution if the slot's sum is all that is known (the variance is all of
+/// So many deviations hold 95 %: of Laplace noise if the slot's sum is all that is known (the variance is all of
 /// the noise's), of a normal one if it hardly counts.
 fn deviations95(share_of_noise: f64) -> f64 {
     const NORMAL: f64 = 1.959_964;
@@ -161,6 +183,15 @@ mod tests {
         let (covered, band) = (mean(later, |day| day.covered), mean(later, |day| day.band));
         assert!((0.92..0.99).contains(&covered), "{covered}");
         assert!(band < 0.6 * 2.996 * LAMBDA, "narrower than that of a single sum: {band}");
+    }
+
+    #[test]
+    fn noise_of_more_responders_than_were_counted_on_keeps_the_band() {
+        for shape in [1.0, 1.25, 1.5] {
+            let days = Run { shape, ..Run::of(600, 600) }.days(28);
+            let covered = days[7..].iter().map(|day| day.covered).sum::<f64>() / 21.0;
+            assert!((0.92..0.99).contains(&covered), "{shape}: {covered}");
+        }
     }
 
     #[test]
@@ -219,12 +250,47 @@ mod tests {
     }
 
     #[test]
+    fn new_members_may_use_more_than_the_others() {
+        const RUNS: u64 = 20;
+        let (mut covered, mut wider) = (0.0, 0.0);
+        for seed in 1..=RUNS {
+            let mut run = Run { chance: Chance(seed << 32), ..Run::of(600, 600) };
+            run.days(14);
+            let before = run.clone().slot().1.band95 / f64::from(MEMBERS);
+            // Fifty come, each of whom uses as much as two of the others.
+            (run.members, run.responders, run.scale) = (150, 150, 2.0);
+            let slots: Vec<_> = (0..36).map(|_| run.slot()).collect();
+            wider += slots[0].1.band95 / 150.0 / before / RUNS as f64;
+            covered += Score::of(LAMBDA, &slots).covered / RUNS as f64;
+        }
+        assert!(covered > 0.92 && wider > 1.1, "{covered} {wider}");
+    }
+
+    #[test]
     fn a_load_that_doubles_is_found_again() {
         let mut run = Run::of(600, 600);
         run.days(4);
         run.scale = 2.0;
         let days = run.days(3);
         assert!(days.iter().all(|day| day.filtered < 0.8 * day.raw && day.covered > 0.9), "{days:?}");
+    }
+
+    #[test]
+    fn a_lasting_change_shows_within_hours_and_the_band_tells_it_again_within_a_day() {
+        const RUNS: u64 = 20;
+        for (scale, soon, later) in [(0.55, 0.80, 0.93), (2.0, 0.90, 0.94)] {
+            let mut covered = [0.0; 3];
+            for seed in 1..=RUNS {
+                let mut run = Run { chance: Chance(seed << 32), ..Run::of(600, 600) };
+                run.days(14);
+                run.scale = scale;
+                for (hours, covered) in [12, 12, 24].into_iter().zip(&mut covered) {
+                    let slots: Vec<_> = (0..6 * hours).map(|_| run.slot()).collect();
+                    *covered += Score::of(LAMBDA, &slots).covered / RUNS as f64;
+                }
+            }
+            assert!(covered[0] > soon && covered[1] > later && covered[2] > later, "{scale}: {covered:?}");
+        }
     }
 
     #[test]
@@ -235,6 +301,41 @@ mod tests {
                 days[1..].iter().all(|day| day.filtered < 1.15 * day.raw && day.covered > 0.9),
                 "{scale}: {days:?}"
             );
+        }
+    }
+
+    #[test]
+    fn loads_of_any_size_are_found_with_the_first_sum() {
+        // Members of 40 kW in a range of 100 kW, and of 400 kW in one of 1 MW, as far as sums and noise go.
+        for (members, lambda, scale) in [(20, 1e5, 800.0 / 45.0), (50, 1e6, 20_000.0 / 45.0)] {
+            let runs = (1..=20).map(|seed| {
+                let chance = Chance(seed << 32);
+                let mut run = Run { chance, lambda, members, responders: members, scale, ..Run::of(600, 600) };
+                let hour: Vec<_> = (0..6).map(|_| run.slot()).collect();
+                let total = hour.iter().fold((0.0, 0.0), |sum, slot| (sum.0 + slot.0, sum.1 + slot.1.watts));
+                assert!((0.7..1.4).contains(&(total.1 / total.0)), "{hour:?}");
+                (Score::of(lambda, &hour), run.day())
+            });
+            let (hours, days): (Vec<_>, Vec<_>) = runs.unzip();
+            let mean = |some: &[Score], of: fn(&Score) -> f64| some.iter().map(of).sum::<f64>() / 20.0;
+            let covered = (mean(&hours, |score| score.covered), mean(&days, |score| score.covered));
+            assert!(covered.0 > 0.9 && covered.1 > 0.9, "{lambda}: {covered:?}");
+            assert!(mean(&days, |score| score.filtered) < 0.9 * mean(&days, |score| score.raw), "{lambda}: {days:?}");
+            assert!(mean(&hours, |score| score.band) < 2.996 * lambda, "{lambda}: no wider than that of a single sum");
+        }
+    }
+
+    #[test]
+    fn a_load_that_was_nothing_is_followed_however_far_it_goes() {
+        for (members, lambda, scale) in [(20, 1e5, 800.0 / 45.0), (50, 1e6, 20_000.0 / 45.0)] {
+            let mut run = Run { lambda, members, responders: members, scale: 0.0, ..Run::of(600, 600) };
+            run.day();
+            run.scale = scale;
+            let hour: Vec<_> = (0..6).map(|_| run.slot()).collect();
+            let (truth, found) = hour[5];
+            assert!((0.7..1.4).contains(&(found.watts / truth)), "{lambda}: {hour:?}");
+            let day = run.day();
+            assert!(day.covered > 0.85 && day.filtered < 1.2 * day.raw, "{lambda}: {day:?}");
         }
     }
 
@@ -326,6 +427,9 @@ mod tests {
         /// How much time passes for the cluster in a slot.
         lives: u64,
         lambda: f64,
+        /// Responders over those who were counted on: each adds a share of the noise.
+        shape: f64,
+        members: u16,
         responders: u16,
         scale: f64,
     }
@@ -342,8 +446,21 @@ mod tests {
     impl Run {
         fn of(slot: u64, lives: u64) -> Self {
             let (filter, chance) = (Filter::default(), Chance(slot));
-            let (lambda, responders, scale) = (LAMBDA, MEMBERS, 1.0);
-            Self { filter, chance, mood: 0.0, end: MONDAY, lived: 0, slot, lives, lambda, responders, scale }
+            let (lambda, shape, members, responders, scale) = (LAMBDA, 1.0, MEMBERS, MEMBERS, 1.0);
+            Self {
+                filter,
+                chance,
+                mood: 0.0,
+                end: MONDAY,
+                lived: 0,
+                slot,
+                lives,
+                lambda,
+                shape,
+                members,
+                responders,
+                scale,
+            }
         }
 
         /// The load of all members in the next slot, and what the filter makes of its sum.
@@ -354,10 +471,10 @@ mod tests {
             let profile = 45_000.0 - 16_000.0 * turn.cos() + 9_000.0 * (2.0 * turn).sin();
             let truth = self.scale * (profile + 25.0 * profile.sqrt() * self.mood);
             let (start, end) = (Timestamp::from_secs(self.end), Timestamp::from_secs(self.end + self.slot));
-            let noise = self.lambda * self.chance.laplace();
-            let (members, responders) = (MEMBERS, self.responders);
+            let noise = self.lambda * (self.chance.gamma(self.shape) - self.chance.gamma(self.shape));
+            let (members, responders) = (self.members, self.responders);
             let watts = (truth * f64::from(responders) / f64::from(members) + noise).round();
-            let variance = 2.0 * self.lambda * self.lambda;
+            let variance = 2.0 * self.shape * self.lambda * self.lambda;
             let release = Release { start, end, watts, variance, responders, members };
             (self.end, self.lived) = (self.end + self.slot, self.lived + self.lives);
             (truth, self.filter.observe(&release).unwrap())
@@ -368,15 +485,20 @@ mod tests {
         }
 
         fn day(&mut self) -> Score {
-            let slots = 86_400 / self.lives;
-            let mut score = Score::default();
-            for _ in 0..slots {
-                let (truth, filtered) = self.slot();
-                let size = truth.abs() + 1.0;
-                score.raw += self.lambda / size / slots as f64;
-                score.filtered += (filtered.watts - truth).abs() / size / slots as f64;
-                score.covered += f64::from(u8::from((filtered.watts - truth).abs() <= filtered.band95)) / slots as f64;
-                score.band += filtered.band95 / slots as f64;
+            let slots: Vec<_> = (0..86_400 / self.lives).map(|_| self.slot()).collect();
+            Score::of(self.lambda, &slots)
+        }
+    }
+
+    impl Score {
+        fn of(lambda: f64, slots: &[(f64, Filtered)]) -> Self {
+            let (count, mut score) = (slots.len() as f64, Self::default());
+            for &(truth, Filtered { watts, band95 }) in slots {
+                let (size, error) = (truth.abs() + 1.0, (watts - truth).abs());
+                score.raw += lambda / size / count;
+                score.filtered += error / size / count;
+                score.covered += f64::from(u8::from(error <= band95)) / count;
+                score.band += band95 / count;
             }
             score
         }
@@ -398,8 +520,19 @@ mod tests {
             -(1.0 - self.unit()).ln()
         }
 
-        fn laplace(&mut self) -> f64 {
-            self.exponential() - self.exponential()
+        /// Of a shape from 1 to below 2: Jöhnk's method for what is above 1.
+        fn gamma(&mut self, shape: f64) -> f64 {
+            let first = self.exponential();
+            let rest = shape - 1.0;
+            if rest == 0.0 {
+                return first;
+            }
+            loop {
+                let (x, y) = (self.unit().powf(rest.recip()), self.unit().powf((1.0 - rest).recip()));
+                if x + y <= 1.0 {
+                    return first + self.exponential() * x / (x + y);
+                }
+            }
         }
 
         fn normal(&mut self) -> f64 {

@@ -1,5 +1,6 @@
 //! A cluster that this gateway serves: its state machine, and what may be shown of it.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dream_protocol::aggregate::SlotOutcome;
@@ -53,13 +54,14 @@ pub struct Served {
 }
 
 impl Served {
-    /// Rebuilds a cluster from the store.
+    /// Rebuilds a cluster from the store, and what the store does not have from the one `before`, if it was served already.
     pub fn resume(
         id: &ClusterId,
         settings: &ClusterSettings,
         identity: &GatewayIdentity,
         clock_skew_seconds: u64,
         store: &Store,
+        before: Option<&Self>,
         now: Timestamp,
     ) -> Result<Self, ServeError> {
         let config = ClusterConfig {
@@ -87,10 +89,10 @@ impl Served {
             last: None,
             last_decoded: None,
             spent: Spent::default(),
-            filter: Filter::default(),
+            filter: before.map(|before| before.filter.clone()).unwrap_or_default(),
             cannot_form: None,
             contradicted: None,
-            since: now,
+            since: before.map_or(now, |before| before.since),
         };
         // A crash may have come between an outcome and its announcement; it is announced from the store.
         let today = Timestamp::from_secs(now.utc_day() * 86_400);
@@ -100,9 +102,9 @@ impl Served {
         let recent = store.slots(id, Timestamp::from_millis(0), NEVER, RECENT)?;
         served.last = recent.last().copied().map(ClosedSlot::from);
         served.last_decoded = recent.iter().rfind(|kept| kept.outcome.result.is_ok()).copied().map(ClosedSlot::from);
-        let remembered = Timestamp::from_secs(now.as_secs().saturating_sub(REMEMBERED_SECONDS));
-        for KeptSlot { outcome, .. } in store.slots(id, remembered, NEVER, REMEMBERED_SLOTS)? {
-            served.filtered(&outcome);
+        if before.is_none() {
+            let remembered = Timestamp::from_secs(now.as_secs().saturating_sub(REMEMBERED_SECONDS));
+            served.remember(&store.slots(id, remembered, NEVER, REMEMBERED_SLOTS)?);
         }
         Ok(served)
     }
@@ -117,6 +119,15 @@ impl Served {
             self.last_decoded = Some(closed);
         }
         closed
+    }
+
+    /// Lets a new filter see what the one before the restart saw: not what closed too late for it.
+    fn remember(&mut self, slots: &[KeptSlot]) {
+        let first = slots.iter().position(|kept| kept.filtered.is_some()).unwrap_or(slots.len());
+        let (before, since) = slots.split_at(first);
+        for kept in before.iter().chain(since.iter().filter(|kept| kept.filtered.is_some())) {
+            self.filtered(&kept.outcome);
+        }
     }
 
     /// Lets the filter see what was released.
@@ -184,8 +195,9 @@ pub const NEVER: Timestamp = Timestamp::from_millis(u64::MAX);
 /// How many closed slots are looked at to find the last decoded one.
 const RECENT: usize = 100;
 
-/// How far back, and over how many slots at most, the filter looks again after a restart. A slot takes it some ten
-/// microseconds: a thousand clusters with slots of ten minutes hold up a start by ten seconds on two cores.
+/// How far back, and over how many slots at most, the filter looks again after a restart. That is two weeks of slots of
+/// five minutes or more, and less of shorter ones: what a slot costs (see [`crate::filter`]) holds up the start, on one of
+/// all cores.
 const REMEMBERED_SECONDS: u64 = 14 * 86_400;
 const REMEMBERED_SLOTS: usize = 4032;
 
@@ -195,13 +207,14 @@ pub fn resume_all(
     identity: &GatewayIdentity,
     clock_skew_seconds: u64,
     store: &Store,
+    before: &HashMap<ClusterId, Served>,
     now: Timestamp,
 ) -> Result<Vec<Served>, ServeError> {
     let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let worker = || -> Result<Vec<Served>, ServeError> {
         let mut mine = Vec::new();
         while let Some((id, settings)) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
-            mine.push(Served::resume(id, settings, identity, clock_skew_seconds, store, now)?);
+            mine.push(Served::resume(id, settings, identity, clock_skew_seconds, store, before.get(*id), now)?);
             let done = done.fetch_add(1, Ordering::Relaxed) + 1;
             if done.is_multiple_of(100) {
                 tracing::info!(done, of = all.len(), "rebuilding clusters from the store");

@@ -1,4 +1,4 @@
-//! The filtered load: kept with its slot, never computed again, and continued after a restart as if there had been none.
+//! The filtered load: kept with its slot, never computed again, and continued after a restart from the sums of two weeks.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 #[path = "support/outcomes.rs"]
@@ -48,9 +48,13 @@ impl Scene {
     /// Starts a gateway on what is there.
     fn start(&self) -> Life {
         let store = Store::open(&self.store_path(), 4).unwrap();
-        let (id, settings) = self.config.owned().next().unwrap();
-        let served = Served::resume(id, settings, &self.identity, 1, &store, wall()).unwrap();
+        let served = self.serve(&store, None);
         Life { store, served }
+    }
+
+    fn serve(&self, store: &Store, before: Option<&Served>) -> Served {
+        let (id, settings) = self.config.owned().next().unwrap();
+        Served::resume(id, settings, &self.identity, 1, store, before, wall()).unwrap()
     }
 }
 
@@ -125,6 +129,52 @@ fn a_slot_that_closes_after_a_later_one_has_none_and_disturbs_no_other() {
     assert_eq!(closed[7], None);
     assert_eq!([&closed[..7], &closed[8..]].concat(), straight);
     assert_eq!(scene.start().kept_loads(), [&straight[..4], &[None], &straight[4..]].concat());
+}
+
+#[test]
+fn a_restart_does_not_make_up_for_a_slot_that_closed_too_late() {
+    let outcomes = past(40);
+    let straight: Vec<_> = Scene::set().start().close(&[&outcomes[..4], &outcomes[5..]].concat());
+    let scene = Scene::set();
+    scene.start().close(&[&outcomes[..4], &outcomes[5..8], &outcomes[4..5]].concat());
+    assert_eq!(scene.start().close(&outcomes[8..]), straight[7..]);
+}
+
+#[test]
+fn a_new_configuration_leaves_the_filter_as_it_was_and_looks_at_no_slot_again() {
+    let outcomes = past(200);
+    let unbroken = Scene::set().start().close(&outcomes);
+    let scene = Scene::set();
+    let mut life = scene.start();
+    life.close(&outcomes[..150]);
+    life.store.commit(&[Change::Expire(NEVER)]).unwrap();
+    let since = life.served.since;
+    life.served = scene.serve(&life.store, Some(&life.served));
+    assert_eq!(life.close(&outcomes[150..]), unbroken[150..]);
+    assert_eq!(life.served.since, since);
+}
+
+#[test]
+fn a_filtered_load_whose_slot_is_gone_is_ignored_and_expires() {
+    let outcomes = past(20);
+    let scene = Scene::set();
+    let mut life = scene.start();
+    life.close(&outcomes[..10]);
+    let lost = FilteredLoad { watts: 1_000_000, band95: 1 };
+    life.store.commit(&[Change::PutFiltered { cluster: north(), end: outcomes[12].end, filtered: lost }]).unwrap();
+    assert_eq!(life.kept().len(), 10);
+    drop(life);
+    let mut life = scene.start();
+    assert_eq!(
+        life.close(&outcomes[14..]),
+        Scene::set().start().close(&[&outcomes[..10], &outcomes[14..]].concat())[10..]
+    );
+    life.store.commit(&[Change::Expire(outcomes[14].end)]).unwrap();
+    let kept = life.kept_loads().into_iter().flatten().count();
+    drop(life);
+    let database = redb::Database::open(scene.store_path()).unwrap();
+    let rows = database.begin_read().unwrap().open_table(FILTERED).unwrap().len().unwrap();
+    assert_eq!(rows, u64::try_from(kept).unwrap());
 }
 
 #[test]

@@ -33,7 +33,8 @@ impl Driver {
         // What is rebuilt is rebuilt from the store.
         self.flush().await;
         let all: Vec<_> = config.owned().filter(|(id, _)| changed.contains(id)).collect();
-        let rebuilt = served::resume_all(&all, &identity, config.clock_skew_seconds, &self.parts.store, now());
+        let (skew, store, before) = (config.clock_skew_seconds, &self.parts.store, &self.state.clusters);
+        let rebuilt = served::resume_all(&all, &identity, skew, store, before, now());
         let rebuilt = match rebuilt {
             Ok(rebuilt) => rebuilt,
             Err(error) => return error!(%error, "the configuration stays as it was"),
@@ -46,10 +47,8 @@ impl Driver {
         for cluster in &removed {
             self.remove(cluster);
         }
-        for mut served in rebuilt {
-            if let Some(before) = self.forget(&served.id) {
-                served.since = before.since;
-            }
+        for served in rebuilt {
+            self.forget(&served.id);
             self.add(served);
         }
         info!(removed = removed.len(), changed = changed.len(), "configuration read again");

@@ -20,12 +20,11 @@ const WAVES: usize = 8;
 /// Level, two numbers for each wave, mood.
 const STATE: usize = 2 * WAVES + 2;
 const MOOD: usize = STATE - 1;
-/// How far from nothing a home's mean load may be, in watts, before anything is known of it.
+/// How far from nothing a home's mean load may be, in watts, before anything is known of it. A first sum that is large
+/// beside it, or has much noise, widens it.
 const LEVEL: f64 = 1000.0;
 /// The same for the longest wave; shorter ones have less in proportion to their length.
 const WAVE: f64 = 250.0;
-/// How far the level wanders in a day, in watts.
-const WANDERING: f64 = 10.0;
 /// How long the profile lasts, in seconds. Seasons and weekends change it, so it is never known for good.
 const MEMORY: f64 = 200.0 * DAY;
 /// A longer gap counts as one of this length; little of the profile is left then.
@@ -45,15 +44,20 @@ pub(super) struct Idea {
     pub(super) appliance: f64,
     /// How long a mood lasts, in seconds.
     pub(super) mood: f64,
+    /// How far the level wanders in a day, in watts.
+    pub(super) wandering: f64,
     /// How far habits are from the waves, in watts; 0 if there are none.
     pub(super) habit: f64,
+    /// So many times the variance of the noise is the least that the mood and the longest wave have: without it, a load
+    /// that is large only beside what homes use would be taken for noise for long.
+    pub(super) reach: f64,
 }
 
 /// A slot as a model sees it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seen {
-    /// Since the end of the slot before, in seconds.
-    pub(super) elapsed: f64,
+    /// Since the end of the slot before, in seconds; nothing if there was none.
+    pub(super) elapsed: Option<f64>,
     /// The middle of the slot, in seconds since midnight, below [`DAY`].
     pub(super) time: f64,
     /// In seconds.
@@ -64,6 +68,8 @@ pub(super) struct Seen {
     pub(super) noise: f64,
     pub(super) responders: f64,
     pub(super) members: f64,
+    /// The share of members that came or went since the slot before, as far as their number tells.
+    pub(super) exchanged: f64,
 }
 
 /// A member's load after a slot.
@@ -78,6 +84,8 @@ pub(super) struct Estimate {
 #[derive(Debug, Clone)]
 pub(super) struct Model {
     idea: Idea,
+    /// Those of the state before anything is known.
+    variances: [f64; STATE],
     mean: [f64; STATE],
     covariance: [[f64; STATE]; STATE],
     /// Empty if the idea has none.
@@ -93,22 +101,27 @@ struct Habit {
 impl Model {
     pub(super) fn new(idea: Idea) -> Self {
         let variances = idea.variances();
-        let diagonal = |row, column| if row == column { variances[row] } else { 0.0 };
         let count = if idea.habit > 0.0 { HABITS } else { 0 };
         Self {
             idea,
+            variances,
             mean: [0.0; STATE],
-            covariance: std::array::from_fn(|row| std::array::from_fn(|column| diagonal(row, column))),
+            covariance: diagonal(&variances),
             habits: vec![Habit { mean: 0.0, variance: idea.habit * idea.habit }; count],
         }
     }
 
     pub(super) fn observe(&mut self, seen: &Seen) -> Estimate {
-        self.pass(seen.elapsed.min(LONGEST_GAP));
+        match seen.elapsed {
+            Some(elapsed) => self.pass(elapsed.min(LONGEST_GAP)),
+            None => self.meet(seen),
+        }
+        self.exchange(seen.exchanged);
         let at = whole(seen.time / HABIT);
         let habit = self.habits.get(at).copied().unwrap_or_default();
         let mut design = profile(seen);
-        let usual = (dot(&design, &self.mean) + habit.mean).abs().max(LEAST_LOAD);
+        let reached = self.idea.reach * seen.noise * seen.members / self.idea.appliance;
+        let usual = (dot(&design, &self.mean) + habit.mean).abs().max(LEAST_LOAD).max(reached);
         design[MOOD] = (usual / seen.members).sqrt();
 
         let predicted = dot(&design, &self.mean) + habit.mean;
@@ -116,7 +129,8 @@ impl Model {
         let variance = (dot(&design, &spread) + habit.variance).max(LEAST_VARIANCE);
         // Those who are silent may differ from those who are not.
         let silent = (1.0 - seen.responders / seen.members).max(0.0);
-        let responding = variance + silent * self.idea.appliance * usual / seen.responders;
+        let doubt = silent * self.idea.appliance * usual / seen.responders;
+        let responding = variance + doubt;
         let after = posterior(responding, seen.load - predicted, seen.noise);
         // What the responders' load tells about each part of the state is in proportion to their covariance.
         let shift = after.shift / responding;
@@ -125,16 +139,28 @@ impl Model {
         if let Some(habit) = self.habits.get_mut(at) {
             habit.learn(self.idea, seen.length, shift, sharpening);
         }
+        let share = variance / responding;
         Estimate {
             mean: predicted + shift * variance,
-            variance: variance - sharpening * variance * variance,
+            variance: share * (share * after.variance + doubt),
             log_evidence: after.log_evidence,
         }
     }
 
+    /// The first sum tells how large loads may be here: the level may be anywhere that the sum does not rule out.
+    ///
+    /// Otherwise a sum far beyond what was thought possible would move the level by little, and leave it as sure as before.
+    fn meet(&mut self, seen: &Seen) {
+        self.variances[0] = self.variances[0].max(100.0 * (seen.load * seen.load + seen.noise));
+        // Where the range is large, an idea of more than homes expects large waves too.
+        let wider = (self.idea.reach * seen.noise / (WAVE * WAVE)).max(1.0);
+        self.variances[1..MOOD].iter_mut().for_each(|variance| *variance *= wider);
+        self.covariance = diagonal(&self.variances);
+    }
+
     /// Time goes by: what was known is known less.
     fn pass(&mut self, elapsed: f64) {
-        let variances = self.idea.variances();
+        let variances = self.variances;
         let mut kept = [(-elapsed / MEMORY).exp(); STATE];
         kept[0] = 1.0;
         kept[MOOD] = (-elapsed / self.idea.mood).exp();
@@ -143,7 +169,16 @@ impl Model {
             (0..STATE).for_each(|column| self.covariance[row][column] *= kept[row] * kept[column]);
             self.covariance[row][row] += variances[row] * (1.0 - kept[row] * kept[row]);
         }
-        self.covariance[0][0] += WANDERING * WANDERING * elapsed / DAY;
+        self.covariance[0][0] += self.idea.wandering.powi(2) * elapsed / DAY;
+        if elapsed > DAY {
+            let idea = self.idea;
+            self.habits.iter_mut().for_each(|habit| habit.pass(idea, elapsed - DAY));
+        }
+    }
+
+    /// Those who come or go may use nothing, or twice as much as the others.
+    fn exchange(&mut self, share: f64) {
+        self.covariance[0][0] += (share * self.mean[0].abs().max(LEAST_LOAD)).powi(2);
     }
 
     /// Both halves of the covariance get the same numbers: it stays symmetric however long this runs.
@@ -174,6 +209,13 @@ impl Idea {
 }
 
 impl Habit {
+    /// It was not met for so much longer than a day.
+    fn pass(&mut self, idea: Idea, elapsed: f64) {
+        let kept = (-elapsed / MEMORY).exp();
+        self.mean *= kept;
+        self.variance = kept * kept * self.variance + (1.0 - kept * kept) * idea.habit * idea.habit;
+    }
+
     fn learn(&mut self, idea: Idea, length: f64, shift: f64, sharpening: f64) {
         self.mean += shift * self.variance;
         // It is met once a day, or by several slots that are shorter: it forgets a day in all.
@@ -197,6 +239,10 @@ fn profile(seen: &Seen) -> [f64; STATE] {
     profile
 }
 
+fn diagonal(numbers: &[f64; STATE]) -> [[f64; STATE]; STATE] {
+    std::array::from_fn(|row| std::array::from_fn(|column| if row == column { numbers[row] } else { 0.0 }))
+}
+
 fn waves() -> impl Iterator<Item = f64> {
     std::iter::successors(Some(1.0), |wave| Some(wave + 1.0)).take(WAVES)
 }
@@ -215,11 +261,20 @@ pub(super) fn whole(number: f64) -> usize {
 mod tests {
     use super::*;
 
-    const IDEA: Idea = Idea { appliance: 1000.0, mood: 1200.0, habit: 0.0 };
+    const IDEA: Idea = Idea { appliance: 1000.0, mood: 1200.0, wandering: 10.0, habit: 0.0, reach: 0.0 };
 
     fn slot(number: u32, load: f64) -> Seen {
         let time = f64::from(number % 144) * 600.0 + 300.0;
-        Seen { elapsed: 600.0, time, length: 600.0, load, noise: 100.0, responders: 100.0, members: 100.0 }
+        Seen {
+            elapsed: Some(600.0),
+            time,
+            length: 600.0,
+            load,
+            noise: 100.0,
+            responders: 100.0,
+            members: 100.0,
+            exchanged: 0.0,
+        }
     }
 
     #[test]
@@ -262,6 +317,40 @@ mod tests {
     }
 
     #[test]
+    fn habits_fade_over_a_gap_of_months_and_hardly_over_one_of_days() {
+        let load = |number: u32| if (12..15).contains(&(number % 144)) { 800.0 } else { 400.0 };
+        let mut model = Model::new(Idea { habit: 150.0, ..IDEA });
+        for number in 0..144 * 10 {
+            model.observe(&slot(number, load(number)));
+        }
+        let after = |days: f64| {
+            let mut model = model.clone();
+            model.pass(days * DAY);
+            model.habits[13]
+        };
+        let (now, week, year) = (model.habits[13], after(7.0), after(400.0));
+        assert!(week.mean / now.mean > 0.95 && week.variance > now.variance, "{now:?} {week:?}");
+        assert!(year.mean / now.mean < 0.2 && year.variance > 0.9 * 150.0 * 150.0, "{now:?} {year:?}");
+        assert_eq!(after(1.0).mean, now.mean, "a day's forgetting is counted when it is met");
+    }
+
+    #[test]
+    fn members_who_come_and_go_make_it_less_sure_in_proportion() {
+        let mut model = Model::new(IDEA);
+        for number in 0..1000 {
+            model.observe(&slot(number, 400.0));
+        }
+        let deviation = |exchanged| {
+            let mut model = model.clone();
+            let before = model.covariance[0][0];
+            model.exchange(exchanged);
+            (model.covariance[0][0] - before).sqrt()
+        };
+        assert!((deviation(0.5) - 200.0).abs() < 10.0 && (deviation(0.1) - 40.0).abs() < 2.0, "{}", deviation(0.5));
+        assert_eq!(deviation(0.0), 0.0);
+    }
+
+    #[test]
     fn a_mood_passes_and_a_level_stays() {
         let mut model = Model::new(IDEA);
         for number in 0..1003 {
@@ -269,7 +358,7 @@ mod tests {
         }
         let blind = |hours: f64| {
             let mut model = model.clone();
-            model.observe(&Seen { noise: 1e12, elapsed: hours * 3600.0, ..slot(1003, 0.0) })
+            model.observe(&Seen { noise: 1e12, elapsed: Some(hours * 3600.0), ..slot(1003, 0.0) })
         };
         let (soon, late) = (blind(0.1), blind(4.0));
         assert!(soon.mean > 500.0 && (late.mean - 400.0).abs() < 60.0, "{soon:?} {late:?}");
