@@ -215,7 +215,15 @@ impl Part {
         let needs = match self {
             Self::Presence | Self::Activation => "single appliances, which a file of homes does not tell",
             Self::Filtering => "at least two whole days of slots",
-            _ => "more homes or slots than the file has",
+            Self::Error
+            | Self::Utility
+            | Self::Clipping
+            | Self::Partners
+            | Self::Share
+            | Self::Windows
+            | Self::Composition
+            | Self::Shortfall
+            | Self::Audit => "more homes or slots than the file has",
         };
         format!("Left out: {}. It needs {needs}.", self.name())
     }
