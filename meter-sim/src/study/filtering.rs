@@ -214,7 +214,7 @@ fn blocks(data: &Dataset, clusters: &[Cluster], days: &[Score], step: f64, intol
     let (count, members, first) = (clusters.len(), clusters[0].members, days[0]);
     let asked = format!(
         "Whatever is computed from released sums costs no privacy: the noise is in them already. The gateway therefore \
-         shows a filtered load beside each sum. Its filter knows how much noise a sum carries and of what shape, learns \
+         shows a filtered load beside each sum. Its filter knows how much noise a sum carries, learns \
          the load's daily profile from the sums of earlier days, and looks only back. Here it follows {count} cluster{} of \
          {members} random homes over {} days, in slots of {} s, at epsilon 1 and the product's tolerance (alpha 0.2). \
          Readings are clipped to {} as meters do, and noise is drawn by the meters' own sampler; errors are against the load \
