@@ -13,6 +13,8 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
+use dream_gateway::board::{Board, ClosedSlot, ClusterView, FilteredLoad};
+use dream_gateway::metrics::Metrics;
 use dream_gateway::readiness::Latch;
 use dream_gateway::slot_view::CSV_HEADER;
 use serde_json::{Value, json};
@@ -66,6 +68,27 @@ fn every_answer_carries_the_security_headers() {
         let cached = if path.starts_with("/assets/") { "no-cache" } else { "no-store" };
         assert_eq!(answer.header("cache-control"), Some(cached), "{path}");
     }
+}
+
+#[test]
+fn a_filtered_load_is_told_with_its_band_until_it_is_old_and_not_after_a_failed_slot() {
+    let told = |last: ClosedSlot, seconds| {
+        let board = Board::default();
+        board.show([ClusterView { last: Some(last), last_decoded: Some(last), ..waiting("north") }]);
+        let text = Metrics::new(&[]).render(&board, last.outcome.end.plus_secs(seconds));
+        let about = |line: &&str| line.contains("load_filtered") && !line.starts_with('#');
+        text.lines().filter(about).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let load = Some(FilteredLoad { watts: -1234, band95: 567 });
+    let decoded = ClosedSlot { filtered: load, ..ClosedSlot::from(slot_of(100, 7).decoded(-1000, 95)) };
+    let both = [
+        r#"dream_cluster_load_filtered_band_watts{cluster="north",confidence="0.95"} 567"#,
+        r#"dream_cluster_load_filtered_watts{cluster="north"} -1234"#,
+    ];
+    assert_eq!(told(decoded, 60), both);
+    assert_eq!(told(decoded, 3 * 600), both);
+    assert_eq!(told(decoded, 3 * 600 + 1), [""; 0]);
+    assert_eq!(told(ClosedSlot::from(slot_of(100, 8).failed("reveal_missing", 95)), 60), [""; 0]);
 }
 
 #[test]

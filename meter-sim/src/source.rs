@@ -1,6 +1,6 @@
 //! Where the loads of homes come from: the model, or a file of one's own readings.
 
-use crate::home::{ActivityModel, Day, DayKind, Home, Month, Residents};
+use crate::home::{ActivityModel, Day, DayKind, Home, Month};
 use crate::readings::Readings;
 use crate::street;
 
@@ -19,8 +19,7 @@ pub enum Source {
 impl Source {
     /// So many simulated homes of one to five residents, on weekdays in November.
     pub fn street(seed: u64, homes: u32) -> Self {
-        let residents = Residents::between(1, 5).expect("of one to five");
-        let homes = street::homes(seed, homes, residents, ActivityModel::Crest);
+        let homes = street::usual_homes(seed, homes, ActivityModel::Crest);
         Self::Model { homes, month: Month::new(11).expect("of twelve"), kind: DayKind::Weekday }
     }
 

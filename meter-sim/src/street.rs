@@ -11,6 +11,11 @@ pub fn homes(seed: u64, count: u32, residents: Residents, activities: ActivityMo
     (1..=count).map(|number| Home::new(seed, number, residents).with_activities(activities)).collect()
 }
 
+/// Homes of one to five residents, each equally probable, as in the paper.
+pub fn usual_homes(seed: u64, count: u32, activities: ActivityModel) -> Vec<Home> {
+    homes(seed, count, Residents::between(1, 5).expect("of one to five"), activities)
+}
+
 /// As many threads as there are cores to run them.
 pub fn all_cores() -> NonZeroUsize {
     thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)

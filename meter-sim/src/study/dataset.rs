@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::home::{ActivityModel, Day, DayKind, DayTrace, Home, Minutes, Month, Residents};
+use crate::home::{ActivityModel, Day, DayKind, DayTrace, Home, Minutes, Month};
 use crate::readings::Readings;
 use crate::slots::SlotLength;
 use crate::street::{self, all_cores, in_parallel};
@@ -51,8 +51,7 @@ pub struct Loads {
 impl Dataset {
     /// So many simulated homes of one to five residents.
     pub fn model(seed: u64, homes: u32, activities: ActivityModel) -> Self {
-        let residents = Residents::between(1, 5).expect("of one to five");
-        let homes = street::homes(seed, homes, residents, activities);
+        let homes = street::usual_homes(seed, homes, activities);
         let totals = in_parallel(all_cores(), &homes, |home| home.day(day(DAY)).total());
         let origin = Origin::Model { seed, activities, homes, totals, other: OnceLock::new() };
         Self { origin: Arc::new(origin), feed_in: None } // simulated homes have no panels
@@ -93,10 +92,10 @@ impl Dataset {
         Some(Loads { slot, watts }).filter(|loads| loads.slots() > 0)
     }
 
-    /// What every device of every home did on the paper's day: `work` gets each home with its day. Only of the model.
-    pub fn each_day<T: Send>(&self, work: impl Fn(&Home, &DayTrace) -> T + Sync) -> Option<Vec<T>> {
+    /// What every device of every home did on the paper's day: `work` gets the day of each. Only of the model.
+    pub fn each_day<T: Send>(&self, work: impl Fn(&DayTrace) -> T + Sync) -> Option<Vec<T>> {
         let Origin::Model { homes, .. } = &*self.origin else { return None };
-        Some(in_parallel(all_cores(), homes, |home| work(home, &home.day(day(DAY)))))
+        Some(in_parallel(all_cores(), homes, |home| work(&home.day(day(DAY)))))
     }
 
     /// Some homes on several days in a row, day by day, in the data's own slots. Of a file, its whole days.
@@ -192,7 +191,7 @@ mod tests {
         assert_eq!(data.loads(minutes(10)).unwrap().watts, [[2.0], [20.0]]);
         assert!(data.loads(minutes(1)).is_none(), "no finer than the file");
         assert!(data.loads(minutes(20)).is_none(), "no slot of that length is whole");
-        assert!(data.each_day(|_, _| ()).is_none() && data.with_activities(ActivityModel::Pooled).is_none());
+        assert!(data.each_day(|_| ()).is_none() && data.with_activities(ActivityModel::Pooled).is_none());
     }
 
     #[test]

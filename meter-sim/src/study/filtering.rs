@@ -8,12 +8,11 @@ use rand_chacha::rand_core::SeedableRng as _;
 
 use super::accuracy::{Alpha, ClusterSlot, Range, base, feed_in_text};
 use super::dataset::Dataset;
+use super::grouping::PAPERS_SIZE;
 use super::section::{Axis, Block, Cell, Figure, Section, Series, Stroke, Table};
 use crate::slots::SECONDS_PER_DAY;
 use crate::street::{all_cores, in_parallel};
 
-/// Members of a cluster, or all homes if there are fewer.
-const MEMBERS: usize = 100;
 const CLUSTERS: usize = 8;
 /// Simulated days; of a file, all it has up to a year.
 const DAYS: u32 = 21;
@@ -59,7 +58,7 @@ struct Observed {
 fn observe(data: &Dataset, seed: u64, clusters: usize, days: u32, alpha: Alpha) -> Option<Vec<Cluster>> {
     let mut chance = ChaCha8Rng::seed_from_u64(seed);
     chance.set_stream(STREAM);
-    let size = MEMBERS.min(data.homes());
+    let size = PAPERS_SIZE.min(data.homes());
     let clusters = clusters.min(data.homes() / size);
     let homes = rand::seq::index::sample(&mut chance, data.homes(), clusters * size).into_vec();
     let range = Range::product(data);

@@ -10,7 +10,7 @@ use crate::clustering::Clustering;
 pub(super) const CLUSTERS: usize = 200;
 const SIZES: [usize; 11] = [10, 20, 30, 50, 70, 100, 200, 300, 500, 700, 1000];
 /// The size that the paper gives numbers for.
-const PAPERS_SIZE: usize = 100;
+pub(super) const PAPERS_SIZE: usize = 100;
 
 /// The sizes of clusters that so many homes can make.
 pub(super) fn sizes(homes: usize) -> impl Iterator<Item = usize> {

@@ -2,10 +2,9 @@
 
 use dream_protocol::partners::{MOST_LOG2, closing_log2_with};
 
+use super::accuracy::Alpha;
 use super::section::{Axis, Block, Cell, Figure, Section, Series, Stroke, Table};
 
-/// The shares of members that may be malicious or silent (alpha) in the paper's figures.
-const ALPHAS: [f64; 4] = [0.0, 0.1, 0.3, 0.5];
 const SIZES: [u16; 2] = [100, 300];
 
 pub(super) fn section() -> Section {
@@ -59,12 +58,13 @@ fn share(members: u16, of: f64) -> u16 {
 
 fn figure(members: u16) -> Figure {
     let betas = || (1..=60).map(|percent| f64::from(percent) / 100.0);
-    let paper = ALPHAS.map(|alpha| Series {
+    let alphas = Alpha::PAPERS.map(Alpha::share);
+    let paper = alphas.map(|alpha| Series {
         label: format!("one meter (paper), alpha {alpha}"),
         points: betas().map(|beta| (beta, isolated(members, beta * f64::from(members), alpha))).collect(),
         stroke: Stroke::Solid,
     });
-    let ours = ALPHAS.map(|alpha| Series {
+    let ours = alphas.map(|alpha| Series {
         label: format!("any set (our bound), alpha {alpha}"),
         points: betas()
             .filter_map(|beta| Some((beta, any_closes(members, beta * f64::from(members), alpha)?)))
@@ -96,7 +96,7 @@ fn success_table() -> Table {
             Cell::Count(fewest_partners(members, alpha).into()),
         ]
     };
-    let all = SIZES.into_iter().flat_map(|members| ALPHAS.map(|alpha| (members, alpha)));
+    let all = SIZES.into_iter().flat_map(|members| Alpha::PAPERS.map(|alpha| (members, alpha.share())));
     Table {
         name: "partners",
         caption: format!(

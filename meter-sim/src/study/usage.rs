@@ -1,11 +1,10 @@
 //! Who used which appliance on the paper's day, slot by slot, and beside how large a peak of their cluster.
 
 use super::dataset::Dataset;
+use super::grouping::PAPERS_SIZE;
 use super::peaks::Peaks;
 use crate::home::{DayTrace, Device, Load};
 
-/// As in the paper's tables.
-const CLUSTER_SIZE: usize = 100;
 /// The slots of the model are ten minutes long.
 const MINUTES: usize = 10;
 
@@ -28,9 +27,9 @@ pub(super) struct Usage {
 impl Usage {
     /// None if the data does not tell appliances apart.
     pub(super) fn of(data: &Dataset) -> Option<Self> {
-        let homes = data.each_day(|_, day| uses(day))?;
+        let homes = data.each_day(uses)?;
         let loads = data.loads(data.slot())?;
-        Some(Self { homes, peaks: Peaks::of(&loads, &loads.by_consumption(), CLUSTER_SIZE) })
+        Some(Self { homes, peaks: Peaks::of(&loads, &loads.by_consumption(), PAPERS_SIZE) })
     }
 
     /// The homes that switched this device on, with what it drew.
@@ -68,7 +67,7 @@ mod tests {
     fn users_are_those_who_switched_a_device_on() {
         let data = Dataset::model(3, 150, ActivityModel::Crest);
         let usage = Usage::of(&data).unwrap();
-        let days = data.each_day(|_, day| day.clone()).unwrap();
+        let days = data.each_day(DayTrace::clone).unwrap();
         for device in ["kettle", "clock", "hob"].map(|name| Device::named(name).unwrap()) {
             let on = |day: &DayTrace| day.load(device).is_some_and(|load| load.starts > 0);
             let expected: Vec<usize> = (0..150).filter(|home| on(&days[*home])).collect();

@@ -5,20 +5,19 @@
 
 use super::accuracy::{Range, feed_in_text};
 use super::dataset::{Dataset, Loads};
+use super::grouping::{PAPERS_SIZE, name};
 use super::paper;
 use super::peaks::Peaks;
 use super::section::{Axis, Block, Cell, Figure, Section, Series, Stroke, Table};
 use super::spread::Spread;
 use super::usage;
-use crate::clustering::shuffle;
+use crate::clustering::{Clustering, shuffle};
 use crate::slots::SlotLength;
 use crate::street::{all_cores, in_parallel};
 
 /// In minutes.
 const WINDOWS: [u32; 8] = [10, 30, 60, 120, 240, 480, 720, 1440];
 const CLUSTER_SIZES: [usize; 5] = [10, 30, 100, 300, 1000];
-/// What the summary is about, as in the paper's tables.
-const USUAL_SIZE: usize = 100;
 
 pub(crate) fn section(data: &Dataset, seed: u64) -> Option<Section> {
     let loads = data.loads(SlotLength::new(600).ok()?).or_else(|| data.loads(data.slot()))?;
@@ -60,7 +59,7 @@ fn sums(epsilons: &[f64], slots: usize) -> Vec<f64> {
 
 /// What the appliances drew that tell that somebody is at home; standby is not among it. A file does not tell.
 fn active(data: &Dataset) -> Option<Vec<Vec<f64>>> {
-    data.each_day(|_, day| {
+    data.each_day(|day| {
         let uses = usage::uses(day);
         let active = uses.iter().filter(|used| !paper::is_passive(used.device));
         active.fold(vec![0.0; data.slot().per_day()], |mut sum, used| {
@@ -87,7 +86,7 @@ enum Of {
 /// What homes spend in windows of one length, in clusters of one kind.
 #[derive(Debug)]
 struct Found {
-    clustering: &'static str,
+    clustering: Clustering,
     /// Of clusters on average; the homes do not always divide by the size that was wanted.
     size: usize,
     of: Of,
@@ -104,25 +103,19 @@ impl Shown {
     fn all_clusters(&self, seed: u64) -> Vec<Found> {
         let mut by_lot: Vec<usize> = (0..self.loads.homes()).collect();
         shuffle(&mut by_lot, seed);
-        let orders = [("consumption", self.loads.by_consumption()), ("random", by_lot)];
+        let orders = [(Clustering::Consumption, self.loads.by_consumption()), (Clustering::Random, by_lot)];
         let sizes = || CLUSTER_SIZES.into_iter().filter(|size| *size <= self.loads.homes());
         let jobs: Vec<_> = orders.iter().flat_map(|order| sizes().map(move |size| (order, size))).collect();
         let found = in_parallel(all_cores(), &jobs, |((clustering, order), size)| {
             let peaks = Peaks::of(&self.loads, order, *size);
             let active = self.active.as_ref().map(|watts| (Of::Active, watts));
             let both = [(Of::All, &self.loads.watts)].into_iter().chain(active);
-            both.flat_map(|(of, watts)| self.spent(clustering, of, &peaks, watts)).collect::<Vec<_>>()
+            both.flat_map(|(of, watts)| self.spent(*clustering, of, &peaks, watts)).collect::<Vec<_>>()
         });
         found.into_iter().flatten().collect()
     }
 
-    fn spent(
-        &self,
-        clustering: &'static str,
-        of: Of,
-        peaks: &Peaks,
-        watts: &[Vec<f64>],
-    ) -> impl Iterator<Item = Found> {
+    fn spent(&self, clustering: Clustering, of: Of, peaks: &Peaks, watts: &[Vec<f64>]) -> impl Iterator<Item = Found> {
         let epsilons = watts.iter().enumerate().map(|(home, watts)| peaks.epsilons(home, watts));
         let (epsilons, size): (Vec<Vec<f64>>, usize) = (epsilons.collect(), peaks.size());
         self.windows().filter_map(move |(minutes, slots)| {
@@ -148,9 +141,9 @@ impl Shown {
     /// The windows of the clusters that are nearest to the usual size.
     fn summary(&self, found: &[Found]) -> Table {
         let sizes = found.iter().map(|one| one.size);
-        let size = sizes.min_by_key(|size| size.abs_diff(USUAL_SIZE)).unwrap_or(USUAL_SIZE);
+        let size = sizes.min_by_key(|size| size.abs_diff(PAPERS_SIZE)).unwrap_or(PAPERS_SIZE);
         let cells = |of, minutes| {
-            let mut found = found.iter().filter(|one| one.clustering == "consumption" && one.size == size);
+            let mut found = found.iter().filter(|one| one.clustering == Clustering::Consumption && one.size == size);
             let one = found.find(|one| one.of == of && one.minutes == minutes);
             one.map_or([Cell::Empty, Cell::Empty], |one| mean_and_max(one.worst))
         };
@@ -232,7 +225,7 @@ fn mean_and_max(spread: Spread) -> [Cell; 2] {
 /// Of homes that use about the same.
 fn figure(name: &'static str, caption: &str, of: Of, found: &[Found]) -> Figure {
     let of_window = |minutes: u32| {
-        let found = found.iter().filter(|one| one.clustering == "consumption" && one.of == of);
+        let found = found.iter().filter(|one| one.clustering == Clustering::Consumption && one.of == of);
         let found = found.filter(|one| one.minutes == minutes);
         let points: Vec<(f64, f64)> = found.map(|one| (one.size as f64, one.worst.mean)).collect();
         (!points.is_empty()).then(|| Series { label: in_words(minutes), points, stroke: Stroke::Solid })
@@ -249,7 +242,7 @@ fn figure(name: &'static str, caption: &str, of: Of, found: &[Found]) -> Figure 
 fn every(found: &[Found]) -> Table {
     let row = |one: &Found| {
         vec![
-            one.clustering.into(),
+            name(one.clustering).into(),
             one.size.into(),
             match one.of {
                 Of::All => "all".into(),
@@ -349,14 +342,14 @@ mod tests {
             found.iter().find(same).unwrap().worst.mean
         };
         for minutes in WINDOWS {
-            for clustering in ["consumption", "random"] {
+            for clustering in [Clustering::Consumption, Clustering::Random] {
                 let [ten, hundred] = [10, 100].map(|size| mean(clustering, size, Of::All, minutes));
-                assert!(ten > hundred, "{clustering}, {minutes} min: {ten} {hundred}");
+                assert!(ten > hundred, "{clustering:?}, {minutes} min: {ten} {hundred}");
                 assert!(mean(clustering, 100, Of::Active, minutes) < hundred);
             }
         }
         // Among homes that use about the same, each is a larger part of the peak.
-        assert!(mean("consumption", 10, Of::All, 1440) > mean("random", 10, Of::All, 1440));
+        assert!(mean(Clustering::Consumption, 10, Of::All, 1440) > mean(Clustering::Random, 10, Of::All, 1440));
     }
 
     #[test]
