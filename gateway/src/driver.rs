@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use dream_protocol::cluster::{Input, Output, Record};
+use dream_protocol::cluster::{Input, Output};
 use dream_protocol::ids::ClusterId;
 use dream_protocol::time::Timestamp;
 use dream_protocol::topic::{GatewayChannel, MeterChannel, Topic};
@@ -403,20 +403,12 @@ fn drain(
     let mut rejected = false;
     while let Some(output) = served.machine.poll() {
         match output {
-            Output::Persist(record) => {
-                if let Record::Request { slot, .. } = &record
-                    && let Some(ended) = served.end_of(*slot, now())
-                {
-                    events.requested(&served.id, slot.0, Duration::from_millis(now().millis_since(ended)));
-                }
-                job.changes.push(Change::Put(served.id.clone(), record));
-            }
+            Output::Persist(record) => job.changes.push(Change::Put(served.id.clone(), record)),
             Output::Forget(forget) => job.changes.push(Change::Forget(served.id.clone(), forget)),
             Output::Publish { channel, payload } => {
                 if let Some(session) = session {
-                    let retain = channel == GatewayChannel::Membership;
                     let (session, topic) = (session.clone(), channel.topic(&served.id));
-                    let payload = bytes::Bytes::from_owner(payload);
+                    let (payload, retain) = (bytes::Bytes::from_owner(payload), channel.is_retained());
                     job.effects.push(Effect::Publish { session, topic, payload, retain });
                 }
             }
@@ -439,7 +431,7 @@ fn drain(
             }
             Output::Notice(notice) => {
                 let news = served.noticed(&notice);
-                events.notice(&served.id, &notice, news);
+                events.notice(&served.id, &notice, news, now());
             }
         }
     }

@@ -58,14 +58,13 @@ impl Events {
         }
     }
 
-    pub fn requested(&self, cluster: &ClusterId, slot: u64, since_end: Duration) {
-        self.metrics.stage(Stage::Request, since_end);
-        debug!(%cluster, slot, "recovery requested");
-    }
-
-    /// What a machine says; `news` is false for what was said before.
-    pub fn notice(&self, cluster: &ClusterId, notice: &Notice, news: bool) {
+    /// Logs and counts what a machine says at `now`; `news` is false for what was said before.
+    pub fn notice(&self, cluster: &ClusterId, notice: &Notice, news: bool, now: Timestamp) {
         match notice {
+            Notice::Requested { slot, ended, .. } => {
+                self.metrics.stage(Stage::Request, Duration::from_millis(now.millis_since(*ended)));
+                debug!(%cluster, slot = slot.0, "recovery requested");
+            }
             Notice::ListPublished { epoch, members, from_slot, to_slot } => {
                 info!(%cluster, epoch, members, from_slot = from_slot.0, to_slot = to_slot.0, "membership list published");
             }

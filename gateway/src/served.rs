@@ -146,7 +146,7 @@ impl Served {
             Notice::MeterStatus { code: StatusCode::Equivocation, slot, .. } => {
                 return self.contradicted.replace(*slot) != Some(*slot);
             }
-            Notice::TakenOver { .. } | Notice::Dropped { .. } | Notice::MeterStatus { .. } => {}
+            Notice::Requested { .. } | Notice::TakenOver { .. } | Notice::Dropped { .. } | Notice::MeterStatus { .. } => {}
         }
         true
     }
@@ -179,13 +179,6 @@ impl Served {
             next_deadline: self.machine.deadline(),
             since: self.since,
         })
-    }
-
-    /// When a slot ended that is open now, by the list that covers it.
-    pub fn end_of(&self, slot: Slot, now: Timestamp) -> Option<Timestamp> {
-        let lists = [self.machine.list_at(now), self.machine.newest_list()];
-        let list = lists.into_iter().flatten().find(|list| list.covers(slot))?;
-        Some(list.params().slot_end(slot))
     }
 }
 

@@ -90,7 +90,7 @@ pub enum Output {
     /// Make an entry durable before anything that follows, and before acknowledging what caused it.
     Persist(Record),
     Forget(Forget),
-    /// Publish with QoS 1 on the cluster's topic for the channel; membership lists are retained.
+    /// Publish with QoS 1 on the cluster's topic for the channel, retained if [`GatewayChannel::is_retained`] says so.
     Publish {
         channel: GatewayChannel,
         payload: Arc<[u8]>,
@@ -110,6 +110,8 @@ pub enum Output {
 pub enum Notice {
     /// A new list was published.
     ListPublished { epoch: u64, members: u16, from_slot: Slot, to_slot: Slot },
+    /// The members of an attempt were asked to reveal, for the first time; the slot's measurement had `ended`.
+    Requested { slot: Slot, attempt: u8, ended: Timestamp },
     /// No list can be formed of the members there are.
     CannotForm { members: u16, reason: CannotForm },
     /// A retained list was taken over: another gateway served the cluster, or the store was restored from a back-up.
@@ -376,10 +378,17 @@ impl Cluster {
                     self.moved |= open.deadline() < self.wake;
                     return;
                 }
-                Step::Broadcast(record, payload) => {
-                    self.outputs.extend(record.map(Output::Persist));
-                    self.outputs.push_back(Output::Publish { channel: GatewayChannel::Recovery, payload });
+                Step::Request { attempt, bytes } => {
+                    let ended = open.ends();
+                    self.outputs.push_back(Output::Persist(Record::Request { slot, attempt, bytes: bytes.clone() }));
+                    self.broadcast(bytes);
+                    self.outputs.push_back(Output::Notice(Notice::Requested { slot, attempt, ended }));
                 }
+                Step::Retry { attempt, bytes } => {
+                    self.outputs.push_back(Output::Persist(Record::Retry { slot, attempt, bytes: bytes.clone() }));
+                    self.broadcast(bytes);
+                }
+                Step::Repeat(bytes) => self.broadcast(bytes),
                 // Without a connection nobody could be heard.
                 Step::Close(Err(Failure::TooManyMissing)) if self.listening.is_none() => {
                     self.close(slot, Err(Failure::Interrupted), now);
@@ -388,6 +397,10 @@ impl Cluster {
             }
             self.moved = true;
         }
+    }
+
+    fn broadcast(&mut self, payload: Arc<[u8]>) {
+        self.outputs.push_back(Output::Publish { channel: GatewayChannel::Recovery, payload });
     }
 
     fn close(&mut self, slot: Slot, result: Result<Aggregate, Failure>, now: Timestamp) {

@@ -46,13 +46,4 @@ pub mod topic;
 pub mod wire;
 
 /// What simulators and tests may change about a meter.
-#[cfg(feature = "simulation")]
 pub use meter::simulation;
-
-/// A meter as it is built for homes has no way to leave out its noise or a rule:
-///
-/// ```compile_fail
-/// use dream_protocol::simulation::Simulation;
-/// ```
-#[cfg(all(doctest, not(feature = "simulation")))]
-struct WithoutSimulation;

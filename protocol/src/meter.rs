@@ -8,11 +8,11 @@
 //! answer per slot and attempt, at most M missing members, a list that it has checked itself, a budget per day, and time
 //! that is never reported twice.
 
+mod conduct;
 mod enrolling;
 mod lists;
 mod record;
 mod refusal;
-#[cfg(feature = "simulation")]
 pub mod simulation;
 mod slots;
 
@@ -23,6 +23,7 @@ use std::sync::Arc;
 use rand_core::CryptoRng;
 use thiserror::Error;
 
+pub use conduct::{Conduct, Honest};
 pub use record::{AcceptedList, Account, Evidence, Key, OwnEnrolment, Record, SlotRecord};
 pub use refusal::Refusal;
 
@@ -36,8 +37,6 @@ use crate::time::{Now, Slot, Timestamp};
 use crate::topic::{GatewayChannel, MeterChannel, Topic, TopicError};
 use crate::wire::{RecoveryMessage, Sign1, Status, StatusCode};
 use lists::HeldList;
-#[cfg(feature = "simulation")]
-use simulation::Simulation;
 
 /// How far the wall clock may run ahead of the monotonic one since both were last known to be right: a minute, and a
 /// thousandth of the time passed, which is more than any crystal drifts.
@@ -78,7 +77,7 @@ pub enum Input<'a> {
     Message { topic: &'a str, payload: &'a [u8] },
     /// A list that this process has verified already, with the policy's authorities.
     List(Arc<MembershipList>),
-    /// A slot of the list in force has ended with this mean power, in whole watts.
+    /// A slot that was to be measured ([`Output::Measure`]) has ended with this mean power, in whole watts.
     Measured { slot: Slot, watts: i64 },
     /// The wall clock was checked against a trusted source and is right.
     TimeConfirmed,
@@ -107,10 +106,20 @@ pub enum Output {
     Persist(Record),
     /// Erase an entry, overwriting it.
     Erase(Key),
-    /// Publish with QoS 1, not retained.
-    Publish { topic: String, payload: Arc<[u8]> },
+    /// Measure the mean power from one instant to the other, and report it with [`Input::Measured`] when that is over.
+    /// Asked once for each slot, when it begins, and again after a restart.
+    Measure { slot: Slot, from: Timestamp, to: Timestamp },
+    /// Publish with QoS 1, not retained, on the meter's topic for the channel: see [`Meter::topic`].
+    Publish { channel: MeterChannel, about: Option<About>, payload: Arc<[u8]> },
     /// Worth a log line.
     Notice(Notice),
+}
+
+/// The slot and attempt of a reading or a reveal that is published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct About {
+    pub slot: Slot,
+    pub attempt: u8,
 }
 
 /// What an owner or a test may want to know. Never says anything of a reading.
@@ -136,9 +145,19 @@ pub enum Notice {
     },
 }
 
-/// One meter.
+impl Notice {
+    /// Returns the rule by which something was refused, if this is about a refusal.
+    pub const fn refusal(&self) -> Option<&Refusal> {
+        match self {
+            Self::Refused(refusal) => Some(refusal),
+            Self::Enrolled { .. } | Self::ListAccepted { .. } | Self::Charged { .. } | Self::Answered { .. } => None,
+        }
+    }
+}
+
+/// One meter. Real ones are [`Honest`]; simulators make others with [`Meter::simulated`].
 #[derive(Debug)]
-pub struct Meter {
+pub struct Meter<C: Conduct = Honest> {
     config: MeterConfig,
     id: MeterId,
     certificate: Certificate,
@@ -160,16 +179,23 @@ pub struct Meter {
     /// Hashes of the contradictions that are kept, so that their repetition is not.
     proven: BTreeMap<u64, [u8; 32]>,
     outputs: VecDeque<Output>,
-    #[cfg(feature = "simulation")]
-    simulation: Simulation,
-    #[cfg(feature = "simulation")]
-    hidden: Option<simulation::Hidden>,
+    conduct: C,
 }
 
 impl Meter {
-    /// A meter as its records left it. Without records, or without the account among them, it starts anew: with a new
+    /// Rebuilds a meter from its records. Without records, or without the account among them, it starts anew: with a new
     /// key, and silent until a list names it.
     pub fn resume(config: MeterConfig, records: impl IntoIterator<Item = Record>) -> Result<Self, MeterError> {
+        Self::with_conduct(config, records, Honest)
+    }
+}
+
+impl<C: Conduct> Meter<C> {
+    fn with_conduct(
+        config: MeterConfig,
+        records: impl IntoIterator<Item = Record>,
+        conduct: C,
+    ) -> Result<Self, MeterError> {
         let certificate = config.policy.authorities.verify(&config.certificate)?;
         if *certificate.key() != config.identity.public() {
             return Err(MeterError::OtherKey);
@@ -199,10 +225,7 @@ impl Meter {
             statuses: BTreeMap::new(),
             proven: BTreeMap::new(),
             outputs: VecDeque::new(),
-            #[cfg(feature = "simulation")]
-            simulation: Simulation::default(),
-            #[cfg(feature = "simulation")]
-            hidden: None,
+            conduct,
         };
         meter.restore(records);
         Ok(meter)
@@ -260,14 +283,9 @@ impl Meter {
             .min()
     }
 
-    /// The slot that is being measured at `at`, with its start and end, if a list is in force for it.
-    pub fn measuring(&self, at: Timestamp) -> Option<(Slot, Timestamp, Timestamp)> {
-        self.lists.values().rev().find_map(|held| {
-            let params = held.list.params();
-            let slot = params.slot_at(at);
-            let in_force = self.in_force(slot).is_some_and(|force| force.list.hash() == held.list.hash());
-            in_force.then(|| (slot, params.slot_start(slot), params.slot_end(slot)))
-        })
+    /// Returns the meter's own topic for a channel.
+    pub fn topic(&self, channel: MeterChannel) -> String {
+        channel.topic(&self.config.cluster, &self.id)
     }
 
     /// What has been spent on slots that start in the UTC day of `at`, in millionths of epsilon.
@@ -337,9 +355,8 @@ impl Meter {
         self.outputs.push_back(Output::Persist(Record::Account(self.account.clone())));
     }
 
-    fn publish(&mut self, channel: MeterChannel, payload: Arc<[u8]>) {
-        let topic = channel.topic(&self.config.cluster, &self.id);
-        self.outputs.push_back(Output::Publish { topic, payload });
+    fn publish(&mut self, channel: MeterChannel, about: Option<About>, payload: Arc<[u8]>) {
+        self.outputs.push_back(Output::Publish { channel, about, payload });
     }
 
     fn notice(&mut self, notice: Notice) {
@@ -359,9 +376,9 @@ impl Meter {
         }
         self.statuses.insert(code, (at, list, slot));
         let status = Status { cluster: self.config.cluster.clone(), list, slot, code };
-        let topic = MeterChannel::Status.topic(&self.config.cluster, &self.id);
+        let topic = self.topic(MeterChannel::Status);
         let payload = status.sign(&self.config.identity, &topic);
-        self.publish(MeterChannel::Status, payload.into());
+        self.publish(MeterChannel::Status, None, payload.into());
     }
 
     /// Keeps two signed messages that contradict each other, once.

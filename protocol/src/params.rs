@@ -40,6 +40,34 @@ pub struct Terms {
     pub attempts: u64,
 }
 
+impl Terms {
+    /// What the gateway states unless it is configured otherwise. M and T depend on the members, and are 0 here.
+    pub const DEFAULT: Self = Self {
+        slot_seconds: 600,
+        reading_seconds: 60,
+        reveal_seconds: 60,
+        max_missing: 0,
+        max_malicious: 0,
+        partners: 0,
+        lo: 0,
+        hi: 9000,
+        epsilon_numerator: 1,
+        epsilon_denominator: 1,
+        attempts: 2,
+    };
+
+    /// Returns the defaults for slots of another length: each window is a tenth of a slot.
+    pub const fn with_slots_of(seconds: u64) -> Self {
+        Self { slot_seconds: seconds, reading_seconds: seconds / 10, reveal_seconds: seconds / 10, ..Self::DEFAULT }
+    }
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
 /// A share of a cluster's members, exact: from 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Share {
@@ -253,19 +281,7 @@ const fn narrow_u8(count: u64) -> u8 {
 mod tests {
     use super::*;
 
-    const TERMS: Terms = Terms {
-        slot_seconds: 600,
-        reading_seconds: 60,
-        reveal_seconds: 30,
-        max_missing: 10,
-        max_malicious: 10,
-        partners: 0,
-        lo: 0,
-        hi: 9000,
-        epsilon_numerator: 1,
-        epsilon_denominator: 1,
-        attempts: 2,
-    };
+    const TERMS: Terms = Terms { reveal_seconds: 30, max_missing: 10, max_malicious: 10, ..Terms::DEFAULT };
 
     #[test]
     fn derived_values_follow_the_specification() {

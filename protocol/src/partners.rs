@@ -119,19 +119,7 @@ mod tests {
 
     fn tenth(members: usize, partners: u64) -> Result<Params, crate::params::ParamsError> {
         let tenth = u64::try_from(members / 10).unwrap();
-        let terms = Terms {
-            slot_seconds: 600,
-            reading_seconds: 60,
-            reveal_seconds: 30,
-            max_missing: tenth,
-            max_malicious: tenth,
-            partners,
-            lo: 0,
-            hi: 9000,
-            epsilon_numerator: 1,
-            epsilon_denominator: 1,
-            attempts: 1,
-        };
+        let terms = Terms { max_missing: tenth, max_malicious: tenth, partners, attempts: 1, ..Terms::DEFAULT };
         Params::new(members, terms)
     }
 

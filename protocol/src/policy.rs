@@ -101,19 +101,7 @@ mod tests {
     use super::*;
     use crate::params::Terms;
 
-    const TERMS: Terms = Terms {
-        slot_seconds: 60,
-        reading_seconds: 6,
-        reveal_seconds: 6,
-        max_missing: 0,
-        max_malicious: 3,
-        partners: 0,
-        lo: 0,
-        hi: 9000,
-        epsilon_numerator: 1,
-        epsilon_denominator: 1,
-        attempts: 2,
-    };
+    const TERMS: Terms = Terms { max_malicious: 3, ..Terms::with_slots_of(60) };
 
     #[test]
     fn every_rule_that_parameters_break_is_named_and_none_at_its_limit() {

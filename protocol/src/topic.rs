@@ -42,11 +42,10 @@ impl MeterChannel {
 /// The channels of a cluster that its gateway publishes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GatewayChannel {
-    /// Retained.
     Membership,
     /// Requests and retries.
     Recovery,
-    /// Retained; for other consumers, not part of the protocol between meters and gateway.
+    /// For other consumers, not part of the protocol between meters and gateway.
     Aggregate,
 }
 
@@ -63,6 +62,14 @@ impl GatewayChannel {
 
     pub fn topic(self, cluster: &ClusterId) -> String {
         format!("{PREFIX}{cluster}/{}", self.as_str())
+    }
+
+    /// Returns whether the broker keeps the newest message for later subscribers.
+    pub const fn is_retained(self) -> bool {
+        match self {
+            Self::Membership | Self::Aggregate => true,
+            Self::Recovery => false,
+        }
     }
 }
 

@@ -393,7 +393,7 @@ mod driven {
             let topics = [&topics[..], &["membership", "recovery", "aggregate", ""].map(|c| format!("dream/v1/north/{c}"))].concat();
             let packets: Vec<_> = noise
                 .into_iter()
-                .map(|(topic, payload)| Packet { topic: topics[topic].clone(), payload: payload.into() })
+                .map(|(topic, payload)| Packet::new(topics[topic].clone(), payload.into()))
                 .filter(|packet| !GENUINE.contains(&packet.payload.to_vec()))
                 .collect();
             let disturb = |world: &mut World, at: Timestamp| {

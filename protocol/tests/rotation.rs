@@ -28,7 +28,7 @@ fn enrol_meters(gateway: &mut ClusterNode, pki: &Pki, numbers: Range<usize>, now
     for id in numbers.map(meter_name) {
         let topic = MeterChannel::Enrol.topic(&cluster_id(), &MeterId::new(&id).unwrap());
         let payload = enrol(&id, &pki.meter(&id), |_| {}).into();
-        gateway.receive(&Packet { topic, payload }, now);
+        gateway.receive(&Packet::new(topic, payload), now);
     }
 }
 

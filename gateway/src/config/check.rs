@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use dream_protocol::cluster::RosterRules;
 use dream_protocol::ids::{ClusterId, GatewayId, MAX_ID_LEN, MeterId};
 use dream_protocol::params::{Share, Terms};
 
@@ -242,39 +243,40 @@ impl Checker<'_> {
     fn cluster(&mut self, key: &str, file: &file::Cluster) -> Option<ClusterSettings> {
         let before = self.problems.len();
         let of = |name: &str| format!("{key}.{name}");
-        let slot = self.within(&of("slot_seconds"), file.slot_seconds.unwrap_or(600), 1, 86_400)?;
+        let rules = RosterRules::default();
+        let slot_seconds = file.slot_seconds.unwrap_or(Terms::DEFAULT.slot_seconds);
+        let slot = self.within(&of("slot_seconds"), slot_seconds, 1, 86_400)?;
+        let usual = Terms::with_slots_of(slot);
         let epsilon = self.epsilon(&of("epsilon"), file.epsilon.as_ref());
         let missing = self.share(&of("max_missing"), file.max_missing.as_ref(), "0.1", "at most 0.2");
         let malicious = self.share(&of("max_malicious"), file.max_malicious.as_ref(), "0.1", "at least 0.1");
-        let min_members = self.within(&of("min_members"), file.min_members.unwrap_or(20), 2, 10_000);
-        let list_slots = self.within(&of("list_slots"), file.list_slots.unwrap_or(1008), 4, 1_000_000);
-        let settle = self.within(&of("settle_seconds"), file.settle_seconds.unwrap_or(60), 0, 86_400);
+        let min_members = self.within(&of("min_members"), file.min_members.unwrap_or(rules.min_members), 2, 10_000);
+        let list_slots = self.within(&of("list_slots"), file.list_slots.unwrap_or(rules.list_slots), 4, 1_000_000);
+        let settle = self.within(&of("settle_seconds"), file.settle_seconds.unwrap_or(rules.settle_seconds), 0, 86_400);
         let interval =
             self.within(&of("min_interval_seconds"), file.min_interval_seconds.unwrap_or(6 * slot), 0, 31_536_000);
         let allow = file.allow_file.as_ref().and_then(|path| self.meter_ids(&of("allow_file"), path));
         let deny = file.deny_file.as_ref().and_then(|path| self.meter_ids(&of("deny_file"), path));
-        let [lo, hi] = file.range_watts.unwrap_or([0, 9000]);
+        let [lo, hi] = file.range_watts.unwrap_or([usual.lo, usual.hi]);
         let (epsilon, missing_share, malicious_share, min_members) = (epsilon?, missing?, malicious?, min_members?);
         let settings = ClusterSettings {
             terms: Terms {
-                slot_seconds: slot,
-                reading_seconds: file.reading_seconds.unwrap_or(slot / 10),
-                reveal_seconds: file.reveal_seconds.unwrap_or(slot / 10),
-                max_missing: 0,
-                max_malicious: 0,
-                partners: file.partners.unwrap_or(0),
+                reading_seconds: file.reading_seconds.unwrap_or(usual.reading_seconds),
+                reveal_seconds: file.reveal_seconds.unwrap_or(usual.reveal_seconds),
+                partners: file.partners.unwrap_or(usual.partners),
                 lo,
                 hi,
                 epsilon_numerator: epsilon.numerator,
                 epsilon_denominator: epsilon.denominator,
-                attempts: file.attempts.unwrap_or(2),
+                attempts: file.attempts.unwrap_or(usual.attempts),
+                ..usual
             },
             missing_share,
             malicious_share,
             min_members,
             settle_seconds: settle?,
             list_slots: list_slots?,
-            drop_after_slots: file.drop_after_slots.unwrap_or(144),
+            drop_after_slots: file.drop_after_slots.unwrap_or(rules.drop_after_slots),
             min_interval_seconds: interval?,
             allow,
             deny: deny.unwrap_or_default(),

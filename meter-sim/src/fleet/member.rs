@@ -1,12 +1,14 @@
 //! One simulated meter: the protocol's own machine, the home it measures, and what goes wrong with it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dream_protocol::ids::{ClusterId, MeterId};
-use dream_protocol::meter::{Input, Meter, MeterConfig, MeterError, Notice, Output, Record};
+use dream_protocol::meter::{About, Input, Meter, MeterConfig, MeterError, Notice, Output, Record};
 use dream_protocol::policy::Policy;
-use dream_protocol::simulation::{Hidden, Simulation};
+use dream_protocol::simulation::{Hidden, Simulated, Simulation};
 use dream_protocol::time::{Now, Slot, Timestamp};
+use dream_protocol::topic::MeterChannel;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng as _;
 use sha2::{Digest as _, Sha256};
@@ -28,16 +30,19 @@ pub struct Setup {
 
 impl Setup {
     /// The machine as its records left it.
-    pub fn resume(&self, cluster: &ClusterId, policy: &Policy, records: Vec<Record>) -> Result<Meter, MeterError> {
+    pub fn resume(
+        &self,
+        cluster: &ClusterId,
+        policy: &Policy,
+        records: Vec<Record>,
+    ) -> Result<Meter<Simulated>, MeterError> {
         let config = MeterConfig {
             identity: self.issued.identity(),
             certificate: self.issued.der.clone(),
             cluster: cluster.clone(),
             policy: policy.clone(),
         };
-        let mut meter = Meter::resume(config, records)?;
-        meter.simulate(self.simulation);
-        Ok(meter)
+        Meter::simulated(config, records, self.simulation)
     }
 }
 
@@ -45,11 +50,11 @@ impl Setup {
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) setup: Setup,
-    pub(super) meter: Meter,
+    pub(super) meter: Meter<Simulated>,
     /// What all its chance comes from.
     rng: ChaCha20Rng,
-    /// The slot that is being measured, its begin and its end.
-    pub(super) measuring: Option<Measuring>,
+    /// The slots that are to be measured, by their end.
+    measuring: BTreeMap<Timestamp, Measuring>,
     /// How far its clock is ahead.
     pub(super) ahead_millis: u64,
     /// When to look at it next.
@@ -70,6 +75,8 @@ pub(super) struct Wants {
 
 #[derive(Debug)]
 pub(super) struct Packet {
+    pub(super) channel: MeterChannel,
+    pub(super) about: Option<About>,
     pub(super) topic: String,
     pub(super) payload: Arc<[u8]>,
 }
@@ -88,7 +95,7 @@ impl Member {
         records.iter().for_each(|record| hash.update(record.encode()));
         let rng = ChaCha20Rng::from_seed(hash.finalize().into());
         let meter = setup.resume(cluster, policy, records)?;
-        Ok(Self { setup, meter, rng, measuring: None, ahead_millis: 0, wake: Timestamp::from_millis(0) })
+        Ok(Self { setup, meter, rng, measuring: BTreeMap::new(), ahead_millis: 0, wake: Timestamp::from_millis(0) })
     }
 
     pub(super) fn handle(&mut self, input: Input<'_>, now: Now) -> Wants {
@@ -99,7 +106,10 @@ impl Member {
             match output {
                 Output::Persist(record) => wants.changes.push(Change::Put(record)),
                 Output::Erase(key) => wants.changes.push(Change::Erase(key)),
-                Output::Publish { topic, payload } => wants.packets.push(Packet { topic, payload }),
+                Output::Measure { slot, from, to } => drop(self.measuring.insert(to, (slot, from, to))),
+                Output::Publish { channel, about, payload } => {
+                    wants.packets.push(Packet { channel, about, topic: self.meter.topic(channel), payload });
+                }
                 Output::Notice(notice) => wants.notices.push(notice),
             }
         }
@@ -114,14 +124,13 @@ impl Member {
     /// The slot that has just ended by its clock, if one has.
     pub(super) fn ended(&mut self, now: Now) -> Option<Measuring> {
         let at = self.clock(now).wall;
-        let ended = self.measuring.filter(|(.., end)| *end <= at);
-        self.measuring = self.meter.measuring(at);
-        ended
+        let ended = self.measuring.first_entry().filter(|next| *next.key() <= at);
+        ended.map(|ended| ended.remove())
     }
 
     /// When something is due next, by the true clock.
     pub(super) fn due(&self) -> Timestamp {
-        let due = self.meter.deadline().into_iter().chain(self.measuring.map(|(.., end)| end)).min();
+        let due = self.meter.deadline().into_iter().chain(self.measuring.keys().next().copied()).min();
         let due = due.map_or(u64::MAX, Timestamp::as_millis);
         Timestamp::from_millis(due.saturating_sub(self.ahead_millis))
     }

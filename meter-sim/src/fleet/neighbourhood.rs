@@ -11,7 +11,7 @@ use dream_protocol::membership::MembershipList;
 use dream_protocol::meter::{Input, MeterError};
 use dream_protocol::time::{Now, Slot, Timestamp};
 use dream_protocol::topic::{GatewayChannel, MeterChannel, Topic};
-use dream_protocol::wire::{Mac0, MaskedReading, RecoveryMessage, Sign1};
+use dream_protocol::wire::{RecoveryMessage, Sign1};
 use thiserror::Error;
 use tokio::sync::{mpsc, watch};
 
@@ -252,10 +252,6 @@ impl Neighbourhood {
         let now = self.now();
         let member = &mut self.members[index];
         self.wakes.remove(&(member.wake, index));
-        if member.measuring.is_none() {
-            let at = member.clock(now).wall;
-            member.measuring = member.meter.measuring(at);
-        }
         // A deadline that was handled has moved; never look twice in one millisecond.
         member.wake = member.due().max(now.wall.plus_millis(1));
         self.wakes.insert((member.wake, index));
@@ -310,14 +306,14 @@ impl Neighbourhood {
 
     /// Sends a packet, or whatever a fault makes of it.
     fn publish(&mut self, index: usize, packet: Packet) -> Result<(), FleetError> {
-        let slot = reading_slot(&packet);
+        let slot = faulty_slot(&packet);
         let fault = slot.and_then(|slot| self.fleet.faults.at(&self.members[index].setup.id, slot));
-        let Packet { topic, payload } = packet;
-        let mut bytes = payload.to_vec();
+        let Packet { topic, payload, .. } = &packet;
+        let (topic, mut bytes) = (topic.clone(), payload.to_vec());
         match fault {
             Some(Fault::Late) => {
                 let after = self.list.as_ref().map_or(1, |list| list.params().terms().reading_seconds);
-                self.late.insert((self.now().wall.plus_secs(after), index), Packet { topic, payload });
+                self.late.insert((self.now().wall.plus_secs(after), index), packet);
                 return Ok(());
             }
             Some(Fault::Duplicate) => self.send(index, topic.clone(), bytes.clone()),
@@ -365,9 +361,7 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// The slot of a reading's first attempt: what faults happen to.
-fn reading_slot(packet: &Packet) -> Option<Slot> {
-    let Ok(Topic::Meter { channel: MeterChannel::Reading, .. }) = Topic::parse(&packet.topic) else { return None };
-    let envelope = Mac0::decode(&packet.payload).ok()?;
-    let reading = MaskedReading::decode(envelope.payload()).ok()?;
-    (reading.attempt == 0).then_some(reading.slot)
+fn faulty_slot(packet: &Packet) -> Option<Slot> {
+    let about = packet.about.filter(|about| packet.channel == MeterChannel::Reading && about.attempt == 0);
+    about.map(|about| about.slot)
 }

@@ -1,6 +1,5 @@
 //! The same seed gives the same messages, to the byte: meters and a gateway's machine in time that is only told to them.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use dream_gateway::driver;
@@ -84,7 +83,7 @@ impl Stage {
                     packets.extend(member.handle(Input::Measured { slot, watts }, now).packets);
                 }
                 packets.extend(member.handle(Input::Tick, now).packets);
-                for Packet { topic, payload } in packets {
+                for Packet { topic, payload, .. } in packets {
                     cluster.handle(cluster::Input::Message { topic: &topic, payload: &payload }, now.wall, &mut rng);
                     sent.push((topic, payload));
                 }
@@ -121,30 +120,10 @@ impl Stage {
             identity: Arc::new(self.gateway.1.identity()),
             certificate: self.gateway.1.der.clone().into(),
             authorities: self.authority.authorities(),
-            terms: Terms {
-                slot_seconds: 8,
-                reading_seconds: 2,
-                reveal_seconds: 2,
-                max_missing: 0,
-                max_malicious: 0,
-                partners: 0,
-                lo: 0,
-                hi: 9000,
-                epsilon_numerator: 1,
-                epsilon_denominator: 1,
-                attempts: 2,
-            },
+            terms: Terms { slot_seconds: 8, reading_seconds: 2, reveal_seconds: 2, ..Terms::DEFAULT },
             missing_share: Share::new(1, 6).unwrap(),
             malicious_share: Share::new(1, 6).unwrap(),
-            roster: RosterRules {
-                min_members: 6,
-                settle_seconds: 1,
-                list_slots: 100,
-                drop_after_slots: 0,
-                min_interval_seconds: 8,
-                allow: None,
-                deny: BTreeSet::new(),
-            },
+            roster: RosterRules { min_members: 6, settle_seconds: 1, list_slots: 100, ..RosterRules::default() },
             clock_skew_seconds: 1,
         }
     }

@@ -1,14 +1,15 @@
 //! The honest meters: real machines on real connections, and what each of them makes of every message.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use dream_protocol::ids::ClusterId;
-use dream_protocol::meter::{Input, Meter, MeterConfig, MeterError, Notice, Output, Refusal};
+use dream_protocol::meter::{Input, MeterConfig, MeterError, Notice, Refusal};
 use dream_protocol::policy::Policy;
 use dream_protocol::simulation::Simulation;
-use dream_protocol::time::{Slot, Timestamp};
-use dream_protocol::topic::{GatewayChannel, MeterChannel, Topic};
+use dream_protocol::topic::{GatewayChannel, MeterChannel};
+use dream_testkit::node::{MeterNode, Packet};
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng as _;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
@@ -61,9 +62,8 @@ impl Group {
     ) -> Result<Self, MeterError> {
         let node = |Actor { number, der, identity }| {
             let config = MeterConfig { identity, certificate: der, cluster: cluster.clone(), policy: policy.clone() };
-            let mut meter = Meter::resume(config, [])?;
-            meter.simulate(simulation);
-            Ok(Node { number, meter, begun: Instant::now(), measuring: None })
+            let rng = ChaCha20Rng::from_rng(&mut rand::rng());
+            Ok(Node { number, machine: MeterNode::try_new(config, simulation, rng)?, begun: Instant::now() })
         };
         let nodes = actors.into_iter().map(node).collect::<Result<_, MeterError>>()?;
         let topics = [GatewayChannel::Membership, GatewayChannel::Recovery].map(|channel| channel.topic(cluster));
@@ -82,16 +82,15 @@ impl Group {
                 },
                 () = tokio::time::sleep(wait) => {}
             }
-            let at = wall();
             for node in &mut self.nodes {
-                publish(&self.client, node.advance(at));
+                publish(&self.client, node.advance());
             }
         }
     }
 
     /// How long until something is due.
     fn wait(&self) -> Duration {
-        let due = self.nodes.iter().filter_map(Node::deadline).min();
+        let due = self.nodes.iter().filter_map(|node| node.machine.deadline()).min();
         let millis = due.map_or(1000, |due| due.millis_since(wall()));
         Duration::from_millis(millis.clamp(1, 1000))
     }
@@ -109,9 +108,10 @@ impl Group {
                 let message = digest(&payload);
                 for at in 0..self.nodes.len() {
                     let node = &mut self.nodes[at];
-                    let done = node.handle(Input::Message { topic: &topic, payload: &payload });
-                    let reaction = done.reaction(node.number, message);
-                    publish(&self.client, done);
+                    node.machine.notices.clear();
+                    let sent = node.handle(Input::Message { topic: &topic, payload: &payload });
+                    let reaction = node.reaction(message, &sent);
+                    publish(&self.client, sent);
                     self.tell(News::Reacted(reaction));
                 }
             }
@@ -124,75 +124,37 @@ impl Group {
     }
 }
 
-fn publish(client: &Client, done: Done) {
-    for (topic, payload) in done.published {
+fn publish(client: &Client, packets: Vec<Packet>) {
+    for Packet { topic, payload, .. } in packets {
         client.publish(&topic, &payload);
     }
 }
 
 struct Node {
     number: usize,
-    meter: Meter,
+    machine: MeterNode,
     begun: Instant,
-    /// The slot that is being measured, and its end.
-    measuring: Option<(Slot, Timestamp)>,
-}
-
-/// What a meter did.
-#[derive(Default)]
-struct Done {
-    published: Vec<(String, Arc<[u8]>)>,
-    notices: Vec<Notice>,
 }
 
 impl Node {
-    fn handle(&mut self, input: Input<'_>) -> Done {
-        self.meter.handle(input, now(self.begun), &mut rand::rng());
-        let mut done = Done::default();
-        while let Some(output) = self.meter.poll() {
-            match output {
-                // Nothing is restarted in a run, so nothing has to outlive it.
-                Output::Persist(_) | Output::Erase(_) => {}
-                Output::Publish { topic, payload } => done.published.push((topic, payload)),
-                Output::Notice(notice) => done.notices.push(notice),
-            }
-        }
-        done
+    fn handle(&mut self, input: Input<'_>) -> Vec<Packet> {
+        self.machine.handle_at(input, now(self.begun))
     }
 
-    /// Does what is due: reports the slot that has ended, and ticks.
-    fn advance(&mut self, at: Timestamp) -> Done {
-        let mut all = Done::default();
-        if let Some((slot, _)) = self.measuring.filter(|(_, end)| *end <= at) {
-            all.published.extend(self.handle(Input::Measured { slot, watts: watts(self.number) }).published);
-        }
-        if self.meter.deadline().is_some_and(|due| due <= at) {
-            all.published.extend(self.handle(Input::Tick).published);
-        }
-        self.measuring = self.meter.measuring(at).map(|(slot, _, end)| (slot, end));
-        all
+    /// Reports the slots that have ended, and ticks.
+    fn advance(&mut self) -> Vec<Packet> {
+        let number = self.number;
+        self.machine.advance_at(now(self.begun), |_| Some(watts(number)))
     }
 
-    fn deadline(&self) -> Option<Timestamp> {
-        self.meter.deadline().into_iter().chain(self.measuring.map(|(_, end)| end)).min()
-    }
-}
-
-impl Done {
-    fn reaction(&self, meter: usize, message: [u8; 32]) -> Reaction {
-        let refusal = self.notices.iter().find_map(|notice| match notice {
-            Notice::Refused(refusal) => Some(refusal.clone()),
-            Notice::Enrolled { .. }
-            | Notice::ListAccepted { .. }
-            | Notice::Charged { .. }
-            | Notice::Answered { .. } => None,
-        });
+    /// Returns what came of a message: how it was refused, or that the meter complied.
+    fn reaction(&mut self, message: [u8; 32], sent: &[Packet]) -> Reaction {
+        let notices = std::mem::take(&mut self.machine.notices);
         let accepted =
-            self.notices.iter().any(|notice| matches!(notice, Notice::ListAccepted { .. } | Notice::Charged { .. }));
-        let revealed = self
-            .published
-            .iter()
-            .any(|(topic, _)| matches!(Topic::parse(topic), Ok(Topic::Meter { channel: MeterChannel::Reveal, .. })));
-        Reaction { meter, message, refusal, complied: accepted || revealed }
+            notices.iter().any(|notice| matches!(notice, Notice::ListAccepted { .. } | Notice::Charged { .. }));
+        let reveal = self.machine.meter.topic(MeterChannel::Reveal);
+        let revealed = sent.iter().any(|packet| packet.topic == reveal);
+        let refusal = notices.iter().find_map(Notice::refusal).cloned();
+        Reaction { meter: self.number, message, refusal, complied: accepted || revealed }
     }
 }

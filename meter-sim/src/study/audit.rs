@@ -1,7 +1,7 @@
 //! An audit of what ships, from outside: whether the sums that leave a gateway tell two inputs apart no better than epsilon
 //! allows.
 //!
-//! Meters and gateway are the protocol's own machines (`virtual_cluster`). The same slot is run many times with one home
+//! Meters and gateway are the protocol's own machines (`cast`). The same slot is run many times with one home
 //! at the low end of the range, and many times with it at the high end, everything else being equal. What to look for is fixed
 //! beforehand (`event`): a sum that is not above the true one of the lower input, or not below that of the higher. How often
 //! it is seen bounds how probable it is (`binomial`). If it is more than e^epsilon times as probable for one input as for the
@@ -12,13 +12,13 @@
 
 mod binomial;
 mod event;
-mod virtual_cluster;
+mod cast;
 
 use std::fmt;
 
 pub use self::event::Event;
 use self::event::Released;
-use self::virtual_cluster::{Cast, HONEST, MEMBERS, Part, RANGE, VirtualCluster};
+use self::cast::{Cast, HONEST, MEMBERS, Part, RANGE, Run};
 use super::section::{Block, Cell, Section, Table};
 use super::shortfall::Claim;
 use crate::street::{all_cores, in_parallel};
@@ -147,7 +147,7 @@ impl Trial {
     fn sums(self, cast: &Cast, watts: i64, number: u32, seed: u64) -> Vec<i64> {
         let (numerator, denominator) = self.epsilon;
         let seed = format!("{seed}/audit/{numerator}/{denominator}/{}/{watts}/{number}", self.left_out);
-        let mut cluster = VirtualCluster::new(cast, self.epsilon, &self.parts(watts), &seed);
+        let mut cluster = Run::new(cast, self.epsilon, &self.parts(watts), &seed);
         let sum = |_| {
             let outcome = cluster.next_outcome();
             assert_eq!((outcome.honest, outcome.responders), (HONEST, MEMBERS - 1), "as the trial was meant");

@@ -36,8 +36,12 @@ enum Stage {
 #[derive(Debug)]
 pub(super) enum Step {
     Wait,
-    /// Publish on the recovery topic, after persisting the entry if there is one.
-    Broadcast(Option<Record>, Arc<[u8]>),
+    /// Persist a new request, then publish it on the recovery topic.
+    Request { attempt: u8, bytes: Arc<[u8]> },
+    /// Persist a new retry, then publish it on the recovery topic.
+    Retry { attempt: u8, bytes: Arc<[u8]> },
+    /// Publish the last request or retry again.
+    Repeat(Arc<[u8]>),
     Close(Result<Aggregate, Failure>),
 }
 
@@ -261,7 +265,7 @@ impl OpenSlot {
         };
         let bytes: Arc<[u8]> = request.sign(&config.identity, &GatewayChannel::Recovery.topic(&config.cluster)).into();
         self.start_recovery(&request, bytes.clone(), now);
-        Step::Broadcast(Some(Record::Request { slot: self.slot, attempt: self.attempt, bytes: bytes.clone() }), bytes)
+        Step::Request { attempt: self.attempt, bytes }
     }
 
     /// Ends the reveal window without all reveals: the attempt is lost; opens the next one if one is left.
@@ -278,7 +282,7 @@ impl OpenSlot {
         let retry = Retry { list: *self.own.list.hash(), slot: self.slot, attempt, deadline };
         let bytes: Arc<[u8]> = retry.sign(&config.identity, &GatewayChannel::Recovery.topic(&config.cluster)).into();
         self.start_attempt(attempt, deadline, bytes.clone(), now);
-        Step::Broadcast(Some(Record::Retry { slot: self.slot, attempt, bytes: bytes.clone() }), bytes)
+        Step::Retry { attempt, bytes }
     }
 
     /// The end of a window that starts now, in whole seconds: rounded up while the schedule has room, never past the
@@ -334,7 +338,7 @@ impl Broadcast {
             return Step::Wait;
         }
         self.next = now.plus_millis(self.every_millis);
-        Step::Broadcast(None, self.bytes.clone())
+        Step::Repeat(self.bytes.clone())
     }
 }
 

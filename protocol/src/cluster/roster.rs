@@ -28,6 +28,21 @@ pub struct RosterRules {
     pub deny: BTreeSet<MeterId>,
 }
 
+impl Default for RosterRules {
+    /// The gateway's defaults: a week of ten-minute slots per list, at least 20 members, no more than one list an hour.
+    fn default() -> Self {
+        Self {
+            min_members: 20,
+            settle_seconds: 60,
+            list_slots: 1008,
+            drop_after_slots: 144,
+            min_interval_seconds: 3600,
+            allow: None,
+            deny: BTreeSet::new(),
+        }
+    }
+}
+
 /// For how many settle times changes may postpone a list.
 const MAX_SETTLES: u64 = 100;
 

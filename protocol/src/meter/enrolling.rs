@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rand_core::CryptoRng;
 
-use super::{Key, Meter, Notice, Output, OwnEnrolment, Record};
+use super::{Conduct, Key, Meter, Notice, Output, OwnEnrolment, Record};
 use crate::enrolment::MAX_ENROLMENT_SECONDS;
 use crate::keys::{AgreementSecret, SelfKey};
 use crate::time::Timestamp;
@@ -14,7 +14,7 @@ use crate::wire::{EnrolmentStatement, Sign1};
 /// A meter that is not listed repeats its enrolment after 45 to 75 seconds.
 const REPEAT_MILLIS: (u64, u64) = (45_000, 75_000);
 
-impl Meter {
+impl<C: Conduct> Meter<C> {
     /// Renews, repeats or erases enrolments.
     pub(super) fn enrol_when_due(&mut self, at: Timestamp, rng: &mut (impl CryptoRng + ?Sized)) {
         if self.enrolments.is_empty() || self.renewal_due().is_some_and(|due| due <= at) {
@@ -23,7 +23,7 @@ impl Meter {
         if !self.listed && self.enrol_again <= at {
             if let Some(newest) = self.enrolments.values().next_back() {
                 let bytes = newest.bytes.clone();
-                self.publish(MeterChannel::Enrol, bytes);
+                self.publish(MeterChannel::Enrol, None, bytes);
             }
             self.enrol_again = at.plus_millis(uniform(REPEAT_MILLIS.0, REPEAT_MILLIS.1, rng));
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-use super::{AcceptedList, Key, Meter, Notice, Output, OwnEnrolment, Record, Refusal};
+use super::{AcceptedList, Conduct, Key, Meter, Notice, Output, OwnEnrolment, Record, Refusal};
 use crate::certificate::Signatures;
 use crate::derive;
 use crate::keys::{AgreementPublic, ListHash, MacKey, SelfKey, StreamKey};
@@ -42,7 +42,7 @@ impl HeldList {
     }
 }
 
-impl Meter {
+impl<C: Conduct> Meter<C> {
     /// Accepts a sound list if it also satisfies this meter, and says why not otherwise.
     pub(super) fn consider(&mut self, list: &Arc<MembershipList>, at: Timestamp) {
         match self.accept(list, at) {

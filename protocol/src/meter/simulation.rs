@@ -1,14 +1,14 @@
-//! What simulators and tests may change about a meter. Behind the feature `simulation`, which no real build turns on.
+//! Meters for simulators and tests, whose noise can be replaced and whose rules can be switched off: [`Meter<Simulated>`].
 
 use super::record::Stage;
-use super::{Meter, Refusal, SlotRecord};
+use super::{Conduct, Meter, MeterConfig, MeterError, Record, Refusal, SlotRecord};
 use crate::keys::{AgreementPublic, SharedSecret};
 use crate::member_set::MemberSet;
 use crate::time::Slot;
 use crate::wire::{Mac0, RecoveryRequest, Reveal, Sign1};
 
-/// A meter that breaks rules on purpose.
-#[derive(Debug, Clone, Copy)]
+/// Which rules a simulated meter breaks; by default none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Simulation {
     /// Replaces the noise share, in watts: 0 makes sums exact, anything else shifts them.
     pub share: Option<i64>,
@@ -34,14 +34,49 @@ impl Default for Simulation {
     }
 }
 
-impl Meter {
-    pub fn simulate(&mut self, simulation: Simulation) {
-        self.simulation = simulation;
+impl Simulation {
+    /// A meter that adds no noise, so that sums are exact.
+    pub const NOISELESS: Self = Self { share: Some(0), one_answer: true, missing_bound: true };
+}
+
+/// The conduct of a simulated meter: its settings, and what its last attempt hid.
+#[derive(Debug)]
+pub struct Simulated {
+    settings: Simulation,
+    hidden: Option<Hidden>,
+}
+
+impl Conduct for Simulated {
+    fn share(&self, drawn: i64) -> i64 {
+        self.settings.share.unwrap_or(drawn)
     }
 
-    /// What the last attempt hid, once: a simulator that knows it can tell whether masks cancelled exactly.
+    fn answers_once(&self) -> bool {
+        self.settings.one_answer
+    }
+
+    fn most_missing(&self, allowed: u16) -> u16 {
+        if self.settings.missing_bound { allowed } else { u16::MAX }
+    }
+
+    fn hid(&mut self, hidden: Hidden) {
+        self.hidden = Some(hidden);
+    }
+}
+
+impl Meter<Simulated> {
+    /// Rebuilds a simulated meter from its records, as [`Meter::resume`] does for a real one.
+    pub fn simulated(
+        config: MeterConfig,
+        records: impl IntoIterator<Item = Record>,
+        settings: Simulation,
+    ) -> Result<Self, MeterError> {
+        Self::with_conduct(config, records, Simulated { settings, hidden: None })
+    }
+
+    /// Returns what the last attempt hid, once: a simulator that knows it can tell whether masks cancelled exactly.
     pub fn take_hidden(&mut self) -> Option<Hidden> {
-        self.hidden.take()
+        self.conduct.hidden.take()
     }
 
     /// Hands over an X25519 result that this process knows from the other end of the pair.
@@ -59,7 +94,9 @@ impl Meter {
             .filter(move |((seq, _), _)| Some(*seq) == newest)
             .map(|((_, with), shared)| (with, shared))
     }
+}
 
+impl<C: Conduct> Meter<C> {
     /// Answers a second request for an answered attempt: what no honest meter does.
     pub(super) fn answer_again(&mut self, request: &RecoveryRequest, bytes: &[u8]) -> Result<(), Refusal> {
         let record = self.slots.get(&request.slot).ok_or(Refusal::UnknownSlot)?.clone();

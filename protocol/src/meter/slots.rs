@@ -7,7 +7,8 @@ use zeroize::Zeroizing;
 
 use super::enrolling::uniform;
 use super::record::Stage;
-use super::{Key, Meter, Notice, Output, Record, Refusal, SlotRecord};
+use super::simulation::Hidden;
+use super::{About, Conduct, Key, Meter, Notice, Output, Record, Refusal, SlotRecord};
 use crate::derive::{self, sha256};
 use crate::keys::{ListHash, prefix, random};
 use crate::member_set::MemberSet;
@@ -26,7 +27,7 @@ pub(super) struct Prepared {
     masks: Zeroizing<u64>,
 }
 
-impl Meter {
+impl<C: Conduct> Meter<C> {
     pub(super) fn measured(&mut self, slot: Slot, watts: i64, at: Timestamp, rng: &mut (impl CryptoRng + ?Sized)) {
         if let Err(refusal) = self.report(slot, watts, at, rng) {
             let concerned = if refusal == Refusal::NoList { Slot(0) } else { slot };
@@ -76,8 +77,7 @@ impl Meter {
                     self.publish_reveal(slot);
                     return Ok(());
                 }
-                #[cfg(feature = "simulation")]
-                if !self.simulation.one_answer {
+                if !self.conduct.answers_once() {
                     return self.answer_again(request, bytes);
                 }
                 self.keep_evidence(answered.clone(), bytes.into());
@@ -101,9 +101,7 @@ impl Meter {
     }
 
     pub(super) fn check_missing(&self, missing: &MemberSet, most: u16, index: u16) -> Result<(), Refusal> {
-        let found = missing.len();
-        #[cfg(feature = "simulation")]
-        let most = if self.simulation.missing_bound { most } else { u16::MAX };
+        let (found, most) = (missing.len(), self.conduct.most_missing(most));
         if found > most {
             return Err(Refusal::TooManyMissing { most, found });
         }
@@ -179,7 +177,7 @@ impl Meter {
         let prepared = self.prepared.remove(&slot).filter(|ready| attempt == 0 && ready.list == record.list);
         let prepared = prepared.unwrap_or_else(|| self.draw(slot, &record.list, attempt, rng));
         let held = self.list(&record.list).ok_or(Refusal::NoList)?;
-        let share = Zeroizing::new(self.share(*prepared.noise));
+        let share = Zeroizing::new(self.conduct.share(*prepared.noise));
         let noisy = Zeroizing::new(record.reading.watts().wrapping_add(*share));
         let fresh = Zeroizing::new(random(rng));
         let secret = Zeroizing::new(derive::secret(&held.self_key, &record.list, slot, attempt, *noisy, &fresh));
@@ -192,11 +190,7 @@ impl Meter {
         let topic = MeterChannel::Reading.topic(&self.config.cluster, &self.id);
         let message = reading.seal(&held.mac, &topic).into();
 
-        #[cfg(feature = "simulation")]
-        {
-            let watts = record.reading.watts();
-            self.hidden = Some(super::simulation::Hidden { slot, attempt, watts, share: *share });
-        }
+        self.conduct.hid(Hidden { slot, attempt, watts: record.reading.watts(), share: *share });
         self.account.high_water = self.account.high_water.max(params.slot_end(slot).as_secs());
         self.account.ledger.forget_before(day.saturating_sub(1));
         self.persist_account();
@@ -224,22 +218,24 @@ impl Meter {
         Prepared { list: *list, noise, masks: Zeroizing::new(masks) }
     }
 
-    fn share(&self, exact: i64) -> i64 {
-        #[cfg(feature = "simulation")]
-        if let Some(share) = self.simulation.share {
-            return share;
-        }
-        exact
-    }
-
-    /// Prepares the slot that is being measured.
+    /// Prepares the slot that has begun, and asks for its measurement.
     pub(super) fn prepare(&mut self, at: Timestamp, rng: &mut (impl CryptoRng + ?Sized)) {
-        let Some((slot, ..)) = self.measuring(at) else { return };
-        let Some(list) = self.in_force(slot).map(|held| *held.list.hash()) else { return };
+        let Some((slot, list, from, to)) = self.measuring(at) else { return };
         if self.prepared.get(&slot).is_none_or(|ready| ready.list != list) {
             let prepared = self.draw(slot, &list, 0, rng);
             self.prepared.insert(slot, prepared);
+            self.outputs.push_back(Output::Measure { slot, from, to });
         }
+    }
+
+    /// The slot that `at` falls into, its list, its start and its end, if a list is in force for it.
+    fn measuring(&self, at: Timestamp) -> Option<(Slot, ListHash, Timestamp, Timestamp)> {
+        self.lists.values().rev().find_map(|held| {
+            let (params, hash) = (held.list.params(), *held.list.hash());
+            let slot = params.slot_at(at);
+            let in_force = self.in_force(slot).is_some_and(|force| *force.list.hash() == hash);
+            in_force.then(|| (slot, hash, params.slot_start(slot), params.slot_end(slot)))
+        })
     }
 
     /// The next start of a slot that a list covers.
@@ -304,9 +300,9 @@ impl Meter {
 
     fn publish_reading(&mut self, slot: Slot) {
         match self.slots.get(&slot).map(|record| &record.stage) {
-            Some(Stage::Sent { message, .. } | Stage::Answered { message, .. }) => {
-                let message = message.clone();
-                self.publish(MeterChannel::Reading, message);
+            Some(Stage::Sent { attempt, message, .. } | Stage::Answered { attempt, message, .. }) => {
+                let (about, message) = (About { slot, attempt: *attempt }, message.clone());
+                self.publish(MeterChannel::Reading, Some(about), message);
             }
             Some(Stage::Held) | None => {}
         }
@@ -314,9 +310,9 @@ impl Meter {
 
     pub(super) fn publish_reveal(&mut self, slot: Slot) {
         match self.slots.get(&slot).map(|record| &record.stage) {
-            Some(Stage::Answered { reveal, .. }) => {
-                let reveal = reveal.clone();
-                self.publish(MeterChannel::Reveal, reveal);
+            Some(Stage::Answered { attempt, reveal, .. }) => {
+                let (about, reveal) = (About { slot, attempt: *attempt }, reveal.clone());
+                self.publish(MeterChannel::Reveal, Some(about), reveal);
             }
             Some(Stage::Held | Stage::Sent { .. }) | None => {}
         }

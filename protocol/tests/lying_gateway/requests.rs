@@ -218,7 +218,7 @@ fn a_request_signed_by_anyone_but_the_lists_gateway_is_refused() {
     // Another certified gateway, a certified meter, and the same gateway id with a renewed key.
     let renewed = meters.pki.issue_for("gw", "gateway", [9; 32], |_| {});
     for signer in [meters.pki.gateway("gw-2"), meters.pki.meter("m-0001"), renewed] {
-        let packet = Packet { topic: topic.clone(), payload: request.sign(&signer.identity(), &topic).into() };
+        let packet = Packet::new(topic.clone(), request.sign(&signer.identity(), &topic).into());
         meters.refused(0, &packet, asked_at, &Refusal::BadSignature);
     }
 }
@@ -230,7 +230,7 @@ fn a_request_signed_for_another_topic_is_refused() {
     let request = meters.request_with(FIRST, 0, &[0, 0]);
     for other in ["dream/v1/south/recovery", "dream/v2/north/recovery", "dream/v1/north/membership", ""] {
         let payload = request.sign(&meters.identity.identity(), other).into();
-        let packet = Packet { topic: GatewayChannel::Recovery.topic(&cluster_id()), payload };
+        let packet = Packet::new(GatewayChannel::Recovery.topic(&cluster_id()), payload);
         meters.refused(0, &packet, asked_at, &Refusal::BadSignature);
     }
 }
@@ -241,11 +241,11 @@ fn a_good_request_on_a_topic_that_is_not_the_recovery_topic_is_refused() {
     let asked_at = meters.slot_end(FIRST).plus_secs(61);
     let request = meters.request(FIRST, 0, &[]);
     for other in ["dream/v1/south/recovery", "dream/v2/north/recovery", "dream/v1/north/aggregate", "north/recovery"] {
-        let packet = Packet { topic: other.to_owned(), payload: request.payload.clone() };
+        let packet = Packet::new(other.to_owned(), request.payload.clone());
         let (sent, refusals) = meters.tell(0, &packet, asked_at);
         assert!(matches!(refusals[..], [Refusal::Topic(_)]) && sent.is_empty(), "{other}: {refusals:?}");
     }
-    let packet = Packet { topic: "dream/v1/north/membership".to_owned(), payload: request.payload.clone() };
+    let packet = Packet::new("dream/v1/north/membership".to_owned(), request.payload.clone());
     let (sent, refusals) = meters.tell(0, &packet, asked_at);
     assert!(matches!(refusals[..], [Refusal::List(_)]), "{refusals:?}");
     assert_eq!(meters.codes(0, &sent), [StatusCode::ListRefused]);

@@ -109,7 +109,7 @@ fn split() -> (World, Packet) {
     }
     for (member, bytes) in world.list.members().iter().zip(world.list.enrolments()) {
         let topic = MeterChannel::Enrol.topic(&cluster_id(), member.id());
-        second.receive(&Packet { topic, payload: bytes.into() }, at(START));
+        second.receive(&Packet::new(topic, bytes.into()), at(START));
     }
     let other = next_list(&mut second, at(START + 5));
     assert_eq!(list_of(&other).0, 1);
@@ -149,19 +149,19 @@ fn a_retained_list_of_another_gateway_is_not_taken_over() {
     let topic = GatewayChannel::Membership.topic(&cluster_id());
     let other = world.pki.gateway("gw-2");
     let payload = statement.sign(&other.identity(), &topic, &other.der).into();
-    world.gateway.receive(&Packet { topic: topic.clone(), payload }, at(START + 20));
+    world.gateway.receive(&Packet::new(topic.clone(), payload), at(START + 20));
     assert_eq!(world.gateway.rejections, [Rejection::OtherGateway]);
 
     // Nor is one that nobody certified signed, or that is older than ours.
     let forged = Issued { der: world.pki.gateway("gw").der, seed: [1; 32] };
     let payload = statement.sign(&forged.identity(), &topic, &forged.der).into();
     world.gateway.rejections.clear();
-    world.gateway.receive(&Packet { topic: topic.clone(), payload }, at(START + 20));
+    world.gateway.receive(&Packet::new(topic.clone(), payload), at(START + 20));
     assert_eq!(world.gateway.rejections, [Rejection::List(ListError::BadSignature)]);
     let own = world.pki.gateway("gw");
     let payload = ListStatement { epoch: 0, ..statement }.sign(&own.identity(), &topic, &own.der).into();
     world.gateway.rejections.clear();
-    world.gateway.receive(&Packet { topic, payload }, at(START + 20));
+    world.gateway.receive(&Packet::new(topic, payload), at(START + 20));
     assert_eq!(world.gateway.rejections, []);
     assert!(!world.gateway.notices.iter().any(|notice| matches!(notice, Notice::TakenOver { .. })));
     assert_eq!(world.gateway.handle(cluster::Input::Tick, at(START + 30)), []);
@@ -186,6 +186,6 @@ fn a_gateway_that_never_drops_members_hears_them_again() {
     let mut world = World::with(10, |config| config.roster.drop_after_slots = 0, NO_NOISE);
     let enrolment = world.list.enrolments().remove(0);
     let topic = MeterChannel::Enrol.topic(&cluster_id(), world.list.members()[0].id());
-    world.gateway.receive(&Packet { topic, payload: enrolment.into() }, at(START + 60));
+    world.gateway.receive(&Packet::new(topic, enrolment.into()), at(START + 60));
     assert_eq!(world.gateway.rejections, [Rejection::Duplicate]);
 }

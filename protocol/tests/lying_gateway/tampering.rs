@@ -13,7 +13,7 @@ use crate::support::{at, rng};
 fn assert_ignored(meters: &mut Liar, packet: &Packet, at: usize, bit: u8, wall: Timestamp) {
     let mut payload = packet.payload.to_vec();
     payload[at] ^= 1 << bit;
-    let changed = Packet { topic: packet.topic.clone(), payload: payload.into() };
+    let changed = Packet::new(packet.topic.clone(), payload.into());
     let before = meters.meters[0].store.clone();
     let (sent, refusals) = meters.tell(0, &changed, wall);
     let place = format!("bit {bit} of byte {at}");
@@ -95,7 +95,7 @@ fn truncated_extended_and_empty_messages_are_refused() {
         let cut = |len: usize| packet.payload[..len].to_vec();
         for payload in [longer, cut(packet.payload.len() - 1), cut(1), cut(0)] {
             let before = meters.meters[0].store.clone();
-            let changed = Packet { topic: packet.topic.clone(), payload: payload.into() };
+            let changed = Packet::new(packet.topic.clone(), payload.into());
             let (_, refusals) = meters.tell(0, &changed, wall);
             assert!(matches!(refusals[..], [Refusal::Decode(_) | Refusal::List(_)]), "{refusals:?}");
             assert_eq!(meters.meters[0].store, before);

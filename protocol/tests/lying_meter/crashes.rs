@@ -200,7 +200,7 @@ impl Gateway {
             }
             Output::Forget(forget) if !self.keep_entries => self.forget(&forget),
             Output::Publish { channel, payload } => {
-                let packet = Packet { topic: channel.topic(&cluster_id()), payload };
+                let packet = Packet::new(channel.topic(&cluster_id()), payload);
                 self.published.push(packet.clone());
                 let deliver = |node: &mut MeterNode| {
                     node.handle(meter::Input::Message { topic: &packet.topic, payload: &packet.payload }, now)

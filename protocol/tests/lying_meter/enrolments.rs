@@ -23,7 +23,7 @@ fn gateway() -> World {
 fn offer(world: &mut World, id: &str, payload: Vec<u8>) -> Option<Rejection> {
     let (candidates, store) = (world.gateway.cluster.candidates(), world.gateway.store.clone());
     let topic = format!("dream/v1/north/enrol/{id}");
-    world.gateway.receive(&Packet { topic, payload: payload.into() }, at(START + 20));
+    world.gateway.receive(&Packet::new(topic, payload.into()), at(START + 20));
     let rejection = world.gateway.rejections.pop();
     if rejection.is_some() {
         assert_eq!((world.gateway.cluster.candidates(), &world.gateway.store), (candidates, &store));
@@ -85,7 +85,7 @@ fn denied_and_unlisted_meters_are_refused() {
         (config.roster.allow, config.roster.deny) = (allow, deny);
         let mut node = ClusterNode::new(config, at(START), 1);
         let payload = enrol("banned", &pki.meter("banned"), |_| {}).into();
-        node.receive(&Packet { topic: "dream/v1/north/enrol/banned".to_owned(), payload }, at(START));
+        node.receive(&Packet::new("dream/v1/north/enrol/banned".to_owned(), payload), at(START));
         assert_eq!((node.rejections.as_slice(), node.cluster.candidates()), (&[Rejection::Denied][..], 0));
         assert!(node.store.is_empty());
     }

@@ -36,7 +36,7 @@ fn a_reading_replayed_on_another_topic_is_refused() {
         ("dream/v1/north/reading/m-0000/x", TopicError::UnknownChannel.into()),
         ("dream/v1/north/recovery", TopicError::UnknownChannel.into()),
     ] {
-        let moved = Packet { topic: topic.to_owned(), payload: reading.payload.clone() };
+        let moved = Packet::new(topic.to_owned(), reading.payload.clone());
         assert_eq!(round.receive(&moved), Some(rejection), "{topic}");
     }
     for channel in ["reveal", "enrol", "status"] {
@@ -63,7 +63,7 @@ fn a_reading_replayed_in_another_slot_is_refused() {
     let at = forged.windows(3).position(|part| part == &round.slot.0.to_be_bytes()[5..]).unwrap();
     let next = round.slot.plus(1).0.to_be_bytes();
     forged[at..at + 3].copy_from_slice(&next[5..]);
-    let forged = Packet { topic: reading.topic.clone(), payload: forged.into() };
+    let forged = Packet::new(reading.topic.clone(), forged.into());
     assert_eq!(reading_in(&forged).slot, round.slot.plus(1));
     assert_eq!(round.receive(&forged), Some(Rejection::BadMac));
 }

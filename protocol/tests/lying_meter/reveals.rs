@@ -65,7 +65,7 @@ fn a_reveal_on_another_members_topic_is_refused() {
     for (topic, rejection) in
         [("dream/v1/north/reveal/m-0001", Rejection::BadMac), ("dream/v1/north/reveal/stranger", Rejection::NotAMember)]
     {
-        let moved = Packet { topic: topic.to_owned(), payload: reveal.payload.clone() };
+        let moved = Packet::new(topic.to_owned(), reveal.payload.clone());
         assert_eq!(round.receive(&moved), Some(rejection), "{topic}");
     }
     assert_eq!(round.receive(&reveal), None);

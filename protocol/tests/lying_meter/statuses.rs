@@ -16,7 +16,7 @@ fn status() -> Status {
 }
 
 fn packet(topic: &str, payload: Vec<u8>) -> Packet {
-    Packet { topic: topic.to_owned(), payload: payload.into() }
+    Packet::new(topic.to_owned(), payload.into())
 }
 
 #[test]

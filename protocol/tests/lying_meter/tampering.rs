@@ -18,7 +18,7 @@ fn assert_all_refused(round: &mut Round, packet: &Packet) {
         for bit in 0..8 {
             let mut payload = packet.payload.to_vec();
             payload[byte] ^= 1 << bit;
-            let changed = Packet { topic: packet.topic.clone(), payload: payload.into() };
+            let changed = Packet::new(packet.topic.clone(), payload.into());
             let rejection = round.receive(&changed);
             let rejection = rejection.unwrap_or_else(|| panic!("bit {bit} of byte {byte} was believed"));
             assert!(

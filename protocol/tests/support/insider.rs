@@ -37,7 +37,7 @@ impl Insider {
     pub fn seal_reading(&self, reading: &MaskedReading) -> Packet {
         let topic = MeterChannel::Reading.topic(self.list.cluster(), &self.id);
         let payload = reading.seal(&self.mac, &topic).into();
-        Packet { topic, payload }
+        Packet::new(topic, payload)
     }
 
     /// A reveal that claims to answer a request.
@@ -47,7 +47,7 @@ impl Insider {
         let topic = MeterChannel::Reveal.topic(self.list.cluster(), &self.id);
         let reveal = Reveal { list: self.list.hash().prefix(), slot, attempt, revealed, request };
         let payload = reveal.seal(&self.mac, &topic).into();
-        Packet { topic, payload }
+        Packet::new(topic, payload)
     }
 }
 

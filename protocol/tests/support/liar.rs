@@ -77,7 +77,7 @@ impl Draft {
             enrolments: self.enrolments.iter().map(Vec::as_slice).collect(),
         };
         let payload = statement.sign(&signer.identity(), topic, &signer.der).into();
-        Packet { topic: GatewayChannel::Membership.topic(&cluster_id()), payload }
+        Packet::new(GatewayChannel::Membership.topic(&cluster_id()), payload)
     }
 }
 
@@ -197,7 +197,7 @@ impl Liar {
     pub fn sign(&self, request: &RecoveryRequest) -> Packet {
         let topic = GatewayChannel::Recovery.topic(&cluster_id());
         let payload = request.sign(&self.identity.identity(), &topic).into();
-        Packet { topic, payload }
+        Packet::new(topic, payload)
     }
 
     /// A retry whose reading window lasts a minute.
@@ -205,7 +205,7 @@ impl Liar {
         let retry = Retry { list: *self.list().hash(), slot, attempt, deadline: wall.plus_secs(60).as_secs() };
         let topic = GatewayChannel::Recovery.topic(&cluster_id());
         let payload = retry.sign(&self.identity.identity(), &topic).into();
-        Packet { topic, payload }
+        Packet::new(topic, payload)
     }
 
     /// Delivers a message to one meter; returns what it sends, and which rules it names.

@@ -5,14 +5,10 @@
 pub mod algebra;
 pub mod envelope;
 pub mod hall;
-#[cfg(feature = "simulation")]
 pub mod insider;
-#[cfg(feature = "simulation")]
 pub mod liar;
 pub mod messages;
-pub mod pki;
 pub mod raw;
-#[cfg(feature = "simulation")]
 pub mod world;
 
 use std::sync::Arc;
@@ -23,13 +19,13 @@ use dream_protocol::keys::AgreementSecret;
 use dream_protocol::meter::MeterConfig;
 use dream_protocol::params::{Share, Terms};
 use dream_protocol::policy::Policy;
-use dream_protocol::time::{Now, Timestamp};
+use dream_protocol::time::Timestamp;
 use dream_protocol::topic::MeterChannel;
 use dream_protocol::wire::EnrolmentStatement;
-use rand_chacha::ChaCha20Rng;
-use rand_chacha::rand_core::SeedableRng;
 use sha2::{Digest, Sha256};
 
+pub use dream_testkit::pki;
+pub use dream_testkit::{now, rng};
 use pki::{Issued, Pki};
 
 /// The start of slot 2,980,000 of ten minutes, on 2026-08-28.
@@ -41,33 +37,12 @@ pub fn cluster_id() -> ClusterId {
     ClusterId::new(CLUSTER).unwrap()
 }
 
-pub fn rng(seed: u64) -> ChaCha20Rng {
-    ChaCha20Rng::seed_from_u64(seed)
-}
-
 pub fn at(seconds: u64) -> Timestamp {
     Timestamp::from_secs(seconds)
 }
 
-/// Both clocks of a meter, in step.
-pub fn now(wall: Timestamp) -> Now {
-    Now { wall, monotonic_millis: wall.as_millis() }
-}
-
 /// Terms of ten-minute slots with two attempts; M and T are set from the shares.
-pub const TERMS: Terms = Terms {
-    slot_seconds: 600,
-    reading_seconds: 60,
-    reveal_seconds: 30,
-    max_missing: 0,
-    max_malicious: 0,
-    partners: 0,
-    lo: 0,
-    hi: 9000,
-    epsilon_numerator: 1,
-    epsilon_denominator: 1,
-    attempts: 2,
-};
+pub const TERMS: Terms = Terms { reveal_seconds: 30, ..Terms::DEFAULT };
 
 /// A policy for small test clusters; everything else is the default.
 pub fn policy(pki: &Pki) -> Policy {
@@ -101,8 +76,7 @@ pub fn cluster_config(pki: &Pki, members: u16) -> ClusterConfig {
             list_slots: 144,
             drop_after_slots: 12,
             min_interval_seconds: 600,
-            allow: None,
-            deny: std::collections::BTreeSet::new(),
+            ..RosterRules::default()
         },
         clock_skew_seconds: 5,
     }

@@ -78,7 +78,7 @@ impl Run {
                         self.referee.list_published(&list, now);
                         self.verified.insert(payload.clone(), list);
                     }
-                    self.network.publish(Node::Gateway, Packet { topic: channel.topic(&cluster_id()), payload });
+                    self.network.publish(Node::Gateway, Packet::new(channel.topic(&cluster_id()), payload));
                 }
                 cluster::Output::Closed(_) | cluster::Output::Reject { .. } | cluster::Output::Notice(_) => {}
             }

@@ -139,7 +139,7 @@ impl Scene {
         while let Some(output) = self.gateway.poll() {
             match output {
                 cluster::Output::Publish { channel, payload } => {
-                    packets.push(Packet { topic: channel.topic(&cluster_id()), payload });
+                    packets.push(Packet::new(channel.topic(&cluster_id()), payload));
                 }
                 cluster::Output::Closed(outcome) => self.outcomes.push(outcome),
                 cluster::Output::Reject { reason, .. } => panic!("the gateway rejects: {reason}"),

@@ -9,6 +9,7 @@ use rcgen::{
 use sha2::{Digest, Sha256};
 
 /// A test authority.
+#[derive(Debug)]
 pub struct Pki {
     name: String,
     issuer: Issuer<'static, KeyPair>,
@@ -16,7 +17,7 @@ pub struct Pki {
 }
 
 /// A certificate with its key.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Issued {
     pub der: Vec<u8>,
     pub seed: [u8; 32],

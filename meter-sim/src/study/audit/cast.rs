@@ -1,0 +1,178 @@
+//! The cluster that is audited: who takes part, and the parts they play, on the machines that ship.
+
+use std::sync::Arc;
+
+use dream_protocol::aggregate::SlotOutcome;
+use dream_protocol::certificate::Authorities;
+use dream_protocol::cluster::{ClusterConfig, RosterRules};
+use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
+use dream_protocol::meter::MeterConfig;
+use dream_protocol::params::{Share, Terms};
+use dream_protocol::policy::Policy;
+use dream_protocol::simulation::Simulation;
+use dream_protocol::time::Timestamp;
+use dream_testkit::node::MeterNode;
+use dream_testkit::virtual_cluster::VirtualCluster;
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng as _;
+use sha2::{Digest as _, Sha256};
+
+use crate::provision::{Authority, Issued, TEST_AUTHORITY};
+use crate::run::lenient;
+
+/// N: four whose shares make up the noise, one that may be silent and one that may be malicious.
+pub(super) const MEMBERS: u16 = 6;
+
+/// n, the honest shares that the claim counts on.
+pub(super) const HONEST: u16 = 4;
+
+/// D: readings are from 0 to this, in watts.
+pub(super) const RANGE: u32 = 2;
+
+const SLOT_SECONDS: u64 = 60;
+
+/// Certificates for all, made once.
+#[derive(Debug)]
+pub(super) struct Cast {
+    authorities: Authorities,
+    gateway: Issued,
+    meters: Vec<Issued>,
+    /// When every run begins: the start of a slot at which all certificates hold.
+    start: Timestamp,
+}
+
+/// What one member does in every slot.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part {
+    /// What it measures; a member without it enrols and is off from then on.
+    pub(super) watts: Option<i64>,
+    /// Whether it adds its share of the noise.
+    pub(super) noise: bool,
+}
+
+/// A cluster whose members play their parts in virtual time.
+#[derive(Debug)]
+pub(super) struct Run {
+    cluster: VirtualCluster,
+    parts: Vec<Part>,
+}
+
+impl Cast {
+    pub(super) fn new() -> Self {
+        let authority = Authority::new(TEST_AUTHORITY, 30);
+        let authorities = authority.authorities();
+        let gateway = authority.gateway(&gateway_id());
+        let meters =
+            (1..=MEMBERS).map(|number| authority.meter(&MeterId::new(&format!("m-{number}")).expect("a plain name")));
+        let meters = meters.collect();
+        let begins = authorities.verify(&gateway.der).expect("just issued").not_before();
+        let start = Timestamp::from_secs(begins.next_multiple_of(SLOT_SECONDS));
+        Self { authorities, gateway, meters, start }
+    }
+
+    /// A test policy: it accepts a small cluster and range, and any number of slots a day.
+    fn policy(&self) -> Policy {
+        Policy { range: (0, RANGE.into()), ..lenient(Policy::new(self.authorities.clone(), [gateway_id()])) }
+    }
+}
+
+impl Run {
+    /// Starts everybody; all chance follows from the seed.
+    pub(super) fn new(cast: &Cast, epsilon: (u64, u64), parts: &[Part], seed: &str) -> Self {
+        let id = ClusterId::new("audit").expect("a plain name");
+        let config = ClusterConfig {
+            cluster: id.clone(),
+            identity: Arc::new(cast.gateway.identity()),
+            certificate: cast.gateway.der.clone().into(),
+            authorities: cast.authorities.clone(),
+            terms: terms(epsilon),
+            missing_share: one_member(),
+            malicious_share: one_member(),
+            roster: RosterRules {
+                min_members: MEMBERS,
+                settle_seconds: 5,
+                list_slots: 1000,
+                drop_after_slots: 0,
+                ..RosterRules::default()
+            },
+            clock_skew_seconds: 0,
+        };
+        let policy = cast.policy();
+        let meter = |(number, (issued, part)): (usize, (&Issued, &Part))| {
+            let config = MeterConfig {
+                identity: issued.identity(),
+                certificate: issued.der.clone(),
+                cluster: id.clone(),
+                policy: policy.clone(),
+            };
+            let simulation = if part.noise { Simulation::default() } else { Simulation::NOISELESS };
+            MeterNode::new(config, simulation, rng(seed, &format!("meter {number}")))
+        };
+        let meters = cast.meters.iter().zip(parts).enumerate().map(meter);
+        let mut cluster = VirtualCluster::new(config, meters, cast.start, rng(seed, "gateway"));
+        for (meter, part) in cluster.meters.iter_mut().zip(parts) {
+            if part.watts.is_none() {
+                *meter = None;
+            }
+        }
+        Self { cluster, parts: parts.to_vec() }
+    }
+
+    /// Lets time pass until a slot closes.
+    pub(super) fn next_outcome(&mut self) -> SlotOutcome {
+        self.cluster.next_outcome(|meter, _| self.parts[meter].watts)
+    }
+}
+
+fn terms((epsilon_numerator, epsilon_denominator): (u64, u64)) -> Terms {
+    Terms {
+        hi: RANGE.into(),
+        epsilon_numerator,
+        epsilon_denominator,
+        attempts: 1,
+        ..Terms::with_slots_of(SLOT_SECONDS)
+    }
+}
+
+fn one_member() -> Share {
+    Share::new(1, MEMBERS.into()).expect("one of some")
+}
+
+fn gateway_id() -> GatewayId {
+    GatewayId::new("gw-1").expect("a plain name")
+}
+
+fn rng(seed: &str, whose: &str) -> ChaCha20Rng {
+    ChaCha20Rng::from_seed(Sha256::digest(format!("{seed}/{whose}")).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EXACT: Part = Part { watts: Some(1), noise: false };
+    const SILENT: Part = Part { watts: None, noise: false };
+    const NOISY: Part = Part { noise: true, ..EXACT };
+
+    #[test]
+    fn masks_cancel_though_one_member_is_silent_and_lists_are_renewed() {
+        let mut cluster =
+            Run::new(&Cast::new(), (1, 1), &[EXACT, EXACT, EXACT, EXACT, EXACT, SILENT], "exact");
+        let outcomes: Vec<SlotOutcome> = (0..1100).map(|_| cluster.next_outcome()).collect();
+        assert!(outcomes.iter().all(|outcome| outcome.result.unwrap().watts() == 5));
+        assert!(outcomes.iter().all(|outcome| (outcome.members, outcome.honest, outcome.responders) == (6, 4, 5)));
+        assert!(outcomes.windows(2).all(|pair| pair[1].slot == pair[0].slot.plus(1)));
+        assert_eq!((outcomes[0].epoch, outcomes[1099].epoch), (1, 2));
+    }
+
+    #[test]
+    fn chance_follows_from_the_seed_alone() {
+        let sums = |seed| {
+            let parts = [NOISY, NOISY, NOISY, NOISY, EXACT, SILENT];
+            let mut cluster = Run::new(&Cast::new(), (1, 2), &parts, seed);
+            (0..50).map(|_| cluster.next_outcome().result.unwrap().watts()).collect::<Vec<i64>>()
+        };
+        assert_eq!(sums("one"), sums("one"));
+        assert_ne!(sums("one"), sums("another"));
+    }
+}

@@ -1,0 +1,53 @@
+//! How a meter behaves where a simulated one may behave differently.
+
+use std::fmt;
+
+use super::simulation::{Hidden, Simulated};
+
+/// Decides what a meter does at the few places where simulators and tests need another behaviour.
+///
+/// Sealed: [`Honest`] and [`Simulated`] are all there are, and [`Meter::resume`](super::Meter::resume) makes honest meters
+/// only. Behaviour is part of the type, so that no build setting can take the noise out of a meter.
+///
+/// ```compile_fail
+/// #[derive(Debug)]
+/// struct Silent;
+///
+/// impl dream_protocol::meter::Conduct for Silent {
+///     fn share(&self, _drawn: i64) -> i64 {
+///         0
+///     }
+/// }
+/// ```
+pub trait Conduct: sealed::Sealed + fmt::Debug {
+    /// Returns the noise share to add to a reading, given the one that was drawn.
+    fn share(&self, drawn: i64) -> i64 {
+        drawn
+    }
+
+    /// Returns whether an attempt is answered only once.
+    fn answers_once(&self) -> bool {
+        true
+    }
+
+    /// Returns how many members a request may name, given the list's M.
+    fn most_missing(&self, allowed: u16) -> u16 {
+        allowed
+    }
+
+    /// Learns what an attempt's message hides.
+    fn hid(&mut self, _hidden: Hidden) {}
+}
+
+/// A real meter: it follows every rule.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Honest;
+
+impl Conduct for Honest {}
+
+mod sealed {
+    #[expect(unnameable_types, reason = "that nobody else can name it is its purpose")]
+    pub trait Sealed {}
+    impl Sealed for super::Honest {}
+    impl Sealed for super::Simulated {}
+}

@@ -1,0 +1,25 @@
+//! What the tests, the benchmarks and the simulator share. Never published, and no part of what a gateway or a meter runs.
+//!
+//! - [`pki`]: an authority with fixed keys, and the certificates it issues;
+//! - [`node`]: a machine with the records it writes and its own source of randomness: the one place that drives a
+//!   [`Meter`](dream_protocol::meter::Meter) or a [`Cluster`](dream_protocol::cluster::Cluster) by hand;
+//! - [`virtual_cluster`]: a whole cluster in virtual time.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+pub mod node;
+pub mod pki;
+pub mod virtual_cluster;
+
+use dream_protocol::time::{Now, Timestamp};
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng as _;
+
+/// Returns a generator whose numbers follow from the seed.
+pub fn rng(seed: u64) -> ChaCha20Rng {
+    ChaCha20Rng::seed_from_u64(seed)
+}
+
+/// Returns both clocks of a meter, in step.
+pub fn now(wall: Timestamp) -> Now {
+    Now { wall, monotonic_millis: wall.as_millis() }
+}
