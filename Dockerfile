@@ -17,6 +17,7 @@ COPY Cargo.toml Cargo.lock ./
 COPY protocol protocol
 COPY gateway gateway
 COPY meter-sim meter-sim
+COPY testkit testkit
 COPY scripts/static-binaries scripts/
 RUN scripts/static-binaries --release && mkdir /image && cp -r target/image/. /image/
 
