@@ -6,14 +6,13 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, RwLock};
 
+use dream_filter::Filtered;
 use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::ids::ClusterId;
 use dream_protocol::noise::Confidence;
 use dream_protocol::params::Params;
 use dream_protocol::time::{Slot, Timestamp};
 use tokio::sync::watch;
-
-use crate::filter::Filtered;
 
 /// Everything that may be shown, with a version that grows with every change.
 #[derive(Debug)]

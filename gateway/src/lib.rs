@@ -14,7 +14,6 @@ pub mod decode;
 pub mod driver;
 pub mod events;
 pub mod export;
-pub mod filter;
 pub mod http;
 pub mod metrics;
 pub mod mqtt;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use dream_filter::{Filter, Release};
 use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::cluster::{Cluster, ClusterConfig, ClusterError, Notice};
 use dream_protocol::ids::ClusterId;
@@ -14,7 +15,6 @@ use crate::board::{
     ClosedSlot, ClusterView, ENDING_SECONDS, FilteredLoad, History, HistoryError, KeptSlot, ListView, Spent,
 };
 use crate::config::ClusterSettings;
-use crate::filter::{Filter, Release};
 use crate::secrets::GatewayIdentity;
 use crate::store::{Store, StoreError};
 
@@ -132,7 +132,7 @@ impl Served {
 
     /// Lets the filter see what was released.
     fn filtered(&mut self, outcome: &SlotOutcome) -> Option<FilteredLoad> {
-        FilteredLoad::new(self.filter.observe(&Release::of(outcome)?)?)
+        FilteredLoad::new(self.filter.observe(&released(outcome)?)?)
     }
 
     /// Notes what the machine says. A meter may say the same as often as it likes: says whether it is news.
@@ -183,6 +183,18 @@ impl Served {
             since: self.since,
         })
     }
+}
+
+/// Returns the sum of a slot as the filter takes it; `None` if there is no sum.
+pub fn released(outcome: &SlotOutcome) -> Option<Release> {
+    Some(Release {
+        start_millis: outcome.start.as_millis(),
+        end_millis: outcome.end.as_millis(),
+        watts: outcome.result.ok()?.watts() as f64,
+        variance: outcome.spread().variance(),
+        responders: outcome.responders,
+        members: outcome.members,
+    })
 }
 
 /// Later than anything.

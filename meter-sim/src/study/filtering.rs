@@ -1,8 +1,7 @@
 //! What the gateway's filter gets out of released sums, day after day, beside the sums themselves and a plain filter.
 
-use dream_gateway::filter::{Filter, Filtered, Release};
+use dream_filter::{Filter, Filtered, Release};
 use dream_protocol::noise::{Sampler, Spread};
-use dream_protocol::time::Timestamp;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng as _;
 
@@ -87,14 +86,14 @@ impl Cluster {
         let sampler = Sampler::new(honest / 20, range.scale());
         let variance = Spread::new(range.scale(), honest, 100).variance();
         let mut filter = Filter::default();
-        let mut end = Timestamp::from_secs(0);
+        let mut end_millis = 0;
         let mut slot = |cluster: &ClusterSlot, seconds: u64| {
-            let start = end;
-            end = start.plus_secs(seconds);
+            let start_millis = end_millis;
+            end_millis += 1000 * seconds;
             let clipped = cluster.load - cluster.excess;
             let noise: i64 = (0..100 / 20).map(|_| sampler.sample(chance)).sum();
             let released = clipped.round() + noise as f64;
-            let release = Release { start, end, watts: released, variance, responders: members, members };
+            let release = Release { start_millis, end_millis, watts: released, variance, responders: members, members };
             let filtered = filter.observe(&release).expect("somebody responds in every slot, one after the other");
             Observed { truth: cluster.load, clipped, released, filtered }
         };

@@ -8,17 +8,17 @@ use std::f64::consts::TAU;
 
 /// What is known after the observation.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Posterior {
+pub(crate) struct Posterior {
     /// How far the mean moves.
-    pub(super) shift: f64,
-    pub(super) variance: f64,
+    pub(crate) shift: f64,
+    pub(crate) variance: f64,
     /// The logarithm of how probable the observation was.
-    pub(super) log_evidence: f64,
+    pub(crate) log_evidence: f64,
 }
 
 /// Of a normal prior of this variance and an observation, `innovation` above its mean, with Laplace noise of this
 /// variance. Both variances are positive.
-pub(super) fn posterior(prior: f64, innovation: f64, noise: f64) -> Posterior {
+pub(crate) fn posterior(prior: f64, innovation: f64, noise: f64) -> Posterior {
     let (s, b) = (prior.sqrt(), (noise / 2.0).sqrt());
     let below = Cut::at(innovation / s - s / b);
     let above = Cut::at(-innovation / s - s / b);

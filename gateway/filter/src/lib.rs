@@ -1,9 +1,10 @@
 //! A cluster's load with less noise: what the sums before tell about the sum of now.
 //!
 //! The filter sees only what was released, so it costs no privacy, and it knows how much noise each sum carries. It runs
-//! several Kalman filters (`model`) with different ideas of how restless the load is, lets each take the noise as Laplace
-//! noise of its variance (`laplace`), and believes each as far as it foretold the sums (`credit`). It learns the daily
-//! profile from the sums of earlier days; until then it smooths. Its estimate is causal: no later sum changes it.
+//! several Kalman filters, one for each hypothesis about how the load moves (`hypothesis`). Each takes the noise as Laplace
+//! noise of its variance (`laplace`), and their mixture is weighted by how well each predicted the sums (`weights`). The
+//! daily profile is learned from the sums of earlier days; until then the filter smooths. Its estimate is causal: no later
+//! sum changes it.
 //!
 //! Its state follows from the released sums in their order and from nothing else, so a restart may replay them. It takes
 //! about 32 kB a cluster; a slot takes about 15 microseconds and allocates nothing.
@@ -18,41 +19,40 @@
 //! used 5 kW each under the noise of a range of 1 MW, the band held the load in only 71 % of the slots from the third to
 //! the ninth day: their daily profile is larger than that of homes, and small beside the noise.
 
-mod credit;
+mod hypothesis;
 mod laplace;
-mod model;
+mod weights;
 
-use dream_protocol::aggregate::SlotOutcome;
-use dream_protocol::time::Timestamp;
-
-use self::credit::Credit;
-use self::model::{DAY, Estimate, Idea, Model, Seen};
+use hypothesis::{DAY, Estimate, Hypothesis, Model, Observation};
+use weights::ModelWeights;
 
 const MINUTE: f64 = 60.0;
-const HOMES: Idea = Idea { appliance: 1200.0, mood: 20.0 * MINUTE, wandering: 10.0, habit: 0.0, reach: 0.0 };
-const IDEAS: [Idea; 8] = [
+const HOMES: Hypothesis =
+    Hypothesis { ou_variance: 1200.0, ou_tau: 20.0 * MINUTE, level_drift: 10.0, tod_sd: 0.0, noise_ratio: 0.0 };
+const HYPOTHESES: [Hypothesis; 8] = [
     // Few small things are switched on and off: the night.
-    Idea { appliance: 200.0, ..HOMES },
+    Hypothesis { ou_variance: 200.0, ..HOMES },
     // Cooking, heating water: the day.
     HOMES,
     // The same where something happens by the clock.
-    Idea { appliance: 200.0, habit: 150.0, ..HOMES },
-    Idea { habit: 150.0, ..HOMES },
+    Hypothesis { ou_variance: 200.0, tod_sd: 150.0, ..HOMES },
+    Hypothesis { tod_sd: 150.0, ..HOMES },
     // The same where something changed for good, or wanders.
-    Idea { wandering: 300.0, habit: 150.0, ..HOMES },
+    Hypothesis { level_drift: 300.0, tod_sd: 150.0, ..HOMES },
     // Something else than homes on ordinary days: it may go far from its profile and stay there.
-    Idea { appliance: 20_000.0, mood: 180.0 * MINUTE, wandering: 100.0, reach: 4.0, ..HOMES },
+    Hypothesis { ou_variance: 20_000.0, ou_tau: 180.0 * MINUTE, level_drift: 100.0, noise_ratio: 4.0, ..HOMES },
     // The load goes anywhere within minutes, as in a demonstration whose days take minutes.
-    Idea { appliance: 20_000.0, mood: 2.0 * MINUTE, reach: 4.0, ..HOMES },
+    Hypothesis { ou_variance: 20_000.0, ou_tau: 2.0 * MINUTE, noise_ratio: 4.0, ..HOMES },
     // The sums before tell nothing: the load is what the sum says, within its noise.
-    Idea { appliance: 20_000.0, mood: 1.0, reach: 1000.0, ..HOMES },
+    Hypothesis { ou_variance: 20_000.0, ou_tau: 1.0, noise_ratio: 1000.0, ..HOMES },
 ];
 
 /// A released sum as the filter takes it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Release {
-    pub start: Timestamp,
-    pub end: Timestamp,
+    /// Milliseconds of Unix time.
+    pub start_millis: u64,
+    pub end_millis: u64,
     /// The noisy sum over the responders, in watts.
     pub watts: f64,
     /// The variance of its noise.
@@ -62,15 +62,8 @@ pub struct Release {
 }
 
 impl Release {
-    /// Of a slot that gave a sum.
-    pub fn of(outcome: &SlotOutcome) -> Option<Self> {
-        let SlotOutcome { start, end, members, responders, .. } = *outcome;
-        let watts = outcome.result.ok()?.watts() as f64;
-        Some(Self { start, end, watts, variance: outcome.spread().variance(), responders, members })
-    }
-
-    /// What a model sees of it; nothing if nobody responded or the numbers are none that a cluster releases.
-    fn seen(&self, last: Option<&Last>) -> Option<Seen> {
+    /// Returns the sum per member; `None` if nobody responded, or the numbers are none that a cluster releases.
+    fn observation(&self, last: Option<&Last>) -> Option<Observation> {
         const MOST_WATTS: f64 = 1e13; // far beyond what the protocol lets pass
         /// Readings are whole watts.
         const ROUNDING: f64 = 1.0 / 12.0;
@@ -79,17 +72,17 @@ impl Release {
             return None;
         }
         let (responders, members) = (f64::from(self.responders), f64::from(self.members.max(self.responders)));
-        let length = self.end.millis_since(self.start);
-        let middle = self.start.plus_millis(length / 2).as_millis();
-        Some(Seen {
-            elapsed: last.map(|last| seconds(self.end.millis_since(last.end))),
+        let length = self.end_millis.saturating_sub(self.start_millis);
+        let middle = self.start_millis.saturating_add(length / 2);
+        Some(Observation {
+            elapsed: last.map(|last| seconds(self.end_millis.saturating_sub(last.end_millis))),
             time: seconds(middle) % DAY,
             length: seconds(length),
             load: self.watts / responders,
             noise: (self.variance / responders + ROUNDING) / responders,
             responders,
             members,
-            exchanged: last.map_or(0.0, |last| (members - last.members).abs() / members.max(last.members)),
+            turnover: last.map_or(0.0, |last| (members - last.members).abs() / members.max(last.members)),
         })
     }
 }
@@ -107,42 +100,43 @@ pub struct Filtered {
 #[derive(Debug, Clone)]
 pub struct Filter {
     last: Option<Last>,
-    models: Box<[Model; IDEAS.len()]>,
-    credit: Credit<{ IDEAS.len() }>,
+    models: Box<[Model; HYPOTHESES.len()]>,
+    weights: ModelWeights<{ HYPOTHESES.len() }>,
 }
 
 /// What it keeps of the slot before.
 #[derive(Debug, Clone, Copy)]
 struct Last {
-    end: Timestamp,
+    end_millis: u64,
     members: f64,
 }
 
 impl Default for Filter {
     fn default() -> Self {
         // Whether these are homes has to show first.
-        let believed = IDEAS.map(|idea| if idea.reach > 0.0 { 0.0 } else { -3.0 });
-        Self { last: None, models: Box::new(IDEAS.map(Model::new)), credit: Credit::starting(believed) }
+        let prior = HYPOTHESES.map(|hypothesis| if hypothesis.noise_ratio > 0.0 { 0.0 } else { -3.0 });
+        Self { last: None, models: Box::new(HYPOTHESES.map(Model::new)), weights: ModelWeights::starting(prior) }
     }
 }
 
 impl Filter {
-    /// Takes the sum of a slot. Nothing for one that ended no later than the one before, or that nobody responded in.
+    /// Updates with the sum of a slot; returns the estimate after it. `None` for a slot that ended no later than the one
+    /// before, or that nobody responded in: it changes nothing.
     pub fn observe(&mut self, release: &Release) -> Option<Filtered> {
-        if self.last.is_some_and(|last| release.end <= last.end) {
+        if self.last.is_some_and(|last| release.end_millis <= last.end_millis) {
             return None;
         }
-        let seen = release.seen(self.last.as_ref())?;
-        self.last = Some(Last { end: release.end, members: seen.members });
-        let estimates = self.models.each_mut().map(|model| model.observe(&seen));
-        let weights = self.credit.weigh(seen.time, seen.length, &estimates);
+        let observed = release.observation(self.last.as_ref())?;
+        self.last = Some(Last { end_millis: release.end_millis, members: observed.members });
+        let estimates = self.models.each_mut().map(|model| model.observe(&observed));
+        let weights = self.weights.weigh(observed.time, observed.length, &estimates);
         let (mean, variance) = mixture(&weights, &estimates);
-        let band95 = deviations95(variance / seen.noise) * variance.sqrt();
-        Some(Filtered { watts: seen.members * mean, band95: seen.members * band95 })
+        let band95 = deviations95(variance / observed.noise) * variance.sqrt();
+        Some(Filtered { watts: observed.members * mean, band95: observed.members * band95 })
     }
 }
 
-/// The mean and the variance of one of the estimates, each as probable as its weight.
+/// Returns the mean and the variance of the mixture of the estimates.
 fn mixture<const N: usize>(weights: &[f64; N], estimates: &[Estimate; N]) -> (f64, f64) {
     let weighted = |value: &dyn Fn(&Estimate) -> f64| -> f64 {
         weights.iter().zip(estimates).map(|(weight, estimate)| weight * value(estimate)).sum()
@@ -151,8 +145,8 @@ fn mixture<const N: usize>(weights: &[f64; N], estimates: &[Estimate; N]) -> (f6
     (mean, weighted(&|estimate| estimate.variance + (estimate.mean - mean).powi(2)))
 }
 
-/// So many deviations hold 95 %: of Laplace noise if the slot's sum is all that is known (the variance is all of
-/// the noise's), of a normal one if it hardly counts.
+/// Returns how many standard deviations hold 95 %: those of Laplace noise if the slot's sum is all that is known (the
+/// variance is all of the noise's), those of a normal distribution if it hardly counts.
 fn deviations95(share_of_noise: f64) -> f64 {
     const NORMAL: f64 = 1.959_964;
     const LAPLACE: f64 = 2.118_277; // ln(20) / sqrt(2)
@@ -195,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn ideas_that_disagree_make_the_mixture_less_sure() {
+    fn hypotheses_that_disagree_widen_the_mixture() {
         let estimate = |mean| Estimate { mean, variance: 4.0, log_evidence: 0.0 };
         assert_eq!(mixture(&[0.5, 0.5], &[estimate(10.0), estimate(10.0)]), (10.0, 4.0));
         assert_eq!(mixture(&[0.25, 0.75], &[estimate(10.0), estimate(18.0)]), (16.0, 16.0));
@@ -356,8 +350,8 @@ mod tests {
     #[test]
     fn what_is_no_new_slot_is_not_taken() {
         let slot = |end| Release {
-            start: Timestamp::from_secs(end - 600),
-            end: Timestamp::from_secs(end),
+            start_millis: (end - 600) * 1000,
+            end_millis: end * 1000,
             watts: 45_000.0,
             variance: NOISE,
             responders: MEMBERS,
@@ -382,16 +376,16 @@ mod tests {
     #[test]
     fn nothing_that_can_be_released_breaks_it() {
         let mut chance = Chance(5);
-        let mut pick = |of: &[f64]| of[model::whole(chance.unit() * of.len() as f64)];
+        let mut pick = |of: &[f64]| of[hypothesis::whole(chance.unit() * of.len() as f64)];
         for _ in 0..20 {
-            let (mut filter, mut end) = (Filter::default(), Timestamp::from_millis(1));
+            let (mut filter, mut end) = (Filter::default(), 1);
             for _ in 0..300 {
-                let millis = |value: f64| model::whole(value) as u64;
-                let start = end.plus_millis(millis(pick(&[0.0, 0.0, 0.0, 1.0, 6e5, 9e7, 1e11, 1e15])));
-                end = start.plus_millis(millis(pick(&[0.0, 1.0, 5e3, 6e5, 7e5, 1.8e6, 8.64e7, 1e12]))).plus_millis(1);
+                let millis = |value: f64| hypothesis::whole(value) as u64;
+                let start = end + millis(pick(&[0.0, 0.0, 0.0, 1.0, 6e5, 9e7, 1e11, 1e15]));
+                end = start + millis(pick(&[0.0, 1.0, 5e3, 6e5, 7e5, 1.8e6, 8.64e7, 1e12])) + 1;
                 let release = Release {
-                    start,
-                    end,
+                    start_millis: start,
+                    end_millis: end,
                     watts: pick(&[0.0, 1.0, -3e4, 4.5e4, 1e9, -1e12]),
                     variance: pick(&[0.0, 1e-9, 1.0, NOISE, 1e24]),
                     responders: if pick(&[0.0, 1.0]) > 0.0 { 1 } else { 10_000 },
@@ -414,12 +408,12 @@ mod tests {
         }
     }
 
-    /// A cluster whose load has a daily profile and a mood, and a filter that sees its sums.
+    /// A cluster whose load has a daily profile and a short-term deviation, and a filter that sees its sums.
     #[derive(Clone)]
     struct Run {
         filter: Filter,
         chance: Chance,
-        mood: f64,
+        deviation: f64,
         /// The end of the slot before, by the filter's clock and by the cluster's.
         end: u64,
         lived: u64,
@@ -450,7 +444,7 @@ mod tests {
             Self {
                 filter,
                 chance,
-                mood: 0.0,
+                deviation: 0.0,
                 end: MONDAY,
                 lived: 0,
                 slot,
@@ -467,15 +461,15 @@ mod tests {
         fn slot(&mut self) -> (f64, Filtered) {
             let turn = std::f64::consts::TAU * (self.lived as f64 + self.lives as f64 / 2.0) / 86_400.0;
             let kept = (-(self.lives as f64) / 2400.0).exp();
-            self.mood = kept * self.mood + (1.0 - kept * kept).sqrt() * self.chance.normal();
+            self.deviation = kept * self.deviation + (1.0 - kept * kept).sqrt() * self.chance.normal();
             let profile = 45_000.0 - 16_000.0 * turn.cos() + 9_000.0 * (2.0 * turn).sin();
-            let truth = self.scale * (profile + 25.0 * profile.sqrt() * self.mood);
-            let (start, end) = (Timestamp::from_secs(self.end), Timestamp::from_secs(self.end + self.slot));
+            let truth = self.scale * (profile + 25.0 * profile.sqrt() * self.deviation);
+            let (start_millis, end_millis) = (self.end * 1000, (self.end + self.slot) * 1000);
             let noise = self.lambda * (self.chance.gamma(self.shape) - self.chance.gamma(self.shape));
             let (members, responders) = (self.members, self.responders);
             let watts = (truth * f64::from(responders) / f64::from(members) + noise).round();
             let variance = 2.0 * self.shape * self.lambda * self.lambda;
-            let release = Release { start, end, watts, variance, responders, members };
+            let release = Release { start_millis, end_millis, watts, variance, responders, members };
             (self.end, self.lived) = (self.end + self.slot, self.lived + self.lives);
             (truth, self.filter.observe(&release).unwrap())
         }
