@@ -33,7 +33,7 @@ impl Clustering {
 }
 
 /// By Fisher and Yates, from a stream whose numbers never change.
-pub(crate) fn shuffle(homes: &mut [usize], seed: u64) {
+pub fn shuffle(homes: &mut [usize], seed: u64) {
     let mut chance = ChaCha8Rng::seed_from_u64(seed);
     for last in (1..homes.len()).rev() {
         let other = chance.next_u64() % (last as u64 + 1); // so few that the remainder favours none

@@ -6,9 +6,9 @@
 
 use std::sync::LazyLock;
 
-use dream_meter_sim::home::{ActivityModel, Day, DayKind, Device, Home, Month, Residents};
-use dream_meter_sim::slots::SlotLength;
-use dream_meter_sim::street::{self, all_cores, in_parallel};
+use dream_homes::home::{ActivityModel, Day, DayKind, Device, Home, Month, Residents};
+use dream_homes::slots::SlotLength;
+use dream_homes::street::{self, all_cores, in_parallel};
 
 const HOMES: usize = 6000;
 /// The size of a cluster in the paper's evaluation.

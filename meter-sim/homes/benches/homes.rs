@@ -5,8 +5,8 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use dream_meter_sim::home::{ActivityModel, Day, DayKind, Home, MINUTES_PER_DAY, Month, Residents};
-use dream_meter_sim::street;
+use dream_homes::home::{ActivityModel, Day, DayKind, Home, MINUTES_PER_DAY, Month, Residents};
+use dream_homes::street;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
