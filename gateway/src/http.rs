@@ -8,7 +8,6 @@ mod assets;
 mod chart;
 mod cluster_page;
 mod error;
-mod html;
 mod overview;
 mod page;
 mod privacy;

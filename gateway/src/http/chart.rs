@@ -1,30 +1,17 @@
-//! Charts as SVG, drawn by plotters and coloured by the style sheet.
+//! Charts as SVG, coloured by the style sheet.
 //!
-//! Plotters draws the data in marker colours, which are replaced by classes afterwards. The drawing stretches with the
-//! page, while labels and lines of the grid are placed in percent around it and keep their size.
-
-use std::fmt::Write;
+//! The drawing stretches with the page, while labels and lines of the grid are placed in percent around it and keep their
+//! size.
 
 use dream_protocol::time::Timestamp;
-use plotters::coord::types::RangedCoordf64;
-use plotters::prelude::{
-    Cartesian2d, ChartBuilder, ChartContext, IntoDrawingArea, PathElement, Polygon, RGBColor, Rectangle, SVGBackend,
-};
-use plotters::style::Color;
+use maud::{Markup, html};
 
-use super::html::{Html, html};
 use super::series::{Point, Series};
 use super::words;
 
 /// The size of the drawing before it is stretched: only its resolution.
-const SIZE: (u32, u32) = (1200, 480);
-
-/// Marker colours and the classes that replace them.
-const BAND: (RGBColor, &str) = (RGBColor(0, 0, 0xA1), "band");
-const LOAD: (RGBColor, &str) = (RGBColor(0, 0, 0xA2), "load");
-const ESTIMATE: (RGBColor, &str) = (RGBColor(0, 0, 0xA3), "estimate");
-const FILTERED: (RGBColor, &str) = (RGBColor(0, 0, 0xA5), "filtered");
-const FAILURE: (RGBColor, &str) = (RGBColor(0, 0, 0xA4), "failure");
+const WIDTH: f64 = 1200.0;
+const HEIGHT: f64 = 480.0;
 
 /// A chart's name and what it shows, in words.
 pub(super) struct Caption<'a> {
@@ -34,78 +21,96 @@ pub(super) struct Caption<'a> {
     pub(super) description: String,
 }
 
-/// A chart with axes, where the estimate and the filtered load have lines of their own.
-pub(super) fn chart(series: &Series, caption: &Caption<'_>) -> Html {
+/// Draws a chart with axes, where the estimate and the filtered load have lines of their own.
+pub(super) fn chart(series: &Series, caption: &Caption<'_>) -> Markup {
     let ticks = Ticks::around(series.extent());
-    let data = draw(series, (ticks.low, ticks.high), true);
-    frame("chart", caption, &[ticks.render(), time_axis(series), data])
+    let canvas = Canvas { series, low: ticks.low, high: ticks.high };
+    frame("chart", caption, &html! { (ticks.render()) (time_axis(series)) (canvas.draw(true)) })
 }
 
-/// A small chart without axes.
-pub(super) fn sparkline(series: &Series, caption: &Caption<'_>) -> Html {
+/// Draws a small chart without axes.
+pub(super) fn sparkline(series: &Series, caption: &Caption<'_>) -> Markup {
     let (low, high) = series.extent();
-    let data = draw(series, (low, if high > low { high } else { low + 1.0 }), false);
-    frame("spark", caption, &[data])
+    let canvas = Canvas { series, low, high: if high > low { high } else { low + 1.0 } };
+    frame("spark", caption, &canvas.draw(false))
 }
 
-fn frame(class: &'static str, caption: &Caption<'_>, layers: &[Html]) -> Html {
-    let layers: Html = layers.iter().cloned().collect();
-    html(
-        "<svg class=\"{}\" role=\"img\" aria-labelledby=\"{}-title\" aria-describedby=\"{}-text\">\
-         <title id=\"{}-title\">{}</title><desc id=\"{}-text\">{}</desc>{}</svg>",
-        &[&class, &caption.id, &caption.id, &caption.id, &caption.title, &caption.id, &caption.description, &layers],
-    )
-}
-
-type Canvas<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
-
-fn draw(series: &Series, (low, high): (f64, f64), every_line: bool) -> Html {
-    let mut svg = String::new();
-    {
-        let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
-        let range = seconds(series.from)..seconds(series.to);
-        let mut canvas =
-            ChartBuilder::on(&area).build_cartesian_2d(range, low..high).expect("a String takes everything");
-        draw_failures(&mut canvas, series, low, high);
-        for segment in &series.segments {
-            draw_segment(&mut canvas, segment, every_line);
+fn frame(class: &str, caption: &Caption<'_>, content: &Markup) -> Markup {
+    let (title, text) = (format!("{}-title", caption.id), format!("{}-text", caption.id));
+    html! {
+        svg class=(class) role="img" aria-labelledby=(title) aria-describedby=(text) {
+            title id=(title) { (caption.title) }
+            desc id=(text) { (caption.description) }
+            (content)
         }
-        area.present().expect("a String takes everything");
-    }
-    Html::trusted(classified(&svg))
-}
-
-fn draw_segment(canvas: &mut Canvas<'_, '_>, segment: &[Point], every_line: bool) {
-    let whole = |value: fn(&Point) -> f64| line(segment, |point| Some(value(point)));
-    let mut outline = whole(|point| point.load + point.band);
-    outline.extend(whole(|point| point.load - point.band).into_iter().rev());
-    canvas.draw_series([Polygon::new(outline, BAND.0.filled())]).expect("a String takes everything");
-    let mut lines = vec![(whole(|point| point.load), LOAD.0)];
-    if every_line {
-        lines.push((whole(|point| point.estimate), ESTIMATE.0));
-        let pieces = segment.chunk_by(|a, b| a.filtered.is_some() == b.filtered.is_some());
-        lines.extend(pieces.map(|piece| (line(piece, |point| point.filtered), FILTERED.0)));
-    }
-    let lines = lines.into_iter().filter(|(line, _)| !line.is_empty());
-    canvas.draw_series(lines.map(|(line, colour)| PathElement::new(line, colour))).expect("a String takes everything");
-}
-
-fn line(points: &[Point], value: impl Fn(&Point) -> Option<f64>) -> Vec<(f64, f64)> {
-    match points {
-        // A line needs two points: a slot on its own is drawn from its start to its end.
-        [point] => [point.start, point.end].into_iter().filter_map(|at| Some((seconds(at), value(point)?))).collect(),
-        points => points.iter().filter_map(|point| Some((middle(point), value(point)?))).collect(),
     }
 }
 
-/// Marks at the foot of the chart.
-fn draw_failures(canvas: &mut Canvas<'_, '_>, series: &Series, low: f64, high: f64) {
-    let top = low + (high - low) / 30.0;
-    let marks = series.failures.iter().map(|&(start, end)| {
-        let start = seconds(start.max(series.from));
-        Rectangle::new([(start, top), (seconds(end).max(start), low)], FAILURE.0.filled())
-    });
-    canvas.draw_series(marks).expect("a String takes everything");
+/// Where times and loads are in the drawing.
+struct Canvas<'a> {
+    series: &'a Series,
+    low: f64,
+    high: f64,
+}
+
+impl Canvas<'_> {
+    fn draw(&self, every_line: bool) -> Markup {
+        html! {
+            svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } preserveAspectRatio="none" {
+                @for &(start, end) in &self.series.failures { (self.failure(start, end)) }
+                @for segment in &self.series.segments { (self.segment(segment, every_line)) }
+            }
+        }
+    }
+
+    /// A mark at the foot of the chart.
+    fn failure(&self, start: Timestamp, end: Timestamp) -> Markup {
+        let (from, height) = (self.x(seconds(start.max(self.series.from))), HEIGHT / 30.0);
+        let width = (self.x(seconds(end)) - from).max(0.0);
+        html! {
+            rect.failure x=(rounded(from)) y=(rounded(HEIGHT - height)) width=(rounded(width)) height=(rounded(height)) {}
+        }
+    }
+
+    /// Slots without a gap: the band, the sum, and if asked for the estimate and the filtered load.
+    fn segment(&self, segment: &[Point], every_line: bool) -> Markup {
+        let mut band = self.line(segment, |point| Some(point.load + point.band));
+        band.extend(self.line(segment, |point| Some(point.load - point.band)).into_iter().rev());
+        html! {
+            polygon.band points=(band.join(" ")) {}
+            polyline.load points=(self.line(segment, |point| Some(point.load)).join(" ")) {}
+            @if every_line {
+                polyline.estimate points=(self.line(segment, |point| Some(point.estimate)).join(" ")) {}
+                @for piece in segment.chunk_by(|a, b| a.filtered.is_some() == b.filtered.is_some()) {
+                    @let filtered = self.line(piece, |point| point.filtered);
+                    @if !filtered.is_empty() { polyline.filtered points=(filtered.join(" ")) {} }
+                }
+            }
+        }
+    }
+
+    fn line(&self, points: &[Point], value: impl Fn(&Point) -> Option<f64>) -> Vec<String> {
+        let place = |at: f64, point: &Point| Some(format!("{},{}", rounded(self.x(at)), rounded(self.y(value(point)?))));
+        match points {
+            // A line needs two points: a slot on its own is drawn from its start to its end.
+            [point] => [point.start, point.end].into_iter().filter_map(|at| place(seconds(at), point)).collect(),
+            points => points.iter().filter_map(|point| place(middle(point), point)).collect(),
+        }
+    }
+
+    fn x(&self, at: f64) -> f64 {
+        let (from, to) = (seconds(self.series.from), seconds(self.series.to));
+        WIDTH * (at - from) / (to - from).max(1.0)
+    }
+
+    fn y(&self, watts: f64) -> f64 {
+        HEIGHT * (self.high - watts) / (self.high - self.low)
+    }
+}
+
+/// A tenth of a unit is finer than any screen.
+fn rounded(place: f64) -> f64 {
+    (10.0 * place).round() / 10.0
 }
 
 fn seconds(at: Timestamp) -> f64 {
@@ -114,26 +119,6 @@ fn seconds(at: Timestamp) -> f64 {
 
 fn middle(point: &Point) -> f64 {
     f64::midpoint(seconds(point.start), seconds(point.end))
-}
-
-/// Replaces colours by classes and the fixed size by one that stretches.
-fn classified(svg: &str) -> String {
-    let (width, height) = SIZE;
-    let fixed = format!(
-        "<svg width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
-         xmlns=\"http://www.w3.org/2000/svg\">"
-    );
-    let stretched = format!("<svg viewBox=\"0 0 {width} {height}\" preserveAspectRatio=\"none\">");
-    let mut svg = svg.replace(&fixed, &stretched).replace('\n', "").replace(" \"", "\"");
-    for (RGBColor(red, green, blue), class) in [BAND, LOAD, ESTIMATE, FILTERED, FAILURE] {
-        let colour = format!("#{red:02X}{green:02X}{blue:02X}");
-        let class = format!("class=\"{class}\"");
-        svg = svg
-            .replace(&format!("opacity=\"1\" fill=\"{colour}\" stroke=\"none\""), &class)
-            .replace(&format!("fill=\"none\" opacity=\"1\" stroke=\"{colour}\" stroke-width=\"1\""), &class)
-            .replace(&format!("opacity=\"1\" fill=\"{colour}\""), &class);
-    }
-    svg
 }
 
 /// Round values along the vertical axis, in watts.
@@ -160,20 +145,14 @@ impl Ticks {
         Self { low: first, high: last, values }
     }
 
-    fn render(&self) -> Html {
-        let mut markup = String::new();
-        for &value in &self.values {
-            let at = 100.0 * (self.high - value) / (self.high - self.low);
-            let class = if value == 0.0 { "grid zero" } else { "grid" };
-            let label = words::axis_watts(value, self.low.abs().max(self.high));
-            write!(
-                markup,
-                "<line class=\"{class}\" x1=\"0\" x2=\"100%\" y1=\"{at:.2}%\" y2=\"{at:.2}%\"/>\
-                 <text class=\"y\" x=\"-8\" y=\"{at:.2}%\" dy=\"0.32em\">{label}</text>"
-            )
-            .expect("a String takes everything");
+    fn render(&self) -> Markup {
+        html! {
+            @for &value in &self.values {
+                @let at = format!("{:.2}%", 100.0 * (self.high - value) / (self.high - self.low));
+                line class={ "grid" @if value == 0.0 { " zero" } } x1="0" x2="100%" y1=(at) y2=(at) {}
+                text.y x="-8" y=(at) dy="0.32em" { (words::axis_watts(value, self.low.abs().max(self.high))) }
+            }
         }
-        Html::trusted(markup)
     }
 }
 
@@ -181,7 +160,7 @@ const HOUR: u64 = 3600;
 const DAY: u64 = 24 * HOUR;
 
 /// Labels at whole hours or days; every other one gives way where there is little room.
-fn time_axis(series: &Series) -> Html {
+fn time_axis(series: &Series) -> Markup {
     let (from, to) = (series.from.as_secs(), series.to.as_secs());
     let span = to.saturating_sub(from).max(1);
     let step = match span {
@@ -190,25 +169,26 @@ fn time_axis(series: &Series) -> Html {
         _ => DAY,
     };
     let instants = (from.div_ceil(step)..).map(|index| index * step).take_while(|&at| at <= to);
-    let labels = instants.map(|at| {
-        let percent = 100.0 * (at - from) as f64 / span as f64;
-        let label =
-            if step == DAY { words::day(Timestamp::from_secs(at)) } else { words::clock(Timestamp::from_secs(at)) };
-        let class = if (at / step).is_multiple_of(2) { "x" } else { "x other" };
-        // A label at the very end would be cut off.
-        let anchor = if percent > 97.0 {
-            " end"
-        } else if percent < 3.0 {
-            " start"
-        } else {
-            ""
-        };
-        format!(
-            "<line class=\"tick\" x1=\"{percent:.2}%\" x2=\"{percent:.2}%\" y1=\"0\" y2=\"100%\"/>\
-             <text class=\"{class}{anchor}\" x=\"{percent:.2}%\" y=\"100%\" dy=\"1.5em\">{label}</text>"
-        )
-    });
-    Html::trusted(labels.collect())
+    html! {
+        @for at in instants {
+            @let percent = 100.0 * (at - from) as f64 / span as f64;
+            @let place = format!("{percent:.2}%");
+            @let label = if step == DAY { words::day(Timestamp::from_secs(at)) } else { words::clock(Timestamp::from_secs(at)) };
+            line.tick x1=(place) x2=(place) y1="0" y2="100%" {}
+            text class={ "x" @if !(at / step).is_multiple_of(2) { " other" } (edge(percent)) } x=(place) y="100%" dy="1.5em" {
+                (label)
+            }
+        }
+    }
+}
+
+/// A label at the very end would be cut off: it is written towards the middle.
+fn edge(percent: f64) -> &'static str {
+    match percent {
+        percent if percent > 97.0 => " end",
+        percent if percent < 3.0 => " start",
+        _ => "",
+    }
 }
 
 #[cfg(test)]

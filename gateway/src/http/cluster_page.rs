@@ -7,9 +7,9 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use dream_protocol::aggregate::Failure;
 use dream_protocol::time::Timestamp;
+use maud::{Markup, html};
 
 use super::chart::{Caption, chart};
-use super::html::{Html, html};
 use super::overview::{described, estimate, filtered, within};
 use super::privacy::privacy;
 use super::query::{Id, MAX_LIMIT};
@@ -72,13 +72,14 @@ pub(super) async fn cluster(State(shared): State<Arc<Shared>>, Id(id): Id, RawQu
     // Before the view: a page may be newer than its version says, but not older.
     let version = *shared.service.board.watch().borrow();
     let Some(view) = shared.cluster(&id) else {
-        let text = html("This gateway serves no cluster <code>{}</code>.", &[&id]);
+        let text = html! { "This gateway serves no cluster " code { (id) } "." };
         return page::trouble(&shared, StatusCode::NOT_FOUND, "No such cluster", &text);
     };
     let Some(range) = Range::of(query.as_deref()) else {
-        let allowed = "The page takes <code>range=6h</code>, <code>range=24h</code> or <code>range=7d</code>, not \
-                       <code>{}</code>.";
-        let text = html(allowed, &[&query.unwrap_or_default()]);
+        let text = html! {
+            "The page takes " code { "range=6h" } ", " code { "range=24h" } " or " code { "range=7d" } ", not "
+            code { (query.unwrap_or_default()) } "."
+        };
         return page::trouble(&shared, StatusCode::BAD_REQUEST, "No such range", &text);
     };
     blocking(move || render(&shared, &view, range, version)).await
@@ -91,165 +92,227 @@ fn render(shared: &Shared, view: &ClusterView, range: Range, version: u64) -> Re
         Ok(slots) => slots,
         Err(error) => {
             tracing::error!(%error, "past slots cannot be read");
-            let text = html("{}.", &[&error.to_string()]);
+            let text = html! { (error) "." };
             return page::trouble(shared, StatusCode::INTERNAL_SERVER_ERROR, "No past slots", &text);
         }
     };
     let status = Status::of(view, now);
     let id = view.cluster.as_str();
-    let content = html(
-        include_str!("assets/cluster.html"),
-        &[
-            &id,
-            &status.badge(),
-            &status.sentence,
-            &status.meaning,
-            &figures(view, now),
-            &choice(view, range),
-            &load_chart(view, &slots, range, from, now),
-            &range.words(),
-            &outcomes(&slots),
-            &recent(&slots, now),
-            &privacy(view, now),
-            &downloads(view, range, from, now),
-        ],
-    );
+    let content = html! {
+        nav.crumbs aria-label="Breadcrumb" { a #up href="/" { "All clusters" } }
+        section #state aria-labelledby="cluster-name" data-live {
+            div.head { h1 #cluster-name { (id) } (status.badge()) }
+            p.sentence { (status.sentence) " " (status.meaning) }
+            dl.tiles { (figures(view, now)) }
+            p.explain {
+                "Loads contain noise: with 95 % confidence the true sum is within the ± band. The estimate assumes that silent \
+                 meters used as much as those that answered. The filtered load takes the sums before into account: it has less \
+                 noise, its band is that of a model, and it follows a change late: after one that lasts, its band is too \
+                 narrow for hours."
+            }
+        }
+        section #load aria-labelledby="load-heading" data-live {
+            div.head {
+                h2 #load-heading { "Load" }
+                nav aria-label="Range of the chart" { ul.choice { (choice(view, range)) } }
+            }
+            (load_chart(view, &slots, range, from, now))
+        }
+        section #outcomes aria-labelledby="outcomes-heading" data-live {
+            h2 #outcomes-heading { "Outcomes in the last " (range.words()) }
+            div #outcomes-scroll.scroll tabindex="0" role="region" aria-labelledby="outcomes-heading" {
+                (outcomes(&slots))
+            }
+        }
+        section #recent aria-labelledby="recent-heading" data-live {
+            h2 #recent-heading { "Recent slots" }
+            div #recent-scroll.scroll tabindex="0" role="region" aria-labelledby="recent-heading" {
+                (recent(&slots, now))
+            }
+        }
+        div.pair {
+            section #privacy aria-labelledby="privacy-heading" data-live {
+                h2 #privacy-heading { "Privacy" }
+                (privacy(view, now))
+            }
+            section #downloads aria-labelledby="downloads-heading" data-live {
+                h2 #downloads-heading { "Downloads" }
+                ul.links { (downloads(view, range, from, now)) }
+            }
+        }
+    };
     page::document(shared, StatusCode::OK, id, version, &content)
 }
 
-fn figures(view: &ClusterView, now: Timestamp) -> Html {
-    let mut tiles = Vec::new();
-    if let Some((closed, load)) = view.last_decoded.and_then(|closed| Some((closed, closed.load()?))) {
-        let outcome = closed.outcome;
-        let ended = words::time(outcome.end, now);
-        let note = html("of {} that answered, slot to {}", &[&words::count(outcome.responders), &ended]);
-        tiles.push(("Plain sum", within(Some((load, closed.band95))), note));
-        let members = words::count(outcome.members);
-        tiles.push(("Estimate for all", estimate(&closed), html("scaled up to {} members", &[&members])));
-        tiles.push(("Filtered", filtered(&closed), html("for all members, from the sums so far", &[])));
-    }
-    if let Some(ClosedSlot { outcome, .. }) = view.last {
-        let answered = words::count(outcome.responders);
-        let answered = html("{} <span class=\"within\">of {}</span>", &[&answered, &words::count(outcome.members)]);
-        let missing = html("{} missing in the last slot", &[&words::count(outcome.missing())]);
-        tiles.push(("Answered", answered, missing));
-    } else {
-        let enrolled = html("{}", &[&words::count(view.candidates)]);
-        tiles.push(("Enrolled", enrolled, html("at least {} needed", &[&words::count(view.min_members)])));
-    }
-    let due = view.next_deadline.map_or_else(|| html("–", &[]), |due| words::time(due, now));
-    let every = html("a slot every {}", &[&words::duration(view.slot_seconds)]);
-    tiles.push(("Next deadline", due, every));
-    let tile = |(name, value, note): &(&str, Html, Html)| {
-        html("<div class=\"tile\"><dt>{}</dt><dd>{}<span class=\"note\">{}</span></dd></div>", &[name, value, note])
+fn figures(view: &ClusterView, now: Timestamp) -> Markup {
+    let tile = |name: &str, value: &Markup, note: &Markup| {
+        html! { div.tile { dt { (name) } dd { (value) span.note { (note) } } } }
     };
-    tiles.iter().map(tile).collect()
+    let decoded = view.last_decoded.and_then(|closed| Some((closed, closed.load()?)));
+    let due = view.next_deadline.map_or_else(|| html! { "–" }, |due| words::time(due, now));
+    html! {
+        @if let Some((closed, load)) = decoded {
+            @let outcome = closed.outcome;
+            (tile("Plain sum", &within(Some((load, closed.band95))), &html! {
+                "of " (words::count(outcome.responders)) " that answered, slot to " (words::time(outcome.end, now))
+            }))
+            (tile("Estimate for all", &estimate(&closed), &html! {
+                "scaled up to " (words::count(outcome.members)) " members"
+            }))
+            (tile("Filtered", &filtered(&closed), &html! { "for all members, from the sums so far" }))
+        }
+        @if let Some(ClosedSlot { outcome, .. }) = view.last {
+            (tile("Answered", &html! {
+                (words::count(outcome.responders)) " " span.within { "of " (words::count(outcome.members)) }
+            }, &html! { (words::count(outcome.missing())) " missing in the last slot" }))
+        } @else {
+            (tile("Enrolled", &html! { (words::count(view.candidates)) }, &html! {
+                "at least " (words::count(view.min_members)) " needed"
+            }))
+        }
+        (tile("Next deadline", &due, &html! { "a slot every " (words::duration(view.slot_seconds)) }))
+    }
 }
 
 /// Links to the ranges.
-fn choice(view: &ClusterView, chosen: Range) -> Html {
-    let link = |range: Range| {
-        let current = if range == chosen { html(" aria-current=\"true\"", &[]) } else { Html::EMPTY };
-        html(
-            "<li><a id=\"range-{}\" href=\"/clusters/{}?range={}\"{}>{}</a></li>",
-            &[&range.name(), &view.cluster.as_str(), &range.name(), &current, &range.words()],
-        )
-    };
-    Range::ALL.into_iter().map(link).collect()
+fn choice(view: &ClusterView, chosen: Range) -> Markup {
+    html! {
+        @for range in Range::ALL {
+            @let href = format!("/clusters/{}?range={}", view.cluster, range.name());
+            li {
+                a id={ "range-" (range.name()) } href=(href) aria-current=[(range == chosen).then_some("true")] {
+                    (range.words())
+                }
+            }
+        }
+    }
 }
 
-fn load_chart(view: &ClusterView, slots: &[ClosedSlot], range: Range, from: Timestamp, now: Timestamp) -> Html {
+fn load_chart(view: &ClusterView, slots: &[ClosedSlot], range: Range, from: Timestamp, now: Timestamp) -> Markup {
     let series = Series::new(slots, from, now, CHART_POINTS);
     let title = format!("Load of {} in the last {}", view.cluster, range.words());
     let last = series.points().last().and_then(|point| point.filtered);
     let filtered = last.map(|load| format!(" Filtered, the last is {}.", words::watts(load))).unwrap_or_default();
     let description = described(&series) + &filtered;
-    let drawn = chart(&series, &Caption { id: "load-chart", title, description });
-    let points = match series.slots_per_point {
-        1 => html("Each point is one slot.", &[]),
-        many => html("Each point is the mean of up to {} slots.", &[&words::count(many)]),
-    };
-    html(
-        "<figure>{}<figcaption><ul class=\"legend\"><li class=\"key-load\">Sum of the meters that answered</li>\
-         <li class=\"key-band\">95 % band of that sum</li><li class=\"key-estimate\">Estimate for all members</li>\
-         <li class=\"key-filtered\">Filtered, for all members</li>\
-         <li class=\"key-failure\">Slot without a sum</li></ul><p class=\"note\">{}</p></figcaption></figure>",
-        &[&drawn, &points],
-    )
+    html! {
+        figure {
+            (chart(&series, &Caption { id: "load-chart", title, description }))
+            figcaption {
+                ul.legend {
+                    li.key-load { "Sum of the meters that answered" }
+                    li.key-band { "95 % band of that sum" }
+                    li.key-estimate { "Estimate for all members" }
+                    li.key-filtered { "Filtered, for all members" }
+                    li.key-failure { "Slot without a sum" }
+                }
+                p.note {
+                    @match series.slots_per_point {
+                        1 => "Each point is one slot.",
+                        many => { "Each point is the mean of up to " (words::count(many)) " slots." }
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// How the slots of the range ended.
-fn outcomes(slots: &[ClosedSlot]) -> Html {
+fn outcomes(slots: &[ClosedSlot]) -> Markup {
     let row = |class: &str, label: &str, meaning: &str, found: usize| {
         let share = if slots.is_empty() { 0.0 } else { 100.0 * found as f64 / slots.len() as f64 };
-        let none = if found == 0 { " none" } else { "" };
-        html(
-            "<tr class=\"{}{}\"><th scope=\"row\">{} <span class=\"note\">{}</span></th><td class=\"number\">{}</td>\
-             <td class=\"number\">{} %</td></tr>",
-            &[&class, &none, &label, &meaning, &words::count(found), &format!("{share:.1}")],
-        )
+        html! {
+            tr class={ (class) @if found == 0 { " none" } } {
+                th scope="row" { (label) " " span.note { (meaning) } }
+                td.number { (words::count(found)) }
+                td.number { (format!("{share:.1}")) " %" }
+            }
+        }
     };
     let decoded = slots.iter().filter(|slot| slot.load().is_some()).count();
-    let mut rows = row("decoded", "Decoded", "The slot gave a sum.", decoded);
-    for failure in Failure::ALL {
-        let (label, meaning) = words::failure(failure);
-        let found = slots.iter().filter(|slot| slot.outcome.result == Err(failure)).count();
-        rows.push(&row("failed", label, meaning, found));
+    html! {
+        table.outcomes {
+            thead {
+                tr {
+                    th scope="col" { "Outcome" }
+                    @for name in ["Slots", "Share"] { th.number scope="col" { (name) } }
+                }
+            }
+            tbody {
+                (row("decoded", "Decoded", "The slot gave a sum.", decoded))
+                @for failure in Failure::ALL {
+                    @let (label, meaning) = words::failure(failure);
+                    @let found = slots.iter().filter(|slot| slot.outcome.result == Err(failure)).count();
+                    (row("failed", label, meaning, found))
+                }
+            }
+        }
     }
-    rows
 }
 
 /// The newest slots first.
-fn recent(slots: &[ClosedSlot], now: Timestamp) -> Html {
-    if slots.is_empty() {
-        return html("<tr><td colspan=\"8\">No slot has closed in this range.</td></tr>", &[]);
+fn recent(slots: &[ClosedSlot], now: Timestamp) -> Markup {
+    const NUMBERS: [&str; 6] = ["Plain sum", "Estimate for all", "Filtered", "Answered", "Missing", "Attempts"];
+    html! {
+        table {
+            thead {
+                tr {
+                    th scope="col" { "Slot (UTC)" }
+                    th scope="col" { "Outcome" }
+                    @for name in NUMBERS { th.number scope="col" { (name) } }
+                }
+            }
+            tbody {
+                @if slots.is_empty() {
+                    tr { td colspan=(NUMBERS.len() + 2) { "No slot has closed in this range." } }
+                }
+                @for closed in slots.iter().rev().take(RECENT) { (recent_row(closed, now)) }
+            }
+        }
     }
-    slots.iter().rev().take(RECENT).map(|closed| recent_row(closed, now)).collect()
 }
 
-fn recent_row(closed: &ClosedSlot, now: Timestamp) -> Html {
+fn recent_row(closed: &ClosedSlot, now: Timestamp) -> Markup {
     let outcome = closed.outcome;
     let (class, label) =
         outcome.result.map_or_else(|cause| ("failed", words::failure(cause).0), |_| ("decoded", "Decoded"));
-    html(
-        "<tr><th scope=\"row\">{}–{}</th><td><span class=\"badge {}\">{}</span></td><td class=\"number\">{}</td>\
-         <td class=\"number\">{}</td><td class=\"number\">{}</td><td class=\"number\">{} of {}</td>\
-         <td class=\"number\">{}</td><td class=\"number\">{}</td></tr>",
-        &[
-            &words::time(outcome.start, now),
-            &words::time(outcome.end, now),
-            &class,
-            &label,
-            &within(closed.load().map(|load| (load, closed.band95))),
-            &estimate(closed),
-            &filtered(closed),
-            &words::count(outcome.responders),
-            &words::count(outcome.members),
-            &words::count(outcome.missing()),
-            &outcome.attempts,
-        ],
-    )
+    html! {
+        tr {
+            th scope="row" { (words::time(outcome.start, now)) "–" (words::time(outcome.end, now)) }
+            td { span class={ "badge " (class) } { (label) } }
+            td.number { (within(closed.load().map(|load| (load, closed.band95)))) }
+            td.number { (estimate(closed)) }
+            td.number { (filtered(closed)) }
+            td.number { (words::count(outcome.responders)) " of " (words::count(outcome.members)) }
+            td.number { (words::count(outcome.missing())) }
+            td.number { (outcome.attempts) }
+        }
+    }
 }
 
-fn downloads(view: &ClusterView, range: Range, from: Timestamp, now: Timestamp) -> Html {
-    let id = view.cluster.as_str();
-    let list = view.list.as_ref().map_or(Html::EMPTY, |list| {
-        let params = &list.params;
-        let span = [params.slot_start(list.from_slot), params.slot_end(list.to_slot)].map(|at| words::time(at, now));
-        html(
-            "<li><a id=\"get-list\" href=\"/api/v1/clusters/{}/membership\" download>Signed membership list {}</a> \
-             <span class=\"note\">{} members, slots from {} to {}; CBOR, names its meters</span></li>",
-            &[&id, &list.epoch, &words::count(params.members()), &span[0], &span[1]],
-        )
-    });
+fn downloads(view: &ClusterView, range: Range, from: Timestamp, now: Timestamp) -> Markup {
+    let api = format!("/api/v1/clusters/{}", view.cluster);
     // The end stays open: whoever follows the link later gets what has closed by then.
-    let from = rfc3339(from);
-    html(
-        "{}<li><a id=\"get-csv\" href=\"/api/v1/clusters/{}/slots?format=csv&amp;from={}&amp;limit={}\" download>Slots of \
-         the last {} as CSV</a></li><li><a id=\"get-json\" href=\"/api/v1/clusters/{}/slots?from={}&amp;limit={}\">The \
-         same as JSON</a></li><li><a id=\"get-cluster\" href=\"/api/v1/clusters/{}\">This cluster as JSON</a></li>",
-        &[&list, &id, &from, &MAX_LIMIT, &range.words(), &id, &from, &MAX_LIMIT, &id],
-    )
+    let slots = format!("from={}&limit={MAX_LIMIT}", rfc3339(from));
+    html! {
+        @if let Some(list) = &view.list {
+            @let params = &list.params;
+            li {
+                a #get-list href={ (api) "/membership" } download { "Signed membership list " (list.epoch) } " "
+                span.note {
+                    (words::count(params.members())) " members, slots from "
+                    (words::time(params.slot_start(list.from_slot), now)) " to "
+                    (words::time(params.slot_end(list.to_slot), now)) "; CBOR, names its meters"
+                }
+            }
+        }
+        li {
+            a #get-csv href={ (api) "/slots?format=csv&" (slots) } download {
+                "Slots of the last " (range.words()) " as CSV"
+            }
+        }
+        li { a #get-json href={ (api) "/slots?" (slots) } { "The same as JSON" } }
+        li { a #get-cluster href=(api) { "This cluster as JSON" } }
+    }
 }
 
 #[cfg(test)]

@@ -8,9 +8,9 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use dream_protocol::ids::ClusterId;
 use dream_protocol::time::Timestamp;
+use maud::{Markup, html};
 
 use super::chart::{Caption, sparkline};
-use super::html::{Html, html};
 use super::query::MAX_LIMIT;
 use super::series::Series;
 use super::status::{Group, Status};
@@ -29,7 +29,7 @@ const MOST_NAMED: usize = 12;
 /// Drawn sparklines: each is drawn again only when its cluster has closed a slot or should have.
 #[derive(Debug, Default)]
 pub(super) struct Sparklines {
-    drawn: Mutex<HashMap<ClusterId, (SparkKey, Arc<Html>)>>,
+    drawn: Mutex<HashMap<ClusterId, (SparkKey, Arc<Markup>)>>,
 }
 
 /// The last closed slot, and how many slot lengths the clock has counted.
@@ -45,144 +45,154 @@ fn render(shared: &Shared) -> Response {
     let now = shared.now();
     let clusters: Vec<_> = views.iter().map(|view| (view.as_ref(), Status::of(view, now))).collect();
     shared.sparklines.forget_all_but(&clusters);
-    let cards: Html = clusters.iter().map(|(view, status)| card(shared, view, status, now)).collect();
-    let content = html(
-        include_str!("assets/overview.html"),
-        &[&summary(&clusters), &attention(&clusters), &empty(clusters.is_empty()), &cards],
-    );
+    let content = html! {
+        div.lead {
+            h1 { "Clusters" }
+            p.explain {
+                "Each figure is the sum of the meters that answered, with noise: with 95 % confidence the true sum is within \
+                 the ± band. The estimate scales that sum up for meters that were silent; the filtered load takes the sums \
+                 before into account as well."
+            }
+        }
+        section #summary aria-label="Overview" data-live {
+            ul.tiles { (summary(&clusters)) }
+            (attention(&clusters))
+        }
+        form #filter.filter role="search" hidden {
+            label for="filter-text" { "Filter clusters" }
+            input #filter-text type="search" autocomplete="off" spellcheck="false" placeholder="name or state";
+            output #filter-count for="filter-text" {}
+        }
+        section #clusters aria-label="All clusters" data-live {
+            @if clusters.is_empty() { p.note { "This gateway serves no cluster yet." } }
+            ul.cards {
+                @for (view, status) in &clusters { (card(shared, view, status, now)) }
+            }
+        }
+    };
     page::document(shared, StatusCode::OK, "Clusters", version, &content)
 }
 
 type Clusters<'a> = [(&'a ClusterView, Status)];
 
-fn summary(clusters: &Clusters<'_>) -> Html {
-    let tile = |group: Group| {
-        let count = clusters.iter().filter(|(_, status)| status.group == group).count();
-        let some = if count > 0 { "" } else { " none" };
-        html(
-            "<li class=\"tile {}{}\"><span class=\"amount\">{}</span> <span class=\"what\">{}</span> \
-             <span class=\"note\">{}</span></li>",
-            &[&group.class(), &some, &words::count(count), &group.label(), &group.meaning()],
-        )
-    };
-    Group::ALL.into_iter().map(tile).collect()
+fn summary(clusters: &Clusters<'_>) -> Markup {
+    let count = |group: Group| clusters.iter().filter(|(_, status)| status.group == group).count();
+    html! {
+        @for (group, count) in Group::ALL.map(|group| (group, count(group))) {
+            li class={ "tile " (group.class()) @if count == 0 { " none" } } {
+                span.amount { (words::count(count)) } " "
+                span.what { (group.label()) } " "
+                span.note { (group.meaning()) }
+            }
+        }
+    }
 }
 
-/// The clusters that are stalled or gave no sum, by name.
-fn attention(clusters: &Clusters<'_>) -> Html {
+/// Names the clusters that are stalled or gave no sum.
+fn attention(clusters: &Clusters<'_>) -> Markup {
     let troubled: Vec<_> =
         clusters.iter().filter(|(_, status)| matches!(status.group, Group::Failed | Group::Stalled)).collect();
-    if troubled.is_empty() {
-        return Html::EMPTY;
+    html! {
+        @if !troubled.is_empty() {
+            div.attention {
+                h2 { "Needs a look" }
+                ul {
+                    @for (view, status) in troubled.iter().take(MOST_NAMED) {
+                        li {
+                            a id={ "look-" (view.cluster) } href={ "/clusters/" (view.cluster) } { (view.cluster) } " "
+                            span.note { (status.label) }
+                        }
+                    }
+                    @if let more @ 1.. = troubled.len().saturating_sub(MOST_NAMED) {
+                        li.note { "and " (words::count(more)) " more" }
+                    }
+                }
+            }
+        }
     }
-    let link = |(view, status): &&(&ClusterView, Status)| {
-        let id = view.cluster.as_str();
-        html(
-            "<li><a id=\"look-{}\" href=\"/clusters/{}\">{}</a> <span class=\"note\">{}</span></li>",
-            &[&id, &id, &id, &status.label],
-        )
-    };
-    let links: Html = troubled.iter().take(MOST_NAMED).map(link).collect();
-    let more = match troubled.len().saturating_sub(MOST_NAMED) {
-        0 => Html::EMPTY,
-        more => html("<li class=\"note\">and {} more</li>", &[&words::count(more)]),
-    };
-    html("<div class=\"attention\"><h2>Needs a look</h2><ul>{}{}</ul></div>", &[&links, &more])
 }
 
-fn empty(is_empty: bool) -> Html {
-    if is_empty { html("<p class=\"note\">This gateway serves no cluster yet.</p>", &[]) } else { Html::EMPTY }
-}
-
-fn card(shared: &Shared, view: &ClusterView, status: &Status, now: Timestamp) -> Html {
-    let id = view.cluster.as_str();
-    let sentence = match status.group {
-        Group::Decoded => Html::EMPTY,
-        Group::Failed | Group::Stalled | Group::Waiting => html("<p class=\"sentence\">{}</p>", &[&status.sentence]),
-    };
-    html(
-        include_str!("assets/card.html"),
-        &[
-            &status.group.class(),
-            &id,
-            &status.group.label().to_lowercase(),
-            &status.label.to_lowercase(),
-            &id,
-            &id,
-            &id,
-            &id,
-            &id,
-            &status.badge(),
-            &sentence,
-            &figure(view, status.group, now),
-            &shared.sparklines.of(shared, view, now),
-            &facts(view, now),
-        ],
-    )
+fn card(shared: &Shared, view: &ClusterView, status: &Status, now: Timestamp) -> Markup {
+    let id = &view.cluster;
+    let (group, label) = (status.group.label().to_lowercase(), status.label.to_lowercase());
+    html! {
+        li class={ "card " (status.group.class()) } data-filter={ (id) " " (group) " " (label) } {
+            article aria-labelledby={ "name-" (id) } {
+                div.head {
+                    h2 id={ "name-" (id) } { a id={ "to-" (id) } href={ "/clusters/" (id) } { (id) } }
+                    (status.badge())
+                }
+                @if status.group != Group::Decoded { p.sentence { (status.sentence) } }
+                (figure(view, status.group, now))
+                (shared.sparklines.of(shared, view, now))
+                dl.facts { (facts(view, now)) }
+            }
+        }
+    }
 }
 
 /// The last sum, large.
-fn figure(view: &ClusterView, group: Group, now: Timestamp) -> Html {
+fn figure(view: &ClusterView, group: Group, now: Timestamp) -> Markup {
     let Some((closed, load)) = view.last_decoded.and_then(|closed| Some((closed, closed.load()?))) else {
-        return html("<p class=\"figure none\">No sum yet</p>", &[]);
+        return html! { p.figure.none { "No sum yet" } };
     };
     let (load, band, unit) = words::load(load, closed.band95);
     let outcome = closed.outcome;
-    let span = [outcome.start, outcome.end].map(|at| words::time(at, now));
-    let which = if group == Group::Decoded { "Sum" } else { "Last sum," };
-    html(
-        "<p class=\"figure\"><strong>{} <span class=\"unit\">{}</span></strong> <span class=\"within\">± {} {}</span></p>\
-         <p class=\"note\">{} of {} meters that answered, {}–{}</p>",
-        &[&load, &unit, &band, &unit, &which, &words::count(outcome.responders), &span[0], &span[1]],
-    )
+    html! {
+        p.figure {
+            strong { (load) " " span.unit { (unit) } } " "
+            span.within { "± " (band) " " (unit) }
+        }
+        p.note {
+            @if group == Group::Decoded { "Sum" } @else { "Last sum," }
+            " of " (words::count(outcome.responders)) " meters that answered, "
+            (words::time(outcome.start, now)) "–" (words::time(outcome.end, now))
+        }
+    }
 }
 
-fn facts(view: &ClusterView, now: Timestamp) -> Html {
-    let mut facts: Vec<(Html, Html)> = Vec::new();
-    let text = |text: String| html("{}", &[&text]);
-    if let Some(closed) = &view.last_decoded {
-        facts.push((text(format!("Estimate for all {}", words::count(closed.outcome.members))), estimate(closed)));
-        facts.push((text("Filtered".into()), filtered(closed)));
-    }
-    match &view.last {
-        Some(ClosedSlot { outcome, .. }) => {
-            let answered = format!("{} of {}", words::count(outcome.responders), words::count(outcome.members));
-            facts.push((text("Answered".into()), text(answered)));
-            facts.push((text("Missing".into()), text(words::count(outcome.missing()))));
+fn facts(view: &ClusterView, now: Timestamp) -> Markup {
+    let fact = |term: &str, fact: &Markup| html! { div { dt { (term) } dd { (fact) } } };
+    let text = |text: String| html! { (text) };
+    html! {
+        @if let Some(closed) = &view.last_decoded {
+            (fact(&format!("Estimate for all {}", words::count(closed.outcome.members)), &estimate(closed)))
+            (fact("Filtered", &filtered(closed)))
         }
-        None => facts.push((text("Enrolled".into()), text(words::count(view.candidates)))),
+        @if let Some(ClosedSlot { outcome, .. }) = &view.last {
+            (fact("Answered", &html! { (words::count(outcome.responders)) " of " (words::count(outcome.members)) }))
+            (fact("Missing", &text(words::count(outcome.missing()))))
+        } @else {
+            (fact("Enrolled", &text(words::count(view.candidates))))
+        }
+        @if let Some(list) = &view.list {
+            (fact("ε per attempt", &text(words::epsilon(list.params.charge_micro_epsilon()))))
+            (fact("ε today", &text(words::epsilon(view.spent.at(now)))))
+        }
+        @if let Some(due) = view.next_deadline { (fact("Next deadline", &words::time(due, now))) }
     }
-    if let Some(list) = &view.list {
-        let epsilon = words::epsilon(list.params.charge_micro_epsilon());
-        facts.push((text("ε per attempt".into()), text(epsilon)));
-        facts.push((text("ε today".into()), text(words::epsilon(view.spent.at(now)))));
-    }
-    if let Some(due) = view.next_deadline {
-        facts.push((text("Next deadline".into()), words::time(due, now)));
-    }
-    facts.iter().map(|(term, fact)| html("<div><dt>{}</dt><dd>{}</dd></div>", &[term, fact])).collect()
 }
 
 /// The sum scaled to all members.
-pub(super) fn estimate(closed: &ClosedSlot) -> Html {
+pub(super) fn estimate(closed: &ClosedSlot) -> Markup {
     let view = SlotView::from(closed);
     within(view.load_estimated_watts.zip(view.band95_estimated_watts))
 }
 
 /// What the filter made of the slot.
-pub(super) fn filtered(closed: &ClosedSlot) -> Html {
+pub(super) fn filtered(closed: &ClosedSlot) -> Markup {
     within(closed.filtered.map(|filtered| (filtered.watts, filtered.band95)))
 }
 
 /// A load in its band.
-pub(super) fn within(load: Option<(i64, u64)>) -> Html {
-    let Some((load, band)) = load else { return html("–", &[]) };
+pub(super) fn within(load: Option<(i64, u64)>) -> Markup {
+    let Some((load, band)) = load else { return html! { "–" } };
     let (load, band, unit) = words::load(load, band);
-    html("{} <span class=\"within\">± {}</span> {}", &[&load, &band, &unit])
+    html! { (load) " " span.within { "± " (band) } " " (unit) }
 }
 
 impl Sparklines {
-    fn of(&self, shared: &Shared, view: &ClusterView, now: Timestamp) -> Arc<Html> {
+    fn of(&self, shared: &Shared, view: &ClusterView, now: Timestamp) -> Arc<Markup> {
         let key = (view.last.map(|closed| closed.outcome.slot.0), now.as_secs() / view.slot_seconds.max(1));
         let known = self.drawn.lock().expect("nobody panics while holding the sparklines").get(&view.cluster).cloned();
         if let Some((_, drawn)) = known.filter(|(drawn_for, _)| *drawn_for == key) {
@@ -195,7 +205,7 @@ impl Sparklines {
                 all.insert(view.cluster.clone(), entry);
                 drawn
             }
-            Err(error) => Arc::new(html("<p class=\"note\">No chart: {}.</p>", &[&error.to_string()])),
+            Err(error) => Arc::new(html! { p.note { "No chart: " (error) "." } }),
         }
     }
 
@@ -207,11 +217,11 @@ impl Sparklines {
     }
 }
 
-fn draw(shared: &Shared, view: &ClusterView, now: Timestamp) -> Result<Html, HistoryError> {
+fn draw(shared: &Shared, view: &ClusterView, now: Timestamp) -> Result<Markup, HistoryError> {
     let from = Timestamp::from_secs(now.as_secs().saturating_sub(DAY_SECONDS));
     let slots = shared.slots(&view.cluster, from, now, MAX_LIMIT)?;
     if slots.is_empty() {
-        return Ok(Html::EMPTY);
+        return Ok(Markup::default());
     }
     let series = Series::new(&slots, from, now, SPARK_POINTS);
     let id = format!("spark-{}", view.cluster);

@@ -1,9 +1,9 @@
 //! How a cluster is doing, in a word, a sentence and a tone.
 
 use dream_protocol::time::Timestamp;
+use maud::{Markup, html};
 
 use super::api::ClusterState;
-use super::html::{Html, html};
 use super::words;
 use crate::board::ClusterView;
 
@@ -55,7 +55,7 @@ pub(super) struct Status {
     pub(super) group: Group,
     /// A few words.
     pub(super) label: &'static str,
-    pub(super) sentence: Html,
+    pub(super) sentence: Markup,
     /// What the label means, where it does not go without saying.
     pub(super) meaning: &'static str,
 }
@@ -73,44 +73,43 @@ impl Status {
         Self { group, label, sentence, meaning: failure.map_or("", |failure| words::failure(failure).1) }
     }
 
-    pub(super) fn badge(&self) -> Html {
-        html("<span class=\"badge {}\">{}</span>", &[&self.group.class(), &self.label])
+    pub(super) fn badge(&self) -> Markup {
+        html! { span class={ "badge " (self.group.class()) } { (self.label) } }
     }
 }
 
-fn enrolled(view: &ClusterView) -> Html {
+fn enrolled(view: &ClusterView) -> Markup {
     let (found, needed) = (words::count(view.candidates), words::count(view.min_members));
-    html("{} meters are enrolled; a membership list needs at least {}.", &[&found, &needed])
+    html! { (found) " meters are enrolled; a membership list needs at least " (needed) "." }
 }
 
-fn cannot_form(view: &ClusterView) -> Html {
-    html("No membership list can be formed: {}.", &[&view.cannot_form.as_deref().unwrap_or("the reason is unknown")])
+fn cannot_form(view: &ClusterView) -> Markup {
+    let reason = view.cannot_form.as_deref().unwrap_or("the reason is unknown");
+    html! { "No membership list can be formed: " (reason) "." }
 }
 
-fn first_slot(view: &ClusterView, now: Timestamp) -> Html {
-    let Some(list) = &view.list else { return Html::EMPTY };
+fn first_slot(view: &ClusterView, now: Timestamp) -> Markup {
+    let Some(list) = &view.list else { return Markup::default() };
     let end = words::time(list.params.slot_end(list.from_slot), now);
-    html("Membership list {} is published; its first slot ends at {}.", &[&list.epoch, &end])
+    html! { "Membership list " (list.epoch) " is published; its first slot ends at " (end) "." }
 }
 
-fn stalled(view: &ClusterView, now: Timestamp) -> Html {
+fn stalled(view: &ClusterView, now: Timestamp) -> Markup {
     let since = view.last.map_or(view.since, |closed| closed.outcome.end.max(view.since));
-    html(
-        "No slot has closed since {}, although one should every {}.",
-        &[&words::time(since, now), &words::duration(view.slot_seconds)],
-    )
+    let every = words::duration(view.slot_seconds);
+    html! { "No slot has closed since " (words::time(since, now)) ", although one should every " (every) "." }
 }
 
-fn last_slot(view: &ClusterView, now: Timestamp) -> (Group, &'static str, Html) {
+fn last_slot(view: &ClusterView, now: Timestamp) -> (Group, &'static str, Markup) {
     let Some(outcome) = view.last.map(|closed| closed.outcome) else {
-        return (Group::Waiting, "Waiting for first slot", Html::EMPTY);
+        return (Group::Waiting, "Waiting for first slot", Markup::default());
     };
     let (start, end) = (words::time(outcome.start, now), words::time(outcome.end, now));
     match outcome.result {
-        Ok(_) => (Group::Decoded, "Decoded", html("The slot from {} to {} gave a sum.", &[&start, &end])),
+        Ok(_) => (Group::Decoded, "Decoded", html! { "The slot from " (start) " to " (end) " gave a sum." }),
         Err(failure) => {
             let label = words::failure(failure).0;
-            (Group::Failed, label, html("The slot from {} to {} gave no sum.", &[&start, &end]))
+            (Group::Failed, label, html! { "The slot from " (start) " to " (end) " gave no sum." })
         }
     }
 }

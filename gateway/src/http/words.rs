@@ -3,8 +3,8 @@
 use dream_protocol::aggregate::Failure;
 use dream_protocol::time::Timestamp;
 use jiff::tz::TimeZone;
+use maud::{Markup, html};
 
-use super::html::{Html, html};
 use crate::slot_view::{calendar, rfc3339};
 
 /// A load and its band in one unit: `("93.4", "27.0", "kW")`.
@@ -92,9 +92,9 @@ pub(super) fn day(at: Timestamp) -> String {
 }
 
 /// An instant for people and machines; with the day, unless it is today.
-pub(super) fn time(at: Timestamp, now: Timestamp) -> Html {
+pub(super) fn time(at: Timestamp, now: Timestamp) -> Markup {
     let text = if at.utc_day() == now.utc_day() { clock(at) } else { format!("{}, {}", day(at), clock(at)) };
-    html("<time datetime=\"{}\">{}</time>", &[&rfc3339(at), &text])
+    html! { time datetime=(rfc3339(at)) { (text) } }
 }
 
 /// A failure in a few words, and what it means.
