@@ -2,15 +2,16 @@
 
 use std::io::IsTerminal as _;
 
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::{SubscriberInitExt as _, TryInitError};
-use tracing_subscriber::{EnvFilter, Registry, fmt, reload};
+use tracing_subscriber::{Registry, fmt, reload};
 
 use crate::config::{Log, LogFormat};
 
 /// Changes the level of a running gateway.
 #[derive(Debug, Clone)]
-pub struct Level(reload::Handle<EnvFilter, Registry>);
+pub struct Level(reload::Handle<Targets, Registry>);
 
 impl Level {
     pub fn set(&self, level: &str) {
@@ -34,7 +35,8 @@ pub fn start(log: &Log) -> Result<Level, TryInitError> {
     Ok(Level(handle))
 }
 
-/// Our own crates at the level; libraries say only what is wrong.
-fn filter(level: &str) -> EnvFilter {
-    EnvFilter::new(format!("warn,dream_gateway={level},dream_protocol={level}"))
+/// Our own crates at the level, which the configuration has checked; libraries say only what is wrong.
+fn filter(level: &str) -> Targets {
+    let level = level.parse().unwrap_or(LevelFilter::INFO);
+    Targets::new().with_default(LevelFilter::WARN).with_targets([("dream_gateway", level), ("dream_protocol", level)])
 }
