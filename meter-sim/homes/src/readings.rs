@@ -28,7 +28,7 @@ impl Readings {
 
     /// Reads text; the path is for what has to be said about it.
     pub fn parse(text: &str, path: &Path) -> Result<Self, ReadingsError> {
-        let rows: Vec<Row<'_>> = Row::all(text).collect();
+        let rows = Row::all(text, path)?;
         let header = rows.first().filter(|row| row.is_header());
         let readings = &rows[usize::from(header.is_some())..];
         let first = readings.first().ok_or_else(|| ReadingsError::Empty { path: path.to_owned() })?;
@@ -63,6 +63,8 @@ impl Readings {
 pub enum ReadingsError {
     #[error("cannot read {path}: {source}", path = path.display())]
     Io { path: PathBuf, source: io::Error },
+    #[error("{path} is no CSV file: {source}", path = path.display())]
+    Csv { path: PathBuf, source: csv::Error },
     #[error("{path} holds no readings; it needs one column a home and one row a slot", path = path.display())]
     Empty { path: PathBuf },
     #[error("{path}, line {line}: there is a column of times and none of a home; add one column a home", path = path.display())]
@@ -80,25 +82,38 @@ pub enum ReadingsError {
     Value { path: PathBuf, line: usize, column: usize, found: String },
 }
 
-/// A line that says something.
+/// A line with cells.
 #[derive(Debug)]
-struct Row<'a> {
+struct Row {
     line: usize,
-    cells: Vec<&'a str>,
+    cells: Vec<String>,
 }
 
-impl<'a> Row<'a> {
-    fn all(text: &'a str) -> impl Iterator<Item = Self> {
-        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let lines = (1..).zip(text.lines());
-        let telling = lines.filter(|(_, text)| !text.trim().is_empty() && !text.starts_with('#'));
-        telling.map(|(line, text)| Self { line, cells: text.split(',').map(clean).collect() })
+impl Row {
+    /// Reads all lines but empty ones and remarks.
+    fn all(text: &str, path: &Path) -> Result<Vec<Self>, ReadingsError> {
+        let mut reader = csv::ReaderBuilder::new()
+            .has_headers(false)
+            .flexible(true)
+            .comment(Some(b'#'))
+            .trim(csv::Trim::All)
+            .from_reader(text.as_bytes());
+        let mut rows = Vec::new();
+        for record in reader.records() {
+            let record = record.map_err(|source| ReadingsError::Csv { path: path.to_owned(), source })?;
+            let cells: Vec<String> = record.iter().map(str::to_owned).collect();
+            // A line of blanks is as good as empty.
+            if cells.iter().any(|cell| !cell.is_empty()) {
+                rows.push(Self { line: line_of(&record, text), cells });
+            }
+        }
+        Ok(rows)
     }
 
-    /// Whether all cells are words. Only that of the times may be empty: elsewhere a reading is missing.
+    /// Returns whether no cell is a number. Only that of the times may be empty: elsewhere a reading is missing.
     fn is_header(&self) -> bool {
-        let wordless = |cell: &&str| cell.parse::<f64>().is_ok();
-        !self.cells.iter().any(wordless) && self.cells[1..].iter().all(|cell| !cell.is_empty())
+        let is_number = |cell: &String| cell.parse::<f64>().is_ok();
+        !self.cells.iter().any(is_number) && self.cells[1..].iter().all(|cell| !cell.is_empty())
     }
 
     fn append_to(&self, columns: &mut [Vec<i64>], skipped: usize, path: &Path) -> Result<(), ReadingsError> {
@@ -107,29 +122,27 @@ impl<'a> Row<'a> {
             return Err(ReadingsError::Width { path: path.to_owned(), line, found: self.cells.len(), expected });
         }
         for (at, (cell, column)) in self.cells[skipped..].iter().zip(columns).enumerate() {
-            let bad = || ReadingsError::Value {
-                path: path.to_owned(),
-                line,
-                column: at + skipped + 1,
-                found: (*cell).to_owned(),
-            };
+            let bad =
+                || ReadingsError::Value { path: path.to_owned(), line, column: at + skipped + 1, found: cell.clone() };
             column.push(watts(cell).ok_or_else(bad)?);
         }
         Ok(())
     }
 }
 
-fn first_is_time(header: Option<&Row<'_>>, first: &Row<'_>) -> bool {
+/// Returns the line that a record stands on. The reader counts from the empty lines and remarks before it.
+fn line_of(record: &csv::StringRecord, text: &str) -> usize {
+    let Some(position) = record.position() else { return 0 };
+    let from = usize::try_from(position.byte()).ok().and_then(|from| text.get(from..)).unwrap_or_default();
+    let skipped = from.lines().take_while(|line| line.is_empty() || line.starts_with('#')).count();
+    usize::try_from(position.line()).unwrap_or(usize::MAX).saturating_add(skipped)
+}
+
+fn first_is_time(header: Option<&Row>, first: &Row) -> bool {
     match header {
         Some(header) => TIME_HEADERS.contains(&header.cells[0].to_lowercase().as_str()),
         None => first.cells.len() > 1 && first.cells[0].parse::<f64>().is_err(),
     }
-}
-
-/// A cell without blanks and quotation marks around it.
-fn clean(cell: &str) -> &str {
-    let cell = cell.trim();
-    cell.strip_prefix('"').and_then(|cell| cell.strip_suffix('"')).unwrap_or(cell)
 }
 
 /// A number, to the nearest watt.
@@ -161,6 +174,7 @@ mod tests {
             "Timestamp,a,b\n1762000000,100,-5\n1762000600,120,8\n",
             ",a,b\n0,100,-5\n1,120,8\n",
             "2026-11-01T00:00:00Z,100,-5\n2026-11-01T00:10:00Z,120,8",
+            "\"Main St. 1, left\",\"2\"\"b\"\n\"100\",-5\n120,8\n",
             "\u{feff}\"a\",\"b\"\r\n# a remark\r\n\r\n 100.4 ,-5\r\n1.2e2,8.0\r\n",
         ] {
             assert_eq!(columns(text), expected, "{text}");
