@@ -1,16 +1,19 @@
 .DEFAULT_GOAL := help
-.PHONY: help test check chaos study fmt bench doc clean
+.PHONY: help setup test check long chaos fuzz study fmt bench doc clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-8s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
+setup: ## Install what the test suites need
+	@scripts/test --setup
+
 test: ## Set up and run every suite, as CI does; SUITES="fmt clippy" runs only those
 	@scripts/test $(SUITES)
 
-check: ## The inner loop: formatting, lints, unit tests
+check: ## The inner loop: formatting, lints, unit tests and tests in virtual time
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --all-features -- -D warnings
-	cargo test --workspace --all-features --lib
+	cargo clippy --workspace --all-targets -- -D warnings
+	cargo nextest run --workspace --profile check
 
 chaos: ## The long version of the chaos test: SLOTS=200, SEED=2026
 	cargo build -p dream-gateway

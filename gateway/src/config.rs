@@ -134,12 +134,7 @@ impl ClusterSettings {
 
     /// The parameters of a list of so many members.
     pub fn params(&self, members: u16) -> Result<Params, dream_protocol::params::ParamsError> {
-        let terms = Terms {
-            max_missing: self.missing_share.floor_of(members),
-            max_malicious: self.malicious_share.ceil_of(members),
-            ..self.terms
-        };
-        Params::new(members.into(), terms)
+        self.terms.for_members(members, self.missing_share, self.malicious_share)
     }
 }
 

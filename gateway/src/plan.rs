@@ -85,20 +85,19 @@ impl PlanArgs {
     }
 
     fn params(&self) -> Result<Params, ParamsError> {
+        let usual = Terms::with_slots_of(self.slot_seconds);
         let terms = Terms {
-            slot_seconds: self.slot_seconds,
-            reading_seconds: self.reading_seconds.unwrap_or(self.slot_seconds / 10),
-            reveal_seconds: self.reveal_seconds.unwrap_or(self.slot_seconds / 10),
-            max_missing: self.max_missing.floor_of(self.members),
-            max_malicious: self.max_malicious.ceil_of(self.members),
+            reading_seconds: self.reading_seconds.unwrap_or(usual.reading_seconds),
+            reveal_seconds: self.reveal_seconds.unwrap_or(usual.reveal_seconds),
             partners: self.partners,
             lo: self.range.0,
             hi: self.range.1,
             epsilon_numerator: self.epsilon.numerator,
             epsilon_denominator: self.epsilon.denominator,
             attempts: self.attempts,
+            ..usual
         };
-        Params::new(self.members.into(), terms)
+        terms.for_members(self.members, self.max_missing, self.max_malicious)
     }
 }
 

@@ -62,6 +62,17 @@ impl Terms {
     }
 }
 
+impl Terms {
+    /// Returns the parameters of a list of so many members, of whom these shares may be silent and malicious.
+    ///
+    /// M is rounded down, so that no more members may be silent than the share allows; T is rounded up, so that no fewer
+    /// colluders are reckoned with. Nothing else in the project turns shares into numbers.
+    pub fn for_members(self, members: u16, silent: Share, malicious: Share) -> Result<Params, ParamsError> {
+        let (max_missing, max_malicious) = (silent.floor_of(members), malicious.ceil_of(members));
+        Params::new(members.into(), Self { max_missing, max_malicious, ..self })
+    }
+}
+
 impl Default for Terms {
     fn default() -> Self {
         Self::DEFAULT
@@ -81,13 +92,13 @@ impl Share {
         if denominator == 0 || numerator > denominator { None } else { Some(Self { numerator, denominator }) }
     }
 
-    /// How silence is counted: rounded down, so that no more is asked than the share allows.
-    pub fn floor_of(self, members: u16) -> u64 {
+    /// Rounds down.
+    fn floor_of(self, members: u16) -> u64 {
         u64::from(self.numerator) * u64::from(members) / u64::from(self.denominator)
     }
 
-    /// How malice is counted: rounded up, so that no fewer are reckoned with.
-    pub fn ceil_of(self, members: u16) -> u64 {
+    /// Rounds up.
+    fn ceil_of(self, members: u16) -> u64 {
         (u64::from(self.numerator) * u64::from(members)).div_ceil(self.denominator.into())
     }
 }

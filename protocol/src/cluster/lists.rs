@@ -12,7 +12,7 @@ use crate::enrolment::Enrolment;
 use crate::ids::MeterId;
 use crate::keys::{AgreementSecret, ListHash, MacKey, StreamKey};
 use crate::membership::{ListError, MembershipList};
-use crate::params::{Params, ParamsError, Terms};
+use crate::params::{Params, ParamsError};
 use crate::time::{Slot, Timestamp};
 use crate::topic::GatewayChannel;
 use crate::wire::{ListStatement, Sign1};
@@ -69,12 +69,7 @@ impl fmt::Debug for OwnList {
 impl ClusterConfig {
     /// The terms of a list of so many members.
     pub(super) fn params_for(&self, members: u16) -> Result<Params, ParamsError> {
-        let terms = Terms {
-            max_missing: self.missing_share.floor_of(members),
-            max_malicious: self.malicious_share.ceil_of(members),
-            ..self.terms
-        };
-        Params::new(members.into(), terms)
+        self.terms.for_members(members, self.missing_share, self.malicious_share)
     }
 }
 
