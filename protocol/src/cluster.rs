@@ -12,6 +12,7 @@ mod open_slot;
 mod record;
 mod rejection;
 mod roster;
+mod timers;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -36,6 +37,7 @@ use crate::wire::{Mac0, MaskedReading, Reveal, Sign1, Status, StatusCode};
 use lists::OwnList;
 use open_slot::{OpenSlot, Step};
 use roster::Roster;
+use timers::{Timer, Timers};
 
 /// How long after connecting a retained list may take to arrive. Until then nothing is published that it could contradict.
 const RETAINED_SECONDS: u64 = 3;
@@ -154,10 +156,8 @@ pub struct Cluster {
     slots: BTreeMap<Slot, OpenSlot>,
     /// The end of the last slot that was opened: no time is opened twice.
     opened_until: Timestamp,
-    /// The deadline, kept so that a message that moves nothing costs no search for it.
-    wake: Timestamp,
-    /// Whether the deadline may have moved.
-    moved: bool,
+    /// Kept, so that a message that changes nothing costs no search for the next deadline.
+    timers: Timers,
     outputs: VecDeque<Output>,
 }
 
@@ -186,18 +186,18 @@ impl Cluster {
             renewal_failed: None,
             slots: BTreeMap::new(),
             opened_until: Timestamp::from_millis(0),
-            wake: Timestamp::from_millis(0),
-            moved: true,
+            timers: Timers::default(),
             outputs: VecDeque::new(),
         };
         cluster.restore(records.into_iter().collect(), now);
+        cluster.set_timers();
         Ok(cluster)
     }
 
     /// Handles one input. Never fails and never blocks: what is not used comes out as a rejection.
     pub fn handle(&mut self, input: Input<'_>, now: Timestamp, rng: &mut (impl CryptoRng + ?Sized)) {
-        if self.wake <= now {
-            self.advance(now);
+        if let Some(due) = self.timers.next().filter(|due| *due <= now) {
+            self.advance(due, now);
         }
         match input {
             Input::Connected => self.say_again(now),
@@ -209,13 +209,13 @@ impl Cluster {
             Input::Disconnected => {
                 self.listening = None;
                 self.unseen = true;
+                self.set_list_timer();
             }
             Input::Tick => {}
         }
-        if self.moved {
-            self.publish_lists_when_due(now, rng);
-            self.wake = self.deadline().unwrap_or(Timestamp::from_millis(u64::MAX));
-            self.moved = false;
+        if self.timers.is_due(Timer::List, now) {
+            self.publish_lists(now, rng);
+            self.set_timers();
         }
     }
 
@@ -226,9 +226,7 @@ impl Cluster {
 
     /// When to call with [`Input::Tick`] if nothing else happens before.
     pub fn deadline(&self) -> Option<Timestamp> {
-        let open = self.slots.values().map(OpenSlot::deadline);
-        let next = self.next_slot().map(|(_, _, opens)| opens);
-        open.chain(next).chain(self.list_deadline()).min()
+        self.timers.next()
     }
 
     /// The newest list, if it was published here.
@@ -266,8 +264,9 @@ impl Cluster {
             Topic::Gateway { cluster, channel: GatewayChannel::Membership }
                 if cluster == self.config.cluster.as_str() =>
             {
-                self.moved = true;
-                self.take_over(payload, now).map_err(anonymous)
+                let taken_over = self.take_over(payload, now);
+                self.set_timers();
+                taken_over.map_err(anonymous)
             }
             Topic::Meter { .. } | Topic::Gateway { .. } => Err(anonymous(TopicError::UnknownChannel.into())),
         }
@@ -305,7 +304,6 @@ impl Cluster {
     }
 
     fn enrolment(&mut self, meter: &str, payload: &[u8], now: Timestamp) -> Result<(), Rejection> {
-        self.moved = true;
         if self.roster.heard_again(meter, payload) {
             return Err(Rejection::Duplicate);
         }
@@ -313,7 +311,9 @@ impl Cluster {
         if enrolment.id().as_str() != meter {
             return Err(Rejection::BadSignature);
         }
-        self.admit(enrolment, now)
+        self.admit(enrolment, now)?;
+        self.set_list_timer();
+        Ok(())
     }
 
     pub(super) fn admit(&mut self, enrolment: Enrolment, now: Timestamp) -> Result<(), Rejection> {
@@ -344,10 +344,10 @@ impl Cluster {
         self.slots.get_mut(&slot).ok_or(Rejection::SlotNotOpen)
     }
 
-    /// Lets time act: moves open slots on, opens those whose readings are due, forgets what is over.
-    fn advance(&mut self, now: Timestamp) {
-        self.moved = true;
-        if self.wake.plus_secs(STALL_SECONDS) <= now {
+    /// Lets time act, which should have been at `due`: moves open slots on, opens those whose readings are due, forgets what
+    /// is over.
+    fn advance(&mut self, due: Timestamp, now: Timestamp) {
+        if due.plus_secs(STALL_SECONDS) <= now {
             self.slots.values_mut().for_each(|open| open.allow_catching_up(now));
         }
         let open: Vec<Slot> = self.slots.keys().copied().collect();
@@ -367,17 +367,29 @@ impl Cluster {
             self.step(slot, now);
         }
         self.forget_lists(now);
+        self.set_timers();
+    }
+
+    /// Sets every timer anew.
+    fn set_timers(&mut self) {
+        self.set_slot_timer();
+        self.timers.set(Timer::NextSlot, self.next_slot().map(|(_, _, opens)| opens));
+        self.set_list_timer();
+    }
+
+    fn set_slot_timer(&mut self) {
+        self.timers.set(Timer::OpenSlots, self.slots.values().map(OpenSlot::deadline).min());
+    }
+
+    fn set_list_timer(&mut self) {
+        self.timers.set(Timer::List, self.list_deadline());
     }
 
     /// Moves one slot on as far as it goes.
     fn step(&mut self, slot: Slot, now: Timestamp) {
         while let Some(open) = self.slots.get_mut(&slot) {
             match open.step(now, &self.config) {
-                Step::Wait => {
-                    // The last reading may come before the slot ends; then the slot's end is the deadline.
-                    self.moved |= open.deadline() < self.wake;
-                    return;
-                }
+                Step::Wait => break,
                 Step::Request { attempt, bytes } => {
                     let ended = open.ends();
                     self.outputs.push_back(Output::Persist(Record::Request { slot, attempt, bytes: bytes.clone() }));
@@ -395,8 +407,8 @@ impl Cluster {
                 }
                 Step::Close(result) => self.close(slot, result, now),
             }
-            self.moved = true;
         }
+        self.set_slot_timer();
     }
 
     fn broadcast(&mut self, payload: Arc<[u8]>) {
@@ -415,14 +427,15 @@ impl Cluster {
         if let Some(members) = u16::try_from(dropped.len()).ok().filter(|&members| members > 0) {
             self.outputs.extend(dropped.into_iter().map(|meter| Output::Forget(Forget::Enrolment(meter))));
             self.outputs.push_back(Output::Notice(Notice::Dropped { members }));
+            self.set_list_timer();
         }
     }
 
     /// Says again what a new connection may have lost: open requests and retries now, the newest list if it turns out that
     /// the broker has lost it.
     fn say_again(&mut self, now: Timestamp) {
-        self.moved = true;
         self.listening = Some(now.plus_secs(RETAINED_SECONDS));
+        self.set_list_timer();
         let open: Vec<Slot> = self.slots.keys().copied().collect();
         for slot in open {
             if let Some(open) = self.slots.get_mut(&slot) {

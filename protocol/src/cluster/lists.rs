@@ -140,10 +140,8 @@ impl Cluster {
         change.into_iter().chain(renewal.map(|own| own.renewal())).min()
     }
 
-    pub(super) fn publish_lists_when_due(&mut self, now: Timestamp, rng: &mut (impl CryptoRng + ?Sized)) {
-        if self.listening.is_none_or(|listening| now < listening) {
-            return;
-        }
+    /// Forms a list if one is due, and publishes the newest again if the broker has lost it.
+    pub(super) fn publish_lists(&mut self, now: Timestamp, rng: &mut (impl CryptoRng + ?Sized)) {
         if self.forming_due().is_some_and(|due| due <= now) {
             self.form_list(now, rng);
         }
