@@ -37,9 +37,15 @@ enum Stage {
 pub(super) enum Step {
     Wait,
     /// Persist a new request, then publish it on the recovery topic.
-    Request { attempt: u8, bytes: Arc<[u8]> },
+    Request {
+        attempt: u8,
+        bytes: Arc<[u8]>,
+    },
     /// Persist a new retry, then publish it on the recovery topic.
-    Retry { attempt: u8, bytes: Arc<[u8]> },
+    Retry {
+        attempt: u8,
+        bytes: Arc<[u8]>,
+    },
     /// Publish the last request or retry again.
     Repeat(Arc<[u8]>),
     Close(Result<Aggregate, Failure>),
