@@ -1,13 +1,6 @@
 //! What the protocol costs, each beside the least that it could cost. `scripts/bench-ratios` prints the ratios, which are
 //! what counts: both sides of each are measured in one run.
 
-#[path = "../tests/support/hall.rs"]
-#[allow(unreachable_pub, reason = "shared with the tests")]
-mod hall;
-#[path = "../tests/support/pki.rs"]
-#[allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "shared with the tests, which use more of it")]
-mod pki;
-
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -20,9 +13,9 @@ use dream_protocol::membership::MembershipList;
 use dream_protocol::noise::{Sampler, Scale};
 use dream_protocol::time::Slot;
 use dream_protocol::wire::{ListStatement, Mac0, Sign1};
-use hall::Hall;
+use dream_testkit::keyed_cluster::KeyedCluster;
+use dream_testkit::pki::Pki;
 use hmac::{Hmac, Mac};
-use pki::Pki;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 use ring::signature::{ED25519, UnparsedPublicKey};
@@ -69,12 +62,12 @@ fn reading(criterion: &mut Criterion) {
     // Each slot takes a reading of every member, and a list has only so many slots.
     group.warm_up_time(Duration::from_millis(200)).measurement_time(Duration::from_secs(1));
     for members in [1_000, 10_000] {
-        let mut hall = Hall::new(members);
+        let mut cluster = KeyedCluster::new(members);
         group.bench_function(BenchmarkId::new("accept", members), |bencher| {
-            bencher.iter_custom(|iterations| time_readings(&mut hall, iterations));
+            bencher.iter_custom(|iterations| time_readings(&mut cluster, iterations));
         });
-        let packets = hall.readings(hall.next);
-        let keys = hall.members.iter().map(|(_, mac)| mac);
+        let packets = cluster.readings(cluster.next);
+        let keys = cluster.members.iter().map(|(_, mac)| mac);
         let signed: Vec<(Vec<u8>, &MacKey)> =
             packets.iter().map(|(topic, bytes)| mac_structure(topic, bytes)).zip(keys).collect();
         let mut next = signed.iter().cycle();
@@ -92,13 +85,13 @@ fn reading(criterion: &mut Criterion) {
 
 /// Times the acceptance of so many readings, by whole slots.
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
-fn time_readings(hall: &mut Hall, iterations: u64) -> Duration {
+fn time_readings(cluster: &mut KeyedCluster, iterations: u64) -> Duration {
     let (mut accepted, mut total) = (0u64, Duration::ZERO);
     while accepted < iterations {
-        let packets = hall.readings(hall.next);
-        let now = hall.open_next_slot();
+        let packets = cluster.readings(cluster.next);
+        let now = cluster.open_next_slot();
         let begun = Instant::now();
-        let persisted: u64 = packets.iter().map(|(topic, payload)| hall.receive(topic, payload, now)).sum();
+        let persisted: u64 = packets.iter().map(|(topic, payload)| cluster.receive(topic, payload, now)).sum();
         total += begun.elapsed();
         assert_eq!(persisted, packets.len() as u64, "every reading is accepted");
         accepted += persisted;
@@ -120,13 +113,13 @@ fn share(criterion: &mut Criterion) {
 fn list(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("list");
     group.sample_size(10);
-    let hall = Hall::new(1_000);
-    let list = hall.list().bytes().clone();
-    let authorities = hall.pki.authorities();
+    let cluster = KeyedCluster::new(1_000);
+    let list = cluster.list().bytes().clone();
+    let authorities = cluster.pki.authorities();
     group.bench_function("verify", |bencher| {
-        bencher.iter(|| MembershipList::verify(black_box(&list), &hall.cluster_id, &authorities).expect("sound"));
+        bencher.iter(|| MembershipList::verify(black_box(&list), &cluster.cluster_id, &authorities).expect("sound"));
     });
-    let checks = Signatures::of(&list, &hall.pki);
+    let checks = Signatures::of(&list, &cluster.pki);
     group.bench_function("bare_signatures", |bencher| bencher.iter(|| checks.all_verify()));
     group.finish();
 }

@@ -21,11 +21,13 @@
 //! - above them: [`noise`] (the exact shares, and how far they move a sum), [`mask`], [`wire`] and [`topic`],
 //!   [`certificate`], [`enrolment`] and [`membership`];
 //! - what a meter accepts and has spent: [`policy`], [`ledger`];
-//! - on top: [`meter`], [`cluster`], and [`aggregate`], the only values meant to be seen.
+//! - on top: [`meter`], [`cluster`], and [`aggregate`], the only values meant to be seen;
+//! - beside them: [`code`], the stable names of all errors.
 
 pub mod aggregate;
 pub mod certificate;
 pub mod cluster;
+pub mod code;
 pub mod derive;
 pub mod enrolment;
 pub mod ids;

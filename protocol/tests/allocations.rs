@@ -1,25 +1,23 @@
 //! The gateway's hot path takes no memory from the heap: what arrives by the thousand costs arithmetic alone.
 
-mod support;
-
 use std::alloc::System;
 
+use dream_testkit::keyed_cluster::KeyedCluster;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
-use support::hall::Hall;
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 #[test]
 fn accepting_a_reading_allocates_nothing() {
-    let mut hall = Hall::new(40);
-    let packets = hall.readings(hall.next);
-    let now = hall.open_next_slot();
+    let mut members = KeyedCluster::new(40);
+    let packets = members.readings(members.next);
+    let now = members.open_next_slot();
     let ((first, bytes), rest) = packets.split_first().unwrap();
-    assert_eq!(hall.receive(first, bytes, now), 1, "the first makes room in the queue of outputs");
+    assert_eq!(members.receive(first, bytes, now), 1, "the first makes room in the queue of outputs");
 
     let region = Region::new(ALLOCATOR);
-    let accepted: u64 = rest.iter().map(|(topic, payload)| hall.receive(topic, payload, now)).sum();
+    let accepted: u64 = rest.iter().map(|(topic, payload)| members.receive(topic, payload, now)).sum();
     let change = region.change();
     assert_eq!(accepted, rest.len() as u64);
     assert_eq!((change.allocations, change.reallocations), (0, 0), "{change:?}");

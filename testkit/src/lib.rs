@@ -3,11 +3,17 @@
 //! - [`pki`]: an authority with fixed keys, and the certificates it issues;
 //! - [`node`]: a machine with the records it writes and its own source of randomness: the one place that drives a
 //!   [`Meter`](dream_protocol::meter::Meter) or a [`Cluster`](dream_protocol::cluster::Cluster) by hand;
-//! - [`virtual_cluster`]: a whole cluster in virtual time.
+//! - [`virtual_cluster`]: a whole cluster in virtual time, on a network without faults;
+//! - [`simulation`]: whole clusters in virtual time with everything that can go wrong, and a referee;
+//! - [`keyed_cluster`]: a gateway's cluster of any size, for benchmarks;
+//! - [`example`]: the cluster that tests use unless they need another.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+pub mod example;
+pub mod keyed_cluster;
 pub mod node;
 pub mod pki;
+pub mod simulation;
 pub mod virtual_cluster;
 
 use dream_protocol::time::{Now, Timestamp};

@@ -9,6 +9,7 @@ use dream_protocol::meter::{self, About, Meter, MeterConfig, MeterError};
 use dream_protocol::simulation::{Simulated, Simulation};
 use dream_protocol::time::{Now, Slot, Timestamp};
 use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::CryptoRng;
 
 use crate::now;
 
@@ -29,25 +30,35 @@ impl Packet {
 
 /// A meter with the records it has written.
 #[derive(Debug)]
-pub struct MeterNode {
+pub struct MeterNode<R = ChaCha20Rng> {
     pub meter: Meter<Simulated>,
     pub store: BTreeMap<meter::Key, Vec<u8>>,
-    pub rng: ChaCha20Rng,
+    pub rng: R,
     pub notices: Vec<meter::Notice>,
     /// The slots it was asked to measure, by their end.
     measuring: BTreeMap<Timestamp, Slot>,
 }
 
-impl MeterNode {
+impl<R: CryptoRng> MeterNode<R> {
     /// Makes a meter that has never run, with certificates that are known to be good.
-    pub fn new(config: MeterConfig, simulation: Simulation, rng: ChaCha20Rng) -> Self {
+    pub fn new(config: MeterConfig, simulation: Simulation, rng: R) -> Self {
         Self::try_new(config, simulation, rng).unwrap()
     }
 
     /// Makes a meter that has never run. All its randomness comes from `rng`.
-    pub fn try_new(config: MeterConfig, simulation: Simulation, rng: ChaCha20Rng) -> Result<Self, MeterError> {
-        let meter = Meter::simulated(config, [], simulation)?;
-        Ok(Self { meter, store: BTreeMap::new(), rng, notices: Vec::new(), measuring: BTreeMap::new() })
+    pub fn try_new(config: MeterConfig, simulation: Simulation, rng: R) -> Result<Self, MeterError> {
+        Self::from_store(BTreeMap::new(), config, simulation, rng)
+    }
+
+    /// Makes a meter that has written these records before.
+    pub fn from_store(
+        store: BTreeMap<meter::Key, Vec<u8>>,
+        config: MeterConfig,
+        simulation: Simulation,
+        rng: R,
+    ) -> Result<Self, MeterError> {
+        let meter = Meter::simulated(config, decode_meter_records(&store), simulation)?;
+        Ok(Self { meter, store, rng, notices: Vec::new(), measuring: BTreeMap::new() })
     }
 
     /// Handles an input with both clocks in step; returns what is to be sent.
@@ -117,7 +128,7 @@ impl MeterNode {
 
     /// Returns the records, decoded from what was written.
     pub fn records(&self) -> Vec<meter::Record> {
-        self.store.values().map(|bytes| meter::Record::decode(bytes).unwrap()).collect()
+        decode_meter_records(&self.store)
     }
 
     /// Stops the machine and starts it again from what it has written.
@@ -131,6 +142,10 @@ impl MeterNode {
         let notices = std::mem::take(&mut self.notices);
         notices.iter().filter_map(meter::Notice::refusal).cloned().collect()
     }
+}
+
+fn decode_meter_records(store: &BTreeMap<meter::Key, Vec<u8>>) -> Vec<meter::Record> {
+    store.values().map(|bytes| meter::Record::decode(bytes).unwrap()).collect()
 }
 
 /// A gateway's cluster with the records it has written.
@@ -148,17 +163,27 @@ pub struct ClusterNode {
 impl ClusterNode {
     /// Makes a new cluster that is connected to its broker.
     pub fn new(config: ClusterConfig, wall: Timestamp, rng: ChaCha20Rng) -> Self {
-        let mut node = Self {
-            cluster: Cluster::resume(config.clone(), [], wall).unwrap(),
+        let mut node = Self::from_store(BTreeMap::new(), config, wall, rng);
+        node.handle(cluster::Input::Connected, wall);
+        node
+    }
+
+    /// Makes a cluster that has written these records before, and is not connected yet.
+    pub fn from_store(
+        store: BTreeMap<cluster::Key, Vec<u8>>,
+        config: ClusterConfig,
+        wall: Timestamp,
+        rng: ChaCha20Rng,
+    ) -> Self {
+        Self {
+            cluster: Cluster::resume(config.clone(), decode_cluster_records(&store), wall).unwrap(),
             config,
-            store: BTreeMap::new(),
+            store,
             rng,
             outcomes: Vec::new(),
             rejections: Vec::new(),
             notices: Vec::new(),
-        };
-        node.handle(cluster::Input::Connected, wall);
-        node
+        }
     }
 
     /// Handles an input; returns what is to be published.
@@ -220,7 +245,7 @@ impl ClusterNode {
 
     /// Returns the records, decoded from what was written.
     pub fn records(&self) -> Vec<cluster::Record> {
-        self.store.values().map(|bytes| cluster::Record::decode(bytes).unwrap()).collect()
+        decode_cluster_records(&self.store)
     }
 
     /// Stops the machine, starts it again from what it has written, and connects it; returns what is to be published.
@@ -228,4 +253,8 @@ impl ClusterNode {
         self.cluster = Cluster::resume(self.config.clone(), self.records(), wall).unwrap();
         self.handle(cluster::Input::Connected, wall)
     }
+}
+
+fn decode_cluster_records(store: &BTreeMap<cluster::Key, Vec<u8>>) -> Vec<cluster::Record> {
+    store.values().map(|bytes| cluster::Record::decode(bytes).unwrap()).collect()
 }

@@ -1,0 +1,27 @@
+//! Tells whether the compiler can be trusted with the profile at hand.
+//!
+//! rustc 1.95 miscompiles some closures (rust-lang/rust#155241): one that changes an array which it took by value, and that
+//! is called twice with equal arguments, sees in its second call what the first one changed. It happens wherever the
+//! optimiser runs before such a closure is inlined: at the levels 1, `s` and `z`, and in incremental builds at 2 and 3 too.
+//! The crate has no such closure, but a maker cannot know what else was compiled wrongly. So this test contains one.
+
+use std::hint::black_box;
+
+#[test]
+fn the_compiler_keeps_the_arguments_of_closures_apart() {
+    let flip = |mut bytes: [u8; 32]| {
+        bytes[0] ^= 1;
+        bytes
+    };
+    let seven = [7; 32];
+    let (first, second) = (flip(seven), flip(seven));
+    assert_eq!(
+        black_box(first),
+        black_box(second),
+        "The compiler is broken with this profile: a closure that was called twice with the same array gave two results, \
+         because the second call saw what the first one had changed (rust-lang/rust#155241). Nothing that was compiled like \
+         this can be trusted, meters least of all. rustc 1.95 does this at opt-level 1, \"s\" and \"z\", and with \
+         `incremental = true` also at 2 and 3: build with opt-level 2 or 3 and `incremental = false`, or with another version \
+         of rustc, and run this test again with the very profile that you ship."
+    );
+}

@@ -1,0 +1,281 @@
+//! The certificate profile (`protocol.md 3`), one violation at a time.
+
+use dream_protocol::certificate::{Authorities, Certificate, CertificateError, Subject};
+use dream_protocol::enrolment::{Enrolment, EnrolmentError};
+use dream_protocol::ids::{IdError, MeterId};
+use dream_protocol::keys::{AgreementSecret, ListHash};
+use dream_protocol::membership::{ListError, MembershipList};
+use dream_protocol::params::Terms;
+use dream_protocol::time::Slot;
+use dream_protocol::topic::GatewayChannel;
+use dream_protocol::wire::ListStatement;
+use rcgen::{
+    BasicConstraints, CertificateParams, CustomExtension, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, SanType, date_time_ymd,
+};
+
+use crate::support::pki::{Issued, Pki};
+use crate::support::{START, TERMS, cluster_id, enrol};
+
+/// What becomes of a certificate of meter `m-1` with one change.
+fn verify(change: impl FnOnce(&mut CertificateParams)) -> Result<Certificate, CertificateError> {
+    let pki = Pki::new();
+    pki.authorities().verify(&pki.issue("m-1", "meter", change).der)
+}
+
+fn uri(text: &str) -> SanType {
+    SanType::URI(text.try_into().unwrap())
+}
+
+/// An empty extension with the last arc of an id of our own, or of a standard one.
+fn extension(oid: &[u64], content: Vec<u8>, critical: bool) -> CustomExtension {
+    let mut extension = CustomExtension::from_oid_content(oid, content);
+    extension.set_criticality(critical);
+    extension
+}
+
+#[test]
+fn a_certificate_of_the_profile_says_who_somebody_is() {
+    let pki = Pki::new();
+    let certificate = verify(|_| {}).unwrap();
+    assert_eq!(*certificate.subject(), Subject::Meter(MeterId::new("m-1").unwrap()));
+    assert_eq!(*certificate.key(), pki.meter("m-1").identity().public());
+    assert_eq!(certificate.gateway(), Err(CertificateError::WrongRole { expected: "gateway", found: "meter" }));
+    let gateway = pki.authorities().verify(&pki.gateway("gw").der).unwrap();
+    assert_eq!(gateway.gateway().unwrap().as_str(), "gw");
+    assert_eq!(gateway.meter(), Err(CertificateError::WrongRole { expected: "meter", found: "gateway" }));
+}
+
+#[test]
+fn what_the_profile_does_not_mention_is_allowed() {
+    for change in [
+        |params: &mut CertificateParams| params.key_usages.clear(),
+        |params: &mut CertificateParams| params.key_usages.push(KeyUsagePurpose::KeyAgreement),
+        |params: &mut CertificateParams| params.extended_key_usages.push(ExtendedKeyUsagePurpose::CodeSigning),
+        |params: &mut CertificateParams| params.is_ca = IsCa::ExplicitNoCa,
+        |params: &mut CertificateParams| params.subject_alt_names.push(uri("https://example.org/m-1")),
+        |params: &mut CertificateParams| params.subject_alt_names.push(SanType::DnsName("m-1".try_into().unwrap())),
+        |params: &mut CertificateParams| params.distinguished_name.push(DnType::OrganizationName, "DREAM"),
+        |params: &mut CertificateParams| params.custom_extensions.push(extension(&[1, 3, 9999], vec![5, 0], false)),
+    ] {
+        assert!(verify(change).is_ok());
+    }
+}
+
+#[test]
+fn a_certificate_without_a_dream_name_is_refused() {
+    assert_eq!(verify(|params| params.subject_alt_names.clear()), Err(CertificateError::Name));
+    assert_eq!(verify(|params| params.subject_alt_names = vec![uri("urn:other:m-1")]), Err(CertificateError::Name));
+    let dns = SanType::DnsName("m-1".try_into().unwrap());
+    assert_eq!(verify(|params| params.subject_alt_names = vec![dns]), Err(CertificateError::Name));
+}
+
+#[test]
+fn a_certificate_with_two_dream_names_is_refused() {
+    for second in ["urn:dream:meter:m-1", "urn:dream:meter:m-2", "urn:dream:gateway:m-1", "urn:dream:other:m-1"] {
+        let result = verify(|params| params.subject_alt_names.push(uri(second)));
+        assert_eq!(result, Err(CertificateError::Name), "{second}");
+    }
+}
+
+#[test]
+fn a_dream_name_of_no_role_is_refused() {
+    for name in ["urn:dream:m-1", "urn:dream:operator:m-1", "urn:dream:METER:m-1", "urn:dream:"] {
+        let result = verify(|params| params.subject_alt_names = vec![uri(name)]);
+        assert_eq!(result, Err(CertificateError::Name), "{name}");
+    }
+}
+
+#[test]
+fn a_common_name_that_differs_is_refused() {
+    for common in ["m-2", "M-1", "m-1 ", "urn:dream:meter:m-1"] {
+        let result = verify(|params| params.distinguished_name.push(DnType::CommonName, common));
+        assert_eq!(result, Err(CertificateError::NameMismatch), "{common}");
+    }
+}
+
+#[test]
+fn a_certificate_without_a_common_name_is_refused() {
+    let result = verify(|params| params.distinguished_name = DistinguishedName::new());
+    assert_eq!(result, Err(CertificateError::CommonName));
+}
+
+#[test]
+fn a_name_that_is_no_id_is_refused() {
+    let pki = Pki::new();
+    let longest = "a".repeat(65);
+    for (id, error) in [
+        ("M-1", IdError::Character { at: 0 }),
+        ("a/b", IdError::Character { at: 1 }),
+        ("a+", IdError::Character { at: 1 }),
+        ("", IdError::Length { len: 0 }),
+        (longest.as_str(), IdError::Length { len: 65 }),
+    ] {
+        let result = pki.authorities().verify(&pki.meter(id).der);
+        assert_eq!(result, Err(CertificateError::Id(error)), "{id}");
+    }
+}
+
+#[test]
+fn a_ca_is_nobodys_meter() {
+    for constraints in [BasicConstraints::Unconstrained, BasicConstraints::Constrained(0)] {
+        let result = verify(|params| params.is_ca = IsCa::Ca(constraints));
+        assert_eq!(result, Err(CertificateError::IsAnAuthority));
+    }
+    // The authority's own certificate is refused already for what its key may be used for.
+    let pki = Pki::new();
+    assert_eq!(pki.authorities().verify(pki.authority()), Err(CertificateError::KeyUsage));
+}
+
+#[test]
+fn a_key_usage_without_digital_signature_is_refused() {
+    for usage in [KeyUsagePurpose::KeyAgreement, KeyUsagePurpose::KeyEncipherment, KeyUsagePurpose::CrlSign] {
+        assert_eq!(verify(|params| params.key_usages = vec![usage]), Err(CertificateError::KeyUsage));
+    }
+}
+
+#[test]
+fn an_unknown_critical_extension_is_refused() {
+    let result = verify(|params| params.custom_extensions.push(extension(&[1, 3, 9999], vec![5, 0], true)));
+    assert_eq!(result, Err(CertificateError::UnknownCriticalExtension("1.3.9999".to_owned())));
+    // Name constraints are known to the world, but not understood here.
+    let result = verify(|params| params.custom_extensions.push(extension(&[2, 5, 29, 30], vec![0x30, 0], true)));
+    assert_eq!(result, Err(CertificateError::UnknownCriticalExtension("2.5.29.30".to_owned())));
+}
+
+#[test]
+fn a_malformed_or_repeated_extension_is_refused() {
+    let key_usage = "2.5.29.15".to_owned();
+    let malformed = |params: &mut CertificateParams| {
+        params.key_usages.clear();
+        params.custom_extensions.push(extension(&[2, 5, 29, 15], vec![0xff], false));
+    };
+    assert_eq!(verify(malformed), Err(CertificateError::BadExtension(key_usage.clone())));
+    let twice = |params: &mut CertificateParams| {
+        params.custom_extensions.push(extension(&[2, 5, 29, 15], vec![3, 2, 7, 0x80], false));
+    };
+    assert_eq!(verify(twice), Err(CertificateError::BadExtension(key_usage)));
+}
+
+#[test]
+fn a_key_that_is_not_ed25519_is_refused() {
+    let pki = Pki::new();
+    let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).unwrap();
+    let der = pki.issue_to("m-1", "meter", &key, |_| {});
+    assert_eq!(pki.authorities().verify(&der), Err(CertificateError::NotEd25519));
+}
+
+#[test]
+fn an_unknown_authority_is_refused() {
+    let pki = Pki::new();
+    let foreign = Pki::named("foreign").meter("m-1");
+    assert_eq!(pki.authorities().verify(&foreign.der), Err(CertificateError::UnknownAuthority));
+    let none = Authorities::new([]).unwrap();
+    assert_eq!(none.verify(&pki.meter("m-1").der), Err(CertificateError::UnknownAuthority));
+}
+
+#[test]
+fn an_authority_of_the_same_name_with_another_key_is_refused() {
+    let pki = Pki::new();
+    let namesake = Pki::with_key("test authority", "another");
+    assert_eq!(pki.authorities().verify(&namesake.meter("m-1").der), Err(CertificateError::BadSignature));
+    // While one key replaces the other, both count.
+    let both = Authorities::new([pki.authority(), namesake.authority()]).unwrap();
+    assert!(both.verify(&pki.meter("m-1").der).is_ok() && both.verify(&namesake.meter("m-1").der).is_ok());
+}
+
+#[test]
+fn an_authority_must_be_a_ca() {
+    let pki = Pki::new();
+    let meter = pki.meter("m-1").der;
+    assert_eq!(Authorities::new([meter.as_slice()]).unwrap_err(), CertificateError::NotAnAuthority);
+}
+
+#[test]
+fn what_is_not_one_certificate_is_refused() {
+    let pki = Pki::new();
+    let good = pki.meter("m-1").der;
+    let longer = [good.as_slice(), &[0]].concat();
+    let two = [good.as_slice(), &good].concat();
+    for bad in [&[][..], &[0x30], &good[..good.len() - 1], &longer, &two] {
+        assert_eq!(pki.authorities().verify(bad), Err(CertificateError::Malformed));
+    }
+}
+
+#[test]
+fn no_bit_of_a_certificate_can_be_changed() {
+    let pki = Pki::new();
+    let good = pki.meter("m-1").der;
+    for at in 0..good.len() {
+        for bit in 0..8 {
+            let mut changed = good.clone();
+            changed[at] ^= 1 << bit;
+            assert!(pki.authorities().verify(&changed).is_err(), "bit {bit} of byte {at}");
+        }
+    }
+}
+
+#[test]
+fn other_encodings_of_a_certificate_are_refused() {
+    // The outer length in a longer form than needed, and in the indefinite form of BER.
+    let pki = Pki::new();
+    let good = pki.meter("m-1").der;
+    let (head, content) = good.split_at(4);
+    assert_eq!(head[..2], [0x30, 0x82]);
+    let longer = [&[0x30, 0x83, 0x00, head[2], head[3]], content].concat();
+    let indefinite = [&[0x30, 0x80], content, &[0, 0]].concat();
+    for bad in [longer, indefinite] {
+        assert_eq!(pki.authorities().verify(&bad), Err(CertificateError::Malformed));
+    }
+}
+
+#[test]
+fn an_expired_certificate_is_refused_for_the_slots_it_does_not_cover_and_no_others() {
+    // The list's slots are on 2026-08-28; nobody looks at a clock.
+    let pki = Pki::new();
+    let with = |from: (i32, u8), to: (i32, u8)| {
+        move |params: &mut CertificateParams| {
+            params.not_before = date_time_ymd(from.0, from.1, 1);
+            params.not_after = date_time_ymd(to.0, to.1, 1);
+        }
+    };
+    let member = |change: fn(&mut CertificateParams)| pki.issue("m-0", "meter", change);
+    let gateway = pki.gateway("gw");
+    assert_eq!(list(&pki, &gateway, &member(|_| {})), Ok(()));
+    let past = pki.issue("m-0", "meter", with((2026, 1), (2026, 8)));
+    assert_eq!(list(&pki, &gateway, &past), Err(ListError::Period { entry: 0 }));
+    let future = pki.issue("m-0", "meter", with((2026, 9), (2027, 1)));
+    assert_eq!(list(&pki, &gateway, &future), Err(ListError::Period { entry: 0 }));
+    for (from, to) in [((2026, 1), (2026, 8)), ((2026, 9), (2027, 1))] {
+        let gateway = pki.issue("gw", "gateway", with(from, to));
+        assert_eq!(list(&pki, &gateway, &member(|_| {})), Err(ListError::GatewayPeriod));
+    }
+}
+
+#[test]
+fn an_enrolment_says_what_is_wrong_with_its_certificate() {
+    let pki = Pki::new();
+    let issued = pki.issue("m-1", "meter", |params| params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained));
+    let result = Enrolment::verify(&enrol("m-1", &issued, |_| {}), &cluster_id(), &pki.authorities());
+    assert_eq!(result.unwrap_err(), EnrolmentError::Certificate(CertificateError::IsAnAuthority));
+}
+
+/// Verifies a list of three slots and five members, the first of whom has this certificate.
+fn list(pki: &Pki, gateway: &Issued, first: &Issued) -> Result<(), ListError> {
+    let others = (1..5).map(|index| format!("m-{index}")).map(|id| enrol(&id, &pki.meter(&id), |_| {}));
+    let enrolments: Vec<Vec<u8>> = std::iter::once(enrol("m-0", first, |_| {})).chain(others).collect();
+    let from_slot = Slot(START / 600);
+    let statement = ListStatement {
+        cluster: cluster_id(),
+        epoch: 1,
+        previous: ListHash::NONE,
+        gateway: AgreementSecret::from_bytes([0x47; 32]).public(),
+        from_slot,
+        to_slot: from_slot.plus(2),
+        terms: Terms { max_missing: 1, max_malicious: 1, ..TERMS },
+        enrolments: enrolments.iter().map(Vec::as_slice).collect(),
+    };
+    let topic = GatewayChannel::Membership.topic(&cluster_id());
+    let bytes = statement.sign(&gateway.identity(), &topic, &gateway.der);
+    MembershipList::verify(&bytes, &cluster_id(), &pki.authorities()).map(|_| ())
+}

@@ -1,0 +1,19 @@
+//! A gateway that lies to its meters, one test per lie: nothing opens that should not, and the rule that refuses is named.
+//!
+//! The gateway here is hand-made and signs anything; the meters are the real machines.
+
+mod clocks;
+mod crashes;
+mod enrolling;
+mod entries;
+mod epochs;
+mod equivocation;
+mod leaks;
+mod lists;
+mod memberships;
+mod records;
+mod requests;
+mod retries;
+mod takeover;
+mod tampering;
+mod terms;

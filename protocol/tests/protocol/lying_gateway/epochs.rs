@@ -1,0 +1,117 @@
+//! Lists that contradict, repeat or outrun those before them.
+
+use dream_protocol::keys::ListHash;
+use dream_protocol::membership::{ListError, MembershipList};
+use dream_protocol::meter::{Input, Notice, Record, Refusal};
+use dream_protocol::time::Slot;
+use dream_protocol::wire::{Sign1, StatusCode};
+
+use super::lists::{enrolled, refused_when};
+use crate::support::liar::{Draft, FIRST, LISTED, Liar};
+use crate::support::{at, cluster_id};
+
+#[test]
+fn slots_and_epochs_out_of_bounds_are_refused() {
+    let (from, to) = (FIRST, Slot(FIRST.0 - 1));
+    refused_when(|draft, _| draft.to_slot = to, ListError::Slots { from, to });
+    let to = Slot(1 << 40);
+    refused_when(|draft, _| draft.to_slot = to, ListError::Slots { from, to });
+    refused_when(|draft, _| draft.epoch = 1 << 40, ListError::Epoch(1 << 40));
+}
+
+#[test]
+fn a_list_whose_last_slot_is_over_is_refused() {
+    let mut meters = enrolled();
+    let mut draft = meters.draft();
+    (draft.from_slot, draft.to_slot) = (Slot(FIRST.0 - 1), Slot(FIRST.0 - 1));
+    let packet = draft.sign(&meters.identity);
+    let over = at((FIRST.0 + 1) * 600);
+    meters.meters[0].handle(Input::Tick, over);
+    meters.refused(0, &packet, over, &Refusal::ListOver);
+}
+
+#[test]
+fn a_stale_epoch_is_refused() {
+    let mut meters = Liar::new(10, 2, 1);
+    let jump = Draft { epoch: 7, ..meters.next_draft() };
+    assert_eq!(meters.tell(0, &jump.sign(&meters.identity), at(LISTED + 1)).1, []);
+    for found in [0, 1, 6] {
+        let packet = Draft { epoch: found, ..meters.next_draft() }.sign(&meters.identity);
+        meters.refused(0, &packet, at(LISTED + 2), &Refusal::StaleEpoch { last: 7, found });
+    }
+}
+
+#[test]
+fn a_larger_jump_of_epochs_is_accepted_and_said() {
+    let mut meters = Liar::new(10, 2, 1);
+    let jump = Draft { epoch: 5, previous: ListHash([7; 32]), ..meters.next_draft() };
+    meters.meters[0].notices.clear();
+    let packet = jump.sign(&meters.identity);
+    assert_eq!(
+        meters.meters[0].handle(Input::Message { topic: &packet.topic, payload: &packet.payload }, at(LISTED)),
+        []
+    );
+    assert_eq!(meters.meters[0].notices, [Notice::ListAccepted { epoch: 5, skipped: 3 }]);
+}
+
+#[test]
+fn two_lists_of_one_epoch_are_refused_and_both_are_kept() {
+    let mut meters = Liar::new(10, 2, 1);
+    let mut other = meters.draft();
+    other.terms = *meters.list().params().terms();
+    other.to_slot = other.to_slot.plus(1);
+    assert_evidence(&mut meters, &other, &Refusal::TwoListsOfAnEpoch(1));
+}
+
+#[test]
+fn a_list_that_does_not_continue_the_accepted_one_is_refused_and_both_are_kept() {
+    let mut meters = Liar::new(10, 2, 1);
+    let broken = Draft { previous: ListHash([7; 32]), ..meters.next_draft() };
+    assert_evidence(&mut meters, &broken, &Refusal::BrokenChain(2));
+}
+
+fn assert_evidence(meters: &mut Liar, draft: &Draft, rule: &Refusal) {
+    let packet = draft.sign(&meters.identity);
+    meters.refused(0, &packet, at(LISTED + 1), rule);
+    let records = meters.meters[0].records();
+    let kept: Vec<_> = records
+        .iter()
+        .filter_map(|record| if let Record::Evidence(evidence) = record { Some(evidence) } else { None })
+        .collect();
+    assert_eq!(kept.len(), 1);
+    assert_eq!((&*kept[0].first, &*kept[0].second), (&**meters.list().bytes(), &*packet.payload));
+    let gateway = meters.identity.identity().public();
+    for bytes in [&kept[0].first, &kept[0].second] {
+        assert!(Sign1::decode_certified(bytes).unwrap().0.verifies(&gateway, &packet.topic));
+    }
+    // The accepted list goes on.
+    let reading = meters.measure(0, FIRST, 100);
+    assert!(reading.topic.contains("/reading/"));
+}
+
+#[test]
+fn lists_faster_than_slots_pass_are_refused() {
+    let mut meters = Liar::new(10, 2, 1);
+    let mut draft = meters.next_draft();
+    for epoch in 2..=6 {
+        let packet = Draft { epoch, from_slot: FIRST.plus(epoch), ..draft.clone() }.sign(&meters.identity);
+        assert_eq!(meters.tell(0, &packet, at(LISTED + 1)).1, []);
+        draft.previous =
+            *MembershipList::verify(&packet.payload, &cluster_id(), &meters.pki.authorities()).unwrap().hash();
+    }
+    let packet = Draft { epoch: 7, from_slot: FIRST.plus(7), ..draft }.sign(&meters.identity);
+    meters.refused(0, &packet, at(LISTED + 2), &Refusal::TooManyLists);
+}
+
+#[test]
+fn a_list_accepted_in_the_middle_of_a_slot_does_not_hold_for_it() {
+    let mut meters = enrolled();
+    let packet = meters.draft().sign(&meters.identity);
+    let middle = at(FIRST.0 * 600 + 300);
+    assert_eq!(meters.tell(0, &packet, middle).1, []);
+    let sent = meters.meters[0].handle(Input::Measured { slot: FIRST, watts: 1 }, at((FIRST.0 + 1) * 600));
+    assert_eq!(meters.meters[0].refusals(), [Refusal::NoList]);
+    assert_eq!(meters.codes(0, &sent), [StatusCode::NoList]);
+    let sent = meters.meters[0].handle(Input::Measured { slot: FIRST.plus(1), watts: 1 }, at((FIRST.0 + 2) * 600));
+    assert_eq!((sent, meters.meters[0].refusals()), (vec![], vec![]));
+}

@@ -1,0 +1,76 @@
+//! Every bit of the members' messages changed on the way: refused, and the slot decodes as if nothing had come.
+
+use dream_protocol::cluster::Rejection;
+use dream_protocol::simulation::Simulation;
+use dream_protocol::time::Slot;
+use dream_protocol::wire::{Status, StatusCode};
+
+use super::Round;
+use crate::support::cluster_id;
+use crate::support::world::{MeterNode, Packet};
+use crate::support::{at, meter_config, rng};
+
+/// Hands every version of a message with one bit changed to the gateway, which must refuse each and write nothing.
+fn assert_all_refused(round: &mut Round, packet: &Packet) {
+    let before = round.world.gateway.store.clone();
+    let candidates = round.world.gateway.cluster.candidates();
+    round.world.gateway.notices.clear();
+    for byte in 0..packet.payload.len() {
+        for bit in 0..8 {
+            let mut payload = packet.payload.to_vec();
+            payload[byte] ^= 1 << bit;
+            let changed = Packet::new(packet.topic.clone(), payload);
+            let rejection = round.receive(&changed);
+            let rejection = rejection.unwrap_or_else(|| panic!("bit {bit} of byte {byte} was believed"));
+            assert!(
+                !matches!(rejection, Rejection::Duplicate | Rejection::Contradiction | Rejection::KeyInUse),
+                "bit {bit} of byte {byte}: {rejection:?} comes after authentication"
+            );
+        }
+    }
+    assert_eq!(round.world.gateway.store, before);
+    assert_eq!(round.world.gateway.cluster.candidates(), candidates);
+    assert_eq!(round.world.gateway.notices, []);
+}
+
+#[test]
+fn a_reading_or_reveal_with_any_bit_changed_is_refused() {
+    let mut round = Round::new();
+    round.report(1..10);
+    let reading = round.reading(0);
+    assert_all_refused(&mut round, &reading);
+    assert_eq!(round.receive(&reading), None);
+    assert_all_refused(&mut round, &reading);
+    let request = round.freeze();
+    let reveal = round.reveal(0, &request);
+    assert_all_refused(&mut round, &reveal);
+    assert_eq!(round.receive(&reveal), None);
+    assert_all_refused(&mut round, &reveal);
+    round.answer(&request, 1..10);
+    assert_eq!(round.decoded(), Round::sum(0..10));
+}
+
+#[test]
+fn an_enrolment_with_any_bit_changed_is_refused() {
+    let mut round = Round::new();
+    let mut newcomer = MeterNode::new(meter_config(&round.world.pki, "newcomer"), Simulation::default(), rng(5));
+    let wall = at(round.end.as_secs());
+    let enrolment = newcomer.handle(dream_protocol::meter::Input::Connected, wall).remove(0);
+    assert_all_refused(&mut round, &enrolment);
+    assert_eq!(round.receive(&enrolment), None);
+    assert_all_refused(&mut round, &enrolment);
+}
+
+#[test]
+fn a_status_with_any_bit_changed_is_refused() {
+    let mut round = Round::new();
+    let topic = "dream/v1/north/status/m-0000".to_owned();
+    let status = Status {
+        cluster: cluster_id(),
+        list: Some(round.world.list.hash().prefix()),
+        slot: Slot(5),
+        code: StatusCode::LedgerExhausted,
+    };
+    let payload = status.sign(&round.world.pki.meter("m-0000").identity(), &topic);
+    assert_all_refused(&mut round, &Packet::new(topic, payload));
+}

@@ -1,0 +1,15 @@
+//! The protocol crate from outside: what it gives against recorded answers and other implementations, what holds for any
+//! input, what liars and crashes can do, and whole clusters in virtual time.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod cddl;
+mod certificates;
+mod coset;
+mod lying_gateway;
+mod lying_meter;
+mod noise;
+mod properties;
+mod rotation;
+mod simulation;
+mod support;
+mod vectors;

@@ -1,0 +1,81 @@
+//! Who takes part in the vectors: certificates and keys, as `membership.json` records them.
+//!
+//! Checking reads them from the file and never makes a certificate anew; only blessing does.
+
+use dream_protocol::certificate::Authorities;
+use dream_protocol::cluster::ClusterConfig;
+use dream_protocol::ids::{GatewayId, MeterId};
+use dream_protocol::meter::MeterConfig;
+use dream_protocol::policy::Policy;
+
+use crate::support::pki::{Issued, Pki};
+use crate::support::{cluster_config, cluster_id};
+
+/// The members, sorted bytewise: `-` before digits, digits before letters, a name before what it begins.
+pub(crate) const METERS: [&str; 5] = ["cellar-2", "cellar-21", "cellar2", "m-0001", "m-0002"];
+
+pub(crate) const GATEWAY: &str = "gw";
+
+pub(crate) struct Credentials {
+    pub(crate) authority: Issued,
+    pub(crate) gateway: Issued,
+    pub(crate) meters: Vec<(MeterId, Issued)>,
+}
+
+impl Credentials {
+    pub(crate) fn new() -> Self {
+        if super::blessing() { Self::make() } else { Self::read() }
+    }
+
+    fn make() -> Self {
+        let pki = Pki::new();
+        Self {
+            authority: Issued { der: pki.authority().to_vec(), seed: pki.authority_seed() },
+            gateway: pki.gateway(GATEWAY),
+            meters: METERS.iter().map(|id| (MeterId::new(id).unwrap(), pki.meter(id))).collect(),
+        }
+    }
+
+    fn read() -> Self {
+        let file: serde_json::Value = serde_json::from_str(&super::read("membership.json")).unwrap();
+        let bytes = |value: &serde_json::Value| hex::decode(value.as_str().unwrap()).unwrap();
+        let issued = |value: &serde_json::Value| Issued {
+            der: bytes(&value["certificate"]),
+            seed: bytes(&value["identity_private"]).try_into().unwrap(),
+        };
+        let meters = file["meters"].as_array().unwrap();
+        Self {
+            authority: issued(&file["authority"]),
+            gateway: issued(&file["gateway"]),
+            meters: meters
+                .iter()
+                .map(|value| (MeterId::new(value["id"].as_str().unwrap()).unwrap(), issued(value)))
+                .collect(),
+        }
+    }
+
+    pub(crate) fn authorities(&self) -> Authorities {
+        Authorities::new([self.authority.der.as_slice()]).unwrap()
+    }
+
+    pub(crate) fn meter_config(&self, index: usize) -> MeterConfig {
+        let issued = &self.meters[index].1;
+        let gateways = [GatewayId::new(GATEWAY).unwrap()];
+        MeterConfig {
+            identity: issued.identity(),
+            certificate: issued.der.clone(),
+            cluster: cluster_id(),
+            policy: Policy { min_honest: 2, ..Policy::new(self.authorities(), gateways) },
+        }
+    }
+
+    pub(crate) fn cluster_config(&self) -> ClusterConfig {
+        let members = u16::try_from(self.meters.len()).unwrap();
+        ClusterConfig {
+            identity: self.gateway.identity().into(),
+            certificate: self.gateway.der.clone().into(),
+            authorities: self.authorities(),
+            ..cluster_config(&Pki::new(), members)
+        }
+    }
+}

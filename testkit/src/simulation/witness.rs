@@ -1,0 +1,108 @@
+//! What one meter says and records, and what it must never say.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use dream_protocol::meter::{self, Refusal};
+use dream_protocol::time::Slot;
+use dream_protocol::topic::MeterChannel;
+use dream_protocol::wire::{Mac0, MaskedReading, Reveal};
+
+use super::fixture::SLOT_SECONDS;
+use crate::example::at;
+
+/// An attempt of a slot.
+pub(super) type Attempt = (Slot, u8);
+
+/// What one meter said and recorded.
+#[derive(Debug, Default)]
+pub(super) struct Witness {
+    readings: BTreeMap<Attempt, (Arc<[u8]>, [u8; 8])>,
+    reveals: BTreeMap<Attempt, Arc<[u8]>>,
+    recorded: BTreeSet<Attempt>,
+    /// Charges by the day of their slot.
+    charged: BTreeMap<u64, u64>,
+}
+
+impl Witness {
+    /// Takes note of what the meter wanted to do and did: the first `kept` outputs.
+    pub(super) fn watch(&mut self, outputs: &[meter::Output], kept: usize) {
+        for (place, output) in outputs.iter().enumerate() {
+            match output {
+                // The account, the record, then this notice: a crash between the first two wastes the charge.
+                meter::Output::Notice(meter::Notice::Charged { slot, attempt }) => {
+                    assert!(matches!(outputs[place - 2], meter::Output::Persist(meter::Record::Account(_))));
+                    if kept + 1 >= place {
+                        *self.charged.entry(at(slot.0 * SLOT_SECONDS).utc_day()).or_default() += 1;
+                    }
+                    if kept >= place {
+                        assert!(self.recorded.insert((*slot, *attempt)), "{slot}/{attempt} is recorded once");
+                    }
+                }
+                meter::Output::Publish { channel, payload, .. } if place < kept => self.published(*channel, payload),
+                meter::Output::Persist(_)
+                | meter::Output::Erase(_)
+                | meter::Output::Measure { .. }
+                | meter::Output::Publish { .. }
+                | meter::Output::Notice(_) => {}
+            }
+        }
+    }
+
+    /// How many attempts were charged for slots that start in a day.
+    pub(super) fn charges(&self, day: u64) -> u64 {
+        self.charged.get(&day).copied().unwrap_or(0)
+    }
+
+    pub(super) fn lost_its_store(&mut self) {
+        self.charged.clear();
+    }
+
+    fn published(&mut self, channel: MeterChannel, payload: &Arc<[u8]>) {
+        match channel {
+            MeterChannel::Reading => {
+                let reading = MaskedReading::decode(Mac0::decode(payload).unwrap().payload()).unwrap();
+                let (first, list) = self
+                    .readings
+                    .entry((reading.slot, reading.attempt))
+                    .or_insert_with(|| (payload.clone(), reading.list));
+                assert_eq!(first, payload, "two readings for {}/{}", reading.slot, reading.attempt);
+                assert_eq!(*list, reading.list);
+                assert!(self.recorded.contains(&(reading.slot, reading.attempt)), "recorded before it is published");
+                let mut same_time = self.readings.range((reading.slot, 0)..=(reading.slot, u8::MAX));
+                assert!(same_time.all(|(_, (_, list))| *list == reading.list), "two lists for slot {}", reading.slot);
+            }
+            MeterChannel::Reveal => {
+                let reveal = Reveal::decode(Mac0::decode(payload).unwrap().payload()).unwrap();
+                let first = self.reveals.entry((reveal.slot, reveal.attempt)).or_insert_with(|| payload.clone());
+                assert_eq!(first, payload, "two reveals for {}/{}", reveal.slot, reveal.attempt);
+            }
+            MeterChannel::Enrol | MeterChannel::Status => {}
+        }
+    }
+}
+
+/// What no meter ever has to refuse an honest gateway.
+pub(super) fn check_refusal(refusal: &Refusal, clocks_jump: bool) {
+    // Lists pile up at a meter whose clock went back.
+    if *refusal == Refusal::TooManyLists && clocks_jump {
+        return;
+    }
+    let wrong = matches!(
+        refusal,
+        Refusal::SecondRequest
+            | Refusal::BadSignature
+            | Refusal::TwoListsOfAnEpoch(_)
+            | Refusal::BrokenChain(_)
+            | Refusal::Bitmap(_)
+            | Refusal::TooManyMissing { .. }
+            | Refusal::AttemptNotAbove { .. }
+            | Refusal::TooManyAttempts { .. }
+            | Refusal::List(_)
+            | Refusal::Policy(_)
+            | Refusal::TooManyLists
+            | Refusal::Decode(_)
+            | Refusal::Topic(_)
+    );
+    assert!(!wrong, "a meter refuses an honest gateway: {refusal:?}");
+}
