@@ -1,12 +1,20 @@
 //! Real messages against `docs/protocol.cddl`, and wrong ones, which must not fit it.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use cddl::ast::CDDL;
+use cddl::cddl_from_str;
+use cddl::validator::Validator;
+use cddl::validator::cbor::CBORValidator;
+use cddl::validator::cbor_value::decode_cbor;
 use coset::cbor::value::Value;
 use coset::cbor::{from_reader, into_writer};
 
 use crate::support::messages::{self, Sealed};
 use crate::support::pki::Pki;
 
-const CDDL: &str = include_str!("../../../docs/protocol.cddl");
+const DOCUMENT: &str = include_str!("../../../docs/protocol.cddl");
 
 const ID: &str = "[a-z0-9][a-z0-9_-]{0,63}";
 
@@ -155,13 +163,27 @@ fn assert_fits(rule: &str, bytes: &[u8]) {
     }
 }
 
-/// The validator starts at a document's first rule. A `.regexp` covers the whole text (RFC 8610, 3.8.3), which this
-/// validator must be told.
+/// Says why bytes do not fit a rule.
 fn validate(rule: &str, bytes: &[u8]) -> Result<(), String> {
-    let anchored = CDDL.replace(&format!("\"{ID}\""), &format!("\"^{ID}$\""));
-    assert_ne!(anchored, CDDL, "the grammar of ids is not where it was");
-    let document = format!("start = {rule}\n{anchored}");
-    cddl::validate_cbor_from_slice(&document, bytes, None).map_err(|why| why.to_string())
+    let value = decode_cbor(bytes).map_err(|why| why.to_string())?;
+    GRAMMARS.with_borrow_mut(|grammars| {
+        let grammar = grammars.entry(rule.to_owned()).or_insert_with(|| parse(rule));
+        CBORValidator::new(grammar, value, None).validate().map_err(|why| why.to_string())
+    })
+}
+
+thread_local! {
+    /// The grammar for each rule that it starts with. To parse it takes longer than to validate most messages.
+    static GRAMMARS: RefCell<BTreeMap<String, CDDL<'static>>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+/// Parses the grammar. The validator starts at a document's first rule, and a `.regexp` covers the whole text (RFC 8610,
+/// 3.8.3), which this validator must be told.
+fn parse(rule: &str) -> CDDL<'static> {
+    let anchored = DOCUMENT.replace(&format!("\"{ID}\""), &format!("\"^{ID}$\""));
+    assert_ne!(anchored, DOCUMENT, "the grammar of ids is not where it was");
+    let document: &'static str = format!("start = {rule}\n{anchored}").leak();
+    cddl_from_str(document, true).unwrap()
 }
 
 fn array(bytes: &[u8]) -> Vec<Value> {

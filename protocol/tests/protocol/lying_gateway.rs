@@ -5,7 +5,6 @@
 mod clocks;
 mod crashes;
 mod enrolling;
-mod entries;
 mod epochs;
 mod equivocation;
 mod leaks;
@@ -16,4 +15,3 @@ mod requests;
 mod retries;
 mod takeover;
 mod tampering;
-mod terms;

@@ -5,6 +5,7 @@
 mod cddl;
 mod certificates;
 mod coset;
+mod fuzz_seeds;
 mod lying_gateway;
 mod lying_meter;
 mod noise;

@@ -461,7 +461,7 @@ fn decodes_one_way<T: Debug>(
 }
 
 /// A record of every kind that either machine writes, by hand.
-fn records() -> Vec<(&'static str, Vec<u8>)> {
+pub(crate) fn records() -> Vec<(&'static str, Vec<u8>)> {
     let (hash, key, message) = (raw::bytes(&[0x1b; 32]), raw::bytes(&[0x77; 32]), raw::bytes(&[5; 40]));
     let of = |fields: &[&[Vec<u8>]]| raw::array(&fields.concat());
     let slot =

@@ -87,7 +87,7 @@ fn blessing() -> bool {
     std::env::var_os("DREAM_BLESS").is_some()
 }
 
-fn read(name: &str) -> String {
+pub(crate) fn read(name: &str) -> String {
     std::fs::read_to_string(path(name)).unwrap_or_default()
 }
 

@@ -641,6 +641,7 @@ class Policy:
     epsilon: Fraction = Fraction(1)
     attempts: int = 2
     honest: int = 2
+    slot_seconds: int = 60
 
     def check(self, a_list: MembershipList) -> None:
         terms = a_list.params.terms
@@ -649,6 +650,7 @@ class Policy:
         require(a_list.params.epsilon <= self.epsilon, "epsilon")
         require(terms["attempts"] <= self.attempts, "attempts")
         require(a_list.params.honest >= self.honest, "too_few_honest")
+        require(terms["slot_seconds"] >= self.slot_seconds, "slot_too_short")
 
 
 @dataclass

@@ -1,23 +1,14 @@
 //! Lists that contradict, repeat or outrun those before them.
 
 use dream_protocol::keys::ListHash;
-use dream_protocol::membership::{ListError, MembershipList};
+use dream_protocol::membership::MembershipList;
 use dream_protocol::meter::{Input, Notice, Record, Refusal};
 use dream_protocol::time::Slot;
 use dream_protocol::wire::{Sign1, StatusCode};
 
-use super::lists::{enrolled, refused_when};
+use super::lists::enrolled;
 use crate::support::liar::{Draft, FIRST, LISTED, Liar};
 use crate::support::{at, cluster_id};
-
-#[test]
-fn slots_and_epochs_out_of_bounds_are_refused() {
-    let (from, to) = (FIRST, Slot(FIRST.0 - 1));
-    refused_when(|draft, _| draft.to_slot = to, ListError::Slots { from, to });
-    let to = Slot(1 << 40);
-    refused_when(|draft, _| draft.to_slot = to, ListError::Slots { from, to });
-    refused_when(|draft, _| draft.epoch = 1 << 40, ListError::Epoch(1 << 40));
-}
 
 #[test]
 fn a_list_whose_last_slot_is_over_is_refused() {

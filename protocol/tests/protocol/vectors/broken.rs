@@ -11,7 +11,7 @@ use dream_protocol::params::Terms;
 use dream_protocol::simulation::Simulation;
 use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::MeterChannel;
-use dream_protocol::wire::{EnrolmentStatement, ListStatement, RecoveryRequest, Retry, Sign1};
+use dream_protocol::wire::{EnrolmentStatement, ListStatement, RecoveryRequest, Retry, Sign1, Status};
 use dream_testkit::node::{ClusterNode, MeterNode, Packet};
 use rcgen::{
     BasicConstraints, CertificateParams, CustomExtension, DistinguishedName, DnType, IsCa, KeyPair, KeyUsagePurpose,
@@ -123,8 +123,29 @@ fn by_the_meter(scene: &Scene, records: &BTreeMap<meter::Key, Vec<u8>>, case: &C
         meter.receive(&Packet::new(case.topic.clone(), bytes.as_slice()), at(seconds));
         assert_eq!(meter.refusals(), [], "{}: what comes before is accepted", case.name);
     }
-    meter.receive(&Packet::new(case.topic.clone(), case.bytes.as_slice()), at(seconds));
-    meter.refusals().last().map(|refusal| reason(refusal))
+    // What is due by then is sent before, so that what follows is an answer.
+    meter.handle(meter::Input::Tick, at(seconds));
+    let before = kept(&meter);
+    let sent = meter.receive(&Packet::new(case.topic.clone(), case.bytes.as_slice()), at(seconds));
+    let refusals = meter.refusals();
+    let [refusal] = refusals.as_slice() else {
+        assert_eq!(refusals, [], "{}", case.name);
+        return None;
+    };
+    let statuses = sent.iter().map(|packet| {
+        assert_eq!(packet.topic, meter.meter.topic(MeterChannel::Status), "{}: only a status is sent", case.name);
+        Status::decode(Sign1::decode(&packet.payload).unwrap().payload()).unwrap().code
+    });
+    assert_eq!(statuses.collect::<Vec<_>>(), Vec::from_iter(refusal.status()), "{}", case.name);
+    assert_eq!(kept(&meter), before, "{}: nothing but evidence is written", case.name);
+    Some(reason(refusal))
+}
+
+/// Returns what a refused message must not change.
+fn kept(meter: &MeterNode) -> BTreeMap<meter::Key, Vec<u8>> {
+    let mut store = meter.store.clone();
+    store.retain(|key, _| !matches!(key, meter::Key::Evidence(_) | meter::Key::Account));
+    store
 }
 
 /// Makes every case.
@@ -499,6 +520,7 @@ impl Workshop<'_> {
             ("ends as it begins", of(&|s| s.not_after = s.not_before)),
             ("ends before it begins", of(&|s| s.not_after = s.not_before - 1)),
             ("a second longer than 35 days", of(&|s| s.not_after += 1)),
+            ("for all time", of(&|s| (s.not_before, s.not_after) = (0, (1 << 53) - 1))),
             ("another cluster", of(&|s| s.cluster = dream_protocol::ids::ClusterId::new("south").unwrap())),
             ("another certificate's hash", of(&|s| s.certificate[0] ^= 1)),
             ("key of small order: 0", of(&|s| s.agreement = AgreementPublic([0; 32]))),
@@ -647,9 +669,24 @@ impl Workshop<'_> {
             twin[31] |= 0x80;
             AgreementPublic(twin)
         };
+        // Only u below 19 has a second representative below 2^255; 9 is the base point, so a colluder knows both.
+        let nine = AgreementPublic(std::array::from_fn(|i| if i == 0 { 9 } else { 0 }));
+        let p_plus_nine = AgreementPublic(std::array::from_fn(|i| match i {
+            0 => 0xed + 9,
+            31 => 0x7f,
+            _ => 0xff,
+        }));
+        let (fourth, fourth_issued) = &scene.credentials.meters[3];
+        let both = |one: AgreementPublic, other: AgreementPublic| {
+            let third = self.enrol(third, issued, |s| s.agreement = one);
+            let fourth = self.enrol(fourth.as_str(), fourth_issued, |s| s.agreement = other);
+            entries(&[e[0], &third, &fourth])
+        };
         let first_key = *scene.list.members()[0].agreement();
         let (first, first_issued) = &scene.credentials.meters[0];
         let other_enrolment = self.enrol(first.as_str(), first_issued, |s| s.seq += 1);
+        let second = self.pki.issue_for(first.as_str(), "meter", [5; 32], |_| {});
+        let second_certificate = self.enrol(first.as_str(), &second, |_| {});
         let mut altered_entry = e[2].to_vec();
         *altered_entry.last_mut().unwrap() ^= 1;
         let same_key = self.pki.issue_for(third, "meter", scene.credentials.meters[1].1.seed, |_| {});
@@ -659,8 +696,12 @@ impl Workshop<'_> {
         let expired = self.pki.issue_for("gw", "gateway", gateway.seed, |p| p.not_after = date_time_ymd(2026, 8, 28));
         let late = self.pki.issue_for("gw", "gateway", gateway.seed, |p| p.not_before = date_time_ymd(2026, 8, 30));
         let foreign = Pki::named("another authority").gateway("gw");
+        let namesake = Pki::with_key("test authority", "another");
+        let ends_meanwhile =
+            self.pki.issue_for("gw", "gateway", gateway.seed, |p| p.not_after = date_time_ymd(2026, 8, 29));
         let other_gateway = self.pki.gateway("gw-2");
         let by = |issued: &Issued| good.sign(&issued.identity(), TOPIC, &issued.der);
+        let topic = |topic: &str| good.sign(&gateway.identity(), topic, &gateway.der);
         let raw_items = |change: &dyn Fn(&mut Vec<Vec<u8>>)| {
             let t = &good.terms;
             let mut items = vec![
@@ -710,20 +751,34 @@ impl Workshop<'_> {
             ("kind of an enrolment", raw_items(&|items| items[0] = raw::uint(4))),
             ("byte after its end", [signed(&good).as_slice(), &[0]].concat()),
             ("altered signature", flipped),
-            ("signed for the recovery topic", good.sign(&gateway.identity(), "dream/v1/north/recovery", &gateway.der)),
+            ("signed by another key than the certificate's", by(&Issued { seed: [6; 32], ..gateway.clone() })),
+            ("signed for another cluster's topic", topic("dream/v1/south/membership")),
+            ("signed for another version's topic", topic("dream/v2/north/membership")),
+            ("signed for no topic", topic("")),
+            ("signed for the recovery topic", topic("dream/v1/north/recovery")),
             ("no certificate", envelope::seal(&Seal::Sign(gateway.seed), &good.payload(), TOPIC)),
             ("another cluster", of(&|s| s.cluster = dream_protocol::ids::ClusterId::new("south").unwrap())),
             ("signed by a member", by(&scene.credentials.meters[1].1)),
+            ("signed by a meter of the gateway's name", by(&self.pki.meter("gw"))),
             ("gateway of an unknown authority", by(&foreign)),
+            ("gateway of an authority with the known one's name", by(&namesake.gateway("gw"))),
             ("gateway that the policy does not name", by(&other_gateway)),
             ("gateway's certificate ends before the list", by(&expired)),
+            ("gateway's certificate ends before the list does", by(&ends_meanwhile)),
             ("gateway's certificate begins after the list", by(&late)),
             ("no members", entries(&[])),
             ("entries not sorted", entries(&[e[0], e[2], e[1]])),
             ("entry twice", entries(&[e[0], e[1], e[1]])),
+            ("this meter twice", entries(&[e[0], e[0], e[1]])),
             ("this meter not listed", entries(&[e[1], e[2], e[3]])),
+            ("this meter's id with another's certificate", entries(&[&second_certificate, e[1], e[2]])),
             ("this meter with a key that it does not hold", entries(&[&other_enrolment, e[1], e[2]])),
             ("entry with an altered signature", instead(&altered_entry)),
+            (
+                "entry signed by another key",
+                instead(&self.enrol(third, &Issued { seed: [6; 32], ..issued.clone() }, |_| {})),
+            ),
+            ("entry signed for another meter's topic", instead(&self.enrol("m-0001", issued, |_| {}))),
             ("entry cut short", instead(&e[2][..e[2].len() - 1])),
             (
                 "entry for another cluster",
@@ -744,9 +799,17 @@ impl Workshop<'_> {
             ("entry with another meter's X25519 key", enrolled(&|s| s.agreement = first_key)),
             ("entry with the twin of another's X25519 key", enrolled(&|s| s.agreement = twin(first_key.0))),
             ("entry with the gateway's X25519 key", enrolled(&|s| s.agreement = good.gateway)),
+            ("entries with the keys 9 and p + 9", both(nine, p_plus_nine)),
+            ("entries with the keys 9 and p + 9 with bit 255", both(nine, twin(p_plus_nine.0))),
+            ("gateway's key that is a member's", of(&|s| s.gateway = first_key)),
+            ("gateway's key that is the twin of a member's", of(&|s| s.gateway = twin(first_key.0))),
             ("entry with another meter's identity key", instead(&self.enrol(third, &same_key, |_| {}))),
             ("entry with the gateway's identity key", instead(&self.enrol(third, &gateways_key, |_| {}))),
             ("entry whose certificate ends before the list", certified(&|p| p.not_after = date_time_ymd(2026, 8, 28))),
+            (
+                "entry whose certificate ends before the list does",
+                certified(&|p| p.not_after = date_time_ymd(2026, 8, 29)),
+            ),
             (
                 "entry whose certificate begins after the list",
                 certified(&|p| p.not_before = date_time_ymd(2026, 8, 30)),
@@ -754,6 +817,10 @@ impl Workshop<'_> {
             (
                 "entry of an unknown authority",
                 instead(&self.enrol(third, &Pki::named("another authority").meter(third), |_| {})),
+            ),
+            (
+                "entry of an authority with the known one's name",
+                instead(&self.enrol(third, &namesake.meter(third), |_| {})),
             ),
             (
                 "entry of a gateway",
@@ -776,9 +843,19 @@ impl Workshop<'_> {
             ("too few partners", terms(&|t| t.partners = 1)),
             ("as many partners as other members", terms(&|t| t.partners = 2)),
             ("range that is not the policy's", terms(&|t| t.hi = 9001)),
+            ("range that is smaller than the policy's", terms(&|t| t.hi = 8999)),
+            ("range that begins below the policy's", terms(&|t| t.lo = -1)),
             (
                 "epsilon above the policy's",
                 terms(&|t| (t.epsilon_numerator, t.epsilon_denominator) = (1_000_000, 999_999)),
+            ),
+            ("epsilon twice the policy's", terms(&|t| t.epsilon_numerator = 2)),
+            (
+                "slots shorter than the policy's",
+                of(&|s| {
+                    (s.from_slot, s.to_slot) = (Slot(start / 59 + 1), Slot(start / 59 + 10));
+                    (s.terms.slot_seconds, s.terms.reading_seconds, s.terms.reveal_seconds) = (59, 10, 10);
+                }),
             ),
             ("more attempts than the policy's", terms(&|t| t.attempts = 3)),
             ("fewer honest shares than the policy's", terms(&|t| t.max_malicious = 2)),

@@ -107,14 +107,17 @@ fn derived(members: usize, terms: Terms) -> Json {
 
 /// The ends of the plausible range, found by asking.
 fn plausible(params: &Params) -> (i64, i64) {
-    let edge = |mut inside: i64, mut outside: i64| {
-        while inside.abs_diff(outside) > 1 {
-            let middle = i64::midpoint(inside, outside);
-            *if params.is_plausible(middle) { &mut inside } else { &mut outside } = middle;
-        }
-        inside
-    };
-    (edge(0, -(1 << 60)), edge(0, 1 << 60))
+    (edge(params, -(1 << 60)), edge(params, 1 << 60))
+}
+
+/// The last plausible value on the way from 0 to one that is not.
+fn edge(params: &Params, mut outside: i64) -> i64 {
+    let mut inside = 0;
+    while outside.abs_diff(inside) > 1 {
+        let middle = i64::midpoint(inside, outside);
+        *if params.is_plausible(middle) { &mut inside } else { &mut outside } = middle;
+    }
+    inside
 }
 
 /// A hundred members, a tenth of them silent and a tenth malicious.
@@ -151,22 +154,28 @@ fn refused() -> Vec<(usize, Terms)> {
         (101, HUNDRED),
         (1, Terms { max_missing: 0, max_malicious: 1, ..TERMS }),
         (100, Terms { max_missing: 20, max_malicious: 80, ..HUNDRED }),
+        (10, Terms { max_missing: 2, max_malicious: 9, ..TERMS }),
         (100, Terms { lo: 1, ..HUNDRED }),
         (100, Terms { lo: -2, hi: -1, ..HUNDRED }),
+        (100, Terms { lo: 9000, hi: 0, ..HUNDRED }),
         (100, Terms { hi: 0, ..HUNDRED }),
         (100, epsilon(0, 1)),
         (100, epsilon(1, 0)),
         (100, epsilon(1_000_001, 1)),
+        (100, epsilon(1_000_001, 1_000_001)),
         (100, epsilon(1, 1_000_001)),
         (100, epsilon(1, 1_000_000)),
         (100, Terms { hi: (1 << 40) / 300 + 1, ..HUNDRED }),
         (100, Terms { attempts: 0, ..HUNDRED }),
         (100, Terms { attempts: 7, ..HUNDRED }),
+        (100, Terms { attempts: 256, ..HUNDRED }),
         (100, Terms { reading_seconds: 0, ..HUNDRED }),
         (100, Terms { reveal_seconds: 0, ..HUNDRED }),
         (100, Terms { slot_seconds: 0, ..HUNDRED }),
         (100, Terms { slot_seconds: 86_401, ..HUNDRED }),
         (100, Terms { slot_seconds: 86_400, reading_seconds: 1, reveal_seconds: 1, attempts: 256, ..HUNDRED }),
+        (10, Terms { max_missing: 2, max_malicious: 1, partners: 5, ..TERMS }),
+        (10, Terms { max_missing: 2, max_malicious: 1, partners: 8, ..TERMS }),
         (100, Terms { partners: 46, ..HUNDRED }),
         (100, Terms { partners: 1, ..HUNDRED }),
     ]
