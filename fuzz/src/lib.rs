@@ -1,0 +1,113 @@
+//! What the fuzz targets do with their bytes, one function each.
+//!
+//! A decoder must not panic, and what it accepts must have one encoding only: the bytes that were given. `cargo fuzz run
+//! <target>` runs one; the corpora come from the test vectors (`fuzz/README.md`).
+
+mod machines;
+
+use std::sync::LazyLock;
+
+use dream_protocol::certificate::Authorities;
+use dream_protocol::enrolment::Enrolment;
+use dream_protocol::membership::MembershipList;
+use dream_protocol::topic::Topic;
+use dream_protocol::wire::{
+    EnrolmentStatement, ListStatement, Mac0, MaskedReading, RecoveryMessage, Reveal, Sign1, Status,
+};
+use dream_protocol::{cluster, meter};
+use dream_testkit::example::cluster_id;
+use dream_testkit::pki::Pki;
+
+pub use machines::machines;
+
+static AUTHORITIES: LazyLock<Authorities> = LazyLock::new(|| Pki::new().authorities());
+
+/// Decodes a message of the channel `reading`, or its payload alone.
+pub fn reading(data: &[u8]) {
+    let payload = Mac0::decode(data).map_or(data, |envelope| envelope.payload());
+    if let Ok(reading) = MaskedReading::decode(payload) {
+        assert_eq!(reading.payload(), payload);
+    }
+}
+
+/// Decodes a message of the channel `reveal`, or its payload alone.
+pub fn reveal(data: &[u8]) {
+    let payload = Mac0::decode(data).map_or(data, |envelope| envelope.payload());
+    if let Ok(reveal) = Reveal::decode(payload) {
+        assert_eq!(reveal.payload(), payload);
+    }
+}
+
+/// Decodes a message of the channel `recovery`, or its payload alone.
+pub fn recovery(data: &[u8]) {
+    let payload = Sign1::decode(data).map_or(data, |envelope| envelope.payload());
+    match RecoveryMessage::decode(payload) {
+        Ok(RecoveryMessage::Request(request)) => assert_eq!(request.payload(), payload),
+        Ok(RecoveryMessage::Retry(retry)) => assert_eq!(retry.payload(), payload),
+        Err(_) => {}
+    }
+}
+
+/// Decodes a message of the channel `status`, or its payload alone.
+pub fn status(data: &[u8]) {
+    let payload = Sign1::decode(data).map_or(data, |envelope| envelope.payload());
+    if let Ok(status) = Status::decode(payload) {
+        assert_eq!(status.payload(), payload);
+    }
+}
+
+/// Decodes and verifies a message of the channel `enrol`, or decodes its payload alone.
+pub fn enrolment(data: &[u8]) {
+    if let Ok(enrolment) = Enrolment::verify(data, &cluster_id(), &AUTHORITIES) {
+        assert_eq!(enrolment.bytes(), data);
+    }
+    let payload = Sign1::decode_certified(data).map_or(data, |(envelope, _)| envelope.payload());
+    if let Ok(statement) = EnrolmentStatement::decode(payload) {
+        assert_eq!(statement.payload(), payload);
+    }
+}
+
+/// Decodes and verifies a message of the channel `membership`, or decodes its payload alone.
+pub fn list(data: &[u8]) {
+    if let Ok(list) = MembershipList::verify(data, &cluster_id(), &AUTHORITIES) {
+        assert_eq!(**list.bytes(), *data);
+    }
+    let payload = Sign1::decode_certified(data).map_or(data, |(envelope, _)| envelope.payload());
+    if let Ok(statement) = ListStatement::decode(payload) {
+        assert_eq!(statement.payload(), payload);
+    }
+}
+
+/// Verifies a certificate, and takes it for an authority's.
+pub fn certificate(data: &[u8]) {
+    if let Ok(certificate) = AUTHORITIES.verify(data) {
+        assert!(certificate.meter().is_ok() != certificate.gateway().is_ok(), "one role each");
+    }
+    drop(Authorities::new([data]));
+}
+
+/// Decodes a meter's record.
+pub fn meter_record(data: &[u8]) {
+    if let Ok(record) = meter::Record::decode(data) {
+        assert_eq!(*record.encode(), *data);
+    }
+}
+
+/// Decodes a record of a gateway's cluster.
+pub fn cluster_record(data: &[u8]) {
+    if let Ok(record) = cluster::Record::decode(data) {
+        assert_eq!(*record.encode(), *data);
+    }
+}
+
+/// Parses a topic.
+pub fn topic(data: &[u8]) {
+    let Ok(text) = str::from_utf8(data) else { return };
+    match Topic::parse(text) {
+        Ok(Topic::Meter { cluster, channel, meter }) => {
+            assert_eq!(text, format!("dream/v1/{cluster}/{}/{meter}", channel.as_str()));
+        }
+        Ok(Topic::Gateway { cluster, channel }) => assert_eq!(text, format!("dream/v1/{cluster}/{}", channel.as_str())),
+        Err(_) => {}
+    }
+}
