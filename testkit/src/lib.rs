@@ -3,10 +3,12 @@
 //! - [`pki`]: an authority with fixed keys, and the certificates it issues;
 //! - [`node`]: a machine with the records it writes and its own source of randomness: the one place that drives a
 //!   [`Meter`](dream_protocol::meter::Meter) or a [`Cluster`](dream_protocol::cluster::Cluster) by hand;
-//! - [`virtual_cluster`]: a whole cluster in virtual time.
+//! - [`virtual_cluster`]: a whole cluster in virtual time;
+//! - [`oracle`]: what a gateway must find, from what it asked and what the meters measured.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 pub mod node;
+pub mod oracle;
 pub mod pki;
 pub mod virtual_cluster;
 

@@ -59,7 +59,7 @@ impl Cluster {
             let oracle = self.meters.oracle.lock().unwrap_or_else(PoisonError::into_inner);
             let expected = oracle.expected(Slot(aggregate.slot));
             drop(oracle);
-            self.rows.push(Row { aggregate, expected });
+            self.rows.push(Row { aggregate, expected: expected.map(Into::into) });
         }
         assert!(self.gateway.is_running(), "the gateway has ended by itself");
     }
