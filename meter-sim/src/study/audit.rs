@@ -11,14 +11,14 @@
 //! claim. With shares missing, the noise is steepest where they begin.
 
 mod binomial;
-mod event;
 mod cast;
+mod event;
 
 use std::fmt;
 
+use self::cast::{Cast, HONEST, MEMBERS, Part, RANGE, Run};
 pub use self::event::Event;
 use self::event::Released;
-use self::cast::{Cast, HONEST, MEMBERS, Part, RANGE, Run};
 use super::section::{Block, Cell, Section, Table};
 use super::shortfall::Claim;
 use crate::street::{all_cores, in_parallel};

@@ -156,8 +156,7 @@ mod tests {
 
     #[test]
     fn masks_cancel_though_one_member_is_silent_and_lists_are_renewed() {
-        let mut cluster =
-            Run::new(&Cast::new(), (1, 1), &[EXACT, EXACT, EXACT, EXACT, EXACT, SILENT], "exact");
+        let mut cluster = Run::new(&Cast::new(), (1, 1), &[EXACT, EXACT, EXACT, EXACT, EXACT, SILENT], "exact");
         let outcomes: Vec<SlotOutcome> = (0..1100).map(|_| cluster.next_outcome()).collect();
         assert!(outcomes.iter().all(|outcome| outcome.result.unwrap().watts() == 5));
         assert!(outcomes.iter().all(|outcome| (outcome.members, outcome.honest, outcome.responders) == (6, 4, 5)));
