@@ -3,10 +3,15 @@
 //! - [`pki`]: an authority with fixed keys, and the certificates it issues;
 //! - [`node`]: a machine with the records it writes and its own source of randomness: the one place that drives a
 //!   [`Meter`](dream_protocol::meter::Meter) or a [`Cluster`](dream_protocol::cluster::Cluster) by hand;
-//! - [`virtual_cluster`]: a whole cluster in virtual time.
+//! - [`virtual_cluster`]: a whole cluster in virtual time;
+//! - [`outcomes`]: closed slots without a cluster that closed them;
+//! - `lab`, behind a feature: brokers, browsers and gateways as processes, and clients of them.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[cfg(feature = "lab")]
+pub mod lab;
 pub mod node;
+pub mod outcomes;
 pub mod pki;
 pub mod virtual_cluster;
 
