@@ -4,11 +4,16 @@
 //! - [`node`]: a machine with the records it writes and its own source of randomness: the one place that drives a
 //!   [`Meter`](dream_protocol::meter::Meter) or a [`Cluster`](dream_protocol::cluster::Cluster) by hand;
 //! - [`virtual_cluster`]: a whole cluster in virtual time;
-//! - [`oracle`]: what a gateway must find, from what it asked and what the meters measured.
+//! - [`oracle`]: what a gateway must find, from what it asked and what the meters measured;
+//! - [`outcomes`]: closed slots without a cluster that closed them;
+//! - `lab`, behind a feature: brokers, browsers and gateways as processes, and clients of them.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[cfg(feature = "lab")]
+pub mod lab;
 pub mod node;
 pub mod oracle;
+pub mod outcomes;
 pub mod pki;
 pub mod virtual_cluster;
 

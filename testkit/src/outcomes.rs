@@ -1,7 +1,5 @@
 //! Closed slots for tests. Only the protocol makes an aggregate, so these come through the record that it persists.
 
-#![allow(clippy::unwrap_used, dead_code, unreachable_pub, reason = "a helper of tests, of which each uses a part")]
-
 use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::cluster::Record;
 

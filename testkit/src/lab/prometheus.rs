@@ -26,13 +26,13 @@ impl Samples {
         samples
     }
 
-    /// The sample with exactly these labels.
+    /// Returns the sample with exactly these labels.
     pub fn get(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
         let labels = labels.iter().map(|&(label, value)| (label.to_owned(), value.to_owned())).collect();
         self.0.get(&Series { name: name.to_owned(), labels }).copied()
     }
 
-    /// The sum of all samples with at least these labels.
+    /// Returns the sum of all samples with at least these labels.
     pub fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         let of = |series: &Series| {
             series.name == name
@@ -41,11 +41,12 @@ impl Samples {
         self.0.iter().filter(|(series, _)| of(series)).map(|(_, value)| value).sum()
     }
 
-    /// All values of a label, under whatever name.
+    /// Returns all values of a label, under whatever name.
     pub fn values_of(&self, label: &str) -> BTreeSet<&str> {
         self.0.keys().filter_map(|series| series.labels.get(label)).map(String::as_str).collect()
     }
 
+    /// Returns the names of all series.
     pub fn names(&self) -> BTreeSet<&str> {
         self.0.keys().map(|series| series.name.as_str()).collect()
     }

@@ -1,7 +1,5 @@
 //! A headless Chromium, driven through chromedriver with the few WebDriver commands that the tests need.
 
-#![allow(clippy::unwrap_used, dead_code, unreachable_pub, reason = "a helper of tests, of which each uses a part")]
-
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -10,11 +8,13 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::request::request;
+use super::http::request;
 
 /// How long anything may take: generous, for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// A running browser with one open page.
+#[derive(Debug)]
 pub struct Browser {
     driver: Child,
     /// Kept, because chromedriver would not survive to write where nobody can read.
@@ -26,6 +26,7 @@ pub struct Browser {
 }
 
 impl Browser {
+    /// Starts chromedriver, and a browser through it.
     pub fn start() -> Self {
         let profile = tempfile::tempdir().unwrap();
         let driver = Command::new("chromedriver")
@@ -71,20 +72,22 @@ impl Browser {
         value
     }
 
+    /// Opens a page.
     pub fn go(&self, url: &str) {
         self.in_session("POST", "/url", &json!({ "url": url }));
     }
 
-    /// What a script returns.
+    /// Runs a script, and returns what it returns.
     pub fn run(&self, script: &str) -> Value {
         self.in_session("POST", "/execute/sync", &json!({ "script": script, "args": [] }))
     }
 
-    /// The value of an expression as text.
+    /// Returns the value of an expression as text.
     pub fn text(&self, expression: &str) -> String {
         self.run(&format!("return String({expression})")).as_str().unwrap().to_owned()
     }
 
+    /// Presses and releases a key.
     pub fn press(&self, key: &str) {
         let strokes = json!([{ "type": "keyDown", "value": key }, { "type": "keyUp", "value": key }]);
         let actions = json!({ "actions": [{ "type": "key", "id": "keys", "actions": strokes }] });
@@ -95,24 +98,25 @@ impl Browser {
         self.in_session("POST", "/goog/cdp/execute", &json!({ "cmd": command, "params": parameters }))
     }
 
-    /// A screen of any width: windows have a least one.
+    /// Sets the size of the screen: unlike a window, it may have any width.
     pub fn resize(&self, width: u32, height: u32) {
         let metrics = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
         self.devtools("Emulation.setDeviceMetricsOverride", &metrics);
     }
 
+    /// Sets the preferred colour scheme.
     pub fn prefer(&self, scheme: &str) {
         let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
         self.devtools("Emulation.setEmulatedMedia", &json!({ "features": features }));
     }
 
-    /// The page as PNG, in base64.
+    /// Returns a picture of the page as PNG, in base64.
     pub fn picture(&self) -> String {
         let shot = self.devtools("Page.captureScreenshot", &json!({ "captureBeyondViewport": true }));
         shot["data"].as_str().unwrap().to_owned()
     }
 
-    /// What the console said since the last call, if it is an error.
+    /// Returns the errors on the console since the last call.
     pub fn console_errors(&self) -> Vec<Value> {
         let log = self.in_session("POST", "/se/log", &json!({ "type": "browser" }));
         let entries = log.as_array().cloned().unwrap_or_default();
