@@ -4,8 +4,10 @@
 //! Everything listens on the loopback only. Processes are ended by their id, when they are dropped at the latest.
 
 pub mod access;
+pub mod brokers;
 pub mod browser;
 pub mod client;
+pub mod command;
 pub mod embedded;
 pub mod gateway;
 pub mod http;
@@ -13,6 +15,7 @@ pub mod identities;
 pub mod mosquitto;
 pub mod process;
 pub mod prometheus;
+pub mod proxy;
 pub mod settings;
 pub mod watcher;
 

@@ -151,8 +151,8 @@ impl Oracle {
 
     /// Returns what the last request for a slot asks for, without a sum.
     fn asked(&self, slot: Slot) -> Option<Expected> {
-        let of_slot = self.messages.range((slot, 0, Kind::Request)..=(slot, u8::MAX, Kind::Retry));
-        let (_, requests) = of_slot.filter(|((_, _, kind), _)| *kind == Kind::Request).next_back()?;
+        let mut of_slot = self.messages.range((slot, 0, Kind::Request)..=(slot, u8::MAX, Kind::Retry));
+        let (_, requests) = of_slot.rfind(|((_, _, kind), _)| *kind == Kind::Request)?;
         let request = RecoveryRequest::decode(Sign1::decode(requests.first()?).ok()?.payload()).ok()?;
         let list = self.list(&request.list.0)?;
         let missing = MemberSet::from_bytes(list.params().members(), &request.missing).ok()?;

@@ -361,3 +361,17 @@ fn faulty_slot(packet: &Packet) -> Option<Slot> {
     let about = packet.about.filter(|about| packet.channel == MeterChannel::Reading && about.attempt == 0);
     about.map(|about| about.slot)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cause_of_an_error_is_told_once() {
+        let told = |error: FleetError| format!("{:#}", anyhow::Error::from(error));
+        let thread = FleetError::from(std::io::Error::other("no more of them"));
+        assert_eq!(told(thread), "a thread could not be started: no more of them");
+        let records = FleetError::from(RecordsError::from(redb::Error::Corrupted("a page".to_owned())));
+        assert_eq!(told(records), "the meters' records cannot be read or written: DB corrupted: a page");
+    }
+}

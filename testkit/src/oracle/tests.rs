@@ -144,7 +144,7 @@ impl Gateway {
             certificate: gateway.der.clone().into(),
             authorities: pki.authorities(),
             terms: Terms::with_slots_of(600),
-            missing_share: Share::new(1, 2).unwrap(),
+            missing_share: Share::new(0, 1).unwrap(),
             malicious_share: Share::new(0, 1).unwrap(),
             roster: RosterRules { min_members: 4, settle_seconds: 5, ..RosterRules::default() },
             clock_skew_seconds: 0,

@@ -1,0 +1,38 @@
+//! The shipped meter and gateway code, audited from outside, in both directions: the claim holds, and the audit notices when
+//! it does not.
+//!
+//! With `DREAM_AUDIT_FULL`, as `make long` sets it, every claim of the study is audited, with as many slots. Without it only
+//! the largest one is: it takes the fewest to be told from a broken one.
+
+use dream_meter_sim::study::audit::{Finding, Trial};
+
+/// How many thousand slots are run with each input, unless the audit is a full one.
+const FEW: u32 = 2;
+
+fn findings(left_out: bool) -> impl Iterator<Item = Finding> {
+    trials().into_iter().filter(move |trial| trial.left_out == left_out).map(|trial| trial.run(2026))
+}
+
+fn trials() -> Vec<Trial> {
+    if std::env::var_os("DREAM_AUDIT_FULL").is_some() {
+        return Trial::all().collect();
+    }
+    let largest = Trial::all().filter(|trial| trial.epsilon == (1, 1));
+    largest.map(|trial| Trial { thousands: FEW, ..trial }).collect()
+}
+
+#[test]
+fn released_sums_tell_no_more_than_epsilon_allows_and_nearly_as_much() {
+    for finding in findings(false) {
+        let claim = finding.trial.claim();
+        assert!(finding.epsilon_at_least <= claim, "{finding:?}");
+        assert!(finding.epsilon_at_least > 0.6 * claim, "{finding:?}");
+    }
+}
+
+#[test]
+fn a_share_that_is_left_out_is_noticed() {
+    for finding in findings(true) {
+        assert!(finding.exceeds_claim(), "{finding:?}");
+    }
+}
