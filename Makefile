@@ -16,9 +16,14 @@ check: ## The inner loop: formatting, lints, unit tests and tests in virtual tim
 	cargo nextest run --workspace --profile check
 
 chaos: ## The long version of the chaos test: SLOTS=200, SEED=2026
-	cargo build -p dream-gateway
+	cargo build --workspace --bins
 	DREAM_CHAOS_SLOTS=$(or $(SLOTS),200) DREAM_CHAOS_SEED=$(or $(SEED),2026) \
-		cargo test -p dream-meter-sim --all-features --test chaos -- --nocapture
+		cargo test --workspace --test brokers -- chaos --nocapture
+
+long: chaos ## What has only a short case in `make test`, at full size: chaos, the brokers, the audit, the study
+	DREAM_INTEROP_SLOTS=10 cargo test --workspace --test brokers -- interop
+	DREAM_AUDIT_FULL=1 cargo test --workspace --test audit
+	DREAM_STUDY_HOMES=3000 cargo test --workspace --test cli -- the_whole_study
 
 study: ## Run the study for 3,000 homes and put its tables and figures into docs/study.md
 	@scripts/study-page

@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex};
 
 use dream_protocol::ids::ClusterId;
 use dream_protocol::policy::Policy;
+use dream_testkit::oracle::Oracle;
 use tokio::sync::watch;
 
 pub use faults::{Fault, Faults};
@@ -26,7 +27,6 @@ pub use neighbourhood::FleetError;
 pub use records::{Records, RecordsError};
 pub use status::Status;
 
-use crate::oracle::Oracle;
 use crate::source::Source;
 use neighbourhood::Neighbourhood;
 
@@ -74,9 +74,13 @@ impl Running {
     }
 }
 
+/// For how many attempts the right answers are kept.
+const REMEMBERED: usize = 64;
+
 /// Starts the meters of a cluster on a thread of their own, until `stop` turns true. Call it inside a tokio runtime.
 pub fn start(fleet: &Arc<Fleet>, setup: ClusterSetup, stop: watch::Receiver<bool>) -> Result<Running, FleetError> {
-    let (oracle, status) = (Arc::<Mutex<Oracle>>::default(), Arc::<Mutex<Status>>::default());
+    let oracle = Arc::new(Mutex::new(Oracle::remembering(REMEMBERED)));
+    let status = Arc::<Mutex<Status>>::default();
     let cluster = setup.cluster.clone();
     let neighbourhood = Neighbourhood::new(fleet.clone(), setup, oracle.clone(), status.clone())?;
     let runtime = tokio::runtime::Handle::current();

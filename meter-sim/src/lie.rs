@@ -9,6 +9,7 @@ mod client;
 mod crowd;
 mod draft;
 mod liar;
+mod link;
 mod report;
 
 use std::path::PathBuf;
@@ -29,6 +30,7 @@ use self::liar::Liar;
 use crate::access::{Access, BrokerArgs};
 use crate::broker::Embedded;
 use crate::cli::whole;
+use crate::clock::Clock;
 use crate::provision::Directory;
 
 /// Short, so that nobody waits long, and long enough for a busy machine.
@@ -120,11 +122,12 @@ pub async fn play(
     let (meters, policy) = (cast.meters(), cast.policy());
     let Cast { authorities, gateway, groups } = cast;
     let (news, hear) = unbounded_channel();
-    let mut liar = Liar::connect(gateway, &format!("{cluster}-gw"), cluster.clone(), authorities, meters, hear);
+    let clock = Clock::start();
+    let mut liar = Liar::connect(gateway, &format!("{cluster}-gw"), cluster.clone(), authorities, meters, hear, clock);
     liar.subscribed().await?;
-    for (number, (access, actors)) in groups.into_iter().enumerate() {
+    for (number, (link, actors)) in groups.into_iter().enumerate() {
         let id = format!("{cluster}-{number}");
-        let group = Group::connect(&access, &id, actors, &cluster, &policy, simulation, news.clone())?;
+        let group = Group::connect(&*link, &id, actors, &cluster, &policy, simulation, news.clone(), clock)?;
         tokio::spawn(group.run());
     }
     drop(news);
@@ -225,6 +228,9 @@ fn wrapped(text: &str) -> String {
     }
     lines.join("\n")
 }
+
+#[cfg(test)]
+mod virtual_time;
 
 #[cfg(test)]
 mod tests {

@@ -5,7 +5,6 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use dream_gateway::driver;
 use dream_gateway::slot_view::rfc3339;
 use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::GatewayChannel;
@@ -14,6 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
+use crate::clock;
 use crate::fleet::{self, ClusterSetup, Fleet, FleetError, Running, Status};
 use crate::verdict::{Aggregate, FromMeters, Injected, Row, Verdict};
 use crate::view::View;
@@ -45,7 +45,7 @@ pub struct Trial {
 impl Trial {
     /// Runs the meters until there were enough slots, or `stop` is done.
     pub async fn run(self, view: &mut View, stop: impl Future<Output = ()>) -> Result<Verdict, FleetError> {
-        let begun = driver::now();
+        let begun = clock::wall();
         let (stopping, stopped) = watch::channel(false);
         let start = |setup| fleet::start(&self.fleet, setup, stopped.clone());
         let running = self.clusters.into_iter().map(start).collect::<Result<Vec<_>, _>>()?;
@@ -174,7 +174,7 @@ impl Observer<'_> {
         let expected = running.and_then(|running| {
             running.oracle.lock().unwrap_or_else(PoisonError::into_inner).expected(Slot(aggregate.slot))
         });
-        Row { aggregate, expected }
+        Row { aggregate, expected: expected.map(Into::into) }
     }
 
     /// Whether all meters were there when the slot began. One that is still agreeing on keys keeps the whole process busy.

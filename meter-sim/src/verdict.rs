@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::process::ExitCode;
 
+use dream_testkit::oracle;
 use serde::{Deserialize, Serialize};
-
-use crate::oracle::Expected;
 
 /// A closed slot as the gateway publishes it: the fields that are needed here.
 #[derive(Debug, Clone, Deserialize, Serialize)]
@@ -21,6 +20,22 @@ pub struct Aggregate {
     pub responders: u16,
     pub missing: u16,
     pub attempts: u8,
+}
+
+/// What the gateway should have decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Expected {
+    /// The sum without noise.
+    pub truth: i64,
+    /// The sum with the noise that the meters added: what unmasking must give, to the watt.
+    pub noisy: i64,
+    pub responders: usize,
+}
+
+impl From<oracle::Expected> for Expected {
+    fn from(oracle::Expected { truth, noisy, responders, .. }: oracle::Expected) -> Self {
+        Self { truth, noisy, responders: responders.len() }
+    }
 }
 
 /// One slot beside the truth.

@@ -5,13 +5,20 @@
 //!   [`Meter`](dream_protocol::meter::Meter) or a [`Cluster`](dream_protocol::cluster::Cluster) by hand;
 //! - [`virtual_cluster`]: a whole cluster in virtual time, on a network without faults;
 //! - [`simulation`]: whole clusters in virtual time with everything that can go wrong, and a referee;
+//! - [`oracle`]: what a gateway must find, from what it asked and what the meters measured;
+//! - [`outcomes`]: closed slots without a cluster that closed them;
 //! - [`keyed_cluster`]: a gateway's cluster of any size, for benchmarks;
-//! - [`example`]: the cluster that tests use unless they need another.
+//! - [`example`]: the cluster that tests use unless they need another;
+//! - `lab`, behind a feature: brokers, browsers and gateways as processes, and clients of them.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 pub mod example;
 pub mod keyed_cluster;
+#[cfg(feature = "lab")]
+pub mod lab;
 pub mod node;
+pub mod oracle;
+pub mod outcomes;
 pub mod pki;
 pub mod simulation;
 pub mod virtual_cluster;

@@ -54,6 +54,11 @@ impl VirtualCluster {
         self.now
     }
 
+    /// Returns the newest list that the gateway has published.
+    pub fn list(&self) -> Option<&Arc<MembershipList>> {
+        self.list.as_ref()
+    }
+
     /// Lets time pass until a slot closes; `watts` says what a meter measures in a slot, if it measures anything.
     pub fn next_outcome(&mut self, mut watts: impl FnMut(usize, Slot) -> Option<i64>) -> SlotOutcome {
         loop {

@@ -2,6 +2,7 @@
 //!
 //! Seeds are fixed, so that nothing here fails by chance. Bounds are about five standard errors of what is estimated,
 //! wherever no other reason is given: most other seeds would pass too, and a model that is wrong by more would not.
+
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::sync::LazyLock;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use dream_protocol::ids::ClusterId;
 use dream_protocol::keys::{AgreementPublic, SharedSecret};
@@ -12,6 +12,7 @@ use dream_protocol::meter::{Input, MeterError};
 use dream_protocol::time::{Now, Slot, Timestamp};
 use dream_protocol::topic::{GatewayChannel, MeterChannel, Topic};
 use dream_protocol::wire::{RecoveryMessage, Sign1};
+use dream_testkit::oracle::Oracle;
 use thiserror::Error;
 use tokio::sync::{mpsc, watch};
 
@@ -20,7 +21,7 @@ use super::homes::Homes;
 use super::member::{Measuring, Member, Packet, Wants};
 use super::records::{Change, RecordsError};
 use super::{ClusterSetup, Fault, Fleet, Setup, Status};
-use crate::oracle::Oracle;
+use crate::clock;
 
 /// How long to sleep at most.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
@@ -35,7 +36,7 @@ pub enum FleetError {
     Meter { meter: String, error: MeterError },
     #[error(transparent)]
     Records(#[from] RecordsError),
-    #[error("a thread could not be started: {0}")]
+    #[error("a thread could not be started")]
     Thread(#[from] std::io::Error),
     #[error("a cluster's thread has failed; this is a bug")]
     Panicked,
@@ -145,11 +146,8 @@ impl Neighbourhood {
     }
 
     fn now(&self) -> Now {
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-        Now {
-            wall: Timestamp::from_millis(u64::try_from(wall).unwrap_or(u64::MAX)),
-            monotonic_millis: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
-        }
+        let monotonic_millis = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Now { wall: clock::wall(), monotonic_millis }
     }
 
     fn until_due(&self) -> Duration {
@@ -214,10 +212,8 @@ impl Neighbourhood {
     }
 
     fn recovery(&mut self, connection: usize, topic: &str, payload: &[u8]) {
+        lock(&self.oracle).note_recovery(payload);
         let message = Sign1::decode(payload).and_then(|envelope| RecoveryMessage::decode(envelope.payload()));
-        if let Ok(RecoveryMessage::Request(request)) = &message {
-            lock(&self.oracle).note_request(request);
-        }
         let slot = message.map(|message| message.slot()).ok();
         for index in self.on(connection) {
             let id = &self.members[index].setup.id;
@@ -238,7 +234,7 @@ impl Neighbourhood {
         let wants = member.handle(input, now);
         if let Some(hidden) = wants.hidden {
             let mut oracle = lock(&self.oracle);
-            oracle.note_hidden(member.setup.id.as_str(), hidden);
+            oracle.note_hidden(&member.setup.id, hidden);
         }
         if !wants.notices.is_empty() {
             let mut status = lock(&self.status);
@@ -364,4 +360,18 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 fn faulty_slot(packet: &Packet) -> Option<Slot> {
     let about = packet.about.filter(|about| packet.channel == MeterChannel::Reading && about.attempt == 0);
     about.map(|about| about.slot)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cause_of_an_error_is_told_once() {
+        let told = |error: FleetError| format!("{:#}", anyhow::Error::from(error));
+        let thread = FleetError::from(std::io::Error::other("no more of them"));
+        assert_eq!(told(thread), "a thread could not be started: no more of them");
+        let records = FleetError::from(RecordsError::from(redb::Error::Corrupted("a page".to_owned())));
+        assert_eq!(told(records), "the meters' records cannot be read or written: DB corrupted: a page");
+    }
 }

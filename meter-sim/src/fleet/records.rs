@@ -27,7 +27,7 @@ const LISTS: TableDefinition<'_, &[u8; 32], &[u8]> = TableDefinition::new("lists
 pub enum RecordsError {
     #[error("{path} is in use by another process: one fleet a file")]
     Locked { path: String },
-    #[error("the meters' records cannot be read or written: {0}")]
+    #[error("the meters' records cannot be read or written")]
     Redb(#[from] redb::Error),
     #[error("a record of the meter `{meter}` is damaged: {error}")]
     Entry { meter: String, error: dream_protocol::wire::DecodeError },

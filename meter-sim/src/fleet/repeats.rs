@@ -2,21 +2,19 @@
 
 use std::sync::Arc;
 
-use dream_gateway::driver;
-use dream_protocol::cluster::{self, Cluster, ClusterConfig, RosterRules};
+use dream_protocol::cluster::{self, ClusterConfig, RosterRules};
 use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
 use dream_protocol::meter::Input;
 use dream_protocol::params::{Share, Terms};
 use dream_protocol::policy::Policy;
 use dream_protocol::simulation::Simulation;
 use dream_protocol::time::{Now, Timestamp};
-use dream_protocol::topic::GatewayChannel;
-use rand_chacha::ChaCha20Rng;
-use rand_chacha::rand_core::SeedableRng as _;
+use dream_testkit::node::{self, ClusterNode};
 
 use super::homes::Homes;
 use super::member::{Member, Packet, Setup};
 use crate::access::Access;
+use crate::clock;
 use crate::home::{ActivityModel, DayKind, Month, Residents};
 use crate::provision::{Authority, Issued};
 use crate::run::lenient;
@@ -55,28 +53,25 @@ impl Stage {
         let meters = (0..6).map(|number| MeterId::new(&format!("m-{number}")).unwrap());
         let meters = meters.map(|id| (id.clone(), authority.meter(&id))).collect();
         let cluster = ClusterId::new("north").unwrap();
-        let start = Timestamp::from_secs(driver::now().as_millis() / 8000 * 8);
+        let start = Timestamp::from_secs(clock::wall().as_millis() / 8000 * 8);
         Self { gateway: (gateway.clone(), authority.gateway(&gateway)), meters, authority, cluster, start }
     }
 
-    /// What the meters send in some seconds, and how many slots are decoded from it.
+    /// Runs the cluster for some seconds; returns what the meters send, and how many slots are decoded from it.
     fn play(&self, seed: u64) -> (Sent, usize) {
         let homes = street::homes(seed, 6, Residents::exactly(2).unwrap(), ActivityModel::Crest);
         let source = Source::Model { homes, month: Month::new(11).unwrap(), kind: DayKind::Weekday };
         let mut homes = Homes::new((0..6).collect());
         let mut members: Vec<Member> = self.meters.iter().map(|meter| self.member(meter, seed)).collect();
-        let mut cluster = Cluster::resume(self.config(), [], self.start).unwrap();
-        let mut rng = ChaCha20Rng::seed_from_u64(1);
-        let (mut sent, mut waiting, mut decoded) = (Sent::new(), Vec::new(), 0);
-        cluster.handle(cluster::Input::Connected, self.start, &mut rng);
+        let mut gateway = ClusterNode::new(self.config(), self.start, dream_testkit::rng(1));
+        let (mut sent, mut waiting) = (Sent::new(), Vec::new());
         for tick in 0..400u64 {
             let now = Now { wall: self.start.plus_millis(tick * 100), monotonic_millis: tick * 100 };
-            let from_gateway: Vec<(GatewayChannel, Arc<[u8]>)> = std::mem::take(&mut waiting);
+            let from_gateway = std::mem::take(&mut waiting);
             for (index, member) in members.iter_mut().enumerate() {
                 let mut packets = if tick == 0 { member.handle(Input::Connected, now).packets } else { Vec::new() };
-                for (channel, payload) in &from_gateway {
-                    let topic = channel.topic(&self.cluster);
-                    packets.extend(member.handle(Input::Message { topic: &topic, payload }, now).packets);
+                for node::Packet { topic, payload, .. } in &from_gateway {
+                    packets.extend(member.handle(Input::Message { topic, payload }, now).packets);
                 }
                 if let Some((slot, begin, end)) = member.ended(now) {
                     let watts = homes.watts(&source, 150.0, index, slot, (begin, end));
@@ -84,23 +79,13 @@ impl Stage {
                 }
                 packets.extend(member.handle(Input::Tick, now).packets);
                 for Packet { topic, payload, .. } in packets {
-                    cluster.handle(cluster::Input::Message { topic: &topic, payload: &payload }, now.wall, &mut rng);
+                    waiting.extend(gateway.receive(&node::Packet::new(topic.clone(), payload.clone()), now.wall));
                     sent.push((topic, payload));
                 }
             }
-            cluster.handle(cluster::Input::Tick, now.wall, &mut rng);
-            while let Some(output) = cluster.poll() {
-                match output {
-                    cluster::Output::Publish { channel, payload } => waiting.push((channel, payload)),
-                    cluster::Output::Closed(closed) => decoded += usize::from(closed.result.is_ok()),
-                    cluster::Output::Persist(_)
-                    | cluster::Output::Forget(_)
-                    | cluster::Output::Reject { .. }
-                    | cluster::Output::Notice(_) => {}
-                }
-            }
+            waiting.extend(gateway.handle(cluster::Input::Tick, now.wall));
         }
-        (sent, decoded)
+        (sent, gateway.outcomes.iter().filter(|outcome| outcome.result.is_ok()).count())
     }
 
     fn member(&self, (id, issued): &(MeterId, Issued), seed: u64) -> Member {

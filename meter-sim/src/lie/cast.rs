@@ -1,15 +1,15 @@
 //! Who takes part: a gateway with its real key, and honest meters that trust its authority.
 
 use std::fmt;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
 
 use dream_protocol::certificate::Authorities;
 use dream_protocol::ids::{GatewayId, MeterId};
 use dream_protocol::keys::IdentityKey;
 use dream_protocol::policy::Policy;
-use dream_protocol::time::{Now, Timestamp};
 
 use super::SLOT_SECONDS;
+use super::link::Link;
 use crate::access::Access;
 use crate::cli::BadInput;
 use crate::provision::{Authority, Directory, TEST_AUTHORITY};
@@ -23,7 +23,7 @@ pub struct Cast {
     pub(super) authorities: Authorities,
     pub(super) gateway: Gateway,
     /// One group of meters a connection.
-    pub(super) groups: Vec<(Access, Vec<Actor>)>,
+    pub(super) groups: Vec<(Arc<dyn Link>, Vec<Actor>)>,
 }
 
 /// The gateway, which lies.
@@ -31,7 +31,7 @@ pub(super) struct Gateway {
     pub(super) id: GatewayId,
     pub(super) der: Vec<u8>,
     pub(super) identity: IdentityKey,
-    pub(super) access: Access,
+    pub(super) link: Arc<dyn Link>,
 }
 
 /// A meter to be.
@@ -45,10 +45,15 @@ pub(super) struct Actor {
 impl Cast {
     /// Everyone with new certificates, which live only here.
     pub fn invented(meters: usize, access: &Access) -> Self {
+        Self::linked(meters, &(Arc::new(access.clone()) as Arc<dyn Link>))
+    }
+
+    /// The same for parties that reach each other so.
+    pub(super) fn linked(meters: usize, link: &Arc<dyn Link>) -> Self {
         let authority = Authority::new(TEST_AUTHORITY, 1);
         let id = GatewayId::new("gw-1").expect("a plain name");
         let issued = authority.gateway(&id);
-        let gateway = Gateway { id, identity: issued.identity(), der: issued.der, access: access.clone() };
+        let gateway = Gateway { id, identity: issued.identity(), der: issued.der, link: link.clone() };
         let actors = (0..meters).map(|number| {
             let issued = authority.meter(&MeterId::new(&format!("m-{:04}", number + 1)).expect("a plain name"));
             Actor { number, identity: issued.identity(), der: issued.der }
@@ -58,7 +63,7 @@ impl Cast {
         let size = meters.div_ceil(SHARED_CONNECTIONS);
         while !actors.is_empty() {
             let rest = actors.split_off(size.min(actors.len()));
-            groups.push((access.clone(), std::mem::replace(&mut actors, rest)));
+            groups.push((link.clone(), std::mem::replace(&mut actors, rest)));
         }
         Self { authorities: authority.authorities(), gateway, groups }
     }
@@ -67,8 +72,8 @@ impl Cast {
     pub fn of_directory(directory: &Directory, meters: usize, access: &Access) -> anyhow::Result<Self> {
         let (id, issued) = directory.gateway()?;
         let (certificate, key) = directory.gateway_files();
-        let access_of_gateway = access.with_client(&certificate, &key)?;
-        let gateway = Gateway { id, identity: issued.identity(), der: issued.der, access: access_of_gateway };
+        let link = Arc::new(access.with_client(&certificate, &key)?);
+        let gateway = Gateway { id, identity: issued.identity(), der: issued.der, link };
         let files: Vec<_> = directory.clusters().iter().flat_map(|(_, meters)| meters).take(meters).collect();
         if files.len() < meters {
             let there = files.len();
@@ -78,8 +83,8 @@ impl Cast {
         }
         let group = |(number, files): (usize, &&crate::provision::MeterFiles)| {
             let issued = files.load()?;
-            let access = access.with_client(&files.certificate, &files.key)?;
-            Ok((access, vec![Actor { number, identity: issued.identity(), der: issued.der }]))
+            let link: Arc<dyn Link> = Arc::new(access.with_client(&files.certificate, &files.key)?);
+            Ok((link, vec![Actor { number, identity: issued.identity(), der: issued.der }]))
         };
         let groups = files.iter().enumerate().map(group).collect::<anyhow::Result<_>>()?;
         Ok(Self { authorities: directory.authorities().clone(), gateway, groups })
@@ -111,14 +116,4 @@ impl fmt::Debug for Actor {
 pub(super) fn watts(meter: usize) -> i64 {
     let spread = meter * 367 % 1900;
     120 + i64::try_from(spread).expect("small")
-}
-
-pub(super) fn wall() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is past 1970");
-    Timestamp::from_millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
-}
-
-/// Both clocks of a meter.
-pub(super) fn now(begun: Instant) -> Now {
-    Now { wall: wall(), monotonic_millis: u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX) }
 }

@@ -6,20 +6,8 @@ use rumqttc::{
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 
+use super::link::{Event, Publish};
 use crate::access::Access;
-
-/// What happens to a client.
-#[derive(Debug)]
-pub(super) enum Event {
-    /// Connected, and the broker has confirmed the subscriptions.
-    Subscribed,
-    Message {
-        topic: String,
-        payload: Vec<u8>,
-    },
-    /// The connection is gone, or could not be made.
-    Lost(String),
-}
 
 #[derive(Debug)]
 pub(super) struct Client {
@@ -36,9 +24,10 @@ impl Client {
         let polling = tokio::spawn(poll(client.clone(), connection, filters, events));
         (Self { client, polling }, receiver)
     }
+}
 
-    /// Publishes with QoS 1, and never retained: nothing of a run stays on the broker.
-    pub(super) fn publish(&self, topic: &str, payload: &[u8]) {
+impl Publish for Client {
+    fn publish(&self, topic: &str, payload: &[u8]) {
         // It fails only when the connection is gone, which is told as an event.
         self.client.try_publish(topic, payload.to_vec(), PublishOptions::at_least_once()).ok();
     }

@@ -1,6 +1,6 @@
 //! The honest meters: real machines on real connections, and what each of them makes of every message.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use dream_protocol::ids::ClusterId;
 use dream_protocol::meter::{Input, MeterConfig, MeterError, Notice, Refusal};
@@ -13,9 +13,9 @@ use rand_chacha::rand_core::SeedableRng as _;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
-use super::cast::{Actor, now, wall, watts};
-use super::client::{Client, Event};
-use crate::access::Access;
+use super::cast::{Actor, watts};
+use super::link::{Event, Link, Publish};
+use crate::clock::Clock;
 
 /// What a group of meters has to tell.
 #[derive(Debug)]
@@ -44,31 +44,33 @@ pub(super) fn digest(message: &[u8]) -> [u8; 32] {
 /// The meters of one connection.
 pub(super) struct Group {
     nodes: Vec<Node>,
-    client: Client,
+    client: Box<dyn Publish>,
     events: UnboundedReceiver<Event>,
     news: UnboundedSender<News>,
+    clock: Clock,
 }
 
 impl Group {
     /// Meters of `cluster` that connect as this client.
     pub(super) fn connect(
-        access: &Access,
+        link: &dyn Link,
         client_id: &str,
         actors: Vec<Actor>,
         cluster: &ClusterId,
         policy: &Policy,
         simulation: Simulation,
         news: UnboundedSender<News>,
+        clock: Clock,
     ) -> Result<Self, MeterError> {
         let node = |Actor { number, der, identity }| {
             let config = MeterConfig { identity, certificate: der, cluster: cluster.clone(), policy: policy.clone() };
             let rng = ChaCha20Rng::from_rng(&mut rand::rng());
-            Ok(Node { number, machine: MeterNode::try_new(config, simulation, rng)?, begun: Instant::now() })
+            Ok(Node { number, machine: MeterNode::try_new(config, simulation, rng)?, clock })
         };
         let nodes = actors.into_iter().map(node).collect::<Result<_, MeterError>>()?;
         let topics = [GatewayChannel::Membership, GatewayChannel::Recovery].map(|channel| channel.topic(cluster));
-        let (client, events) = Client::connect(access, client_id, &topics);
-        Ok(Self { nodes, client, events, news })
+        let (client, events) = link.connect(client_id, &topics);
+        Ok(Self { nodes, client, events, news, clock })
     }
 
     /// Plays the meters until nobody listens any more.
@@ -83,7 +85,7 @@ impl Group {
                 () = tokio::time::sleep(wait) => {}
             }
             for node in &mut self.nodes {
-                publish(&self.client, node.advance());
+                publish(&*self.client, node.advance());
             }
         }
     }
@@ -91,7 +93,7 @@ impl Group {
     /// How long until something is due.
     fn wait(&self) -> Duration {
         let due = self.nodes.iter().filter_map(|node| node.machine.deadline()).min();
-        let millis = due.map_or(1000, |due| due.millis_since(wall()));
+        let millis = due.map_or(1000, |due| due.millis_since(self.clock.now().wall));
         Duration::from_millis(millis.clamp(1, 1000))
     }
 
@@ -99,7 +101,7 @@ impl Group {
         match event {
             Event::Subscribed => {
                 for node in &mut self.nodes {
-                    publish(&self.client, node.handle(Input::Connected));
+                    publish(&*self.client, node.handle(Input::Connected));
                 }
                 self.tell(News::Connected);
             }
@@ -111,7 +113,7 @@ impl Group {
                     node.machine.notices.clear();
                     let sent = node.handle(Input::Message { topic: &topic, payload: &payload });
                     let reaction = node.reaction(message, &sent);
-                    publish(&self.client, sent);
+                    publish(&*self.client, sent);
                     self.tell(News::Reacted(reaction));
                 }
             }
@@ -124,7 +126,7 @@ impl Group {
     }
 }
 
-fn publish(client: &Client, packets: Vec<Packet>) {
+fn publish(client: &dyn Publish, packets: Vec<Packet>) {
     for Packet { topic, payload, .. } in packets {
         client.publish(&topic, &payload);
     }
@@ -133,18 +135,18 @@ fn publish(client: &Client, packets: Vec<Packet>) {
 struct Node {
     number: usize,
     machine: MeterNode,
-    begun: Instant,
+    clock: Clock,
 }
 
 impl Node {
     fn handle(&mut self, input: Input<'_>) -> Vec<Packet> {
-        self.machine.handle_at(input, now(self.begun))
+        self.machine.handle_at(input, self.clock.now())
     }
 
     /// Reports the slots that have ended, and ticks.
     fn advance(&mut self) -> Vec<Packet> {
         let number = self.number;
-        self.machine.advance_at(now(self.begun), |_| Some(watts(number)))
+        self.machine.advance_at(self.clock.now(), |_| Some(watts(number)))
     }
 
     /// Returns what came of a message: how it was refused, or that the meter complied.

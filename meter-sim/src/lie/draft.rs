@@ -3,12 +3,12 @@
 use dream_protocol::ids::{ClusterId, MeterId};
 use dream_protocol::keys::{AgreementSecret, ListHash};
 use dream_protocol::params::Terms;
-use dream_protocol::time::Slot;
+use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::GatewayChannel;
 use dream_protocol::wire::ListStatement;
 
 use super::SLOT_SECONDS;
-use super::cast::{Gateway, wall};
+use super::cast::Gateway;
 
 /// The honest shares that a meter's default policy demands.
 const HONEST: u64 = 20;
@@ -32,10 +32,16 @@ impl Draft {
         Self { epoch, previous: ListHash::NONE, terms: terms(enrolments.len()), enrolments }
     }
 
-    /// Sorts, and signs for the slots from the next one on.
-    pub(super) fn sign(mut self, cluster: &ClusterId, gateway: &Gateway, secret: &AgreementSecret) -> Vec<u8> {
+    /// Sorts, and signs for the slots after the present one.
+    pub(super) fn sign(
+        mut self,
+        cluster: &ClusterId,
+        gateway: &Gateway,
+        secret: &AgreementSecret,
+        now: Timestamp,
+    ) -> Vec<u8> {
         self.enrolments.sort();
-        let from = Slot(wall().as_secs() / SLOT_SECONDS + 1);
+        let from = Slot(now.as_secs() / SLOT_SECONDS + 1);
         let statement = ListStatement {
             cluster: cluster.clone(),
             epoch: self.epoch,

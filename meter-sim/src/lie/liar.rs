@@ -15,18 +15,19 @@ use dream_protocol::keys::{AgreementSecret, IdentityKey};
 use dream_protocol::member_set::MemberSet;
 use dream_protocol::membership::MembershipList;
 use dream_protocol::meter::Refusal;
-use dream_protocol::time::Slot;
+use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::{GatewayChannel, MeterChannel};
 use dream_protocol::wire::{MaskedReading, Reveal};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::SLOT_SECONDS;
 use super::attack::{Attack, Scene};
-use super::cast::{Gateway, wall, watts};
-use super::client::{Client, Event};
+use super::cast::{Gateway, watts};
 use super::crowd::{News, Reaction, digest};
 use super::draft::Draft;
+use super::link::{Event, Publish};
 use super::report::{Control, Outcome};
+use crate::clock::Clock;
 
 /// The epoch of the honest list: there is an older number.
 const EPOCH: u64 = 2;
@@ -50,9 +51,10 @@ pub(super) struct Liar {
     authorities: Authorities,
     secret: AgreementSecret,
     meters: usize,
-    client: Client,
+    client: Box<dyn Publish>,
     incoming: UnboundedReceiver<Event>,
     news: UnboundedReceiver<News>,
+    clock: Clock,
     /// Connections that stand, its own among them.
     connected: usize,
     enrolments: BTreeMap<MeterId, Vec<u8>>,
@@ -74,9 +76,10 @@ impl Liar {
         authorities: Authorities,
         meters: usize,
         news: UnboundedReceiver<News>,
+        clock: Clock,
     ) -> Self {
         let filters: Vec<String> = MeterChannel::ALL.iter().map(|channel| channel.filter(&cluster)).collect();
-        let (client, incoming) = Client::connect(&gateway.access, client_id, &filters);
+        let (client, incoming) = gateway.link.connect(client_id, &filters);
         Self {
             cluster,
             gateway,
@@ -86,6 +89,7 @@ impl Liar {
             client,
             incoming,
             news,
+            clock,
             connected: 0,
             enrolments: BTreeMap::new(),
             readings: BTreeMap::new(),
@@ -100,7 +104,7 @@ impl Liar {
     /// Waits until its own subscriptions stand: what meters send before is lost.
     pub(super) async fn subscribed(&mut self) -> anyhow::Result<()> {
         if !self.until(PATIENCE, |liar| liar.connected >= 1).await? {
-            bail!("the broker at {} does not confirm the gateway's subscriptions", self.gateway.access);
+            bail!("the broker at {} does not confirm the gateway's subscriptions", self.gateway.link);
         }
         Ok(())
     }
@@ -185,6 +189,10 @@ impl Liar {
         Ok(Outcome::new(attack, told))
     }
 
+    fn wall(&self) -> Timestamp {
+        self.clock.now().wall
+    }
+
     fn list(&self) -> anyhow::Result<&Arc<MembershipList>> {
         self.list.as_ref().ok_or_else(|| anyhow::anyhow!("no list was accepted"))
     }
@@ -204,7 +212,7 @@ impl Liar {
     }
 
     fn has_room(&self, slot: Slot) -> bool {
-        self.list.as_ref().is_some_and(|list| list.params().slot_expiry(slot).millis_since(wall()) >= ROOM_MILLIS)
+        self.list.as_ref().is_some_and(|list| list.params().slot_expiry(slot).millis_since(self.wall()) >= ROOM_MILLIS)
     }
 
     /// A slot that all have answered, with time left.
@@ -249,7 +257,7 @@ impl Liar {
 
     /// Whether answers may still come.
     fn is_open(&self, slot: Slot) -> bool {
-        self.list.as_ref().is_some_and(|list| list.params().slot_expiry(slot) > wall())
+        self.list.as_ref().is_some_and(|list| list.params().slot_expiry(slot) > self.wall())
     }
 
     /// The sum of a slot that everyone has answered: `protocol.md 4`, "the result".

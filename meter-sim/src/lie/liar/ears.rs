@@ -9,11 +9,11 @@ use dream_protocol::wire::{Mac0, MaskedReading, Reveal};
 use tokio::time::Instant;
 
 use super::Liar;
-use crate::lie::client::Event;
 use crate::lie::crowd::News;
+use crate::lie::link::Event;
 
 impl Liar {
-    /// Takes in what comes until something is so. Whether it is.
+    /// Processes what comes until `so` holds; returns whether it did within this time.
     pub(super) async fn until(&mut self, patience: Duration, so: impl Fn(&Self) -> bool) -> anyhow::Result<bool> {
         let deadline = Instant::now() + patience;
         while !so(self) {
@@ -30,7 +30,7 @@ impl Liar {
         match event {
             Some(Event::Subscribed) => self.connected += 1,
             Some(Event::Message { topic, payload }) => drop(self.note(&topic, payload)),
-            Some(Event::Lost(error)) => bail!("the broker at {} cannot be used: {error}", self.gateway.access),
+            Some(Event::Lost(error)) => bail!("the broker at {} cannot be used: {error}", self.gateway.link),
             None => bail!("the connection to the broker has ended"),
         }
         Ok(())

@@ -10,7 +10,6 @@ use dream_protocol::wire::{EnrolmentStatement, RecoveryRequest, Retry, Sign1};
 
 use super::{EPOCH, Liar};
 use crate::lie::attack::Attack;
-use crate::lie::cast::wall;
 use crate::lie::crowd::digest;
 use crate::lie::draft::Draft;
 use crate::provision::{Authority, TEST_AUTHORITY};
@@ -48,7 +47,7 @@ impl Liar {
         let invent = |number| {
             let id = MeterId::new(&format!("nobody-{number}"))?;
             let issued = authority.meter(&id);
-            let now = wall().as_secs();
+            let now = self.wall().as_secs();
             let statement = EnrolmentStatement {
                 cluster: self.cluster.clone(),
                 certificate: digest(&issued.der),
@@ -78,7 +77,7 @@ impl Liar {
     }
 
     pub(super) fn sign(&self, draft: Draft) -> Vec<u8> {
-        draft.sign(&self.cluster, &self.gateway, &self.secret)
+        draft.sign(&self.cluster, &self.gateway, &self.secret, self.wall())
     }
 
     /// A request, signed by the gateway unless another key is given.

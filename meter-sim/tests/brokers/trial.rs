@@ -1,0 +1,129 @@
+//! The parties of a trial, with certificates as files: a gateway, meters, an observer, the broker; and a foreign authority
+//! that has issued the same names.
+
+use std::path::{Path, PathBuf};
+
+use dream_meter_sim::access::Access;
+use dream_meter_sim::fleet::Setup;
+use dream_meter_sim::provision::{Authority, Issued};
+use dream_protocol::certificate::Authorities;
+use dream_protocol::ids::{GatewayId, MeterId};
+use dream_protocol::simulation::Simulation;
+use dream_testkit::lab::brokers::{Broker, Clients};
+use rumqttc::MqttOptions;
+use tempfile::TempDir;
+
+pub(super) const CLUSTER: &str = "riverside";
+pub(super) const GATEWAY: &str = "gw-test";
+const OBSERVER: &str = "observer";
+
+/// Someone with a certificate.
+#[derive(Debug, Clone)]
+pub(super) struct Party {
+    pub(super) name: String,
+    pub(super) certificate: PathBuf,
+    pub(super) key: PathBuf,
+}
+
+pub(super) struct Trial {
+    directory: TempDir,
+    authority: Authority,
+    pub(super) gateway: Party,
+    pub(super) observer: Party,
+    /// Those that the fleet plays, and one more.
+    pub(super) meters: Vec<Party>,
+    pub(super) setups: Vec<Setup>,
+}
+
+impl Trial {
+    /// With so many meters that take part, and a spare one that may and does not.
+    pub(super) fn new(meters: usize) -> Self {
+        let directory = TempDir::new().unwrap();
+        let authority = Authority::new("Test authority", 1);
+        authority.write(directory.path(), "authority").unwrap();
+        let broker = authority.broker(&["localhost".parse().unwrap(), "127.0.0.1".parse().unwrap()]);
+        broker.write(directory.path(), "broker").unwrap();
+        let ids: Vec<MeterId> =
+            (1..=meters + 1).map(|number| MeterId::new(&format!("m-{number:04}")).unwrap()).collect();
+        let allowed: String = ids.iter().map(|id| format!("{id}\n")).collect();
+        std::fs::write(directory.path().join(format!("{CLUSTER}.allow")), allowed).unwrap();
+        let issued: Vec<Issued> = ids.iter().map(|id| authority.meter(id)).collect();
+        let setup = |(id, issued): (&MeterId, &Issued)| Setup {
+            id: id.clone(),
+            issued: issued.clone(),
+            access: Access::open("nowhere", 1),
+            simulation: Simulation::default(),
+        };
+        Self {
+            gateway: party(directory.path(), GATEWAY, &authority.gateway(&GatewayId::new(GATEWAY).unwrap())),
+            observer: party(directory.path(), OBSERVER, &authority.observer(OBSERVER)),
+            meters: ids.iter().zip(&issued).map(|(id, issued)| party(directory.path(), id.as_str(), issued)).collect(),
+            setups: ids.iter().zip(&issued).take(meters).map(setup).collect(),
+            directory,
+            authority,
+        }
+    }
+
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    pub(super) fn authorities(&self) -> Authorities {
+        self.authority.authorities()
+    }
+
+    /// The meter that may take part and does not.
+    pub(super) fn spare(&self) -> &Party {
+        self.meters.last().unwrap()
+    }
+
+    /// The gateway's and a meter's names, certified by somebody else.
+    pub(super) fn foreigners(&self) -> [Party; 2] {
+        let foreign = Authority::new("Test authority", 1);
+        let directory = self.file("foreign");
+        std::fs::create_dir_all(&directory).unwrap();
+        let meter = MeterId::new(&self.meters[0].name).unwrap();
+        [
+            party(&directory, GATEWAY, &foreign.gateway(&GatewayId::new(GATEWAY).unwrap())),
+            party(&directory, meter.as_str(), &foreign.meter(&meter)),
+        ]
+    }
+
+    /// Returns whom a broker must know.
+    pub(super) fn clients(&self) -> Clients {
+        Clients {
+            directory: self.directory.path().to_owned(),
+            gateway: GATEWAY.to_owned(),
+            observer: OBSERVER.to_owned(),
+            allow_file: self.file(&format!("{CLUSTER}.allow")),
+        }
+    }
+
+    /// Returns how one of the parties connects.
+    pub(super) fn access(&self, broker: &Broker, party: &Party) -> Access {
+        self.access_with(broker, Some((&party.certificate, &party.key)))
+    }
+
+    /// Returns how someone without a certificate connects.
+    pub(super) fn anonymous(&self, broker: &Broker) -> Access {
+        self.access_with(broker, None)
+    }
+
+    /// Returns how one of the parties connects by its own name.
+    pub(super) fn options(&self, broker: &Broker, party: &Party) -> MqttOptions {
+        self.access(broker, party).options(&party.name)
+    }
+
+    fn access_with(&self, broker: &Broker, client: Option<(&Path, &Path)>) -> Access {
+        if !broker.kind.knows_certificates() {
+            return Access::open("127.0.0.1", broker.port());
+        }
+        Access::parse(&broker.url(), Some(&self.file("authority.pem")), client, None).unwrap()
+    }
+}
+
+fn party(directory: &Path, name: &str, issued: &Issued) -> Party {
+    issued.write(directory, name).unwrap();
+    let file = |extension: &str| directory.join(format!("{name}.{extension}"));
+    Party { name: name.to_owned(), certificate: file("pem"), key: file("key") }
+}

@@ -1,0 +1,88 @@
+//! Certificates and keys, as machines hold them and as PEM files where a configuration wants them.
+
+use std::path::Path;
+
+use dream_protocol::ids::{ClusterId, GatewayId};
+use dream_protocol::meter::MeterConfig;
+use dream_protocol::policy::Policy;
+use pem::Pem;
+use rcgen::{CertificateParams, SanType, date_time_ymd};
+
+use crate::pki::{Issued, Pki};
+
+/// The gateway that every meter of these tests obeys.
+pub const GATEWAY: &str = "gw";
+
+/// The range of all readings, in watts: wide enough that a sum tells its readings apart.
+pub const RANGE: (i64, i64) = (0, 1 << 30);
+
+/// An authority, and everyone it vouches for.
+#[derive(Debug, Default)]
+pub struct Identities {
+    pub pki: Pki,
+}
+
+impl Identities {
+    /// Returns the certificate of a gateway.
+    pub fn gateway(&self, id: &str) -> Issued {
+        self.pki.issue(id, "gateway", valid_for_decades)
+    }
+
+    /// Returns a meter of `cluster` that accepts slots as short as a test's.
+    pub fn meter(&self, id: &str, cluster: &ClusterId) -> MeterConfig {
+        let issued = self.pki.issue(id, "meter", valid_for_decades);
+        let policy = Policy {
+            range: RANGE,
+            daily_micro_epsilon: u64::MAX,
+            min_honest: 2,
+            min_slot_seconds: 1,
+            ..Policy::new(self.pki.authorities(), [GatewayId::new(GATEWAY).unwrap()])
+        };
+        MeterConfig { identity: issued.identity(), certificate: issued.der, cluster: cluster.clone(), policy }
+    }
+
+    /// Writes `gateway.pem` and `gateway.key`, and `authority.pem`.
+    pub fn write_gateway(&self, directory: &Path, id: &str) {
+        self.write(directory, "gateway", &self.gateway(id));
+    }
+
+    /// Writes them anew, with another key.
+    pub fn renew_gateway(&self, directory: &Path, id: &str) {
+        self.write(directory, "gateway", &self.pki.issue_for(id, "gateway", [7; 32], valid_for_decades));
+    }
+
+    /// Writes `broker.pem` and `broker.key` of a broker on the loopback, and `authority.pem`.
+    pub fn write_broker(&self, directory: &Path) {
+        let issued = self.pki.issue("broker", "broker", |params| {
+            valid_for_decades(params);
+            params.subject_alt_names.push(SanType::DnsName("localhost".try_into().unwrap()));
+            params.subject_alt_names.push(SanType::IpAddress([127, 0, 0, 1].into()));
+        });
+        self.write(directory, "broker", &issued);
+    }
+
+    /// Writes `NAME.pem` and `NAME.key`, and `authority.pem`.
+    pub fn write(&self, directory: &Path, name: &str, issued: &Issued) {
+        let file = |name: String, text| std::fs::write(directory.join(name), text).unwrap();
+        file("authority.pem".to_owned(), pem("CERTIFICATE", self.pki.authority()));
+        file(format!("{name}.pem"), pem("CERTIFICATE", &issued.der));
+        file(format!("{name}.key"), pem("PRIVATE KEY", &pkcs8(&issued.seed)));
+    }
+}
+
+/// Makes a certificate good for whenever a test is run.
+pub fn valid_for_decades(params: &mut CertificateParams) {
+    params.not_before = date_time_ymd(2020, 1, 1);
+    params.not_after = date_time_ymd(2048, 1, 1);
+}
+
+/// Returns bytes as PEM.
+pub fn pem(label: &str, der: &[u8]) -> String {
+    pem::encode(&Pem::new(label, der))
+}
+
+/// An Ed25519 key as PKCS#8 (RFC 8410).
+fn pkcs8(seed: &[u8; 32]) -> Vec<u8> {
+    let head = [0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
+    [head.as_slice(), seed].concat()
+}
