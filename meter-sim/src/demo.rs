@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
+use dream_gateway::clock::{Clock as _, SystemClock};
 use dream_gateway::config::{Config, Overrides};
+use dream_gateway::daemon;
 use dream_gateway::secrets::GatewayIdentity;
-use dream_gateway::{daemon, driver};
 use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
 use dream_protocol::policy::Policy;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -94,7 +95,7 @@ impl DemoArgs {
         let clusters = self.cluster_ids()?;
         self.write_gateway(directory.path(), &authority, &clusters, broker)?;
         let config = Config::load(&directory.path().join("gateway.toml"), &Overrides::default())?;
-        let identity = GatewayIdentity::load(&config.identity, &config.id, driver::now())?;
+        let identity = GatewayIdentity::load(&config.identity, &config.id, SystemClock.now())?;
         let listener = daemon::listen(&config).await?;
         let http = listener.local_addr()?;
         if !self.json {

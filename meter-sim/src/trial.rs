@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use dream_gateway::driver;
+use dream_gateway::clock::{Clock as _, SystemClock};
 use dream_gateway::slot_view::rfc3339;
 use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::GatewayChannel;
@@ -45,7 +45,7 @@ pub struct Trial {
 impl Trial {
     /// Runs the meters until there were enough slots, or `stop` is done.
     pub async fn run(self, view: &mut View, stop: impl Future<Output = ()>) -> Result<Verdict, FleetError> {
-        let begun = driver::now();
+        let begun = SystemClock.now();
         let (stopping, stopped) = watch::channel(false);
         let start = |setup| fleet::start(&self.fleet, setup, stopped.clone());
         let running = self.clusters.into_iter().map(start).collect::<Result<Vec<_>, _>>()?;

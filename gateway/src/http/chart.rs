@@ -215,7 +215,7 @@ fn time_axis(series: &Series) -> Html {
 mod tests {
     use super::*;
     use crate::board::{ClosedSlot, FilteredLoad};
-    use crate::outcomes::Slotted;
+    use dream_testkit::outcomes::Slotted;
 
     fn day_of(word: &str) -> Series {
         let slots: Vec<_> = (0..144)

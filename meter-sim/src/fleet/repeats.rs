@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dream_gateway::driver;
+use dream_gateway::clock::{Clock as _, SystemClock};
 use dream_protocol::cluster::{self, Cluster, ClusterConfig, RosterRules};
 use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
 use dream_protocol::meter::Input;
@@ -55,7 +55,7 @@ impl Stage {
         let meters = (0..6).map(|number| MeterId::new(&format!("m-{number}")).unwrap());
         let meters = meters.map(|id| (id.clone(), authority.meter(&id))).collect();
         let cluster = ClusterId::new("north").unwrap();
-        let start = Timestamp::from_secs(driver::now().as_millis() / 8000 * 8);
+        let start = Timestamp::from_secs(SystemClock.now().as_millis() / 8000 * 8);
         Self { gateway: (gateway.clone(), authority.gateway(&gateway)), meters, authority, cluster, start }
     }
 
