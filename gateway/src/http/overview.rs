@@ -195,7 +195,7 @@ impl Sparklines {
                 all.insert(view.cluster.clone(), entry);
                 drawn
             }
-            Err(error) => Arc::new(html("<p class=\"note\">No chart: {}.</p>", &[&error.to_string()])),
+            Err(error) => Arc::new(html("<p class=\"note\">No chart: {}.</p>", &[&error.with_cause()])),
         }
     }
 
