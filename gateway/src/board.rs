@@ -4,6 +4,7 @@
 //! reads the board cannot show more than the protocol released.
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::sync::{Arc, RwLock};
 
 use dream_filter::Filtered;
@@ -230,12 +231,31 @@ pub trait History: Send + Sync {
 
 /// Why the past cannot be read.
 #[derive(Debug, thiserror::Error)]
-#[error("the store cannot be read: {0}")]
-pub struct HistoryError(pub String);
+#[error("the store cannot be read")]
+pub struct HistoryError(#[source] Box<dyn Error + Send + Sync>);
+
+impl HistoryError {
+    /// Wraps the error of whatever keeps the past.
+    pub fn new(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self(source.into())
+    }
+
+    /// Returns the error and its cause on one line, for answers that show only one.
+    pub fn with_cause(&self) -> String {
+        format!("{self}: {}", self.0)
+    }
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_unreadable_past_is_told_with_its_cause_once() {
+        let error = || HistoryError::new("the disk is gone");
+        assert_eq!(error().with_cause(), "the store cannot be read: the disk is gone");
+        assert_eq!(format!("{:#}", anyhow::Error::from(error())), error().with_cause());
+    }
 
     #[test]
     fn a_filtered_load_is_rounded_and_its_band_never_down() {

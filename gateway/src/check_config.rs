@@ -7,8 +7,8 @@ use dream_protocol::ids::ClusterId;
 use dream_protocol::time::Timestamp;
 
 use crate::cli::ConfigArgs;
+use crate::clock::Clock;
 use crate::config::{Broker, ClusterSettings, Config};
-use crate::driver;
 use crate::secrets::{self, GatewayIdentity};
 use crate::slot_view::rfc3339;
 
@@ -24,9 +24,9 @@ pub struct CheckConfigArgs {
     without_files: bool,
 }
 
-pub fn run(args: &CheckConfigArgs, out: &mut impl Write) -> anyhow::Result<()> {
+pub fn run(args: &CheckConfigArgs, clock: &dyn Clock, out: &mut impl Write) -> anyhow::Result<()> {
     let config = args.config.load()?;
-    let identity = if args.without_files { None } else { Some(check_files(&config)?) };
+    let identity = if args.without_files { None } else { Some(check_files(&config, clock.now())?) };
     writeln!(out, "{} can be used", args.config.path().display())?;
     let until = identity.map_or_else(String::new, |identity| {
         format!(", certificate valid until {}", rfc3339(Timestamp::from_secs(identity.checked.not_after())))
@@ -45,8 +45,8 @@ pub fn run(args: &CheckConfigArgs, out: &mut impl Write) -> anyhow::Result<()> {
 }
 
 /// Reads every file that `run` would read before it connects.
-fn check_files(config: &Config) -> anyhow::Result<GatewayIdentity> {
-    let identity = GatewayIdentity::load(&config.identity, &config.id, driver::now())?;
+fn check_files(config: &Config, now: Timestamp) -> anyhow::Result<GatewayIdentity> {
+    let identity = GatewayIdentity::load(&config.identity, &config.id, now)?;
     if let Some(tls) = &config.broker.tls {
         secrets::broker_tls(tls)?;
     }

@@ -9,6 +9,7 @@ use clap_complete::Shell;
 use thiserror::Error;
 
 use crate::check_config::{self, CheckConfigArgs};
+use crate::clock::SystemClock;
 use crate::config::{Config, ConfigError, Overrides};
 use crate::daemon;
 use crate::decode::DecodeArgs;
@@ -86,7 +87,7 @@ pub fn main() -> ExitCode {
     let done = match cli.command {
         Command::Run(args) => daemon::main(&args),
         Command::Export(args) => export::run(&args, &mut out),
-        Command::CheckConfig(args) => check_config::run(&args, &mut out),
+        Command::CheckConfig(args) => check_config::run(&args, &SystemClock, &mut out),
         Command::Plan(args) => args.run(&mut out),
         Command::Decode(args) => args.run(&mut out),
         Command::Completions { shell } => completions(shell, &mut out),

@@ -17,21 +17,23 @@ use tracing::{error, info};
 
 use crate::board::Board;
 use crate::cli::ConfigArgs;
+use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
-use crate::driver::{self, Command, Driver, Parts};
+use crate::driver::{Command, Driver, EffectRunner, Parts};
 use crate::events::Events;
 use crate::http::{self, Service};
 use crate::metrics::Metrics;
-use crate::mqtt::{self, Connector, Event, Trouble};
+use crate::mqtt::{Connector, Trouble};
 use crate::readiness::Readiness;
 use crate::secrets::GatewayIdentity;
-use crate::store::Store;
+use crate::store::{Store, Writer};
 use crate::telemetry::{self, Level};
+use crate::transport::{self, Event};
 
 /// Runs a gateway until it gets SIGTERM or SIGINT; SIGHUP reads the configuration again.
 pub fn main(source: &ConfigArgs) -> anyhow::Result<()> {
     let config = source.load()?;
-    let identity = GatewayIdentity::load(&config.identity, &config.id, driver::now())?;
+    let identity = GatewayIdentity::load(&config.identity, &config.id, SystemClock.now())?;
     let level = telemetry::start(&config.log)?;
     // At least two, so that nothing that takes long keeps the connection waiting.
     let threads = std::thread::available_parallelism().map_or(2, usize::from).max(2);
@@ -57,7 +59,7 @@ pub type Reload = (Config, GatewayIdentity);
 async fn reload_on_hangup(source: ConfigArgs, reloads: mpsc::Sender<Reload>, level: Level, mut hangup: Signal) {
     let load = || {
         let config = source.load()?;
-        let identity = GatewayIdentity::load(&config.identity, &config.id, driver::now())?;
+        let identity = GatewayIdentity::load(&config.identity, &config.id, SystemClock.now())?;
         anyhow::Ok((config, identity))
     };
     while hangup.recv().await.is_some() {
@@ -95,27 +97,28 @@ pub async fn run(
 
     let (board, readiness) = (Arc::new(Board::default()), Arc::new(Readiness::default()));
     let events = Events { metrics: Arc::new(Metrics::new(&Trouble::WORDS)) };
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let service = Service {
         board: board.clone(),
         history: store.clone(),
         readiness: readiness.clone(),
         metrics: {
-            let (metrics, board) = (events.metrics.clone(), board.clone());
-            Arc::new(move || metrics.render(&board, driver::now()))
+            let (metrics, board, clock) = (events.metrics.clone(), board.clone(), clock.clone());
+            Arc::new(move || metrics.render(&board, clock.now()))
         },
         gateway: name.clone(),
-        clock: Arc::new(driver::now),
+        clock: clock.clone(),
     };
     let (close, closed) = oneshot::channel::<()>();
     let server = tokio::spawn(http::serve(listener, service, async { closed.await.unwrap_or_default() }));
 
     let connector = Connector { broker: config.broker.clone(), client_id: name, status_topic: status_topic.clone() };
     let stopping = Arc::new(AtomicBool::new(false));
-    let parts = Parts { config, identity, status_topic, store, board, events, readiness, stopping: stopping.clone() };
+    let parts = Parts { config, identity, status_topic, store, board, events, readiness, clock };
     // Rebuilding is left to a thread of its own, as is everything that follows: HTTP answers all the while.
     let (commands, waiting) = mpsc::channel(1);
-    let (sender, incoming) = mqtt::channel();
-    let mut driving = spawn_driver(parts, incoming, waiting, connector.run(sender))?;
+    let (sender, incoming) = transport::channel();
+    let mut driving = spawn_driver(parts, stopping.clone(), incoming, waiting, connector.run(sender))?;
 
     // Handing over a configuration may take as long as a full disk stays full; stopping does not wait for that.
     let reloading = async {
@@ -148,6 +151,7 @@ pub async fn run(
 /// Rebuilds the clusters, then lets the connection begin, and drives them: on a thread of its own, because it computes.
 fn spawn_driver(
     parts: Parts,
+    stopping: Arc<AtomicBool>,
     incoming: mpsc::Receiver<Event>,
     commands: mpsc::Receiver<Command>,
     connection: impl Future<Output = ()> + Send + 'static,
@@ -156,14 +160,17 @@ fn spawn_driver(
     let runtime = tokio::runtime::Handle::current();
     std::thread::Builder::new().name("driver".to_owned()).spawn(move || {
         let drive = || {
-            let driver = Driver::start(parts)?;
+            let (writer, jobs) = Writer::start(parts.store.clone(), EffectRunner::new(&parts), stopping)?;
+            let driver = Driver::start(parts, jobs)?;
             let connected = runtime.spawn(connection);
             runtime.block_on(async {
                 tokio::select! {
-                    ended = driver.run(incoming, commands) => Ok(ended?),
+                    ended = driver.run(incoming, commands) => anyhow::Ok(ended?),
                     failed = failure(connected) => Err(failed.into()),
                 }
-            })
+            })?;
+            writer.join();
+            Ok(())
         };
         drop(ended.send(drive()));
     })?;

@@ -1,7 +1,7 @@
 //! Drives the clusters: messages and time in, and what comes out made durable before it is acted upon.
 //!
 //! Everything that happens goes through [`Driver::run`], one thing after the other. What a batch of messages leads to is
-//! collected in one [`Job`]; the store's thread commits it and then lets its [`Effect`]s happen, in their order: the
+//! collected in one [`Job`]; whoever receives it commits it and then lets its [`Effect`]s happen, in their order: the
 //! acknowledgements among them, so that a message is acknowledged only after everything it caused is on disk.
 
 mod effect;
@@ -9,8 +9,8 @@ mod reload;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use dream_protocol::cluster::{Input, Output};
 use dream_protocol::ids::ClusterId;
@@ -22,19 +22,19 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tracing::info;
 
-pub use effect::{Effect, Finisher};
+pub use effect::{Effect, EffectRunner};
 
 use crate::announce::{self, Retained};
 use crate::board::Board;
+use crate::clock::Clock;
 use crate::config::Config;
 use crate::events::Events;
 use crate::metrics::Stage;
-use crate::mqtt::{Delivery, Event, Session};
 use crate::readiness::{Latch, Readiness};
 use crate::secrets::GatewayIdentity;
 use crate::served::{self, NEVER, Served};
-use crate::store::{Change, Job, Store, Writer, WriterEnded};
-use crate::window::WindowWatch;
+use crate::store::{Change, Job, Store, WriterEnded};
+use crate::transport::{Delivery, Event, Session};
 
 /// How many events are handled before they are handed to the store: a thousand messages or so.
 const BATCH: usize = 8;
@@ -66,15 +66,15 @@ pub struct Parts {
     pub board: Arc<Board>,
     pub events: Events,
     pub readiness: Arc<Readiness>,
-    /// Whether the gateway is stopping: a disk that refuses is then given up on.
-    pub stopping: Arc<AtomicBool>,
+    pub clock: Arc<dyn Clock>,
 }
 
 /// Runs the clusters that this replica owns.
 #[derive(Debug)]
 pub struct Driver {
     parts: Parts,
-    writer: Writer<Effect>,
+    /// What is to be committed, and the effects that follow.
+    jobs: mpsc::Sender<Job<Effect>>,
     state: State,
 }
 
@@ -86,7 +86,7 @@ struct State {
     wakes: BTreeSet<(Timestamp, ClusterId)>,
     /// Clusters with a message in this batch.
     touched: Vec<ClusterId>,
-    session: Option<Arc<Session>>,
+    session: Option<Arc<dyn Session>>,
     /// Clusters whose subscriptions are asked for, by tag, and what asks for them.
     subscribing: HashMap<u64, (Vec<ClusterId>, AbortHandle)>,
     next_tag: u64,
@@ -100,31 +100,18 @@ struct State {
     next_expiry: Option<Timestamp>,
 }
 
-/// The wall clock.
-pub fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp::from_millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
-}
-
 impl Driver {
-    /// Rebuilds the clusters from the store, which takes a while for large ones.
-    pub fn start(parts: Parts) -> anyhow::Result<Self> {
+    /// Rebuilds the clusters from the store, which takes a while for large ones. Whoever receives the jobs commits each
+    /// before it lets its effects happen, in their order: a [`Writer`](crate::store::Writer) with an [`EffectRunner`].
+    pub fn start(parts: Parts, jobs: mpsc::Sender<Job<Effect>>) -> anyhow::Result<Self> {
         let Config { clock_skew_seconds, clusters, .. } = &parts.config;
         let owned: Vec<_> = parts.config.owned().collect();
-        let Parts { identity, store, .. } = &parts;
-        let served = served::resume_all(&owned, identity, *clock_skew_seconds, store, &HashMap::new(), now())?;
+        let Parts { identity, store, clock, .. } = &parts;
+        let served = served::resume_all(&owned, identity, *clock_skew_seconds, store, &HashMap::new(), clock.now())?;
         info!(clusters = served.len(), of = clusters.len(), "clusters rebuilt from the store");
         parts.readiness.set(Latch::StoreReplayed);
-        let finisher = Finisher {
-            store: parts.store.clone(),
-            board: parts.board.clone(),
-            events: parts.events.clone(),
-            readiness: parts.readiness.clone(),
-            window: WindowWatch::default(),
-        };
-        let writer = Writer::start(parts.store.clone(), finisher, parts.stopping.clone())?;
         parts.events.metrics.certificate_ends(parts.identity.checked.not_after());
-        let mut driver = Self { parts, writer, state: State::default() };
+        let mut driver = Self { parts, jobs, state: State::default() };
         for served in served {
             driver.add(served);
         }
@@ -182,10 +169,10 @@ impl Driver {
         }
     }
 
-    fn connected(&mut self, session: Session) {
+    fn connected(&mut self, session: Arc<dyn Session>) {
         self.parts.events.broker_connected();
         self.parts.events.metrics.follow(session.unacknowledged().clone());
-        self.state.session = Some(Arc::new(session));
+        self.state.session = Some(session);
         self.state.subscribing.clear();
         self.state.foreign.clear();
         self.say_farewells();
@@ -232,7 +219,7 @@ impl Driver {
         let Some(served) = self.state.clusters.get(cluster) else { return };
         let slot_seconds = served.settings.terms.slot_seconds;
         // An old one would replace what another replica has published since.
-        let last = served.last.filter(|closed| closed.is_recent(slot_seconds, now()));
+        let last = served.last.filter(|closed| closed.is_recent(slot_seconds, self.parts.clock.now()));
         let aggregate = last.map(|closed| announce::aggregate(cluster, &closed));
         let Parts { config, status_topic, .. } = &self.parts;
         let prefix = config.home_assistant.as_ref();
@@ -283,11 +270,12 @@ impl Driver {
             return self.parts.events.too_large(kind);
         }
         let Some(served) = self.state.clusters.get_mut(cluster) else { return self.not_ours(cluster, kind) };
-        served.machine.handle(Input::Message { topic, payload: &delivery.payload }, now(), &mut UnwrapErr(SysRng));
+        let now = self.parts.clock.now();
+        served.machine.handle(Input::Message { topic, payload: &delivery.payload }, now, &mut UnwrapErr(SysRng));
         if !std::mem::replace(&mut served.touched, true) {
             self.state.touched.push(served.id.clone());
         }
-        if !drain(served, kind, &self.state.session, &mut self.state.job, &self.parts.events) {
+        if !drain(served, kind, now, &self.state.session, &mut self.state.job, &self.parts.events) {
             *self.state.accepted.entry(kind).or_default() += 1;
         }
     }
@@ -304,9 +292,10 @@ impl Driver {
 
     fn input(&mut self, cluster: &ClusterId, input: Input<'_>) {
         let Some(served) = self.state.clusters.get_mut(cluster) else { return };
-        served.machine.handle(input, now(), &mut UnwrapErr(SysRng));
+        let now = self.parts.clock.now();
+        served.machine.handle(input, now, &mut UnwrapErr(SysRng));
         served.changed = true;
-        drain(served, "", &self.state.session, &mut self.state.job, &self.parts.events);
+        drain(served, "", now, &self.state.session, &mut self.state.job, &self.parts.events);
         if !std::mem::replace(&mut served.touched, true) {
             self.state.touched.push(served.id.clone());
         }
@@ -314,7 +303,7 @@ impl Driver {
 
     /// Lets time pass for whoever is due, and works out when that is next.
     fn tick(&mut self) {
-        let at = now();
+        let at = self.parts.clock.now();
         while let Some((due, cluster)) = self.state.wakes.first().cloned().filter(|(due, _)| *due <= at) {
             self.state.wakes.remove(&(due, cluster.clone()));
             self.input(&cluster, Input::Tick);
@@ -339,7 +328,8 @@ impl Driver {
     }
 
     fn until_due(&self) -> Duration {
-        let due = self.state.wakes.first().map_or(u64::MAX, |(due, _)| due.millis_since(now()));
+        let now = self.parts.clock.now();
+        let due = self.state.wakes.first().map_or(u64::MAX, |(due, _)| due.millis_since(now));
         Duration::from_millis(due).min(LONGEST_SLEEP)
     }
 
@@ -347,7 +337,7 @@ impl Driver {
         if self.state.job.is_empty() {
             return Ok(());
         }
-        self.writer.submit(std::mem::take(&mut self.state.job)).await
+        self.jobs.send(std::mem::take(&mut self.state.job)).await.map_err(|_| WriterEnded)
     }
 
     /// Waits until everything so far is durable and has had its effects.
@@ -388,7 +378,6 @@ impl Driver {
                 }
             }
         }
-        self.writer.stop();
     }
 }
 
@@ -396,7 +385,8 @@ impl Driver {
 fn drain(
     served: &mut Served,
     kind: &str,
-    session: &Option<Arc<Session>>,
+    now: Timestamp,
+    session: &Option<Arc<dyn Session>>,
     job: &mut Job<Effect>,
     events: &Events,
 ) -> bool {
@@ -431,7 +421,7 @@ fn drain(
             }
             Output::Notice(notice) => {
                 let news = served.noticed(&notice);
-                events.notice(&served.id, &notice, news, now());
+                events.notice(&served.id, &notice, news, now);
             }
         }
     }

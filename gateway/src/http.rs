@@ -32,6 +32,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 
 use crate::board::{Board, ClosedSlot, ClusterView, History, HistoryError};
+use crate::clock::Clock;
 use crate::readiness::{Latch, Readiness};
 use crate::slot_view::Bands;
 
@@ -47,7 +48,7 @@ pub struct Service {
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
     /// The name of this replica, such as `gw-1-0`.
     pub gateway: String,
-    pub clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    pub clock: Arc<dyn Clock>,
 }
 
 impl fmt::Debug for Service {
@@ -106,7 +107,7 @@ struct Shared {
 
 impl Shared {
     fn now(&self) -> Timestamp {
-        (self.service.clock)()
+        self.service.clock.now()
     }
 
     fn cluster(&self, id: &str) -> Option<Arc<ClusterView>> {

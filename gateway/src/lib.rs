@@ -8,6 +8,7 @@ pub mod announce;
 pub mod board;
 pub mod check_config;
 pub mod cli;
+pub mod clock;
 pub mod config;
 pub mod daemon;
 pub mod decode;
@@ -25,8 +26,5 @@ pub mod served;
 pub mod slot_view;
 pub mod store;
 pub mod telemetry;
+pub mod transport;
 pub mod window;
-
-#[cfg(test)]
-#[path = "../tests/support/outcomes.rs"]
-mod outcomes;

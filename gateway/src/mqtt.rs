@@ -1,8 +1,7 @@
 //! The broker: everything that knows MQTT, and nothing that knows what is in a message.
 //!
 //! [`Connector::run`] keeps a connection and only polls it; what arrives goes out as [`Event`]s. Whoever handles them
-//! publishes, subscribes and acknowledges through a [`Session`], which stands for one connection: what is said through a
-//! session whose connection is gone is lost, as it should be, because a new connection starts with a new session.
+//! publishes, subscribes and acknowledges through a [`Session`].
 
 mod backoff;
 mod socket;
@@ -15,27 +14,22 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use rumqttc::{
-    AckMode, AsyncClient, Event as Polled, EventLoop, LastWill, ManualAck, MqttOptions, Outgoing, Packet, Publish,
-    PublishOptions, QoS, SessionMode, SubscribeFilter, SubscribeReasonCode, TlsConfiguration, Transport,
+    AckMode, AsyncClient, Event as Polled, EventLoop, LastWill, MqttOptions, Outgoing, Packet, Publish, PublishOptions,
+    QoS, SessionMode, SubscribeFilter, SubscribeReasonCode, TlsConfiguration, Transport,
 };
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::AbortHandle;
 
 pub use trouble::Trouble;
 
 use crate::config::Broker;
 use crate::secrets::{self, SecretError};
+use crate::transport::{Deliveries, Delivery, Event, Receipt, Session};
 use backoff::Backoff;
 use socket::Socket;
 
-/// How many events may wait to be handled, each with as many messages as came together: a hundred or so at most.
-const QUEUE: usize = 64;
-
 /// How many KiB of payloads may wait: a flood of large ones fills this before it fills the queue.
 const QUEUE_KIB: u32 = 64 << 10;
-
-/// The largest message of a meter: an enrolment, with its certificate.
-const MAX_METER_MESSAGE: usize = 16 << 10;
 
 /// The largest packet there can be in MQTT.
 const MAX_PACKET: usize = 268_435_455;
@@ -46,51 +40,9 @@ const READ_BATCH: usize = 128;
 /// How many filters go into one SUBSCRIBE packet.
 const FILTERS_PER_PACKET: usize = 50;
 
-/// What comes from the broker.
-#[derive(Debug)]
-pub enum Event {
-    /// A connection stands.
-    Connected(Session),
-    /// The broker confirmed the subscriptions that were asked for with this tag.
-    Subscribed {
-        session: u64,
-        tag: u64,
-    },
-    /// The broker refuses a subscription; it is asked again from time to time.
-    SubscriptionRefused {
-        filter: String,
-    },
-    Deliveries(Deliveries),
-    /// The connection ended, or could not be made.
-    Lost(Trouble),
-    /// The connection ended because it was asked to; there will be no other.
-    Ended,
-}
-
-/// Messages that came together.
-#[derive(Debug)]
-pub struct Deliveries {
-    pub messages: Vec<Delivery>,
-    _queued: OwnedSemaphorePermit,
-}
-
-/// A message that is not yet acknowledged.
-#[derive(Debug)]
-pub struct Delivery {
-    pub topic: Bytes,
-    pub payload: Bytes,
-    /// The payload was larger than any message may be and was dropped.
-    pub too_large: bool,
-    pub receipt: Option<Receipt>,
-}
-
-/// What acknowledges a message, through the session in which it came.
-#[derive(Debug)]
-pub struct Receipt(ManualAck);
-
 /// One connection to the broker.
 #[derive(Debug, Clone)]
-pub struct Session {
+struct Connection {
     client: AsyncClient,
     number: u64,
     events: mpsc::Sender<Event>,
@@ -98,25 +50,23 @@ pub struct Session {
     unacknowledged: Arc<AtomicUsize>,
 }
 
-impl Session {
-    /// Tells this connection from earlier ones.
-    pub fn number(&self) -> u64 {
+impl Session for Connection {
+    fn number(&self) -> u64 {
         self.number
     }
 
-    pub fn unacknowledged(&self) -> &Arc<AtomicUsize> {
+    fn unacknowledged(&self) -> &Arc<AtomicUsize> {
         &self.unacknowledged
     }
 
-    /// Publishes with QoS 1. A connection that is lost loses this too.
-    pub fn publish(&self, topic: String, payload: impl Into<Bytes>, retain: bool) {
+    fn publish(&self, topic: String, payload: Bytes, retain: bool) {
         let options = PublishOptions::new(QoS::AtLeastOnce).retain(retain);
-        if self.client.try_publish(topic, payload.into(), options).is_err() {
+        if self.client.try_publish(topic, payload, options).is_err() {
             tracing::debug!("a message was not published: the connection is gone");
         }
     }
 
-    pub fn acknowledge(&self, receipts: Vec<Receipt>) {
+    fn acknowledge(&self, receipts: Vec<Receipt>) {
         for receipt in receipts {
             if self.client.try_manual_ack(receipt.0).is_err() {
                 tracing::debug!("messages were not acknowledged: the connection is gone");
@@ -125,29 +75,44 @@ impl Session {
         }
     }
 
-    /// Subscribes, and says so with an event once the broker has confirmed every filter. What it refuses is asked for again
-    /// until that is aborted.
-    pub fn subscribe(&self, filters: Vec<String>, tag: u64) -> AbortHandle {
-        let session = self.clone();
+    fn subscribe(&self, filters: Vec<String>, tag: u64) -> AbortHandle {
+        let connection = self.clone();
         let asking = tokio::spawn(async move {
             let mut wait = Backoff::new(5.0, 60.0);
             let confirmed = loop {
-                match session.try_subscribe(&filters).await {
+                match connection.try_subscribe(&filters).await {
                     Ok(confirmed) => break confirmed,
                     Err(filter) => {
-                        session.send(Event::SubscriptionRefused { filter }).await;
+                        connection.send(Event::SubscriptionRefused { filter }).await;
                         tokio::time::sleep(wait.next()).await;
                     }
                 }
             };
             if confirmed {
-                session.send(Event::Subscribed { session: session.number, tag }).await;
+                connection.send(Event::Subscribed { session: connection.number, tag }).await;
             }
         });
         asking.abort_handle()
     }
 
-    /// Whether the broker confirmed all; `false` if the connection ended first. The error is a filter that it refused.
+    fn unsubscribe(&self, filters: Vec<String>) {
+        for filter in filters {
+            if self.client.try_unsubscribe(filter).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn disconnect(&self) {
+        if self.client.try_disconnect().is_err() {
+            tracing::debug!("nothing to disconnect from");
+        }
+    }
+}
+
+impl Connection {
+    /// Returns whether the broker confirmed all; `false` if the connection ended first. The error is a filter that it
+    /// refused.
     async fn try_subscribe(&self, filters: &[String]) -> Result<bool, String> {
         for chunk in filters.chunks(FILTERS_PER_PACKET) {
             let wanted = chunk.iter().map(|filter| SubscribeFilter::new(filter.clone(), QoS::AtLeastOnce));
@@ -161,24 +126,22 @@ impl Session {
         Ok(true)
     }
 
-    pub fn unsubscribe(&self, filters: Vec<String>) {
-        for filter in filters {
-            if self.client.try_unsubscribe(filter).is_err() {
-                return;
-            }
-        }
-    }
-
-    /// Ends the connection once everything that was published is confirmed.
-    pub fn disconnect(&self) {
-        if self.client.try_disconnect().is_err() {
-            tracing::debug!("nothing to disconnect from");
-        }
-    }
-
     async fn send(&self, event: Event) {
         // The receiver is gone when the gateway stops.
         self.events.send(event).await.ok();
+    }
+
+    /// Waits until messages fit into the budget.
+    async fn deliver(&self, together: Vec<Publish>, budget: &Arc<Semaphore>) -> Option<Deliveries> {
+        let delivery = |publish: Publish| {
+            let receipt = self.client.prepare_ack(&publish).map(Receipt);
+            Delivery::new(publish, receipt)
+        };
+        let messages: Vec<Delivery> = together.into_iter().map(delivery).collect();
+        let kib = messages.iter().fold(0, |sum: usize, message| sum + (message.payload.len() >> 10) + 1);
+        let kib = u32::try_from(kib).map_or(QUEUE_KIB, |kib| kib.min(QUEUE_KIB));
+        let queued = budget.clone().acquire_many_owned(kib).await.ok()?;
+        Some(Deliveries { messages, queued: Some(queued) })
     }
 }
 
@@ -191,11 +154,6 @@ pub struct Connector {
     pub status_topic: String,
 }
 
-/// The queue of events. What fits into it bounds what a flood can take.
-pub fn channel() -> (mpsc::Sender<Event>, mpsc::Receiver<Event>) {
-    mpsc::channel(QUEUE)
-}
-
 impl Connector {
     /// Connects, and again after every loss, until the receiver of the events is gone or the session was disconnected.
     pub async fn run(self, events: mpsc::Sender<Event>) {
@@ -206,8 +164,9 @@ impl Connector {
             let trouble = match self.options(limit) {
                 Ok(options) => {
                     let (client, eventloop) = AsyncClient::builder(options).unbounded().build();
-                    let session = Session { client, number, events: events.clone(), unacknowledged: Arc::default() };
-                    let Some(trouble) = self.poll(session, eventloop, &budget, &mut backoff).await else {
+                    let connection =
+                        Connection { client, number, events: events.clone(), unacknowledged: Arc::default() };
+                    let Some(trouble) = self.poll(connection, eventloop, &budget, &mut backoff).await else {
                         // Nobody listens any more, or someone waits for this.
                         events.send(Event::Ended).await.ok();
                         return;
@@ -234,22 +193,22 @@ impl Connector {
     /// end.
     async fn poll(
         &self,
-        session: Session,
+        connection: Connection,
         mut eventloop: EventLoop,
         budget: &Arc<Semaphore>,
         backoff: &mut Backoff,
     ) -> Option<Trouble> {
-        let events = session.events.clone();
+        let events = connection.events.clone();
         let mut since = None;
         loop {
             match eventloop.poll().await {
                 Ok(Polled::Incoming(Packet::ConnAck(_))) => {
                     since = Some(Instant::now());
-                    events.send(Event::Connected(session.clone())).await.ok()?;
+                    events.send(Event::Connected(Arc::new(connection.clone()))).await.ok()?;
                 }
                 Ok(Polled::Incoming(Packet::Publish(publish))) => {
                     let together = gather(publish, &mut eventloop.state.events);
-                    let deliveries = deliver(together, &session, budget).await?;
+                    let deliveries = connection.deliver(together, budget).await?;
                     events.send(Event::Deliveries(deliveries)).await.ok()?;
                 }
                 Ok(Polled::Outgoing(Outgoing::Disconnect)) => return None,
@@ -297,26 +256,4 @@ fn gather(first: Publish, waiting: &mut VecDeque<Polled>) -> Vec<Publish> {
         }
     }
     together
-}
-
-/// Waits until messages fit into the budget.
-async fn deliver(together: Vec<Publish>, session: &Session, budget: &Arc<Semaphore>) -> Option<Deliveries> {
-    let messages: Vec<Delivery> = together.into_iter().map(|publish| delivery(publish, session)).collect();
-    let kib = messages.iter().fold(0, |sum: usize, message| sum + (message.payload.len() >> 10) + 1);
-    let kib = u32::try_from(kib).map_or(QUEUE_KIB, |kib| kib.min(QUEUE_KIB));
-    let _queued = budget.clone().acquire_many_owned(kib).await.ok()?;
-    Some(Deliveries { messages, _queued })
-}
-
-/// A message with its receipt. One that no meter may send is emptied.
-fn delivery(publish: Publish, session: &Session) -> Delivery {
-    let receipt = session.client.prepare_ack(&publish).map(Receipt);
-    let Publish { mut topic, mut payload, .. } = publish;
-    let too_large = payload.len() > MAX_METER_MESSAGE && !topic.ends_with(b"/membership");
-    if too_large {
-        payload = Bytes::new();
-        // A slice of the packet would keep all of it.
-        topic = Bytes::copy_from_slice(&topic);
-    }
-    Delivery { topic, payload, too_large, receipt }
 }

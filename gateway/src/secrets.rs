@@ -37,10 +37,16 @@ pub enum SecretError {
         path.display(), utc(*from), utc(*to)
     )]
     Period { path: PathBuf, from: u64, to: u64 },
-    #[error("TLS towards the broker cannot be set up: {0}")]
-    Tls(#[from] rustls::Error),
+    #[error("TLS towards the broker cannot be set up: {error}")]
+    Tls { error: rustls::Error },
     #[error("TLS towards the broker cannot be set up: {} holds a certificate that cannot be used: {error}", path.display())]
     Root { path: PathBuf, error: rustls::Error },
+}
+
+impl From<rustls::Error> for SecretError {
+    fn from(error: rustls::Error) -> Self {
+        Self::Tls { error }
+    }
 }
 
 /// Who the gateway is.
@@ -153,4 +159,16 @@ fn identity_key(path: &Path) -> Result<IdentityKey, SecretError> {
 fn utc(seconds: u64) -> String {
     let instant = i64::try_from(seconds).ok().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
     instant.map_or_else(|| seconds.to_string(), |instant| instant.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_with_tls_is_told_once() {
+        let error = SecretError::from(rustls::Error::General("the key is of no use".to_owned()));
+        let told = format!("{:#}", anyhow::Error::from(error));
+        assert_eq!(told.matches("the key is of no use").count(), 1, "{told}");
+    }
 }

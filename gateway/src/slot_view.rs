@@ -181,7 +181,7 @@ impl Bands {
 mod tests {
     use super::*;
     use crate::board::FilteredLoad;
-    use crate::outcomes::Slotted;
+    use dream_testkit::outcomes::Slotted;
 
     #[test]
     fn an_estimate_is_the_sum_scaled_to_all_members_rounded_to_the_nearest_watt() {

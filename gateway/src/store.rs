@@ -278,7 +278,7 @@ impl History for Store {
             found.reverse();
             Ok(found)
         };
-        read().map_err(|error| HistoryError(error.to_string()))
+        read().map_err(HistoryError::new)
     }
 }
 

@@ -4,15 +4,18 @@
 //! Everything listens on the loopback only. Processes are ended by their id, when they are dropped at the latest.
 
 pub mod access;
+pub mod aggregates;
 pub mod brokers;
 pub mod browser;
 pub mod client;
 pub mod command;
 pub mod embedded;
+pub mod fleet;
 pub mod gateway;
 pub mod http;
 pub mod identities;
 pub mod mosquitto;
+pub mod oracle;
 pub mod process;
 pub mod prometheus;
 pub mod proxy;
@@ -77,7 +80,8 @@ pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
 /// # Panics
 /// If it takes longer than [`PATIENCE`].
 pub async fn until_some<T>(what: &str, mut find: impl FnMut() -> Option<T>) -> T {
-    let started = Instant::now();
+    // In virtual time, patience is virtual too.
+    let started = tokio::time::Instant::now();
     loop {
         if let Some(found) = find() {
             return found;

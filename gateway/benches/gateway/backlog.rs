@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use dream_protocol::ids::ClusterId;
 use dream_protocol::topic::MeterChannel;
+use dream_testkit::lab::access::Access;
 use rumqttc::{AsyncClient, Event, Packet, PublishOptions, QoS, SubscribeFilter};
 
 use crate::members::Message;
-use crate::support::broker::Access;
 
 /// The argument with which this program becomes the bare subscriber.
 pub const BARE: &str = "--bare-subscriber";

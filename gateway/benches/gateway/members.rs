@@ -14,10 +14,9 @@ use dream_protocol::keys::{AgreementSecret, MacKey, StreamKey};
 use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::MeterChannel;
 use dream_protocol::wire::{EnrolmentStatement, MaskedReading, Reveal, Sign1};
+use dream_testkit::lab::identities::{Identities, valid_for_decades};
+use dream_testkit::pki::Issued;
 use sha2::{Digest, Sha256};
-
-use crate::support::identities::{Identities, lasting};
-use crate::support::pki::Issued;
 
 /// What every member measures.
 pub const WATTS: u64 = 500;
@@ -82,7 +81,7 @@ pub fn enrol(config: &Config, identities: &Identities, members: usize, then: Tim
     // A meter has one certificate, and here belongs to every cluster: that takes no less memory, and less time to make.
     let issue = |index: usize| {
         let id = MeterId::new(&format!("meter-{index:05}")).unwrap();
-        let issued = identities.pki.issue(id.as_str(), "meter", lasting);
+        let issued = identities.pki.issue(id.as_str(), "meter", valid_for_decades);
         (id, issued)
     };
     let certified: Vec<(MeterId, Issued)> = in_parallel(members, issue);

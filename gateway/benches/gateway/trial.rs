@@ -1,6 +1,7 @@
 //! A gateway that is started, given backlogs, and stopped again, slot after slot.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use dream_gateway::config::{Config, Overrides};
@@ -8,18 +9,20 @@ use dream_gateway::store::Store;
 use dream_protocol::ids::ClusterId;
 use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::GatewayChannel;
+use dream_testkit::lab::access::Access;
+use dream_testkit::lab::aggregates::Aggregate;
+use dream_testkit::lab::gateway::Gateway;
+use dream_testkit::lab::identities::{GATEWAY, Identities};
+use dream_testkit::lab::mosquitto::{Door, Mosquitto};
+use dream_testkit::lab::prometheus::Samples;
+use dream_testkit::lab::settings::Settings;
+use dream_testkit::lab::{free_port, until, wall};
 use rumqttc::{AsyncClient, Event, Packet, PublishOptions, QoS};
+use tempfile::TempDir;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::backlog::{clear, publish, start_bare, time_drain};
 use crate::members::{self, Members, Message, WATTS};
-use crate::support::aggregates::Aggregate;
-use crate::support::broker::Access;
-use crate::support::gateway::{Gateway, Settings};
-use crate::support::identities::Identities;
-use crate::support::metrics::Samples;
-use crate::support::mosquitto::{Door, Mosquitto};
-use crate::support::{until, wall};
 
 /// How large a gateway is.
 #[derive(Clone, Copy)]
@@ -33,6 +36,8 @@ pub struct Trial {
     plan: Plan,
     broker: Mosquitto,
     gateway: Gateway,
+    /// Goes after the gateway that uses it: fields are dropped in this order.
+    _directory: TempDir,
     members: Vec<Members>,
     /// Requests and aggregates, as meters and consumers see them.
     heard: UnboundedReceiver<(Instant, String, Vec<u8>)>,
@@ -49,20 +54,31 @@ impl Trial {
         let identities = Identities::default();
         let broker = Mosquitto::with(&Door::Open, "persistence false\nautosave_on_changes false\n");
         let empty = resident_when_empty(&identities, broker.access()).await;
-        let mut gateway = Gateway::stopped(&identities, settings(broker.access(), plan));
+        let (mut gateway, directory) = configured(&identities, &settings(broker.access(), plan));
         let config = Config::load(&gateway.file("gateway.toml"), &Overrides::default()).unwrap();
         let store = Store::open(&config.store.path, 32).unwrap();
         let then = Timestamp::from_millis(wall().as_millis() - 4 * 1000 * plan.slot_seconds);
         let members = members::enrol(&config, &identities, plan.members, then, &store);
         drop(store);
         let (client, heard) = listen(broker.access());
-        gateway.restart();
+        gateway.start();
         until_subscribed(&gateway).await;
         // The lists are published when no retained ones have come.
         tokio::time::sleep(Duration::from_secs(8)).await;
-        let mut trial = Self { plan, broker, gateway, members, heard, client, slot: Slot(0), empty, ready: 0 };
+        let mut trial = Self {
+            plan,
+            broker,
+            gateway,
+            _directory: directory,
+            members,
+            heard,
+            client,
+            slot: Slot(0),
+            empty,
+            ready: 0,
+        };
         trial.ready = trial.resident();
-        trial.stop().await;
+        trial.stop();
         trial.bare(0).await;
         trial
     }
@@ -85,7 +101,7 @@ impl Trial {
         while self.heard.try_recv().is_ok() {}
         let broker = self.broker.id().unwrap();
         let timing = tokio::task::spawn_blocking(move || time_drain(broker, count));
-        self.gateway.restart();
+        self.gateway.start();
         let gateway = timing.await.unwrap();
         println!("drained {count}: gateway {gateway:?}, bare {bare:?}");
         (gateway, bare)
@@ -127,13 +143,13 @@ impl Trial {
         took
     }
 
-    pub async fn stop(&mut self) {
-        assert!(self.gateway.terminate().await.success());
+    pub fn stop(&mut self) {
+        assert!(self.gateway.stop().success());
     }
 
     /// What the process takes of the machine's memory, in bytes.
     pub fn resident(&self) -> u64 {
-        resident(&self.gateway)
+        self.gateway.memory()
     }
 
     async fn bare(&self, readings: usize) -> Duration {
@@ -148,6 +164,15 @@ impl Trial {
         };
         tokio::task::spawn_blocking(bare).await.unwrap()
     }
+}
+
+/// Returns a gateway that is not started yet, in a directory of its own.
+fn configured(identities: &Identities, settings: &Settings) -> (Gateway, TempDir) {
+    let (directory, http) = (TempDir::new().unwrap(), free_port());
+    let gateway = Gateway::new(Path::new(env!("CARGO_BIN_EXE_dream-gateway")), directory.path(), http);
+    identities.write_gateway(directory.path(), GATEWAY);
+    gateway.configure(&settings.toml(http));
+    (gateway, directory)
 }
 
 fn settings(access: &Access, plan: Plan) -> Settings {
@@ -168,25 +193,20 @@ async fn resident_when_empty(identities: &Identities, access: &Access) -> u64 {
     let mut settings = settings(access, Plan { clusters: 0, members: 0, slot_seconds: 60 });
     settings.clusters =
         BTreeMap::from([("nobody".to_owned(), "min_members = 10\nrange_watts = [0, 9000]\n".to_owned())]);
-    let mut gateway = Gateway::start(identities, settings);
+    let (mut gateway, _directory) = configured(identities, &settings);
+    gateway.start();
     until_subscribed(&gateway).await;
-    let bytes = resident(&gateway);
-    assert!(gateway.terminate().await.success());
+    let bytes = gateway.memory();
+    assert!(gateway.stop().success());
     bytes
 }
 
 async fn until_subscribed(gateway: &Gateway) {
     let subscribed = || {
-        let metrics = gateway.try_get("/metrics").map(|response| Samples::parse(&response.body));
+        let metrics = gateway.try_get("/metrics").map(|response| Samples::parse(response.text()));
         metrics.is_some_and(|metrics| metrics.sum("dream_broker_connected", &[]) > 0.5)
     };
     until("the gateway is subscribed", subscribed).await;
-}
-
-fn resident(gateway: &Gateway) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", gateway.id().unwrap())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
 }
 
 /// Hears all requests and aggregates, with QoS 0 so that the broker hears nothing back.

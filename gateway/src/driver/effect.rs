@@ -8,19 +8,21 @@ use bytes::Bytes;
 use dream_protocol::ids::ClusterId;
 use tokio::sync::oneshot;
 
+use super::Parts;
 use crate::board::{Board, ClosedSlot, ClusterView};
+use crate::clock::Clock;
 use crate::events::Events;
-use crate::mqtt::{Receipt, Session};
 use crate::readiness::{Latch, Readiness};
 use crate::store::{Observer, Store, StoreError};
+use crate::transport::{Receipt, Session};
 use crate::window::WindowWatch;
 
 /// Something that the world may see.
 #[derive(Debug)]
 pub enum Effect {
-    Acknowledge(Arc<Session>, Vec<Receipt>),
+    Acknowledge(Arc<dyn Session>, Vec<Receipt>),
     Publish {
-        session: Arc<Session>,
+        session: Arc<dyn Session>,
         topic: String,
         payload: Bytes,
         retain: bool,
@@ -34,17 +36,32 @@ pub enum Effect {
     Flushed(oneshot::Sender<()>),
 }
 
-/// Lets effects happen, on the store's thread, right after the commit.
+/// Lets effects happen, right after the commit.
 #[derive(Debug)]
-pub struct Finisher {
-    pub store: Arc<Store>,
-    pub board: Arc<Board>,
-    pub events: Events,
-    pub readiness: Arc<Readiness>,
-    pub window: WindowWatch,
+pub struct EffectRunner {
+    store: Arc<Store>,
+    board: Arc<Board>,
+    events: Events,
+    readiness: Arc<Readiness>,
+    clock: Arc<dyn Clock>,
+    window: WindowWatch,
 }
 
-impl Observer<Effect> for Finisher {
+impl EffectRunner {
+    /// Makes one for the driver with these parts.
+    pub fn new(parts: &Parts) -> Self {
+        Self {
+            store: parts.store.clone(),
+            board: parts.board.clone(),
+            events: parts.events.clone(),
+            readiness: parts.readiness.clone(),
+            clock: parts.clock.clone(),
+            window: WindowWatch::default(),
+        }
+    }
+}
+
+impl Observer<Effect> for EffectRunner {
     fn durable(&mut self, effects: Vec<Effect>) {
         let newest = effects.iter().rev().find_map(|effect| match effect {
             Effect::Acknowledge(session, _) => Some(session.unacknowledged().load(Ordering::Relaxed)),
@@ -60,7 +77,7 @@ impl Observer<Effect> for Finisher {
                     session.acknowledge(receipts);
                 }
                 Effect::Publish { session, topic, payload, retain } => session.publish(topic, payload, retain),
-                Effect::Closed { cluster, closed } => self.events.slot_closed(&cluster, &closed, super::now()),
+                Effect::Closed { cluster, closed } => self.events.slot_closed(&cluster, &closed, self.clock.now()),
                 Effect::Show(views) => self.board.show(views),
                 Effect::Flushed(done) => drop(done.send(())),
             }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use dream_protocol::ids::ClusterId;
 use tracing::{error, info, warn};
 
-use super::{Driver, filters, now};
+use super::{Driver, filters};
 use crate::announce;
 use crate::config::Config;
 use crate::secrets::GatewayIdentity;
@@ -34,10 +34,13 @@ impl Driver {
         self.flush().await;
         let all: Vec<_> = config.owned().filter(|(id, _)| changed.contains(id)).collect();
         let (skew, store, before) = (config.clock_skew_seconds, &self.parts.store, &self.state.clusters);
-        let rebuilt = served::resume_all(&all, &identity, skew, store, before, now());
+        let rebuilt = served::resume_all(&all, &identity, skew, store, before, self.parts.clock.now());
         let rebuilt = match rebuilt {
             Ok(rebuilt) => rebuilt,
-            Err(error) => return error!(%error, "the configuration stays as it was"),
+            Err(error) => {
+                let error = format!("{:#}", anyhow::Error::from(error));
+                return error!(error, "the configuration stays as it was");
+            }
         };
         self.parts.config.clusters = config.clusters;
         self.parts.config.clock_skew_seconds = config.clock_skew_seconds;

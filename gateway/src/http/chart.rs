@@ -90,7 +90,8 @@ impl Canvas<'_> {
     }
 
     fn line(&self, points: &[Point], value: impl Fn(&Point) -> Option<f64>) -> Vec<String> {
-        let place = |at: f64, point: &Point| Some(format!("{},{}", rounded(self.x(at)), rounded(self.y(value(point)?))));
+        let place =
+            |at: f64, point: &Point| Some(format!("{},{}", rounded(self.x(at)), rounded(self.y(value(point)?))));
         match points {
             // A line needs two points: a slot on its own is drawn from its start to its end.
             [point] => [point.start, point.end].into_iter().filter_map(|at| place(seconds(at), point)).collect(),
@@ -195,7 +196,7 @@ fn edge(percent: f64) -> &'static str {
 mod tests {
     use super::*;
     use crate::board::{ClosedSlot, FilteredLoad};
-    use crate::outcomes::Slotted;
+    use dream_testkit::outcomes::Slotted;
 
     fn day_of(word: &str) -> Series {
         let slots: Vec<_> = (0..144)

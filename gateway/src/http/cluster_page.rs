@@ -91,8 +91,9 @@ fn render(shared: &Shared, view: &ClusterView, range: Range, version: u64) -> Re
     let slots = match shared.slots(&view.cluster, from, now, MAX_LIMIT) {
         Ok(slots) => slots,
         Err(error) => {
-            tracing::error!(%error, "past slots cannot be read");
-            let text = html! { (error) "." };
+            let message = error.with_cause();
+            tracing::error!(error = message, "past slots cannot be read");
+            let text = html! { (message) "." };
             return page::trouble(shared, StatusCode::INTERNAL_SERVER_ERROR, "No past slots", &text);
         }
     };

@@ -73,8 +73,9 @@ impl ApiError {
 
 impl From<HistoryError> for ApiError {
     fn from(error: HistoryError) -> Self {
-        tracing::error!(%error, "past slots cannot be read");
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
+        let message = error.with_cause();
+        tracing::error!(error = message, "past slots cannot be read");
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, message)
     }
 }
 

@@ -205,7 +205,7 @@ impl Sparklines {
                 all.insert(view.cluster.clone(), entry);
                 drawn
             }
-            Err(error) => Arc::new(html! { p.note { "No chart: " (error) "." } }),
+            Err(error) => Arc::new(html! { p.note { "No chart: " (error.with_cause()) "." } }),
         }
     }
 

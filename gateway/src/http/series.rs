@@ -105,7 +105,7 @@ fn point(bucket: &[ClosedSlot]) -> Option<Point> {
 mod tests {
     use super::*;
     use crate::board::FilteredLoad;
-    use crate::outcomes::Slotted;
+    use dream_testkit::outcomes::Slotted;
 
     fn series(words: &[&str], most: u64) -> Series {
         let slots: Vec<_> = (0..).zip(words).map(|(slot, word)| closed(slot, word)).collect();

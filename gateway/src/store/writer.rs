@@ -52,18 +52,18 @@ pub struct WriterEnded;
 
 /// The committing thread.
 #[derive(Debug)]
-pub struct Writer<E> {
-    jobs: mpsc::Sender<Job<E>>,
+pub struct Writer {
     thread: JoinHandle<()>,
 }
 
-impl<E: Send + 'static> Writer<E> {
-    /// Once `giving_up` is true, a disk that refuses is given up on: what it refused was not acknowledged.
-    pub fn start(
+impl Writer {
+    /// Starts the thread, and returns it with where to hand over jobs; whoever does waits while too many wait already. Once
+    /// `giving_up` is true, a disk that refuses is given up on: what it refused was not acknowledged.
+    pub fn start<E: Send + 'static>(
         store: Arc<Store>,
         mut observer: impl Observer<E>,
         giving_up: Arc<AtomicBool>,
-    ) -> std::io::Result<Self> {
+    ) -> std::io::Result<(Self, mpsc::Sender<Job<E>>)> {
         let (jobs, mut waiting) = mpsc::channel::<Job<E>>(QUEUE);
         let thread = std::thread::Builder::new().name("store".to_owned()).spawn(move || {
             while let Some(mut job) = waiting.blocking_recv() {
@@ -77,17 +77,11 @@ impl<E: Send + 'static> Writer<E> {
                 observer.durable(job.effects);
             }
         })?;
-        Ok(Self { jobs, thread })
+        Ok((Self { thread }, jobs))
     }
 
-    /// Hands over a batch; waits while too many wait already.
-    pub async fn submit(&self, job: Job<E>) -> Result<(), WriterEnded> {
-        self.jobs.send(job).await.map_err(|_| WriterEnded)
-    }
-
-    /// Commits what was submitted, and ends.
-    pub fn stop(self) {
-        drop(self.jobs);
+    /// Waits until everything is committed that was handed over; whoever hands over must be gone.
+    pub fn join(self) {
         if self.thread.join().is_err() {
             tracing::error!("the committing thread has failed");
         }
@@ -117,5 +111,59 @@ fn commit<E>(store: &Store, changes: &[Change], observer: &mut impl Observer<E>,
             wait = (wait * 2).min(Duration::from_secs(5));
             store.reopen().inspect_err(|error| tracing::error!(%error, "the store cannot be opened again")).is_err()
         } {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dream_protocol::cluster::Record;
+    use dream_protocol::ids::ClusterId;
+    use dream_protocol::time::Timestamp;
+    use dream_testkit::outcomes::Slotted;
+
+    use super::*;
+    use crate::board::History as _;
+
+    /// Remembers how many slots were in the store when each effect happened.
+    struct Watch {
+        store: Arc<Store>,
+        seen: std::sync::mpsc::Sender<(usize, usize)>,
+    }
+
+    fn north() -> ClusterId {
+        ClusterId::new("north").unwrap()
+    }
+
+    impl Observer<usize> for Watch {
+        fn durable(&mut self, effects: Vec<usize>) {
+            let all = (Timestamp::from_millis(0), Timestamp::from_millis(u64::MAX));
+            let stored = self.store.slots(&north(), all.0, all.1, usize::MAX).unwrap().len();
+            effects.into_iter().for_each(|effect| self.seen.send((effect, stored)).unwrap());
+        }
+
+        fn committed(&mut self, _: Duration) {}
+
+        fn failed(&mut self, error: &StoreError) {
+            panic!("{error}");
+        }
+    }
+
+    #[test]
+    fn effects_come_in_their_order_and_after_the_commit_of_their_own_changes() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let store = Arc::new(Store::open(&directory.path().join("store.redb"), 4).unwrap());
+        let (seen, happened) = std::sync::mpsc::channel();
+        let watch = Watch { store: store.clone(), seen };
+        let (writer, jobs) = Writer::start(store, watch, Arc::default()).unwrap();
+        for at in 1..=20 {
+            let outcome = Slotted::new(at).decoded(1000, 90);
+            let changes = vec![Change::Put(north(), Record::Outcome(outcome))];
+            jobs.blocking_send(Job { changes, effects: vec![usize::try_from(at).unwrap()] }).unwrap();
+        }
+        drop(jobs);
+        writer.join();
+        let happened: Vec<(usize, usize)> = happened.into_iter().collect();
+        assert_eq!(happened.iter().map(|(effect, _)| *effect).collect::<Vec<_>>(), (1..=20).collect::<Vec<_>>());
+        assert!(happened.iter().all(|(effect, stored)| stored >= effect), "{happened:?}");
     }
 }

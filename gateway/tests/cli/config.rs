@@ -1,0 +1,219 @@
+//! `check-config`, and the mistakes that `run` makes known before it connects: what an operator reads.
+
+use std::fs;
+use std::path::Path;
+
+use assert_cmd::Command;
+use dream_testkit::lab::identities::{GATEWAY, Identities};
+use dream_testkit::pki::Pki;
+use rcgen::date_time_ymd;
+use tempfile::TempDir;
+
+/// A directory with everything that a gateway needs, and its configuration.
+struct Place {
+    dir: TempDir,
+}
+
+const GOOD: &str = r#"
+id = "gw"
+[identity]
+certificate = "gateway.pem"
+key = "gateway.key"
+authorities = ["authority.pem"]
+[broker]
+url = "mqtt://127.0.0.1:1"
+[clusters.north]
+"#;
+
+impl Place {
+    fn new() -> Self {
+        let dir = TempDir::new().unwrap();
+        Identities::default().write_gateway(dir.path(), GATEWAY);
+        fs::write(dir.path().join("gateway.toml"), GOOD).unwrap();
+        Self { dir }
+    }
+
+    fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    fn write(&self, file: &str, text: &str) -> &Self {
+        fs::write(self.path().join(file), text).unwrap();
+        self
+    }
+
+    /// What the command says about a configuration, with the directory's name taken out.
+    fn check(&self, toml: &str) -> String {
+        self.write("gateway.toml", toml).say(&["check-config", "--config", "gateway.toml"])
+    }
+
+    fn say(&self, args: &[&str]) -> String {
+        self.say_with(args, &[])
+    }
+
+    fn say_with(&self, args: &[&str], variables: &[(&str, &str)]) -> String {
+        let mut command = Command::cargo_bin("dream-gateway").unwrap();
+        command.current_dir(self.path()).args(args).env_remove("DREAM_CONFIG").env("HOSTNAME", "somewhere");
+        let output = command.envs(variables.iter().copied()).output().unwrap();
+        let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+        let text = text.replace(&self.path().display().to_string(), "DIR");
+        format!("{text}exit code {}", output.status.code().unwrap())
+    }
+}
+
+/// The good configuration with one line more in a table, or one replaced.
+fn with(table: &str, line: &str) -> String {
+    if table.is_empty() { format!("{line}\n{GOOD}") } else { GOOD.replace(table, &format!("{table}\n{line}")) }
+}
+
+#[test]
+fn a_good_configuration_is_summed_up() {
+    insta::assert_snapshot!(Place::new().check(GOOD));
+}
+
+#[test]
+fn the_example_in_the_documentation_is_good() {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/gateway.example.toml");
+    let place = Place::new();
+    let text = fs::read_to_string(&example).unwrap();
+    place.write("gateway.toml", &text);
+    insta::assert_snapshot!(place.say(&["check-config", "--config", "gateway.toml", "--without-files"]));
+}
+
+#[test]
+fn every_mistake_is_named_with_its_key_and_what_is_allowed() {
+    let place = Place::new();
+    let mistakes = [
+        ("", "repicas = 2"),
+        ("", "replicas = 0"),
+        ("", "replicas = 2"),
+        ("", "ordinal = 1"),
+        ("", "clock_skew_seconds = \"5\""),
+        ("[identity]", "password = \"x\""),
+        ("[broker]", "ca = \"ca.pem\""),
+        ("[broker]", "password_file = \"x\""),
+        ("[broker]", "client_key = \"x\""),
+        ("[broker]", "keep_alive_seconds = 1"),
+        ("[clusters.north]", "epsilon = 0"),
+        ("[clusters.north]", "epsilon = -1"),
+        ("[clusters.north]", "epsilon = 0.0000001"),
+        ("[clusters.north]", "epsilon = \"1/3\""),
+        ("[clusters.north]", "max_missing = 0.3"),
+        ("[clusters.north]", "max_malicious = 0.05"),
+        ("[clusters.north]", "max_missing = 10"),
+        ("[clusters.north]", "range_watts = [100, 9000]"),
+        ("[clusters.north]", "slot_seconds = 60\nreading_seconds = 40"),
+        ("[clusters.north]", "min_members = 1"),
+        ("[clusters.north]", "partners = 3"),
+        ("[clusters.north]", "allow_file = \"nobody\""),
+        ("[clusters.north]", "[clusters.Gateway]"),
+        ("[clusters.north]", "[clusters.gateway]"),
+        ("[clusters.north]", "[http]\nlisten = \"9464\""),
+        ("[clusters.north]", "[log]\nlevel = \"loud\""),
+        ("[clusters.north]", "[log]\nformat = \"xml\""),
+        ("[clusters.north]", "[store]\nretention_days = 0"),
+        ("[clusters.north]", "[home_assistant]\ndiscovery_prefix = \"a/#\""),
+    ];
+    let said: Vec<String> =
+        mistakes.iter().map(|(table, line)| format!("== {line}\n{}\n", place.check(&with(table, line)))).collect();
+    insta::assert_snapshot!(said.join("\n"));
+}
+
+#[test]
+fn all_mistakes_are_told_at_once() {
+    let toml = GOOD.replace("\"gw\"", "\"GW\"").replace("mqtt://127.0.0.1:1", "tcp://user:secret@broker");
+    let said = Place::new().check(&toml.replace("[clusters.north]", ""));
+    assert!(!said.contains("secret"), "a password is shown");
+    insta::assert_snapshot!(said);
+}
+
+#[test]
+fn broken_files_are_told_before_anything_is_connected() {
+    let place = Place::new();
+    let identities = Identities::default();
+    let mut said = Vec::new();
+    let mut check = |what: &str, place: &Place| {
+        let answer = place.say(&["run", "--config", "gateway.toml"]);
+        said.push(format!("== {what}\n{answer}\n"));
+        identities.write_gateway(place.path(), GATEWAY);
+    };
+    fs::remove_file(place.path().join("gateway.key")).unwrap();
+    check("no key", &place);
+    place.write("gateway.key", "nothing");
+    check("a key that is none", &place);
+    let other = Identities { pki: Pki::named("another authority") };
+    fs::create_dir(place.path().join("other")).unwrap();
+    other.write_gateway(&place.path().join("other"), GATEWAY);
+    fs::copy(place.path().join("other/gateway.key"), place.path().join("gateway.key")).unwrap();
+    check("another key", &place);
+    fs::copy(place.path().join("other/authority.pem"), place.path().join("authority.pem")).unwrap();
+    check("another authority", &place);
+    identities.write(place.path(), "gateway", &identities.pki.meter(GATEWAY));
+    check("a meter's certificate", &place);
+    let expired = identities.pki.issue(GATEWAY, "gateway", |params| params.not_after = date_time_ymd(2026, 2, 1));
+    identities.write(place.path(), "gateway", &expired);
+    check("an expired certificate", &place);
+    place.write("gateway.toml", &GOOD.replace("\"gw\"", "\"gw-2\""));
+    check("another gateway's certificate", &place);
+    insta::assert_snapshot!(said.join("\n"));
+}
+
+#[test]
+fn a_key_that_does_not_fit_the_clients_certificate_is_told_once() {
+    let place = Place::new();
+    fs::create_dir(place.path().join("other")).unwrap();
+    Identities { pki: Pki::named("another authority") }.write_gateway(&place.path().join("other"), GATEWAY);
+    let tls = "url = \"mqtts://127.0.0.1:1\"\nca = \"authority.pem\"\nclient_certificate = \"gateway.pem\"\n\
+               client_key = \"other/gateway.key\"";
+    let said = place.check(&GOOD.replace("url = \"mqtt://127.0.0.1:1\"", tls));
+    let (_, reason) = said.lines().next().unwrap().rsplit_once(": ").unwrap();
+    assert!(said.starts_with("dream-gateway: TLS towards the broker cannot be set up: "), "{said}");
+    assert_eq!(said.matches(reason).count(), 1, "{said}");
+    assert!(said.ends_with("exit code 2"), "{said}");
+}
+
+#[test]
+fn lists_of_meters_are_checked_line_by_line() {
+    let place = Place::new();
+    place.write("north.allow", "m-1\nm-2 # the second\n\n  M-3\n");
+    let said = place.check(&with("[clusters.north]", "allow_file = \"north.allow\""));
+    place.write("north.allow", "m-1\nm-2 # the second\n\n  # m-3\n");
+    let too_few = place.check(&with("[clusters.north]", "allow_file = \"north.allow\""));
+    insta::assert_snapshot!(format!("{said}\n\n{too_few}"));
+}
+
+#[test]
+fn the_environment_goes_before_the_file() {
+    let place = Place::new();
+    let check = ["check-config", "--config", "gateway.toml", "--without-files"];
+    let good = [("DREAM_BROKER_URL", "mqtt://[::1]"), ("DREAM_REPLICAS", "3"), ("DREAM_ORDINAL", "2")];
+    let host = [("DREAM_REPLICAS", "3"), ("HOSTNAME", "gateway-1")];
+    let bad = [("DREAM_REPLICAS", "many"), ("DREAM_LOG_FORMAT", "xml"), ("DREAM_GATEWAY_PORT", "tcp://10.0.0.1:80")];
+    let said = [&good[..], &host[..], &bad[..]].map(|variables| place.say_with(&check, variables));
+    insta::assert_snapshot!(said.join("\n\n"));
+}
+
+#[test]
+fn what_is_wrong_with_the_store_is_told() {
+    let place = Place::new();
+    let mut said = Vec::new();
+    place.write("gateway.redb", "something else");
+    said.push(place.say(&["run", "--config", "gateway.toml"]));
+    fs::remove_file(place.path().join("gateway.redb")).unwrap();
+    let store = dream_gateway::store::Store::open(&place.path().join("gateway.redb"), 4).unwrap();
+    said.push(place.say(&["run", "--config", "gateway.toml"]));
+    said.push(place.say(&["export", "--config", "gateway.toml"]));
+    drop(store);
+    said.push(place.say(&["export", "--config", "gateway.toml"]));
+    said.push(place.say(&["export", "--store", "other.redb"]));
+    said.push(place.say(&["export", "--store", "gateway.redb", "--cluster", "north"]));
+    said.push(place.say(&["export", "--store", "gateway.redb", "--from", "yesterday"]));
+    let said: Vec<String> = said.iter().map(|said| without_times(said)).collect();
+    insta::assert_snapshot!(said.join("\n\n"));
+}
+
+/// Log lines start with the time.
+fn without_times(said: &str) -> String {
+    let line = |line: &str| line.split_once("Z  ").map_or(line, |(_, rest)| rest).to_owned();
+    said.lines().map(line).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,131 @@
+//! `dream-gateway plan` and `completions` as a user sees them.
+
+use std::path::Path;
+
+use crate::command::{command, examples, seen};
+
+fn plan(arguments: &[&str]) -> String {
+    seen(command(Path::new(".")).arg("plan").args(arguments))
+}
+
+#[test]
+fn the_default_cluster_is_accepted_by_meters_but_too_small() {
+    insta::assert_snapshot!(plan(&[]));
+}
+
+#[test]
+fn a_large_cluster_is_useful() {
+    insta::assert_snapshot!(plan(&["--members", "1000", "--max-missing", "0.05"]));
+}
+
+#[test]
+fn fewer_partners_cost_blocks_to_select_them_and_less_epsilon_suffices_the_budget() {
+    insta::assert_snapshot!(plan(&[
+        "--members",
+        "500",
+        "--partners",
+        "100",
+        "--epsilon",
+        "0.3",
+        "--slot-seconds",
+        "900",
+        "--attempts",
+        "1",
+    ]));
+}
+
+#[test]
+fn a_meter_with_the_default_policy_refuses_by_every_rule_that_is_broken() {
+    insta::assert_snapshot!(plan(&[
+        "--members",
+        "20",
+        "--range",
+        "-5000..9000",
+        "--epsilon",
+        "1.5",
+        "--slot-seconds",
+        "40",
+        "--attempts",
+        "3",
+    ]));
+}
+
+#[test]
+fn json_says_the_same_in_numbers() {
+    let text = plan(&["--json"]);
+    let json = text.split("--- out\n").nth(1).unwrap().split("--- err").next().unwrap();
+    let value: serde_json::Value = serde_json::from_str(json).unwrap();
+    assert_eq!(value["honest"], 80);
+    assert_eq!(value["verdict"], "too_noisy");
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn help_explains_every_flag() {
+    insta::assert_snapshot!(plan(&["--help"]));
+}
+
+#[test]
+fn the_examples_in_the_help_work() {
+    let help = plan(&["--help"]);
+    let examples = examples(&help);
+    assert_eq!(examples.len(), 4);
+    for example in examples {
+        let arguments = example.strip_prefix("dream-gateway ").unwrap().split(' ');
+        command(Path::new(".")).args(arguments).assert().success();
+    }
+}
+
+#[test]
+fn every_mistake_names_its_flag_what_was_found_and_what_is_allowed() {
+    let mistakes: &[&[&str]] = &[
+        &["--members", "0"],
+        &["--members", "10001"],
+        &["--max-missing", "half"],
+        &["--max-missing", "0.21"],
+        &["--max-malicious", "1.5"],
+        &["--max-malicious", "0.05"],
+        &["--max-malicious", "0.9"],
+        &["--epsilon", "0"],
+        &["--epsilon", "-1"],
+        &["--epsilon", "1e3"],
+        &["--range", "9000"],
+        &["--range", "-5000"],
+        &["--range", "100..9000"],
+        &["--range", "0..0"],
+        &["--range", "0..9000000000"],
+        &["--slot-seconds", "90000"],
+        &["--slot-seconds", "5"],
+        &["--reading-seconds", "300"],
+        &["--attempts", "6"],
+        &["--attempts", "256"],
+        &["--partners", "46"],
+        &["--mean-load", "0"],
+        &["--list-slots", "3"],
+        &["--homes", "7"],
+    ];
+    let answers = mistakes.iter().map(|mistake| {
+        let answer = plan(mistake);
+        assert!(answer.starts_with("exit code 2\n--- out\n--- err\n"), "{mistake:?}: {answer}");
+        let complaint: Vec<_> = answer.lines().skip(3).take_while(|line| !line.is_empty()).collect();
+        format!("plan {}\n  {}\n", mistake.join(" "), complaint.join("\n  "))
+    });
+    insta::assert_snapshot!(answers.collect::<String>());
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_mistake() {
+    let binary = assert_cmd::cargo::cargo_bin!("dream-gateway");
+    let script = format!("{{ {} plan; echo $? >&2; }} | :", binary.display());
+    let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "0\n");
+}
+
+#[test]
+fn completions_are_there_for_every_shell() {
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let text = seen(command(Path::new(".")).args(["completions", shell]));
+        assert!(text.starts_with("exit code 0") && text.contains("max-missing"), "{shell}");
+    }
+    insta::assert_snapshot!(seen(command(Path::new(".")).args(["completions", "tcsh"])));
+}

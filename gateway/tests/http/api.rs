@@ -1,0 +1,349 @@
+//! What the gateway answers over HTTP, byte for byte where it matters.
+
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
+
+use dream_gateway::board::{Board, ClosedSlot, ClusterView, FilteredLoad};
+use dream_gateway::metrics::Metrics;
+use dream_gateway::readiness::Latch;
+use dream_gateway::slot_view::CSV_HEADER;
+use serde_json::{Value, json};
+
+use dream_testkit::lab::http;
+
+use crate::stage::{Asked, Gateway, LAST_SLOT, METER, NOW, Stage, kept, listed, slot_of, waiting};
+
+/// Clusters in every state; `north` has three slots, of which the middle one failed.
+fn fill(stage: &Stage) {
+    let mut north = listed("north", 100);
+    for outcome in [
+        slot_of(100, LAST_SLOT - 2).decoded(50_000, 100),
+        slot_of(100, LAST_SLOT - 1).failed("reveal_missing", 95),
+        slot_of(100, LAST_SLOT).decoded(45_000, 90),
+    ] {
+        stage.close(&north, kept(outcome));
+        north = (*stage.board.cluster("north").unwrap()).clone();
+    }
+    let mut stalled = listed("stalled", 100);
+    stalled.since = dream_protocol::time::Timestamp::from_secs(NOW.as_secs() - 86_400);
+    let mut broken = waiting("broken");
+    broken.cannot_form = Some("max_missing leaves no honest member".into());
+    stage.board.show([stalled, broken, waiting("waiting"), listed("fresh", 100)]);
+}
+
+fn filled() -> Asked {
+    let gateway = Asked::new();
+    fill(&gateway.stage);
+    gateway
+}
+
+#[test]
+fn every_answer_carries_the_security_headers() {
+    let gateway = filled();
+    let paths = [
+        "/",
+        "/clusters/north",
+        "/clusters/nowhere",
+        "/nothing",
+        "/api/v1/clusters",
+        "/api/v1/clusters/nowhere",
+        "/api/v1/clusters/north/slots?format=csv",
+        "/assets/page.js",
+        "/metrics",
+        "/livez",
+        "/readyz",
+    ];
+    for path in paths {
+        let answer = gateway.get(path);
+        let policy = answer.header("content-security-policy").unwrap();
+        assert!(policy.starts_with("default-src 'none'; script-src 'self'; style-src 'self'"), "{path}: {policy}");
+        assert!(policy.ends_with("base-uri 'none'; form-action 'none'; frame-ancestors 'none'"), "{path}: {policy}");
+        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"), "{path}");
+        assert_eq!(answer.header("referrer-policy"), Some("no-referrer"), "{path}");
+        let cached = if path.starts_with("/assets/") { "no-cache" } else { "no-store" };
+        assert_eq!(answer.header("cache-control"), Some(cached), "{path}");
+    }
+}
+
+#[test]
+fn a_filtered_load_is_told_with_its_band_until_it_is_old_and_not_after_a_failed_slot() {
+    let told = |last: ClosedSlot, seconds| {
+        let board = Board::default();
+        board.show([ClusterView { last: Some(last), last_decoded: Some(last), ..waiting("north") }]);
+        let text = Metrics::new(&[]).render(&board, last.outcome.end.plus_secs(seconds));
+        let about = |line: &&str| line.contains("load_filtered") && !line.starts_with('#');
+        text.lines().filter(about).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let load = Some(FilteredLoad { watts: -1234, band95: 567 });
+    let decoded = ClosedSlot { filtered: load, ..ClosedSlot::from(slot_of(100, 7).decoded(-1000, 95)) };
+    let both = [
+        r#"dream_cluster_load_filtered_band_watts{cluster="north",confidence="0.95"} 567"#,
+        r#"dream_cluster_load_filtered_watts{cluster="north"} -1234"#,
+    ];
+    assert_eq!(told(decoded, 60), both);
+    assert_eq!(told(decoded, 3 * 600), both);
+    assert_eq!(told(decoded, 3 * 600 + 1), [""; 0]);
+    assert_eq!(told(ClosedSlot::from(slot_of(100, 8).failed("reveal_missing", 95)), 60), [""; 0]);
+}
+
+#[test]
+fn metrics_are_prometheus_text() {
+    let answer = Asked::new().get("/metrics");
+    assert_eq!((answer.status, answer.text()), (200, "dream_test 1\n"));
+    assert_eq!(answer.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+}
+
+#[test]
+fn the_gateway_lives_before_it_is_ready_and_names_what_it_waits_for() {
+    let gateway = Asked::new();
+    assert_eq!(gateway.get("/livez").text(), "ok\n");
+    let ready = || {
+        let answer = gateway.get("/readyz");
+        (answer.status, answer.text().to_owned())
+    };
+    assert_eq!(ready(), (503, "not ready, waiting for: store replayed, store writable, broker subscribed\n".into()));
+    gateway.stage.readiness.set(Latch::StoreReplayed);
+    gateway.stage.readiness.set(Latch::StoreWritable);
+    assert_eq!(ready(), (503, "not ready, waiting for: broker subscribed\n".into()));
+    gateway.stage.readiness.set(Latch::BrokerSubscribed);
+    assert_eq!(ready(), (200, "ready\n".into()));
+    gateway.stage.readiness.unset(Latch::BrokerSubscribed);
+    assert_eq!(ready().0, 503);
+}
+
+#[test]
+fn a_cluster_is_told_with_its_parameters_and_its_last_slot() {
+    let gateway = filled();
+    let north = gateway.get("/api/v1/clusters/north").json();
+    insta::assert_snapshot!(serde_json::to_string_pretty(&north).unwrap());
+}
+
+#[test]
+fn all_clusters_are_told_in_order_with_their_states() {
+    let gateway = filled();
+    let answer = gateway.get("/api/v1/clusters");
+    let body = answer.json();
+    assert_eq!(answer.header("content-type"), Some("application/json"));
+    assert_eq!((&body["gateway"], &body["version"]), (&json!("gw-1-0"), &json!(4)));
+    assert_eq!(body["now"], "2026-11-16T14:43:20Z");
+    let state = |cluster: &Value| format!("{} {}", cluster["id"], cluster["state"]).replace('"', "");
+    let states: Vec<_> = body["clusters"].as_array().unwrap().iter().map(state).collect();
+    let expected = [
+        "broken cannot_form",
+        "fresh waiting_for_first_slot",
+        "north running",
+        "stalled stalled",
+        "waiting waiting_for_members",
+    ];
+    assert_eq!(states, expected);
+}
+
+#[test]
+fn whoever_has_the_newest_version_waits_for_the_next() {
+    let gateway = filled();
+    let asked = gateway.begin("/api/v1/clusters?after=4");
+    gateway.sleep(Duration::from_secs(5));
+    assert!(!asked.is_finished(), "nothing has changed yet");
+    gateway.stage.board.show([waiting("another")]);
+    let body = gateway.wait(asked).json();
+    assert_eq!((&body["version"], body["clusters"].as_array().unwrap().len()), (&json!(5), 6));
+}
+
+#[test]
+fn any_other_version_is_answered_at_once_also_one_of_an_earlier_life() {
+    let gateway = filled();
+    for after in ["0", "3", "9999"] {
+        assert_eq!(gateway.get(&format!("/api/v1/clusters?after={after}")).json()["version"], 4);
+    }
+}
+
+#[test]
+fn a_gateway_that_ends_keeps_nobody_waiting() {
+    let mut gateway = Gateway::start();
+    fill(&gateway.stage);
+    let get = |address: SocketAddr, path: &str| http::get(address, path).unwrap();
+    let address = gateway.address;
+    let waiter = thread::spawn(move || get(address, "/api/v1/clusters?after=4").status);
+    thread::sleep(Duration::from_millis(200));
+    assert_eq!(get(address, "/livez").status, 200);
+    assert!(!waiter.is_finished(), "nothing has changed yet");
+    gateway.begin_stop();
+    assert_eq!(waiter.join().unwrap(), 200);
+}
+
+#[test]
+fn slots_are_told_oldest_first_within_range_and_limit() {
+    let gateway = filled();
+    let slots = |query: &str| {
+        let body = gateway.get(&format!("/api/v1/clusters/north/slots{query}")).json();
+        let numbers: Vec<_> =
+            body["slots"].as_array().unwrap().iter().map(|slot| slot["slot"].as_u64().unwrap()).collect();
+        (numbers, body["truncated"].as_bool().unwrap())
+    };
+    let [a, b, c] = [LAST_SLOT - 2, LAST_SLOT - 1, LAST_SLOT];
+    assert_eq!(slots(""), (vec![a, b, c], false));
+    assert_eq!(slots("?limit=2"), (vec![b, c], true));
+    assert_eq!(slots("?limit=3"), (vec![a, b, c], false));
+    // The slots end at 14:20, 14:30 and 14:40.
+    assert_eq!(slots("?from=2026-11-16T14:30:00Z"), (vec![b, c], false));
+    assert_eq!(slots("?from=2026-11-16T15:25:00%2B01:00&to=2026-11-16T14:40:00Z"), (vec![b], false));
+    assert_eq!(slots("?from=0&to=1794839400"), (vec![a], false));
+}
+
+#[test]
+fn slots_come_as_csv_by_parameter_or_header() {
+    let gateway = filled();
+    let path = "/api/v1/clusters/north/slots";
+    let answer = gateway.get(&format!("{path}?format=csv&limit=2"));
+    assert_eq!(answer.header("content-type"), Some("text/csv; charset=utf-8; header=present"));
+    assert_eq!(answer.header("content-disposition"), Some("attachment; filename=\"north-slots.csv\""));
+    assert_eq!(answer.header("dream-truncated"), Some("true"));
+    insta::assert_snapshot!(answer.text());
+    let accepting = gateway.request("GET", path, &[("Accept", "text/csv")]);
+    assert!(accepting.text().starts_with(CSV_HEADER));
+    assert_eq!(accepting.header("vary"), Some("accept"));
+}
+
+#[test]
+fn the_membership_list_is_served_as_it_was_published() {
+    let gateway = filled();
+    let answer = gateway.get("/api/v1/clusters/north/membership");
+    assert_eq!(answer.text(), format!("a signed list with {METER}"));
+    assert_eq!(answer.header("content-type"), Some("application/cbor"));
+    assert_eq!(answer.header("content-disposition"), Some("attachment; filename=\"north-3.cbor\""));
+}
+
+#[test]
+fn no_meter_is_named_anywhere_else() {
+    let gateway = filled();
+    let paths = [
+        "/",
+        "/clusters/north",
+        "/clusters/north?range=7d",
+        "/api/v1/clusters",
+        "/api/v1/clusters/north",
+        "/api/v1/clusters/north/slots",
+        "/api/v1/clusters/north/slots?format=csv",
+        "/metrics",
+    ];
+    for path in paths {
+        assert!(!gateway.get(path).text().contains("meter-0"), "{path}");
+    }
+}
+
+#[test]
+fn every_mistake_is_named_with_what_is_allowed() {
+    let gateway = filled();
+    let told = |path: &str| {
+        let answer = gateway.get(path);
+        format!("{path}\n  {} {}", answer.status, answer.json()["error"])
+    };
+    let mistakes = [
+        "/api/v1/clusters?after=x",
+        "/api/v1/clusters?afer=1",
+        "/api/v1/clusters/nowhere",
+        "/api/v1/clusters/%3Cscript%3E/slots",
+        "/api/v1/clusters/nowhere/membership",
+        "/api/v1/clusters/waiting/membership",
+        "/api/v1/clusters/north?x=1",
+        "/api/v1/clusters/north/slots?from=yesterday",
+        "/api/v1/clusters/north/slots?to=2026-13-01T00:00:00Z",
+        "/api/v1/clusters/north/slots?from=20&to=10",
+        "/api/v1/clusters/north/slots?limit=0",
+        "/api/v1/clusters/north/slots?limit=100001",
+        "/api/v1/clusters/north/slots?limit=-1",
+        "/api/v1/clusters/north/slots?format=xml",
+        "/api/v1/clusters/%FF",
+        "/api/v1/meters",
+        "/assets/secret.txt",
+    ];
+    insta::assert_snapshot!(mistakes.map(told).join("\n"));
+}
+
+#[test]
+fn only_reading_is_allowed() {
+    let gateway = filled();
+    for method in ["POST", "PUT", "DELETE"] {
+        let answer = gateway.request(method, "/api/v1/clusters", &[]);
+        assert_eq!((answer.status, &answer.json()["error"]["allowed"]), (405, &json!("GET, HEAD")));
+    }
+    let head = gateway.request("HEAD", "/", &[]);
+    assert_eq!((head.status, head.body.len()), (200, 0));
+}
+
+#[test]
+fn a_store_that_cannot_be_read_is_told_and_the_overview_still_shows_the_board() {
+    let gateway = filled();
+    gateway.stage.past.broken.store(true, Ordering::Relaxed);
+    let slots = gateway.get("/api/v1/clusters/north/slots");
+    assert_eq!(slots.status, 500);
+    assert_eq!(slots.json()["error"]["message"], "the store cannot be read: the disk is gone");
+    assert_eq!(gateway.get("/clusters/north").status, 500);
+    let overview = gateway.get("/");
+    assert_eq!(overview.status, 200);
+    assert!(overview.text().contains("No chart: the store cannot be read") && overview.text().contains("45.0"));
+    gateway.stage.past.broken.store(false, Ordering::Relaxed);
+    assert!(gateway.get("/").text().contains("id=\"spark-north-title\""), "a failure is not remembered");
+}
+
+#[test]
+fn pages_of_nothing_are_pages_and_escape_what_they_were_asked_for() {
+    let gateway = filled();
+    for (path, status) in [("/nothing", 404), ("/clusters/%3Cb%3E", 404), ("/clusters/north?range=%3Cb%3E", 400)] {
+        let answer = gateway.get(path);
+        assert_eq!(
+            (answer.status, answer.header("content-type")),
+            (status, Some("text/html; charset=utf-8")),
+            "{path}"
+        );
+        assert!(!answer.text().contains("<b>"), "{path}");
+    }
+}
+
+#[test]
+fn assets_are_cached_for_ever_under_the_version_that_the_page_names() {
+    let gateway = Asked::new();
+    let page = gateway.get("/");
+    for (name, kind) in [("page.css", "text/css"), ("page.js", "text/javascript"), ("icon.svg", "image/svg+xml")] {
+        let at = page.text().find(&format!("/assets/{name}?v=")).unwrap();
+        let path = page.text()[at..].split('"').next().unwrap();
+        let answer = gateway.get(path);
+        assert_eq!(answer.status, 200);
+        assert!(answer.header("content-type").unwrap().starts_with(kind));
+        assert_eq!(answer.header("cache-control"), Some("public, max-age=31536000, immutable"));
+        let tag = answer.header("etag").unwrap();
+        let again = gateway.request("GET", path, &[("If-None-Match", tag)]);
+        assert_eq!((again.status, again.body.len()), (304, 0));
+    }
+}
+
+#[test]
+fn a_page_brings_no_style_and_no_script_of_its_own_and_asks_nobody_else() {
+    let gateway = filled();
+    for path in ["/", "/clusters/north", "/clusters/waiting"] {
+        let page = gateway.get(path);
+        let text = page.text();
+        for foreign in ["style=", "<style", "onclick", "onload", "http://", "https://", "//"] {
+            assert!(!text.contains(foreign), "{foreign} in {path}");
+        }
+        assert_eq!(text.matches("<script").count(), 1, "{path}");
+    }
+}
+
+#[test]
+fn a_thousand_clusters_fit_one_page() {
+    let gateway = Asked::new();
+    gateway.stage.board.show((0..1000).map(|number| listed(&format!("cluster-{number:03}"), 100)));
+    for number in 0..1000 {
+        let view = gateway.stage.board.cluster(&format!("cluster-{number:03}")).unwrap();
+        for slot in LAST_SLOT - 143..=LAST_SLOT {
+            gateway.stage.past.add(&view.cluster, kept(slot_of(100, slot).decoded(50_000, 95)));
+        }
+        gateway.stage.close(&view, kept(slot_of(100, LAST_SLOT).decoded(50_000, 95)));
+    }
+    let page = gateway.get("/");
+    assert_eq!(page.text().matches("<li class=\"card").count(), 1000);
+    assert!(page.body.len() < 6_000_000, "{} bytes", page.body.len());
+}

@@ -1,0 +1,8 @@
+//! What the gateway serves over HTTP: the API without a socket, and the page in a real browser.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(unreachable_pub, reason = "a test has no outside")]
+
+mod api;
+mod page;
+mod scenery;
+mod stage;

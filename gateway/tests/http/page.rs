@@ -1,0 +1,211 @@
+//! The page in a real browser.
+
+use dream_testkit::lab::browser::Browser;
+
+use crate::stage::Gateway;
+use crate::{scenery, stage};
+
+/// W3C's code for the key.
+const TAB: &str = "\u{E004}";
+
+#[test]
+fn the_overview_shows_every_cluster_and_the_console_stays_silent() {
+    let (gateway, browser) = open();
+    let names = browser.text("[...document.querySelectorAll('.card h2')].map(name => name.textContent).join()");
+    assert_eq!(names, scenery::CLUSTERS.join(","));
+    let tiles = browser.text("[...document.querySelectorAll('.amount')].map(amount => amount.textContent).join()");
+    assert_eq!(tiles, "4,1,1,2");
+    assert_eq!(browser.text("document.querySelectorAll('.card svg .load').length > 5"), "true");
+    for id in scenery::CLUSTERS {
+        browser.go(&format!("http://{}/clusters/{id}", gateway.address));
+        assert_eq!(browser.text("document.querySelector('h1').textContent"), id);
+        assert_eq!(browser.text("document.querySelectorAll('svg.chart[role=img] > title').length"), "1");
+    }
+    assert_eq!(browser.console_errors(), Vec::<serde_json::Value>::new());
+}
+
+#[test]
+fn a_closed_slot_appears_by_itself_and_focus_and_scrolling_stay() {
+    let (gateway, browser) = open();
+    browser.resize(320, 600);
+    browser.run("document.getElementById('to-harbour-7').focus(); scrollTo(0, 700)");
+    let before = browser.text("scrollY");
+    close_next(&gateway, 777_000);
+    browser.wait_for("document.getElementById('clusters').textContent.includes('777.0')");
+    assert_eq!(browser.text("document.activeElement.id"), "to-harbour-7");
+    assert_eq!(browser.text("scrollY"), before);
+    browser.wait_for("document.getElementById('news').textContent.startsWith('Live, updated')");
+    assert_eq!(browser.text("document.getElementById('news').getAttribute('role')"), "status");
+    assert_eq!(browser.console_errors(), Vec::<serde_json::Value>::new());
+}
+
+#[test]
+fn the_page_of_a_cluster_follows_too_within_its_range() {
+    let (gateway, browser) = open();
+    browser.go(&format!("http://{}/clusters/altstadt?range=6h", gateway.address));
+    browser.run("document.getElementById('range-6h').focus()");
+    close_next(&gateway, 777_000);
+    browser.wait_for("document.getElementById('recent').textContent.includes('777.0')");
+    assert_eq!(browser.text("document.activeElement.id"), "range-6h");
+    assert_eq!(browser.text("document.querySelector('[aria-current]').id"), "range-6h");
+    assert_eq!(
+        browser.text("document.querySelectorAll('#recent tbody tr')[0].cells[4].textContent"),
+        "775.5 ± 12.3 kW"
+    );
+}
+
+#[test]
+fn the_filtered_load_is_a_line_of_its_own_that_is_told_apart_without_colour() {
+    let (gateway, browser) = open();
+    browser.go(&format!("http://{}/clusters/altstadt", gateway.address));
+    let style = |class: &str, property: &str| {
+        browser.text(&format!("getComputedStyle(document.querySelector('.chart .{class}')).{property}"))
+    };
+    let dashes: Vec<_> = ["load", "estimate", "filtered"].map(|class| style(class, "strokeDasharray")).into();
+    assert_eq!(dashes, ["none", "1px, 4px", "9px, 5px"]);
+    assert_eq!(browser.text("document.querySelector('.key-filtered').textContent"), "Filtered, for all members");
+    let tile = "[...document.querySelectorAll('.tile dt')].find(name => name.textContent === 'Filtered')";
+    let told = browser.text(&format!("{tile}.nextElementSibling.textContent"));
+    assert!(told.contains(" ± ") && told.contains("kW"), "{told}");
+    assert_eq!(
+        browser.text("document.querySelector('#load-chart-text').textContent.includes('Filtered, the last is ')"),
+        "true"
+    );
+}
+
+#[test]
+fn a_gateway_that_is_gone_is_announced_and_so_is_its_return() {
+    let (gateway, browser) = open();
+    let address = gateway.address;
+    gateway.kill();
+    browser.wait_for("!document.getElementById('lost').hidden");
+    let again = Gateway::start_at(address);
+    scenery::fill(&again.stage);
+    browser.wait_for("document.getElementById('lost').hidden");
+    browser.wait_for("document.querySelectorAll('.card').length === 8");
+}
+
+#[test]
+fn the_filter_narrows_the_cards_and_survives_an_update() {
+    let (gateway, browser) = open();
+    browser.run(
+        "const box = document.getElementById('filter-text'); box.focus(); box.value = 'STALLED'; \
+         box.dispatchEvent(new Event('input'))",
+    );
+    let shown = "[...document.querySelectorAll('.card:not([hidden]) h2')].map(name => name.textContent).join()";
+    assert_eq!(browser.text(shown), "riverside");
+    close_next(&gateway, 777_000);
+    browser.wait_for("document.getElementById('clusters').textContent.includes('777.0')");
+    assert_eq!(browser.text(shown), "riverside");
+    assert_eq!(browser.text("document.activeElement.value"), "STALLED");
+}
+
+#[test]
+fn nothing_scrolls_sideways_on_a_small_screen_and_text_is_readable_in_the_dark_and_in_the_light() {
+    let (gateway, browser) = open();
+    gateway.stage.board.show([stage::waiting(&"long".repeat(16))]);
+    for path in ["/", "/clusters/oststadt", "/clusters/altstadt?range=7d", "/clusters/mill-lane", "/nothing"] {
+        for (width, scheme) in [(320, "light"), (320, "dark"), (1440, "light"), (1440, "dark")] {
+            browser.resize(width, 900);
+            browser.prefer(scheme);
+            browser.go(&format!("http://{}{path}", gateway.address));
+            let place = format!("{path} at {width} px, {scheme}");
+            assert_eq!(browser.text("document.documentElement.scrollWidth <= innerWidth"), "true", "{place}");
+            let faint = browser.run(include_str!("contrast.js"));
+            assert_eq!(faint, serde_json::json!([]), "{place}");
+        }
+    }
+}
+
+#[test]
+fn the_keyboard_reaches_the_skip_link_first_and_then_every_link_with_a_visible_focus() {
+    let (gateway, browser) = open();
+    browser.press(TAB);
+    assert_eq!(browser.text("document.activeElement.className"), "skip");
+    assert_eq!(browser.text("document.activeElement.getBoundingClientRect().top >= 0"), "true");
+    for path in ["/", "/clusters/altstadt"] {
+        browser.go(&format!("http://{}{path}", gateway.address));
+        browser.wait_for("document.getElementById('news').textContent.startsWith('Live')");
+        let reachable = "[...document.querySelectorAll('a[href], input, [tabindex=\"0\"]')]";
+        let expected = browser.run(&format!("return {reachable}.length")).as_u64().unwrap();
+        for place in 0..expected {
+            browser.press(TAB);
+            let reached = browser.text(&format!("{reachable}.indexOf(document.activeElement)"));
+            assert_eq!(reached, place.to_string(), "{path}");
+            let seen = browser.run(
+                "const at = document.activeElement, outline = (of) => getComputedStyle(at, of).outlineStyle; \
+                 return outline() !== 'none' || outline('::after') !== 'none'",
+            );
+            assert_eq!(seen, true, "{path}: no focus to see at link {place}");
+        }
+    }
+}
+
+#[test]
+fn the_page_has_landmarks_headers_of_tables_and_names_of_charts() {
+    let (gateway, browser) = open();
+    browser.go(&format!("http://{}/clusters/altstadt", gateway.address));
+    let count = |selector: &str| browser.text(&format!("document.querySelectorAll({selector:?}).length"));
+    for (selector, expected) in [("header", "1"), ("main", "1"), ("footer", "1"), ("h1", "1"), ("th:not([scope])", "0")]
+    {
+        assert_eq!(count(selector), expected, "{selector}");
+    }
+    let twice =
+        "[...document.querySelectorAll('[id]')].map(it => it.id).filter((id, at, all) => all.indexOf(id) !== at)";
+    for path in ["/", "/clusters/altstadt"] {
+        browser.go(&format!("http://{}{path}", gateway.address));
+        assert_eq!(browser.text(&format!("{twice}.join()")), "", "{path}: ids that are there twice");
+        assert_eq!(count("svg:not([role=img]):not(svg svg)"), "0", "{path}");
+    }
+}
+
+/// Closes the next slot of the first cluster with a load that is easy to find.
+fn close_next(gateway: &Gateway, watts: i64) {
+    let view = gateway.stage.board.cluster("altstadt").unwrap();
+    gateway.stage.set_clock(stage::NOW.plus_secs(600));
+    gateway.stage.close(&view, stage::kept(stage::slot_of(640, stage::LAST_SLOT + 1).decoded(watts, 630)));
+}
+
+/// For people to look at: `target/tmp/pictures`.
+#[test]
+fn pictures_can_be_taken() {
+    let (gateway, browser) = open();
+    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("pictures");
+    std::fs::create_dir_all(&directory).unwrap();
+    for (name, path) in [("overview", "/"), ("cluster", "/clusters/altstadt"), ("week", "/clusters/oststadt?range=7d")]
+    {
+        for width in [320, 1440] {
+            for scheme in ["light", "dark"] {
+                browser.prefer(scheme);
+                browser.resize(width, 900);
+                browser.go(&format!("http://{}{path}", gateway.address));
+                browser.wait_for("document.getElementById('news').textContent.startsWith('Live')");
+                let height = browser.run("return document.documentElement.scrollHeight").as_u64().unwrap();
+                browser.resize(width, u32::try_from(height).unwrap());
+                let picture = decode_base64(&browser.picture());
+                assert!(picture.starts_with(b"\x89PNG"), "{name} at {width} px");
+                std::fs::write(directory.join(format!("{name}-{width}-{scheme}.png")), picture).unwrap();
+            }
+        }
+    }
+}
+
+fn open() -> (Gateway, Browser) {
+    let gateway = Gateway::start();
+    scenery::fill(&gateway.stage);
+    let browser = Browser::start();
+    browser.resize(1440, 900);
+    browser.go(&format!("http://{}/", gateway.address));
+    (gateway, browser)
+}
+
+fn decode_base64(text: &str) -> Vec<u8> {
+    const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let values = text.bytes().filter_map(|byte| DIGITS.iter().position(|&digit| digit == byte));
+    let values: Vec<u32> = values.map(|value| u32::try_from(value).unwrap()).collect();
+    let group = |group: &[u32]| {
+        let bits = group.iter().fold(0, |bits, value| bits << 6 | value) << (6 * (4 - group.len()));
+        bits.to_be_bytes()[1..group.len()].to_vec()
+    };
+    values.chunks(4).flat_map(group).collect()
+}

@@ -1,0 +1,170 @@
+//! The daemon with brokers that do not let everyone in.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+
+use dream_testkit::lab::access::Access;
+use dream_testkit::lab::aggregates::{Slots, assert_exact_or};
+use dream_testkit::lab::fleet::Fleet;
+use dream_testkit::lab::identities::Identities;
+use dream_testkit::lab::mosquitto::{Door, Mosquitto};
+use dream_testkit::lab::settings::Settings;
+use dream_testkit::lab::{free_port, until};
+
+use crate::gateway::Gateway;
+
+const METERS: usize = 6;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gateway_comes_in_with_its_certificate() {
+    let identities = Identities::default();
+    let broker = Mosquitto::with(&Door::Tls(&identities), "");
+    a_slot_is_decoded(&identities, broker.access()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gateway_comes_in_with_a_password() {
+    let identities = Identities::default();
+    let broker = Mosquitto::with(&Door::Password { username: "gateway", password: "open sesame" }, "");
+    a_slot_is_decoded(&identities, broker.access()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gateway_that_is_not_let_in_says_so_and_is_not_ready() {
+    let identities = Identities::default();
+    let broker = Mosquitto::with(&Door::Password { username: "gateway", password: "open sesame" }, "");
+    let mut access = broker.access().clone();
+    access.login = Some(("gateway".to_owned(), "open barley".to_owned()));
+    let mut gateway = Gateway::start(&identities, Settings::new(&access).cluster("north", METERS));
+    gateway.wait_until_ok("/livez").await;
+    until("the refusal is logged", || gateway.printed().contains("WARN")).await;
+    assert_eq!(gateway.get("/readyz").status, 503);
+    assert_eq!(gateway.metrics().get("dream_broker_connected", &[]), Some(0.0));
+    assert!(gateway.is_running(), "a broker's configuration can be mended while the gateway waits");
+    assert!(!gateway.printed().contains("open barley"), "a password is never logged");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn new_certificates_count_after_a_hangup_for_lists_and_for_the_next_connection() {
+    let identities = Identities::default();
+    let mut broker = Mosquitto::with(&Door::Tls(&identities), "");
+    let mut gateway = Gateway::start(&identities, Settings::new(broker.access()).cluster("north", METERS));
+    gateway.wait_until_ready().await;
+    let fleet = Fleet::start(&identities, broker.access(), "north", METERS);
+    let old = *fleet.list(1).await.gateway_identity();
+    until("the cluster is decoded", || gateway.metric("dream_cluster_load_watts", "north").is_some()).await;
+
+    gateway.renew(&identities);
+    gateway.hang_up();
+    assert_ne!(*fleet.list(2).await.gateway_identity(), old, "the new key signs");
+    broker.restart();
+    let exact = |slots: &Slots| assert_exact_or(slots, &fleet, &["interrupted", "too_many_missing"]);
+    until("a slot of the new list is decoded over the new connection", || {
+        let slots = gateway.try_get("/readyz").filter(|ready| ready.status == 200).map(|_| gateway.slots("north"));
+        slots.is_some_and(|mut slots| {
+            slots.retain(|_, aggregate| aggregate.epoch >= 2);
+            exact(&slots) > 0
+        })
+    })
+    .await;
+    exact(&gateway.slots("north"));
+    assert_eq!((fleet.contradictions(), fleet.equivocations()), (0, Vec::new()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gateway_without_a_broker_stops_when_it_is_asked_to() {
+    let identities = Identities::default();
+    let nobody = Access::open(free_port());
+    let mut gateway = Gateway::start(&identities, Settings::new(&nobody).cluster("north", METERS));
+    gateway.wait_until_ok("/livez").await;
+    let waits = || gateway.metrics().sum("dream_broker_troubles_total", &[("cause", "refused")]) >= 4.0;
+    until("it waits long between its attempts", waits).await;
+    let status = gateway.stop();
+    assert!(status.success(), "{status}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gateway_whose_subscriptions_are_refused_says_so_is_not_ready_and_stops_when_asked_to() {
+    let mut gateway = Gateway::start(&Identities::default(), Settings::new(&refusing()).cluster("north", METERS));
+    gateway.wait_until_ok("/livez").await;
+    until("the refusal is logged", || gateway.printed().contains("the broker refuses the subscription")).await;
+    assert_eq!(gateway.get("/readyz").status, 503);
+    let status = gateway.stop();
+    assert!(status.success(), "{status}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_subscription_is_not_asked_for_again_once_its_cluster_is_removed() {
+    let mut gateway = Gateway::start(&Identities::default(), Settings::new(&refusing()).cluster("north", METERS));
+    let refusals = |gateway: &Gateway, cluster: &str| {
+        let refused = |line: &&str| line.contains("refuses the subscription") && line.contains(cluster);
+        gateway.printed().lines().filter(refused).count()
+    };
+    until("north is refused", || refusals(&gateway, "north") == 1).await;
+    gateway.settings.clusters.clear();
+    gateway.settings = gateway.settings.clone().cluster("south", METERS);
+    gateway.write_settings();
+    gateway.hang_up();
+    // It waits longer each time: by then, north would have had its turn.
+    until("south is refused for the third time", || refusals(&gateway, "south") == 3).await;
+    assert_eq!(refusals(&gateway, "north"), 1, "{}", gateway.printed());
+}
+
+/// As much of a broker as refuses every subscription.
+fn refusing() -> Access {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || listener.incoming().flatten().for_each(|stream| drop(refuse(stream))));
+    Access::open(port)
+}
+
+fn refuse(mut stream: TcpStream) -> std::io::Result<()> {
+    loop {
+        let [kind] = read(&mut stream)?;
+        let mut length = 0;
+        for shift in [0, 7, 14, 21] {
+            let [digit] = read(&mut stream)?;
+            length |= usize::from(digit & 0x7f) << shift;
+            if digit < 0x80 {
+                break;
+            }
+        }
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body)?;
+        let answer = match kind >> 4 {
+            CONNECT => vec![0x20, 2, 0, 0],
+            SUBSCRIBE => {
+                // `dream/v1/...` is where each filter starts.
+                let filters = body.windows(9).filter(|window| window == b"dream/v1/").count();
+                let codes = vec![0x80; filters];
+                [&[0x90, u8::try_from(2 + filters).unwrap(), body[0], body[1]], codes.as_slice()].concat()
+            }
+            PUBLISH => {
+                let topic = usize::from(u16::from_be_bytes([body[0], body[1]]));
+                vec![0x40, 2, body[2 + topic], body[3 + topic]]
+            }
+            DISCONNECT => return Ok(()),
+            _ => vec![0xd0, 0], // to a ping
+        };
+        stream.write_all(&answer)?;
+    }
+}
+
+const CONNECT: u8 = 1;
+const PUBLISH: u8 = 3;
+const SUBSCRIBE: u8 = 8;
+const DISCONNECT: u8 = 14;
+
+fn read(stream: &mut TcpStream) -> std::io::Result<[u8; 1]> {
+    let mut bytes = [0];
+    stream.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+async fn a_slot_is_decoded(identities: &Identities, access: &Access) {
+    let mut gateway = Gateway::start(identities, Settings::new(access).cluster("north", METERS));
+    gateway.wait_until_ready().await;
+    let fleet = Fleet::start(identities, access, "north", METERS);
+    until("the cluster is decoded", || gateway.metric("dream_cluster_load_watts", "north").is_some()).await;
+    assert_exact_or(&gateway.slots("north"), &fleet, &[]);
+}

@@ -1,0 +1,113 @@
+//! What anyone who may publish can do to a gateway, over a real Mosquitto: be counted, and nothing else.
+
+use dream_protocol::topic::MeterChannel;
+use dream_testkit::lab::aggregates::{Slots, assert_exact_or, decoded, published};
+use dream_testkit::lab::fleet::Fleet;
+use dream_testkit::lab::identities::Identities;
+use dream_testkit::lab::mosquitto::{Door, Mosquitto};
+use dream_testkit::lab::settings::Settings;
+use dream_testkit::lab::watcher::Watcher;
+use dream_testkit::lab::{until, until_some};
+use rand::Rng;
+
+use crate::gateway::Gateway;
+
+const METERS: usize = 12;
+
+/// Far more than a gateway with one small cluster uses, and an eighth of what is thrown at it.
+const MEMORY: u64 = 128 << 20;
+
+/// A broker that keeps everything for the gateway, in memory.
+const LINES: &str = "autosave_on_changes false\nautosave_interval 3600\n";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flood_is_counted_takes_no_memory_and_stops_no_slot() {
+    let identities = Identities::default();
+    let broker = Mosquitto::with(&Door::Open, LINES);
+    let mut settings = Settings::new(broker.access()).cluster("north", METERS);
+    settings.log = "info";
+    let mut gateway = Gateway::start(&identities, settings);
+    gateway.wait_until_ready().await;
+    let fleet = Fleet::start(&identities, broker.access(), "north", METERS);
+    let mut watcher = Watcher::start(broker.access().options("watcher"), &["dream/v1/+/aggregate"]).await;
+    decoded_slots(&mut watcher, 1).await;
+
+    let attacker = Watcher::start(broker.access().options("attacker"), &["nothing"]).await;
+    let (before, mut most) = (refused(&gateway), 0);
+    for wave in 1..=10 {
+        small_ones(&attacker, 4000);
+        large_ones(&attacker, 100);
+        until("the wave has passed", || {
+            most = most.max(gateway.memory());
+            let large = gateway.messages("reading", "too_large");
+            large >= f64::from(100 * wave) && refused(&gateway) - before >= f64::from(4100 * wave)
+        })
+        .await;
+    }
+    assert!(most < MEMORY, "{} MiB", most >> 20);
+    let seen = decoded_slots(&mut watcher, 1).await.len();
+    let slots = decoded_slots(&mut watcher, seen + 2).await;
+    // Readings that were queued behind the flood for too long cost their slot, and nothing more.
+    let decoded = assert_exact_or(&slots, &fleet, &["too_many_missing", "reveal_missing"]);
+    assert!(decoded >= seen + 2, "{slots:?}");
+    assert!(gateway.is_running());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_packet_beyond_the_limit_is_swallowed_and_the_readings_behind_it_count() {
+    let identities = Identities::default();
+    let broker = Mosquitto::with(&Door::Open, LINES);
+    let mut settings = Settings::new(broker.access()).cluster("north", METERS);
+    settings.broker = "max_packet_bytes = 65536";
+    let mut gateway = Gateway::start(&identities, settings);
+    gateway.wait_until_ready().await;
+    let fleet = Fleet::start(&identities, broker.access(), "north", METERS);
+    let mut watcher = Watcher::start(broker.access().options("watcher"), &["dream/v1/+/aggregate"]).await;
+    let before = decoded_slots(&mut watcher, 1).await.len();
+
+    let attacker = Watcher::start(broker.access().options("attacker"), &["nothing"]).await;
+    attacker.publish("dream/v1/north/reading/north-03", &vec![0xda; 3 << 20], false);
+    until("the packet is dropped", || {
+        let samples = gateway.metrics();
+        samples.sum("dream_broker_troubles_total", &[("cause", "packet_too_large")]) > 0.0
+            && samples.sum("dream_messages_total", &[("kind", "reading"), ("result", "too_large")]) > 0.0
+    })
+    .await;
+    let slots = decoded_slots(&mut watcher, before + 3).await;
+    assert_exact_or(&slots, &fleet, &["interrupted"]);
+    let samples = gateway.metrics();
+    assert_eq!(samples.get("dream_broker_troubles_total", &[("cause", "packet_too_large")]), Some(1.0));
+    assert_eq!(gateway.messages("reading", "too_large"), 1.0);
+    assert!(gateway.is_running());
+}
+
+/// Noise on every topic that a meter may publish on.
+fn small_ones(attacker: &Watcher, count: usize) {
+    let mut rng = rand::rng();
+    for at in 0..count {
+        let channel = MeterChannel::ALL[at % MeterChannel::ALL.len()];
+        let mut noise = vec![0; at % 300];
+        rng.fill_bytes(&mut noise);
+        attacker.publish(&format!("dream/v1/north/{}/north-{:02}", channel.as_str(), at % 20), &noise, false);
+    }
+}
+
+fn large_ones(attacker: &Watcher, count: usize) {
+    let large = vec![0x5a; 1 << 20];
+    (0..count).for_each(|_| attacker.publish("dream/v1/north/reading/north-05", &large, false));
+}
+
+/// How many messages were counted that were of no use.
+fn refused(gateway: &Gateway) -> f64 {
+    let samples = gateway.metrics();
+    samples.sum("dream_messages_total", &[]) - samples.sum("dream_messages_total", &[("result", "accepted")])
+}
+
+/// Waits until so many slots were published as decoded, and returns all that were published.
+async fn decoded_slots(watcher: &mut Watcher, count: usize) -> Slots {
+    until_some(&format!("{count} slots are decoded"), || {
+        let slots = published(watcher.seen(), "north");
+        (decoded(&slots) >= count).then_some(slots)
+    })
+    .await
+}

@@ -1,0 +1,10 @@
+//! The gateway as a process, with real brokers: what a broker's rules, a signal, a full disk or a flood do to it.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(unreachable_pub, reason = "a test has no outside")]
+
+mod brokers;
+mod crash;
+mod disk;
+mod gateway;
+mod hostile;
+mod signals;

@@ -1,0 +1,222 @@
+//! The filtered load: kept with its slot, never computed again, and continued after a restart from the sums of two weeks.
+
+use std::path::PathBuf;
+
+use dream_gateway::board::{FilteredLoad, History, KeptSlot};
+use dream_gateway::config::{Config, Overrides};
+use dream_gateway::secrets::GatewayIdentity;
+use dream_gateway::served::{NEVER, Served};
+use dream_gateway::store::{Change, Store};
+use dream_protocol::aggregate::SlotOutcome;
+use dream_protocol::cluster::Record;
+use dream_protocol::ids::ClusterId;
+use dream_protocol::time::Timestamp;
+use dream_testkit::lab::identities::{GATEWAY, Identities};
+use dream_testkit::outcomes::Slotted;
+use redb::{ReadableDatabase, ReadableTableMetadata, TableDefinition, TableHandle};
+use tempfile::TempDir;
+
+use crate::world::World;
+
+/// As the store names and types it.
+const FILTERED: TableDefinition<'_, (&str, u64), (i64, u64)> = TableDefinition::new("filtered");
+
+/// When these tests take place: 2026-11-16T14:00:00Z.
+const NOW: Timestamp = Timestamp::from_secs(1_794_837_600);
+
+/// A cluster with its store, as a gateway has them, and nothing else of a gateway.
+struct Scene {
+    directory: TempDir,
+    config: Config,
+    identity: GatewayIdentity,
+}
+
+impl Scene {
+    fn set() -> Self {
+        let directory = TempDir::new().unwrap();
+        Identities::default().write_gateway(directory.path(), GATEWAY);
+        let path = directory.path().join("gateway.toml");
+        std::fs::write(&path, World::settings().cluster("north", 6).toml(1)).unwrap();
+        let config = Config::load(&path, &Overrides::default()).unwrap();
+        let identity = GatewayIdentity::load(&config.identity, &config.id, NOW).unwrap();
+        Self { directory, config, identity }
+    }
+
+    fn store_path(&self) -> PathBuf {
+        self.directory.path().join("gateway.redb")
+    }
+
+    /// Starts a gateway on what is there.
+    fn start(&self) -> Life {
+        let store = Store::open(&self.store_path(), 4).unwrap();
+        let served = self.serve(&store, None);
+        Life { store, served }
+    }
+
+    fn serve(&self, store: &Store, before: Option<&Served>) -> Served {
+        let (id, settings) = self.config.owned().next().unwrap();
+        Served::resume(id, settings, &self.identity, 1, store, before, NOW).unwrap()
+    }
+}
+
+/// From one start to the next.
+struct Life {
+    store: Store,
+    served: Served,
+}
+
+impl Life {
+    /// Closes slots, as the driver does.
+    fn close(&mut self, outcomes: &[SlotOutcome]) -> Vec<Option<FilteredLoad>> {
+        let mut closed = Vec::new();
+        for outcome in outcomes {
+            let filtered = self.served.closed(*outcome).filtered;
+            let put = filtered.map(|filtered| Change::PutFiltered { cluster: north(), end: outcome.end, filtered });
+            let changes = [Change::Put(north(), Record::Outcome(*outcome))].into_iter().chain(put);
+            self.store.commit(&changes.collect::<Vec<_>>()).unwrap();
+            closed.push(filtered);
+        }
+        closed
+    }
+
+    fn kept(&self) -> Vec<KeptSlot> {
+        self.store.slots(&north(), Timestamp::from_millis(0), NEVER, usize::MAX).unwrap()
+    }
+
+    fn kept_loads(&self) -> Vec<Option<FilteredLoad>> {
+        self.kept().iter().map(|kept| kept.filtered).collect()
+    }
+}
+
+fn north() -> ClusterId {
+    ClusterId::new("north").unwrap()
+}
+
+/// Slots until now, one after the other: loads that move, silent meters, and every thirtieth failed.
+fn past(count: u64) -> Vec<SlotOutcome> {
+    let first = NOW.as_secs() / 600 - count;
+    let slot = |at: u64| {
+        let (slotted, number) = (Slotted::new(first + at), i64::try_from(at).unwrap());
+        match at % 30 {
+            17 => slotted.failed("reveal_missing", 95),
+            _ => slotted.decoded(40_000 + 7919 * number % 20_011, 100 - u16::try_from(at % 7).unwrap()),
+        }
+    };
+    (0..count).map(slot).collect()
+}
+
+#[test]
+fn restarts_change_no_filtered_load_neither_of_before_nor_of_after() {
+    let outcomes = past(300);
+    let unbroken = Scene::set().start().close(&outcomes);
+    assert!(unbroken.iter().zip(&outcomes).all(|(load, outcome)| load.is_some() == outcome.result.is_ok()));
+
+    let scene = Scene::set();
+    let closed: Vec<_> = outcomes.chunks(37).flat_map(|some| scene.start().close(some)).collect();
+    assert_eq!(closed, unbroken);
+    let mut again = scene.start();
+    assert_eq!(again.kept_loads(), unbroken);
+    let shown = again.served.news(NOW).unwrap();
+    assert_eq!(shown.last_decoded.unwrap().filtered, *unbroken.last().unwrap());
+}
+
+#[test]
+fn a_slot_that_closes_after_a_later_one_has_none_and_disturbs_no_other() {
+    let outcomes = past(10);
+    let straight: Vec<_> = Scene::set().start().close(&[&outcomes[..4], &outcomes[5..]].concat());
+    let scene = Scene::set();
+    let late = [&outcomes[..4], &outcomes[5..8], &outcomes[4..5], &outcomes[8..]].concat();
+    let closed = scene.start().close(&late);
+    assert_eq!(closed[7], None);
+    assert_eq!([&closed[..7], &closed[8..]].concat(), straight);
+    assert_eq!(scene.start().kept_loads(), [&straight[..4], &[None], &straight[4..]].concat());
+}
+
+#[test]
+fn a_restart_does_not_make_up_for_a_slot_that_closed_too_late() {
+    let outcomes = past(40);
+    let straight: Vec<_> = Scene::set().start().close(&[&outcomes[..4], &outcomes[5..]].concat());
+    let scene = Scene::set();
+    scene.start().close(&[&outcomes[..4], &outcomes[5..8], &outcomes[4..5]].concat());
+    assert_eq!(scene.start().close(&outcomes[8..]), straight[7..]);
+}
+
+#[test]
+fn a_new_configuration_leaves_the_filter_as_it_was_and_looks_at_no_slot_again() {
+    let outcomes = past(200);
+    let unbroken = Scene::set().start().close(&outcomes);
+    let scene = Scene::set();
+    let mut life = scene.start();
+    life.close(&outcomes[..150]);
+    life.store.commit(&[Change::Expire(NEVER)]).unwrap();
+    let since = life.served.since;
+    life.served = scene.serve(&life.store, Some(&life.served));
+    assert_eq!(life.close(&outcomes[150..]), unbroken[150..]);
+    assert_eq!(life.served.since, since);
+}
+
+#[test]
+fn a_filtered_load_whose_slot_is_gone_is_ignored_and_expires() {
+    let outcomes = past(20);
+    let scene = Scene::set();
+    let mut life = scene.start();
+    life.close(&outcomes[..10]);
+    let lost = FilteredLoad { watts: 1_000_000, band95: 1 };
+    life.store.commit(&[Change::PutFiltered { cluster: north(), end: outcomes[12].end, filtered: lost }]).unwrap();
+    assert_eq!(life.kept().len(), 10);
+    drop(life);
+    let mut life = scene.start();
+    assert_eq!(
+        life.close(&outcomes[14..]),
+        Scene::set().start().close(&[&outcomes[..10], &outcomes[14..]].concat())[10..]
+    );
+    life.store.commit(&[Change::Expire(outcomes[14].end)]).unwrap();
+    let kept = life.kept_loads().into_iter().flatten().count();
+    drop(life);
+    let database = redb::Database::open(scene.store_path()).unwrap();
+    let rows = database.begin_read().unwrap().open_table(FILTERED).unwrap().len().unwrap();
+    assert_eq!(rows, u64::try_from(kept).unwrap());
+}
+
+#[test]
+fn a_store_of_before_the_filter_opens_without_filtered_loads_and_the_filter_learns_from_it() {
+    let outcomes = past(200);
+    let unbroken = Scene::set().start().close(&outcomes);
+    let scene = Scene::set();
+    scene.start().close(&outcomes[..150]);
+    let database = redb::Database::open(scene.store_path()).unwrap();
+    let write = database.begin_write().unwrap();
+    assert!(write.delete_table(FILTERED).unwrap());
+    write.commit().unwrap();
+    drop(database);
+
+    let mut life = scene.start();
+    assert_eq!(life.kept_loads(), vec![None; 150]);
+    assert_eq!(life.close(&outcomes[150..]), unbroken[150..]);
+    assert_eq!(life.kept_loads(), [&[None; 150], &unbroken[150..]].concat());
+}
+
+#[test]
+fn filtered_loads_expire_with_their_slots() {
+    let outcomes = past(100);
+    let scene = Scene::set();
+    let mut life = scene.start();
+    let closed = life.close(&outcomes);
+    life.store.commit(&[Change::Expire(outcomes[60].end)]).unwrap();
+    assert_eq!(life.kept_loads(), closed[60..]);
+    drop(life);
+    let database = redb::Database::open(scene.store_path()).unwrap();
+    let read = database.begin_read().unwrap();
+    assert!(read.list_tables().unwrap().any(|table| table.name() == FILTERED.name()));
+    let rows = read.open_table(FILTERED).unwrap().len().unwrap();
+    assert_eq!(rows, u64::try_from(closed[60..].iter().flatten().count()).unwrap());
+}
+
+#[test]
+fn a_cluster_that_was_away_for_long_starts_anew() {
+    let old: Vec<_> = (0..50).map(|at| Slotted::new(1_000_000 + at).decoded(900_000, 95)).collect();
+    let now = past(5);
+    let scene = Scene::set();
+    scene.start().close(&old);
+    assert_eq!(scene.start().close(&now), Scene::set().start().close(&now));
+}

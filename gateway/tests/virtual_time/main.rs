@@ -1,0 +1,13 @@
+//! Whole gateways in virtual time: the real driver, store and API, an in-memory broker, and a clock that jumps to the next
+//! moment at which something is due.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(unreachable_pub, reason = "a test has no outside")]
+
+mod crash;
+mod filtered;
+mod outages;
+mod reload;
+mod replicas;
+mod slots;
+mod store;
+mod world;

@@ -1,0 +1,121 @@
+//! An authority, a broker in memory, and a clock that nobody waits for.
+
+pub mod broker;
+pub mod connection;
+pub mod freezer;
+pub mod gateway;
+pub mod log;
+pub mod writer;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dream_gateway::clock::Clock;
+use dream_protocol::time::Timestamp;
+use dream_testkit::lab::access::Access;
+use dream_testkit::lab::fleet::{Fate, Fleet, Outgoing};
+use dream_testkit::lab::identities::Identities;
+use dream_testkit::lab::settings::Settings;
+use tokio::time::Instant;
+
+use broker::Broker;
+
+/// When every test begins: 2026-11-16T14:00:00Z.
+const BEGIN: Timestamp = Timestamp::from_secs(1_794_837_600);
+
+/// How much virtual time anything may take: twenty slots and more.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// The length of slots: two attempts of three seconds, and some time to spare for a gateway that dies in between.
+pub const SLOT_SECONDS: u64 = 8;
+
+/// When the last attempt at a slot is over, in milliseconds of the next one.
+pub const AT_REST_MILLIS: u64 = 7500;
+
+/// A clock that follows tokio's, which tests pause.
+#[derive(Debug)]
+pub struct VirtualClock {
+    begun: Instant,
+}
+
+impl Clock for VirtualClock {
+    fn now(&self) -> Timestamp {
+        let elapsed = u64::try_from(self.begun.elapsed().as_millis()).unwrap();
+        Timestamp::from_millis(BEGIN.as_millis() + elapsed)
+    }
+}
+
+/// What gateways and meters of a test share.
+#[derive(Debug, Clone)]
+pub struct World {
+    pub identities: Arc<Identities>,
+    pub broker: Broker,
+    pub clock: Arc<VirtualClock>,
+}
+
+impl World {
+    /// Makes a world with nobody in it. The clock of the runtime must be paused.
+    pub fn new() -> Self {
+        let clock = Arc::new(VirtualClock { begun: Instant::now() });
+        Self { identities: Arc::default(), broker: Broker::default(), clock }
+    }
+
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Returns a gateway's settings without a cluster.
+    pub fn settings() -> Settings {
+        let mut settings = Settings::new(&Access::open(1883));
+        settings.defaults = settings.defaults.replace("slot_seconds = 6", &format!("slot_seconds = {SLOT_SECONDS}"));
+        settings
+    }
+
+    /// Connects meters that never fail.
+    pub fn fleet(&self, cluster: &str, meters: usize) -> Fleet {
+        self.faulty_fleet(cluster, meters, |_| Fate::Sent)
+    }
+
+    /// Connects meters whose packets meet the fate that `fate` decides on.
+    pub fn faulty_fleet(
+        &self,
+        cluster: &str,
+        meters: usize,
+        fate: impl FnMut(&Outgoing<'_>) -> Fate + Send + 'static,
+    ) -> Fleet {
+        let clock = self.clock.clone();
+        let link = self.broker.link(&Fleet::client_id(cluster), &Fleet::filters(cluster), move || clock.now());
+        Fleet::over(link, &self.identities, cluster, meters, fate)
+    }
+
+    /// Lets time pass until this many milliseconds into a slot: this one, or else the next.
+    pub async fn sleep_into_slot(&self, millis: u64) {
+        let slot = 1000 * SLOT_SECONDS;
+        let (now, begun) = (self.now().as_millis(), self.now().as_millis() / slot * slot);
+        let then = if begun + millis > now { begun + millis } else { begun + slot + millis };
+        tokio::time::sleep(Duration::from_millis(then - now)).await;
+    }
+}
+
+/// Waits until a condition holds.
+///
+/// # Panics
+/// If it does not within the patience of these tests, in virtual time.
+pub async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    eventually_some(what, async || holds().await.then_some(())).await;
+}
+
+/// Waits until there is something, and returns it.
+///
+/// # Panics
+/// If there is nothing within the patience of these tests, in virtual time.
+pub async fn eventually_some<T>(what: &str, mut find: impl AsyncFnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = find().await {
+            return found;
+        }
+        assert!(begun.elapsed() < PATIENCE, "waited too long until {what}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}

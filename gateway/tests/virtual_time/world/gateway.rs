@@ -1,0 +1,251 @@
+//! A gateway without a process: everything that `daemon::run` puts together, with the broker in memory, the virtual clock, and
+//! commits that can be stopped at any step.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::Request;
+use dream_gateway::board::Board;
+use dream_gateway::clock::Clock;
+use dream_gateway::config::{Config, Overrides};
+use dream_gateway::driver::{Command, Driver, EffectRunner, Parts};
+use dream_gateway::events::Events;
+use dream_gateway::http::{Service, router};
+use dream_gateway::metrics::Metrics;
+use dream_gateway::mqtt::Trouble;
+use dream_gateway::readiness::Readiness;
+use dream_gateway::secrets::GatewayIdentity;
+use dream_gateway::store::Store;
+use dream_gateway::transport;
+use dream_protocol::ids::GatewayId;
+use dream_protocol::topic;
+use dream_testkit::lab::aggregates::{Slots, decoded, listed};
+use dream_testkit::lab::http::Answer;
+use dream_testkit::lab::identities::GATEWAY;
+use dream_testkit::lab::prometheus::Samples;
+use dream_testkit::lab::settings::Settings;
+use tempfile::TempDir;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tower::ServiceExt as _;
+
+use super::connection::keep_connected;
+use super::freezer::Freezer;
+use super::writer::{Doom, write};
+use super::{World, eventually, eventually_some};
+
+/// A gateway with its directory, running or not.
+#[derive(Debug)]
+pub struct Gateway {
+    world: World,
+    /// What it is told at the next start or reload.
+    pub settings: Settings,
+    pub doom: Doom,
+    pub freezer: Freezer,
+    directory: TempDir,
+    life: Option<Life>,
+}
+
+/// Returns a directory on a file system in memory, if there is one: a process that dies loses nothing there either.
+fn in_memory() -> TempDir {
+    TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).unwrap()
+}
+
+/// From a start to the next stop.
+#[derive(Debug)]
+struct Life {
+    router: axum::Router,
+    commands: mpsc::Sender<Command>,
+    driver: JoinHandle<()>,
+    writer: JoinHandle<()>,
+    connection: JoinHandle<()>,
+}
+
+impl Gateway {
+    /// Starts a gateway with an empty store.
+    pub fn start(world: &World, settings: Settings) -> Self {
+        let mut gateway = Self::stopped(world, settings);
+        gateway.restart();
+        gateway
+    }
+
+    /// A gateway with an empty store that runs after [`Gateway::restart`].
+    pub fn stopped(world: &World, settings: Settings) -> Self {
+        let gateway = Self {
+            world: world.clone(),
+            settings,
+            doom: Doom::default(),
+            freezer: Freezer::default(),
+            directory: in_memory(),
+            life: None,
+        };
+        world.identities.write_gateway(gateway.directory.path(), GATEWAY);
+        gateway
+    }
+
+    /// Starts a gateway, and waits until it is ready.
+    pub async fn ready(world: &World, settings: Settings) -> Self {
+        let gateway = Self::start(world, settings);
+        gateway.wait_until_ready().await;
+        gateway
+    }
+
+    /// Runs again with the same store; it must not run.
+    pub fn restart(&mut self) {
+        assert!(self.life.is_none(), "the gateway runs");
+        let (config, identity) = self.load();
+        let name = self.name();
+        let status_topic = topic::gateway_status(&GatewayId::new(&name).unwrap());
+        let clock: Arc<dyn Clock> = self.world.clock.clone();
+        let store = Arc::new(Store::open(&config.store.path, 4).unwrap());
+        let (board, readiness) = (Arc::<Board>::default(), Arc::<Readiness>::default());
+        let events = Events { metrics: Arc::new(Metrics::new(&Trouble::WORDS)) };
+        let service = Service {
+            board: board.clone(),
+            history: store.clone(),
+            readiness: readiness.clone(),
+            metrics: {
+                let (metrics, board, clock) = (events.metrics.clone(), board.clone(), clock.clone());
+                Arc::new(move || metrics.render(&board, clock.now()))
+            },
+            gateway: name.clone(),
+            clock: clock.clone(),
+        };
+        let parts = Parts {
+            config,
+            identity,
+            status_topic: status_topic.clone(),
+            store: store.clone(),
+            board,
+            events,
+            readiness,
+            clock,
+        };
+        let (jobs, waiting) = mpsc::channel(8);
+        let runner = EffectRunner::new(&parts);
+        let driver = Driver::start(parts, jobs).unwrap();
+        let (sender, incoming) = transport::channel();
+        let (commands, told) = mpsc::channel(1);
+        let connection = keep_connected(self.world.broker.clone(), name, status_topic, sender);
+        let drive = async { driver.run(incoming, told).await.unwrap() };
+        let freezer = &self.freezer;
+        self.life = Some(Life {
+            router: router(service),
+            commands,
+            driver: tokio::spawn(freezer.clone().run(drive)),
+            writer: tokio::spawn(freezer.clone().run(write(store, runner, waiting, self.doom.clone()))),
+            connection: tokio::spawn(freezer.clone().run(connection)),
+        });
+    }
+
+    /// Ends at once: nothing more is written or said but its last will.
+    pub async fn kill(&mut self) {
+        let Life { driver, writer, connection, .. } = self.life.take().expect("the gateway runs");
+        for task in [driver, writer, connection] {
+            task.abort();
+            task.await.ok();
+        }
+        self.world.broker.cut(&self.name());
+    }
+
+    /// Dies, and starts again.
+    pub async fn crash(&mut self) {
+        self.kill().await;
+        self.doom.lift();
+        self.restart();
+        self.wait_until_ready().await;
+    }
+
+    /// Stops as SIGTERM does, and waits for the end.
+    pub async fn stop(&mut self) {
+        let Life { commands, driver, writer, connection, .. } = self.life.take().expect("the gateway runs");
+        commands.send(Command::Stop).await.unwrap();
+        driver.await.unwrap();
+        writer.await.unwrap();
+        connection.abort();
+        connection.await.ok();
+    }
+
+    /// Reads the settings again, as SIGHUP does.
+    pub async fn reload(&self) {
+        let (config, identity) = self.load();
+        let commands = &self.life().commands;
+        commands.send(Command::Reload(Box::new(config), identity)).await.unwrap();
+    }
+
+    /// Replaces its certificate and key by new ones; they count after [`Gateway::reload`].
+    pub fn renew(&self) {
+        self.world.identities.renew_gateway(self.directory.path(), GATEWAY);
+    }
+
+    pub fn name(&self) -> String {
+        format!("{GATEWAY}-{}", self.settings.ordinal)
+    }
+
+    pub fn store_path(&self) -> PathBuf {
+        self.directory.path().join("gateway.redb")
+    }
+
+    /// Asks for a path, without a socket.
+    pub async fn get(&self, path: &str) -> Answer {
+        let request = Request::get(path).body(Body::empty()).unwrap();
+        let response = self.life().router.clone().oneshot(request).await.unwrap();
+        let status = response.status().as_u16();
+        let header = |(name, value): (&axum::http::HeaderName, &axum::http::HeaderValue)| {
+            (name.as_str().to_owned(), value.to_str().unwrap().to_owned())
+        };
+        let headers = response.headers().iter().map(header).collect();
+        let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap().to_vec();
+        Answer { status, headers, body }
+    }
+
+    pub async fn is_ready(&self) -> bool {
+        self.get("/readyz").await.status == 200
+    }
+
+    pub async fn wait_until_ready(&self) {
+        eventually("the gateway is ready", async || self.is_ready().await).await;
+    }
+
+    pub async fn metrics(&self) -> Samples {
+        Samples::parse(self.get("/metrics").await.text())
+    }
+
+    /// Returns the sample of a cluster.
+    pub async fn metric(&self, name: &str, cluster: &str) -> Option<f64> {
+        self.metrics().await.get(name, &[("cluster", cluster)])
+    }
+
+    /// Returns how many messages of a kind were counted with this result.
+    pub async fn messages(&self, kind: &str, result: &str) -> f64 {
+        self.metrics().await.sum("dream_messages_total", &[("kind", kind), ("result", result)])
+    }
+
+    /// Returns the slots of a cluster as the API lists them.
+    pub async fn slots(&self, cluster: &str) -> Slots {
+        listed(&self.get(&format!("/api/v1/clusters/{cluster}/slots")).await)
+    }
+
+    /// Waits until so many slots more are decoded, and returns all there are.
+    pub async fn decode_more(&self, cluster: &str, more: usize) -> Slots {
+        let before = decoded(&self.slots(cluster).await);
+        eventually_some("more slots are decoded", async || {
+            Some(self.slots(cluster).await).filter(|slots| decoded(slots) >= before + more)
+        })
+        .await
+    }
+
+    fn load(&self) -> (Config, GatewayIdentity) {
+        let path = self.directory.path().join("gateway.toml");
+        std::fs::write(&path, self.settings.toml(1)).unwrap();
+        let config = Config::load(&path, &Overrides { ordinal: Some(self.settings.ordinal), ..Overrides::default() });
+        let config = config.unwrap();
+        let identity = GatewayIdentity::load(&config.identity, &config.id, self.world.now()).unwrap();
+        (config, identity)
+    }
+
+    fn life(&self) -> &Life {
+        self.life.as_ref().expect("the gateway runs")
+    }
+}
