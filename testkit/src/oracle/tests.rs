@@ -71,11 +71,12 @@ fn what_others_say_on_the_topic_counts_for_nothing() {
     let gateway = Gateway::new();
     let mut oracle = gateway.oracle();
     let forged = gateway.request_by(&IdentityKey::from_seed(&[7; 32]), 0, &[1]);
-    let unheard_of = gateway.request(0, &[1]);
     oracle.note_recovery(&forged);
     oracle.note_recovery(b"rubbish");
-    Oracle::default().note_recovery(&unheard_of);
     assert_eq!(oracle.expected_of(SLOT, watts), None);
+    let mut without_list = Oracle::default();
+    without_list.note_recovery(&gateway.request(0, &[1]));
+    assert!(without_list.messages.is_empty(), "nobody knows whose request it is");
     oracle.note_recovery(&gateway.request(0, &[2]));
     assert_eq!((oracle.contradictions(), oracle.expected_of(SLOT, watts).unwrap().truth), (0, 0b1011));
 }
@@ -145,7 +146,7 @@ impl Gateway {
             authorities: pki.authorities(),
             terms: Terms::with_slots_of(600),
             missing_share: Share::new(0, 1).unwrap(),
-            malicious_share: Share::new(0, 1).unwrap(),
+            malicious_share: Share::new(1, 4).unwrap(),
             roster: RosterRules { min_members: 4, settle_seconds: 5, ..RosterRules::default() },
             clock_skew_seconds: 0,
         };
