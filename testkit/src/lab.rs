@@ -15,7 +15,6 @@ pub mod gateway;
 pub mod http;
 pub mod identities;
 pub mod mosquitto;
-pub mod oracle;
 pub mod process;
 pub mod prometheus;
 pub mod proxy;

@@ -82,7 +82,7 @@ pub fn assert_exact(aggregate: &Aggregate, fleet: &Fleet) {
     assert_eq!(aggregate.outcome, "decoded", "{aggregate:?}");
     let slot = Slot(aggregate.slot);
     let expected = fleet.expected(slot).unwrap_or_else(|| panic!("nobody was asked for {aggregate:?}"));
-    assert_eq!(aggregate.load_watts, Some(expected.watts), "{aggregate:?}, {expected:?}");
+    assert_eq!(aggregate.load_watts, Some(expected.truth), "{aggregate:?}, {expected:?}");
     assert_eq!(
         (aggregate.members, aggregate.responders, aggregate.missing, aggregate.attempts, aggregate.epoch),
         (

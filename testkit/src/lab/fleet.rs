@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use dream_protocol::certificate::Authorities;
-use dream_protocol::ids::ClusterId;
+use dream_protocol::ids::{ClusterId, MeterId};
 use dream_protocol::membership::MembershipList;
 use dream_protocol::meter::{About, Input, Notice, Refusal};
 use dream_protocol::simulation::Simulation;
@@ -19,9 +19,9 @@ use tokio::task::JoinHandle;
 use super::access::Access;
 use super::client::{Answer, Client, Event, Message};
 use super::identities::Identities;
-use super::oracle::{self, Expected, MOST, Oracle};
 use super::{until_some, wall};
 use crate::node::{MeterNode, Packet};
+use crate::oracle::{self, Expected, MOST, Oracle};
 use crate::rng;
 
 /// How often meters connect anew until a first list comes. Real ones repeat their enrolment only once a minute.
@@ -119,14 +119,14 @@ impl Fleet {
         assert!(meters <= MOST, "sums of more than {MOST} meters do not say who is in them");
         let cluster = ClusterId::new(cluster).unwrap();
         let node = |meter: usize| {
-            let config = identities.meter(&oracle::meter_name(&cluster, meter), &cluster);
+            let config = identities.meter(&meter_name(&cluster, meter), &cluster);
             MeterNode::new(config, without_noise(), rng(rand::random()))
         };
         let nodes = (0..meters).map(node).collect();
         let Link { publish, events, clock } = link;
         let connect_again = clock().plus_secs(IMPATIENCE_SECONDS);
         let state = Arc::new(Mutex::new(State {
-            oracle: Oracle::new(cluster.clone()),
+            oracle: Oracle::default(),
             cluster,
             authorities: identities.pki.authorities(),
             nodes,
@@ -149,7 +149,7 @@ impl Fleet {
     /// Cuts a meter's power for a moment: it goes on from its records.
     pub fn restart(&self, identities: &Identities, meter: usize) {
         let mut state = self.state();
-        let config = identities.meter(&oracle::meter_name(&state.cluster, meter), &state.cluster);
+        let config = identities.meter(&meter_name(&state.cluster, meter), &state.cluster);
         let now = (state.clock)();
         state.nodes[meter].restart(config, without_noise());
         let packets = state.nodes[meter].handle(Input::Connected, now);
@@ -158,11 +158,11 @@ impl Fleet {
 
     /// Returns what the gateway must find for a slot, if it has asked for it.
     pub fn expected(&self, slot: Slot) -> Option<Expected> {
-        self.state().oracle.expected(slot)
+        self.state().oracle.expected_of(slot, |meter, slot| oracle::reading(meter_of(meter), slot))
     }
 
     /// Returns whose reading of a slot went out, in any attempt.
-    pub fn reported(&self, slot: Slot) -> BTreeSet<usize> {
+    pub fn reported(&self, slot: Slot) -> BTreeSet<MeterId> {
         self.state().sent.get(&slot).cloned().unwrap_or_default()
     }
 
@@ -217,7 +217,7 @@ struct State {
     publish: Publish,
     clock: Box<dyn Fn() -> Timestamp + Send>,
     fate: Box<dyn FnMut(&Outgoing<'_>) -> Fate + Send>,
-    sent: BTreeMap<Slot, BTreeSet<usize>>,
+    sent: BTreeMap<Slot, BTreeSet<MeterId>>,
     connect_again: Timestamp,
 }
 
@@ -313,7 +313,7 @@ impl State {
             };
             sent.iter().for_each(|payload| (self.publish)(&topic, payload));
             if channel == MeterChannel::Reading && matches!(fate, Fate::Sent | Fate::Twice) {
-                self.sent.entry(slot).or_default().insert(meter);
+                self.sent.entry(slot).or_default().insert(self.nodes[meter].meter.id().clone());
             }
         }
     }
@@ -322,4 +322,13 @@ impl State {
 /// So that a sum is what the readings add up to.
 fn without_noise() -> Simulation {
     Simulation { share: Some(0), ..Simulation::default() }
+}
+
+fn meter_name(cluster: &ClusterId, meter: usize) -> String {
+    format!("{cluster}-{meter:02}")
+}
+
+/// Returns which of a cluster's meters has this name.
+fn meter_of(name: &MeterId) -> usize {
+    name.as_str().rsplit_once('-').unwrap().1.parse().unwrap()
 }
