@@ -5,27 +5,15 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
-use thiserror::Error;
+pub use dream_homes::args::{BadInput, whole};
+use dream_study::StudyArgs;
 
 use crate::access::AccessError;
 use crate::demo::DemoArgs;
 use crate::lie::LieArgs;
 use crate::provision::{OpenError, ProvisionArgs};
 use crate::run::RunArgs;
-use crate::study::StudyArgs;
 use crate::trace::TraceArgs;
-
-/// What was asked for cannot be: told in one line, exit code 2. Everything else that goes wrong exits with 1.
-#[derive(Debug, Error)]
-#[error("{0}")]
-pub struct BadInput(pub String);
-
-/// Clap's own ranges say what is allowed only to those who give a number.
-pub(crate) fn whole<T: TryFrom<u64>, const LEAST: u64, const MOST: u64>(text: &str) -> Result<T, String> {
-    let number = text.parse().ok().filter(|number| (LEAST..=MOST).contains(number));
-    let number = number.and_then(|number| T::try_from(number).ok());
-    number.ok_or_else(|| format!("use a whole number from {LEAST} to {MOST}"))
-}
 
 const COMPLETIONS_EXAMPLE: &str = "\
 Example:

@@ -20,7 +20,6 @@ pub mod lie;
 mod progress;
 pub mod provision;
 pub mod run;
-pub mod study;
 pub mod trace;
 pub mod trial;
 pub mod verdict;

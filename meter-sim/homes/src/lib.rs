@@ -21,6 +21,7 @@
 //! assert_eq!(watts.len(), 144);
 //! ```
 
+pub mod args;
 pub mod clustering;
 pub mod home;
 pub mod readings;

@@ -5,20 +5,18 @@ use std::sync::Arc;
 use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::certificate::Authorities;
 use dream_protocol::cluster::{ClusterConfig, RosterRules};
-use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
+use dream_protocol::ids::{ClusterId, GatewayId};
 use dream_protocol::meter::MeterConfig;
 use dream_protocol::params::{Share, Terms};
 use dream_protocol::policy::Policy;
 use dream_protocol::simulation::Simulation;
 use dream_protocol::time::Timestamp;
 use dream_testkit::node::MeterNode;
+use dream_testkit::pki::{Issued, Pki};
 use dream_testkit::virtual_cluster::VirtualCluster;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng as _;
 use sha2::{Digest as _, Sha256};
-
-use crate::provision::{Authority, Issued, TEST_AUTHORITY};
-use crate::run::lenient;
 
 /// N: four whose shares make up the noise, one that may be silent and one that may be malicious.
 pub(super) const MEMBERS: u16 = 6;
@@ -59,12 +57,10 @@ pub(super) struct Run {
 
 impl Cast {
     pub(super) fn new() -> Self {
-        let authority = Authority::new(TEST_AUTHORITY, 30);
-        let authorities = authority.authorities();
-        let gateway = authority.gateway(&gateway_id());
-        let meters =
-            (1..=MEMBERS).map(|number| authority.meter(&MeterId::new(&format!("m-{number}")).expect("a plain name")));
-        let meters = meters.collect();
+        let pki = Pki::new();
+        let authorities = pki.authorities();
+        let gateway = pki.gateway(gateway_id().as_str());
+        let meters = (1..=MEMBERS).map(|number| pki.meter(&format!("m-{number}"))).collect();
         let begins = authorities.verify(&gateway.der).expect("just issued").not_before();
         let start = Timestamp::from_secs(begins.next_multiple_of(SLOT_SECONDS));
         Self { authorities, gateway, meters, start }
@@ -72,7 +68,12 @@ impl Cast {
 
     /// A test policy: it accepts a small cluster and range, and any number of slots a day.
     fn policy(&self) -> Policy {
-        Policy { range: (0, RANGE.into()), ..lenient(Policy::new(self.authorities.clone(), [gateway_id()])) }
+        Policy {
+            range: (0, RANGE.into()),
+            min_honest: HONEST,
+            daily_micro_epsilon: u64::MAX,
+            ..Policy::new(self.authorities.clone(), [gateway_id()])
+        }
     }
 }
 

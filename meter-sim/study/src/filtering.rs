@@ -9,8 +9,8 @@ use super::accuracy::{Alpha, ClusterSlot, Range, base, feed_in_text};
 use super::dataset::Dataset;
 use super::grouping::PAPERS_SIZE;
 use super::section::{Axis, Block, Cell, Figure, Section, Series, Stroke, Table};
-use crate::slots::SECONDS_PER_DAY;
-use crate::street::{all_cores, in_parallel};
+use dream_homes::slots::SECONDS_PER_DAY;
+use dream_homes::street::{all_cores, in_parallel};
 
 const CLUSTERS: usize = 8;
 /// Simulated days; of a file, all it has up to a year.
@@ -336,9 +336,9 @@ mod tests {
     use super::super::accuracy::Noise;
     use super::super::dataset::{FeedIn, Loads};
     use super::*;
-    use crate::home::ActivityModel;
-    use crate::readings::Readings;
-    use crate::slots::SlotLength;
+    use dream_homes::home::ActivityModel;
+    use dream_homes::readings::Readings;
+    use dream_homes::slots::SlotLength;
 
     fn model() -> Dataset {
         Dataset::model(1, 200, ActivityModel::Crest)

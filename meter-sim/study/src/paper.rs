@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use super::spread::Spread;
-use crate::home::Device;
+use dream_homes::home::Device;
 
 /// A row of the paper's Table 1: epsilon_s of an appliance.
 #[derive(Debug)]

@@ -201,7 +201,7 @@ fn quoted(cell: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::study::section::{Axis, Series, Stroke};
+    use crate::section::{Axis, Series, Stroke};
 
     fn report() -> Report {
         let table = |name, shown| Table {

@@ -21,7 +21,7 @@ pub use self::event::Event;
 use self::event::Released;
 use super::section::{Block, Cell, Section, Table};
 use super::shortfall::Claim;
-use crate::street::{all_cores, in_parallel};
+use dream_homes::street::{all_cores, in_parallel};
 
 /// How probably a bound is wrong, at most.
 const RISK: f64 = 0.01;

@@ -1,7 +1,7 @@
 //! Four ways to guess the slot in which an appliance was first switched on.
 
 use super::super::usage::Usage;
-use crate::home::Device;
+use dream_homes::home::Device;
 
 /// How often each slot is the first in which a device is on, device by device.
 #[derive(Debug)]

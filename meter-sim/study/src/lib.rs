@@ -39,10 +39,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 use self::dataset::Dataset;
 use self::report::Report;
 use self::section::Section;
-use crate::cli::{BadInput, whole};
-use crate::home::ActivityModel;
-use crate::readings::Readings;
-use crate::slots::SlotLength;
+use dream_homes::args::{BadInput, whole};
+use dream_homes::home::ActivityModel;
+use dream_homes::readings::Readings;
+use dream_homes::slots::SlotLength;
 
 /// Fewer homes than this make no cluster worth a figure.
 const FEWEST_HOMES: usize = 10;
@@ -60,7 +60,7 @@ Examples:
 /// every cell. What needs to know single appliances is left out for a file.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
-pub(crate) struct StudyArgs {
+pub struct StudyArgs {
     /// The folder to write to; it is made if it is not there, and files of the same names are replaced
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
@@ -111,7 +111,8 @@ enum Part {
 }
 
 impl StudyArgs {
-    pub(crate) fn run(&self) -> anyhow::Result<()> {
+    /// Runs the study and writes its files.
+    pub fn run(&self) -> anyhow::Result<()> {
         let data = self.dataset()?;
         // Whatever is wrong with the folder is told before the work, not after.
         std::fs::create_dir_all(&self.out).with_context(|| format!("--out: cannot make {}", self.out.display()))?;

@@ -4,8 +4,8 @@ use super::accuracy::{Alpha, ClusterSlot, Noise, PRODUCT_WATTS, Range, feed_in_t
 use super::dataset::{Dataset, Loads};
 use super::grouping::{clusters, sizes, usual_size};
 use super::section::{Axis, Block, Cell, Figure, Section, Series, Stroke, Table};
-use crate::clustering::Clustering;
-use crate::street::{all_cores, in_parallel};
+use dream_homes::clustering::Clustering;
+use dream_homes::street::{all_cores, in_parallel};
 
 /// The greatest readings to try, in watts.
 const WATTS: [u32; 20] = [
@@ -303,8 +303,8 @@ fn figure(rows: &[Row]) -> Figure {
 mod tests {
     use super::super::dataset::FeedIn;
     use super::*;
-    use crate::readings::Readings;
-    use crate::slots::SlotLength;
+    use dream_homes::readings::Readings;
+    use dream_homes::slots::SlotLength;
 
     fn loads(watts: &[&[f64]]) -> Loads {
         Loads { slot: SlotLength::new(43_200).unwrap(), watts: watts.iter().map(|home| home.to_vec()).collect() }

@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::home::{ActivityModel, Day, DayKind, DayTrace, Home, Minutes, Month};
-use crate::readings::Readings;
-use crate::slots::SlotLength;
-use crate::street::{self, all_cores, in_parallel};
+use dream_homes::home::{ActivityModel, Day, DayKind, DayTrace, Home, Minutes, Month};
+use dream_homes::readings::Readings;
+use dream_homes::slots::SlotLength;
+use dream_homes::street::{self, all_cores, in_parallel};
 
 /// The day that the paper looks at, a weekday in November.
 const DAY: u32 = 1;

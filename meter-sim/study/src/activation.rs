@@ -15,8 +15,8 @@ use super::dataset::Dataset;
 use super::paper;
 use super::section::{Axis, Block, Cell, Figure, Section, Series, Stroke, Table};
 use super::usage::Usage;
-use crate::home::{ActivityModel, Device};
-use crate::street::{all_cores, in_parallel};
+use dream_homes::home::{ActivityModel, Device};
+use dream_homes::street::{all_cores, in_parallel};
 
 const ADVERSARIES: [&str; 4] = ["random", "statistical", "Bayesian", "Bayesian-statistical"];
 const HOURS_PER_SLOT: f64 = 1.0 / 6.0;
@@ -210,8 +210,8 @@ fn figure(rows: &[Row]) -> Figure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::readings::Readings;
-    use crate::slots::SlotLength;
+    use dream_homes::readings::Readings;
+    use dream_homes::slots::SlotLength;
 
     const HOMES: u32 = 600;
 

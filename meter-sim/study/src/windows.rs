@@ -11,9 +11,9 @@ use super::peaks::Peaks;
 use super::section::{Axis, Block, Cell, Figure, Section, Series, Stroke, Table};
 use super::spread::Spread;
 use super::usage;
-use crate::clustering::{Clustering, shuffle};
-use crate::slots::SlotLength;
-use crate::street::{all_cores, in_parallel};
+use dream_homes::clustering::{Clustering, shuffle};
+use dream_homes::slots::SlotLength;
+use dream_homes::street::{all_cores, in_parallel};
 
 /// In minutes.
 const WINDOWS: [u32; 8] = [10, 30, 60, 120, 240, 480, 720, 1440];
@@ -282,8 +282,8 @@ fn in_words(minutes: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::home::ActivityModel;
-    use crate::readings::Readings;
+    use dream_homes::home::ActivityModel;
+    use dream_homes::readings::Readings;
 
     fn own(text: &str, minutes: u32) -> Dataset {
         let readings = Readings::parse(text, "own.csv".as_ref()).unwrap();

@@ -201,7 +201,7 @@ fn dashes(points: &[(i32, i32)]) -> Vec<Vec<(i32, i32)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::study::section::Axis;
+    use crate::section::Axis;
 
     fn figure() -> Figure {
         let series = |label: &str, stroke| Series {

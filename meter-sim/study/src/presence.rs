@@ -6,8 +6,8 @@ use super::section::{Axis, Block, Cell, Figure, Section, Series, Stroke, Table};
 use super::spread::Spread;
 use super::usage::Usage;
 use super::windows::worst;
-use crate::home::{ActivityModel, Device};
-use crate::street::{all_cores, in_parallel};
+use dream_homes::home::{ActivityModel, Device};
+use dream_homes::street::{all_cores, in_parallel};
 
 /// The paper's windows, with the numbers of ten-minute slots that it sums. From 18:00 to 20:00 it sums slots 108 to 120,
 /// both included: one more than fit. Its largest values for storage heaters, which run for hours, confirm that: 3.96,
@@ -172,7 +172,7 @@ fn figure(crest: &[Row], pooled: &[Row]) -> Figure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::readings::Readings;
+    use dream_homes::readings::Readings;
 
     fn rows_of(activities: ActivityModel) -> Vec<Row> {
         rows(&Usage::of(&Dataset::model(1, 600, activities)).unwrap())
@@ -231,7 +231,7 @@ mod tests {
     #[test]
     fn a_file_does_not_tell_of_appliances() {
         let readings = Readings::parse("1,2\n3,4\n", "own.csv".as_ref()).unwrap();
-        assert!(section(&Dataset::own(readings, crate::slots::SlotLength::new(600).unwrap())).is_none());
+        assert!(section(&Dataset::own(readings, dream_homes::slots::SlotLength::new(600).unwrap())).is_none());
         let blocks = section(&Dataset::model(1, 100, ActivityModel::Crest)).unwrap().blocks;
         let wide = |table: &Table| table.rows.iter().all(|row| row.len() == table.header.len());
         assert!(blocks.iter().all(|block| !matches!(block, Block::Table(table) if !wide(table))));

@@ -10,7 +10,7 @@ use rand_distr::{Distribution as _, Exp1, Gamma};
 use super::accuracy::{Alpha, PRODUCT_WATTS};
 use super::grouping::sizes;
 use super::section::{Axis, Block, Cell, Figure, Section, Series, Stroke, Table};
-use crate::street::{all_cores, in_parallel};
+use dream_homes::street::{all_cores, in_parallel};
 
 /// Members of the cluster whose shares are drawn.
 const MEMBERS: u32 = 100;

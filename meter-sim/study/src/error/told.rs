@@ -1,10 +1,10 @@
 //! What was found about errors, as prose, tables and figures.
 
 use super::{CLUSTERINGS, Differences, ErrorSize, Follows, Found, Row};
-use crate::clustering::Clustering;
-use crate::study::accuracy::Alpha;
-use crate::study::grouping::{CLUSTERS, name};
-use crate::study::section::{Axis, Block, Cell, Figure, Series, Stroke, Table};
+use crate::accuracy::Alpha;
+use crate::grouping::{CLUSTERS, name};
+use crate::section::{Axis, Block, Cell, Figure, Series, Stroke, Table};
+use dream_homes::clustering::Clustering;
 
 /// The paper's mean error of clusters of a hundred homes without tolerance, in slots of ten minutes.
 const PAPERS_MEANS: [(Clustering, f64); 2] = [(Clustering::Random, 0.13), (Clustering::Consumption, 0.07)];

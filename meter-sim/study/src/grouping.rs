@@ -4,7 +4,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng as _;
 
 use super::dataset::Loads;
-use crate::clustering::Clustering;
+use dream_homes::clustering::Clustering;
 
 /// As many as the paper looked at for each size.
 pub(super) const CLUSTERS: usize = 200;
@@ -64,7 +64,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::slots::SlotLength;
+    use dream_homes::slots::SlotLength;
 
     /// Home `i` of 400 uses 7 i mod 400, so that every use from 0 to 399 occurs once.
     fn loads() -> Loads {

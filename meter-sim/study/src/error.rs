@@ -7,9 +7,9 @@ use super::dataset::{Dataset, Loads};
 use super::grouping::{clusters, differ, sizes, usual_size};
 use super::section::Section;
 use super::spread::Spread;
-use crate::clustering::Clustering;
-use crate::slots::SlotLength;
-use crate::street::{all_cores, in_parallel};
+use dream_homes::clustering::Clustering;
+use dream_homes::slots::SlotLength;
+use dream_homes::street::{all_cores, in_parallel};
 
 const CLUSTERINGS: [Clustering; 2] = [Clustering::Random, Clustering::Consumption];
 /// The lengths of slots to look at, in seconds.
@@ -168,9 +168,9 @@ impl Found {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::home::ActivityModel;
-    use crate::readings::Readings;
-    use crate::study::section::Block;
+    use crate::section::Block;
+    use dream_homes::home::ActivityModel;
+    use dream_homes::readings::Readings;
 
     fn own(rows: usize, homes: usize, seconds: u32) -> Dataset {
         let row = |row: usize| (0..homes).map(|home| (100 * home + row).to_string()).collect::<Vec<_>>().join(",");

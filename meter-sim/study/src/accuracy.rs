@@ -197,8 +197,8 @@ mod tests {
     use rand_chacha::rand_core::SeedableRng as _;
 
     use super::*;
-    use crate::readings::Readings;
-    use crate::slots::SlotLength;
+    use dream_homes::readings::Readings;
+    use dream_homes::slots::SlotLength;
 
     fn loads(watts: &[&[f64]]) -> Loads {
         Loads { slot: SlotLength::new(43_200).unwrap(), watts: watts.iter().map(|home| home.to_vec()).collect() }

@@ -3,7 +3,7 @@
 use super::dataset::Dataset;
 use super::grouping::PAPERS_SIZE;
 use super::peaks::Peaks;
-use crate::home::{DayTrace, Device, Load};
+use dream_homes::home::{DayTrace, Device, Load};
 
 /// The slots of the model are ten minutes long.
 const MINUTES: usize = 10;
@@ -53,7 +53,7 @@ fn while_on(load: &Load) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::home::{ActivityModel, MINUTES_PER_DAY};
+    use dream_homes::home::{ActivityModel, MINUTES_PER_DAY};
 
     #[test]
     fn standby_counts_as_nothing() {

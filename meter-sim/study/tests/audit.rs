@@ -4,7 +4,7 @@
 //! With `DREAM_AUDIT_FULL`, as `make long` sets it, every claim of the study is audited, with as many slots. Without it only
 //! the largest one is: it takes the fewest to be told from a broken one.
 
-use dream_meter_sim::study::audit::{Finding, Trial};
+use dream_study::audit::{Finding, Trial};
 
 /// How many thousand slots are run with each input, unless the audit is a full one.
 const FEW: u32 = 2;

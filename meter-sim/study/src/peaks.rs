@@ -49,7 +49,7 @@ impl Peaks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::slots::SlotLength;
+    use dream_homes::slots::SlotLength;
 
     fn loads() -> Loads {
         let watts = [[1.0, 50.0], [20.0, 5.0], [3.0, 7.0], [-40.0, 0.0], [5.0, 0.0]];

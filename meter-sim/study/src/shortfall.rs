@@ -2,7 +2,7 @@
 //! than T. Computed, not simulated: the distribution of any number of shares is known (`protocol.md 5`).
 
 use super::section::{Axis, Block, Cell, Figure, Section, Series, Stroke, Table};
-use crate::street::{all_cores, in_parallel};
+use dream_homes::street::{all_cores, in_parallel};
 
 /// N = 100 members of which ten may be silent and ten malicious.
 const NEEDED: u32 = 80;
