@@ -334,7 +334,7 @@ mod tests {
         for (lo, hi) in [(1, 2), (-2, -1), (0, 0), (5, -5)] {
             assert_eq!(refused(Terms { lo, hi, ..TERMS }), ParamsError::Range { lo, hi });
         }
-        for (numerator, denominator) in [(0, 1), (1, 0), (1_000_001, 1), (1, 1_000_001)] {
+        for (numerator, denominator) in [(0, 1), (1, 0), (1_000_001, 1), (1, 1_000_001), (u64::MAX, u64::MAX)] {
             let terms = Terms { epsilon_numerator: numerator, epsilon_denominator: denominator, ..TERMS };
             assert_eq!(refused(terms), ParamsError::Epsilon { numerator, denominator });
         }
@@ -346,6 +346,7 @@ mod tests {
             Terms { reading_seconds: 0, ..TERMS },
             Terms { reveal_seconds: 0, ..TERMS },
             Terms { reading_seconds: u64::MAX, ..TERMS },
+            Terms { reveal_seconds: u64::MAX, ..TERMS },
             Terms { slot_seconds: 0, ..TERMS },
             Terms { slot_seconds: 86_401, ..TERMS },
         ] {
