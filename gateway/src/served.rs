@@ -146,7 +146,10 @@ impl Served {
             Notice::MeterStatus { code: StatusCode::Equivocation, slot, .. } => {
                 return self.contradicted.replace(*slot) != Some(*slot);
             }
-            Notice::Requested { .. } | Notice::TakenOver { .. } | Notice::Dropped { .. } | Notice::MeterStatus { .. } => {}
+            Notice::Requested { .. }
+            | Notice::TakenOver { .. }
+            | Notice::Dropped { .. }
+            | Notice::MeterStatus { .. } => {}
         }
         true
     }
