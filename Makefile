@@ -16,7 +16,7 @@ check: ## The inner loop: formatting, lints, unit tests and tests in virtual tim
 	cargo nextest run --workspace --profile check
 
 chaos: ## The long version of the chaos test: SLOTS=200, SEED=2026
-	cargo build --workspace --bins
+	cargo test --workspace --tests --no-run
 	DREAM_CHAOS_SLOTS=$(or $(SLOTS),200) DREAM_CHAOS_SEED=$(or $(SEED),2026) \
 		cargo test --workspace --test brokers -- chaos --nocapture
 
