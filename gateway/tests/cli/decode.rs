@@ -349,17 +349,12 @@ fn list(pki: &Pki, change: impl FnOnce(&mut ListStatement<'_>)) -> Vec<u8> {
         from_slot: SLOT,
         to_slot: SLOT.plus(143),
         terms: Terms {
-            slot_seconds: 600,
-            reading_seconds: 60,
             reveal_seconds: 30,
             max_missing: 1,
             max_malicious: 1,
-            partners: 0,
             lo: -500,
-            hi: 9000,
-            epsilon_numerator: 1,
             epsilon_denominator: 2,
-            attempts: 2,
+            ..Terms::DEFAULT
         },
         enrolments: enrolments.iter().map(Vec::as_slice).collect(),
     };

@@ -15,7 +15,7 @@ use dream_gateway::readiness::Readiness;
 use dream_gateway::slot_view::Bands;
 use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::ids::ClusterId;
-use dream_protocol::params::{Params, Terms};
+use dream_protocol::params::{Share, Terms};
 use dream_protocol::time::{Slot, Timestamp};
 use dream_testkit::lab::http::Answer;
 use dream_testkit::outcomes::Slotted;
@@ -242,22 +242,10 @@ pub fn waiting(id: &str) -> ClusterView {
 
 /// A cluster with a list of so many members, and no slot yet.
 pub fn listed(id: &str, members: u16) -> ClusterView {
-    let terms = Terms {
-        slot_seconds: 600,
-        reading_seconds: 60,
-        reveal_seconds: 60,
-        max_missing: u64::from(members) / 10,
-        max_malicious: u64::from(members).div_ceil(10),
-        partners: 0,
-        lo: 0,
-        hi: 9000,
-        epsilon_numerator: 1,
-        epsilon_denominator: 1,
-        attempts: 2,
-    };
+    let tenth = Share::new(1, 10).unwrap();
     let list = ListView {
         epoch: 3,
-        params: Params::new(members.into(), terms).unwrap(),
+        params: Terms::DEFAULT.for_members(members, tenth, tenth).unwrap(),
         from_slot: Slot(LAST_SLOT - 1000),
         to_slot: Slot(LAST_SLOT + 8),
         bytes: format!("a signed list with {METER}").into_bytes().into(),

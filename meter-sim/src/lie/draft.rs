@@ -67,12 +67,8 @@ fn terms(members: usize) -> Terms {
         reveal_seconds: SLOT_SECONDS / 2,
         max_missing,
         max_malicious,
-        partners: 0,
-        lo: 0,
-        hi: 9000,
-        epsilon_numerator: 1,
-        epsilon_denominator: 1,
         attempts: 1,
+        ..Terms::DEFAULT
     }
 }
 

@@ -177,7 +177,8 @@ impl OpenSlot {
             Stage::Recovering { .. } => (terms.reveal_seconds, 0),
         };
         let latest = params.slot_start(self.slot.plus(2)).as_secs().saturating_sub(reserve);
-        self.closes = self.closes.max(now.plus_secs(window).min(Timestamp::from_secs(latest)));
+        // A whole second, as every deadline is: the window that follows would else lose the rest of the one it begins in.
+        self.closes = self.closes.max(Timestamp::from_secs((now.as_secs_ceil() + window).min(latest)));
         self.broadcast_now(now);
     }
 
