@@ -1,8 +1,10 @@
 """The chart: what it renders is what Kubernetes and the gateway accept, and what it should not take it refuses."""
 
+import base64
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -124,8 +126,10 @@ def check_config(toml, tmp_path, **environment):
 
 
 def toml_of(objects):
-    (found,) = [each["data"]["gateway.toml"] for each in objects if "gateway.toml" in each.get("data", {})]
-    return found
+    """What the gateway reads, and before it the check."""
+    read, checked = (of_kind(objects, "ConfigMap", f"grid-dream-gateway{name}")["data"] for name in ("", "-check-config"))
+    assert read == checked
+    return read["gateway.toml"]
 
 
 @each_values
@@ -175,9 +179,10 @@ def test_the_configuration_has_every_key_that_the_gateway_has(helm):
 
 
 def test_a_gateway_refuses_what_only_it_can_know_to_be_wrong(helm, tmp_path):
-    """The test above can fail: windows that do not fit into a slot pass the schema and not the gateway."""
-    toml = toml_of(helm.objects(*BASE, "--set", "config.defaults.reading_seconds=600"))
-    assert check_config(toml, tmp_path).returncode != 0
+    """The tests above can fail: too few partners pass the chart's own checks and not the gateway."""
+    toml = toml_of(helm.objects(*BASE, "--set", "config.defaults.partners=1"))
+    done = check_config(toml, tmp_path)
+    assert done.returncode == 2 and "mask partners" in done.stderr, done.stderr
 
 
 # ---- What must hold ------------------------------------------------------------------------------------------------------
@@ -186,7 +191,7 @@ def test_a_gateway_refuses_what_only_it_can_know_to_be_wrong(helm, tmp_path):
 @each_values
 def test_pods_are_hardened(helm, values):
     for each in helm.objects("-f", values):
-        if each["kind"] not in ("StatefulSet", "Deployment", "Pod"):
+        if each["kind"] not in ("StatefulSet", "Deployment", "Job", "Pod"):
             continue
         pod = each["spec"] if each["kind"] == "Pod" else each["spec"]["template"]["spec"]
         assert pod["automountServiceAccountToken"] is False
@@ -219,6 +224,49 @@ def test_a_changed_configuration_rolls_the_pods_and_nothing_else_does(helm):
     assert checksum() == checksum("--set", "service.type=NodePort")
     assert checksum() != checksum("--set", "config.log.level=debug")
     assert checksum() != checksum("--set", "replicas=2")
+
+
+def test_no_pod_changes_with_the_version_of_the_chart_alone(helm, tmp_path):
+    """Or every new version would restart all gateways."""
+    shutil.copytree(CHART, tmp_path / "chart")
+    chart = tmp_path / "chart" / "Chart.yaml"
+    chart.write_text(re.sub(r"^version: .*$", "version: 9.8.7", chart.read_text(), flags=re.MULTILINE))
+    values = ("-f", CHART / "ci" / "trial-values.yaml", "--set", "persistence.enabled=true")
+    before, after = (
+        [each for each in yaml.safe_load_all(helm.ok("template", "grid", path, *values)) if each]
+        for path in (CHART, tmp_path / "chart")
+    )
+    assert before != after, "other objects say which version they are of"
+    for kind in ("StatefulSet", "Deployment"):
+        assert of_kind(before, kind)["spec"] == of_kind(after, kind)["spec"]
+
+
+def test_every_pod_is_pulled_and_placed_alike(helm):
+    keys = ("imagePullSecrets", "nodeSelector", "tolerations", "dnsConfig")
+    settings = ("-f", CHART / "ci" / "full-values.yaml", "--set", "simulator.enabled=true,simulator.existingSecret=s")
+    pods = {}
+    for each in helm.objects(*settings):
+        if each["kind"] in ("StatefulSet", "Deployment", "Job"):
+            pods[each["kind"]] = each["spec"]["template"]["spec"]
+        elif each["kind"] == "Pod":
+            pods["Pod"] = each["spec"]
+    assert len(pods) == 4
+    for kind, pod in pods.items():
+        assert [pod.get(key) for key in keys] == [pods["StatefulSet"][key] for key in keys], kind
+
+
+def test_no_replica_is_a_way_to_stop(helm, tmp_path):
+    objects = helm.objects(*BASE, "--set", "replicas=0")
+    assert of_kind(objects, "StatefulSet")["spec"]["replicas"] == 0
+    assert check_config(toml_of(objects), tmp_path).returncode == 0
+    assert not [each for each in objects if each["kind"] == "Pod"], "there is nothing that `helm test` could ask"
+
+
+def test_every_port_says_its_protocol(helm):
+    objects = helm.objects("-f", CHART / "ci" / "full-values.yaml")
+    ports = [port for each in objects if each["kind"] == "Service" for port in each["spec"]["ports"]]
+    ports += gateway_pod(objects)["containers"][0]["ports"]
+    assert len(ports) == 4 and {port["protocol"] for port in ports} == {"TCP"}
 
 
 def test_every_volume_that_is_mounted_exists_and_every_file_of_the_configuration_is_mounted(helm):
@@ -286,6 +334,9 @@ def test_the_network_policy_lets_only_the_broker_and_dns_out(helm):
         assert [rule["ports"][0]["port"] for rule in egress] == [53, port]
     closed = helm.objects(*BASE, "--set-json", "networkPolicy.from=[]")
     assert of_kind(closed, "NetworkPolicy")["spec"]["ingress"] == []
+    rule = '{"from":[{"podSelector":{}}],"ports":[{"port":4180,"protocol":"TCP"}]}'
+    proxy = helm.objects(*BASE, "--set-json", "networkPolicy.from=[]", "--set-json", f"networkPolicy.extraIngress=[{rule}]")
+    assert of_kind(proxy, "NetworkPolicy")["spec"]["ingress"] == [json.loads(rule)]
 
 
 def test_the_service_monitor_finds_one_service(helm):
@@ -335,7 +386,11 @@ def test_notes_say_what_to_do_next():
     for words in (
         "helm -n energy test grid",
         "gw-1-0 their rights",
-        "--replicas=0",
+        "--set replicas=0",
+        "--for=delete pod -l app.kubernetes.io/instance=grid,app.kubernetes.io/component=gateway --timeout=75s",
+        "rollout status statefulset/grid-dream-gateway --timeout=360s",
+        "describe pod -l",
+        "get events",
         "loses its open\nslot",
         "serviceMonitor.enabled",
     ):
@@ -343,6 +398,9 @@ def test_notes_say_what_to_do_next():
     assert "SIMULATED METERS" in notes("-f", CHART / "ci" / "trial-values.yaml")
     many = notes("-f", CHART / "ci" / "full-values.yaml")
     assert "3 gateways share 3 clusters" in many and "grid-7-0 to grid-7-2" in many, many
+    stopped = notes(*BASE, "--set", "replicas=0")
+    assert "no gateway runs" in stopped and "rollout status" not in stopped, stopped
+    assert "OnDelete" in notes(*BASE, "--set", "updateStrategy.type=OnDelete") and "OnDelete" not in plain
     restart = "kubectl -n energy rollout restart statefulset/grid-dream-gateway"
     assert "config map meter-lists when it starts" in many and restart in many and restart not in plain, many
 
@@ -354,71 +412,7 @@ def test_an_id_of_digits_stays_text(helm):
         assert (certificate["commonName"], certificate["uris"]) == (digits, [f"urn:dream:gateway:{digits}"])
 
 
-# ---- Refusals ------------------------------------------------------------------------------------------------------------
-
-REFUSED = {
-    "an unknown key": ("replica=2", "replica"),
-    "an unknown key of a cluster": ("config.defaults.slot_second=60", "slot_second"),
-    "an unknown key further down": ("identity.certManager.isuerRef.name=x", "isuerRef"),
-    "no replica": ("replicas=0", "replicas"),
-    "text for a number": ("replicas=two", "replicas"),
-    "a broker that is none": ("broker.url=https://broker.example", "url"),
-    "a login in the address": ("broker.url=mqtts://user:secret@broker.example", "url"),
-    "a cluster's reserved name": ("config.clusters.gateway.epsilon=1", "gateway"),
-    "a cluster's name in capitals": ("config.clusters.North.epsilon=1", "North"),
-    "too short a slot": ("config.defaults.slot_seconds=0", "slot_seconds"),
-    "too many missing": ("config.defaults.max_missing=0.3", "max_missing"),
-    "too few malicious": ("config.defaults.max_malicious=0.05", "max_malicious"),
-    "too little epsilon as text": ("config.defaults.epsilon=0.0", "epsilon"),
-    "an epsilon that would get an exponent": ("config.defaults.epsilon=1000000", "epsilon"),
-    "no epsilon": ("config.defaults.epsilon=0", "epsilon"),
-    "a range of one": ("config.defaults.range_watts={9000}", "range_watts"),
-    "a level that is none": ("config.log.level=loud", "level"),
-    "an id that no certificate has": ("config.id=GW 1", "id"),
-    "an alert that is none": ("prometheusRule.disabled={DreamNothing}", "disabled"),
-    "an override of no alert": ("prometheusRule.overrides.DreamNothing.for=5m", "DreamNothing"),
-    "a digest that is none": ("image.digest=abc", "digest"),
-    "a privileged port": ("http.port=80", "port"),
-    "a secret's value": ("broker.credentials.password=hunter2", "password"),
-}
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_the_schema_refuses(helm, case):
-    setting, said = REFUSED[case]
-    done = helm.run("template", "grid", CHART, *BASE, "--set", setting)
-    assert done.returncode != 0, f"{case} was accepted"
-    assert "values don't meet the specifications of the schema" in done.stderr and said in done.stderr, done.stderr
-
-
-INCOMPLETE = {
-    "no broker": ("broker.url=", "broker.url: say where the broker is"),
-    "no authority for TLS": ("broker.ca.existingSecret=", "broker.ca: mqtts needs the authorities"),
-    "no identity": ("identity.existingSecret=", "identity.existingSecret: name the secret"),
-    "no cluster": ("config.clusters=null", "config.clusters: there is none"),
-    "no issuer": ("identity.certManager.enabled=true", "identity.certManager.issuerRef.name"),
-    "a simulator of nothing": ("simulator.enabled=true", "simulator: set existingSecret"),
-    "lists from nowhere": ("config.clusters.riverside.allow_file=a", "the lists that the cluster riverside names"),
-    "lists of all clusters from nowhere": (
-        "config.clusters.defaults.epsilon=0.5,config.defaults.deny_file=a",
-        "the lists that config.defaults names",
-    ),
-    "lists of a cluster called defaults from nowhere": (
-        "config.defaults.epsilon=0.5,config.clusters.defaults.allow_file=a",
-        "the lists that the cluster defaults names",
-    ),
-    "a client certificate without TLS": (
-        "broker.url=mqtt://b,broker.clientCertificate.existingSecret=c",
-        "broker.clientCertificate: only mqtts",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", INCOMPLETE)
-def test_what_is_missing_is_named(helm, case):
-    setting, said = INCOMPLETE[case]
-    done = helm.run("template", "grid", CHART, *BASE, "--set", setting)
-    assert done.returncode != 0 and said in done.stderr, done.stderr
+# ---- Files that belong together --------------------------------------------------------------------------------------------
 
 
 def test_the_schema_is_sound_and_has_every_value():
@@ -427,6 +421,28 @@ def test_the_schema_is_sound_and_has_every_value():
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     assert set(values) | {"global"} == set(schema["properties"])
     assert schema["definitions"]["alert"]["enum"] == list(alerts())
+
+
+def test_the_icon_is_that_of_the_page():
+    icon = yaml.safe_load((CHART / "Chart.yaml").read_text())["icon"]
+    page = (ROOT / "gateway" / "src" / "http" / "assets" / "icon.svg").read_text().strip()
+    assert base64.b64decode(icon.removeprefix("data:image/svg+xml;base64,")).decode() == page
+
+
+def test_the_examples_in_the_readme_can_be_installed(helm, tmp_path):
+    """Each alone, over the first, which is whole."""
+    texts = re.findall(r"^```yaml\n(.*?)^```$", (CHART / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    assert len(texts) >= 2
+    for number, text in enumerate(texts):
+        (tmp_path / f"{number}.yaml").write_text(text)
+        objects = helm.objects("-f", tmp_path / "0.yaml", "-f", tmp_path / f"{number}.yaml")
+        for each in objects:
+            if each["kind"] not in CUSTOM:
+                kubernetes_validate.validate(each, "1.35", strict=True)
+        peers = of_kind(objects, "NetworkPolicy")["spec"]["ingress"][0]["from"]
+        assert {"kubernetes.io/metadata.name": "monitoring"} in [
+            each.get("namespaceSelector", {}).get("matchLabels") for each in peers
+        ], "Prometheus in another namespace is let in"
 
 
 def test_the_readme_is_made_of_the_comments():

@@ -1,13 +1,13 @@
 {{/*
 gateway.toml, from values. Numbers are written out one by one: helm reads all of them as floating point, and the gateway
-wants integers. Decimals are written as text, which the gateway keeps exactly; the schema keeps them below 1000000, from which on
-they would be written with an exponent.
+wants integers. Decimals are written as text, which the gateway keeps exactly; "dream.checks" refuses those that helm would write
+with an exponent. With no replica the number in the file does not matter; the gateway wants one.
 */}}
 {{- define "dream.toml" -}}
 {{- $config := .Values.config -}}
 # Made by helm from the values of the release {{ .Release.Name }}. The ordinal comes from the pod's name.
 id = {{ $config.id | quote }}
-replicas = {{ int64 .Values.replicas }}
+replicas = {{ max 1 (int64 .Values.replicas) }}
 clock_skew_seconds = {{ int64 $config.clock_skew_seconds }}
 shutdown_grace_seconds = {{ int64 $config.shutdown_grace_seconds }}
 
