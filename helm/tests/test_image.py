@@ -63,6 +63,16 @@ def buildah():
         tool("rm", "--all")
 
 
+def test_everything_that_is_copied_reaches_the_builder():
+    """The build from source is not run here, because it needs a base image; what it copies must not be ignored."""
+    allowed = [line.removeprefix("!") for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
+    copies = re.findall(r"^COPY ((?:[^-\n].*)?) \S+$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    sources = {source for words in copies for source in words.split()}
+    assert {"Cargo.toml", "testkit"} <= sources and sources <= set(allowed), sources - set(allowed)
+    members = re.search(r"^members = \[(.*)\]$", (ROOT / "Cargo.toml").read_text(), re.MULTILINE)[1]
+    assert {member.split("/")[0] for member in re.findall(r'"([^"]+)"', members)} <= sources
+
+
 def files(buildah, image):
     container = buildah("from", image)
     root = buildah("mount", container)
