@@ -1,11 +1,13 @@
 """What happens to a release that is there: the number of replicas, and the hook that looks before anything is changed."""
 
+import contextlib
+import json
 import re
 import shutil
 import subprocess
 
 import pytest
-from api_server import serving
+from api_server import Cluster, serving
 from conftest import CHART, program
 from test_chart import BASE, of_kind, toml_of
 
@@ -25,12 +27,13 @@ def installed(helm, told, spec, pods):
 
 def upgrade(helm, objects, replicas):
     """Renders with `lookup`, as an upgrade does."""
-    with serving(*objects) as (address, asked):
+    cluster = Cluster(*objects)
+    with serving(cluster) as address:
         words = ("--namespace", "energy", "--dry-run=server", "--kube-apiserver", address)
         words += ("--disable-openapi-validation", "--set", f"replicas={replicas}")
         done = helm.run("template", "grid", CHART, *BASE, *words)
-    path = "/apis/apps/v1/namespaces/energy/statefulsets/grid-dream-gateway"
-    assert path in asked, "it looked: " + done.stderr
+    looked = "GET /apis/apps/v1/namespaces/energy/statefulsets/grid-dream-gateway"
+    assert looked in cluster.asked, done.stderr
     return done
 
 
@@ -155,3 +158,65 @@ def test_the_hook_leaves_files_out_where_there_are_none_yet(helm, tmp_path):
         (root / "var" / "lib" / "dream").mkdir(parents=True)
         done = run_hook(helm.objects(*args), root)
         assert done.returncode == 0, done.stderr
+
+
+# ---- Helm itself, with an API server that keeps objects and says at once what becomes of a job ---------------------------
+
+
+@contextlib.contextmanager
+def release(helm, *args):
+    """A release that is installed; yields its cluster and how to run more of helm."""
+    cluster = Cluster()
+    with serving(cluster) as address:
+
+        def run(command, *more):
+            chart = () if command == "rollback" else (CHART, *BASE)
+            server = ("--namespace", "energy", "--kube-apiserver", address, "--timeout", "20s")
+            return helm.run(command, "grid", *more, *chart, *server)
+
+        done = run("install", *args)
+        assert done.returncode == 0, done.stderr
+        yield cluster, run
+
+
+@pytest.mark.parametrize("condition", ["Complete", "Failed"])
+def test_a_failed_hook_leaves_everything_as_it_was(helm, condition):
+    name = "grid-dream-gateway"
+    with release(helm) as (cluster, run):
+        before = {kind: json.dumps(cluster.find(kind, name)) for kind in ("ConfigMap", "StatefulSet", "Service")}
+        assert "null" not in before.values() and not cluster.find("Job", f"{name}-check-config"), "it has gone away"
+        cluster.job_condition = condition
+        done = run("upgrade", "--set", "config.log.level=debug")
+        after = {kind: json.dumps(cluster.find(kind, name)) for kind in before}
+        if condition == "Complete":
+            assert done.returncode == 0 and 'level = \\"debug\\"' in after["ConfigMap"], done.stderr
+        else:
+            assert done.returncode != 0 and "pre-upgrade hooks failed" in done.stderr, done.stderr
+            assert before == after
+            assert cluster.find("Job", f"{name}-check-config"), "its log can be read"
+            assert ("what the container said" in done.stdout + done.stderr) == (helm.version == "v4")
+
+
+def test_the_number_changes_by_way_of_none(helm):
+    with release(helm, "--set", "replicas=3") as (cluster, run):
+
+        def pods(number):
+            cluster.find("StatefulSet", "grid-dream-gateway")["status"] = {"replicas": number}
+
+        def told():
+            toml = cluster.find("ConfigMap", "grid-dream-gateway")["data"]["gateway.toml"]
+            return re.search(r"^replicas = (\d+)$", toml, re.MULTILINE)[1]
+
+        pods(3)
+        refused = run("upgrade", "--set", "replicas=5")
+        assert refused.returncode != 0 and "3 pods that share the clusters as 3; 5 would" in refused.stderr, refused.stderr
+        assert told() == "3"
+        assert run("upgrade", "--set", "replicas=0").returncode == 0
+        assert cluster.find("StatefulSet", "grid-dream-gateway")["spec"]["replicas"] == 0
+        assert run("upgrade", "--set", "replicas=5").returncode != 0, "they are still stopping"
+        pods(0)
+        done = run("upgrade", "--set", "replicas=5")
+        assert done.returncode == 0 and told() == "5", done.stderr
+        pods(5)
+        done = run("rollback", "1")
+        assert done.returncode == 0 and told() == "3", "nothing can refuse a rollback, as the README says: " + done.stderr
