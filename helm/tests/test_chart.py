@@ -425,8 +425,8 @@ def test_the_schema_is_sound_and_has_every_value():
 
 def test_the_icon_is_that_of_the_page():
     icon = yaml.safe_load((CHART / "Chart.yaml").read_text())["icon"]
-    page = (ROOT / "gateway" / "src" / "http" / "assets" / "icon.svg").read_text().strip()
-    assert base64.b64decode(icon.removeprefix("data:image/svg+xml;base64,")).decode() == page
+    (page,) = (ROOT / "gateway" / "src").rglob("icon.svg")
+    assert base64.b64decode(icon.removeprefix("data:image/svg+xml;base64,")).decode() == page.read_text().strip()
 
 
 def test_the_examples_in_the_readme_can_be_installed(helm, tmp_path):
