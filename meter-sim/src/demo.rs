@@ -36,7 +36,7 @@ use dream_testkit::broker;
 
 /// Run a broker, a gateway and simulated meters on this machine, and watch
 ///
-/// Everything stays on the loopback and in a temporary directory, and is gone afterwards.
+/// Everything stays on the loopback and in a temporary directory, which is removed at the end.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   meter-sim demo
@@ -45,20 +45,20 @@ use dream_testkit::broker;
   meter-sim demo --no-noise --slots 3
   meter-sim demo --clusters 10 --meters 200 --slot-seconds 5")]
 pub(crate) struct DemoArgs {
-    /// How many meters each cluster has
+    /// The number of meters per cluster
     #[arg(long, default_value_t = 100, value_parser = whole::<u32, 5, 5000>)]
     meters: u32,
-    /// How many clusters there are
+    /// The number of clusters
     #[arg(long, default_value_t = 1, value_parser = whole::<u32, 1, 100>)]
     clusters: u32,
-    /// Stop after so many slots; without it, when interrupted
+    /// Stop after COUNT slots; by default, run until interrupted
     #[arg(long, value_name = "COUNT", value_parser = whole::<usize, 1, 1_000_000>)]
     slots: Option<usize>,
-    /// How long a slot takes, which stands for ten minutes in the homes; by default 4, and longer for many meters, because
-    /// each agrees on a key with every other first
+    /// The length of a slot, which stands for ten minutes in the homes. By default 4, and more for many meters, because
+    /// every pair of them agrees on a key first
     #[arg(long, value_name = "SECONDS", value_parser = whole::<u32, 4, 600>)]
     slot_seconds: Option<u32>,
-    /// Print JSON: one object a slot, and the verdict as the last
+    /// Print JSON: one object per slot, and the verdict as the last
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -67,13 +67,13 @@ pub(crate) struct DemoArgs {
 
 const GATEWAY: &str = "gw-demo";
 
-/// What a slot stands for in the homes.
+/// The length of a slot in the homes.
 const HOME_SLOT_SECONDS: f64 = 600.0;
 
 /// The share of readings with a fault, unless another is asked for.
 const FAULTS: f64 = 0.03;
 
-/// How many meters are a connection each; more of them share connections.
+/// Up to so many meters have a connection each; more of them share connections.
 const SINGLE: u32 = 200;
 
 impl DemoArgs {
@@ -127,7 +127,7 @@ impl DemoArgs {
         Ok(verdict)
     }
 
-    /// The clusters with their meters, numbered through.
+    /// Returns the clusters with their meters, which are numbered across clusters.
     fn cluster_ids(&self) -> anyhow::Result<Vec<(ClusterId, Vec<MeterId>)>> {
         let meter = |number: u32| MeterId::new(&format!("meter-{number:04}"));
         let cluster = |number: u32| {
@@ -183,7 +183,7 @@ impl DemoArgs {
         })
     }
 
-    /// Writes what a gateway needs.
+    /// Writes the gateway's certificates and configuration.
     fn write_gateway(
         &self,
         directory: &Path,
@@ -239,7 +239,7 @@ impl DemoArgs {
     }
 }
 
-/// Whether the gateway says so.
+/// Returns whether the gateway says that it is ready.
 async fn is_ready(http: SocketAddr) -> std::io::Result<bool> {
     let mut connection = TcpStream::connect(http).await?;
     connection.write_all(b"GET /readyz HTTP/1.0\r\n\r\n").await?;
