@@ -19,24 +19,24 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::access::Access;
-use crate::broker::Embedded;
-use crate::cli::whole;
-use crate::clock;
-use crate::clustering::Clustering;
 use crate::conduct::ConductArgs;
-use crate::fleet::{ClusterSetup, Fleet, Records, Setup};
-use crate::provision::Authority;
-use crate::run::lenient;
-use crate::source::Source;
-use crate::street;
 use crate::trial::{Trial, interrupted};
 use crate::verdict::Verdict;
 use crate::view::View;
+use dream_fleet::access::Access;
+use dream_fleet::authority::Authority;
+use dream_fleet::clock;
+use dream_fleet::lenient;
+use dream_fleet::{ClusterSetup, Fleet, MeterSetup, Records};
+use dream_homes::args::whole;
+use dream_homes::clustering::Clustering;
+use dream_homes::source::Source;
+use dream_homes::street;
+use dream_testkit::broker;
 
 /// Run a broker, a gateway and simulated meters on this machine, and watch
 ///
-/// Everything stays on the loopback and in a temporary directory, and is gone afterwards.
+/// Everything stays on the loopback and in a temporary directory, which is removed at the end.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   meter-sim demo
@@ -45,20 +45,20 @@ use crate::view::View;
   meter-sim demo --no-noise --slots 3
   meter-sim demo --clusters 10 --meters 200 --slot-seconds 5")]
 pub(crate) struct DemoArgs {
-    /// How many meters each cluster has
+    /// The number of meters per cluster
     #[arg(long, default_value_t = 100, value_parser = whole::<u32, 5, 5000>)]
     meters: u32,
-    /// How many clusters there are
+    /// The number of clusters
     #[arg(long, default_value_t = 1, value_parser = whole::<u32, 1, 100>)]
     clusters: u32,
-    /// Stop after so many slots; without it, when interrupted
+    /// Stop after COUNT slots; by default, run until interrupted
     #[arg(long, value_name = "COUNT", value_parser = whole::<usize, 1, 1_000_000>)]
     slots: Option<usize>,
-    /// How long a slot takes, which stands for ten minutes in the homes; by default 4, and longer for many meters, because
-    /// each agrees on a key with every other first
+    /// The length of a slot, which stands for ten minutes in the homes. By default 4, and more for many meters, because
+    /// every pair of them agrees on a key first
     #[arg(long, value_name = "SECONDS", value_parser = whole::<u32, 4, 600>)]
     slot_seconds: Option<u32>,
-    /// Print JSON: one object a slot, and the verdict as the last
+    /// Print JSON: one object per slot, and the verdict as the last
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -67,13 +67,13 @@ pub(crate) struct DemoArgs {
 
 const GATEWAY: &str = "gw-demo";
 
-/// What a slot stands for in the homes.
+/// The length of a slot in the homes.
 const HOME_SLOT_SECONDS: f64 = 600.0;
 
 /// The share of readings with a fault, unless another is asked for.
 const FAULTS: f64 = 0.03;
 
-/// How many meters are a connection each; more of them share connections.
+/// Up to so many meters have a connection each; more of them share connections.
 const SINGLE: u32 = 200;
 
 impl DemoArgs {
@@ -90,7 +90,7 @@ impl DemoArgs {
 
     async fn demonstrate(&self, view: &mut View) -> anyhow::Result<Verdict> {
         let directory = tempfile::TempDir::new().context("a temporary directory")?;
-        let broker = Embedded::start().context("the embedded broker")?;
+        let broker = broker::start().context("the embedded broker")?;
         let authority = Authority::new("Demo authority", 1);
         let clusters = self.cluster_ids()?;
         self.write_gateway(directory.path(), &authority, &clusters, broker)?;
@@ -127,7 +127,7 @@ impl DemoArgs {
         Ok(verdict)
     }
 
-    /// The clusters with their meters, numbered through.
+    /// Returns the clusters with their meters, which are numbered across clusters.
     fn cluster_ids(&self) -> anyhow::Result<Vec<(ClusterId, Vec<MeterId>)>> {
         let meter = |number: u32| MeterId::new(&format!("meter-{number:04}"));
         let cluster = |number: u32| {
@@ -157,7 +157,7 @@ impl DemoArgs {
         let homes = Clustering::Random.assign(&source, &sizes, seed);
         let setup = |((cluster, meters), homes): ((ClusterId, Vec<MeterId>), Vec<usize>)| {
             let numbered: Vec<_> = meters.iter().enumerate().collect();
-            let issue = |(number, id): &(usize, &MeterId)| Setup {
+            let issue = |(number, id): &(usize, &MeterId)| MeterSetup {
                 id: (*id).clone(),
                 issued: authority.meter(id),
                 access: access.clone(),
@@ -183,7 +183,7 @@ impl DemoArgs {
         })
     }
 
-    /// Writes what a gateway needs.
+    /// Writes the gateway's certificates and configuration.
     fn write_gateway(
         &self,
         directory: &Path,
@@ -239,7 +239,7 @@ impl DemoArgs {
     }
 }
 
-/// Whether the gateway says so.
+/// Returns whether the gateway says that it is ready.
 async fn is_ready(http: SocketAddr) -> std::io::Result<bool> {
     let mut connection = TcpStream::connect(http).await?;
     connection.write_all(b"GET /readyz HTTP/1.0\r\n\r\n").await?;

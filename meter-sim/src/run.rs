@@ -11,17 +11,18 @@ use dream_protocol::ids::ClusterId;
 use dream_protocol::policy::Policy;
 use rumqttc::MqttOptions;
 
-use crate::access::{Access, BrokerArgs};
-use crate::cli::{BadInput, whole};
-use crate::clustering::Clustering;
 use crate::conduct::ConductArgs;
-use crate::fleet::{ClusterSetup, Fleet, Records, Setup};
-use crate::provision::{Directory, MeterFiles, OpenError, cluster_id};
-use crate::readings::Readings;
-use crate::source::Source;
-use crate::street;
+use crate::provision::cluster_id;
 use crate::trial::{Trial, interrupted};
 use crate::view::View;
+use dream_fleet::access::{Access, BrokerArgs};
+use dream_fleet::directory::{Directory, MeterFiles, OpenError};
+use dream_fleet::{ClusterSetup, Fleet, MeterSetup, Records, lenient};
+use dream_homes::args::{BadInput, whole};
+use dream_homes::clustering::Clustering;
+use dream_homes::readings::Readings;
+use dream_homes::source::Source;
+use dream_homes::street;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -31,53 +32,53 @@ Examples:
   meter-sim run --dir trial --broker mqtts://localhost --speed 10 --clustering consumption
   meter-sim run --dir trial --broker mqtts://localhost --readings homes.csv --json";
 
-/// Run a fleet of simulated meters on a broker, and hold what the gateway publishes against the truth
+/// Run a fleet of simulated meters on a broker, and compare what the gateway publishes with the true sums
 ///
 /// The meters are those of a directory that `meter-sim provision` made: each with its certificate, a home, and records that
-/// outlive this process. Stopped or killed and started again they go on where they were, and break no rule of the protocol.
-/// Exits with 0 only if nothing was wrong: a slot that failed because of a fault that was asked for is not.
+/// outlive this process. A fleet that is stopped or killed and started again continues, and breaks no rule of the protocol.
+/// Exits with 0 only if nothing was wrong. A slot that failed because of a fault that was asked for is not wrong.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RunArgs {
     /// The directory that `meter-sim provision` made
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
-    /// Only this cluster; repeat it for more
+    /// Limit to this cluster; repeat it for more
     #[arg(long, value_name = "NAME", conflicts_with = "clusters", value_parser = cluster_id)]
     cluster: Vec<ClusterId>,
-    /// Only so many clusters of the directory
+    /// Limit to COUNT clusters of the directory
     #[arg(long, value_name = "COUNT", value_parser = whole::<usize, 1, 1000>)]
     clusters: Option<usize>,
-    /// Only so many meters of each cluster
+    /// Limit to COUNT meters per cluster
     #[arg(long, value_name = "COUNT", value_parser = whole::<usize, 1, 10_000>)]
     meters: Option<usize>,
-    /// How many meters share a connection. More than one needs a broker that lets a client publish for others: those that
-    /// tell meters apart by their certificate do not
+    /// The number of meters per connection. More than one needs a broker that lets a client publish for others; brokers that
+    /// identify meters by their certificates do not
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = whole::<usize, 1, 10_000>)]
     meters_per_connection: usize,
     /// The meters' records, which survive a crash; by default meters.redb in the directory
     #[arg(long, value_name = "FILE")]
     records: Option<PathBuf>,
-    /// Stop after so many slots of each cluster; without it, when interrupted
+    /// Stop after COUNT slots per cluster; by default, run until interrupted
     #[arg(long, value_name = "COUNT", value_parser = whole::<usize, 1, 1_000_000>)]
     slots: Option<usize>,
-    /// How fast time passes in the homes: with 10, a slot of a minute stands for ten minutes
+    /// How fast time passes in the homes: with 10, a slot of one minute stands for ten minutes
     #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = speed)]
     speed: f64,
     /// Which homes are in which cluster
     #[arg(long, value_enum, default_value_t)]
     clustering: Clustering,
-    /// Readings of your own instead of simulated homes: CSV with one column a home and one row a slot
+    /// Readings of your own instead of simulated homes: CSV with one column per home and one row per slot
     #[arg(long, value_name = "FILE")]
     readings: Option<PathBuf>,
-    /// Let meters take slots shorter than a minute and lists of a few members, and spend without a daily limit. Real ones do
-    /// not
+    /// Let meters accept slots shorter than a minute and lists of a few members, and spend without a daily limit. Real
+    /// meters do not
     #[arg(long)]
     trial_policy: bool,
     /// The range of readings that meters accept, in watts: the `range_watts` of the gateway
     #[arg(long, value_name = "LO..HI", default_value = "0..9000", value_parser = range, allow_hyphen_values = true)]
     range_watts: (i64, i64),
-    /// Print JSON: one object a slot, and the verdict as the last
+    /// Print JSON: one object per slot, and the verdict as the last
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -121,7 +122,7 @@ impl RunArgs {
         Ok(verdict.exit_code())
     }
 
-    /// The clusters and meters that were asked for.
+    /// Returns the clusters and meters that were asked for.
     fn chosen<'a>(&self, directory: &'a Directory) -> Result<Vec<(&'a ClusterId, &'a [MeterFiles])>, BadInput> {
         let there = directory.clusters();
         let missing = self.cluster.iter().find(|wanted| !there.iter().any(|(name, _)| name == *wanted));
@@ -177,7 +178,7 @@ impl RunArgs {
         let setup = |((cluster, files), homes): (&(&ClusterId, &[MeterFiles]), Vec<usize>)| {
             let numbered: Vec<_> = files.iter().enumerate().collect();
             let meters = street::in_parallel(street::all_cores(), &numbered, |(number, files)| {
-                Ok::<_, anyhow::Error>(Setup {
+                Ok::<_, anyhow::Error>(MeterSetup {
                     id: files.id.clone(),
                     issued: files.load()?,
                     access: access.with_client(&files.certificate, &files.key)?,
@@ -190,7 +191,7 @@ impl RunArgs {
         chosen.iter().zip(homes).map(setup).collect()
     }
 
-    /// Someone who may read aggregates: whom the command line names, or else the directory's observer.
+    /// Returns the options of a client that may read aggregates: the one of the command line, or the directory's observer.
     fn observer(&self, directory: &Directory, access: &Access) -> anyhow::Result<MqttOptions> {
         let (certificate, key) = directory.observer_files();
         let access = match self.broker.client_certificate {
@@ -231,11 +232,6 @@ impl RunArgs {
         }
         Ok(())
     }
-}
-
-/// A policy for trials: short slots, small clusters, no daily limit.
-pub fn lenient(strict: Policy) -> Policy {
-    Policy { min_slot_seconds: 1, min_honest: 2, daily_micro_epsilon: u64::MAX, ..strict }
 }
 
 fn speed(text: &str) -> Result<f64, String> {

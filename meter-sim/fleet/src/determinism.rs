@@ -1,4 +1,4 @@
-//! The same seed gives the same messages, to the byte: meters and a gateway's machine in time that is only told to them.
+//! The same seed gives the same messages, to the byte: meters and a gateway's machine in virtual time.
 
 use std::sync::Arc;
 
@@ -11,31 +11,31 @@ use dream_protocol::simulation::Simulation;
 use dream_protocol::time::{Now, Timestamp};
 use dream_testkit::node::{self, ClusterNode};
 
-use super::homes::Homes;
-use super::member::{Member, Packet, Setup};
 use crate::access::Access;
+use crate::authority::{Authority, Issued};
 use crate::clock;
-use crate::home::{ActivityModel, DayKind, Month, Residents};
-use crate::provision::{Authority, Issued};
-use crate::run::lenient;
-use crate::source::Source;
-use crate::street;
+use crate::homes::Homes;
+use crate::lenient;
+use crate::meter::{MeterSetup, Packet, SimulatedMeter};
+use dream_homes::home::{ActivityModel, DayKind, Month, Residents};
+use dream_homes::source::Source;
+use dream_homes::street;
 
 #[test]
 fn the_same_seed_gives_the_same_messages() {
-    let stage = Stage::new();
-    let (sent, decoded) = stage.play(7);
+    let fixture = Fixture::new();
+    let (sent, decoded) = fixture.run(7);
     assert!(decoded >= 2, "slots, so that there is something to compare: {decoded}");
     let kinds = ["/enrol/", "/reading/", "/reveal/"];
     assert!(kinds.iter().all(|kind| sent.iter().any(|(topic, _)| topic.contains(kind))));
-    assert_eq!(stage.play(7).0, sent);
-    let (other, _) = stage.play(8);
+    assert_eq!(fixture.run(7).0, sent);
+    let (other, _) = fixture.run(8);
     let common = sent.iter().filter(|message| other.contains(message)).count();
     assert_eq!(common, 0, "another seed gives other keys, noise and homes");
 }
 
-/// Who plays, again and again.
-struct Stage {
+/// The participants, which every run shares.
+struct Fixture {
     authority: Authority,
     gateway: (GatewayId, Issued),
     meters: Vec<(MeterId, Issued)>,
@@ -46,7 +46,7 @@ struct Stage {
 
 type Sent = Vec<(String, Arc<[u8]>)>;
 
-impl Stage {
+impl Fixture {
     fn new() -> Self {
         let authority = Authority::new("an authority", 3650);
         let gateway = GatewayId::new("gw-1").unwrap();
@@ -58,11 +58,11 @@ impl Stage {
     }
 
     /// Runs the cluster for some seconds; returns what the meters send, and how many slots are decoded from it.
-    fn play(&self, seed: u64) -> (Sent, usize) {
+    fn run(&self, seed: u64) -> (Sent, usize) {
         let homes = street::homes(seed, 6, Residents::exactly(2).unwrap(), ActivityModel::Crest);
         let source = Source::Model { homes, month: Month::new(11).unwrap(), kind: DayKind::Weekday };
         let mut homes = Homes::new((0..6).collect());
-        let mut members: Vec<Member> = self.meters.iter().map(|meter| self.member(meter, seed)).collect();
+        let mut members: Vec<SimulatedMeter> = self.meters.iter().map(|meter| self.member(meter, seed)).collect();
         let mut gateway = ClusterNode::new(self.config(), self.start, dream_testkit::rng(1));
         let (mut sent, mut waiting) = (Sent::new(), Vec::new());
         for tick in 0..400u64 {
@@ -88,15 +88,15 @@ impl Stage {
         (sent, gateway.outcomes.iter().filter(|outcome| outcome.result.is_ok()).count())
     }
 
-    fn member(&self, (id, issued): &(MeterId, Issued), seed: u64) -> Member {
-        let setup = Setup {
+    fn member(&self, (id, issued): &(MeterId, Issued), seed: u64) -> SimulatedMeter {
+        let setup = MeterSetup {
             id: id.clone(),
             issued: issued.clone(),
             access: Access::open("nowhere", 1),
             simulation: Simulation::default(),
         };
         let policy = lenient(Policy::new(self.authority.authorities(), [self.gateway.0.clone()]));
-        Member::resume(setup, &self.cluster, &policy, Vec::new(), seed).unwrap()
+        SimulatedMeter::resume(setup, &self.cluster, &policy, Vec::new(), seed).unwrap()
     }
 
     fn config(&self) -> ClusterConfig {

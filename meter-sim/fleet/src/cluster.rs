@@ -1,4 +1,4 @@
-//! The meters of one cluster, driven together.
+//! Runs the meters of one cluster.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
@@ -16,17 +16,17 @@ use dream_testkit::oracle::Oracle;
 use thiserror::Error;
 use tokio::sync::{mpsc, watch};
 
-use super::connection::{Connection, Event};
-use super::homes::Homes;
-use super::member::{Measuring, Member, Packet, Wants};
-use super::records::{Change, RecordsError};
-use super::{ClusterSetup, Fault, Fleet, Setup, Status};
 use crate::clock;
+use crate::connection::{Connection, Event};
+use crate::homes::Homes;
+use crate::meter::{Effects, Measuring, Packet, SimulatedMeter};
+use crate::records::{Change, RecordsError};
+use crate::{ClusterSetup, Fault, Fleet, MeterSetup, Status};
 
-/// How long to sleep at most.
+/// The longest sleep.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
-/// How far a skewed clock is ahead: less than any gateway tolerates.
+/// How far a skewed clock is ahead. Every gateway tolerates more.
 const SKEW_MILLIS: u64 = 1000;
 
 /// Why a fleet cannot go on.
@@ -42,10 +42,10 @@ pub enum FleetError {
     Panicked,
 }
 
-pub(super) struct Neighbourhood {
+pub(crate) struct ClusterRunner {
     fleet: Arc<Fleet>,
     cluster: ClusterId,
-    members: Vec<Member>,
+    members: Vec<SimulatedMeter>,
     homes: Homes,
     connections: Vec<Connection>,
     events: mpsc::UnboundedReceiver<Event>,
@@ -56,10 +56,10 @@ pub(super) struct Neighbourhood {
     agreements: HashMap<AgreementPublic, Vec<(AgreementPublic, SharedSecret)>>,
     /// Readings that are held back, by when they go out.
     late: BTreeMap<(Timestamp, usize), Packet>,
-    /// In which slot a meter last lost its power on purpose.
+    /// The slot in which a meter was last restarted by a fault.
     restarted: HashMap<usize, Slot>,
-    /// What was asked for in this round: committed together, then sent.
-    wanted: Vec<(usize, Wants)>,
+    /// The effects of this round: committed together, then sent.
+    effects: Vec<(usize, Effects)>,
     /// Whether all meters have accepted a list since this process began.
     complete: bool,
     oracle: Arc<Mutex<Oracle>>,
@@ -67,8 +67,8 @@ pub(super) struct Neighbourhood {
     started: Instant,
 }
 
-impl Neighbourhood {
-    pub(super) fn new(
+impl ClusterRunner {
+    pub(crate) fn new(
         fleet: Arc<Fleet>,
         setup: ClusterSetup,
         oracle: Arc<Mutex<Oracle>>,
@@ -80,7 +80,7 @@ impl Neighbourhood {
         for setup in meters {
             members.push(resume(&fleet, &cluster, setup)?);
         }
-        let connect = |(number, some): (usize, &[Member])| {
+        let connect = |(number, some): (usize, &[SimulatedMeter])| {
             let first = &some[0].setup;
             let id = if some.len() == 1 { first.id.to_string() } else { format!("fleet-{cluster}-{number}") };
             Connection::start(number, first.access.options(&id), &cluster, sender.clone())
@@ -100,7 +100,7 @@ impl Neighbourhood {
             agreements: HashMap::new(),
             late: BTreeMap::new(),
             restarted: HashMap::new(),
-            wanted: Vec::new(),
+            effects: Vec::new(),
             complete: false,
             oracle,
             status,
@@ -108,7 +108,7 @@ impl Neighbourhood {
         })
     }
 
-    pub(super) async fn run(mut self, mut stop: watch::Receiver<bool>) -> Result<(), FleetError> {
+    pub(crate) async fn run(mut self, mut stop: watch::Receiver<bool>) -> Result<(), FleetError> {
         let mut batch = Vec::new();
         loop {
             let wait = self.until_due();
@@ -177,7 +177,7 @@ impl Neighbourhood {
         }
     }
 
-    /// A list is verified once for all; one that does not verify is for each meter to refuse.
+    /// Verifies a list once for all meters. A list that does not verify goes to each of them, so that each refuses it.
     fn list(&mut self, connection: usize, topic: &str, payload: &[u8]) {
         if self.list.as_ref().is_none_or(|known| **known.bytes() != *payload) {
             let Ok(list) = MembershipList::verify(payload, &self.cluster, &self.fleet.policy.authorities) else {
@@ -231,16 +231,16 @@ impl Neighbourhood {
     fn input(&mut self, index: usize, input: Input<'_>) {
         let now = self.now();
         let member = &mut self.members[index];
-        let wants = member.handle(input, now);
-        if let Some(hidden) = wants.hidden {
+        let effects = member.handle(input, now);
+        if let Some(hidden) = effects.hidden {
             let mut oracle = lock(&self.oracle);
             oracle.note_hidden(&member.setup.id, hidden);
         }
-        if !wants.notices.is_empty() {
+        if !effects.notices.is_empty() {
             let mut status = lock(&self.status);
-            wants.notices.iter().for_each(|notice| status.note(notice));
+            effects.notices.iter().for_each(|notice| status.note(notice));
         }
-        self.wanted.push((index, wants));
+        self.effects.push((index, effects));
         self.schedule(index);
     }
 
@@ -281,26 +281,26 @@ impl Neighbourhood {
         }
     }
 
-    /// Makes durable what was wanted, then sends.
+    /// Commits the effects of this round, then sends their packets.
     fn carry_out(&mut self) -> Result<(), FleetError> {
-        let wanted = std::mem::take(&mut self.wanted);
+        let round = std::mem::take(&mut self.effects);
         let (cluster, members) = (&self.cluster, &self.members);
-        let changes = wanted.iter().flat_map(|(index, wants)| {
+        let changes = round.iter().flat_map(|(index, effects)| {
             let id = &members[*index].setup.id;
-            wants.changes.iter().map(move |change: &Change| (cluster, id, change))
+            effects.changes.iter().map(move |change: &Change| (cluster, id, change))
         });
-        if wanted.iter().any(|(_, wants)| !wants.changes.is_empty()) {
+        if round.iter().any(|(_, effects)| !effects.changes.is_empty()) {
             self.fleet.records.commit(changes, self.list.as_ref().map(|list| &**list.bytes()))?;
         }
-        for (index, wants) in wanted {
-            for packet in wants.packets {
+        for (index, effects) in round {
+            for packet in effects.packets {
                 self.publish(index, packet)?;
             }
         }
         Ok(())
     }
 
-    /// Sends a packet, or whatever a fault makes of it.
+    /// Sends a packet, altered by the fault of its slot if there is one.
     fn publish(&mut self, index: usize, packet: Packet) -> Result<(), FleetError> {
         let slot = faulty_slot(&packet);
         let fault = slot.and_then(|slot| self.fleet.faults.at(&self.members[index].setup.id, slot));
@@ -333,7 +333,7 @@ impl Neighbourhood {
         self.connections[index / self.fleet.per_connection.max(1)].publish(topic, bytes);
     }
 
-    /// The meter loses power, and comes back with what it had recorded.
+    /// Restarts a meter from its records, as after a power loss.
     fn restart(&mut self, index: usize) -> Result<(), FleetError> {
         let before = &self.members[index];
         let again = resume(&self.fleet, &self.cluster, before.setup.clone())?;
@@ -344,11 +344,11 @@ impl Neighbourhood {
     }
 }
 
-/// A meter as its records left it.
-fn resume(fleet: &Fleet, cluster: &ClusterId, setup: Setup) -> Result<Member, FleetError> {
+/// Restores a meter from its records.
+fn resume(fleet: &Fleet, cluster: &ClusterId, setup: MeterSetup) -> Result<SimulatedMeter, FleetError> {
     let records = fleet.records.of(cluster, &setup.id)?;
     let meter = setup.id.to_string();
-    Member::resume(setup, cluster, &fleet.policy, records, fleet.seed)
+    SimulatedMeter::resume(setup, cluster, &fleet.policy, records, fleet.seed)
         .map_err(|error| FleetError::Meter { meter, error })
 }
 
@@ -356,7 +356,7 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The slot of a reading's first attempt: what faults happen to.
+/// Returns the slot of a reading's first attempt. Faults happen to no other message.
 fn faulty_slot(packet: &Packet) -> Option<Slot> {
     let about = packet.about.filter(|about| packet.channel == MeterChannel::Reading && about.attempt == 0);
     about.map(|about| about.slot)
