@@ -149,6 +149,12 @@ impl Served {
             Notice::Requested { .. }
             | Notice::TakenOver { .. }
             | Notice::Dropped { .. }
+            | Notice::Quarantined { .. }
+            | Notice::Released { .. }
+            | Notice::LeftOutOfLists { .. }
+            | Notice::SearchStarted { .. }
+            | Notice::SpoilerFound { .. }
+            | Notice::CannotBeFound { .. }
             | Notice::MeterStatus { .. } => {}
         }
         true
