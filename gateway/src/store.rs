@@ -25,7 +25,7 @@ use thiserror::Error;
 pub use closed_slot::{ClosedSlot, FilteredLoad, Load};
 pub use history::{History, HistoryError};
 
-use schema::{ENROLMENTS, FILTERED, FORMAT, LISTS, META, OUTCOMES, SLOTS};
+use schema::{ENROLMENTS, FILTERED, FORMAT, LISTS, META, OFFENDERS, OUTCOMES, SLOTS};
 
 /// How many of the newest outcomes a cluster is rebuilt with: the last one says which slots are over.
 const OUTCOMES_TO_RESUME: usize = 16;
@@ -139,6 +139,12 @@ impl Store {
         for entry in read.open_table(OUTCOMES)?.range((id, 0)..=(id, u64::MAX))?.rev().take(OUTCOMES_TO_RESUME) {
             take(entry?.1.value())?;
         }
+        match read.open_table(OFFENDERS) {
+            Ok(table) => table.get(id)?.map(|entry| take(entry.value())).transpose()?,
+            // Only versions without it have written here.
+            Err(TableError::TableDoesNotExist(_)) => None,
+            Err(error) => return Err(error.into()),
+        };
         // A later entry of the same name replaces the earlier one.
         let mut slots: BTreeMap<Key, Record> = BTreeMap::new();
         for entry in read.open_table(SLOTS)?.range((id, 0, 0)..=(id, u64::MAX, u64::MAX))? {
@@ -351,6 +357,6 @@ fn warn_if_readable(path: &Path, mode: u32) {
 fn slot_of(record: &Record) -> Option<Slot> {
     match record.key() {
         Key::Slot(slot, ..) => Some(slot),
-        Key::Enrolment(_) | Key::List(_) | Key::Outcome(_) => None,
+        Key::Enrolment(_) | Key::List(_) | Key::Outcome(_) | Key::Offenders => None,
     }
 }

@@ -8,6 +8,7 @@
 //! a whole cluster.
 
 mod lists;
+mod offenders;
 mod open_slot;
 mod record;
 mod rejection;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 use rand_core::CryptoRng;
 use thiserror::Error;
 
+pub use offenders::{Offence, Offender, Offenders};
 pub use record::{Forget, Key, ListRecord, Record, SlotEntry};
 pub use rejection::Rejection;
 pub use roster::RosterRules;
@@ -35,7 +37,7 @@ use crate::time::{Slot, Timestamp};
 use crate::topic::{GatewayChannel, MeterChannel, Topic, TopicError};
 use crate::wire::{Mac0, MaskedReading, Reveal, Sign1, Status, StatusCode};
 use lists::OwnList;
-use open_slot::{OpenSlot, Step};
+use open_slot::{Attempt, Judges, OpenSlot, Step};
 use roster::Roster;
 use timers::{Timer, Timers};
 
@@ -120,6 +122,18 @@ pub enum Notice {
     TakenOver { epoch: u64 },
     /// Members were dropped because they stayed silent.
     Dropped { members: u16 },
+    /// A member is left out of sums for its offences, until its trial.
+    Quarantined { meter: MeterId, offence: Offence, next_trial: Slot },
+    /// A member takes part again.
+    Released { meter: MeterId },
+    /// A member failed one trial after the other: lists are formed without it, if that leaves enough members.
+    LeftOutOfLists { meter: MeterId, until: Timestamp },
+    /// A sum failed and nobody known is in it: groups of members are left out to find who spoils sums.
+    SearchStarted { slot: Slot },
+    /// A member was found to spoil sums, so many slots after the first failed one.
+    SpoilerFound { meter: MeterId, slots: u64 },
+    /// Who spoils sums cannot be found: too few members may be left out.
+    CannotBeFound { members: u16, max_missing: u16 },
     /// A meter says why it is silent, or what it has seen.
     MeterStatus { meter: MeterId, code: StatusCode, slot: Slot },
 }
@@ -153,6 +167,10 @@ pub struct Cluster {
     unseen: bool,
     /// The epoch that could not be renewed: tried again when the members change.
     renewal_failed: Option<u64>,
+    /// Members that spoil slots.
+    offenders: Offenders,
+    /// Whether the newest list names a member that has been denied since.
+    lists_denied: bool,
     slots: BTreeMap<Slot, OpenSlot>,
     /// The end of the last slot that was opened: no time is opened twice.
     opened_until: Timestamp,
@@ -184,6 +202,8 @@ impl Cluster {
             listening: None,
             unseen: true,
             renewal_failed: None,
+            offenders: Offenders::default(),
+            lists_denied: false,
             slots: BTreeMap::new(),
             opened_until: Timestamp::from_millis(0),
             timers: Timers::default(),
@@ -247,6 +267,16 @@ impl Cluster {
     /// How many of them have an enrolment that ends before an instant, unless they renew it.
     pub fn enrolments_ending_before(&self, at: Timestamp) -> usize {
         self.roster.ending_before(at)
+    }
+
+    /// Returns the members that spoiled slots, as far as the gateway can tell, by their ids.
+    pub fn offenders(&self) -> impl Iterator<Item = (&MeterId, &Offender)> {
+        self.offenders.iter()
+    }
+
+    /// Returns whether groups of members are left out to find who spoils sums.
+    pub fn is_searching(&self) -> bool {
+        self.offenders.is_searching()
     }
 
     fn message(&mut self, topic: &str, payload: &[u8], now: Timestamp) -> Result<(), (Option<MeterId>, Rejection)> {
@@ -388,7 +418,8 @@ impl Cluster {
     /// Moves one slot on as far as it goes.
     fn step(&mut self, slot: Slot, now: Timestamp) {
         while let Some(open) = self.slots.get_mut(&slot) {
-            match open.step(now, &self.config) {
+            let judges = Judges { config: &self.config, roster: &self.roster, offenders: &self.offenders };
+            match open.step(now, judges) {
                 Step::Wait => break,
                 Step::Request { attempt, bytes } => {
                     let ended = open.ends();
@@ -396,9 +427,10 @@ impl Cluster {
                     self.broadcast(bytes);
                     self.outputs.push_back(Output::Notice(Notice::Requested { slot, attempt, ended }));
                 }
-                Step::Retry { attempt, bytes } => {
+                Step::Retry { attempt, bytes, ended } => {
                     self.outputs.push_back(Output::Persist(Record::Retry { slot, attempt, bytes: bytes.clone() }));
                     self.broadcast(bytes);
+                    self.learn(&ended, now);
                 }
                 Step::Repeat(bytes) => self.broadcast(bytes),
                 // Without a connection nobody could be heard.
@@ -427,7 +459,33 @@ impl Cluster {
         if let Some(members) = u16::try_from(dropped.len()).ok().filter(|&members| members > 0) {
             self.outputs.extend(dropped.into_iter().map(|meter| Output::Forget(Forget::Enrolment(meter))));
             self.outputs.push_back(Output::Notice(Notice::Dropped { members }));
-            self.set_list_timer();
+        }
+        if let Some(ended) = open.ended(true).filter(|_| !missed) {
+            self.learn(&ended, now);
+        }
+        if self.offenders.end_exclusions(slot, now) {
+            self.roster.change(now);
+            self.persist_offenders();
+        }
+        self.set_list_timer();
+    }
+
+    /// Learns from an attempt who spoils slots. Without a connection nobody could be heard.
+    fn learn(&mut self, ended: &Attempt, now: Timestamp) {
+        if self.listening.is_none() {
+            return;
+        }
+        let notices = self.offenders.observe(ended, now);
+        self.persist_offenders();
+        if notices.iter().any(|notice| matches!(notice, Notice::LeftOutOfLists { .. })) {
+            self.roster.change(now);
+        }
+        self.outputs.extend(notices.into_iter().map(Output::Notice));
+    }
+
+    fn persist_offenders(&mut self) {
+        if self.offenders.take_changed() {
+            self.outputs.push_back(Output::Persist(Record::Offenders(Box::new(self.offenders.clone()))));
         }
     }
 
@@ -451,6 +509,7 @@ impl Cluster {
             match record {
                 Record::Enrolment { meter, bytes } => self.reopen_enrolment(meter, bytes, now),
                 Record::List(list) => self.reopen_list(&list),
+                Record::Offenders(offenders) => self.offenders = *offenders,
                 Record::Outcome(outcome) => {
                     self.opened_until = self.opened_until.max(outcome.end);
                     // It sorts after the slot's entries; a crash came before they were forgotten.
@@ -468,6 +527,8 @@ impl Cluster {
         self.slots.values_mut().for_each(|open| open.allow_catching_up(now));
         // The configuration may have changed meanwhile.
         self.roster.change(now);
+        let denied = |own: &Arc<OwnList>| own.list.members().iter().any(|member| !self.roster.allows(member.id()));
+        self.lists_denied = self.newest_own().is_some_and(denied);
     }
 
     /// Replays an entry of an open slot. One without a list cannot be opened and is forgotten.

@@ -9,6 +9,9 @@ use crate::ids::GatewayId;
 use crate::membership::MembershipList;
 use crate::params::Params;
 
+/// The fewest honest shares that meters ask for unless their policy says otherwise.
+pub const MIN_HONEST: u16 = 20;
+
 /// A meter's privacy policy, set by its maker or owner; the defaults are those of `protocol.md 2`.
 #[derive(Debug, Clone)]
 pub struct Policy {
@@ -59,7 +62,7 @@ impl Policy {
             max_epsilon: (1, 1),
             daily_micro_epsilon: 160_000_000,
             max_attempts: 2,
-            min_honest: 20,
+            min_honest: MIN_HONEST,
             min_slot_seconds: 60,
         }
     }

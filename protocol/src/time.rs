@@ -62,7 +62,7 @@ pub struct Now {
 }
 
 /// A slot's number: `floor(unix seconds / slot_seconds)`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot(pub u64);
 
 impl Slot {

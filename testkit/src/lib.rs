@@ -8,6 +8,7 @@
 //! - [`oracle`]: what a gateway must find, from what it asked and what the meters measured;
 //! - [`outcomes`]: closed slots without a cluster that closed them;
 //! - [`keyed_cluster`]: a gateway's cluster of any size, for benchmarks;
+//! - [`plain_cluster`]: a gateway's cluster whose members mask nothing, honest ones and liars, for many slots at little cost;
 //! - [`example`]: the cluster that tests use unless they need another;
 //! - `broker`, behind a feature: a broker inside the process, which the simulator's demonstrations use too;
 //! - `lab`, behind a feature: brokers, browsers and gateways as processes, and clients of them.
@@ -23,6 +24,7 @@ pub mod node;
 pub mod oracle;
 pub mod outcomes;
 pub mod pki;
+pub mod plain_cluster;
 pub mod simulation;
 pub mod virtual_cluster;
 

@@ -237,7 +237,11 @@ impl ClusterNode {
             (cluster::Key::List(epoch), cluster::Forget::List(gone)) => epoch != gone,
             (cluster::Key::Slot(slot, ..), cluster::Forget::Slot(gone)) => slot != gone,
             (
-                cluster::Key::Enrolment(_) | cluster::Key::List(_) | cluster::Key::Slot(..) | cluster::Key::Outcome(_),
+                cluster::Key::Enrolment(_)
+                | cluster::Key::List(_)
+                | cluster::Key::Slot(..)
+                | cluster::Key::Outcome(_)
+                | cluster::Key::Offenders,
                 _,
             ) => true,
         });

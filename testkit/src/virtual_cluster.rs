@@ -1,7 +1,7 @@
 //! A gateway's cluster and its meters in one process: the machines that ship, exchanging the bytes that they would exchange
 //! over a broker, at moments that nobody waits for.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use dream_protocol::aggregate::SlotOutcome;
@@ -20,6 +20,8 @@ pub struct VirtualCluster {
     pub gateway: ClusterNode,
     /// A meter that is switched off is `None`: it neither hears nor says anything.
     pub meters: Vec<Option<MeterNode>>,
+    /// Topics whose messages never reach the gateway.
+    pub withheld: BTreeSet<String>,
     now: Timestamp,
     /// Messages under way, in the order in which they were sent, and whether they go to the gateway.
     packets: VecDeque<(bool, Packet)>,
@@ -38,6 +40,7 @@ impl VirtualCluster {
         let mut cluster = Self {
             gateway: ClusterNode::new(config, now, rng),
             meters: meters.into_iter().map(Some).collect(),
+            withheld: BTreeSet::new(),
             now,
             packets: VecDeque::new(),
             list: None,
@@ -92,6 +95,9 @@ impl VirtualCluster {
     /// Carries messages until none is under way.
     fn deliver(&mut self) {
         while let Some((to_gateway, packet)) = self.packets.pop_front() {
+            if to_gateway && self.withheld.contains(&packet.topic) {
+                continue;
+            }
             if to_gateway {
                 let published = self.gateway.receive(&packet, self.now);
                 self.packets.extend(published.into_iter().map(|packet| (false, packet)));

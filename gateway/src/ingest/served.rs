@@ -147,6 +147,12 @@ impl ServedCluster {
             Notice::Requested { .. }
             | Notice::TakenOver { .. }
             | Notice::Dropped { .. }
+            | Notice::Quarantined { .. }
+            | Notice::Released { .. }
+            | Notice::LeftOutOfLists { .. }
+            | Notice::SearchStarted { .. }
+            | Notice::SpoilerFound { .. }
+            | Notice::CannotBeFound { .. }
             | Notice::MeterStatus { .. } => {}
         }
         true

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dream_protocol::cluster::{Notice, Rejection};
+use dream_protocol::cluster::{Notice, Offence, Rejection};
 use dream_protocol::ids::{ClusterId, MeterId};
 use dream_protocol::time::Timestamp;
 use dream_protocol::wire::StatusCode;
@@ -74,6 +74,33 @@ impl Telemetry {
                 info!(%cluster, epoch, "took the cluster over from its retained membership list");
             }
             Notice::Dropped { members } => warn!(%cluster, members, "members dropped for their silence"),
+            Notice::Quarantined { meter, offence, next_trial } => {
+                let offence = match offence {
+                    Offence::Silent => "sends readings and does not reveal",
+                    Offence::SpoilsSums => "spoils sums",
+                    Offence::SuspectedWith(_) => "it or another member spoils sums",
+                };
+                warn!(%cluster, offence, next_trial = next_trial.0, "a member is left out of sums until its trial");
+                debug!(%cluster, %meter, "the member that is left out of sums");
+            }
+            Notice::Released { meter } => {
+                info!(%cluster, "a member takes part in sums again");
+                debug!(%cluster, %meter, "the member that takes part again");
+            }
+            Notice::LeftOutOfLists { meter, until } => {
+                warn!(%cluster, until = until.as_secs(), "a member failed its trials: lists are formed without it if enough remain");
+                debug!(%cluster, %meter, "the member that is left out of lists");
+            }
+            Notice::SearchStarted { slot } => {
+                warn!(%cluster, slot = slot.0, "a member spoils sums: groups are left out to find it");
+            }
+            Notice::SpoilerFound { meter, slots } => {
+                warn!(%cluster, slots, "found a member that spoils sums");
+                debug!(%cluster, %meter, "the member that was found");
+            }
+            Notice::CannotBeFound { members, max_missing } => {
+                warn!(%cluster, members, max_missing, "who spoils sums cannot be found at this size");
+            }
             Notice::MeterStatus { meter, code, slot } => {
                 let code_label = status_label(*code);
                 self.metrics.meter_status(cluster, code_label);

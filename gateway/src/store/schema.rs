@@ -30,6 +30,9 @@ pub(super) const OUTCOMES: TableDefinition<'_, (&str, u64), &[u8]> = TableDefini
 /// without a filter have written.
 pub(super) const FILTERED: TableDefinition<'_, (&str, u64), (i64, u64)> = TableDefinition::new("filtered");
 
+/// By cluster: what is known of members that spoil slots. Absent in a store that only earlier versions have written.
+pub(super) const OFFENDERS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("offenders");
+
 /// The tables in one write transaction.
 pub(super) struct Tables<'txn> {
     meta: Table<'txn, &'static str, u64>,
@@ -38,6 +41,7 @@ pub(super) struct Tables<'txn> {
     slots: Table<'txn, (&'static str, u64, u64), &'static [u8]>,
     outcomes: Table<'txn, (&'static str, u64), &'static [u8]>,
     filtered: Table<'txn, (&'static str, u64), (i64, u64)>,
+    offenders: Table<'txn, &'static str, &'static [u8]>,
 }
 
 impl<'txn> Tables<'txn> {
@@ -49,6 +53,7 @@ impl<'txn> Tables<'txn> {
             slots: write.open_table(SLOTS)?,
             outcomes: write.open_table(OUTCOMES)?,
             filtered: write.open_table(FILTERED)?,
+            offenders: write.open_table(OFFENDERS)?,
         })
     }
 
@@ -92,6 +97,7 @@ impl<'txn> Tables<'txn> {
             Record::Enrolment { meter, .. } => drop(self.enrolments.insert((id, meter.as_str()), bytes.as_slice())?),
             Record::List(list) => drop(self.lists.insert((id, list.epoch()), bytes.as_slice())?),
             Record::Outcome(outcome) => drop(self.outcomes.insert((id, outcome.end.as_millis()), bytes.as_slice())?),
+            Record::Offenders(_) => drop(self.offenders.insert(id, bytes.as_slice())?),
             Record::Retry { .. } | Record::Reading { .. } | Record::Request { .. } | Record::Reveal { .. } => {
                 unreachable!("an entry of a slot is collected with the others of its commit")
             }

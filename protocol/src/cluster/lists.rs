@@ -13,6 +13,7 @@ use crate::ids::MeterId;
 use crate::keys::{AgreementSecret, ListHash, MacKey, StreamKey};
 use crate::membership::{ListError, MembershipList};
 use crate::params::{Params, ParamsError};
+use crate::policy::MIN_HONEST;
 use crate::time::{Slot, Timestamp};
 use crate::topic::GatewayChannel;
 use crate::wire::{ListStatement, Sign1};
@@ -131,7 +132,7 @@ impl Cluster {
     }
 
     fn forming_due(&self) -> Option<Timestamp> {
-        let interval = self.config.roster.min_interval_seconds;
+        let interval = if self.lists_denied { 0 } else { self.config.roster.min_interval_seconds };
         let change = self
             .roster
             .list_wanted()
@@ -172,8 +173,9 @@ impl Cluster {
         let to_slot = wanted.min(Slot((self.certificate.not_after() / terms.slot_seconds).saturating_sub(1)));
         let unsized_params =
             self.config.params_for(self.config.roster.min_members).map_err(|error| (0, error.into()))?;
-        let members: Vec<Enrolment> =
+        let eligible: Vec<Enrolment> =
             self.roster.eligible().filter(|known| known.covers(&unsized_params, from_slot, to_slot)).cloned().collect();
+        let members = self.without_excluded(eligible);
         let count = u16::try_from(members.len()).unwrap_or(u16::MAX);
         if self.unchanged(&members) && self.newest_own().is_some_and(|own| now < own.renewal()) {
             return Ok(());
@@ -203,13 +205,29 @@ impl Cluster {
         self.outputs.push_back(Output::Persist(Record::List(record)));
         self.outputs.extend(before.map(|epoch| Output::Forget(Forget::List(epoch))));
         self.outputs.push_back(Output::Publish { channel: GatewayChannel::Membership, payload: bytes });
-        self.unseen = false;
+        (self.unseen, self.lists_denied) = (false, false);
         self.outputs.push_back(Output::Notice(Notice::ListPublished { epoch, members: count, from_slot, to_slot }));
         Ok(())
     }
 
+    /// Leaves out who is to be left out of lists, the worst first, as long as enough members remain: as many as the
+    /// configuration asks for, and as meters ask for by default.
+    fn without_excluded(&self, mut members: Vec<Enrolment>) -> Vec<Enrolment> {
+        let mut excluded: Vec<_> =
+            self.offenders.iter().filter(|(_, offender)| offender.excluded_until.is_some()).collect();
+        excluded.sort_by_key(|(_, offender)| std::cmp::Reverse(offender.failures));
+        for (meter, _) in excluded {
+            let fewer = u16::try_from(members.len().saturating_sub(1)).unwrap_or(u16::MAX);
+            let honest = self.config.params_for(fewer).map_or(0, |params| params.honest());
+            if fewer >= self.config.roster.min_members && honest >= MIN_HONEST {
+                members.retain(|known| known.id() != meter);
+            }
+        }
+        members
+    }
+
     /// The newest list, if it was published here and is not over.
-    fn newest_own(&self) -> Option<&Arc<OwnList>> {
+    pub(super) fn newest_own(&self) -> Option<&Arc<OwnList>> {
         self.newest.and_then(|(epoch, _)| self.lists.get(&epoch))
     }
 

@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use super::lists::OwnList;
+use super::offenders::Offenders;
+use super::roster::Roster;
 use super::{ClusterConfig, Record, Rejection, STALL_SECONDS};
 use crate::aggregate::{Aggregate, Failure, SlotOutcome};
 use crate::derive::{self, sha256};
+use crate::ids::MeterId;
 use crate::keys::prefix;
 use crate::member_set::MemberSet;
-use crate::membership::Member;
+use crate::membership::{Member, MembershipList};
 use crate::time::{Slot, Timestamp};
 use crate::topic::GatewayChannel;
 use crate::wire::{Mac0, MaskedReading, RecoveryRequest, Retry, Reveal, Sign1};
@@ -21,7 +24,40 @@ pub(super) struct OpenSlot {
     attempt: u8,
     closes: Timestamp,
     readings: Tally,
+    /// Who did not reveal in an earlier attempt.
+    silent: MemberSet,
     stage: Stage,
+}
+
+/// An attempt that came to its end after a request.
+#[derive(Debug)]
+pub(super) struct Attempt {
+    own: Arc<OwnList>,
+    pub(super) slot: Slot,
+    /// S.
+    pub(super) missing: MemberSet,
+    /// Who was asked to reveal and did not.
+    pub(super) silent: MemberSet,
+    /// Whether more than half of the members did not reveal in this attempt or an earlier one.
+    pub(super) most_silent: bool,
+    /// Whether the sum is one of readings and noise, if everybody revealed.
+    pub(super) decoded: Option<bool>,
+    /// Whether the slot closed with it.
+    pub(super) last: bool,
+}
+
+impl Attempt {
+    pub(super) fn list(&self) -> &MembershipList {
+        &self.own.list
+    }
+}
+
+/// What decides whom a slot leaves out.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Judges<'a> {
+    pub(super) config: &'a ClusterConfig,
+    pub(super) roster: &'a Roster,
+    pub(super) offenders: &'a Offenders,
 }
 
 #[derive(Debug)]
@@ -45,6 +81,7 @@ pub(super) enum Step {
     Retry {
         attempt: u8,
         bytes: Arc<[u8]>,
+        ended: Attempt,
     },
     /// Publish the last request or retry again.
     Repeat(Arc<[u8]>),
@@ -55,8 +92,8 @@ impl OpenSlot {
     pub(super) fn new(slot: Slot, own: Arc<OwnList>) -> Self {
         let params = own.list.params();
         let closes = params.slot_end(slot).plus_secs(params.terms().reading_seconds);
-        let readings = Tally::new(params.members());
-        Self { slot, own, attempt: 0, closes, readings, stage: Stage::Collecting { retry: None } }
+        let (readings, silent) = (Tally::new(params.members()), MemberSet::empty(params.members()));
+        Self { slot, own, attempt: 0, closes, readings, silent, stage: Stage::Collecting { retry: None } }
     }
 
     /// The member who made a message, if its list and its tag are right.
@@ -123,25 +160,26 @@ impl OpenSlot {
     }
 
     /// What is to be done now; called again until it says to wait.
-    pub(super) fn step(&mut self, now: Timestamp, config: &ClusterConfig) -> Step {
-        let params = self.own.list.params();
+    pub(super) fn step(&mut self, now: Timestamp, judges: Judges<'_>) -> Step {
+        let params = *self.own.list.params();
         let complete = self.is_complete();
         match &mut self.stage {
             Stage::Collecting { retry } => {
                 // A slot is never frozen before it has ended, however fast the members' clocks run.
                 if self.closes <= now || (complete && params.slot_end(self.slot) <= now) {
-                    return self.freeze(now, config);
+                    return self.freeze(now, judges);
                 }
                 retry.as_mut().map_or(Step::Wait, |retry| retry.repeat(now))
             }
-            Stage::Recovering { request, reveals, .. } => {
+            Stage::Recovering { request, .. } => {
                 if complete {
-                    let sum = self.readings.sum.wrapping_sub(reveals.sum).cast_signed();
-                    let plausible = params.is_plausible(sum);
-                    return Step::Close(if plausible { Ok(Aggregate::new(sum)) } else { Err(Failure::UnmaskFailed) });
+                    return self.unmask(now, judges);
                 }
                 if self.closes <= now {
-                    return self.try_again(now, config);
+                    return self.try_again(now, judges.config).unwrap_or_else(|| {
+                        let away = params.slot_expiry(self.slot).plus_secs(STALL_SECONDS) <= now;
+                        Step::Close(Err(if away { Failure::Interrupted } else { Failure::RevealMissing }))
+                    });
                 }
                 request.repeat(now)
             }
@@ -205,7 +243,7 @@ impl OpenSlot {
                 }
             }
             Record::Reading { .. } | Record::Request { .. } | Record::Reveal { .. } => {}
-            Record::Enrolment { .. } | Record::List(_) | Record::Outcome(_) => {}
+            Record::Enrolment { .. } | Record::List(_) | Record::Outcome(_) | Record::Offenders(_) => {}
         }
     }
 
@@ -218,7 +256,7 @@ impl OpenSlot {
             epoch: self.own.list.epoch(),
             members: params.members(),
             honest: params.honest(),
-            responders: self.readings.count(),
+            responders: self.in_sum(),
             attempts: self.attempt + 1,
             micro_epsilon: params.charge_micro_epsilon(),
             noise_scale: params.noise_scale(),
@@ -241,28 +279,85 @@ impl OpenSlot {
         members.map(|(index, member)| (member, self.readings.get(index).is_some()))
     }
 
-    pub(super) fn responders(&self) -> u16 {
+    /// How many readings arrived in the last attempt.
+    pub(super) fn heard_from(&self) -> u16 {
         self.readings.count()
     }
 
-    fn add_reading(&mut self, member: u16, ciphertext: u64) {
+    /// How many readings are in the sum; before S is fixed, how many arrived.
+    fn in_sum(&self) -> u16 {
+        match &self.stage {
+            Stage::Collecting { .. } => self.readings.count(),
+            Stage::Recovering { missing, .. } => self.own.list.params().members() - missing.len(),
+        }
+    }
+
+    /// The attempt at its end, if its members were asked to reveal.
+    pub(super) fn ended(&self, last: bool) -> Option<Attempt> {
+        let Stage::Recovering { missing, reveals, .. } = &self.stage else { return None };
+        let silent = self.unrevealed();
+        let decoded = silent.is_empty().then(|| self.own.list.params().is_plausible(self.sum(missing, reveals)));
+        let (members, missing) = (self.own.list.params().members(), missing.clone());
+        let not_revealed = (0..members).filter(|&member| silent.contains(member) || self.silent.contains(member));
+        let most_silent = not_revealed.count() > usize::from(members / 2);
+        Some(Attempt { own: self.own.clone(), slot: self.slot, missing, silent, most_silent, decoded, last })
+    }
+
+    /// Who was asked to reveal and did not yet.
+    fn unrevealed(&self) -> MemberSet {
+        let members = self.own.list.params().members();
+        match &self.stage {
+            Stage::Collecting { .. } => MemberSet::empty(members),
+            Stage::Recovering { missing, reveals, .. } => {
+                let awaited = |member: &u16| !missing.contains(*member) && reveals.get(*member).is_none();
+                MemberSet::from_members(members, (0..members).filter(awaited))
+            }
+        }
+    }
+
+    /// The sum over everybody who is not in S.
+    fn sum(&self, missing: &MemberSet, reveals: &Tally) -> i64 {
+        let left_out = missing.iter().filter_map(|member| Some(self.unstreamed(member, self.readings.get(member)?)));
+        let readings = left_out.fold(self.readings.sum, u64::wrapping_sub);
+        readings.wrapping_sub(reveals.sum).cast_signed()
+    }
+
+    /// Ends an attempt with all reveals. One that was spoiled is tried again if whoever probably did it can be left out.
+    fn unmask(&mut self, now: Timestamp, judges: Judges<'_>) -> Step {
+        let Stage::Recovering { missing, reveals, .. } = &self.stage else { return Step::Wait };
+        let sum = self.sum(missing, reveals);
+        if self.own.list.params().is_plausible(sum) {
+            return Step::Close(Ok(Aggregate::new(sum)));
+        }
+        let again = judges.offenders.may_repeat(self.slot, &self.own.list, missing);
+        let retry = if again { self.try_again(now, judges.config) } else { None };
+        retry.unwrap_or(Step::Close(Err(Failure::UnmaskFailed)))
+    }
+
+    fn unstreamed(&self, member: u16, ciphertext: u64) -> u64 {
         let (stream, _) = self.own.member_keys(member);
-        let unstreamed = ciphertext.wrapping_sub(derive::stream(stream, self.slot, self.attempt));
+        ciphertext.wrapping_sub(derive::stream(stream, self.slot, self.attempt))
+    }
+
+    fn add_reading(&mut self, member: u16, ciphertext: u64) {
+        let unstreamed = self.unstreamed(member, ciphertext);
         self.readings.add(member, ciphertext, unstreamed);
     }
 
-    /// Ends the reading window: fixes who is missing and asks the others to reveal, if not too many are.
-    fn freeze(&mut self, now: Timestamp, config: &ClusterConfig) -> Step {
+    /// Ends the reading window: fixes who is missing or left out and asks the others to reveal, if not too many are missing.
+    fn freeze(&mut self, now: Timestamp, Judges { config, roster, offenders }: Judges<'_>) -> Step {
         let params = *self.own.list.params();
         let absent = (0..params.members()).filter(|&member| self.readings.get(member).is_none());
-        let missing = MemberSet::from_members(params.members(), absent);
+        let absent = MemberSet::from_members(params.members(), absent);
         // Without time to ask, who is missing says nothing: nobody could be heard.
         let Some(deadline) = self.window(now, params.terms().reveal_seconds) else {
             return Step::Close(Err(Failure::Interrupted));
         };
-        if missing.len() > params.max_missing() {
+        if absent.len() > params.max_missing() {
             return Step::Close(Err(Failure::TooManyMissing));
         }
+        let denied = |meter: &MeterId| !roster.allows(meter);
+        let missing = offenders.choose(self.slot, &self.own.list, absent, &self.silent, denied);
         let request = RecoveryRequest {
             list: *self.own.list.hash(),
             slot: self.slot,
@@ -275,21 +370,21 @@ impl OpenSlot {
         Step::Request { attempt: self.attempt, bytes }
     }
 
-    /// Ends the reveal window without all reveals: the attempt is lost; opens the next one if one is left.
-    fn try_again(&mut self, now: Timestamp, config: &ClusterConfig) -> Step {
+    /// Opens the next attempt, because this one is lost; `None` if none is left, or no time for it.
+    fn try_again(&mut self, now: Timestamp, config: &ClusterConfig) -> Option<Step> {
         let params = *self.own.list.params();
         let attempt = self.attempt + 1;
         let needed = params.terms().reading_seconds + params.terms().reveal_seconds;
         let fits = now.as_secs() + needed <= params.slot_expiry(self.slot).as_secs();
         if attempt >= params.attempts() || !fits {
-            let away = params.slot_expiry(self.slot).plus_secs(STALL_SECONDS) <= now;
-            return Step::Close(Err(if away { Failure::Interrupted } else { Failure::RevealMissing }));
+            return None;
         }
+        let ended = self.ended(false)?;
         let deadline = now.as_secs() + params.terms().reading_seconds;
         let retry = Retry { list: *self.own.list.hash(), slot: self.slot, attempt, deadline };
         let bytes: Arc<[u8]> = retry.sign(&config.identity, &GatewayChannel::Recovery.topic(&config.cluster)).into();
         self.start_attempt(attempt, deadline, bytes.clone(), now);
-        Step::Retry { attempt, bytes }
+        Some(Step::Retry { attempt, bytes, ended })
     }
 
     /// The end of a window that starts now, in whole seconds: rounded up while the schedule has room, never past the
@@ -314,6 +409,7 @@ impl OpenSlot {
     }
 
     fn start_attempt(&mut self, attempt: u8, deadline: u64, bytes: Arc<[u8]>, now: Timestamp) {
+        self.unrevealed().iter().for_each(|member| self.silent.insert(member));
         let params = self.own.list.params();
         self.attempt = attempt;
         self.closes = Timestamp::from_secs(deadline);

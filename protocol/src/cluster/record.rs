@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use zeroize::Zeroizing;
 
+use super::Offenders;
 use crate::aggregate::{Aggregate, Failure, SlotOutcome};
 use crate::ids::MeterId;
 use crate::keys::AgreementSecret;
@@ -21,6 +22,7 @@ pub enum Key {
     List(u64),
     Slot(Slot, u8, SlotEntry),
     Outcome(Slot),
+    Offenders,
 }
 
 /// An entry of an open slot's attempt.
@@ -46,13 +48,36 @@ pub enum Forget {
 /// One entry.
 #[derive(Debug, Clone)]
 pub enum Record {
-    Enrolment { meter: MeterId, bytes: Arc<[u8]> },
+    Enrolment {
+        meter: MeterId,
+        bytes: Arc<[u8]>,
+    },
     List(ListRecord),
-    Retry { slot: Slot, attempt: u8, bytes: Arc<[u8]> },
-    Reading { slot: Slot, attempt: u8, member: u16, ciphertext: u64 },
-    Request { slot: Slot, attempt: u8, bytes: Arc<[u8]> },
-    Reveal { slot: Slot, attempt: u8, member: u16, revealed: u64 },
+    Retry {
+        slot: Slot,
+        attempt: u8,
+        bytes: Arc<[u8]>,
+    },
+    Reading {
+        slot: Slot,
+        attempt: u8,
+        member: u16,
+        ciphertext: u64,
+    },
+    Request {
+        slot: Slot,
+        attempt: u8,
+        bytes: Arc<[u8]>,
+    },
+    Reveal {
+        slot: Slot,
+        attempt: u8,
+        member: u16,
+        revealed: u64,
+    },
     Outcome(SlotOutcome),
+    /// What is known of members that spoil slots.
+    Offenders(Box<Offenders>),
 }
 
 /// A published list with the gateway's X25519 key for it.
@@ -87,6 +112,7 @@ impl Record {
             Self::Request { slot, attempt, .. } => Key::Slot(*slot, *attempt, SlotEntry::Request),
             Self::Reveal { slot, attempt, member, .. } => Key::Slot(*slot, *attempt, SlotEntry::Reveal(*member)),
             Self::Outcome(outcome) => Key::Outcome(outcome.slot),
+            Self::Offenders(_) => Key::Offenders,
         }
     }
 
@@ -112,6 +138,7 @@ impl Record {
             Self::Request { slot, attempt, bytes } => signed(5, slot, *attempt, bytes),
             Self::Reveal { slot, attempt, member, revealed } => value(6, slot, *attempt, *member, *revealed),
             Self::Outcome(outcome) => encode_outcome(outcome),
+            Self::Offenders(offenders) => offenders.encode(Writer::array(5).uint(8)).finish(),
         })
     }
 
@@ -151,6 +178,7 @@ impl Record {
                 Self::Reveal { slot, attempt, member, revealed }
             }
             (7, 14) => Self::Outcome(decode_outcome(&mut reader)?),
+            (8, 5) => Self::Offenders(Box::new(Offenders::decode(&mut reader)?)),
             (found, _) => return Err(DecodeError::WrongKind { expected: 1, found }),
         };
         reader.end()?;

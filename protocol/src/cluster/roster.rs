@@ -136,7 +136,7 @@ impl Roster {
     /// A slot in which nobody was heard says nothing of the members: the broker or the gateway was away.
     pub(super) fn count_silence(&mut self, slot: &OpenSlot, now: Timestamp) -> Vec<MeterId> {
         let mut dropped = Vec::new();
-        if slot.responders() == 0 {
+        if slot.heard_from() == 0 {
             return dropped;
         }
         for (member, heard) in slot.heard() {

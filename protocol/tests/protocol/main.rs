@@ -9,6 +9,7 @@ mod fuzz_seeds;
 mod lying_gateway;
 mod lying_meter;
 mod noise;
+mod offenders;
 mod properties;
 mod rotation;
 mod simulation;

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use dream_protocol::aggregate::{Failure, SlotOutcome};
 use dream_protocol::cluster::{self, ClusterConfig, Rejection};
 use dream_protocol::code::Coded;
+use dream_protocol::member_set::MemberSet;
 use dream_protocol::membership::MembershipList;
 use dream_protocol::meter;
 use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::{GatewayChannel, MeterChannel, Topic};
-use dream_protocol::wire::{Mac0, MaskedReading, RecoveryMessage, Reveal, Sign1};
+use dream_protocol::wire::{Mac0, MaskedReading, RecoveryMessage, RecoveryRequest, Reveal, Sign1};
 
 use super::fixture::{HIGHEST, MIDNIGHT, SLOT_SECONDS};
 use super::scenario::{Scenario, Timer};
@@ -197,7 +198,7 @@ impl Referee {
                 assert!(before.is_none(), "a second retry for {slot}/{attempt}");
             }
             cluster::Record::Outcome(outcome) => self.closed(outcome, now),
-            cluster::Record::Enrolment { .. } | cluster::Record::List(_) => {}
+            cluster::Record::Enrolment { .. } | cluster::Record::List(_) | cluster::Record::Offenders(_) => {}
         }
     }
 
@@ -210,7 +211,10 @@ impl Referee {
         assert_eq!(Some(outcome.epoch), self.in_force(outcome.slot).map(|list| list.epoch()));
         let last = (outcome.slot, outcome.attempts - 1);
         let nobody = BTreeMap::new();
-        let accepted = self.accepted.get(&last).unwrap_or(&nobody);
+        // Who is in S is not in the sum, whether its reading came or not.
+        let asked = self.requests.get(&last).map(|request| left_out(request, params.members()));
+        let mut accepted = self.accepted.get(&last).unwrap_or(&nobody).clone();
+        accepted.retain(|member, _| asked.as_ref().is_none_or(|missing| !missing.contains(*member)));
         let revealed = self.revealed.get(&last).unwrap_or(&nobody);
         assert_eq!(usize::from(outcome.responders), accepted.len(), "{outcome:?}");
         let meter = |member: &u16| index_of(list.members()[usize::from(*member)].id().as_str());
@@ -333,6 +337,12 @@ impl Referee {
     fn in_force(&self, slot: Slot) -> Option<&Arc<MembershipList>> {
         self.lists.range(self.lost_lists + 1..).map(|(_, list)| list).rev().find(|list| list.covers(slot))
     }
+}
+
+/// The members that a request names as missing.
+fn left_out(request: &[u8], members: u16) -> MemberSet {
+    let request = RecoveryRequest::decode(Sign1::decode(request).unwrap().payload()).unwrap();
+    MemberSet::from_bytes(members, &request.missing).unwrap()
 }
 
 /// After how many slots without faults everyone must be back: one that fell silent before them may still be dropped in the

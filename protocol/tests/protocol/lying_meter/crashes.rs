@@ -38,7 +38,8 @@ fn a_slot_whose_outcome_is_recorded_never_reopens() {
     // The crash that matters: the outcome is durable, the slot's entries are not erased yet, and a reveal is still due.
     let mut gateway = Gateway::new(usize::MAX, 0);
     gateway.keep_entries = true;
-    let failed = simulate(gateway, &|meter, _| meter == 2);
+    // Another member in each attempt, since the first is left out of the second.
+    let failed = simulate(gateway, &|meter, attempt| meter == 2 + usize::from(attempt));
     let outcomes = failed.outcomes();
     assert_eq!(outcomes[0].result, Err(Failure::RevealMissing));
     assert!(failed.node.store.keys().any(|key| matches!(key, Key::Slot(_, _, SlotEntry::Request))));
@@ -188,7 +189,8 @@ impl Gateway {
             | Record::Retry { .. }
             | Record::Reading { .. }
             | Record::Request { .. }
-            | Record::Reveal { .. } => None,
+            | Record::Reveal { .. }
+            | Record::Offenders(_) => None,
         };
         self.node.store.values().filter_map(outcome).collect()
     }

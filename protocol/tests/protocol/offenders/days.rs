@@ -1,0 +1,74 @@
+//! Two days with one liar of each kind, in clusters of 25 to 200 members. `DREAM_SIM_RUNS=<number>` raises the seeds, to a
+//! twentieth of it for each kind; `--no-capture` shows what the runs came to.
+
+use dream_testkit::plain_cluster::Conduct;
+use dream_testkit::simulation::Dice;
+
+use super::{Report, cluster, run};
+
+/// Two days.
+const SLOTS: u64 = 288;
+
+#[test]
+fn one_that_never_reveals() {
+    let all = days("never reveals", |_| Conduct::NeverReveals);
+    assert!(all.iter().all(|report| report.found == Some(1) && report.decoded == SLOTS), "{all:?}");
+}
+
+#[test]
+fn one_that_reveals_late() {
+    let all = days("reveals late", |_| Conduct::RevealsLate);
+    assert!(all.iter().all(|report| report.found == Some(1) && report.decoded == SLOTS), "{all:?}");
+}
+
+#[test]
+fn one_that_sends_nonsense() {
+    let all = days("nonsense", |_| Conduct::Nonsense);
+    assert!(all.iter().all(|report| report.found.is_some()), "{all:?}");
+    check(&all);
+}
+
+#[test]
+fn one_that_lies_now_and_then() {
+    check(&days("now and then", |dice| Conduct::NowAndThen(dice.between((20, 60)))));
+}
+
+#[test]
+fn one_that_frames_another() {
+    check(&days("adaptive", |_| Conduct::Frames(3)));
+}
+
+/// After the search at least 99 % of the slots decode, and nobody spends more than its budget of 160 a day.
+fn check(all: &[Report]) {
+    let (slots, decoded) = all
+        .iter()
+        .fold((0, 0), |(slots, decoded), report| (slots + report.slots_after, decoded + report.decoded_after));
+    assert!(decoded * 100 >= slots * 99, "{decoded} of {slots}: {all:?}");
+    assert!(all.iter().all(|report| report.attempts <= SLOTS + 32), "{all:?}");
+}
+
+fn days(kind: &str, conduct: impl Fn(&mut Dice) -> Conduct) -> Vec<Report> {
+    let mut all = Vec::new();
+    for seed in 0..runs() {
+        let mut dice = Dice::new(!seed);
+        let members = [25, 25, 40, 60, 100, 200][dice.below(6)];
+        let share = [(1, 10), (1, 5)][dice.below(2)];
+        let liar = 4 + dice.below(members - 4);
+        let mut cluster = cluster(members, share, &[(liar, conduct(&mut dice))], seed);
+        let report = run(&mut cluster, SLOTS, false);
+        said(kind, seed, members, share, &report);
+        all.push(report);
+    }
+    all
+}
+
+#[expect(clippy::print_stdout, reason = "what the runs came to, for whoever runs the test with --no-capture")]
+fn said(kind: &str, seed: u64, members: usize, share: (u32, u32), report: &Report) {
+    println!("{kind}, seed {seed}, {members} members, {}/{} missing: {report:?}", share.0, share.1);
+}
+
+#[expect(clippy::disallowed_methods, reason = "how many seeds to run is up to whoever runs the test")]
+fn runs() -> u64 {
+    let wanted = std::env::var("DREAM_SIM_RUNS").ok().map(|value| value.parse::<u64>().expect("a number"));
+    wanted.map_or(2, |wanted| (wanted / 20).max(1))
+}
