@@ -24,6 +24,7 @@ use crate::ingest::transport::{self, BrokerEvent};
 use crate::ingest::writer::Writer;
 use crate::logging::{self, Level};
 use crate::serve::http;
+use crate::serve::offenders;
 
 /// Runs a gateway until it gets SIGTERM or SIGINT; SIGHUP reads the configuration again.
 pub fn main(source: &ConfigArgs) -> anyhow::Result<()> {
@@ -91,6 +92,16 @@ pub async fn run(
 
     let (close, closed) = oneshot::channel::<()>();
     let server = tokio::spawn(http::serve(listener, parts.service()?, async { closed.await.unwrap_or_default() }));
+    // Nobody waits on this one for long: it ends with the process.
+    let operator = match parts.config.operator_http {
+        Some(address) => {
+            let listener = TcpListener::bind(address).await;
+            let listener = listener.with_context(|| format!("`http.operator_listen`: cannot listen on {address}"))?;
+            info!(address = %listener.local_addr()?, "naming members that spoil slots to the operator");
+            Some(tokio::spawn(offenders::serve(listener, parts.offenders.clone())))
+        }
+        None => None,
+    };
 
     let (broker, status_topic) = (parts.config.broker.clone(), parts.status_topic.clone());
     let connector = Connector { broker, client_id: name, status_topic };
@@ -121,6 +132,7 @@ pub async fn run(
     };
     let stopped = tokio::time::timeout_at(by, driver_stops).await;
     drop(close);
+    operator.inspect(JoinHandle::abort);
     // Whoever waits for an answer longer than that waits in vain.
     if let Ok(served) = tokio::time::timeout_at(by, server).await {
         served??;

@@ -4,5 +4,6 @@ pub mod announce;
 pub mod board;
 pub mod http;
 pub mod metrics;
+pub mod offenders;
 pub mod readiness;
 pub mod slot_json;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use dream_protocol::broker_address::broker_address;
@@ -60,12 +61,16 @@ impl Checker<'_> {
         };
         let broker = self.broker(&file.broker);
         let store = self.store(&file.store);
-        let http = self.note(
-            "http.listen",
-            file.http.listen.parse().map_err(|_| {
-                format!("`{}` is not an address and a port; for example 127.0.0.1:9464 or [::]:9464", file.http.listen)
-            }),
-        );
+        let http = self.listener("http.listen", &file.http.listen);
+        let operator_http = file.http.operator_listen.map(|text| self.listener("http.operator_listen", &text));
+        if let (Some(one), Some(Some(other))) = (http, operator_http)
+            && one == other
+        {
+            self.wrong(
+                "http.operator_listen",
+                "names meters, so it needs an address of its own, not that of `http.listen`",
+            );
+        }
         let log = self.log(file.log);
         let home_assistant = self.home_assistant(file.home_assistant);
         let clusters = self.clusters(&file.clusters, &file.defaults);
@@ -84,10 +89,20 @@ impl Checker<'_> {
             broker: broker?,
             store: store?,
             http: http?,
+            operator_http: match operator_http {
+                Some(address) => Some(address?),
+                None => None,
+            },
             log: log?,
             home_assistant,
             clusters,
         })
+    }
+
+    /// Reads an address to listen on.
+    fn listener(&mut self, key: &str, text: &str) -> Option<SocketAddr> {
+        let example = "for example 127.0.0.1:9464 or [::]:9464";
+        self.note(key, text.parse().map_err(|_| format!("`{text}` is not an address and a port; {example}")))
     }
 
     fn room_for_lists(&mut self, max_packet_bytes: usize, members: usize) {

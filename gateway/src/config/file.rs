@@ -75,11 +75,12 @@ impl Default for Store {
 #[serde(deny_unknown_fields, default)]
 pub struct Http {
     pub listen: String,
+    pub operator_listen: Option<String>,
 }
 
 impl Default for Http {
     fn default() -> Self {
-        Self { listen: "127.0.0.1:9464".to_owned() }
+        Self { listen: "127.0.0.1:9464".to_owned(), operator_listen: None }
     }
 }
 

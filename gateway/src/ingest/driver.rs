@@ -34,6 +34,7 @@ use crate::serve::announce::{self, Retained};
 use crate::serve::board::{self, Board};
 use crate::serve::http::Service;
 use crate::serve::metrics::{Metrics, Stage};
+use crate::serve::offenders::{self, NamedOffenders};
 use crate::serve::readiness::{Latch, Readiness};
 use crate::store::{Change, Store};
 
@@ -65,6 +66,8 @@ pub struct Parts {
     pub status_topic: String,
     pub store: Arc<Store>,
     pub board: Arc<Board>,
+    /// Who spoils slots, for the operator's address.
+    pub offenders: Arc<NamedOffenders>,
     pub telemetry: Telemetry,
     pub readiness: Arc<Readiness>,
     pub clock: Arc<dyn Clock>,
@@ -76,8 +79,8 @@ impl Parts {
         let status_topic = topic::gateway_status(&config.replica_name()?);
         let store = Arc::new(Store::open(&config.store.path, config.store.cache_mebibytes)?);
         let telemetry = Telemetry { metrics: Arc::new(Metrics::new(&Trouble::LABELS)) };
-        let (board, readiness) = (Arc::default(), Arc::default());
-        Ok(Self { config, identity, status_topic, store, board, telemetry, readiness, clock })
+        let (board, offenders, readiness) = (Arc::default(), Arc::default(), Arc::default());
+        Ok(Self { config, identity, status_topic, store, board, offenders, telemetry, readiness, clock })
     }
 
     /// Returns what HTTP serves of these parts.
@@ -332,17 +335,19 @@ impl Driver {
             self.state.ticks.remove(&(due, cluster.clone()));
             self.input(&cluster, Input::Tick);
         }
-        let mut views = Vec::new();
+        let (mut views, mut offenders) = (Vec::new(), Vec::new());
         for cluster in std::mem::take(&mut self.state.touched) {
             let Some(served) = self.state.clusters.get_mut(&cluster) else { continue };
             served.touched = false;
             self.state.ticks.remove(&(served.next_tick, cluster.clone()));
             served.next_tick = served.machine.deadline().unwrap_or(NEVER);
             self.state.ticks.insert((served.next_tick, cluster));
-            views.extend(served.take_view(at));
+            let Some(view) = served.take_view(at) else { continue };
+            offenders.push((served.id.clone(), offenders::named(&served.id, &served.machine, at)));
+            views.push(view);
         }
         if !views.is_empty() {
-            self.state.job.effects.push(Effect::Show(views));
+            self.state.job.effects.push(Effect::Show { views, offenders });
         }
         if self.state.next_expiry.is_none_or(|due| due <= at) {
             self.state.next_expiry = Some(at.plus_secs(EXPIRE_EVERY_SECONDS));

@@ -14,6 +14,7 @@ use crate::ingest::telemetry::Telemetry;
 use crate::ingest::transport::{Receipt, Session};
 use crate::ingest::window::WindowWatch;
 use crate::serve::board::{Board, ClusterView};
+use crate::serve::offenders::{NamedOffenders, OffenderJson};
 use crate::serve::readiness::{Latch, Readiness};
 use crate::store::{ClosedSlot, Store, StoreError};
 
@@ -31,7 +32,11 @@ pub enum Effect {
         cluster: ClusterId,
         closed: ClosedSlot,
     },
-    Show(Vec<ClusterView>),
+    Show {
+        views: Vec<ClusterView>,
+        /// Of each of these clusters, for the operator alone.
+        offenders: Vec<(ClusterId, Vec<OffenderJson>)>,
+    },
     /// Everything before this has happened.
     Flushed(oneshot::Sender<()>),
 }
@@ -41,6 +46,7 @@ pub enum Effect {
 pub struct EffectRunner {
     pub(super) store: Arc<Store>,
     pub(super) board: Arc<Board>,
+    pub(super) offenders: Arc<NamedOffenders>,
     pub(super) telemetry: Telemetry,
     pub(super) readiness: Arc<Readiness>,
     pub(super) clock: Arc<dyn Clock>,
@@ -53,6 +59,7 @@ impl EffectRunner {
         Self {
             store: parts.store.clone(),
             board: parts.board.clone(),
+            offenders: parts.offenders.clone(),
             telemetry: parts.telemetry.clone(),
             readiness: parts.readiness.clone(),
             clock: parts.clock.clone(),
@@ -64,7 +71,7 @@ impl EffectRunner {
     pub fn run(&mut self, effects: Vec<Effect>) {
         let newest = effects.iter().rev().find_map(|effect| match effect {
             Effect::Acknowledge(session, _) => Some(session.state().unacknowledged.load(Ordering::Relaxed)),
-            Effect::Publish { .. } | Effect::Closed { .. } | Effect::Show(_) | Effect::Flushed(_) => None,
+            Effect::Publish { .. } | Effect::Closed { .. } | Effect::Show { .. } | Effect::Flushed(_) => None,
         });
         if let Some(window) = newest.and_then(|waiting| self.window.commit(waiting)) {
             self.telemetry.window_bound(window);
@@ -77,7 +84,10 @@ impl EffectRunner {
                 }
                 Effect::Publish { session, topic, payload, retain } => session.publish(topic, payload, retain),
                 Effect::Closed { cluster, closed } => self.telemetry.slot_closed(&cluster, &closed, self.clock.now()),
-                Effect::Show(views) => self.board.show(views),
+                Effect::Show { views, offenders } => {
+                    self.board.show(views);
+                    self.offenders.set(offenders);
+                }
                 Effect::Flushed(done) => drop(done.send(())),
             }
         }

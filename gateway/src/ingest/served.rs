@@ -14,6 +14,7 @@ use thiserror::Error;
 use crate::config::ClusterSettings;
 use crate::config::secrets::GatewayIdentity;
 use crate::serve::board::{ClusterView, ENDING_SECONDS, ListView, Spent};
+use crate::serve::offenders::OffenderCounts;
 use crate::store::{ClosedSlot, FilteredLoad, History as _, HistoryError, Store, StoreError};
 
 /// Why a cluster cannot be served.
@@ -44,6 +45,8 @@ pub struct ServedCluster {
     spent: Spent,
     filter: Filter,
     cannot_form: Option<String>,
+    /// Whether it is known that whoever spoils sums cannot be found.
+    cannot_be_found: bool,
     candidates: usize,
     /// The last slot for which a meter reported two requests.
     last_equivocation: Option<Slot>,
@@ -89,6 +92,7 @@ impl ServedCluster {
             spent: Spent::default(),
             filter: before.map(|before| before.filter.clone()).unwrap_or_default(),
             cannot_form: None,
+            cannot_be_found: false,
             last_equivocation: None,
             since: before.map_or(now, |before| before.since),
         };
@@ -144,15 +148,15 @@ impl ServedCluster {
             Notice::MeterStatus { code: StatusCode::Equivocation, slot, .. } => {
                 return self.last_equivocation.replace(*slot) != Some(*slot);
             }
+            Notice::CannotBeFound { .. } => (self.cannot_be_found, self.changed) = (true, true),
+            Notice::SpoilerFound { .. } => (self.cannot_be_found, self.changed) = (false, true),
+            Notice::Quarantined { .. }
+            | Notice::Released { .. }
+            | Notice::LeftOutOfLists { .. }
+            | Notice::SearchStarted { .. } => self.changed = true,
             Notice::Requested { .. }
             | Notice::TakenOver { .. }
             | Notice::Dropped { .. }
-            | Notice::Quarantined { .. }
-            | Notice::Released { .. }
-            | Notice::LeftOutOfLists { .. }
-            | Notice::SearchStarted { .. }
-            | Notice::SpoilerFound { .. }
-            | Notice::CannotBeFound { .. }
             | Notice::MeterStatus { .. } => {}
         }
         true
@@ -179,6 +183,7 @@ impl ServedCluster {
                 to_slot: list.to_slot(),
                 bytes: list.bytes().clone(),
             }),
+            offenders: OffenderCounts::of(&self.machine, self.cannot_be_found),
             cannot_form: self.cannot_form.clone(),
             last: self.last,
             last_decoded: self.last_decoded,

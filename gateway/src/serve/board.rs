@@ -12,6 +12,7 @@ use dream_protocol::params::Params;
 use dream_protocol::time::{Slot, Timestamp};
 use tokio::sync::watch;
 
+use crate::serve::offenders::OffenderCounts;
 use crate::store::ClosedSlot;
 
 /// Everything that may be shown, with a version that grows with every change.
@@ -35,6 +36,8 @@ pub struct ClusterView {
     pub ending: usize,
     /// The list in force, or else the newest one published.
     pub list: Option<ListView>,
+    /// How many members spoil slots.
+    pub offenders: OffenderCounts,
     /// Why no list can be formed, if that is so.
     pub cannot_form: Option<String>,
     /// The last slot that closed.

@@ -18,6 +18,7 @@ use prometheus::{
 };
 
 use crate::serve::board::{Board, ClusterView};
+use crate::serve::offenders::OffenderCounts;
 use crate::store::{FilteredLoad, Load};
 
 /// Everything that is counted.
@@ -249,12 +250,13 @@ struct ClusterGauges(Vec<(GaugeVec, ReadOff)>);
 /// Reads a gauge's value off the board.
 type ReadOff = fn(&ClusterView, Timestamp) -> Value;
 
-/// Nothing, one number, or one for each confidence.
+/// Nothing, one number, one for each confidence, or one for each offence.
 enum Value {
     Absent,
     One(f64),
     Band95(f64),
     Bands(f64, f64),
+    Offenders(OffenderCounts),
 }
 
 impl From<Option<f64>> for Value {
@@ -346,6 +348,27 @@ impl ClusterGauges {
                 view.last.map(|closed| count(closed.outcome.end.as_millis()) / 1e3).into()
             }),
             one("dream_cluster_slot_seconds", "The length of a slot.", |view, _| Value::One(count(view.slot_seconds))),
+            (
+                gauges(
+                    "dream_cluster_offenders",
+                    "Members that spoil slots, by what they do.",
+                    &["cluster", "offence"],
+                ),
+                |view, _| Value::Offenders(view.offenders),
+            ),
+            one("dream_cluster_quarantined", "Members that are left out of sums until their next trial.", |view, _| {
+                Value::One(view.offenders.quarantined as f64)
+            }),
+            one(
+                "dream_cluster_left_out_of_lists",
+                "Members that lists are formed without, for some days.",
+                |view, _| Value::One(view.offenders.left_out_of_lists as f64),
+            ),
+            one(
+                "dream_cluster_searching",
+                "1 while groups of members are left out to find who spoils sums.",
+                |view, _| Value::One(f64::from(u8::from(view.offenders.searching))),
+            ),
             one("dream_cluster_stalled", "1 if slots should have closed and none did.", |view, now| {
                 Value::One(f64::from(u8::from(view.is_stalled(now))))
             }),
@@ -359,6 +382,10 @@ impl ClusterGauges {
                 Value::Absent => {}
                 Value::One(value) => gauge.with_label_values(&[id]).set(value),
                 Value::Band95(p95) => gauge.with_label_values(&[id, "0.95"]).set(p95),
+                Value::Offenders(counts) => counts
+                    .by_offence()
+                    .into_iter()
+                    .for_each(|(offence, members)| gauge.with_label_values(&[id, offence]).set(members as f64)),
                 Value::Bands(p95, p99) => {
                     gauge.with_label_values(&[id, "0.95"]).set(p95);
                     gauge.with_label_values(&[id, "0.99"]).set(p99);

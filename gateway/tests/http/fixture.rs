@@ -12,6 +12,7 @@ use dream_gateway::clock::Clock;
 use dream_gateway::serve::board::{Board, ClusterView, ListView, Spent};
 use dream_gateway::serve::http::{Service, router, serve};
 use dream_gateway::serve::metrics::Metrics;
+use dream_gateway::serve::offenders::OffenderCounts;
 use dream_gateway::serve::readiness::Readiness;
 use dream_gateway::store::{ClosedSlot, FilteredLoad, History, HistoryError};
 use dream_protocol::aggregate::SlotOutcome;
@@ -229,6 +230,7 @@ pub fn waiting(id: &str) -> ClusterView {
         candidates: 12,
         ending: 0,
         list: None,
+        offenders: OffenderCounts::default(),
         cannot_form: None,
         last: None,
         last_decoded: None,

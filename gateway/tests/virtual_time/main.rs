@@ -5,6 +5,7 @@
 
 mod crash;
 mod filtered;
+mod offenders;
 mod outages;
 mod reload;
 mod replicas;

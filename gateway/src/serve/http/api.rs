@@ -17,6 +17,7 @@ use super::query::{Format, Id, Parameters, SlotsQuery};
 use super::{Shared, blocking};
 use crate::clock::rfc3339;
 use crate::serve::board::{ClusterView, ListView};
+use crate::serve::offenders::OffenderCounts;
 use crate::serve::slot_json::{CSV_HEADER, SlotJson, of_micro};
 
 /// How long a request with `after` waits for news.
@@ -32,6 +33,8 @@ pub struct ClusterJson {
     pub min_members: u16,
     /// How many meters are enrolled and could be in the next list.
     pub candidates: usize,
+    /// How many members spoil slots, and what is done about it.
+    pub offenders: OffenderCounts,
     /// Why no list can be formed, if that is so.
     pub cannot_form: Option<String>,
     /// The list in force, or else the newest one published.
@@ -130,6 +133,7 @@ impl ClusterJson {
             slot_seconds: view.slot_seconds,
             min_members: view.min_members,
             candidates: view.candidates,
+            offenders: view.offenders,
             cannot_form: view.cannot_form.clone(),
             list: view.list.as_ref().map(ListJson::from),
             epsilon_day: of_micro(micro_epsilon_day),

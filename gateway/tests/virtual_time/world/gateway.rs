@@ -11,6 +11,7 @@ use dream_gateway::ingest::driver::{Command, Driver, Parts};
 use dream_gateway::ingest::effect::EffectRunner;
 use dream_gateway::ingest::transport;
 use dream_gateway::serve::http::router;
+use dream_gateway::serve::offenders;
 use dream_testkit::lab::aggregates::{Slots, decoded, listed};
 use dream_testkit::lab::http::Answer;
 use dream_testkit::lab::identities::GATEWAY;
@@ -47,6 +48,8 @@ fn in_memory() -> TempDir {
 #[derive(Debug)]
 struct Life {
     router: axum::Router,
+    /// The operator's address.
+    operator: axum::Router,
     commands: mpsc::Sender<Command>,
     driver: JoinHandle<()>,
     writer: JoinHandle<()>,
@@ -90,6 +93,7 @@ impl Gateway {
         let parts = Parts::new(config, identity, self.world.clock.clone()).unwrap();
         let (store, service, status_topic) =
             (parts.store.clone(), parts.service().unwrap(), parts.status_topic.clone());
+        let operator = offenders::router(parts.offenders.clone());
         let (jobs, waiting) = mpsc::channel(8);
         let runner = EffectRunner::new(&parts);
         let driver = Driver::start(parts, jobs).unwrap();
@@ -100,6 +104,7 @@ impl Gateway {
         let freezer = &self.freezer;
         self.life = Some(Life {
             router: router(service),
+            operator,
             commands,
             driver: tokio::spawn(freezer.clone().run(drive)),
             writer: tokio::spawn(freezer.clone().run(write(store, runner, waiting, self.doom.clone()))),
@@ -157,8 +162,17 @@ impl Gateway {
 
     /// Asks for a path, without a socket.
     pub async fn get(&self, path: &str) -> Answer {
+        Self::ask(&self.life().router, path).await
+    }
+
+    /// Asks the operator's address for a path.
+    pub async fn get_as_operator(&self, path: &str) -> Answer {
+        Self::ask(&self.life().operator, path).await
+    }
+
+    async fn ask(router: &axum::Router, path: &str) -> Answer {
         let request = Request::get(path).body(Body::empty()).unwrap();
-        let response = self.life().router.clone().oneshot(request).await.unwrap();
+        let response = router.clone().oneshot(request).await.unwrap();
         let status = response.status().as_u16();
         let header = |(name, value): (&axum::http::HeaderName, &axum::http::HeaderValue)| {
             (name.as_str().to_owned(), value.to_str().unwrap().to_owned())

@@ -29,6 +29,11 @@ impl Log {
     pub fn text(&self) -> String {
         String::from_utf8(self.lines.0.lock().unwrap().clone()).unwrap()
     }
+
+    /// Returns the lines that a gateway writes unless it is asked for details.
+    pub fn without_details(&self) -> String {
+        self.text().lines().filter(|line| !line.contains("DEBUG")).map(|line| format!("{line}\n")).collect()
+    }
 }
 
 #[derive(Debug, Clone, Default)]

@@ -25,7 +25,7 @@ impl Step {
             Effect::Acknowledge(..) => Self::Acknowledge,
             Effect::Publish { .. } => Self::Publish,
             Effect::Closed { .. } => Self::Closed,
-            Effect::Show(_) => Self::Show,
+            Effect::Show { .. } => Self::Show,
             Effect::Flushed(_) => Self::Flushed,
         }
     }
