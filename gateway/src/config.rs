@@ -7,6 +7,8 @@ mod address;
 mod check;
 pub(crate) mod decimal;
 pub mod file;
+mod ownership;
+pub mod secrets;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -15,12 +17,11 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use dream_protocol::cluster::RosterRules;
-use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
+use dream_protocol::ids::{ClusterId, GatewayId, IdError, MeterId};
 use dream_protocol::params::{Params, Share, Terms};
 
 pub use address::broker_address;
 
-use crate::ownership;
 use check::Checker;
 
 /// A checked configuration.
@@ -188,7 +189,12 @@ impl fmt::Display for ConfigError {
 impl std::error::Error for ConfigError {}
 
 impl Config {
-    /// The clusters that this replica owns.
+    /// Returns the name of this replica, such as `gw-1-0`: its client id at the broker.
+    pub fn replica_name(&self) -> Result<GatewayId, IdError> {
+        GatewayId::new(&format!("{}-{}", self.id, self.ordinal))
+    }
+
+    /// Returns the clusters that this replica owns.
     pub fn owned(&self) -> impl Iterator<Item = (&ClusterId, &ClusterSettings)> {
         self.clusters.iter().filter(|(id, _)| ownership::owner(id, self.replicas) == self.ordinal)
     }

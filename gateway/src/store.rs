@@ -3,8 +3,9 @@
 //! A commit is durable when [`Store::commit`] returns, and all of it or nothing. Commits are in two phases, so that a
 //! damaged file shows as damaged instead of as yesterday's.
 
+mod closed_slot;
+mod history;
 mod schema;
-mod writer;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::OpenOptions;
@@ -21,9 +22,9 @@ use dream_protocol::time::{Slot, Timestamp};
 use redb::{Builder, Database, DatabaseError, ReadTransaction, ReadableDatabase as _, StorageError, TableError};
 use thiserror::Error;
 
-pub use writer::{Job, Observer, Writer, WriterEnded};
+pub use closed_slot::{ClosedSlot, FilteredLoad, Load};
+pub use history::{History, HistoryError};
 
-use crate::board::{FilteredLoad, History, HistoryError, KeptSlot};
 use schema::{ENROLMENTS, FILTERED, FORMAT, LISTS, META, OUTCOMES, SLOTS};
 
 /// How many of the newest outcomes a cluster is rebuilt with: the last one says which slots are over.
@@ -186,7 +187,7 @@ impl Store {
     }
 
     /// Closes the file and opens it again: after an error nothing else gets it out of its doubts.
-    fn reopen(&self) -> Result<(), OpenStoreError> {
+    pub(crate) fn reopen(&self) -> Result<(), OpenStoreError> {
         let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
         *database = None;
         *database = Some(open(&self.path, self.cache_bytes, false)?);
@@ -262,8 +263,8 @@ impl History for Store {
         from: Timestamp,
         to: Timestamp,
         limit: usize,
-    ) -> Result<Vec<KeptSlot>, HistoryError> {
-        let read = || -> Result<Vec<KeptSlot>, StoreError> {
+    ) -> Result<Vec<ClosedSlot>, HistoryError> {
+        let read = || -> Result<Vec<ClosedSlot>, StoreError> {
             let id = cluster.as_str();
             let database = self.database()?;
             let read = database.begin_read()?;
@@ -272,7 +273,7 @@ impl History for Store {
             let mut found = Vec::new();
             for entry in read.open_table(OUTCOMES)?.range(range)?.rev().take(limit) {
                 if let Record::Outcome(outcome) = decode(id, entry?.1.value())? {
-                    found.push(KeptSlot { outcome, filtered: filtered.get(&outcome.end.as_millis()).copied() });
+                    found.push(ClosedSlot { outcome, filtered: filtered.get(&outcome.end.as_millis()).copied() });
                 }
             }
             found.reverse();
