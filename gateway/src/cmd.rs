@@ -15,7 +15,7 @@ use thiserror::Error;
 
 use crate::clock::SystemClock;
 use crate::config::secrets::SecretError;
-use crate::config::{Config, ConfigError, Overrides};
+use crate::config::{Config, ConfigError, Draft, Overrides};
 use crate::daemon;
 use check_config::CheckConfigArgs;
 use decode::DecodeArgs;
@@ -77,6 +77,11 @@ pub struct ConfigArgs {
 impl ConfigArgs {
     pub fn path(&self) -> &Path {
         &self.config
+    }
+
+    /// Reads it as far as it goes, with everything that is wrong.
+    fn draft(&self) -> Draft {
+        Draft::read(&self.config, &Overrides::of_process(self.ordinal))
     }
 
     /// Reads and checks it.

@@ -16,7 +16,7 @@ use tracing::{error, info};
 use crate::clock::{Clock, SystemClock};
 use crate::cmd::ConfigArgs;
 use crate::config::Config;
-use crate::config::secrets::GatewayIdentity;
+use crate::config::secrets::{GatewayIdentity, foreign_client};
 use crate::ingest::driver::{Command, Driver, Parts};
 use crate::ingest::effect::EffectRunner;
 use crate::ingest::mqtt::Connector;
@@ -29,6 +29,9 @@ use crate::serve::http;
 pub fn main(source: &ConfigArgs) -> anyhow::Result<()> {
     let config = source.load()?;
     let identity = GatewayIdentity::load(&config.identity, &config.id, SystemClock.now())?;
+    if let Some(foreign) = config.broker.tls.as_ref().and_then(|tls| foreign_client(tls, &identity, &config.id)) {
+        return Err(foreign.into());
+    }
     let level = logging::start(&config.log)?;
     // At least two, so that nothing that takes long keeps the connection waiting.
     let threads = std::thread::available_parallelism().map_or(2, usize::from).max(2);
