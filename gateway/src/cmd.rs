@@ -3,6 +3,7 @@
 mod check_config;
 mod decode;
 mod export;
+mod health;
 mod plan;
 
 use std::io::Write;
@@ -20,6 +21,7 @@ use crate::daemon;
 use check_config::CheckConfigArgs;
 use decode::DecodeArgs;
 use export::ExportArgs;
+use health::HealthArgs;
 use plan::PlanArgs;
 
 /// What was asked for cannot be: told in one line, exit code 2. Everything else that goes wrong exits with 1.
@@ -39,7 +41,7 @@ enum Command {
     /// Run the gateway
     ///
     /// SIGTERM and SIGINT stop it within `shutdown_grace_seconds`. SIGHUP reads the configuration again: clusters, their
-    /// settings and lists of meters, the identity's files, the retention and the log level take effect at once.
+    /// settings and lists of meters, the identity's files, the retention, the log level and Home Assistant take effect at once.
     #[command(after_help = "Examples:
   dream-gateway run --config /etc/dream/gateway.toml
   DREAM_LOG_LEVEL=debug dream-gateway run --config gateway.toml --ordinal 1")]
@@ -47,6 +49,7 @@ enum Command {
     Export(ExportArgs),
     /// Check a configuration, with the files that it names
     CheckConfig(CheckConfigArgs),
+    Health(HealthArgs),
     /// Work out how accurate, how private and how costly a cluster would be
     Plan(PlanArgs),
     /// Show a captured message as text, and why it is invalid if it is
@@ -98,6 +101,7 @@ pub fn main() -> ExitCode {
         Command::Run(args) => daemon::main(&args),
         Command::Export(args) => export::run(&args, &mut out),
         Command::CheckConfig(args) => check_config::run(&args, &SystemClock, &mut out),
+        Command::Health(args) => health::run(&args, &mut out),
         Command::Plan(args) => args.run(&mut out),
         Command::Decode(args) => args.run(&mut out),
         Command::Completions { shell } => completions(shell, &mut out),

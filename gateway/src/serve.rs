@@ -4,5 +4,6 @@ pub mod announce;
 pub mod board;
 pub mod http;
 pub mod metrics;
+mod process;
 pub mod readiness;
 pub mod slot_json;

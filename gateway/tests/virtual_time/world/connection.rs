@@ -106,7 +106,7 @@ fn closed(id: &str) -> Trouble {
         address: "memory".to_owned(),
         client_id: id.to_owned(),
         lived: None,
-        tls: false,
+        hint: "the broker is gone",
         error: "cut".to_owned(),
     }
 }
