@@ -109,10 +109,13 @@ fn store_mistake(path: &Path) -> Option<String> {
 
 /// What keeps meters with the default policy from taking part in the smallest list, or for a whole day.
 fn objections(settings: &ClusterSettings) -> Vec<String> {
-    let Ok(params) = settings.params(settings.min_members) else { return Vec::new() };
+    let Ok(params) = settings.params(settings.roster.min_members) else { return Vec::new() };
     let policy = Policy::new(Authorities::new([]).expect("no certificate is malformed"), []);
     let refused = |rule: PolicyError| {
-        format!("meters with the default policy refuse a list of `min_members` = {}: {rule}", settings.min_members)
+        format!(
+            "meters with the default policy refuse a list of `min_members` = {}: {rule}",
+            settings.roster.min_members
+        )
     };
     let mut all: Vec<String> = policy.objections(&params).map(refused).collect();
     let slots = 86_400u64.div_ceil(settings.terms.slot_seconds);
@@ -150,7 +153,7 @@ fn write_cluster(cluster: &ClusterId, settings: &ClusterSettings, out: &mut impl
         terms.reveal_seconds,
         terms.lo,
         terms.hi,
-        settings.min_members,
+        settings.roster.min_members,
     )?;
     Ok(())
 }

@@ -39,7 +39,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// The value, or `None` with the mistake noted.
+    /// Returns the value, or `None` with the mistake noted.
     fn note<T, E: fmt::Display>(&mut self, key: &str, result: Result<T, E>) -> Option<T> {
         result.map_err(|error| self.wrong(key, error.to_string())).ok()
     }
@@ -89,7 +89,9 @@ impl<'a> Checker<'a> {
         let log = self.log(file.log);
         let home_assistant = self.home_assistant(file.home_assistant);
         let clusters = self.clusters(&file.clusters, &file.defaults);
-        if let (Some(broker), Some(largest)) = (&broker, clusters.values().map(|cluster| cluster.min_members).max()) {
+        if let (Some(broker), Some(largest)) =
+            (&broker, clusters.values().map(|cluster| cluster.roster.min_members).max())
+        {
             self.room_for_lists(broker.max_packet_bytes, largest.into());
         }
         let config = || {
@@ -309,13 +311,15 @@ impl<'a> Checker<'a> {
             },
             missing_share,
             malicious_share,
-            min_members,
-            settle_seconds: settle?,
-            list_slots: list_slots?,
-            drop_after_slots: file.drop_after_slots.unwrap_or(rules.drop_after_slots),
-            min_interval_seconds: interval?,
-            allow,
-            deny: deny.unwrap_or_default(),
+            roster: RosterRules {
+                min_members,
+                settle_seconds: settle?,
+                list_slots: list_slots?,
+                drop_after_slots: file.drop_after_slots.unwrap_or(rules.drop_after_slots),
+                min_interval_seconds: interval?,
+                allow,
+                deny: deny.unwrap_or_default(),
+            },
         };
         if let Err(error) = settings.params(min_members) {
             self.wrong(key, format!("a list of `min_members` = {min_members} could not be: {error}"));

@@ -273,7 +273,7 @@ pub const OVERRIDABLE: [&str; 16] = [
     "log.format",
 ];
 
-/// The variable for a key.
+/// Returns the variable for a key.
 pub fn variable(key: &str) -> String {
     format!("DREAM_{}", key.replace('.', "_").to_uppercase())
 }

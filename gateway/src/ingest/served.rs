@@ -27,17 +27,17 @@ pub enum ServeError {
     History(#[from] HistoryError),
 }
 
-/// One cluster with its machine.
+/// A cluster with its state machine, its filter, and what the board shows of it.
 #[derive(Debug)]
 pub struct ServedCluster {
     pub id: ClusterId,
     pub settings: ClusterSettings,
     pub machine: Cluster,
     /// When to tick next; stored because it is also the key in the driver's queue.
-    pub wake: Timestamp,
+    pub next_tick: Timestamp,
     /// Whether something happened since the board was last written.
     pub changed: bool,
-    /// Whether a message was handled since `wake` was worked out.
+    /// Whether a message was handled since `next_tick` was worked out.
     pub touched: bool,
     /// Whether a list of somebody else was met, which is told once.
     pub foreign_list: bool,
@@ -48,7 +48,7 @@ pub struct ServedCluster {
     cannot_form: Option<String>,
     candidates: usize,
     /// The last slot for which a meter reported two requests.
-    contradicted: Option<Slot>,
+    last_equivocation: Option<Slot>,
     /// Since when the cluster is served here.
     pub since: Timestamp,
 }
@@ -72,7 +72,7 @@ impl ServedCluster {
             terms: settings.terms,
             missing_share: settings.missing_share,
             malicious_share: settings.malicious_share,
-            roster: settings.roster(),
+            roster: settings.roster.clone(),
             clock_skew_seconds,
         };
         let records = store.records(id)?;
@@ -81,7 +81,7 @@ impl ServedCluster {
         let mut served = Self {
             id: id.clone(),
             settings: settings.clone(),
-            wake: machine.deadline().unwrap_or(NEVER),
+            next_tick: machine.deadline().unwrap_or(NEVER),
             candidates: machine.candidates(),
             machine,
             changed: true,
@@ -92,7 +92,7 @@ impl ServedCluster {
             spent: Spent::default(),
             filter: before.map(|before| before.filter.clone()).unwrap_or_default(),
             cannot_form: None,
-            contradicted: None,
+            last_equivocation: None,
             since: before.map_or(now, |before| before.since),
         };
         // A crash may have come between an outcome and its announcement; it is announced from the store.
@@ -100,19 +100,19 @@ impl ServedCluster {
         for closed in store.slots(id, today.min(now), NEVER, usize::MAX)? {
             served.spent.add(&closed.outcome);
         }
-        let recent = store.slots(id, Timestamp::from_millis(0), NEVER, RECENT)?;
+        let recent = store.slots(id, Timestamp::from_millis(0), NEVER, RECENT_SLOTS)?;
         served.last = recent.last().copied();
         served.last_decoded = recent.iter().rfind(|closed| closed.is_decoded()).copied();
         if before.is_none() {
-            let remembered = Timestamp::from_secs(now.as_secs().saturating_sub(REMEMBERED_SECONDS));
-            served.remember(&store.slots(id, remembered, NEVER, REMEMBERED_SLOTS)?);
+            let since = Timestamp::from_secs(now.as_secs().saturating_sub(REPLAYED_SECONDS));
+            served.replay_filter(&store.slots(id, since, NEVER, REPLAYED_SLOTS)?);
         }
         Ok(served)
     }
 
-    /// Notes a closed slot.
-    pub fn closed(&mut self, outcome: SlotOutcome) -> ClosedSlot {
-        let closed = ClosedSlot { outcome, filtered: self.filtered(&outcome) };
+    /// Notes a closed slot, and returns it with its filtered load.
+    pub fn note_closed(&mut self, outcome: SlotOutcome) -> ClosedSlot {
+        let closed = ClosedSlot { outcome, filtered: self.filter(&outcome) };
         self.changed = true;
         self.spent.add(&outcome);
         self.last = Some(closed);
@@ -123,21 +123,21 @@ impl ServedCluster {
     }
 
     /// Lets a new filter see what the one before the restart saw: not what closed too late for it.
-    fn remember(&mut self, slots: &[ClosedSlot]) {
+    fn replay_filter(&mut self, slots: &[ClosedSlot]) {
         let first = slots.iter().position(|closed| closed.filtered.is_some()).unwrap_or(slots.len());
         let (before, since) = slots.split_at(first);
         for closed in before.iter().chain(since.iter().filter(|closed| closed.filtered.is_some())) {
-            self.filtered(&closed.outcome);
+            self.filter(&closed.outcome);
         }
     }
 
-    /// Lets the filter see what was released.
-    fn filtered(&mut self, outcome: &SlotOutcome) -> Option<FilteredLoad> {
+    /// Lets the filter see what was released, and returns its load.
+    fn filter(&mut self, outcome: &SlotOutcome) -> Option<FilteredLoad> {
         FilteredLoad::new(self.filter.observe(&released(outcome)?)?)
     }
 
-    /// Notes what the machine says. A meter may say the same as often as it likes: says whether it is news.
-    pub fn noticed(&mut self, notice: &Notice) -> bool {
+    /// Notes what the machine says. Returns whether it is new: a meter may report the same again and again.
+    pub fn note(&mut self, notice: &Notice) -> bool {
         match notice {
             Notice::ListPublished { .. } => (self.cannot_form, self.changed) = (None, true),
             Notice::CannotForm { members, reason } => {
@@ -145,7 +145,7 @@ impl ServedCluster {
                 self.changed = true;
             }
             Notice::MeterStatus { code: StatusCode::Equivocation, slot, .. } => {
-                return self.contradicted.replace(*slot) != Some(*slot);
+                return self.last_equivocation.replace(*slot) != Some(*slot);
             }
             Notice::Requested { .. }
             | Notice::TakenOver { .. }
@@ -155,8 +155,8 @@ impl ServedCluster {
         true
     }
 
-    /// What the board shows, if it should show something new.
-    pub fn news(&mut self, now: Timestamp) -> Option<ClusterView> {
+    /// Returns what the board is to show, if that has changed since the last call.
+    pub fn take_view(&mut self, now: Timestamp) -> Option<ClusterView> {
         let candidates = self.machine.candidates();
         if !std::mem::take(&mut self.changed) && candidates == self.candidates {
             return None;
@@ -166,7 +166,7 @@ impl ServedCluster {
         Some(ClusterView {
             cluster: self.id.clone(),
             slot_seconds: self.settings.terms.slot_seconds,
-            min_members: self.settings.min_members,
+            min_members: self.settings.roster.min_members,
             candidates,
             ending: self.machine.enrolments_ending_before(now.plus_secs(ENDING_SECONDS)),
             list: list.map(|list| ListView {
@@ -202,15 +202,15 @@ pub fn released(outcome: &SlotOutcome) -> Option<Release> {
 pub const NEVER: Timestamp = Timestamp::from_millis(u64::MAX);
 
 /// How many closed slots are looked at to find the last decoded one.
-const RECENT: usize = 100;
+const RECENT_SLOTS: usize = 100;
 
 /// How far back, and over how many slots at most, the filter looks again after a restart. That is two weeks of slots of
 /// five minutes or more, and less of shorter ones: what a slot costs (see [`dream_filter`]) holds up the start, on one of
 /// all cores.
-const REMEMBERED_SECONDS: u64 = 14 * 86_400;
-const REMEMBERED_SLOTS: usize = 4032;
+const REPLAYED_SECONDS: u64 = 14 * 86_400;
+const REPLAYED_SLOTS: usize = 4032;
 
-/// Clusters with nothing in common are rebuilt side by side: most of the time goes into agreeing on keys with members.
+/// Rebuilds clusters from the store, on all cores: most of the time goes into agreeing on keys with members.
 pub fn resume_all(
     all: &[(&ClusterId, &ClusterSettings)],
     identity: &GatewayIdentity,

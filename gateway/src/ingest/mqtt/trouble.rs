@@ -38,7 +38,7 @@ pub enum Trouble {
     Closed {
         address: String,
         client_id: String,
-        lived: Option<Duration>,
+        connected_for: Option<Duration>,
         hint: &'static str,
         error: String,
     },
@@ -62,12 +62,17 @@ impl Trouble {
         clippy::wildcard_enum_match_arm,
         reason = "another crate's errors: those that an operator can act on have names"
     )]
-    pub(super) fn new(error: ConnectionError, broker: &Broker, client_id: &str, lived: Option<Duration>) -> Self {
+    pub(super) fn new(
+        error: ConnectionError,
+        broker: &Broker,
+        client_id: &str,
+        connected_for: Option<Duration>,
+    ) -> Self {
         let address = broker.address();
         let closed = |error: String| Self::Closed {
             address: address.clone(),
             client_id: client_id.to_owned(),
-            lived,
+            connected_for,
             hint: hang_up_hint(broker),
             error,
         };
@@ -94,15 +99,15 @@ impl Trouble {
             },
             ConnectionError::MqttState(error @ StateError::ConnectionAborted) => closed(error.to_string()),
             // What answered does not speak MQTT.
-            ConnectionError::MqttState(error @ StateError::Deserialization(_)) if lived.is_none() => {
+            ConnectionError::MqttState(error @ StateError::Deserialization(_)) if connected_for.is_none() => {
                 closed(error.to_string())
             }
             error => Self::Other { address, error: error.to_string() },
         }
     }
 
-    /// A word for metrics.
-    pub fn word(&self) -> &'static str {
+    /// Returns the label in metrics.
+    pub fn label(&self) -> &'static str {
         match self {
             Self::Secret(_) => "secret",
             Self::Refused { .. } => "refused",
@@ -116,8 +121,8 @@ impl Trouble {
         }
     }
 
-    /// All words, so that every series is there from the start.
-    pub const WORDS: [&'static str; 9] =
+    /// All labels, so that every series is there from the start.
+    pub const LABELS: [&'static str; 9] =
         ["secret", "refused", "name", "tls", "not_authorised", "closed", "silent", "packet_too_large", "other"];
 }
 
@@ -220,13 +225,13 @@ impl fmt::Display for Trouble {
                      `broker.client_certificate`, and the broker's log"
                 )
             }
-            Self::Closed { address, client_id, lived, hint, error } => match lived {
-                Some(lived) if lived.as_secs() < 10 => write!(
+            Self::Closed { address, client_id, connected_for, hint, error } => match connected_for {
+                Some(connected_for) if connected_for.as_secs() < 10 => write!(
                     f,
                     "{address} closed the connection after {} s ({error}): is another gateway connected as `{client_id}`, \
                      or with the same certificate? Stop it, or give one of them another `id` and certificate, or another \
                      `ordinal` if they are replicas",
-                    lived.as_secs()
+                    connected_for.as_secs()
                 ),
                 Some(_) => write!(f, "{address} closed the connection ({error})"),
                 None => write!(f, "{address} hung up before answering ({error}): {hint}"),
