@@ -3,7 +3,10 @@
 mod check_config;
 mod decode;
 mod export;
+mod health;
+mod offenders;
 mod plan;
+mod running;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -15,11 +18,13 @@ use thiserror::Error;
 
 use crate::clock::SystemClock;
 use crate::config::secrets::SecretError;
-use crate::config::{Config, ConfigError, Overrides};
+use crate::config::{Config, ConfigError, Draft, Overrides};
 use crate::daemon;
 use check_config::CheckConfigArgs;
 use decode::DecodeArgs;
 use export::ExportArgs;
+use health::HealthArgs;
+use offenders::OffendersArgs;
 use plan::PlanArgs;
 
 /// What was asked for cannot be: told in one line, exit code 2. Everything else that goes wrong exits with 1.
@@ -39,7 +44,7 @@ enum Command {
     /// Run the gateway
     ///
     /// SIGTERM and SIGINT stop it within `shutdown_grace_seconds`. SIGHUP reads the configuration again: clusters, their
-    /// settings and lists of meters, the identity's files, the retention and the log level take effect at once.
+    /// settings and lists of meters, the identity's files, the retention, the log level and Home Assistant take effect at once.
     #[command(after_help = "Examples:
   dream-gateway run --config /etc/dream/gateway.toml
   DREAM_LOG_LEVEL=debug dream-gateway run --config gateway.toml --ordinal 1")]
@@ -47,10 +52,12 @@ enum Command {
     Export(ExportArgs),
     /// Check a configuration, with the files that it names
     CheckConfig(CheckConfigArgs),
+    Health(HealthArgs),
     /// Work out how accurate, how private and how costly a cluster would be
     Plan(PlanArgs),
     /// Show a captured message as text, and why it is invalid if it is
     Decode(DecodeArgs),
+    Offenders(OffendersArgs),
     /// Print a script that completes this command's arguments in a shell
     #[command(after_help = COMPLETIONS_EXAMPLE)]
     Completions {
@@ -79,6 +86,11 @@ impl ConfigArgs {
         &self.config
     }
 
+    /// Reads it as far as it goes, with everything that is wrong.
+    fn draft(&self) -> Draft {
+        Draft::read(&self.config, &Overrides::of_process(self.ordinal))
+    }
+
     /// Reads and checks it.
     pub fn load(&self) -> anyhow::Result<Config> {
         Ok(Config::load(&self.config, &Overrides::of_process(self.ordinal))?)
@@ -93,8 +105,10 @@ pub fn main() -> ExitCode {
         Command::Run(args) => daemon::main(&args),
         Command::Export(args) => export::run(&args, &mut out),
         Command::CheckConfig(args) => check_config::run(&args, &SystemClock, &mut out),
+        Command::Health(args) => health::run(&args, &mut out),
         Command::Plan(args) => args.run(&mut out),
         Command::Decode(args) => args.run(&mut out),
+        Command::Offenders(args) => offenders::run(&args, &mut out),
         Command::Completions { shell } => completions(shell, &mut out),
     };
     match done.and_then(|()| Ok(out.flush()?)) {

@@ -183,19 +183,51 @@ impl Config {
 
     /// Reads and checks a file.
     pub fn load(path: &Path, overrides: &Overrides) -> Result<Self, ConfigError> {
-        let broken = |message: String| ConfigError {
-            file: path.to_owned(),
-            problems: vec![Problem { key: String::new(), message }],
-        };
-        let text = std::fs::read_to_string(path).map_err(|error| broken(format!("it cannot be read: {error}")))?;
-        let mut file: file::File = toml::from_str(&text).map_err(|error| broken(without_the_line(&error, &text)))?;
-        let mut checker = Checker { base: path.parent().unwrap_or_else(|| Path::new("")), problems: Vec::new() };
-        file.apply(&overrides.environment, &mut checker.problems);
-        let config = checker.config(file, overrides);
+        let Draft { config, problems, .. } = Draft::read(path, overrides);
         match config {
-            Some(config) if checker.problems.is_empty() => Ok(config),
-            Some(_) | None => Err(ConfigError { file: path.to_owned(), problems: checker.problems }),
+            Some(config) if problems.is_empty() => Ok(config),
+            Some(_) | None => Err(ConfigError { file: path.to_owned(), problems }),
         }
+    }
+}
+
+/// A configuration as far as it is understood, and everything that is wrong with it.
+#[derive(Debug)]
+pub struct Draft {
+    /// `None` if too much is wrong.
+    pub config: Option<Config>,
+    pub files: Files,
+    pub problems: Vec<Problem>,
+}
+
+/// The files that a gateway needs before it connects, as far as they are named.
+#[derive(Debug, Default)]
+pub struct Files {
+    pub id: Option<GatewayId>,
+    pub identity: Option<Identity>,
+    pub tls: Option<BrokerTls>,
+    pub login: Option<Login>,
+    pub store: Option<PathBuf>,
+}
+
+impl Draft {
+    /// Reads a file, and looks at all of it.
+    pub fn read(path: &Path, overrides: &Overrides) -> Self {
+        let mut problems = Vec::new();
+        let text = std::fs::read_to_string(path).map_err(|error| format!("it cannot be read: {error}"));
+        let file = text
+            .and_then(|text| file::File::read(&text, &mut problems).map_err(|error| without_the_line(&error, &text)));
+        let mut file = match file {
+            Ok(file) => file,
+            Err(message) => {
+                problems.push(Problem { key: String::new(), message });
+                return Self { config: None, files: Files::default(), problems };
+            }
+        };
+        file.apply(&overrides.environment, &mut problems);
+        let mut checker = Checker::new(path.parent().unwrap_or_else(|| Path::new("")), problems);
+        let (config, files) = checker.config(file, overrides);
+        Self { config, files, problems: checker.problems }
     }
 }
 

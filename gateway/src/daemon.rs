@@ -1,5 +1,7 @@
 //! Puts the parts together and runs them: `dream-gateway run`.
 
+mod notify;
+
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,10 +15,11 @@ use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
 use tracing::{error, info};
 
+use self::notify::Notifier;
 use crate::clock::{Clock, SystemClock};
 use crate::cmd::ConfigArgs;
 use crate::config::Config;
-use crate::config::secrets::GatewayIdentity;
+use crate::config::secrets::{GatewayIdentity, foreign_client};
 use crate::ingest::driver::{Command, Driver, Parts};
 use crate::ingest::effect::EffectRunner;
 use crate::ingest::mqtt::Connector;
@@ -30,19 +33,24 @@ use crate::serve::offenders;
 pub fn main(source: &ConfigArgs) -> anyhow::Result<()> {
     let config = source.load()?;
     let identity = GatewayIdentity::load(&config.identity, &config.id, SystemClock.now())?;
+    if let Some(foreign) = config.broker.tls.as_ref().and_then(|tls| foreign_client(tls, &identity, &config.id)) {
+        return Err(foreign.into());
+    }
     let level = logging::start(&config.log)?;
     // At least two, so that nothing that takes long keeps the connection waiting.
     let threads = std::thread::available_parallelism().map_or(2, usize::from).max(2);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
+    let notifier = Arc::new(Notifier::from_environment());
     let done = runtime.block_on(async {
         let (reloads, waiting) = mpsc::channel(1);
-        tokio::spawn(reload_on_hangup(source.clone(), reloads, level, signal(SignalKind::hangup())?));
+        let hangup = signal(SignalKind::hangup())?;
+        tokio::spawn(reload_on_hangup(source.clone(), reloads, level, hangup, notifier.clone()));
         let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         let shutdown = async move {
             tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
         };
         let listener = listen(&config).await?;
-        run(config, identity, listener, waiting, shutdown).await
+        run_supervised(config, identity, listener, waiting, shutdown, &notifier).await
     });
     // Whoever still waits for something has had the grace period.
     runtime.shutdown_timeout(Duration::from_secs(1));
@@ -52,13 +60,20 @@ pub fn main(source: &ConfigArgs) -> anyhow::Result<()> {
 /// A configuration that was read again, with the identity it names.
 pub type Reload = (Config, GatewayIdentity);
 
-async fn reload_on_hangup(source: ConfigArgs, reloads: mpsc::Sender<Reload>, level: Level, mut hangup: Signal) {
+async fn reload_on_hangup(
+    source: ConfigArgs,
+    reloads: mpsc::Sender<Reload>,
+    level: Level,
+    mut hangup: Signal,
+    notifier: Arc<Notifier>,
+) {
     let load = || {
         let config = source.load()?;
         let identity = GatewayIdentity::load(&config.identity, &config.id, SystemClock.now())?;
         anyhow::Ok((config, identity))
     };
     while hangup.recv().await.is_some() {
+        notifier.reloading();
         match load() {
             Ok(reload) => {
                 level.set(&reload.0.log.level);
@@ -68,6 +83,7 @@ async fn reload_on_hangup(source: ConfigArgs, reloads: mpsc::Sender<Reload>, lev
             }
             Err(error) => error!(error = format!("{error:#}"), "the configuration stays as it was"),
         }
+        notifier.ready();
     }
 }
 
@@ -82,8 +98,20 @@ pub async fn run(
     config: Config,
     identity: GatewayIdentity,
     listener: TcpListener,
+    reloads: mpsc::Receiver<Reload>,
+    shutdown: impl Future<Output = ()>,
+) -> anyhow::Result<()> {
+    run_supervised(config, identity, listener, reloads, shutdown, &Notifier::default()).await
+}
+
+/// Runs a gateway, and tells a service manager how it is doing.
+async fn run_supervised(
+    config: Config,
+    identity: GatewayIdentity,
+    listener: TcpListener,
     mut reloads: mpsc::Receiver<Reload>,
     shutdown: impl Future<Output = ()>,
+    notifier: &Notifier,
 ) -> anyhow::Result<()> {
     let name = config.replica_name().context("the replica's name")?.to_string();
     let grace = Duration::from_secs(config.shutdown_grace_seconds);
@@ -103,6 +131,7 @@ pub async fn run(
         None => None,
     };
 
+    let readiness = parts.readiness.clone();
     let (broker, status_topic) = (parts.config.broker.clone(), parts.status_topic.clone());
     let connector = Connector { broker, client_id: name, status_topic };
     let stopping = Arc::new(AtomicBool::new(false));
@@ -121,9 +150,11 @@ pub async fn run(
     tokio::select! {
         () = shutdown => {}
         () = reloading => {}
+        () = notifier.follow(&readiness) => {}
         ended = &mut driving => return ended.context("the driver has failed")?,
     }
     info!("stopping");
+    notifier.stopping();
     stopping.store(true, Ordering::Relaxed);
     let by = Instant::now() + grace;
     let driver_stops = async {

@@ -5,5 +5,6 @@ pub mod board;
 pub mod http;
 pub mod metrics;
 pub mod offenders;
+mod process;
 pub mod readiness;
 pub mod slot_json;

@@ -132,3 +132,14 @@ def test_a_thousand_clusters_do_not_become_a_thousand_lines(path):
             if panel["type"] == "table":
                 assert panel["options"]["enablePagination"], panel["title"]
         assert "repeat" not in panel, panel["title"]
+
+
+def test_an_error_larger_than_the_load_is_shown_as_all_of_it_and_explained():
+    capped = []
+    for panel in panels(read(next(path for path in DASHBOARDS if path.stem == "clusters"))):
+        queries = [target["expr"] for target in panel["targets"]]
+        for expr in filter(lambda expr: re.search(r"load_error:ratio|_band_watts.* / ", expr), queries):
+            assert expr.startswith("clamp_max(") and re.search(r", 1\)( and on |$)", expr), panel["title"]
+            assert "up to 100 %" in panel["description"], panel["title"]
+            capped.append(panel["title"])
+    assert len(set(capped)) == 4

@@ -1,15 +1,19 @@
 //! `dream-gateway check-config`: whether a gateway could start, and what it would do.
 
+use std::fs::File;
 use std::io::Write;
+use std::path::Path;
 
 use clap::Args;
+use dream_protocol::certificate::Authorities;
 use dream_protocol::ids::ClusterId;
+use dream_protocol::policy::{Policy, PolicyError};
 use dream_protocol::time::Timestamp;
 
 use crate::clock::{Clock, rfc3339};
 use crate::cmd::ConfigArgs;
 use crate::config::secrets::{self, GatewayIdentity};
-use crate::config::{Broker, ClusterSettings, Config};
+use crate::config::{Broker, ClusterSettings, Config, ConfigError, Draft, Files, Problem};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -18,18 +22,27 @@ use crate::config::{Broker, ClusterSettings, Config};
 pub(super) struct CheckConfigArgs {
     #[command(flatten)]
     config: ConfigArgs,
-    /// Leave out keys, certificates and passwords: for a place that does not have them
+    /// Leave out keys, certificates, passwords and the store: for a place that does not have them
     #[arg(long)]
     without_files: bool,
 }
 
 pub(super) fn run(args: &CheckConfigArgs, clock: &dyn Clock, out: &mut impl Write) -> anyhow::Result<()> {
-    let config = args.config.load()?;
-    let identity = if args.without_files { None } else { Some(check_files(&config, clock.now())?) };
-    writeln!(out, "{} can be used", args.config.path().display())?;
-    let until = identity.map_or_else(String::new, |identity| {
+    let Draft { config, files, mut problems } = args.config.draft();
+    if !args.without_files {
+        problems.extend(mistakes(&files, clock.now()));
+    }
+    let file = args.config.path();
+    let Some(config) = config.filter(|_| problems.is_empty()) else {
+        return Err(ConfigError { file: file.to_owned(), problems }.into());
+    };
+    writeln!(out, "{} can be used", file.display())?;
+    let until = if args.without_files {
+        String::new()
+    } else {
+        let identity = GatewayIdentity::load(&config.identity, &config.id, clock.now())?;
         format!(", certificate valid until {}", rfc3339(Timestamp::from_secs(identity.checked.not_after())))
-    });
+    };
     let Config { id, ordinal, replicas, store, .. } = &config;
     writeln!(out, "  gateway   {id}, replica {ordinal} of {replicas}{until}")?;
     writeln!(out, "  broker    {}, as client {id}-{ordinal}", address(&config.broker))?;
@@ -39,20 +52,83 @@ pub(super) fn run(args: &CheckConfigArgs, clock: &dyn Clock, out: &mut impl Writ
     writeln!(out, "  clusters  {}, of which this replica serves {}", config.clusters.len(), owned.len())?;
     for (cluster, settings) in owned {
         write_cluster(cluster, settings, out)?;
+        for objection in objections(settings) {
+            writeln!(out, "      NOTE: {objection}")?;
+        }
     }
     Ok(())
 }
 
-/// Reads every file that `run` would read before it connects.
-fn check_files(config: &Config, now: Timestamp) -> anyhow::Result<GatewayIdentity> {
-    let identity = GatewayIdentity::load(&config.identity, &config.id, now)?;
-    if let Some(tls) = &config.broker.tls {
-        secrets::broker_tls(tls)?;
+/// What is wrong with the files that `run` would read or write before it connects.
+fn mistakes(files: &Files, now: Timestamp) -> Vec<Problem> {
+    let identity =
+        files.identity.iter().flat_map(|identity| secrets::identity_mistakes(identity, files.id.as_ref(), now));
+    let tls = files.tls.iter().flat_map(secrets::tls_mistakes);
+    let loaded = files
+        .identity
+        .as_ref()
+        .zip(files.id.as_ref())
+        .and_then(|(identity, id)| Some((GatewayIdentity::load(identity, id, now).ok()?, id)));
+    let client = loaded.zip(files.tls.as_ref());
+    let foreign = client.and_then(|((identity, id), tls)| secrets::foreign_client(tls, &identity, id));
+    let password = files.login.iter().filter_map(|login| secrets::password(login).err());
+    let secrets = identity.chain(tls).chain(foreign).chain(password);
+    let secrets = secrets.map(|error| Problem { key: String::new(), message: error.to_string() });
+    let store = files.store.iter().filter_map(|path| store_mistake(path));
+    secrets.chain(store.map(|message| Problem { key: "store.path".to_owned(), message })).collect()
+}
+
+/// Why a store could not be opened or made at a path, for whoever runs this.
+fn store_mistake(path: &Path) -> Option<String> {
+    let shown = path.display();
+    if path.is_dir() {
+        return Some(format!(
+            "{shown} is a directory; name a file in it, such as {}",
+            path.join("gateway.redb").display()
+        ));
     }
-    if let Some(login) = &config.broker.login {
-        secrets::password(login)?;
+    if path.exists() {
+        let error = File::options().append(true).open(path).err()?;
+        return Some(format!("{shown} cannot be written: {error}; it must belong to the user that runs the gateway"));
     }
-    Ok(identity)
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    let directory = parent.display();
+    if !parent.is_dir() {
+        return Some(format!(
+            "there is no directory {directory}; make it for the user that runs the gateway, with mode 700"
+        ));
+    }
+    let probe = parent.join(format!(".dream-gateway-check-{}", std::process::id()));
+    match File::options().write(true).create_new(true).open(&probe) {
+        Ok(_) => std::fs::remove_file(&probe).err().map(|error| format!("{} stays behind: {error}", probe.display())),
+        Err(error) => Some(format!(
+            "nothing can be written in {directory}: {error}; it must belong to the user that runs the gateway"
+        )),
+    }
+}
+
+/// What keeps meters with the default policy from taking part in the smallest list, or for a whole day.
+fn objections(settings: &ClusterSettings) -> Vec<String> {
+    let Ok(params) = settings.params(settings.roster.min_members) else { return Vec::new() };
+    let policy = Policy::new(Authorities::new([]).expect("no certificate is malformed"), []);
+    let refused = |rule: PolicyError| {
+        format!(
+            "meters with the default policy refuse a list of `min_members` = {}: {rule}",
+            settings.roster.min_members
+        )
+    };
+    let mut all: Vec<String> = policy.objections(&params).map(refused).collect();
+    let slots = 86_400u64.div_ceil(settings.terms.slot_seconds);
+    let paid = policy.daily_micro_epsilon / params.charge_micro_epsilon();
+    if paid < slots {
+        all.push(format!(
+            "meters with the default policy are silent for the last {} of a day's {slots} slots: their daily epsilon, {}, \
+             is spent; use longer slots or a smaller epsilon",
+            slots - paid,
+            policy.daily_micro_epsilon / 1_000_000,
+        ));
+    }
+    all
 }
 
 fn address(broker: &Broker) -> String {

@@ -11,7 +11,7 @@ use dream_protocol::ids::{ClusterId, GatewayId, MAX_ID_LEN, MeterId};
 use dream_protocol::params::{Share, Terms};
 
 use super::decimal::{self, Fraction};
-use super::{Broker, BrokerTls, ClusterSettings, Config, Identity, Log, Login, Overrides, Problem, Store, file};
+use super::{Broker, BrokerTls, ClusterSettings, Config, Files, Identity, Log, Login, Overrides, Problem, Store, file};
 
 /// What a member takes in a list, with a certificate of some 500 bytes.
 const LIST_BYTES_PER_MEMBER: usize = 700;
@@ -19,13 +19,25 @@ const LIST_BYTES_PER_MEMBER: usize = 700;
 /// Turns what the file says into what it means, and notes every mistake on the way.
 pub(super) struct Checker<'a> {
     /// Relative paths are taken from the directory of the file.
-    pub(super) base: &'a Path,
+    base: &'a Path,
     pub(super) problems: Vec<Problem>,
+    /// Keys that are missing or were refused when the file was read: there is nothing to check.
+    refused: BTreeSet<String>,
 }
 
-impl Checker<'_> {
+impl<'a> Checker<'a> {
+    /// Goes on from what was wrong with the file already.
+    pub(super) fn new(base: &'a Path, problems: Vec<Problem>) -> Self {
+        let refused = problems.iter().map(|problem| problem.key.clone()).collect();
+        Self { base, problems, refused }
+    }
+
+    /// Notes a mistake; one in `[defaults]` would otherwise be told again for every cluster.
     fn wrong(&mut self, key: impl Into<String>, message: impl Into<String>) {
-        self.problems.push(Problem { key: key.into(), message: message.into() });
+        let problem = Problem { key: key.into(), message: message.into() };
+        if !self.refused.contains(&problem.key) && !self.problems.contains(&problem) {
+            self.problems.push(problem);
+        }
     }
 
     /// Returns the value, or `None` with the mistake noted.
@@ -45,7 +57,8 @@ impl Checker<'_> {
         Some(value)
     }
 
-    pub(super) fn config(&mut self, file: file::File, overrides: &Overrides) -> Option<Config> {
+    /// The configuration, if nothing that it needs is wrong, and the files that it names.
+    pub(super) fn config(&mut self, file: file::File, overrides: &Overrides) -> (Option<Config>, Files) {
         let id = self.gateway_id(&file.id);
         let replicas = self.within("replicas", file.replicas, 1, 1000);
         let ordinal = self.ordinal(&file, overrides);
@@ -71,6 +84,13 @@ impl Checker<'_> {
                 "names meters, so it needs an address of its own, not that of `http.listen`",
             );
         }
+        let files = Files {
+            id: id.clone(),
+            identity: (!self.refused.iter().any(|key| key.starts_with("identity"))).then(|| identity.clone()),
+            tls: broker.as_ref().and_then(|broker| broker.tls.clone()),
+            login: broker.as_ref().and_then(|broker| broker.login.clone()),
+            store: (!self.refused.contains("store.path")).then(|| self.path(&file.store.path)),
+        };
         let log = self.log(file.log);
         let home_assistant = self.home_assistant(file.home_assistant);
         let clusters = self.clusters(&file.clusters, &file.defaults);
@@ -79,24 +99,27 @@ impl Checker<'_> {
         {
             self.room_for_lists(broker.max_packet_bytes, largest.into());
         }
-        Some(Config {
-            id: id?,
-            replicas: replicas?,
-            ordinal: ordinal?,
-            clock_skew_seconds: skew?,
-            shutdown_grace_seconds: grace?,
-            identity,
-            broker: broker?,
-            store: store?,
-            http: http?,
-            operator_http: match operator_http {
-                Some(address) => Some(address?),
-                None => None,
-            },
-            log: log?,
-            home_assistant,
-            clusters,
-        })
+        let config = || {
+            Some(Config {
+                id: id?,
+                replicas: replicas?,
+                ordinal: ordinal?,
+                clock_skew_seconds: skew?,
+                shutdown_grace_seconds: grace?,
+                identity,
+                broker: broker?,
+                store: store?,
+                http: http?,
+                operator_http: match operator_http {
+                    Some(address) => Some(address?),
+                    None => None,
+                },
+                log: log?,
+                home_assistant,
+                clusters,
+            })
+        };
+        (config(), files)
     }
 
     /// Reads an address to listen on.
@@ -251,30 +274,43 @@ impl Checker<'_> {
         for (name, cluster) in clusters {
             let key = format!("clusters.{name}");
             let id = self.note(&key, ClusterId::new(name));
-            let settings = self.cluster(&key, &cluster.over(defaults));
+            let settings = self.cluster(&key, cluster, defaults);
             checked.extend(id.zip(settings));
         }
         checked
     }
 
-    fn cluster(&mut self, key: &str, file: &file::Cluster) -> Option<ClusterSettings> {
+    fn cluster(&mut self, key: &str, own: &file::Cluster, defaults: &file::Cluster) -> Option<ClusterSettings> {
         let before = self.problems.len();
-        let of = |name: &str| format!("{key}.{name}");
+        let (here, there, file) = (own.written(), defaults.written(), own.over(defaults));
+        // Where the value stands.
+        let of = |name: &str| {
+            let inherited = !here.contains(name) && there.contains(name);
+            if inherited { format!("defaults.{name}") } else { format!("{key}.{name}") }
+        };
         let rules = RosterRules::default();
         let slot_seconds = file.slot_seconds.unwrap_or(Terms::DEFAULT.slot_seconds);
-        let slot = self.within(&of("slot_seconds"), slot_seconds, 1, 86_400)?;
-        let usual = Terms::with_slots_of(slot);
+        let slot = self.within(&of("slot_seconds"), slot_seconds, 1, 86_400);
+        let usual = Terms::with_slots_of(slot.unwrap_or(Terms::DEFAULT.slot_seconds));
         let epsilon = self.epsilon(&of("epsilon"), file.epsilon.as_ref());
         let missing = self.share(&of("max_missing"), file.max_missing.as_ref(), "0.1", "at most 0.2");
         let malicious = self.share(&of("max_malicious"), file.max_malicious.as_ref(), "0.1", "at least 0.1");
         let min_members = self.within(&of("min_members"), file.min_members.unwrap_or(rules.min_members), 2, 10_000);
         let list_slots = self.within(&of("list_slots"), file.list_slots.unwrap_or(rules.list_slots), 4, 1_000_000);
         let settle = self.within(&of("settle_seconds"), file.settle_seconds.unwrap_or(rules.settle_seconds), 0, 86_400);
-        let interval =
-            self.within(&of("min_interval_seconds"), file.min_interval_seconds.unwrap_or(6 * slot), 0, 31_536_000);
+        let interval = file.min_interval_seconds.unwrap_or(6 * usual.slot_seconds);
+        let interval = self.within(&of("min_interval_seconds"), interval, 0, 31_536_000);
         let allow = file.allow_file.as_ref().and_then(|path| self.meter_ids(&of("allow_file"), path));
         let deny = file.deny_file.as_ref().and_then(|path| self.meter_ids(&of("deny_file"), path));
         let [lo, hi] = file.range_watts.unwrap_or([usual.lo, usual.hi]);
+        if let (Some(allow), Some(least)) = (&allow, min_members) {
+            let allowed = allow.iter().filter(|id| deny.as_ref().is_none_or(|deny| !deny.contains(*id))).count();
+            if allowed < least.into() {
+                let message = format!("allows {allowed} meters, fewer than `min_members`, {least}: no list could form");
+                self.wrong(of("allow_file"), message);
+            }
+        }
+        slot?;
         let (epsilon, missing_share, malicious_share, min_members) = (epsilon?, missing?, malicious?, min_members?);
         let settings = ClusterSettings {
             terms: Terms {
@@ -300,14 +336,6 @@ impl Checker<'_> {
                 deny: deny.unwrap_or_default(),
             },
         };
-        if let Some(allowed) =
-            settings.roster.allow.as_ref().map(|allow| allow.difference(&settings.roster.deny).count())
-            && allowed < min_members.into()
-        {
-            let message =
-                format!("allows {allowed} meters, fewer than `min_members`, {min_members}: no list could form");
-            self.wrong(of("allow_file"), message);
-        }
         if let Err(error) = settings.params(min_members) {
             self.wrong(key, format!("a list of `min_members` = {min_members} could not be: {error}"));
         }
@@ -332,7 +360,7 @@ impl Checker<'_> {
         let text =
             std::fs::read_to_string(&path).map_err(|error| format!("{} cannot be read: {error}", path.display()));
         let text = self.note(key, text)?;
-        let mut ids = BTreeSet::new();
+        let (mut ids, before) = (BTreeSet::new(), self.problems.len());
         for (at, line) in text.lines().enumerate() {
             let id = line.split('#').next().unwrap_or("").trim();
             if id.is_empty() {
@@ -342,10 +370,9 @@ impl Checker<'_> {
                 Ok(id) => drop(ids.insert(id)),
                 Err(error) => {
                     self.wrong(key, format!("{}, line {}: `{id}` is no meter's id: {error}", path.display(), at + 1));
-                    return None;
                 }
             }
         }
-        Some(ids)
+        (self.problems.len() == before).then_some(ids)
     }
 }

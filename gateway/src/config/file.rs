@@ -1,9 +1,11 @@
 //! The configuration file as it is written: every key there is, nothing checked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
+use toml::{Table, Value};
 
 use super::{LogFormat, Problem};
 
@@ -132,34 +134,41 @@ pub struct Cluster {
     pub deny_file: Option<PathBuf>,
 }
 
-impl Cluster {
-    /// Returns this cluster with the defaults where it says nothing.
-    pub(super) fn over(&self, defaults: &Self) -> Self {
-        macro_rules! merged {
-            ($($field:ident),* $(,)?) => {
+/// Writes the functions that treat all keys of a cluster alike.
+macro_rules! every_key {
+    ($($field:ident),* $(,)?) => {
+        impl Cluster {
+            /// This cluster with the defaults where it says nothing.
+            pub(super) fn over(&self, defaults: &Self) -> Self {
                 Self { $($field: self.$field.clone().or_else(|| defaults.$field.clone())),* }
-            };
+            }
+
+            /// The keys that are written here.
+            pub(super) fn written(&self) -> BTreeSet<&'static str> {
+                [$((stringify!($field), self.$field.is_some())),*].into_iter().filter_map(|(key, is)| is.then_some(key)).collect()
+            }
         }
-        merged!(
-            slot_seconds,
-            reading_seconds,
-            reveal_seconds,
-            attempts,
-            epsilon,
-            range_watts,
-            max_missing,
-            max_malicious,
-            partners,
-            min_members,
-            settle_seconds,
-            list_slots,
-            drop_after_slots,
-            min_interval_seconds,
-            allow_file,
-            deny_file,
-        )
-    }
+    };
 }
+
+every_key!(
+    slot_seconds,
+    reading_seconds,
+    reveal_seconds,
+    attempts,
+    epsilon,
+    range_watts,
+    max_missing,
+    max_malicious,
+    partners,
+    min_members,
+    settle_seconds,
+    list_slots,
+    drop_after_slots,
+    min_interval_seconds,
+    allow_file,
+    deny_file,
+);
 
 /// A decimal as it was written. A TOML float of up to 15 digits prints as it was written, so nothing is rounded.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -204,6 +213,47 @@ mod default {
     }
 }
 
+/// Takes what a table cannot have out of it, if it is there.
+fn sift<T: DeserializeOwned>(file: &mut Table, name: &str, problems: &mut Vec<Problem>) {
+    if let Some(Value::Table(table)) = file.get_mut(name) {
+        keep_valid::<T>(table, &format!("{name}."), problems);
+    }
+}
+
+/// Tries every entry by itself; takes out and notes those that are refused.
+fn keep_valid<T: DeserializeOwned>(table: &mut Table, prefix: &str, problems: &mut Vec<Problem>) {
+    table.retain(|key, value| {
+        let alone = Table::from_iter([(key.to_owned(), value.clone())]);
+        // What is missing beside it is noted elsewhere.
+        let error = alone.try_into::<T>().err().filter(|error| !error.message().starts_with("missing field"));
+        let Some(error) = error else { return true };
+        let unknown = error.message().strip_prefix("unknown field ").and_then(|rest| rest.split_once(", expected "));
+        let message = unknown
+            .map_or_else(|| error.message().to_owned(), |(_, known)| format!("there is no such key here; use {known}"));
+        problems.push(Problem { key: format!("{prefix}{key}"), message });
+        false
+    });
+}
+
+/// Notes a key that is missing, unless its value was refused, and puts something in its place.
+fn require(file: &mut Table, table: &str, key: &str, problems: &mut Vec<Problem>) {
+    let (name, table) = if table.is_empty() {
+        (key.to_owned(), file)
+    } else {
+        let entry = file.entry(table.to_owned()).or_insert_with(|| Value::Table(Table::new()));
+        let Value::Table(found) = entry else { return };
+        (format!("{table}.{key}"), found)
+    };
+    if table.contains_key(key) {
+        return;
+    }
+    if !problems.iter().any(|problem| problem.key == name) {
+        problems.push(Problem { key: name, message: "is missing".to_owned() });
+    }
+    let nothing = if key == "authorities" { Value::Array(Vec::new()) } else { Value::String(String::new()) };
+    table.insert(key.to_owned(), nothing);
+}
+
 /// The environment variables that replace a key of the file, as `DREAM_` and the key in capitals with `_` for `.`.
 pub const OVERRIDABLE: [&str; 16] = [
     "id",
@@ -229,7 +279,37 @@ pub fn variable(key: &str) -> String {
     format!("DREAM_{}", key.replace('.', "_").to_uppercase())
 }
 
+/// The keys that must be there.
+const REQUIRED: [(&str, &str); 5] =
+    [("", "id"), ("identity", "certificate"), ("identity", "key"), ("identity", "authorities"), ("broker", "url")];
+
 impl File {
+    /// Reads the file's tables. A key that does not exist, has a value of the wrong type or is missing is noted, so that
+    /// everything else can be checked all the same. The error is a file that is no TOML.
+    pub(super) fn read(text: &str, problems: &mut Vec<Problem>) -> Result<Self, toml::de::Error> {
+        let mut file: Table = toml::from_str(text)?;
+        sift::<Identity>(&mut file, "identity", problems);
+        sift::<Broker>(&mut file, "broker", problems);
+        sift::<Store>(&mut file, "store", problems);
+        sift::<Http>(&mut file, "http", problems);
+        sift::<Log>(&mut file, "log", problems);
+        sift::<HomeAssistant>(&mut file, "home_assistant", problems);
+        sift::<Cluster>(&mut file, "defaults", problems);
+        if let Some(Value::Table(clusters)) = file.get_mut("clusters") {
+            let names: Vec<String> = clusters.keys().cloned().collect();
+            for name in names {
+                if let Some(Value::Table(cluster)) = clusters.get_mut(&name) {
+                    keep_valid::<Cluster>(cluster, &format!("clusters.{name}."), problems);
+                }
+            }
+        }
+        keep_valid::<Self>(&mut file, "", problems);
+        for (table, key) in REQUIRED {
+            require(&mut file, table, key, problems);
+        }
+        file.try_into()
+    }
+
     /// Replaces what the environment says otherwise. Other variables that start with `DREAM_` are not ours: Kubernetes
     /// makes some for a service of that name.
     pub(super) fn apply(&mut self, environment: &BTreeMap<String, String>, problems: &mut Vec<Problem>) {

@@ -34,6 +34,12 @@ pub enum SecretError {
     #[error("the certificate in {} is for the gateway `{found}`, but `id` is `{expected}`", path.display())]
     OtherGateway { path: PathBuf, found: GatewayId, expected: GatewayId },
     #[error(
+        "{}, `broker.client_certificate`, is the certificate of the {found}, and a broker that knows clients by their \
+         certificate gives the gateway the rights of that one; use the certificate of the gateway `{expected}`",
+        path.display()
+    )]
+    OtherClient { path: PathBuf, found: String, expected: GatewayId },
+    #[error(
         "the certificate in {} is not valid now: it is for {} to {}; renew it, or set this machine's clock",
         path.display(), utc(*from), utc(*to)
     )]
@@ -83,6 +89,45 @@ impl GatewayIdentity {
         }
         Ok(Self { key: Arc::new(key), certificate: certificate.to_vec().into(), checked, authorities })
     }
+}
+
+/// Everything that is wrong with the files of an identity, as far as one mistake does not hide another.
+pub fn identity_mistakes(files: &Identity, id: Option<&GatewayId>, now: Timestamp) -> Vec<SecretError> {
+    let each = files
+        .authorities
+        .iter()
+        .filter_map(|path| authorities("identity.authorities", std::slice::from_ref(path)).err());
+    let certificate = certificates("identity.certificate", &files.certificate).err();
+    let alone: Vec<_> = each.chain(certificate).chain(identity_key(&files.key).err()).collect();
+    if !alone.is_empty() {
+        return alone;
+    }
+    id.and_then(|id| GatewayIdentity::load(files, id, now).err()).into_iter().collect()
+}
+
+/// Everything that is wrong with the files for TLS towards the broker.
+pub fn tls_mistakes(files: &BrokerTls) -> Vec<SecretError> {
+    let ca = certificates("broker.ca", &files.ca).err();
+    let client = files.client.iter().flat_map(|(certificate, key)| {
+        let certificate = certificates("broker.client_certificate", certificate).err();
+        certificate.into_iter().chain(private_key("broker.client_key", key).err())
+    });
+    let alone: Vec<_> = ca.into_iter().chain(client).collect();
+    if alone.is_empty() { broker_tls(files).err().into_iter().collect() } else { alone }
+}
+
+/// Whether somebody else's certificate would be shown to the broker. One that has no name of the protocol's may be anyone's.
+pub fn foreign_client(tls: &BrokerTls, identity: &GatewayIdentity, id: &GatewayId) -> Option<SecretError> {
+    let (path, _) = tls.client.as_ref()?;
+    let der = certificates("broker.client_certificate", path).ok()?.swap_remove(0);
+    let checked = identity.authorities.verify(&der).ok()?;
+    let found = match (checked.gateway(), checked.meter()) {
+        (Ok(gateway), _) if gateway == id => return None,
+        (Ok(gateway), _) => format!("gateway `{gateway}`"),
+        (Err(_), Ok(meter)) => format!("meter `{meter}`"),
+        (Err(_), Err(_)) => return None,
+    };
+    Some(SecretError::OtherClient { path: path.clone(), found, expected: id.clone() })
 }
 
 /// Reads the authorities in these files, each of which may hold several; `key` is where the files were named.

@@ -153,6 +153,7 @@ impl Driver {
     ) -> Result<(), WriterEnded> {
         let mut batch = Vec::with_capacity(BATCH);
         loop {
+            self.parts.readiness.beat();
             self.tick();
             self.send_job().await?;
             tokio::select! {
@@ -251,7 +252,7 @@ impl Driver {
         let Parts { config, status_topic, .. } = &self.parts;
         let prefix = config.home_assistant.as_ref();
         let discovery = prefix.map(|prefix| announce::discovery(prefix, cluster, slot_seconds, status_topic));
-        for (topic, payload) in aggregate.into_iter().chain(discovery) {
+        for (topic, payload) in aggregate.into_iter().chain(discovery.into_iter().flatten()) {
             self.publish(topic, payload, true);
         }
     }
@@ -434,6 +435,9 @@ fn drain(
             Output::Reject { meter, reason } => {
                 rejected = true;
                 telemetry.rejected(kind, &served.id, meter.as_ref(), &reason);
+                if kind == GatewayChannel::Membership.as_str() && !std::mem::replace(&mut served.foreign_list, true) {
+                    telemetry.foreign_list(&served.id, &reason);
+                }
             }
             Output::Closed(outcome) => {
                 let closed = served.note_closed(outcome);

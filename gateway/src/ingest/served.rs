@@ -40,6 +40,8 @@ pub struct ServedCluster {
     pub changed: bool,
     /// Whether a message was handled since `next_tick` was worked out.
     pub touched: bool,
+    /// Whether a list of somebody else was met, which is told once.
+    pub foreign_list: bool,
     pub last: Option<ClosedSlot>,
     last_decoded: Option<ClosedSlot>,
     spent: Spent,
@@ -87,6 +89,7 @@ impl ServedCluster {
             machine,
             changed: true,
             touched: false,
+            foreign_list: false,
             last: None,
             last_decoded: None,
             spent: Spent::default(),

@@ -12,6 +12,7 @@ use dream_protocol::time::Timestamp;
 use dream_protocol::wire::StatusCode;
 use tracing::{debug, error, info, warn};
 
+use crate::clock::rfc3339;
 use crate::ingest::mqtt::Trouble;
 use crate::serve::metrics::{Metrics, Stage, status_label};
 use crate::store::{ClosedSlot, StoreError};
@@ -27,6 +28,16 @@ impl Telemetry {
         self.metrics.message(kind, reason.as_str());
         let meter = meter.map(MeterId::as_str);
         debug!(%cluster, kind, meter, %reason, "message not used");
+    }
+
+    /// Somebody else publishes lists for a cluster that is served here.
+    pub fn foreign_list(&self, cluster: &ClusterId, reason: &Rejection) {
+        warn!(
+            %cluster, %reason,
+            "the broker has a membership list of this cluster that is not ours: does another gateway, or a trial that was \
+             set up anew, use the same broker? Give one of them other names of clusters and another `id`, or a broker of its \
+             own; if it is gone, publish an empty retained message on dream/v1/{cluster}/membership"
+        );
     }
 
     pub fn too_large(&self, kind: &str) {
@@ -51,9 +62,15 @@ impl Telemetry {
         self.metrics.stage(Stage::Close, Duration::from_millis(now.millis_since(outcome.end)));
         let (slot, epoch, members, responders, attempts) =
             (outcome.slot.0, outcome.epoch, outcome.members, outcome.responders, outcome.attempts);
-        match outcome.result {
-            Ok(_) => info!(%cluster, slot, epoch, members, responders, attempts, "slot decoded"),
-            Err(reason) => warn!(%cluster, slot, epoch, members, responders, attempts, %reason, "slot failed"),
+        let end = rfc3339(outcome.end);
+        match (outcome.result, closed.sum()) {
+            (Ok(_), sum) => {
+                let (load_watts, band95_watts) = sum.map(|load| (load.watts, load.band95)).unzip();
+                info!(%cluster, slot, end, load_watts, band95_watts, epoch, members, responders, attempts, "slot decoded");
+            }
+            (Err(reason), _) => {
+                warn!(%cluster, slot, end, epoch, members, responders, attempts, %reason, "slot failed")
+            }
         }
     }
 

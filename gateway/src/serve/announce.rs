@@ -24,38 +24,65 @@ pub fn aggregate(cluster: &ClusterId, closed: &ClosedSlot) -> Retained {
     (GatewayChannel::Aggregate.topic(cluster), json)
 }
 
-/// Returns the message that makes a cluster's load appear in Home Assistant as a power sensor.
-pub fn discovery(prefix: &str, cluster: &ClusterId, slot_seconds: u64, status_topic: &str) -> Retained {
-    let unique_id = format!("dream_{cluster}_load");
-    let config = json!({
-        "name": "Load",
-        "unique_id": unique_id,
-        "state_topic": GatewayChannel::Aggregate.topic(cluster),
-        "value_template": "{{ value_json.load_watts }}",
-        "json_attributes_topic": GatewayChannel::Aggregate.topic(cluster),
-        "unit_of_measurement": "W",
-        "device_class": "power",
-        "state_class": "measurement",
-        "expire_after": 3 * slot_seconds,
-        "availability_topic": status_topic,
-        "payload_available": "online",
-        "payload_not_available": "offline",
-        "device": {
-            "identifiers": [format!("dream_{cluster}")],
-            "name": format!("Cluster {cluster}"),
-            "manufacturer": "DREAM gateway",
-            "sw_version": env!("CARGO_PKG_VERSION"),
-        },
-        "origin": { "name": "DREAM gateway", "sw_version": env!("CARGO_PKG_VERSION") },
-    });
-    (discovery_topic(prefix, cluster), config.to_string().into_bytes())
+/// A sensor of a cluster's device in Home Assistant.
+struct Sensor {
+    /// What follows the cluster's name in ids and topics.
+    suffix: &'static str,
+    name: &'static str,
+    value: &'static str,
+    /// What is shown beside the value; without, everything that is published.
+    attributes: Option<&'static str>,
 }
 
-/// Returns the message that removes the sensor again.
-pub fn discovery_removal(prefix: &str, cluster: &ClusterId) -> Retained {
-    (discovery_topic(prefix, cluster), Vec::new())
+/// The noisy sum of the last slot, and what the filter makes of all so far.
+const SENSORS: [Sensor; 2] = [
+    Sensor { suffix: "", name: "Load", value: "{{ value_json.load_watts }}", attributes: None },
+    Sensor {
+        suffix: "_filtered",
+        name: "Filtered load",
+        value: "{{ value_json.load_filtered_watts }}",
+        attributes: Some("{{ {'band95_watts': value_json.band95_filtered_watts, 'end': value_json.end} | tojson }}"),
+    },
+];
+
+/// Returns the messages that make a cluster appear in Home Assistant: one device with two power sensors.
+pub fn discovery(prefix: &str, cluster: &ClusterId, slot_seconds: u64, status_topic: &str) -> Vec<Retained> {
+    let aggregate = GatewayChannel::Aggregate.topic(cluster);
+    let config = |sensor: &Sensor| {
+        let mut config = json!({
+            "name": sensor.name,
+            "unique_id": format!("dream_{cluster}_load{}", sensor.suffix),
+            "state_topic": aggregate,
+            "value_template": sensor.value,
+            "json_attributes_topic": aggregate,
+            "unit_of_measurement": "W",
+            "device_class": "power",
+            "state_class": "measurement",
+            "expire_after": 3 * slot_seconds,
+            "availability_topic": status_topic,
+            "payload_available": "online",
+            "payload_not_available": "offline",
+            "device": {
+                "identifiers": [format!("dream_{cluster}")],
+                "name": format!("Cluster {cluster}"),
+                "manufacturer": "DREAM gateway",
+                "sw_version": env!("CARGO_PKG_VERSION"),
+            },
+            "origin": { "name": "DREAM gateway", "sw_version": env!("CARGO_PKG_VERSION") },
+        });
+        if let Some(template) = sensor.attributes {
+            config["json_attributes_template"] = template.into();
+        }
+        (discovery_topic(prefix, cluster, sensor), config.to_string().into_bytes())
+    };
+    SENSORS.iter().map(config).collect()
 }
 
-fn discovery_topic(prefix: &str, cluster: &ClusterId) -> String {
-    format!("{prefix}/sensor/dream_{cluster}/config")
+/// Returns the messages that remove the sensors again.
+pub fn discovery_removal(prefix: &str, cluster: &ClusterId) -> Vec<Retained> {
+    SENSORS.iter().map(|sensor| (discovery_topic(prefix, cluster, sensor), Vec::new())).collect()
+}
+
+fn discovery_topic(prefix: &str, cluster: &ClusterId, sensor: &Sensor) -> String {
+    format!("{prefix}/sensor/dream_{cluster}{}/config", sensor.suffix)
 }

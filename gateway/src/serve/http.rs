@@ -87,7 +87,9 @@ fn routes(service: Service, closing: watch::Sender<bool>) -> axum::Router {
         .route("/api/v1/clusters/{id}/slots", get(api::slots))
         .route("/api/v1/clusters/{id}/membership", get(api::membership))
         .route("/metrics", get(metrics))
+        .route("/api/v1/openapi.json", get(openapi))
         .route("/livez", get(async || "ok\n"))
+        .route("/healthz", get(async || "ok\n"))
         .route("/readyz", get(readyz))
         .fallback(page::not_found)
         .method_not_allowed_fallback(error::method_not_allowed)
@@ -130,6 +132,13 @@ async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
     let text = shared.service.metrics.render(&shared.service.board, shared.now());
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     ([(header::CONTENT_TYPE, kind)], text).into_response()
+}
+
+/// A description of everything here that is for programs (OpenAPI 3.1).
+const OPENAPI: &str = include_str!("http/openapi.json");
+
+async fn openapi() -> Response {
+    ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], OPENAPI).into_response()
 }
 
 async fn readyz(State(shared): State<Arc<Shared>>) -> Response {

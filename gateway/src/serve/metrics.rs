@@ -19,6 +19,7 @@ use prometheus::{
 
 use crate::serve::board::{Board, ClusterView};
 use crate::serve::offenders::OffenderCounts;
+use crate::serve::process::Process;
 use crate::store::{FilteredLoad, Load};
 
 /// Everything that is counted.
@@ -38,6 +39,7 @@ pub struct Metrics {
     store_bytes: IntGauge,
     meter_status: IntCounterVec,
     certificate_expiry: IntGauge,
+    process: Process,
 }
 
 /// A part of a slot's life, as an operator sees it.
@@ -98,6 +100,7 @@ impl Metrics {
                 "dream_certificate_expiry_timestamp_seconds",
                 "When the gateway's certificate ends: no list reaches beyond it.",
             ),
+            process: Process::started_now(),
             registry,
         };
         let parts: [Box<dyn Collector>; 11] = [
@@ -215,6 +218,7 @@ impl Metrics {
         }
         let mut families = self.registry.gather();
         families.extend(gauges.collect());
+        families.extend(self.process.collect());
         families.sort_by(|a, b| a.name().cmp(b.name()));
         TextEncoder::new().encode_to_string(&families).expect("what was registered can be written as text")
     }

@@ -1,11 +1,13 @@
 //! Whether the gateway is ready: a latch for each thing that must have happened first, as linkerd's.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A set of named latches; ready when all are set. One may be unset again, when what it stands for is lost.
 #[derive(Debug, Default)]
 pub struct Readiness {
     latches: [AtomicBool; Latch::ALL.len()],
+    /// Grows as long as the driver gets on.
+    beats: AtomicU64,
 }
 
 /// What must have happened.
@@ -45,6 +47,16 @@ impl Readiness {
 
     pub fn is_set(&self, latch: Latch) -> bool {
         self.latches[latch as usize].load(Ordering::Acquire)
+    }
+
+    /// Says that the driver gets on.
+    pub fn beat(&self) {
+        self.beats.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns a number that grows as long as the driver gets on: once a second at least.
+    pub fn beats(&self) -> u64 {
+        self.beats.load(Ordering::Relaxed)
     }
 
     /// Returns the latches that are not set; ready means that there is none.

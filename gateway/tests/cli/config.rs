@@ -128,6 +128,85 @@ fn all_mistakes_are_told_at_once() {
 }
 
 #[test]
+fn mistakes_of_every_kind_are_told_together() {
+    let place = Place::new();
+    fs::remove_file(place.path().join("gateway.key")).unwrap();
+    place.write("authority.pem", "nothing").write("north.allow", "M-1\nm-2\nM-3\n");
+    insta::assert_snapshot!(place.check(
+        r#"
+repicas = 2
+clock_skew_seconds = "5"
+[identity]
+certificate = "nowhere.pem"
+key = "gateway.key"
+authorities = ["authority.pem"]
+[broker]
+address = "mqtt://127.0.0.1"
+keep_alive_seconds = 1
+[store]
+path = "nowhere/gateway.redb"
+[http]
+listen = "9464"
+[defaults]
+slot_seconds = 0
+epsilon = -1
+min_members = 1
+[clusters.north]
+allow_file = "north.allow"
+atempts = 2
+[clusters.south]
+epsilon = "one"
+[clusters.West]
+"#
+    ));
+}
+
+#[test]
+fn a_key_of_the_defaults_is_named_as_it_is_written_and_once() {
+    let toml = with("[clusters.north]", "[clusters.south]\nslot_seconds = 0\n[defaults]\nslot_seconds = 100000");
+    insta::assert_snapshot!(Place::new().check(&toml));
+}
+
+#[test]
+fn what_meters_refuse_is_noted() {
+    let south =
+        "min_members = 30\n[clusters.south]\nslot_seconds = 30\nepsilon = 2\nrange_watts = [-100, 5000]\nattempts = 3";
+    insta::assert_snapshot!(Place::new().check(&with("[clusters.north]", south)));
+}
+
+#[test]
+fn the_place_of_the_store_is_looked_at() {
+    let place = Place::new();
+    fs::create_dir(place.path().join("directory")).unwrap();
+    place.write("file", "");
+    let check = |path: &str| place.check(&format!("{GOOD}[store]\npath = \"{path}\"\n"));
+    let said = ["directory", "nowhere/gateway.redb", "file/gateway.redb", "directory/gateway.redb"].map(check);
+    insta::assert_snapshot!(said.join("\n\n"));
+    assert_eq!(fs::read_dir(place.path().join("directory")).unwrap().count(), 0, "nothing is left behind");
+}
+
+#[test]
+fn a_meters_certificate_is_no_client_certificate_of_a_gateway() {
+    let place = Place::new();
+    let identities = Identities::default();
+    identities.write(place.path(), "client", &identities.pki.meter("m-0001"));
+    identities.write_gateway(place.path(), GATEWAY);
+    let tls = "url = \"mqtts://127.0.0.1:1\"\nca = \"authority.pem\"\nclient_certificate = \"client.pem\"\n\
+               client_key = \"client.key\"";
+    place.write("gateway.toml", &GOOD.replace("url = \"mqtt://127.0.0.1:1\"", tls));
+    let said = ["check-config", "run"].map(|command| place.say(&[command, "--config", "gateway.toml"]));
+    insta::assert_snapshot!(said.join("\n\n"));
+}
+
+#[test]
+fn nobody_who_does_not_answer_is_healthy() {
+    let place = Place::new();
+    place.write("gateway.toml", &format!("{GOOD}[http]\nlisten = \"127.0.0.1:1\"\n"));
+    let asked = [&["health", "--config", "gateway.toml"][..], &["health", "--url", "127.0.0.1:1"], &["health"]];
+    insta::assert_snapshot!(asked.map(|arguments| place.say(arguments)).join("\n\n"));
+}
+
+#[test]
 fn broken_files_are_told_before_anything_is_connected() {
     let place = Place::new();
     let identities = Identities::default();
@@ -166,8 +245,8 @@ fn a_key_that_does_not_fit_the_clients_certificate_is_told_once() {
     let tls = "url = \"mqtts://127.0.0.1:1\"\nca = \"authority.pem\"\nclient_certificate = \"gateway.pem\"\n\
                client_key = \"other/gateway.key\"";
     let said = place.check(&GOOD.replace("url = \"mqtt://127.0.0.1:1\"", tls));
-    let (_, reason) = said.lines().next().unwrap().rsplit_once(": ").unwrap();
-    assert!(said.starts_with("dream-gateway: TLS towards the broker cannot be set up: "), "{said}");
+    let (_, reason) = said.lines().nth(1).unwrap().rsplit_once(": ").unwrap();
+    assert!(said.contains("\n  TLS towards the broker cannot be set up: "), "{said}");
     assert_eq!(said.matches(reason).count(), 1, "{said}");
     assert!(said.ends_with("exit code 2"), "{said}");
 }

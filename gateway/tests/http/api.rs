@@ -38,7 +38,7 @@ fn fill(fixture: &Fixture) {
     fixture.board.show([stalled, broken, waiting("waiting"), listed("fresh", 100)]);
 }
 
-fn filled() -> Asked {
+pub(crate) fn filled() -> Asked {
     let gateway = Asked::new();
     fill(&gateway.fixture);
     gateway

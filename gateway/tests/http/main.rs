@@ -4,5 +4,6 @@
 
 mod api;
 mod fixture;
+mod openapi;
 mod page;
 mod scenery;

@@ -6,10 +6,11 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use dream_testkit::lab::access::Access;
 use dream_testkit::lab::aggregates::{Slots, assert_exact_or};
 use dream_testkit::lab::fleet::Fleet;
-use dream_testkit::lab::identities::Identities;
+use dream_testkit::lab::identities::{GATEWAY, Identities};
 use dream_testkit::lab::mosquitto::{Door, Mosquitto};
 use dream_testkit::lab::settings::Settings;
 use dream_testkit::lab::{free_port, until};
+use dream_testkit::pki::Pki;
 
 use crate::gateway::Gateway;
 
@@ -108,6 +109,62 @@ async fn a_refused_subscription_is_not_asked_for_again_once_its_cluster_is_remov
     // It waits longer each time: by then, north would have had its turn.
     until("south is refused for the third time", || refusals(&gateway, "south") == 3).await;
     assert_eq!(refusals(&gateway, "north"), 1, "{}", gateway.printed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broker_that_asks_for_a_certificate_is_told_from_one_that_does_not_trust_it() {
+    let identities = Identities::default();
+    let broker = Mosquitto::with(&Door::Tls(&identities), "");
+    let settings = || Settings::new(broker.access()).cluster("north", METERS);
+    let told = async |what: &str, change: &dyn Fn(&Gateway)| {
+        let mut gateway = Gateway::prepare(&identities, settings());
+        change(&gateway);
+        gateway.start();
+        until(what, || gateway.printed().contains(what)).await;
+        assert_eq!(gateway.try_get("/readyz").map(|answer| answer.status), Some(503));
+    };
+    let without = |gateway: &Gateway| {
+        let toml = std::fs::read_to_string(gateway.file("gateway.toml")).unwrap();
+        let of_client = |line: &&str| !line.starts_with("client_");
+        gateway.configure(&toml.lines().filter(of_client).collect::<Vec<_>>().join("\n"));
+    };
+    told("ask for a client's certificate; set `broker.client_certificate`", &without).await;
+    let in_the_clear = |gateway: &Gateway| {
+        without(gateway);
+        let toml = std::fs::read_to_string(gateway.file("gateway.toml")).unwrap();
+        gateway.configure(&toml.replace("mqtts://", "mqtt://").replace("ca = \"authority.pem\"", ""));
+    };
+    told("the port seems to expect TLS; use `mqtts://` in `broker.url`", &in_the_clear).await;
+    let foreign = |gateway: &Gateway| {
+        let other = Identities { pki: Pki::named("another authority") };
+        std::fs::create_dir(gateway.file("other")).unwrap();
+        other.write_gateway(&gateway.file("other"), GATEWAY);
+        let toml = std::fs::read_to_string(gateway.file("gateway.toml")).unwrap();
+        let toml = toml.replace("client_certificate = \"", "client_certificate = \"other/");
+        gateway.configure(&toml.replace("client_key = \"", "client_key = \"other/"));
+    };
+    told("`broker.client_certificate`", &foreign).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_trials_on_one_broker_are_told_of_each_other() {
+    let (first, second) = (Identities::default(), Identities { pki: Pki::named("another trial's authority") });
+    let broker = Mosquitto::start();
+    let settings = || Settings::new(broker.access()).cluster("north", METERS);
+    let mut gateway = Gateway::start(&first, settings());
+    gateway.wait_until_ready().await;
+    let fleet = Fleet::start(&first, broker.access(), "north", METERS);
+    fleet.list(1).await;
+    // The same names, with other certificates.
+    let other = Gateway::start(&second, settings());
+    until("one of them asks for the other", || {
+        [&gateway, &other].iter().any(|gateway| gateway.printed().contains("is another gateway connected as `gw-0`"))
+    })
+    .await;
+    until("the list is known not to be its own", || {
+        other.printed().contains("has a membership list of this cluster that is not ours")
+    })
+    .await;
 }
 
 /// As much of a broker as refuses every subscription.

@@ -24,12 +24,18 @@ pub struct Gateway {
 impl Gateway {
     /// Starts a gateway with an empty store; it may not be ready yet.
     pub fn start(identities: &Identities, settings: Settings) -> Self {
+        let mut gateway = Self::prepare(identities, settings);
+        gateway.process.start();
+        gateway
+    }
+
+    /// Returns a gateway that does not run yet.
+    pub fn prepare(identities: &Identities, settings: Settings) -> Self {
         let (directory, http) = (TempDir::new().unwrap(), free_port());
         let process = Process::new(Path::new(env!("CARGO_BIN_EXE_dream-gateway")), directory.path(), http);
         identities.write_gateway(directory.path(), GATEWAY);
-        let mut gateway = Self { process, settings, http, directory };
+        let gateway = Self { process, settings, http, directory };
         gateway.write_settings();
-        gateway.process.start();
         gateway
     }
 

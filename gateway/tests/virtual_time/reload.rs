@@ -145,3 +145,18 @@ async fn another_number_of_replicas_waits_for_a_restart_and_moves_nothing() {
     assert!(log.text().contains("takes a restart"), "{}", log.text());
     assert_eq!(gateway.metrics().await.values_of("cluster").len(), clusters.len());
 }
+
+#[tokio::test(start_paused = true)]
+async fn home_assistant_is_switched_on_and_off_while_the_gateway_runs() {
+    let world = World::new();
+    let mut gateway = Gateway::ready(&world, World::settings().cluster("south", METERS)).await;
+    assert!(world.broker.retained(SENSOR).is_none());
+    gateway.settings.home_assistant = true;
+    gateway.reload().await;
+    let filtered = SENSOR.replace("_south", "_south_filtered");
+    let both = || [SENSOR, &filtered].map(|sensor| world.broker.retained(sensor).is_some());
+    eventually("the sensors appear", async || both() == [true, true]).await;
+    gateway.settings.home_assistant = false;
+    gateway.reload().await;
+    eventually("the sensors are taken away", async || both() == [false, false]).await;
+}

@@ -149,6 +149,12 @@ async fn whoever_comes_later_finds_the_list_the_last_slot_the_gateway_and_the_se
     let sensor = retained("homeassistant/sensor/dream_north/config");
     let sensor: serde_json::Value = serde_json::from_slice(&sensor).unwrap();
     assert!(sensor.to_string().contains(topic), "{sensor}");
+    let filtered = retained("homeassistant/sensor/dream_north_filtered/config");
+    let filtered: serde_json::Value = serde_json::from_slice(&filtered).unwrap();
+    assert_eq!(filtered["value_template"], "{{ value_json.load_filtered_watts }}");
+    assert_eq!((&filtered["device_class"], &filtered["state_class"]), (&"power".into(), &"measurement".into()));
+    assert_eq!(filtered["device"], sensor["device"], "one device for each cluster");
+    assert_ne!(filtered["unique_id"], sensor["unique_id"]);
     assert!(world.broker.retained("dream/v1/north/recovery").is_none(), "a request is for those who are there");
 }
 

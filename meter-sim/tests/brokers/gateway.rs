@@ -50,7 +50,7 @@ pub(super) fn of_trial(trial: &Trial, broker: &Broker, terms: &str, directory: &
 
 /// Returns where the gateway is: beside the directory of the tests, because another package's program is not built with
 /// them.
-fn program() -> PathBuf {
+pub(super) fn program() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let path = test.parent().and_then(Path::parent).unwrap().join("dream-gateway");
     assert!(path.is_file(), "{} is missing: build it with `cargo build --workspace --bins`", path.display());

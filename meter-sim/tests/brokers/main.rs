@@ -5,6 +5,7 @@ mod acl;
 mod chaos;
 mod cluster;
 mod config;
+mod day_two;
 mod gateway;
 mod interop;
 mod killed;

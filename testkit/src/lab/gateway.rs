@@ -37,6 +37,11 @@ impl Gateway {
         }
     }
 
+    /// Sets variables of its environment, from the next start on.
+    pub fn set_environment(&mut self, environment: Vec<(&'static str, String)>) {
+        self.process.set_environment(environment);
+    }
+
     /// Returns a file in its directory.
     pub fn file(&self, name: impl AsRef<Path>) -> PathBuf {
         self.directory.join(name)

@@ -32,8 +32,13 @@ impl Process {
     /// Adds variables to its environment.
     #[must_use]
     pub fn with_environment(mut self, environment: Vec<(&'static str, String)>) -> Self {
-        self.environment = environment;
+        self.set_environment(environment);
         self
+    }
+
+    /// Sets the variables that are added to its environment, from the next start on.
+    pub fn set_environment(&mut self, environment: Vec<(&'static str, String)>) {
+        self.environment = environment;
     }
 
     /// Starts it; one that runs already is killed first.

@@ -17,10 +17,13 @@ impl Driver {
             return error!("`id` takes a restart; the configuration stays as it was");
         }
         self.warn_of_what_needs_a_restart(&config);
+        let same_identity = identity.certificate == self.parts.identity.certificate
+            && identity.authorities == self.parts.identity.authorities;
+        if same_identity && config == self.parts.config {
+            return info!("configuration read again: nothing has changed");
+        }
         (config.replicas, config.ordinal) = (self.parts.config.replicas, self.parts.config.ordinal);
-        let everything = identity.certificate != self.parts.identity.certificate
-            || identity.authorities != self.parts.identity.authorities
-            || config.clock_skew_seconds != self.parts.config.clock_skew_seconds;
+        let everything = !same_identity || config.clock_skew_seconds != self.parts.config.clock_skew_seconds;
         let owned: BTreeSet<ClusterId> = config.owned().map(|(id, _)| id.clone()).collect();
         let removed: Vec<ClusterId> = self.state.clusters.keys().filter(|id| !owned.contains(*id)).cloned().collect();
         let changed: Vec<ClusterId> = config
@@ -43,6 +46,7 @@ impl Driver {
             }
         };
         self.parts.config.clusters = config.clusters;
+        self.parts.config.log.level = config.log.level;
         self.parts.config.clock_skew_seconds = config.clock_skew_seconds;
         self.parts.config.store.retention_days = config.store.retention_days;
         self.parts.telemetry.metrics.certificate_ends(identity.checked.not_after());
@@ -50,6 +54,7 @@ impl Driver {
         for cluster in &removed {
             self.remove(cluster);
         }
+        self.announce_to_home_assistant(config.home_assistant, &changed);
         for served in rebuilt {
             self.forget(&served.id);
             self.add(served);
@@ -72,8 +77,26 @@ impl Driver {
         if let Some(prefix) = &self.parts.config.home_assistant
             && !self.parts.config.clusters.contains_key(cluster)
         {
-            self.state.pending_discovery_removals.push(announce::discovery_removal(prefix, cluster));
+            self.state.pending_discovery_removals.extend(announce::discovery_removal(prefix, cluster));
             self.publish_discovery_removals();
+        }
+    }
+
+    /// Takes the sensors of all clusters away from the prefix of before, and announces them under a new one. Those in
+    /// `changed` are announced when their topics are subscribed to.
+    fn announce_to_home_assistant(&mut self, prefix: Option<String>, changed: &[ClusterId]) {
+        let before = std::mem::replace(&mut self.parts.config.home_assistant, prefix);
+        if before == self.parts.config.home_assistant {
+            return;
+        }
+        let all: Vec<ClusterId> = self.state.clusters.keys().cloned().collect();
+        if let Some(before) = before {
+            let removals = all.iter().flat_map(|cluster| announce::discovery_removal(&before, cluster));
+            self.state.pending_discovery_removals.extend(removals);
+            self.publish_discovery_removals();
+        }
+        for cluster in all.iter().filter(|cluster| !changed.contains(cluster)) {
+            self.announce(cluster);
         }
     }
 
@@ -104,7 +127,6 @@ impl Driver {
             ("store.cache_mebibytes", old.store.cache_mebibytes == new.store.cache_mebibytes),
             ("http.listen", old.http == new.http),
             ("log.format", old.log.format == new.log.format),
-            ("home_assistant", old.home_assistant == new.home_assistant),
         ];
         for (key, _) in kept.into_iter().filter(|(_, same)| !same) {
             warn!(key, "a change of this key takes a restart; it is left as it was");

@@ -27,6 +27,7 @@ pub enum Trouble {
     Tls {
         address: String,
         error: String,
+        hint: &'static str,
     },
     /// The broker does not want this client.
     NotAuthorised {
@@ -38,7 +39,7 @@ pub enum Trouble {
         address: String,
         client_id: String,
         connected_for: Option<Duration>,
-        tls: bool,
+        hint: &'static str,
         error: String,
     },
     /// No answer.
@@ -72,9 +73,10 @@ impl Trouble {
             address: address.clone(),
             client_id: client_id.to_owned(),
             connected_for,
-            tls: broker.tls.is_some(),
+            hint: hang_up_hint(broker),
             error,
         };
+        let tls = |error: String| Self::Tls { address: address.clone(), hint: tls_hint(&error), error };
         match error {
             ConnectionError::ConnectionRefused(code) => Self::NotAuthorised { address, code },
             ConnectionError::NetworkTimeout | ConnectionError::FlushTimeout => Self::Silent { address },
@@ -82,20 +84,24 @@ impl Trouble {
             ConnectionError::Tls(TlsError::Io(error)) | ConnectionError::Io(error) => match classify(&error) {
                 Cause::Refused => Self::Refused { address },
                 Cause::Name => Self::Name { host: broker.host.clone(), error: error.to_string() },
-                Cause::Tls => Self::Tls { address, error: error.to_string() },
+                Cause::Tls => tls(error.to_string()),
                 Cause::Silent => Self::Silent { address },
                 Cause::Other => closed(error.to_string()),
             },
-            ConnectionError::Tls(error) => Self::Tls { address, error: error.to_string() },
+            ConnectionError::Tls(error) => tls(error.to_string()),
             ConnectionError::MqttState(StateError::Deserialization(rumqttc::Error::PayloadSizeLimitExceeded(
                 bytes,
             ))) => Self::PacketTooLarge { bytes, limit: broker.max_packet_bytes },
             ConnectionError::MqttState(StateError::Io(error)) => match classify(&error) {
                 // TLS 1.3 brokers refuse a client's certificate only after the handshake.
-                Cause::Tls => Self::Tls { address, error: error.to_string() },
+                Cause::Tls => tls(error.to_string()),
                 Cause::Refused | Cause::Name | Cause::Silent | Cause::Other => closed(error.to_string()),
             },
             ConnectionError::MqttState(error @ StateError::ConnectionAborted) => closed(error.to_string()),
+            // What answered does not speak MQTT.
+            ConnectionError::MqttState(error @ StateError::Deserialization(_)) if connected_for.is_none() => {
+                closed(error.to_string())
+            }
             error => Self::Other { address, error: error.to_string() },
         }
     }
@@ -141,6 +147,57 @@ fn classify(error: &io::Error) -> Cause {
     }
 }
 
+/// What to do about a connection that ends before the broker has answered.
+const fn hang_up_hint(broker: &Broker) -> &'static str {
+    match &broker.tls {
+        None => {
+            "the port seems to expect TLS; use `mqtts://` in `broker.url`, with `broker.ca`, or the port without TLS"
+        }
+        Some(tls) if tls.client.is_none() => {
+            "the broker may ask for a client's certificate; set `broker.client_certificate` and `broker.client_key`. Is the \
+             port the one for TLS?"
+        }
+        Some(_) => {
+            "is the port the one for TLS, and does the broker trust the authority of `broker.client_certificate`? Its log \
+             says more"
+        }
+    }
+}
+
+/// What to do about a handshake that fails, by what rustls says of it.
+fn tls_hint(error: &str) -> &'static str {
+    let hints = [
+        (
+            "CertificateRequired",
+            "the broker asks for a client's certificate; set `broker.client_certificate` and `broker.client_key`",
+        ),
+        (
+            "alert: UnknownCA",
+            "the broker does not know who issued `broker.client_certificate`; use one of an authority that it trusts, or let \
+             it trust this one (mosquitto: `cafile`)",
+        ),
+        (
+            "alert: CertificateExpired",
+            "`broker.client_certificate` has ended, or this machine's and the broker's clocks differ; renew it",
+        ),
+        (
+            "UnknownIssuer",
+            "the broker's certificate is of no authority in `broker.ca`; name the file with the authority that issued it",
+        ),
+        (
+            "NotValidForName",
+            "the broker's certificate is for another name; use a name in `broker.url` that is in it, or issue it for this one",
+        ),
+        (
+            "InvalidContentType",
+            "the port does not speak TLS; use the broker's port for TLS, or `mqtt://` in `broker.url`",
+        ),
+    ];
+    let general = "check `broker.ca`, the name in the broker's certificate, `broker.client_certificate`, and that the port is \
+                   the one for TLS";
+    hints.into_iter().find(|(sign, _)| error.contains(sign)).map_or(general, |(_, hint)| hint)
+}
+
 impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -152,11 +209,7 @@ impl fmt::Display for Trouble {
                 )
             }
             Self::Name { host, error } => write!(f, "the name {host} in `broker.url` has no address ({error})"),
-            Self::Tls { address, error } => write!(
-                f,
-                "TLS with {address} fails ({error}): check `broker.ca`, the name in the broker's certificate, \
-                 `broker.client_certificate`, and that the port is the one for TLS"
-            ),
+            Self::Tls { address, error, hint } => write!(f, "TLS with {address} fails ({error}): {hint}"),
             Self::NotAuthorised { address, code } => {
                 let what = match code {
                     ConnectReturnCode::BadUserNamePassword => "the user name or password is wrong",
@@ -172,17 +225,16 @@ impl fmt::Display for Trouble {
                      `broker.client_certificate`, and the broker's log"
                 )
             }
-            Self::Closed { address, client_id, connected_for, tls, error } => match connected_for {
+            Self::Closed { address, client_id, connected_for, hint, error } => match connected_for {
                 Some(connected_for) if connected_for.as_secs() < 10 => write!(
                     f,
-                    "{address} closed the connection after {} s ({error}): is another gateway connected as `{client_id}`?",
+                    "{address} closed the connection after {} s ({error}): is another gateway connected as `{client_id}`, \
+                     or with the same certificate? Stop it, or give one of them another `id` and certificate, or another \
+                     `ordinal` if they are replicas",
                     connected_for.as_secs()
                 ),
                 Some(_) => write!(f, "{address} closed the connection ({error})"),
-                None if *tls => write!(f, "{address} hung up before answering ({error}): is the port the one for TLS?"),
-                None => {
-                    write!(f, "{address} hung up before answering ({error}): does the port expect TLS (`mqtts://`)?")
-                }
+                None => write!(f, "{address} hung up before answering ({error}): {hint}"),
             },
             Self::Silent { address } => write!(f, "{address} does not answer: check the network and `broker.url`"),
             Self::PacketTooLarge { bytes, limit } => write!(

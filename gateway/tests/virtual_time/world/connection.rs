@@ -99,7 +99,7 @@ fn closed(id: &str) -> Trouble {
         address: "memory".to_owned(),
         client_id: id.to_owned(),
         connected_for: None,
-        tls: false,
+        hint: "the broker is gone",
         error: "cut".to_owned(),
     }
 }

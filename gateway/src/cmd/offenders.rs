@@ -1,0 +1,100 @@
+//! `dream-gateway offenders`: asks a running gateway which members spoil slots.
+
+use std::io::Write;
+
+use anyhow::Context as _;
+use clap::Args;
+
+use super::BadInput;
+use super::running::{RunningGateway, ask};
+use crate::serve::offenders::{OffenderJson, PATH};
+
+/// Name the members that spoil slots
+///
+/// Asks the running gateway on `http.operator_listen`, which is the only place where meters are named. Days are whole days.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  dream-gateway offenders --config /etc/dream/gateway.toml
+  dream-gateway offenders --url http://127.0.0.1:9465 --json")]
+pub(super) struct OffendersArgs {
+    #[command(flatten)]
+    gateway: RunningGateway,
+    /// Print the gateway's answer as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &OffendersArgs, out: &mut impl Write) -> anyhow::Result<()> {
+    let address = args.gateway.address(|config| {
+        let none = "`http.operator_listen` is not set, so this gateway names nobody; set it to an address of the loopback \
+                    such as 127.0.0.1:9465 and restart the gateway";
+        Ok(config.operator_http.ok_or_else(|| BadInput(none.to_owned()))?)
+    })?;
+    let body = ask(address, PATH)?;
+    if args.json {
+        return Ok(writeln!(out, "{body}")?);
+    }
+    let offenders: Vec<OffenderJson> = serde_json::from_str(&body).context("the answer is not a list of offenders")?;
+    print(&offenders, out)
+}
+
+fn print(offenders: &[OffenderJson], out: &mut impl Write) -> anyhow::Result<()> {
+    if offenders.is_empty() {
+        return Ok(writeln!(out, "no member spoils slots")?);
+    }
+    writeln!(out, "{:<20} {:<24} {:<38} {:>7}  until", "cluster", "meter", "what it does", "slots")?;
+    for offender in offenders {
+        let what = match (offender.offence.as_str(), &offender.suspected_with) {
+            ("silent", _) => "sends readings, does not reveal".to_owned(),
+            ("spoils_sums", _) => "spoils sums".to_owned(),
+            (_, Some(other)) => format!("it or {other} spoils sums"),
+            (other, None) => other.to_owned(),
+        };
+        let until = match (&offender.left_out_of_lists_until, &offender.next_trial) {
+            (Some(until), _) => format!("out of lists until {until}"),
+            (None, Some(trial)) => format!("out of sums until {trial}"),
+            (None, None) => format!("takes part; last offence {} days ago", offender.last_offence_days_ago),
+        };
+        let OffenderJson { cluster, meter, spoiled_slots, .. } = offender;
+        writeln!(out, "{cluster:<20} {meter:<24} {what:<38} {spoiled_slots:>7}  {until}")?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn printed(offenders: &[OffenderJson]) -> String {
+        let mut out = Vec::new();
+        print(offenders, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn each_offender_is_a_line_that_says_what_it_does_and_until_when_it_is_left_out() {
+        let silent = OffenderJson {
+            cluster: "north".to_owned(),
+            meter: "m-0001".to_owned(),
+            offence: "silent".to_owned(),
+            suspected_with: None,
+            spoiled_slots: 3,
+            first_offence_days_ago: 1,
+            last_offence_days_ago: 0,
+            next_trial: Some("2026-11-17T10:00:00Z".to_owned()),
+            left_out_of_lists_until: None,
+        };
+        let suspected = OffenderJson {
+            meter: "m-0002".to_owned(),
+            offence: "suspected".to_owned(),
+            suspected_with: Some("m-0003".to_owned()),
+            next_trial: None,
+            ..silent.clone()
+        };
+        let text = printed(&[silent, suspected]);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[1].contains("does not reveal") && lines[1].ends_with("out of sums until 2026-11-17T10:00:00Z"));
+        assert!(lines[2].contains("it or m-0003 spoils sums") && lines[2].ends_with("last offence 0 days ago"));
+        assert_eq!(printed(&[]), "no member spoils slots\n");
+    }
+}
