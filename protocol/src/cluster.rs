@@ -33,7 +33,7 @@ use crate::membership::{ListError, MembershipList};
 use crate::params::{ParamsError, Share, Terms};
 use crate::time::{Slot, Timestamp};
 use crate::topic::{GatewayChannel, MeterChannel, Topic, TopicError};
-use crate::wire::{Mac0, MaskedReading, Reveal, Sign1, Status, StatusCode};
+use crate::wire::{Mac0, MaskedReading, Message as _, Reveal, Sign1, Status, StatusCode};
 use lists::OwnList;
 use open_slot::{OpenSlot, Step};
 use roster::Roster;

@@ -11,7 +11,7 @@ use crate::params::Params;
 use crate::part::Part;
 use crate::time::Slot;
 use crate::topic::MeterChannel;
-use crate::wire::{DecodeError, EnrolmentStatement, Sign1};
+use crate::wire::{DecodeError, EnrolmentStatement, Message as _, Sign1};
 
 /// The longest an enrolment, and with it a meter's X25519 key, may live.
 pub const MAX_ENROLMENT_SECONDS: u64 = 35 * 86_400;

@@ -19,7 +19,7 @@ use crate::params::{MAX_EPOCH, MAX_SLOT, Params, ParamsError};
 use crate::part::Part;
 use crate::time::Slot;
 use crate::topic::GatewayChannel;
-use crate::wire::{DecodeError, ListStatement, Sign1};
+use crate::wire::{DecodeError, ListStatement, Message as _, Sign1};
 
 /// Why a list is refused, whoever reads it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

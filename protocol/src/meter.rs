@@ -35,7 +35,7 @@ use crate::membership::MembershipList;
 use crate::policy::Policy;
 use crate::time::{Now, Slot, Timestamp};
 use crate::topic::{GatewayChannel, MeterChannel, Topic, TopicError};
-use crate::wire::{RecoveryMessage, Sign1, Status, StatusCode};
+use crate::wire::{Message as _, RecoveryMessage, Sign1, Status, StatusCode};
 use lists::HeldList;
 
 /// How far the wall clock may run ahead of the monotonic one since both were last known to be right: a minute, and a
@@ -377,7 +377,7 @@ impl<C: Conduct> Meter<C> {
         self.statuses.insert(code, (at, list, slot));
         let status = Status { cluster: self.config.cluster.clone(), list, slot, code };
         let topic = self.topic(MeterChannel::Status);
-        let payload = status.sign(&self.config.identity, &topic);
+        let payload = status.seal(&self.config.identity, &topic);
         self.publish(MeterChannel::Status, None, payload.into());
     }
 

@@ -15,7 +15,7 @@ use crate::membership::{ListError, MembershipList};
 use crate::params::{Params, ParamsError};
 use crate::time::{Slot, Timestamp};
 use crate::topic::GatewayChannel;
-use crate::wire::{ListStatement, Sign1};
+use crate::wire::{ListStatement, Message as _, Sign1};
 
 /// How many slots before its first one a list is published.
 const LEAD_SLOTS: u64 = 2;
@@ -196,7 +196,7 @@ impl Cluster {
             enrolments: members.iter().map(Enrolment::bytes).collect(),
         };
         let topic = GatewayChannel::Membership.topic(&self.config.cluster);
-        let bytes: Arc<[u8]> = statement.sign(&self.config.identity, &topic, &self.config.certificate).into();
+        let bytes: Arc<[u8]> = statement.seal((&self.config.identity, &self.config.certificate), &topic).into();
         let record = ListRecord { epoch, published_at: now, bytes: bytes.clone(), secret: Some(secret) };
         let before = self.newest.map(|(epoch, _)| epoch).filter(|epoch| !self.lists.contains_key(epoch));
         self.open_list(&record).map_err(|error| (count, error.into()))?;

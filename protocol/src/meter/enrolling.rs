@@ -9,7 +9,7 @@ use crate::enrolment::MAX_ENROLMENT_SECONDS;
 use crate::keys::{AgreementSecret, SelfKey};
 use crate::time::Timestamp;
 use crate::topic::MeterChannel;
-use crate::wire::{EnrolmentStatement, Sign1};
+use crate::wire::{EnrolmentStatement, Message as _, Sign1};
 
 /// A meter that is not listed repeats its enrolment after 45 to 75 seconds.
 const REPEAT_MILLIS: (u64, u64) = (45_000, 75_000);
@@ -75,7 +75,7 @@ impl<C: Conduct> Meter<C> {
             seq,
         };
         let topic = MeterChannel::Enrol.topic(&self.config.cluster, &self.id);
-        let bytes = statement.sign(&self.config.identity, &topic, &self.config.certificate).into();
+        let bytes = statement.seal((&self.config.identity, &self.config.certificate), &topic).into();
         let (agreement, self_key) = (Arc::new(agreement), Arc::new(SelfKey::generate(rng)));
         let own = OwnEnrolment { bytes, seq, not_before, not_after, agreement, self_key };
         self.account.seq = seq;

@@ -5,7 +5,7 @@ use super::{Conduct, Meter, MeterConfig, MeterError, Record, Refusal, SlotRecord
 use crate::keys::{AgreementPublic, SharedSecret};
 use crate::member_set::MemberSet;
 use crate::time::Slot;
-use crate::wire::{Mac0, RecoveryRequest, Reveal, Sign1};
+use crate::wire::{Mac0, Message as _, RecoveryRequest, Reveal, Sign1};
 
 /// Which rules a simulated meter breaks; by default none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

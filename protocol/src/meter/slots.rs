@@ -14,7 +14,7 @@ use crate::keys::{ListHash, prefix, random};
 use crate::member_set::MemberSet;
 use crate::time::{Slot, Timestamp};
 use crate::topic::MeterChannel;
-use crate::wire::{MaskedReading, RecoveryRequest, Retry, Reveal, Sign1};
+use crate::wire::{MaskedReading, Message as _, RecoveryRequest, Retry, Reveal, Sign1};
 
 /// How many slots' masks are computed at once, with one key schedule per partner: a week of ten-minute slots.
 const MASKS_AHEAD: u64 = 1008;

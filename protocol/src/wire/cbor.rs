@@ -44,7 +44,8 @@ const MAP: u8 = 5;
 
 /// Reads one item after the other and refuses every encoding but the deterministic one.
 #[derive(Debug)]
-pub(crate) struct Reader<'a> {
+#[expect(unnameable_types, reason = "messages are read and written here only, which seals their trait")]
+pub struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
 }
@@ -175,7 +176,8 @@ pub(crate) const fn head_len(argument: u64) -> usize {
 
 /// Writes deterministic CBOR into a vector.
 #[derive(Debug)]
-pub(crate) struct Writer(Vec<u8>);
+#[expect(unnameable_types, reason = "messages are read and written here only, which seals their trait")]
+pub struct Writer(Vec<u8>);
 
 impl Writer {
     pub(crate) fn array(len: u64) -> Self {

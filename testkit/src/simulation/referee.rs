@@ -10,7 +10,7 @@ use dream_protocol::membership::MembershipList;
 use dream_protocol::meter;
 use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::{GatewayChannel, MeterChannel, Topic};
-use dream_protocol::wire::{Mac0, MaskedReading, RecoveryMessage, Reveal, Sign1};
+use dream_protocol::wire::{Mac0, MaskedReading, Message as _, RecoveryMessage, Reveal, Sign1};
 
 use super::fixture::{HIGHEST, MIDNIGHT, SLOT_SECONDS};
 use super::scenario::{Scenario, Timer};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use dream_protocol::meter::{self, Refusal};
 use dream_protocol::time::Slot;
 use dream_protocol::topic::MeterChannel;
-use dream_protocol::wire::{Mac0, MaskedReading, Reveal};
+use dream_protocol::wire::{Mac0, MaskedReading, Message as _, Reveal};
 
 use super::fixture::SLOT_SECONDS;
 use crate::example::at;

@@ -4,7 +4,7 @@ use dream_protocol::ids::ClusterId;
 use dream_protocol::meter::{Input, Key, MeterConfig, Refusal};
 use dream_protocol::time::Slot;
 use dream_protocol::topic::{GatewayChannel, MeterChannel, TopicError};
-use dream_protocol::wire::{EnrolmentStatement, Sign1, StatusCode};
+use dream_protocol::wire::{EnrolmentStatement, Message as _, Sign1, StatusCode};
 
 use crate::support::liar::{Draft, FIRST, Liar, NO_NOISE, on};
 use crate::support::world::Packet;

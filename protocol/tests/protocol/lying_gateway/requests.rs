@@ -5,7 +5,7 @@ use dream_protocol::member_set::MemberSetError;
 use dream_protocol::meter::{Input, Key, Record, Refusal};
 use dream_protocol::time::Slot;
 use dream_protocol::topic::{GatewayChannel, MeterChannel};
-use dream_protocol::wire::{RecoveryRequest, Sign1, StatusCode};
+use dream_protocol::wire::{Message as _, RecoveryRequest, Sign1, StatusCode};
 
 use crate::support::cluster_id;
 use crate::support::liar::{FIRST, Liar, on};
@@ -218,7 +218,7 @@ fn a_request_signed_by_anyone_but_the_lists_gateway_is_refused() {
     // Another certified gateway, a certified meter, and the same gateway id with a renewed key.
     let renewed = meters.pki.issue_for("gw", "gateway", [9; 32], |_| {});
     for signer in [meters.pki.gateway("gw-2"), meters.pki.meter("m-0001"), renewed] {
-        let packet = Packet::new(topic.clone(), request.sign(&signer.identity(), &topic));
+        let packet = Packet::new(topic.clone(), request.seal(&signer.identity(), &topic));
         meters.refused(0, &packet, asked_at, &Refusal::BadSignature);
     }
 }
@@ -229,7 +229,7 @@ fn a_request_signed_for_another_topic_is_refused() {
     let asked_at = meters.slot_end(FIRST).plus_secs(61);
     let request = meters.request_with(FIRST, 0, &[0, 0]);
     for other in ["dream/v1/south/recovery", "dream/v2/north/recovery", "dream/v1/north/membership", ""] {
-        let payload = request.sign(&meters.identity.identity(), other);
+        let payload = request.seal(&meters.identity.identity(), other);
         let packet = Packet::new(GatewayChannel::Recovery.topic(&cluster_id()), payload);
         meters.refused(0, &packet, asked_at, &Refusal::BadSignature);
     }

@@ -3,7 +3,7 @@
 use dream_protocol::cluster::Rejection;
 use dream_protocol::simulation::Simulation;
 use dream_protocol::time::Slot;
-use dream_protocol::wire::{Status, StatusCode};
+use dream_protocol::wire::{Message as _, Status, StatusCode};
 
 use super::Round;
 use crate::support::cluster_id;
@@ -71,6 +71,6 @@ fn a_status_with_any_bit_changed_is_refused() {
         slot: Slot(5),
         code: StatusCode::LedgerExhausted,
     };
-    let payload = status.sign(&round.world.pki.meter("m-0000").identity(), &topic);
+    let payload = status.seal(&round.world.pki.meter("m-0000").identity(), &topic);
     assert_all_refused(&mut round, &Packet::new(topic, payload));
 }
