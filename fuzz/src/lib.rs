@@ -11,7 +11,9 @@ use dream_protocol::certificate::Authorities;
 use dream_protocol::enrolment::Enrolment;
 use dream_protocol::membership::MembershipList;
 use dream_protocol::topic::Topic;
-use dream_protocol::wire::{EnrolmentStatement, ListStatement, Mac0, MaskedReading, Message as _, RecoveryMessage, Reveal, Sign1, Status};
+use dream_protocol::wire::{
+    EnrolmentStatement, ListStatement, Mac0, MaskedReading, Message as _, RecoveryMessage, Reveal, Sign1, Status,
+};
 use dream_protocol::{cluster, meter};
 use dream_testkit::example::cluster_id;
 use dream_testkit::pki::Pki;
