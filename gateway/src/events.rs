@@ -75,6 +75,10 @@ impl Events {
                 info!(%cluster, epoch, "took the cluster over from its retained membership list");
             }
             Notice::Dropped { members } => warn!(%cluster, members, "members dropped for their silence"),
+            Notice::Readmitted { members } => info!(%cluster, members, "dropped members were heard again"),
+            Notice::ListOverwritten { epoch, erased } => {
+                warn!(%cluster, epoch, erased, "somebody replaced or erased the retained membership list, and it is published again: who else may write to its topic?");
+            }
             Notice::MeterStatus { meter, code, slot } => {
                 let word = status_word(*code);
                 self.metrics.meter_status(cluster, word);

@@ -149,6 +149,8 @@ impl Served {
             Notice::Requested { .. }
             | Notice::TakenOver { .. }
             | Notice::Dropped { .. }
+            | Notice::Readmitted { .. }
+            | Notice::ListOverwritten { .. }
             | Notice::MeterStatus { .. } => {}
         }
         true

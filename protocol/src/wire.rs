@@ -12,7 +12,7 @@ pub use cose::{Mac0, Seal, Sign1};
 
 use crate::ids::ClusterId;
 use crate::keys::{AgreementPublic, IdentityKey, ListHash, MacKey};
-use crate::params::Terms;
+use crate::params::{MAX_MEMBERS, Terms};
 use crate::time::Slot;
 
 /// The kind that a payload says it is, 1 to 7 for the messages below.
@@ -226,7 +226,7 @@ impl<'a> Message<'a> for ListStatement<'a> {
             from_slot: Slot(reader.uint()?),
             to_slot: Slot(reader.uint()?),
             terms: terms(reader)?,
-            enrolments: (0..reader.array_of_any()?).map(|_| reader.bytes()).collect::<Result<_, _>>()?,
+            enrolments: enrolments(reader)?,
         })
     }
 
@@ -389,6 +389,15 @@ impl RecoveryMessage {
 
 fn cluster(reader: &mut Reader<'_>) -> Result<ClusterId, DecodeError> {
     ClusterId::new(reader.text()?).map_err(|reason| DecodeError::Id { field: "cluster", reason })
+}
+
+/// Reads a list's entries. Their number is refused at the array's head: nothing is collected that could not be a list.
+fn enrolments<'a>(reader: &mut Reader<'a>) -> Result<Vec<&'a [u8]>, DecodeError> {
+    let count = reader.array_of_any()?;
+    if count > MAX_MEMBERS as u64 {
+        return Err(DecodeError::OutOfRange { field: "members" });
+    }
+    (0..count).map(|_| reader.bytes()).collect()
 }
 
 fn terms(reader: &mut Reader<'_>) -> Result<Terms, DecodeError> {

@@ -8,7 +8,7 @@ use crate::aggregate::{Aggregate, Failure, SlotOutcome};
 use crate::derive::{self, sha256};
 use crate::keys::prefix;
 use crate::member_set::MemberSet;
-use crate::membership::Member;
+use crate::membership::{Member, MembershipList};
 use crate::time::{Slot, Timestamp};
 use crate::topic::GatewayChannel;
 use crate::wire::{Mac0, MaskedReading, Message, RecoveryRequest, Retry, Reveal, Sign1};
@@ -233,6 +233,10 @@ impl OpenSlot {
 
     pub(super) fn epoch(&self) -> u64 {
         self.own.list.epoch()
+    }
+
+    pub(super) fn list(&self) -> &MembershipList {
+        &self.own.list
     }
 
     /// Every member, with whether its reading of the last attempt arrived.
