@@ -191,7 +191,7 @@ fn what_an_open_slot_has_cost_is_not_forgotten_while_it_is_open() {
     };
     let policy = |policy: &mut Policy| policy.daily_micro_epsilon = 1_000_000;
     let mut meters = Liar::with(10, 2, 1, policy, change, NO_NOISE);
-    let wall = at(first_of_its_day.plus(2).0 * 600);
+    let wall = at(first_of_its_day.plus(1).0 * 600 + 300);
     let retry = meters.retry(long, 1, wall);
     let next = Draft {
         from_slot: first_of_its_day,
@@ -202,7 +202,7 @@ fn what_an_open_slot_has_cost_is_not_forgotten_while_it_is_open() {
     let end = meters.slot_end(long);
     meters.publish(&next);
     meters.meters[0].handle(Input::Measured { slot: long, watts: 100 }, end);
-    meters.meters[0].handle(Input::Tick, wall);
+    meters.meters[0].handle(Input::Tick, end.plus_secs(60));
     assert_eq!(meters.meters[0].refusals(), []);
     meters.measure(0, first_of_its_day, 100);
     meters.refused(0, &retry, wall, &Refusal::LedgerExhausted);
