@@ -12,7 +12,7 @@ use dream_protocol::enrolment::Enrolment;
 use dream_protocol::membership::MembershipList;
 use dream_protocol::topic::Topic;
 use dream_protocol::wire::{
-    EnrolmentStatement, ListStatement, Mac0, MaskedReading, RecoveryMessage, Reveal, Sign1, Status,
+    EnrolmentStatement, ListStatement, Mac0, MaskedReading, Message as _, RecoveryMessage, Reveal, Sign1, Status,
 };
 use dream_protocol::{cluster, meter};
 use dream_testkit::example::cluster_id;

@@ -6,13 +6,13 @@
 mod closed_slot;
 mod history;
 mod schema;
+mod trial;
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::OpenOptions;
+use std::fs::{OpenOptions, TryLockError};
 use std::io::ErrorKind;
 use std::ops::Range;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
@@ -313,7 +313,7 @@ fn decode(cluster: &str, bytes: &[u8]) -> Result<Record, StoreError> {
     Record::decode(bytes).map_err(|error| StoreError::Entry { cluster: cluster.to_owned(), error })
 }
 
-/// Opens the file and checks every page of it.
+/// Checks every page of the file, which is left as it is if it is damaged, and opens it.
 fn open(path: &Path, cache_bytes: usize, create: bool) -> Result<Database, OpenStoreError> {
     let io = |error: std::io::Error| {
         let path = path.to_owned();
@@ -325,24 +325,29 @@ fn open(path: &Path, cache_bytes: usize, create: bool) -> Result<Database, OpenS
     let file = OpenOptions::new().read(true).write(true).create(create).truncate(false).mode(0o600).open(path);
     let file = file.map_err(io)?;
     let mode = file.metadata().map_err(io)?.permissions().mode();
-    // redb trusts what its checksums cannot cover; a file that makes it panic is damaged.
-    let opened = catch_unwind(AssertUnwindSafe(|| {
-        let mut database = Builder::new().set_cache_size(cache_bytes).create_file(file)?;
-        database.check_integrity().map(|_| database)
-    }));
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(OpenStoreError::Locked { path: path.to_owned() }),
+        // A file system without locks.
+        Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => {}
+        Err(TryLockError::Error(error)) => return Err(io(error)),
+    }
+    let new = file.metadata().map_err(io)?.len() == 0;
+    let clean = new || trial::check(file.try_clone().map_err(io)?, cache_bytes).map_err(damaged)?;
+    let opened = Builder::new().set_cache_size(cache_bytes).create_file(file).and_then(|mut database| {
+        if !clean {
+            database.check_integrity()?;
+        }
+        Ok(database)
+    });
     match opened {
-        Ok(Ok(database)) => {
+        Ok(database) => {
             warn_if_readable(path, mode);
             Ok(database)
         }
-        Ok(Err(DatabaseError::DatabaseAlreadyOpen)) => Err(OpenStoreError::Locked { path: path.to_owned() }),
-        Ok(Err(DatabaseError::Storage(StorageError::Io(error))))
-            if !matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::UnexpectedEof) =>
-        {
-            Err(io(error))
-        }
-        Ok(Err(error)) => Err(damaged(error.to_string())),
-        Err(_) => Err(damaged("its pages contradict each other".to_owned())),
+        Err(DatabaseError::DatabaseAlreadyOpen) => Err(OpenStoreError::Locked { path: path.to_owned() }),
+        Err(DatabaseError::Storage(StorageError::Io(error))) => Err(io(error)),
+        Err(error) => Err(damaged(error.to_string())),
     }
 }
 

@@ -12,7 +12,7 @@ use dream_protocol::mask::Masks;
 use dream_protocol::membership::MembershipList;
 use dream_protocol::noise::{Sampler, Scale};
 use dream_protocol::time::Slot;
-use dream_protocol::wire::{ListStatement, Mac0, Sign1};
+use dream_protocol::wire::{ListStatement, Mac0, Message as _, Sign1};
 use dream_testkit::keyed_cluster::KeyedCluster;
 use dream_testkit::pki::Pki;
 use hmac::{Hmac, Mac};

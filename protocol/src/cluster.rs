@@ -7,6 +7,7 @@
 //! The gateway is trusted to compute, not with privacy: nothing here protects a home, and nothing here can open less than
 //! a whole cluster.
 
+mod allowance;
 mod lists;
 mod offenders;
 mod open_slot;
@@ -27,16 +28,17 @@ pub use rejection::Rejection;
 pub use roster::RosterRules;
 
 use crate::aggregate::{Aggregate, Failure, SlotOutcome};
-use crate::certificate::{Authorities, Certificate, CertificateError};
-use crate::enrolment::Enrolment;
+use crate::certificate::{Authorities, Certificate, CertificateError, Signatures};
+use crate::enrolment::{Enrolment, EnrolmentError, MAX_AHEAD_SECONDS};
 use crate::ids::{ClusterId, MeterId};
 use crate::keys::{IdentityKey, ListHash};
 use crate::membership::{ListError, MembershipList};
 use crate::params::{ParamsError, Share, Terms};
 use crate::time::{Slot, Timestamp};
 use crate::topic::{GatewayChannel, MeterChannel, Topic, TopicError};
-use crate::wire::{Mac0, MaskedReading, Reveal, Sign1, Status, StatusCode};
-use lists::OwnList;
+use crate::wire::{EnrolmentStatement, Mac0, MaskedReading, Message as _, Reveal, Sign1, Status, StatusCode};
+use allowance::Allowance;
+use lists::{OwnList, TakeOver};
 use open_slot::{Attempt, Judges, OpenSlot, Step};
 use roster::Roster;
 use timers::{Timer, Timers};
@@ -134,6 +136,10 @@ pub enum Notice {
     SpoilerFound { meter: MeterId, slots: u64 },
     /// Who spoils sums cannot be found: too few members may be left out.
     CannotBeFound { members: u16, max_missing: u16 },
+    /// Dropped members were heard again, and may be in the next list.
+    Readmitted { members: u16 },
+    /// Somebody replaced the newest list on the broker, or erased it; it is published again.
+    ListOverwritten { epoch: u64, erased: bool },
     /// A meter says why it is silent, or what it has seen.
     MeterStatus { meter: MeterId, code: StatusCode, slot: Slot },
 }
@@ -165,6 +171,11 @@ pub struct Cluster {
     /// Whether the newest list, published here, was not seen on the broker since the last loss of the connection. The
     /// retained list may come before the word that the topics are subscribed.
     unseen: bool,
+    /// Whether the newest list came back from the broker since it was published: what comes after it has replaced it.
+    confirmed: bool,
+    /// When the newest list was last published, again or for the first time.
+    last_sent: Timestamp,
+    allowance: Allowance,
     /// The epoch that could not be renewed: tried again when the members change.
     renewal_failed: Option<u64>,
     /// Members that spoil slots.
@@ -201,6 +212,9 @@ impl Cluster {
             newest_published: None,
             listening: None,
             unseen: true,
+            confirmed: false,
+            last_sent: Timestamp::from_millis(0),
+            allowance: Allowance::new(),
             renewal_failed: None,
             offenders: Offenders::default(),
             lists_denied: false,
@@ -228,7 +242,7 @@ impl Cluster {
             }
             Input::Disconnected => {
                 self.listening = None;
-                self.unseen = true;
+                (self.unseen, self.confirmed) = (true, false);
                 self.set_list_timer();
             }
             Input::Tick => {}
@@ -259,6 +273,11 @@ impl Cluster {
         self.in_force_at(at).map(|own| &own.list)
     }
 
+    /// Whether a meter is enrolled here, or is in a list with an open or future slot.
+    pub fn holds(&self, meter: &str) -> bool {
+        self.roster.get(meter).is_some() || self.lists.values().any(|own| own.list.index_of(meter).is_some())
+    }
+
     /// How many meters are enrolled and not denied.
     pub fn candidates(&self) -> usize {
         self.roster.candidates()
@@ -287,16 +306,19 @@ impl Cluster {
                     MeterChannel::Reading => self.reading(topic, meter, payload, now),
                     MeterChannel::Reveal => self.reveal(topic, meter, payload, now),
                     MeterChannel::Enrol => self.enrolment(meter, payload, now),
-                    MeterChannel::Status => self.status(topic, meter, payload),
+                    MeterChannel::Status => self.status(topic, meter, payload, now),
                 };
                 result.map_err(|reason| (MeterId::new(meter).ok(), reason))
             }
             Topic::Gateway { cluster, channel: GatewayChannel::Membership }
                 if cluster == self.config.cluster.as_str() =>
             {
-                let taken_over = self.take_over(payload, now);
+                let found = self.take_over(payload, now);
+                if !matches!(found, Ok(TakeOver::Ours | TakeOver::Ahead)) {
+                    self.restore_retained(payload, now);
+                }
                 self.set_timers();
-                taken_over.map_err(anonymous)
+                found.map(drop).map_err(anonymous)
             }
             Topic::Meter { .. } | Topic::Gateway { .. } => Err(anonymous(TopicError::UnknownChannel.into())),
         }
@@ -337,6 +359,12 @@ impl Cluster {
         if self.roster.heard_again(meter, payload) {
             return Err(Rejection::Duplicate);
         }
+        let (envelope, _) = Sign1::decode_certified(payload).map_err(EnrolmentError::from)?;
+        let statement = EnrolmentStatement::decode(envelope.payload()).map_err(EnrolmentError::from)?;
+        if statement.not_before > now.as_secs().saturating_add(MAX_AHEAD_SECONDS) {
+            return Err(Rejection::DatedAhead);
+        }
+        self.allowance.take(meter, now)?;
         let enrolment = Enrolment::verify(payload, &self.config.cluster, &self.config.authorities)?;
         if enrolment.id().as_str() != meter {
             return Err(Rejection::BadSignature);
@@ -353,10 +381,11 @@ impl Cluster {
         Ok(())
     }
 
-    fn status(&mut self, topic: &str, meter: &str, payload: &[u8]) -> Result<(), Rejection> {
+    fn status(&mut self, topic: &str, meter: &str, payload: &[u8], now: Timestamp) -> Result<(), Rejection> {
         let envelope = Sign1::decode(payload)?;
         let status = Status::decode(envelope.payload())?;
         let known = self.roster.get(meter).ok_or(Rejection::Unknown)?;
+        self.allowance.take(meter, now)?;
         if status.cluster != self.config.cluster || !envelope.verifies(known.identity(), topic) {
             return Err(Rejection::BadSignature);
         }
@@ -460,6 +489,9 @@ impl Cluster {
             self.outputs.extend(dropped.into_iter().map(|meter| Output::Forget(Forget::Enrolment(meter))));
             self.outputs.push_back(Output::Notice(Notice::Dropped { members }));
         }
+        if !missed {
+            self.readmit(&open, now);
+        }
         if let Some(ended) = open.ended(true).filter(|_| !missed) {
             self.learn(&ended, now);
         }
@@ -486,6 +518,29 @@ impl Cluster {
     fn persist_offenders(&mut self) {
         if self.offenders.take_changed() {
             self.outputs.push_back(Output::Persist(Record::Offenders(Box::new(self.offenders.clone()))));
+        }
+    }
+
+    /// Takes dropped members back that were heard in a slot, from the entries of its list: nobody else would say that they
+    /// are there, because they are listed and see no reason to enrol.
+    fn readmit(&mut self, slot: &OpenSlot, now: Timestamp) {
+        let absent = slot.heard().zip(0..).filter(|((member, heard), _)| *heard && self.roster.may_return(member.id()));
+        let absent: Vec<usize> = absent.map(|(_, index)| index).collect();
+        if absent.is_empty() {
+            return;
+        }
+        let entries = slot.list().entries();
+        let mut members = 0;
+        for entry in absent {
+            let ClusterConfig { cluster, authorities, .. } = &self.config;
+            let bytes = (*entries[entry]).into();
+            let known = Enrolment::own(bytes, cluster, authorities, Signatures::Stored);
+            if known.is_ok_and(|known| self.admit(known, now).is_ok()) {
+                members += 1;
+            }
+        }
+        if members > 0 {
+            self.outputs.push_back(Output::Notice(Notice::Readmitted { members }));
         }
     }
 

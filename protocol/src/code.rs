@@ -128,6 +128,9 @@ impl Coded for Rejection {
             | Self::OtherRequest
             | Self::NotAResponder
             | Self::OldEnrolment
+            | Self::DatedAhead
+            | Self::InOtherCluster
+            | Self::TooOften
             | Self::KeyInUse
             | Self::Denied
             | Self::Unknown

@@ -11,10 +11,13 @@ use crate::params::Params;
 use crate::part::Part;
 use crate::time::Slot;
 use crate::topic::MeterChannel;
-use crate::wire::{DecodeError, EnrolmentStatement, Sign1};
+use crate::wire::{DecodeError, EnrolmentStatement, Message as _, Sign1};
 
 /// The longest an enrolment, and with it a meter's X25519 key, may live.
 pub const MAX_ENROLMENT_SECONDS: u64 = 35 * 86_400;
+
+/// How far ahead an enrolment may be dated: the clock was wrong when one that is dated further was made.
+pub(crate) const MAX_AHEAD_SECONDS: u64 = 3600;
 
 /// Why an enrolment is not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

@@ -19,7 +19,7 @@ use crate::params::{MAX_EPOCH, MAX_SLOT, Params, ParamsError};
 use crate::part::Part;
 use crate::time::Slot;
 use crate::topic::GatewayChannel;
-use crate::wire::{DecodeError, ListStatement, Sign1};
+use crate::wire::{DecodeError, ListStatement, Message as _, Sign1};
 
 /// Why a list is refused, whoever reads it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -124,7 +124,7 @@ impl MembershipList {
         if signatures == Signatures::Check && !envelope.verifies(&certificate.key, &topic) {
             return Err(ListError::BadSignature);
         }
-        let params = Params::new(statement.enrolments.len(), statement.terms)?;
+        let params = Params::unconnected(statement.enrolments.len(), statement.terms)?;
         let enrolments = (0..)
             .zip(parts(bytes, &statement))
             .map(|(entry, bytes)| {
@@ -133,6 +133,8 @@ impl MembershipList {
             })
             .collect::<Result<Vec<_>, _>>()?;
         check_together(&statement, &params, &certificate, &enrolments)?;
+        // Last: for large lists it takes as long as checking a thousand signatures.
+        params.check_partners()?;
         Ok(Arc::new(Self {
             hash: ListHash(sha256(envelope.payload())),
             cluster: statement.cluster,
@@ -232,6 +234,12 @@ impl MembershipList {
         let statement = ListStatement::decode(envelope.payload()).expect("the list was decoded from these bytes");
         parts(&self.bytes, &statement).collect()
     }
+}
+
+/// Returns the epoch that a list states, whatever else is in it.
+pub(crate) fn epoch_of(bytes: &[u8]) -> Result<u64, DecodeError> {
+    let (envelope, _) = Sign1::decode_certified(bytes)?;
+    Ok(ListStatement::decode(envelope.payload())?.epoch)
 }
 
 /// The enrolments of a statement that was decoded from these bytes.

@@ -140,17 +140,28 @@ pub struct Params {
 
 impl Params {
     pub fn new(members: usize, terms: Terms) -> Result<Self, ParamsError> {
+        let params = Self::unconnected(members, terms)?;
+        params.check_partners()?;
+        Ok(params)
+    }
+
+    /// Checks everything but whether there are enough mask partners, which takes long for large lists.
+    pub(crate) fn unconnected(members: usize, terms: Terms) -> Result<Self, ParamsError> {
         let count = u16::try_from(members).ok().filter(|&n| n > 0 && usize::from(n) <= MAX_MEMBERS);
         let count = count.ok_or(ParamsError::Members { members })?;
         let params = Self { members: count, terms };
         params.check_tolerances()?;
         params.check_numbers()?;
         params.check_windows()?;
-        if terms.partners > 0 && !partners::suffice(&params) {
-            let members = u64::from(count);
-            return Err(ParamsError::TooFewPartners { partners: terms.partners, members });
-        }
         Ok(params)
+    }
+
+    pub(crate) fn check_partners(&self) -> Result<(), ParamsError> {
+        let (partners, members) = (self.terms.partners, self.members.into());
+        if partners > 0 && !partners::suffice(self) {
+            return Err(ParamsError::TooFewPartners { partners, members });
+        }
+        Ok(())
     }
 
     /// Skips every check, so that a test can ask about parameters that no list may have.

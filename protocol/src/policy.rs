@@ -23,7 +23,7 @@ pub struct Policy {
     pub range: (i64, i64),
     /// The largest epsilon of one attempt, as a fraction.
     pub max_epsilon: (u64, u64),
-    /// The most that may be spent on the slots that start in one UTC day, in millionths.
+    /// The most that may be spent on the slots that start within any 24 hours, in millionths.
     pub daily_micro_epsilon: u64,
     /// The most attempts per slot.
     pub max_attempts: u8,

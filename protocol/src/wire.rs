@@ -8,11 +8,11 @@ mod cose;
 
 pub use cbor::DecodeError;
 pub(crate) use cbor::{Reader, Writer};
-pub use cose::{Mac0, Sign1};
+pub use cose::{Mac0, Seal, Sign1};
 
 use crate::ids::ClusterId;
 use crate::keys::{AgreementPublic, IdentityKey, ListHash, MacKey};
-use crate::params::Terms;
+use crate::params::{MAX_MEMBERS, Terms};
 use crate::time::Slot;
 
 /// The kind that a payload says it is, 1 to 7 for the messages below.
@@ -20,6 +20,44 @@ pub fn kind(payload: &[u8]) -> Result<u64, DecodeError> {
     let mut reader = Reader::new(payload);
     reader.array_of_any()?;
     reader.uint()
+}
+
+/// One of the seven messages: its kind, its fields, and the key of the envelope that it travels in.
+pub trait Message<'a>: Sized {
+    /// The first field of the payload.
+    const KIND: u64;
+    /// How many fields the payload has, with the kind.
+    #[doc(hidden)]
+    const FIELDS: u64;
+    /// What the envelope is made with: a MAC key, an identity key, or an identity key with its certificate in DER.
+    type Key<'k>: Seal;
+
+    /// Reads the fields after the kind.
+    #[doc(hidden)]
+    fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError>;
+
+    /// Writes the fields after the kind.
+    #[doc(hidden)]
+    fn write(&self, writer: Writer) -> Writer;
+
+    /// Reads a payload, all of it.
+    fn decode(payload: &'a [u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(payload);
+        reader.array(Self::FIELDS)?;
+        reader.kind(Self::KIND)?;
+        let message = Self::read(&mut reader)?;
+        reader.end()?;
+        Ok(message)
+    }
+
+    fn payload(&self) -> Vec<u8> {
+        self.write(Writer::array(Self::FIELDS).uint(Self::KIND)).finish()
+    }
+
+    /// Returns the message in its envelope, for one topic.
+    fn seal(&self, key: Self::Key<'_>, topic: &str) -> Vec<u8> {
+        key.envelope(&self.payload(), topic)
+    }
 }
 
 /// 1: a meter's masked, noisy reading.
@@ -31,33 +69,22 @@ pub struct MaskedReading {
     pub ciphertext: u64,
 }
 
-impl MaskedReading {
-    pub fn decode(payload: &[u8]) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new(payload);
-        reader.array(5)?;
-        reader.kind(1)?;
-        let message = Self {
+impl Message<'_> for MaskedReading {
+    const KIND: u64 = 1;
+    const FIELDS: u64 = 5;
+    type Key<'k> = &'k MacKey;
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
             list: reader.fixed("list hash")?,
             slot: Slot(reader.uint()?),
             attempt: reader.small("attempt")?,
             ciphertext: u64::from_be_bytes(reader.fixed("ciphertext")?),
-        };
-        reader.end()?;
-        Ok(message)
+        })
     }
 
-    pub fn payload(&self) -> Vec<u8> {
-        Writer::array(5)
-            .uint(1)
-            .bytes(&self.list)
-            .uint(self.slot.0)
-            .uint(self.attempt.into())
-            .bytes(&self.ciphertext.to_be_bytes())
-            .finish()
-    }
-
-    pub fn seal(&self, key: &MacKey, topic: &str) -> Vec<u8> {
-        cose::mac0(&self.payload(), key, topic)
+    fn write(&self, writer: Writer) -> Writer {
+        writer.bytes(&self.list).uint(self.slot.0).uint(self.attempt.into()).bytes(&self.ciphertext.to_be_bytes())
     }
 }
 
@@ -73,35 +100,23 @@ pub struct RecoveryRequest {
     pub deadline: u64,
 }
 
-impl RecoveryRequest {
-    pub fn decode(payload: &[u8]) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new(payload);
-        reader.array(6)?;
-        reader.kind(2)?;
-        let message = Self {
+impl Message<'_> for RecoveryRequest {
+    const KIND: u64 = 2;
+    const FIELDS: u64 = 6;
+    type Key<'k> = &'k IdentityKey;
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
             list: ListHash(reader.fixed("list hash")?),
             slot: Slot(reader.uint()?),
             attempt: reader.small("attempt")?,
             missing: reader.bytes()?.to_vec(),
             deadline: reader.uint()?,
-        };
-        reader.end()?;
-        Ok(message)
+        })
     }
 
-    pub fn payload(&self) -> Vec<u8> {
-        Writer::array(6)
-            .uint(2)
-            .bytes(&self.list.0)
-            .uint(self.slot.0)
-            .uint(self.attempt.into())
-            .bytes(&self.missing)
-            .uint(self.deadline)
-            .finish()
-    }
-
-    pub fn sign(&self, key: &IdentityKey, topic: &str) -> Vec<u8> {
-        cose::sign1(&self.payload(), key, topic, None)
+    fn write(&self, writer: Writer) -> Writer {
+        writer.bytes(&self.list.0).uint(self.slot.0).uint(self.attempt.into()).bytes(&self.missing).uint(self.deadline)
     }
 }
 
@@ -116,35 +131,28 @@ pub struct Reveal {
     pub request: [u8; 8],
 }
 
-impl Reveal {
-    pub fn decode(payload: &[u8]) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new(payload);
-        reader.array(6)?;
-        reader.kind(3)?;
-        let message = Self {
+impl Message<'_> for Reveal {
+    const KIND: u64 = 3;
+    const FIELDS: u64 = 6;
+    type Key<'k> = &'k MacKey;
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
             list: reader.fixed("list hash")?,
             slot: Slot(reader.uint()?),
             attempt: reader.small("attempt")?,
             revealed: u64::from_be_bytes(reader.fixed("revealed")?),
             request: reader.fixed("request hash")?,
-        };
-        reader.end()?;
-        Ok(message)
+        })
     }
 
-    pub fn payload(&self) -> Vec<u8> {
-        Writer::array(6)
-            .uint(3)
+    fn write(&self, writer: Writer) -> Writer {
+        writer
             .bytes(&self.list)
             .uint(self.slot.0)
             .uint(self.attempt.into())
             .bytes(&self.revealed.to_be_bytes())
             .bytes(&self.request)
-            .finish()
-    }
-
-    pub fn seal(&self, key: &MacKey, topic: &str) -> Vec<u8> {
-        cose::mac0(&self.payload(), key, topic)
     }
 }
 
@@ -162,37 +170,30 @@ pub struct EnrolmentStatement {
     pub seq: u64,
 }
 
-impl EnrolmentStatement {
-    pub fn decode(payload: &[u8]) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new(payload);
-        reader.array(7)?;
-        reader.kind(4)?;
-        let message = Self {
-            cluster: cluster(&mut reader)?,
+impl Message<'_> for EnrolmentStatement {
+    const KIND: u64 = 4;
+    const FIELDS: u64 = 7;
+    type Key<'k> = (&'k IdentityKey, &'k [u8]);
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            cluster: cluster(reader)?,
             certificate: reader.fixed("certificate hash")?,
             agreement: AgreementPublic(reader.fixed("X25519 key")?),
             not_before: reader.uint()?,
             not_after: reader.uint()?,
             seq: reader.uint()?,
-        };
-        reader.end()?;
-        Ok(message)
+        })
     }
 
-    pub fn payload(&self) -> Vec<u8> {
-        Writer::array(7)
-            .uint(4)
+    fn write(&self, writer: Writer) -> Writer {
+        writer
             .text(self.cluster.as_str())
             .bytes(&self.certificate)
             .bytes(&self.agreement.0)
             .uint(self.not_before)
             .uint(self.not_after)
             .uint(self.seq)
-            .finish()
-    }
-
-    pub fn sign(&self, key: &IdentityKey, topic: &str, certificate: &[u8]) -> Vec<u8> {
-        cose::sign1(&self.payload(), key, topic, Some(certificate))
     }
 }
 
@@ -211,29 +212,27 @@ pub struct ListStatement<'a> {
     pub enrolments: Vec<&'a [u8]>,
 }
 
-impl<'a> ListStatement<'a> {
-    pub fn decode(payload: &'a [u8]) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new(payload);
-        reader.array(19)?;
-        reader.kind(5)?;
-        let message = Self {
-            cluster: cluster(&mut reader)?,
+impl<'a> Message<'a> for ListStatement<'a> {
+    const KIND: u64 = 5;
+    const FIELDS: u64 = 19;
+    type Key<'k> = (&'k IdentityKey, &'k [u8]);
+
+    fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            cluster: cluster(reader)?,
             epoch: reader.uint()?,
             previous: ListHash(reader.fixed("previous list hash")?),
             gateway: AgreementPublic(reader.fixed("gateway X25519 key")?),
             from_slot: Slot(reader.uint()?),
             to_slot: Slot(reader.uint()?),
-            terms: terms(&mut reader)?,
-            enrolments: (0..reader.array_of_any()?).map(|_| reader.bytes()).collect::<Result<_, _>>()?,
-        };
-        reader.end()?;
-        Ok(message)
+            terms: terms(reader)?,
+            enrolments: enrolments(reader)?,
+        })
     }
 
-    pub fn payload(&self) -> Vec<u8> {
+    fn write(&self, writer: Writer) -> Writer {
         let terms = &self.terms;
-        let head = Writer::array(19)
-            .uint(5)
+        let head = writer
             .text(self.cluster.as_str())
             .uint(self.epoch)
             .bytes(&self.previous.0)
@@ -252,11 +251,7 @@ impl<'a> ListStatement<'a> {
             .uint(terms.epsilon_denominator)
             .uint(terms.attempts)
             .nested_array(self.enrolments.len() as u64);
-        self.enrolments.iter().fold(head, |list, enrolment| list.bytes(enrolment)).finish()
-    }
-
-    pub fn sign(&self, key: &IdentityKey, topic: &str, certificate: &[u8]) -> Vec<u8> {
-        cose::sign1(&self.payload(), key, topic, Some(certificate))
+        self.enrolments.iter().fold(head, |list, enrolment| list.bytes(enrolment))
     }
 }
 
@@ -297,12 +292,13 @@ impl StatusCode {
     ];
 }
 
-impl Status {
-    pub fn decode(payload: &[u8]) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new(payload);
-        reader.array(5)?;
-        reader.kind(6)?;
-        let cluster = cluster(&mut reader)?;
+impl Message<'_> for Status {
+    const KIND: u64 = 6;
+    const FIELDS: u64 = 5;
+    type Key<'k> = &'k IdentityKey;
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let cluster = cluster(reader)?;
         let list = match reader.bytes()? {
             [] => None,
             bytes => Some(bytes.try_into().map_err(|_| DecodeError::WrongLength {
@@ -315,22 +311,15 @@ impl Status {
         let code = reader.uint()?;
         let code = StatusCode::ALL.into_iter().find(|&known| known as u64 == code);
         let code = code.ok_or(DecodeError::OutOfRange { field: "code" })?;
-        reader.end()?;
         Ok(Self { cluster, list, slot, code })
     }
 
-    pub fn payload(&self) -> Vec<u8> {
-        Writer::array(5)
-            .uint(6)
+    fn write(&self, writer: Writer) -> Writer {
+        writer
             .text(self.cluster.as_str())
             .bytes(self.list.as_ref().map_or(&[], |list| list))
             .uint(self.slot.0)
             .uint(self.code as u64)
-            .finish()
-    }
-
-    pub fn sign(&self, key: &IdentityKey, topic: &str) -> Vec<u8> {
-        cose::sign1(&self.payload(), key, topic, None)
     }
 }
 
@@ -345,33 +334,22 @@ pub struct Retry {
     pub deadline: u64,
 }
 
-impl Retry {
-    pub fn decode(payload: &[u8]) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new(payload);
-        reader.array(5)?;
-        reader.kind(7)?;
-        let message = Self {
+impl Message<'_> for Retry {
+    const KIND: u64 = 7;
+    const FIELDS: u64 = 5;
+    type Key<'k> = &'k IdentityKey;
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
             list: ListHash(reader.fixed("list hash")?),
             slot: Slot(reader.uint()?),
             attempt: reader.small("attempt")?,
             deadline: reader.uint()?,
-        };
-        reader.end()?;
-        Ok(message)
+        })
     }
 
-    pub fn payload(&self) -> Vec<u8> {
-        Writer::array(5)
-            .uint(7)
-            .bytes(&self.list.0)
-            .uint(self.slot.0)
-            .uint(self.attempt.into())
-            .uint(self.deadline)
-            .finish()
-    }
-
-    pub fn sign(&self, key: &IdentityKey, topic: &str) -> Vec<u8> {
-        cose::sign1(&self.payload(), key, topic, None)
+    fn write(&self, writer: Writer) -> Writer {
+        writer.bytes(&self.list.0).uint(self.slot.0).uint(self.attempt.into()).uint(self.deadline)
     }
 }
 
@@ -411,6 +389,15 @@ impl RecoveryMessage {
 
 fn cluster(reader: &mut Reader<'_>) -> Result<ClusterId, DecodeError> {
     ClusterId::new(reader.text()?).map_err(|reason| DecodeError::Id { field: "cluster", reason })
+}
+
+/// Reads a list's entries. Their number is refused at the array's head: nothing is collected that could not be a list.
+fn enrolments<'a>(reader: &mut Reader<'a>) -> Result<Vec<&'a [u8]>, DecodeError> {
+    let count = reader.array_of_any()?;
+    if count > MAX_MEMBERS as u64 {
+        return Err(DecodeError::OutOfRange { field: "members" });
+    }
+    (0..count).map(|_| reader.bytes()).collect()
 }
 
 fn terms(reader: &mut Reader<'_>) -> Result<Terms, DecodeError> {

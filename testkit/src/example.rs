@@ -10,7 +10,7 @@ use dream_protocol::params::{Share, Terms};
 use dream_protocol::policy::Policy;
 use dream_protocol::time::Timestamp;
 use dream_protocol::topic::MeterChannel;
-use dream_protocol::wire::EnrolmentStatement;
+use dream_protocol::wire::{EnrolmentStatement, Message as _};
 use sha2::{Digest, Sha256};
 
 use crate::pki::{Issued, Pki};
@@ -86,5 +86,5 @@ pub fn enrol(id: &str, issued: &Issued, change: impl FnOnce(&mut EnrolmentStatem
     };
     change(&mut statement);
     let topic = MeterChannel::Enrol.topic(&statement.cluster, &MeterId::new(id).unwrap());
-    statement.sign(&issued.identity(), &topic, &issued.der)
+    statement.seal((&issued.identity(), &issued.der), &topic)
 }

@@ -10,7 +10,7 @@ use dream_protocol::membership::MembershipList;
 use dream_protocol::params::{Share, Terms};
 use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::MeterChannel;
-use dream_protocol::wire::MaskedReading;
+use dream_protocol::wire::{MaskedReading, Message as _};
 
 use crate::example::{START, TERMS, at, cluster_config, cluster_id, enrol};
 use crate::node::{ClusterNode, Packet};

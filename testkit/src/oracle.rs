@@ -13,7 +13,7 @@ use dream_protocol::membership::MembershipList;
 use dream_protocol::simulation::Hidden;
 use dream_protocol::time::Slot;
 use dream_protocol::topic::GatewayChannel;
-use dream_protocol::wire::{RecoveryMessage, RecoveryRequest, Sign1};
+use dream_protocol::wire::{Message as _, RecoveryMessage, RecoveryRequest, Sign1};
 
 /// The most meters whose readings a sum can tell apart.
 pub const MOST: usize = 16;

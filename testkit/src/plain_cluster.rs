@@ -16,7 +16,7 @@ use dream_protocol::member_set::MemberSet;
 use dream_protocol::membership::MembershipList;
 use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::MeterChannel;
-use dream_protocol::wire::{MaskedReading, RecoveryMessage, RecoveryRequest, Reveal, Sign1};
+use dream_protocol::wire::{MaskedReading, Message as _, RecoveryMessage, RecoveryRequest, Reveal, Sign1};
 use sha2::{Digest, Sha256};
 
 use crate::example::{START, at, cluster_id, enrol, meter_name};

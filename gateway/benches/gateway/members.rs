@@ -13,7 +13,7 @@ use dream_protocol::ids::{ClusterId, MeterId};
 use dream_protocol::keys::{AgreementSecret, MacKey, StreamKey};
 use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::MeterChannel;
-use dream_protocol::wire::{EnrolmentStatement, MaskedReading, Reveal, Sign1};
+use dream_protocol::wire::{EnrolmentStatement, MaskedReading, Message as _, Reveal, Sign1};
 use dream_testkit::lab::identities::{Identities, valid_for_decades};
 use dream_testkit::pki::Issued;
 use sha2::{Digest, Sha256};
@@ -142,7 +142,7 @@ fn enrolment(cluster: &ClusterId, id: &MeterId, issued: &Issued, secret: &Agreem
         not_after: then + 30 * 86_400,
         seq: then,
     };
-    statement.sign(&issued.identity(), &MeterChannel::Enrol.topic(cluster, id), &issued.der)
+    statement.seal((&issued.identity(), &issued.der), &MeterChannel::Enrol.topic(cluster, id))
 }
 
 fn cluster_config(id: &ClusterId, settings: &ClusterSettings, gateway: &GatewayIdentity, skew: u64) -> ClusterConfig {

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use dream_protocol::cluster::{Input, Output};
-use dream_protocol::ids::ClusterId;
+use dream_protocol::cluster::{Input, Output, Rejection};
+use dream_protocol::ids::{ClusterId, MeterId};
 use dream_protocol::time::Timestamp;
 use dream_protocol::topic::{self, GatewayChannel, MeterChannel, Topic};
 use rand::rand_core::UnwrapErr;
@@ -297,6 +297,9 @@ impl Driver {
         if delivery.too_large {
             return self.parts.telemetry.too_large(kind);
         }
+        if let Some((cluster, meter)) = self.enrolled_elsewhere(topic) {
+            return self.parts.telemetry.rejected(kind, cluster, meter.as_ref(), &Rejection::InOtherCluster);
+        }
         let Some(served) = self.state.clusters.get_mut(cluster) else { return self.not_served(cluster, kind) };
         let now = self.parts.clock.now();
         served.machine.handle(Input::Message { topic, payload: &delivery.payload }, now, &mut UnwrapErr(SysRng));
@@ -306,6 +309,18 @@ impl Driver {
         if !drain(served, kind, now, &self.state.session, &mut self.state.job, &self.parts.telemetry) {
             *self.state.accepted.entry(kind).or_default() += 1;
         }
+    }
+
+    /// Returns the cluster and the meter of an enrolment if the meter is in another cluster here. A meter is in one at a time,
+    /// and moves when the other one neither lists it nor knows it any more.
+    fn enrolled_elsewhere(&self, topic: &str) -> Option<(&ClusterId, Option<MeterId>)> {
+        let Ok(Topic::Meter { cluster, channel: MeterChannel::Enrol, meter }) = Topic::parse(topic) else {
+            return None;
+        };
+        let clusters = &self.state.clusters;
+        let served = clusters.get(cluster).filter(|served| !served.machine.holds(meter))?;
+        let elsewhere = clusters.values().any(|other| other.id != served.id && other.machine.holds(meter));
+        elsewhere.then(|| (&served.id, MeterId::new(meter).ok()))
     }
 
     /// A session outlives a cluster that has moved or was removed: its topics are given up when they turn up.

@@ -160,6 +160,8 @@ impl ServedCluster {
             Notice::Requested { .. }
             | Notice::TakenOver { .. }
             | Notice::Dropped { .. }
+            | Notice::Readmitted { .. }
+            | Notice::ListOverwritten { .. }
             | Notice::MeterStatus { .. } => {}
         }
         true

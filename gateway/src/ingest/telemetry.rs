@@ -118,6 +118,10 @@ impl Telemetry {
             Notice::CannotBeFound { members, max_missing } => {
                 warn!(%cluster, members, max_missing, "who spoils sums cannot be found at this size");
             }
+            Notice::Readmitted { members } => info!(%cluster, members, "dropped members were heard again"),
+            Notice::ListOverwritten { epoch, erased } => {
+                warn!(%cluster, epoch, erased, "somebody replaced or erased the retained membership list, and it is published again: who else may write to its topic?");
+            }
             Notice::MeterStatus { meter, code, slot } => {
                 let code_label = status_label(*code);
                 self.metrics.meter_status(cluster, code_label);

@@ -7,7 +7,8 @@ use dream_protocol::params::Terms;
 use dream_protocol::time::Slot;
 use dream_protocol::topic::{GatewayChannel, MeterChannel};
 use dream_protocol::wire::{
-    EnrolmentStatement, ListStatement, MaskedReading, RecoveryRequest, Retry, Reveal, Sign1, Status, StatusCode,
+    EnrolmentStatement, ListStatement, MaskedReading, Message as _, RecoveryRequest, Retry, Reveal, Sign1, Status,
+    StatusCode,
 };
 use dream_testkit::lab::identities;
 use dream_testkit::pki::{Issued, Pki};
@@ -60,17 +61,17 @@ impl Capture {
     fn request(&self, missing: &[u8]) -> Vec<u8> {
         let missing = missing.to_vec();
         let request = RecoveryRequest { list: self.list_hash, slot: SLOT, attempt: 0, missing, deadline: START + 690 };
-        request.sign(&self.pki.gateway("gw").identity(), "dream/v1/north/recovery")
+        request.seal(&self.pki.gateway("gw").identity(), "dream/v1/north/recovery")
     }
 
     fn retry(&self) -> Vec<u8> {
         let retry = Retry { list: self.list_hash, slot: SLOT, attempt: 1, deadline: START + 750 };
-        retry.sign(&self.pki.gateway("gw").identity(), "dream/v1/north/recovery")
+        retry.seal(&self.pki.gateway("gw").identity(), "dream/v1/north/recovery")
     }
 
     fn status(&self, meter: &str, code: StatusCode) -> Vec<u8> {
         let status = Status { cluster: cluster(), list: Some(self.list_hash.prefix()), slot: SLOT, code };
-        status.sign(&self.pki.meter(meter).identity(), &format!("dream/v1/north/status/{meter}"))
+        status.seal(&self.pki.meter(meter).identity(), &format!("dream/v1/north/status/{meter}"))
     }
 }
 
@@ -244,7 +245,7 @@ fn an_envelope_that_does_not_fit_the_kind_is_invalid() {
     let issued = capture.pki.meter("m-0001");
     let statement = statement(&issued, 1);
     // An enrolment in the envelope of a status, without its certificate.
-    let certified = statement.sign(&issued.identity(), "topic", &issued.der);
+    let certified = statement.seal((&issued.identity(), &issued.der), "topic");
     let certificate = [&[0xa1, 0x18, 0x21][..], &certified[8..11 + issued.der.len()]].concat();
     let at = certified.windows(certificate.len()).position(|part| part == certificate).unwrap();
     let bare = [&certified[..at], &[0xa0], &certified[at + certificate.len()..]].concat();
@@ -336,7 +337,7 @@ fn enrolment(pki: &Pki, number: u8) -> Vec<u8> {
     let meter = MeterId::new(&format!("m-{number:04}")).unwrap();
     let issued = pki.meter(meter.as_str());
     let topic = MeterChannel::Enrol.topic(&cluster(), &meter);
-    statement(&issued, number).sign(&issued.identity(), &topic, &issued.der)
+    statement(&issued, number).seal((&issued.identity(), &issued.der), &topic)
 }
 
 fn list(pki: &Pki, change: impl FnOnce(&mut ListStatement<'_>)) -> Vec<u8> {
@@ -360,7 +361,7 @@ fn list(pki: &Pki, change: impl FnOnce(&mut ListStatement<'_>)) -> Vec<u8> {
     };
     change(&mut statement);
     let issued = pki.gateway("gw");
-    statement.sign(&issued.identity(), &GatewayChannel::Membership.topic(&cluster()), &issued.der)
+    statement.seal((&issued.identity(), &issued.der), &GatewayChannel::Membership.topic(&cluster()))
 }
 
 fn pem(der: &[u8]) -> String {

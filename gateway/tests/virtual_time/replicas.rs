@@ -2,7 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use dream_protocol::ids::ClusterId;
+use dream_protocol::meter::Input;
+use dream_protocol::simulation::Simulation;
 use dream_testkit::lab::aggregates::{assert_exact_or, published};
+use dream_testkit::node::MeterNode;
+use dream_testkit::rng;
 
 use crate::world::gateway::Gateway;
 use crate::world::{World, eventually};
@@ -63,4 +68,24 @@ async fn a_cluster_that_has_moved_is_given_up_by_the_session_that_outlived_it() 
     let owned = samples.values_of("cluster").len();
     eventually("the others' topics are given up", async || moved(&world) == CLUSTERS.len() - owned).await;
     assert_eq!(world.broker.unacknowledged("gw-0"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_meter_is_in_one_cluster_of_a_gateway_at_a_time() {
+    let world = World::new();
+    let settings = World::settings().cluster("north", METERS).cluster("south", METERS);
+    let gateway = Gateway::ready(&world, settings).await;
+    let north = world.fleet("north", METERS);
+    north.list(1).await;
+    // The same certificate, enrolled once more: in another cluster, and as a meter that is in none.
+    for (meter, refused) in [("north-00", 1.0), ("south-00", 1.0)] {
+        let config = world.identities.meter(meter, &ClusterId::new("south").unwrap());
+        let mut node = MeterNode::new(config, Simulation::default(), rng(7));
+        for packet in node.handle(Input::Connected, world.now()) {
+            world.broker.publish(&packet.topic, &packet.payload, false);
+        }
+        eventually("all is handled", async || world.broker.unacknowledged(&gateway.name()) == 0).await;
+        assert_eq!(gateway.messages("enrol", "in_other_cluster").await, refused, "{meter}");
+    }
+    assert_eq!(gateway.metric("dream_cluster_candidates", "south").await, Some(1.0));
 }

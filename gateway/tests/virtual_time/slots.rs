@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use dream_protocol::ids::ClusterId;
 use dream_protocol::membership::MembershipList;
 use dream_protocol::topic::{GatewayChannel, MeterChannel};
-use dream_protocol::wire::{Mac0, MaskedReading};
+use dream_protocol::wire::{Mac0, MaskedReading, Message as _};
 use dream_testkit::lab::aggregates::{Slots, assert_exact, published};
 use dream_testkit::lab::client::Message;
 use dream_testkit::lab::fleet::{Fate, Outgoing};

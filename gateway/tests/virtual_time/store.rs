@@ -260,6 +260,39 @@ fn a_damaged_store_is_refused_or_reads_as_before() {
     assert!(refused > 10, "only {refused} damaged files were refused");
 }
 
+/// redb believes the header of a file that was closed in order: nothing may get there that would make it abort or panic later.
+#[test]
+fn a_damaged_header_is_refused_in_words_and_left_alone_or_holds_nothing() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("store.redb");
+    let store = open(&dir);
+    put(&store, &north(), enrolment("m-1", 1));
+    put(&store, &north(), outcome(1, 1000));
+    let good = keys(&store, &north());
+    drop(store);
+    let bytes = std::fs::read(&path).unwrap();
+    let mut refused = 0;
+    for at in (0..320).chain([400, 4095]) {
+        for flip in [0xff, 0x01, 0x80] {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= flip;
+            std::fs::write(&path, &damaged).unwrap();
+            match Store::open(&path, 4) {
+                Ok(store) => {
+                    assert_eq!(keys(&store, &north()), good, "byte {at} of the header, {flip:#x}");
+                    put(&store, &north(), enrolment("m-2", 1));
+                }
+                Err(OpenStoreError::Damaged { .. }) => {
+                    refused += 1;
+                    assert!(std::fs::read(&path).unwrap() == damaged, "byte {at}, {flip:#x}: the file was changed");
+                }
+                Err(error) => panic!("byte {at}, {flip:#x}: {error}"),
+            }
+        }
+    }
+    assert!(refused > 300, "only {refused} damaged headers were refused");
+}
+
 #[test]
 fn a_truncated_store_is_refused() {
     let dir = TempDir::new().unwrap();

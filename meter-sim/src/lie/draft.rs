@@ -5,7 +5,7 @@ use dream_protocol::keys::{AgreementSecret, ListHash};
 use dream_protocol::params::Terms;
 use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::GatewayChannel;
-use dream_protocol::wire::ListStatement;
+use dream_protocol::wire::{ListStatement, Message as _};
 
 use super::SLOT_SECONDS;
 use super::participants::Gateway;
@@ -52,7 +52,7 @@ impl Draft {
             terms: self.terms,
             enrolments: self.enrolments.iter().map(|(_, bytes)| bytes.as_slice()).collect(),
         };
-        statement.sign(&gateway.identity, &GatewayChannel::Membership.topic(cluster), &gateway.der)
+        statement.seal((&gateway.identity, &gateway.der), &GatewayChannel::Membership.topic(cluster))
     }
 }
 

@@ -269,14 +269,11 @@ impl Scene {
                 .said
                 .keys()
                 .filter(|saying| saying.channel == MeterChannel::Reading && saying.meter == files.id.as_str());
-            let mut days: BTreeMap<u64, (Timestamp, u64)> = BTreeMap::new();
-            for saying in attempts {
-                let at = begin(saying.slot);
-                days.entry(at.utc_day()).or_insert((at, 0)).1 += 1_000_000;
-            }
-            // A meter forgets days that are over.
-            let (at, cost) = days.into_values().next_back().unwrap();
-            assert!(meter.spent(at) >= cost, "{} has paid {} for {cost}", files.id, meter.spent(at));
+            let starts: Vec<Timestamp> = attempts.map(|saying| begin(saying.slot)).collect();
+            let last = starts.iter().copied().max().unwrap();
+            let recent = starts.iter().filter(|start| last.millis_since(**start) < 86_400_000).count();
+            let cost = 1_000_000 * u64::try_from(recent).unwrap();
+            assert!(meter.spent(last) >= cost, "{} has paid {} for {cost}", files.id, meter.spent(last));
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use dream_fleet::access::Access;
 use dream_protocol::time::Slot;
 use dream_protocol::topic::{GatewayChannel, MeterChannel, Topic};
-use dream_protocol::wire::{Mac0, MaskedReading, Reveal};
+use dream_protocol::wire::{Mac0, MaskedReading, Message as _, Reveal};
 use rumqttc::{AsyncClient, Event, Packet, QoS};
 use serde_json::Value;
 

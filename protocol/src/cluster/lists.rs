@@ -16,10 +16,24 @@ use crate::params::{Params, ParamsError};
 use crate::policy::MIN_HONEST;
 use crate::time::{Slot, Timestamp};
 use crate::topic::GatewayChannel;
-use crate::wire::{ListStatement, Sign1};
+use crate::wire::{ListStatement, Message as _, Sign1};
 
 /// How many slots before its first one a list is published.
 const LEAD_SLOTS: u64 = 2;
+
+/// The least time between two publications of one list: somebody else may publish on its topic, and go on doing so.
+const RESTORE_SECONDS: u64 = 60;
+
+/// What a message on the membership topic turned out to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TakeOver {
+    /// The newest list, as it was published here.
+    Ours,
+    /// A list that is ahead, and was taken over.
+    Ahead,
+    /// An earlier list of this gateway's.
+    Behind,
+}
 
 /// A published list with the gateway's keys under it.
 pub(super) struct OwnList {
@@ -151,7 +165,20 @@ impl Cluster {
         {
             let payload = own.list.bytes().clone();
             self.outputs.push_back(Output::Publish { channel: GatewayChannel::Membership, payload });
+            self.last_sent = now;
         }
+    }
+
+    /// Publishes the newest list again when it turns out that somebody replaced it on the broker, or erased it. What comes
+    /// before the list itself has come back is older than the list.
+    pub(super) fn restore_retained(&mut self, found: &[u8], now: Timestamp) {
+        let Some((epoch, _)) = self.newest.filter(|_| self.newest_own().is_some()) else { return };
+        if self.listening.is_none() || !std::mem::take(&mut self.confirmed) {
+            return;
+        }
+        self.unseen = true;
+        self.listening = Some(now.max(self.last_sent.plus_secs(RESTORE_SECONDS)));
+        self.outputs.push_back(Output::Notice(Notice::ListOverwritten { epoch, erased: found.is_empty() }));
     }
 
     fn form_list(&mut self, now: Timestamp, rng: &mut (impl CryptoRng + ?Sized)) {
@@ -159,9 +186,12 @@ impl Cluster {
             self.outputs.push_back(Output::Forget(Forget::Enrolment(meter)));
         }
         self.roster.settled();
-        if let Err((members, reason)) = self.try_form_list(now, rng) {
-            self.renewal_failed = self.lists.keys().next_back().copied();
-            self.outputs.push_back(Output::Notice(Notice::CannotForm { members, reason }));
+        match self.try_form_list(now, rng) {
+            Ok(()) => self.renewal_failed = None,
+            Err((members, reason)) => {
+                self.renewal_failed = self.lists.keys().next_back().copied();
+                self.outputs.push_back(Output::Notice(Notice::CannotForm { members, reason }));
+            }
         }
     }
 
@@ -198,7 +228,7 @@ impl Cluster {
             enrolments: members.iter().map(Enrolment::bytes).collect(),
         };
         let topic = GatewayChannel::Membership.topic(&self.config.cluster);
-        let bytes: Arc<[u8]> = statement.sign(&self.config.identity, &topic, &self.config.certificate).into();
+        let bytes: Arc<[u8]> = statement.seal((&self.config.identity, &self.config.certificate), &topic).into();
         let record = ListRecord { epoch, published_at: now, bytes: bytes.clone(), secret: Some(secret) };
         let before = self.newest.map(|(epoch, _)| epoch).filter(|epoch| !self.lists.contains_key(epoch));
         self.open_list(&record).map_err(|error| (count, error.into()))?;
@@ -206,6 +236,7 @@ impl Cluster {
         self.outputs.extend(before.map(|epoch| Output::Forget(Forget::List(epoch))));
         self.outputs.push_back(Output::Publish { channel: GatewayChannel::Membership, payload: bytes });
         (self.unseen, self.lists_denied) = (false, false);
+        (self.unseen, self.confirmed, self.last_sent) = (false, false, now);
         self.outputs.push_back(Output::Notice(Notice::ListPublished { epoch, members: count, from_slot, to_slot }));
         Ok(())
     }
@@ -291,10 +322,10 @@ impl Cluster {
 
     /// Looks at the retained list. If it is ahead of our own - the cluster moved here, or the store was restored from a
     /// back-up - its epoch and its members are taken over, and the next epoch is ours.
-    pub(super) fn take_over(&mut self, payload: &[u8], now: Timestamp) -> Result<(), Rejection> {
+    pub(super) fn take_over(&mut self, payload: &[u8], now: Timestamp) -> Result<TakeOver, Rejection> {
         if self.newest_own().is_some_and(|own| **own.list.bytes() == *payload) {
-            self.unseen = false;
-            return Ok(());
+            (self.unseen, self.confirmed) = (false, true);
+            return Ok(TakeOver::Ours);
         }
         let list = MembershipList::verify(payload, &self.config.cluster, &self.config.authorities)?;
         if Some(list.gateway()) != self.certificate.gateway().ok() {
@@ -302,7 +333,9 @@ impl Cluster {
         }
         let (epoch, hash) = (list.epoch(), *list.hash());
         let newest = match self.newest {
-            Some((newest, ours)) if epoch < newest || (epoch == newest && hash == ours) => return Ok(()),
+            Some((newest, ours)) if epoch < newest || (epoch == newest && hash == ours) => {
+                return Ok(TakeOver::Behind);
+            }
             // Two gateways with one identity made an epoch each: leave one out, so that both halves accept the next.
             Some((newest, _)) if epoch == newest => epoch + 1,
             Some(_) | None => epoch,
@@ -322,6 +355,6 @@ impl Cluster {
         self.newest_published = None;
         self.roster.change(now);
         self.outputs.push_back(Output::Notice(Notice::TakenOver { epoch }));
-        Ok(())
+        Ok(TakeOver::Ahead)
     }
 }

@@ -14,7 +14,7 @@ use crate::member_set::MemberSet;
 use crate::membership::{Member, MembershipList};
 use crate::time::{Slot, Timestamp};
 use crate::topic::GatewayChannel;
-use crate::wire::{Mac0, MaskedReading, RecoveryRequest, Retry, Reveal, Sign1};
+use crate::wire::{Mac0, MaskedReading, Message, RecoveryRequest, Retry, Reveal, Sign1};
 
 /// A slot from the end of its measurement to its outcome.
 #[derive(Debug)]
@@ -224,7 +224,7 @@ impl OpenSlot {
     pub(super) fn replay(&mut self, record: &Record) {
         match record {
             Record::Retry { attempt, bytes, .. } => {
-                let deadline = decode(bytes, Retry::decode).map(|retry| retry.deadline);
+                let deadline = decode(bytes).map(|retry: Retry| retry.deadline);
                 self.start_attempt(*attempt, deadline.unwrap_or(0), bytes.clone(), Timestamp::from_millis(0));
             }
             Record::Reading { attempt, member, ciphertext, .. }
@@ -233,7 +233,7 @@ impl OpenSlot {
                 self.add_reading(*member, *ciphertext);
             }
             Record::Request { attempt, bytes, .. } if *attempt == self.attempt => {
-                if let Some(request) = decode(bytes, RecoveryRequest::decode) {
+                if let Some(request) = decode::<RecoveryRequest>(bytes) {
                     self.start_recovery(&request, bytes.clone(), Timestamp::from_millis(0));
                 }
             }
@@ -271,6 +271,10 @@ impl OpenSlot {
 
     pub(super) fn epoch(&self) -> u64 {
         self.own.list.epoch()
+    }
+
+    pub(super) fn list(&self) -> &MembershipList {
+        &self.own.list
     }
 
     /// Every member, with whether its reading of the last attempt arrived.
@@ -365,7 +369,7 @@ impl OpenSlot {
             missing: missing.as_bytes().to_vec(),
             deadline,
         };
-        let bytes: Arc<[u8]> = request.sign(&config.identity, &GatewayChannel::Recovery.topic(&config.cluster)).into();
+        let bytes: Arc<[u8]> = request.seal(&config.identity, &GatewayChannel::Recovery.topic(&config.cluster)).into();
         self.start_recovery(&request, bytes.clone(), now);
         Step::Request { attempt: self.attempt, bytes }
     }
@@ -382,7 +386,7 @@ impl OpenSlot {
         let ended = self.ended(false)?;
         let deadline = now.as_secs() + params.terms().reading_seconds;
         let retry = Retry { list: *self.own.list.hash(), slot: self.slot, attempt, deadline };
-        let bytes: Arc<[u8]> = retry.sign(&config.identity, &GatewayChannel::Recovery.topic(&config.cluster)).into();
+        let bytes: Arc<[u8]> = retry.seal(&config.identity, &GatewayChannel::Recovery.topic(&config.cluster)).into();
         self.start_attempt(attempt, deadline, bytes.clone(), now);
         Some(Step::Retry { attempt, bytes, ended })
     }
@@ -418,8 +422,8 @@ impl OpenSlot {
     }
 }
 
-fn decode<T>(bytes: &[u8], payload: impl FnOnce(&[u8]) -> Result<T, crate::wire::DecodeError>) -> Option<T> {
-    payload(Sign1::decode(bytes).ok()?.payload()).ok()
+fn decode<'a, T: Message<'a>>(bytes: &'a [u8]) -> Option<T> {
+    T::decode(Sign1::decode(bytes).ok()?.payload()).ok()
 }
 
 /// A signed message that is repeated, byte for byte, four times per window but at most once a second.

@@ -9,7 +9,9 @@ use super::Offenders;
 use crate::aggregate::{Aggregate, Failure, SlotOutcome};
 use crate::ids::MeterId;
 use crate::keys::AgreementSecret;
+use crate::membership;
 use crate::noise::Scale;
+use crate::params::{MAX_EPOCH, MAX_EPSILON_PART, MAX_SLOT};
 use crate::time::{Slot, Timestamp};
 use crate::wire::{DecodeError, Reader, Writer};
 
@@ -102,6 +104,12 @@ impl fmt::Debug for ListRecord {
     }
 }
 
+/// The start of the year 10000, which no calendar in use can show.
+const LAST_MILLIS: u64 = 253_402_300_800_000;
+
+/// No plausible sum reaches this: `N*D + 200*lambda` is below 2^40.
+const LARGEST_SUM: u64 = 1 << 40;
+
 impl Record {
     pub fn key(&self) -> Key {
         match self {
@@ -150,17 +158,7 @@ impl Record {
                 meter: MeterId::new(reader.text()?).map_err(|reason| DecodeError::Id { field: "meter", reason })?,
                 bytes: reader.bytes()?.into(),
             },
-            (2, 5) => Self::List(ListRecord {
-                epoch: reader.uint()?,
-                published_at: Timestamp::from_millis(reader.uint()?),
-                bytes: reader.bytes()?.into(),
-                secret: match reader.bytes()? {
-                    [] => None,
-                    secret => Some(Arc::new(AgreementSecret::from_bytes(
-                        secret.try_into().map_err(|_| DecodeError::OutOfRange { field: "secret" })?,
-                    ))),
-                },
-            }),
+            (2, 5) => Self::List(decode_list(&mut reader)?),
             (3, 4) => {
                 let (slot, attempt, bytes) = signed(&mut reader)?;
                 Self::Retry { slot, attempt, bytes }
@@ -187,12 +185,33 @@ impl Record {
     }
 }
 
+fn decode_list(reader: &mut Reader<'_>) -> Result<ListRecord, DecodeError> {
+    let list = ListRecord {
+        epoch: reader.below(MAX_EPOCH + 1, "epoch")?,
+        published_at: Timestamp::from_millis(reader.uint()?),
+        bytes: reader.bytes()?.into(),
+        secret: match reader.bytes()? {
+            [] => None,
+            secret => Some(Arc::new(AgreementSecret::from_bytes(
+                secret.try_into().map_err(|_| DecodeError::OutOfRange { field: "secret" })?,
+            ))),
+        },
+    };
+    // One that was taken over may leave an epoch out.
+    let ahead = list.epoch.checked_sub(membership::epoch_of(&list.bytes)?);
+    match ahead {
+        Some(0) => Ok(list),
+        Some(1) if list.secret.is_none() => Ok(list),
+        Some(_) | None => Err(DecodeError::OutOfRange { field: "epoch" }),
+    }
+}
+
 fn signed(reader: &mut Reader<'_>) -> Result<(Slot, u8, Arc<[u8]>), DecodeError> {
-    Ok((Slot(reader.uint()?), reader.small("attempt")?, reader.bytes()?.into()))
+    Ok((slot(reader)?, reader.attempt()?, reader.bytes()?.into()))
 }
 
 fn value(reader: &mut Reader<'_>) -> Result<(Slot, u8, u16, u64), DecodeError> {
-    let (slot, attempt) = (Slot(reader.uint()?), reader.small("attempt")?);
+    let (slot, attempt) = (slot(reader)?, reader.attempt()?);
     Ok((slot, attempt, count(reader, "member")?, reader.uint()?))
 }
 
@@ -220,30 +239,37 @@ fn encode_outcome(outcome: &SlotOutcome) -> Vec<u8> {
 
 fn decode_outcome(reader: &mut Reader<'_>) -> Result<SlotOutcome, DecodeError> {
     let outcome = SlotOutcome {
-        slot: Slot(reader.uint()?),
+        slot: slot(reader)?,
         start: Timestamp::from_millis(reader.uint()?),
-        end: Timestamp::from_millis(reader.uint()?),
-        epoch: reader.uint()?,
+        end: Timestamp::from_millis(reader.below(LAST_MILLIS, "end")?),
+        epoch: reader.below(MAX_EPOCH, "epoch")?,
         members: count(reader, "members")?,
         honest: count(reader, "honest")?,
         responders: count(reader, "responders")?,
         attempts: reader.small("attempts")?,
-        micro_epsilon: reader.uint()?,
+        micro_epsilon: reader.below(1_000_000 * MAX_EPSILON_PART + 1, "epsilon")?,
         noise_scale: Scale::checked(reader.uint()?, reader.uint()?)
             .ok_or(DecodeError::OutOfRange { field: "noise scale" })?,
         result: match (reader.text()?, reader.int()?) {
-            ("decoded", watts) => Ok(Aggregate::new(watts)),
+            ("decoded", watts) if watts.unsigned_abs() < LARGEST_SUM => Ok(Aggregate::new(watts)),
             (word, _) => {
                 let known = Failure::ALL.into_iter().find(|failure| failure.as_str() == word);
                 Err(known.ok_or(DecodeError::OutOfRange { field: "result" })?)
             }
         },
     };
+    if outcome.start >= outcome.end {
+        return Err(DecodeError::OutOfRange { field: "start" });
+    }
     let members = outcome.members;
     if outcome.honest == 0 || outcome.honest > members || outcome.responders > members {
         return Err(DecodeError::OutOfRange { field: "members" });
     }
     Ok(outcome)
+}
+
+fn slot(reader: &mut Reader<'_>) -> Result<Slot, DecodeError> {
+    Ok(Slot(reader.below(MAX_SLOT, "slot")?))
 }
 
 fn count(reader: &mut Reader<'_>, field: &'static str) -> Result<u16, DecodeError> {

@@ -44,6 +44,12 @@ pub enum Rejection {
     Enrolment(#[from] EnrolmentError),
     #[error("the enrolment is older than the known one")]
     OldEnrolment,
+    #[error("the enrolment is dated more than an hour ahead")]
+    DatedAhead,
+    #[error("the meter is in another cluster of this gateway, which must leave it out first")]
+    InOtherCluster,
+    #[error("the meter sent too many enrolments and statuses within a minute")]
+    TooOften,
     #[error("another meter enrolled with the same X25519 or certificate key")]
     KeyInUse,
     #[error("the meter is on the deny-list, or not on the allow-list")]
@@ -58,7 +64,7 @@ pub enum Rejection {
 
 impl Rejection {
     /// Every word used in metrics.
-    pub const WORDS: [&'static str; 22] = [
+    pub const WORDS: [&'static str; 25] = [
         "topic",
         "malformed",
         "duplicate",
@@ -76,6 +82,9 @@ impl Rejection {
         "not_a_responder",
         "enrolment",
         "old_enrolment",
+        "dated_ahead",
+        "in_other_cluster",
+        "too_often",
         "key_in_use",
         "denied",
         "unknown_meter",
@@ -103,6 +112,9 @@ impl Rejection {
             Self::NotAResponder => "not_a_responder",
             Self::Enrolment(_) => "enrolment",
             Self::OldEnrolment => "old_enrolment",
+            Self::DatedAhead => "dated_ahead",
+            Self::InOtherCluster => "in_other_cluster",
+            Self::TooOften => "too_often",
             Self::KeyInUse => "key_in_use",
             Self::Denied => "denied",
             Self::Unknown => "unknown_meter",

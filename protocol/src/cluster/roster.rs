@@ -18,7 +18,7 @@ pub struct RosterRules {
     pub settle_seconds: u64,
     /// How many slots a list covers.
     pub list_slots: u64,
-    /// After how many silent slots in a row a member is dropped, 0 for never; it comes back when it enrols again.
+    /// After how many silent slots in a row a member is dropped, 0 for never; it comes back when it is heard again.
     pub drop_after_slots: u32,
     /// The least time between two lists, unless one runs out.
     pub min_interval_seconds: u64,
@@ -46,12 +46,21 @@ impl Default for RosterRules {
 /// For how many settle times changes may postpone a list.
 const MAX_SETTLES: u64 = 100;
 
+/// A member that has renewed its enrolment waits for the next scheduled list as long as it is heard under the old one: after
+/// so many silent slots it may have lost what it needs.
+const PATIENT_SLOTS: u32 = 2;
+
+/// Within this time a meter that enrols anew causes one list at most; after that it waits for the next.
+const CALM_SECONDS: u64 = 86_400;
+
 /// The enrolled meters.
 #[derive(Debug)]
 pub(super) struct Roster {
     rules: RosterRules,
     /// Boxed: half of a map's places are empty.
     meters: BTreeMap<MeterId, Box<Candidate>>,
+    /// When meters last caused a list by enrolling anew, for as long as that counts.
+    causes: BTreeMap<MeterId, Timestamp>,
     /// When the set of candidates first changed since the last list, and when it last did.
     since: Timestamp,
     changed: Timestamp,
@@ -62,8 +71,12 @@ pub(super) struct Roster {
 #[derive(Debug)]
 struct Candidate {
     enrolment: Enrolment,
-    /// Silent slots in a row.
+    /// Silent slots in a row, without an enrolment in between.
     silent: u32,
+    /// Silent slots in a row under an enrolment before this one.
+    unheard: u32,
+    /// Whether the newest list names it, with this enrolment or with one before it.
+    listed: bool,
 }
 
 impl Roster {
@@ -71,7 +84,7 @@ impl Roster {
         if rules.drop_after_slots == 0 {
             rules.drop_after_slots = u32::MAX;
         }
-        Self { rules, meters: BTreeMap::new(), since: now, changed: now, dirty: false }
+        Self { rules, meters: BTreeMap::new(), causes: BTreeMap::new(), since: now, changed: now, dirty: false }
     }
 
     pub(super) fn get(&self, meter: &str) -> Option<&Enrolment> {
@@ -116,15 +129,41 @@ impl Roster {
     }
 
     fn insert(&mut self, enrolment: Enrolment, now: Timestamp) {
-        self.meters.insert(enrolment.id().clone(), Box::new(Candidate { enrolment, silent: 0 }));
-        self.change(now);
+        let id = enrolment.id().clone();
+        let before = self.meters.get(&id).map(|before| (before.listed, before.silent));
+        let listed = before.is_some_and(|(listed, _)| listed);
+        self.meters.insert(id.clone(), Box::new(Candidate { enrolment, silent: 0, unheard: 0, listed }));
+        match before {
+            None => self.change(now),
+            // It is heard under its old enrolment: the next scheduled list has the new one.
+            Some((true, 0)) => {}
+            Some(_) => self.change_for(&id, now),
+        }
+    }
+
+    /// Notes that a meter needs a list with its new enrolment, unless it has caused one already today: then it is in the next
+    /// list all the same.
+    fn change_for(&mut self, id: &MeterId, now: Timestamp) {
+        self.causes.retain(|_, caused| now.millis_since(*caused) < CALM_SECONDS * 1000);
+        if !self.causes.contains_key(id) {
+            self.causes.insert(id.clone(), now);
+            self.change(now);
+        }
+    }
+
+    /// Whether a meter is not enrolled and may be.
+    pub(super) fn may_return(&self, id: &MeterId) -> bool {
+        !self.meters.contains_key(id) && self.allows(id)
     }
 
     /// Keeps the enrolments that are in a list as parts of it, because a gateway keeps its lists whole anyway, and no
     /// longer as parts of an earlier one.
     pub(super) fn keep_in(&mut self, list: &MembershipList) {
+        self.meters.values_mut().for_each(|known| known.listed = false);
         for (member, entry) in list.members().iter().zip(list.entries()) {
-            if let Some(known) = self.meters.get_mut(member.id()).filter(|known| known.enrolment.bytes() == &*entry) {
+            let Some(known) = self.meters.get_mut(member.id()) else { continue };
+            known.listed = true;
+            if known.enrolment.bytes() == &*entry {
                 known.enrolment.keep_in(entry);
             }
         }
@@ -135,15 +174,21 @@ impl Roster {
     ///
     /// A slot in which nobody was heard says nothing of the members: the broker or the gateway was away.
     pub(super) fn count_silence(&mut self, slot: &OpenSlot, now: Timestamp) -> Vec<MeterId> {
-        let mut dropped = Vec::new();
+        let (mut dropped, mut stranded) = (Vec::new(), Vec::new());
         if slot.heard_from() == 0 {
             return dropped;
         }
         for (member, heard) in slot.heard() {
-            // One that has enrolled anew may have lost what it needs to speak under this list, and waits for the next.
-            let expected = |known: &&mut Box<Candidate>| known.enrolment.seq() == member.seq();
-            let Some(candidate) = self.meters.get_mut(member.id()).filter(expected) else { continue };
-            candidate.silent = if heard { 0 } else { candidate.silent + 1 };
+            let Some(candidate) = self.meters.get_mut(member.id()) else { continue };
+            // One that has enrolled anew may have lost what it needs to speak under this list. It is not dropped.
+            if candidate.enrolment.seq() != member.seq() {
+                candidate.unheard = if heard { 0 } else { candidate.unheard.saturating_add(1) };
+                if candidate.unheard == PATIENT_SLOTS {
+                    stranded.push(member.id().clone());
+                }
+                continue;
+            }
+            candidate.silent = if heard { 0 } else { candidate.silent.saturating_add(1) };
             if candidate.silent == self.rules.drop_after_slots {
                 self.meters.remove(member.id());
                 dropped.push(member.id().clone());
@@ -152,6 +197,7 @@ impl Roster {
         if !dropped.is_empty() {
             self.change(now);
         }
+        stranded.iter().for_each(|id| self.change_for(id, now));
         dropped
     }
 

@@ -5,33 +5,70 @@ use std::sync::Arc;
 use rand_core::CryptoRng;
 
 use super::{Conduct, Key, Meter, Notice, Output, OwnEnrolment, Record};
-use crate::enrolment::MAX_ENROLMENT_SECONDS;
+use crate::enrolment::{MAX_AHEAD_SECONDS, MAX_ENROLMENT_SECONDS};
 use crate::keys::{AgreementSecret, SelfKey};
-use crate::time::Timestamp;
+use crate::time::{Slot, Timestamp};
 use crate::topic::MeterChannel;
-use crate::wire::{EnrolmentStatement, Sign1};
+use crate::wire::{EnrolmentStatement, Message as _, Sign1};
 
-/// A meter that is not listed repeats its enrolment after 45 to 75 seconds.
+/// A meter that no list names repeats its enrolment after 45 to 75 seconds.
 const REPEAT_MILLIS: (u64, u64) = (45_000, 75_000);
+
+/// How much longer it waits while a list names its enrolment before that: the next list will come without haste.
+const UNHURRIED: u64 = 60;
+
+/// How many slots before its newest list ends a meter offers its enrolment again: the gateway may have left it out.
+const OFFER_SLOTS: u64 = 2;
+
+/// Within which time after a gateway came online a meter that is not listed enrols.
+const ONLINE_MILLIS: u64 = 5_000;
 
 impl<C: Conduct> Meter<C> {
     /// Renews, repeats or erases enrolments.
     pub(super) fn enrol_when_due(&mut self, at: Timestamp, rng: &mut (impl CryptoRng + ?Sized)) {
-        if self.enrolments.is_empty() || self.renewal_due().is_some_and(|due| due <= at) {
+        let ahead = |own: &OwnEnrolment| own.not_before > at.as_secs().saturating_add(MAX_AHEAD_SECONDS);
+        let misdated = self.enrolments.values().next_back().is_some_and(ahead);
+        if self.enrolments.is_empty() || misdated || self.renewal_due().is_some_and(|due| due <= at) {
             self.enrol(at, rng);
         }
-        if !self.listed && self.enrol_again <= at {
+        if self.offer_due() <= at {
             if let Some(newest) = self.enrolments.values().next_back() {
                 let bytes = newest.bytes.clone();
                 self.publish(MeterChannel::Enrol, None, bytes);
             }
-            self.enrol_again = at.plus_millis(uniform(REPEAT_MILLIS.0, REPEAT_MILLIS.1, rng));
+            let unhurried = self.renewing && self.list_ending().is_some_and(|ending| at < ending);
+            let factor = if unhurried { UNHURRIED } else { 1 };
+            self.enrol_again = at.plus_millis(factor * uniform(REPEAT_MILLIS.0, REPEAT_MILLIS.1, rng));
         }
         self.erase_old_enrolments(at);
     }
 
+    /// Returns when the newest enrolment is offered next: from time to time while the newest list does not name it, and
+    /// again from shortly before that list ends.
+    fn offer_due(&self) -> Timestamp {
+        match self.list_ending() {
+            Some(ending) if self.listed => self.enrol_again.max(ending),
+            Some(_) | None => self.enrol_again,
+        }
+    }
+
+    /// Returns from when the newest list is about to end; `None` without a list.
+    fn list_ending(&self) -> Option<Timestamp> {
+        let list = &self.lists.values().next_back()?.list;
+        Some(list.params().slot_start(Slot((list.to_slot().0 + 1).saturating_sub(OFFER_SLOTS))))
+    }
+
+    /// A gateway that was away says that it is there: whoever no list names need not wait to enrol. Spread over some
+    /// seconds, because all hear it at once.
+    pub(super) fn gateway_online(&mut self, at: Timestamp, rng: &mut (impl CryptoRng + ?Sized)) {
+        let soon = at.plus_millis(uniform(0, ONLINE_MILLIS, rng));
+        if !self.listed && at.plus_millis(ONLINE_MILLIS) < self.enrol_again {
+            self.enrol_again = soon;
+        }
+    }
+
     pub(super) fn enrolment_deadline(&self) -> Option<Timestamp> {
-        let again = (!self.listed).then_some(self.enrol_again);
+        let again = Some(self.offer_due());
         // One that a list needs goes with the list.
         let unneeded = self.enrolments.values().filter(|own| !self.is_listed(own));
         let over = unneeded.map(|own| Timestamp::from_secs(own.not_after));
@@ -44,8 +81,9 @@ impl<C: Conduct> Meter<C> {
         self.enrolments.keys().next_back().copied()
     }
 
-    /// Two thirds into the newest enrolment's life, and at once if it speaks for an earlier certificate; `None` if a new
-    /// one could not live longer.
+    /// Between seven and eight twelfths into the newest enrolment's life, and at once if it speaks for an earlier
+    /// certificate; `None` if a new one could not live longer. Meters that enrolled together renew one after the other:
+    /// the moment follows from the enrolment's signature, which looks random.
     fn renewal_due(&self) -> Option<Timestamp> {
         let newest = self.enrolments.values().next_back()?;
         let carried = Sign1::decode_certified(&newest.bytes).ok().map(|(_, certificate)| certificate);
@@ -53,7 +91,9 @@ impl<C: Conduct> Meter<C> {
             return Some(Timestamp::from_secs(newest.not_before));
         }
         let life = newest.not_after.saturating_sub(newest.not_before);
-        let due = Timestamp::from_secs(newest.not_before + life * 2 / 3);
+        let [high, low, ..] = newest.bytes.last_chunk::<64>().copied().unwrap_or([0; 64]);
+        let spread = life / 12 * u64::from(u16::from_be_bytes([high, low])) / 0x1_0000;
+        let due = Timestamp::from_secs(newest.not_before + life * 7 / 12 + spread);
         (newest.not_after < self.certificate.not_after()).then_some(due)
     }
 
@@ -75,7 +115,7 @@ impl<C: Conduct> Meter<C> {
             seq,
         };
         let topic = MeterChannel::Enrol.topic(&self.config.cluster, &self.id);
-        let bytes = statement.sign(&self.config.identity, &topic, &self.config.certificate).into();
+        let bytes = statement.seal((&self.config.identity, &self.config.certificate), &topic).into();
         let (agreement, self_key) = (Arc::new(agreement), Arc::new(SelfKey::generate(rng)));
         let own = OwnEnrolment { bytes, seq, not_before, not_after, agreement, self_key };
         self.account.seq = seq;
@@ -83,6 +123,7 @@ impl<C: Conduct> Meter<C> {
         self.outputs.push_back(Output::Persist(Record::Enrolment(own.clone())));
         self.enrolments.insert(seq, own);
         self.notice(Notice::Enrolled { seq });
+        self.renewing = self.listed;
         self.listed = false;
         self.enrol_again = at;
     }

@@ -64,9 +64,9 @@ impl<C: Conduct> Meter<C> {
         if self.lists.len() >= MAX_LISTS {
             return Err(Refusal::TooManyLists);
         }
-        let held = self.hold(list, at).inspect_err(|_| self.listed = false)?;
+        let held = self.hold(list, at).inspect_err(|_| (self.listed, self.renewing) = (false, false))?;
         self.statuses.remove(&StatusCode::NoList);
-        self.listed = Some(held.enrolment) == self.newest_seq();
+        (self.listed, self.renewing) = (Some(held.enrolment) == self.newest_seq(), false);
         self.lists.insert(list.epoch(), held);
         self.account.newest_list = Some((list.epoch(), *list.hash()));
         let accepted = AcceptedList { epoch: list.epoch(), accepted_at: at, bytes: list.bytes().clone() };

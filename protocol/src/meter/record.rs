@@ -9,9 +9,12 @@ use std::sync::Arc;
 use zeroize::Zeroizing;
 
 use crate::derive::sha256;
+use crate::enrolment::MAX_ENROLMENT_SECONDS;
 use crate::ids::ClusterId;
 use crate::keys::{AgreementSecret, ListHash, SelfKey};
 use crate::ledger::Ledger;
+use crate::membership;
+use crate::params::{MAX_EPOCH, MAX_SLOT};
 use crate::reading::Reading;
 use crate::time::{Slot, Timestamp};
 use crate::wire::{DecodeError, Reader, Writer};
@@ -124,6 +127,9 @@ pub struct Evidence {
     pub second: Arc<[u8]>,
 }
 
+/// Counters and times of records stay below this, so that what is added to them fits.
+const MAX_COUNT: u64 = 1 << 62;
+
 /// Room for heads, keys and numbers beside the byte strings of an entry.
 const SPARE: usize = 160;
 
@@ -172,22 +178,11 @@ impl Record {
         let fields = reader.array_of_any()?;
         let record = match (reader.uint()?, fields) {
             (1, _) => Self::Account(decode_account(&mut reader)?),
-            (2, 7) => Self::Enrolment(OwnEnrolment {
-                bytes: reader.bytes()?.into(),
-                seq: reader.uint()?,
-                not_before: reader.uint()?,
-                not_after: reader.uint()?,
-                agreement: Arc::new(AgreementSecret::from_bytes(reader.fixed("agreement key")?)),
-                self_key: Arc::new(SelfKey::from_bytes(reader.fixed("self key")?)),
-            }),
-            (3, 4) => Self::List(AcceptedList {
-                epoch: reader.uint()?,
-                accepted_at: Timestamp::from_millis(reader.uint()?),
-                bytes: reader.bytes()?.into(),
-            }),
+            (2, 7) => Self::Enrolment(decode_enrolment(&mut reader)?),
+            (3, 4) => Self::List(decode_list(&mut reader)?),
             (4, _) => Self::Slot(decode_slot(&mut reader)?),
             (5, 4) => Self::Evidence(Evidence {
-                number: reader.uint()?,
+                number: reader.below(MAX_COUNT, "number")?,
                 first: reader.bytes()?.into(),
                 second: reader.bytes()?.into(),
             }),
@@ -197,6 +192,33 @@ impl Record {
         // One form for each record, as for each message: what would be written otherwise was not written here.
         if *record.encode() == *bytes { Ok(record) } else { Err(DecodeError::NonCanonical { at: 0 }) }
     }
+}
+
+fn decode_enrolment(reader: &mut Reader<'_>) -> Result<OwnEnrolment, DecodeError> {
+    let own = OwnEnrolment {
+        bytes: reader.bytes()?.into(),
+        seq: reader.below(MAX_COUNT, "seq")?,
+        not_before: reader.below(MAX_COUNT, "not_before")?,
+        not_after: reader.below(MAX_COUNT, "not_after")?,
+        agreement: Arc::new(AgreementSecret::from_bytes(reader.fixed("agreement key")?)),
+        self_key: Arc::new(SelfKey::from_bytes(reader.fixed("self key")?)),
+    };
+    if own.not_after.saturating_sub(own.not_before) > MAX_ENROLMENT_SECONDS {
+        return Err(DecodeError::OutOfRange { field: "not_after" });
+    }
+    Ok(own)
+}
+
+fn decode_list(reader: &mut Reader<'_>) -> Result<AcceptedList, DecodeError> {
+    let list = AcceptedList {
+        epoch: reader.below(MAX_EPOCH, "epoch")?,
+        accepted_at: Timestamp::from_millis(reader.uint()?),
+        bytes: reader.bytes()?.into(),
+    };
+    if membership::epoch_of(&list.bytes)? != list.epoch {
+        return Err(DecodeError::OutOfRange { field: "epoch" });
+    }
+    Ok(list)
 }
 
 fn encode_account(account: &Account) -> Vec<u8> {
@@ -212,20 +234,21 @@ fn encode_account(account: &Account) -> Vec<u8> {
         .uint(epoch)
         .bytes(hash)
         .uint(account.evidence)
-        .nested_array(2 * account.ledger.days().len() as u64);
-    account.ledger.days().fold(head, |writer, (day, spent)| writer.uint(day).uint(spent)).finish()
+        .nested_array(2 * account.ledger.charges().len() as u64);
+    account.ledger.charges().fold(head, |writer, (start, spent)| writer.uint(start).uint(spent)).finish()
 }
 
 fn decode_account(reader: &mut Reader<'_>) -> Result<Account, DecodeError> {
     let cluster = ClusterId::new(reader.text()?).map_err(|reason| DecodeError::Id { field: "cluster", reason })?;
-    let (high_water, seq, epoch) = (reader.uint()?, reader.uint()?, reader.uint()?);
+    let (high_water, seq) = (reader.uint()?, reader.below(MAX_COUNT, "seq")?);
+    let epoch = reader.below(MAX_EPOCH, "epoch")?;
     let newest_list = match reader.bytes()? {
         [] => None,
         hash => Some((epoch, ListHash(hash.try_into().map_err(|_| DecodeError::OutOfRange { field: "list hash" })?))),
     };
-    let evidence = reader.uint()?;
-    let days = (0..reader.array_of_any()? / 2).map(|_| Ok((reader.uint()?, reader.uint()?)));
-    let ledger = Ledger::from_days(days.collect::<Result<Vec<_>, DecodeError>>()?);
+    let evidence = reader.below(MAX_COUNT, "evidence")?;
+    let charges = (0..reader.array_of_any()? / 2).map(|_| Ok((reader.uint()?, reader.uint()?)));
+    let ledger = Ledger::from_charges(charges.collect::<Result<Vec<_>, DecodeError>>()?);
     Ok(Account { cluster, ledger, high_water, seq, newest_list, evidence })
 }
 
@@ -250,19 +273,19 @@ fn encode_slot(record: &SlotRecord) -> Vec<u8> {
 
 fn decode_slot(reader: &mut Reader<'_>) -> Result<SlotRecord, DecodeError> {
     Ok(SlotRecord {
-        slot: Slot(reader.uint()?),
+        slot: Slot(reader.below(MAX_SLOT, "slot")?),
         list: ListHash(reader.fixed("list hash")?),
         reading: Reading::new(reader.int()?),
         stage: match reader.uint()? {
             0 => Stage::Held,
             1 => Stage::Sent {
-                attempt: reader.small("attempt")?,
+                attempt: reader.attempt()?,
                 secret: Zeroizing::new(reader.uint()?),
                 message: reader.bytes()?.into(),
                 publish_at: Timestamp::from_millis(reader.uint()?),
             },
             2 => Stage::Answered {
-                attempt: reader.small("attempt")?,
+                attempt: reader.attempt()?,
                 message: reader.bytes()?.into(),
                 request: reader.bytes()?.into(),
                 reveal: reader.bytes()?.into(),

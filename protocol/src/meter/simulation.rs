@@ -4,8 +4,8 @@ use super::record::Stage;
 use super::{Conduct, Meter, MeterConfig, MeterError, Record, Refusal, SlotRecord};
 use crate::keys::{AgreementPublic, SharedSecret};
 use crate::member_set::MemberSet;
-use crate::time::Slot;
-use crate::wire::{Mac0, RecoveryRequest, Reveal, Sign1};
+use crate::time::{Slot, Timestamp};
+use crate::wire::{Mac0, Message as _, RecoveryRequest, Reveal, Sign1};
 
 /// Which rules a simulated meter breaks; by default none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,7 +98,12 @@ impl Meter<Simulated> {
 
 impl<C: Conduct> Meter<C> {
     /// Answers a second request for an answered attempt: what no honest meter does.
-    pub(super) fn answer_again(&mut self, request: &RecoveryRequest, bytes: &[u8]) -> Result<(), Refusal> {
+    pub(super) fn answer_again(
+        &mut self,
+        request: &RecoveryRequest,
+        bytes: &[u8],
+        at: Timestamp,
+    ) -> Result<(), Refusal> {
         let record = self.slots.get(&request.slot).ok_or(Refusal::UnknownSlot)?.clone();
         let Stage::Answered { attempt, message, request: answered, reveal } = &record.stage else {
             return Err(Refusal::OtherAttempt);
@@ -115,7 +120,7 @@ impl<C: Conduct> Meter<C> {
         let (attempt, message) = (*attempt, message.clone());
         let reveal = self.seal_reveal(request, again)?;
         self.keep(SlotRecord { stage: Stage::Answered { attempt, message, request: bytes.into(), reveal }, ..record });
-        self.publish_reveal(request.slot);
+        self.publish_reveal(request.slot, at);
         Ok(())
     }
 }

@@ -14,7 +14,7 @@ use crate::keys::{ListHash, prefix, random};
 use crate::member_set::MemberSet;
 use crate::time::{Slot, Timestamp};
 use crate::topic::MeterChannel;
-use crate::wire::{MaskedReading, RecoveryRequest, Retry, Reveal, Sign1};
+use crate::wire::{MaskedReading, Message as _, RecoveryRequest, Retry, Reveal, Sign1};
 
 /// How many slots' masks are computed at once, with one key schedule per partner: a week of ten-minute slots.
 const MASKS_AHEAD: u64 = 1008;
@@ -66,7 +66,7 @@ impl<C: Conduct> Meter<C> {
         self.attempt(record, 0, publish_at, rng)
     }
 
-    /// Answers a request once; the same request again gets the same bytes, another one nothing.
+    /// Answers a request once; the same request again gets the same bytes, once in half a reveal window; another one nothing.
     pub(super) fn answer(&mut self, request: &RecoveryRequest, bytes: &[u8], at: Timestamp) -> Result<(), Refusal> {
         let slot = request.slot;
         let record = self.slots.get(&slot).ok_or(Refusal::UnknownSlot)?;
@@ -74,11 +74,15 @@ impl<C: Conduct> Meter<C> {
         let (attempt, secret, message) = match &record.stage {
             Stage::Answered { attempt, request: answered, .. } if *attempt == request.attempt => {
                 if payload_of(answered) == payload_of(bytes) {
-                    self.publish_reveal(slot);
+                    let pause = held.list.params().terms().reveal_seconds * 1000 / 2;
+                    let waited = self.revealed.get(&slot).is_none_or(|last| last.plus_millis(pause) <= at);
+                    if waited {
+                        self.publish_reveal(slot, at);
+                    }
                     return Ok(());
                 }
                 if !self.conduct.answers_once() {
-                    return self.answer_again(request, bytes);
+                    return self.answer_again(request, bytes, at);
                 }
                 self.keep_evidence(answered.clone(), bytes.into());
                 return Err(Refusal::SecondRequest);
@@ -95,7 +99,7 @@ impl<C: Conduct> Meter<C> {
         let reveal = self.seal_reveal(request, revealed)?;
         let stage = Stage::Answered { attempt, message: message.clone(), request: bytes.into(), reveal };
         self.keep(SlotRecord { stage, ..record.clone() });
-        self.publish_reveal(slot);
+        self.publish_reveal(slot, at);
         self.notice(Notice::Answered { slot, attempt });
         Ok(())
     }
@@ -170,8 +174,8 @@ impl<C: Conduct> Meter<C> {
         let slot = record.slot;
         let held = self.list(&record.list).ok_or(Refusal::NoList)?;
         let params = *held.list.params();
-        let day = params.slot_start(slot).utc_day();
-        if !self.account.ledger.charge(day, params.charge_micro_epsilon(), self.config.policy.daily_micro_epsilon) {
+        let start = params.slot_start(slot);
+        if !self.account.ledger.charge(start, params.charge_micro_epsilon(), self.config.policy.daily_micro_epsilon) {
             return Err(Refusal::LedgerExhausted);
         }
         let prepared = self.prepared.remove(&slot).filter(|ready| attempt == 0 && ready.list == record.list);
@@ -192,12 +196,19 @@ impl<C: Conduct> Meter<C> {
 
         self.conduct.hid(Hidden { slot, attempt, watts: record.reading.watts(), share: *share });
         self.account.high_water = self.account.high_water.max(params.slot_end(slot).as_secs());
-        self.account.ledger.forget_before(day.saturating_sub(1));
+        self.account.ledger.forget_before(self.oldest_open(start));
         self.persist_account();
         self.keep(SlotRecord { stage: Stage::Sent { attempt, secret, message, publish_at }, ..record });
         self.unpublished.insert(slot, publish_at);
         self.notice(Notice::Charged { slot, attempt });
         Ok(())
+    }
+
+    /// Returns the start of the earliest slot that may still be charged: `start`, or that of an open one before it. Later
+    /// ones start after the high-water mark.
+    fn oldest_open(&self, start: Timestamp) -> Timestamp {
+        let list = |record: &SlotRecord| self.list(&record.list).map(|held| held.list.params().slot_start(record.slot));
+        self.slots.values().filter_map(list).fold(start, Timestamp::min)
     }
 
     /// Draws noise and sums masks; the masks of first attempts come from a batch computed ahead.
@@ -265,6 +276,7 @@ impl<C: Conduct> Meter<C> {
         for slot in closed {
             self.slots.remove(&slot);
             self.unpublished.remove(&slot);
+            self.revealed.remove(&slot);
             self.outputs.push_back(Output::Erase(Key::Slot(slot)));
         }
         let stale =
@@ -290,10 +302,10 @@ impl<C: Conduct> Meter<C> {
     }
 
     /// Sends again what a slot has come to.
-    pub(super) fn publish_slot(&mut self, slot: Slot) {
+    pub(super) fn publish_slot(&mut self, slot: Slot, at: Timestamp) {
         match self.slots.get(&slot).map(|record| &record.stage) {
             Some(Stage::Sent { .. }) => self.publish_reading(slot),
-            Some(Stage::Answered { .. }) => self.publish_reveal(slot),
+            Some(Stage::Answered { .. }) => self.publish_reveal(slot, at),
             Some(Stage::Held) | None => {}
         }
     }
@@ -308,7 +320,8 @@ impl<C: Conduct> Meter<C> {
         }
     }
 
-    pub(super) fn publish_reveal(&mut self, slot: Slot) {
+    pub(super) fn publish_reveal(&mut self, slot: Slot, at: Timestamp) {
+        self.revealed.insert(slot, at);
         match self.slots.get(&slot).map(|record| &record.stage) {
             Some(Stage::Answered { attempt, reveal, .. }) => {
                 let (about, reveal) = (About { slot, attempt: *attempt }, reveal.clone());

@@ -44,7 +44,8 @@ const MAP: u8 = 5;
 
 /// Reads one item after the other and refuses every encoding but the deterministic one.
 #[derive(Debug)]
-pub(crate) struct Reader<'a> {
+#[expect(unnameable_types, reason = "messages are read and written here only, which seals their trait")]
+pub struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
 }
@@ -115,6 +116,17 @@ impl<'a> Reader<'a> {
         u8::try_from(self.uint()?).map_err(|_| DecodeError::OutOfRange { field })
     }
 
+    /// Reads a number that must be below `limit`.
+    pub(crate) fn below(&mut self, limit: u64, field: &'static str) -> Result<u64, DecodeError> {
+        self.uint().and_then(|value| if value < limit { Ok(value) } else { Err(DecodeError::OutOfRange { field }) })
+    }
+
+    /// Reads the number of an attempt that a list can allow, so that one more is a number too.
+    pub(crate) fn attempt(&mut self) -> Result<u8, DecodeError> {
+        let attempt = self.small("attempt")?;
+        if attempt < u8::MAX { Ok(attempt) } else { Err(DecodeError::OutOfRange { field: "attempt" }) }
+    }
+
     pub(crate) fn kind(&mut self, expected: u64) -> Result<(), DecodeError> {
         match self.uint()? {
             found if found == expected => Ok(()),
@@ -175,7 +187,8 @@ pub(crate) const fn head_len(argument: u64) -> usize {
 
 /// Writes deterministic CBOR into a vector.
 #[derive(Debug)]
-pub(crate) struct Writer(Vec<u8>);
+#[expect(unnameable_types, reason = "messages are read and written here only, which seals their trait")]
+pub struct Writer(Vec<u8>);
 
 impl Writer {
     pub(crate) fn array(len: u64) -> Self {

@@ -51,9 +51,30 @@ impl<'a> Mac0<'a> {
     }
 }
 
-/// Wraps a payload in a COSE_Mac0.
-pub(crate) fn mac0(payload: &[u8], key: &MacKey, topic: &str) -> Vec<u8> {
-    Writer::array(4).bytes(&MAC_PROTECTED).raw(&[0xa0]).bytes(payload).bytes(&tag(key, topic, payload)).finish()
+/// What wraps a payload in an envelope.
+pub trait Seal {
+    /// Returns the envelope around a payload that travels on this topic.
+    fn envelope(self, payload: &[u8], topic: &str) -> Vec<u8>;
+}
+
+impl Seal for &MacKey {
+    fn envelope(self, payload: &[u8], topic: &str) -> Vec<u8> {
+        let tag = tag(self, topic, payload);
+        Writer::array(4).bytes(&MAC_PROTECTED).raw(&[0xa0]).bytes(payload).bytes(&tag).finish()
+    }
+}
+
+impl Seal for &IdentityKey {
+    fn envelope(self, payload: &[u8], topic: &str) -> Vec<u8> {
+        sign1(payload, self, topic, None)
+    }
+}
+
+/// With the signer's certificate, in DER.
+impl Seal for (&IdentityKey, &[u8]) {
+    fn envelope(self, payload: &[u8], topic: &str) -> Vec<u8> {
+        sign1(payload, self.0, topic, Some(self.1))
+    }
 }
 
 /// HMAC 256/64 over the MAC_structure, fed piece by piece: this is the gateway's hot path and allocates nothing.
@@ -131,7 +152,7 @@ impl<'a> Sign1<'a> {
 }
 
 /// Wraps a payload in a COSE_Sign1, with the signer's certificate if given.
-pub(crate) fn sign1(payload: &[u8], key: &IdentityKey, topic: &str, certificate: Option<&[u8]>) -> Vec<u8> {
+fn sign1(payload: &[u8], key: &IdentityKey, topic: &str, certificate: Option<&[u8]>) -> Vec<u8> {
     let signature = key.sign(&signed_bytes(topic, payload));
     let envelope = Writer::array(4).bytes(&SIGN_PROTECTED);
     let envelope = match certificate {

@@ -2,6 +2,7 @@
 //! input, what liars and crashes can do, and whole clusters in virtual time.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod accidents;
 mod cddl;
 mod certificates;
 mod coset;

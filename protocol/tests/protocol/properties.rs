@@ -17,8 +17,8 @@ use dream_protocol::params::Terms;
 use dream_protocol::time::Slot;
 use dream_protocol::topic::{GatewayChannel, MeterChannel, Topic};
 use dream_protocol::wire::{
-    DecodeError, EnrolmentStatement, ListStatement, Mac0, MaskedReading, RecoveryMessage, RecoveryRequest, Retry,
-    Reveal, Sign1, Status, StatusCode,
+    EnrolmentStatement, ListStatement, Mac0, MaskedReading, Message, RecoveryMessage, RecoveryRequest, Retry, Reveal,
+    Sign1, Status, StatusCode,
 };
 use dream_protocol::{cluster, meter};
 use proptest::collection::vec;
@@ -46,15 +46,13 @@ proptest! {
 
     #[test]
     fn no_bytes_make_a_decoder_panic_and_what_decodes_has_one_encoding(bytes in any_bytes()) {
-        decodes_one_way(&bytes, MaskedReading::decode, MaskedReading::payload)?;
-        decodes_one_way(&bytes, RecoveryRequest::decode, RecoveryRequest::payload)?;
-        decodes_one_way(&bytes, Reveal::decode, Reveal::payload)?;
-        decodes_one_way(&bytes, EnrolmentStatement::decode, EnrolmentStatement::payload)?;
-        decodes_one_way(&bytes, Status::decode, Status::payload)?;
-        decodes_one_way(&bytes, Retry::decode, Retry::payload)?;
-        if let Ok(list) = ListStatement::decode(&bytes) {
-            prop_assert_eq!(list.payload(), &bytes[..]);
-        }
+        decodes_one_way::<MaskedReading>(&bytes)?;
+        decodes_one_way::<RecoveryRequest>(&bytes)?;
+        decodes_one_way::<Reveal>(&bytes)?;
+        decodes_one_way::<EnrolmentStatement>(&bytes)?;
+        decodes_one_way::<Status>(&bytes)?;
+        decodes_one_way::<Retry>(&bytes)?;
+        decodes_one_way::<ListStatement<'_>>(&bytes)?;
         if let Ok(message) = RecoveryMessage::decode(&bytes) {
             let again = match message {
                 RecoveryMessage::Request(request) => request.payload(),
@@ -62,8 +60,12 @@ proptest! {
             };
             prop_assert_eq!(again, &bytes[..]);
         }
-        decodes_one_way(&bytes, meter::Record::decode, |record| record.encode().to_vec())?;
-        decodes_one_way(&bytes, cluster::Record::decode, |record| record.encode().to_vec())?;
+        if let Ok(record) = meter::Record::decode(&bytes) {
+            prop_assert_eq!(&*record.encode(), &bytes);
+        }
+        if let Ok(record) = cluster::Record::decode(&bytes) {
+            prop_assert_eq!(&*record.encode(), &bytes);
+        }
     }
 
     #[test]
@@ -237,8 +239,24 @@ fn records_that_were_never_written_are_refused() {
     ] {
         assert!(meter::Record::decode(&record).is_err(), "{defect}");
     }
+    let list = |kind: u64, epoch: u64, of: u64| {
+        let (list, key) = (raw::bytes(&list_of(of)), raw::bytes(&[7; 32]));
+        let head = [kind, epoch, 17].map(raw::uint).to_vec();
+        raw::array(&[head, if kind == 2 { vec![list, key] } else { vec![list] }].concat())
+    };
+    for (epoch, of) in [(9, 8), (8, 9), (10, 9), (u64::MAX, 9), (1 << 40, 1 << 40)] {
+        assert!(meter::Record::decode(&list(3, epoch, of)).is_err(), "a list of epoch {of}, kept as {epoch}");
+        let taken_over = epoch == 1 << 40;
+        assert!(cluster::Record::decode(&list(2, epoch, of)).is_err() != taken_over, "{of}, kept as {epoch}");
+    }
     for (defect, at, value) in [
         ("a failure with a sum", 13, raw::uint(1)),
+        ("a slot beyond any list's", 1, raw::uint(1 << 40)),
+        ("a start after its end", 2, raw::uint(1_788_001_800_000)),
+        ("an end at the end of time", 3, raw::uint(u64::MAX)),
+        ("an end just before it", 3, raw::uint(u64::MAX - 1)),
+        ("an epoch without a next", 4, raw::uint(u64::MAX)),
+        ("an epsilon beyond any list's", 9, raw::uint(1_000_000_000_001)),
         ("a scale of zero", 10, raw::uint(0)),
         ("a scale beyond any list's", 10, raw::uint(1 << 60)),
         ("a scale that is not in lowest terms", 11, raw::uint(3000)),
@@ -251,6 +269,48 @@ fn records_that_were_never_written_are_refused() {
         assert!(cluster::Record::decode(&raw::array(&fields)).is_err(), "{defect}");
     }
 }
+
+/// Whatever decodes can be added to: numbers at their ends are refused, or the machines would overflow later.
+#[test]
+fn records_with_numbers_that_nothing_can_follow_are_refused() {
+    let ends = [u64::MAX, u64::MAX - 1, 1 << 63];
+    for (name, good) in records() {
+        let (meters, fields) = (name.starts_with("meter"), raw::fields(&good));
+        for (place, field) in fields.iter().enumerate().skip(1) {
+            // Only unsigned numbers: their major type is 0.
+            if field[0] >> 5 != 0 || FREE.contains(&(name, place)) {
+                continue;
+            }
+            for end in ends {
+                let mut changed = fields.clone();
+                changed[place] = raw::uint(end);
+                let bytes = raw::array(&changed);
+                let refused = if meters {
+                    meter::Record::decode(&bytes).is_err()
+                } else {
+                    cluster::Record::decode(&bytes).is_err()
+                };
+                assert!(refused, "{name}: field {place} is {end}");
+            }
+        }
+    }
+}
+
+/// Numbers that may be anything: instants, which saturate, and masked values.
+const FREE: [(&str, usize); 11] = [
+    ("meter account", 2),
+    ("meter account without a list", 2),
+    ("meter list", 2),
+    ("meter slot, sent", 6),
+    ("meter slot, sent", 8),
+    ("cluster list", 2),
+    ("cluster list without a key", 2),
+    ("cluster list that leaves an epoch out", 2),
+    ("cluster reading", 4),
+    ("cluster reveal", 4),
+    // It bounds itself: only a decoded sum has to be one, and a failed one is 0.
+    ("cluster outcome, failed", 13),
+];
 
 // ---- Masks and bands ----------------------------------------------------------------------------------------------------
 
@@ -449,13 +509,9 @@ fn id() -> impl Strategy<Value = String> {
     "[a-z0-9][a-z0-9_-]{0,63}"
 }
 
-fn decodes_one_way<T: Debug>(
-    bytes: &[u8],
-    decode: impl Fn(&[u8]) -> Result<T, DecodeError>,
-    encode: impl Fn(&T) -> Vec<u8>,
-) -> Result<(), TestCaseError> {
-    if let Ok(message) = decode(bytes) {
-        prop_assert_eq!(encode(&message), bytes, "{:?}", message);
+fn decodes_one_way<'a, T: Message<'a> + Debug>(bytes: &'a [u8]) -> Result<(), TestCaseError> {
+    if let Ok(message) = T::decode(bytes) {
+        prop_assert_eq!(message.payload(), bytes, "{:?}", message);
     }
     Ok(())
 }
@@ -472,6 +528,7 @@ pub(crate) fn records() -> Vec<(&'static str, Vec<u8>)> {
         of(&[&[raw::uint(1), raw::text("north")], &numbers])
     };
     let attempt = [raw::uint(2_980_002), raw::uint(1)];
+    let list = raw::bytes(&list_of(9));
     vec![
         ("meter account", account(9, &[3; 32], ledger)),
         ("meter account without a list", account(0, &[], raw::array(&[]))),
@@ -479,17 +536,18 @@ pub(crate) fn records() -> Vec<(&'static str, Vec<u8>)> {
             "meter enrolment",
             of(&[&[raw::uint(2), message.clone()], &[7, 8, 9].map(raw::uint), &[key.clone(), key.clone()]]),
         ),
-        ("meter list", of(&[&[3, 9, 1_788_000_000_123].map(raw::uint), std::slice::from_ref(&message)])),
+        ("meter list", of(&[&[3, 9, 1_788_000_000_123].map(raw::uint), std::slice::from_ref(&list)])),
         ("meter slot, held", slot(&[raw::uint(0)])),
         ("meter slot, sent", slot(&[raw::uint(1), raw::uint(0), raw::uint(u64::MAX), message.clone(), raw::uint(5)])),
         (
             "meter slot, answered",
-            slot(&[raw::uint(2), raw::uint(255), message.clone(), message.clone(), message.clone()]),
+            slot(&[raw::uint(2), raw::uint(254), message.clone(), message.clone(), message.clone()]),
         ),
         ("meter evidence", of(&[&[5, 0].map(raw::uint), &[message.clone(), message.clone()]])),
         ("cluster enrolment", of(&[&[raw::uint(1), raw::text("m-0001"), message.clone()]])),
-        ("cluster list", of(&[&[2, 9, 17].map(raw::uint), &[message.clone(), key]])),
-        ("cluster list without a key", of(&[&[2, 9, 17].map(raw::uint), &[message.clone(), raw::bytes(&[])]])),
+        ("cluster list", of(&[&[2, 9, 17].map(raw::uint), &[list.clone(), key]])),
+        ("cluster list without a key", of(&[&[2, 9, 17].map(raw::uint), &[list.clone(), raw::bytes(&[])]])),
+        ("cluster list that leaves an epoch out", of(&[&[2, 10, 17].map(raw::uint), &[list, raw::bytes(&[])]])),
         ("cluster retry", of(&[&[raw::uint(3)], &attempt, std::slice::from_ref(&message)])),
         ("cluster reading", of(&[&[raw::uint(4)], &attempt, &[9999, u64::MAX].map(raw::uint)])),
         ("cluster request", of(&[&[raw::uint(5)], &attempt, &[message]])),
@@ -497,6 +555,22 @@ pub(crate) fn records() -> Vec<(&'static str, Vec<u8>)> {
         ("cluster outcome", raw::array(&outcome("decoded", -500))),
         ("cluster outcome, failed", raw::array(&outcome("too_many_missing", 0))),
     ]
+}
+
+/// A list without members that decodes, of an epoch.
+fn list_of(epoch: u64) -> Vec<u8> {
+    let gateway = Pki::new().gateway("gw");
+    let statement = ListStatement {
+        cluster: ClusterId::new("north").unwrap(),
+        epoch,
+        previous: ListHash([0; 32]),
+        gateway: AgreementPublic([9; 32]),
+        from_slot: Slot(1),
+        to_slot: Slot(2),
+        terms: Terms::DEFAULT,
+        enrolments: Vec::new(),
+    };
+    statement.seal((&gateway.identity(), &gateway.der), "dream/v1/north/membership")
 }
 
 /// The fields of an outcome of 100 members.

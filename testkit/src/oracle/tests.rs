@@ -6,7 +6,7 @@ use dream_protocol::params::{Share, Terms};
 use dream_protocol::policy::Policy;
 use dream_protocol::simulation::Simulation;
 use dream_protocol::time::Timestamp;
-use dream_protocol::wire::Retry;
+use dream_protocol::wire::{Message as _, Retry};
 
 use super::*;
 use crate::node::MeterNode;
@@ -178,11 +178,11 @@ impl Gateway {
 
     fn request_signed(&self, key: &IdentityKey, slot: Slot, attempt: u8, missing: &[u16]) -> Vec<u8> {
         let missing = MemberSet::from_members(4, missing.iter().copied()).as_bytes().to_vec();
-        RecoveryRequest { list: *self.list.hash(), slot, attempt, missing, deadline: 1 }.sign(key, &self.topic())
+        RecoveryRequest { list: *self.list.hash(), slot, attempt, missing, deadline: 1 }.seal(key, &self.topic())
     }
 
     fn retry(&self, attempt: u8) -> Vec<u8> {
-        Retry { list: *self.list.hash(), slot: SLOT, attempt, deadline: 1 }.sign(&self.identity, &self.topic())
+        Retry { list: *self.list.hash(), slot: SLOT, attempt, deadline: 1 }.seal(&self.identity, &self.topic())
     }
 
     fn topic(&self) -> String {

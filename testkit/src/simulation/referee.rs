@@ -11,7 +11,7 @@ use dream_protocol::membership::MembershipList;
 use dream_protocol::meter;
 use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::{GatewayChannel, MeterChannel, Topic};
-use dream_protocol::wire::{Mac0, MaskedReading, RecoveryMessage, RecoveryRequest, Reveal, Sign1};
+use dream_protocol::wire::{Mac0, MaskedReading, Message as _, RecoveryMessage, RecoveryRequest, Reveal, Sign1};
 
 use super::fixture::{HIGHEST, MIDNIGHT, SLOT_SECONDS};
 use super::scenario::{Scenario, Timer};
@@ -299,9 +299,9 @@ impl Referee {
     pub fn check_meter_at_end(&self, index: usize, node: &MeterNode) {
         let open: Vec<_> = node.store.keys().filter(|key| matches!(key, meter::Key::Slot(_))).collect();
         assert!(open.is_empty(), "meter {index} still holds {open:?}");
-        for day in [MIDNIGHT - 1, MIDNIGHT].map(at) {
-            let spent = node.meter.spent(day);
-            let charges = self.meters[index].charges(day.utc_day());
+        for end in [MIDNIGHT - 1, MIDNIGHT, MIDNIGHT + 86_399].map(at) {
+            let spent = node.meter.spent(end);
+            let charges = self.meters[index].charges(end);
             assert_eq!(spent, charges * 1_000_000, "meter {index} accounts for every attempt");
             assert!(spent <= self.scenario.daily_micro_epsilon, "meter {index} overspends");
         }

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use dream_protocol::meter::{self, Refusal};
-use dream_protocol::time::Slot;
+use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::MeterChannel;
-use dream_protocol::wire::{Mac0, MaskedReading, Reveal};
+use dream_protocol::wire::{Mac0, MaskedReading, Message as _, Reveal};
 
 use super::fixture::SLOT_SECONDS;
 use crate::example::at;
@@ -20,8 +20,8 @@ pub(super) struct Witness {
     readings: BTreeMap<Attempt, (Arc<[u8]>, [u8; 8])>,
     reveals: BTreeMap<Attempt, Arc<[u8]>>,
     recorded: BTreeSet<Attempt>,
-    /// Charges by the day of their slot.
-    charged: BTreeMap<u64, u64>,
+    /// Charges by their slot.
+    charged: BTreeMap<Slot, u64>,
 }
 
 impl Witness {
@@ -33,7 +33,7 @@ impl Witness {
                 meter::Output::Notice(meter::Notice::Charged { slot, attempt }) => {
                     assert!(matches!(outputs[place - 2], meter::Output::Persist(meter::Record::Account(_))));
                     if kept + 1 >= place {
-                        *self.charged.entry(at(slot.0 * SLOT_SECONDS).utc_day()).or_default() += 1;
+                        *self.charged.entry(*slot).or_default() += 1;
                     }
                     if kept >= place {
                         assert!(self.recorded.insert((*slot, *attempt)), "{slot}/{attempt} is recorded once");
@@ -49,9 +49,13 @@ impl Witness {
         }
     }
 
-    /// How many attempts were charged for slots that start in a day.
-    pub(super) fn charges(&self, day: u64) -> u64 {
-        self.charged.get(&day).copied().unwrap_or(0)
+    /// How many attempts were charged for slots that start in the 24 hours up to `end`.
+    pub(super) fn charges(&self, end: Timestamp) -> u64 {
+        let within = |slot: &Slot| {
+            let start = at(slot.0 * SLOT_SECONDS);
+            start <= end && end.millis_since(start) < 86_400_000
+        };
+        self.charged.iter().filter(|(slot, _)| within(slot)).map(|(_, charges)| charges).sum()
     }
 
     pub(super) fn lost_its_store(&mut self) {

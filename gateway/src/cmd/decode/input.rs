@@ -11,7 +11,7 @@ use dream_protocol::keys::ListHash;
 use dream_protocol::membership::MembershipList;
 use dream_protocol::params::Params;
 use dream_protocol::time::Slot;
-use dream_protocol::wire::{ListStatement, Sign1};
+use dream_protocol::wire::{ListStatement, Message as _, Sign1};
 use sha2::{Digest, Sha256};
 
 use super::DecodeArgs;

@@ -1,8 +1,8 @@
 //! Which message it is: the envelope, the payload, or one of the plain texts that a gateway publishes.
 
 use dream_protocol::wire::{
-    self, DecodeError, EnrolmentStatement, ListStatement, Mac0, MaskedReading, RecoveryRequest, Retry, Reveal, Sign1,
-    Status,
+    self, DecodeError, EnrolmentStatement, ListStatement, Mac0, MaskedReading, Message as _, RecoveryRequest, Retry,
+    Reveal, Sign1, Status,
 };
 
 /// One of the two envelopes.

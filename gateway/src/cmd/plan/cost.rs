@@ -7,7 +7,7 @@ use dream_protocol::params::Params;
 use dream_protocol::partners;
 use dream_protocol::time::Slot;
 use dream_protocol::topic::{GatewayChannel, MeterChannel};
-use dream_protocol::wire::{EnrolmentStatement, ListStatement, MaskedReading, RecoveryRequest, Reveal};
+use dream_protocol::wire::{EnrolmentStatement, ListStatement, MaskedReading, Message as _, RecoveryRequest, Reveal};
 use serde::Serialize;
 
 use super::real;
@@ -114,7 +114,7 @@ impl<'a> Messages<'a> {
         let missing = MemberSet::empty(self.params.members()).as_bytes().to_vec();
         let list = ListHash([1; 32]);
         let request = RecoveryRequest { list, slot: self.slot, attempt: 0, missing, deadline: MOMENT };
-        MessageSize::new(&topic, &request.sign(&self.key, &topic))
+        MessageSize::new(&topic, &request.seal(&self.key, &topic))
     }
 
     fn enrolment(&self) -> Vec<u8> {
@@ -127,7 +127,7 @@ impl<'a> Messages<'a> {
             seq: MOMENT,
         };
         let topic = MeterChannel::Enrol.topic(&self.cluster, &self.meter);
-        statement.sign(&self.key, &topic, &[0; CERTIFICATE_BYTES])
+        statement.seal((&self.key, &[0; CERTIFICATE_BYTES]), &topic)
     }
 
     fn list(&self, list_slots: u64) -> MessageSize {
@@ -143,7 +143,7 @@ impl<'a> Messages<'a> {
             enrolments: vec![&enrolment; self.params.members().into()],
         };
         let topic = GatewayChannel::Membership.topic(&self.cluster);
-        MessageSize::new(&topic, &statement.sign(&self.key, &topic, &[0; CERTIFICATE_BYTES]))
+        MessageSize::new(&topic, &statement.seal((&self.key, &[0; CERTIFICATE_BYTES]), &topic))
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::bail;
 use dream_protocol::ids::MeterId;
 use dream_protocol::topic::{MeterChannel, Topic};
-use dream_protocol::wire::{Mac0, MaskedReading, Reveal};
+use dream_protocol::wire::{Mac0, MaskedReading, Message as _, Reveal};
 use tokio::time::Instant;
 
 use super::DishonestGateway;

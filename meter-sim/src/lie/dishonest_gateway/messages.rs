@@ -6,7 +6,7 @@ use dream_protocol::keys::{AgreementSecret, IdentityKey, ListHash};
 use dream_protocol::member_set::MemberSet;
 use dream_protocol::time::Slot;
 use dream_protocol::topic::{GatewayChannel, MeterChannel};
-use dream_protocol::wire::{EnrolmentStatement, RecoveryRequest, Retry, Sign1};
+use dream_protocol::wire::{EnrolmentStatement, Message as _, RecoveryRequest, Retry, Sign1};
 
 use super::{DishonestGateway, EPOCH};
 use crate::lie::attack::Attack;
@@ -58,7 +58,7 @@ impl DishonestGateway {
                 seq: now,
             };
             let topic = MeterChannel::Enrol.topic(&self.cluster, &id);
-            Ok((id, statement.sign(&issued.identity(), &topic, &issued.der)))
+            Ok((id, statement.seal((&issued.identity(), &issued.der), &topic)))
         };
         (1..=count).map(invent).collect()
     }
@@ -69,7 +69,7 @@ impl DishonestGateway {
         let mut statement = EnrolmentStatement::decode(envelope.payload())?;
         statement.agreement = AgreementSecret::generate(&mut rand::rng()).public();
         let topic = MeterChannel::Enrol.topic(&self.cluster, meter);
-        Ok(statement.sign(&self.gateway.identity, &topic, certificate))
+        Ok(statement.seal((&self.gateway.identity, certificate), &topic))
     }
 
     pub(super) fn enrolments(&self) -> Vec<(MeterId, Vec<u8>)> {
@@ -92,7 +92,7 @@ impl DishonestGateway {
         let missing = missing.as_bytes().to_vec();
         let request = RecoveryRequest { list: *list.hash(), slot, attempt: 0, missing, deadline };
         let topic = GatewayChannel::Recovery.topic(&self.cluster);
-        Ok(request.sign(key.unwrap_or(&self.gateway.identity), &topic))
+        Ok(request.seal(key.unwrap_or(&self.gateway.identity), &topic))
     }
 
     /// Returns a retry beyond the attempts of the list.
@@ -100,6 +100,6 @@ impl DishonestGateway {
         let list = self.list()?;
         let deadline = list.params().slot_expiry(slot).as_secs();
         let retry = Retry { list: *list.hash(), slot, attempt: list.params().attempts(), deadline };
-        Ok(retry.sign(&self.gateway.identity, &GatewayChannel::Recovery.topic(&self.cluster)))
+        Ok(retry.seal(&self.gateway.identity, &GatewayChannel::Recovery.topic(&self.cluster)))
     }
 }

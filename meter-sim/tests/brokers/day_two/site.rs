@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use dream_meter_sim::provision::Directory;
+use dream_fleet::directory::Directory;
 use dream_protocol::ids::ClusterId;
 use dream_protocol::membership::MembershipList;
 use dream_testkit::lab::brokers::Broker;

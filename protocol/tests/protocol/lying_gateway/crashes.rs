@@ -6,7 +6,7 @@ use dream_protocol::keys::ListHash;
 use dream_protocol::meter::{Input, Key, Notice, Refusal};
 use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::{MeterChannel, Topic};
-use dream_protocol::wire::{RecoveryRequest, Sign1};
+use dream_protocol::wire::{Message as _, RecoveryRequest, Sign1};
 
 use crate::support::liar::{Draft, FIRST, LISTED, Liar, NO_NOISE, on, reading_in, reveal_in};
 use crate::support::world::{MeterNode, Packet};

@@ -4,7 +4,7 @@ use dream_protocol::ids::ClusterId;
 use dream_protocol::meter::{Input, Key, MeterConfig, Refusal};
 use dream_protocol::time::Slot;
 use dream_protocol::topic::{GatewayChannel, MeterChannel, TopicError};
-use dream_protocol::wire::{EnrolmentStatement, Sign1, StatusCode};
+use dream_protocol::wire::{EnrolmentStatement, Message as _, Sign1, StatusCode};
 
 use crate::support::liar::{Draft, FIRST, Liar, NO_NOISE, on};
 use crate::support::world::Packet;
@@ -113,7 +113,7 @@ fn a_meter_that_moves_to_another_cluster_keeps_its_ledger_and_reports_no_time_tw
     let mine = on(MeterChannel::Enrol, &sent)[0].clone();
     assert_eq!(enrolment_in(&mine).cluster, south);
     assert!(!node.store.keys().any(|key| matches!(key, Key::List(_) | Key::Slot(_))), "the old cluster's are erased");
-    assert_eq!(node.meter.spent(moved_at), 1_000_000, "the ledger is kept");
+    assert_eq!(node.meter.spent(at(FIRST.0 * 600)), 1_000_000, "the ledger is kept");
     assert_eq!(meters.tell(0, &old_request, moved_at).1, [Refusal::Topic(TopicError::UnknownChannel)]);
 
     // The new cluster has shorter slots, none of which is one of the old.

@@ -7,8 +7,9 @@ use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::MeterChannel;
 use dream_protocol::wire::StatusCode;
 
-use crate::support::liar::{FIRST, Liar, NO_NOISE, on, reading_in, reveal_in};
+use crate::support::liar::{Draft, FIRST, Liar, NO_NOISE, on, reading_in, reveal_in};
 use crate::support::world::{Packet, World};
+use crate::support::{START, at};
 
 /// Tells a meter to try again and returns its new reading.
 fn retried(meters: &mut Liar, meter: usize, slot: Slot, attempt: u8, wall: Timestamp) -> Packet {
@@ -154,40 +155,57 @@ fn an_accepted_retry_closes_the_earlier_attempt_before_its_request_comes() {
 }
 
 #[test]
-fn a_ledger_that_is_exhausted_is_silent_until_the_next_day_by_the_slots_own_start() {
+fn a_ledger_that_is_exhausted_is_silent_for_24_hours_whatever_the_calendar_says() {
     // FIRST is not the first slot of its day: find the last one of that day.
-    let day_slots = 144;
-    let last = Slot(FIRST.0 / day_slots * day_slots + day_slots - 1);
-    let first_of_next = last.plus(1);
+    let last = Slot(FIRST.0 / 144 * 144 + 143);
+    let (first_of_next, a_day_later) = (last.plus(1), Slot(last.0 - 2 + 144));
     let policy = |policy: &mut Policy| policy.daily_micro_epsilon = 2_000_000;
-    let mut meters = Liar::with(10, 2, 1, policy, |draft| draft.to_slot = first_of_next.plus(50), NO_NOISE);
+    let mut meters = Liar::with(10, 2, 1, policy, |draft| draft.to_slot = last.plus(200), NO_NOISE);
     meters.measure(0, Slot(last.0 - 2), 100);
     meters.measure(0, Slot(last.0 - 1), 100);
 
-    let end = meters.slot_end(last);
-    let sent = meters.meters[0].handle(Input::Measured { slot: last, watts: 100 }, end);
-    assert_eq!(meters.meters[0].refusals(), [Refusal::LedgerExhausted], "it ended tomorrow, but it started today");
-    assert_eq!(meters.codes(0, &sent), [StatusCode::LedgerExhausted]);
-    // Nor does a retry bring it back, tomorrow or not.
-    let wall = end.plus_secs(100);
-    meters.refused(0, &meters.retry(last, 1, wall), wall, &Refusal::UnknownSlot);
-    // The budget of the new day is whole, also after a restart.
+    for slot in [last, first_of_next, Slot(a_day_later.0 - 1)] {
+        let end = meters.slot_end(slot);
+        let sent = meters.meters[0].handle(Input::Measured { slot, watts: 100 }, end);
+        assert_eq!(meters.meters[0].refusals(), [Refusal::LedgerExhausted], "two readings of the last 24 hours");
+        assert_eq!(meters.codes(0, &sent), [StatusCode::LedgerExhausted]);
+        // Nor does a retry bring it back.
+        let wall = end.plus_secs(100);
+        meters.refused(0, &meters.retry(slot, 1, wall), wall, &Refusal::UnknownSlot);
+    }
+    // 24 hours after the first reading there is room for one, also after a restart.
     meters.restart(0, |_| true);
-    meters.measure(0, first_of_next, 100);
-    assert_eq!(meters.meters[0].meter.spent(end), 1_000_000);
-    assert_eq!(meters.meters[0].meter.spent(Timestamp::from_millis(end.as_millis() - 1)), 2_000_000);
+    meters.measure(0, a_day_later, 100);
+    assert_eq!(meters.meters[0].meter.spent(meters.list().params().slot_start(a_day_later)), 2_000_000);
 }
 
 #[test]
-fn a_retry_of_yesterdays_last_slot_is_charged_to_yesterday() {
-    let last = Slot(FIRST.0 / 144 * 144 + 143);
+fn what_an_open_slot_has_cost_is_not_forgotten_while_it_is_open() {
+    // A slot of 80,000 s that starts late in a day is open until two days later, when a shorter slot is charged.
+    const LONG: u64 = 80_000;
+    let long = (START / LONG + 1..).find(|slot| slot * LONG % 86_400 > 20_000).map(Slot).unwrap();
+    let first_of_its_day = Slot(((long.0 * LONG) / 86_400 + 2) * 144);
+    let change = |draft: &mut Draft| {
+        draft.terms.slot_seconds = LONG;
+        (draft.from_slot, draft.to_slot) = (long, long);
+    };
     let policy = |policy: &mut Policy| policy.daily_micro_epsilon = 1_000_000;
-    let mut meters = Liar::with(10, 2, 1, policy, |draft| draft.to_slot = last.plus(50), NO_NOISE);
-    meters.measure(0, last, 100);
-    let wall = meters.slot_end(last).plus_secs(100);
-    let retry = meters.retry(last, 1, wall);
+    let mut meters = Liar::with(10, 2, 1, policy, change, NO_NOISE);
+    let wall = at(first_of_its_day.plus(1).0 * 600 + 300);
+    let retry = meters.retry(long, 1, wall);
+    let next = Draft {
+        from_slot: first_of_its_day,
+        to_slot: first_of_its_day.plus(9),
+        terms: meters.draft().terms,
+        ..meters.next_draft()
+    };
+    let end = meters.slot_end(long);
+    meters.publish(&next);
+    meters.meters[0].handle(Input::Measured { slot: long, watts: 100 }, end);
+    meters.meters[0].handle(Input::Tick, end.plus_secs(60));
+    assert_eq!(meters.meters[0].refusals(), []);
+    meters.measure(0, first_of_its_day, 100);
     meters.refused(0, &retry, wall, &Refusal::LedgerExhausted);
-    assert_eq!(meters.meters[0].meter.spent(wall), 0, "today is untouched");
 }
 
 #[test]

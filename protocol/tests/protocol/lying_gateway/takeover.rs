@@ -9,7 +9,7 @@ use dream_protocol::meter::{self, Refusal};
 use dream_protocol::simulation::Simulation;
 use dream_protocol::time::Timestamp;
 use dream_protocol::topic::{GatewayChannel, MeterChannel};
-use dream_protocol::wire::{ListStatement, Sign1};
+use dream_protocol::wire::{ListStatement, Message as _, Sign1};
 
 use crate::support::liar::NO_NOISE;
 use crate::support::pki::Issued;
@@ -153,18 +153,18 @@ fn a_retained_list_of_another_gateway_is_not_taken_over() {
     let statement = ListStatement { epoch: 9, ..ListStatement::decode(envelope.payload()).unwrap() };
     let topic = GatewayChannel::Membership.topic(&cluster_id());
     let other = world.pki.gateway("gw-2");
-    let payload = statement.sign(&other.identity(), &topic, &other.der);
+    let payload = statement.seal((&other.identity(), &other.der), &topic);
     world.gateway.receive(&Packet::new(topic.clone(), payload), at(START + 20));
     assert_eq!(world.gateway.rejections, [Rejection::OtherGateway]);
 
     // Nor is one that nobody certified signed, or that is older than ours.
     let forged = Issued { der: world.pki.gateway("gw").der, seed: [1; 32] };
-    let payload = statement.sign(&forged.identity(), &topic, &forged.der);
+    let payload = statement.seal((&forged.identity(), &forged.der), &topic);
     world.gateway.rejections.clear();
     world.gateway.receive(&Packet::new(topic.clone(), payload), at(START + 20));
     assert_eq!(world.gateway.rejections, [Rejection::List(ListError::BadSignature)]);
     let own = world.pki.gateway("gw");
-    let payload = ListStatement { epoch: 0, ..statement }.sign(&own.identity(), &topic, &own.der);
+    let payload = ListStatement { epoch: 0, ..statement }.seal((&own.identity(), &own.der), &topic);
     world.gateway.rejections.clear();
     world.gateway.receive(&Packet::new(topic, payload), at(START + 20));
     assert_eq!(world.gateway.rejections, []);

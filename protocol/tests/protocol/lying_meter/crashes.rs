@@ -7,7 +7,7 @@ use dream_protocol::cluster::{Cluster, Forget, Input, Key, Output, Record, SlotE
 use dream_protocol::meter;
 use dream_protocol::time::Timestamp;
 use dream_protocol::topic::{GatewayChannel, MeterChannel};
-use dream_protocol::wire::{ListStatement, RecoveryMessage, Sign1};
+use dream_protocol::wire::{ListStatement, Message as _, RecoveryMessage, Sign1};
 
 use crate::support::liar::{NO_NOISE, on, reveal_in};
 use crate::support::pki::Pki;

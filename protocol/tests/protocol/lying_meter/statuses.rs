@@ -3,7 +3,7 @@
 use dream_protocol::cluster::{Notice, Rejection};
 use dream_protocol::ids::ClusterId;
 use dream_protocol::time::Slot;
-use dream_protocol::wire::{DecodeError, Status, StatusCode};
+use dream_protocol::wire::{DecodeError, Message as _, Status, StatusCode};
 
 use super::Round;
 use crate::support::cluster_id;
@@ -24,7 +24,7 @@ fn a_genuine_status_is_told_to_the_operator() {
     let mut round = Round::new();
     let meter = round.world.pki.meter("m-0000").identity();
     round.world.gateway.notices.clear();
-    assert_eq!(round.receive(&packet(TOPIC, status().sign(&meter, TOPIC))), None);
+    assert_eq!(round.receive(&packet(TOPIC, status().seal(&meter, TOPIC))), None);
     let id = round.world.list.members()[0].id().clone();
     let notice = Notice::MeterStatus { meter: id, code: StatusCode::Equivocation, slot: Slot(0) };
     assert_eq!(round.world.gateway.notices, [notice]);
@@ -39,10 +39,10 @@ fn forged_and_misplaced_statuses_are_refused() {
     let elsewhere = Status { cluster: ClusterId::new("south").unwrap(), ..status() };
     round.world.gateway.notices.clear();
     for (what, bytes) in [
-        ("another member's key", status().sign(&other, TOPIC)),
-        ("the gateway's key", status().sign(&gateway, TOPIC)),
-        ("another topic", status().sign(&own, "dream/v1/north/status/m-0001")),
-        ("another cluster", elsewhere.sign(&own, TOPIC)),
+        ("another member's key", status().seal(&other, TOPIC)),
+        ("the gateway's key", status().seal(&gateway, TOPIC)),
+        ("another topic", status().seal(&own, "dream/v1/north/status/m-0001")),
+        ("another cluster", elsewhere.seal(&own, TOPIC)),
     ] {
         assert_eq!(round.receive(&packet(TOPIC, bytes)), Some(Rejection::BadSignature), "{what}");
     }
@@ -54,7 +54,7 @@ fn a_status_of_a_meter_that_never_enrolled_is_refused() {
     let mut round = Round::new();
     let topic = "dream/v1/north/status/stranger";
     let stranger = round.world.pki.meter("stranger").identity();
-    let rejection = round.receive(&packet(topic, status().sign(&stranger, topic)));
+    let rejection = round.receive(&packet(topic, status().seal(&stranger, topic)));
     assert_eq!(rejection, Some(Rejection::Unknown));
 }
 
@@ -66,7 +66,7 @@ fn an_unknown_status_code_is_refused() {
     let payload = genuine.payload();
     for code in [0, 9, 23] {
         // The code is the payload's last byte; the decoder sees it before the signature does.
-        let mut bytes = genuine.sign(&own, TOPIC);
+        let mut bytes = genuine.seal(&own, TOPIC);
         let at = bytes.windows(payload.len()).position(|part| part == payload).unwrap() + payload.len() - 1;
         bytes[at] = code;
         let rejection = round.receive(&packet(TOPIC, bytes));

@@ -9,7 +9,7 @@ use dream_protocol::membership::MembershipList;
 use dream_protocol::meter;
 use dream_protocol::time::Slot;
 use dream_protocol::topic::MeterChannel;
-use dream_protocol::wire::{MaskedReading, Reveal, Sign1};
+use dream_protocol::wire::{MaskedReading, Message as _, Reveal, Sign1};
 use sha2::{Digest, Sha256};
 
 use super::world::{MeterNode, Packet, World};

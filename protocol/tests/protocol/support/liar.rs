@@ -16,7 +16,7 @@ use dream_protocol::simulation::Simulation;
 use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::{GatewayChannel, MeterChannel, Topic};
 use dream_protocol::wire::{
-    ListStatement, Mac0, MaskedReading, RecoveryRequest, Retry, Reveal, Sign1, Status, StatusCode,
+    ListStatement, Mac0, MaskedReading, Message as _, RecoveryRequest, Retry, Reveal, Sign1, Status, StatusCode,
 };
 
 use super::pki::{Issued, Pki};
@@ -76,7 +76,7 @@ impl Draft {
             terms: self.terms,
             enrolments: self.enrolments.iter().map(Vec::as_slice).collect(),
         };
-        let payload = statement.sign(&signer.identity(), topic, &signer.der);
+        let payload = statement.seal((&signer.identity(), &signer.der), topic);
         Packet::new(GatewayChannel::Membership.topic(&cluster_id()), payload)
     }
 }
@@ -195,7 +195,7 @@ impl Liar {
 
     pub(crate) fn sign(&self, request: &RecoveryRequest) -> Packet {
         let topic = GatewayChannel::Recovery.topic(&cluster_id());
-        let payload = request.sign(&self.identity.identity(), &topic);
+        let payload = request.seal(&self.identity.identity(), &topic);
         Packet::new(topic, payload)
     }
 
@@ -203,7 +203,7 @@ impl Liar {
     pub(crate) fn retry(&self, slot: Slot, attempt: u8, wall: Timestamp) -> Packet {
         let retry = Retry { list: *self.list().hash(), slot, attempt, deadline: wall.plus_secs(60).as_secs() };
         let topic = GatewayChannel::Recovery.topic(&cluster_id());
-        let payload = retry.sign(&self.identity.identity(), &topic);
+        let payload = retry.seal(&self.identity.identity(), &topic);
         Packet::new(topic, payload)
     }
 

@@ -7,7 +7,7 @@ use dream_protocol::params::Terms;
 use dream_protocol::time::Slot;
 use dream_protocol::topic::{GatewayChannel, MeterChannel};
 use dream_protocol::wire::{
-    EnrolmentStatement, ListStatement, MaskedReading, RecoveryRequest, Retry, Reveal, Status, StatusCode,
+    EnrolmentStatement, ListStatement, MaskedReading, Message as _, RecoveryRequest, Retry, Reveal, Status, StatusCode,
 };
 use sha2::{Digest, Sha256};
 
@@ -61,7 +61,7 @@ pub(crate) fn recovery_request(pki: &Pki) -> Sealed {
     };
     let topic = GatewayChannel::Recovery.topic(&cluster_id());
     let seed = pki.gateway("gw").seed;
-    let envelope = request.sign(&IdentityKey::from_seed(&seed), &topic);
+    let envelope = request.seal(&IdentityKey::from_seed(&seed), &topic);
     Sealed { rule: "recovery-request", topic, payload: request.payload(), envelope, seal: Seal::Sign(seed) }
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn enrolment(pki: &Pki, index: usize) -> Sealed {
         seq: START,
     };
     let topic = MeterChannel::Enrol.topic(&cluster_id(), &meter(index));
-    let envelope = statement.sign(&issued.identity(), &topic, &issued.der);
+    let envelope = statement.seal((&issued.identity(), &issued.der), &topic);
     Sealed { rule: "enrolment", topic, payload: statement.payload(), envelope, seal: Seal::Certified(issued) }
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn membership_list(pki: &Pki) -> Sealed {
     };
     let topic = GatewayChannel::Membership.topic(&cluster_id());
     let issued = pki.gateway("gw");
-    let envelope = statement.sign(&issued.identity(), &topic, &issued.der);
+    let envelope = statement.seal((&issued.identity(), &issued.der), &topic);
     Sealed { rule: "membership-list", topic, payload: statement.payload(), envelope, seal: Seal::Certified(issued) }
 }
 
@@ -110,7 +110,7 @@ pub(crate) fn status(pki: &Pki) -> Sealed {
     let status = Status { cluster: cluster_id(), list: None, slot: Slot(0), code: StatusCode::NoList };
     let topic = MeterChannel::Status.topic(&cluster_id(), &meter(0));
     let seed = pki.meter(meter(0).as_str()).seed;
-    let envelope = status.sign(&IdentityKey::from_seed(&seed), &topic);
+    let envelope = status.seal(&IdentityKey::from_seed(&seed), &topic);
     Sealed { rule: "status", topic, payload: status.payload(), envelope, seal: Seal::Sign(seed) }
 }
 
@@ -118,7 +118,7 @@ pub(crate) fn retry(pki: &Pki) -> Sealed {
     let retry = Retry { list: LIST, slot: SLOT, attempt: 1, deadline: START + 750 };
     let topic = GatewayChannel::Recovery.topic(&cluster_id());
     let seed = pki.gateway("gw").seed;
-    let envelope = retry.sign(&IdentityKey::from_seed(&seed), &topic);
+    let envelope = retry.seal(&IdentityKey::from_seed(&seed), &topic);
     Sealed { rule: "retry", topic, payload: retry.payload(), envelope, seal: Seal::Sign(seed) }
 }
 

@@ -1,5 +1,8 @@
 //! CBOR written item by item, so that any item can be wrong.
 
+use coset::cbor::value::Value;
+use coset::cbor::{from_reader, into_writer};
+
 pub(crate) fn uint(value: u64) -> Vec<u8> {
     head(0, value)
 }
@@ -28,6 +31,17 @@ pub(crate) fn indefinite(major: u8, items: &[Vec<u8>]) -> Vec<u8> {
 /// A head in eight bytes, whatever its argument.
 pub(crate) fn long_head(major: u8, argument: u64) -> Vec<u8> {
     [vec![major << 5 | 27], argument.to_be_bytes().to_vec()].concat()
+}
+
+/// The items of a sound array, whole.
+pub(crate) fn fields(array: &[u8]) -> Vec<Vec<u8>> {
+    let value: Value = from_reader(array).unwrap();
+    let encoded = |item: &Value| {
+        let mut bytes = Vec::new();
+        into_writer(item, &mut bytes).unwrap();
+        bytes
+    };
+    value.into_array().unwrap().iter().map(encoded).collect()
 }
 
 fn head(major: u8, argument: u64) -> Vec<u8> {

@@ -8,7 +8,7 @@ use dream_protocol::meter;
 use dream_protocol::simulation::Simulation;
 use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::GatewayChannel;
-use dream_protocol::wire::ListStatement;
+use dream_protocol::wire::{ListStatement, Message as _};
 pub(crate) use dream_testkit::node::{ClusterNode, MeterNode, Packet};
 
 use super::pki::Pki;
@@ -79,6 +79,6 @@ impl World {
 pub(crate) fn sign_list(pki: &Pki, statement: &ListStatement<'_>) -> Packet {
     let gateway = pki.gateway("gw");
     let topic = GatewayChannel::Membership.topic(&statement.cluster);
-    let payload = statement.sign(&gateway.identity(), &topic, &gateway.der);
+    let payload = statement.seal((&gateway.identity(), &gateway.der), &topic);
     Packet::new(topic, payload)
 }

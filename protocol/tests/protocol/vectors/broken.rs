@@ -11,7 +11,7 @@ use dream_protocol::params::Terms;
 use dream_protocol::simulation::Simulation;
 use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::MeterChannel;
-use dream_protocol::wire::{EnrolmentStatement, ListStatement, RecoveryRequest, Retry, Sign1, Status};
+use dream_protocol::wire::{EnrolmentStatement, ListStatement, Message as _, RecoveryRequest, Retry, Sign1, Status};
 use dream_testkit::node::{ClusterNode, MeterNode, Packet};
 use rcgen::{
     BasicConstraints, CertificateParams, CustomExtension, DistinguishedName, DnType, IsCa, KeyPair, KeyUsagePurpose,
@@ -380,7 +380,7 @@ impl Workshop<'_> {
             missing: vec![0x10],
             deadline: self.scene.slot_end().as_secs() + 90,
         };
-        let signed = |request: &RecoveryRequest| request.sign(&gateway.identity(), TOPIC);
+        let signed = |request: &RecoveryRequest| request.seal(&gateway.identity(), TOPIC);
         let mut flipped = signed(&good);
         *flipped.last_mut().unwrap() ^= 1;
         let mut other_list = good.list;
@@ -416,10 +416,10 @@ impl Workshop<'_> {
             ("slot that was not reported", signed(&RecoveryRequest { slot: good.slot.plus(1), ..good.clone() })),
             ("attempt that was not made", signed(&RecoveryRequest { attempt: 1, ..good.clone() })),
             ("altered signature", flipped),
-            ("signed by a member", good.sign(&self.scene.credentials.meters[1].1.identity(), TOPIC)),
-            ("signed by another gateway", good.sign(&self.pki.gateway("gw-2").identity(), TOPIC)),
-            ("signed for the membership topic", good.sign(&gateway.identity(), "dream/v1/north/membership")),
-            ("signed for another cluster", good.sign(&gateway.identity(), "dream/v1/south/recovery")),
+            ("signed by a member", good.seal(&self.scene.credentials.meters[1].1.identity(), TOPIC)),
+            ("signed by another gateway", good.seal(&self.pki.gateway("gw-2").identity(), TOPIC)),
+            ("signed for the membership topic", good.seal(&gateway.identity(), "dream/v1/north/membership")),
+            ("signed for another cluster", good.seal(&gateway.identity(), "dream/v1/south/recovery")),
             (
                 "certificate where none belongs",
                 envelope::seal(&Seal::Certified(gateway.clone()), &good.payload(), TOPIC),
@@ -442,15 +442,15 @@ impl Workshop<'_> {
         let gateway = &self.scene.credentials.gateway;
         let end = self.scene.slot_end().as_secs();
         let good = Retry { list: *self.scene.list.hash(), slot: self.scene.slot(), attempt: 1, deadline: end + 150 };
-        let signed = |retry: Retry| retry.sign(&gateway.identity(), TOPIC);
+        let signed = |retry: Retry| retry.seal(&gateway.identity(), TOPIC);
         let request =
             RecoveryRequest { list: good.list, slot: good.slot, attempt: 0, missing: vec![0], deadline: end + 90 };
-        let request = request.sign(&gateway.identity(), TOPIC);
+        let request = request.seal(&gateway.identity(), TOPIC);
         let cases = [
             ("sound", signed(good)),
             ("more attempts than the list allows", signed(Retry { attempt: 2, ..good })),
             ("deadline that has passed", signed(Retry { deadline: end + 60, ..good })),
-            ("signed by a member", good.sign(&self.scene.credentials.meters[1].1.identity(), TOPIC)),
+            ("signed by a member", good.seal(&self.scene.credentials.meters[1].1.identity(), TOPIC)),
             ("slot that was not reported", signed(Retry { slot: good.slot.plus(1), ..good })),
         ];
         for (name, bytes) in cases {
@@ -474,7 +474,7 @@ impl Workshop<'_> {
         };
         change(&mut statement);
         let topic = MeterChannel::Enrol.topic(&statement.cluster, &MeterId::new(id).unwrap());
-        statement.sign(&issued.identity(), &topic, &issued.der)
+        statement.seal((&issued.identity(), &issued.der), &topic)
     }
 
     fn enrolments(&mut self) {
@@ -649,7 +649,7 @@ impl Workshop<'_> {
         let all = ListStatement::decode(envelope.payload()).unwrap();
         let e = all.enrolments.clone();
         let good = ListStatement { terms: Terms { max_missing: 0, ..all.terms }, enrolments: e[..3].to_vec(), ..all };
-        let signed = |statement: &ListStatement<'_>| statement.sign(&gateway.identity(), TOPIC, &gateway.der);
+        let signed = |statement: &ListStatement<'_>| statement.seal((&gateway.identity(), &gateway.der), TOPIC);
         let of = |change: &dyn Fn(&mut ListStatement<'_>)| {
             let mut statement = good.clone();
             change(&mut statement);
@@ -706,8 +706,8 @@ impl Workshop<'_> {
         let ends_meanwhile =
             self.pki.issue_for("gw", "gateway", gateway.seed, |p| p.not_after = date_time_ymd(2026, 8, 29));
         let other_gateway = self.pki.gateway("gw-2");
-        let by = |issued: &Issued| good.sign(&issued.identity(), TOPIC, &issued.der);
-        let topic = |topic: &str| good.sign(&gateway.identity(), topic, &gateway.der);
+        let by = |issued: &Issued| good.seal((&issued.identity(), &issued.der), TOPIC);
+        let topic = |topic: &str| good.seal((&gateway.identity(), &gateway.der), topic);
         let raw_items = |change: &dyn Fn(&mut Vec<Vec<u8>>)| {
             let t = &good.terms;
             let mut items = vec![

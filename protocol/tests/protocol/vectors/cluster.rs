@@ -2,7 +2,9 @@
 
 use dream_protocol::meter;
 use dream_protocol::time::Timestamp;
-use dream_protocol::wire::{EnrolmentStatement, ListStatement, Mac0, RecoveryRequest, Retry, Reveal, Sign1};
+use dream_protocol::wire::{
+    EnrolmentStatement, ListStatement, Mac0, Message as _, RecoveryRequest, Retry, Reveal, Sign1,
+};
 use dream_testkit::node::Packet;
 use sha2::{Digest, Sha256};
 

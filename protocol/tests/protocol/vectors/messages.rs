@@ -7,7 +7,7 @@ use dream_protocol::params::Terms;
 use dream_protocol::time::Slot;
 use dream_protocol::topic::{GatewayChannel, MeterChannel};
 use dream_protocol::wire::{
-    EnrolmentStatement, ListStatement, MaskedReading, RecoveryRequest, Retry, Reveal, Status, StatusCode,
+    EnrolmentStatement, ListStatement, MaskedReading, Message as _, RecoveryRequest, Retry, Reveal, Status, StatusCode,
 };
 use sha2::{Digest, Sha256};
 
@@ -75,7 +75,7 @@ fn request(gateway: &Issued) -> Json {
         "deadline": message.deadline,
     };
     let topic = GatewayChannel::Recovery.topic(&cluster_id());
-    let envelope = message.sign(&gateway.identity(), &topic);
+    let envelope = message.seal(&gateway.identity(), &topic);
     let json = sealed("recovery request", 2, fields, &message.payload(), &topic, &Seal::Sign(gateway.seed), &envelope);
     let members = object! { "members": 12u64, "indices": list(missing.iter(), Json::from) };
     match json {
@@ -127,7 +127,7 @@ fn enrolment((meter, issued): &(MeterId, Issued)) -> (EnrolmentStatement, Json, 
         "seq": message.seq,
     };
     let topic = MeterChannel::Enrol.topic(&cluster_id(), meter);
-    let envelope = message.sign(&issued.identity(), &topic, &issued.der);
+    let envelope = message.seal((&issued.identity(), &issued.der), &topic);
     let seal = Seal::Certified(issued.clone());
     let json = sealed("enrolment", 4, fields, &message.payload(), &topic, &seal, &envelope);
     (message, json, envelope)
@@ -155,7 +155,7 @@ fn list_message(gateway: &Issued, entries: &[Vec<u8>]) -> Json {
         "enrolments": list(entries, hex),
     };
     let topic = GatewayChannel::Membership.topic(&cluster_id());
-    let envelope = message.sign(&gateway.identity(), &topic, &gateway.der);
+    let envelope = message.seal((&gateway.identity(), &gateway.der), &topic);
     let seal = Seal::Certified(gateway.clone());
     sealed("membership list", 5, fields, &message.payload(), &topic, &seal, &envelope)
 }
@@ -169,7 +169,7 @@ fn status((meter, issued): &(MeterId, Issued), list: Option<[u8; 8]>, slot: Slot
         "code": code as u64,
     };
     let topic = MeterChannel::Status.topic(&cluster_id(), meter);
-    let envelope = message.sign(&issued.identity(), &topic);
+    let envelope = message.seal(&issued.identity(), &topic);
     sealed("status", 6, fields, &message.payload(), &topic, &Seal::Sign(issued.seed), &envelope)
 }
 
@@ -182,7 +182,7 @@ fn retry(gateway: &Issued) -> Json {
         "deadline": message.deadline,
     };
     let topic = GatewayChannel::Recovery.topic(&cluster_id());
-    let envelope = message.sign(&gateway.identity(), &topic);
+    let envelope = message.seal(&gateway.identity(), &topic);
     sealed("retry", 7, fields, &message.payload(), &topic, &Seal::Sign(gateway.seed), &envelope)
 }
 

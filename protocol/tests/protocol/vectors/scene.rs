@@ -15,7 +15,7 @@ use dream_protocol::membership::MembershipList;
 use dream_protocol::meter;
 use dream_protocol::simulation::Simulation;
 use dream_protocol::time::{Slot, Timestamp};
-use dream_protocol::wire::{Mac0, MaskedReading};
+use dream_protocol::wire::{Mac0, MaskedReading, Message as _};
 use dream_testkit::node::{ClusterNode, MeterNode, Packet};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{TryCryptoRng, TryRng};
