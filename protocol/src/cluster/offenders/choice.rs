@@ -7,7 +7,7 @@ use crate::member_set::MemberSet;
 use crate::membership::MembershipList;
 use crate::time::Slot;
 
-/// How many sums may be asked for again in [`LONGEST_WAIT`] slots, because a known offender is among those who spoiled them.
+/// How many sums may be asked for again in 144 slots, because a known offender is among those who spoiled them.
 const MOST_REPEATED_SUMS: u64 = 12;
 
 /// How many of these are kept for offenders that were released; without one to spare nobody who spoils sums is on trial.
