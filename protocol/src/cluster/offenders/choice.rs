@@ -66,16 +66,23 @@ impl Offenders {
             }
             (Offence::SpoilsSums | Offence::SuspectedWith(_), None) => false,
         };
+        // A sum is asked for again: without everybody who may have spoiled it.
+        let again = self.meters.values().any(|offender| {
+            offender.spoils_sums() && offender.last == slot && offender.failures > 1 && offender.is_waiting(slot)
+        });
         let mut waiting: Vec<(u16, u32)> = self
             .meters
             .iter()
             .filter(|(meter, offender)| {
-                offender.is_waiting(slot) || (offender.is_on_trial(slot) && !excused(meter, offender))
+                offender.is_waiting(slot)
+                    || (offender.is_on_trial(slot) && !excused(meter, offender))
+                    || (again && offender.spoils_sums())
             })
             .filter_map(|(meter, offender)| Some((list.index_of(meter.as_str())?, offender.failures)))
             .collect();
         waiting.sort_by_key(|&(_, failures)| std::cmp::Reverse(failures));
-        let most = (list.params().max_missing() / 2).max(1);
+        let most = list.params().max_missing();
+        let most = if again { most } else { (most / 2).max(1) };
         waiting.into_iter().take(most.into()).map(|(member, _)| member).collect()
     }
 

@@ -149,7 +149,9 @@ impl Offenders {
             self.search_on(&left_out, attempt, notices);
             return;
         }
-        if let (Some(search), Some(meter), false) = (&mut self.search, in_it.first(), explained) {
+        if let (Some(search), Some(meter)) = (&mut self.search, in_it.first())
+            && (!explained || search.accused().is_some_and(|accused| in_it.contains(accused)))
+        {
             search.failed_with(meter, list, missing);
         }
         for meter in self.most_suspicious(in_it, slot) {
