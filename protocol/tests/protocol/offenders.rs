@@ -53,21 +53,31 @@ struct Report {
     decoded_after: u64,
     /// What each honest member spent, in attempts.
     attempts: u64,
-    /// In how many slots an honest member was left out at most.
+    /// In how many slots an honest member was left out at most, and in how many in a row.
     most_left_out: u64,
+    longest_left_out: u64,
 }
 
 /// Lets slots pass, at most until all liars are found if asked so.
 fn run(cluster: &mut PlainCluster, slots: u64, until_found: bool) -> Report {
     let liars: Vec<usize> =
         (0..cluster.conducts.len()).filter(|&number| cluster.conducts[number] != Conduct::Honest).collect();
-    let mut left_out = vec![0u64; cluster.conducts.len()];
+    // In all, and in a row.
+    let mut left_out = vec![(0u64, 0u64); cluster.conducts.len()];
     let mut report = Report::default();
     let mut spoiled: Option<Slot> = None;
     while report.slots < slots && !(until_found && report.found.is_some()) {
         let closed: Closed = cluster.next_slot();
         let decoded = closed.check();
-        closed.missing.iter().for_each(|&member| left_out[member] += 1);
+        for (member, (all, in_a_row)) in left_out.iter_mut().enumerate() {
+            let out = closed.missing.contains(&member);
+            *all += u64::from(out);
+            *in_a_row = if out { *in_a_row + 1 } else { 0 };
+            if !liars.contains(&member) {
+                report.most_left_out = report.most_left_out.max(*all);
+                report.longest_left_out = report.longest_left_out.max(*in_a_row);
+            }
+        }
         report.slots += 1;
         report.decoded += u64::from(decoded);
         report.attempts += u64::from(closed.outcome.attempts);
@@ -82,7 +92,9 @@ fn run(cluster: &mut PlainCluster, slots: u64, until_found: bool) -> Report {
             report.found = spoiled.map(|first| closed.outcome.slot.0 - first.0);
         }
     }
-    let honest = (0..left_out.len()).filter(|number| !liars.contains(number));
-    report.most_left_out = honest.map(|number| left_out[number]).max().unwrap_or(0);
+    for honest in (0..left_out.len()).filter(|number| !liars.contains(number)) {
+        let dropped = cluster.notices.iter().any(|(_, notice)| is_left_out_of_lists(notice, honest));
+        assert!(!dropped, "an honest member is left out of lists: {honest}, {report:?}");
+    }
     report
 }

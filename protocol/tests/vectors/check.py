@@ -964,6 +964,8 @@ def check_slot(case: Case, world: Case) -> None:
         secrets.append(c)
         pair_keys.append(keys)
 
+    known = {"yes", "no", "left out"}
+    same("whether readings arrived", {sent["arrived"] for sent in case["members"]} <= known, True)
     missing = {index for index, sent in enumerate(case["members"]) if sent["arrived"] != "yes"}
     request, topic = case["request"], f"dream/v1/{cluster}/recovery"
     values = {

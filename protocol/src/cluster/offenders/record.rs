@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use super::offender::MOST_DAYS;
 use super::search::{Search, Several, State};
-use super::{LONGEST_WAIT, MOST_DAYS, Offence, Offender, Offenders};
+use super::{LONGEST_WAIT, Offence, Offender, Offenders};
 use crate::ids::MeterId;
 use crate::time::{Slot, Timestamp};
 use crate::wire::{DecodeError, Reader, Writer};

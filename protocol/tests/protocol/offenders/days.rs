@@ -38,13 +38,15 @@ fn one_that_frames_another() {
     check(&days("adaptive", |_| Conduct::Frames(3)));
 }
 
-/// After the search at least 99 % of the slots decode, and nobody spends more than its budget of 160 a day.
+/// After the search at least 99 % of the slots decode, nobody spends more than its budget of 160 a day, and every honest
+/// member takes part at least once a day.
 fn check(all: &[Report]) {
     let (slots, decoded) = all
         .iter()
         .fold((0, 0), |(slots, decoded), report| (slots + report.slots_after, decoded + report.decoded_after));
     assert!(decoded * 100 >= slots * 99, "{decoded} of {slots}: {all:?}");
     assert!(all.iter().all(|report| report.attempts <= SLOTS + 32), "{all:?}");
+    assert!(all.iter().all(|report| report.longest_left_out <= 144), "an honest member is left out for good: {all:?}");
 }
 
 fn days(kind: &str, conduct: impl Fn(&mut Dice) -> Conduct) -> Vec<Report> {

@@ -112,7 +112,9 @@ pub(crate) fn slot() -> Json {
                     random choices.",
         "slot": scene.slot().0,
         "attempt": 0u64,
-        "members": list(0..scene.meters.len(), |index| member(&scene, index, &sent, &readings, index != MISSING)),
+        "members": list(0..scene.meters.len(), |index| {
+            member(&scene, index, &sent, &readings, if index == MISSING { "no" } else { "yes" })
+        }),
         "request": request_fields(&request),
         "reveals": list(&reveals, |(index, packet)| reveal(&scene, *index, packet)),
         "result": result(&scene),
@@ -149,14 +151,14 @@ pub(crate) fn retry() -> Json {
     let published: Vec<Packet> =
         again.iter().flat_map(|packet| scene.gateway_receives(packet, open.plus_secs(31))).collect();
     let request = one(published);
-    let reveals = answers(&mut scene, &request, &[], open.plus_secs(32));
+    let reveals = answers(&mut scene, &request, &[SILENT], open.plus_secs(32));
     for (_, packet) in &reveals {
         scene.gateway_receives(packet, open.plus_secs(33));
     }
     let payload = Sign1::decode(&retry.payload).unwrap().payload().to_vec();
     object! {
         "comment": "protocol.md 4: the slot of slot.json again, whose second member's reveal is lost this time. The gateway \
-                    opens attempt 1; the member that was missing before joins, and nobody is missing.",
+                    opens attempt 1; the member that was missing before joins, and the one that did not reveal is left out.",
         "slot": scene.slot().0,
         "attempt": 1u64,
         "retry": object! {
@@ -165,7 +167,9 @@ pub(crate) fn retry() -> Json {
             "payload": hex(&payload),
             "envelope": hex(&*retry.payload),
         },
-        "members": list(0..scene.meters.len(), |index| member(&scene, index, &sent, &again, true)),
+        "members": list(0..scene.meters.len(), |index| {
+            member(&scene, index, &sent, &again, if index == SILENT { "left out" } else { "yes" })
+        }),
         "request": request_fields(&request),
         "reveals": list(&reveals, |(index, packet)| reveal(&scene, *index, packet)),
         "result": result(&scene),
@@ -182,7 +186,7 @@ fn answers(scene: &mut Scene, request: &Packet, missing: &[usize], at: Timestamp
     asked.map(|(index, node)| (index, one(node.receive(request, at)))).collect()
 }
 
-fn member(scene: &Scene, index: usize, sent: &[super::scene::Attempt], readings: &[Packet], arrived: bool) -> Json {
+fn member(scene: &Scene, index: usize, sent: &[super::scene::Attempt], readings: &[Packet], arrived: &str) -> Json {
     let attempt = &sent[index];
     assert_eq!(attempt.envelope, readings[index].payload, "what is recorded is what is sent");
     let (stream, mac) = scene.gateway_keys(index);
@@ -202,7 +206,7 @@ fn member(scene: &Scene, index: usize, sent: &[super::scene::Attempt], readings:
         "topic": readings[index].topic.as_str(),
         "payload": hex(&attempt.payload),
         "envelope": hex(&*attempt.envelope),
-        "arrived": if arrived { "yes" } else { "no" },
+        "arrived": arrived,
     }
 }
 
