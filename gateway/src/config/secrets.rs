@@ -93,7 +93,10 @@ impl GatewayIdentity {
 
 /// Everything that is wrong with the files of an identity, as far as one mistake does not hide another.
 pub fn identity_mistakes(files: &Identity, id: Option<&GatewayId>, now: Timestamp) -> Vec<SecretError> {
-    let each = files.authorities.iter().filter_map(|path| authorities("identity.authorities", &[path.clone()]).err());
+    let each = files
+        .authorities
+        .iter()
+        .filter_map(|path| authorities("identity.authorities", std::slice::from_ref(path)).err());
     let certificate = certificates("identity.certificate", &files.certificate).err();
     let alone: Vec<_> = each.chain(certificate).chain(identity_key(&files.key).err()).collect();
     if !alone.is_empty() {
