@@ -1,7 +1,6 @@
 //! Tells a service manager such as systemd that the gateway is ready, reads its configuration again, stops, and gets on
 //! (`sd_notify(3)`): datagrams to the socket that `NOTIFY_SOCKET` names.
 
-use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
@@ -92,15 +91,19 @@ impl Notifier {
     }
 }
 
-/// Connects to a path, or to a name in the abstract namespace if it starts with `@`.
 fn connect(address: &str) -> std::io::Result<UnixDatagram> {
-    let address = match address.strip_prefix('@') {
-        Some(name) => SocketAddr::from_abstract_name(name)?,
-        None => SocketAddr::from_pathname(address)?,
-    };
     let socket = UnixDatagram::unbound()?;
-    socket.connect_addr(&address)?;
+    socket.connect_addr(&parse(address)?)?;
     // A manager that does not listen must not keep the gateway from its work.
     socket.set_nonblocking(true)?;
     Ok(socket)
+}
+
+/// Reads an address: a path, or on Linux a name in the abstract namespace, which starts with `@`.
+fn parse(address: &str) -> std::io::Result<SocketAddr> {
+    #[cfg(target_os = "linux")]
+    if let Some(name) = address.strip_prefix('@') {
+        return <SocketAddr as std::os::linux::net::SocketAddrExt>::from_abstract_name(name);
+    }
+    SocketAddr::from_pathname(address)
 }

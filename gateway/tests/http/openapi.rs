@@ -52,38 +52,31 @@ impl Description {
             let schema = self.document["components"]["schemas"][name].clone();
             return self.check_value(&schema, value, name);
         }
-        if let Some(choices) = schema["oneOf"].as_array() {
-            let is_null = |choice: &&Value| choice["type"] == "null";
-            assert!(choices.iter().any(|choice| is_null(&choice)), "{at}");
-            return match value {
-                Value::Null => {}
-                _ => self.check_value(choices.iter().find(|choice| !is_null(choice)).unwrap(), value, at),
-            };
+        if let Some([schema, null]) = schema["oneOf"].as_array().map(Vec::as_slice) {
+            assert_eq!(null["type"], "null", "{at}");
+            if !value.is_null() {
+                self.check_value(schema, value, at);
+            }
+            return;
         }
-        let allowed = match &schema["type"] {
-            Value::Array(types) => types.clone(),
-            one => vec![one.clone()],
-        };
+        let allowed = schema["type"].as_array().cloned().unwrap_or_else(|| vec![schema["type"].clone()]);
         assert!(allowed.iter().any(|kind| is_a(kind.as_str().unwrap(), value)), "{at} is {value}, not {allowed:?}");
         if let Some(words) = schema["enum"].as_array() {
             assert!(words.contains(value), "{at} is {value}, not one of {words:?}");
         }
-        match value {
-            Value::Object(fields) if schema["properties"].is_object() => {
-                let known = schema["properties"].as_object().unwrap();
-                for (name, value) in fields {
-                    let schema = known.get(name).unwrap_or_else(|| panic!("{at}.{name} is not described"));
-                    if !value.is_null() {
-                        self.met.insert(format!("{at}.{name}"));
-                    }
-                    self.check_value(schema, value, &format!("{at}.{name}"));
+        if let (Some(known), Some(fields)) = (schema["properties"].as_object(), value.as_object()) {
+            let required = schema["required"].as_array().unwrap().iter().map(|name| name.as_str().unwrap());
+            required.for_each(|name| assert!(fields.contains_key(name), "{at}: {name} is missing"));
+            for (name, value) in fields {
+                let schema = known.get(name).unwrap_or_else(|| panic!("{at}.{name} is not described"));
+                if !value.is_null() {
+                    self.met.insert(format!("{at}.{name}"));
                 }
-                for required in schema["required"].as_array().unwrap() {
-                    assert!(fields.contains_key(required.as_str().unwrap()), "{at}: {required} is missing");
-                }
+                self.check_value(schema, value, &format!("{at}.{name}"));
             }
-            Value::Array(items) => items.iter().for_each(|item| self.check_value(&schema["items"], item, at)),
-            _ => {}
+        }
+        for item in value.as_array().into_iter().flatten() {
+            self.check_value(&schema["items"], item, at);
         }
     }
 
