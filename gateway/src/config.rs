@@ -7,6 +7,8 @@ mod address;
 mod check;
 pub(crate) mod decimal;
 pub mod file;
+mod ownership;
+pub mod secrets;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -20,7 +22,6 @@ use dream_protocol::params::{Params, Share, Terms};
 
 pub use address::broker_address;
 
-use crate::ownership;
 use check::Checker;
 
 /// A checked configuration.

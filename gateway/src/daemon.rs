@@ -15,26 +15,28 @@ use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
 use tracing::{error, info};
 
-use crate::board::Board;
-use crate::cli::ConfigArgs;
 use crate::clock::{Clock, SystemClock};
+use crate::cmd::ConfigArgs;
 use crate::config::Config;
-use crate::driver::{Command, Driver, EffectRunner, Parts};
-use crate::events::Events;
-use crate::http::{self, Service};
-use crate::metrics::Metrics;
-use crate::mqtt::{Connector, Trouble};
-use crate::readiness::Readiness;
-use crate::secrets::GatewayIdentity;
-use crate::store::{Store, Writer};
-use crate::telemetry::{self, Level};
-use crate::transport::{self, Event};
+use crate::config::secrets::GatewayIdentity;
+use crate::ingest::driver::{Command, Driver, Parts};
+use crate::ingest::effect::EffectRunner;
+use crate::ingest::mqtt::{Connector, Trouble};
+use crate::ingest::telemetry::Events;
+use crate::ingest::transport::{self, Event};
+use crate::ingest::writer::Writer;
+use crate::logging::{self, Level};
+use crate::serve::board::Board;
+use crate::serve::http::{self, Service};
+use crate::serve::metrics::Metrics;
+use crate::serve::readiness::Readiness;
+use crate::store::Store;
 
 /// Runs a gateway until it gets SIGTERM or SIGINT; SIGHUP reads the configuration again.
 pub fn main(source: &ConfigArgs) -> anyhow::Result<()> {
     let config = source.load()?;
     let identity = GatewayIdentity::load(&config.identity, &config.id, SystemClock.now())?;
-    let level = telemetry::start(&config.log)?;
+    let level = logging::start(&config.log)?;
     // At least two, so that nothing that takes long keeps the connection waiting.
     let threads = std::thread::available_parallelism().map_or(2, usize::from).max(2);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;

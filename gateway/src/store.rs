@@ -4,7 +4,6 @@
 //! damaged file shows as damaged instead of as yesterday's.
 
 mod schema;
-mod writer;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::OpenOptions;
@@ -21,9 +20,7 @@ use dream_protocol::time::{Slot, Timestamp};
 use redb::{Builder, Database, DatabaseError, ReadTransaction, ReadableDatabase as _, StorageError, TableError};
 use thiserror::Error;
 
-pub use writer::{Job, Observer, Writer, WriterEnded};
-
-use crate::board::{FilteredLoad, History, HistoryError, KeptSlot};
+use crate::serve::board::{FilteredLoad, History, HistoryError, KeptSlot};
 use schema::{ENROLMENTS, FILTERED, FORMAT, LISTS, META, OUTCOMES, SLOTS};
 
 /// How many of the newest outcomes a cluster is rebuilt with: the last one says which slots are over.
@@ -186,7 +183,7 @@ impl Store {
     }
 
     /// Closes the file and opens it again: after an error nothing else gets it out of its doubts.
-    fn reopen(&self) -> Result<(), OpenStoreError> {
+    pub(crate) fn reopen(&self) -> Result<(), OpenStoreError> {
         let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
         *database = None;
         *database = Some(open(&self.path, self.cache_bytes, false)?);

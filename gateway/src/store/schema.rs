@@ -12,7 +12,7 @@ use redb::{ReadableTable as _, Table, TableDefinition, Value, WriteTransaction};
 use zeroize::Zeroizing;
 
 use super::{Change, StoreError, slot_of};
-use crate::board::FilteredLoad;
+use crate::serve::board::FilteredLoad;
 
 /// The version of everything below. A table that an older version does not know, and need not, is no new format: it leaves
 /// the table alone.

@@ -5,15 +5,15 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use dream_gateway::board::{Board, ClosedSlot, ClusterView, FilteredLoad};
-use dream_gateway::metrics::Metrics;
-use dream_gateway::readiness::Latch;
-use dream_gateway::slot_view::CSV_HEADER;
+use dream_gateway::serve::board::{Board, ClosedSlot, ClusterView, FilteredLoad};
+use dream_gateway::serve::metrics::Metrics;
+use dream_gateway::serve::readiness::Latch;
+use dream_gateway::serve::slot_json::CSV_HEADER;
 use serde_json::{Value, json};
 
 use dream_testkit::lab::http;
 
-use crate::stage::{Asked, Gateway, LAST_SLOT, METER, NOW, Stage, kept, listed, slot_of, waiting};
+use crate::fixture::{Asked, Gateway, LAST_SLOT, METER, NOW, Stage, kept, listed, slot_of, waiting};
 
 /// Clusters in every state; `north` has three slots, of which the middle one failed.
 fn fill(stage: &Stage) {

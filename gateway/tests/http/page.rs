@@ -2,8 +2,8 @@
 
 use dream_testkit::lab::browser::Browser;
 
-use crate::stage::Gateway;
-use crate::{scenery, stage};
+use crate::fixture::Gateway;
+use crate::{fixture, scenery};
 
 /// W3C's code for the key.
 const TAB: &str = "\u{E004}";
@@ -103,7 +103,7 @@ fn the_filter_narrows_the_cards_and_survives_an_update() {
 #[test]
 fn nothing_scrolls_sideways_on_a_small_screen_and_text_is_readable_in_the_dark_and_in_the_light() {
     let (gateway, browser) = open();
-    gateway.stage.board.show([stage::waiting(&"long".repeat(16))]);
+    gateway.stage.board.show([fixture::waiting(&"long".repeat(16))]);
     for path in ["/", "/clusters/oststadt", "/clusters/altstadt?range=7d", "/clusters/mill-lane", "/nothing"] {
         for (width, scheme) in [(320, "light"), (320, "dark"), (1440, "light"), (1440, "dark")] {
             browser.resize(width, 900);
@@ -162,8 +162,8 @@ fn the_page_has_landmarks_headers_of_tables_and_names_of_charts() {
 /// Closes the next slot of the first cluster with a load that is easy to find.
 fn close_next(gateway: &Gateway, watts: i64) {
     let view = gateway.stage.board.cluster("altstadt").unwrap();
-    gateway.stage.set_clock(stage::NOW.plus_secs(600));
-    gateway.stage.close(&view, stage::kept(stage::slot_of(640, stage::LAST_SLOT + 1).decoded(watts, 630)));
+    gateway.stage.set_clock(fixture::NOW.plus_secs(600));
+    gateway.stage.close(&view, fixture::kept(fixture::slot_of(640, fixture::LAST_SLOT + 1).decoded(watts, 630)));
 }
 
 /// For people to look at: `target/tmp/pictures`.

@@ -1,12 +1,12 @@
 //! Eight clusters with a week behind them: homes that rise, cook and sleep, noise, and a few troubles.
 
 use dream_filter::Filter;
-use dream_gateway::board::{ClusterView, FilteredLoad, KeptSlot};
-use dream_gateway::served::released;
+use dream_gateway::ingest::served::released;
+use dream_gateway::serve::board::{ClusterView, FilteredLoad, KeptSlot};
 use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::time::Slot;
 
-use crate::stage::{LAST_SLOT, NOW, Stage, listed, slot_of, waiting};
+use crate::fixture::{LAST_SLOT, NOW, Stage, listed, slot_of, waiting};
 
 /// By id, as the page lists them.
 pub const CLUSTERS: [&str; 8] =

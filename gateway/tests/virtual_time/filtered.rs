@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use dream_gateway::board::{FilteredLoad, History, KeptSlot};
+use dream_gateway::config::secrets::GatewayIdentity;
 use dream_gateway::config::{Config, Overrides};
-use dream_gateway::secrets::GatewayIdentity;
-use dream_gateway::served::{NEVER, Served};
+use dream_gateway::ingest::served::{NEVER, Served};
+use dream_gateway::serve::board::{FilteredLoad, History, KeptSlot};
 use dream_gateway::store::{Change, Store};
 use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::cluster::Record;

@@ -2,7 +2,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use dream_gateway::board::{History, KeptSlot};
+use dream_gateway::serve::board::{History, KeptSlot};
 use dream_gateway::store::{Change, OpenStoreError, Store};
 use dream_protocol::cluster::{Forget, Key, Record, SlotEntry};
 use dream_protocol::ids::{ClusterId, MeterId};

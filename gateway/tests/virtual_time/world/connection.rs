@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use bytes::Bytes;
-use dream_gateway::mqtt::Trouble;
-use dream_gateway::transport::{Deliveries, Delivery, Event, Receipt, Session};
+use dream_gateway::ingest::mqtt::Trouble;
+use dream_gateway::ingest::transport::{Deliveries, Delivery, Event, Receipt, Session};
 use dream_testkit::lab::client::Message;
 use rumqttc::{ManualAck, PubAck, Publish, QoS};
 use tokio::sync::mpsc;

@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use dream_gateway::driver::{Effect, EffectRunner};
-use dream_gateway::store::{Job, Observer as _, Store};
+use dream_gateway::ingest::effect::{Effect, EffectRunner};
+use dream_gateway::ingest::writer::{Job, Observer as _};
+use dream_gateway::store::Store;
 use tokio::sync::{Notify, mpsc};
 
 /// Something that a gateway does to the world: a commit or an effect.
