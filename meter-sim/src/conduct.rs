@@ -3,8 +3,8 @@
 use clap::Args;
 use dream_protocol::simulation::Simulation;
 
-use crate::fleet::Faults;
 use crate::verdict::Injected;
+use dream_fleet::Faults;
 
 /// What goes wrong on purpose, on the command line. Flatten it behind a command's own arguments: it begins a heading.
 #[derive(Debug, Clone, Args)]

@@ -19,20 +19,20 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::access::Access;
-use crate::broker::Embedded;
-use crate::cli::whole;
-use crate::clock;
-use crate::clustering::Clustering;
 use crate::conduct::ConductArgs;
-use crate::fleet::{ClusterSetup, Fleet, Records, Setup};
-use crate::provision::Authority;
-use crate::run::lenient;
-use crate::source::Source;
-use crate::street;
 use crate::trial::{Trial, interrupted};
 use crate::verdict::Verdict;
 use crate::view::View;
+use dream_fleet::access::Access;
+use dream_fleet::authority::Authority;
+use dream_fleet::clock;
+use dream_fleet::lenient;
+use dream_fleet::{ClusterSetup, Fleet, MeterSetup, Records};
+use dream_homes::args::whole;
+use dream_homes::clustering::Clustering;
+use dream_homes::source::Source;
+use dream_homes::street;
+use dream_testkit::broker;
 
 /// Run a broker, a gateway and simulated meters on this machine, and watch
 ///
@@ -90,7 +90,7 @@ impl DemoArgs {
 
     async fn demonstrate(&self, view: &mut View) -> anyhow::Result<Verdict> {
         let directory = tempfile::TempDir::new().context("a temporary directory")?;
-        let broker = Embedded::start().context("the embedded broker")?;
+        let broker = broker::start().context("the embedded broker")?;
         let authority = Authority::new("Demo authority", 1);
         let clusters = self.cluster_ids()?;
         self.write_gateway(directory.path(), &authority, &clusters, broker)?;
@@ -157,7 +157,7 @@ impl DemoArgs {
         let homes = Clustering::Random.assign(&source, &sizes, seed);
         let setup = |((cluster, meters), homes): ((ClusterId, Vec<MeterId>), Vec<usize>)| {
             let numbered: Vec<_> = meters.iter().enumerate().collect();
-            let issue = |(number, id): &(usize, &MeterId)| Setup {
+            let issue = |(number, id): &(usize, &MeterId)| MeterSetup {
                 id: (*id).clone(),
                 issued: authority.meter(id),
                 access: access.clone(),

@@ -27,11 +27,11 @@ pub use report::{Control, Outcome, Report};
 use self::attack::Scene;
 use self::crowd::Group;
 use self::liar::Liar;
-use crate::access::{Access, BrokerArgs};
-use crate::broker::Embedded;
-use crate::cli::whole;
-use crate::clock::Clock;
-use crate::provision::Directory;
+use dream_fleet::access::{Access, BrokerArgs};
+use dream_fleet::clock::Clock;
+use dream_fleet::directory::Directory;
+use dream_homes::args::whole;
+use dream_testkit::broker;
 
 /// Short, so that nobody waits long, and long enough for a busy machine.
 const SLOT_SECONDS: u64 = 4;
@@ -75,7 +75,7 @@ impl LieArgs {
         let access = match self.broker.access(ca.as_deref())? {
             Some(access) => access,
             None => {
-                let at = Embedded::start().context("the embedded broker cannot be started")?;
+                let at = broker::start().context("the embedded broker cannot be started")?;
                 Access::open(at.ip().to_string(), at.port())
             }
         };

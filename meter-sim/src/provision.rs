@@ -1,11 +1,7 @@
 //! `meter-sim provision`: certificates, keys and a gateway's configuration for trials.
 //!
-//! [`Authority`] issues in memory, for whoever needs no files; [`Directory`] reads back what the command wrote. The
-//! authority is one for tests: the same machine holds its key and plays the gateway, which is what `protocol.md 1` forbids.
+//! The authority is for tests: its key lies on the same machine as the gateway's, which `protocol.md 1` forbids.
 
-mod authority;
-mod directory;
-pub(crate) mod pem;
 mod settings;
 
 use std::collections::BTreeSet;
@@ -15,19 +11,16 @@ use std::{fs, io};
 
 use anyhow::Context as _;
 use clap::{ArgGroup, Args};
+use dream_fleet::authority::{Authority, Host, TEST_AUTHORITY};
+use dream_homes::street;
+use dream_protocol::broker_address::broker_address;
 use dream_protocol::certificate::Authorities;
 use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
 use dream_protocol::policy::Policy;
 
-pub use authority::{Authority, Host, Issued};
-pub use directory::{Directory, MeterFiles, OpenError};
-pub use pem::PemError;
-
 use self::settings::{FEWEST_BY_DEFAULT, Settings};
-use crate::access;
-use crate::cli::{BadInput, whole};
 use crate::progress::Progress;
-use crate::street;
+use dream_homes::args::{BadInput, whole};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -35,9 +28,6 @@ Examples:
   meter-sim provision --out trial --meters 50 --cluster riverside --cluster old-town --force
   meter-sim provision --out trial-60 --slot-seconds 60 --broker-url mqtts://broker.example:8883
   meter-sim provision --out local --broker-url mqtt://localhost";
-
-/// The test authority's name.
-pub(crate) const TEST_AUTHORITY: &str = "DREAM test authority";
 
 /// Whoever reads results from the broker, as its ACL calls it. No meter has this name.
 const OBSERVER: &str = "observer";
@@ -123,7 +113,7 @@ impl ProvisionArgs {
     /// Whether the broker is reached over TLS, and for which hosts its certificate is.
     fn broker(&self) -> Result<(bool, Vec<Host>), BadInput> {
         let url = &self.broker_url;
-        let address = access::address(url).and_then(|(tls, host, _)| Some((tls, host.parse().ok()?)));
+        let address = broker_address(url).and_then(|(tls, host, _)| Some((tls, host.parse().ok()?)));
         let (tls, host): (bool, Host) = address.ok_or_else(|| {
             // What stands before an `@` may be a password.
             let shown = if url.contains('@') { "the value".to_owned() } else { format!("`{url}`") };

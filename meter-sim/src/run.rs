@@ -11,17 +11,18 @@ use dream_protocol::ids::ClusterId;
 use dream_protocol::policy::Policy;
 use rumqttc::MqttOptions;
 
-use crate::access::{Access, BrokerArgs};
-use crate::cli::{BadInput, whole};
-use crate::clustering::Clustering;
 use crate::conduct::ConductArgs;
-use crate::fleet::{ClusterSetup, Fleet, Records, Setup};
-use crate::provision::{Directory, MeterFiles, OpenError, cluster_id};
-use crate::readings::Readings;
-use crate::source::Source;
-use crate::street;
+use crate::provision::cluster_id;
 use crate::trial::{Trial, interrupted};
 use crate::view::View;
+use dream_fleet::access::{Access, BrokerArgs};
+use dream_fleet::directory::{Directory, MeterFiles, OpenError};
+use dream_fleet::{ClusterSetup, Fleet, MeterSetup, Records, lenient};
+use dream_homes::args::{BadInput, whole};
+use dream_homes::clustering::Clustering;
+use dream_homes::readings::Readings;
+use dream_homes::source::Source;
+use dream_homes::street;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -177,7 +178,7 @@ impl RunArgs {
         let setup = |((cluster, files), homes): (&(&ClusterId, &[MeterFiles]), Vec<usize>)| {
             let numbered: Vec<_> = files.iter().enumerate().collect();
             let meters = street::in_parallel(street::all_cores(), &numbered, |(number, files)| {
-                Ok::<_, anyhow::Error>(Setup {
+                Ok::<_, anyhow::Error>(MeterSetup {
                     id: files.id.clone(),
                     issued: files.load()?,
                     access: access.with_client(&files.certificate, &files.key)?,
@@ -231,11 +232,6 @@ impl RunArgs {
         }
         Ok(())
     }
-}
-
-/// A policy for trials: short slots, small clusters, no daily limit.
-pub fn lenient(strict: Policy) -> Policy {
-    Policy { min_slot_seconds: 1, min_honest: 2, daily_micro_epsilon: u64::MAX, ..strict }
 }
 
 fn speed(text: &str) -> Result<f64, String> {

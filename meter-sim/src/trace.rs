@@ -13,11 +13,11 @@ use clap::{ArgGroup, Args, ValueEnum};
 
 use self::sheet::Sheet;
 use self::summary::Summary;
-use crate::cli::{BadInput, whole};
-use crate::home::{ActivityModel, Day, DayKind, Home, Month, Residents};
 use crate::progress::Progress;
-use crate::slots::SlotLength;
-use crate::street;
+use dream_homes::args::{BadInput, whole};
+use dream_homes::home::{ActivityModel, Day, DayKind, Home, Month, Residents};
+use dream_homes::slots::SlotLength;
+use dream_homes::street;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -5,7 +5,6 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use dream_gateway::serve::slot_json::rfc3339;
 use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::GatewayChannel;
 use rumqttc::{AsyncClient, Event, MqttOptions, Packet, QoS, SubscribeFilter};
@@ -13,10 +12,10 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use crate::clock;
-use crate::fleet::{self, ClusterSetup, Fleet, FleetError, Running, Status};
 use crate::verdict::{Aggregate, FromMeters, Injected, Row, Verdict};
 use crate::view::View;
+use dream_fleet::clock;
+use dream_fleet::{ClusterSetup, Fleet, FleetError, RunningCluster, Status};
 
 /// How often to look how the meters are doing.
 const GLANCE: Duration = Duration::from_millis(250);
@@ -47,7 +46,7 @@ impl Trial {
     pub async fn run(self, view: &mut View, stop: impl Future<Output = ()>) -> Result<Verdict, FleetError> {
         let begun = clock::wall();
         let (stopping, stopped) = watch::channel(false);
-        let start = |setup| fleet::start(&self.fleet, setup, stopped.clone());
+        let start = |setup| dream_fleet::start(&self.fleet, setup, stopped.clone());
         let running = self.clusters.into_iter().map(start).collect::<Result<Vec<_>, _>>()?;
         let (seen, rows) = (BTreeSet::new(), Vec::new());
         let mut observer = Observer { clusters: &running, slots: self.slots, begun, view, seen, rows };
@@ -104,7 +103,7 @@ async fn listen(options: MqttOptions, topics: Vec<String>, news: mpsc::Unbounded
 }
 
 struct Observer<'a> {
-    clusters: &'a [Running],
+    clusters: &'a [RunningCluster],
     slots: Option<usize>,
     /// Slots that began before are not of this run.
     begun: Timestamp,
@@ -124,7 +123,7 @@ impl Observer<'_> {
         listening.spawn(listen(options, topics.collect(), sender));
         let mut heard = false;
         let mut glance = tokio::time::interval(GLANCE);
-        while !self.clusters.iter().any(Running::is_over) {
+        while !self.clusters.iter().any(RunningCluster::is_over) {
             tokio::select! {
                 _ = glance.tick() => self.glance(heard),
                 Some(news) = news.recv() => match news {
@@ -162,7 +161,7 @@ impl Observer<'_> {
     }
 
     fn has_enough(&self, wanted: usize) -> bool {
-        let rows = |cluster: &Running| {
+        let rows = |cluster: &RunningCluster| {
             let of_cluster = |row: &&Row| row.aggregate.cluster == cluster.cluster.as_str();
             self.rows.iter().filter(of_cluster).count()
         };
@@ -179,17 +178,14 @@ impl Observer<'_> {
 
     /// Whether all meters were there when the slot began. One that is still agreeing on keys keeps the whole process busy.
     fn were_all_there(&self, aggregate: &Aggregate) -> bool {
-        let were = |status: Status| !status.busy && next_second(status.since.unwrap_or(self.begun)) <= aggregate.start;
+        let Ok(start) = aggregate.start.parse::<jiff::Timestamp>() else { return false };
+        let start = Timestamp::from_millis(u64::try_from(start.as_millisecond()).unwrap_or(0));
+        let were = |status: Status| !status.busy && status.since.unwrap_or(self.begun) <= start;
         self.clusters.iter().map(status).all(were)
     }
 }
 
-/// As in aggregates, whose slots begin with a second: without fractions, such texts sort by time.
-fn next_second(at: Timestamp) -> String {
-    rfc3339(Timestamp::from_secs(at.as_millis().div_ceil(1000)))
-}
-
-fn status(running: &Running) -> Status {
+fn status(running: &RunningCluster) -> Status {
     running.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use dream_protocol::ids::ClusterId;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::fleet::Status;
 use crate::verdict::{Row, Verdict};
+use dream_fleet::Status;
 
 /// How slots are shown.
 #[derive(Debug)]

@@ -10,9 +10,10 @@ use dream_protocol::policy::Policy;
 
 use super::SLOT_SECONDS;
 use super::link::Link;
-use crate::access::Access;
-use crate::cli::BadInput;
-use crate::provision::{Authority, Directory, TEST_AUTHORITY};
+use dream_fleet::access::Access;
+use dream_fleet::authority::{Authority, TEST_AUTHORITY};
+use dream_fleet::directory::Directory;
+use dream_homes::args::BadInput;
 
 /// How many connections meters without certificates of their own share.
 const SHARED_CONNECTIONS: usize = 3;
@@ -81,7 +82,7 @@ impl Cast {
                 BadInput(format!("--dir: there are {there} meters, and {meters} are needed; see --meters")).into()
             );
         }
-        let group = |(number, files): (usize, &&crate::provision::MeterFiles)| {
+        let group = |(number, files): (usize, &&dream_fleet::directory::MeterFiles)| {
             let issued = files.load()?;
             let link: Arc<dyn Link> = Arc::new(access.with_client(&files.certificate, &files.key)?);
             Ok((link, vec![Actor { number, identity: issued.identity(), der: issued.der }]))

@@ -7,7 +7,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 
 use super::link::{Event, Publish};
-use crate::access::Access;
+use dream_fleet::access::Access;
 
 #[derive(Debug)]
 pub(super) struct Client {

@@ -15,7 +15,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
 use super::cast::{Actor, watts};
 use super::link::{Event, Link, Publish};
-use crate::clock::Clock;
+use dream_fleet::clock::Clock;
 
 /// What a group of meters has to tell.
 #[derive(Debug)]

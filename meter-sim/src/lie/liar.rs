@@ -27,7 +27,7 @@ use super::crowd::{News, Reaction, digest};
 use super::draft::Draft;
 use super::link::{Event, Publish};
 use super::report::{Control, Outcome};
-use crate::clock::Clock;
+use dream_fleet::clock::Clock;
 
 /// The epoch of the honest list: there is an older number.
 const EPOCH: u64 = 2;

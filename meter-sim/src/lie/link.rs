@@ -5,7 +5,7 @@ use std::fmt;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::client::Client;
-use crate::access::Access;
+use dream_fleet::access::Access;
 
 /// A way to reach the others.
 pub(super) trait Link: fmt::Debug + fmt::Display + Send + Sync {

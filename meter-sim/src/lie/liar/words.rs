@@ -12,7 +12,7 @@ use super::{EPOCH, Liar};
 use crate::lie::attack::Attack;
 use crate::lie::crowd::digest;
 use crate::lie::draft::Draft;
-use crate::provision::{Authority, TEST_AUTHORITY};
+use dream_fleet::authority::{Authority, TEST_AUTHORITY};
 
 impl Liar {
     pub(super) fn false_list(&self, attack: Attack) -> anyhow::Result<Draft> {

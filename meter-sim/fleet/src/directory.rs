@@ -7,8 +7,8 @@ use dream_protocol::certificate::{Authorities, Certificate, CertificateError};
 use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
 use thiserror::Error;
 
-use super::authority::Issued;
-use super::pem::{self, PemError};
+use crate::authority::Issued;
+use crate::pem::{self, PemError};
 
 /// Why a directory cannot be used. Names the file, and what to do.
 #[derive(Debug, Error)]

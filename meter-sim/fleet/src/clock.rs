@@ -14,18 +14,18 @@ pub fn wall() -> Timestamp {
 /// Both clocks of a meter, in step: as much time passes as passes for tokio. Where its clock is paused, as in tests, time goes
 /// at once to whatever is due next.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Clock {
+pub struct Clock {
     begun: Instant,
     wall: Timestamp,
 }
 
 impl Clock {
     /// Starts a clock at the present time of day.
-    pub(crate) fn start() -> Self {
+    pub fn start() -> Self {
         Self { begun: Instant::now(), wall: wall() }
     }
 
-    pub(crate) fn now(self) -> Now {
+    pub fn now(self) -> Now {
         let passed = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         Now { wall: self.wall.plus_millis(passed), monotonic_millis: passed }
     }

@@ -12,20 +12,20 @@ use tokio::sync::mpsc;
 
 /// What happens on a connection, with its number.
 #[derive(Debug)]
-pub(super) enum Event {
+pub(crate) enum Event {
     Connected(usize),
     Lost { connection: usize, reason: String },
     Message { connection: usize, topic: String, payload: Bytes },
 }
 
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(crate) struct Connection {
     client: AsyncClient,
 }
 
 impl Connection {
     /// Connects, and again after every loss, and hands on what arrives.
-    pub(super) fn start(
+    pub(crate) fn start(
         number: usize,
         mut options: MqttOptions,
         cluster: &ClusterId,
@@ -40,13 +40,13 @@ impl Connection {
     }
 
     /// Publishes with QoS 1, now or when the connection is back.
-    pub(super) fn publish(&self, topic: String, payload: Vec<u8>) {
+    pub(crate) fn publish(&self, topic: String, payload: Vec<u8>) {
         if self.client.try_publish(topic, payload, PublishOptions::new(QoS::AtLeastOnce)).is_err() {
             // The task that polls has ended with the fleet.
         }
     }
 
-    pub(super) fn disconnect(&self) {
+    pub(crate) fn disconnect(&self) {
         self.client.try_disconnect().ok();
     }
 }

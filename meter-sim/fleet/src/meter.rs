@@ -13,13 +13,13 @@ use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng as _;
 use sha2::{Digest as _, Sha256};
 
-use super::records::Change;
 use crate::access::Access;
-use crate::provision::Issued;
+use crate::authority::Issued;
+use crate::records::Change;
 
 /// Who a meter is.
 #[derive(Debug, Clone)]
-pub struct Setup {
+pub struct MeterSetup {
     pub id: MeterId,
     pub issued: Issued,
     /// How it reaches the broker.
@@ -28,7 +28,7 @@ pub struct Setup {
     pub simulation: Simulation,
 }
 
-impl Setup {
+impl MeterSetup {
     /// The machine as its records left it.
     pub fn resume(
         &self,
@@ -48,44 +48,44 @@ impl Setup {
 
 /// A meter with what surrounds it.
 #[derive(Debug)]
-pub(super) struct Member {
-    pub(super) setup: Setup,
-    pub(super) meter: Meter<Simulated>,
+pub(crate) struct SimulatedMeter {
+    pub(crate) setup: MeterSetup,
+    pub(crate) meter: Meter<Simulated>,
     /// What all its chance comes from.
     rng: ChaCha20Rng,
     /// The slots that are to be measured, by their end.
     measuring: BTreeMap<Timestamp, Measuring>,
     /// How far its clock is ahead.
-    pub(super) ahead_millis: u64,
+    pub(crate) ahead_millis: u64,
     /// When to look at it next.
-    pub(super) wake: Timestamp,
+    pub(crate) wake: Timestamp,
 }
 
 /// A slot, its begin and its end.
-pub(super) type Measuring = (Slot, Timestamp, Timestamp);
+pub(crate) type Measuring = (Slot, Timestamp, Timestamp);
 
-/// What a meter wants done, in this order: changes first, then the rest.
+/// What a meter effects done, in this order: changes first, then the rest.
 #[derive(Debug, Default)]
-pub(super) struct Wants {
-    pub(super) changes: Vec<Change>,
-    pub(super) packets: Vec<Packet>,
-    pub(super) notices: Vec<Notice>,
-    pub(super) hidden: Option<Hidden>,
+pub(crate) struct Effects {
+    pub(crate) changes: Vec<Change>,
+    pub(crate) packets: Vec<Packet>,
+    pub(crate) notices: Vec<Notice>,
+    pub(crate) hidden: Option<Hidden>,
 }
 
 #[derive(Debug)]
-pub(super) struct Packet {
-    pub(super) channel: MeterChannel,
-    pub(super) about: Option<About>,
-    pub(super) topic: String,
-    pub(super) payload: Arc<[u8]>,
+pub(crate) struct Packet {
+    pub(crate) channel: MeterChannel,
+    pub(crate) about: Option<About>,
+    pub(crate) topic: String,
+    pub(crate) payload: Arc<[u8]>,
 }
 
-impl Member {
+impl SimulatedMeter {
     /// A meter as its records left it. All its chance follows from `seed` and the records: the same once more, and
     /// something else after a restart, because every secret that was used is recorded before.
-    pub(super) fn resume(
-        setup: Setup,
+    pub(crate) fn resume(
+        setup: MeterSetup,
         cluster: &ClusterId,
         policy: &Policy,
         records: Vec<Record>,
@@ -98,38 +98,38 @@ impl Member {
         Ok(Self { setup, meter, rng, measuring: BTreeMap::new(), ahead_millis: 0, wake: Timestamp::from_millis(0) })
     }
 
-    pub(super) fn handle(&mut self, input: Input<'_>, now: Now) -> Wants {
+    pub(crate) fn handle(&mut self, input: Input<'_>, now: Now) -> Effects {
         let now = self.clock(now);
         self.meter.handle(input, now, &mut self.rng);
-        let mut wants = Wants { hidden: self.meter.take_hidden(), ..Wants::default() };
+        let mut effects = Effects { hidden: self.meter.take_hidden(), ..Effects::default() };
         while let Some(output) = self.meter.poll() {
             match output {
-                Output::Persist(record) => wants.changes.push(Change::Put(record)),
-                Output::Erase(key) => wants.changes.push(Change::Erase(key)),
+                Output::Persist(record) => effects.changes.push(Change::Put(record)),
+                Output::Erase(key) => effects.changes.push(Change::Erase(key)),
                 Output::Measure { slot, from, to } => drop(self.measuring.insert(to, (slot, from, to))),
                 Output::Publish { channel, about, payload } => {
-                    wants.packets.push(Packet { channel, about, topic: self.meter.topic(channel), payload });
+                    effects.packets.push(Packet { channel, about, topic: self.meter.topic(channel), payload });
                 }
-                Output::Notice(notice) => wants.notices.push(notice),
+                Output::Notice(notice) => effects.notices.push(notice),
             }
         }
-        wants
+        effects
     }
 
     /// Its own idea of the time.
-    pub(super) fn clock(&self, now: Now) -> Now {
+    pub(crate) fn clock(&self, now: Now) -> Now {
         Now { wall: now.wall.plus_millis(self.ahead_millis), ..now }
     }
 
     /// The slot that has just ended by its clock, if one has.
-    pub(super) fn ended(&mut self, now: Now) -> Option<Measuring> {
+    pub(crate) fn ended(&mut self, now: Now) -> Option<Measuring> {
         let at = self.clock(now).wall;
         let ended = self.measuring.first_entry().filter(|next| *next.key() <= at);
         ended.map(|ended| ended.remove())
     }
 
     /// When something is due next, by the true clock.
-    pub(super) fn due(&self) -> Timestamp {
+    pub(crate) fn due(&self) -> Timestamp {
         let due = self.meter.deadline().into_iter().chain(self.measuring.keys().next().copied()).min();
         let due = due.map_or(u64::MAX, Timestamp::as_millis);
         Timestamp::from_millis(due.saturating_sub(self.ahead_millis))

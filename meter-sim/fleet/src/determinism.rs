@@ -11,15 +11,15 @@ use dream_protocol::simulation::Simulation;
 use dream_protocol::time::{Now, Timestamp};
 use dream_testkit::node::{self, ClusterNode};
 
-use super::homes::Homes;
-use super::member::{Member, Packet, Setup};
 use crate::access::Access;
+use crate::authority::{Authority, Issued};
 use crate::clock;
-use crate::home::{ActivityModel, DayKind, Month, Residents};
-use crate::provision::{Authority, Issued};
-use crate::run::lenient;
-use crate::source::Source;
-use crate::street;
+use crate::homes::Homes;
+use crate::lenient;
+use crate::meter::{MeterSetup, Packet, SimulatedMeter};
+use dream_homes::home::{ActivityModel, DayKind, Month, Residents};
+use dream_homes::source::Source;
+use dream_homes::street;
 
 #[test]
 fn the_same_seed_gives_the_same_messages() {
@@ -62,7 +62,7 @@ impl Stage {
         let homes = street::homes(seed, 6, Residents::exactly(2).unwrap(), ActivityModel::Crest);
         let source = Source::Model { homes, month: Month::new(11).unwrap(), kind: DayKind::Weekday };
         let mut homes = Homes::new((0..6).collect());
-        let mut members: Vec<Member> = self.meters.iter().map(|meter| self.member(meter, seed)).collect();
+        let mut members: Vec<SimulatedMeter> = self.meters.iter().map(|meter| self.member(meter, seed)).collect();
         let mut gateway = ClusterNode::new(self.config(), self.start, dream_testkit::rng(1));
         let (mut sent, mut waiting) = (Sent::new(), Vec::new());
         for tick in 0..400u64 {
@@ -88,15 +88,15 @@ impl Stage {
         (sent, gateway.outcomes.iter().filter(|outcome| outcome.result.is_ok()).count())
     }
 
-    fn member(&self, (id, issued): &(MeterId, Issued), seed: u64) -> Member {
-        let setup = Setup {
+    fn member(&self, (id, issued): &(MeterId, Issued), seed: u64) -> SimulatedMeter {
+        let setup = MeterSetup {
             id: id.clone(),
             issued: issued.clone(),
             access: Access::open("nowhere", 1),
             simulation: Simulation::default(),
         };
         let policy = lenient(Policy::new(self.authority.authorities(), [self.gateway.0.clone()]));
-        Member::resume(setup, &self.cluster, &policy, Vec::new(), seed).unwrap()
+        SimulatedMeter::resume(setup, &self.cluster, &policy, Vec::new(), seed).unwrap()
     }
 
     fn config(&self) -> ClusterConfig {

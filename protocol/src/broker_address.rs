@@ -1,6 +1,7 @@
-//! Where a broker is: the grammar of `broker.url`.
+//! The URLs by which gateways and meters are told where their broker is.
 
-/// TLS or not, host and port of `mqtt://HOST[:1883]` or `mqtts://HOST[:8883]`; an IPv6 address stands in brackets.
+/// Returns whether `mqtt://HOST[:1883]` or `mqtts://HOST[:8883]` means TLS, its host and its port. IPv6 addresses are in
+/// brackets.
 pub fn broker_address(url: &str) -> Option<(bool, String, u16)> {
     let (scheme, rest) = url.split_once("://")?;
     let (tls, default_port) = match scheme {

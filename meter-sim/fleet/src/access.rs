@@ -5,15 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
+use dream_protocol::broker_address::broker_address;
 use rumqttc::{MqttOptions, TlsConfiguration, Transport};
 use rustls::RootCertStore;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-pub(crate) use dream_gateway::config::broker_address as address;
-
-use crate::provision::pem::{self, PemError};
+use crate::pem::{self, PemError};
 
 /// The largest packet that is normal: a list of 10,000 members has up to 7 MB.
 const MAX_PACKET: usize = 16 << 20;
@@ -123,7 +122,7 @@ impl Access {
     ) -> Result<Self, AccessError> {
         // What stands before an `@` may be a password.
         let shown = || if url.contains('@') { "the value".to_owned() } else { format!("`{url}`") };
-        let (tls, host, port) = address(url).ok_or_else(|| AccessError::Url(shown()))?;
+        let (tls, host, port) = broker_address(url).ok_or_else(|| AccessError::Url(shown()))?;
         let tls = match (tls, ca, client) {
             (true, Some(ca), client) => {
                 let roots = Arc::new(roots(ca)?);

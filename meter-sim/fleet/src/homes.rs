@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 use dream_protocol::time::{Slot, Timestamp};
 
-use crate::home::{Day, Minutes};
-use crate::slots::{self, SECONDS_PER_DAY};
-use crate::source::Source;
+use dream_homes::home::{Day, Minutes};
+use dream_homes::slots::{self, SECONDS_PER_DAY};
+use dream_homes::source::Source;
 
 /// The homes behind some meters.
 #[derive(Debug)]
-pub(super) struct Homes {
+pub(crate) struct Homes {
     /// The home of each meter, as the source counts them.
     of: Vec<usize>,
     /// What each home draws on the day that was asked for last.
@@ -18,13 +18,13 @@ pub(super) struct Homes {
 }
 
 impl Homes {
-    pub(super) fn new(of: Vec<usize>) -> Self {
+    pub(crate) fn new(of: Vec<usize>) -> Self {
         Self { of, days: HashMap::new() }
     }
 
     /// The mean power behind a meter in a slot, in watts. A file has a row for every slot, and starts over when it ends; in
     /// a simulated home time passes `speed` times as fast as between `begin` and `end`.
-    pub(super) fn watts(
+    pub(crate) fn watts(
         &mut self,
         source: &Source,
         speed: f64,
@@ -72,10 +72,10 @@ fn own_seconds(at: Timestamp, speed: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::home::{ActivityModel, DayKind, Month, Residents};
-    use crate::readings::Readings;
-    use crate::slots::SlotLength;
-    use crate::street;
+    use dream_homes::home::{ActivityModel, DayKind, Month, Residents};
+    use dream_homes::readings::Readings;
+    use dream_homes::slots::SlotLength;
+    use dream_homes::street;
 
     fn span(begin: u64, end: u64) -> (Timestamp, Timestamp) {
         (Timestamp::from_millis(begin * 1000), Timestamp::from_millis(end * 1000))

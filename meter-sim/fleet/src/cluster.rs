@@ -16,12 +16,12 @@ use dream_testkit::oracle::Oracle;
 use thiserror::Error;
 use tokio::sync::{mpsc, watch};
 
-use super::connection::{Connection, Event};
-use super::homes::Homes;
-use super::member::{Measuring, Member, Packet, Wants};
-use super::records::{Change, RecordsError};
-use super::{ClusterSetup, Fault, Fleet, Setup, Status};
 use crate::clock;
+use crate::connection::{Connection, Event};
+use crate::homes::Homes;
+use crate::meter::{Effects, Measuring, Packet, SimulatedMeter};
+use crate::records::{Change, RecordsError};
+use crate::{ClusterSetup, Fault, Fleet, MeterSetup, Status};
 
 /// How long to sleep at most.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
@@ -42,10 +42,10 @@ pub enum FleetError {
     Panicked,
 }
 
-pub(super) struct Neighbourhood {
+pub(crate) struct ClusterRunner {
     fleet: Arc<Fleet>,
     cluster: ClusterId,
-    members: Vec<Member>,
+    members: Vec<SimulatedMeter>,
     homes: Homes,
     connections: Vec<Connection>,
     events: mpsc::UnboundedReceiver<Event>,
@@ -59,7 +59,7 @@ pub(super) struct Neighbourhood {
     /// In which slot a meter last lost its power on purpose.
     restarted: HashMap<usize, Slot>,
     /// What was asked for in this round: committed together, then sent.
-    wanted: Vec<(usize, Wants)>,
+    wanted: Vec<(usize, Effects)>,
     /// Whether all meters have accepted a list since this process began.
     complete: bool,
     oracle: Arc<Mutex<Oracle>>,
@@ -67,8 +67,8 @@ pub(super) struct Neighbourhood {
     started: Instant,
 }
 
-impl Neighbourhood {
-    pub(super) fn new(
+impl ClusterRunner {
+    pub(crate) fn new(
         fleet: Arc<Fleet>,
         setup: ClusterSetup,
         oracle: Arc<Mutex<Oracle>>,
@@ -80,7 +80,7 @@ impl Neighbourhood {
         for setup in meters {
             members.push(resume(&fleet, &cluster, setup)?);
         }
-        let connect = |(number, some): (usize, &[Member])| {
+        let connect = |(number, some): (usize, &[SimulatedMeter])| {
             let first = &some[0].setup;
             let id = if some.len() == 1 { first.id.to_string() } else { format!("fleet-{cluster}-{number}") };
             Connection::start(number, first.access.options(&id), &cluster, sender.clone())
@@ -108,7 +108,7 @@ impl Neighbourhood {
         })
     }
 
-    pub(super) async fn run(mut self, mut stop: watch::Receiver<bool>) -> Result<(), FleetError> {
+    pub(crate) async fn run(mut self, mut stop: watch::Receiver<bool>) -> Result<(), FleetError> {
         let mut batch = Vec::new();
         loop {
             let wait = self.until_due();
@@ -231,16 +231,16 @@ impl Neighbourhood {
     fn input(&mut self, index: usize, input: Input<'_>) {
         let now = self.now();
         let member = &mut self.members[index];
-        let wants = member.handle(input, now);
-        if let Some(hidden) = wants.hidden {
+        let effects = member.handle(input, now);
+        if let Some(hidden) = effects.hidden {
             let mut oracle = lock(&self.oracle);
             oracle.note_hidden(&member.setup.id, hidden);
         }
-        if !wants.notices.is_empty() {
+        if !effects.notices.is_empty() {
             let mut status = lock(&self.status);
-            wants.notices.iter().for_each(|notice| status.note(notice));
+            effects.notices.iter().for_each(|notice| status.note(notice));
         }
-        self.wanted.push((index, wants));
+        self.wanted.push((index, effects));
         self.schedule(index);
     }
 
@@ -285,15 +285,15 @@ impl Neighbourhood {
     fn carry_out(&mut self) -> Result<(), FleetError> {
         let wanted = std::mem::take(&mut self.wanted);
         let (cluster, members) = (&self.cluster, &self.members);
-        let changes = wanted.iter().flat_map(|(index, wants)| {
+        let changes = wanted.iter().flat_map(|(index, effects)| {
             let id = &members[*index].setup.id;
-            wants.changes.iter().map(move |change: &Change| (cluster, id, change))
+            effects.changes.iter().map(move |change: &Change| (cluster, id, change))
         });
-        if wanted.iter().any(|(_, wants)| !wants.changes.is_empty()) {
+        if wanted.iter().any(|(_, effects)| !effects.changes.is_empty()) {
             self.fleet.records.commit(changes, self.list.as_ref().map(|list| &**list.bytes()))?;
         }
-        for (index, wants) in wanted {
-            for packet in wants.packets {
+        for (index, effects) in wanted {
+            for packet in effects.packets {
                 self.publish(index, packet)?;
             }
         }
@@ -345,10 +345,10 @@ impl Neighbourhood {
 }
 
 /// A meter as its records left it.
-fn resume(fleet: &Fleet, cluster: &ClusterId, setup: Setup) -> Result<Member, FleetError> {
+fn resume(fleet: &Fleet, cluster: &ClusterId, setup: MeterSetup) -> Result<SimulatedMeter, FleetError> {
     let records = fleet.records.of(cluster, &setup.id)?;
     let meter = setup.id.to_string();
-    Member::resume(setup, cluster, &fleet.policy, records, fleet.seed)
+    SimulatedMeter::resume(setup, cluster, &fleet.policy, records, fleet.seed)
         .map_err(|error| FleetError::Meter { meter, error })
 }
 

@@ -16,7 +16,10 @@ use rcgen::{
 };
 use zeroize::Zeroizing;
 
-use super::pem;
+use crate::pem;
+
+/// The name of the test authority.
+pub const TEST_AUTHORITY: &str = "DREAM test authority";
 
 /// Certificates hold from a day ago: clocks differ, and a list's first slot may have begun.
 const BACKDATED: Duration = Duration::from_secs(86_400);

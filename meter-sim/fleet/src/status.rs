@@ -12,7 +12,7 @@ pub struct Status {
     pub meters: usize,
     /// How many connections there should be.
     pub connections: usize,
-    pub(super) connected: BTreeSet<usize>,
+    pub(crate) connected: BTreeSet<usize>,
     /// Why a connection was last lost, or not made.
     pub trouble: Option<String>,
     /// The newest list, and how many meters have accepted it.
@@ -42,7 +42,7 @@ impl Status {
         self.connected() == self.connections && accepted && self.slot.is_none()
     }
 
-    pub(super) fn note(&mut self, notice: &Notice) {
+    pub(crate) fn note(&mut self, notice: &Notice) {
         match notice {
             Notice::Enrolled { .. } => {}
             Notice::ListAccepted { epoch, .. } => match &mut self.list {

@@ -37,7 +37,7 @@ pub enum RecordsError {
 
 /// One change of a meter's records.
 #[derive(Debug)]
-pub(super) enum Change {
+pub(crate) enum Change {
     Put(Record),
     Erase(Key),
 }
@@ -98,7 +98,7 @@ impl Records {
     }
 
     /// Makes changes of many meters durable, all or none. `list` is the one that they may have accepted.
-    pub(super) fn commit<'a>(
+    pub(crate) fn commit<'a>(
         &self,
         changes: impl Iterator<Item = (&'a ClusterId, &'a MeterId, &'a Change)>,
         list: Option<&[u8]>,
