@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use dream_protocol::cluster::RosterRules;
-use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
+use dream_protocol::ids::{ClusterId, GatewayId, IdError, MeterId};
 use dream_protocol::params::{Params, Share, Terms};
 
 use check::Checker;
@@ -186,7 +186,12 @@ impl fmt::Display for ConfigError {
 impl std::error::Error for ConfigError {}
 
 impl Config {
-    /// The clusters that this replica owns.
+    /// Returns the name of this replica, such as `gw-1-0`: its client id at the broker.
+    pub fn replica_name(&self) -> Result<GatewayId, IdError> {
+        GatewayId::new(&format!("{}-{}", self.id, self.ordinal))
+    }
+
+    /// Returns the clusters that this replica owns.
     pub fn owned(&self) -> impl Iterator<Item = (&ClusterId, &ClusterSettings)> {
         self.clusters.iter().filter(|(id, _)| ownership::owner(id, self.replicas) == self.ordinal)
     }

@@ -6,8 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use dream_protocol::ids::GatewayId;
-use dream_protocol::topic;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
@@ -21,16 +19,11 @@ use crate::config::Config;
 use crate::config::secrets::GatewayIdentity;
 use crate::ingest::driver::{Command, Driver, Parts};
 use crate::ingest::effect::EffectRunner;
-use crate::ingest::mqtt::{Connector, Trouble};
-use crate::ingest::telemetry::Events;
-use crate::ingest::transport::{self, Event};
+use crate::ingest::mqtt::Connector;
+use crate::ingest::transport::{self, BrokerEvent};
 use crate::ingest::writer::Writer;
 use crate::logging::{self, Level};
-use crate::serve::board::Board;
-use crate::serve::http::{self, Service};
-use crate::serve::metrics::Metrics;
-use crate::serve::readiness::Readiness;
-use crate::store::Store;
+use crate::serve::http;
 
 /// Runs a gateway until it gets SIGTERM or SIGINT; SIGHUP reads the configuration again.
 pub fn main(source: &ConfigArgs) -> anyhow::Result<()> {
@@ -91,32 +84,17 @@ pub async fn run(
     mut reloads: mpsc::Receiver<Reload>,
     shutdown: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
-    let name = format!("{}-{}", config.id, config.ordinal);
-    let status_topic = topic::gateway_status(&GatewayId::new(&name).context("the replica's name")?);
+    let name = config.replica_name().context("the replica's name")?.to_string();
     let grace = Duration::from_secs(config.shutdown_grace_seconds);
-    let store = Arc::new(Store::open(&config.store.path, config.store.cache_mebibytes)?);
+    let parts = Parts::new(config, identity, Arc::new(SystemClock))?;
     info!(gateway = name, version = env!("CARGO_PKG_VERSION"), http = %listener.local_addr()?, "starting");
 
-    let (board, readiness) = (Arc::new(Board::default()), Arc::new(Readiness::default()));
-    let events = Events { metrics: Arc::new(Metrics::new(&Trouble::WORDS)) };
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let service = Service {
-        board: board.clone(),
-        history: store.clone(),
-        readiness: readiness.clone(),
-        metrics: {
-            let (metrics, board, clock) = (events.metrics.clone(), board.clone(), clock.clone());
-            Arc::new(move || metrics.render(&board, clock.now()))
-        },
-        gateway: name.clone(),
-        clock: clock.clone(),
-    };
     let (close, closed) = oneshot::channel::<()>();
-    let server = tokio::spawn(http::serve(listener, service, async { closed.await.unwrap_or_default() }));
+    let server = tokio::spawn(http::serve(listener, parts.service()?, async { closed.await.unwrap_or_default() }));
 
-    let connector = Connector { broker: config.broker.clone(), client_id: name, status_topic: status_topic.clone() };
+    let (broker, status_topic) = (parts.config.broker.clone(), parts.status_topic.clone());
+    let connector = Connector { broker, client_id: name, status_topic };
     let stopping = Arc::new(AtomicBool::new(false));
-    let parts = Parts { config, identity, status_topic, store, board, events, readiness, clock };
     // Rebuilding is left to a thread of its own, as is everything that follows: HTTP answers all the while.
     let (commands, waiting) = mpsc::channel(1);
     let (sender, incoming) = transport::channel();
@@ -154,7 +132,7 @@ pub async fn run(
 fn spawn_driver(
     parts: Parts,
     stopping: Arc<AtomicBool>,
-    incoming: mpsc::Receiver<Event>,
+    incoming: mpsc::Receiver<BrokerEvent>,
     commands: mpsc::Receiver<Command>,
     connection: impl Future<Output = ()> + Send + 'static,
 ) -> anyhow::Result<oneshot::Receiver<anyhow::Result<()>>> {

@@ -3,6 +3,8 @@
 //! A commit is durable when [`Store::commit`] returns, and all of it or nothing. Commits are in two phases, so that a
 //! damaged file shows as damaged instead of as yesterday's.
 
+mod closed_slot;
+mod history;
 mod schema;
 
 use std::collections::{BTreeMap, HashMap};
@@ -20,7 +22,9 @@ use dream_protocol::time::{Slot, Timestamp};
 use redb::{Builder, Database, DatabaseError, ReadTransaction, ReadableDatabase as _, StorageError, TableError};
 use thiserror::Error;
 
-use crate::serve::board::{FilteredLoad, History, HistoryError, KeptSlot};
+pub use closed_slot::{ClosedSlot, FilteredLoad, Load};
+pub use history::{History, HistoryError};
+
 use schema::{ENROLMENTS, FILTERED, FORMAT, LISTS, META, OUTCOMES, SLOTS};
 
 /// How many of the newest outcomes a cluster is rebuilt with: the last one says which slots are over.
@@ -259,8 +263,8 @@ impl History for Store {
         from: Timestamp,
         to: Timestamp,
         limit: usize,
-    ) -> Result<Vec<KeptSlot>, HistoryError> {
-        let read = || -> Result<Vec<KeptSlot>, StoreError> {
+    ) -> Result<Vec<ClosedSlot>, HistoryError> {
+        let read = || -> Result<Vec<ClosedSlot>, StoreError> {
             let id = cluster.as_str();
             let database = self.database()?;
             let read = database.begin_read()?;
@@ -269,7 +273,7 @@ impl History for Store {
             let mut found = Vec::new();
             for entry in read.open_table(OUTCOMES)?.range(range)?.rev().take(limit) {
                 if let Record::Outcome(outcome) = decode(id, entry?.1.value())? {
-                    found.push(KeptSlot { outcome, filtered: filtered.get(&outcome.end.as_millis()).copied() });
+                    found.push(ClosedSlot { outcome, filtered: filtered.get(&outcome.end.as_millis()).copied() });
                 }
             }
             found.reverse();

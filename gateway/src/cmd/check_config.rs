@@ -6,11 +6,10 @@ use clap::Args;
 use dream_protocol::ids::ClusterId;
 use dream_protocol::time::Timestamp;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, rfc3339};
 use crate::cmd::ConfigArgs;
 use crate::config::secrets::{self, GatewayIdentity};
 use crate::config::{Broker, ClusterSettings, Config};
-use crate::serve::slot_json::rfc3339;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:

@@ -10,9 +10,8 @@ use serde::Serialize;
 
 use crate::cmd::BadInput;
 use crate::config::{Config, Overrides};
-use crate::serve::board::History as _;
-use crate::serve::slot_json::{Bands, CSV_HEADER, SlotView};
-use crate::store::{OpenStoreError, Store};
+use crate::serve::slot_json::{CSV_HEADER, SlotJson};
+use crate::store::{History as _, OpenStoreError, Store};
 
 /// Write aggregates from the store as CSV or JSON lines
 ///
@@ -74,7 +73,6 @@ pub(super) fn run(args: &ExportArgs, out: &mut impl Write) -> anyhow::Result<()>
     if matches!(args.format, Format::Csv) {
         writeln!(out, "{CSV_HEADER}")?;
     }
-    let bands = Bands::default();
     let mut progress = Progress::default();
     for (at, cluster) in chosen.iter().enumerate() {
         let (first, last) = store.span(cluster)?.unwrap_or((0, 0));
@@ -83,8 +81,8 @@ pub(super) fn run(args: &ExportArgs, out: &mut impl Write) -> anyhow::Result<()>
         while from < end {
             let to = end.min(from.saturating_add(PIECE_MILLIS));
             let (begin, until) = (Timestamp::from_millis(from), Timestamp::from_millis(to));
-            for kept in store.slots(cluster, begin, until, usize::MAX)? {
-                write_slot(&SlotView::from(&bands.close(kept)), cluster, args.format, out)?;
+            for closed in store.slots(cluster, begin, until, usize::MAX)? {
+                write_slot(&SlotJson::from(&closed), cluster, args.format, out)?;
                 progress.step(at, chosen.len());
             }
             from = to;
@@ -94,12 +92,12 @@ pub(super) fn run(args: &ExportArgs, out: &mut impl Write) -> anyhow::Result<()>
     Ok(())
 }
 
-fn write_slot(slot: &SlotView, cluster: &ClusterId, format: Format, out: &mut impl Write) -> anyhow::Result<()> {
+fn write_slot(slot: &SlotJson, cluster: &ClusterId, format: Format, out: &mut impl Write) -> anyhow::Result<()> {
     #[derive(Serialize)]
     struct Line<'a> {
         cluster: &'a str,
         #[serde(flatten)]
-        slot: &'a SlotView,
+        slot: &'a SlotJson,
     }
     match format {
         Format::Csv => slot.write_csv(cluster, out)?,

@@ -12,6 +12,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
+use crate::clock::rfc3339;
 use crate::config::{BrokerTls, Identity, Login};
 
 /// Why a file with a key or a certificate cannot be used. Never says what is in it.
@@ -157,8 +158,7 @@ fn identity_key(path: &Path) -> Result<IdentityKey, SecretError> {
 }
 
 fn utc(seconds: u64) -> String {
-    let instant = i64::try_from(seconds).ok().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
-    instant.map_or_else(|| seconds.to_string(), |instant| instant.to_string())
+    rfc3339(Timestamp::from_secs(seconds))
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use dream_protocol::cluster::{Input, Output};
 use dream_protocol::ids::ClusterId;
 use dream_protocol::time::Timestamp;
-use dream_protocol::topic::{GatewayChannel, MeterChannel, Topic};
+use dream_protocol::topic::{self, GatewayChannel, MeterChannel, Topic};
 use rand::rand_core::UnwrapErr;
 use rand::rngs::SysRng;
 use tokio::sync::{mpsc, oneshot};
@@ -25,13 +25,15 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::config::secrets::GatewayIdentity;
 use crate::ingest::effect::Effect;
-use crate::ingest::served::{self, NEVER, Served};
-use crate::ingest::telemetry::Events;
-use crate::ingest::transport::{Delivery, Event, Session};
+use crate::ingest::mqtt::Trouble;
+use crate::ingest::served::{self, NEVER, ServedCluster};
+use crate::ingest::telemetry::Telemetry;
+use crate::ingest::transport::{BrokerEvent, Delivery, Session};
 use crate::ingest::writer::{Job, WriterEnded};
 use crate::serve::announce::{self, Retained};
-use crate::serve::board::Board;
-use crate::serve::metrics::Stage;
+use crate::serve::board::{self, Board};
+use crate::serve::http::Service;
+use crate::serve::metrics::{Metrics, Stage};
 use crate::serve::readiness::{Latch, Readiness};
 use crate::store::{Change, Store};
 
@@ -63,9 +65,32 @@ pub struct Parts {
     pub status_topic: String,
     pub store: Arc<Store>,
     pub board: Arc<Board>,
-    pub events: Events,
+    pub telemetry: Telemetry,
     pub readiness: Arc<Readiness>,
     pub clock: Arc<dyn Clock>,
+}
+
+impl Parts {
+    /// Opens the store and makes the other parts, all empty.
+    pub fn new(config: Config, identity: GatewayIdentity, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
+        let status_topic = topic::gateway_status(&config.replica_name()?);
+        let store = Arc::new(Store::open(&config.store.path, config.store.cache_mebibytes)?);
+        let telemetry = Telemetry { metrics: Arc::new(Metrics::new(&Trouble::WORDS)) };
+        let (board, readiness) = (Arc::default(), Arc::default());
+        Ok(Self { config, identity, status_topic, store, board, telemetry, readiness, clock })
+    }
+
+    /// Returns what HTTP serves of these parts.
+    pub fn service(&self) -> anyhow::Result<Service> {
+        Ok(Service {
+            board: self.board.clone(),
+            history: self.store.clone(),
+            readiness: self.readiness.clone(),
+            metrics: self.telemetry.metrics.clone(),
+            gateway: self.config.replica_name()?.to_string(),
+            clock: self.clock.clone(),
+        })
+    }
 }
 
 /// Runs the clusters that this replica owns.
@@ -73,14 +98,14 @@ pub struct Parts {
 pub struct Driver {
     parts: Parts,
     /// What is to be committed, and the effects that follow.
-    jobs: mpsc::Sender<Job<Effect>>,
+    jobs: mpsc::Sender<Job>,
     state: State,
 }
 
 /// What changes while it runs.
 #[derive(Debug, Default)]
 struct State {
-    clusters: HashMap<ClusterId, Served>,
+    clusters: HashMap<ClusterId, ServedCluster>,
     /// When which cluster is due.
     wakes: BTreeSet<(Timestamp, ClusterId)>,
     /// Clusters with a message in this batch.
@@ -89,11 +114,11 @@ struct State {
     /// Clusters whose subscriptions are asked for, by tag, and what asks for them.
     subscribing: HashMap<u64, (Vec<ClusterId>, AbortHandle)>,
     next_tag: u64,
-    /// What takes away the sensors of removed clusters, to be published when a connection stands.
-    farewells: Vec<Retained>,
+    /// Messages that remove the Home Assistant sensors of removed clusters, to be published once connected.
+    pending_discovery_removals: Vec<Retained>,
     /// Clusters of others whose messages came in this session.
     foreign: HashSet<String>,
-    job: Job<Effect>,
+    job: Job,
     /// Messages of this batch that were of use, by kind.
     accepted: BTreeMap<&'static str, u64>,
     next_expiry: Option<Timestamp>,
@@ -102,14 +127,14 @@ struct State {
 impl Driver {
     /// Rebuilds the clusters from the store, which takes a while for large ones. Whoever receives the jobs commits each
     /// before it lets its effects happen, in their order: a [`Writer`](crate::ingest::writer::Writer) with an [`EffectRunner`](crate::ingest::effect::EffectRunner).
-    pub fn start(parts: Parts, jobs: mpsc::Sender<Job<Effect>>) -> anyhow::Result<Self> {
+    pub fn start(parts: Parts, jobs: mpsc::Sender<Job>) -> anyhow::Result<Self> {
         let Config { clock_skew_seconds, clusters, .. } = &parts.config;
         let owned: Vec<_> = parts.config.owned().collect();
         let Parts { identity, store, clock, .. } = &parts;
         let served = served::resume_all(&owned, identity, *clock_skew_seconds, store, &HashMap::new(), clock.now())?;
         info!(clusters = served.len(), of = clusters.len(), "clusters rebuilt from the store");
         parts.readiness.set(Latch::StoreReplayed);
-        parts.events.metrics.certificate_ends(parts.identity.checked.not_after());
+        parts.telemetry.metrics.certificate_ends(parts.identity.checked.not_after());
         let mut driver = Self { parts, jobs, state: State::default() };
         for served in served {
             driver.add(served);
@@ -120,7 +145,7 @@ impl Driver {
     /// Runs until it is told to stop.
     pub async fn run(
         mut self,
-        mut incoming: mpsc::Receiver<Event>,
+        mut incoming: mpsc::Receiver<BrokerEvent>,
         mut commands: mpsc::Receiver<Command>,
     ) -> Result<(), WriterEnded> {
         let mut batch = Vec::with_capacity(BATCH);
@@ -140,45 +165,45 @@ impl Driver {
             if !batch.is_empty() {
                 batch.drain(..).for_each(|event| self.handle(event));
                 for (kind, count) in std::mem::take(&mut self.state.accepted) {
-                    self.parts.events.metrics.accepted(kind, count);
+                    self.parts.telemetry.metrics.accepted(kind, count);
                 }
-                self.parts.events.metrics.stage(Stage::Handle, started.elapsed());
+                self.parts.telemetry.metrics.stage(Stage::Handle, started.elapsed());
             }
         }
         self.stop(incoming).await;
         Ok(())
     }
 
-    fn handle(&mut self, event: Event) {
+    fn handle(&mut self, event: BrokerEvent) {
         match event {
-            Event::Connected(session) => self.connected(session),
-            Event::Subscribed { session, tag } => self.subscribed(session, tag),
-            Event::SubscriptionRefused { filter } => self.parts.events.subscription_refused(&filter),
-            Event::Deliveries(deliveries) => {
+            BrokerEvent::Connected(session) => self.connected(session),
+            BrokerEvent::Subscribed { session, tag } => self.subscribed(session, tag),
+            BrokerEvent::SubscriptionRefused { filter } => self.parts.telemetry.subscription_refused(&filter),
+            BrokerEvent::Deliveries(deliveries) => {
                 for delivery in deliveries.messages {
                     self.deliver(delivery);
                 }
             }
-            Event::Lost(trouble) => {
-                self.parts.events.broker_lost(&trouble);
+            BrokerEvent::Lost(trouble) => {
+                self.parts.telemetry.broker_lost(&trouble);
                 self.lost();
             }
             // Only a driver that stops asks for it.
-            Event::Ended => {}
+            BrokerEvent::Ended => {}
         }
     }
 
     fn connected(&mut self, session: Arc<dyn Session>) {
-        self.parts.events.broker_connected();
-        self.parts.events.metrics.follow(session.unacknowledged().clone());
+        self.parts.telemetry.broker_connected();
+        self.parts.telemetry.metrics.follow(session.unacknowledged().clone());
         self.state.session = Some(session);
         self.state.subscribing.clear();
         self.state.foreign.clear();
-        self.say_farewells();
+        self.publish_discovery_removals();
         let all: Vec<ClusterId> = self.state.clusters.keys().cloned().collect();
         self.subscribe(&all);
         // A replica may have no cluster at all.
-        self.say_online_when_subscribed();
+        self.publish_online_when_subscribed();
     }
 
     /// Asks for the topics of clusters; they count as connected when the broker has confirmed. A few at a time, so that
@@ -202,14 +227,14 @@ impl Driver {
             self.announce(cluster);
             self.input(cluster, Input::Connected);
         }
-        self.say_online_when_subscribed();
+        self.publish_online_when_subscribed();
     }
 
-    fn say_online_when_subscribed(&mut self) {
+    fn publish_online_when_subscribed(&mut self) {
         if self.state.session.is_some() && self.state.subscribing.is_empty() {
             self.publish(self.parts.status_topic.clone(), b"online".to_vec(), true);
             self.parts.readiness.set(Latch::BrokerSubscribed);
-            self.parts.events.broker_subscribed();
+            self.parts.telemetry.broker_subscribed();
         }
     }
 
@@ -218,7 +243,7 @@ impl Driver {
         let Some(served) = self.state.clusters.get(cluster) else { return };
         let slot_seconds = served.settings.terms.slot_seconds;
         // An old one would replace what another replica has published since.
-        let last = served.last.filter(|closed| closed.is_recent(slot_seconds, self.parts.clock.now()));
+        let last = served.last.filter(|closed| board::is_recent(closed, slot_seconds, self.parts.clock.now()));
         let aggregate = last.map(|closed| announce::aggregate(cluster, &closed));
         let Parts { config, status_topic, .. } = &self.parts;
         let prefix = config.home_assistant.as_ref();
@@ -228,9 +253,9 @@ impl Driver {
         }
     }
 
-    fn say_farewells(&mut self) {
+    fn publish_discovery_removals(&mut self) {
         if self.state.session.is_some() {
-            for (topic, payload) in std::mem::take(&mut self.state.farewells) {
+            for (topic, payload) in std::mem::take(&mut self.state.pending_discovery_removals) {
                 self.publish(topic, payload, true);
             }
         }
@@ -238,7 +263,7 @@ impl Driver {
 
     fn lost(&mut self) {
         self.parts.readiness.unset(Latch::BrokerSubscribed);
-        self.parts.events.metrics.follow(Arc::default());
+        self.parts.telemetry.metrics.follow(Arc::default());
         if self.state.session.take().is_some() {
             let all: Vec<ClusterId> = self.state.clusters.keys().cloned().collect();
             for cluster in &all {
@@ -259,14 +284,14 @@ impl Driver {
     }
 
     fn use_message(&mut self, delivery: &Delivery) {
-        let Some(topic) = std::str::from_utf8(&delivery.topic).ok() else { return self.parts.events.bad_topic() };
+        let Some(topic) = std::str::from_utf8(&delivery.topic).ok() else { return self.parts.telemetry.bad_topic() };
         let (cluster, kind) = match Topic::parse(topic) {
             Ok(Topic::Meter { cluster, channel, .. }) => (cluster, channel.as_str()),
             Ok(Topic::Gateway { cluster, channel }) => (cluster, channel.as_str()),
-            Err(_) => return self.parts.events.bad_topic(),
+            Err(_) => return self.parts.telemetry.bad_topic(),
         };
         if delivery.too_large {
-            return self.parts.events.too_large(kind);
+            return self.parts.telemetry.too_large(kind);
         }
         let Some(served) = self.state.clusters.get_mut(cluster) else { return self.not_ours(cluster, kind) };
         let now = self.parts.clock.now();
@@ -274,14 +299,14 @@ impl Driver {
         if !std::mem::replace(&mut served.touched, true) {
             self.state.touched.push(served.id.clone());
         }
-        if !drain(served, kind, now, &self.state.session, &mut self.state.job, &self.parts.events) {
+        if !drain(served, kind, now, &self.state.session, &mut self.state.job, &self.parts.telemetry) {
             *self.state.accepted.entry(kind).or_default() += 1;
         }
     }
 
     /// A session outlives a cluster that has moved or was removed: its topics are given up when they turn up.
     fn not_ours(&mut self, cluster: &str, kind: &str) {
-        self.parts.events.not_ours(kind);
+        self.parts.telemetry.not_ours(kind);
         if self.state.foreign.insert(cluster.to_owned())
             && let (Ok(cluster), Some(session)) = (ClusterId::new(cluster), &self.state.session)
         {
@@ -294,7 +319,7 @@ impl Driver {
         let now = self.parts.clock.now();
         served.machine.handle(input, now, &mut UnwrapErr(SysRng));
         served.changed = true;
-        drain(served, "", now, &self.state.session, &mut self.state.job, &self.parts.events);
+        drain(served, "", now, &self.state.session, &mut self.state.job, &self.parts.telemetry);
         if !std::mem::replace(&mut served.touched, true) {
             self.state.touched.push(served.id.clone());
         }
@@ -355,9 +380,9 @@ impl Driver {
         }
     }
 
-    fn add(&mut self, served: Served) {
+    fn add(&mut self, served: ServedCluster) {
         let cluster = served.id.clone();
-        self.parts.events.metrics.add_cluster(&cluster);
+        self.parts.telemetry.metrics.add_cluster(&cluster);
         self.state.wakes.insert((served.wake, cluster.clone()));
         self.state.clusters.insert(cluster.clone(), served);
         // What was left to do when the records were made, and what the board shows.
@@ -365,14 +390,14 @@ impl Driver {
     }
 
     /// Makes durable what there is, says that the gateway is offline, and lets go of the broker.
-    async fn stop(mut self, mut incoming: mpsc::Receiver<Event>) {
+    async fn stop(mut self, mut incoming: mpsc::Receiver<BrokerEvent>) {
         self.publish(self.parts.status_topic.clone(), b"offline".to_vec(), true);
         self.flush().await;
         if let Some(session) = self.state.session.take() {
             session.disconnect();
             // The connection ends by itself once nothing is left to say. What still comes in is not acknowledged.
             while let Some(event) = incoming.recv().await {
-                if matches!(event, Event::Lost(_) | Event::Ended) {
+                if matches!(event, BrokerEvent::Lost(_) | BrokerEvent::Ended) {
                     break;
                 }
             }
@@ -382,12 +407,12 @@ impl Driver {
 
 /// Takes everything that a machine wants done into the job. Says whether a message was rejected.
 fn drain(
-    served: &mut Served,
+    served: &mut ServedCluster,
     kind: &str,
     now: Timestamp,
     session: &Option<Arc<dyn Session>>,
-    job: &mut Job<Effect>,
-    events: &Events,
+    job: &mut Job,
+    telemetry: &Telemetry,
 ) -> bool {
     let mut rejected = false;
     while let Some(output) = served.machine.poll() {
@@ -403,7 +428,7 @@ fn drain(
             }
             Output::Reject { meter, reason } => {
                 rejected = true;
-                events.rejected(kind, &served.id, meter.as_ref(), &reason);
+                telemetry.rejected(kind, &served.id, meter.as_ref(), &reason);
             }
             Output::Closed(outcome) => {
                 let closed = served.closed(outcome);
@@ -420,7 +445,7 @@ fn drain(
             }
             Output::Notice(notice) => {
                 let news = served.noticed(&notice);
-                events.notice(&served.id, &notice, news, now);
+                telemetry.notice(&served.id, &notice, news, now);
             }
         }
     }

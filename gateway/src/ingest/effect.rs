@@ -1,4 +1,4 @@
-//! What may happen only after a commit, and who lets it happen.
+//! What may happen only after a commit, and what carries it out.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,15 +10,14 @@ use tokio::sync::oneshot;
 
 use super::driver::Parts;
 use crate::clock::Clock;
-use crate::ingest::telemetry::Events;
+use crate::ingest::telemetry::Telemetry;
 use crate::ingest::transport::{Receipt, Session};
 use crate::ingest::window::WindowWatch;
-use crate::ingest::writer::Observer;
-use crate::serve::board::{Board, ClosedSlot, ClusterView};
+use crate::serve::board::{Board, ClusterView};
 use crate::serve::readiness::{Latch, Readiness};
-use crate::store::{Store, StoreError};
+use crate::store::{ClosedSlot, Store, StoreError};
 
-/// Something that the world may see.
+/// Something that is visible outside this process, or to its readers.
 #[derive(Debug)]
 pub enum Effect {
     Acknowledge(Arc<dyn Session>, Vec<Receipt>),
@@ -37,39 +36,38 @@ pub enum Effect {
     Flushed(oneshot::Sender<()>),
 }
 
-/// Lets effects happen, right after the commit.
+/// Carries out effects, right after the commit.
 #[derive(Debug)]
 pub struct EffectRunner {
-    store: Arc<Store>,
-    board: Arc<Board>,
-    events: Events,
-    readiness: Arc<Readiness>,
-    clock: Arc<dyn Clock>,
-    window: WindowWatch,
+    pub(super) store: Arc<Store>,
+    pub(super) board: Arc<Board>,
+    pub(super) telemetry: Telemetry,
+    pub(super) readiness: Arc<Readiness>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) window: WindowWatch,
 }
 
 impl EffectRunner {
-    /// Makes one for the driver with these parts.
+    /// Makes a runner for the driver with these parts.
     pub fn new(parts: &Parts) -> Self {
         Self {
             store: parts.store.clone(),
             board: parts.board.clone(),
-            events: parts.events.clone(),
+            telemetry: parts.telemetry.clone(),
             readiness: parts.readiness.clone(),
             clock: parts.clock.clone(),
             window: WindowWatch::default(),
         }
     }
-}
 
-impl Observer<Effect> for EffectRunner {
-    fn durable(&mut self, effects: Vec<Effect>) {
+    /// Carries out effects, in their order. Everything that they depend on must be durable.
+    pub fn run(&mut self, effects: Vec<Effect>) {
         let newest = effects.iter().rev().find_map(|effect| match effect {
             Effect::Acknowledge(session, _) => Some(session.unacknowledged().load(Ordering::Relaxed)),
             Effect::Publish { .. } | Effect::Closed { .. } | Effect::Show(_) | Effect::Flushed(_) => None,
         });
         if let Some(window) = newest.and_then(|waiting| self.window.commit(waiting)) {
-            self.events.window_bound(window);
+            self.telemetry.window_bound(window);
         }
         for effect in effects {
             match effect {
@@ -78,20 +76,22 @@ impl Observer<Effect> for EffectRunner {
                     session.acknowledge(receipts);
                 }
                 Effect::Publish { session, topic, payload, retain } => session.publish(topic, payload, retain),
-                Effect::Closed { cluster, closed } => self.events.slot_closed(&cluster, &closed, self.clock.now()),
+                Effect::Closed { cluster, closed } => self.telemetry.slot_closed(&cluster, &closed, self.clock.now()),
                 Effect::Show(views) => self.board.show(views),
                 Effect::Flushed(done) => drop(done.send(())),
             }
         }
     }
 
-    fn committed(&mut self, took: Duration) {
+    /// Notes that a commit took this long.
+    pub fn committed(&mut self, took: Duration) {
         self.readiness.set(Latch::StoreWritable);
-        self.events.metrics.committed(took, self.store.file_bytes());
+        self.telemetry.metrics.committed(took, self.store.file_bytes());
     }
 
-    fn failed(&mut self, error: &StoreError) {
+    /// Notes that a commit failed; it is tried again.
+    pub fn commit_failed(&mut self, error: &StoreError) {
         self.readiness.unset(Latch::StoreWritable);
-        self.events.commit_failed(error);
+        self.telemetry.commit_failed(error);
     }
 }

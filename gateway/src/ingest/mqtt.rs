@@ -1,6 +1,6 @@
 //! The broker: everything that knows MQTT, and nothing that knows what is in a message.
 //!
-//! [`Connector::run`] keeps a connection and only polls it; what arrives goes out as [`Event`]s. Whoever handles them
+//! [`Connector::run`] keeps a connection and only polls it; what arrives goes out as [`BrokerEvent`]s. Whoever handles them
 //! publishes, subscribes and acknowledges through a [`Session`].
 
 mod backoff;
@@ -24,7 +24,7 @@ pub use trouble::Trouble;
 
 use crate::config::Broker;
 use crate::config::secrets::{self, SecretError};
-use crate::ingest::transport::{Deliveries, Delivery, Event, Receipt, Session};
+use crate::ingest::transport::{BrokerEvent, Deliveries, Delivery, Receipt, Session};
 use backoff::Backoff;
 use socket::Socket;
 
@@ -45,7 +45,7 @@ const FILTERS_PER_PACKET: usize = 50;
 struct Connection {
     client: AsyncClient,
     number: u64,
-    events: mpsc::Sender<Event>,
+    events: mpsc::Sender<BrokerEvent>,
     /// Messages that were handled and are not yet acknowledged.
     unacknowledged: Arc<AtomicUsize>,
 }
@@ -83,13 +83,13 @@ impl Session for Connection {
                 match connection.try_subscribe(&filters).await {
                     Ok(confirmed) => break confirmed,
                     Err(filter) => {
-                        connection.send(Event::SubscriptionRefused { filter }).await;
+                        connection.send(BrokerEvent::SubscriptionRefused { filter }).await;
                         tokio::time::sleep(wait.next()).await;
                     }
                 }
             };
             if confirmed {
-                connection.send(Event::Subscribed { session: connection.number, tag }).await;
+                connection.send(BrokerEvent::Subscribed { session: connection.number, tag }).await;
             }
         });
         asking.abort_handle()
@@ -126,7 +126,7 @@ impl Connection {
         Ok(true)
     }
 
-    async fn send(&self, event: Event) {
+    async fn send(&self, event: BrokerEvent) {
         // The receiver is gone when the gateway stops.
         self.events.send(event).await.ok();
     }
@@ -156,7 +156,7 @@ pub struct Connector {
 
 impl Connector {
     /// Connects, and again after every loss, until the receiver of the events is gone or the session was disconnected.
-    pub async fn run(self, events: mpsc::Sender<Event>) {
+    pub async fn run(self, events: mpsc::Sender<BrokerEvent>) {
         let budget = Arc::new(Semaphore::new(QUEUE_KIB as usize));
         let mut backoff = Backoff::new(0.5, 30.0);
         let mut limit = self.broker.max_packet_bytes;
@@ -168,7 +168,7 @@ impl Connector {
                         Connection { client, number, events: events.clone(), unacknowledged: Arc::default() };
                     let Some(trouble) = self.poll(connection, eventloop, &budget, &mut backoff).await else {
                         // Nobody listens any more, or someone waits for this.
-                        events.send(Event::Ended).await.ok();
+                        events.send(BrokerEvent::Ended).await.ok();
                         return;
                     };
                     trouble
@@ -182,7 +182,7 @@ impl Connector {
             } else {
                 self.broker.max_packet_bytes
             };
-            if events.send(Event::Lost(trouble)).await.is_err() {
+            if events.send(BrokerEvent::Lost(trouble)).await.is_err() {
                 return;
             }
             tokio::time::sleep(backoff.next()).await;
@@ -204,12 +204,12 @@ impl Connector {
             match eventloop.poll().await {
                 Ok(Polled::Incoming(Packet::ConnAck(_))) => {
                     since = Some(Instant::now());
-                    events.send(Event::Connected(Arc::new(connection.clone()))).await.ok()?;
+                    events.send(BrokerEvent::Connected(Arc::new(connection.clone()))).await.ok()?;
                 }
                 Ok(Polled::Incoming(Packet::Publish(publish))) => {
                     let together = gather(publish, &mut eventloop.state.events);
                     let deliveries = connection.deliver(together, budget).await?;
-                    events.send(Event::Deliveries(deliveries)).await.ok()?;
+                    events.send(BrokerEvent::Deliveries(deliveries)).await.ok()?;
                 }
                 Ok(Polled::Outgoing(Outgoing::Disconnect)) => return None,
                 Ok(Polled::Incoming(_) | Polled::Outgoing(_)) => {}

@@ -13,10 +13,8 @@ use thiserror::Error;
 
 use crate::config::ClusterSettings;
 use crate::config::secrets::GatewayIdentity;
-use crate::serve::board::{
-    ClosedSlot, ClusterView, ENDING_SECONDS, FilteredLoad, History, HistoryError, KeptSlot, ListView, Spent,
-};
-use crate::store::{Store, StoreError};
+use crate::serve::board::{ClusterView, ENDING_SECONDS, ListView, Spent};
+use crate::store::{ClosedSlot, FilteredLoad, History as _, HistoryError, Store, StoreError};
 
 /// Why a cluster cannot be served.
 #[derive(Debug, Error)]
@@ -31,11 +29,11 @@ pub enum ServeError {
 
 /// One cluster with its machine.
 #[derive(Debug)]
-pub struct Served {
+pub struct ServedCluster {
     pub id: ClusterId,
     pub settings: ClusterSettings,
     pub machine: Cluster,
-    /// When to tick next; kept because it is also the key in the driver's queue.
+    /// When to tick next; stored because it is also the key in the driver's queue.
     pub wake: Timestamp,
     /// Whether something happened since the board was last written.
     pub changed: bool,
@@ -53,7 +51,7 @@ pub struct Served {
     pub since: Timestamp,
 }
 
-impl Served {
+impl ServedCluster {
     /// Rebuilds a cluster from the store, and what the store does not have from the one `before`, if it was served already.
     pub fn resume(
         id: &ClusterId,
@@ -96,12 +94,12 @@ impl Served {
         };
         // A crash may have come between an outcome and its announcement; it is announced from the store.
         let today = Timestamp::from_secs(now.utc_day() * 86_400);
-        for kept in store.slots(id, today.min(now), NEVER, usize::MAX)? {
-            served.spent.add(&kept.outcome);
+        for closed in store.slots(id, today.min(now), NEVER, usize::MAX)? {
+            served.spent.add(&closed.outcome);
         }
         let recent = store.slots(id, Timestamp::from_millis(0), NEVER, RECENT)?;
-        served.last = recent.last().copied().map(ClosedSlot::from);
-        served.last_decoded = recent.iter().rfind(|kept| kept.outcome.result.is_ok()).copied().map(ClosedSlot::from);
+        served.last = recent.last().copied();
+        served.last_decoded = recent.iter().rfind(|closed| closed.is_decoded()).copied();
         if before.is_none() {
             let remembered = Timestamp::from_secs(now.as_secs().saturating_sub(REMEMBERED_SECONDS));
             served.remember(&store.slots(id, remembered, NEVER, REMEMBERED_SLOTS)?);
@@ -111,7 +109,7 @@ impl Served {
 
     /// Notes a closed slot.
     pub fn closed(&mut self, outcome: SlotOutcome) -> ClosedSlot {
-        let closed = ClosedSlot { filtered: self.filtered(&outcome), ..ClosedSlot::from(outcome) };
+        let closed = ClosedSlot { outcome, filtered: self.filtered(&outcome) };
         self.changed = true;
         self.spent.add(&outcome);
         self.last = Some(closed);
@@ -122,11 +120,11 @@ impl Served {
     }
 
     /// Lets a new filter see what the one before the restart saw: not what closed too late for it.
-    fn remember(&mut self, slots: &[KeptSlot]) {
-        let first = slots.iter().position(|kept| kept.filtered.is_some()).unwrap_or(slots.len());
+    fn remember(&mut self, slots: &[ClosedSlot]) {
+        let first = slots.iter().position(|closed| closed.filtered.is_some()).unwrap_or(slots.len());
         let (before, since) = slots.split_at(first);
-        for kept in before.iter().chain(since.iter().filter(|kept| kept.filtered.is_some())) {
-            self.filtered(&kept.outcome);
+        for closed in before.iter().chain(since.iter().filter(|closed| closed.filtered.is_some())) {
+            self.filtered(&closed.outcome);
         }
     }
 
@@ -204,7 +202,7 @@ pub const NEVER: Timestamp = Timestamp::from_millis(u64::MAX);
 const RECENT: usize = 100;
 
 /// How far back, and over how many slots at most, the filter looks again after a restart. That is two weeks of slots of
-/// five minutes or more, and less of shorter ones: what a slot costs (see [`crate::filter`]) holds up the start, on one of
+/// five minutes or more, and less of shorter ones: what a slot costs (see [`dream_filter`]) holds up the start, on one of
 /// all cores.
 const REMEMBERED_SECONDS: u64 = 14 * 86_400;
 const REMEMBERED_SLOTS: usize = 4032;
@@ -215,14 +213,14 @@ pub fn resume_all(
     identity: &GatewayIdentity,
     clock_skew_seconds: u64,
     store: &Store,
-    before: &HashMap<ClusterId, Served>,
+    before: &HashMap<ClusterId, ServedCluster>,
     now: Timestamp,
-) -> Result<Vec<Served>, ServeError> {
+) -> Result<Vec<ServedCluster>, ServeError> {
     let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let worker = || -> Result<Vec<Served>, ServeError> {
+    let worker = || -> Result<Vec<ServedCluster>, ServeError> {
         let mut mine = Vec::new();
         while let Some((id, settings)) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
-            mine.push(Served::resume(id, settings, identity, clock_skew_seconds, store, before.get(*id), now)?);
+            mine.push(ServedCluster::resume(id, settings, identity, clock_skew_seconds, store, before.get(*id), now)?);
             let done = done.fetch_add(1, Ordering::Relaxed) + 1;
             if done.is_multiple_of(100) {
                 tracing::info!(done, of = all.len(), "rebuilding clusters from the store");

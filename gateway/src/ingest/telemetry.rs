@@ -1,4 +1,4 @@
-//! What is worth noticing: each writes its log line and moves its counters together, so that they cannot drift apart.
+//! Logs and counts what happens. Each method writes its log line and moves its counters, so that they cannot drift apart.
 //!
 //! `error` is a bug or lost data, `warn` is worth an operator's look, `info` is the life of slots and lists, `debug` is
 //! single messages. A meter's id appears only there.
@@ -13,17 +13,16 @@ use dream_protocol::wire::StatusCode;
 use tracing::{debug, error, info, warn};
 
 use crate::ingest::mqtt::Trouble;
-use crate::serve::board::ClosedSlot;
-use crate::serve::metrics::{Metrics, STATUS_CODES, Stage};
-use crate::store::StoreError;
+use crate::serve::metrics::{Metrics, Stage, status_label};
+use crate::store::{ClosedSlot, StoreError};
 
-/// Where things are noticed.
+/// Writes log lines and counters.
 #[derive(Debug, Clone)]
-pub struct Events {
+pub struct Telemetry {
     pub metrics: Arc<Metrics>,
 }
 
-impl Events {
+impl Telemetry {
     pub fn rejected(&self, kind: &str, cluster: &ClusterId, meter: Option<&MeterId>, reason: &Rejection) {
         self.metrics.message(kind, reason.as_str());
         let meter = meter.map(MeterId::as_str);
@@ -48,7 +47,7 @@ impl Events {
     /// A slot closed, durably.
     pub fn slot_closed(&self, cluster: &ClusterId, closed: &ClosedSlot, now: Timestamp) {
         let outcome = &closed.outcome;
-        self.metrics.slot_closed(cluster, closed.word());
+        self.metrics.slot_closed(cluster, closed.label());
         self.metrics.stage(Stage::Close, Duration::from_millis(now.millis_since(outcome.end)));
         let (slot, epoch, members, responders, attempts) =
             (outcome.slot.0, outcome.epoch, outcome.members, outcome.responders, outcome.attempts);
@@ -76,9 +75,9 @@ impl Events {
             }
             Notice::Dropped { members } => warn!(%cluster, members, "members dropped for their silence"),
             Notice::MeterStatus { meter, code, slot } => {
-                let word = status_word(*code);
-                self.metrics.meter_status(cluster, word);
-                debug!(%cluster, %meter, code = word, slot = slot.0, "a meter says why it is silent");
+                let code_label = status_label(*code);
+                self.metrics.meter_status(cluster, code_label);
+                debug!(%cluster, %meter, code = code_label, slot = slot.0, "a meter says why it is silent");
                 if *code == StatusCode::Equivocation && news {
                     error!(%cluster, slot = slot.0, "a meter saw two different requests for one slot: is another gateway running with this identity?");
                 }
@@ -118,9 +117,4 @@ impl Events {
         self.metrics.commit_failed();
         error!(%error, "the store cannot be written; nothing is acknowledged until it can. Is the disk full?");
     }
-}
-
-/// The word for a code in metrics and logs.
-pub fn status_word(code: StatusCode) -> &'static str {
-    StatusCode::ALL.iter().zip(STATUS_CODES).find(|(known, _)| **known == code).map_or("unknown", |(_, word)| word)
 }

@@ -18,13 +18,13 @@ use crate::ingest::mqtt::Trouble;
 const QUEUE: usize = 64;
 
 /// Makes the queue of events. What fits into it bounds what a flood can take.
-pub fn channel() -> (mpsc::Sender<Event>, mpsc::Receiver<Event>) {
+pub fn channel() -> (mpsc::Sender<BrokerEvent>, mpsc::Receiver<BrokerEvent>) {
     mpsc::channel(QUEUE)
 }
 
-/// What comes from the broker.
+/// What a connection tells the driver.
 #[derive(Debug)]
-pub enum Event {
+pub enum BrokerEvent {
     /// A connection stands.
     Connected(Arc<dyn Session>),
     /// The broker confirmed the subscriptions that were asked for with this tag.

@@ -1,4 +1,4 @@
-//! The thread that commits: whatever waits goes into one commit, and only then is it acted upon.
+//! The thread that commits: all jobs that wait go into one commit, and only then are their effects carried out.
 //!
 //! While one commit is on its way to the disk the next batch gathers, so that a slow disk means larger batches instead of
 //! a longer queue.
@@ -11,38 +11,24 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 use tokio::sync::mpsc;
 
-use crate::store::{Change, Store, StoreError};
+use super::effect::{Effect, EffectRunner};
+use crate::store::{Change, Store};
 
 /// How many batches may wait, so that whoever makes them waits too.
 const QUEUE: usize = 8;
 
 /// What to commit, and what may happen once it is durable.
-#[derive(Debug)]
-pub struct Job<E> {
+#[derive(Debug, Default)]
+pub struct Job {
     pub changes: Vec<Change>,
-    pub effects: Vec<E>,
+    pub effects: Vec<Effect>,
 }
 
-impl<E> Default for Job<E> {
-    fn default() -> Self {
-        Self { changes: Vec::new(), effects: Vec::new() }
-    }
-}
-
-impl<E> Job<E> {
+impl Job {
+    /// Returns whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty() && self.effects.is_empty()
     }
-}
-
-/// What whoever runs the writer wants to know.
-pub trait Observer<E>: Send + 'static {
-    /// Everything before these is durable.
-    fn durable(&mut self, effects: Vec<E>);
-    /// A commit took this long.
-    fn committed(&mut self, took: Duration);
-    /// A commit failed and is tried again.
-    fn failed(&mut self, error: &StoreError);
 }
 
 /// The committing thread has given up, or failed: nothing more is acted upon.
@@ -59,22 +45,22 @@ pub struct Writer {
 impl Writer {
     /// Starts the thread, and returns it with where to hand over jobs; whoever does waits while too many wait already. Once
     /// `giving_up` is true, a disk that refuses is given up on: what it refused was not acknowledged.
-    pub fn start<E: Send + 'static>(
+    pub fn start(
         store: Arc<Store>,
-        mut observer: impl Observer<E>,
+        mut runner: EffectRunner,
         giving_up: Arc<AtomicBool>,
-    ) -> std::io::Result<(Self, mpsc::Sender<Job<E>>)> {
-        let (jobs, mut waiting) = mpsc::channel::<Job<E>>(QUEUE);
+    ) -> std::io::Result<(Self, mpsc::Sender<Job>)> {
+        let (jobs, mut waiting) = mpsc::channel::<Job>(QUEUE);
         let thread = std::thread::Builder::new().name("store".to_owned()).spawn(move || {
             while let Some(mut job) = waiting.blocking_recv() {
                 while let Ok(mut next) = waiting.try_recv() {
                     job.changes.append(&mut next.changes);
                     job.effects.append(&mut next.effects);
                 }
-                if !commit(&store, &job.changes, &mut observer, &giving_up) {
+                if !commit(&store, &job.changes, &mut runner, &giving_up) {
                     return;
                 }
-                observer.durable(job.effects);
+                runner.run(job.effects);
             }
         })?;
         Ok((Self { thread }, jobs))
@@ -89,7 +75,7 @@ impl Writer {
 }
 
 /// Tries until it works; `false` if the gateway stops before it does.
-fn commit<E>(store: &Store, changes: &[Change], observer: &mut impl Observer<E>, giving_up: &AtomicBool) -> bool {
+fn commit(store: &Store, changes: &[Change], runner: &mut EffectRunner, giving_up: &AtomicBool) -> bool {
     if changes.is_empty() {
         return true;
     }
@@ -98,10 +84,10 @@ fn commit<E>(store: &Store, changes: &[Change], observer: &mut impl Observer<E>,
         let started = Instant::now();
         match store.commit(changes) {
             Ok(()) => {
-                observer.committed(started.elapsed());
+                runner.committed(started.elapsed());
                 return true;
             }
-            Err(error) => observer.failed(&error),
+            Err(error) => runner.commit_failed(&error),
         }
         while {
             if giving_up.load(Ordering::Relaxed) {
@@ -116,51 +102,84 @@ fn commit<E>(store: &Store, changes: &[Change], observer: &mut impl Observer<E>,
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use bytes::Bytes;
     use dream_protocol::cluster::Record;
     use dream_protocol::ids::ClusterId;
     use dream_protocol::time::Timestamp;
     use dream_testkit::outcomes::Slotted;
+    use tokio::task::AbortHandle;
 
     use super::*;
-    use crate::serve::board::History as _;
+    use crate::clock::SystemClock;
+    use crate::ingest::telemetry::Telemetry;
+    use crate::ingest::transport::{Receipt, Session};
+    use crate::ingest::window::WindowWatch;
+    use crate::serve::metrics::Metrics;
+    use crate::store::History as _;
 
-    /// Remembers how many slots were in the store when each effect happened.
+    /// A session that notes, for each message published, how many slots were in the store by then.
+    #[derive(Debug)]
     struct Watch {
         store: Arc<Store>,
-        seen: std::sync::mpsc::Sender<(usize, usize)>,
+        published: std::sync::mpsc::Sender<(usize, usize)>,
+        unacknowledged: Arc<AtomicUsize>,
     }
 
     fn north() -> ClusterId {
         ClusterId::new("north").unwrap()
     }
 
-    impl Observer<usize> for Watch {
-        fn durable(&mut self, effects: Vec<usize>) {
+    impl Session for Watch {
+        fn number(&self) -> u64 {
+            1
+        }
+
+        fn unacknowledged(&self) -> &Arc<AtomicUsize> {
+            &self.unacknowledged
+        }
+
+        fn publish(&self, topic: String, _: Bytes, _: bool) {
             let all = (Timestamp::from_millis(0), Timestamp::from_millis(u64::MAX));
             let stored = self.store.slots(&north(), all.0, all.1, usize::MAX).unwrap().len();
-            effects.into_iter().for_each(|effect| self.seen.send((effect, stored)).unwrap());
+            self.published.send((topic.parse().unwrap(), stored)).unwrap();
         }
 
-        fn committed(&mut self, _: Duration) {}
+        fn acknowledge(&self, _: Vec<Receipt>) {}
 
-        fn failed(&mut self, error: &StoreError) {
-            panic!("{error}");
+        fn subscribe(&self, _: Vec<String>, _: u64) -> AbortHandle {
+            unreachable!("effects do not subscribe")
         }
+
+        fn unsubscribe(&self, _: Vec<String>) {}
+
+        fn disconnect(&self) {}
     }
 
     #[test]
     fn effects_come_in_their_order_and_after_the_commit_of_their_own_changes() {
         let directory = tempfile::TempDir::new().unwrap();
         let store = Arc::new(Store::open(&directory.path().join("store.redb"), 4).unwrap());
-        let (seen, happened) = std::sync::mpsc::channel();
-        let watch = Watch { store: store.clone(), seen };
-        let (writer, jobs) = Writer::start(store, watch, Arc::default()).unwrap();
+        let (published, happened) = std::sync::mpsc::channel();
+        let session = Arc::new(Watch { store: store.clone(), published, unacknowledged: Arc::default() });
+        let runner = EffectRunner {
+            store: store.clone(),
+            board: Arc::default(),
+            telemetry: Telemetry { metrics: Arc::new(Metrics::new(&[])) },
+            readiness: Arc::default(),
+            clock: Arc::new(SystemClock),
+            window: WindowWatch::default(),
+        };
+        let (writer, jobs) = Writer::start(store, runner, Arc::default()).unwrap();
         for at in 1..=20 {
             let outcome = Slotted::new(at).decoded(1000, 90);
             let changes = vec![Change::Put(north(), Record::Outcome(outcome))];
-            jobs.blocking_send(Job { changes, effects: vec![usize::try_from(at).unwrap()] }).unwrap();
+            let (session, topic, payload) = (session.clone(), at.to_string(), Bytes::new());
+            let effects = vec![Effect::Publish { session, topic, payload, retain: false }];
+            jobs.blocking_send(Job { changes, effects }).unwrap();
         }
-        drop(jobs);
+        drop((jobs, session));
         writer.join();
         let happened: Vec<(usize, usize)> = happened.into_iter().collect();
         assert_eq!(happened.iter().map(|(effect, _)| *effect).collect::<Vec<_>>(), (1..=20).collect::<Vec<_>>());

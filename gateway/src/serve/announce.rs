@@ -5,26 +5,26 @@ use dream_protocol::topic::GatewayChannel;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::serve::board::ClosedSlot;
-use crate::serve::slot_json::SlotView;
+use crate::serve::slot_json::SlotJson;
+use crate::store::ClosedSlot;
 
 /// A retained message: its topic and payload.
 pub type Retained = (String, Vec<u8>);
 
-/// The aggregate of a closed slot, as JSON.
+/// Returns the message that tells the aggregate of a closed slot, as JSON.
 pub fn aggregate(cluster: &ClusterId, closed: &ClosedSlot) -> Retained {
     #[derive(Serialize)]
     struct Aggregate<'a> {
         cluster: &'a str,
         #[serde(flatten)]
-        slot: SlotView,
+        slot: SlotJson,
     }
-    let message = Aggregate { cluster: cluster.as_str(), slot: SlotView::from(closed) };
+    let message = Aggregate { cluster: cluster.as_str(), slot: SlotJson::from(closed) };
     let json = serde_json::to_vec(&message).expect("a slot can be written as JSON");
     (GatewayChannel::Aggregate.topic(cluster), json)
 }
 
-/// Makes a cluster's load appear in Home Assistant as a power sensor.
+/// Returns the message that makes a cluster's load appear in Home Assistant as a power sensor.
 pub fn discovery(prefix: &str, cluster: &ClusterId, slot_seconds: u64, status_topic: &str) -> Retained {
     let unique_id = format!("dream_{cluster}_load");
     let config = json!({
@@ -51,8 +51,8 @@ pub fn discovery(prefix: &str, cluster: &ClusterId, slot_seconds: u64, status_to
     (discovery_topic(prefix, cluster), config.to_string().into_bytes())
 }
 
-/// Makes it disappear again.
-pub fn undiscovery(prefix: &str, cluster: &ClusterId) -> Retained {
+/// Returns the message that removes the sensor again.
+pub fn discovery_removal(prefix: &str, cluster: &ClusterId) -> Retained {
     (discovery_topic(prefix, cluster), Vec::new())
 }
 

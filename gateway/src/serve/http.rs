@@ -1,7 +1,7 @@
 //! What the gateway serves over HTTP: the page, the API, metrics and health. Read only, and nothing about a single meter
 //! but the signed membership lists.
 //!
-//! Everything comes in through [`Service`]; where slots are kept and what is measured is the business of others.
+//! Everything comes in through [`Service`].
 
 mod api;
 mod assets;
@@ -32,9 +32,10 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 
 use crate::clock::Clock;
-use crate::serve::board::{Board, ClosedSlot, ClusterView, History, HistoryError};
+use crate::serve::board::{Board, ClusterView};
+use crate::serve::metrics::Metrics;
 use crate::serve::readiness::{Latch, Readiness};
-use crate::serve::slot_json::Bands;
+use crate::store::{ClosedSlot, History, HistoryError};
 
 pub use api::{ClusterJson, ClusterState, ListJson};
 
@@ -44,8 +45,7 @@ pub struct Service {
     pub board: Arc<Board>,
     pub history: Arc<dyn History>,
     pub readiness: Arc<Readiness>,
-    /// The text of `/metrics`.
-    pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
+    pub metrics: Arc<Metrics>,
     /// The name of this replica, such as `gw-1-0`.
     pub gateway: String,
     pub clock: Arc<dyn Clock>,
@@ -78,7 +78,7 @@ pub async fn serve(
 }
 
 fn routes(service: Service, closing: watch::Sender<bool>) -> axum::Router {
-    let shared = Shared { service, closing, bands: Bands::default(), sparklines: overview::Sparklines::default() };
+    let shared = Shared { service, closing, sparklines: overview::Sparklines::default() };
     axum::Router::new()
         .route("/", get(overview::overview))
         .route("/clusters/{id}", get(cluster_page::cluster))
@@ -101,7 +101,6 @@ struct Shared {
     service: Service,
     /// Whether the server is about to end.
     closing: watch::Sender<bool>,
-    bands: Bands,
     sparklines: overview::Sparklines,
 }
 
@@ -114,8 +113,7 @@ impl Shared {
         self.service.board.cluster(id)
     }
 
-    /// The slots that ended in `from..to`, with their bands; the newest `limit`. Reads the store: call where blocking is
-    /// allowed.
+    /// Returns the slots that ended in `from..to`; the newest `limit`. Reads the store: call where blocking is allowed.
     fn slots(
         &self,
         cluster: &ClusterId,
@@ -123,8 +121,7 @@ impl Shared {
         to: Timestamp,
         limit: usize,
     ) -> Result<Vec<ClosedSlot>, HistoryError> {
-        let kept = self.service.history.slots(cluster, from, to, limit)?;
-        Ok(kept.into_iter().map(|slot| self.bands.close(slot)).collect())
+        self.service.history.slots(cluster, from, to, limit)
     }
 }
 
@@ -142,8 +139,9 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 }
 
 async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
+    let text = shared.service.metrics.render(&shared.service.board, shared.now());
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-    ([(header::CONTENT_TYPE, kind)], (shared.service.metrics)()).into_response()
+    ([(header::CONTENT_TYPE, kind)], text).into_response()
 }
 
 async fn readyz(State(shared): State<Arc<Shared>>) -> Response {

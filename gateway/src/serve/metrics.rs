@@ -9,13 +9,16 @@ use dream_protocol::aggregate::Failure;
 use dream_protocol::cluster::Rejection;
 use dream_protocol::ids::ClusterId;
 use dream_protocol::time::Timestamp;
+use dream_protocol::topic::{GatewayChannel, MeterChannel};
+use dream_protocol::wire::StatusCode;
 use prometheus::core::Collector;
 use prometheus::{
     GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
     TextEncoder,
 };
 
-use crate::serve::board::{Board, ClosedSlot, ClusterView, FilteredLoad};
+use crate::serve::board::{Board, ClusterView};
+use crate::store::{FilteredLoad, Load};
 
 /// Everything that is counted.
 #[derive(Debug)]
@@ -35,9 +38,6 @@ pub struct Metrics {
     meter_status: IntCounterVec,
     certificate_expiry: IntGauge,
 }
-
-/// What kind of message arrived: the channel of its topic.
-pub const KINDS: [&str; 6] = ["reading", "reveal", "enrol", "status", "membership", "other"];
 
 /// A part of a slot's life, as an operator sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,7 +121,7 @@ impl Metrics {
 
     /// A rate needs the zero before the first event.
     fn start_at_zero(&self, troubles: &[&str]) {
-        for kind in KINDS {
+        for kind in message_kinds() {
             for result in Rejection::WORDS.into_iter().chain(["accepted", "too_large", "not_ours"]) {
                 self.messages.with_label_values(&[kind, result]);
             }
@@ -185,20 +185,20 @@ impl Metrics {
 
     /// A cluster's counters exist from the moment it is served.
     pub fn add_cluster(&self, cluster: &ClusterId) {
-        for outcome in Failure::ALL.map(Failure::as_str).into_iter().chain(["decoded"]) {
+        for outcome in slot_outcomes() {
             self.slots.with_label_values(&[cluster.as_str(), outcome]);
         }
-        for code in STATUS_CODES {
+        for code in StatusCode::ALL.map(status_label) {
             self.meter_status.with_label_values(&[cluster.as_str(), code]);
         }
     }
 
     /// Its series vanish. What was never counted cannot be removed, which is fine.
     pub fn remove_cluster(&self, cluster: &ClusterId) {
-        for outcome in Failure::ALL.map(Failure::as_str).into_iter().chain(["decoded"]) {
+        for outcome in slot_outcomes() {
             self.slots.remove_label_values(&[cluster.as_str(), outcome]).ok();
         }
-        for code in STATUS_CODES {
+        for code in StatusCode::ALL.map(status_label) {
             self.meter_status.remove_label_values(&[cluster.as_str(), code]).ok();
         }
     }
@@ -218,17 +218,29 @@ impl Metrics {
     }
 }
 
-/// The codes of `protocol.md 7`, message 6, as words.
-pub const STATUS_CODES: [&str; 8] = [
-    "no_list",
-    "list_refused",
-    "not_listed",
-    "ledger_exhausted",
-    "clock_doubtful",
-    "record_lost",
-    "request_refused",
-    "equivocation",
-];
+/// Returns the label of a meter's status (`protocol.md 7`, message 6) in metrics and logs.
+pub const fn status_label(code: StatusCode) -> &'static str {
+    match code {
+        StatusCode::NoList => "no_list",
+        StatusCode::ListRefused => "list_refused",
+        StatusCode::NotListed => "not_listed",
+        StatusCode::LedgerExhausted => "ledger_exhausted",
+        StatusCode::ClockDoubtful => "clock_doubtful",
+        StatusCode::RecordLost => "record_lost",
+        StatusCode::RequestRefused => "request_refused",
+        StatusCode::Equivocation => "equivocation",
+    }
+}
+
+/// Returns the labels of `kind`: the channels that a gateway subscribes to, and `other`.
+fn message_kinds() -> impl Iterator<Item = &'static str> {
+    MeterChannel::ALL.map(MeterChannel::as_str).into_iter().chain([GatewayChannel::Membership.as_str(), "other"])
+}
+
+/// Returns the labels of `outcome`.
+fn slot_outcomes() -> impl Iterator<Item = &'static str> {
+    Failure::ALL.map(Failure::as_str).into_iter().chain(["decoded"])
+}
 
 /// The gauges of all clusters, for one scrape.
 struct ClusterGauges(Vec<(GaugeVec, ReadOff)>);
@@ -250,6 +262,13 @@ impl From<Option<f64>> for Value {
     }
 }
 
+impl Value {
+    /// Takes the bands of a load.
+    fn bands(load: Option<Load>) -> Self {
+        load.map_or(Self::Absent, |load| Self::Bands(count(load.band95), count(load.band99)))
+    }
+}
+
 impl ClusterGauges {
     fn new() -> Self {
         let one = |name: &str, help: &str, value: ReadOff| (gauges(name, help, &["cluster"]), value);
@@ -258,32 +277,22 @@ impl ClusterGauges {
             one(
                 "dream_cluster_load_watts",
                 "The noisy sum over the responders in the last slot; absent if it failed.",
-                |view, now| fresh(view, now).and_then(|closed| closed.load()).map(whole).into(),
+                |view, now| sum(view, now).map(|load| whole(load.watts)).into(),
             ),
             bands(
                 "dream_cluster_load_band_watts",
                 "Half the width of the band around the load that holds the sum without noise.",
-                |view, now| match fresh(view, now) {
-                    Some(closed) if closed.load().is_some() => Value::Bands(count(closed.band95), count(closed.band99)),
-                    Some(_) | None => Value::Absent,
-                },
+                |view, now| Value::bands(sum(view, now)),
             ),
             one(
                 "dream_cluster_load_estimated_watts",
                 "The load scaled from the responders to all members: silent meters make the plain sum dip.",
-                |view, now| {
-                    fresh(view, now).and_then(|closed| Some(whole(closed.load()?) * closed.scale_to_members()?)).into()
-                },
+                |view, now| estimate(view, now).map(|load| whole(load.watts)).into(),
             ),
             bands(
                 "dream_cluster_load_estimated_band_watts",
                 "Half the width of the band around the estimated load, for the noise alone.",
-                |view, now| match fresh(view, now)
-                    .and_then(|closed| closed.load().and(Some((closed, closed.scale_to_members()?))))
-                {
-                    Some((closed, scale)) => Value::Bands(count(closed.band95) * scale, count(closed.band99) * scale),
-                    None => Value::Absent,
-                },
+                |view, now| Value::bands(estimate(view, now)),
             ),
             one(
                 "dream_cluster_load_filtered_watts",
@@ -313,10 +322,10 @@ impl ClusterGauges {
                 |view, _| Value::One(view.ending as f64),
             ),
             one("dream_cluster_responders", "Members whose readings were in the last slot.", |view, now| {
-                fresh(view, now).map(|closed| closed.outcome.responders.into()).into()
+                view.recent(now).map(|closed| closed.outcome.responders.into()).into()
             }),
             one("dream_cluster_missing", "Members whose readings were missing in the last slot.", |view, now| {
-                fresh(view, now).map(|closed| closed.outcome.missing().into()).into()
+                view.recent(now).map(|closed| closed.outcome.missing().into()).into()
             }),
             one("dream_cluster_max_missing", "More missing members than this cost the slot.", |view, _| {
                 view.list.as_ref().map(|list| list.params.max_missing().into()).into()
@@ -362,14 +371,19 @@ impl ClusterGauges {
     }
 }
 
-/// The last slot, unless the cluster has stalled: an old load must not look like a new one.
-fn fresh(view: &ClusterView, now: Timestamp) -> Option<&ClosedSlot> {
-    view.last.as_ref().filter(|closed| closed.is_recent(view.slot_seconds, now))
+/// Returns the sum of a recent last slot.
+fn sum(view: &ClusterView, now: Timestamp) -> Option<Load> {
+    view.recent(now)?.sum()
 }
 
-/// The filtered load of such a slot.
+/// Returns the estimate for all members of such a slot.
+fn estimate(view: &ClusterView, now: Timestamp) -> Option<Load> {
+    view.recent(now)?.estimate()
+}
+
+/// Returns the filtered load of such a slot.
 fn filtered(view: &ClusterView, now: Timestamp) -> Option<FilteredLoad> {
-    fresh(view, now)?.filtered
+    view.recent(now)?.filtered
 }
 
 /// Sums stay below 2^40, so nothing is lost.

@@ -1,19 +1,17 @@
 //! A closed slot as it is written for others: one JSON object for the API and the aggregate topic, one CSV row for
 //! downloads and the `export` command.
 
-use std::collections::HashMap;
 use std::io;
-use std::sync::Mutex;
 
 use dream_protocol::ids::ClusterId;
-use dream_protocol::time::Timestamp;
 use serde::Serialize;
 
-use crate::serve::board::{ClosedSlot, KeptSlot};
+use crate::clock::rfc3339;
+use crate::store::ClosedSlot;
 
 /// What may be told about a closed slot. Fields about the load are absent (`null`) in a slot that gave none.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct SlotView {
+pub struct SlotJson {
     pub slot: u64,
     /// RFC 3339, UTC.
     pub start: String,
@@ -48,27 +46,25 @@ pub struct SlotView {
     pub noise_scale_watts: f64,
 }
 
-impl From<&ClosedSlot> for SlotView {
+impl From<&ClosedSlot> for SlotJson {
     fn from(closed: &ClosedSlot) -> Self {
         let outcome = &closed.outcome;
-        let load = closed.load();
-        let scaled = |watts: i64| scale(watts, outcome.members, outcome.responders);
-        let scaled_band = |band: u64| i64::try_from(band).ok().and_then(scaled).map(i64::unsigned_abs);
+        let (sum, estimate, filtered) = (closed.sum(), closed.estimate(), closed.filtered);
         Self {
             slot: outcome.slot.0,
             start: rfc3339(outcome.start),
             end: rfc3339(outcome.end),
             epoch: outcome.epoch,
-            outcome: closed.word(),
-            load_watts: load,
-            band95_watts: load.map(|_| closed.band95),
-            band99_watts: load.map(|_| closed.band99),
-            mean_error_watts: load.map(|_| (closed.mean_error * 10.0).round() / 10.0),
-            load_estimated_watts: load.and_then(scaled),
-            band95_estimated_watts: load.and_then(|_| scaled_band(closed.band95)),
-            band99_estimated_watts: load.and_then(|_| scaled_band(closed.band99)),
-            load_filtered_watts: closed.filtered.map(|filtered| filtered.watts),
-            band95_filtered_watts: closed.filtered.map(|filtered| filtered.band95),
+            outcome: closed.label(),
+            load_watts: sum.map(|load| load.watts),
+            band95_watts: sum.map(|load| load.band95),
+            band99_watts: sum.map(|load| load.band99),
+            mean_error_watts: closed.mean_error().map(|watts| (watts * 10.0).round() / 10.0),
+            load_estimated_watts: estimate.map(|load| load.watts),
+            band95_estimated_watts: estimate.map(|load| load.band95),
+            band99_estimated_watts: estimate.map(|load| load.band99),
+            load_filtered_watts: filtered.map(|load| load.watts),
+            band95_filtered_watts: filtered.map(|load| load.band95),
             members: outcome.members,
             responders: outcome.responders,
             missing: outcome.missing(),
@@ -86,7 +82,7 @@ pub const CSV_HEADER: &str = "cluster,slot,start,end,epoch,outcome,load_watts,ba
     mean_error_watts,load_estimated_watts,band95_estimated_watts,band99_estimated_watts,load_filtered_watts,\
     band95_filtered_watts,members,responders,missing,honest,attempts,epsilon,micro_epsilon,noise_scale_watts";
 
-impl SlotView {
+impl SlotJson {
     /// Writes the slot as a line under [`CSV_HEADER`]. Nothing needs quotes: ids and words have neither commas nor any.
     pub fn write_csv(&self, cluster: &ClusterId, out: &mut impl io::Write) -> io::Result<()> {
         writeln!(
@@ -123,79 +119,20 @@ fn cell(value: Option<impl ToString>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }
 
-/// Rounds `watts * members / responders` to the nearest watt, exactly.
-fn scale(watts: i64, members: u16, responders: u16) -> Option<i64> {
-    let (members, responders) = (i128::from(members), i128::from(responders));
-    let twice = 2 * i128::from(watts) * members + responders;
-    i64::try_from(twice.checked_div_euclid(2 * responders)?).ok()
-}
-
-/// Epsilon as a number, from millionths.
+/// Returns epsilon as a number, from millionths.
 pub fn of_micro(micro_epsilon: u64) -> f64 {
     micro_epsilon as f64 / 1e6
-}
-
-/// The instant as RFC 3339 in UTC. Instants beyond the year 9999 are shown as its end.
-pub fn rfc3339(at: Timestamp) -> String {
-    calendar(at).to_string()
-}
-
-pub(crate) fn calendar(at: Timestamp) -> jiff::Timestamp {
-    let millis = i64::try_from(at.as_millis()).unwrap_or(i64::MAX);
-    jiff::Timestamp::from_millisecond(millis).unwrap_or(jiff::Timestamp::MAX)
-}
-
-/// Remembers bands, because few are different and each takes a while to compute.
-#[derive(Debug, Default)]
-pub struct Bands {
-    known: Mutex<HashMap<BandKey, (u64, u64, f64)>>,
-}
-
-/// Everything that the noise of a sum depends on.
-type BandKey = (u64, u64, u16, u16);
-
-/// How many bands are remembered: a few megabytes.
-const MOST_BANDS: usize = 100_000;
-
-impl Bands {
-    /// What [`ClosedSlot::from`] gives, faster.
-    pub fn close(&self, KeptSlot { outcome, filtered }: KeptSlot) -> ClosedSlot {
-        let key =
-            (outcome.noise_scale.numerator(), outcome.noise_scale.denominator(), outcome.honest, outcome.responders);
-        let known = self.known.lock().expect("nobody panics while holding the bands").get(&key).copied();
-        if let Some((band95, band99, mean_error)) = known {
-            return ClosedSlot { outcome, filtered, band95, band99, mean_error };
-        }
-        let closed = ClosedSlot::from(KeptSlot { outcome, filtered });
-        let mut bands = self.known.lock().expect("nobody panics while holding the bands");
-        if bands.len() >= MOST_BANDS {
-            bands.clear();
-        }
-        bands.insert(key, (closed.band95, closed.band99, closed.mean_error));
-        closed
-    }
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::serve::board::FilteredLoad;
     use dream_testkit::outcomes::Slotted;
 
     #[test]
-    fn an_estimate_is_the_sum_scaled_to_all_members_rounded_to_the_nearest_watt() {
-        assert_eq!(scale(900, 100, 90), Some(1000));
-        assert_eq!(scale(-900, 100, 90), Some(-1000));
-        assert_eq!(scale(1, 3, 2), Some(2));
-        assert_eq!(scale(0, 3, 2), Some(0));
-        assert_eq!(scale(1, 3, 0), None);
-        assert_eq!(scale(i64::MAX, 2, 1), None);
-    }
-
-    #[test]
     fn a_failed_slot_tells_no_load_and_no_band() {
-        let view = SlotView::from(&ClosedSlot::from(Slotted::new(7).failed("too_many_missing", 60)));
+        let view = SlotJson::from(&ClosedSlot::from(Slotted::new(7).failed("too_many_missing", 60)));
         assert_eq!(view.outcome, "too_many_missing");
         assert_eq!((view.load_watts, view.band95_watts, view.mean_error_watts), (None, None, None));
         assert_eq!((view.load_estimated_watts, view.band99_estimated_watts), (None, None));
@@ -207,7 +144,7 @@ mod tests {
         let cluster = ClusterId::new("north").unwrap();
         for outcome in [Slotted::new(7).decoded(1234, 95), Slotted::new(8).failed("interrupted", 0)] {
             let mut row = Vec::new();
-            SlotView::from(&ClosedSlot::from(outcome)).write_csv(&cluster, &mut row).unwrap();
+            SlotJson::from(&ClosedSlot::from(outcome)).write_csv(&cluster, &mut row).unwrap();
             let row = String::from_utf8(row).unwrap();
             assert_eq!(row.matches(',').count(), CSV_HEADER.matches(',').count(), "{row}");
         }
@@ -215,21 +152,11 @@ mod tests {
 
     #[test]
     fn columns_are_the_fields_of_the_json() {
-        let view = SlotView::from(&ClosedSlot::from(Slotted::new(7).decoded(1234, 95)));
+        let view = SlotJson::from(&ClosedSlot::from(Slotted::new(7).decoded(1234, 95)));
         let json = serde_json::to_string(&view).unwrap();
         let at = |column: &str| json.find(&format!("\"{column}\":")).unwrap_or_else(|| panic!("{column} is no field"));
         let places: Vec<_> = CSV_HEADER.split(',').skip(1).map(at).collect();
         assert!(places.is_sorted());
         assert_eq!(places.len(), json.matches("\":").count());
-    }
-
-    #[test]
-    fn a_remembered_band_is_the_computed_one() {
-        let bands = Bands::default();
-        let filtered = Some(FilteredLoad { watts: 1300, band95: 70 });
-        let kept = KeptSlot { outcome: Slotted::new(7).decoded(1234, 95), filtered };
-        assert_eq!(bands.close(kept), ClosedSlot::from(kept));
-        let other = KeptSlot { outcome: Slotted::new(8).decoded(99, 95), filtered: None };
-        assert_eq!(bands.close(other), ClosedSlot::from(other));
     }
 }

@@ -11,8 +11,7 @@ use dream_protocol::time::{Slot, Timestamp};
 use redb::{ReadableTable as _, Table, TableDefinition, Value, WriteTransaction};
 use zeroize::Zeroizing;
 
-use super::{Change, StoreError, slot_of};
-use crate::serve::board::FilteredLoad;
+use super::{Change, FilteredLoad, StoreError, slot_of};
 
 /// The version of everything below. A table that an older version does not know, and need not, is no new format: it leaves
 /// the table alone.

@@ -9,10 +9,11 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, Request};
 use dream_gateway::clock::Clock;
-use dream_gateway::serve::board::{Board, ClusterView, FilteredLoad, History, HistoryError, KeptSlot, ListView, Spent};
+use dream_gateway::serve::board::{Board, ClusterView, ListView, Spent};
 use dream_gateway::serve::http::{Service, router, serve};
+use dream_gateway::serve::metrics::Metrics;
 use dream_gateway::serve::readiness::Readiness;
-use dream_gateway::serve::slot_json::Bands;
+use dream_gateway::store::{ClosedSlot, FilteredLoad, History, HistoryError};
 use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::ids::ClusterId;
 use dream_protocol::params::{Share, Terms};
@@ -43,24 +44,22 @@ impl Clock for StandingClock {
     }
 }
 
-/// What is shown.
+/// A board, a past and a clock that a test sets.
 #[derive(Debug)]
-pub struct Stage {
+pub struct Fixture {
     pub board: Arc<Board>,
     pub past: Arc<Past>,
     pub readiness: Arc<Readiness>,
     clock: Arc<StandingClock>,
-    bands: Bands,
 }
 
-impl Stage {
+impl Fixture {
     fn new() -> Self {
         Self {
             board: Arc::default(),
             past: Arc::default(),
             readiness: Arc::default(),
             clock: Arc::new(StandingClock(AtomicU64::new(NOW.as_millis()))),
-            bands: Bands::default(),
         }
     }
 
@@ -69,7 +68,7 @@ impl Stage {
             board: self.board.clone(),
             history: self.past.clone(),
             readiness: self.readiness.clone(),
-            metrics: Arc::new(|| "dream_test 1\n".into()),
+            metrics: Arc::new(Metrics::new(&[])),
             gateway: "gw-1-0".into(),
             clock: self.clock.clone(),
         }
@@ -80,14 +79,13 @@ impl Stage {
     }
 
     /// Keeps a slot and shows it, as the driver does.
-    pub fn close(&self, cluster: &ClusterView, slot: KeptSlot) {
+    pub fn close(&self, cluster: &ClusterView, slot: ClosedSlot) {
         self.past.add(&cluster.cluster, slot);
-        let (closed, outcome) = (self.bands.close(slot), slot.outcome);
         let mut view = cluster.clone();
-        view.spent.add(&outcome);
-        view.last = Some(closed);
-        view.last_decoded = if closed.load().is_some() { Some(closed) } else { view.last_decoded };
-        view.next_deadline = Some(outcome.end.plus_secs(view.slot_seconds));
+        view.spent.add(&slot.outcome);
+        view.last = Some(slot);
+        view.last_decoded = if slot.is_decoded() { Some(slot) } else { view.last_decoded };
+        view.next_deadline = Some(slot.outcome.end.plus_secs(view.slot_seconds));
         self.board.show([view]);
     }
 }
@@ -95,16 +93,16 @@ impl Stage {
 /// A gateway that is asked without a socket, in virtual time.
 #[derive(Debug)]
 pub struct Asked {
-    pub stage: Stage,
+    pub fixture: Fixture,
     router: axum::Router,
     runtime: Runtime,
 }
 
 impl Asked {
     pub fn new() -> Self {
-        let stage = Stage::new();
+        let fixture = Fixture::new();
         let runtime = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-        Self { router: router(stage.service()), stage, runtime }
+        Self { router: router(fixture.service()), fixture, runtime }
     }
 
     pub fn get(&self, path: &str) -> Answer {
@@ -149,7 +147,7 @@ async fn answer(router: axum::Router, request: Request<Body>) -> Answer {
 /// A gateway that listens on a port.
 #[derive(Debug)]
 pub struct Gateway {
-    pub stage: Stage,
+    pub fixture: Fixture,
     pub address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     runtime: Option<Runtime>,
@@ -161,13 +159,13 @@ impl Gateway {
     }
 
     pub fn start_at(address: SocketAddr) -> Self {
-        let stage = Stage::new();
+        let fixture = Fixture::new();
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
         let listener = runtime.block_on(TcpListener::bind(address)).unwrap();
         let address = listener.local_addr().unwrap();
-        runtime.spawn(serve(listener, stage.service(), async { drop(stopped.await) }));
-        Self { stage, address, stop: Some(stop), runtime: Some(runtime) }
+        runtime.spawn(serve(listener, fixture.service(), async { drop(stopped.await) }));
+        Self { fixture, address, stop: Some(stop), runtime: Some(runtime) }
     }
 
     /// Asks the server to end, and does not wait for it.
@@ -193,12 +191,12 @@ impl Drop for Gateway {
 /// The past, in memory.
 #[derive(Debug, Default)]
 pub struct Past {
-    slots: Mutex<BTreeMap<ClusterId, Vec<KeptSlot>>>,
+    slots: Mutex<BTreeMap<ClusterId, Vec<ClosedSlot>>>,
     pub broken: AtomicBool,
 }
 
 impl Past {
-    pub fn add(&self, cluster: &ClusterId, slot: KeptSlot) {
+    pub fn add(&self, cluster: &ClusterId, slot: ClosedSlot) {
         self.slots.lock().unwrap().entry(cluster.clone()).or_default().push(slot);
     }
 }
@@ -210,7 +208,7 @@ impl History for Past {
         from: Timestamp,
         to: Timestamp,
         limit: usize,
-    ) -> Result<Vec<KeptSlot>, HistoryError> {
+    ) -> Result<Vec<ClosedSlot>, HistoryError> {
         if self.broken.load(Ordering::Relaxed) {
             return Err(HistoryError::new("the disk is gone"));
         }
@@ -254,9 +252,9 @@ pub fn listed(id: &str, members: u16) -> ClusterView {
 }
 
 /// A closed slot with a filtered load that no filter made.
-pub fn kept(outcome: SlotOutcome) -> KeptSlot {
+pub fn closed(outcome: SlotOutcome) -> ClosedSlot {
     let filtered = outcome.result.ok().map(|sum| FilteredLoad { watts: sum.watts() - 1500, band95: 12_345 });
-    KeptSlot { outcome, filtered }
+    ClosedSlot { outcome, filtered }
 }
 
 /// A slot of such a cluster.

@@ -4,9 +4,8 @@ use std::path::PathBuf;
 
 use dream_gateway::config::secrets::GatewayIdentity;
 use dream_gateway::config::{Config, Overrides};
-use dream_gateway::ingest::served::{NEVER, Served};
-use dream_gateway::serve::board::{FilteredLoad, History, KeptSlot};
-use dream_gateway::store::{Change, Store};
+use dream_gateway::ingest::served::{NEVER, ServedCluster};
+use dream_gateway::store::{Change, ClosedSlot, FilteredLoad, History, Store};
 use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::cluster::Record;
 use dream_protocol::ids::ClusterId;
@@ -53,16 +52,16 @@ impl Scene {
         Life { store, served }
     }
 
-    fn serve(&self, store: &Store, before: Option<&Served>) -> Served {
+    fn serve(&self, store: &Store, before: Option<&ServedCluster>) -> ServedCluster {
         let (id, settings) = self.config.owned().next().unwrap();
-        Served::resume(id, settings, &self.identity, 1, store, before, NOW).unwrap()
+        ServedCluster::resume(id, settings, &self.identity, 1, store, before, NOW).unwrap()
     }
 }
 
 /// From one start to the next.
 struct Life {
     store: Store,
-    served: Served,
+    served: ServedCluster,
 }
 
 impl Life {
@@ -79,7 +78,7 @@ impl Life {
         closed
     }
 
-    fn kept(&self) -> Vec<KeptSlot> {
+    fn kept(&self) -> Vec<ClosedSlot> {
         self.store.slots(&north(), Timestamp::from_millis(0), NEVER, usize::MAX).unwrap()
     }
 

@@ -8,7 +8,7 @@ use tracing::{error, info, warn};
 use super::{Driver, filters};
 use crate::config::Config;
 use crate::config::secrets::GatewayIdentity;
-use crate::ingest::served::{self, Served};
+use crate::ingest::served::{self, ServedCluster};
 use crate::serve::announce;
 
 impl Driver {
@@ -45,7 +45,7 @@ impl Driver {
         self.parts.config.clusters = config.clusters;
         self.parts.config.clock_skew_seconds = config.clock_skew_seconds;
         self.parts.config.store.retention_days = config.store.retention_days;
-        self.parts.events.metrics.certificate_ends(identity.checked.not_after());
+        self.parts.telemetry.metrics.certificate_ends(identity.checked.not_after());
         self.parts.identity = identity;
         for cluster in &removed {
             self.remove(cluster);
@@ -56,13 +56,13 @@ impl Driver {
         }
         info!(removed = removed.len(), changed = changed.len(), "configuration read again");
         self.subscribe(&changed);
-        self.say_online_when_subscribed();
+        self.publish_online_when_subscribed();
     }
 
     fn remove(&mut self, cluster: &ClusterId) {
         info!(%cluster, "no longer served here; its records stay in the store");
         self.forget(cluster);
-        self.parts.events.metrics.remove_cluster(cluster);
+        self.parts.telemetry.metrics.remove_cluster(cluster);
         self.parts.board.remove(cluster);
         self.subscribe_without(cluster);
         if let Some(session) = &self.state.session {
@@ -71,12 +71,12 @@ impl Driver {
         if let Some(prefix) = &self.parts.config.home_assistant
             && !self.parts.config.clusters.contains_key(cluster)
         {
-            self.state.farewells.push(announce::undiscovery(prefix, cluster));
-            self.say_farewells();
+            self.state.pending_discovery_removals.push(announce::discovery_removal(prefix, cluster));
+            self.publish_discovery_removals();
         }
     }
 
-    fn forget(&mut self, cluster: &ClusterId) -> Option<Served> {
+    fn forget(&mut self, cluster: &ClusterId) -> Option<ServedCluster> {
         let served = self.state.clusters.remove(cluster)?;
         self.state.wakes.remove(&(served.wake, cluster.clone()));
         Some(served)

@@ -15,8 +15,9 @@ use serde::Serialize;
 use super::error::ApiError;
 use super::query::{Format, Id, Parameters, SlotsQuery};
 use super::{Shared, blocking};
+use crate::clock::rfc3339;
 use crate::serve::board::{ClusterView, ListView};
-use crate::serve::slot_json::{CSV_HEADER, SlotView, of_micro, rfc3339};
+use crate::serve::slot_json::{CSV_HEADER, SlotJson, of_micro};
 
 /// How long a request with `after` waits for news.
 const LONG_POLL: Duration = Duration::from_secs(25);
@@ -38,8 +39,8 @@ pub struct ClusterJson {
     /// What the slots of the current UTC day have cost each participant so far.
     pub epsilon_day: f64,
     pub micro_epsilon_day: u64,
-    pub last: Option<SlotView>,
-    pub last_decoded: Option<SlotView>,
+    pub last: Option<SlotJson>,
+    pub last_decoded: Option<SlotJson>,
     /// When something is due next.
     pub next_deadline: Option<String>,
     /// Since when the gateway serves the cluster.
@@ -133,8 +134,8 @@ impl ClusterJson {
             list: view.list.as_ref().map(ListJson::from),
             epsilon_day: of_micro(micro_epsilon_day),
             micro_epsilon_day,
-            last: view.last.as_ref().map(SlotView::from),
-            last_decoded: view.last_decoded.as_ref().map(SlotView::from),
+            last: view.last.as_ref().map(SlotJson::from),
+            last_decoded: view.last_decoded.as_ref().map(SlotJson::from),
             next_deadline: view.next_deadline.map(rfc3339),
             since: rfc3339(view.since),
         }
@@ -192,7 +193,7 @@ struct SlotsJson<'a> {
     limit: usize,
     /// Whether there are older slots in the range than those told.
     truncated: bool,
-    slots: Vec<SlotView>,
+    slots: Vec<SlotJson>,
 }
 
 /// `GET /api/v1/clusters/{id}/slots`: the slots that ended in `from..to`, oldest first.
@@ -211,7 +212,7 @@ fn slots_of(shared: &Shared, cluster: &ClusterId, query: &SlotsQuery) -> Result<
     let mut slots = shared.slots(cluster, query.from, query.to, query.limit + 1)?;
     let truncated = slots.len() > query.limit;
     slots.drain(..slots.len().saturating_sub(query.limit));
-    let slots: Vec<_> = slots.iter().map(SlotView::from).collect();
+    let slots: Vec<_> = slots.iter().map(SlotJson::from).collect();
     let body = match query.format {
         Format::Json => {
             let (from, to) = (rfc3339(query.from), rfc3339(query.to));
@@ -225,7 +226,7 @@ fn slots_of(shared: &Shared, cluster: &ClusterId, query: &SlotsQuery) -> Result<
     Ok(([truncated, (VARY, HeaderValue::from_static("accept"))], body).into_response())
 }
 
-fn csv(cluster: &ClusterId, slots: &[SlotView]) -> Response {
+fn csv(cluster: &ClusterId, slots: &[SlotJson]) -> Response {
     let mut body = format!("{CSV_HEADER}\n").into_bytes();
     for slot in slots {
         slot.write_csv(cluster, &mut body).expect("a Vec takes everything");

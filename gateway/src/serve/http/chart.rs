@@ -195,7 +195,7 @@ fn edge(percent: f64) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::serve::board::{ClosedSlot, FilteredLoad};
+    use crate::store::{ClosedSlot, FilteredLoad};
     use dream_testkit::outcomes::Slotted;
 
     fn day_of(word: &str) -> Series {

@@ -10,14 +10,15 @@ use dream_protocol::time::Timestamp;
 use maud::{Markup, html};
 
 use super::chart::{Caption, chart};
-use super::overview::{described, estimate, filtered, within};
+use super::overview::{described, filtered, within};
 use super::privacy::privacy;
 use super::query::{Id, MAX_LIMIT};
 use super::series::Series;
 use super::status::Status;
 use super::{Shared, blocking, page, words};
-use crate::serve::board::{ClosedSlot, ClusterView};
-use crate::serve::slot_json::rfc3339;
+use crate::clock::rfc3339;
+use crate::serve::board::ClusterView;
+use crate::store::ClosedSlot;
 
 /// About as many points as a chart can show.
 const CHART_POINTS: u64 = 300;
@@ -73,14 +74,14 @@ pub(super) async fn cluster(State(shared): State<Arc<Shared>>, Id(id): Id, RawQu
     let version = *shared.service.board.watch().borrow();
     let Some(view) = shared.cluster(&id) else {
         let text = html! { "This gateway serves no cluster " code { (id) } "." };
-        return page::trouble(&shared, StatusCode::NOT_FOUND, "No such cluster", &text);
+        return page::error(&shared, StatusCode::NOT_FOUND, "No such cluster", &text);
     };
     let Some(range) = Range::of(query.as_deref()) else {
         let text = html! {
             "The page takes " code { "range=6h" } ", " code { "range=24h" } " or " code { "range=7d" } ", not "
             code { (query.unwrap_or_default()) } "."
         };
-        return page::trouble(&shared, StatusCode::BAD_REQUEST, "No such range", &text);
+        return page::error(&shared, StatusCode::BAD_REQUEST, "No such range", &text);
     };
     blocking(move || render(&shared, &view, range, version)).await
 }
@@ -94,7 +95,7 @@ fn render(shared: &Shared, view: &ClusterView, range: Range, version: u64) -> Re
             let message = error.with_cause();
             tracing::error!(error = message, "past slots cannot be read");
             let text = html! { (message) "." };
-            return page::trouble(shared, StatusCode::INTERNAL_SERVER_ERROR, "No past slots", &text);
+            return page::error(shared, StatusCode::INTERNAL_SERVER_ERROR, "No past slots", &text);
         }
     };
     let status = Status::of(view, now);
@@ -149,15 +150,15 @@ fn figures(view: &ClusterView, now: Timestamp) -> Markup {
     let tile = |name: &str, value: &Markup, note: &Markup| {
         html! { div.tile { dt { (name) } dd { (value) span.note { (note) } } } }
     };
-    let decoded = view.last_decoded.and_then(|closed| Some((closed, closed.load()?)));
+    let decoded = view.last_decoded.and_then(|closed| Some((closed, closed.sum()?)));
     let due = view.next_deadline.map_or_else(|| html! { "–" }, |due| words::time(due, now));
     html! {
-        @if let Some((closed, load)) = decoded {
+        @if let Some((closed, sum)) = decoded {
             @let outcome = closed.outcome;
-            (tile("Plain sum", &within(Some((load, closed.band95))), &html! {
+            (tile("Plain sum", &within(Some(sum)), &html! {
                 "of " (words::count(outcome.responders)) " that answered, slot to " (words::time(outcome.end, now))
             }))
-            (tile("Estimate for all", &estimate(&closed), &html! {
+            (tile("Estimate for all", &within(closed.estimate()), &html! {
                 "scaled up to " (words::count(outcome.members)) " members"
             }))
             (tile("Filtered", &filtered(&closed), &html! { "for all members, from the sums so far" }))
@@ -229,7 +230,7 @@ fn outcomes(slots: &[ClosedSlot]) -> Markup {
             }
         }
     };
-    let decoded = slots.iter().filter(|slot| slot.load().is_some()).count();
+    let decoded = slots.iter().filter(|slot| slot.is_decoded()).count();
     html! {
         table.outcomes {
             thead {
@@ -280,8 +281,8 @@ fn recent_row(closed: &ClosedSlot, now: Timestamp) -> Markup {
         tr {
             th scope="row" { (words::time(outcome.start, now)) "–" (words::time(outcome.end, now)) }
             td { span class={ "badge " (class) } { (label) } }
-            td.number { (within(closed.load().map(|load| (load, closed.band95)))) }
-            td.number { (estimate(closed)) }
+            td.number { (within(closed.sum())) }
+            td.number { (within(closed.estimate())) }
             td.number { (filtered(closed)) }
             td.number { (words::count(outcome.responders)) " of " (words::count(outcome.members)) }
             td.number { (words::count(outcome.missing())) }

@@ -5,7 +5,7 @@ use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
-use crate::serve::board::HistoryError;
+use crate::store::HistoryError;
 
 /// An error with its status.
 #[derive(Debug)]

@@ -15,8 +15,8 @@ use super::query::MAX_LIMIT;
 use super::series::Series;
 use super::status::{Group, Status};
 use super::{Shared, blocking, page, words};
-use crate::serve::board::{ClosedSlot, ClusterView, HistoryError};
-use crate::serve::slot_json::SlotView;
+use crate::serve::board::ClusterView;
+use crate::store::{ClosedSlot, HistoryError, Load};
 
 const DAY_SECONDS: u64 = 86_400;
 
@@ -133,11 +133,10 @@ fn card(shared: &Shared, view: &ClusterView, status: &Status, now: Timestamp) ->
 
 /// The last sum, large.
 fn figure(view: &ClusterView, group: Group, now: Timestamp) -> Markup {
-    let Some((closed, load)) = view.last_decoded.and_then(|closed| Some((closed, closed.load()?))) else {
+    let Some((outcome, sum)) = view.last_decoded.and_then(|closed| Some((closed.outcome, closed.sum()?))) else {
         return html! { p.figure.none { "No sum yet" } };
     };
-    let (load, band, unit) = words::load(load, closed.band95);
-    let outcome = closed.outcome;
+    let (load, band, unit) = words::load(sum.watts, sum.band95);
     html! {
         p.figure {
             strong { (load) " " span.unit { (unit) } } " "
@@ -156,7 +155,7 @@ fn facts(view: &ClusterView, now: Timestamp) -> Markup {
     let text = |text: String| html! { (text) };
     html! {
         @if let Some(closed) = &view.last_decoded {
-            (fact(&format!("Estimate for all {}", words::count(closed.outcome.members)), &estimate(closed)))
+            (fact(&format!("Estimate for all {}", words::count(closed.outcome.members)), &within(closed.estimate())))
             (fact("Filtered", &filtered(closed)))
         }
         @if let Some(ClosedSlot { outcome, .. }) = &view.last {
@@ -173,21 +172,22 @@ fn facts(view: &ClusterView, now: Timestamp) -> Markup {
     }
 }
 
-/// The sum scaled to all members.
-pub(super) fn estimate(closed: &ClosedSlot) -> Markup {
-    let view = SlotView::from(closed);
-    within(view.load_estimated_watts.zip(view.band95_estimated_watts))
-}
-
-/// What the filter made of the slot.
+/// Shows what the filter made of the slot.
 pub(super) fn filtered(closed: &ClosedSlot) -> Markup {
-    within(closed.filtered.map(|filtered| (filtered.watts, filtered.band95)))
+    closed.filtered.map_or_else(nothing, |filtered| banded(filtered.watts, filtered.band95))
 }
 
-/// A load in its band.
-pub(super) fn within(load: Option<(i64, u64)>) -> Markup {
-    let Some((load, band)) = load else { return html! { "–" } };
-    let (load, band, unit) = words::load(load, band);
+/// Shows a load in its band.
+pub(super) fn within(load: Option<Load>) -> Markup {
+    load.map_or_else(nothing, |load| banded(load.watts, load.band95))
+}
+
+fn nothing() -> Markup {
+    html! { "–" }
+}
+
+fn banded(watts: i64, band: u64) -> Markup {
+    let (load, band, unit) = words::load(watts, band);
     html! { (load) " " span.within { "± " (band) } " " (unit) }
 }
 

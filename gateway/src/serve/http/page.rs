@@ -11,7 +11,7 @@ use super::Shared;
 use super::assets::VERSION;
 use super::error::ApiError;
 use super::words;
-use crate::serve::slot_json::rfc3339;
+use crate::clock::rfc3339;
 
 /// Returns a page around its content. The script replaces the parts of `main` that are marked as live.
 pub(super) fn document(shared: &Shared, status: StatusCode, title: &str, version: u64, content: &Markup) -> Response {
@@ -65,7 +65,7 @@ pub(super) fn document(shared: &Shared, status: StatusCode, title: &str, version
 }
 
 /// Returns a page that says why there is no other.
-pub(super) fn trouble(shared: &Shared, status: StatusCode, title: &str, text: &Markup) -> Response {
+pub(super) fn error(shared: &Shared, status: StatusCode, title: &str, text: &Markup) -> Response {
     let version = *shared.service.board.watch().borrow();
     let content = html! {
         div #trouble.trouble data-live {
@@ -82,5 +82,5 @@ pub(super) async fn not_found(State(shared): State<Arc<Shared>>, uri: Uri) -> Re
         return ApiError::unknown_path(uri.path()).into_response();
     }
     let text = html! { "There is nothing at " code { (uri.path()) } "." };
-    trouble(&shared, StatusCode::NOT_FOUND, "Not found", &text)
+    error(&shared, StatusCode::NOT_FOUND, "Not found", &text)
 }

@@ -2,7 +2,7 @@
 
 use dream_protocol::time::Timestamp;
 
-use crate::serve::board::ClosedSlot;
+use crate::store::ClosedSlot;
 
 /// One or several neighbouring slots that gave aggregates.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -47,14 +47,14 @@ impl Series {
             failures: Vec::new(),
             slots_per_point,
             slots: slots.len(),
-            decoded: slots.iter().filter(|slot| slot.load().is_some()).count(),
+            decoded: slots.iter().filter(|slot| slot.is_decoded()).count(),
         };
         buckets.for_each(|bucket| series.add(bucket, width));
         series
     }
 
     fn add(&mut self, bucket: &[ClosedSlot], width: u64) {
-        let failed = bucket.iter().filter(|slot| slot.load().is_none()).map(|slot| slot.outcome);
+        let failed = bucket.iter().filter(|slot| !slot.is_decoded()).map(|slot| slot.outcome);
         self.failures.extend(failed.map(|outcome| (outcome.start, outcome.end)).reduce(|a, b| (a.0, b.1)));
         let Some(point) = point(bucket) else { return };
         match self.segments.last_mut() {
@@ -85,26 +85,29 @@ fn bucket(slot: &ClosedSlot, width: u64) -> u64 {
 
 /// The means over the slots that gave an aggregate. The noise of means is less than the band then says, never more.
 fn point(bucket: &[ClosedSlot]) -> Option<Point> {
-    let decoded = || bucket.iter().filter_map(|slot| Some((slot, slot.load()? as f64)));
-    let (first, last) = (decoded().next()?.0, decoded().next_back()?.0);
-    let count = decoded().count() as f64;
-    let scale = |slot: &ClosedSlot| slot.scale_to_members().unwrap_or(1.0);
-    let filtered: Vec<f64> = decoded().filter_map(|(slot, _)| Some(slot.filtered?.watts as f64)).collect();
+    let decoded: Vec<_> = bucket.iter().filter_map(|slot| Some((slot, slot.sum()?))).collect();
+    let ((first, _), (last, _)) = (decoded.first()?, decoded.last()?);
     Some(Point {
         start: first.outcome.start,
         end: last.outcome.end,
-        load: decoded().map(|(_, load)| load).sum::<f64>() / count,
-        band: decoded().map(|(slot, _)| slot.band95 as f64).sum::<f64>() / count,
-        estimate: decoded().map(|(slot, load)| load * scale(slot)).sum::<f64>() / count,
-        filtered: (!filtered.is_empty()).then(|| filtered.iter().sum::<f64>() / filtered.len() as f64),
+        load: mean(decoded.iter().map(|(_, sum)| sum.watts as f64))?,
+        band: mean(decoded.iter().map(|(_, sum)| sum.band95 as f64))?,
+        estimate: mean(decoded.iter().map(|(slot, sum)| slot.estimate().unwrap_or(*sum).watts as f64))?,
+        filtered: mean(decoded.iter().filter_map(|(slot, _)| Some(slot.filtered?.watts as f64))),
     })
+}
+
+/// Returns the mean of numbers; `None` if there are none.
+fn mean(numbers: impl Iterator<Item = f64>) -> Option<f64> {
+    let (count, sum) = numbers.fold((0.0, 0.0), |(count, sum), number| (count + 1.0, sum + number));
+    (count > 0.0).then(|| sum / count)
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::serve::board::FilteredLoad;
+    use crate::store::FilteredLoad;
     use dream_testkit::outcomes::Slotted;
 
     fn series(words: &[&str], most: u64) -> Series {
@@ -117,7 +120,7 @@ mod tests {
         let slot = Slotted::new(slot);
         let outcome = word.parse().map_or_else(|_| slot.failed(word, 50), |load| slot.decoded(load, 50));
         let filtered = outcome.result.ok().map(|sum| FilteredLoad { watts: 2 * sum.watts() + 1, band95: 3 });
-        ClosedSlot { outcome, filtered, band95: 10, band99: 20, mean_error: 5.0 }
+        ClosedSlot { outcome, filtered }
     }
 
     #[test]
@@ -139,8 +142,11 @@ mod tests {
 
     #[test]
     fn the_extent_holds_the_band_the_estimate_the_filtered_load_and_zero() {
-        assert_eq!(series(&["100", "20"], 9).extent(), (0.0, 201.0));
-        assert_eq!(series(&["-1", "5"], 9).extent(), (-11.0, 15.0));
+        let band = closed(0, "5").sum().unwrap().band95 as f64;
+        assert!(band < 90_000.0);
+        assert_eq!(series(&["100000", "20"], 9).extent(), (20.0 - band, 200_001.0));
+        assert_eq!(series(&["100000", "99000"], 9).extent(), (0.0, 200_001.0));
+        assert_eq!(series(&["-1", "5"], 9).extent(), (-1.0 - band, 5.0 + band));
         assert_eq!(series(&["interrupted"], 9).extent(), (0.0, 0.0));
     }
 }

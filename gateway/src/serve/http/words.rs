@@ -5,7 +5,7 @@ use dream_protocol::time::Timestamp;
 use jiff::tz::TimeZone;
 use maud::{Markup, html};
 
-use crate::serve::slot_json::{calendar, rfc3339};
+use crate::clock::{calendar, rfc3339};
 
 /// A load and its band in one unit: `("93.4", "27.0", "kW")`.
 pub(super) fn load(watts: i64, band: u64) -> (String, String, &'static str) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use dream_gateway::ingest::mqtt::Trouble;
-use dream_gateway::ingest::transport::{Deliveries, Delivery, Event, Receipt, Session};
+use dream_gateway::ingest::transport::{BrokerEvent, Deliveries, Delivery, Receipt, Session};
 use dream_testkit::lab::client::Message;
 use rumqttc::{ManualAck, PubAck, Publish, QoS};
 use tokio::sync::mpsc;
@@ -25,7 +25,7 @@ struct Connection {
     broker: Broker,
     id: String,
     number: u64,
-    events: mpsc::Sender<Event>,
+    events: mpsc::Sender<BrokerEvent>,
     unacknowledged: Arc<AtomicUsize>,
 }
 
@@ -52,7 +52,7 @@ impl Session for Connection {
     fn subscribe(&self, filters: Vec<String>, tag: u64) -> AbortHandle {
         self.broker.subscribe(&self.id, self.number, &filters);
         let (events, session) = (self.events.clone(), self.number);
-        let confirm = async move { drop(events.send(Event::Subscribed { session, tag }).await) };
+        let confirm = async move { drop(events.send(BrokerEvent::Subscribed { session, tag }).await) };
         tokio::spawn(confirm).abort_handle()
     }
 
@@ -63,16 +63,16 @@ impl Session for Connection {
     fn disconnect(&self) {
         self.broker.disconnect(&self.id, self.number);
         let events = self.events.clone();
-        tokio::spawn(async move { drop(events.send(Event::Ended).await) });
+        tokio::spawn(async move { drop(events.send(BrokerEvent::Ended).await) });
     }
 }
 
 /// Keeps a gateway connected until its receiver is gone.
-pub async fn keep_connected(broker: Broker, id: String, status_topic: String, events: mpsc::Sender<Event>) {
+pub async fn keep_connected(broker: Broker, id: String, status_topic: String, events: mpsc::Sender<BrokerEvent>) {
     while !events.is_closed() {
         let will = Some((status_topic.clone(), b"offline".to_vec()));
         let Some(Connected { number, mut incoming }) = broker.connect(&id, will) else {
-            events.send(Event::Lost(Trouble::Refused { address: "memory".to_owned() })).await.ok();
+            events.send(BrokerEvent::Lost(Trouble::Refused { address: "memory".to_owned() })).await.ok();
             tokio::time::sleep(PAUSE).await;
             continue;
         };
@@ -83,13 +83,13 @@ pub async fn keep_connected(broker: Broker, id: String, status_topic: String, ev
             events: events.clone(),
             unacknowledged: Arc::default(),
         };
-        events.send(Event::Connected(Arc::new(connection))).await.ok();
+        events.send(BrokerEvent::Connected(Arc::new(connection))).await.ok();
         while let Some(Incoming::Message(packet, message)) = incoming.recv().await {
             let deliveries = Deliveries { messages: vec![delivery(packet, message)], queued: None };
-            events.send(Event::Deliveries(deliveries)).await.ok();
+            events.send(BrokerEvent::Deliveries(deliveries)).await.ok();
             tokio::time::sleep(APART).await;
         }
-        events.send(Event::Lost(closed(&id))).await.ok();
+        events.send(BrokerEvent::Lost(closed(&id))).await.ok();
         tokio::time::sleep(PAUSE).await;
     }
 }
