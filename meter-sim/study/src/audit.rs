@@ -19,7 +19,7 @@ use std::fmt;
 use self::cast::{Cast, HONEST, MEMBERS, Part, RANGE, Run};
 pub use self::event::Event;
 use self::event::Released;
-use super::section::{Block, Cell, Section, Table};
+use super::section::{Cell, Section, Table};
 use super::shortfall::Claim;
 use dream_homes::street::{all_cores, in_parallel};
 
@@ -54,19 +54,12 @@ pub struct Finding {
 
 pub(crate) fn section(seed: u64) -> Section {
     let table = table(Trial::all().map(|trial| trial.run(seed)));
-    Section {
-        title: "Audit of the software",
-        blocks: vec![Block::Text(about()), Block::Table(table), Block::Text(meaning())],
-    }
+    Section { tables: vec![table], figures: Vec::new() }
 }
 
 fn table(findings: impl Iterator<Item = Finding>) -> Table {
     Table {
         name: "audit",
-        caption: format!(
-            "Lower bounds of epsilon from released sums: {HONEST} shares needed, readings from 0 to {RANGE} W, confidence {} %",
-            100.0 * (1.0 - RISK)
-        ),
         header: &[
             "epsilon_claimed",
             "shares_present",
@@ -78,29 +71,7 @@ fn table(findings: impl Iterator<Item = Finding>) -> Table {
             "verdict",
         ],
         rows: findings.map(|finding| finding.row()).collect(),
-        shown: true,
     }
-}
-
-fn about() -> String {
-    format!(
-        "Here the software itself is tested, not a formula. A gateway and {MEMBERS} meters, the code that ships, enrol, exchange \
-         encoded messages and close slots in virtual time, thousands of times with one home at 0 W and thousands of times with \
-         it at {RANGE} W; all else is the same. One meter is silent and one leaves out its noise, as many as the claim reckons with, so \
-         that nothing is hidden that is not promised. What is counted was fixed before: how often the sum is not above the true one \
-         of the lower input, and how often it is not below that of the higher. Exact binomial bounds (Clopper and Pearson) \
-         turn the counts into the least epsilon that explains them. For every claim the same is done with one more meter that \
-         leaves out its noise: then the claim is false, and the audit has to find that out."
-    )
-}
-
-fn meaning() -> String {
-    "epsilon_lower_bound above epsilon_claimed refutes the claim; epsilon_exact is what theory says of so many shares, by the \
-     worst of all sums, and no bound should be above it. A bound below the claim is no proof of it. It says that these events, \
-     in so many runs, gave nothing away that they must not; the audit looks at sums only, one slot at a time and for one pair of \
-     inputs, not at the time or the length of messages, nor at what colluders see of the masks. What it does find is noise that \
-     is missing, too small or not added where it should be, anywhere between the meter's sampler and the gateway's result."
-        .to_owned()
 }
 
 impl Trial {
@@ -174,13 +145,13 @@ impl Finding {
         let claim = Claim { needed: HONEST.into(), range: RANGE, epsilon: self.trial.claim() };
         let present = self.trial.shares();
         vec![
-            Cell::Number(claim.epsilon, 1),
+            Cell::Number(claim.epsilon),
             Cell::Count(present.into()),
             Cell::Count((self.trial.thousands * SLOTS_OF_A_CLUSTER).into()),
             Cell::Text(self.event.to_string()),
-            Cell::Number(self.epsilon_seen, 3),
-            Cell::Number(self.epsilon_at_least, 3),
-            Cell::Number(claim.effective_epsilon(present), 3),
+            Cell::Number(self.epsilon_seen),
+            Cell::Number(self.epsilon_at_least),
+            Cell::Number(claim.effective_epsilon(present)),
             if self.exceeds_claim() { "refuted" } else { "not refuted" }.into(),
         ]
     }
