@@ -94,11 +94,13 @@ impl ServedCluster {
         };
         // A crash may have come between an outcome and its announcement; it is announced from the store.
         let today = Timestamp::from_secs(now.utc_day() * 86_400);
-        for closed in store.slots(id, today.min(now), NEVER, usize::MAX)? {
+        for closed in
+            store.slots(id, today.min(now), NEVER, usize::MAX)?.iter().filter(|closed| !closed.is_backfilled())
+        {
             served.spent.add(&closed.outcome);
         }
         let recent = store.slots(id, Timestamp::from_millis(0), NEVER, RECENT)?;
-        served.last = recent.last().copied();
+        served.last = recent.last().filter(|closed| !closed.is_backfilled()).copied();
         served.last_decoded = recent.iter().rfind(|closed| closed.is_decoded()).copied();
         if before.is_none() {
             let remembered = Timestamp::from_secs(now.as_secs().saturating_sub(REMEMBERED_SECONDS));
@@ -109,7 +111,7 @@ impl ServedCluster {
 
     /// Notes a closed slot.
     pub fn closed(&mut self, outcome: SlotOutcome) -> ClosedSlot {
-        let closed = ClosedSlot { outcome, filtered: self.filtered(&outcome) };
+        let closed = ClosedSlot { outcome, filtered: filtered(&mut self.filter, &outcome) };
         self.changed = true;
         self.spent.add(&outcome);
         self.last = Some(closed);
@@ -124,13 +126,8 @@ impl ServedCluster {
         let first = slots.iter().position(|closed| closed.filtered.is_some()).unwrap_or(slots.len());
         let (before, since) = slots.split_at(first);
         for closed in before.iter().chain(since.iter().filter(|closed| closed.filtered.is_some())) {
-            self.filtered(&closed.outcome);
+            filtered(&mut self.filter, &closed.outcome);
         }
-    }
-
-    /// Lets the filter see what was released.
-    fn filtered(&mut self, outcome: &SlotOutcome) -> Option<FilteredLoad> {
-        FilteredLoad::new(self.filter.observe(&released(outcome)?)?)
     }
 
     /// Notes what the machine says. A meter may say the same as often as it likes: says whether it is news.
@@ -183,8 +180,13 @@ impl ServedCluster {
     }
 }
 
+/// Lets a filter see what was released; returns what it makes of the slot, if anything.
+pub fn filtered(filter: &mut Filter, outcome: &SlotOutcome) -> Option<FilteredLoad> {
+    FilteredLoad::new(filter.observe(&released(outcome)?)?)
+}
+
 /// Returns the sum of a slot as the filter takes it; `None` if there is no sum.
-pub fn released(outcome: &SlotOutcome) -> Option<Release> {
+fn released(outcome: &SlotOutcome) -> Option<Release> {
     Some(Release {
         start_millis: outcome.start.as_millis(),
         end_millis: outcome.end.as_millis(),

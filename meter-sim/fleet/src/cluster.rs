@@ -146,6 +146,9 @@ impl ClusterRunner {
     }
 
     fn now(&self) -> Now {
+        if let Some(clock) = &self.fleet.clock {
+            return clock.now();
+        }
         let monotonic_millis = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
         Now { wall: clock::wall(), monotonic_millis }
     }
@@ -154,7 +157,8 @@ impl ClusterRunner {
         let late = self.late.first_key_value().map(|((at, _), _)| *at);
         let due = self.wakes.first().map(|(at, _)| *at).into_iter().chain(late).min();
         let wait = due.map_or(u64::MAX, |due| due.millis_since(self.now().wall));
-        Duration::from_millis(wait).min(LONGEST_SLEEP)
+        let wait = Duration::from_millis(wait);
+        self.fleet.clock.as_ref().map_or(wait, |clock| clock.to_sleep(wait)).min(LONGEST_SLEEP)
     }
 
     fn on(&self, connection: usize) -> Range<usize> {
