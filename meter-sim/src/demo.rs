@@ -39,7 +39,7 @@ use stage::Stage;
 
 /// Run a broker, a gateway and simulated meters on this machine, and watch
 ///
-/// Everything stays on the loopback and in a temporary directory, and is gone afterwards. Time is that of the homes: a slot is
+/// Everything stays on the loopback and in a temporary directory, which is removed at the end. Time is that of the homes: a slot is
 /// ten minutes of theirs and a few seconds of yours. The day before the demo begins is filled in, so that the page has
 /// something to show: sums of the same homes, made with the exact same noise but without the masks. API and page mark them,
 /// and no metric counts them.
@@ -53,16 +53,16 @@ use stage::Stage;
   meter-sim demo --clusters 10 --meters 200 --slot-seconds 5
   meter-sim demo --real-time --listen 127.0.0.1:9464 --mqtt-port 1883")]
 pub(crate) struct DemoArgs {
-    /// How many meters each cluster has
+    /// The number of meters per cluster
     #[arg(long, default_value_t = 600, value_parser = whole::<u16, 1, 5000>)]
     meters: u16,
-    /// How many clusters there are
+    /// The number of clusters
     #[arg(long, default_value_t = 1, value_parser = whole::<u32, 1, 100>)]
     clusters: u32,
-    /// Stop after so many slots; without it, when interrupted
+    /// Stop after COUNT slots; by default, run until interrupted
     #[arg(long, value_name = "COUNT", value_parser = whole::<usize, 1, 1_000_000>)]
     slots: Option<usize>,
-    /// How long a slot takes, which is ten minutes in the homes; by default 4, and longer for thousands of meters
+    /// How long a slot of ten minutes takes here. By default 4, and more for thousands of meters
     #[arg(long, value_name = "SECONDS", value_parser = whole::<u32, 4, 600>)]
     slot_seconds: Option<u32>,
     /// Stamp slots with the time of this machine and with the seconds that they take, for Prometheus, which knows no other
@@ -75,7 +75,7 @@ pub(crate) struct DemoArgs {
     /// The port of the broker, on the loopback; by default a free one
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     mqtt_port: Option<u16>,
-    /// Print JSON: one object a slot, and the verdict as the last
+    /// Print JSON: one object per slot, and the verdict as the last
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -84,7 +84,7 @@ pub(crate) struct DemoArgs {
 
 const GATEWAY: &str = "gw-demo";
 
-/// How long a slot is in the homes.
+/// The length of a slot in the homes.
 const HOME_SLOT_SECONDS: u32 = 600;
 
 /// When the demo begins, in seconds of its day: when people come home.
@@ -93,7 +93,7 @@ const BEGIN: u64 = (16 * 60 + 40) * 60;
 /// The share of readings with a fault, unless another is asked for.
 const FAULTS: f64 = 0.03;
 
-/// How many meters are a connection each; more of them share connections.
+/// Up to so many meters have a connection each; more of them share connections.
 const SINGLE: u32 = 200;
 
 impl DemoArgs {
@@ -280,7 +280,7 @@ impl Clock for HomesTime {
     }
 }
 
-/// Whether the gateway says so.
+/// Returns whether the gateway says that it is ready.
 async fn is_ready(http: SocketAddr) -> std::io::Result<bool> {
     let mut connection = TcpStream::connect(http).await?;
     connection.write_all(b"GET /readyz HTTP/1.0\r\n\r\n").await?;

@@ -39,53 +39,53 @@ const SEED_OF_READINGS: &str = "warning: --seed with --readings only says which 
                                 wrong. Whoever knows a seed knows the keys and the noise that follow from it: those of your \
                                 readings come from the operating system";
 
-/// Run a fleet of simulated meters on a broker, and hold what the gateway publishes against the truth
+/// Run a fleet of simulated meters on a broker, and compare what the gateway publishes with the true sums
 ///
 /// The meters are those of a directory that `meter-sim provision` made: each with its certificate, a home, and records that
-/// outlive this process. Stopped or killed and started again they go on where they were, and break no rule of the protocol.
-/// Exits with 0 only if nothing was wrong: a slot that failed because of a fault that was asked for is not.
+/// outlive this process. A fleet that is stopped or killed and started again continues, and breaks no rule of the protocol.
+/// Exits with 0 only if nothing was wrong. A slot that failed because of a fault that was asked for is not wrong.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RunArgs {
     /// The directory that `meter-sim provision` made
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
-    /// Only this cluster; repeat it for more
+    /// Limit to this cluster; repeat it for more
     #[arg(long, value_name = "NAME", conflicts_with = "clusters", value_parser = cluster_id)]
     cluster: Vec<ClusterId>,
-    /// Only so many clusters of the directory
+    /// Limit to COUNT clusters of the directory
     #[arg(long, value_name = "COUNT", value_parser = whole::<usize, 1, 1000>)]
     clusters: Option<usize>,
-    /// Only so many meters of each cluster
+    /// Limit to COUNT meters per cluster
     #[arg(long, value_name = "COUNT", value_parser = whole::<usize, 1, 10_000>)]
     meters: Option<usize>,
-    /// How many meters share a connection. More than one needs a broker that lets a client publish for others: those that
-    /// tell meters apart by their certificate do not
+    /// The number of meters per connection. More than one needs a broker that lets a client publish for others; brokers that
+    /// identify meters by their certificates do not
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = whole::<usize, 1, 10_000>)]
     meters_per_connection: usize,
     /// The meters' records, which survive a crash; by default meters.redb in the directory
     #[arg(long, value_name = "FILE")]
     records: Option<PathBuf>,
-    /// Stop after so many slots of each cluster; without it, when interrupted
+    /// Stop after COUNT slots per cluster; by default, run until interrupted
     #[arg(long, value_name = "COUNT", value_parser = whole::<usize, 1, 1_000_000>)]
     slots: Option<usize>,
-    /// How fast time passes in the homes: with 10, a slot of a minute stands for ten minutes
+    /// How fast time passes in the homes: with 10, a slot of one minute stands for ten minutes
     #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = speed)]
     speed: f64,
     /// Which homes are in which cluster
     #[arg(long, value_enum, default_value_t)]
     clustering: Clustering,
-    /// Readings of your own instead of simulated homes: CSV with one column a home and one row a slot
+    /// Readings of your own instead of simulated homes: CSV with one column per home and one row per slot
     #[arg(long, value_name = "FILE")]
     readings: Option<PathBuf>,
-    /// Let meters take slots shorter than a minute and lists of a few members, and spend without a daily limit. Real ones do
-    /// not
+    /// Let meters accept slots shorter than a minute and lists of a few members, and spend without a daily limit. Real
+    /// meters do not
     #[arg(long)]
     trial_policy: bool,
     /// The range of readings that meters accept, in watts: the `range_watts` of the gateway
     #[arg(long, value_name = "LO..HI", default_value = "0..9000", value_parser = range, allow_hyphen_values = true)]
     range_watts: (i64, i64),
-    /// Print JSON: one object a slot, and the verdict as the last
+    /// Print JSON: one object per slot, and the verdict as the last
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -146,7 +146,7 @@ impl RunArgs {
         self.conduct.seed.filter(|_| self.readings.is_none())
     }
 
-    /// The clusters and meters that were asked for.
+    /// Returns the clusters and meters that were asked for.
     fn chosen<'a>(&self, directory: &'a Directory) -> Result<Vec<(&'a ClusterId, &'a [MeterFiles])>, BadInput> {
         let there = directory.clusters();
         let missing = self.cluster.iter().find(|wanted| !there.iter().any(|(name, _)| name == *wanted));
@@ -215,7 +215,7 @@ impl RunArgs {
         chosen.iter().zip(homes).map(setup).collect()
     }
 
-    /// Someone who may read aggregates: whom the command line names, or else the directory's observer.
+    /// Returns the options of a client that may read aggregates: the one of the command line, or the directory's observer.
     fn observer(&self, directory: &Directory, access: &Access) -> anyhow::Result<MqttOptions> {
         let (certificate, key) = directory.observer_files();
         let access = match self.broker.client_certificate {

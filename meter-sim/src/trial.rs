@@ -1,4 +1,4 @@
-//! A run under observation: what the gateway publishes, slot by slot, beside the right answer.
+//! A run of a fleet, with every slot that the gateway publishes beside the right sum.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
@@ -17,8 +17,8 @@ use crate::view::View;
 use dream_fleet::pace::Pacer;
 use dream_fleet::{ClusterSetup, Fleet, FleetError, RunningCluster, Status};
 
-/// How often to look how the meters are doing.
-const GLANCE: Duration = Duration::from_millis(250);
+/// How often the status of the meters is shown.
+const STATUS_INTERVAL: Duration = Duration::from_millis(250);
 
 /// How many slots may be reported and not yet published when a run ends.
 const OPEN_SLOTS: usize = 2;
@@ -26,10 +26,10 @@ const OPEN_SLOTS: usize = 2;
 /// After so many reported slots a result should have been heard.
 const SILENT_SLOTS: usize = 3;
 
-const DEAF: &str = "meters report, but nothing is heard on dream/v1/CLUSTER/aggregate: does the gateway run, and may this \
+const NOTHING_RECEIVED: &str = "meters report, but nothing arrives on dream/v1/CLUSTER/aggregate: is the gateway running, and may this \
                     client read it? It shows observer.pem of the directory, or --client-certificate";
 
-/// A fleet, and who watches what the gateway makes of it.
+/// A fleet, and the client that reads the aggregates.
 #[derive(Debug)]
 pub struct Trial {
     pub fleet: Arc<Fleet>,
@@ -74,17 +74,17 @@ impl Trial {
     }
 }
 
-/// What comes from the broker.
+/// Something that the observer receives.
 #[derive(Debug)]
-enum News {
+enum Received {
     Trouble(String),
     /// Published before this run, and not of it.
     Retained,
     Published(Bytes),
 }
 
-/// Hands on what is published on these topics, and connects again when need be.
-async fn listen(options: MqttOptions, topics: Vec<String>, news: mpsc::UnboundedSender<News>) {
+/// Forwards what is published on these topics, and reconnects after a loss.
+async fn listen(options: MqttOptions, topics: Vec<String>, news: mpsc::UnboundedSender<Received>) {
     let (client, mut eventloop) = AsyncClient::builder(options).unbounded().build();
     let filters: Vec<_> = topics.into_iter().map(|topic| SubscribeFilter::new(topic, QoS::AtLeastOnce)).collect();
     while !news.is_closed() {
@@ -93,12 +93,12 @@ async fn listen(options: MqttOptions, topics: Vec<String>, news: mpsc::Unbounded
                 client.try_subscribe_many(filters.clone()).ok();
                 continue;
             }
-            Ok(Event::Incoming(Packet::Publish(publish))) if publish.retain => News::Retained,
-            Ok(Event::Incoming(Packet::Publish(publish))) => News::Published(publish.payload),
+            Ok(Event::Incoming(Packet::Publish(publish))) if publish.retain => Received::Retained,
+            Ok(Event::Incoming(Packet::Publish(publish))) => Received::Published(publish.payload),
             Ok(Event::Incoming(_) | Event::Outgoing(_)) => continue,
             Err(error) => {
-                tokio::time::sleep(GLANCE).await;
-                News::Trouble(error.to_string())
+                tokio::time::sleep(STATUS_INTERVAL).await;
+                Received::Trouble(error.to_string())
             }
         };
         news.send(told).ok();
@@ -118,7 +118,7 @@ struct Observer<'a> {
 }
 
 impl Observer<'_> {
-    /// Takes down what is published, until there is enough of it, or meters have ended.
+    /// Records what is published, until there is enough of it or the meters have ended.
     async fn watch(&mut self, options: MqttOptions) {
         let topics = self.clusters.iter().map(|running| GatewayChannel::Aggregate.topic(&running.cluster));
         let (sender, mut news) = mpsc::unbounded_channel();
@@ -126,14 +126,14 @@ impl Observer<'_> {
         let mut listening = JoinSet::new();
         listening.spawn(listen(options, topics.collect(), sender));
         let mut heard = false;
-        let mut glance = tokio::time::interval(GLANCE);
+        let mut interval = tokio::time::interval(STATUS_INTERVAL);
         while !self.clusters.iter().any(RunningCluster::is_over) {
             tokio::select! {
-                _ = glance.tick() => self.glance(heard),
+                _ = interval.tick() => self.show_status(heard),
                 Some(news) = news.recv() => match news {
-                    News::Trouble(reason) => self.view.trouble(&reason),
-                    News::Retained => heard = true,
-                    News::Published(payload) => {
+                    Received::Trouble(reason) => self.view.trouble(&reason),
+                    Received::Retained => heard = true,
+                    Received::Published(payload) => {
                         heard = true;
                         let Ok(aggregate) = serde_json::from_slice::<Aggregate>(&payload) else { continue };
                         if self.seen.insert((aggregate.cluster.clone(), aggregate.slot)) {
@@ -148,20 +148,20 @@ impl Observer<'_> {
         }
     }
 
-    fn glance(&mut self, heard: bool) {
+    fn show_status(&mut self, heard: bool) {
         if let Some(pacer) = &mut self.pacer {
             pacer.look(self.clusters);
         }
         let statuses: Vec<_> = self.clusters.iter().map(|running| (&running.cluster, status(running))).collect();
-        self.view.glance(&statuses);
+        self.view.status(&statuses);
         if !heard && statuses.iter().any(|(_, status)| status.slots > SILENT_SLOTS) {
-            self.view.say(DEAF);
+            self.view.say(NOTHING_RECEIVED);
         }
     }
 
     fn note(&mut self, aggregate: Aggregate) {
         if self.were_all_there(&aggregate) {
-            let row = self.beside_the_truth(aggregate);
+            let row = self.with_expected(aggregate);
             self.view.row(&row);
             self.rows.push(row);
         }
@@ -175,7 +175,7 @@ impl Observer<'_> {
         self.clusters.iter().all(|cluster| rows(cluster) >= wanted)
     }
 
-    fn beside_the_truth(&self, aggregate: Aggregate) -> Row {
+    fn with_expected(&self, aggregate: Aggregate) -> Row {
         let running = self.clusters.iter().find(|running| running.cluster.as_str() == aggregate.cluster);
         let expected = running.and_then(|running| {
             running.oracle.lock().unwrap_or_else(PoisonError::into_inner).expected(Slot(aggregate.slot))
@@ -196,7 +196,7 @@ fn status(running: &RunningCluster) -> Status {
     running.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Is done when someone wants this process to end.
+/// Completes on SIGINT or SIGTERM.
 pub async fn interrupted() {
     let asked = async |kind| match signal(kind) {
         Ok(mut signal) => drop(signal.recv().await),

@@ -1,4 +1,4 @@
-//! What a run came to: every slot held against the right answer, and whether anything was wrong.
+//! The verdict on a run: every slot compared with the right sum, and whether anything was wrong.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -88,7 +88,7 @@ pub struct Injected {
     pub noiseless: usize,
 }
 
-/// What meters can tell, beside what was published.
+/// What the meters report, beside what was published.
 #[derive(Debug, Clone, Default)]
 pub struct FromMeters {
     /// In their words, and how often.
@@ -99,7 +99,7 @@ pub struct FromMeters {
     pub unpublished: usize,
 }
 
-/// The sum of a run.
+/// The result of a run.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Verdict {
     pub slots: usize,
@@ -122,7 +122,7 @@ pub struct Verdict {
     pub wrong: Vec<String>,
 }
 
-/// So unlikely by chance that it is none.
+/// A probability so small that it is not chance.
 const IMPOSSIBLE: f64 = 1e-6;
 
 impl Verdict {

@@ -1,4 +1,4 @@
-//! The live view: one line a slot, and on a terminal a line below that says how the meters are doing.
+//! The live view: one line per slot, and on a terminal a status line below.
 
 use std::collections::BTreeSet;
 use std::io::{IsTerminal as _, Write as _};
@@ -16,7 +16,7 @@ pub struct View {
     bar: ProgressBar,
     style: Style,
     headed: bool,
-    /// What was said already and is not said again.
+    /// Messages that were shown already.
     said: BTreeSet<String>,
 }
 
@@ -31,7 +31,7 @@ enum Style {
 }
 
 impl View {
-    /// For people, or for machines.
+    /// Creates a view that prints lines for people, or JSON.
     pub fn new(json: bool) -> Self {
         let style = match (json, std::io::stderr().is_terminal()) {
             (true, _) => Style::Machine,
@@ -44,8 +44,8 @@ impl View {
         Self { bar, style, headed: false, said: BTreeSet::new() }
     }
 
-    /// What meters are doing now. Also tells what keeps them from it, once.
-    pub fn glance(&mut self, clusters: &[(&ClusterId, Status)]) {
+    /// Shows the status of the meters, and each refusal and each connection error once.
+    pub fn status(&mut self, clusters: &[(&ClusterId, Status)]) {
         for (cluster, status) in clusters {
             status.refusals.keys().for_each(|rule| self.say(&format!("{cluster}: meters refuse: {rule}")));
             if let Some(trouble) = status.trouble.as_ref().filter(|_| status.connected() < status.connections) {
@@ -61,7 +61,7 @@ impl View {
         }
     }
 
-    /// A connection that does not work; told once for every reason.
+    /// Shows a connection error, once for every reason.
     pub fn trouble(&mut self, reason: &str) {
         self.say(&format!("the broker: {reason}; trying again"));
     }
@@ -98,7 +98,7 @@ impl View {
         }
     }
 
-    /// Tells people something, once; beside what is for machines.
+    /// Shows a message once; on standard error if the output is JSON.
     pub fn say(&mut self, text: &str) {
         if !self.said.insert(text.to_owned()) {
             return;
@@ -124,7 +124,7 @@ impl Drop for View {
     }
 }
 
-/// All clusters in one line.
+/// Returns the status of all clusters in one line.
 fn doing(clusters: &[(&ClusterId, Status)]) -> String {
     let statuses = || clusters.iter().map(|(_, status)| status);
     let total = |count: fn(&Status) -> usize| statuses().map(count).sum::<usize>();

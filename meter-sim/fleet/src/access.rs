@@ -1,4 +1,4 @@
-//! How to reach a broker: its address, and what it asks of its clients.
+//! How to reach a broker: its address, and the client's certificate or password.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ const MAX_PACKET: usize = 16 << 20;
 
 const KEEP_ALIVE_SECONDS: u16 = 10;
 
-/// Which broker, on the command line. Flatten it into a command's own arguments, behind them: it begins a heading.
+/// The arguments that name a broker. Flatten them behind a command's own arguments: they begin a heading.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Broker")]
 pub struct BrokerArgs {
@@ -44,7 +44,7 @@ pub struct BrokerArgs {
 }
 
 impl BrokerArgs {
-    /// The broker that was named, if any. Files are read now. `default_ca` stands in for a missing `--ca`.
+    /// Returns the broker that was named, if any, and reads the files. `default_ca` stands in for a missing `--ca`.
     pub fn access(&self, default_ca: Option<&Path>) -> Result<Option<Access>, AccessError> {
         let Some(url) = &self.broker else { return Ok(None) };
         let client = self.client_certificate.as_deref().zip(self.client_key.as_deref());
@@ -107,12 +107,12 @@ impl fmt::Debug for Secret {
 }
 
 impl Access {
-    /// For anyone, in the clear: an embedded broker.
+    /// Returns access without TLS and without a login.
     pub fn open(host: impl Into<String>, port: u16) -> Self {
         Self { host: host.into(), port, tls: None, login: None }
     }
 
-    /// From a URL, the file with the broker's authorities, a client's certificate and key, and a user name with the file of
+    /// Builds access from a URL, the file with the broker's authorities, a client's certificate and key, and a user name with the file of
     /// its password.
     pub fn parse(
         url: &str,
@@ -141,7 +141,7 @@ impl Access {
         Ok(Self { host, port, tls, login })
     }
 
-    /// The same broker for a client that shows another certificate. Without TLS there is nothing to show.
+    /// Returns access to the same broker with another client certificate. Without TLS it changes nothing.
     pub fn with_client(&self, certificate: &Path, key: &Path) -> Result<Self, AccessError> {
         let mut access = self.clone();
         if let Some(tls) = &mut access.tls {
@@ -154,7 +154,7 @@ impl Access {
         self.tls.is_some()
     }
 
-    /// For one client. Whether its session outlives the connection is left to the caller.
+    /// Returns the options of one client. The caller decides whether its session outlives the connection.
     pub fn options(&self, client_id: &str) -> MqttOptions {
         let mut options = MqttOptions::new(client_id, (self.host.clone(), self.port));
         options.set_keep_alive(KEEP_ALIVE_SECONDS).set_max_packet_size(MAX_PACKET, MAX_PACKET);
@@ -202,7 +202,7 @@ fn client_config(roots: &Arc<RootCertStore>, client: Option<Client>) -> Result<A
     }))
 }
 
-/// The file's first line; without a file, none.
+/// Returns the file's first line, or an empty password without a file.
 fn password(file: Option<&Path>) -> Result<Secret, AccessError> {
     let Some(path) = file else { return Ok(Secret(Zeroizing::default())) };
     let text = std::fs::read(path).map_err(|error| AccessError::Password { path: path.to_owned(), error })?;

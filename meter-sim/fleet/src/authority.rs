@@ -55,7 +55,7 @@ struct Validity {
 }
 
 impl Authority {
-    /// A new key under this name; everything holds for so many days from now.
+    /// Creates an authority with a new key. Its certificates are valid for so many days from now.
     pub fn new(name: &str, valid_days: u32) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is past 1970");
         let validity = Validity { from: now - BACKDATED, to: now + Duration::from_secs(86_400) * valid_days };
@@ -73,7 +73,7 @@ impl Authority {
         &self.der
     }
 
-    /// What meters and gateways verify with.
+    /// Returns the authorities that meters and gateways verify with.
     pub fn authorities(&self) -> Authorities {
         Authorities::new([self.der()]).expect("it was made as an authority's")
     }

@@ -12,8 +12,8 @@ pub fn wall() -> Timestamp {
     Timestamp::from_millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// Both clocks of a meter, in step: as much time passes as passes for tokio. Where its clock is paused, as in tests, time goes
-/// at once to whatever is due next.
+/// Both clocks of a meter, which follow the clock of tokio. Where that is paused, as in tests, time advances at once to
+/// whatever is due next.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     begun: Instant,

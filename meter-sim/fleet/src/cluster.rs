@@ -1,4 +1,4 @@
-//! The meters of one cluster, driven together.
+//! Runs the meters of one cluster.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use dream_protocol::ids::ClusterId;
-use dream_protocol::keys::{AgreementPublic, SharedSecret};
 use dream_protocol::membership::MembershipList;
 use dream_protocol::meter::{Input, MeterError};
 use dream_protocol::time::{Now, Slot, Timestamp};
@@ -16,6 +15,7 @@ use dream_testkit::oracle::Oracle;
 use thiserror::Error;
 use tokio::sync::{mpsc, watch};
 
+use crate::agreements::{self, Agreements};
 use crate::clock;
 use crate::connection::{Connection, Event};
 use crate::homes::Homes;
@@ -23,10 +23,10 @@ use crate::meter::{Effects, Measuring, Packet, SimulatedMeter};
 use crate::records::{Change, RecordsError};
 use crate::{ClusterSetup, Fault, Fleet, MeterSetup, Status};
 
-/// How long to sleep at most.
+/// The longest sleep.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
-/// How far a skewed clock is ahead: less than any gateway tolerates.
+/// How far a skewed clock is ahead. Every gateway tolerates more.
 const SKEW_MILLIS: u64 = 1000;
 
 /// Why a fleet cannot go on.
@@ -52,14 +52,14 @@ pub(crate) struct ClusterRunner {
     wakes: BTreeSet<(Timestamp, usize)>,
     /// The newest list that was verified.
     list: Option<Arc<MembershipList>>,
-    /// Common keys that one end has computed, for the other: by the other's public key.
-    agreements: HashMap<AgreementPublic, Vec<(AgreementPublic, SharedSecret)>>,
+    /// The common keys of pairs for the newest list, until a meter takes its own.
+    agreements: Agreements,
     /// Readings that are held back, by when they go out.
     late: BTreeMap<(Timestamp, usize), Packet>,
-    /// In which slot a meter last lost its power on purpose.
+    /// The slot in which a meter was last restarted by a fault.
     restarted: HashMap<usize, Slot>,
-    /// What was asked for in this round: committed together, then sent.
-    wanted: Vec<(usize, Effects)>,
+    /// The effects of this round: committed together, then sent.
+    effects: Vec<(usize, Effects)>,
     /// Whether all meters have accepted a list since this process began.
     complete: bool,
     oracle: Arc<Mutex<Oracle>>,
@@ -97,10 +97,10 @@ impl ClusterRunner {
             events,
             wakes,
             list: None,
-            agreements: HashMap::new(),
+            agreements: Agreements::new(),
             late: BTreeMap::new(),
             restarted: HashMap::new(),
-            wanted: Vec::new(),
+            effects: Vec::new(),
             complete: false,
             oracle,
             status,
@@ -181,15 +181,18 @@ impl ClusterRunner {
         }
     }
 
-    /// A list is verified once for all; one that does not verify is for each meter to refuse.
+    /// Verifies a list once for all meters. A list that does not verify goes to each of them, so that each refuses it.
     fn list(&mut self, connection: usize, topic: &str, payload: &[u8]) {
         if self.list.as_ref().is_none_or(|known| **known.bytes() != *payload) {
             let Ok(list) = MembershipList::verify(payload, &self.cluster, &self.fleet.policy.authorities) else {
                 return self.on(connection).for_each(|index| self.input(index, Input::Message { topic, payload }));
             };
             lock(&self.oracle).note_list(&list);
+            if !self.complete {
+                lock(&self.status).busy = true;
+            }
+            self.agreements = agreements::compute(&self.members, &list);
             self.list = Some(list);
-            self.agreements.clear();
         }
         let Some(list) = self.list.clone() else { return };
         if !self.complete {
@@ -208,11 +211,6 @@ impl ClusterRunner {
             known.into_iter().for_each(|(with, shared)| meter.offer_agreement(with, shared));
         }
         self.input(index, Input::List(list.clone()));
-        if let Some(own) = own {
-            for (with, shared) in self.members[index].meter.agreements() {
-                self.agreements.entry(*with).or_default().push((own, shared.clone()));
-            }
-        }
     }
 
     fn recovery(&mut self, connection: usize, topic: &str, payload: &[u8]) {
@@ -244,7 +242,7 @@ impl ClusterRunner {
             let mut status = lock(&self.status);
             effects.notices.iter().for_each(|notice| status.note(notice));
         }
-        self.wanted.push((index, effects));
+        self.effects.push((index, effects));
         self.schedule(index);
     }
 
@@ -285,18 +283,18 @@ impl ClusterRunner {
         }
     }
 
-    /// Makes durable what was wanted, then sends.
+    /// Commits the effects of this round, then sends their packets.
     fn carry_out(&mut self) -> Result<(), FleetError> {
-        let wanted = std::mem::take(&mut self.wanted);
+        let round = std::mem::take(&mut self.effects);
         let (cluster, members) = (&self.cluster, &self.members);
-        let changes = wanted.iter().flat_map(|(index, effects)| {
+        let changes = round.iter().flat_map(|(index, effects)| {
             let id = &members[*index].setup.id;
             effects.changes.iter().map(move |change: &Change| (cluster, id, change))
         });
-        if wanted.iter().any(|(_, effects)| !effects.changes.is_empty()) {
+        if round.iter().any(|(_, effects)| !effects.changes.is_empty()) {
             self.fleet.records.commit(changes, self.list.as_ref().map(|list| &**list.bytes()))?;
         }
-        for (index, effects) in wanted {
+        for (index, effects) in round {
             for packet in effects.packets {
                 self.publish(index, packet)?;
             }
@@ -304,7 +302,7 @@ impl ClusterRunner {
         Ok(())
     }
 
-    /// Sends a packet, or whatever a fault makes of it.
+    /// Sends a packet, altered by the fault of its slot if there is one.
     fn publish(&mut self, index: usize, packet: Packet) -> Result<(), FleetError> {
         let slot = faulty_slot(&packet);
         let fault = slot.and_then(|slot| self.fleet.faults.at(&self.members[index].setup.id, slot));
@@ -337,7 +335,7 @@ impl ClusterRunner {
         self.connections[index / self.fleet.per_connection.max(1)].publish(topic, bytes);
     }
 
-    /// The meter loses power, and comes back with what it had recorded.
+    /// Restarts a meter from its records, as after a power loss.
     fn restart(&mut self, index: usize) -> Result<(), FleetError> {
         let before = &self.members[index];
         let again = resume(&self.fleet, &self.cluster, before.setup.clone())?;
@@ -348,7 +346,7 @@ impl ClusterRunner {
     }
 }
 
-/// A meter as its records left it.
+/// Restores a meter from its records.
 fn resume(fleet: &Fleet, cluster: &ClusterId, setup: MeterSetup) -> Result<SimulatedMeter, FleetError> {
     let records = fleet.records.of(cluster, &setup.id)?;
     let meter = setup.id.to_string();
@@ -360,7 +358,7 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The slot of a reading's first attempt: what faults happen to.
+/// Returns the slot of a reading's first attempt. Faults happen to no other message.
 fn faulty_slot(packet: &Packet) -> Option<Slot> {
     let about = packet.about.filter(|about| packet.channel == MeterChannel::Reading && about.attempt == 0);
     about.map(|about| about.slot)

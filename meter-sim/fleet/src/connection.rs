@@ -24,7 +24,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Connects, and again after every loss, and hands on what arrives.
+    /// Connects, reconnects after every loss, and forwards what arrives.
     pub(crate) fn start(
         number: usize,
         mut options: MqttOptions,

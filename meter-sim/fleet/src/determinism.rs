@@ -1,4 +1,4 @@
-//! The same seed gives the same messages, to the byte: meters and a gateway's machine in time that is only told to them.
+//! The same seed gives the same messages, to the byte: meters and a gateway's machine in virtual time.
 
 use std::sync::Arc;
 
@@ -23,21 +23,21 @@ use dream_homes::street;
 
 #[test]
 fn the_same_seed_gives_the_same_messages() {
-    let stage = Stage::new();
-    let (sent, decoded) = stage.play(7, Some(7));
+    let fixture = Fixture::new();
+    let (sent, decoded) = fixture.run(7, Some(7));
     assert!(decoded >= 2, "slots, so that there is something to compare: {decoded}");
     let kinds = ["/enrol/", "/reading/", "/reveal/"];
     assert!(kinds.iter().all(|kind| sent.iter().any(|(topic, _)| topic.contains(kind))));
-    assert_eq!(stage.play(7, Some(7)).0, sent);
+    assert_eq!(fixture.run(7, Some(7)).0, sent);
     let in_common = |other: Sent| sent.iter().filter(|message| other.contains(message)).count();
-    let common = in_common(stage.play(8, Some(8)).0);
+    let common = in_common(fixture.run(8, Some(8)).0);
     assert_eq!(common, 0, "another seed gives other keys, noise and homes");
-    let common = in_common(stage.play(7, None).0);
+    let common = in_common(fixture.run(7, None).0);
     assert_eq!(common, 0, "without a seed, keys and noise of the same homes are others");
 }
 
-/// Who plays, again and again.
-struct Stage {
+/// The participants, which every run shares.
+struct Fixture {
     authority: Authority,
     gateway: (GatewayId, Issued),
     meters: Vec<(MeterId, Issued)>,
@@ -48,7 +48,7 @@ struct Stage {
 
 type Sent = Vec<(String, Arc<[u8]>)>;
 
-impl Stage {
+impl Fixture {
     fn new() -> Self {
         let authority = Authority::new("an authority", 3650);
         let gateway = GatewayId::new("gw-1").unwrap();
@@ -60,7 +60,7 @@ impl Stage {
     }
 
     /// Runs the cluster for some seconds; returns what the meters send, and how many slots are decoded from it.
-    fn play(&self, seed: u64, secrets: Option<u64>) -> (Sent, usize) {
+    fn run(&self, seed: u64, secrets: Option<u64>) -> (Sent, usize) {
         let homes = street::homes(seed, 6, Residents::exactly(2).unwrap(), ActivityModel::Crest);
         let source = Source::Model { homes, month: Month::new(11).unwrap(), kind: DayKind::Weekday };
         let mut homes = Homes::new((0..6).collect());

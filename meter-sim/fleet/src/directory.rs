@@ -1,4 +1,4 @@
-//! A directory that `meter-sim provision` made, read back by whoever plays its meters.
+//! A directory that `meter-sim provision` wrote, read back.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -94,7 +94,7 @@ impl Directory {
         (self.path.join("observer.pem"), self.path.join("observer.key"))
     }
 
-    /// The gateway that meters obey.
+    /// Returns the gateway's name, certificate and key.
     pub fn gateway(&self) -> Result<(GatewayId, Issued), OpenError> {
         let (certificate, key) = self.gateway_files();
         let (issued, checked) = load(&certificate, &key, &self.authorities)?;
@@ -102,7 +102,7 @@ impl Directory {
         Ok((id, issued))
     }
 
-    /// Its name alone, for whom its key is no business.
+    /// Returns the gateway's name without reading its key.
     pub fn gateway_id(&self) -> Result<GatewayId, OpenError> {
         let (path, _) = self.gateway_files();
         let (_, checked) = certificate(&path, &self.authorities)?;

@@ -1,20 +1,20 @@
-//! What goes wrong on purpose: decided by a seed, a meter and a slot, so that a run repeats.
+//! Injected faults, which depend on the seed, the meter and the slot alone, so that a run repeats.
 
 use dream_protocol::ids::MeterId;
 use dream_protocol::time::Slot;
 use sha2::{Digest, Sha256};
 
-/// How often something goes wrong.
+/// How often faults happen.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Faults {
     pub seed: u64,
-    /// The share of readings that something happens to.
+    /// The share of readings with a fault.
     pub rate: f64,
     /// The share of readings after which a meter vanishes before it reveals.
     pub vanish: f64,
 }
 
-/// What happens to a meter in a slot.
+/// A fault of a meter in a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// The meter is switched off until the slot is over.
@@ -46,19 +46,19 @@ impl Fault {
 }
 
 impl Faults {
-    /// What happens to this meter in this slot, if anything does.
+    /// Returns the fault of this meter in this slot, if there is one.
     pub fn at(&self, meter: &MeterId, slot: Slot) -> Option<Fault> {
         let (chance, choice) = self.draw("fault", meter, slot);
         let kind = usize::try_from(choice % Fault::ALL.len() as u64).expect("one of six");
         (chance < self.rate).then_some(Fault::ALL[kind])
     }
 
-    /// Whether this meter is gone when its reveal is asked for.
+    /// Returns whether this meter is gone when its reveal is requested.
     pub fn vanishes(&self, meter: &MeterId, slot: Slot) -> bool {
         self.draw("vanish", meter, slot).0 < self.vanish
     }
 
-    /// A number from 0 to 1, and one of 64 bits.
+    /// Returns a pseudo-random number from 0 to 1, and one of 64 bits.
     fn draw(&self, what: &str, meter: &MeterId, slot: Slot) -> (f64, u64) {
         let text = format!("{}/{what}/{meter}/{slot}", self.seed);
         let hash = <[u8; 32]>::from(Sha256::digest(text));

@@ -1,4 +1,4 @@
-//! What the homes of a cluster draw, in their own time, which may run faster than ours.
+//! The loads of a cluster's homes, whose time may pass faster than real time.
 
 use std::collections::HashMap;
 
@@ -11,9 +11,9 @@ use dream_homes::source::Source;
 /// The homes behind some meters.
 #[derive(Debug)]
 pub struct Homes {
-    /// The home of each meter, as the source counts them.
+    /// The index of each meter's home in the source.
     of: Vec<usize>,
-    /// What each home draws on the day that was asked for last.
+    /// The loads of each home on the day that was asked for last.
     days: HashMap<usize, (u32, Box<Minutes>)>,
 }
 
@@ -22,8 +22,8 @@ impl Homes {
         Self { of, days: HashMap::new() }
     }
 
-    /// The mean power behind a meter in a slot, in watts. A file has a row for every slot, and starts over when it ends; in
-    /// a simulated home time passes `speed` times as fast as between `begin` and `end`.
+    /// Returns the mean power behind a meter in a slot, in watts. A file has a row for every slot, and starts over when it
+    /// ends; in a simulated home time passes `speed` times as fast as between `begin` and `end`.
     pub fn watts(
         &mut self,
         source: &Source,

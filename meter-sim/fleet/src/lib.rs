@@ -8,6 +8,7 @@
 //! reach a broker. The crate depends on neither the gateway nor a broker.
 
 pub mod access;
+mod agreements;
 pub mod authority;
 pub mod clock;
 mod cluster;

@@ -1,4 +1,4 @@
-//! One simulated meter: the protocol's own machine, the home it measures, and what goes wrong with it.
+//! One simulated meter: the protocol's own machine with its randomness, its clock and the slots it has to measure.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::access::Access;
 use crate::authority::Issued;
 use crate::records::Change;
 
-/// Who a meter is.
+/// The identity of a meter, and how it connects and behaves.
 #[derive(Debug, Clone)]
 pub struct MeterSetup {
     pub id: MeterId,
@@ -31,7 +31,7 @@ pub struct MeterSetup {
 }
 
 impl MeterSetup {
-    /// The machine as its records left it.
+    /// Restores the machine from its records.
     pub fn resume(
         &self,
         cluster: &ClusterId,
@@ -48,25 +48,25 @@ impl MeterSetup {
     }
 }
 
-/// A meter with what surrounds it.
+/// A meter's machine and its surroundings.
 #[derive(Debug)]
 pub(crate) struct SimulatedMeter {
     pub(crate) setup: MeterSetup,
     pub(crate) meter: Meter<Simulated>,
-    /// What all its chance comes from.
+    /// The source of all its randomness.
     rng: ChaCha20Rng,
     /// The slots that are to be measured, by their end.
     measuring: BTreeMap<Timestamp, Measuring>,
     /// How far its clock is ahead.
     pub(crate) ahead_millis: u64,
-    /// When to look at it next.
+    /// When the runner looks at it next.
     pub(crate) wake: Timestamp,
 }
 
 /// A slot, its begin and its end.
 pub(crate) type Measuring = (Slot, Timestamp, Timestamp);
 
-/// What a meter effects done, in this order: changes first, then the rest.
+/// What a meter asks for. The changes must be on disk before the packets are sent.
 #[derive(Debug, Default)]
 pub(crate) struct Effects {
     pub(crate) changes: Vec<Change>,
@@ -84,9 +84,9 @@ pub(crate) struct Packet {
 }
 
 impl SimulatedMeter {
-    /// A meter as its records left it. With a seed, all its chance follows from it and the records: the same once more, and
-    /// something else after a restart, because every secret that was used is recorded before. Without one, it comes from
-    /// the operating system.
+    /// Restores a meter from its records. With a seed, its randomness is derived from that and the records: a repeated run draws
+    /// the same numbers, and a restart draws others, because every secret is recorded before it is used. Without a seed, it
+    /// comes from the operating system.
     pub(crate) fn resume(
         setup: MeterSetup,
         cluster: &ClusterId,
@@ -124,19 +124,19 @@ impl SimulatedMeter {
         effects
     }
 
-    /// Its own idea of the time.
+    /// Returns the time by the meter's own clock.
     pub(crate) fn clock(&self, now: Now) -> Now {
         Now { wall: now.wall.plus_millis(self.ahead_millis), ..now }
     }
 
-    /// The slot that has just ended by its clock, if one has.
+    /// Returns the slot that has just ended by its clock, if one has.
     pub(crate) fn ended(&mut self, now: Now) -> Option<Measuring> {
         let at = self.clock(now).wall;
         let ended = self.measuring.first_entry().filter(|next| *next.key() <= at);
         ended.map(|ended| ended.remove())
     }
 
-    /// When something is due next, by the true clock.
+    /// Returns when something is due next, by the true clock.
     pub(crate) fn due(&self) -> Timestamp {
         let due = self.meter.deadline().into_iter().chain(self.measuring.keys().next().copied()).min();
         let due = due.map_or(u64::MAX, Timestamp::as_millis);

@@ -25,7 +25,7 @@ const LISTS: TableDefinition<'_, &[u8; 32], &[u8]> = TableDefinition::new("lists
 /// Why records cannot be kept.
 #[derive(Debug, Error)]
 pub enum RecordsError {
-    #[error("{path} is in use by another process: one fleet a file")]
+    #[error("{path} is in use by another process: a file serves one fleet")]
     Locked { path: String },
     #[error("the meters' records cannot be read or written")]
     Redb(#[from] redb::Error),
@@ -48,7 +48,7 @@ pub struct Records {
 }
 
 impl Records {
-    /// Opens the file, or makes a new one.
+    /// Opens the file, or creates it.
     pub fn open(path: &Path) -> Result<Self, RecordsError> {
         let records = match Database::builder().set_cache_size(16 << 20).create(path) {
             Ok(database) => Self { database },
@@ -61,7 +61,7 @@ impl Records {
         Ok(records)
     }
 
-    /// Removes lists that no meter needs any more; a process of some days leaves few.
+    /// Removes lists that no meter needs any more.
     fn forget_lists(&self) -> Result<(), redb::Error> {
         let write = self.database.begin_write()?;
         {
@@ -75,7 +75,7 @@ impl Records {
         Ok(write.commit()?)
     }
 
-    /// What a meter had recorded.
+    /// Returns the records of a meter.
     pub fn of(&self, cluster: &ClusterId, meter: &MeterId) -> Result<Vec<Record>, RecordsError> {
         let read = self.database.begin_read().map_err(redb::Error::from)?;
         let table = read.open_table(RECORDS).map_err(redb::Error::from)?;
@@ -97,7 +97,7 @@ impl Records {
         Ok(records)
     }
 
-    /// Makes changes of many meters durable, all or none. `list` is the one that they may have accepted.
+    /// Commits the changes of many meters, all or none. `list` is the one that they may have accepted.
     pub(crate) fn commit<'a>(
         &self,
         changes: impl Iterator<Item = (&'a ClusterId, &'a MeterId, &'a Change)>,

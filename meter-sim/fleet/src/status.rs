@@ -1,4 +1,4 @@
-//! How a cluster's meters are doing, for whoever watches.
+//! The status of a cluster's meters.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use dream_protocol::meter::{Notice, Refusal};
 use dream_protocol::policy::PolicyError;
 use dream_protocol::time::{Slot, Timestamp};
 
-/// How the meters of a cluster are doing.
+/// The status of the meters of a cluster.
 #[derive(Debug, Clone, Default)]
 pub struct Status {
     pub meters: usize,
@@ -65,7 +65,7 @@ impl Status {
             }
             Notice::Charged { .. } | Notice::Answered { .. } => {}
             Notice::Refused(refusal) if is_worth_telling(refusal) => {
-                *self.refusals.entry(told(refusal)).or_default() += 1;
+                *self.refusals.entry(text(refusal)).or_default() += 1;
                 self.accusations += usize::from(is_accusation(refusal));
             }
             Notice::Refused(_) => {}
@@ -73,7 +73,7 @@ impl Status {
     }
 }
 
-/// Others are routine: of a meter that was switched off, or that has not heard of a list yet.
+/// Returns whether a refusal is worth showing. Others are routine: a meter was switched off, or has not received a list yet.
 fn is_worth_telling(refusal: &Refusal) -> bool {
     let telling = matches!(
         refusal,
@@ -88,7 +88,7 @@ fn is_worth_telling(refusal: &Refusal) -> bool {
     telling || is_accusation(refusal)
 }
 
-/// What no honest gateway does.
+/// Returns whether no honest gateway causes this refusal.
 fn is_accusation(refusal: &Refusal) -> bool {
     matches!(
         refusal,
@@ -100,8 +100,8 @@ fn is_accusation(refusal: &Refusal) -> bool {
     )
 }
 
-/// In the meter's words, and what to do about it here.
-fn told(refusal: &Refusal) -> String {
+/// Returns the refusal as text, with the flag that lifts the limit if there is one.
+fn text(refusal: &Refusal) -> String {
     let limit = matches!(
         refusal,
         Refusal::Policy(PolicyError::SlotTooShort { .. } | PolicyError::TooFewHonest { .. }) | Refusal::LedgerExhausted

@@ -38,7 +38,7 @@ impl<'a> Stage<'a> {
         Access::open(self.broker.ip().to_string(), self.broker.port())
     }
 
-    /// The clusters with their meters, numbered through.
+    /// Returns the clusters with their meters, which are numbered across clusters.
     pub(super) fn cluster_ids(&self) -> anyhow::Result<Vec<(ClusterId, Vec<MeterId>)>> {
         let (clusters, meters) = (self.args.clusters, u32::from(self.args.meters));
         let meter = |number: u32| MeterId::new(&format!("meter-{number:04}"));

@@ -1,7 +1,7 @@
 //! An audit of what ships, from outside: whether the sums that leave a gateway tell two inputs apart no better than epsilon
 //! allows.
 //!
-//! Meters and gateway are the protocol's own machines (`cast`). The same slot is run many times with one home
+//! Meters and gateway are the protocol's own machines (`cluster`). The same slot is run many times with one home
 //! at the low end of the range, and many times with it at the high end, everything else being equal. What to look for is fixed
 //! beforehand (`event`): a sum that is not above the true one of the lower input, or not below that of the higher. How often
 //! it is seen bounds how probable it is (`binomial`). If it is more than e^epsilon times as probable for one input as for the
@@ -11,12 +11,12 @@
 //! claim. With shares missing, the noise is steepest where they begin.
 
 mod binomial;
-mod cast;
+mod cluster;
 mod event;
 
 use std::fmt;
 
-use self::cast::{Cast, HONEST, MEMBERS, Part, RANGE, Run};
+use self::cluster::{HONEST, MEMBERS, Participants, RANGE, Role, Run};
 pub use self::event::Event;
 use self::event::Released;
 use super::section::{Cell, Section, Table};
@@ -94,19 +94,20 @@ impl Trial {
 
     /// Runs everything on all cores; the same seed gives the same again.
     pub fn run(self, seed: u64) -> Finding {
-        let cast = Cast::new();
+        let participants = Participants::new();
         let clusters: Vec<(i64, u32)> = [0, RANGE.into()]
             .into_iter()
             .flat_map(|watts| (0..self.thousands).map(move |number| (watts, number)))
             .collect();
-        let sums = in_parallel(all_cores(), &clusters, |&(watts, number)| self.sums(&cast, watts, number, seed));
+        let sums =
+            in_parallel(all_cores(), &clusters, |&(watts, number)| self.sums(&participants, watts, number, seed));
         let (low, high) = sums.split_at(sums.len() / 2);
         self.judge(&Released { low: &low.concat(), high: &high.concat() })
     }
 
     /// Takes the event that tells more of the two. Each may be wrong with half of the risk.
     fn judge(self, released: &Released<'_>) -> Finding {
-        let [low, high] = [0, RANGE.into()].map(|watts| self.parts(watts).iter().filter_map(|part| part.watts).sum());
+        let [low, high] = [0, RANGE.into()].map(|watts| self.roles(watts).iter().filter_map(|part| part.watts).sum());
         let findings = [Event::AtMost(low), Event::AtLeast(high)].map(|event| Finding {
             trial: self,
             event,
@@ -118,10 +119,10 @@ impl Trial {
     }
 
     /// What one enrolment's slots come to, while the first home draws so much.
-    fn sums(self, cast: &Cast, watts: i64, number: u32, seed: u64) -> Vec<i64> {
+    fn sums(self, participants: &Participants, watts: i64, number: u32, seed: u64) -> Vec<i64> {
         let (numerator, denominator) = self.epsilon;
         let seed = format!("{seed}/audit/{numerator}/{denominator}/{}/{watts}/{number}", self.left_out);
-        let mut cluster = Run::new(cast, self.epsilon, &self.parts(watts), &seed);
+        let mut cluster = Run::new(participants, self.epsilon, &self.roles(watts), &seed);
         let sum = |_| {
             let outcome = cluster.next_outcome();
             assert_eq!((outcome.honest, outcome.responders), (HONEST, MEMBERS - 1), "as the trial was meant");
@@ -132,11 +133,11 @@ impl Trial {
 
     /// The claim reckons with one silent member and one malicious one, so there is one of each, and the malicious one
     /// leaves out its noise. The others add theirs, or all but one of them.
-    fn parts(self, watts: i64) -> [Part; MEMBERS as usize] {
-        let noisy = |watts| Part { watts: Some(watts), noise: true };
-        let noiseless = |watts| Part { watts: Some(watts), noise: false };
+    fn roles(self, watts: i64) -> [Role; MEMBERS as usize] {
+        let noisy = |watts| Role { watts: Some(watts), noise: true };
+        let noiseless = |watts| Role { watts: Some(watts), noise: false };
         let fourth = if self.left_out { noiseless(1) } else { noisy(1) };
-        [noisy(watts), noisy(2), noisy(0), fourth, noiseless(2), Part { watts: None, noise: false }]
+        [noisy(watts), noisy(2), noisy(0), fourth, noiseless(2), Role { watts: None, noise: false }]
     }
 }
 

@@ -98,6 +98,14 @@ impl Meter<Simulated> {
             .filter(move |((seq, _), _)| Some(*seq) == newest)
             .map(|((_, with), shared)| (with, shared))
     }
+
+    /// Returns the X25519 result of the newest enrolment with another public key, for the other end of the pair. One that is
+    /// not known yet is computed, and not kept. `None` without an enrolment, or if the result is not contributory.
+    pub fn agree_with(&self, with: &AgreementPublic) -> Option<SharedSecret> {
+        let newest = self.newest_seq()?;
+        let known = self.agreements.get(&(newest, *with)).cloned();
+        known.or_else(|| self.enrolments.get(&newest)?.agreement.agree(with))
+    }
 }
 
 impl<C: Conduct> Meter<C> {

@@ -1,4 +1,4 @@
-//! What the liar hears: messages from the broker, and what becomes of its own in the meters.
+//! Incoming events: messages from the broker, and the meters' responses.
 
 use std::time::Duration;
 
@@ -8,50 +8,50 @@ use dream_protocol::topic::{MeterChannel, Topic};
 use dream_protocol::wire::{Mac0, MaskedReading, Reveal};
 use tokio::time::Instant;
 
-use super::Liar;
-use crate::lie::crowd::News;
+use super::DishonestGateway;
 use crate::lie::link::Event;
+use crate::lie::meters::MeterEvent;
 
-impl Liar {
-    /// Processes what comes until `so` holds; returns whether it did within this time.
-    pub(super) async fn until(&mut self, patience: Duration, so: impl Fn(&Self) -> bool) -> anyhow::Result<bool> {
-        let deadline = Instant::now() + patience;
-        while !so(self) {
+impl DishonestGateway {
+    /// Processes events until the condition holds. Returns whether it did within the timeout.
+    pub(super) async fn until(&mut self, timeout: Duration, condition: impl Fn(&Self) -> bool) -> anyhow::Result<bool> {
+        let deadline = Instant::now() + timeout;
+        while !condition(self) {
             tokio::select! {
-                event = self.incoming.recv() => self.take(event)?,
-                news = self.news.recv() => self.hear(news)?,
+                event = self.incoming.recv() => self.on_event(event)?,
+                event = self.meter_events.recv() => self.on_meter_event(event)?,
                 () = tokio::time::sleep_until(deadline) => return Ok(false),
             }
         }
         Ok(true)
     }
 
-    fn take(&mut self, event: Option<Event>) -> anyhow::Result<()> {
+    fn on_event(&mut self, event: Option<Event>) -> anyhow::Result<()> {
         match event {
             Some(Event::Subscribed) => self.connected += 1,
-            Some(Event::Message { topic, payload }) => drop(self.note(&topic, payload)),
+            Some(Event::Message { topic, payload }) => drop(self.store(&topic, payload)),
             Some(Event::Lost(error)) => bail!("the broker at {} cannot be used: {error}", self.gateway.link),
             None => bail!("the connection to the broker has ended"),
         }
         Ok(())
     }
 
-    fn hear(&mut self, news: Option<News>) -> anyhow::Result<()> {
-        match news {
-            Some(News::Connected) => self.connected += 1,
-            Some(News::Reacted(reaction)) => {
+    fn on_meter_event(&mut self, event: Option<MeterEvent>) -> anyhow::Result<()> {
+        match event {
+            Some(MeterEvent::Connected) => self.connected += 1,
+            Some(MeterEvent::Reacted(reaction)) => {
                 let of_message = self.reactions.entry(reaction.message).or_default();
                 // The broker may deliver twice; what counts is what a message did the first time.
                 of_message.entry(reaction.meter).or_insert(reaction);
             }
-            Some(News::Lost(error)) => bail!("a meter cannot use the broker: {error}"),
+            Some(MeterEvent::Lost(error)) => bail!("a meter cannot use the broker: {error}"),
             None => bail!("the meters have ended"),
         }
         Ok(())
     }
 
-    /// Keeps what a meter sent. Anything else is none of its business.
-    fn note(&mut self, topic: &str, payload: Vec<u8>) -> Option<()> {
+    /// Stores what a meter sent, and ignores anything else.
+    fn store(&mut self, topic: &str, payload: Vec<u8>) -> Option<()> {
         let Ok(Topic::Meter { channel, meter, .. }) = Topic::parse(topic) else { return None };
         let meter = MeterId::new(meter).ok()?;
         match channel {

@@ -1,4 +1,4 @@
-//! The honest meters: real machines on real connections, and what each of them makes of every message.
+//! The honest meters: the real machines on real connections, and their reactions to every message.
 
 use std::time::Duration;
 
@@ -13,27 +13,27 @@ use rand_chacha::rand_core::SeedableRng as _;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
-use super::cast::{Actor, watts};
 use super::link::{Event, Link, Publish};
+use super::participants::{MeterIdentity, watts};
 use dream_fleet::clock::Clock;
 
-/// What a group of meters has to tell.
+/// Something that happened in a group of meters.
 #[derive(Debug)]
-pub(super) enum News {
+pub(super) enum MeterEvent {
     /// A group is connected, and its meters have enrolled.
     Connected,
     Reacted(Reaction),
     Lost(String),
 }
 
-/// What one meter made of one message of the gateway.
+/// How one meter reacted to one message of the gateway.
 #[derive(Debug)]
 pub(super) struct Reaction {
     pub(super) meter: usize,
     /// SHA-256 of the message.
     pub(super) message: [u8; 32],
     pub(super) refusal: Option<Refusal>,
-    /// Whether it did what was asked: accepted a list, answered a request, reported again.
+    /// Whether it complied: accepted a list, answered a request, reported again.
     pub(super) complied: bool,
 }
 
@@ -42,44 +42,44 @@ pub(super) fn digest(message: &[u8]) -> [u8; 32] {
 }
 
 /// The meters of one connection.
-pub(super) struct Group {
+pub(super) struct MeterGroup {
     nodes: Vec<Node>,
     client: Box<dyn Publish>,
     events: UnboundedReceiver<Event>,
-    news: UnboundedSender<News>,
+    meter_events: UnboundedSender<MeterEvent>,
     clock: Clock,
 }
 
-impl Group {
+impl MeterGroup {
     /// Meters of `cluster` that connect as this client.
     pub(super) fn connect(
         link: &dyn Link,
         client_id: &str,
-        actors: Vec<Actor>,
+        identities: Vec<MeterIdentity>,
         cluster: &ClusterId,
         policy: &Policy,
         simulation: Simulation,
-        news: UnboundedSender<News>,
+        meter_events: UnboundedSender<MeterEvent>,
         clock: Clock,
     ) -> Result<Self, MeterError> {
-        let node = |Actor { number, der, identity }| {
+        let node = |MeterIdentity { number, der, identity }| {
             let config = MeterConfig { identity, certificate: der, cluster: cluster.clone(), policy: policy.clone() };
             let rng = ChaCha20Rng::from_rng(&mut rand::rng());
             Ok(Node { number, machine: MeterNode::try_new(config, simulation, rng)?, clock })
         };
-        let nodes = actors.into_iter().map(node).collect::<Result<_, MeterError>>()?;
+        let nodes = identities.into_iter().map(node).collect::<Result<_, MeterError>>()?;
         let topics = [GatewayChannel::Membership, GatewayChannel::Recovery].map(|channel| channel.topic(cluster));
         let (client, events) = link.connect(client_id, &topics);
-        Ok(Self { nodes, client, events, news, clock })
+        Ok(Self { nodes, client, events, meter_events, clock })
     }
 
-    /// Plays the meters until nobody listens any more.
+    /// Runs the meters until the receiver of their events is dropped.
     pub(super) async fn run(mut self) {
-        while !self.news.is_closed() {
+        while !self.meter_events.is_closed() {
             let wait = self.wait();
             tokio::select! {
                 event = self.events.recv() => match event {
-                    Some(event) => self.take(event),
+                    Some(event) => self.on_event(event),
                     None => return,
                 },
                 () = tokio::time::sleep(wait) => {}
@@ -90,22 +90,22 @@ impl Group {
         }
     }
 
-    /// How long until something is due.
+    /// Returns the time until something is due.
     fn wait(&self) -> Duration {
         let due = self.nodes.iter().filter_map(|node| node.machine.deadline()).min();
         let millis = due.map_or(1000, |due| due.millis_since(self.clock.now().wall));
         Duration::from_millis(millis.clamp(1, 1000))
     }
 
-    fn take(&mut self, event: Event) {
+    fn on_event(&mut self, event: Event) {
         match event {
             Event::Subscribed => {
                 for node in &mut self.nodes {
                     publish(&*self.client, node.handle(Input::Connected));
                 }
-                self.tell(News::Connected);
+                self.report(MeterEvent::Connected);
             }
-            Event::Lost(error) => self.tell(News::Lost(error)),
+            Event::Lost(error) => self.report(MeterEvent::Lost(error)),
             Event::Message { topic, payload } => {
                 let message = digest(&payload);
                 for at in 0..self.nodes.len() {
@@ -114,15 +114,15 @@ impl Group {
                     let sent = node.handle(Input::Message { topic: &topic, payload: &payload });
                     let reaction = node.reaction(message, &sent);
                     publish(&*self.client, sent);
-                    self.tell(News::Reacted(reaction));
+                    self.report(MeterEvent::Reacted(reaction));
                 }
             }
         }
     }
 
-    fn tell(&self, news: News) {
-        // Nobody listens once the run is over.
-        self.news.send(news).ok();
+    fn report(&self, event: MeterEvent) {
+        // The receiver is dropped when the run is over.
+        self.meter_events.send(event).ok();
     }
 }
 

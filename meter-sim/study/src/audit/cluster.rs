@@ -1,4 +1,4 @@
-//! The cluster that is audited: who takes part, and the parts they play, on the machines that ship.
+//! The cluster that is audited: who takes part, and the roles they play, on the machines that ship.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ const SLOT_SECONDS: u64 = 60;
 
 /// Certificates for all, made once.
 #[derive(Debug)]
-pub(super) struct Cast {
+pub(super) struct Participants {
     authorities: Authorities,
     gateway: Issued,
     meters: Vec<Issued>,
@@ -41,21 +41,21 @@ pub(super) struct Cast {
 
 /// What one member does in every slot.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Part {
+pub(super) struct Role {
     /// What it measures; a member without it enrols and is off from then on.
     pub(super) watts: Option<i64>,
     /// Whether it adds its share of the noise.
     pub(super) noise: bool,
 }
 
-/// A cluster whose members play their parts in virtual time.
+/// A cluster whose members play their roles in virtual time.
 #[derive(Debug)]
 pub(super) struct Run {
     cluster: VirtualCluster,
-    parts: Vec<Part>,
+    roles: Vec<Role>,
 }
 
-impl Cast {
+impl Participants {
     pub(super) fn new() -> Self {
         let pki = Pki::new();
         let authorities = pki.authorities();
@@ -79,13 +79,13 @@ impl Cast {
 
 impl Run {
     /// Starts everybody; all chance follows from the seed.
-    pub(super) fn new(cast: &Cast, epsilon: (u64, u64), parts: &[Part], seed: &str) -> Self {
+    pub(super) fn new(participants: &Participants, epsilon: (u64, u64), roles: &[Role], seed: &str) -> Self {
         let id = ClusterId::new("audit").expect("a plain name");
         let config = ClusterConfig {
             cluster: id.clone(),
-            identity: Arc::new(cast.gateway.identity()),
-            certificate: cast.gateway.der.clone().into(),
-            authorities: cast.authorities.clone(),
+            identity: Arc::new(participants.gateway.identity()),
+            certificate: participants.gateway.der.clone().into(),
+            authorities: participants.authorities.clone(),
             terms: terms(epsilon),
             missing_share: one_member(),
             malicious_share: one_member(),
@@ -98,8 +98,8 @@ impl Run {
             },
             clock_skew_seconds: 0,
         };
-        let policy = cast.policy();
-        let meter = |(number, (issued, part)): (usize, (&Issued, &Part))| {
+        let policy = participants.policy();
+        let meter = |(number, (issued, part)): (usize, (&Issued, &Role))| {
             let config = MeterConfig {
                 identity: issued.identity(),
                 certificate: issued.der.clone(),
@@ -109,19 +109,19 @@ impl Run {
             let simulation = if part.noise { Simulation::default() } else { Simulation::NOISELESS };
             MeterNode::new(config, simulation, rng(seed, &format!("meter {number}")))
         };
-        let meters = cast.meters.iter().zip(parts).enumerate().map(meter);
-        let mut cluster = VirtualCluster::new(config, meters, cast.start, rng(seed, "gateway"));
-        for (meter, part) in cluster.meters.iter_mut().zip(parts) {
+        let meters = participants.meters.iter().zip(roles).enumerate().map(meter);
+        let mut cluster = VirtualCluster::new(config, meters, participants.start, rng(seed, "gateway"));
+        for (meter, part) in cluster.meters.iter_mut().zip(roles) {
             if part.watts.is_none() {
                 *meter = None;
             }
         }
-        Self { cluster, parts: parts.to_vec() }
+        Self { cluster, roles: roles.to_vec() }
     }
 
     /// Lets time pass until a slot closes.
     pub(super) fn next_outcome(&mut self) -> SlotOutcome {
-        self.cluster.next_outcome(|meter, _| self.parts[meter].watts)
+        self.cluster.next_outcome(|meter, _| self.roles[meter].watts)
     }
 }
 
@@ -151,13 +151,13 @@ fn rng(seed: &str, whose: &str) -> ChaCha20Rng {
 mod tests {
     use super::*;
 
-    const EXACT: Part = Part { watts: Some(1), noise: false };
-    const SILENT: Part = Part { watts: None, noise: false };
-    const NOISY: Part = Part { noise: true, ..EXACT };
+    const EXACT: Role = Role { watts: Some(1), noise: false };
+    const SILENT: Role = Role { watts: None, noise: false };
+    const NOISY: Role = Role { noise: true, ..EXACT };
 
     #[test]
     fn masks_cancel_though_one_member_is_silent_and_lists_are_renewed() {
-        let mut cluster = Run::new(&Cast::new(), (1, 1), &[EXACT, EXACT, EXACT, EXACT, EXACT, SILENT], "exact");
+        let mut cluster = Run::new(&Participants::new(), (1, 1), &[EXACT, EXACT, EXACT, EXACT, EXACT, SILENT], "exact");
         let outcomes: Vec<SlotOutcome> = (0..1100).map(|_| cluster.next_outcome()).collect();
         assert!(outcomes.iter().all(|outcome| outcome.result.unwrap().watts() == 5));
         assert!(outcomes.iter().all(|outcome| (outcome.members, outcome.honest, outcome.responders) == (6, 4, 5)));
@@ -168,8 +168,8 @@ mod tests {
     #[test]
     fn chance_follows_from_the_seed_alone() {
         let sums = |seed| {
-            let parts = [NOISY, NOISY, NOISY, NOISY, EXACT, SILENT];
-            let mut cluster = Run::new(&Cast::new(), (1, 2), &parts, seed);
+            let roles = [NOISY, NOISY, NOISY, NOISY, EXACT, SILENT];
+            let mut cluster = Run::new(&Participants::new(), (1, 2), &roles, seed);
             (0..50).map(|_| cluster.next_outcome().result.unwrap().watts()).collect::<Vec<i64>>()
         };
         assert_eq!(sums("one"), sums("one"));

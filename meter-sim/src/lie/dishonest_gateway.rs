@@ -1,7 +1,7 @@
-//! The dishonest gateway: it collects what meters send, and tells them what suits it.
+//! The dishonest gateway: it collects what meters send, and sends them honest and dishonest messages.
 
-mod ears;
-mod words;
+mod incoming;
+mod messages;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,31 +21,31 @@ use dream_protocol::wire::{MaskedReading, Reveal};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::SLOT_SECONDS;
-use super::attack::{Attack, Scene};
-use super::cast::{Gateway, watts};
-use super::crowd::{News, Reaction, digest};
+use super::attack::{Attack, Precondition};
 use super::draft::Draft;
 use super::link::{Event, Publish};
+use super::meters::{MeterEvent, Reaction, digest};
+use super::participants::{Gateway, watts};
 use super::report::{Control, Outcome};
 use dream_fleet::clock::Clock;
 
 /// The epoch of the honest list: there is an older number.
 const EPOCH: u64 = 2;
 
-/// How long anything may take before it counts as not happening.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long to wait for anything.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How many slots are tried until all meters have reported one.
 const SLOTS_TRIED: u64 = 10;
 
-/// How often a lie is told again that came too late for its slot.
+/// How often an attack that came too late for its slot is tried.
 const TRIES: usize = 5;
 
-/// What must be left of a slot to begin something with it.
+/// How much of a slot must be left for an attack.
 const ROOM_MILLIS: u64 = SLOT_SECONDS * 1000 / 2 - 500;
 
-/// The gateway, with all that it has seen.
-pub(super) struct Liar {
+/// The gateway, with everything that it received.
+pub(super) struct DishonestGateway {
     cluster: ClusterId,
     gateway: Gateway,
     authorities: Authorities,
@@ -53,7 +53,7 @@ pub(super) struct Liar {
     meters: usize,
     client: Box<dyn Publish>,
     incoming: UnboundedReceiver<Event>,
-    news: UnboundedReceiver<News>,
+    meter_events: UnboundedReceiver<MeterEvent>,
     clock: Clock,
     /// Connections that stand, its own among them.
     connected: usize,
@@ -63,19 +63,19 @@ pub(super) struct Liar {
     /// By message, and then by meter.
     reactions: BTreeMap<[u8; 32], BTreeMap<usize, Reaction>>,
     list: Option<Arc<MembershipList>>,
-    /// Slots that something was asked about that meters may answer.
+    /// Slots with a request that meters may answer.
     asked: BTreeSet<Slot>,
     answered: Option<Slot>,
 }
 
-impl Liar {
+impl DishonestGateway {
     pub(super) fn connect(
         gateway: Gateway,
         client_id: &str,
         cluster: ClusterId,
         authorities: Authorities,
         meters: usize,
-        news: UnboundedReceiver<News>,
+        meter_events: UnboundedReceiver<MeterEvent>,
         clock: Clock,
     ) -> Self {
         let filters: Vec<String> = MeterChannel::ALL.iter().map(|channel| channel.filter(&cluster)).collect();
@@ -88,7 +88,7 @@ impl Liar {
             meters,
             client,
             incoming,
-            news,
+            meter_events,
             clock,
             connected: 0,
             enrolments: BTreeMap::new(),
@@ -101,9 +101,9 @@ impl Liar {
         }
     }
 
-    /// Waits until its own subscriptions stand: what meters send before is lost.
+    /// Waits until the broker has confirmed its subscriptions: what meters send before is lost.
     pub(super) async fn subscribed(&mut self) -> anyhow::Result<()> {
-        if !self.until(PATIENCE, |liar| liar.connected >= 1).await? {
+        if !self.until(TIMEOUT, |gateway| gateway.connected >= 1).await? {
             bail!("the broker at {} does not confirm the gateway's subscriptions", self.gateway.link);
         }
         Ok(())
@@ -111,23 +111,26 @@ impl Liar {
 
     /// Waits until all meters have enrolled.
     pub(super) async fn enrolled(&mut self) -> anyhow::Result<()> {
-        if !self.until(PATIENCE, |liar| liar.enrolments.len() == liar.meters).await? {
+        if !self.until(TIMEOUT, |gateway| gateway.enrolments.len() == gateway.meters).await? {
             let (came, all) = (self.enrolments.len(), self.meters);
             bail!("{came} of {all} meters could enrol; see whether the broker lets them publish on dream/v1/#");
         }
         Ok(())
     }
 
-    /// An honest list, which all meters must accept.
+    /// Publishes an honest list, which all meters must accept.
     pub(super) async fn honest_list(&mut self) -> anyhow::Result<Control> {
         let bytes = self.sign(Draft::honest(EPOCH, self.enrolments()));
         let list = MembershipList::verify(&bytes, &self.cluster, &self.authorities)?;
-        let told = self.tell(GatewayChannel::Membership, &bytes, 0..self.meters).await?;
+        let responses = self.send(GatewayChannel::Membership, &bytes, 0..self.meters).await?;
         self.list = Some(list);
-        Ok(Control::List { accepted: told.iter().filter(|reaction| reaction.complied).count(), meters: self.meters })
+        Ok(Control::List {
+            accepted: responses.iter().filter(|reaction| reaction.complied).count(),
+            meters: self.meters,
+        })
     }
 
-    /// An honest slot: all are asked, all answer, and the sum opens.
+    /// Runs an honest slot: requests reveals from all meters, and opens the sum.
     pub(super) async fn honest_slot(&mut self) -> anyhow::Result<Control> {
         let (slot, answered) = self.asked_slot().await?;
         let params = *self.list()?.params();
@@ -136,7 +139,7 @@ impl Liar {
         Ok(Control::Slot { answered, meters: self.meters, sum, exact })
     }
 
-    /// Tells a lie, in a slot with room for it.
+    /// Tries an attack, again if it came too late for its slot.
     pub(super) async fn lie(&mut self, attack: Attack) -> anyhow::Result<Outcome> {
         let mut outcome = self.lie_once(attack).await?;
         for _ in 1..TRIES {
@@ -150,12 +153,12 @@ impl Liar {
 
     async fn lie_once(&mut self, attack: Attack) -> anyhow::Result<Outcome> {
         let all = 0..self.meters;
-        let told = match attack.scene() {
-            Scene::NoList | Scene::List => {
+        let responses = match attack.precondition() {
+            Precondition::NoList | Precondition::List => {
                 let bytes = self.sign(self.false_list(attack)?);
-                self.tell(GatewayChannel::Membership, &bytes, all).await?
+                self.send(GatewayChannel::Membership, &bytes, all).await?
             }
-            Scene::ReportedSlot => {
+            Precondition::ReportedSlot => {
                 let slot = self.reported_slot().await?;
                 let (members, named) = (self.list()?.params().members(), self.list()?.params().max_missing());
                 let forged = (attack == Attack::ForgedSignature).then(|| IdentityKey::from_seed(&rand::random()));
@@ -169,13 +172,13 @@ impl Liar {
                     (MemberSet::empty(members), all)
                 };
                 let bytes = self.request(slot, &missing, forged.as_ref())?;
-                let told = self.tell(GatewayChannel::Recovery, &bytes, to).await?;
-                if told.iter().any(|reaction| reaction.complied) {
+                let responses = self.send(GatewayChannel::Recovery, &bytes, to).await?;
+                if responses.iter().any(|reaction| reaction.complied) {
                     self.asked.insert(slot);
                 }
-                told
+                responses
             }
-            Scene::AnsweredSlot => {
+            Precondition::AnsweredSlot => {
                 let slot = self.answered_slot().await?;
                 let bytes = if attack == Attack::SecondRequest {
                     let members = self.list()?.params().members();
@@ -183,10 +186,10 @@ impl Liar {
                 } else {
                     self.retry(slot)?
                 };
-                self.tell(GatewayChannel::Recovery, &bytes, all).await?
+                self.send(GatewayChannel::Recovery, &bytes, all).await?
             }
         };
-        Ok(Outcome::new(attack, told))
+        Ok(Outcome::new(attack, responses))
     }
 
     fn wall(&self) -> Timestamp {
@@ -197,10 +200,10 @@ impl Liar {
         self.list.as_ref().ok_or_else(|| anyhow::anyhow!("no list was accepted"))
     }
 
-    /// A slot that all meters have reported and that nobody was asked about, with time left.
+    /// Waits for a slot that all meters have reported, without a request so far and with time left, and returns it.
     async fn reported_slot(&mut self) -> anyhow::Result<Slot> {
-        let patience = Duration::from_secs(SLOT_SECONDS * SLOTS_TRIED);
-        if !self.until(patience, |liar| liar.usable_slot().is_some()).await? {
+        let timeout = Duration::from_secs(SLOT_SECONDS * SLOTS_TRIED);
+        if !self.until(timeout, |gateway| gateway.usable_slot().is_some()).await? {
             bail!("the meters do not all report a slot in time; is this machine, or the broker, very busy?");
         }
         Ok(self.usable_slot().expect("just found"))
@@ -215,7 +218,7 @@ impl Liar {
         self.list.as_ref().is_some_and(|list| list.params().slot_expiry(slot).millis_since(self.wall()) >= ROOM_MILLIS)
     }
 
-    /// A slot that all have answered, with time left.
+    /// Returns a slot whose request all meters have answered, with time left.
     async fn answered_slot(&mut self) -> anyhow::Result<Slot> {
         if let Some(slot) = self.answered.filter(|slot| self.has_room(*slot)) {
             return Ok(slot);
@@ -227,7 +230,7 @@ impl Liar {
         Ok(slot)
     }
 
-    /// Asks honestly, and again in later slots while not all answer in time: the slot, and how many answered.
+    /// Sends honest requests until all meters have answered one in time. Returns the slot and the number of answers.
     async fn asked_slot(&mut self) -> anyhow::Result<(Slot, usize)> {
         let mut last = (Slot(0), 0);
         for _ in 0..TRIES {
@@ -241,13 +244,13 @@ impl Liar {
         Ok(last)
     }
 
-    /// How many answered that nobody is missing.
+    /// Sends a request in which nobody is missing. Returns the number of answers.
     async fn ask_honestly(&mut self, slot: Slot) -> anyhow::Result<usize> {
         let members = self.list()?.params().members();
         let bytes = self.request(slot, &MemberSet::empty(members), None)?;
         self.asked.insert(slot);
-        self.tell(GatewayChannel::Recovery, &bytes, 0..self.meters).await?;
-        self.until(PATIENCE, |liar| liar.reveals_of(slot) == liar.meters || !liar.is_open(slot)).await?;
+        self.send(GatewayChannel::Recovery, &bytes, 0..self.meters).await?;
+        self.until(TIMEOUT, |gateway| gateway.reveals_of(slot) == gateway.meters || !gateway.is_open(slot)).await?;
         Ok(self.reveals_of(slot))
     }
 
@@ -255,12 +258,12 @@ impl Liar {
         self.reveals.get(&slot).map_or(0, BTreeMap::len)
     }
 
-    /// Whether answers may still come.
+    /// Returns whether answers may still come.
     fn is_open(&self, slot: Slot) -> bool {
         self.list.as_ref().is_some_and(|list| list.params().slot_expiry(slot) > self.wall())
     }
 
-    /// The sum of a slot that everyone has answered: `protocol.md 4`, "the result".
+    /// Returns the sum of a slot that everyone has answered: `protocol.md 4`, "the result".
     fn open(&self, slot: Slot) -> Option<i64> {
         let list = self.list.as_ref()?;
         let (readings, reveals) = (self.readings.get(&slot)?, self.reveals.get(&slot)?);
@@ -277,30 +280,31 @@ impl Liar {
         Some(sum.cast_signed())
     }
 
-    /// Says something to all, and waits for what these meters make of it. One that is silent neither refuses nor complies.
-    async fn tell(
+    /// Publishes a message, waits for the responses, and returns those of some meters. A silent meter neither refuses nor
+    /// complies.
+    async fn send(
         &mut self,
         channel: GatewayChannel,
         bytes: &[u8],
         to: std::ops::Range<usize>,
-    ) -> anyhow::Result<Vec<Told>> {
+    ) -> anyhow::Result<Vec<Response>> {
         let message = digest(bytes);
         self.client.publish(&channel.topic(&self.cluster), bytes);
-        let heard = |liar: &Self| liar.reactions.get(&message).map_or(0, BTreeMap::len) == liar.meters;
-        self.until(PATIENCE, heard).await?;
+        let heard = |gateway: &Self| gateway.reactions.get(&message).map_or(0, BTreeMap::len) == gateway.meters;
+        self.until(TIMEOUT, heard).await?;
         let mut reactions = self.reactions.remove(&message).unwrap_or_default();
-        Ok(to.map(|meter| Told::of(reactions.remove(&meter))).collect())
+        Ok(to.map(|meter| Response::of(reactions.remove(&meter))).collect())
     }
 }
 
-/// What a meter made of a lie.
+/// How a meter responded to a message.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct Response {
     pub(super) refusal: Option<Refusal>,
     pub(super) complied: bool,
 }
 
-impl Told {
+impl Response {
     fn of(reaction: Option<Reaction>) -> Self {
         reaction.map_or(Self { refusal: None, complied: false }, |Reaction { refusal, complied, .. }| Self {
             refusal,

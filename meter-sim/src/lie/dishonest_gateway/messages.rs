@@ -1,4 +1,4 @@
-//! What the liar says: lists, requests and retries, honest or not.
+//! The lists, requests and retries that it sends, honest or not.
 
 use anyhow::bail;
 use dream_protocol::ids::MeterId;
@@ -8,13 +8,13 @@ use dream_protocol::time::Slot;
 use dream_protocol::topic::{GatewayChannel, MeterChannel};
 use dream_protocol::wire::{EnrolmentStatement, RecoveryRequest, Retry, Sign1};
 
-use super::{EPOCH, Liar};
+use super::{DishonestGateway, EPOCH};
 use crate::lie::attack::Attack;
-use crate::lie::crowd::digest;
 use crate::lie::draft::Draft;
+use crate::lie::meters::digest;
 use dream_fleet::authority::{Authority, TEST_AUTHORITY};
 
-impl Liar {
+impl DishonestGateway {
     pub(super) fn false_list(&self, attack: Attack) -> anyhow::Result<Draft> {
         let mut draft = Draft::honest(EPOCH, self.enrolments());
         match attack {
@@ -41,7 +41,7 @@ impl Liar {
         Ok(draft)
     }
 
-    /// Enrolments of homes that do not exist, certified by an authority that only has the right name.
+    /// Returns enrolments of homes that do not exist, certified by an authority that only has the right name.
     fn invented(&self, count: usize) -> anyhow::Result<Vec<(MeterId, Vec<u8>)>> {
         let authority = Authority::new(TEST_AUTHORITY, 1);
         let invent = |number| {
@@ -63,7 +63,7 @@ impl Liar {
         (1..=count).map(invent).collect()
     }
 
-    /// A meter's enrolment with a key of the gateway's, which only the gateway can sign.
+    /// Returns a meter's enrolment with a key of the gateway's, signed by the gateway.
     fn with_another_key(&self, meter: &MeterId, enrolment: &[u8]) -> anyhow::Result<Vec<u8>> {
         let (envelope, certificate) = Sign1::decode_certified(enrolment)?;
         let mut statement = EnrolmentStatement::decode(envelope.payload())?;
@@ -80,7 +80,7 @@ impl Liar {
         draft.sign(&self.cluster, &self.gateway, &self.secret, self.wall())
     }
 
-    /// A request, signed by the gateway unless another key is given.
+    /// Returns a request, signed by the gateway unless another key is given.
     pub(super) fn request(
         &self,
         slot: Slot,
@@ -95,7 +95,7 @@ impl Liar {
         Ok(request.sign(key.unwrap_or(&self.gateway.identity), &topic))
     }
 
-    /// A retry that the list has no room for.
+    /// Returns a retry beyond the attempts of the list.
     pub(super) fn retry(&self, slot: Slot) -> anyhow::Result<Vec<u8>> {
         let list = self.list()?;
         let deadline = list.params().slot_expiry(slot).as_secs();
