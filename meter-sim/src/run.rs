@@ -267,3 +267,27 @@ fn range(text: &str) -> Result<(i64, i64), String> {
     let range = text.split_once("..").and_then(|(lo, hi)| Some((lo.parse().ok()?, hi.parse().ok()?)));
     range.filter(|(lo, hi)| lo < hi).ok_or_else(|| "use two whole numbers such as 0..9000 or -5000..9000".to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        run: RunArgs,
+    }
+
+    #[test]
+    fn keys_and_noise_of_real_readings_follow_from_no_seed() {
+        let seeds = |more: &[&str]| {
+            let run = Cli::parse_from([&["x", "--dir", "trial"], more].concat()).run;
+            (run.conduct.seed, run.secrets_seed())
+        };
+        assert_eq!(seeds(&[]), (None, None));
+        assert_eq!(seeds(&["--seed", "7"]), (Some(7), Some(7)));
+        assert_eq!(seeds(&["--readings", "homes.csv", "--seed", "7"]), (Some(7), None));
+    }
+}
