@@ -159,7 +159,7 @@ fn spawn_driver(
     Ok(driving)
 }
 
-/// How a task failed; one that has just ended did not.
+/// Waits until a task fails, and returns how; waits for ever if it ends.
 async fn failure(task: JoinHandle<()>) -> JoinError {
     match task.await {
         Ok(()) => std::future::pending().await,

@@ -120,7 +120,7 @@ impl Store {
         Ok(store)
     }
 
-    /// The records a cluster is rebuilt from.
+    /// Returns the records a cluster is rebuilt from.
     pub fn records(&self, cluster: &ClusterId) -> Result<Vec<Record>, StoreError> {
         let id = cluster.as_str();
         let database = self.database()?;
@@ -161,7 +161,7 @@ impl Store {
         Ok(())
     }
 
-    /// The clusters that there are aggregates of.
+    /// Returns the clusters that there are aggregates of.
     pub fn clusters(&self) -> Result<Vec<ClusterId>, StoreError> {
         let database = self.database()?;
         let outcomes = database.begin_read()?.open_table(OUTCOMES)?;
@@ -177,7 +177,7 @@ impl Store {
         }
     }
 
-    /// When the first and the last slot of a cluster ended, in Unix milliseconds.
+    /// Returns when the first and the last slot of a cluster ended, in Unix milliseconds.
     pub fn span(&self, cluster: &ClusterId) -> Result<Option<(u64, u64)>, StoreError> {
         let outcomes = self.database()?.begin_read()?.open_table(OUTCOMES)?;
         let mut all = outcomes.range((cluster.as_str(), 0)..=(cluster.as_str(), u64::MAX))?;
@@ -194,7 +194,7 @@ impl Store {
         Ok(())
     }
 
-    /// How large the file is.
+    /// Returns how large the file is.
     pub fn file_bytes(&self) -> u64 {
         std::fs::metadata(&self.path).map_or(0, |file| file.len())
     }
@@ -283,7 +283,7 @@ impl History for Store {
     }
 }
 
-/// The newest filtered loads of a range, by when their slots ended. There are none in a store that only versions without a
+/// Returns the newest filtered loads of a range, by when their slots ended. There are none in a store that only versions without a
 /// filter have written.
 fn filtered_loads(
     read: &ReadTransaction,
@@ -347,7 +347,7 @@ fn warn_if_readable(path: &Path, mode: u32) {
     }
 }
 
-/// Whether a slot's entries are in a change: they go into one value for each commit.
+/// Returns the slot of an entry that belongs to one: such entries go into one value for each commit.
 fn slot_of(record: &Record) -> Option<Slot> {
     match record.key() {
         Key::Slot(slot, ..) => Some(slot),

@@ -77,7 +77,7 @@ fn write_cluster(cluster: &ClusterId, settings: &ClusterSettings, out: &mut impl
         terms.reveal_seconds,
         terms.lo,
         terms.hi,
-        settings.min_members,
+        settings.roster.min_members,
     )?;
     Ok(())
 }

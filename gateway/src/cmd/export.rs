@@ -109,7 +109,7 @@ fn write_slot(slot: &SlotJson, cluster: &ClusterId, format: Format, out: &mut im
     Ok(())
 }
 
-/// All clusters, or those that were named; one that is not in the store is a mistake.
+/// Returns all clusters, or those that were named; one that is not in the store is a mistake.
 fn choose(named: &[String], known: &[ClusterId]) -> Result<Vec<ClusterId>, BadInput> {
     if named.is_empty() {
         return Ok(known.to_vec());

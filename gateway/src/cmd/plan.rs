@@ -101,7 +101,7 @@ impl PlanArgs {
     }
 }
 
-/// The flags that a refusal is about.
+/// Returns the flags that a refusal is about.
 fn flags(error: &ParamsError) -> &'static str {
     match error {
         ParamsError::Members { .. } => "--members",
@@ -148,7 +148,7 @@ struct Plan {
     error_when_most_are_silent: Deviation,
     error_of_an_hours_mean: Option<HourMean>,
     verdict: Verdict,
-    epsilon_per_day: Daily,
+    epsilon_per_day: DailyEpsilon,
     /// By which rules a meter with the default policy would refuse the list.
     default_meter_objections: Vec<String>,
     bytes: Traffic,
@@ -192,7 +192,7 @@ const COARSE_PERCENT: f64 = 30.0;
 
 /// What the slots of one UTC day cost a meter, in millionths of epsilon.
 #[derive(Debug, Clone, Copy, Serialize)]
-struct Daily {
+struct DailyEpsilon {
     slots: u64,
     micro_epsilon_one_attempt_each: u64,
     micro_epsilon_all_attempts: u64,
@@ -223,7 +223,7 @@ impl Plan {
             error_when_most_are_silent: deviation(params.max_missing()),
             error_of_an_hours_mean: HourMean::new(params, mean_load_watts),
             verdict: Verdict::of(error_when_all_answer.band95_percent),
-            epsilon_per_day: Daily::new(params, &policy),
+            epsilon_per_day: DailyEpsilon::new(params, &policy),
             default_meter_objections: policy.objections(params).map(|objection| objection.to_string()).collect(),
             bytes: Traffic::measure(params, list_slots),
             aes_blocks: AesBlocks::count(params),
@@ -271,7 +271,7 @@ impl Verdict {
     }
 }
 
-impl Daily {
+impl DailyEpsilon {
     fn new(params: &Params, policy: &Policy) -> Self {
         let slots = 86_400u64.div_ceil(params.terms().slot_seconds);
         let charge = params.charge_micro_epsilon();

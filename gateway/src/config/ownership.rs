@@ -3,7 +3,7 @@
 use dream_protocol::ids::ClusterId;
 use sha2::{Digest, Sha256};
 
-/// The ordinal of the replica that owns a cluster: the one with the highest hash.
+/// Returns the ordinal of the replica that owns a cluster: the one with the highest hash.
 pub(super) fn owner(cluster: &ClusterId, replicas: u32) -> u32 {
     let weight = |ordinal: &u32| {
         let mut hash = Sha256::new();

@@ -85,7 +85,7 @@ impl GatewayIdentity {
     }
 }
 
-/// The authorities in these files, each of which may hold several; `key` is where the files were named.
+/// Reads the authorities in these files, each of which may hold several; `key` is where the files were named.
 pub(crate) fn authorities(key: &'static str, files: &[PathBuf]) -> Result<Authorities, SecretError> {
     let mut all = Vec::new();
     for path in files {
@@ -117,7 +117,7 @@ pub fn broker_tls(files: &BrokerTls) -> Result<rustls::ClientConfig, SecretError
     Ok(builder.with_client_auth_cert(chain, private_key("broker.client_key", key)?)?)
 }
 
-/// The password for the broker: the file's first line.
+/// Reads the password for the broker: the file's first line.
 pub fn password(login: &Login) -> Result<Zeroizing<Vec<u8>>, SecretError> {
     let Some(path) = &login.password_file else { return Ok(Zeroizing::default()) };
     let text = read("broker.password_file", path)?;
@@ -130,7 +130,7 @@ fn read(key: &'static str, path: &Path) -> Result<Zeroizing<Vec<u8>>, SecretErro
     Ok(Zeroizing::new(bytes))
 }
 
-/// At least one certificate.
+/// Reads the certificates of a file, at least one.
 fn certificates(key: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, SecretError> {
     let text = read(key, path)?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
@@ -145,7 +145,7 @@ fn private_key(key: &'static str, path: &Path) -> Result<PrivateKeyDer<'static>,
     PrivateKeyDer::from_pem_slice(&text).map_err(|_| SecretError::NoPem { key, path: path.to_owned(), what, label })
 }
 
-/// An Ed25519 key as PKCS#8 (RFC 8410). What openssl writes is version 1; version 2 has the public key behind the seed.
+/// Reads an Ed25519 key as PKCS#8 (RFC 8410). What openssl writes is version 1; version 2 has the public key behind the seed.
 fn identity_key(path: &Path) -> Result<IdentityKey, SecretError> {
     let head: [&[u8]; 2] = [
         &[0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20],

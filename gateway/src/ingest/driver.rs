@@ -49,14 +49,14 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 /// How often aggregates that are too old are dropped.
 const EXPIRE_EVERY_SECONDS: u64 = 3600;
 
-/// What a driver is told to do.
+/// A command to a running driver.
 #[derive(Debug)]
 pub enum Command {
     Reload(Box<Config>, GatewayIdentity),
     Stop,
 }
 
-/// What a driver is made of.
+/// What a driver works with.
 #[derive(Debug)]
 pub struct Parts {
     pub config: Config,
@@ -75,7 +75,7 @@ impl Parts {
     pub fn new(config: Config, identity: GatewayIdentity, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
         let status_topic = topic::gateway_status(&config.replica_name()?);
         let store = Arc::new(Store::open(&config.store.path, config.store.cache_mebibytes)?);
-        let telemetry = Telemetry { metrics: Arc::new(Metrics::new(&Trouble::WORDS)) };
+        let telemetry = Telemetry { metrics: Arc::new(Metrics::new(&Trouble::LABELS)) };
         let (board, readiness) = (Arc::default(), Arc::default());
         Ok(Self { config, identity, status_topic, store, board, telemetry, readiness, clock })
     }
@@ -106,8 +106,8 @@ pub struct Driver {
 #[derive(Debug, Default)]
 struct State {
     clusters: HashMap<ClusterId, ServedCluster>,
-    /// When which cluster is due.
-    wakes: BTreeSet<(Timestamp, ClusterId)>,
+    /// When each cluster is to get its next tick.
+    ticks: BTreeSet<(Timestamp, ClusterId)>,
     /// Clusters with a message in this batch.
     touched: Vec<ClusterId>,
     session: Option<Arc<dyn Session>>,
@@ -116,7 +116,7 @@ struct State {
     next_tag: u64,
     /// Messages that remove the Home Assistant sensors of removed clusters, to be published once connected.
     pending_discovery_removals: Vec<Retained>,
-    /// Clusters of others whose messages came in this session.
+    /// Clusters that are not served here, whose topics were given up in this session.
     foreign: HashSet<String>,
     job: Job,
     /// Messages of this batch that were of use, by kind.
@@ -151,7 +151,7 @@ impl Driver {
         let mut batch = Vec::with_capacity(BATCH);
         loop {
             self.tick();
-            self.hand_over().await?;
+            self.send_job().await?;
             tokio::select! {
                 biased;
                 command = commands.recv() => match command {
@@ -195,7 +195,7 @@ impl Driver {
 
     fn connected(&mut self, session: Arc<dyn Session>) {
         self.parts.telemetry.broker_connected();
-        self.parts.telemetry.metrics.follow(session.unacknowledged().clone());
+        self.parts.telemetry.metrics.track_unacknowledged(session.state().unacknowledged.clone());
         self.state.session = Some(session);
         self.state.subscribing.clear();
         self.state.foreign.clear();
@@ -219,7 +219,7 @@ impl Driver {
     }
 
     fn subscribed(&mut self, session: u64, tag: u64) {
-        if self.state.session.as_ref().is_none_or(|current| current.number() != session) {
+        if self.state.session.as_ref().is_none_or(|current| current.state().number != session) {
             return;
         }
         let Some((clusters, _)) = self.state.subscribing.remove(&tag) else { return };
@@ -263,7 +263,7 @@ impl Driver {
 
     fn lost(&mut self) {
         self.parts.readiness.unset(Latch::BrokerSubscribed);
-        self.parts.telemetry.metrics.follow(Arc::default());
+        self.parts.telemetry.metrics.track_unacknowledged(Arc::default());
         if self.state.session.take().is_some() {
             let all: Vec<ClusterId> = self.state.clusters.keys().cloned().collect();
             for cluster in &all {
@@ -273,9 +273,9 @@ impl Driver {
     }
 
     fn deliver(&mut self, delivery: Delivery) {
-        self.use_message(&delivery);
+        self.handle_message(&delivery);
         if let (Some(session), Some(receipt)) = (&self.state.session, delivery.receipt) {
-            session.unacknowledged().fetch_add(1, Ordering::Relaxed);
+            session.state().unacknowledged.fetch_add(1, Ordering::Relaxed);
             match self.state.job.effects.last_mut() {
                 Some(Effect::Acknowledge(same, receipts)) if Arc::ptr_eq(same, session) => receipts.push(receipt),
                 _ => self.state.job.effects.push(Effect::Acknowledge(session.clone(), vec![receipt])),
@@ -283,7 +283,7 @@ impl Driver {
         }
     }
 
-    fn use_message(&mut self, delivery: &Delivery) {
+    fn handle_message(&mut self, delivery: &Delivery) {
         let Some(topic) = std::str::from_utf8(&delivery.topic).ok() else { return self.parts.telemetry.bad_topic() };
         let (cluster, kind) = match Topic::parse(topic) {
             Ok(Topic::Meter { cluster, channel, .. }) => (cluster, channel.as_str()),
@@ -293,7 +293,7 @@ impl Driver {
         if delivery.too_large {
             return self.parts.telemetry.too_large(kind);
         }
-        let Some(served) = self.state.clusters.get_mut(cluster) else { return self.not_ours(cluster, kind) };
+        let Some(served) = self.state.clusters.get_mut(cluster) else { return self.not_served(cluster, kind) };
         let now = self.parts.clock.now();
         served.machine.handle(Input::Message { topic, payload: &delivery.payload }, now, &mut UnwrapErr(SysRng));
         if !std::mem::replace(&mut served.touched, true) {
@@ -305,8 +305,8 @@ impl Driver {
     }
 
     /// A session outlives a cluster that has moved or was removed: its topics are given up when they turn up.
-    fn not_ours(&mut self, cluster: &str, kind: &str) {
-        self.parts.telemetry.not_ours(kind);
+    fn not_served(&mut self, cluster: &str, kind: &str) {
+        self.parts.telemetry.not_served(kind);
         if self.state.foreign.insert(cluster.to_owned())
             && let (Ok(cluster), Some(session)) = (ClusterId::new(cluster), &self.state.session)
         {
@@ -328,21 +328,21 @@ impl Driver {
     /// Lets time pass for whoever is due, and works out when that is next.
     fn tick(&mut self) {
         let at = self.parts.clock.now();
-        while let Some((due, cluster)) = self.state.wakes.first().cloned().filter(|(due, _)| *due <= at) {
-            self.state.wakes.remove(&(due, cluster.clone()));
+        while let Some((due, cluster)) = self.state.ticks.first().cloned().filter(|(due, _)| *due <= at) {
+            self.state.ticks.remove(&(due, cluster.clone()));
             self.input(&cluster, Input::Tick);
         }
-        let mut news = Vec::new();
+        let mut views = Vec::new();
         for cluster in std::mem::take(&mut self.state.touched) {
             let Some(served) = self.state.clusters.get_mut(&cluster) else { continue };
             served.touched = false;
-            self.state.wakes.remove(&(served.wake, cluster.clone()));
-            served.wake = served.machine.deadline().unwrap_or(NEVER);
-            self.state.wakes.insert((served.wake, cluster));
-            news.extend(served.news(at));
+            self.state.ticks.remove(&(served.next_tick, cluster.clone()));
+            served.next_tick = served.machine.deadline().unwrap_or(NEVER);
+            self.state.ticks.insert((served.next_tick, cluster));
+            views.extend(served.take_view(at));
         }
-        if !news.is_empty() {
-            self.state.job.effects.push(Effect::Show(news));
+        if !views.is_empty() {
+            self.state.job.effects.push(Effect::Show(views));
         }
         if self.state.next_expiry.is_none_or(|due| due <= at) {
             self.state.next_expiry = Some(at.plus_secs(EXPIRE_EVERY_SECONDS));
@@ -353,11 +353,11 @@ impl Driver {
 
     fn until_due(&self) -> Duration {
         let now = self.parts.clock.now();
-        let due = self.state.wakes.first().map_or(u64::MAX, |(due, _)| due.millis_since(now));
+        let due = self.state.ticks.first().map_or(u64::MAX, |(due, _)| due.millis_since(now));
         self.parts.clock.to_sleep(Duration::from_millis(due)).min(LONGEST_SLEEP)
     }
 
-    async fn hand_over(&mut self) -> Result<(), WriterEnded> {
+    async fn send_job(&mut self) -> Result<(), WriterEnded> {
         if self.state.job.is_empty() {
             return Ok(());
         }
@@ -368,7 +368,7 @@ impl Driver {
     async fn flush(&mut self) {
         let (done, flushed) = oneshot::channel();
         self.state.job.effects.push(Effect::Flushed(done));
-        if self.hand_over().await.is_ok() {
+        if self.send_job().await.is_ok() {
             flushed.await.ok();
         }
     }
@@ -383,7 +383,7 @@ impl Driver {
     fn add(&mut self, served: ServedCluster) {
         let cluster = served.id.clone();
         self.parts.telemetry.metrics.add_cluster(&cluster);
-        self.state.wakes.insert((served.wake, cluster.clone()));
+        self.state.ticks.insert((served.next_tick, cluster.clone()));
         self.state.clusters.insert(cluster.clone(), served);
         // What was left to do when the records were made, and what the board shows.
         self.input(&cluster, Input::Tick);
@@ -405,7 +405,7 @@ impl Driver {
     }
 }
 
-/// Takes everything that a machine wants done into the job. Says whether a message was rejected.
+/// Moves all outputs of a machine into the job. Returns whether a message was rejected.
 fn drain(
     served: &mut ServedCluster,
     kind: &str,
@@ -431,7 +431,7 @@ fn drain(
                 telemetry.rejected(kind, &served.id, meter.as_ref(), &reason);
             }
             Output::Closed(outcome) => {
-                let closed = served.closed(outcome);
+                let closed = served.note_closed(outcome);
                 if let Some(filtered) = closed.filtered {
                     let cluster = served.id.clone();
                     job.changes.push(Change::PutFiltered { cluster, end: outcome.end, filtered });
@@ -444,7 +444,7 @@ fn drain(
                 }
             }
             Output::Notice(notice) => {
-                let news = served.noticed(&notice);
+                let news = served.note(&notice);
                 telemetry.notice(&served.id, &notice, news, now);
             }
         }
@@ -452,7 +452,7 @@ fn drain(
     rejected
 }
 
-/// Every topic of a cluster that concerns its gateway.
+/// Returns every topic of a cluster that concerns its gateway.
 fn filters(cluster: &ClusterId) -> Vec<String> {
     let meters = MeterChannel::ALL.into_iter().map(|channel| channel.filter(cluster));
     meters.chain([GatewayChannel::Membership.topic(cluster)]).collect()

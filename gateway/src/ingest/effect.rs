@@ -63,7 +63,7 @@ impl EffectRunner {
     /// Carries out effects, in their order. Everything that they depend on must be durable.
     pub fn run(&mut self, effects: Vec<Effect>) {
         let newest = effects.iter().rev().find_map(|effect| match effect {
-            Effect::Acknowledge(session, _) => Some(session.unacknowledged().load(Ordering::Relaxed)),
+            Effect::Acknowledge(session, _) => Some(session.state().unacknowledged.load(Ordering::Relaxed)),
             Effect::Publish { .. } | Effect::Closed { .. } | Effect::Show(_) | Effect::Flushed(_) => None,
         });
         if let Some(window) = newest.and_then(|waiting| self.window.commit(waiting)) {
@@ -72,7 +72,7 @@ impl EffectRunner {
         for effect in effects {
             match effect {
                 Effect::Acknowledge(session, receipts) => {
-                    session.unacknowledged().fetch_sub(receipts.len(), Ordering::Relaxed);
+                    session.state().unacknowledged.fetch_sub(receipts.len(), Ordering::Relaxed);
                     session.acknowledge(receipts);
                 }
                 Effect::Publish { session, topic, payload, retain } => session.publish(topic, payload, retain),

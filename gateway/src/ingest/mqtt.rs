@@ -1,6 +1,6 @@
-//! The broker: everything that knows MQTT, and nothing that knows what is in a message.
+//! The connection to the broker: everything that knows MQTT, and nothing that knows what is in a message.
 //!
-//! [`Connector::run`] keeps a connection and only polls it; what arrives goes out as [`BrokerEvent`]s. Whoever handles them
+//! [`Connector::run`] keeps a connection and only polls it; what arrives goes out as [`BrokerEvent`]s. The driver handles them; it
 //! publishes, subscribes and acknowledges through a [`Session`].
 
 mod backoff;
@@ -9,7 +9,6 @@ mod trouble;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -24,7 +23,7 @@ pub use trouble::Trouble;
 
 use crate::config::Broker;
 use crate::config::secrets::{self, SecretError};
-use crate::ingest::transport::{BrokerEvent, Deliveries, Delivery, Receipt, Session};
+use crate::ingest::transport::{BrokerEvent, Deliveries, Delivery, Receipt, Session, SessionState};
 use backoff::Backoff;
 use socket::Socket;
 
@@ -44,19 +43,13 @@ const FILTERS_PER_PACKET: usize = 50;
 #[derive(Debug, Clone)]
 struct Connection {
     client: AsyncClient,
-    number: u64,
+    state: SessionState,
     events: mpsc::Sender<BrokerEvent>,
-    /// Messages that were handled and are not yet acknowledged.
-    unacknowledged: Arc<AtomicUsize>,
 }
 
 impl Session for Connection {
-    fn number(&self) -> u64 {
-        self.number
-    }
-
-    fn unacknowledged(&self) -> &Arc<AtomicUsize> {
-        &self.unacknowledged
+    fn state(&self) -> &SessionState {
+        &self.state
     }
 
     fn publish(&self, topic: String, payload: Bytes, retain: bool) {
@@ -89,7 +82,7 @@ impl Session for Connection {
                 }
             };
             if confirmed {
-                connection.send(BrokerEvent::Subscribed { session: connection.number, tag }).await;
+                connection.send(BrokerEvent::Subscribed { session: connection.state.number, tag }).await;
             }
         });
         asking.abort_handle()
@@ -132,12 +125,12 @@ impl Connection {
     }
 
     /// Waits until messages fit into the budget.
-    async fn deliver(&self, together: Vec<Publish>, budget: &Arc<Semaphore>) -> Option<Deliveries> {
+    async fn deliver(&self, batch: Vec<Publish>, budget: &Arc<Semaphore>) -> Option<Deliveries> {
         let delivery = |publish: Publish| {
             let receipt = self.client.prepare_ack(&publish).map(Receipt);
             Delivery::new(publish, receipt)
         };
-        let messages: Vec<Delivery> = together.into_iter().map(delivery).collect();
+        let messages: Vec<Delivery> = batch.into_iter().map(delivery).collect();
         let kib = messages.iter().fold(0, |sum: usize, message| sum + (message.payload.len() >> 10) + 1);
         let kib = u32::try_from(kib).map_or(QUEUE_KIB, |kib| kib.min(QUEUE_KIB));
         let queued = budget.clone().acquire_many_owned(kib).await.ok()?;
@@ -164,8 +157,8 @@ impl Connector {
             let trouble = match self.options(limit) {
                 Ok(options) => {
                     let (client, eventloop) = AsyncClient::builder(options).unbounded().build();
-                    let connection =
-                        Connection { client, number, events: events.clone(), unacknowledged: Arc::default() };
+                    let state = SessionState::new(number);
+                    let connection = Connection { client, state, events: events.clone() };
                     let Some(trouble) = self.poll(connection, eventloop, &budget, &mut backoff).await else {
                         // Nobody listens any more, or someone waits for this.
                         events.send(BrokerEvent::Ended).await.ok();
@@ -207,18 +200,18 @@ impl Connector {
                     events.send(BrokerEvent::Connected(Arc::new(connection.clone()))).await.ok()?;
                 }
                 Ok(Polled::Incoming(Packet::Publish(publish))) => {
-                    let together = gather(publish, &mut eventloop.state.events);
-                    let deliveries = connection.deliver(together, budget).await?;
+                    let batch = gather(publish, &mut eventloop.state.events);
+                    let deliveries = connection.deliver(batch, budget).await?;
                     events.send(BrokerEvent::Deliveries(deliveries)).await.ok()?;
                 }
                 Ok(Polled::Outgoing(Outgoing::Disconnect)) => return None,
                 Ok(Polled::Incoming(_) | Polled::Outgoing(_)) => {}
                 Err(error) => {
-                    let lived = since.map(|since| since.elapsed());
-                    if lived.is_some_and(|lived| lived.as_secs() >= 10) {
+                    let connected_for = since.map(|since| since.elapsed());
+                    if connected_for.is_some_and(|connected_for| connected_for.as_secs() >= 10) {
                         backoff.reset();
                     }
-                    return Some(Trouble::new(error, &self.broker, &self.client_id, lived));
+                    return Some(Trouble::new(error, &self.broker, &self.client_id, connected_for));
                 }
             }
         }
@@ -247,13 +240,13 @@ impl Connector {
     }
 }
 
-/// The messages that were read together with the first and wait behind it.
+/// Returns the messages that were read together with the first and wait behind it.
 fn gather(first: Publish, waiting: &mut VecDeque<Polled>) -> Vec<Publish> {
-    let mut together = vec![first];
+    let mut batch = vec![first];
     while let Some(Polled::Incoming(Packet::Publish(_)) | Polled::Outgoing(Outgoing::PubAck(_))) = waiting.front() {
         if let Some(Polled::Incoming(Packet::Publish(publish))) = waiting.pop_front() {
-            together.push(publish);
+            batch.push(publish);
         }
     }
-    together
+    batch
 }

@@ -27,17 +27,17 @@ pub enum ServeError {
     History(#[from] HistoryError),
 }
 
-/// One cluster with its machine.
+/// A cluster with its state machine, its filter, and what the board shows of it.
 #[derive(Debug)]
 pub struct ServedCluster {
     pub id: ClusterId,
     pub settings: ClusterSettings,
     pub machine: Cluster,
     /// When to tick next; stored because it is also the key in the driver's queue.
-    pub wake: Timestamp,
+    pub next_tick: Timestamp,
     /// Whether something happened since the board was last written.
     pub changed: bool,
-    /// Whether a message was handled since `wake` was worked out.
+    /// Whether a message was handled since `next_tick` was worked out.
     pub touched: bool,
     pub last: Option<ClosedSlot>,
     last_decoded: Option<ClosedSlot>,
@@ -46,7 +46,7 @@ pub struct ServedCluster {
     cannot_form: Option<String>,
     candidates: usize,
     /// The last slot for which a meter reported two requests.
-    contradicted: Option<Slot>,
+    last_equivocation: Option<Slot>,
     /// Since when the cluster is served here.
     pub since: Timestamp,
 }
@@ -70,7 +70,7 @@ impl ServedCluster {
             terms: settings.terms,
             missing_share: settings.missing_share,
             malicious_share: settings.malicious_share,
-            roster: settings.roster(),
+            roster: settings.roster.clone(),
             clock_skew_seconds,
         };
         let records = store.records(id)?;
@@ -79,7 +79,7 @@ impl ServedCluster {
         let mut served = Self {
             id: id.clone(),
             settings: settings.clone(),
-            wake: machine.deadline().unwrap_or(NEVER),
+            next_tick: machine.deadline().unwrap_or(NEVER),
             candidates: machine.candidates(),
             machine,
             changed: true,
@@ -89,7 +89,7 @@ impl ServedCluster {
             spent: Spent::default(),
             filter: before.map(|before| before.filter.clone()).unwrap_or_default(),
             cannot_form: None,
-            contradicted: None,
+            last_equivocation: None,
             since: before.map_or(now, |before| before.since),
         };
         // A crash may have come between an outcome and its announcement; it is announced from the store.
@@ -99,18 +99,18 @@ impl ServedCluster {
         {
             served.spent.add(&closed.outcome);
         }
-        let recent = store.slots(id, Timestamp::from_millis(0), NEVER, RECENT)?;
+        let recent = store.slots(id, Timestamp::from_millis(0), NEVER, RECENT_SLOTS)?;
         served.last = recent.last().filter(|closed| !closed.is_backfilled()).copied();
         served.last_decoded = recent.iter().rfind(|closed| closed.is_decoded()).copied();
         if before.is_none() {
-            let remembered = Timestamp::from_secs(now.as_secs().saturating_sub(REMEMBERED_SECONDS));
-            served.remember(&store.slots(id, remembered, NEVER, REMEMBERED_SLOTS)?);
+            let since = Timestamp::from_secs(now.as_secs().saturating_sub(REPLAYED_SECONDS));
+            served.replay_filter(&store.slots(id, since, NEVER, REPLAYED_SLOTS)?);
         }
         Ok(served)
     }
 
-    /// Notes a closed slot.
-    pub fn closed(&mut self, outcome: SlotOutcome) -> ClosedSlot {
+    /// Notes a closed slot, and returns it with its filtered load.
+    pub fn note_closed(&mut self, outcome: SlotOutcome) -> ClosedSlot {
         let closed = ClosedSlot { outcome, filtered: filtered(&mut self.filter, &outcome) };
         self.changed = true;
         self.spent.add(&outcome);
@@ -122,7 +122,7 @@ impl ServedCluster {
     }
 
     /// Lets a new filter see what the one before the restart saw: not what closed too late for it.
-    fn remember(&mut self, slots: &[ClosedSlot]) {
+    fn replay_filter(&mut self, slots: &[ClosedSlot]) {
         let first = slots.iter().position(|closed| closed.filtered.is_some()).unwrap_or(slots.len());
         let (before, since) = slots.split_at(first);
         for closed in before.iter().chain(since.iter().filter(|closed| closed.filtered.is_some())) {
@@ -130,8 +130,8 @@ impl ServedCluster {
         }
     }
 
-    /// Notes what the machine says. A meter may say the same as often as it likes: says whether it is news.
-    pub fn noticed(&mut self, notice: &Notice) -> bool {
+    /// Notes what the machine says. Returns whether it is new: a meter may report the same again and again.
+    pub fn note(&mut self, notice: &Notice) -> bool {
         match notice {
             Notice::ListPublished { .. } => (self.cannot_form, self.changed) = (None, true),
             Notice::CannotForm { members, reason } => {
@@ -139,7 +139,7 @@ impl ServedCluster {
                 self.changed = true;
             }
             Notice::MeterStatus { code: StatusCode::Equivocation, slot, .. } => {
-                return self.contradicted.replace(*slot) != Some(*slot);
+                return self.last_equivocation.replace(*slot) != Some(*slot);
             }
             Notice::Requested { .. }
             | Notice::TakenOver { .. }
@@ -149,8 +149,8 @@ impl ServedCluster {
         true
     }
 
-    /// What the board shows, if it should show something new.
-    pub fn news(&mut self, now: Timestamp) -> Option<ClusterView> {
+    /// Returns what the board is to show, if that has changed since the last call.
+    pub fn take_view(&mut self, now: Timestamp) -> Option<ClusterView> {
         let candidates = self.machine.candidates();
         if !std::mem::take(&mut self.changed) && candidates == self.candidates {
             return None;
@@ -160,7 +160,7 @@ impl ServedCluster {
         Some(ClusterView {
             cluster: self.id.clone(),
             slot_seconds: self.settings.terms.slot_seconds,
-            min_members: self.settings.min_members,
+            min_members: self.settings.roster.min_members,
             candidates,
             ending: self.machine.enrolments_ending_before(now.plus_secs(ENDING_SECONDS)),
             list: list.map(|list| ListView {
@@ -201,15 +201,15 @@ fn released(outcome: &SlotOutcome) -> Option<Release> {
 pub const NEVER: Timestamp = Timestamp::from_millis(u64::MAX);
 
 /// How many closed slots are looked at to find the last decoded one.
-const RECENT: usize = 100;
+const RECENT_SLOTS: usize = 100;
 
 /// How far back, and over how many slots at most, the filter looks again after a restart. That is two weeks of slots of
 /// five minutes or more, and less of shorter ones: what a slot costs (see [`dream_filter`]) holds up the start, on one of
 /// all cores.
-const REMEMBERED_SECONDS: u64 = 14 * 86_400;
-const REMEMBERED_SLOTS: usize = 4032;
+const REPLAYED_SECONDS: u64 = 14 * 86_400;
+const REPLAYED_SLOTS: usize = 4032;
 
-/// Clusters with nothing in common are rebuilt side by side: most of the time goes into agreeing on keys with members.
+/// Rebuilds clusters from the store, on all cores: most of the time goes into agreeing on keys with members.
 pub fn resume_all(
     all: &[(&ClusterId, &ClusterSettings)],
     identity: &GatewayIdentity,

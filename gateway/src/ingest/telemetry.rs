@@ -34,7 +34,7 @@ impl Telemetry {
         debug!(kind, "message dropped: larger than any may be");
     }
 
-    pub fn not_ours(&self, kind: &str) {
+    pub fn not_served(&self, kind: &str) {
         self.metrics.message(kind, "not_ours");
         debug!(kind, "message of a cluster that is not served here");
     }
@@ -101,7 +101,7 @@ impl Telemetry {
 
     pub fn broker_lost(&self, trouble: &Trouble) {
         self.metrics.broker_connected(false);
-        self.metrics.broker_trouble(trouble.word());
+        self.metrics.broker_trouble(trouble.label());
         warn!(reason = %trouble, "no connection to the broker; trying again");
     }
 

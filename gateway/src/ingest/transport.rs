@@ -45,11 +45,8 @@ pub enum BrokerEvent {
 
 /// One connection to a broker. None of its methods waits.
 pub trait Session: Debug + Send + Sync {
-    /// Returns what tells this connection from earlier ones.
-    fn number(&self) -> u64;
-
-    /// Returns the count of messages that were handled and are not yet acknowledged, which the driver keeps.
-    fn unacknowledged(&self) -> &Arc<AtomicUsize>;
+    /// Returns what the driver knows of this connection.
+    fn state(&self) -> &SessionState;
 
     /// Publishes with QoS 1. A connection that is lost loses this too.
     fn publish(&self, topic: String, payload: Bytes, retain: bool);
@@ -66,6 +63,22 @@ pub trait Session: Debug + Send + Sync {
 
     /// Ends the connection once everything that was published is confirmed.
     fn disconnect(&self);
+}
+
+/// What the driver knows of a connection.
+#[derive(Debug, Clone)]
+pub struct SessionState {
+    /// Tells this connection from earlier ones.
+    pub number: u64,
+    /// How many messages were handled and are not yet acknowledged; the driver keeps it.
+    pub unacknowledged: Arc<AtomicUsize>,
+}
+
+impl SessionState {
+    /// Makes the state of a new connection.
+    pub fn new(number: u64) -> Self {
+        Self { number, unacknowledged: Arc::default() }
+    }
 }
 
 /// Messages that came together.

@@ -3,33 +3,33 @@
 //! Messages are acknowledged after they are committed, so a broker that hands out at most W at a time gives W messages a
 //! commit. If commit after commit finds exactly W unacknowledged messages, W is the window, and larger would be faster.
 
-/// After how many commits in a row with the same number of unacknowledged messages it is said.
-const IN_A_ROW: u32 = 50;
+/// After how many commits in a row with the same number of unacknowledged messages it is reported.
+const MIN_REPEATS: u32 = 50;
 
 /// A window of one or two could also be a meter that sends one message after the other.
-const LEAST: usize = 5;
+const MIN_WINDOW: usize = 5;
 
 #[derive(Debug, Default)]
 pub struct WindowWatch {
     found: usize,
-    in_a_row: u32,
-    said: usize,
+    repeats: u32,
+    reported: usize,
 }
 
 impl WindowWatch {
-    /// Takes how many messages were unacknowledged at a commit; gives the window when it should be said, once for each.
+    /// Takes how many messages were unacknowledged at a commit. Returns the window when it is to be reported: once for each.
     pub fn commit(&mut self, unacknowledged: usize) -> Option<usize> {
-        if unacknowledged < LEAST {
+        if unacknowledged < MIN_WINDOW {
             return None; // an idle moment says nothing
         }
         if unacknowledged != self.found {
-            (self.found, self.in_a_row) = (unacknowledged, 0);
+            (self.found, self.repeats) = (unacknowledged, 0);
         }
-        self.in_a_row += 1;
-        if self.in_a_row < IN_A_ROW || self.said == unacknowledged {
+        self.repeats += 1;
+        if self.repeats < MIN_REPEATS || self.reported == unacknowledged {
             return None;
         }
-        self.said = unacknowledged;
+        self.reported = unacknowledged;
         Some(unacknowledged)
     }
 }
@@ -41,8 +41,8 @@ mod tests {
     #[test]
     fn a_window_is_said_once() {
         let mut watch = WindowWatch::default();
-        let said: Vec<usize> = (0..500).filter_map(|_| watch.commit(20)).collect();
-        assert_eq!(said, [20]);
+        let reported: Vec<usize> = (0..500).filter_map(|_| watch.commit(20)).collect();
+        assert_eq!(reported, [20]);
     }
 
     #[test]

@@ -102,8 +102,6 @@ fn commit(store: &Store, changes: &[Change], runner: &mut EffectRunner, giving_u
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicUsize;
-
     use bytes::Bytes;
     use dream_protocol::cluster::Record;
     use dream_protocol::ids::ClusterId;
@@ -114,7 +112,7 @@ mod tests {
     use super::*;
     use crate::clock::SystemClock;
     use crate::ingest::telemetry::Telemetry;
-    use crate::ingest::transport::{Receipt, Session};
+    use crate::ingest::transport::{Receipt, Session, SessionState};
     use crate::ingest::window::WindowWatch;
     use crate::serve::metrics::Metrics;
     use crate::store::History as _;
@@ -124,7 +122,7 @@ mod tests {
     struct Watch {
         store: Arc<Store>,
         published: std::sync::mpsc::Sender<(usize, usize)>,
-        unacknowledged: Arc<AtomicUsize>,
+        state: SessionState,
     }
 
     fn north() -> ClusterId {
@@ -132,12 +130,8 @@ mod tests {
     }
 
     impl Session for Watch {
-        fn number(&self) -> u64 {
-            1
-        }
-
-        fn unacknowledged(&self) -> &Arc<AtomicUsize> {
-            &self.unacknowledged
+        fn state(&self) -> &SessionState {
+            &self.state
         }
 
         fn publish(&self, topic: String, _: Bytes, _: bool) {
@@ -162,7 +156,7 @@ mod tests {
         let directory = tempfile::TempDir::new().unwrap();
         let store = Arc::new(Store::open(&directory.path().join("store.redb"), 4).unwrap());
         let (published, happened) = std::sync::mpsc::channel();
-        let session = Arc::new(Watch { store: store.clone(), published, unacknowledged: Arc::default() });
+        let session = Arc::new(Watch { store: store.clone(), published, state: SessionState::new(1) });
         let runner = EffectRunner {
             store: store.clone(),
             board: Arc::default(),

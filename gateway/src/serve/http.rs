@@ -27,7 +27,6 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use dream_protocol::ids::ClusterId;
 use dream_protocol::time::Timestamp;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
@@ -36,7 +35,7 @@ use crate::clock::Clock;
 use crate::serve::board::{Board, ClusterView};
 use crate::serve::metrics::Metrics;
 use crate::serve::readiness::{Latch, Readiness};
-use crate::store::{ClosedSlot, History, HistoryError};
+use crate::store::History;
 
 pub use api::{ClusterJson, ClusterState, ListJson};
 
@@ -58,7 +57,7 @@ impl fmt::Debug for Service {
     }
 }
 
-/// Every path, without a listener.
+/// Returns a router with every path, without a listener.
 pub fn router(service: Service) -> axum::Router {
     routes(service, watch::Sender::new(false))
 }
@@ -112,17 +111,6 @@ impl Shared {
 
     fn cluster(&self, id: &str) -> Option<Arc<ClusterView>> {
         self.service.board.cluster(id)
-    }
-
-    /// Returns the slots that ended in `from..to`; the newest `limit`. Reads the store: call where blocking is allowed.
-    fn slots(
-        &self,
-        cluster: &ClusterId,
-        from: Timestamp,
-        to: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<ClosedSlot>, HistoryError> {
-        self.service.history.slots(cluster, from, to, limit)
     }
 }
 

@@ -30,8 +30,8 @@ pub struct Metrics {
     broker_connected: IntGauge,
     broker_troubles: IntCounterVec,
     unacknowledged: IntGauge,
-    /// Of the session that stands.
-    waiting: Mutex<Arc<AtomicUsize>>,
+    /// The count of the current session.
+    session_unacknowledged: Mutex<Arc<AtomicUsize>>,
     commits: Histogram,
     commit_errors: IntCounter,
     store_bytes: IntGauge,
@@ -63,7 +63,7 @@ impl Stage {
 }
 
 impl Metrics {
-    /// With every series at zero that is known beforehand; `troubles` are the causes of lost connections.
+    /// Makes all metrics, with every series at zero that is known beforehand; `troubles` are the causes of lost connections.
     pub fn new(troubles: &[&str]) -> Self {
         let registry = Registry::new();
         let metrics = Self {
@@ -84,7 +84,7 @@ impl Metrics {
                 "dream_broker_unacknowledged_messages",
                 "Messages received and not yet acknowledged: the broker's in-flight window bounds them.",
             ),
-            waiting: Mutex::default(),
+            session_unacknowledged: Mutex::default(),
             commits: histogram("dream_store_commit_duration_seconds", "How long commits to the store took."),
             commit_errors: counter("dream_store_commit_errors_total", "Commits that failed and were tried again."),
             store_bytes: gauge("dream_store_size_bytes", "The size of the store's file."),
@@ -119,7 +119,7 @@ impl Metrics {
         metrics
     }
 
-    /// A rate needs the zero before the first event.
+    /// Makes the series whose labels are known: a rate needs the zero before the first event.
     fn start_at_zero(&self, troubles: &[&str]) {
         for kind in message_kinds() {
             for result in Rejection::WORDS.into_iter().chain(["accepted", "too_large", "not_ours"]) {
@@ -134,12 +134,12 @@ impl Metrics {
         }
     }
 
-    /// The counter of messages of a kind that came to this.
+    /// Counts a message of a kind by what became of it.
     pub fn message(&self, kind: &str, result: &str) {
         self.messages.with_label_values(&[kind, result]).inc();
     }
 
-    /// Counts at once what was counted by hand in a batch.
+    /// Counts the accepted messages of a batch.
     pub fn accepted(&self, kind: &str, count: u64) {
         self.messages.with_label_values(&[kind, "accepted"]).inc_by(count);
     }
@@ -164,9 +164,9 @@ impl Metrics {
         self.broker_troubles.with_label_values(&[cause]).inc();
     }
 
-    /// Where the messages of the session that stands now are counted until they are acknowledged.
-    pub fn follow(&self, unacknowledged: Arc<AtomicUsize>) {
-        *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = unacknowledged;
+    /// Takes the count of unacknowledged messages of a new session.
+    pub fn track_unacknowledged(&self, unacknowledged: Arc<AtomicUsize>) {
+        *self.session_unacknowledged.lock().unwrap_or_else(PoisonError::into_inner) = unacknowledged;
     }
 
     pub fn committed(&self, took: Duration, file_bytes: u64) {
@@ -178,12 +178,12 @@ impl Metrics {
         self.commit_errors.inc();
     }
 
-    /// The certificate that new lists are signed with ends at this Unix time.
+    /// Notes when the certificate that signs new lists ends.
     pub fn certificate_ends(&self, unix_seconds: u64) {
         self.certificate_expiry.set(unix_seconds.try_into().unwrap_or(i64::MAX));
     }
 
-    /// A cluster's counters exist from the moment it is served.
+    /// Makes the counters of a cluster, at zero.
     pub fn add_cluster(&self, cluster: &ClusterId) {
         for outcome in slot_outcomes() {
             self.slots.with_label_values(&[cluster.as_str(), outcome]);
@@ -193,7 +193,7 @@ impl Metrics {
         }
     }
 
-    /// Its series vanish. What was never counted cannot be removed, which is fine.
+    /// Removes the counters of a cluster.
     pub fn remove_cluster(&self, cluster: &ClusterId) {
         for outcome in slot_outcomes() {
             self.slots.remove_label_values(&[cluster.as_str(), outcome]).ok();
@@ -203,9 +203,10 @@ impl Metrics {
         }
     }
 
-    /// The text that Prometheus scrapes.
+    /// Returns the text that Prometheus scrapes.
     pub fn render(&self, board: &Board, now: Timestamp) -> String {
-        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).load(Ordering::Relaxed);
+        let waiting =
+            self.session_unacknowledged.lock().unwrap_or_else(PoisonError::into_inner).load(Ordering::Relaxed);
         self.unacknowledged.set(waiting.try_into().unwrap_or(i64::MAX));
         let gauges = ClusterGauges::new();
         for view in board.clusters().1 {

@@ -22,7 +22,7 @@ pub enum Latch {
 impl Latch {
     pub const ALL: [Self; 3] = [Self::StoreReplayed, Self::StoreWritable, Self::BrokerSubscribed];
 
-    /// The name by which `/readyz` tells that it is not set.
+    /// Returns the name by which `/readyz` tells that it is not set.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::StoreReplayed => "store replayed",
@@ -30,30 +30,24 @@ impl Latch {
             Self::BrokerSubscribed => "broker subscribed",
         }
     }
-
-    const fn index(self) -> usize {
-        match self {
-            Self::StoreReplayed => 0,
-            Self::StoreWritable => 1,
-            Self::BrokerSubscribed => 2,
-        }
-    }
 }
 
 impl Readiness {
+    /// Sets a latch.
     pub fn set(&self, latch: Latch) {
-        self.latches[latch.index()].store(true, Ordering::Release);
+        self.latches[latch as usize].store(true, Ordering::Release);
     }
 
+    /// Unsets a latch: what it stands for is lost.
     pub fn unset(&self, latch: Latch) {
-        self.latches[latch.index()].store(false, Ordering::Release);
+        self.latches[latch as usize].store(false, Ordering::Release);
     }
 
     pub fn is_set(&self, latch: Latch) -> bool {
-        self.latches[latch.index()].load(Ordering::Acquire)
+        self.latches[latch as usize].load(Ordering::Acquire)
     }
 
-    /// The latches that are not set; ready means that there is none.
+    /// Returns the latches that are not set; ready means that there is none.
     pub fn awaited(&self) -> Vec<Latch> {
         Latch::ALL.into_iter().filter(|&latch| !self.is_set(latch)).collect()
     }

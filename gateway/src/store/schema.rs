@@ -131,7 +131,7 @@ fn append(value: &mut Vec<u8>, entry: &[u8]) {
     value.extend_from_slice(entry);
 }
 
-/// The entries of a value. A cut one comes out as it is, and does not decode.
+/// Returns the entries of a value. A cut one comes out as it is, and does not decode.
 pub(super) fn split(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = value;
     std::iter::from_fn(move || {

@@ -69,7 +69,7 @@ impl Life {
     fn close(&mut self, outcomes: &[SlotOutcome]) -> Vec<Option<FilteredLoad>> {
         let mut closed = Vec::new();
         for outcome in outcomes {
-            let filtered = self.served.closed(*outcome).filtered;
+            let filtered = self.served.note_closed(*outcome).filtered;
             let put = filtered.map(|filtered| Change::PutFiltered { cluster: north(), end: outcome.end, filtered });
             let changes = [Change::Put(north(), Record::Outcome(*outcome))].into_iter().chain(put);
             self.store.commit(&changes.collect::<Vec<_>>()).unwrap();
@@ -115,7 +115,7 @@ fn restarts_change_no_filtered_load_neither_of_before_nor_of_after() {
     assert_eq!(closed, unbroken);
     let mut again = scene.start();
     assert_eq!(again.kept_loads(), unbroken);
-    let shown = again.served.news(NOW).unwrap();
+    let shown = again.served.take_view(NOW).unwrap();
     assert_eq!(shown.last_decoded.unwrap().filtered, *unbroken.last().unwrap());
 }
 

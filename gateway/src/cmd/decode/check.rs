@@ -18,7 +18,7 @@ pub(super) enum Verdict {
     Refused(String),
 }
 
-/// Whether the envelope is the one for this kind of message.
+/// Checks that the envelope is the one for this kind of message.
 pub(super) fn seal(message: &Message<'_>, envelope: &Envelope<'_>) -> Result<(), String> {
     let expected = match message {
         Message::Reading(_) | Message::Reveal(_) => "a Mac0",
@@ -33,7 +33,7 @@ pub(super) fn seal(message: &Message<'_>, envelope: &Envelope<'_>) -> Result<(),
     if found == expected { Ok(()) } else { Err(format!("its envelope is {found}, this message needs {expected}")) }
 }
 
-/// Whether the message may travel on this topic.
+/// Checks that the message may travel on this topic.
 pub(super) fn topic(
     topic: &str,
     message: &Message<'_>,
@@ -69,7 +69,7 @@ pub(super) fn topic(
     }
 }
 
-/// Whether a plain text may travel on this topic.
+/// Checks that a plain text may travel on this topic.
 pub(super) fn plain_topic(topic: &str, plain: Plain) -> Result<(), String> {
     let of_gateway = topic.strip_prefix(PREFIX).and_then(|rest| rest.strip_prefix("gateway/"));
     let status = of_gateway.is_some_and(|rest| rest.split_once('/').is_some_and(|(_, level)| level == "status"));
@@ -132,7 +132,7 @@ fn by_gateway(signed: &Sign1<'_>, hash: &[u8], context: &Context) -> Verdict {
     }
 }
 
-/// A status names no meter: its topic does.
+/// Checks a status under the certificate of the meter that its topic names.
 fn by_member(signed: &Sign1<'_>, context: &Context) -> Verdict {
     let topic = context.topic.as_deref().unwrap_or_default();
     let Ok(Topic::Meter { meter, channel: MeterChannel::Status, .. }) = Topic::parse(topic) else {

@@ -177,7 +177,7 @@ fn meaning(code: StatusCode) -> &'static str {
     }
 }
 
-/// The role, the id and the validity.
+/// Describes a certificate: its role, its id and its validity.
 fn subject(certificate: &Certificate) -> String {
     let who = match certificate.subject() {
         Subject::Meter(id) => format!("of meter {id}"),
@@ -208,7 +208,7 @@ pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// At most 16 bytes.
+/// Writes at most 16 bytes in hexadecimal.
 pub(super) fn hex_prefix(bytes: &[u8]) -> String {
     match bytes.get(..16) {
         Some(start) if bytes.len() > 16 => format!("{}...", hex(start)),

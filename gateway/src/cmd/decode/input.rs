@@ -18,7 +18,7 @@ use super::DecodeArgs;
 use crate::cmd::BadInput;
 use crate::config::secrets;
 
-/// The bytes of the message, out of hexadecimal if need be.
+/// Returns the bytes of the message, out of hexadecimal if need be.
 pub(super) fn message(args: &DecodeArgs) -> Result<Vec<u8>, BadInput> {
     let bytes = read(&args.file)?;
     if args.raw || !(args.hex || looks_like_hex(&bytes)) {
@@ -69,12 +69,12 @@ impl Context {
         })
     }
 
-    /// The list that the user names, if the message is of this list.
+    /// Returns the list that the user names, if the message is of this list.
     pub(super) fn list_of(&self, hash: &[u8]) -> Option<&KnownList> {
         self.list.as_ref().filter(|list| list.hash.0.starts_with(hash))
     }
 
-    /// How long the slots of a list are, if that is known.
+    /// Returns how long the slots of a list are, if that is known.
     pub(super) fn slot_seconds_of(&self, hash: &[u8]) -> Option<u64> {
         self.slot_seconds.or_else(|| Some(self.list_of(hash)?.params.terms().slot_seconds))
     }
@@ -93,12 +93,12 @@ impl KnownList {
     }
 }
 
-/// LH.
+/// Returns the hash of a payload; of a list it is LH.
 pub(super) fn hash(payload: &[u8]) -> ListHash {
     ListHash(Sha256::digest(payload).into())
 }
 
-/// Whose enrolment an entry of a list says it is.
+/// Returns whose enrolment an entry of a list says it is.
 pub(super) fn member_id(entry: &[u8]) -> String {
     let certificate = Sign1::decode_certified(entry).map(|(_, der)| Certificate::unverified(der));
     match certificate {

@@ -70,7 +70,7 @@ impl<'a> Message<'a> {
         message.map_err(|error| error.to_string())
     }
 
-    /// The hash of the list that the message is about, or the start of it.
+    /// Returns the hash of the list that the message is about, or the start of it.
     pub(super) fn list(&self) -> Option<&[u8]> {
         match self {
             Self::Reading(reading) => Some(&reading.list),

@@ -24,10 +24,10 @@ pub(super) const ID_CHARACTERS: usize = METER.len();
 /// Bytes between one meter and the broker.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct Traffic {
-    pub(super) reading: Packet,
-    pub(super) reveal: Packet,
-    pub(super) request: Packet,
-    pub(super) list: Packet,
+    pub(super) reading: MessageSize,
+    pub(super) reveal: MessageSize,
+    pub(super) request: MessageSize,
+    pub(super) list: MessageSize,
     /// A reading, a reveal and a request, with MQTT.
     pub(super) per_slot: u64,
     /// The least that lists add to a slot, if nobody joins, leaves or renews its keys.
@@ -38,7 +38,7 @@ pub(super) struct Traffic {
 
 /// The size of a message.
 #[derive(Debug, Clone, Copy, Serialize)]
-pub(super) struct Packet {
+pub(super) struct MessageSize {
     pub(super) message: u64,
     /// With the PUBLISH packet around it and the PUBACK that answers it; without TLS and TCP.
     pub(super) with_mqtt: u64,
@@ -64,7 +64,7 @@ impl Traffic {
     }
 }
 
-impl Packet {
+impl MessageSize {
     fn new(topic: &str, message: &[u8]) -> Self {
         const PUBACK: usize = 4;
         // Topic and packet identifier have two bytes of their own each.
@@ -97,24 +97,24 @@ impl<'a> Messages<'a> {
         }
     }
 
-    fn reading(&self) -> Packet {
+    fn reading(&self) -> MessageSize {
         let topic = MeterChannel::Reading.topic(&self.cluster, &self.meter);
         let reading = MaskedReading { list: [1; 8], slot: self.slot, attempt: 0, ciphertext: 1 };
-        Packet::new(&topic, &reading.seal(&self.mac, &topic))
+        MessageSize::new(&topic, &reading.seal(&self.mac, &topic))
     }
 
-    fn reveal(&self) -> Packet {
+    fn reveal(&self) -> MessageSize {
         let topic = MeterChannel::Reveal.topic(&self.cluster, &self.meter);
         let reveal = Reveal { list: [1; 8], slot: self.slot, attempt: 0, revealed: 1, request: [1; 8] };
-        Packet::new(&topic, &reveal.seal(&self.mac, &topic))
+        MessageSize::new(&topic, &reveal.seal(&self.mac, &topic))
     }
 
-    fn request(&self) -> Packet {
+    fn request(&self) -> MessageSize {
         let topic = GatewayChannel::Recovery.topic(&self.cluster);
         let missing = MemberSet::empty(self.params.members()).as_bytes().to_vec();
         let list = ListHash([1; 32]);
         let request = RecoveryRequest { list, slot: self.slot, attempt: 0, missing, deadline: MOMENT };
-        Packet::new(&topic, &request.sign(&self.key, &topic))
+        MessageSize::new(&topic, &request.sign(&self.key, &topic))
     }
 
     fn enrolment(&self) -> Vec<u8> {
@@ -130,7 +130,7 @@ impl<'a> Messages<'a> {
         statement.sign(&self.key, &topic, &[0; CERTIFICATE_BYTES])
     }
 
-    fn list(&self, list_slots: u64) -> Packet {
+    fn list(&self, list_slots: u64) -> MessageSize {
         let enrolment = self.enrolment();
         let statement = ListStatement {
             cluster: self.cluster.clone(),
@@ -143,7 +143,7 @@ impl<'a> Messages<'a> {
             enrolments: vec![&enrolment; self.params.members().into()],
         };
         let topic = GatewayChannel::Membership.topic(&self.cluster);
-        Packet::new(&topic, &statement.sign(&self.key, &topic, &[0; CERTIFICATE_BYTES]))
+        MessageSize::new(&topic, &statement.sign(&self.key, &topic, &[0; CERTIFICATE_BYTES]))
     }
 }
 

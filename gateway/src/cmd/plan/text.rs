@@ -3,8 +3,8 @@
 use std::fmt;
 use std::io::{Result, Write};
 
-use super::cost::{CERTIFICATE_BYTES, ID_CHARACTERS, Packet};
-use super::{Daily, Deviation, HourMean, Plan, USEFUL_PERCENT, Verdict, real};
+use super::cost::{CERTIFICATE_BYTES, ID_CHARACTERS, MessageSize};
+use super::{DailyEpsilon, Deviation, HourMean, Plan, USEFUL_PERCENT, Verdict, real};
 
 /// Writes the whole plan.
 pub(super) fn write(plan: &Plan, out: &mut impl Write) -> Result<()> {
@@ -48,7 +48,7 @@ fn error(plan: &Plan, out: &mut impl Write) -> Result<()> {
         ("99 % within", |deviation| (real(deviation.band99_watts), deviation.band99_percent)),
     ];
     for (name, column) in rows {
-        let cells = [all, few].map(|deviation| Off(column(deviation)).to_string());
+        let cells = [all, few].map(|deviation| WattsAndPercent(column(deviation)).to_string());
         writeln!(out, "  {name:<12}{:>20}{:>24}", cells[0], cells[1])?;
     }
     writeln!(
@@ -92,7 +92,7 @@ fn privacy(plan: &Plan, out: &mut impl Write) -> Result<()> {
     budget(daily, out)
 }
 
-fn budget(daily: &Daily, out: &mut impl Write) -> Result<()> {
+fn budget(daily: &DailyEpsilon, out: &mut impl Write) -> Result<()> {
     let (budget, paid) = (Micro(daily.default_budget_micro_epsilon), daily.attempts_within_default_budget);
     if daily.micro_epsilon_all_attempts <= daily.default_budget_micro_epsilon {
         writeln!(out, "  A meter's default budget of {budget} a day always suffices.")
@@ -119,7 +119,7 @@ fn policy(plan: &Plan, out: &mut impl Write) -> Result<()> {
 fn traffic(plan: &Plan, out: &mut impl Write) -> Result<()> {
     let bytes = &plan.bytes;
     writeln!(out, "\nBytes for each meter      message   with MQTT")?;
-    let rows: [(&str, &Packet, &str); 4] = [
+    let rows: [(&str, &MessageSize, &str); 4] = [
         ("sends a reading", &bytes.reading, "each attempt"),
         ("sends a reveal", &bytes.reveal, "each attempt"),
         ("gets a request", &bytes.request, "each attempt; repeated while reveals are missing"),
@@ -160,9 +160,9 @@ fn aes(plan: &Plan, out: &mut impl Write) -> Result<()> {
 }
 
 /// Watts and per cent.
-struct Off((f64, f64));
+struct WattsAndPercent((f64, f64));
 
-impl fmt::Display for Off {
+impl fmt::Display for WattsAndPercent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (watts, percent) = self.0;
         write!(f, "{} W {:>7}", Rounded(watts), format!("{percent:.1} %"))

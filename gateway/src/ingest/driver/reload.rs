@@ -78,7 +78,7 @@ impl Driver {
 
     fn forget(&mut self, cluster: &ClusterId) -> Option<ServedCluster> {
         let served = self.state.clusters.remove(cluster)?;
-        self.state.wakes.remove(&(served.wake, cluster.clone()));
+        self.state.ticks.remove(&(served.next_tick, cluster.clone()));
         Some(served)
     }
 

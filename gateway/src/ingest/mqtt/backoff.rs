@@ -17,7 +17,7 @@ impl Backoff {
         Self { first, limit, next: first }
     }
 
-    /// Between half of it and all of it, so that many gateways do not come back in one moment.
+    /// Returns a wait between half the current limit and all of it, so that many gateways do not come back in one moment.
     pub(super) fn next(&mut self) -> Duration {
         let ceiling = self.next;
         self.next = (ceiling * 2.0).min(self.limit);

@@ -98,7 +98,7 @@ mod tests {
 
     use super::*;
 
-    /// A socket and the broker's end of it, which gives up after a moment.
+    /// Returns a socket and the broker's end of it, which gives up after a moment.
     async fn pair() -> (Socket, std::net::TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();

@@ -37,7 +37,7 @@ pub enum Trouble {
     Closed {
         address: String,
         client_id: String,
-        lived: Option<Duration>,
+        connected_for: Option<Duration>,
         tls: bool,
         error: String,
     },
@@ -61,12 +61,17 @@ impl Trouble {
         clippy::wildcard_enum_match_arm,
         reason = "another crate's errors: those that an operator can act on have names"
     )]
-    pub(super) fn new(error: ConnectionError, broker: &Broker, client_id: &str, lived: Option<Duration>) -> Self {
+    pub(super) fn new(
+        error: ConnectionError,
+        broker: &Broker,
+        client_id: &str,
+        connected_for: Option<Duration>,
+    ) -> Self {
         let address = broker.address();
         let closed = |error: String| Self::Closed {
             address: address.clone(),
             client_id: client_id.to_owned(),
-            lived,
+            connected_for,
             tls: broker.tls.is_some(),
             error,
         };
@@ -95,8 +100,8 @@ impl Trouble {
         }
     }
 
-    /// A word for metrics.
-    pub fn word(&self) -> &'static str {
+    /// Returns the label in metrics.
+    pub fn label(&self) -> &'static str {
         match self {
             Self::Secret(_) => "secret",
             Self::Refused { .. } => "refused",
@@ -110,8 +115,8 @@ impl Trouble {
         }
     }
 
-    /// All words, so that every series is there from the start.
-    pub const WORDS: [&'static str; 9] =
+    /// All labels, so that every series is there from the start.
+    pub const LABELS: [&'static str; 9] =
         ["secret", "refused", "name", "tls", "not_authorised", "closed", "silent", "packet_too_large", "other"];
 }
 
@@ -167,11 +172,11 @@ impl fmt::Display for Trouble {
                      `broker.client_certificate`, and the broker's log"
                 )
             }
-            Self::Closed { address, client_id, lived, tls, error } => match lived {
-                Some(lived) if lived.as_secs() < 10 => write!(
+            Self::Closed { address, client_id, connected_for, tls, error } => match connected_for {
+                Some(connected_for) if connected_for.as_secs() < 10 => write!(
                     f,
                     "{address} closed the connection after {} s ({error}): is another gateway connected as `{client_id}`?",
-                    lived.as_secs()
+                    connected_for.as_secs()
                 ),
                 Some(_) => write!(f, "{address} closed the connection ({error})"),
                 None if *tls => write!(f, "{address} hung up before answering ({error}): is the port the one for TLS?"),

@@ -209,7 +209,7 @@ pub(super) async fn slots(
 
 fn slots_of(shared: &Shared, cluster: &ClusterId, query: &SlotsQuery) -> Result<Response, ApiError> {
     // One more than asked for tells whether there is more.
-    let mut slots = shared.slots(cluster, query.from, query.to, query.limit + 1)?;
+    let mut slots = shared.service.history.slots(cluster, query.from, query.to, query.limit + 1)?;
     let truncated = slots.len() > query.limit;
     slots.drain(..slots.len().saturating_sub(query.limit));
     let slots: Vec<_> = slots.iter().map(SlotJson::from).collect();

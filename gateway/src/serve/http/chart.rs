@@ -63,7 +63,7 @@ impl Canvas<'_> {
         }
     }
 
-    /// A mark at the foot of the chart.
+    /// Draws a mark at the foot of the chart.
     fn failure(&self, start: Timestamp, end: Timestamp) -> Markup {
         let (from, height) = (self.x(seconds(start.max(self.series.from))), HEIGHT / 30.0);
         let width = (self.x(seconds(end)) - from).max(0.0);
@@ -109,7 +109,7 @@ impl Canvas<'_> {
     }
 }
 
-/// A tenth of a unit is finer than any screen.
+/// Rounds to a tenth of a unit, which is finer than any screen.
 fn rounded(place: f64) -> f64 {
     (10.0 * place).round() / 10.0
 }
@@ -160,7 +160,7 @@ impl Ticks {
 const HOUR: u64 = 3600;
 const DAY: u64 = 24 * HOUR;
 
-/// Labels at whole hours or days; every other one gives way where there is little room.
+/// Draws labels at whole hours or days; every other one gives way where there is little room.
 fn time_axis(series: &Series) -> Markup {
     let (from, to) = (series.from.as_secs(), series.to.as_secs());
     let span = to.saturating_sub(from).max(1);
@@ -183,7 +183,7 @@ fn time_axis(series: &Series) -> Markup {
     }
 }
 
-/// A label at the very end would be cut off: it is written towards the middle.
+/// Returns the class of a label at an end of the axis: it is written towards the middle, or it would be cut off.
 fn edge(percent: f64) -> &'static str {
     match percent {
         percent if percent > 97.0 => " end",

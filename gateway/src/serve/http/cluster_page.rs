@@ -89,7 +89,7 @@ pub(super) async fn cluster(State(shared): State<Arc<Shared>>, Id(id): Id, RawQu
 fn render(shared: &Shared, view: &ClusterView, range: Range, version: u64) -> Response {
     let now = shared.now();
     let from = Timestamp::from_secs(now.as_secs().saturating_sub(range.seconds()));
-    let slots = match shared.slots(&view.cluster, from, now, MAX_LIMIT) {
+    let slots = match shared.service.history.slots(&view.cluster, from, now, MAX_LIMIT) {
         Ok(slots) => slots,
         Err(error) => {
             let message = error.with_cause();
@@ -176,7 +176,7 @@ fn figures(view: &ClusterView, now: Timestamp) -> Markup {
     }
 }
 
-/// Links to the ranges.
+/// Returns links to the ranges.
 fn choice(view: &ClusterView, chosen: Range) -> Markup {
     html! {
         @for range in Range::ALL {
@@ -219,7 +219,7 @@ fn load_chart(view: &ClusterView, slots: &[ClosedSlot], range: Range, from: Time
     }
 }
 
-/// How the slots of the range ended.
+/// Returns a table of how the slots of the range ended.
 fn outcomes(slots: &[ClosedSlot]) -> Markup {
     let row = |class: &str, label: &str, meaning: &str, found: usize| {
         let share = if slots.is_empty() { 0.0 } else { 100.0 * found as f64 / slots.len() as f64 };
@@ -252,7 +252,7 @@ fn outcomes(slots: &[ClosedSlot]) -> Markup {
     }
 }
 
-/// The newest slots first.
+/// Returns a table of the newest slots, the newest first.
 fn recent(slots: &[ClosedSlot], now: Timestamp) -> Markup {
     const NUMBERS: [&str; 6] = ["Plain sum", "Estimate for all", "Filtered", "Answered", "Missing", "Attempts"];
     html! {

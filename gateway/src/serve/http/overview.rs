@@ -131,7 +131,7 @@ fn card(shared: &Shared, view: &ClusterView, status: &Status, now: Timestamp) ->
     }
 }
 
-/// The last sum, large.
+/// Shows the last sum in large type.
 fn figure(view: &ClusterView, group: Group, now: Timestamp) -> Markup {
     let Some((outcome, sum)) = view.last_decoded.and_then(|closed| Some((closed.outcome, closed.sum()?))) else {
         return html! { p.figure.none { "No sum yet" } };
@@ -219,7 +219,7 @@ impl Sparklines {
 
 fn draw(shared: &Shared, view: &ClusterView, now: Timestamp) -> Result<Markup, HistoryError> {
     let from = Timestamp::from_secs(now.as_secs().saturating_sub(DAY_SECONDS));
-    let slots = shared.slots(&view.cluster, from, now, MAX_LIMIT)?;
+    let slots = shared.service.history.slots(&view.cluster, from, now, MAX_LIMIT)?;
     if slots.is_empty() {
         return Ok(Markup::default());
     }
@@ -229,7 +229,7 @@ fn draw(shared: &Shared, view: &ClusterView, now: Timestamp) -> Result<Markup, H
     Ok(sparkline(&series, &Caption { id: &id, title, description: described(&series) }))
 }
 
-/// A chart in words.
+/// Describes a chart in words.
 pub(super) fn described(series: &Series) -> String {
     let slots = format!("{} of {} slots gave a sum", words::count(series.decoded), words::count(series.slots));
     let loads = || series.points().map(|point| point.load);

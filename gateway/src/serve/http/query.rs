@@ -64,7 +64,7 @@ const DEFAULT_LIMIT: usize = 1000;
 pub(super) const MAX_LIMIT: usize = 100_000;
 
 impl Parameters {
-    /// The version of the board that the client has.
+    /// Returns the version of the board that the client has.
     pub(super) fn after(&self) -> Result<Option<u64>, ApiError> {
         self.only(&["after"])?;
         self.number("after", 0, u64::MAX, "a `version` of an earlier answer")
@@ -97,7 +97,7 @@ impl Parameters {
         ApiError::parameter(name, self.get(name).unwrap_or_default(), allowed)
     }
 
-    /// A misspelt parameter would otherwise be ignored in silence.
+    /// Refuses parameters that are not known: a misspelt one would otherwise be ignored in silence.
     fn only(&self, known: &[&str]) -> Result<(), ApiError> {
         let unknown = self.values.keys().find(|name| !known.contains(&name.as_str()));
         unknown.map_or(Ok(()), |name| Err(ApiError::unknown_parameter(name, known)))

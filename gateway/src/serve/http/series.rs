@@ -69,7 +69,7 @@ impl Series {
         self.segments.iter().flatten()
     }
 
-    /// The least and the greatest value of lines and band; 0 is always within.
+    /// Returns the least and the greatest value of lines and band; 0 is always within.
     pub(super) fn extent(&self) -> (f64, f64) {
         self.points().fold((0.0, 0.0), |(low, high), point| {
             let values = [point.load - point.band, point.load + point.band, point.estimate];
@@ -83,7 +83,7 @@ fn bucket(slot: &ClosedSlot, width: u64) -> u64 {
     slot.outcome.start.as_millis() / width
 }
 
-/// The means over the slots that gave an aggregate. The noise of means is less than the band then says, never more.
+/// Returns the means over the slots that gave an aggregate. The noise of means is less than the band then says, never more.
 fn point(bucket: &[ClosedSlot]) -> Option<Point> {
     let decoded: Vec<_> = bucket.iter().filter_map(|slot| Some((slot, slot.sum()?))).collect();
     let ((first, _), (last, _)) = (decoded.first()?, decoded.last()?);

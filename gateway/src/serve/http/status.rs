@@ -21,7 +21,7 @@ pub(super) enum Group {
 impl Group {
     pub(super) const ALL: [Self; 4] = [Self::Decoded, Self::Failed, Self::Stalled, Self::Waiting];
 
-    /// The class that gives the group its tone.
+    /// Returns the class that gives the group its tone.
     pub(super) const fn class(self) -> &'static str {
         match self {
             Self::Decoded => "decoded",

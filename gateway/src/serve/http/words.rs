@@ -7,7 +7,7 @@ use maud::{Markup, html};
 
 use crate::clock::{calendar, rfc3339};
 
-/// A load and its band in one unit: `("93.4", "27.0", "kW")`.
+/// Writes a load and its band in one unit: `("93.4", "27.0", "kW")`.
 pub(super) fn load(watts: i64, band: u64) -> (String, String, &'static str) {
     let (load, band) = (watts as f64, band as f64);
     let (unit, name) = unit(load.abs().max(band));
@@ -15,14 +15,14 @@ pub(super) fn load(watts: i64, band: u64) -> (String, String, &'static str) {
     (number(load / unit, places), number(band / unit, places), name)
 }
 
-/// A power on its own: `9 kW`.
+/// Writes a power on its own: `9 kW`.
 pub(super) fn watts(watts: f64) -> String {
     let (unit, name) = unit(watts.abs());
     let text = number(watts / unit, places(watts.abs() / unit));
     format!("{}\u{a0}{name}", shortest(&text))
 }
 
-/// A power along an axis that reaches to `most`.
+/// Writes a power along an axis that reaches to `most`.
 pub(super) fn axis_watts(watts: f64, most: f64) -> String {
     let (unit, name) = unit(most);
     format!("{}\u{a0}{name}", shortest(&number(watts / unit, 2)))
@@ -51,19 +51,19 @@ fn shortest(text: &str) -> &str {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
 }
 
-/// A count with its thousands apart: `1,008`.
+/// Writes a count with its thousands apart: `1,008`.
 pub(super) fn count(count: impl TryInto<u64>) -> String {
     let digits = count.try_into().unwrap_or(u64::MAX).to_string();
     let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
     groups.join(",")
 }
 
-/// An epsilon of so many millionths, exact: `0.5`.
+/// Writes an epsilon of so many millionths, exact: `0.5`.
 pub(super) fn epsilon(micro: u64) -> String {
     shortest(&format!("{}.{:06}", micro / 1_000_000, micro % 1_000_000)).to_owned()
 }
 
-/// A length of time: `10 min`.
+/// Writes a length of time: `10 min`.
 pub(super) fn duration(seconds: u64) -> String {
     match seconds {
         seconds if seconds >= 3600 && seconds.is_multiple_of(3600) => format!("{} h", seconds / 3600),
@@ -76,28 +76,28 @@ fn formatted(at: Timestamp, format: &str) -> String {
     calendar(at).to_zoned(TimeZone::UTC).strftime(format).to_string()
 }
 
-/// The time of day in UTC; seconds only if there are any.
+/// Writes the time of day in UTC; seconds only if there are any.
 pub(super) fn clock(at: Timestamp) -> String {
     formatted(at, if at.as_secs().is_multiple_of(60) { "%H:%M" } else { "%H:%M:%S" })
 }
 
-/// The time of day in UTC, to the second.
+/// Writes the time of day in UTC, to the second.
 pub(super) fn clock_seconds(at: Timestamp) -> String {
     formatted(at, "%H:%M:%S")
 }
 
-/// The day in UTC: `16 Nov`.
+/// Writes the day in UTC: `16 Nov`.
 pub(super) fn day(at: Timestamp) -> String {
     formatted(at, "%-d %b")
 }
 
-/// An instant for people and machines; with the day, unless it is today.
+/// Writes an instant for people and machines; with the day, unless it is today.
 pub(super) fn time(at: Timestamp, now: Timestamp) -> Markup {
     let text = if at.utc_day() == now.utc_day() { clock(at) } else { format!("{}, {}", day(at), clock(at)) };
     html! { time datetime=(rfc3339(at)) { (text) } }
 }
 
-/// A failure in a few words, and what it means.
+/// Writes a failure in a few words, and what it means.
 pub(super) const fn failure(failure: Failure) -> (&'static str, &'static str) {
     match failure {
         Failure::TooManyMissing => (
