@@ -28,7 +28,7 @@ use dream_testkit::broker;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::conduct::ConductArgs;
@@ -119,10 +119,9 @@ impl DemoArgs {
         let settings = config.clusters.values().next().context("a demo has a cluster")?;
         let params = stage::params(self.meters, settings, &policy)?;
         broker::start_on(port).with_context(|| format!("--mqtt-port: no broker can listen on port {port}"))?;
-        let listener = daemon::listen(&config).await?;
-        let http = listener.local_addr()?;
+        let listener = daemon::listen(&config).await.context("--listen")?;
         if !self.json {
-            self.introduce(http, stage.broker, seed)?;
+            self.introduce(listener.local_addr()?, stage.broker, seed)?;
         }
 
         let clock = (!self.real_time).then(|| Arc::new(SimulatedClock::new(begin())));
@@ -150,31 +149,7 @@ impl DemoArgs {
                 records: Records::open(&directory.path().join("meters.redb"))?,
             }),
         };
-        let clock = clock.map_or_else(|| Arc::new(SystemClock) as Arc<dyn Clock>, |clock| Arc::new(HomesTime(clock)));
-
-        let (stop, stopped) = oneshot::channel::<()>();
-        let (_reloads, waiting) = mpsc::channel(1);
-        let identity = GatewayIdentity::load(&config.identity, &config.id, clock.now())?;
-        let mut gateway = tokio::spawn(daemon::run(config, identity, listener, clock, waiting, async {
-            stopped.await.ok();
-        }));
-        let run = async {
-            // Meters that enrol before the gateway has subscribed would be heard a minute later.
-            while !is_ready(http).await.unwrap_or_default() {
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-            trial.run(view, interrupted()).await
-        };
-        let verdict = tokio::select! {
-            verdict = run => verdict?,
-            ended = &mut gateway => {
-                ended.context("the gateway")??;
-                anyhow::bail!("the gateway has ended by itself");
-            }
-        };
-        drop(stop);
-        gateway.await.context("the gateway")??;
-        Ok(verdict)
+        beside_gateway(config, listener, clock, trial, view).await
     }
 
     fn homes(&self) -> u32 {
@@ -238,6 +213,44 @@ impl DemoArgs {
              {time}\n",
         )
     }
+}
+
+/// Runs the meters beside the gateway that serves them.
+async fn beside_gateway(
+    config: Config,
+    listener: TcpListener,
+    clock: Option<Arc<SimulatedClock>>,
+    trial: Trial,
+    view: &mut View,
+) -> anyhow::Result<Verdict> {
+    let clock: Arc<dyn Clock> = match clock {
+        Some(clock) => Arc::new(HomesTime(clock)),
+        None => Arc::new(SystemClock),
+    };
+    let http = listener.local_addr()?;
+    let identity = GatewayIdentity::load(&config.identity, &config.id, clock.now())?;
+    let (stop, stopped) = oneshot::channel::<()>();
+    let (_reloads, waiting) = mpsc::channel(1);
+    let mut gateway = tokio::spawn(daemon::run(config, identity, listener, clock, waiting, async {
+        stopped.await.ok();
+    }));
+    let run = async {
+        // Meters that enrol before the gateway has subscribed would be heard a minute later.
+        while !is_ready(http).await.unwrap_or_default() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        trial.run(view, interrupted()).await
+    };
+    let verdict = tokio::select! {
+        verdict = run => verdict?,
+        ended = &mut gateway => {
+            ended.context("the gateway")??;
+            anyhow::bail!("the gateway has ended by itself");
+        }
+    };
+    drop(stop);
+    gateway.await.context("the gateway")??;
+    Ok(verdict)
 }
 
 /// Writes the day before the demo begins to the gateway's store.
