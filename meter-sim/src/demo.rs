@@ -3,7 +3,6 @@
 mod day_before;
 mod stage;
 
-use std::io::Write as _;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -54,7 +53,7 @@ use stage::Stage;
   meter-sim demo --real-time --listen 127.0.0.1:9464 --mqtt-port 1883")]
 pub(crate) struct DemoArgs {
     /// The number of meters per cluster
-    #[arg(long, default_value_t = 600, value_parser = whole::<u16, 1, 5000>)]
+    #[arg(long, default_value_t = 600, value_parser = whole::<u16, 2, 5000>)]
     meters: u16,
     /// The number of clusters
     #[arg(long, default_value_t = 1, value_parser = whole::<u32, 1, 100>)]
@@ -120,9 +119,7 @@ impl DemoArgs {
         let params = stage::params(self.meters, settings, &policy)?;
         broker::start_on(port).with_context(|| format!("--mqtt-port: no broker can listen on port {port}"))?;
         let listener = daemon::listen(&config).await.context("--listen")?;
-        if !self.json {
-            self.introduce(listener.local_addr()?, stage.broker, seed)?;
-        }
+        view.say(&self.introduction(listener.local_addr()?, stage.broker, seed));
 
         let clock = (!self.real_time).then(|| Arc::new(SimulatedClock::new(begin())));
         let source = Source::street(seed, self.homes());
@@ -177,7 +174,7 @@ impl DemoArgs {
         f64::from(HOME_SLOT_SECONDS) / f64::from(self.slot_seconds())
     }
 
-    fn introduce(&self, http: SocketAddr, broker: SocketAddr, seed: u64) -> std::io::Result<()> {
+    fn introduction(&self, http: SocketAddr, broker: SocketAddr, seed: u64) -> String {
         let (homes, seconds) = (self.homes(), self.slot_seconds());
         let clusters = if self.clusters == 1 { String::new() } else { format!(" in {} clusters", self.clusters) };
         let noise = if self.conduct.is_exact() {
@@ -197,8 +194,7 @@ impl DemoArgs {
                  has something to show: the same homes and the exact same noise, but without the masks. Ctrl-C ends it all."
             )
         };
-        writeln!(
-            std::io::stdout(),
+        format!(
             "{homes} simulated homes{clusters}, a broker and a gateway, all on this machine. The seed is {seed}.\n\
              \n\
              Every meter adds a little random noise to its reading and hides the result behind masks that it shares with\n\

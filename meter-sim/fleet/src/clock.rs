@@ -47,12 +47,18 @@ struct Pace {
     begun: Instant,
     wall: Timestamp,
     speed: f64,
+    /// How many hold it back to real time.
+    holding: usize,
 }
+
+/// Holds a clock back while it is there.
+#[derive(Debug)]
+pub struct Hold<'a>(&'a SimulatedClock);
 
 impl SimulatedClock {
     /// Starts a clock that is at `start` now, and passes as fast as real time.
     pub fn new(start: Timestamp) -> Self {
-        Self { start, pace: Mutex::new(Pace { begun: Instant::now(), wall: start, speed: 1.0 }) }
+        Self { start, pace: Mutex::new(Pace { begun: Instant::now(), wall: start, speed: 1.0, holding: 0 }) }
     }
 
     /// Lets time pass so many times as fast from now on.
@@ -62,14 +68,19 @@ impl SimulatedClock {
     /// Below 1: whoever sleeps would wake too early.
     pub fn set_speed(&self, speed: f64) {
         assert!(speed >= 1.0, "a simulation is no slower than real time");
-        let mut pace = self.lock();
-        *pace = Pace { begun: Instant::now(), wall: pace.wall_now(), speed };
+        self.change(|pace| pace.speed = speed);
+    }
+
+    /// Lets time pass no faster than real time until the result is dropped: for whoever has much to compute, so that a busy
+    /// machine does not make meters late.
+    pub fn hold(&self) -> Hold<'_> {
+        self.change(|pace| pace.holding += 1);
+        Hold(self)
     }
 
     /// Skips the time until `at`, if that is still to come.
     pub fn skip_to(&self, at: Timestamp) {
-        let mut pace = self.lock();
-        *pace = Pace { begun: Instant::now(), wall: pace.wall_now().max(at), ..*pace };
+        self.change(|pace| pace.wall = pace.wall.max(at));
     }
 
     pub fn now(&self) -> Now {
@@ -77,9 +88,16 @@ impl SimulatedClock {
         Now { wall, monotonic_millis: wall.millis_since(self.start) }
     }
 
-    /// Returns for how long to sleep until the clock has gone on by `span`.
+    /// Returns for how long to sleep until the clock has gone on by `span`, if nobody holds it back until then.
     pub fn to_sleep(&self, span: Duration) -> Duration {
         span.div_f64(self.lock().speed)
+    }
+
+    /// Lets the clock go on from now as it is told.
+    fn change(&self, change: impl FnOnce(&mut Pace)) {
+        let mut pace = self.lock();
+        (pace.wall, pace.begun) = (pace.wall_now(), Instant::now());
+        change(&mut pace);
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Pace> {
@@ -90,7 +108,14 @@ impl SimulatedClock {
 impl Pace {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast to an integer saturates")]
     fn wall_now(&self) -> Timestamp {
-        self.wall.plus_millis((self.begun.elapsed().as_secs_f64() * 1000.0 * self.speed) as u64)
+        let speed = if self.holding > 0 { 1.0 } else { self.speed };
+        self.wall.plus_millis((self.begun.elapsed().as_secs_f64() * 1000.0 * speed) as u64)
+    }
+}
+
+impl Drop for Hold<'_> {
+    fn drop(&mut self) {
+        self.0.change(|pace| pace.holding -= 1);
     }
 }
 
@@ -115,5 +140,11 @@ mod tests {
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(told(), 1_350_000, "it goes on at its pace and never back");
         assert_eq!(clock.now().monotonic_millis, told());
+        let holds = [clock.hold(), clock.hold()];
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(told(), 1_351_000, "held back to real time");
+        drop(holds);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(told(), 1_501_000);
     }
 }

@@ -117,6 +117,8 @@ impl ClusterRunner {
                 _ = self.events.recv_many(&mut batch, 1024) => {}
                 () = tokio::time::sleep(wait) => {}
             }
+            let fleet = self.fleet.clone();
+            let _held = fleet.clock.as_ref().map(|clock| clock.hold());
             for event in batch.drain(..) {
                 match event {
                     Event::Connected(connection) => self.connected(connection),

@@ -1,4 +1,4 @@
-//! How fast simulated time passes while a fleet starts: slots begin when all meters are ready, and nobody waits for them.
+//! How fast simulated time passes while a fleet starts: the first slot begins as soon as all meters are ready.
 
 use std::sync::{Arc, PoisonError};
 
@@ -7,25 +7,19 @@ use dream_protocol::time::Timestamp;
 use crate::RunningCluster;
 use crate::clock::SimulatedClock;
 
-/// How fast time passes until the first list: what the gateway waits for then is there already.
-const ENROLLING_SPEED: f64 = 20.0;
+/// How fast time passes until then: what the gateway waits for is there already, and meters that compute hold it back.
+const STARTING_SPEED: f64 = 20.0;
 
 /// Sets the speed of a clock by how far its meters are.
 ///
-/// Agreeing on keys takes hundreds of meters in one process several seconds, in which slots would be missed. So time passes no
-/// faster than real time while they do, and what is then left until the first slot is skipped.
+/// Agreeing on keys takes hundreds of meters in one process several seconds, in which slots would be missed. So time passes
+/// slowly until all have done so, and what is then left until the first slot is skipped.
 #[derive(Debug)]
 pub struct Pacer {
     clock: Arc<SimulatedClock>,
     speed: f64,
-    phase: Phase,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    Enrolling,
-    Agreeing,
-    Measuring,
+    /// Whether all meters are ready.
+    started: bool,
 }
 
 /// How far a cluster is.
@@ -40,28 +34,24 @@ struct Progress {
 impl Pacer {
     /// Starts the clock; time passes at `speed` when all meters are ready.
     pub fn new(clock: Arc<SimulatedClock>, speed: f64) -> Self {
-        clock.set_speed(ENROLLING_SPEED);
-        Self { clock, speed, phase: Phase::Enrolling }
+        clock.set_speed(STARTING_SPEED);
+        Self { clock, speed, started: false }
     }
 
     /// Looks how far the meters are. Call it often.
     pub fn look(&mut self, clusters: &[RunningCluster]) {
-        if self.phase != Phase::Measuring {
+        if !self.started {
             let progress: Vec<_> = clusters.iter().map(RunningCluster::progress).collect();
             self.go_on(&progress);
         }
     }
 
     fn go_on(&mut self, clusters: &[Progress]) {
-        let Some(first) = clusters.iter().filter_map(|cluster| cluster.begins).min() else { return };
-        if self.phase == Phase::Enrolling {
-            self.clock.set_speed(1.0);
-            self.phase = Phase::Agreeing;
-        }
-        if clusters.iter().all(|cluster| cluster.accepted) {
+        let first = clusters.iter().filter_map(|cluster| cluster.begins).min();
+        if let Some(first) = first.filter(|_| clusters.iter().all(|cluster| cluster.accepted)) {
             self.clock.skip_to(first);
             self.clock.set_speed(self.speed);
-            self.phase = Phase::Measuring;
+            self.started = true;
         }
     }
 }
@@ -93,8 +83,8 @@ mod tests {
             |which: [(usize, bool); 2]| which.map(|(at, accepted)| Progress { begins: begins[at], accepted });
         let steps = [
             ([(0, false), (0, false)], 20),
-            ([(1, false), (0, false)], 1),
-            ([(1, true), (2, false)], 1),
+            ([(1, false), (0, false)], 20),
+            ([(1, true), (2, false)], 20),
             ([(1, true), (2, true)], 150),
         ];
         for (at, speed) in steps {

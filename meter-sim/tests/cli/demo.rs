@@ -62,12 +62,12 @@ fn what_it_prints_is_for_people_and_cheats_are_told() {
 fn mistakes_name_the_flag_and_what_is_allowed() {
     for (args, allowed) in [
         (["--faults", "2"], "use a share from 0 to 1"),
-        (["--meters", "0"], "from 1 to 5000"),
+        (["--meters", "1"], "from 2 to 5000"),
         (["--slot-seconds", "1"], "from 4 to 600"),
         (["--mqtt-port", "0"], "not in 1..=65535"),
         (["--listen", "8080"], "invalid socket address"),
         (["--meters", "20"], "made by 16 honest shares; the policy demands 20. They accept one of 25 or more."),
-        (["--meters", "1"], "They accept one of 25 or more."),
+        (["--meters", "2"], "They accept one of 25 or more."),
     ] {
         let said = seen(meter_sim(Path::new(".")).arg("demo").args(args));
         assert!(said.starts_with("exit code 2\n"), "{said}");
