@@ -40,7 +40,7 @@ bench: ## Run the benchmarks and print what counts, their ratios
 	@scripts/bench-ratios
 	cargo bench -p dream-gateway --benches
 	cargo bench -p dream-homes --benches
-	cargo run --release -p dream-meter-sim -- demo --clusters 10 --meters 200 --slot-seconds 5 --slots 12 --faults 0
+	cargo run --release -p dream-meter-sim -- demo --real-time --clusters 10 --meters 200 --slot-seconds 5 --slots 12 --faults 0
 
 doc: ## Build the API documentation into target/doc
 	cargo doc --workspace --no-deps

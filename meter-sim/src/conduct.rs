@@ -30,15 +30,17 @@ pub struct ConductArgs {
     #[arg(long, value_name = "WATTS", default_value_t = 5000, requires = "shifting", allow_negative_numbers = true,
         value_parser = clap::value_parser!(i64).range(-1_000_000..=1_000_000))]
     shift_watts: i64,
-    /// The seed of homes, faults and even of the meters' secrets: the same seed gives the same run
-    #[arg(long, default_value_t = 2026)]
-    pub seed: u64,
+    /// The same seed gives the same homes and faults. It also gives simulated meters the same keys and noise, which are public
+    /// then: they have nothing to hide. Without it the demo takes any seed and prints it, and meters of `run` take keys and
+    /// noise from the operating system, as they always do for readings of your own
+    #[arg(long)]
+    pub seed: Option<u64>,
 }
 
 impl ConductArgs {
     /// Returns the faults, with this share unless the command line gives another.
-    pub fn faults(&self, unless_said: f64) -> Faults {
-        Faults { seed: self.seed, rate: self.faults.unwrap_or(unless_said), vanish: self.vanish }
+    pub fn faults(&self, seed: u64, unless_said: f64) -> Faults {
+        Faults { seed, rate: self.faults.unwrap_or(unless_said), vanish: self.vanish }
     }
 
     /// Returns how a meter of a cluster behaves: the first ones cheat.
@@ -52,8 +54,17 @@ impl ConductArgs {
         Simulation { share, ..Simulation::default() }
     }
 
-    pub fn injected(&self, faults: &Faults) -> Injected {
-        Injected { faults: faults.rate > 0.0, vanishing: faults.vanish > 0.0, shifted: self.shifting > 0.0 }
+    /// What of all this is in a cluster of so many meters.
+    pub fn injected(&self, faults: &Faults, meters: usize) -> Injected {
+        let shifting = part(self.shifting, meters);
+        Injected {
+            faults: faults.rate > 0.0,
+            vanishing: faults.vanish > 0.0,
+            exact: self.no_noise && shifting == 0,
+            shifting,
+            shift_watts: self.shift_watts * i64::try_from(shifting).unwrap_or(i64::MAX),
+            noiseless: part(self.noiseless, meters),
+        }
     }
 
     pub const fn is_exact(&self) -> bool {

@@ -32,6 +32,13 @@ Examples:
   meter-sim run --dir trial --broker mqtts://localhost --speed 10 --clustering consumption
   meter-sim run --dir trial --broker mqtts://localhost --readings homes.csv --json";
 
+/// The seed of homes and faults, unless another is asked for.
+const HOMES_SEED: u64 = 2026;
+
+const SEED_OF_READINGS: &str = "warning: --seed with --readings only says which homes are in which cluster and what goes \
+                                wrong. Whoever knows a seed knows the keys and the noise that follow from it: those of your \
+                                readings come from the operating system";
+
 /// Run a fleet of simulated meters on a broker, and compare what the gateway publishes with the true sums
 ///
 /// The meters are those of a directory that `meter-sim provision` made: each with its certificate, a home, and records that
@@ -96,22 +103,28 @@ impl RunArgs {
         let chosen = self.chosen(&directory)?;
         let source = self.source(chosen.iter().map(|(_, meters)| meters.len()).sum())?;
         let records = self.records.clone().unwrap_or_else(|| self.dir.join("meters.redb"));
-        let faults = self.conduct.faults(0.0);
+        let faults = self.conduct.faults(self.homes_seed(), 0.0);
+        let largest = chosen.iter().map(|(_, meters)| meters.len()).max().unwrap_or_default();
         let trial = Trial {
             clusters: self.clusters(&chosen, &source, &access)?,
             observer: self.observer(&directory, &access)?,
-            injected: self.conduct.injected(&faults),
+            injected: self.conduct.injected(&faults, largest),
             slots: self.slots,
+            pacer: None,
             fleet: Arc::new(Fleet {
                 policy: self.policy(&directory)?,
                 source,
                 speed: self.speed,
                 faults,
-                seed: self.conduct.seed,
+                clock: None,
+                seed: self.secrets_seed(),
                 per_connection: self.meters_per_connection,
                 records: Records::open(&records)?,
             }),
         };
+        if self.readings.is_some() && self.conduct.seed.is_some() {
+            writeln!(std::io::stderr(), "{SEED_OF_READINGS}")?;
+        }
         if !self.json {
             self.introduce(&trial, &access, &records)?;
         }
@@ -120,6 +133,17 @@ impl RunArgs {
         let verdict = runtime.block_on(trial.run(&mut view, interrupted()))?;
         view.verdict(&verdict);
         Ok(verdict.exit_code())
+    }
+
+    /// What homes and faults follow from: the same after a restart.
+    fn homes_seed(&self) -> u64 {
+        self.conduct.seed.unwrap_or(HOMES_SEED)
+    }
+
+    /// What keys and noise follow from. Those of real readings never follow from a seed: whoever knew it could take the
+    /// noise away.
+    fn secrets_seed(&self) -> Option<u64> {
+        self.conduct.seed.filter(|_| self.readings.is_none())
     }
 
     /// Returns the clusters and meters that were asked for.
@@ -152,7 +176,7 @@ impl RunArgs {
 
     fn source(&self, meters: usize) -> anyhow::Result<Source> {
         let Some(path) = &self.readings else {
-            return Ok(Source::street(self.conduct.seed, u32::try_from(meters).context("so many meters")?));
+            return Ok(Source::street(self.homes_seed(), u32::try_from(meters).context("so many meters")?));
         };
         let readings = Readings::open(path).map_err(|error| BadInput(format!("--readings: {error}")))?;
         let homes = readings.homes();
@@ -174,7 +198,7 @@ impl RunArgs {
         access: &Access,
     ) -> anyhow::Result<Vec<ClusterSetup>> {
         let sizes: Vec<usize> = chosen.iter().map(|(_, meters)| meters.len()).collect();
-        let homes = self.clustering.assign(source, &sizes, self.conduct.seed);
+        let homes = self.clustering.assign(source, &sizes, self.homes_seed());
         let setup = |((cluster, files), homes): (&(&ClusterId, &[MeterFiles]), Vec<usize>)| {
             let numbered: Vec<_> = files.iter().enumerate().collect();
             let meters = street::in_parallel(street::all_cores(), &numbered, |(number, files)| {
@@ -242,4 +266,28 @@ fn speed(text: &str) -> Result<f64, String> {
 fn range(text: &str) -> Result<(i64, i64), String> {
     let range = text.split_once("..").and_then(|(lo, hi)| Some((lo.parse().ok()?, hi.parse().ok()?)));
     range.filter(|(lo, hi)| lo < hi).ok_or_else(|| "use two whole numbers such as 0..9000 or -5000..9000".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        run: RunArgs,
+    }
+
+    #[test]
+    fn keys_and_noise_of_real_readings_follow_from_no_seed() {
+        let seeds = |more: &[&str]| {
+            let run = Cli::parse_from([&["x", "--dir", "trial"], more].concat()).run;
+            (run.conduct.seed, run.secrets_seed())
+        };
+        assert_eq!(seeds(&[]), (None, None));
+        assert_eq!(seeds(&["--seed", "7"]), (Some(7), Some(7)));
+        assert_eq!(seeds(&["--readings", "homes.csv", "--seed", "7"]), (Some(7), None));
+    }
 }

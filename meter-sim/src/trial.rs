@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use crate::verdict::{Aggregate, FromMeters, Injected, Row, Verdict};
 use crate::view::View;
-use dream_fleet::clock;
+use dream_fleet::pace::Pacer;
 use dream_fleet::{ClusterSetup, Fleet, FleetError, RunningCluster, Status};
 
 /// How often the status of the meters is shown.
@@ -39,17 +39,20 @@ pub struct Trial {
     pub injected: Injected,
     /// After how many slots of each cluster it ends; without, it does not end by itself.
     pub slots: Option<usize>,
+    /// What sets the speed of a simulated clock.
+    pub pacer: Option<Pacer>,
 }
 
 impl Trial {
     /// Runs the meters until there were enough slots, or `stop` is done.
     pub async fn run(self, view: &mut View, stop: impl Future<Output = ()>) -> Result<Verdict, FleetError> {
-        let begun = clock::wall();
+        let begun = self.fleet.now();
         let (stopping, stopped) = watch::channel(false);
         let start = |setup| dream_fleet::start(&self.fleet, setup, stopped.clone());
         let running = self.clusters.into_iter().map(start).collect::<Result<Vec<_>, _>>()?;
         let (seen, rows) = (BTreeSet::new(), Vec::new());
-        let mut observer = Observer { clusters: &running, slots: self.slots, begun, view, seen, rows };
+        let mut observer =
+            Observer { clusters: &running, slots: self.slots, pacer: self.pacer, begun, view, seen, rows };
         tokio::select! {
             () = observer.watch(self.observer) => {}
             () = stop => {}
@@ -105,6 +108,7 @@ async fn listen(options: MqttOptions, topics: Vec<String>, news: mpsc::Unbounded
 struct Observer<'a> {
     clusters: &'a [RunningCluster],
     slots: Option<usize>,
+    pacer: Option<Pacer>,
     /// Slots that began before are not of this run.
     begun: Timestamp,
     view: &'a mut View,
@@ -145,6 +149,9 @@ impl Observer<'_> {
     }
 
     fn show_status(&mut self, heard: bool) {
+        if let Some(pacer) = &mut self.pacer {
+            pacer.look(self.clusters);
+        }
         let statuses: Vec<_> = self.clusters.iter().map(|running| (&running.cluster, status(running))).collect();
         self.view.status(&statuses);
         if !heard && statuses.iter().any(|(_, status)| status.slots > SILENT_SLOTS) {

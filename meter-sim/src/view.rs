@@ -7,7 +7,7 @@ use std::time::Duration;
 use dream_protocol::ids::ClusterId;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::verdict::{Row, Verdict};
+use crate::verdict::{Row, Verdict, kilowatts};
 use dream_fleet::Status;
 
 /// How slots are shown.
@@ -72,19 +72,20 @@ impl View {
         }
         if !std::mem::replace(&mut self.headed, true) {
             self.line(&format!(
-                "{:<12} {:>12} {:>11} {:>11} {:>10} {:>10} {:>9}  outcome",
-                "cluster", "slot", "true sum", "published", "off by", "95 % band", "answered"
+                "{:<12} {:<14} {:>9} {:>9} {:>10} {:>9} {:>10} {:>9}  outcome",
+                "cluster", "slot from, UTC", "true sum", "published", "95 % band", "filtered", "95 % band", "answered"
             ));
         }
         let aggregate = &row.aggregate;
         self.line(&format!(
-            "{:<12} {:>12} {:>11} {:>11} {:>10} {:>10} {:>9}  {}",
+            "{:<12} {:<14} {:>9} {:>9} {:>10} {:>9} {:>10} {:>9}  {}",
             aggregate.cluster,
-            aggregate.slot,
+            time_of_day(&aggregate.start),
             watts(row.expected.map(|expected| expected.truth)),
             watts(aggregate.load_watts),
-            watts(row.error()),
-            aggregate.band95_watts.map_or_else(|| "-".to_owned(), |band| format!("+-{band} W")),
+            band(aggregate.band95_watts),
+            watts(aggregate.load_filtered_watts),
+            band(aggregate.band95_filtered_watts),
             format!("{}/{}", aggregate.responders, aggregate.members),
             outcome(aggregate.outcome.as_str(), aggregate.attempts),
         ));
@@ -149,7 +150,18 @@ fn doing(clusters: &[(&ClusterId, Status)]) -> String {
 }
 
 fn watts(value: Option<i64>) -> String {
-    value.map_or_else(|| "-".to_owned(), |watts| format!("{watts} W"))
+    value.map_or_else(|| "-".to_owned(), |watts| kilowatts(watts as f64))
+}
+
+fn band(value: Option<u64>) -> String {
+    value.map_or_else(|| "-".to_owned(), |band| format!("+-{}", kilowatts(band as f64)))
+}
+
+/// Month, day and time of an instant in RFC 3339; seconds only where there are some.
+fn time_of_day(at: &str) -> String {
+    let part = |range| at.get(range).unwrap_or_default();
+    let seconds = Some(part(16..19)).filter(|seconds| *seconds != ":00").unwrap_or_default();
+    format!("{} {}{seconds}", part(5..10), part(11..16))
 }
 
 fn outcome(word: &str, attempts: u8) -> String {

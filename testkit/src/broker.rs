@@ -18,12 +18,12 @@ const START_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Starts rumqttd on a free port of the loopback, waits until it listens, and returns its address. It ends with the process.
 pub fn start() -> io::Result<SocketAddr> {
-    let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
-    start_at(listen)?;
-    Ok(listen)
+    start_on(free_port())
 }
 
-fn start_at(listen: SocketAddr) -> io::Result<()> {
+/// Starts rumqttd on this port of the loopback, as [`start`] does.
+pub fn start_on(port: u16) -> io::Result<SocketAddr> {
+    let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     // The broker itself only logs that the address is taken.
     drop(TcpListener::bind(listen)?);
     let mut broker = Broker::new(config(listen));
@@ -35,7 +35,7 @@ fn start_at(listen: SocketAddr) -> io::Result<()> {
         }
         thread::sleep(Duration::from_millis(20));
     }
-    Ok(())
+    Ok(listen)
 }
 
 /// Returns a port of the loopback that nobody listens on. It is below those that the system hands out: a connection to one of
@@ -78,6 +78,6 @@ mod tests {
     fn two_brokers_have_different_addresses_and_a_taken_address_is_an_error() {
         let [one, other] = [(); 2].map(|()| start().unwrap());
         assert_ne!(one, other);
-        assert_eq!(start_at(one).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        assert_eq!(start_on(one.port()).unwrap_err().kind(), io::ErrorKind::AddrInUse);
     }
 }

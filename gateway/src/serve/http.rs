@@ -13,6 +13,7 @@ mod page;
 mod privacy;
 mod query;
 mod series;
+mod simulated;
 mod status;
 mod words;
 

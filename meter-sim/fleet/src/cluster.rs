@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use dream_protocol::ids::ClusterId;
-use dream_protocol::keys::{AgreementPublic, SharedSecret};
 use dream_protocol::membership::MembershipList;
 use dream_protocol::meter::{Input, MeterError};
 use dream_protocol::time::{Now, Slot, Timestamp};
@@ -16,6 +15,7 @@ use dream_testkit::oracle::Oracle;
 use thiserror::Error;
 use tokio::sync::{mpsc, watch};
 
+use crate::agreements::{self, Agreements};
 use crate::clock;
 use crate::connection::{Connection, Event};
 use crate::homes::Homes;
@@ -52,8 +52,8 @@ pub(crate) struct ClusterRunner {
     wakes: BTreeSet<(Timestamp, usize)>,
     /// The newest list that was verified.
     list: Option<Arc<MembershipList>>,
-    /// Common keys that one end has computed, for the other: by the other's public key.
-    agreements: HashMap<AgreementPublic, Vec<(AgreementPublic, SharedSecret)>>,
+    /// The common keys of pairs for the newest list, until a meter takes its own.
+    agreements: Agreements,
     /// Readings that are held back, by when they go out.
     late: BTreeMap<(Timestamp, usize), Packet>,
     /// The slot in which a meter was last restarted by a fault.
@@ -97,7 +97,7 @@ impl ClusterRunner {
             events,
             wakes,
             list: None,
-            agreements: HashMap::new(),
+            agreements: Agreements::new(),
             late: BTreeMap::new(),
             restarted: HashMap::new(),
             effects: Vec::new(),
@@ -117,6 +117,8 @@ impl ClusterRunner {
                 _ = self.events.recv_many(&mut batch, 1024) => {}
                 () = tokio::time::sleep(wait) => {}
             }
+            let fleet = self.fleet.clone();
+            let _held = fleet.clock.as_ref().map(|clock| clock.hold());
             for event in batch.drain(..) {
                 match event {
                     Event::Connected(connection) => self.connected(connection),
@@ -146,6 +148,9 @@ impl ClusterRunner {
     }
 
     fn now(&self) -> Now {
+        if let Some(clock) = &self.fleet.clock {
+            return clock.now();
+        }
         let monotonic_millis = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
         Now { wall: clock::wall(), monotonic_millis }
     }
@@ -154,7 +159,8 @@ impl ClusterRunner {
         let late = self.late.first_key_value().map(|((at, _), _)| *at);
         let due = self.wakes.first().map(|(at, _)| *at).into_iter().chain(late).min();
         let wait = due.map_or(u64::MAX, |due| due.millis_since(self.now().wall));
-        Duration::from_millis(wait).min(LONGEST_SLEEP)
+        let wait = Duration::from_millis(wait);
+        self.fleet.clock.as_ref().map_or(wait, |clock| clock.to_sleep(wait)).min(LONGEST_SLEEP)
     }
 
     fn on(&self, connection: usize) -> Range<usize> {
@@ -184,8 +190,11 @@ impl ClusterRunner {
                 return self.on(connection).for_each(|index| self.input(index, Input::Message { topic, payload }));
             };
             lock(&self.oracle).note_list(&list);
+            if !self.complete {
+                lock(&self.status).busy = true;
+            }
+            self.agreements = agreements::compute(&self.members, &list);
             self.list = Some(list);
-            self.agreements.clear();
         }
         let Some(list) = self.list.clone() else { return };
         if !self.complete {
@@ -204,11 +213,6 @@ impl ClusterRunner {
             known.into_iter().for_each(|(with, shared)| meter.offer_agreement(with, shared));
         }
         self.input(index, Input::List(list.clone()));
-        if let Some(own) = own {
-            for (with, shared) in self.members[index].meter.agreements() {
-                self.agreements.entry(*with).or_default().push((own, shared.clone()));
-            }
-        }
     }
 
     fn recovery(&mut self, connection: usize, topic: &str, payload: &[u8]) {

@@ -24,14 +24,16 @@ use dream_homes::street;
 #[test]
 fn the_same_seed_gives_the_same_messages() {
     let fixture = Fixture::new();
-    let (sent, decoded) = fixture.run(7);
+    let (sent, decoded) = fixture.run(7, Some(7));
     assert!(decoded >= 2, "slots, so that there is something to compare: {decoded}");
     let kinds = ["/enrol/", "/reading/", "/reveal/"];
     assert!(kinds.iter().all(|kind| sent.iter().any(|(topic, _)| topic.contains(kind))));
-    assert_eq!(fixture.run(7).0, sent);
-    let (other, _) = fixture.run(8);
-    let common = sent.iter().filter(|message| other.contains(message)).count();
+    assert_eq!(fixture.run(7, Some(7)).0, sent);
+    let in_common = |other: Sent| sent.iter().filter(|message| other.contains(message)).count();
+    let common = in_common(fixture.run(8, Some(8)).0);
     assert_eq!(common, 0, "another seed gives other keys, noise and homes");
+    let common = in_common(fixture.run(7, None).0);
+    assert_eq!(common, 0, "without a seed, keys and noise of the same homes are others");
 }
 
 /// The participants, which every run shares.
@@ -58,11 +60,11 @@ impl Fixture {
     }
 
     /// Runs the cluster for some seconds; returns what the meters send, and how many slots are decoded from it.
-    fn run(&self, seed: u64) -> (Sent, usize) {
+    fn run(&self, seed: u64, secrets: Option<u64>) -> (Sent, usize) {
         let homes = street::homes(seed, 6, Residents::exactly(2).unwrap(), ActivityModel::Crest);
         let source = Source::Model { homes, month: Month::new(11).unwrap(), kind: DayKind::Weekday };
         let mut homes = Homes::new((0..6).collect());
-        let mut members: Vec<SimulatedMeter> = self.meters.iter().map(|meter| self.member(meter, seed)).collect();
+        let mut members: Vec<SimulatedMeter> = self.meters.iter().map(|meter| self.member(meter, secrets)).collect();
         let mut gateway = ClusterNode::new(self.config(), self.start, dream_testkit::rng(1));
         let (mut sent, mut waiting) = (Sent::new(), Vec::new());
         for tick in 0..400u64 {
@@ -88,7 +90,7 @@ impl Fixture {
         (sent, gateway.outcomes.iter().filter(|outcome| outcome.result.is_ok()).count())
     }
 
-    fn member(&self, (id, issued): &(MeterId, Issued), seed: u64) -> SimulatedMeter {
+    fn member(&self, (id, issued): &(MeterId, Issued), secrets: Option<u64>) -> SimulatedMeter {
         let setup = MeterSetup {
             id: id.clone(),
             issued: issued.clone(),
@@ -96,7 +98,7 @@ impl Fixture {
             simulation: Simulation::default(),
         };
         let policy = lenient(Policy::new(self.authority.authorities(), [self.gateway.0.clone()]));
-        SimulatedMeter::resume(setup, &self.cluster, &policy, Vec::new(), seed).unwrap()
+        SimulatedMeter::resume(setup, &self.cluster, &policy, Vec::new(), secrets).unwrap()
     }
 
     fn config(&self) -> ClusterConfig {

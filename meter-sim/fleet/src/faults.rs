@@ -35,6 +35,16 @@ impl Fault {
     pub const ALL: [Self; 6] = [Self::Silent, Self::Late, Self::Duplicate, Self::Corrupted, Self::Restart, Self::Skew];
 }
 
+impl Fault {
+    /// Returns whether the gateway goes without the reading.
+    pub const fn loses_reading(self) -> bool {
+        match self {
+            Self::Silent | Self::Late | Self::Corrupted => true,
+            Self::Duplicate | Self::Restart | Self::Skew => false,
+        }
+    }
+}
+
 impl Faults {
     /// Returns the fault of this meter in this slot, if there is one.
     pub fn at(&self, meter: &MeterId, slot: Slot) -> Option<Fault> {

@@ -10,7 +10,7 @@ use dream_homes::source::Source;
 
 /// The homes behind some meters.
 #[derive(Debug)]
-pub(crate) struct Homes {
+pub struct Homes {
     /// The index of each meter's home in the source.
     of: Vec<usize>,
     /// The loads of each home on the day that was asked for last.
@@ -18,13 +18,13 @@ pub(crate) struct Homes {
 }
 
 impl Homes {
-    pub(crate) fn new(of: Vec<usize>) -> Self {
+    pub fn new(of: Vec<usize>) -> Self {
         Self { of, days: HashMap::new() }
     }
 
     /// Returns the mean power behind a meter in a slot, in watts. A file has a row for every slot, and starts over when it
     /// ends; in a simulated home time passes `speed` times as fast as between `begin` and `end`.
-    pub(crate) fn watts(
+    pub fn watts(
         &mut self,
         source: &Source,
         speed: f64,

@@ -8,6 +8,7 @@
 //! reach a broker. The crate depends on neither the gateway nor a broker.
 
 pub mod access;
+mod agreements;
 pub mod authority;
 pub mod clock;
 mod cluster;
@@ -18,6 +19,7 @@ pub mod directory;
 mod faults;
 mod homes;
 mod meter;
+pub mod pace;
 pub mod pem;
 mod records;
 mod status;
@@ -27,15 +29,18 @@ use std::sync::{Arc, Mutex};
 use dream_homes::source::Source;
 use dream_protocol::ids::ClusterId;
 use dream_protocol::policy::Policy;
+use dream_protocol::time::Timestamp;
 use dream_testkit::oracle::Oracle;
 use tokio::sync::watch;
 
 pub use cluster::FleetError;
 pub use faults::{Fault, Faults};
+pub use homes::Homes;
 pub use meter::MeterSetup;
 pub use records::{Records, RecordsError};
 pub use status::Status;
 
+use clock::SimulatedClock;
 use cluster::ClusterRunner;
 
 /// A cluster's meters, and the homes that they measure.
@@ -55,11 +60,21 @@ pub struct Fleet {
     /// How fast time passes in the homes.
     pub speed: f64,
     pub faults: Faults,
-    /// The seed of the meters' secrets.
-    pub seed: u64,
+    /// The time that meters live by; without, the clocks of this machine.
+    pub clock: Option<Arc<SimulatedClock>>,
+    /// The seed of the meters' keys and noise, which whoever knows it can compute. Without, they come from the operating
+    /// system: real readings take no other.
+    pub seed: Option<u64>,
     /// How many meters share a connection.
     pub per_connection: usize,
     pub records: Records,
+}
+
+impl Fleet {
+    /// Returns the time of day for its meters.
+    pub fn now(&self) -> Timestamp {
+        self.clock.as_ref().map_or_else(clock::wall, |clock| clock.now().wall)
+    }
 }
 
 /// A running cluster.

@@ -9,6 +9,8 @@ use dream_protocol::policy::Policy;
 use dream_protocol::simulation::{Hidden, Simulated, Simulation};
 use dream_protocol::time::{Now, Slot, Timestamp};
 use dream_protocol::topic::MeterChannel;
+use rand::rand_core::UnwrapErr;
+use rand::rngs::SysRng;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng as _;
 use sha2::{Digest as _, Sha256};
@@ -82,18 +84,24 @@ pub(crate) struct Packet {
 }
 
 impl SimulatedMeter {
-    /// Restores a meter from its records. Its randomness is derived from `seed` and the records: a repeated run draws the same
-    /// numbers, and a restart draws others, because every secret is recorded before it is used.
+    /// Restores a meter from its records. With a seed, its randomness is derived from that and the records: a repeated run draws
+    /// the same numbers, and a restart draws others, because every secret is recorded before it is used. Without a seed, it
+    /// comes from the operating system.
     pub(crate) fn resume(
         setup: MeterSetup,
         cluster: &ClusterId,
         policy: &Policy,
         records: Vec<Record>,
-        seed: u64,
+        seed: Option<u64>,
     ) -> Result<Self, MeterError> {
-        let mut hash = Sha256::new().chain_update(format!("{seed}/secrets/{}/", setup.id));
-        records.iter().for_each(|record| hash.update(record.encode()));
-        let rng = ChaCha20Rng::from_seed(hash.finalize().into());
+        let rng = match seed {
+            Some(seed) => {
+                let mut hash = Sha256::new().chain_update(format!("{seed}/secrets/{}/", setup.id));
+                records.iter().for_each(|record| hash.update(record.encode()));
+                ChaCha20Rng::from_seed(hash.finalize().into())
+            }
+            None => ChaCha20Rng::from_rng(&mut UnwrapErr(SysRng)),
+        };
         let meter = setup.resume(cluster, policy, records)?;
         Ok(Self { setup, meter, rng, measuring: BTreeMap::new(), ahead_millis: 0, wake: Timestamp::from_millis(0) })
     }

@@ -96,7 +96,8 @@ fn fleet_of(trial: &Trial, records: Records, faults: f64) -> Fleet {
         source: Source::street(2026, trial.setups.len().try_into().unwrap()),
         speed: 100.0,
         faults: Faults { seed: 2026, rate: faults, vanish: 0.0 },
-        seed: 2026,
+        clock: None,
+        seed: Some(2026),
         per_connection: 1,
         records,
     }

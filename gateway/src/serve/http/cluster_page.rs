@@ -15,7 +15,7 @@ use super::privacy::privacy;
 use super::query::{Id, MAX_LIMIT};
 use super::series::Series;
 use super::status::Status;
-use super::{Shared, blocking, page, words};
+use super::{Shared, blocking, page, simulated, words};
 use crate::clock::rfc3339;
 use crate::serve::board::ClusterView;
 use crate::store::ClosedSlot;
@@ -213,6 +213,7 @@ fn load_chart(view: &ClusterView, slots: &[ClosedSlot], range: Range, from: Time
                         many => { "Each point is the mean of up to " (words::count(many)) " slots." }
                     }
                 }
+                (simulated::filled_in(slots, now))
             }
         }
     }
@@ -279,7 +280,7 @@ fn recent_row(closed: &ClosedSlot, now: Timestamp) -> Markup {
         outcome.result.map_or_else(|cause| ("failed", words::failure(cause).0), |_| ("decoded", "Decoded"));
     html! {
         tr {
-            th scope="row" { (words::time(outcome.start, now)) "–" (words::time(outcome.end, now)) }
+            th scope="row" { (words::time(outcome.start, now)) "–" (words::time(outcome.end, now)) (simulated::mark(closed)) }
             td { span class={ "badge " (class) } { (label) } }
             td.number { (within(closed.sum())) }
             td.number { (within(closed.estimate())) }
