@@ -75,7 +75,7 @@ impl Events {
                 info!(%cluster, epoch, "took the cluster over from its retained membership list");
             }
             Notice::Dropped { members } => warn!(%cluster, members, "members dropped for their silence"),
-            Notice::MeterStatus { meter, code, slot } => {
+            Notice::MeterStatus { meter, code, slot, .. } => {
                 let word = status_word(*code);
                 self.metrics.meter_status(cluster, word);
                 debug!(%cluster, %meter, code = word, slot = slot.0, "a meter says why it is silent");
