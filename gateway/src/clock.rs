@@ -21,3 +21,14 @@ impl Clock for SystemClock {
         Timestamp::from_millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
     }
 }
+
+/// Writes an instant as RFC 3339 in UTC. Instants beyond the year 9999 are shown as its end.
+pub fn rfc3339(at: Timestamp) -> String {
+    calendar(at).to_string()
+}
+
+/// Returns an instant of the calendar.
+pub(crate) fn calendar(at: Timestamp) -> jiff::Timestamp {
+    let millis = i64::try_from(at.as_millis()).unwrap_or(i64::MAX);
+    jiff::Timestamp::from_millisecond(millis).unwrap_or(jiff::Timestamp::MAX)
+}

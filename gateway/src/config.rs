@@ -7,20 +7,21 @@ mod address;
 mod check;
 pub(crate) mod decimal;
 pub mod file;
+mod ownership;
+pub mod secrets;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use dream_protocol::cluster::RosterRules;
-use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
+use dream_protocol::ids::{ClusterId, GatewayId, IdError};
 use dream_protocol::params::{Params, Share, Terms};
 
 pub use address::broker_address;
 
-use crate::ownership;
 use check::Checker;
 
 /// A checked configuration.
@@ -110,29 +111,12 @@ pub struct ClusterSettings {
     pub terms: Terms,
     pub missing_share: Share,
     pub malicious_share: Share,
-    pub min_members: u16,
-    pub settle_seconds: u64,
-    pub list_slots: u64,
-    pub drop_after_slots: u32,
-    pub min_interval_seconds: u64,
-    pub allow: Option<BTreeSet<MeterId>>,
-    pub deny: BTreeSet<MeterId>,
+    /// When lists are formed, and of whom.
+    pub roster: RosterRules,
 }
 
 impl ClusterSettings {
-    pub fn roster(&self) -> RosterRules {
-        RosterRules {
-            min_members: self.min_members,
-            settle_seconds: self.settle_seconds,
-            list_slots: self.list_slots,
-            drop_after_slots: self.drop_after_slots,
-            min_interval_seconds: self.min_interval_seconds,
-            allow: self.allow.clone(),
-            deny: self.deny.clone(),
-        }
-    }
-
-    /// The parameters of a list of so many members.
+    /// Returns the parameters of a list of so many members.
     pub fn params(&self, members: u16) -> Result<Params, dream_protocol::params::ParamsError> {
         self.terms.for_members(members, self.missing_share, self.malicious_share)
     }
@@ -150,7 +134,7 @@ pub struct Overrides {
 }
 
 impl Overrides {
-    /// The process's own environment and host name.
+    /// Returns the process's own environment and host name.
     pub fn of_process(ordinal: Option<u32>) -> Self {
         let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
         let environment = std::env::vars_os().filter_map(text).filter(|(name, _)| name.starts_with("DREAM_")).collect();
@@ -188,7 +172,12 @@ impl fmt::Display for ConfigError {
 impl std::error::Error for ConfigError {}
 
 impl Config {
-    /// The clusters that this replica owns.
+    /// Returns the name of this replica, such as `gw-1-0`: its client id at the broker.
+    pub fn replica_name(&self) -> Result<GatewayId, IdError> {
+        GatewayId::new(&format!("{}-{}", self.id, self.ordinal))
+    }
+
+    /// Returns the clusters that this replica owns.
     pub fn owned(&self) -> impl Iterator<Item = (&ClusterId, &ClusterSettings)> {
         self.clusters.iter().filter(|(id, _)| ownership::owner(id, self.replicas) == self.ordinal)
     }
@@ -211,7 +200,7 @@ impl Config {
     }
 }
 
-/// What is wrong and where, without the line itself: somebody may have written a password into it.
+/// Returns what is wrong and where, without the line itself: somebody may have written a password into it.
 fn without_the_line(error: &toml::de::Error, text: &str) -> String {
     let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
     let (line, column) =

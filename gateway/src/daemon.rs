@@ -6,8 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use dream_protocol::ids::GatewayId;
-use dream_protocol::topic;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
@@ -15,26 +13,23 @@ use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
 use tracing::{error, info};
 
-use crate::board::Board;
-use crate::cli::ConfigArgs;
 use crate::clock::{Clock, SystemClock};
+use crate::cmd::ConfigArgs;
 use crate::config::Config;
-use crate::driver::{Command, Driver, EffectRunner, Parts};
-use crate::events::Events;
-use crate::http::{self, Service};
-use crate::metrics::Metrics;
-use crate::mqtt::{Connector, Trouble};
-use crate::readiness::Readiness;
-use crate::secrets::GatewayIdentity;
-use crate::store::{Store, Writer};
-use crate::telemetry::{self, Level};
-use crate::transport::{self, Event};
+use crate::config::secrets::GatewayIdentity;
+use crate::ingest::driver::{Command, Driver, Parts};
+use crate::ingest::effect::EffectRunner;
+use crate::ingest::mqtt::Connector;
+use crate::ingest::transport::{self, BrokerEvent};
+use crate::ingest::writer::Writer;
+use crate::logging::{self, Level};
+use crate::serve::http;
 
 /// Runs a gateway until it gets SIGTERM or SIGINT; SIGHUP reads the configuration again.
 pub fn main(source: &ConfigArgs) -> anyhow::Result<()> {
     let config = source.load()?;
     let identity = GatewayIdentity::load(&config.identity, &config.id, SystemClock.now())?;
-    let level = telemetry::start(&config.log)?;
+    let level = logging::start(&config.log)?;
     // At least two, so that nothing that takes long keeps the connection waiting.
     let threads = std::thread::available_parallelism().map_or(2, usize::from).max(2);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
@@ -89,32 +84,17 @@ pub async fn run(
     mut reloads: mpsc::Receiver<Reload>,
     shutdown: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
-    let name = format!("{}-{}", config.id, config.ordinal);
-    let status_topic = topic::gateway_status(&GatewayId::new(&name).context("the replica's name")?);
+    let name = config.replica_name().context("the replica's name")?.to_string();
     let grace = Duration::from_secs(config.shutdown_grace_seconds);
-    let store = Arc::new(Store::open(&config.store.path, config.store.cache_mebibytes)?);
+    let parts = Parts::new(config, identity, Arc::new(SystemClock))?;
     info!(gateway = name, version = env!("CARGO_PKG_VERSION"), http = %listener.local_addr()?, "starting");
 
-    let (board, readiness) = (Arc::new(Board::default()), Arc::new(Readiness::default()));
-    let events = Events { metrics: Arc::new(Metrics::new(&Trouble::WORDS)) };
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let service = Service {
-        board: board.clone(),
-        history: store.clone(),
-        readiness: readiness.clone(),
-        metrics: {
-            let (metrics, board, clock) = (events.metrics.clone(), board.clone(), clock.clone());
-            Arc::new(move || metrics.render(&board, clock.now()))
-        },
-        gateway: name.clone(),
-        clock: clock.clone(),
-    };
     let (close, closed) = oneshot::channel::<()>();
-    let server = tokio::spawn(http::serve(listener, service, async { closed.await.unwrap_or_default() }));
+    let server = tokio::spawn(http::serve(listener, parts.service()?, async { closed.await.unwrap_or_default() }));
 
-    let connector = Connector { broker: config.broker.clone(), client_id: name, status_topic: status_topic.clone() };
+    let (broker, status_topic) = (parts.config.broker.clone(), parts.status_topic.clone());
+    let connector = Connector { broker, client_id: name, status_topic };
     let stopping = Arc::new(AtomicBool::new(false));
-    let parts = Parts { config, identity, status_topic, store, board, events, readiness, clock };
     // Rebuilding is left to a thread of its own, as is everything that follows: HTTP answers all the while.
     let (commands, waiting) = mpsc::channel(1);
     let (sender, incoming) = transport::channel();
@@ -152,7 +132,7 @@ pub async fn run(
 fn spawn_driver(
     parts: Parts,
     stopping: Arc<AtomicBool>,
-    incoming: mpsc::Receiver<Event>,
+    incoming: mpsc::Receiver<BrokerEvent>,
     commands: mpsc::Receiver<Command>,
     connection: impl Future<Output = ()> + Send + 'static,
 ) -> anyhow::Result<oneshot::Receiver<anyhow::Result<()>>> {
@@ -177,7 +157,7 @@ fn spawn_driver(
     Ok(driving)
 }
 
-/// How a task failed; one that has just ended did not.
+/// Waits until a task fails, and returns how; waits for ever if it ends.
 async fn failure(task: JoinHandle<()>) -> JoinError {
     match task.await {
         Ok(()) => std::future::pending().await,

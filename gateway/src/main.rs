@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    dream_gateway::cli::main()
+    dream_gateway::cmd::main()
 }

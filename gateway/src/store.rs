@@ -3,8 +3,9 @@
 //! A commit is durable when [`Store::commit`] returns, and all of it or nothing. Commits are in two phases, so that a
 //! damaged file shows as damaged instead of as yesterday's.
 
+mod closed_slot;
+mod history;
 mod schema;
-mod writer;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::OpenOptions;
@@ -21,9 +22,9 @@ use dream_protocol::time::{Slot, Timestamp};
 use redb::{Builder, Database, DatabaseError, ReadTransaction, ReadableDatabase as _, StorageError, TableError};
 use thiserror::Error;
 
-pub use writer::{Job, Observer, Writer, WriterEnded};
+pub use closed_slot::{ClosedSlot, FilteredLoad, Load};
+pub use history::{History, HistoryError};
 
-use crate::board::{FilteredLoad, History, HistoryError, KeptSlot};
 use schema::{ENROLMENTS, FILTERED, FORMAT, LISTS, META, OUTCOMES, SLOTS};
 
 /// How many of the newest outcomes a cluster is rebuilt with: the last one says which slots are over.
@@ -119,7 +120,7 @@ impl Store {
         Ok(store)
     }
 
-    /// The records a cluster is rebuilt from.
+    /// Returns the records a cluster is rebuilt from.
     pub fn records(&self, cluster: &ClusterId) -> Result<Vec<Record>, StoreError> {
         let id = cluster.as_str();
         let database = self.database()?;
@@ -160,7 +161,7 @@ impl Store {
         Ok(())
     }
 
-    /// The clusters that there are aggregates of.
+    /// Returns the clusters that there are aggregates of.
     pub fn clusters(&self) -> Result<Vec<ClusterId>, StoreError> {
         let database = self.database()?;
         let outcomes = database.begin_read()?.open_table(OUTCOMES)?;
@@ -176,7 +177,7 @@ impl Store {
         }
     }
 
-    /// When the first and the last slot of a cluster ended, in Unix milliseconds.
+    /// Returns when the first and the last slot of a cluster ended, in Unix milliseconds.
     pub fn span(&self, cluster: &ClusterId) -> Result<Option<(u64, u64)>, StoreError> {
         let outcomes = self.database()?.begin_read()?.open_table(OUTCOMES)?;
         let mut all = outcomes.range((cluster.as_str(), 0)..=(cluster.as_str(), u64::MAX))?;
@@ -186,14 +187,14 @@ impl Store {
     }
 
     /// Closes the file and opens it again: after an error nothing else gets it out of its doubts.
-    fn reopen(&self) -> Result<(), OpenStoreError> {
+    pub(crate) fn reopen(&self) -> Result<(), OpenStoreError> {
         let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
         *database = None;
         *database = Some(open(&self.path, self.cache_bytes, false)?);
         Ok(())
     }
 
-    /// How large the file is.
+    /// Returns how large the file is.
     pub fn file_bytes(&self) -> u64 {
         std::fs::metadata(&self.path).map_or(0, |file| file.len())
     }
@@ -262,8 +263,8 @@ impl History for Store {
         from: Timestamp,
         to: Timestamp,
         limit: usize,
-    ) -> Result<Vec<KeptSlot>, HistoryError> {
-        let read = || -> Result<Vec<KeptSlot>, StoreError> {
+    ) -> Result<Vec<ClosedSlot>, HistoryError> {
+        let read = || -> Result<Vec<ClosedSlot>, StoreError> {
             let id = cluster.as_str();
             let database = self.database()?;
             let read = database.begin_read()?;
@@ -272,7 +273,7 @@ impl History for Store {
             let mut found = Vec::new();
             for entry in read.open_table(OUTCOMES)?.range(range)?.rev().take(limit) {
                 if let Record::Outcome(outcome) = decode(id, entry?.1.value())? {
-                    found.push(KeptSlot { outcome, filtered: filtered.get(&outcome.end.as_millis()).copied() });
+                    found.push(ClosedSlot { outcome, filtered: filtered.get(&outcome.end.as_millis()).copied() });
                 }
             }
             found.reverse();
@@ -282,7 +283,7 @@ impl History for Store {
     }
 }
 
-/// The newest filtered loads of a range, by when their slots ended. There are none in a store that only versions without a
+/// Returns the newest filtered loads of a range, by when their slots ended. There are none in a store that only versions without a
 /// filter have written.
 fn filtered_loads(
     read: &ReadTransaction,
@@ -346,7 +347,7 @@ fn warn_if_readable(path: &Path, mode: u32) {
     }
 }
 
-/// Whether a slot's entries are in a change: they go into one value for each commit.
+/// Returns the slot of an entry that belongs to one: such entries go into one value for each commit.
 fn slot_of(record: &Record) -> Option<Slot> {
     match record.key() {
         Key::Slot(slot, ..) => Some(slot),

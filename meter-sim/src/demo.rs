@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
+use dream_gateway::config::secrets::GatewayIdentity;
 use dream_gateway::config::{Config, Overrides};
 use dream_gateway::daemon;
-use dream_gateway::secrets::GatewayIdentity;
 use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
 use dream_protocol::policy::Policy;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

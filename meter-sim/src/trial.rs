@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use dream_gateway::slot_view::rfc3339;
+use dream_gateway::clock::rfc3339;
 use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::GatewayChannel;
 use rumqttc::{AsyncClient, Event, MqttOptions, Packet, QoS, SubscribeFilter};

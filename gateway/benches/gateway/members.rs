@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use dream_gateway::config::secrets::GatewayIdentity;
 use dream_gateway::config::{ClusterSettings, Config};
-use dream_gateway::secrets::GatewayIdentity;
 use dream_gateway::store::{Change, Store};
 use dream_protocol::cluster::{Cluster, ClusterConfig, Input, Output, Record};
 use dream_protocol::derive;
@@ -154,7 +154,7 @@ fn cluster_config(id: &ClusterId, settings: &ClusterSettings, gateway: &GatewayI
         terms: settings.terms,
         missing_share: settings.missing_share,
         malicious_share: settings.malicious_share,
-        roster: settings.roster(),
+        roster: settings.roster.clone(),
         clock_skew_seconds: skew,
     }
 }

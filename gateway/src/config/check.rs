@@ -27,7 +27,7 @@ impl Checker<'_> {
         self.problems.push(Problem { key: key.into(), message: message.into() });
     }
 
-    /// The value, or `None` with the mistake noted.
+    /// Returns the value, or `None` with the mistake noted.
     fn note<T, E: fmt::Display>(&mut self, key: &str, result: Result<T, E>) -> Option<T> {
         result.map_err(|error| self.wrong(key, error.to_string())).ok()
     }
@@ -69,7 +69,9 @@ impl Checker<'_> {
         let log = self.log(file.log);
         let home_assistant = self.home_assistant(file.home_assistant);
         let clusters = self.clusters(&file.clusters, &file.defaults);
-        if let (Some(broker), Some(largest)) = (&broker, clusters.values().map(|cluster| cluster.min_members).max()) {
+        if let (Some(broker), Some(largest)) =
+            (&broker, clusters.values().map(|cluster| cluster.roster.min_members).max())
+        {
             self.room_for_lists(broker.max_packet_bytes, largest.into());
         }
         Some(Config {
@@ -273,15 +275,18 @@ impl Checker<'_> {
             },
             missing_share,
             malicious_share,
-            min_members,
-            settle_seconds: settle?,
-            list_slots: list_slots?,
-            drop_after_slots: file.drop_after_slots.unwrap_or(rules.drop_after_slots),
-            min_interval_seconds: interval?,
-            allow,
-            deny: deny.unwrap_or_default(),
+            roster: RosterRules {
+                min_members,
+                settle_seconds: settle?,
+                list_slots: list_slots?,
+                drop_after_slots: file.drop_after_slots.unwrap_or(rules.drop_after_slots),
+                min_interval_seconds: interval?,
+                allow,
+                deny: deny.unwrap_or_default(),
+            },
         };
-        if let Some(allowed) = settings.allow.as_ref().map(|allow| allow.difference(&settings.deny).count())
+        if let Some(allowed) =
+            settings.roster.allow.as_ref().map(|allow| allow.difference(&settings.roster.deny).count())
             && allowed < min_members.into()
         {
             let message =

@@ -30,7 +30,7 @@ pub(crate) fn epsilon(text: &str) -> Option<Fraction> {
     Fraction::parse(text).filter(|epsilon| small(epsilon.numerator) && small(epsilon.denominator))
 }
 
-/// A share of the members, from 0 to 1.
+/// Parses a share of the members, from 0 to 1.
 pub(crate) fn share(text: &str) -> Option<Share> {
     let fraction = Fraction::parse(text)?;
     Share::new(fraction.numerator.try_into().ok()?, fraction.denominator.try_into().ok()?)

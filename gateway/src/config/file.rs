@@ -132,7 +132,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// This cluster with the defaults where it says nothing.
+    /// Returns this cluster with the defaults where it says nothing.
     pub(super) fn over(&self, defaults: &Self) -> Self {
         macro_rules! merged {
             ($($field:ident),* $(,)?) => {
@@ -223,7 +223,7 @@ pub const OVERRIDABLE: [&str; 16] = [
     "log.format",
 ];
 
-/// The variable for a key.
+/// Returns the variable for a key.
 pub fn variable(key: &str) -> String {
     format!("DREAM_{}", key.replace('.', "_").to_uppercase())
 }

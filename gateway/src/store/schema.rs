@@ -11,8 +11,7 @@ use dream_protocol::time::{Slot, Timestamp};
 use redb::{ReadableTable as _, Table, TableDefinition, Value, WriteTransaction};
 use zeroize::Zeroizing;
 
-use super::{Change, StoreError, slot_of};
-use crate::board::FilteredLoad;
+use super::{Change, FilteredLoad, StoreError, slot_of};
 
 /// The version of everything below. A table that an older version does not know, and need not, is no new format: it leaves
 /// the table alone.
@@ -132,7 +131,7 @@ fn append(value: &mut Vec<u8>, entry: &[u8]) {
     value.extend_from_slice(entry);
 }
 
-/// The entries of a value. A cut one comes out as it is, and does not decode.
+/// Returns the entries of a value. A cut one comes out as it is, and does not decode.
 pub(super) fn split(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = value;
     std::iter::from_fn(move || {

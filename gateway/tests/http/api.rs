@@ -5,37 +5,42 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use dream_gateway::board::{Board, ClosedSlot, ClusterView, FilteredLoad};
-use dream_gateway::metrics::Metrics;
-use dream_gateway::readiness::Latch;
-use dream_gateway::slot_view::CSV_HEADER;
+use dream_gateway::serve::announce;
+use dream_gateway::serve::board::{Board, ClusterView};
+use dream_gateway::serve::metrics::Metrics;
+use dream_gateway::serve::readiness::Latch;
+use dream_gateway::serve::slot_json::CSV_HEADER;
+use dream_gateway::store::{ClosedSlot, FilteredLoad};
 use serde_json::{Value, json};
 
+use dream_protocol::ids::ClusterId;
 use dream_testkit::lab::http;
+use dream_testkit::lab::prometheus::Samples;
+use dream_testkit::outcomes::Slotted;
 
-use crate::stage::{Asked, Gateway, LAST_SLOT, METER, NOW, Stage, kept, listed, slot_of, waiting};
+use crate::fixture::{Asked, Fixture, Gateway, LAST_SLOT, METER, NOW, closed, listed, slot_of, waiting};
 
 /// Clusters in every state; `north` has three slots, of which the middle one failed.
-fn fill(stage: &Stage) {
+fn fill(fixture: &Fixture) {
     let mut north = listed("north", 100);
     for outcome in [
         slot_of(100, LAST_SLOT - 2).decoded(50_000, 100),
         slot_of(100, LAST_SLOT - 1).failed("reveal_missing", 95),
         slot_of(100, LAST_SLOT).decoded(45_000, 90),
     ] {
-        stage.close(&north, kept(outcome));
-        north = (*stage.board.cluster("north").unwrap()).clone();
+        fixture.close(&north, closed(outcome));
+        north = (*fixture.board.cluster("north").unwrap()).clone();
     }
     let mut stalled = listed("stalled", 100);
     stalled.since = dream_protocol::time::Timestamp::from_secs(NOW.as_secs() - 86_400);
     let mut broken = waiting("broken");
     broken.cannot_form = Some("max_missing leaves no honest member".into());
-    stage.board.show([stalled, broken, waiting("waiting"), listed("fresh", 100)]);
+    fixture.board.show([stalled, broken, waiting("waiting"), listed("fresh", 100)]);
 }
 
 fn filled() -> Asked {
     let gateway = Asked::new();
-    fill(&gateway.stage);
+    fill(&gateway.fixture);
     gateway
 }
 
@@ -91,8 +96,49 @@ fn a_filtered_load_is_told_with_its_band_until_it_is_old_and_not_after_a_failed_
 #[test]
 fn metrics_are_prometheus_text() {
     let answer = Asked::new().get("/metrics");
-    assert_eq!((answer.status, answer.text()), (200, "dream_test 1\n"));
+    assert_eq!(answer.status, 200);
+    assert!(answer.text().contains("# TYPE dream_build_info gauge\ndream_build_info{version="), "{}", answer.text());
     assert_eq!(answer.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+}
+
+/// With 97 of 100 members, 905 W scale to 932.99 W, and no band stays whole either. The noise is so small that the page
+/// shows single watts.
+#[test]
+fn everybody_is_told_the_same_estimate_of_a_slot() {
+    let gateway = Asked::new();
+    let outcome = Slotted { noise_scale: 7, ..slot_of(100, LAST_SLOT) }.decoded(905, 97);
+    let slot = closed(outcome);
+    gateway.fixture.close(&listed("north", 100), slot);
+
+    let api = gateway.get("/api/v1/clusters/north").json()["last"].clone();
+    let told =
+        ["load_estimated_watts", "band95_estimated_watts", "band99_estimated_watts"].map(|name| api[name].clone());
+    let [load, band95, band99] = told.each_ref().map(|watts| watts.as_i64().unwrap());
+    assert_eq!(load, 933);
+    assert!(band95 > api["band95_watts"].as_i64().unwrap() && band99 > band95, "{api}");
+
+    let csv = gateway.get("/api/v1/clusters/north/slots?format=csv");
+    let row: Vec<_> = csv.text().lines().nth(1).unwrap().split(',').collect();
+    let first = CSV_HEADER.split(',').position(|name| name == "load_estimated_watts").unwrap();
+    assert_eq!(row[first..first + 3], [load, band95, band99].map(|watts| watts.to_string()));
+
+    let (_, message) = announce::aggregate(&ClusterId::new("north").unwrap(), &slot);
+    let message: Value = serde_json::from_slice(&message).unwrap();
+    assert_eq!(api.as_object().unwrap().iter().find(|(name, value)| message[name.as_str()] != **value), None);
+
+    let metrics = Samples::parse(gateway.get("/metrics").text());
+    let band = |confidence| {
+        let labels = [("cluster", "north"), ("confidence", confidence)];
+        metrics.get("dream_cluster_load_estimated_band_watts", &labels)
+    };
+    let gauges =
+        [metrics.get("dream_cluster_load_estimated_watts", &[("cluster", "north")]), band("0.95"), band("0.99")];
+    assert_eq!(gauges, [load, band95, band99].map(|watts| Some(watts as f64)));
+
+    let shown = format!("{load}.0 <span class=\"within\">± {band95}.0</span> W");
+    for path in ["/", "/clusters/north"] {
+        assert!(gateway.get(path).text().contains(&shown), "{path} does not show {shown}");
+    }
 }
 
 #[test]
@@ -104,12 +150,12 @@ fn the_gateway_lives_before_it_is_ready_and_names_what_it_waits_for() {
         (answer.status, answer.text().to_owned())
     };
     assert_eq!(ready(), (503, "not ready, waiting for: store replayed, store writable, broker subscribed\n".into()));
-    gateway.stage.readiness.set(Latch::StoreReplayed);
-    gateway.stage.readiness.set(Latch::StoreWritable);
+    gateway.fixture.readiness.set(Latch::StoreReplayed);
+    gateway.fixture.readiness.set(Latch::StoreWritable);
     assert_eq!(ready(), (503, "not ready, waiting for: broker subscribed\n".into()));
-    gateway.stage.readiness.set(Latch::BrokerSubscribed);
+    gateway.fixture.readiness.set(Latch::BrokerSubscribed);
     assert_eq!(ready(), (200, "ready\n".into()));
-    gateway.stage.readiness.unset(Latch::BrokerSubscribed);
+    gateway.fixture.readiness.unset(Latch::BrokerSubscribed);
     assert_eq!(ready().0, 503);
 }
 
@@ -146,7 +192,7 @@ fn whoever_has_the_newest_version_waits_for_the_next() {
     let asked = gateway.begin("/api/v1/clusters?after=4");
     gateway.sleep(Duration::from_secs(5));
     assert!(!asked.is_finished(), "nothing has changed yet");
-    gateway.stage.board.show([waiting("another")]);
+    gateway.fixture.board.show([waiting("another")]);
     let body = gateway.wait(asked).json();
     assert_eq!((&body["version"], body["clusters"].as_array().unwrap().len()), (&json!(5), 6));
 }
@@ -162,7 +208,7 @@ fn any_other_version_is_answered_at_once_also_one_of_an_earlier_life() {
 #[test]
 fn a_gateway_that_ends_keeps_nobody_waiting() {
     let mut gateway = Gateway::start();
-    fill(&gateway.stage);
+    fill(&gateway.fixture);
     let get = |address: SocketAddr, path: &str| http::get(address, path).unwrap();
     let address = gateway.address;
     let waiter = thread::spawn(move || get(address, "/api/v1/clusters?after=4").status);
@@ -276,7 +322,7 @@ fn only_reading_is_allowed() {
 #[test]
 fn a_store_that_cannot_be_read_is_told_and_the_overview_still_shows_the_board() {
     let gateway = filled();
-    gateway.stage.past.broken.store(true, Ordering::Relaxed);
+    gateway.fixture.past.broken.store(true, Ordering::Relaxed);
     let slots = gateway.get("/api/v1/clusters/north/slots");
     assert_eq!(slots.status, 500);
     assert_eq!(slots.json()["error"]["message"], "the store cannot be read: the disk is gone");
@@ -284,7 +330,7 @@ fn a_store_that_cannot_be_read_is_told_and_the_overview_still_shows_the_board() 
     let overview = gateway.get("/");
     assert_eq!(overview.status, 200);
     assert!(overview.text().contains("No chart: the store cannot be read") && overview.text().contains("45.0"));
-    gateway.stage.past.broken.store(false, Ordering::Relaxed);
+    gateway.fixture.past.broken.store(false, Ordering::Relaxed);
     assert!(gateway.get("/").text().contains("id=\"spark-north-title\""), "a failure is not remembered");
 }
 
@@ -335,13 +381,13 @@ fn a_page_brings_no_style_and_no_script_of_its_own_and_asks_nobody_else() {
 #[test]
 fn a_thousand_clusters_fit_one_page() {
     let gateway = Asked::new();
-    gateway.stage.board.show((0..1000).map(|number| listed(&format!("cluster-{number:03}"), 100)));
+    gateway.fixture.board.show((0..1000).map(|number| listed(&format!("cluster-{number:03}"), 100)));
     for number in 0..1000 {
-        let view = gateway.stage.board.cluster(&format!("cluster-{number:03}")).unwrap();
+        let view = gateway.fixture.board.cluster(&format!("cluster-{number:03}")).unwrap();
         for slot in LAST_SLOT - 143..=LAST_SLOT {
-            gateway.stage.past.add(&view.cluster, kept(slot_of(100, slot).decoded(50_000, 95)));
+            gateway.fixture.past.add(&view.cluster, closed(slot_of(100, slot).decoded(50_000, 95)));
         }
-        gateway.stage.close(&view, kept(slot_of(100, LAST_SLOT).decoded(50_000, 95)));
+        gateway.fixture.close(&view, closed(slot_of(100, LAST_SLOT).decoded(50_000, 95)));
     }
     let page = gateway.get("/");
     assert_eq!(page.text().matches("<li class=\"card").count(), 1000);

@@ -3,6 +3,6 @@
 #![allow(unreachable_pub, reason = "a test has no outside")]
 
 mod api;
+mod fixture;
 mod page;
 mod scenery;
-mod stage;

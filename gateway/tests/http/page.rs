@@ -2,8 +2,8 @@
 
 use dream_testkit::lab::browser::Browser;
 
-use crate::stage::Gateway;
-use crate::{scenery, stage};
+use crate::fixture::Gateway;
+use crate::{fixture, scenery};
 
 /// W3C's code for the key.
 const TAB: &str = "\u{E004}";
@@ -80,7 +80,7 @@ fn a_gateway_that_is_gone_is_announced_and_so_is_its_return() {
     gateway.kill();
     browser.wait_for("!document.getElementById('lost').hidden");
     let again = Gateway::start_at(address);
-    scenery::fill(&again.stage);
+    scenery::fill(&again.fixture);
     browser.wait_for("document.getElementById('lost').hidden");
     browser.wait_for("document.querySelectorAll('.card').length === 8");
 }
@@ -103,7 +103,7 @@ fn the_filter_narrows_the_cards_and_survives_an_update() {
 #[test]
 fn nothing_scrolls_sideways_on_a_small_screen_and_text_is_readable_in_the_dark_and_in_the_light() {
     let (gateway, browser) = open();
-    gateway.stage.board.show([stage::waiting(&"long".repeat(16))]);
+    gateway.fixture.board.show([fixture::waiting(&"long".repeat(16))]);
     for path in ["/", "/clusters/oststadt", "/clusters/altstadt?range=7d", "/clusters/mill-lane", "/nothing"] {
         for (width, scheme) in [(320, "light"), (320, "dark"), (1440, "light"), (1440, "dark")] {
             browser.resize(width, 900);
@@ -161,9 +161,9 @@ fn the_page_has_landmarks_headers_of_tables_and_names_of_charts() {
 
 /// Closes the next slot of the first cluster with a load that is easy to find.
 fn close_next(gateway: &Gateway, watts: i64) {
-    let view = gateway.stage.board.cluster("altstadt").unwrap();
-    gateway.stage.set_clock(stage::NOW.plus_secs(600));
-    gateway.stage.close(&view, stage::kept(stage::slot_of(640, stage::LAST_SLOT + 1).decoded(watts, 630)));
+    let view = gateway.fixture.board.cluster("altstadt").unwrap();
+    gateway.fixture.set_clock(fixture::NOW.plus_secs(600));
+    gateway.fixture.close(&view, fixture::closed(fixture::slot_of(640, fixture::LAST_SLOT + 1).decoded(watts, 630)));
 }
 
 /// For people to look at: `target/tmp/pictures`.
@@ -192,7 +192,7 @@ fn pictures_can_be_taken() {
 
 fn open() -> (Gateway, Browser) {
     let gateway = Gateway::start();
-    scenery::fill(&gateway.stage);
+    scenery::fill(&gateway.fixture);
     let browser = Browser::start();
     browser.resize(1440, 900);
     browser.go(&format!("http://{}/", gateway.address));

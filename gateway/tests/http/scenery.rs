@@ -1,12 +1,13 @@
 //! Eight clusters with a week behind them: homes that rise, cook and sleep, noise, and a few troubles.
 
 use dream_filter::Filter;
-use dream_gateway::board::{ClusterView, FilteredLoad, KeptSlot};
-use dream_gateway::served::released;
+use dream_gateway::ingest::served::released;
+use dream_gateway::serve::board::ClusterView;
+use dream_gateway::store::{ClosedSlot, FilteredLoad};
 use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::time::Slot;
 
-use crate::stage::{LAST_SLOT, NOW, Stage, listed, slot_of, waiting};
+use crate::fixture::{Fixture, LAST_SLOT, NOW, listed, slot_of, waiting};
 
 /// By id, as the page lists them.
 pub const CLUSTERS: [&str; 8] =
@@ -14,7 +15,7 @@ pub const CLUSTERS: [&str; 8] =
 
 const WEEK: u64 = 7 * 144;
 
-pub fn fill(stage: &Stage) {
+pub fn fill(fixture: &Fixture) {
     for (id, members, seed) in [
         ("altstadt", 640, 1),
         ("bergheim", 480, 2),
@@ -30,24 +31,24 @@ pub fn fill(stage: &Stage) {
                 continue;
             }
             let too_few = id == "oststadt" && slot > LAST_SLOT - 4;
-            cluster = live(stage, &cluster, &mut filter, outcome(members, seed, slot, too_few));
+            cluster = live(fixture, &cluster, &mut filter, outcome(members, seed, slot, too_few));
         }
     }
-    stage.board.show([waiting("mill-lane")]);
+    fixture.board.show([waiting("mill-lane")]);
     let mut fresh = listed("new-quarter", 90);
     if let Some(list) = &mut fresh.list {
         list.from_slot = Slot(LAST_SLOT + 1);
     }
     fresh.since = NOW;
-    stage.board.show([fresh]);
+    fixture.board.show([fresh]);
 }
 
-fn live(stage: &Stage, cluster: &ClusterView, filter: &mut Filter, outcome: SlotOutcome) -> ClusterView {
+fn live(fixture: &Fixture, cluster: &ClusterView, filter: &mut Filter, outcome: SlotOutcome) -> ClusterView {
     let mut cluster = cluster.clone();
     cluster.since = outcome.start;
     let filtered = released(&outcome).and_then(|release| FilteredLoad::new(filter.observe(&release)?));
-    stage.close(&cluster, KeptSlot { outcome, filtered });
-    let shown = stage.board.cluster(cluster.cluster.as_str()).expect("it was just shown");
+    fixture.close(&cluster, ClosedSlot { outcome, filtered });
+    let shown = fixture.board.cluster(cluster.cluster.as_str()).expect("it was just shown");
     ClusterView::clone(&shown)
 }
 

@@ -2,11 +2,10 @@
 
 use std::path::PathBuf;
 
-use dream_gateway::board::{FilteredLoad, History, KeptSlot};
+use dream_gateway::config::secrets::GatewayIdentity;
 use dream_gateway::config::{Config, Overrides};
-use dream_gateway::secrets::GatewayIdentity;
-use dream_gateway::served::{NEVER, Served};
-use dream_gateway::store::{Change, Store};
+use dream_gateway::ingest::served::{NEVER, ServedCluster};
+use dream_gateway::store::{Change, ClosedSlot, FilteredLoad, History, Store};
 use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::cluster::Record;
 use dream_protocol::ids::ClusterId;
@@ -53,16 +52,16 @@ impl Scene {
         Life { store, served }
     }
 
-    fn serve(&self, store: &Store, before: Option<&Served>) -> Served {
+    fn serve(&self, store: &Store, before: Option<&ServedCluster>) -> ServedCluster {
         let (id, settings) = self.config.owned().next().unwrap();
-        Served::resume(id, settings, &self.identity, 1, store, before, NOW).unwrap()
+        ServedCluster::resume(id, settings, &self.identity, 1, store, before, NOW).unwrap()
     }
 }
 
 /// From one start to the next.
 struct Life {
     store: Store,
-    served: Served,
+    served: ServedCluster,
 }
 
 impl Life {
@@ -70,7 +69,7 @@ impl Life {
     fn close(&mut self, outcomes: &[SlotOutcome]) -> Vec<Option<FilteredLoad>> {
         let mut closed = Vec::new();
         for outcome in outcomes {
-            let filtered = self.served.closed(*outcome).filtered;
+            let filtered = self.served.note_closed(*outcome).filtered;
             let put = filtered.map(|filtered| Change::PutFiltered { cluster: north(), end: outcome.end, filtered });
             let changes = [Change::Put(north(), Record::Outcome(*outcome))].into_iter().chain(put);
             self.store.commit(&changes.collect::<Vec<_>>()).unwrap();
@@ -79,7 +78,7 @@ impl Life {
         closed
     }
 
-    fn kept(&self) -> Vec<KeptSlot> {
+    fn kept(&self) -> Vec<ClosedSlot> {
         self.store.slots(&north(), Timestamp::from_millis(0), NEVER, usize::MAX).unwrap()
     }
 
@@ -116,7 +115,7 @@ fn restarts_change_no_filtered_load_neither_of_before_nor_of_after() {
     assert_eq!(closed, unbroken);
     let mut again = scene.start();
     assert_eq!(again.kept_loads(), unbroken);
-    let shown = again.served.news(NOW).unwrap();
+    let shown = again.served.take_view(NOW).unwrap();
     assert_eq!(shown.last_decoded.unwrap().filtered, *unbroken.last().unwrap());
 }
 

@@ -2,8 +2,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use dream_gateway::board::{History, KeptSlot};
-use dream_gateway::store::{Change, OpenStoreError, Store};
+use dream_gateway::store::{Change, ClosedSlot, History, OpenStoreError, Store};
 use dream_protocol::cluster::{Forget, Key, Record, SlotEntry};
 use dream_protocol::ids::{ClusterId, MeterId};
 use dream_protocol::time::{Slot, Timestamp};
@@ -79,7 +78,7 @@ fn outcome(slot: u64, end_seconds: u64) -> Record {
 
 fn slots(store: &Store, from: u64, to: u64, limit: usize) -> Vec<u64> {
     let found = store.slots(&north(), Timestamp::from_secs(from), Timestamp::from_secs(to), limit).unwrap();
-    found.iter().map(|kept: &KeptSlot| kept.outcome.slot.0).collect()
+    found.iter().map(|kept: &ClosedSlot| kept.outcome.slot.0).collect()
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::membership::MembershipList;
 use crate::time::Timestamp;
 
 /// When lists are formed, and of whom.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RosterRules {
     /// No list with fewer members is formed.
     pub min_members: u16,

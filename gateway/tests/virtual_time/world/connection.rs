@@ -1,12 +1,11 @@
 //! A gateway's connection to the broker in memory: what `mqtt` is to a real one.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use bytes::Bytes;
-use dream_gateway::mqtt::Trouble;
-use dream_gateway::transport::{Deliveries, Delivery, Event, Receipt, Session};
+use dream_gateway::ingest::mqtt::Trouble;
+use dream_gateway::ingest::transport::{BrokerEvent, Deliveries, Delivery, Receipt, Session, SessionState};
 use dream_testkit::lab::client::Message;
 use rumqttc::{ManualAck, PubAck, Publish, QoS};
 use tokio::sync::mpsc;
@@ -24,72 +23,66 @@ const APART: Duration = Duration::from_millis(1);
 struct Connection {
     broker: Broker,
     id: String,
-    number: u64,
-    events: mpsc::Sender<Event>,
-    unacknowledged: Arc<AtomicUsize>,
+    state: SessionState,
+    events: mpsc::Sender<BrokerEvent>,
 }
 
 impl Session for Connection {
-    fn number(&self) -> u64 {
-        self.number
-    }
-
-    fn unacknowledged(&self) -> &Arc<AtomicUsize> {
-        &self.unacknowledged
+    fn state(&self) -> &SessionState {
+        &self.state
     }
 
     fn publish(&self, topic: String, payload: Bytes, retain: bool) {
-        self.broker.publish_over(&self.id, self.number, &topic, &payload, retain);
+        self.broker.publish_over(&self.id, self.state.number, &topic, &payload, retain);
     }
 
     fn acknowledge(&self, receipts: Vec<Receipt>) {
         for Receipt(ack) in receipts {
             let ManualAck::PubAck(PubAck { pkid, .. }) = ack else { panic!("everything is of QoS 1") };
-            self.broker.acknowledge(&self.id, self.number, pkid);
+            self.broker.acknowledge(&self.id, self.state.number, pkid);
         }
     }
 
     fn subscribe(&self, filters: Vec<String>, tag: u64) -> AbortHandle {
-        self.broker.subscribe(&self.id, self.number, &filters);
-        let (events, session) = (self.events.clone(), self.number);
-        let confirm = async move { drop(events.send(Event::Subscribed { session, tag }).await) };
+        self.broker.subscribe(&self.id, self.state.number, &filters);
+        let (events, session) = (self.events.clone(), self.state.number);
+        let confirm = async move { drop(events.send(BrokerEvent::Subscribed { session, tag }).await) };
         tokio::spawn(confirm).abort_handle()
     }
 
     fn unsubscribe(&self, filters: Vec<String>) {
-        self.broker.unsubscribe(&self.id, self.number, &filters);
+        self.broker.unsubscribe(&self.id, self.state.number, &filters);
     }
 
     fn disconnect(&self) {
-        self.broker.disconnect(&self.id, self.number);
+        self.broker.disconnect(&self.id, self.state.number);
         let events = self.events.clone();
-        tokio::spawn(async move { drop(events.send(Event::Ended).await) });
+        tokio::spawn(async move { drop(events.send(BrokerEvent::Ended).await) });
     }
 }
 
 /// Keeps a gateway connected until its receiver is gone.
-pub async fn keep_connected(broker: Broker, id: String, status_topic: String, events: mpsc::Sender<Event>) {
+pub async fn keep_connected(broker: Broker, id: String, status_topic: String, events: mpsc::Sender<BrokerEvent>) {
     while !events.is_closed() {
         let will = Some((status_topic.clone(), b"offline".to_vec()));
         let Some(Connected { number, mut incoming }) = broker.connect(&id, will) else {
-            events.send(Event::Lost(Trouble::Refused { address: "memory".to_owned() })).await.ok();
+            events.send(BrokerEvent::Lost(Trouble::Refused { address: "memory".to_owned() })).await.ok();
             tokio::time::sleep(PAUSE).await;
             continue;
         };
         let connection = Connection {
             broker: broker.clone(),
             id: id.clone(),
-            number,
+            state: SessionState::new(number),
             events: events.clone(),
-            unacknowledged: Arc::default(),
         };
-        events.send(Event::Connected(Arc::new(connection))).await.ok();
+        events.send(BrokerEvent::Connected(Arc::new(connection))).await.ok();
         while let Some(Incoming::Message(packet, message)) = incoming.recv().await {
             let deliveries = Deliveries { messages: vec![delivery(packet, message)], queued: None };
-            events.send(Event::Deliveries(deliveries)).await.ok();
+            events.send(BrokerEvent::Deliveries(deliveries)).await.ok();
             tokio::time::sleep(APART).await;
         }
-        events.send(Event::Lost(closed(&id))).await.ok();
+        events.send(BrokerEvent::Lost(closed(&id))).await.ok();
         tokio::time::sleep(PAUSE).await;
     }
 }
@@ -105,7 +98,7 @@ fn closed(id: &str) -> Trouble {
     Trouble::Closed {
         address: "memory".to_owned(),
         client_id: id.to_owned(),
-        lived: None,
+        connected_for: None,
         tls: false,
         error: "cut".to_owned(),
     }

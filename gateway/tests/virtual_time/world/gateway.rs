@@ -2,24 +2,15 @@
 //! commits that can be stopped at any step.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::Request;
-use dream_gateway::board::Board;
-use dream_gateway::clock::Clock;
+use dream_gateway::config::secrets::GatewayIdentity;
 use dream_gateway::config::{Config, Overrides};
-use dream_gateway::driver::{Command, Driver, EffectRunner, Parts};
-use dream_gateway::events::Events;
-use dream_gateway::http::{Service, router};
-use dream_gateway::metrics::Metrics;
-use dream_gateway::mqtt::Trouble;
-use dream_gateway::readiness::Readiness;
-use dream_gateway::secrets::GatewayIdentity;
-use dream_gateway::store::Store;
-use dream_gateway::transport;
-use dream_protocol::ids::GatewayId;
-use dream_protocol::topic;
+use dream_gateway::ingest::driver::{Command, Driver, Parts};
+use dream_gateway::ingest::effect::EffectRunner;
+use dream_gateway::ingest::transport;
+use dream_gateway::serve::http::router;
 use dream_testkit::lab::aggregates::{Slots, decoded, listed};
 use dream_testkit::lab::http::Answer;
 use dream_testkit::lab::identities::GATEWAY;
@@ -96,32 +87,9 @@ impl Gateway {
         assert!(self.life.is_none(), "the gateway runs");
         let (config, identity) = self.load();
         let name = self.name();
-        let status_topic = topic::gateway_status(&GatewayId::new(&name).unwrap());
-        let clock: Arc<dyn Clock> = self.world.clock.clone();
-        let store = Arc::new(Store::open(&config.store.path, 4).unwrap());
-        let (board, readiness) = (Arc::<Board>::default(), Arc::<Readiness>::default());
-        let events = Events { metrics: Arc::new(Metrics::new(&Trouble::WORDS)) };
-        let service = Service {
-            board: board.clone(),
-            history: store.clone(),
-            readiness: readiness.clone(),
-            metrics: {
-                let (metrics, board, clock) = (events.metrics.clone(), board.clone(), clock.clone());
-                Arc::new(move || metrics.render(&board, clock.now()))
-            },
-            gateway: name.clone(),
-            clock: clock.clone(),
-        };
-        let parts = Parts {
-            config,
-            identity,
-            status_topic: status_topic.clone(),
-            store: store.clone(),
-            board,
-            events,
-            readiness,
-            clock,
-        };
+        let parts = Parts::new(config, identity, self.world.clock.clone()).unwrap();
+        let (store, service, status_topic) =
+            (parts.store.clone(), parts.service().unwrap(), parts.status_topic.clone());
         let (jobs, waiting) = mpsc::channel(8);
         let runner = EffectRunner::new(&parts);
         let driver = Driver::start(parts, jobs).unwrap();

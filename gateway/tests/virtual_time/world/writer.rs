@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use dream_gateway::driver::{Effect, EffectRunner};
-use dream_gateway::store::{Job, Observer as _, Store};
+use dream_gateway::ingest::effect::{Effect, EffectRunner};
+use dream_gateway::ingest::writer::Job;
+use dream_gateway::store::Store;
 use tokio::sync::{Notify, mpsc};
 
 /// Something that a gateway does to the world: a commit or an effect.
@@ -88,7 +89,7 @@ impl Doom {
 }
 
 /// Does what the store's thread does, until nobody hands over jobs any more.
-pub async fn write(store: Arc<Store>, mut runner: EffectRunner, mut jobs: mpsc::Receiver<Job<Effect>>, doom: Doom) {
+pub async fn write(store: Arc<Store>, mut runner: EffectRunner, mut jobs: mpsc::Receiver<Job>, doom: Doom) {
     while let Some(Job { changes, effects }) = jobs.recv().await {
         if !changes.is_empty() {
             doom.pass(Step::Commit).await;
@@ -97,7 +98,7 @@ pub async fn write(store: Arc<Store>, mut runner: EffectRunner, mut jobs: mpsc::
         }
         for effect in effects {
             doom.pass(Step::of(&effect)).await;
-            runner.durable(vec![effect]);
+            runner.run(vec![effect]);
         }
     }
 }

@@ -1,0 +1,126 @@
+//! The command line: what there is to say, and how a mistake is answered.
+
+mod check_config;
+mod decode;
+mod export;
+mod plan;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
+use thiserror::Error;
+
+use crate::clock::SystemClock;
+use crate::config::secrets::SecretError;
+use crate::config::{Config, ConfigError, Overrides};
+use crate::daemon;
+use check_config::CheckConfigArgs;
+use decode::DecodeArgs;
+use export::ExportArgs;
+use plan::PlanArgs;
+
+/// What was asked for cannot be: told in one line, exit code 2. Everything else that goes wrong exits with 1.
+#[derive(Debug, Error)]
+#[error("{0}")]
+pub struct BadInput(pub String);
+
+#[derive(Debug, Parser)]
+#[command(name = "dream-gateway", version, about, propagate_version = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the gateway
+    ///
+    /// SIGTERM and SIGINT stop it within `shutdown_grace_seconds`. SIGHUP reads the configuration again: clusters, their
+    /// settings and lists of meters, the identity's files, the retention and the log level take effect at once.
+    #[command(after_help = "Examples:
+  dream-gateway run --config /etc/dream/gateway.toml
+  DREAM_LOG_LEVEL=debug dream-gateway run --config gateway.toml --ordinal 1")]
+    Run(ConfigArgs),
+    Export(ExportArgs),
+    /// Check a configuration, with the files that it names
+    CheckConfig(CheckConfigArgs),
+    /// Work out how accurate, how private and how costly a cluster would be
+    Plan(PlanArgs),
+    /// Show a captured message as text, and why it is invalid if it is
+    Decode(DecodeArgs),
+    /// Print a script that completes this command's arguments in a shell
+    #[command(after_help = COMPLETIONS_EXAMPLE)]
+    Completions {
+        /// The shell that the script is for
+        shell: Shell,
+    },
+}
+
+const COMPLETIONS_EXAMPLE: &str = "\
+Example:
+  dream-gateway completions bash > ~/.local/share/bash-completion/completions/dream-gateway";
+
+/// Which configuration.
+#[derive(Debug, Clone, Args)]
+pub struct ConfigArgs {
+    /// The configuration file
+    #[arg(long, short, value_name = "FILE", env = "DREAM_CONFIG")]
+    config: PathBuf,
+    /// Which of the replicas this one is; by default DREAM_ORDINAL, the file, or the number that ends the host name
+    #[arg(long)]
+    ordinal: Option<u32>,
+}
+
+impl ConfigArgs {
+    pub fn path(&self) -> &Path {
+        &self.config
+    }
+
+    /// Reads and checks it.
+    pub fn load(&self) -> anyhow::Result<Config> {
+        Ok(Config::load(&self.config, &Overrides::of_process(self.ordinal))?)
+    }
+}
+
+/// Runs the command that the arguments name.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let mut out = std::io::stdout().lock();
+    let done = match cli.command {
+        Command::Run(args) => daemon::main(&args),
+        Command::Export(args) => export::run(&args, &mut out),
+        Command::CheckConfig(args) => check_config::run(&args, &SystemClock, &mut out),
+        Command::Plan(args) => args.run(&mut out),
+        Command::Decode(args) => args.run(&mut out),
+        Command::Completions { shell } => completions(shell, &mut out),
+    };
+    match done.and_then(|()| Ok(out.flush()?)) {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever reads the output has seen enough, as `head` does.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => fail(&error),
+    }
+}
+
+fn completions(shell: Shell, out: &mut impl Write) -> anyhow::Result<()> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "dream-gateway", &mut script);
+    Ok(out.write_all(&script)?)
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+fn fail(error: &anyhow::Error) -> ExitCode {
+    // Where nothing can be written the exit code says enough.
+    writeln!(std::io::stderr(), "dream-gateway: {error:#}").ok();
+    if error.is::<BadInput>() || error.is::<ConfigError>() || error.is::<SecretError>() {
+        ExitCode::from(2)
+    } else {
+        ExitCode::FAILURE
+    }
+}

@@ -1,0 +1,217 @@
+//! The fields of each message, with names and units.
+
+use dream_protocol::certificate::{Certificate, Subject};
+use dream_protocol::member_set::MemberSet;
+use dream_protocol::params::{Params, Terms};
+use dream_protocol::time::Slot;
+use dream_protocol::wire::{EnrolmentStatement, ListStatement, RecoveryRequest, Status, StatusCode};
+
+use super::Report;
+use super::input::{self, Context};
+use super::message::{Envelope, Message};
+
+/// The envelope's kind and its certificate.
+pub(super) fn envelope(envelope: &Envelope<'_>, report: &mut Report) {
+    report.row(
+        "envelope",
+        match envelope {
+            Envelope::Mac0(_) => "COSE_Mac0, HMAC 256/64 (algorithm 4)",
+            Envelope::Sign1(_) => "COSE_Sign1, EdDSA (algorithm -8)",
+        },
+    );
+    match envelope.certificate().map(Certificate::unverified) {
+        None => report.row("certificate", "none"),
+        Some(Ok(certificate)) => report.row("certificate", subject(&certificate)),
+        Some(Err(error)) => {
+            report.row("certificate", "unreadable");
+            report.problem(format!("its certificate: {error}"));
+        }
+    }
+}
+
+/// The tag or the signature.
+pub(super) fn seal(envelope: &Envelope<'_>, report: &mut Report) {
+    match envelope {
+        Envelope::Mac0(envelope) => report.row("tag", hex(envelope.tag())),
+        Envelope::Sign1(envelope) => report.row("signature", hex_prefix(envelope.signature())),
+    }
+}
+
+/// What the payload says.
+pub(super) fn message(message: &Message<'_>, envelope: &Envelope<'_>, context: &Context, report: &mut Report) {
+    match message {
+        Message::Reading(reading) => {
+            attempt(&reading.list, reading.slot, reading.attempt, context, report);
+            report.row("ciphertext", format!("{:016x}", reading.ciphertext));
+        }
+        Message::Request(request) => {
+            attempt(&request.list.0, request.slot, request.attempt, context, report);
+            missing(request, context, report);
+            report.row("deadline", time(request.deadline));
+            report.row("request hash", hex(&input::hash(envelope.payload()).prefix()));
+        }
+        Message::Reveal(reveal) => {
+            attempt(&reveal.list, reveal.slot, reveal.attempt, context, report);
+            report.row("revealed", format!("{:016x}", reveal.revealed));
+            report.row("request hash", hex(&reveal.request));
+        }
+        Message::Enrolment(statement) => enrolment(statement, report),
+        Message::List(statement) => list(statement, envelope, context, report),
+        Message::Status(message) => status(message, context, report),
+        Message::Retry(retry) => {
+            attempt(&retry.list.0, retry.slot, retry.attempt, context, report);
+            report.row("deadline", time(retry.deadline));
+        }
+    }
+}
+
+fn attempt(list: &[u8], slot: Slot, attempt: u8, context: &Context, report: &mut Report) {
+    list_hash(list, context, report);
+    report.row("slot", slot_times(slot, slot, context.slot_seconds_of(list)));
+    report.row("attempt", attempt.to_string());
+    let Some(list) = context.list_of(list) else { return };
+    if !list.slots.contains(&slot) {
+        report.problem(format!("slot {slot} is not one of the list's, {} to {}", list.slots.start(), list.slots.end()));
+    }
+    if attempt >= list.params.attempts() {
+        let attempts = list.params.attempts();
+        report.problem(format!("attempt {attempt} is too high: they count from 0, and the list allows {attempts}"));
+    }
+}
+
+fn list_hash(list: &[u8], context: &Context, report: &mut Report) {
+    let other = context.list.is_some() && context.list_of(list).is_none();
+    report.row("list hash", format!("{}{}", hex(list), if other { ", another list than --list" } else { "" }));
+}
+
+fn missing(request: &RecoveryRequest, context: &Context, report: &mut Report) {
+    let count: u32 = request.missing.iter().map(|byte| byte.count_ones()).sum();
+    report.row("missing", format!("{count}, as the bitmap {}", hex_prefix(&request.missing)));
+    let Some(list) = context.list_of(&request.list.0) else { return };
+    let (members, most) = (list.params.members(), list.params.max_missing());
+    match MemberSet::from_bytes(members, &request.missing) {
+        Ok(set) if context.name_members => {
+            set.iter().for_each(|member| report.row("  missing", list.members[usize::from(member)].clone()));
+        }
+        Ok(_) => {}
+        Err(error) => report.problem(error.to_string()),
+    }
+    if count > most.into() {
+        report.problem(format!("it names {count} missing members; the list allows {most}"));
+    }
+}
+
+fn enrolment(statement: &EnrolmentStatement, report: &mut Report) {
+    report.row("cluster", statement.cluster.to_string());
+    report.row("certificate hash", hex(&statement.certificate));
+    report.row("X25519 key", hex(&statement.agreement.0));
+    report.row("not before", time(statement.not_before));
+    report.row("not after", time(statement.not_after));
+    report.row("seq", time(statement.seq));
+}
+
+fn list(statement: &ListStatement<'_>, envelope: &Envelope<'_>, context: &Context, report: &mut Report) {
+    let seconds = Some(statement.terms.slot_seconds).filter(|&seconds| seconds > 0);
+    let first = statement.previous.0 == [0; 32];
+    report.row("cluster", statement.cluster.to_string());
+    report.row("epoch", statement.epoch.to_string());
+    report.row("list hash", hex(&input::hash(envelope.payload()).0));
+    report.row(
+        "previous list",
+        if first { "none: the first of its cluster".to_owned() } else { hex(&statement.previous.0) },
+    );
+    report.row("gateway's key", hex(&statement.gateway.0));
+    report.row("slots", slot_times(statement.from_slot, statement.to_slot, seconds));
+    terms(&statement.terms, report);
+    match Params::new(statement.enrolments.len(), statement.terms) {
+        Ok(params) => report.row("honest shares", format!("{} (n)", params.honest())),
+        // With authorities the whole list is verified, and this found again.
+        Err(_) if context.authorities.is_some() => {}
+        Err(error) => report.problem(format!("the list's parameters are refused: {error}")),
+    }
+    let hint = if context.name_members { "" } else { "; --members names them" };
+    report.row("members", format!("{}{hint}", statement.enrolments.len()));
+    if context.name_members {
+        statement.enrolments.iter().for_each(|entry| report.row("  member", input::member_id(entry)));
+    }
+}
+
+fn terms(terms: &Terms, report: &mut Report) {
+    let partners = if terms.partners == 0 { "all other members".to_owned() } else { terms.partners.to_string() };
+    report.row("slot length", format!("{} s", terms.slot_seconds));
+    report.row("windows", format!("readings {} s, reveals {} s", terms.reading_seconds, terms.reveal_seconds));
+    report.row("attempts", format!("{} a slot", terms.attempts));
+    report.row("may be silent", format!("up to {} members (M)", terms.max_missing));
+    report.row("may be malicious", format!("up to {} members (T)", terms.max_malicious));
+    report.row("mask partners", partners);
+    report.row("range", format!("{}..{} W", terms.lo, terms.hi));
+    report.row("epsilon", format!("{}/{} an attempt", terms.epsilon_numerator, terms.epsilon_denominator));
+}
+
+fn status(status: &Status, context: &Context, report: &mut Report) {
+    report.row("cluster", status.cluster.to_string());
+    match &status.list {
+        Some(list) => list_hash(list, context, report),
+        None => report.row("list hash", "none"),
+    }
+    match status.slot {
+        Slot(0) => report.row("slot", "none"),
+        slot => {
+            let seconds = status.list.map_or(context.slot_seconds, |list| context.slot_seconds_of(&list));
+            report.row("slot", slot_times(slot, slot, seconds));
+        }
+    }
+    report.row("code", format!("{}: {}", status.code as u64, meaning(status.code)));
+}
+
+fn meaning(code: StatusCode) -> &'static str {
+    match code {
+        StatusCode::NoList => "no list, the meter has none in force and is silent",
+        StatusCode::ListRefused => "list refused, by the protocol's rules or the meter's policy",
+        StatusCode::NotListed => "not listed, the meter is not a member of the list",
+        StatusCode::LedgerExhausted => "ledger exhausted, the meter has spent its privacy budget of the day",
+        StatusCode::ClockDoubtful => "clock doubtful, the meter waits until its time is confirmed",
+        StatusCode::RecordLost => "record lost, the list names keys that the meter no longer holds",
+        StatusCode::RequestRefused => "request refused, it broke a rule",
+        StatusCode::Equivocation => "equivocation, the gateway signed two statements that contradict each other",
+    }
+}
+
+/// Describes a certificate: its role, its id and its validity.
+fn subject(certificate: &Certificate) -> String {
+    let who = match certificate.subject() {
+        Subject::Meter(id) => format!("of meter {id}"),
+        Subject::Gateway(id) => format!("of gateway {id}"),
+    };
+    let [from, to] = [certificate.not_before(), certificate.not_after()].map(utc);
+    format!("{who}, {from} to {to}")
+}
+
+fn slot_times(from: Slot, to: Slot, slot_seconds: Option<u64>) -> String {
+    let slots = if from == to { from.to_string() } else { format!("{from} to {to}") };
+    let Some(seconds) = slot_seconds else { return slots };
+    let [start, end] = [from, to.plus(1)].map(|slot| utc(slot.0.saturating_mul(seconds)));
+    format!("{slots}, {start} to {end}")
+}
+
+/// Unix seconds, with what they mean.
+fn time(seconds: u64) -> String {
+    format!("{} ({seconds})", utc(seconds))
+}
+
+fn utc(seconds: u64) -> String {
+    let instant = i64::try_from(seconds).ok().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
+    instant.map_or_else(|| "after the year 9999".to_owned(), |instant| instant.to_string())
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Writes at most 16 bytes in hexadecimal.
+pub(super) fn hex_prefix(bytes: &[u8]) -> String {
+    match bytes.get(..16) {
+        Some(start) if bytes.len() > 16 => format!("{}...", hex(start)),
+        _ => hex(bytes),
+    }
+}

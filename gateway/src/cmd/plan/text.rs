@@ -1,0 +1,209 @@
+//! A plan as text, for people who decide.
+
+use std::fmt;
+use std::io::{Result, Write};
+
+use super::cost::{CERTIFICATE_BYTES, ID_CHARACTERS, MessageSize};
+use super::{DailyEpsilon, Deviation, HourMean, Plan, USEFUL_PERCENT, Verdict, real};
+
+/// Writes the whole plan.
+pub(super) fn write(plan: &Plan, out: &mut impl Write) -> Result<()> {
+    head(plan, out)?;
+    error(plan, out)?;
+    verdict(plan, out)?;
+    privacy(plan, out)?;
+    policy(plan, out)?;
+    traffic(plan, out)?;
+    aes(plan, out)
+}
+
+fn head(plan: &Plan, out: &mut impl Write) -> Result<()> {
+    let (lo, hi) = plan.range_watts;
+    let epsilon = Micro(plan.micro_epsilon_per_attempt);
+    writeln!(out, "A cluster of {} members, slots of {} s", Grouped(plan.members.into()), plan.slot_seconds)?;
+    writeln!(out, "Readings of {lo}..{hi} W, epsilon {epsilon} an attempt, attempts a slot: {}", plan.attempts)?;
+    writeln!(out, "\nWho may fail")?;
+    writeln!(out, "  silent       {:>6}  members (M); if more are, the slot gives no sum", plan.max_missing)?;
+    writeln!(out, "  malicious    {:>6}  members (T) that may collude with the gateway", plan.max_malicious)?;
+    writeln!(
+        out,
+        "  honest       {:>6}  shares (n) that make up the whole noise",
+        Grouped(plan.honest.into()).to_string()
+    )?;
+    if plan.members < 50 && 5 * u32::from(plan.max_malicious) < plan.members.into() {
+        writeln!(out, "  With fewer than 50 members, --max-malicious 0.2 or more is recommended.")?;
+    }
+    Ok(())
+}
+
+fn error(plan: &Plan, out: &mut impl Write) -> Result<()> {
+    let (all, few) = (&plan.error_when_all_answer, &plan.error_when_most_are_silent);
+    writeln!(out, "\nHow far the sum of a slot is off, in W and in % of the cluster's mean load")?;
+    let heads = [all, few].map(|deviation| format!("{} answer", Grouped(deviation.responders.into())));
+    writeln!(out, "  {:<12}{:>20}{:>24}", "", heads[0], heads[1])?;
+    type Column = fn(&Deviation) -> (f64, f64);
+    let rows: [(&str, Column); 3] = [
+        ("mean error", |deviation| (deviation.mean_watts, deviation.mean_percent)),
+        ("95 % within", |deviation| (real(deviation.band95_watts), deviation.band95_percent)),
+        ("99 % within", |deviation| (real(deviation.band99_watts), deviation.band99_percent)),
+    ];
+    for (name, column) in rows {
+        let cells = [all, few].map(|deviation| WattsAndPercent(column(deviation)).to_string());
+        writeln!(out, "  {name:<12}{:>20}{:>24}", cells[0], cells[1])?;
+    }
+    writeln!(
+        out,
+        "  Noise scale (lambda) {} W, mean load {} W. The load of silent members is missing besides.",
+        Rounded(plan.noise_scale_watts),
+        Grouped(plan.mean_load_watts)
+    )
+}
+
+fn verdict(plan: &Plan, out: &mut impl Write) -> Result<()> {
+    let percent = plan.error_when_all_answer.band95_percent;
+    match plan.verdict {
+        Verdict::Useful => return writeln!(out, "  Useful: single slots can be read."),
+        Verdict::Coarse => writeln!(out, "  COARSE: the shape of a day shows, but a single slot says little.")?,
+        Verdict::TooNoisy => writeln!(out, "  WARNING: too small to be useful, the noise hides the load of a slot.")?,
+    }
+    writeln!(out, "  For a 95 % band of {USEFUL_PERCENT} %:")?;
+    let members = real(plan.members.into()) * percent / USEFUL_PERCENT;
+    if members <= 10_000.0 {
+        writeln!(out, "  - more members: about {}; this costs no privacy", Rounded(members))?;
+    } else {
+        writeln!(out, "  - more members would help, but about {} are more than a list can have", Rounded(members))?;
+    }
+    if let Some(HourMean { slots, band95_percent }) = plan.error_of_an_hours_mean {
+        writeln!(out, "  - or look at means over time: of an hour, {slots} slots, it is {band95_percent:.1} %")?;
+    }
+    writeln!(
+        out,
+        "  - or a larger epsilon or a smaller range: the band shrinks in proportion, but privacy is lost or"
+    )?;
+    writeln!(out, "    readings are clipped, and meters must be told to accept it")?;
+    writeln!(out, "  - longer slots spend less epsilon a day, which leaves room for a larger one in each")
+}
+
+fn privacy(plan: &Plan, out: &mut impl Write) -> Result<()> {
+    let daily = &plan.epsilon_per_day;
+    writeln!(out, "\nEpsilon a meter spends a day, in {} slots", Grouped(daily.slots))?;
+    writeln!(out, "  at best      {:>10}  one attempt each", Micro(daily.micro_epsilon_one_attempt_each).to_string())?;
+    writeln!(out, "  at worst     {:>10}  every attempt used", Micro(daily.micro_epsilon_all_attempts).to_string())?;
+    budget(daily, out)
+}
+
+fn budget(daily: &DailyEpsilon, out: &mut impl Write) -> Result<()> {
+    let (budget, paid) = (Micro(daily.default_budget_micro_epsilon), daily.attempts_within_default_budget);
+    if daily.micro_epsilon_all_attempts <= daily.default_budget_micro_epsilon {
+        writeln!(out, "  A meter's default budget of {budget} a day always suffices.")
+    } else if let Some(retries) = paid.checked_sub(daily.slots) {
+        writeln!(out, "  A meter's default budget of {budget} a day pays for {} retries.", Grouped(retries))
+    } else {
+        let silent = Grouped(daily.slots - paid);
+        writeln!(
+            out,
+            "  WARNING: a meter's default budget of {budget} a day is spent before the day is over: it would be"
+        )?;
+        writeln!(out, "  silent for the last {silent} slots of each UTC day. Use longer slots or a smaller epsilon.")
+    }
+}
+
+fn policy(plan: &Plan, out: &mut impl Write) -> Result<()> {
+    if plan.default_meter_objections.is_empty() {
+        return writeln!(out, "\nA meter with the default policy accepts such a list.");
+    }
+    writeln!(out, "\nWARNING: a meter with the default policy REFUSES such a list:")?;
+    plan.default_meter_objections.iter().try_for_each(|objection| writeln!(out, "  - {objection}"))
+}
+
+fn traffic(plan: &Plan, out: &mut impl Write) -> Result<()> {
+    let bytes = &plan.bytes;
+    writeln!(out, "\nBytes for each meter      message   with MQTT")?;
+    let rows: [(&str, &MessageSize, &str); 4] = [
+        ("sends a reading", &bytes.reading, "each attempt"),
+        ("sends a reveal", &bytes.reveal, "each attempt"),
+        ("gets a request", &bytes.request, "each attempt; repeated while reveals are missing"),
+        ("gets a list", &bytes.list, "whenever the members or their keys change"),
+    ];
+    for (name, packet, when) in rows {
+        let [message, with_mqtt] = [packet.message, packet.with_mqtt].map(|count| Grouped(count).to_string());
+        writeln!(out, "  {name:<20}{message:>11}{with_mqtt:>12}  {when}")?;
+    }
+    let slots = Grouped(bytes.slots_per_list);
+    writeln!(out, "  a slot              {:>23}  one attempt", Grouped(bytes.per_slot).to_string())?;
+    writeln!(
+        out,
+        "  and its list        {:>23}  if one serves for {slots} slots, the longest it can",
+        Rounded(bytes.list_per_slot).to_string()
+    )?;
+    writeln!(
+        out,
+        "  Ids of {ID_CHARACTERS} characters, certificates of {CERTIFICATE_BYTES} bytes; without TLS and TCP."
+    )
+}
+
+fn aes(plan: &Plan, out: &mut impl Write) -> Result<()> {
+    let aes = &plan.aes_blocks;
+    writeln!(out, "\nAES-128 blocks for each meter")?;
+    let selection =
+        if aes.selection > 0 { format!(" + {} to select partners", Grouped(aes.selection)) } else { String::new() };
+    let parts = format!("{} masks, two slots a block{selection} + {} stream", aes.masks, aes.stream);
+    writeln!(out, "  a slot       {:>10}  {parts}", aes.per_slot)?;
+    writeln!(
+        out,
+        "  a reveal     {:>10}  at most, when {} are silent",
+        Grouped(aes.reveal_at_most).to_string(),
+        plan.max_missing
+    )?;
+    writeln!(out, "  a retry      {:>10}  at most", Grouped(aes.retry_at_most).to_string())?;
+    writeln!(out, "  Not counted: key schedules, HMAC, and the random numbers of the noise.")
+}
+
+/// Watts and per cent.
+struct WattsAndPercent((f64, f64));
+
+impl fmt::Display for WattsAndPercent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (watts, percent) = self.0;
+        write!(f, "{} W {:>7}", Rounded(watts), format!("{percent:.1} %"))
+    }
+}
+
+/// A count with its thousands set apart.
+struct Grouped(u64);
+
+impl fmt::Display for Grouped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = self.0.to_string();
+        for (at, digit) in digits.chars().enumerate() {
+            if at > 0 && (digits.len() - at).is_multiple_of(3) {
+                f.write_str(",")?;
+            }
+            write!(f, "{digit}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A number that is large enough to be shown without places, or else with one.
+struct Rounded(f64);
+
+impl fmt::Display for Rounded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match format!("{:.0}", self.0).parse() {
+            Ok(whole) if self.0 >= 100.0 => Grouped(whole).fmt(f),
+            _ => write!(f, "{:.1}", self.0),
+        }
+    }
+}
+
+/// Millionths, exactly.
+struct Micro(u64);
+
+impl fmt::Display for Micro {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, places) = (self.0 / 1_000_000, self.0 % 1_000_000);
+        Grouped(whole).fmt(f)?;
+        if places > 0 { write!(f, ".{}", format!("{places:06}").trim_end_matches('0')) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,174 @@
+//! Keys and certificates from files: read once at the start (and at SIGHUP), checked before anything is connected.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use dream_protocol::certificate::{Authorities, Certificate, CertificateError};
+use dream_protocol::ids::GatewayId;
+use dream_protocol::keys::IdentityKey;
+use dream_protocol::time::Timestamp;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use thiserror::Error;
+use zeroize::Zeroizing;
+
+use crate::clock::rfc3339;
+use crate::config::{BrokerTls, Identity, Login};
+
+/// Why a file with a key or a certificate cannot be used. Never says what is in it.
+#[derive(Debug, Error)]
+pub enum SecretError {
+    #[error("{}, `{key}`, cannot be read: {error}", path.display())]
+    Read { key: &'static str, path: PathBuf, error: std::io::Error },
+    #[error("{}, `{key}`, holds no {what} in PEM (a block `-----BEGIN {label}-----`)", path.display())]
+    NoPem { key: &'static str, path: PathBuf, what: &'static str, label: &'static str },
+    #[error(
+        "{}, `identity.key`, holds no Ed25519 key as PKCS#8; make one with `openssl genpkey -algorithm ed25519`",
+        path.display()
+    )]
+    NotEd25519 { path: PathBuf },
+    #[error("{}, `{key}`: {error}", path.display())]
+    Certificate { key: &'static str, path: PathBuf, error: CertificateError },
+    #[error("the key in {} is not the one that the certificate in {} is for", key.display(), certificate.display())]
+    Mismatch { key: PathBuf, certificate: PathBuf },
+    #[error("the certificate in {} is for the gateway `{found}`, but `id` is `{expected}`", path.display())]
+    OtherGateway { path: PathBuf, found: GatewayId, expected: GatewayId },
+    #[error(
+        "the certificate in {} is not valid now: it is for {} to {}; renew it, or set this machine's clock",
+        path.display(), utc(*from), utc(*to)
+    )]
+    Period { path: PathBuf, from: u64, to: u64 },
+    #[error("TLS towards the broker cannot be set up: {error}")]
+    Tls { error: rustls::Error },
+    #[error("TLS towards the broker cannot be set up: {} holds a certificate that cannot be used: {error}", path.display())]
+    Root { path: PathBuf, error: rustls::Error },
+}
+
+impl From<rustls::Error> for SecretError {
+    fn from(error: rustls::Error) -> Self {
+        Self::Tls { error }
+    }
+}
+
+/// Who the gateway is.
+#[derive(Debug, Clone)]
+pub struct GatewayIdentity {
+    pub key: Arc<IdentityKey>,
+    /// DER.
+    pub certificate: Arc<[u8]>,
+    pub checked: Certificate,
+    pub authorities: Authorities,
+}
+
+impl GatewayIdentity {
+    /// Reads and checks everything that can be wrong before a broker is asked.
+    pub fn load(files: &Identity, id: &GatewayId, now: Timestamp) -> Result<Self, SecretError> {
+        let authorities = authorities("identity.authorities", &files.authorities)?;
+        let path = &files.certificate;
+        let certificate = certificates("identity.certificate", path)?.swap_remove(0);
+        let refused = |error| SecretError::Certificate { key: "identity.certificate", path: path.clone(), error };
+        let checked = authorities.verify(&certificate).map_err(refused)?;
+        let found = checked.gateway().map_err(refused)?;
+        if found != id {
+            let (found, expected) = (found.clone(), id.clone());
+            return Err(SecretError::OtherGateway { path: path.clone(), found, expected });
+        }
+        let (from, to) = (checked.not_before(), checked.not_after());
+        if !(from..=to).contains(&now.as_secs()) {
+            return Err(SecretError::Period { path: path.clone(), from, to });
+        }
+        let key = identity_key(&files.key)?;
+        if key.public() != *checked.key() {
+            return Err(SecretError::Mismatch { key: files.key.clone(), certificate: path.clone() });
+        }
+        Ok(Self { key: Arc::new(key), certificate: certificate.to_vec().into(), checked, authorities })
+    }
+}
+
+/// Reads the authorities in these files, each of which may hold several; `key` is where the files were named.
+pub(crate) fn authorities(key: &'static str, files: &[PathBuf]) -> Result<Authorities, SecretError> {
+    let mut all = Vec::new();
+    for path in files {
+        let found = certificates(key, path)?;
+        Authorities::new(found.iter().map(|der| der.as_ref())).map_err(|error| SecretError::Certificate {
+            key,
+            path: path.clone(),
+            error,
+        })?;
+        all.extend(found);
+    }
+    Ok(Authorities::new(all.iter().map(|der| der.as_ref())).expect("each was accepted by itself"))
+}
+
+/// TLS towards the broker, from the files as they are now: a renewed certificate counts from the next connection on.
+pub fn broker_tls(files: &BrokerTls) -> Result<rustls::ClientConfig, SecretError> {
+    let mut roots = rustls::RootCertStore::empty();
+    for root in certificates("broker.ca", &files.ca)? {
+        roots.add(root).map_err(|error| SecretError::Root { path: files.ca.clone(), error })?;
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots);
+    let Some((certificate, key)) = &files.client else {
+        return Ok(builder.with_no_client_auth());
+    };
+    let chain = certificates("broker.client_certificate", certificate)?;
+    Ok(builder.with_client_auth_cert(chain, private_key("broker.client_key", key)?)?)
+}
+
+/// Reads the password for the broker: the file's first line.
+pub fn password(login: &Login) -> Result<Zeroizing<Vec<u8>>, SecretError> {
+    let Some(path) = &login.password_file else { return Ok(Zeroizing::default()) };
+    let text = read("broker.password_file", path)?;
+    let line = text.split(|&byte| byte == b'\n' || byte == b'\r').next().unwrap_or_default();
+    Ok(Zeroizing::new(line.to_vec()))
+}
+
+fn read(key: &'static str, path: &Path) -> Result<Zeroizing<Vec<u8>>, SecretError> {
+    let bytes = std::fs::read(path).map_err(|error| SecretError::Read { key, path: path.to_owned(), error })?;
+    Ok(Zeroizing::new(bytes))
+}
+
+/// Reads the certificates of a file, at least one.
+fn certificates(key: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, SecretError> {
+    let text = read(key, path)?;
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    let found = found.ok().filter(|found| !found.is_empty());
+    let (what, label) = ("certificate", "CERTIFICATE");
+    found.ok_or_else(|| SecretError::NoPem { key, path: path.to_owned(), what, label })
+}
+
+fn private_key(key: &'static str, path: &Path) -> Result<PrivateKeyDer<'static>, SecretError> {
+    let text = read(key, path)?;
+    let (what, label) = ("private key", "PRIVATE KEY");
+    PrivateKeyDer::from_pem_slice(&text).map_err(|_| SecretError::NoPem { key, path: path.to_owned(), what, label })
+}
+
+/// Reads an Ed25519 key as PKCS#8 (RFC 8410). What openssl writes is version 1; version 2 has the public key behind the seed.
+fn identity_key(path: &Path) -> Result<IdentityKey, SecretError> {
+    let head: [&[u8]; 2] = [
+        &[0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20],
+        &[0x30, 0x51, 2, 1, 1, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20],
+    ];
+    let key = private_key("identity.key", path)?;
+    let der = key.secret_der();
+    let seed = head.iter().find_map(|head| der.strip_prefix(*head)).and_then(|rest| rest.first_chunk::<32>());
+    seed.map(IdentityKey::from_seed).ok_or_else(|| SecretError::NotEd25519 { path: path.to_owned() })
+}
+
+fn utc(seconds: u64) -> String {
+    rfc3339(Timestamp::from_secs(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_with_tls_is_told_once() {
+        let error = SecretError::from(rustls::Error::General("the key is of no use".to_owned()));
+        let told = format!("{:#}", anyhow::Error::from(error));
+        assert_eq!(told.matches("the key is of no use").count(), 1, "{told}");
+    }
+}

@@ -1,0 +1,10 @@
+//! From the broker to the store: connections, the clusters' state machines, and commits before effects.
+
+pub mod driver;
+pub mod effect;
+pub mod mqtt;
+pub mod served;
+pub mod telemetry;
+pub mod transport;
+pub mod window;
+pub mod writer;

@@ -1,0 +1,459 @@
+//! Drives the clusters: messages and time in, and what comes out made durable before it is acted upon.
+//!
+//! Everything that happens goes through [`Driver::run`], one thing after the other. What a batch of messages leads to is
+//! collected in one [`Job`]; whoever receives it commits it and then lets its [`Effect`]s happen, in their order: the
+//! acknowledgements among them, so that a message is acknowledged only after everything it caused is on disk.
+
+mod reload;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use dream_protocol::cluster::{Input, Output};
+use dream_protocol::ids::ClusterId;
+use dream_protocol::time::Timestamp;
+use dream_protocol::topic::{self, GatewayChannel, MeterChannel, Topic};
+use rand::rand_core::UnwrapErr;
+use rand::rngs::SysRng;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::AbortHandle;
+use tracing::info;
+
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::config::secrets::GatewayIdentity;
+use crate::ingest::effect::Effect;
+use crate::ingest::mqtt::Trouble;
+use crate::ingest::served::{self, NEVER, ServedCluster};
+use crate::ingest::telemetry::Telemetry;
+use crate::ingest::transport::{BrokerEvent, Delivery, Session};
+use crate::ingest::writer::{Job, WriterEnded};
+use crate::serve::announce::{self, Retained};
+use crate::serve::board::{self, Board};
+use crate::serve::http::Service;
+use crate::serve::metrics::{Metrics, Stage};
+use crate::serve::readiness::{Latch, Readiness};
+use crate::store::{Change, Store};
+
+/// How many events are handled before they are handed to the store: a thousand messages or so.
+const BATCH: usize = 8;
+
+/// How many clusters' topics are asked for in one packet.
+const SUBSCRIBED_TOGETHER: usize = 10;
+
+/// How long to sleep at most: the wall clock may be set while nothing happens.
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+
+/// How often aggregates that are too old are dropped.
+const EXPIRE_EVERY_SECONDS: u64 = 3600;
+
+/// A command to a running driver.
+#[derive(Debug)]
+pub enum Command {
+    Reload(Box<Config>, GatewayIdentity),
+    Stop,
+}
+
+/// What a driver works with.
+#[derive(Debug)]
+pub struct Parts {
+    pub config: Config,
+    pub identity: GatewayIdentity,
+    /// Where this replica says that it is online.
+    pub status_topic: String,
+    pub store: Arc<Store>,
+    pub board: Arc<Board>,
+    pub telemetry: Telemetry,
+    pub readiness: Arc<Readiness>,
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Parts {
+    /// Opens the store and makes the other parts, all empty.
+    pub fn new(config: Config, identity: GatewayIdentity, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
+        let status_topic = topic::gateway_status(&config.replica_name()?);
+        let store = Arc::new(Store::open(&config.store.path, config.store.cache_mebibytes)?);
+        let telemetry = Telemetry { metrics: Arc::new(Metrics::new(&Trouble::LABELS)) };
+        let (board, readiness) = (Arc::default(), Arc::default());
+        Ok(Self { config, identity, status_topic, store, board, telemetry, readiness, clock })
+    }
+
+    /// Returns what HTTP serves of these parts.
+    pub fn service(&self) -> anyhow::Result<Service> {
+        Ok(Service {
+            board: self.board.clone(),
+            history: self.store.clone(),
+            readiness: self.readiness.clone(),
+            metrics: self.telemetry.metrics.clone(),
+            gateway: self.config.replica_name()?.to_string(),
+            clock: self.clock.clone(),
+        })
+    }
+}
+
+/// Runs the clusters that this replica owns.
+#[derive(Debug)]
+pub struct Driver {
+    parts: Parts,
+    /// What is to be committed, and the effects that follow.
+    jobs: mpsc::Sender<Job>,
+    state: State,
+}
+
+/// What changes while it runs.
+#[derive(Debug, Default)]
+struct State {
+    clusters: HashMap<ClusterId, ServedCluster>,
+    /// When each cluster is to get its next tick.
+    ticks: BTreeSet<(Timestamp, ClusterId)>,
+    /// Clusters with a message in this batch.
+    touched: Vec<ClusterId>,
+    session: Option<Arc<dyn Session>>,
+    /// Clusters whose subscriptions are asked for, by tag, and what asks for them.
+    subscribing: HashMap<u64, (Vec<ClusterId>, AbortHandle)>,
+    next_tag: u64,
+    /// Messages that remove the Home Assistant sensors of removed clusters, to be published once connected.
+    pending_discovery_removals: Vec<Retained>,
+    /// Clusters that are not served here, whose topics were given up in this session.
+    foreign: HashSet<String>,
+    job: Job,
+    /// Messages of this batch that were of use, by kind.
+    accepted: BTreeMap<&'static str, u64>,
+    next_expiry: Option<Timestamp>,
+}
+
+impl Driver {
+    /// Rebuilds the clusters from the store, which takes a while for large ones. Whoever receives the jobs commits each
+    /// before it lets its effects happen, in their order: a [`Writer`](crate::ingest::writer::Writer) with an [`EffectRunner`](crate::ingest::effect::EffectRunner).
+    pub fn start(parts: Parts, jobs: mpsc::Sender<Job>) -> anyhow::Result<Self> {
+        let Config { clock_skew_seconds, clusters, .. } = &parts.config;
+        let owned: Vec<_> = parts.config.owned().collect();
+        let Parts { identity, store, clock, .. } = &parts;
+        let served = served::resume_all(&owned, identity, *clock_skew_seconds, store, &HashMap::new(), clock.now())?;
+        info!(clusters = served.len(), of = clusters.len(), "clusters rebuilt from the store");
+        parts.readiness.set(Latch::StoreReplayed);
+        parts.telemetry.metrics.certificate_ends(parts.identity.checked.not_after());
+        let mut driver = Self { parts, jobs, state: State::default() };
+        for served in served {
+            driver.add(served);
+        }
+        Ok(driver)
+    }
+
+    /// Runs until it is told to stop.
+    pub async fn run(
+        mut self,
+        mut incoming: mpsc::Receiver<BrokerEvent>,
+        mut commands: mpsc::Receiver<Command>,
+    ) -> Result<(), WriterEnded> {
+        let mut batch = Vec::with_capacity(BATCH);
+        loop {
+            self.tick();
+            self.send_job().await?;
+            tokio::select! {
+                biased;
+                command = commands.recv() => match command {
+                    Some(Command::Reload(config, identity)) => self.reload(*config, identity).await,
+                    Some(Command::Stop) | None => break,
+                },
+                _ = incoming.recv_many(&mut batch, BATCH) => {}
+                () = tokio::time::sleep(self.until_due()) => {}
+            }
+            let started = Instant::now();
+            if !batch.is_empty() {
+                batch.drain(..).for_each(|event| self.handle(event));
+                for (kind, count) in std::mem::take(&mut self.state.accepted) {
+                    self.parts.telemetry.metrics.accepted(kind, count);
+                }
+                self.parts.telemetry.metrics.stage(Stage::Handle, started.elapsed());
+            }
+        }
+        self.stop(incoming).await;
+        Ok(())
+    }
+
+    fn handle(&mut self, event: BrokerEvent) {
+        match event {
+            BrokerEvent::Connected(session) => self.connected(session),
+            BrokerEvent::Subscribed { session, tag } => self.subscribed(session, tag),
+            BrokerEvent::SubscriptionRefused { filter } => self.parts.telemetry.subscription_refused(&filter),
+            BrokerEvent::Deliveries(deliveries) => {
+                for delivery in deliveries.messages {
+                    self.deliver(delivery);
+                }
+            }
+            BrokerEvent::Lost(trouble) => {
+                self.parts.telemetry.broker_lost(&trouble);
+                self.lost();
+            }
+            // Only a driver that stops asks for it.
+            BrokerEvent::Ended => {}
+        }
+    }
+
+    fn connected(&mut self, session: Arc<dyn Session>) {
+        self.parts.telemetry.broker_connected();
+        self.parts.telemetry.metrics.track_unacknowledged(session.state().unacknowledged.clone());
+        self.state.session = Some(session);
+        self.state.subscribing.clear();
+        self.state.foreign.clear();
+        self.publish_discovery_removals();
+        let all: Vec<ClusterId> = self.state.clusters.keys().cloned().collect();
+        self.subscribe(&all);
+        // A replica may have no cluster at all.
+        self.publish_online_when_subscribed();
+    }
+
+    /// Asks for the topics of clusters; they count as connected when the broker has confirmed. A few at a time, so that
+    /// one that is refused does not keep all others waiting.
+    fn subscribe(&mut self, clusters: &[ClusterId]) {
+        let Some(session) = &self.state.session else { return };
+        for some in clusters.chunks(SUBSCRIBED_TOGETHER) {
+            let tag = self.state.next_tag;
+            self.state.next_tag += 1;
+            let asking = session.subscribe(some.iter().flat_map(filters).collect(), tag);
+            self.state.subscribing.insert(tag, (some.to_vec(), asking));
+        }
+    }
+
+    fn subscribed(&mut self, session: u64, tag: u64) {
+        if self.state.session.as_ref().is_none_or(|current| current.state().number != session) {
+            return;
+        }
+        let Some((clusters, _)) = self.state.subscribing.remove(&tag) else { return };
+        for cluster in &clusters {
+            self.announce(cluster);
+            self.input(cluster, Input::Connected);
+        }
+        self.publish_online_when_subscribed();
+    }
+
+    fn publish_online_when_subscribed(&mut self) {
+        if self.state.session.is_some() && self.state.subscribing.is_empty() {
+            self.publish(self.parts.status_topic.clone(), b"online".to_vec(), true);
+            self.parts.readiness.set(Latch::BrokerSubscribed);
+            self.parts.telemetry.broker_subscribed();
+        }
+    }
+
+    /// What other consumers are told about a cluster when a connection stands.
+    fn announce(&mut self, cluster: &ClusterId) {
+        let Some(served) = self.state.clusters.get(cluster) else { return };
+        let slot_seconds = served.settings.terms.slot_seconds;
+        // An old one would replace what another replica has published since.
+        let last = served.last.filter(|closed| board::is_recent(closed, slot_seconds, self.parts.clock.now()));
+        let aggregate = last.map(|closed| announce::aggregate(cluster, &closed));
+        let Parts { config, status_topic, .. } = &self.parts;
+        let prefix = config.home_assistant.as_ref();
+        let discovery = prefix.map(|prefix| announce::discovery(prefix, cluster, slot_seconds, status_topic));
+        for (topic, payload) in aggregate.into_iter().chain(discovery) {
+            self.publish(topic, payload, true);
+        }
+    }
+
+    fn publish_discovery_removals(&mut self) {
+        if self.state.session.is_some() {
+            for (topic, payload) in std::mem::take(&mut self.state.pending_discovery_removals) {
+                self.publish(topic, payload, true);
+            }
+        }
+    }
+
+    fn lost(&mut self) {
+        self.parts.readiness.unset(Latch::BrokerSubscribed);
+        self.parts.telemetry.metrics.track_unacknowledged(Arc::default());
+        if self.state.session.take().is_some() {
+            let all: Vec<ClusterId> = self.state.clusters.keys().cloned().collect();
+            for cluster in &all {
+                self.input(cluster, Input::Disconnected);
+            }
+        }
+    }
+
+    fn deliver(&mut self, delivery: Delivery) {
+        self.handle_message(&delivery);
+        if let (Some(session), Some(receipt)) = (&self.state.session, delivery.receipt) {
+            session.state().unacknowledged.fetch_add(1, Ordering::Relaxed);
+            match self.state.job.effects.last_mut() {
+                Some(Effect::Acknowledge(same, receipts)) if Arc::ptr_eq(same, session) => receipts.push(receipt),
+                _ => self.state.job.effects.push(Effect::Acknowledge(session.clone(), vec![receipt])),
+            }
+        }
+    }
+
+    fn handle_message(&mut self, delivery: &Delivery) {
+        let Some(topic) = std::str::from_utf8(&delivery.topic).ok() else { return self.parts.telemetry.bad_topic() };
+        let (cluster, kind) = match Topic::parse(topic) {
+            Ok(Topic::Meter { cluster, channel, .. }) => (cluster, channel.as_str()),
+            Ok(Topic::Gateway { cluster, channel }) => (cluster, channel.as_str()),
+            Err(_) => return self.parts.telemetry.bad_topic(),
+        };
+        if delivery.too_large {
+            return self.parts.telemetry.too_large(kind);
+        }
+        let Some(served) = self.state.clusters.get_mut(cluster) else { return self.not_served(cluster, kind) };
+        let now = self.parts.clock.now();
+        served.machine.handle(Input::Message { topic, payload: &delivery.payload }, now, &mut UnwrapErr(SysRng));
+        if !std::mem::replace(&mut served.touched, true) {
+            self.state.touched.push(served.id.clone());
+        }
+        if !drain(served, kind, now, &self.state.session, &mut self.state.job, &self.parts.telemetry) {
+            *self.state.accepted.entry(kind).or_default() += 1;
+        }
+    }
+
+    /// A session outlives a cluster that has moved or was removed: its topics are given up when they turn up.
+    fn not_served(&mut self, cluster: &str, kind: &str) {
+        self.parts.telemetry.not_served(kind);
+        if self.state.foreign.insert(cluster.to_owned())
+            && let (Ok(cluster), Some(session)) = (ClusterId::new(cluster), &self.state.session)
+        {
+            session.unsubscribe(filters(&cluster));
+        }
+    }
+
+    fn input(&mut self, cluster: &ClusterId, input: Input<'_>) {
+        let Some(served) = self.state.clusters.get_mut(cluster) else { return };
+        let now = self.parts.clock.now();
+        served.machine.handle(input, now, &mut UnwrapErr(SysRng));
+        served.changed = true;
+        drain(served, "", now, &self.state.session, &mut self.state.job, &self.parts.telemetry);
+        if !std::mem::replace(&mut served.touched, true) {
+            self.state.touched.push(served.id.clone());
+        }
+    }
+
+    /// Lets time pass for whoever is due, and works out when that is next.
+    fn tick(&mut self) {
+        let at = self.parts.clock.now();
+        while let Some((due, cluster)) = self.state.ticks.first().cloned().filter(|(due, _)| *due <= at) {
+            self.state.ticks.remove(&(due, cluster.clone()));
+            self.input(&cluster, Input::Tick);
+        }
+        let mut views = Vec::new();
+        for cluster in std::mem::take(&mut self.state.touched) {
+            let Some(served) = self.state.clusters.get_mut(&cluster) else { continue };
+            served.touched = false;
+            self.state.ticks.remove(&(served.next_tick, cluster.clone()));
+            served.next_tick = served.machine.deadline().unwrap_or(NEVER);
+            self.state.ticks.insert((served.next_tick, cluster));
+            views.extend(served.take_view(at));
+        }
+        if !views.is_empty() {
+            self.state.job.effects.push(Effect::Show(views));
+        }
+        if self.state.next_expiry.is_none_or(|due| due <= at) {
+            self.state.next_expiry = Some(at.plus_secs(EXPIRE_EVERY_SECONDS));
+            let kept = self.parts.config.store.retention_days * 86_400_000;
+            self.state.job.changes.push(Change::Expire(Timestamp::from_millis(at.as_millis().saturating_sub(kept))));
+        }
+    }
+
+    fn until_due(&self) -> Duration {
+        let now = self.parts.clock.now();
+        let due = self.state.ticks.first().map_or(u64::MAX, |(due, _)| due.millis_since(now));
+        Duration::from_millis(due).min(LONGEST_SLEEP)
+    }
+
+    async fn send_job(&mut self) -> Result<(), WriterEnded> {
+        if self.state.job.is_empty() {
+            return Ok(());
+        }
+        self.jobs.send(std::mem::take(&mut self.state.job)).await.map_err(|_| WriterEnded)
+    }
+
+    /// Waits until everything so far is durable and has had its effects.
+    async fn flush(&mut self) {
+        let (done, flushed) = oneshot::channel();
+        self.state.job.effects.push(Effect::Flushed(done));
+        if self.send_job().await.is_ok() {
+            flushed.await.ok();
+        }
+    }
+
+    fn publish(&mut self, topic: String, payload: Vec<u8>, retain: bool) {
+        if let Some(session) = &self.state.session {
+            let payload = payload.into();
+            self.state.job.effects.push(Effect::Publish { session: session.clone(), topic, payload, retain });
+        }
+    }
+
+    fn add(&mut self, served: ServedCluster) {
+        let cluster = served.id.clone();
+        self.parts.telemetry.metrics.add_cluster(&cluster);
+        self.state.ticks.insert((served.next_tick, cluster.clone()));
+        self.state.clusters.insert(cluster.clone(), served);
+        // What was left to do when the records were made, and what the board shows.
+        self.input(&cluster, Input::Tick);
+    }
+
+    /// Makes durable what there is, says that the gateway is offline, and lets go of the broker.
+    async fn stop(mut self, mut incoming: mpsc::Receiver<BrokerEvent>) {
+        self.publish(self.parts.status_topic.clone(), b"offline".to_vec(), true);
+        self.flush().await;
+        if let Some(session) = self.state.session.take() {
+            session.disconnect();
+            // The connection ends by itself once nothing is left to say. What still comes in is not acknowledged.
+            while let Some(event) = incoming.recv().await {
+                if matches!(event, BrokerEvent::Lost(_) | BrokerEvent::Ended) {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// Moves all outputs of a machine into the job. Returns whether a message was rejected.
+fn drain(
+    served: &mut ServedCluster,
+    kind: &str,
+    now: Timestamp,
+    session: &Option<Arc<dyn Session>>,
+    job: &mut Job,
+    telemetry: &Telemetry,
+) -> bool {
+    let mut rejected = false;
+    while let Some(output) = served.machine.poll() {
+        match output {
+            Output::Persist(record) => job.changes.push(Change::Put(served.id.clone(), record)),
+            Output::Forget(forget) => job.changes.push(Change::Forget(served.id.clone(), forget)),
+            Output::Publish { channel, payload } => {
+                if let Some(session) = session {
+                    let (session, topic) = (session.clone(), channel.topic(&served.id));
+                    let (payload, retain) = (bytes::Bytes::from_owner(payload), channel.is_retained());
+                    job.effects.push(Effect::Publish { session, topic, payload, retain });
+                }
+            }
+            Output::Reject { meter, reason } => {
+                rejected = true;
+                telemetry.rejected(kind, &served.id, meter.as_ref(), &reason);
+            }
+            Output::Closed(outcome) => {
+                let closed = served.note_closed(outcome);
+                if let Some(filtered) = closed.filtered {
+                    let cluster = served.id.clone();
+                    job.changes.push(Change::PutFiltered { cluster, end: outcome.end, filtered });
+                }
+                job.effects.push(Effect::Closed { cluster: served.id.clone(), closed });
+                if let Some(session) = session {
+                    let (topic, payload) = announce::aggregate(&served.id, &closed);
+                    let (session, payload) = (session.clone(), payload.into());
+                    job.effects.push(Effect::Publish { session, topic, payload, retain: true });
+                }
+            }
+            Output::Notice(notice) => {
+                let news = served.note(&notice);
+                telemetry.notice(&served.id, &notice, news, now);
+            }
+        }
+    }
+    rejected
+}
+
+/// Returns every topic of a cluster that concerns its gateway.
+fn filters(cluster: &ClusterId) -> Vec<String> {
+    let meters = MeterChannel::ALL.into_iter().map(|channel| channel.filter(cluster));
+    meters.chain([GatewayChannel::Membership.topic(cluster)]).collect()
+}

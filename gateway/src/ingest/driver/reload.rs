@@ -1,0 +1,112 @@
+//! A new configuration while running: clusters come and go, and the open slots of the others do not notice.
+
+use std::collections::BTreeSet;
+
+use dream_protocol::ids::ClusterId;
+use tracing::{error, info, warn};
+
+use super::{Driver, filters};
+use crate::config::Config;
+use crate::config::secrets::GatewayIdentity;
+use crate::ingest::served::{self, ServedCluster};
+use crate::serve::announce;
+
+impl Driver {
+    pub(super) async fn reload(&mut self, mut config: Config, identity: GatewayIdentity) {
+        if config.id != self.parts.config.id {
+            return error!("`id` takes a restart; the configuration stays as it was");
+        }
+        self.warn_of_what_needs_a_restart(&config);
+        (config.replicas, config.ordinal) = (self.parts.config.replicas, self.parts.config.ordinal);
+        let everything = identity.certificate != self.parts.identity.certificate
+            || identity.authorities != self.parts.identity.authorities
+            || config.clock_skew_seconds != self.parts.config.clock_skew_seconds;
+        let owned: BTreeSet<ClusterId> = config.owned().map(|(id, _)| id.clone()).collect();
+        let removed: Vec<ClusterId> = self.state.clusters.keys().filter(|id| !owned.contains(*id)).cloned().collect();
+        let changed: Vec<ClusterId> = config
+            .owned()
+            .filter(|(id, settings)| {
+                everything || self.state.clusters.get(*id).is_none_or(|served| served.settings != **settings)
+            })
+            .map(|(id, _)| id.clone())
+            .collect();
+        // What is rebuilt is rebuilt from the store.
+        self.flush().await;
+        let all: Vec<_> = config.owned().filter(|(id, _)| changed.contains(id)).collect();
+        let (skew, store, before) = (config.clock_skew_seconds, &self.parts.store, &self.state.clusters);
+        let rebuilt = served::resume_all(&all, &identity, skew, store, before, self.parts.clock.now());
+        let rebuilt = match rebuilt {
+            Ok(rebuilt) => rebuilt,
+            Err(error) => {
+                let error = format!("{:#}", anyhow::Error::from(error));
+                return error!(error, "the configuration stays as it was");
+            }
+        };
+        self.parts.config.clusters = config.clusters;
+        self.parts.config.clock_skew_seconds = config.clock_skew_seconds;
+        self.parts.config.store.retention_days = config.store.retention_days;
+        self.parts.telemetry.metrics.certificate_ends(identity.checked.not_after());
+        self.parts.identity = identity;
+        for cluster in &removed {
+            self.remove(cluster);
+        }
+        for served in rebuilt {
+            self.forget(&served.id);
+            self.add(served);
+        }
+        info!(removed = removed.len(), changed = changed.len(), "configuration read again");
+        self.subscribe(&changed);
+        self.publish_online_when_subscribed();
+    }
+
+    fn remove(&mut self, cluster: &ClusterId) {
+        info!(%cluster, "no longer served here; its records stay in the store");
+        self.forget(cluster);
+        self.parts.telemetry.metrics.remove_cluster(cluster);
+        self.parts.board.remove(cluster);
+        self.subscribe_without(cluster);
+        if let Some(session) = &self.state.session {
+            session.unsubscribe(filters(cluster));
+        }
+        if let Some(prefix) = &self.parts.config.home_assistant
+            && !self.parts.config.clusters.contains_key(cluster)
+        {
+            self.state.pending_discovery_removals.push(announce::discovery_removal(prefix, cluster));
+            self.publish_discovery_removals();
+        }
+    }
+
+    fn forget(&mut self, cluster: &ClusterId) -> Option<ServedCluster> {
+        let served = self.state.clusters.remove(cluster)?;
+        self.state.ticks.remove(&(served.next_tick, cluster.clone()));
+        Some(served)
+    }
+
+    /// Asks again for the topics that were asked for together with those of a cluster: it may be the one that is refused.
+    fn subscribe_without(&mut self, cluster: &ClusterId) {
+        let with: Vec<_> = self.state.subscribing.extract_if(|_, (some, _)| some.contains(cluster)).collect();
+        for (_, (mut some, asking)) in with {
+            asking.abort();
+            some.retain(|other| other != cluster);
+            self.subscribe(&some);
+        }
+    }
+
+    fn warn_of_what_needs_a_restart(&self, new: &Config) {
+        let old = &self.parts.config;
+        let kept = [
+            ("replicas", old.replicas == new.replicas),
+            ("ordinal", old.ordinal == new.ordinal),
+            ("broker", old.broker == new.broker),
+            ("shutdown_grace_seconds", old.shutdown_grace_seconds == new.shutdown_grace_seconds),
+            ("store.path", old.store.path == new.store.path),
+            ("store.cache_mebibytes", old.store.cache_mebibytes == new.store.cache_mebibytes),
+            ("http.listen", old.http == new.http),
+            ("log.format", old.log.format == new.log.format),
+            ("home_assistant", old.home_assistant == new.home_assistant),
+        ];
+        for (key, _) in kept.into_iter().filter(|(_, same)| !same) {
+            warn!(key, "a change of this key takes a restart; it is left as it was");
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! What is wrong with the broker, in one line that says what to do.
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use rumqttc::{ConnectReturnCode, ConnectionError, StateError, TlsError};
+
+use crate::config::Broker;
+use crate::config::secrets::SecretError;
+
+/// Why there is no connection.
+#[derive(Debug)]
+pub enum Trouble {
+    /// A key, certificate or password cannot be read.
+    Secret(SecretError),
+    /// Nobody listens there.
+    Refused {
+        address: String,
+    },
+    /// The name has no address.
+    Name {
+        host: String,
+        error: String,
+    },
+    /// The two sides do not trust each other, or one of them does not speak TLS.
+    Tls {
+        address: String,
+        error: String,
+    },
+    /// The broker does not want this client.
+    NotAuthorised {
+        address: String,
+        code: ConnectReturnCode,
+    },
+    /// The broker, or something between, hung up.
+    Closed {
+        address: String,
+        client_id: String,
+        connected_for: Option<Duration>,
+        tls: bool,
+        error: String,
+    },
+    /// No answer.
+    Silent {
+        address: String,
+    },
+    /// A packet is larger than allowed; it is dropped with the next connection.
+    PacketTooLarge {
+        bytes: usize,
+        limit: usize,
+    },
+    Other {
+        address: String,
+        error: String,
+    },
+}
+
+impl Trouble {
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "another crate's errors: those that an operator can act on have names"
+    )]
+    pub(super) fn new(
+        error: ConnectionError,
+        broker: &Broker,
+        client_id: &str,
+        connected_for: Option<Duration>,
+    ) -> Self {
+        let address = broker.address();
+        let closed = |error: String| Self::Closed {
+            address: address.clone(),
+            client_id: client_id.to_owned(),
+            connected_for,
+            tls: broker.tls.is_some(),
+            error,
+        };
+        match error {
+            ConnectionError::ConnectionRefused(code) => Self::NotAuthorised { address, code },
+            ConnectionError::NetworkTimeout | ConnectionError::FlushTimeout => Self::Silent { address },
+            ConnectionError::MqttState(StateError::AwaitPingResp) => Self::Silent { address },
+            ConnectionError::Tls(TlsError::Io(error)) | ConnectionError::Io(error) => match classify(&error) {
+                Cause::Refused => Self::Refused { address },
+                Cause::Name => Self::Name { host: broker.host.clone(), error: error.to_string() },
+                Cause::Tls => Self::Tls { address, error: error.to_string() },
+                Cause::Silent => Self::Silent { address },
+                Cause::Other => closed(error.to_string()),
+            },
+            ConnectionError::Tls(error) => Self::Tls { address, error: error.to_string() },
+            ConnectionError::MqttState(StateError::Deserialization(rumqttc::Error::PayloadSizeLimitExceeded(
+                bytes,
+            ))) => Self::PacketTooLarge { bytes, limit: broker.max_packet_bytes },
+            ConnectionError::MqttState(StateError::Io(error)) => match classify(&error) {
+                // TLS 1.3 brokers refuse a client's certificate only after the handshake.
+                Cause::Tls => Self::Tls { address, error: error.to_string() },
+                Cause::Refused | Cause::Name | Cause::Silent | Cause::Other => closed(error.to_string()),
+            },
+            ConnectionError::MqttState(error @ StateError::ConnectionAborted) => closed(error.to_string()),
+            error => Self::Other { address, error: error.to_string() },
+        }
+    }
+
+    /// Returns the label in metrics.
+    pub fn label(&self) -> &'static str {
+        match self {
+            Self::Secret(_) => "secret",
+            Self::Refused { .. } => "refused",
+            Self::Name { .. } => "name",
+            Self::Tls { .. } => "tls",
+            Self::NotAuthorised { .. } => "not_authorised",
+            Self::Closed { .. } => "closed",
+            Self::Silent { .. } => "silent",
+            Self::PacketTooLarge { .. } => "packet_too_large",
+            Self::Other { .. } => "other",
+        }
+    }
+
+    /// All labels, so that every series is there from the start.
+    pub const LABELS: [&'static str; 9] =
+        ["secret", "refused", "name", "tls", "not_authorised", "closed", "silent", "packet_too_large", "other"];
+}
+
+enum Cause {
+    Refused,
+    Name,
+    Tls,
+    Silent,
+    Other,
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "the standard library's kinds, of which few have a meaning here")]
+fn classify(error: &io::Error) -> Cause {
+    let text = error.to_string();
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => Cause::Refused,
+        io::ErrorKind::TimedOut => Cause::Silent,
+        io::ErrorKind::InvalidData => Cause::Tls,
+        _ if text.contains("lookup address") => Cause::Name,
+        _ if error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) => Cause::Tls,
+        _ => Cause::Other,
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Secret(error) => error.fmt(f),
+            Self::Refused { address } => {
+                write!(
+                    f,
+                    "{address} refuses connections: check `broker.url`, and that the broker runs and listens there"
+                )
+            }
+            Self::Name { host, error } => write!(f, "the name {host} in `broker.url` has no address ({error})"),
+            Self::Tls { address, error } => write!(
+                f,
+                "TLS with {address} fails ({error}): check `broker.ca`, the name in the broker's certificate, \
+                 `broker.client_certificate`, and that the port is the one for TLS"
+            ),
+            Self::NotAuthorised { address, code } => {
+                let what = match code {
+                    ConnectReturnCode::BadUserNamePassword => "the user name or password is wrong",
+                    ConnectReturnCode::NotAuthorized => "not authorised",
+                    ConnectReturnCode::BadClientId => "the client id is refused",
+                    ConnectReturnCode::RefusedProtocolVersion => "MQTT 3.1.1 is refused",
+                    ConnectReturnCode::ServiceUnavailable => "the broker is not available",
+                    ConnectReturnCode::Success => "refused",
+                };
+                write!(
+                    f,
+                    "{address} does not let the gateway in: {what}; check `broker.username`, `broker.password_file` or \
+                     `broker.client_certificate`, and the broker's log"
+                )
+            }
+            Self::Closed { address, client_id, connected_for, tls, error } => match connected_for {
+                Some(connected_for) if connected_for.as_secs() < 10 => write!(
+                    f,
+                    "{address} closed the connection after {} s ({error}): is another gateway connected as `{client_id}`?",
+                    connected_for.as_secs()
+                ),
+                Some(_) => write!(f, "{address} closed the connection ({error})"),
+                None if *tls => write!(f, "{address} hung up before answering ({error}): is the port the one for TLS?"),
+                None => {
+                    write!(f, "{address} hung up before answering ({error}): does the port expect TLS (`mqtts://`)?")
+                }
+            },
+            Self::Silent { address } => write!(f, "{address} does not answer: check the network and `broker.url`"),
+            Self::PacketTooLarge { bytes, limit } => write!(
+                f,
+                "a packet of {bytes} bytes is larger than `broker.max_packet_bytes`, {limit}; it will be dropped. Limit \
+                 the size of messages at the broker"
+            ),
+            Self::Other { address, error } => write!(f, "the connection to {address} failed: {error}"),
+        }
+    }
+}

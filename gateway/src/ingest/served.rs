@@ -1,0 +1,240 @@
+//! A cluster that this gateway serves: its state machine, and what may be shown of it.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use dream_filter::{Filter, Release};
+use dream_protocol::aggregate::SlotOutcome;
+use dream_protocol::cluster::{Cluster, ClusterConfig, ClusterError, Notice};
+use dream_protocol::ids::ClusterId;
+use dream_protocol::time::{Slot, Timestamp};
+use dream_protocol::wire::StatusCode;
+use thiserror::Error;
+
+use crate::config::ClusterSettings;
+use crate::config::secrets::GatewayIdentity;
+use crate::serve::board::{ClusterView, ENDING_SECONDS, ListView, Spent};
+use crate::store::{ClosedSlot, FilteredLoad, History as _, HistoryError, Store, StoreError};
+
+/// Why a cluster cannot be served.
+#[derive(Debug, Error)]
+pub enum ServeError {
+    #[error("the cluster `{cluster}` cannot be served: {error}")]
+    Cluster { cluster: ClusterId, error: ClusterError },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    History(#[from] HistoryError),
+}
+
+/// A cluster with its state machine, its filter, and what the board shows of it.
+#[derive(Debug)]
+pub struct ServedCluster {
+    pub id: ClusterId,
+    pub settings: ClusterSettings,
+    pub machine: Cluster,
+    /// When to tick next; stored because it is also the key in the driver's queue.
+    pub next_tick: Timestamp,
+    /// Whether something happened since the board was last written.
+    pub changed: bool,
+    /// Whether a message was handled since `next_tick` was worked out.
+    pub touched: bool,
+    pub last: Option<ClosedSlot>,
+    last_decoded: Option<ClosedSlot>,
+    spent: Spent,
+    filter: Filter,
+    cannot_form: Option<String>,
+    candidates: usize,
+    /// The last slot for which a meter reported two requests.
+    last_equivocation: Option<Slot>,
+    /// Since when the cluster is served here.
+    pub since: Timestamp,
+}
+
+impl ServedCluster {
+    /// Rebuilds a cluster from the store, and what the store does not have from the one `before`, if it was served already.
+    pub fn resume(
+        id: &ClusterId,
+        settings: &ClusterSettings,
+        identity: &GatewayIdentity,
+        clock_skew_seconds: u64,
+        store: &Store,
+        before: Option<&Self>,
+        now: Timestamp,
+    ) -> Result<Self, ServeError> {
+        let config = ClusterConfig {
+            cluster: id.clone(),
+            identity: identity.key.clone(),
+            certificate: identity.certificate.clone(),
+            authorities: identity.authorities.clone(),
+            terms: settings.terms,
+            missing_share: settings.missing_share,
+            malicious_share: settings.malicious_share,
+            roster: settings.roster.clone(),
+            clock_skew_seconds,
+        };
+        let records = store.records(id)?;
+        let machine = Cluster::resume(config, records, now)
+            .map_err(|error| ServeError::Cluster { cluster: id.clone(), error })?;
+        let mut served = Self {
+            id: id.clone(),
+            settings: settings.clone(),
+            next_tick: machine.deadline().unwrap_or(NEVER),
+            candidates: machine.candidates(),
+            machine,
+            changed: true,
+            touched: false,
+            last: None,
+            last_decoded: None,
+            spent: Spent::default(),
+            filter: before.map(|before| before.filter.clone()).unwrap_or_default(),
+            cannot_form: None,
+            last_equivocation: None,
+            since: before.map_or(now, |before| before.since),
+        };
+        // A crash may have come between an outcome and its announcement; it is announced from the store.
+        let today = Timestamp::from_secs(now.utc_day() * 86_400);
+        for closed in store.slots(id, today.min(now), NEVER, usize::MAX)? {
+            served.spent.add(&closed.outcome);
+        }
+        let recent = store.slots(id, Timestamp::from_millis(0), NEVER, RECENT_SLOTS)?;
+        served.last = recent.last().copied();
+        served.last_decoded = recent.iter().rfind(|closed| closed.is_decoded()).copied();
+        if before.is_none() {
+            let since = Timestamp::from_secs(now.as_secs().saturating_sub(REPLAYED_SECONDS));
+            served.replay_filter(&store.slots(id, since, NEVER, REPLAYED_SLOTS)?);
+        }
+        Ok(served)
+    }
+
+    /// Notes a closed slot, and returns it with its filtered load.
+    pub fn note_closed(&mut self, outcome: SlotOutcome) -> ClosedSlot {
+        let closed = ClosedSlot { outcome, filtered: self.filter(&outcome) };
+        self.changed = true;
+        self.spent.add(&outcome);
+        self.last = Some(closed);
+        if outcome.result.is_ok() {
+            self.last_decoded = Some(closed);
+        }
+        closed
+    }
+
+    /// Lets a new filter see what the one before the restart saw: not what closed too late for it.
+    fn replay_filter(&mut self, slots: &[ClosedSlot]) {
+        let first = slots.iter().position(|closed| closed.filtered.is_some()).unwrap_or(slots.len());
+        let (before, since) = slots.split_at(first);
+        for closed in before.iter().chain(since.iter().filter(|closed| closed.filtered.is_some())) {
+            self.filter(&closed.outcome);
+        }
+    }
+
+    /// Lets the filter see what was released, and returns its load.
+    fn filter(&mut self, outcome: &SlotOutcome) -> Option<FilteredLoad> {
+        FilteredLoad::new(self.filter.observe(&released(outcome)?)?)
+    }
+
+    /// Notes what the machine says. Returns whether it is new: a meter may report the same again and again.
+    pub fn note(&mut self, notice: &Notice) -> bool {
+        match notice {
+            Notice::ListPublished { .. } => (self.cannot_form, self.changed) = (None, true),
+            Notice::CannotForm { members, reason } => {
+                self.cannot_form = Some(format!("{members} meters are enrolled, but {reason}"));
+                self.changed = true;
+            }
+            Notice::MeterStatus { code: StatusCode::Equivocation, slot, .. } => {
+                return self.last_equivocation.replace(*slot) != Some(*slot);
+            }
+            Notice::Requested { .. }
+            | Notice::TakenOver { .. }
+            | Notice::Dropped { .. }
+            | Notice::MeterStatus { .. } => {}
+        }
+        true
+    }
+
+    /// Returns what the board is to show, if that has changed since the last call.
+    pub fn take_view(&mut self, now: Timestamp) -> Option<ClusterView> {
+        let candidates = self.machine.candidates();
+        if !std::mem::take(&mut self.changed) && candidates == self.candidates {
+            return None;
+        }
+        self.candidates = candidates;
+        let list = self.machine.list_at(now).or_else(|| self.machine.newest_list());
+        Some(ClusterView {
+            cluster: self.id.clone(),
+            slot_seconds: self.settings.terms.slot_seconds,
+            min_members: self.settings.roster.min_members,
+            candidates,
+            ending: self.machine.enrolments_ending_before(now.plus_secs(ENDING_SECONDS)),
+            list: list.map(|list| ListView {
+                epoch: list.epoch(),
+                params: *list.params(),
+                from_slot: list.from_slot(),
+                to_slot: list.to_slot(),
+                bytes: list.bytes().clone(),
+            }),
+            cannot_form: self.cannot_form.clone(),
+            last: self.last,
+            last_decoded: self.last_decoded,
+            spent: self.spent,
+            next_deadline: self.machine.deadline(),
+            since: self.since,
+        })
+    }
+}
+
+/// Returns the sum of a slot as the filter takes it; `None` if there is no sum.
+pub fn released(outcome: &SlotOutcome) -> Option<Release> {
+    Some(Release {
+        start_millis: outcome.start.as_millis(),
+        end_millis: outcome.end.as_millis(),
+        watts: outcome.result.ok()?.watts() as f64,
+        variance: outcome.spread().variance(),
+        responders: outcome.responders,
+        members: outcome.members,
+    })
+}
+
+/// Later than anything.
+pub const NEVER: Timestamp = Timestamp::from_millis(u64::MAX);
+
+/// How many closed slots are looked at to find the last decoded one.
+const RECENT_SLOTS: usize = 100;
+
+/// How far back, and over how many slots at most, the filter looks again after a restart. That is two weeks of slots of
+/// five minutes or more, and less of shorter ones: what a slot costs (see [`dream_filter`]) holds up the start, on one of
+/// all cores.
+const REPLAYED_SECONDS: u64 = 14 * 86_400;
+const REPLAYED_SLOTS: usize = 4032;
+
+/// Rebuilds clusters from the store, on all cores: most of the time goes into agreeing on keys with members.
+pub fn resume_all(
+    all: &[(&ClusterId, &ClusterSettings)],
+    identity: &GatewayIdentity,
+    clock_skew_seconds: u64,
+    store: &Store,
+    before: &HashMap<ClusterId, ServedCluster>,
+    now: Timestamp,
+) -> Result<Vec<ServedCluster>, ServeError> {
+    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let worker = || -> Result<Vec<ServedCluster>, ServeError> {
+        let mut mine = Vec::new();
+        while let Some((id, settings)) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+            mine.push(ServedCluster::resume(id, settings, identity, clock_skew_seconds, store, before.get(*id), now)?);
+            let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+            if done.is_multiple_of(100) {
+                tracing::info!(done, of = all.len(), "rebuilding clusters from the store");
+            }
+        }
+        Ok(mine)
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(all.len().max(1));
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
+        let mut served = Vec::with_capacity(all.len());
+        for worker in workers {
+            served.extend(worker.join().expect("rebuilding a cluster does not panic")?);
+        }
+        Ok(served)
+    })
+}

@@ -1,0 +1,120 @@
+//! Logs and counts what happens. Each method writes its log line and moves its counters, so that they cannot drift apart.
+//!
+//! `error` is a bug or lost data, `warn` is worth an operator's look, `info` is the life of slots and lists, `debug` is
+//! single messages. A meter's id appears only there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dream_protocol::cluster::{Notice, Rejection};
+use dream_protocol::ids::{ClusterId, MeterId};
+use dream_protocol::time::Timestamp;
+use dream_protocol::wire::StatusCode;
+use tracing::{debug, error, info, warn};
+
+use crate::ingest::mqtt::Trouble;
+use crate::serve::metrics::{Metrics, Stage, status_label};
+use crate::store::{ClosedSlot, StoreError};
+
+/// Writes log lines and counters.
+#[derive(Debug, Clone)]
+pub struct Telemetry {
+    pub metrics: Arc<Metrics>,
+}
+
+impl Telemetry {
+    pub fn rejected(&self, kind: &str, cluster: &ClusterId, meter: Option<&MeterId>, reason: &Rejection) {
+        self.metrics.message(kind, reason.as_str());
+        let meter = meter.map(MeterId::as_str);
+        debug!(%cluster, kind, meter, %reason, "message not used");
+    }
+
+    pub fn too_large(&self, kind: &str) {
+        self.metrics.message(kind, "too_large");
+        debug!(kind, "message dropped: larger than any may be");
+    }
+
+    pub fn not_served(&self, kind: &str) {
+        self.metrics.message(kind, "not_ours");
+        debug!(kind, "message of a cluster that is not served here");
+    }
+
+    pub fn bad_topic(&self) {
+        self.metrics.message("other", "topic");
+        debug!("message on a topic that is no cluster's");
+    }
+
+    /// A slot closed, durably.
+    pub fn slot_closed(&self, cluster: &ClusterId, closed: &ClosedSlot, now: Timestamp) {
+        let outcome = &closed.outcome;
+        self.metrics.slot_closed(cluster, closed.label());
+        self.metrics.stage(Stage::Close, Duration::from_millis(now.millis_since(outcome.end)));
+        let (slot, epoch, members, responders, attempts) =
+            (outcome.slot.0, outcome.epoch, outcome.members, outcome.responders, outcome.attempts);
+        match outcome.result {
+            Ok(_) => info!(%cluster, slot, epoch, members, responders, attempts, "slot decoded"),
+            Err(reason) => warn!(%cluster, slot, epoch, members, responders, attempts, %reason, "slot failed"),
+        }
+    }
+
+    /// Logs and counts what a machine says at `now`; `news` is false for what was said before.
+    pub fn notice(&self, cluster: &ClusterId, notice: &Notice, news: bool, now: Timestamp) {
+        match notice {
+            Notice::Requested { slot, ended, .. } => {
+                self.metrics.stage(Stage::Request, Duration::from_millis(now.millis_since(*ended)));
+                debug!(%cluster, slot = slot.0, "recovery requested");
+            }
+            Notice::ListPublished { epoch, members, from_slot, to_slot } => {
+                info!(%cluster, epoch, members, from_slot = from_slot.0, to_slot = to_slot.0, "membership list published");
+            }
+            Notice::CannotForm { members, reason } => {
+                warn!(%cluster, members, %reason, "no membership list can be formed");
+            }
+            Notice::TakenOver { epoch } => {
+                info!(%cluster, epoch, "took the cluster over from its retained membership list");
+            }
+            Notice::Dropped { members } => warn!(%cluster, members, "members dropped for their silence"),
+            Notice::MeterStatus { meter, code, slot, .. } => {
+                let code_label = status_label(*code);
+                self.metrics.meter_status(cluster, code_label);
+                debug!(%cluster, %meter, code = code_label, slot = slot.0, "a meter says why it is silent");
+                if *code == StatusCode::Equivocation && news {
+                    error!(%cluster, slot = slot.0, "a meter saw two different requests for one slot: is another gateway running with this identity?");
+                }
+            }
+        }
+    }
+
+    pub fn broker_connected(&self) {
+        info!("connected to the broker");
+    }
+
+    pub fn broker_subscribed(&self) {
+        self.metrics.broker_connected(true);
+        info!("subscribed to the topics of all clusters");
+    }
+
+    pub fn subscription_refused(&self, filter: &str) {
+        self.metrics.broker_trouble("not_authorised");
+        error!(filter, "the broker refuses the subscription: allow it in the broker's access rules");
+    }
+
+    pub fn broker_lost(&self, trouble: &Trouble) {
+        self.metrics.broker_connected(false);
+        self.metrics.broker_trouble(trouble.label());
+        warn!(reason = %trouble, "no connection to the broker; trying again");
+    }
+
+    pub fn window_bound(&self, window: usize) {
+        warn!(
+            window,
+            "the broker hands out no more than this many messages at a time, and that bounds the throughput: raise its \
+             in-flight window (mosquitto: max_inflight_messages, RabbitMQ: mqtt.prefetch, NATS: max_ack_pending)"
+        );
+    }
+
+    pub fn commit_failed(&self, error: &StoreError) {
+        self.metrics.commit_failed();
+        error!(%error, "the store cannot be written; nothing is acknowledged until it can. Is the disk full?");
+    }
+}

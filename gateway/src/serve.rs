@@ -1,0 +1,8 @@
+//! What the gateway shows: the page and the API, metrics, and messages for other consumers on the broker.
+
+pub mod announce;
+pub mod board;
+pub mod http;
+pub mod metrics;
+pub mod readiness;
+pub mod slot_json;

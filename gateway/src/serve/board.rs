@@ -1,0 +1,150 @@
+//! What may be shown of the clusters as they stand: the driver writes the board; HTTP and metrics read it.
+//!
+//! There is nothing on it about a single meter, and loads only as [`ClosedSlot`]s: whoever
+//! reads the board cannot show more than the protocol released.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, RwLock};
+
+use dream_protocol::aggregate::SlotOutcome;
+use dream_protocol::ids::ClusterId;
+use dream_protocol::params::Params;
+use dream_protocol::time::{Slot, Timestamp};
+use tokio::sync::watch;
+
+use crate::store::ClosedSlot;
+
+/// Everything that may be shown, with a version that grows with every change.
+#[derive(Debug)]
+pub struct Board {
+    clusters: RwLock<BTreeMap<ClusterId, Arc<ClusterView>>>,
+    version: watch::Sender<u64>,
+}
+
+/// One cluster as it stands.
+#[derive(Debug, Clone)]
+pub struct ClusterView {
+    pub cluster: ClusterId,
+    /// How long its slots are by configuration, in seconds.
+    pub slot_seconds: u64,
+    /// How many members a list needs at least.
+    pub min_members: u16,
+    /// How many meters are enrolled and could be in the next list.
+    pub candidates: usize,
+    /// How many of them have an enrolment that ends within [`ENDING_SECONDS`].
+    pub ending: usize,
+    /// The list in force, or else the newest one published.
+    pub list: Option<ListView>,
+    /// Why no list can be formed, if that is so.
+    pub cannot_form: Option<String>,
+    /// The last slot that closed.
+    pub last: Option<ClosedSlot>,
+    /// The last slot that gave an aggregate.
+    pub last_decoded: Option<ClosedSlot>,
+    /// What the slots of the current UTC day have cost each participant so far.
+    pub spent: Spent,
+    /// When something is due next: a slot's end, the end of a window, a new list.
+    pub next_deadline: Option<Timestamp>,
+    /// Since when the gateway serves the cluster: a cluster that has closed nothing yet is measured from here.
+    pub since: Timestamp,
+}
+
+/// A membership list, without its members.
+#[derive(Debug, Clone)]
+pub struct ListView {
+    pub epoch: u64,
+    pub params: Params,
+    pub from_slot: Slot,
+    pub to_slot: Slot,
+    /// The signed list as it was published.
+    pub bytes: Arc<[u8]>,
+}
+
+/// Privacy spent in one UTC day, in millionths of epsilon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Spent {
+    pub day: u64,
+    pub micro_epsilon: u64,
+}
+
+impl Spent {
+    /// Adds what a slot's attempts cost to the day in which the slot began. Earlier days are over.
+    pub fn add(&mut self, outcome: &SlotOutcome) {
+        let (day, cost) = (outcome.start.utc_day(), u64::from(outcome.attempts) * outcome.micro_epsilon);
+        match day.cmp(&self.day) {
+            std::cmp::Ordering::Less => {}
+            std::cmp::Ordering::Equal => self.micro_epsilon += cost,
+            std::cmp::Ordering::Greater => *self = Self { day, micro_epsilon: cost },
+        }
+    }
+
+    /// Returns what the day of `now` has cost.
+    pub fn at(&self, now: Timestamp) -> u64 {
+        if now.utc_day() == self.day { self.micro_epsilon } else { 0 }
+    }
+}
+
+/// How close the end of an enrolment is worth an operator's look. Meters renew at two thirds of an enrolment's life, which is
+/// at most 35 days: one with less than a week left is overdue.
+pub const ENDING_SECONDS: u64 = 7 * 86_400;
+
+/// For how many slot lengths a cluster may close nothing before it counts as stalled.
+const STALLED_SLOTS: u64 = 3;
+
+/// Returns whether a slot ended lately enough to stand for the present.
+pub fn is_recent(closed: &ClosedSlot, slot_seconds: u64, now: Timestamp) -> bool {
+    now <= closed.outcome.end.plus_secs(STALLED_SLOTS * slot_seconds)
+}
+
+impl ClusterView {
+    /// Returns the last slot, unless it is too old: an old load must not look like a new one.
+    pub fn recent(&self, now: Timestamp) -> Option<&ClosedSlot> {
+        self.last.as_ref().filter(|closed| is_recent(closed, self.slot_seconds, now))
+    }
+
+    /// Returns whether the cluster has closed slots before, or has a list, but has closed none for so long that something must
+    /// be wrong. One that still waits for its first members is not stalled.
+    pub fn is_stalled(&self, now: Timestamp) -> bool {
+        let begins = self.list.as_ref().map(|list| list.params.slot_end(list.from_slot));
+        let closed = self.last.map(|closed| closed.outcome.end);
+        let Some(last) = begins.max(closed) else { return false };
+        now > last.max(self.since).plus_secs(STALLED_SLOTS * self.slot_seconds)
+    }
+}
+
+impl Default for Board {
+    fn default() -> Self {
+        Self { clusters: RwLock::default(), version: watch::Sender::new(0) }
+    }
+}
+
+impl Board {
+    /// Returns all clusters, by id, with the version they stand for.
+    pub fn clusters(&self) -> (u64, Vec<Arc<ClusterView>>) {
+        let clusters = self.clusters.read().expect("nobody panics while writing to the board");
+        (*self.version.borrow(), clusters.values().cloned().collect())
+    }
+
+    /// Returns one cluster, if it is served here.
+    pub fn cluster(&self, cluster: &str) -> Option<Arc<ClusterView>> {
+        self.clusters.read().expect("nobody panics while writing to the board").get(cluster).cloned()
+    }
+
+    /// Puts clusters on the board, as one change.
+    pub fn show(&self, views: impl IntoIterator<Item = ClusterView>) {
+        let mut clusters = self.clusters.write().expect("nobody panics while writing to the board");
+        clusters.extend(views.into_iter().map(|view| (view.cluster.clone(), Arc::new(view))));
+        self.version.send_modify(|version| *version += 1);
+    }
+
+    /// Takes a cluster off the board.
+    pub fn remove(&self, cluster: &ClusterId) {
+        self.clusters.write().expect("nobody panics while writing to the board").remove(cluster);
+        self.version.send_modify(|version| *version += 1);
+    }
+
+    /// Returns a receiver that wakes when the board changes.
+    pub fn watch(&self) -> watch::Receiver<u64> {
+        self.version.subscribe()
+    }
+}

@@ -1,0 +1,254 @@
+//! The API, version 1: clusters as they stand, their past slots, their signed membership lists.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, VARY};
+use axum::http::{HeaderName, HeaderValue};
+use axum::response::{IntoResponse, Response};
+use dream_protocol::ids::ClusterId;
+use dream_protocol::time::Timestamp;
+use serde::Serialize;
+
+use super::error::ApiError;
+use super::query::{Format, Id, Parameters, SlotsQuery};
+use super::{Shared, blocking};
+use crate::clock::rfc3339;
+use crate::serve::board::{ClusterView, ListView};
+use crate::serve::slot_json::{CSV_HEADER, SlotJson, of_micro};
+
+/// How long a request with `after` waits for news.
+const LONG_POLL: Duration = Duration::from_secs(25);
+
+/// One cluster as the API tells it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ClusterJson {
+    pub id: String,
+    pub state: ClusterState,
+    pub slot_seconds: u64,
+    /// How many members a list needs at least.
+    pub min_members: u16,
+    /// How many meters are enrolled and could be in the next list.
+    pub candidates: usize,
+    /// Why no list can be formed, if that is so.
+    pub cannot_form: Option<String>,
+    /// The list in force, or else the newest one published.
+    pub list: Option<ListJson>,
+    /// What the slots of the current UTC day have cost each participant so far.
+    pub epsilon_day: f64,
+    pub micro_epsilon_day: u64,
+    pub last: Option<SlotJson>,
+    pub last_decoded: Option<SlotJson>,
+    /// When something is due next.
+    pub next_deadline: Option<String>,
+    /// Since when the gateway serves the cluster.
+    pub since: String,
+}
+
+/// What a cluster is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClusterState {
+    /// Too few meters are enrolled for a list.
+    WaitingForMembers,
+    /// There are meters, but no list can be formed of them.
+    CannotForm,
+    /// There is a list, and none of its slots has closed.
+    WaitingForFirstSlot,
+    Running,
+    /// Slots have closed, or should have, and none did for several slot lengths.
+    Stalled,
+}
+
+impl ClusterState {
+    pub fn of(view: &ClusterView, now: Timestamp) -> Self {
+        match (&view.list, &view.last) {
+            _ if view.is_stalled(now) => Self::Stalled,
+            (None, _) if view.cannot_form.is_some() => Self::CannotForm,
+            (None, _) => Self::WaitingForMembers,
+            (Some(_), None) => Self::WaitingForFirstSlot,
+            (Some(_), Some(_)) => Self::Running,
+        }
+    }
+}
+
+/// A membership list without its members.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ListJson {
+    pub epoch: u64,
+    pub from_slot: u64,
+    pub to_slot: u64,
+    /// When the first slot begins and the last one ends.
+    pub start: String,
+    pub end: String,
+    pub members: u16,
+    pub honest: u16,
+    pub max_missing: u16,
+    pub max_malicious: u16,
+    pub min_watts: i64,
+    pub max_watts: i64,
+    /// How often a slot may be tried.
+    pub attempts: u8,
+    /// Epsilon of one attempt.
+    pub epsilon: f64,
+    pub micro_epsilon: u64,
+    pub noise_scale_watts: f64,
+}
+
+impl From<&ListView> for ListJson {
+    fn from(list: &ListView) -> Self {
+        let params = &list.params;
+        let micro_epsilon = params.charge_micro_epsilon();
+        Self {
+            epoch: list.epoch,
+            from_slot: list.from_slot.0,
+            to_slot: list.to_slot.0,
+            start: rfc3339(params.slot_start(list.from_slot)),
+            end: rfc3339(params.slot_end(list.to_slot)),
+            members: params.members(),
+            honest: params.honest(),
+            max_missing: params.max_missing(),
+            max_malicious: params.max_malicious(),
+            min_watts: params.terms().lo,
+            max_watts: params.terms().hi,
+            attempts: params.attempts(),
+            epsilon: of_micro(micro_epsilon),
+            micro_epsilon,
+            noise_scale_watts: params.noise_scale().as_f64(),
+        }
+    }
+}
+
+impl ClusterJson {
+    pub fn new(view: &ClusterView, now: Timestamp) -> Self {
+        let micro_epsilon_day = view.spent.at(now);
+        Self {
+            id: view.cluster.to_string(),
+            state: ClusterState::of(view, now),
+            slot_seconds: view.slot_seconds,
+            min_members: view.min_members,
+            candidates: view.candidates,
+            cannot_form: view.cannot_form.clone(),
+            list: view.list.as_ref().map(ListJson::from),
+            epsilon_day: of_micro(micro_epsilon_day),
+            micro_epsilon_day,
+            last: view.last.as_ref().map(SlotJson::from),
+            last_decoded: view.last_decoded.as_ref().map(SlotJson::from),
+            next_deadline: view.next_deadline.map(rfc3339),
+            since: rfc3339(view.since),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct ClustersJson<'a> {
+    gateway: &'a str,
+    /// Grows with every change: wait for the next one with `?after=`.
+    version: u64,
+    now: String,
+    clusters: Vec<ClusterJson>,
+}
+
+/// `GET /api/v1/clusters`: all clusters; with `after`, once the board's version is another than that, or after a while.
+pub(super) async fn clusters(State(shared): State<Arc<Shared>>, parameters: Parameters) -> Result<Response, ApiError> {
+    if let Some(after) = parameters.after()? {
+        news(&shared, after).await;
+    }
+    let (version, views) = shared.service.board.clusters();
+    let now = shared.now();
+    let clusters = views.iter().map(|view| ClusterJson::new(view, now)).collect();
+    let body = ClustersJson { gateway: &shared.service.gateway, version, now: rfc3339(now), clusters };
+    Ok(Json(body).into_response())
+}
+
+/// Waits for a version other than `after`, for a while. Not for a greater one: versions start over with the gateway.
+async fn news(shared: &Shared, after: u64) {
+    let mut versions = shared.service.board.watch();
+    let mut closing = shared.closing.subscribe();
+    tokio::select! {
+        _ = versions.wait_for(|&version| version != after) => {}
+        _ = closing.wait_for(|&closing| closing) => {}
+        () = tokio::time::sleep(LONG_POLL) => {}
+    }
+}
+
+/// `GET /api/v1/clusters/{id}`.
+pub(super) async fn cluster(
+    State(shared): State<Arc<Shared>>,
+    Id(id): Id,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let view = shared.cluster(&id).ok_or_else(|| ApiError::unknown_cluster(&id))?;
+    parameters.none()?;
+    Ok(Json(ClusterJson::new(&view, shared.now())).into_response())
+}
+
+#[derive(Serialize)]
+struct SlotsJson<'a> {
+    cluster: &'a str,
+    from: String,
+    to: String,
+    limit: usize,
+    /// Whether there are older slots in the range than those told.
+    truncated: bool,
+    slots: Vec<SlotJson>,
+}
+
+/// `GET /api/v1/clusters/{id}/slots`: the slots that ended in `from..to`, oldest first.
+pub(super) async fn slots(
+    State(shared): State<Arc<Shared>>,
+    Id(id): Id,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let view = shared.cluster(&id).ok_or_else(|| ApiError::unknown_cluster(&id))?;
+    let query = parameters.slots(shared.now())?;
+    blocking(move || slots_of(&shared, &view.cluster, &query)).await
+}
+
+fn slots_of(shared: &Shared, cluster: &ClusterId, query: &SlotsQuery) -> Result<Response, ApiError> {
+    // One more than asked for tells whether there is more.
+    let mut slots = shared.service.history.slots(cluster, query.from, query.to, query.limit + 1)?;
+    let truncated = slots.len() > query.limit;
+    slots.drain(..slots.len().saturating_sub(query.limit));
+    let slots: Vec<_> = slots.iter().map(SlotJson::from).collect();
+    let body = match query.format {
+        Format::Json => {
+            let (from, to) = (rfc3339(query.from), rfc3339(query.to));
+            Json(SlotsJson { cluster: cluster.as_str(), from, to, limit: query.limit, truncated, slots })
+                .into_response()
+        }
+        Format::Csv => csv(cluster, &slots),
+    };
+    let truncated = HeaderValue::from_static(if truncated { "true" } else { "false" });
+    let truncated = (HeaderName::from_static("dream-truncated"), truncated);
+    Ok(([truncated, (VARY, HeaderValue::from_static("accept"))], body).into_response())
+}
+
+fn csv(cluster: &ClusterId, slots: &[SlotJson]) -> Response {
+    let mut body = format!("{CSV_HEADER}\n").into_bytes();
+    for slot in slots {
+        slot.write_csv(cluster, &mut body).expect("a Vec takes everything");
+    }
+    let kind = HeaderValue::from_static("text/csv; charset=utf-8; header=present");
+    ([(CONTENT_TYPE, kind), (CONTENT_DISPOSITION, attachment(&format!("{cluster}-slots.csv")))], body).into_response()
+}
+
+/// `GET /api/v1/clusters/{id}/membership`: the signed list as it was published.
+pub(super) async fn membership(
+    State(shared): State<Arc<Shared>>,
+    Id(id): Id,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let view = shared.cluster(&id).ok_or_else(|| ApiError::unknown_cluster(&id))?;
+    parameters.none()?;
+    let list = view.list.as_ref().ok_or_else(|| ApiError::no_list(&id))?;
+    let name = attachment(&format!("{}-{}.cbor", view.cluster, list.epoch));
+    let headers = [(CONTENT_TYPE, HeaderValue::from_static("application/cbor")), (CONTENT_DISPOSITION, name)];
+    Ok((headers, list.bytes.to_vec()).into_response())
+}
+
+fn attachment(file: &str) -> HeaderValue {
+    HeaderValue::from_str(&format!("attachment; filename=\"{file}\"")).expect("ids are plain ASCII")
+}

@@ -1,0 +1,86 @@
+//! The frame that every page shares, and the page for what does not exist.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::{HeaderValue, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use maud::{DOCTYPE, Markup, html};
+
+use super::Shared;
+use super::assets::VERSION;
+use super::error::ApiError;
+use super::words;
+use crate::clock::rfc3339;
+
+/// Returns a page around its content. The script replaces the parts of `main` that are marked as live.
+pub(super) fn document(shared: &Shared, status: StatusCode, title: &str, version: u64, content: &Markup) -> Response {
+    let now = shared.now();
+    let gateway = &shared.service.gateway;
+    let asset = |name: &str| format!("/assets/{name}?v={}", *VERSION);
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) " · DREAM gateway " (gateway) }
+                link rel="icon" type="image/svg+xml" href=(asset("icon.svg"));
+                link rel="stylesheet" href=(asset("page.css"));
+                script src=(asset("page.js")) defer {}
+                noscript { meta http-equiv="refresh" content="60"; }
+            }
+            body {
+                a.skip href="#main" { "Skip to content" }
+                header.top {
+                    a.brand href="/" {
+                        span.mark aria-hidden="true" {}
+                        span { "DREAM gateway" } " " span.name { (gateway) }
+                    }
+                    p #news.news role="status" {
+                        "Updated " time datetime=(rfc3339(now)) { (words::clock_seconds(now)) } " UTC"
+                    }
+                }
+                p #lost.banner role="alert" hidden {
+                    "Connection to the gateway lost. What you see may be out of date; retrying…"
+                }
+                main #main tabindex="-1" data-version=(version) { (content) }
+                footer.foot {
+                    p {
+                        "All times are UTC. Every load contains noise that protects single homes: it is a value within a \
+                         band, not an exact meter reading."
+                    }
+                    ul {
+                        li { a href="/api/v1/clusters" { "API" } }
+                        li { a href="/metrics" { "Metrics" } }
+                        li { a href="/readyz" { "Readiness" } }
+                    }
+                }
+            }
+        }
+    };
+    let kind = HeaderValue::from_static("text/html; charset=utf-8");
+    (status, [(header::CONTENT_TYPE, kind)], page.into_string()).into_response()
+}
+
+/// Returns a page that says why there is no other.
+pub(super) fn error(shared: &Shared, status: StatusCode, title: &str, text: &Markup) -> Response {
+    let version = *shared.service.board.watch().borrow();
+    let content = html! {
+        div #trouble.trouble data-live {
+            h1 { (title) }
+            p { (text) }
+            p { a href="/" { "All clusters" } }
+        }
+    };
+    document(shared, status, title, version, &content)
+}
+
+pub(super) async fn not_found(State(shared): State<Arc<Shared>>, uri: Uri) -> Response {
+    if uri.path().starts_with("/api/") {
+        return ApiError::unknown_path(uri.path()).into_response();
+    }
+    let text = html! { "There is nothing at " code { (uri.path()) } "." };
+    error(&shared, StatusCode::NOT_FOUND, "Not found", &text)
+}

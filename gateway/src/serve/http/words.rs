@@ -1,0 +1,148 @@
+//! Numbers, times and outcomes in words for people.
+
+use dream_protocol::aggregate::Failure;
+use dream_protocol::time::Timestamp;
+use jiff::tz::TimeZone;
+use maud::{Markup, html};
+
+use crate::clock::{calendar, rfc3339};
+
+/// Writes a load and its band in one unit: `("93.4", "27.0", "kW")`.
+pub(super) fn load(watts: i64, band: u64) -> (String, String, &'static str) {
+    let (load, band) = (watts as f64, band as f64);
+    let (unit, name) = unit(load.abs().max(band));
+    let places = places(load.abs().max(band) / unit);
+    (number(load / unit, places), number(band / unit, places), name)
+}
+
+/// Writes a power on its own: `9 kW`.
+pub(super) fn watts(watts: f64) -> String {
+    let (unit, name) = unit(watts.abs());
+    let text = number(watts / unit, places(watts.abs() / unit));
+    format!("{}\u{a0}{name}", shortest(&text))
+}
+
+/// Writes a power along an axis that reaches to `most`.
+pub(super) fn axis_watts(watts: f64, most: f64) -> String {
+    let (unit, name) = unit(most);
+    format!("{}\u{a0}{name}", shortest(&number(watts / unit, 2)))
+}
+
+fn unit(most: f64) -> (f64, &'static str) {
+    match most {
+        most if most < 1e3 => (1.0, "W"),
+        most if most < 1e6 => (1e3, "kW"),
+        most if most < 1e9 => (1e6, "MW"),
+        _ => (1e9, "GW"),
+    }
+}
+
+fn places(value: f64) -> usize {
+    if value < 10.0 { 2 } else { 1 }
+}
+
+/// With a proper minus sign.
+fn number(value: f64, places: usize) -> String {
+    format!("{value:.places$}").replace('-', "\u{2212}")
+}
+
+/// Without zeros at the end of its decimals.
+fn shortest(text: &str) -> &str {
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
+}
+
+/// Writes a count with its thousands apart: `1,008`.
+pub(super) fn count(count: impl TryInto<u64>) -> String {
+    let digits = count.try_into().unwrap_or(u64::MAX).to_string();
+    let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
+    groups.join(",")
+}
+
+/// Writes an epsilon of so many millionths, exact: `0.5`.
+pub(super) fn epsilon(micro: u64) -> String {
+    shortest(&format!("{}.{:06}", micro / 1_000_000, micro % 1_000_000)).to_owned()
+}
+
+/// Writes a length of time: `10 min`.
+pub(super) fn duration(seconds: u64) -> String {
+    match seconds {
+        seconds if seconds >= 3600 && seconds.is_multiple_of(3600) => format!("{} h", seconds / 3600),
+        seconds if seconds >= 60 && seconds.is_multiple_of(60) => format!("{} min", seconds / 60),
+        seconds => format!("{seconds} s"),
+    }
+}
+
+fn formatted(at: Timestamp, format: &str) -> String {
+    calendar(at).to_zoned(TimeZone::UTC).strftime(format).to_string()
+}
+
+/// Writes the time of day in UTC; seconds only if there are any.
+pub(super) fn clock(at: Timestamp) -> String {
+    formatted(at, if at.as_secs().is_multiple_of(60) { "%H:%M" } else { "%H:%M:%S" })
+}
+
+/// Writes the time of day in UTC, to the second.
+pub(super) fn clock_seconds(at: Timestamp) -> String {
+    formatted(at, "%H:%M:%S")
+}
+
+/// Writes the day in UTC: `16 Nov`.
+pub(super) fn day(at: Timestamp) -> String {
+    formatted(at, "%-d %b")
+}
+
+/// Writes an instant for people and machines; with the day, unless it is today.
+pub(super) fn time(at: Timestamp, now: Timestamp) -> Markup {
+    let text = if at.utc_day() == now.utc_day() { clock(at) } else { format!("{}, {}", day(at), clock(at)) };
+    html! { time datetime=(rfc3339(at)) { (text) } }
+}
+
+/// Writes a failure in a few words, and what it means.
+pub(super) const fn failure(failure: Failure) -> (&'static str, &'static str) {
+    match failure {
+        Failure::TooManyMissing => (
+            "Too many missing",
+            "More meters were silent than the list tolerates, so no sum was asked for and none was released.",
+        ),
+        Failure::RevealMissing => {
+            ("Reveal missing", "A meter sent its reading but did not help to unmask the sum, and no attempt was left.")
+        }
+        Failure::UnmaskFailed => {
+            ("Unmasking failed", "The result is no sum of readings and noise: a member lied, or a mask did not cancel.")
+        }
+        Failure::Interrupted => {
+            ("Interrupted", "The gateway was away until the slot\u{2019}s windows had passed. No meter is to blame.")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loads_and_bands_share_a_unit() {
+        assert_eq!(load(93_440, 27_000), ("93.4".into(), "27.0".into(), "kW"));
+        assert_eq!(load(-250, 900), ("\u{2212}250.0".into(), "900.0".into(), "W"));
+        assert_eq!(load(1_234_567, 27_000), ("1.23".into(), "0.03".into(), "MW"));
+        assert_eq!(watts(9000.0), "9\u{a0}kW");
+        assert_eq!(axis_watts(20_000.0, 100_000.0), "20\u{a0}kW");
+        assert_eq!(axis_watts(-500.0, 2500.0), "\u{2212}0.5\u{a0}kW");
+    }
+
+    #[test]
+    fn counts_epsilons_and_durations_are_short_and_exact() {
+        assert_eq!([count(7u64), count(1008u64), count(1_234_567u64)], ["7", "1,008", "1,234,567"]);
+        assert_eq!([epsilon(500_000), epsilon(1_000_000), epsilon(333_334), epsilon(0)], ["0.5", "1", "0.333334", "0"]);
+        assert_eq!([duration(600), duration(3600), duration(90), duration(5400)], ["10 min", "1 h", "90 s", "90 min"]);
+    }
+
+    #[test]
+    fn instants_of_another_day_tell_the_day() {
+        let now = Timestamp::from_secs(1_769_860_800);
+        let today = time(Timestamp::from_secs(1_769_860_200), now).into_string();
+        assert_eq!(today, "<time datetime=\"2026-01-31T11:50:00Z\">11:50</time>");
+        let before = time(Timestamp::from_secs(1_769_760_001), now).into_string();
+        assert_eq!(before, "<time datetime=\"2026-01-30T08:00:01Z\">30 Jan, 08:00:01</time>");
+    }
+}

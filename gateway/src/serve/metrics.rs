@@ -1,0 +1,432 @@
+//! What Prometheus sees. Counters and histograms live here; gauges of clusters are read off the board at each scrape, so
+//! that those of a removed cluster are gone and those of a stalled one do not pretend.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use dream_protocol::aggregate::Failure;
+use dream_protocol::cluster::Rejection;
+use dream_protocol::ids::ClusterId;
+use dream_protocol::time::Timestamp;
+use dream_protocol::topic::{GatewayChannel, MeterChannel};
+use dream_protocol::wire::StatusCode;
+use prometheus::core::Collector;
+use prometheus::{
+    GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    TextEncoder,
+};
+
+use crate::serve::board::{Board, ClusterView};
+use crate::store::{FilteredLoad, Load};
+
+/// Everything that is counted.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    messages: IntCounterVec,
+    slots: IntCounterVec,
+    stages: HistogramVec,
+    broker_connected: IntGauge,
+    broker_troubles: IntCounterVec,
+    unacknowledged: IntGauge,
+    /// The count of the current session.
+    session_unacknowledged: Mutex<Arc<AtomicUsize>>,
+    commits: Histogram,
+    commit_errors: IntCounter,
+    store_bytes: IntGauge,
+    meter_status: IntCounterVec,
+    certificate_expiry: IntGauge,
+}
+
+/// A part of a slot's life, as an operator sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// From the slot's end until the missing members were asked about.
+    Request,
+    /// From the slot's end until it closed, durably.
+    Close,
+    /// How long a batch of messages took to handle.
+    Handle,
+}
+
+impl Stage {
+    const ALL: [Self; 3] = [Self::Request, Self::Close, Self::Handle];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Request => "request",
+            Self::Close => "close",
+            Self::Handle => "handle",
+        }
+    }
+}
+
+impl Metrics {
+    /// Makes all metrics, with every series at zero that is known beforehand; `troubles` are the causes of lost connections.
+    pub fn new(troubles: &[&str]) -> Self {
+        let registry = Registry::new();
+        let metrics = Self {
+            messages: counters(
+                "dream_messages_total",
+                "Messages by kind, and what became of them.",
+                &["kind", "result"],
+            ),
+            slots: counters("dream_slots_total", "Closed slots by how they ended.", &["cluster", "outcome"]),
+            stages: stages(),
+            broker_connected: gauge("dream_broker_connected", "1 while connected and subscribed."),
+            broker_troubles: counters(
+                "dream_broker_troubles_total",
+                "Lost or refused connections by cause.",
+                &["cause"],
+            ),
+            unacknowledged: gauge(
+                "dream_broker_unacknowledged_messages",
+                "Messages received and not yet acknowledged: the broker's in-flight window bounds them.",
+            ),
+            session_unacknowledged: Mutex::default(),
+            commits: histogram("dream_store_commit_duration_seconds", "How long commits to the store took."),
+            commit_errors: counter("dream_store_commit_errors_total", "Commits that failed and were tried again."),
+            store_bytes: gauge("dream_store_size_bytes", "The size of the store's file."),
+            meter_status: counters(
+                "dream_meter_status_total",
+                "Why meters say that they are silent.",
+                &["cluster", "code"],
+            ),
+            certificate_expiry: gauge(
+                "dream_certificate_expiry_timestamp_seconds",
+                "When the gateway's certificate ends: no list reaches beyond it.",
+            ),
+            registry,
+        };
+        let parts: [Box<dyn Collector>; 11] = [
+            Box::new(metrics.messages.clone()),
+            Box::new(metrics.slots.clone()),
+            Box::new(metrics.stages.clone()),
+            Box::new(metrics.broker_connected.clone()),
+            Box::new(metrics.broker_troubles.clone()),
+            Box::new(metrics.unacknowledged.clone()),
+            Box::new(metrics.commits.clone()),
+            Box::new(metrics.commit_errors.clone()),
+            Box::new(metrics.store_bytes.clone()),
+            Box::new(metrics.meter_status.clone()),
+            Box::new(metrics.certificate_expiry.clone()),
+        ];
+        for part in parts.into_iter().chain([build_info()]) {
+            metrics.registry.register(part).expect("every metric has a name of its own");
+        }
+        metrics.start_at_zero(troubles);
+        metrics
+    }
+
+    /// Makes the series whose labels are known: a rate needs the zero before the first event.
+    fn start_at_zero(&self, troubles: &[&str]) {
+        for kind in message_kinds() {
+            for result in Rejection::WORDS.into_iter().chain(["accepted", "too_large", "not_ours"]) {
+                self.messages.with_label_values(&[kind, result]);
+            }
+        }
+        for cause in troubles {
+            self.broker_troubles.with_label_values(&[cause]);
+        }
+        for stage in Stage::ALL {
+            self.stages.with_label_values(&[stage.as_str()]);
+        }
+    }
+
+    /// Counts a message of a kind by what became of it.
+    pub fn message(&self, kind: &str, result: &str) {
+        self.messages.with_label_values(&[kind, result]).inc();
+    }
+
+    /// Counts the accepted messages of a batch.
+    pub fn accepted(&self, kind: &str, count: u64) {
+        self.messages.with_label_values(&[kind, "accepted"]).inc_by(count);
+    }
+
+    pub fn slot_closed(&self, cluster: &ClusterId, outcome: &str) {
+        self.slots.with_label_values(&[cluster.as_str(), outcome]).inc();
+    }
+
+    pub fn meter_status(&self, cluster: &ClusterId, code: &str) {
+        self.meter_status.with_label_values(&[cluster.as_str(), code]).inc();
+    }
+
+    pub fn stage(&self, stage: Stage, took: Duration) {
+        self.stages.with_label_values(&[stage.as_str()]).observe(took.as_secs_f64());
+    }
+
+    pub fn broker_connected(&self, connected: bool) {
+        self.broker_connected.set(connected.into());
+    }
+
+    pub fn broker_trouble(&self, cause: &str) {
+        self.broker_troubles.with_label_values(&[cause]).inc();
+    }
+
+    /// Takes the count of unacknowledged messages of a new session.
+    pub fn track_unacknowledged(&self, unacknowledged: Arc<AtomicUsize>) {
+        *self.session_unacknowledged.lock().unwrap_or_else(PoisonError::into_inner) = unacknowledged;
+    }
+
+    pub fn committed(&self, took: Duration, file_bytes: u64) {
+        self.commits.observe(took.as_secs_f64());
+        self.store_bytes.set(file_bytes.try_into().unwrap_or(i64::MAX));
+    }
+
+    pub fn commit_failed(&self) {
+        self.commit_errors.inc();
+    }
+
+    /// Notes when the certificate that signs new lists ends.
+    pub fn certificate_ends(&self, unix_seconds: u64) {
+        self.certificate_expiry.set(unix_seconds.try_into().unwrap_or(i64::MAX));
+    }
+
+    /// Makes the counters of a cluster, at zero.
+    pub fn add_cluster(&self, cluster: &ClusterId) {
+        for outcome in slot_outcomes() {
+            self.slots.with_label_values(&[cluster.as_str(), outcome]);
+        }
+        for code in StatusCode::ALL.map(status_label) {
+            self.meter_status.with_label_values(&[cluster.as_str(), code]);
+        }
+    }
+
+    /// Removes the counters of a cluster.
+    pub fn remove_cluster(&self, cluster: &ClusterId) {
+        for outcome in slot_outcomes() {
+            self.slots.remove_label_values(&[cluster.as_str(), outcome]).ok();
+        }
+        for code in StatusCode::ALL.map(status_label) {
+            self.meter_status.remove_label_values(&[cluster.as_str(), code]).ok();
+        }
+    }
+
+    /// Returns the text that Prometheus scrapes.
+    pub fn render(&self, board: &Board, now: Timestamp) -> String {
+        let waiting =
+            self.session_unacknowledged.lock().unwrap_or_else(PoisonError::into_inner).load(Ordering::Relaxed);
+        self.unacknowledged.set(waiting.try_into().unwrap_or(i64::MAX));
+        let gauges = ClusterGauges::new();
+        for view in board.clusters().1 {
+            gauges.set(&view, now);
+        }
+        let mut families = self.registry.gather();
+        families.extend(gauges.collect());
+        families.sort_by(|a, b| a.name().cmp(b.name()));
+        TextEncoder::new().encode_to_string(&families).expect("what was registered can be written as text")
+    }
+}
+
+/// Returns the label of a meter's status (`protocol.md 7`, message 6) in metrics and logs.
+pub const fn status_label(code: StatusCode) -> &'static str {
+    match code {
+        StatusCode::NoList => "no_list",
+        StatusCode::ListRefused => "list_refused",
+        StatusCode::NotListed => "not_listed",
+        StatusCode::LedgerExhausted => "ledger_exhausted",
+        StatusCode::ClockDoubtful => "clock_doubtful",
+        StatusCode::RecordLost => "record_lost",
+        StatusCode::RequestRefused => "request_refused",
+        StatusCode::Equivocation => "equivocation",
+    }
+}
+
+/// Returns the labels of `kind`: the channels that a gateway subscribes to, and `other`.
+fn message_kinds() -> impl Iterator<Item = &'static str> {
+    MeterChannel::ALL.map(MeterChannel::as_str).into_iter().chain([GatewayChannel::Membership.as_str(), "other"])
+}
+
+/// Returns the labels of `outcome`.
+fn slot_outcomes() -> impl Iterator<Item = &'static str> {
+    Failure::ALL.map(Failure::as_str).into_iter().chain(["decoded"])
+}
+
+/// The gauges of all clusters, for one scrape.
+struct ClusterGauges(Vec<(GaugeVec, ReadOff)>);
+
+/// Reads a gauge's value off the board.
+type ReadOff = fn(&ClusterView, Timestamp) -> Value;
+
+/// Nothing, one number, or one for each confidence.
+enum Value {
+    Absent,
+    One(f64),
+    Band95(f64),
+    Bands(f64, f64),
+}
+
+impl From<Option<f64>> for Value {
+    fn from(value: Option<f64>) -> Self {
+        value.map_or(Self::Absent, Self::One)
+    }
+}
+
+impl Value {
+    /// Takes the bands of a load.
+    fn bands(load: Option<Load>) -> Self {
+        load.map_or(Self::Absent, |load| Self::Bands(count(load.band95), count(load.band99)))
+    }
+}
+
+impl ClusterGauges {
+    fn new() -> Self {
+        let one = |name: &str, help: &str, value: ReadOff| (gauges(name, help, &["cluster"]), value);
+        let bands = |name: &str, help: &str, value: ReadOff| (gauges(name, help, &["cluster", "confidence"]), value);
+        Self(vec![
+            one(
+                "dream_cluster_load_watts",
+                "The noisy sum over the responders in the last slot; absent if it failed.",
+                |view, now| sum(view, now).map(|load| whole(load.watts)).into(),
+            ),
+            bands(
+                "dream_cluster_load_band_watts",
+                "Half the width of the band around the load that holds the sum without noise.",
+                |view, now| Value::bands(sum(view, now)),
+            ),
+            one(
+                "dream_cluster_load_estimated_watts",
+                "The load scaled from the responders to all members: silent meters make the plain sum dip.",
+                |view, now| estimate(view, now).map(|load| whole(load.watts)).into(),
+            ),
+            bands(
+                "dream_cluster_load_estimated_band_watts",
+                "Half the width of the band around the estimated load, for the noise alone.",
+                |view, now| Value::bands(estimate(view, now)),
+            ),
+            one(
+                "dream_cluster_load_filtered_watts",
+                "What the sums so far tell about the load of all members in the last slot: less noise, by a model.",
+                |view, now| filtered(view, now).map(|filtered| whole(filtered.watts)).into(),
+            ),
+            bands(
+                "dream_cluster_load_filtered_band_watts",
+                "Half the width of the band around the filtered load, if its model is right.",
+                |view, now| filtered(view, now).map_or(Value::Absent, |filtered| Value::Band95(count(filtered.band95))),
+            ),
+            one("dream_cluster_noise_scale_watts", "The scale of the noise, lambda.", |view, _| {
+                view.list.as_ref().map(|list| list.params.noise_scale().as_f64()).into()
+            }),
+            one("dream_cluster_members", "Members of the list in force.", |view, _| {
+                view.list.as_ref().map(|list| list.params.members().into()).into()
+            }),
+            one("dream_cluster_candidates", "Enrolled meters that could be in the next list.", |view, _| {
+                Value::One(view.candidates as f64)
+            }),
+            one("dream_cluster_min_members", "Fewer members than this make no list.", |view, _| {
+                Value::One(view.min_members.into())
+            }),
+            one(
+                "dream_cluster_enrolments_expiring",
+                "Candidates whose enrolment ends within seven days; meters renew earlier than that.",
+                |view, _| Value::One(view.ending as f64),
+            ),
+            one("dream_cluster_responders", "Members whose readings were in the last slot.", |view, now| {
+                view.recent(now).map(|closed| closed.outcome.responders.into()).into()
+            }),
+            one("dream_cluster_missing", "Members whose readings were missing in the last slot.", |view, now| {
+                view.recent(now).map(|closed| closed.outcome.missing().into()).into()
+            }),
+            one("dream_cluster_max_missing", "More missing members than this cost the slot.", |view, _| {
+                view.list.as_ref().map(|list| list.params.max_missing().into()).into()
+            }),
+            one("dream_cluster_epsilon", "Epsilon of one attempt.", |view, _| {
+                view.list.as_ref().map(|list| count(list.params.charge_micro_epsilon()) / 1e6).into()
+            }),
+            one(
+                "dream_cluster_epsilon_day",
+                "Epsilon that today's slots (UTC) have cost each participant so far.",
+                |view, now| Value::One(count(view.spent.at(now)) / 1e6),
+            ),
+            one("dream_cluster_membership_epoch", "The epoch of the newest list.", |view, _| {
+                view.list.as_ref().map(|list| count(list.epoch)).into()
+            }),
+            one("dream_cluster_last_slot_timestamp_seconds", "The end of the last slot that closed.", |view, _| {
+                view.last.map(|closed| count(closed.outcome.end.as_millis()) / 1e3).into()
+            }),
+            one("dream_cluster_slot_seconds", "The length of a slot.", |view, _| Value::One(count(view.slot_seconds))),
+            one("dream_cluster_stalled", "1 if slots should have closed and none did.", |view, now| {
+                Value::One(f64::from(u8::from(view.is_stalled(now))))
+            }),
+        ])
+    }
+
+    fn set(&self, view: &ClusterView, now: Timestamp) {
+        let id = view.cluster.as_str();
+        for (gauge, value) in &self.0 {
+            match value(view, now) {
+                Value::Absent => {}
+                Value::One(value) => gauge.with_label_values(&[id]).set(value),
+                Value::Band95(p95) => gauge.with_label_values(&[id, "0.95"]).set(p95),
+                Value::Bands(p95, p99) => {
+                    gauge.with_label_values(&[id, "0.95"]).set(p95);
+                    gauge.with_label_values(&[id, "0.99"]).set(p99);
+                }
+            }
+        }
+    }
+
+    fn collect(&self) -> impl Iterator<Item = prometheus::proto::MetricFamily> {
+        self.0.iter().flat_map(|(gauge, _)| gauge.collect()).filter(|family| !family.get_metric().is_empty())
+    }
+}
+
+/// Returns the sum of a recent last slot.
+fn sum(view: &ClusterView, now: Timestamp) -> Option<Load> {
+    view.recent(now)?.sum()
+}
+
+/// Returns the estimate for all members of such a slot.
+fn estimate(view: &ClusterView, now: Timestamp) -> Option<Load> {
+    view.recent(now)?.estimate()
+}
+
+/// Returns the filtered load of such a slot.
+fn filtered(view: &ClusterView, now: Timestamp) -> Option<FilteredLoad> {
+    view.recent(now)?.filtered
+}
+
+/// Sums stay below 2^40, so nothing is lost.
+fn whole(watts: i64) -> f64 {
+    watts as f64
+}
+
+fn count(number: u64) -> f64 {
+    number as f64
+}
+
+fn gauges(name: &str, help: &str, labels: &[&str]) -> GaugeVec {
+    GaugeVec::new(Opts::new(name, help), labels).expect("a valid name")
+}
+
+fn gauge(name: &str, help: &str) -> IntGauge {
+    IntGauge::new(name, help).expect("a valid name")
+}
+
+fn counter(name: &str, help: &str) -> IntCounter {
+    IntCounter::new(name, help).expect("a valid name")
+}
+
+fn counters(name: &str, help: &str, labels: &[&str]) -> IntCounterVec {
+    IntCounterVec::new(Opts::new(name, help), labels).expect("a valid name")
+}
+
+fn histogram(name: &str, help: &str) -> Histogram {
+    let buckets = prometheus::exponential_buckets(0.000_5, 2.0, 16).expect("valid buckets");
+    Histogram::with_opts(HistogramOpts::new(name, help).buckets(buckets)).expect("a valid name")
+}
+
+fn stages() -> HistogramVec {
+    let buckets = vec![0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0];
+    let help = "How long the stages of a slot took: from its end to the request, to its close, and handling a batch of messages.";
+    HistogramVec::new(HistogramOpts::new("dream_stage_duration_seconds", help).buckets(buckets), &["stage"])
+        .expect("a valid name")
+}
+
+fn build_info() -> Box<dyn Collector> {
+    let info =
+        IntGaugeVec::new(Opts::new("dream_build_info", "The version that runs."), &["version"]).expect("a valid name");
+    info.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
+    Box::new(info)
+}

@@ -1,0 +1,50 @@
+//! Reading closed slots of the past.
+
+use std::error::Error;
+
+use dream_protocol::ids::ClusterId;
+use dream_protocol::time::Timestamp;
+
+use super::ClosedSlot;
+
+/// Closed slots of the past: those in the store, or in tests those in memory.
+pub trait History: Send + Sync {
+    /// Returns the slots of a cluster that ended in `from..to`, oldest first; if there are more than `limit`, the newest of
+    /// them.
+    fn slots(
+        &self,
+        cluster: &ClusterId,
+        from: Timestamp,
+        to: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<ClosedSlot>, HistoryError>;
+}
+
+/// Why the past cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("the store cannot be read")]
+pub struct HistoryError(#[source] Box<dyn Error + Send + Sync>);
+
+impl HistoryError {
+    /// Wraps the error of whatever keeps the past.
+    pub fn new(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self(source.into())
+    }
+
+    /// Returns the error and its cause on one line, for answers that show only one.
+    pub fn with_cause(&self) -> String {
+        format!("{self}: {}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unreadable_past_is_told_with_its_cause_once() {
+        let error = || HistoryError::new("the disk is gone");
+        assert_eq!(error().with_cause(), "the store cannot be read: the disk is gone");
+        assert_eq!(format!("{:#}", anyhow::Error::from(error())), error().with_cause());
+    }
+}

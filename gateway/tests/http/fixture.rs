@@ -1,0 +1,264 @@
+//! A gateway without its MQTT half: a board and a past that tests fill themselves.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderName, HeaderValue, Request};
+use dream_gateway::clock::Clock;
+use dream_gateway::serve::board::{Board, ClusterView, ListView, Spent};
+use dream_gateway::serve::http::{Service, router, serve};
+use dream_gateway::serve::metrics::Metrics;
+use dream_gateway::serve::readiness::Readiness;
+use dream_gateway::store::{ClosedSlot, FilteredLoad, History, HistoryError};
+use dream_protocol::aggregate::SlotOutcome;
+use dream_protocol::ids::ClusterId;
+use dream_protocol::params::{Share, Terms};
+use dream_protocol::time::{Slot, Timestamp};
+use dream_testkit::lab::http::Answer;
+use dream_testkit::outcomes::Slotted;
+use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tower::ServiceExt as _;
+
+/// 2026-11-16T14:43:20Z.
+pub const NOW: Timestamp = Timestamp::from_secs(1_794_840_200);
+
+/// The last slot of 600 s that has ended by then.
+pub const LAST_SLOT: u64 = 1_794_840_200 / 600 - 1;
+
+pub const METER: &str = "meter-0815";
+
+/// A clock that stands until it is set.
+#[derive(Debug)]
+pub struct StandingClock(AtomicU64);
+
+impl Clock for StandingClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(self.0.load(Ordering::Relaxed))
+    }
+}
+
+/// A board, a past and a clock that a test sets.
+#[derive(Debug)]
+pub struct Fixture {
+    pub board: Arc<Board>,
+    pub past: Arc<Past>,
+    pub readiness: Arc<Readiness>,
+    clock: Arc<StandingClock>,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        Self {
+            board: Arc::default(),
+            past: Arc::default(),
+            readiness: Arc::default(),
+            clock: Arc::new(StandingClock(AtomicU64::new(NOW.as_millis()))),
+        }
+    }
+
+    fn service(&self) -> Service {
+        Service {
+            board: self.board.clone(),
+            history: self.past.clone(),
+            readiness: self.readiness.clone(),
+            metrics: Arc::new(Metrics::new(&[])),
+            gateway: "gw-1-0".into(),
+            clock: self.clock.clone(),
+        }
+    }
+
+    pub fn set_clock(&self, now: Timestamp) {
+        self.clock.0.store(now.as_millis(), Ordering::Relaxed);
+    }
+
+    /// Keeps a slot and shows it, as the driver does.
+    pub fn close(&self, cluster: &ClusterView, slot: ClosedSlot) {
+        self.past.add(&cluster.cluster, slot);
+        let mut view = cluster.clone();
+        view.spent.add(&slot.outcome);
+        view.last = Some(slot);
+        view.last_decoded = if slot.is_decoded() { Some(slot) } else { view.last_decoded };
+        view.next_deadline = Some(slot.outcome.end.plus_secs(view.slot_seconds));
+        self.board.show([view]);
+    }
+}
+
+/// A gateway that is asked without a socket, in virtual time.
+#[derive(Debug)]
+pub struct Asked {
+    pub fixture: Fixture,
+    router: axum::Router,
+    runtime: Runtime,
+}
+
+impl Asked {
+    pub fn new() -> Self {
+        let fixture = Fixture::new();
+        let runtime = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        Self { router: router(fixture.service()), fixture, runtime }
+    }
+
+    pub fn get(&self, path: &str) -> Answer {
+        self.request("GET", path, &[])
+    }
+
+    pub fn request(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
+        self.runtime.block_on(answer(self.router.clone(), request(method, path, headers)))
+    }
+
+    /// Asks, and does not wait for the answer.
+    pub fn begin(&self, path: &str) -> JoinHandle<Answer> {
+        self.runtime.spawn(answer(self.router.clone(), request("GET", path, &[])))
+    }
+
+    /// Lets time pass.
+    pub fn sleep(&self, duration: Duration) {
+        self.runtime.block_on(async { tokio::time::sleep(duration).await });
+    }
+
+    pub fn wait(&self, asked: JoinHandle<Answer>) -> Answer {
+        self.runtime.block_on(asked).unwrap()
+    }
+}
+
+fn request(method: &str, path: &str, headers: &[(&str, &str)]) -> Request<Body> {
+    let request = Request::builder().method(method).uri(path);
+    let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+    request.body(Body::empty()).unwrap()
+}
+
+async fn answer(router: axum::Router, request: Request<Body>) -> Answer {
+    let response = router.oneshot(request).await.unwrap();
+    let status = response.status().as_u16();
+    let header =
+        |(name, value): (&HeaderName, &HeaderValue)| (name.as_str().to_owned(), value.to_str().unwrap().to_owned());
+    let headers = response.headers().iter().map(header).collect();
+    let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap().to_vec();
+    Answer { status, headers, body }
+}
+
+/// A gateway that listens on a port.
+#[derive(Debug)]
+pub struct Gateway {
+    pub fixture: Fixture,
+    pub address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    runtime: Option<Runtime>,
+}
+
+impl Gateway {
+    pub fn start() -> Self {
+        Self::start_at(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
+    }
+
+    pub fn start_at(address: SocketAddr) -> Self {
+        let fixture = Fixture::new();
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let listener = runtime.block_on(TcpListener::bind(address)).unwrap();
+        let address = listener.local_addr().unwrap();
+        runtime.spawn(serve(listener, fixture.service(), async { drop(stopped.await) }));
+        Self { fixture, address, stop: Some(stop), runtime: Some(runtime) }
+    }
+
+    /// Asks the server to end, and does not wait for it.
+    pub fn begin_stop(&mut self) {
+        drop(self.stop.take());
+    }
+
+    /// Ends at once, as a crash does.
+    pub fn kill(mut self) {
+        self.runtime.take().unwrap().shutdown_background();
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// The past, in memory.
+#[derive(Debug, Default)]
+pub struct Past {
+    slots: Mutex<BTreeMap<ClusterId, Vec<ClosedSlot>>>,
+    pub broken: AtomicBool,
+}
+
+impl Past {
+    pub fn add(&self, cluster: &ClusterId, slot: ClosedSlot) {
+        self.slots.lock().unwrap().entry(cluster.clone()).or_default().push(slot);
+    }
+}
+
+impl History for Past {
+    fn slots(
+        &self,
+        cluster: &ClusterId,
+        from: Timestamp,
+        to: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<ClosedSlot>, HistoryError> {
+        if self.broken.load(Ordering::Relaxed) {
+            return Err(HistoryError::new("the disk is gone"));
+        }
+        let slots = self.slots.lock().unwrap();
+        let slots = slots.get(cluster).map(Vec::as_slice).unwrap_or_default();
+        let mut found: Vec<_> = slots.iter().filter(|slot| (from..to).contains(&slot.outcome.end)).copied().collect();
+        found.drain(..found.len().saturating_sub(limit));
+        Ok(found)
+    }
+}
+
+/// A cluster of which nothing is known yet but its name.
+pub fn waiting(id: &str) -> ClusterView {
+    ClusterView {
+        cluster: ClusterId::new(id).unwrap(),
+        slot_seconds: 600,
+        min_members: 20,
+        candidates: 12,
+        ending: 0,
+        list: None,
+        cannot_form: None,
+        last: None,
+        last_decoded: None,
+        spent: Spent::default(),
+        next_deadline: None,
+        since: NOW,
+    }
+}
+
+/// A cluster with a list of so many members, and no slot yet.
+pub fn listed(id: &str, members: u16) -> ClusterView {
+    let tenth = Share::new(1, 10).unwrap();
+    let list = ListView {
+        epoch: 3,
+        params: Terms::DEFAULT.for_members(members, tenth, tenth).unwrap(),
+        from_slot: Slot(LAST_SLOT - 1000),
+        to_slot: Slot(LAST_SLOT + 8),
+        bytes: format!("a signed list with {METER}").into_bytes().into(),
+    };
+    ClusterView { candidates: members.into(), list: Some(list), next_deadline: Some(NOW.plus_secs(400)), ..waiting(id) }
+}
+
+/// A closed slot with a filtered load that no filter made.
+pub fn closed(outcome: SlotOutcome) -> ClosedSlot {
+    let filtered = outcome.result.ok().map(|sum| FilteredLoad { watts: sum.watts() - 1500, band95: 12_345 });
+    ClosedSlot { outcome, filtered }
+}
+
+/// A slot of such a cluster.
+pub fn slot_of(members: u16, slot: u64) -> Slotted {
+    let honest = members - members / 10 - members.div_ceil(10);
+    Slotted { epoch: 3, members, honest, ..Slotted::new(slot) }
+}
