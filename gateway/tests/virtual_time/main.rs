@@ -6,6 +6,7 @@
 mod crash;
 mod filtered;
 mod outages;
+mod pages;
 mod reload;
 mod replicas;
 mod slots;
