@@ -29,8 +29,8 @@ long: chaos fuzz ## What has only a short case in `make test`, at full size: cha
 	DREAM_AUDIT_FULL=1 cargo test --workspace --test audit
 	DREAM_STUDY_HOMES=3000 cargo test --workspace --test cli -- the_whole_study
 
-study: ## Run the study for 3,000 homes and put its tables and figures into docs/study.md
-	@scripts/study-page
+study: ## Run the study for 3,000 homes, whose results docs/study.md shows
+	cargo run --release -p dream-meter-sim -- study --out target/study
 
 fmt: ## Format the code
 	cargo fmt --all

@@ -1,7 +1,7 @@
-//! The wall clock, handed to whoever needs it: tests run gateways in a time of their own.
+//! The wall clock, handed to whoever needs it: tests and demonstrations run gateways in a time of their own.
 
 use std::fmt::Debug;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use dream_protocol::time::Timestamp;
 
@@ -9,6 +9,16 @@ use dream_protocol::time::Timestamp;
 pub trait Clock: Debug + Send + Sync {
     /// Returns the time by which slots begin and end.
     fn now(&self) -> Timestamp;
+
+    /// Returns for how long to sleep until the clock has gone on by `span`.
+    fn to_sleep(&self, span: Duration) -> Duration {
+        span
+    }
+
+    /// Returns whether this is the time of a simulation, which pages then say.
+    fn is_simulated(&self) -> bool {
+        false
+    }
 }
 
 /// The clock of this machine.

@@ -3,7 +3,6 @@
 //! [`Config`] is checked: whoever holds one need not ask again whether a value makes sense. Keys, defaults and meaning are
 //! documented in `docs/configuration.md`, which a test compares with [`mod@file`].
 
-mod address;
 mod check;
 pub(crate) mod decimal;
 pub mod file;
@@ -19,8 +18,6 @@ use std::path::{Path, PathBuf};
 use dream_protocol::cluster::RosterRules;
 use dream_protocol::ids::{ClusterId, GatewayId, IdError};
 use dream_protocol::params::{Params, Share, Terms};
-
-pub use address::broker_address;
 
 use check::Checker;
 

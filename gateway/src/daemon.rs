@@ -41,7 +41,7 @@ pub fn main(source: &ConfigArgs) -> anyhow::Result<()> {
             tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
         };
         let listener = listen(&config).await?;
-        run(config, identity, listener, waiting, shutdown).await
+        run(config, identity, listener, Arc::new(SystemClock), waiting, shutdown).await
     });
     // Whoever still waits for something has had the grace period.
     runtime.shutdown_timeout(Duration::from_secs(1));
@@ -76,17 +76,19 @@ pub async fn listen(config: &Config) -> anyhow::Result<TcpListener> {
     listener.with_context(|| format!("`http.listen`: cannot listen on {}", config.http))
 }
 
-/// Runs a gateway until `shutdown` is done, and stops it within the grace period.
+/// Runs a gateway until `shutdown` is done, and stops it within the grace period. Slots follow `clock`; connections, the
+/// grace period and the log keep to real time.
 pub async fn run(
     config: Config,
     identity: GatewayIdentity,
     listener: TcpListener,
+    clock: Arc<dyn Clock>,
     mut reloads: mpsc::Receiver<Reload>,
     shutdown: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
     let name = config.replica_name().context("the replica's name")?.to_string();
     let grace = Duration::from_secs(config.shutdown_grace_seconds);
-    let parts = Parts::new(config, identity, Arc::new(SystemClock))?;
+    let parts = Parts::new(config, identity, clock)?;
     info!(gateway = name, version = env!("CARGO_PKG_VERSION"), http = %listener.local_addr()?, "starting");
 
     let (close, closed) = oneshot::channel::<()>();

@@ -1,5 +1,6 @@
 //! From the broker to the store: connections, the clusters' state machines, and commits before effects.
 
+pub mod backfill;
 pub mod driver;
 pub mod effect;
 pub mod mqtt;

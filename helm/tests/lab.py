@@ -92,8 +92,9 @@ class Lab:
 @contextlib.contextmanager
 def lab(clusters=2, meters=25, faults=0.05, vanish=0.002, slot_seconds=5):
     """A demo and a Prometheus that scrapes it, on the loopback. Its clusters are district-1, district-2 and so on."""
-    command = [program("meter-sim"), "demo", "--clusters", clusters, "--meters", meters, "--slot-seconds", slot_seconds]
-    command += ["--faults", faults, "--vanish", vanish]
+    # Prometheus knows no time but its own.
+    command = [program("meter-sim"), "demo", "--real-time", "--clusters", clusters, "--meters", meters]
+    command += ["--slot-seconds", slot_seconds, "--faults", faults, "--vanish", vanish]
     with running(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as demo:
         said = []
         address = next((line for line in demo.stdout if said.append(line) or line.startswith("metrics")), None)

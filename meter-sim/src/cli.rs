@@ -1,19 +1,22 @@
-//! The command line: what there is to say, and how a mistake is answered.
+//! The command line, and the exit codes of errors.
 
 use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
-pub use dream_homes::args::{BadInput, whole};
+use dream_homes::args::BadInput;
 use dream_study::StudyArgs;
 
-use crate::access::AccessError;
+#[cfg(feature = "demo")]
 use crate::demo::DemoArgs;
+#[cfg(feature = "lie")]
 use crate::lie::LieArgs;
-use crate::provision::{OpenError, ProvisionArgs};
+use crate::provision::ProvisionArgs;
 use crate::run::RunArgs;
 use crate::trace::TraceArgs;
+use dream_fleet::access::AccessError;
+use dream_fleet::directory::OpenError;
 
 const COMPLETIONS_EXAMPLE: &str = "\
 Example:
@@ -31,7 +34,9 @@ enum Command {
     Trace(TraceArgs),
     Provision(ProvisionArgs),
     Run(RunArgs),
+    #[cfg(feature = "lie")]
     Lie(LieArgs),
+    #[cfg(feature = "demo")]
     Demo(DemoArgs),
     Study(StudyArgs),
     /// Print a script that completes commands and flags in your shell
@@ -48,14 +53,16 @@ pub fn main() -> ExitCode {
         Command::Trace(args) => args.run().map(|()| ExitCode::SUCCESS),
         Command::Provision(args) => args.run().map(|()| ExitCode::SUCCESS),
         Command::Run(args) => args.run(),
+        #[cfg(feature = "lie")]
         Command::Lie(args) => args.run().map(|()| ExitCode::SUCCESS),
+        #[cfg(feature = "demo")]
         Command::Demo(args) => args.run(),
         Command::Study(args) => args.run().map(|()| ExitCode::SUCCESS),
         Command::Completions { shell } => completions(shell).map(|()| ExitCode::SUCCESS),
     };
     match done {
         Ok(code) => code,
-        // Whoever reads the output has seen enough, as `head` does.
+        // The reader has closed the pipe, as `head` does.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => fail(&error),
     }
@@ -74,6 +81,6 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 #[expect(clippy::print_stderr, reason = "the command line's answer to a mistake")]
 fn fail(error: &anyhow::Error) -> ExitCode {
     eprintln!("meter-sim: {error:#}");
-    let asked = error.is::<BadInput>() || error.is::<AccessError>() || error.is::<OpenError>();
-    if asked { ExitCode::from(2) } else { ExitCode::FAILURE }
+    let bad_input = error.is::<BadInput>() || error.is::<AccessError>() || error.is::<OpenError>();
+    if bad_input { ExitCode::from(2) } else { ExitCode::FAILURE }
 }

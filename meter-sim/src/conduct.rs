@@ -1,16 +1,16 @@
-//! How simulated meters behave: what goes wrong with them, and which of them cheat.
+//! Faults and cheating of simulated meters, from the command line.
 
 use clap::Args;
 use dream_protocol::simulation::Simulation;
 
-use crate::fleet::Faults;
 use crate::verdict::Injected;
+use dream_fleet::Faults;
 
-/// What goes wrong on purpose, on the command line. Flatten it behind a command's own arguments: it begins a heading.
+/// The arguments for faults. Flatten them behind a command's own arguments: they begin a heading.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "What goes wrong on purpose")]
+#[command(next_help_heading = "Faults")]
 pub struct ConductArgs {
-    /// The share of readings that something happens to: the meter is silent, late, sends twice, sends rubbish, restarts or
+    /// The share of readings that something happens to: the meter is silent, late, sends twice, sends damaged bytes, restarts or
     /// has a clock that is ahead. By default 0, and 0.03 in the demo
     #[arg(long, value_name = "SHARE", value_parser = share)]
     faults: Option<f64>,
@@ -26,22 +26,24 @@ pub struct ConductArgs {
     /// The share of meters that cheat by shifting the sum
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = share)]
     shifting: f64,
-    /// By how much each of them shifts it
+    /// By how many watts each of them shifts it
     #[arg(long, value_name = "WATTS", default_value_t = 5000, requires = "shifting", allow_negative_numbers = true,
         value_parser = clap::value_parser!(i64).range(-1_000_000..=1_000_000))]
     shift_watts: i64,
-    /// The same seed gives the same homes, faults and even the same secrets: simulated meters have nothing to hide
-    #[arg(long, default_value_t = 2026)]
-    pub seed: u64,
+    /// The same seed gives the same homes and faults. It also gives simulated meters the same keys and noise, which are public
+    /// then: they have nothing to hide. Without it the demo takes any seed and prints it, and meters of `run` take keys and
+    /// noise from the operating system, as they always do for readings of your own
+    #[arg(long)]
+    pub seed: Option<u64>,
 }
 
 impl ConductArgs {
-    /// With this share of faults unless another was asked for.
-    pub fn faults(&self, unless_said: f64) -> Faults {
-        Faults { seed: self.seed, rate: self.faults.unwrap_or(unless_said), vanish: self.vanish }
+    /// Returns the faults, with this share unless the command line gives another.
+    pub fn faults(&self, seed: u64, unless_said: f64) -> Faults {
+        Faults { seed, rate: self.faults.unwrap_or(unless_said), vanish: self.vanish }
     }
 
-    /// What the meter with this number does, of a cluster's `meters`: the first ones cheat.
+    /// Returns how a meter of a cluster behaves: the first ones cheat.
     pub fn of_meter(&self, number: usize, meters: usize) -> Simulation {
         let (shifting, noiseless) = (part(self.shifting, meters), part(self.noiseless, meters));
         let share = if number < shifting {
@@ -52,8 +54,17 @@ impl ConductArgs {
         Simulation { share, ..Simulation::default() }
     }
 
-    pub fn injected(&self, faults: &Faults) -> Injected {
-        Injected { faults: faults.rate > 0.0, vanishing: faults.vanish > 0.0, shifted: self.shifting > 0.0 }
+    /// What of all this is in a cluster of so many meters.
+    pub fn injected(&self, faults: &Faults, meters: usize) -> Injected {
+        let shifting = part(self.shifting, meters);
+        Injected {
+            faults: faults.rate > 0.0,
+            vanishing: faults.vanish > 0.0,
+            exact: self.no_noise && shifting == 0,
+            shifting,
+            shift_watts: self.shift_watts * i64::try_from(shifting).unwrap_or(i64::MAX),
+            noiseless: part(self.noiseless, meters),
+        }
     }
 
     pub const fn is_exact(&self) -> bool {

@@ -1,64 +1,81 @@
 //! `meter-sim demo`: a broker, the real gateway and a street of meters on this machine, in one command.
 
-use std::fmt::Write as _;
+mod day_before;
+mod stage;
+
 use std::io::Write as _;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
+use dream_fleet::clock::SimulatedClock;
+use dream_fleet::pace::Pacer;
+use dream_fleet::{ClusterSetup, Faults, Fleet, Records, clock};
+use dream_gateway::clock::{Clock, SystemClock};
+use dream_gateway::config::Config;
 use dream_gateway::config::secrets::GatewayIdentity;
-use dream_gateway::config::{Config, Overrides};
 use dream_gateway::daemon;
-use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
-use dream_protocol::policy::Policy;
+use dream_gateway::ingest::backfill::backfill;
+use dream_gateway::store::Store;
+use dream_homes::args::whole;
+use dream_homes::source::Source;
+use dream_protocol::params::Params;
+use dream_protocol::time::Timestamp;
+use dream_testkit::broker;
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::access::Access;
-use crate::broker::Embedded;
-use crate::cli::whole;
-use crate::clock;
-use crate::clustering::Clustering;
 use crate::conduct::ConductArgs;
-use crate::fleet::{ClusterSetup, Fleet, Records, Setup};
-use crate::provision::Authority;
-use crate::run::lenient;
-use crate::source::Source;
-use crate::street;
 use crate::trial::{Trial, interrupted};
 use crate::verdict::Verdict;
 use crate::view::View;
+use stage::Stage;
 
 /// Run a broker, a gateway and simulated meters on this machine, and watch
 ///
-/// Everything stays on the loopback and in a temporary directory, and is gone afterwards.
+/// Everything stays on the loopback and in a temporary directory, which is removed at the end. Time is that of the homes: a slot is
+/// ten minutes of theirs and a few seconds of yours. The day before the demo begins is filled in, so that the page has
+/// something to show: sums of the same homes, made with the exact same noise but without the masks. API and page mark them,
+/// and no metric counts them.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   meter-sim demo
   meter-sim demo --meters 1000
   meter-sim demo --slots 5 --faults 0.05
   meter-sim demo --no-noise --slots 3
-  meter-sim demo --clusters 10 --meters 200 --slot-seconds 5")]
+  meter-sim demo --shifting 0.005 --slots 10
+  meter-sim demo --clusters 10 --meters 200 --slot-seconds 5
+  meter-sim demo --real-time --listen 127.0.0.1:9464 --mqtt-port 1883")]
 pub(crate) struct DemoArgs {
-    /// How many meters each cluster has
-    #[arg(long, default_value_t = 100, value_parser = whole::<u32, 5, 5000>)]
-    meters: u32,
-    /// How many clusters there are
+    /// The number of meters per cluster
+    #[arg(long, default_value_t = 600, value_parser = whole::<u16, 1, 5000>)]
+    meters: u16,
+    /// The number of clusters
     #[arg(long, default_value_t = 1, value_parser = whole::<u32, 1, 100>)]
     clusters: u32,
-    /// Stop after so many slots; without it, when interrupted
+    /// Stop after COUNT slots; by default, run until interrupted
     #[arg(long, value_name = "COUNT", value_parser = whole::<usize, 1, 1_000_000>)]
     slots: Option<usize>,
-    /// How long a slot takes, which stands for ten minutes in the homes; by default 4, and longer for many meters, because
-    /// each agrees on a key with every other first
+    /// How long a slot of ten minutes takes here. By default 4, and more for thousands of meters
     #[arg(long, value_name = "SECONDS", value_parser = whole::<u32, 4, 600>)]
     slot_seconds: Option<u32>,
-    /// Print JSON: one object a slot, and the verdict as the last
+    /// Stamp slots with the time of this machine and with the seconds that they take, for Prometheus, which knows no other
+    /// time. Nothing is filled in then, and meters are told to accept slots that short
+    #[arg(long)]
+    real_time: bool,
+    /// The address of the page, the API and the metrics; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+    /// The port of the broker, on the loopback; by default a free one
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    mqtt_port: Option<u16>,
+    /// Print JSON: one object per slot, and the verdict as the last
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -67,13 +84,16 @@ pub(crate) struct DemoArgs {
 
 const GATEWAY: &str = "gw-demo";
 
-/// What a slot stands for in the homes.
-const HOME_SLOT_SECONDS: f64 = 600.0;
+/// The length of a slot in the homes.
+const HOME_SLOT_SECONDS: u32 = 600;
+
+/// When the demo begins, in seconds of its day: when people come home.
+const BEGIN: u64 = (16 * 60 + 40) * 60;
 
 /// The share of readings with a fault, unless another is asked for.
 const FAULTS: f64 = 0.03;
 
-/// How many meters are a connection each; more of them share connections.
+/// Up to so many meters have a connection each; more of them share connections.
 const SINGLE: u32 = 200;
 
 impl DemoArgs {
@@ -89,139 +109,97 @@ impl DemoArgs {
     }
 
     async fn demonstrate(&self, view: &mut View) -> anyhow::Result<Verdict> {
+        let seed = self.conduct.seed.unwrap_or_else(|| rand::random_range(1..1_000_000));
         let directory = tempfile::TempDir::new().context("a temporary directory")?;
-        let broker = Embedded::start().context("the embedded broker")?;
-        let authority = Authority::new("Demo authority", 1);
-        let clusters = self.cluster_ids()?;
-        self.write_gateway(directory.path(), &authority, &clusters, broker)?;
-        let config = Config::load(&directory.path().join("gateway.toml"), &Overrides::default())?;
-        let identity = GatewayIdentity::load(&config.identity, &config.id, clock::wall())?;
-        let listener = daemon::listen(&config).await?;
-        let http = listener.local_addr()?;
+        let port = self.mqtt_port.unwrap_or_else(broker::free_port);
+        let stage = Stage::new(self, directory.path(), SocketAddr::from(([127, 0, 0, 1], port)));
+        let clusters = stage.cluster_ids()?;
+        let config = stage.gateway(&clusters)?;
+        let policy = stage.policy()?;
+        let settings = config.clusters.values().next().context("a demo has a cluster")?;
+        let params = stage::params(self.meters, settings, &policy)?;
+        broker::start_on(port).with_context(|| format!("--mqtt-port: no broker can listen on port {port}"))?;
+        let listener = daemon::listen(&config).await.context("--listen")?;
         if !self.json {
-            self.explain(http, broker)?;
+            self.introduce(listener.local_addr()?, stage.broker, seed)?;
         }
 
-        let (stop, stopped) = oneshot::channel::<()>();
-        let (_reloads, waiting) = mpsc::channel(1);
-        let mut gateway = tokio::spawn(daemon::run(config, identity, listener, waiting, async {
-            stopped.await.ok();
-        }));
-        let trial = self.trial(directory.path(), &authority, clusters, broker)?;
-        let run = async {
-            // Meters that enrol before the gateway has subscribed would be heard a minute later.
-            while !is_ready(http).await.unwrap_or_default() {
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-            trial.run(view, interrupted()).await
-        };
-        let verdict = tokio::select! {
-            verdict = run => verdict?,
-            ended = &mut gateway => {
-                ended.context("the gateway")??;
-                anyhow::bail!("the gateway has ended by itself");
-            }
-        };
-        drop(stop);
-        gateway.await.context("the gateway")??;
-        Ok(verdict)
-    }
-
-    /// The clusters with their meters, numbered through.
-    fn cluster_ids(&self) -> anyhow::Result<Vec<(ClusterId, Vec<MeterId>)>> {
-        let meter = |number: u32| MeterId::new(&format!("meter-{number:04}"));
-        let cluster = |number: u32| {
-            let name = if self.clusters == 1 { "riverside".to_owned() } else { format!("district-{}", number + 1) };
-            let first = number * self.meters + 1;
-            anyhow::Ok((ClusterId::new(&name)?, (first..first + self.meters).map(meter).collect::<Result<_, _>>()?))
-        };
-        (0..self.clusters).map(cluster).collect()
-    }
-
-    fn slot_seconds(&self) -> u32 {
-        let pairs = self.clusters * self.meters / 2 * self.meters;
-        self.slot_seconds.unwrap_or_else(|| (pairs / 20_000).clamp(4, 600))
-    }
-
-    fn trial(
-        &self,
-        directory: &Path,
-        authority: &Authority,
-        clusters: Vec<(ClusterId, Vec<MeterId>)>,
-        broker: SocketAddr,
-    ) -> anyhow::Result<Trial> {
-        let access = Access::open(broker.ip().to_string(), broker.port());
-        let (seed, all) = (self.conduct.seed, self.clusters * self.meters);
-        let source = Source::street(seed, all);
-        let sizes: Vec<usize> = clusters.iter().map(|(_, meters)| meters.len()).collect();
-        let homes = Clustering::Random.assign(&source, &sizes, seed);
-        let setup = |((cluster, meters), homes): ((ClusterId, Vec<MeterId>), Vec<usize>)| {
-            let numbered: Vec<_> = meters.iter().enumerate().collect();
-            let issue = |(number, id): &(usize, &MeterId)| Setup {
-                id: (*id).clone(),
-                issued: authority.meter(id),
-                access: access.clone(),
-                simulation: self.conduct.of_meter(*number, numbered.len()),
-            };
-            ClusterSetup { cluster, homes, meters: street::in_parallel(street::all_cores(), &numbered, issue) }
-        };
-        let faults = self.conduct.faults(FAULTS);
-        Ok(Trial {
-            clusters: clusters.into_iter().zip(homes).map(setup).collect(),
-            observer: access.options("demo-observer"),
-            injected: self.conduct.injected(&faults),
+        let clock = (!self.real_time).then(|| Arc::new(SimulatedClock::new(begin())));
+        let source = Source::street(seed, self.homes());
+        let faults = self.conduct.faults(seed, FAULTS);
+        let meters = stage.meters(clusters, &source, seed);
+        if clock.is_some() {
+            let mut rng = ChaCha20Rng::seed_from_u64(seed);
+            fill_in(&config, &params, &meters, &source, &faults, &mut rng)?;
+        }
+        let trial = Trial {
+            clusters: meters,
+            observer: stage.access().options("demo-observer"),
+            injected: self.conduct.injected(&faults, self.meters.into()),
             slots: self.slots,
+            pacer: clock.clone().map(|clock| Pacer::new(clock, self.speed())),
             fleet: Arc::new(Fleet {
-                policy: lenient(Policy::new(authority.authorities(), [GatewayId::new(GATEWAY)?])),
+                policy,
                 source,
-                speed: HOME_SLOT_SECONDS / f64::from(self.slot_seconds()),
+                speed: if self.real_time { self.speed() } else { 1.0 },
                 faults,
-                seed,
-                per_connection: if all <= SINGLE { 1 } else { 20 },
-                records: Records::open(&directory.join("meters.redb"))?,
+                clock: clock.clone(),
+                seed: Some(seed),
+                per_connection: if self.homes() <= SINGLE { 1 } else { 20 },
+                records: Records::open(&directory.path().join("meters.redb"))?,
             }),
-        })
+        };
+        beside_gateway(config, listener, clock, trial, view).await
     }
 
-    /// Writes what a gateway needs.
-    fn write_gateway(
-        &self,
-        directory: &Path,
-        authority: &Authority,
-        clusters: &[(ClusterId, Vec<MeterId>)],
-        broker: SocketAddr,
-    ) -> anyhow::Result<()> {
-        authority.write(directory, "authority")?;
-        authority.gateway(&GatewayId::new(GATEWAY)?).write(directory, "gateway")?;
-        let (slot, window) = (self.slot_seconds(), self.slot_seconds() / 4);
-        let mut toml = format!(
-            "id = \"{GATEWAY}\"\n[identity]\ncertificate = \"gateway.pem\"\nkey = \"gateway.key\"\n\
-             authorities = [\"authority.pem\"]\n[broker]\nurl = \"mqtt://{broker}\"\n[http]\nlisten = \"127.0.0.1:0\"\n\
-             [defaults]\nslot_seconds = {slot}\nreading_seconds = {window}\nreveal_seconds = {window}\n\
-             max_missing = 0.2\nmin_members = {}\ndrop_after_slots = 0\n",
-            self.meters,
-        );
-        for (cluster, meters) in clusters {
-            let allowed: String = meters.iter().map(|meter| format!("{meter}\n")).collect();
-            std::fs::write(directory.join(format!("{cluster}.allow")), allowed)?;
-            writeln!(toml, "[clusters.{cluster}]\nallow_file = \"{cluster}.allow\"")?;
-        }
-        std::fs::write(directory.join("gateway.toml"), toml)?;
-        Ok(())
+    fn homes(&self) -> u32 {
+        self.clusters * u32::from(self.meters)
     }
 
-    fn explain(&self, http: SocketAddr, broker: SocketAddr) -> anyhow::Result<()> {
-        let (homes, seconds) = (self.clusters * self.meters, self.slot_seconds());
+    /// How long a slot takes here.
+    fn slot_seconds(&self) -> u32 {
+        let usual = || {
+            // In real time slots begin while meters still agree on keys, each with every other.
+            let pairs = self.homes() / 2 * u32::from(self.meters);
+            let wanted = if self.real_time { pairs / 20_000 } else { self.homes() / 500 };
+            wanted.clamp(4, HOME_SLOT_SECONDS)
+        };
+        self.slot_seconds.unwrap_or_else(usual)
+    }
+
+    /// How long a slot is by the clock that stamps it.
+    fn slot_length(&self) -> u32 {
+        if self.real_time { self.slot_seconds() } else { HOME_SLOT_SECONDS }
+    }
+
+    /// How many times as fast as here time passes in the homes.
+    fn speed(&self) -> f64 {
+        f64::from(HOME_SLOT_SECONDS) / f64::from(self.slot_seconds())
+    }
+
+    fn introduce(&self, http: SocketAddr, broker: SocketAddr, seed: u64) -> std::io::Result<()> {
+        let (homes, seconds) = (self.homes(), self.slot_seconds());
         let clusters = if self.clusters == 1 { String::new() } else { format!(" in {} clusters", self.clusters) };
         let noise = if self.conduct.is_exact() {
             "Noise is switched off here, so that sums are exact. No real meter can do that."
         } else {
             "The noise hides a single home; its size does not grow with the number of homes, so that the sum of many\n\
-             homes is known well and that of few is not. Try --meters 1000."
+             homes is known well and that of few is not."
+        };
+        let time = if self.real_time {
+            format!(
+                "A slot takes {seconds} s, and stands for ten minutes in the homes. So the meters spend their privacy of a day in\n\
+                 minutes; those of this demo are told to go on, real ones would stop. Ctrl-C ends it all."
+            )
+        } else {
+            format!(
+                "Time is that of the homes: a slot of ten minutes takes {seconds} s. The day before was filled in, so that the page\n\
+                 has something to show: the same homes and the exact same noise, but without the masks. Ctrl-C ends it all."
+            )
         };
         writeln!(
             std::io::stdout(),
-            "{homes} simulated homes{clusters}, a broker and a gateway, all on this machine.\n\
+            "{homes} simulated homes{clusters}, a broker and a gateway, all on this machine. The seed is {seed}.\n\
              \n\
              Every meter adds a little random noise to its reading and hides the result behind masks that it shares with\n\
              the other meters. The masks cancel in the sum of the whole cluster and nowhere else: the gateway learns\n\
@@ -232,14 +210,90 @@ impl DemoArgs {
              metrics  http://{http}/metrics\n\
              broker   mqtt://{broker}, topics dream/v1/#\n\
              \n\
-             A slot takes {seconds} s here and stands for ten minutes in the homes. So the meters spend their privacy for a day in\n\
-             minutes; those of this demo are told to go on, real ones would stop. Ctrl-C ends it all.\n",
-        )?;
-        Ok(())
+             {time}\n",
+        )
     }
 }
 
-/// Whether the gateway says so.
+/// Runs the meters beside the gateway that serves them.
+async fn beside_gateway(
+    config: Config,
+    listener: TcpListener,
+    clock: Option<Arc<SimulatedClock>>,
+    trial: Trial,
+    view: &mut View,
+) -> anyhow::Result<Verdict> {
+    let clock: Arc<dyn Clock> = match clock {
+        Some(clock) => Arc::new(HomesTime(clock)),
+        None => Arc::new(SystemClock),
+    };
+    let http = listener.local_addr()?;
+    let identity = GatewayIdentity::load(&config.identity, &config.id, clock.now())?;
+    let (stop, stopped) = oneshot::channel::<()>();
+    let (_reloads, waiting) = mpsc::channel(1);
+    let mut gateway = tokio::spawn(daemon::run(config, identity, listener, clock, waiting, async {
+        stopped.await.ok();
+    }));
+    let run = async {
+        // Meters that enrol before the gateway has subscribed would be heard a minute later.
+        while !is_ready(http).await.unwrap_or_default() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        trial.run(view, interrupted()).await
+    };
+    let verdict = tokio::select! {
+        verdict = run => verdict?,
+        ended = &mut gateway => {
+            ended.context("the gateway")??;
+            anyhow::bail!("the gateway has ended by itself");
+        }
+    };
+    drop(stop);
+    gateway.await.context("the gateway")??;
+    Ok(verdict)
+}
+
+/// Writes the day before the demo begins to the gateway's store.
+fn fill_in(
+    config: &Config,
+    params: &Params,
+    clusters: &[ClusterSetup],
+    source: &Source,
+    faults: &Faults,
+    rng: &mut ChaCha20Rng,
+) -> anyhow::Result<()> {
+    let store = Store::open(&config.store.path, config.store.cache_mebibytes)?;
+    for setup in clusters {
+        let day = day_before::slots(begin(), params, setup, source, faults, rng);
+        backfill(&store, &setup.cluster, &day)?;
+    }
+    Ok(())
+}
+
+/// When the demo begins by the homes' clock: today, in the afternoon.
+fn begin() -> Timestamp {
+    Timestamp::from_secs(clock::wall().utc_day() * 86_400 + BEGIN)
+}
+
+/// The homes' clock, as the gateway reads it.
+#[derive(Debug)]
+struct HomesTime(Arc<SimulatedClock>);
+
+impl Clock for HomesTime {
+    fn now(&self) -> Timestamp {
+        self.0.now().wall
+    }
+
+    fn to_sleep(&self, span: Duration) -> Duration {
+        self.0.to_sleep(span)
+    }
+
+    fn is_simulated(&self) -> bool {
+        true
+    }
+}
+
+/// Returns whether the gateway says that it is ready.
 async fn is_ready(http: SocketAddr) -> std::io::Result<bool> {
     let mut connection = TcpStream::connect(http).await?;
     connection.write_all(b"GET /readyz HTTP/1.0\r\n\r\n").await?;

@@ -1,21 +1,17 @@
-//! Simulated homes and meters for DREAM.
+//! The command `meter-sim`: simulated homes and meters for DREAM.
 //!
-//! [`trace`] writes down what the homes of `dream-homes` draw.
+//! The parts are crates of their own: `dream-homes` models households, `dream-fleet` runs meters over MQTT, and
+//! `dream-study` computes errors and privacy. Here are the commands: [`run`] runs a fleet on a broker, `demo` adds a broker
+//! and the real gateway, and `lie` plays a dishonest gateway against honest meters. [`trial`] compares what the gateway
+//! publishes with the right sums, [`view`] prints it, and [`verdict`] says whether anything was wrong.
 //!
-//! [`provision`] makes the certificates of a trial, [`access`] and [`broker`] reach a broker or start one, and [`lie`] plays a
-//! dishonest gateway against honest meters.
-//!
-//! [`fleet`] runs meters over MQTT, which misbehave as [`conduct`] says; an [oracle](dream_testkit::oracle) knows what they hid,
-//! [`trial`] holds it against what the gateway publishes, [`view`] shows it and [`verdict`] says whether anything was wrong. [`run`] does so on a
-//! broker of one's own, and [`demo`] is all of it on one machine, with the real gateway.
+//! The features `demo` and `lie` are on by default. Without them neither the gateway nor a broker is built.
 
-pub mod access;
-pub mod broker;
 pub mod cli;
-pub mod clock;
 pub mod conduct;
+#[cfg(feature = "demo")]
 pub mod demo;
-pub mod fleet;
+#[cfg(feature = "lie")]
 pub mod lie;
 mod progress;
 pub mod provision;
@@ -24,5 +20,3 @@ pub mod trace;
 pub mod trial;
 pub mod verdict;
 pub mod view;
-
-pub use dream_homes::{clustering, home, readings, slots, source, street};

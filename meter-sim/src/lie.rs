@@ -4,12 +4,12 @@
 //! gateway. What protects a home is that every meter checks for itself, and this command shows each check at work.
 
 mod attack;
-mod cast;
 mod client;
-mod crowd;
+mod dishonest_gateway;
 mod draft;
-mod liar;
 mod link;
+mod meters;
+mod participants;
 mod report;
 
 use std::path::PathBuf;
@@ -21,17 +21,17 @@ use dream_protocol::simulation::Simulation;
 use tokio::sync::mpsc::unbounded_channel;
 
 pub use attack::Attack;
-pub use cast::Cast;
+pub use participants::Participants;
 pub use report::{Control, Outcome, Report};
 
-use self::attack::Scene;
-use self::crowd::Group;
-use self::liar::Liar;
-use crate::access::{Access, BrokerArgs};
-use crate::broker::Embedded;
-use crate::cli::whole;
-use crate::clock::Clock;
-use crate::provision::Directory;
+use self::attack::Precondition;
+use self::dishonest_gateway::DishonestGateway;
+use self::meters::MeterGroup;
+use dream_fleet::access::{Access, BrokerArgs};
+use dream_fleet::clock::Clock;
+use dream_fleet::directory::Directory;
+use dream_homes::args::whole;
+use dream_testkit::broker;
 
 /// Short, so that nobody waits long, and long enough for a busy machine.
 const SLOT_SECONDS: u64 = 4;
@@ -58,10 +58,10 @@ pub(crate) struct LieArgs {
     /// Start a broker inside this process, which is the default without --broker
     #[arg(long, conflicts_with = "broker")]
     embedded: bool,
-    /// How many honest meters there are
+    /// The number of honest meters
     #[arg(long, default_value_t = 24, value_parser = whole::<usize, 24, 100>)]
     meters: usize,
-    /// Only this lie; repeat it for more
+    /// Limit to this attack; repeat it for more
     #[arg(long, value_name = "ATTACK", value_enum)]
     only: Vec<Attack>,
     #[command(flatten)]
@@ -75,17 +75,17 @@ impl LieArgs {
         let access = match self.broker.access(ca.as_deref())? {
             Some(access) => access,
             None => {
-                let at = Embedded::start().context("the embedded broker cannot be started")?;
+                let at = broker::start().context("the embedded broker cannot be started")?;
                 Access::open(at.ip().to_string(), at.port())
             }
         };
-        let cast = match &directory {
-            Some(directory) => Cast::of_directory(directory, self.meters, &access)?,
-            None => Cast::invented(self.meters, &access),
+        let participants = match &directory {
+            Some(directory) => Participants::of_directory(directory, self.meters, &access)?,
+            None => Participants::generate(self.meters, &access),
         };
         introduce(self.meters);
         let runtime = tokio::runtime::Runtime::new().context("no threads can be started")?;
-        let report = runtime.block_on(play(cast, Simulation::default(), &self.attacks(), tell))?;
+        let report = runtime.block_on(play(participants, Simulation::default(), &self.attacks(), tell))?;
         conclude(&report);
         if !report.is_good() {
             bail!("{}", report.complaint());
@@ -99,52 +99,62 @@ impl LieArgs {
     }
 }
 
-/// Something that has happened in a run.
+/// Something that happened in a run.
 #[derive(Debug, Clone, Copy)]
-pub enum Happening<'a> {
+pub enum RunEvent<'a> {
     /// Comes before its outcome.
     Lie(Attack),
     Outcome(&'a Outcome),
     Control(&'a Control),
 }
 
-/// Tells meters these lies, in an order that makes sense, and something honest in between. `simulation` may switch a rule of
-/// theirs off, to see what it is good for.
+/// Tries these attacks on the meters, in an order that makes sense, with honest steps in between. `simulation` may switch a
+/// rule of the meters off, to show what it is for.
 pub async fn play(
-    cast: Cast,
+    participants: Participants,
     simulation: Simulation,
     attacks: &[Attack],
-    mut tell: impl FnMut(Happening<'_>),
+    mut tell: impl FnMut(RunEvent<'_>),
 ) -> anyhow::Result<Report> {
     // A cluster that nobody else is in: an honest gateway may be at work on the same broker.
     let run: u32 = rand::random();
     let cluster = ClusterId::new(&format!("lie-{run:08x}")).expect("a plain name");
-    let (meters, policy) = (cast.meters(), cast.policy());
-    let Cast { authorities, gateway, groups } = cast;
-    let (news, hear) = unbounded_channel();
+    let (meters, policy) = (participants.meters(), participants.policy());
+    let Participants { authorities, gateway, groups } = participants;
+    let (meter_events, receiver) = unbounded_channel();
     let clock = Clock::start();
-    let mut liar = Liar::connect(gateway, &format!("{cluster}-gw"), cluster.clone(), authorities, meters, hear, clock);
-    liar.subscribed().await?;
-    for (number, (link, actors)) in groups.into_iter().enumerate() {
+    let mut gateway = DishonestGateway::connect(
+        gateway,
+        &format!("{cluster}-gw"),
+        cluster.clone(),
+        authorities,
+        meters,
+        receiver,
+        clock,
+    );
+    gateway.subscribed().await?;
+    for (number, (link, identities)) in groups.into_iter().enumerate() {
         let id = format!("{cluster}-{number}");
-        let group = Group::connect(&*link, &id, actors, &cluster, &policy, simulation, news.clone(), clock)?;
+        let group =
+            MeterGroup::connect(&*link, &id, identities, &cluster, &policy, simulation, meter_events.clone(), clock)?;
         tokio::spawn(group.run());
     }
-    drop(news);
-    liar.enrolled().await?;
+    drop(meter_events);
+    gateway.enrolled().await?;
 
     let mut report = Report::default();
     for step in steps(attacks) {
         match step {
             Step::Lie(attack) => {
-                tell(Happening::Lie(attack));
-                let outcome = liar.lie(attack).await?;
-                tell(Happening::Outcome(&outcome));
+                tell(RunEvent::Lie(attack));
+                let outcome = gateway.lie(attack).await?;
+                tell(RunEvent::Outcome(&outcome));
                 report.outcomes.push(outcome);
             }
             Step::List | Step::Slot => {
-                let control = if step == Step::List { liar.honest_list().await? } else { liar.honest_slot().await? };
-                tell(Happening::Control(&control));
+                let control =
+                    if step == Step::List { gateway.honest_list().await? } else { gateway.honest_slot().await? };
+                tell(RunEvent::Control(&control));
                 let worked = control.worked();
                 report.controls.push(control);
                 if step == Step::List && !worked {
@@ -164,14 +174,16 @@ enum Step {
     Slot,
 }
 
-/// The lies, each where its scene is set already, and the honest steps that set it.
+/// Returns the attacks, each after the honest step that its precondition needs.
 fn steps(attacks: &[Attack]) -> Vec<Step> {
-    let lies = |scene: Scene| attacks.iter().filter(move |lie| lie.scene() == scene).map(|lie| Step::Lie(*lie));
+    let lies = |precondition: Precondition| {
+        attacks.iter().filter(move |lie| lie.precondition() == precondition).map(|lie| Step::Lie(*lie))
+    };
     // This one leaves a slot that cannot be opened, so it comes last.
     let (last, first): (Vec<_>, Vec<_>) =
-        lies(Scene::ReportedSlot).partition(|step| *step == Step::Lie(Attack::NamedMissing));
-    let before = lies(Scene::NoList).chain([Step::List]).chain(lies(Scene::List)).chain(first);
-    before.chain([Step::Slot]).chain(lies(Scene::AnsweredSlot)).chain(last).collect()
+        lies(Precondition::ReportedSlot).partition(|step| *step == Step::Lie(Attack::NamedMissing));
+    let before = lies(Precondition::NoList).chain([Step::List]).chain(lies(Precondition::List)).chain(first);
+    before.chain([Step::Slot]).chain(lies(Precondition::AnsweredSlot)).chain(last).collect()
 }
 
 #[expect(clippy::print_stdout, reason = "the command's answer")]
@@ -189,10 +201,10 @@ for slots of {SLOT_SECONDS} seconds, decide what to do.
 }
 
 #[expect(clippy::print_stdout, reason = "the command's answer")]
-fn tell(happening: Happening<'_>) {
-    match happening {
-        Happening::Lie(attack) => println!("{}\n{}", attack.name(), wrapped(attack.explanation())),
-        Happening::Outcome(outcome) => {
+fn tell(event: RunEvent<'_>) {
+    match event {
+        RunEvent::Lie(attack) => println!("{}\n{}", attack.name(), wrapped(attack.explanation())),
+        RunEvent::Outcome(outcome) => {
             for (rule, meters) in &outcome.rules {
                 println!("{}", wrapped(&format!("{meters} of {} refuse: {rule}", outcome.meters)));
             }
@@ -201,7 +213,7 @@ fn tell(happening: Happening<'_>) {
             }
             println!();
         }
-        Happening::Control(control) => println!("{}\n", wrapped(&control.to_string())),
+        RunEvent::Control(control) => println!("{}\n", wrapped(&control.to_string())),
     }
 }
 

@@ -1,11 +1,7 @@
 //! `meter-sim provision`: certificates, keys and a gateway's configuration for trials.
 //!
-//! [`Authority`] issues in memory, for whoever needs no files; [`Directory`] reads back what the command wrote. The
-//! authority is one for tests: the same machine holds its key and plays the gateway, which is what `protocol.md 1` forbids.
+//! The authority is for tests: its key lies on the same machine as the gateway's, which `protocol.md 1` forbids.
 
-mod authority;
-mod directory;
-pub(crate) mod pem;
 mod settings;
 
 use std::collections::BTreeSet;
@@ -15,19 +11,16 @@ use std::{fs, io};
 
 use anyhow::Context as _;
 use clap::{ArgGroup, Args};
+use dream_fleet::authority::{Authority, Host, TEST_AUTHORITY};
+use dream_homes::street;
+use dream_protocol::broker_address::broker_address;
 use dream_protocol::certificate::Authorities;
 use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
 use dream_protocol::policy::Policy;
 
-pub use authority::{Authority, Host, Issued};
-pub use directory::{Directory, MeterFiles, OpenError};
-pub use pem::PemError;
-
 use self::settings::{FEWEST_BY_DEFAULT, Settings};
-use crate::access;
-use crate::cli::{BadInput, whole};
 use crate::progress::Progress;
-use crate::street;
+use dream_homes::args::{BadInput, whole};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -35,9 +28,6 @@ Examples:
   meter-sim provision --out trial --meters 50 --cluster riverside --cluster old-town --force
   meter-sim provision --out trial-60 --slot-seconds 60 --broker-url mqtts://broker.example:8883
   meter-sim provision --out local --broker-url mqtt://localhost";
-
-/// The test authority's name.
-pub(crate) const TEST_AUTHORITY: &str = "DREAM test authority";
 
 /// Whoever reads results from the broker, as its ACL calls it. No meter has this name.
 const OBSERVER: &str = "observer";
@@ -48,19 +38,19 @@ const LONGEST_GATEWAY: usize = 60;
 /// Make certificates, keys and a gateway's configuration for a trial
 ///
 /// Writes a test authority, and what it certifies: a gateway, a broker, meters, and an observer of the results. An authority
-/// whose key lies beside the gateway's is for trials only: in earnest it belongs to somebody else, who cannot be talked into
-/// inventing meters.
+/// whose key lies beside the gateway's is for trials only: in production it belongs to another organisation, which does
+/// not issue certificates for invented meters.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 #[command(group = ArgGroup::new("names").args(["clusters", "cluster"]))]
 pub(crate) struct ProvisionArgs {
-    /// The directory to write; it is made if there is none
+    /// The directory to write; it is created if it does not exist
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// How many meters each cluster has
+    /// The number of meters per cluster
     #[arg(long, default_value_t = 100, value_parser = whole::<u16, 2, 10_000>)]
     meters: u16,
-    /// How many clusters there are, named cluster-1, cluster-2 and so on
+    /// The number of clusters, which are named cluster-1, cluster-2 and so on
     #[arg(long, default_value_t = 1, value_parser = whole::<u16, 1, 1000>)]
     clusters: u16,
     /// A cluster's name; repeat it for more
@@ -75,7 +65,7 @@ pub(crate) struct ProvisionArgs {
     /// A name or IP address that the broker's certificate is for; repeat it for more. By default the host of --broker-url
     #[arg(long, value_name = "HOST")]
     broker_host: Vec<Host>,
-    /// How many days the certificates hold
+    /// The number of days for which the certificates are valid
     #[arg(long, default_value_t = 397, value_parser = whole::<u32, 1, 3650>)]
     days: u32,
     /// The length of a slot, for gateway.toml
@@ -120,10 +110,10 @@ impl ProvisionArgs {
         Ok(self.cluster.clone())
     }
 
-    /// Whether the broker is reached over TLS, and for which hosts its certificate is.
+    /// Returns whether the broker is reached over TLS, and the hosts of its certificate.
     fn broker(&self) -> Result<(bool, Vec<Host>), BadInput> {
         let url = &self.broker_url;
-        let address = access::address(url).and_then(|(tls, host, _)| Some((tls, host.parse().ok()?)));
+        let address = broker_address(url).and_then(|(tls, host, _)| Some((tls, host.parse().ok()?)));
         let (tls, host): (bool, Host) = address.ok_or_else(|| {
             // What stands before an `@` may be a password.
             let shown = if url.contains('@') { "the value".to_owned() } else { format!("`{url}`") };
@@ -139,7 +129,7 @@ impl ProvisionArgs {
         Ok((tls, std::iter::once(host).chain(loopback.into_iter().filter(|_| local)).collect()))
     }
 
-    /// The meters of every cluster, numbered through: a name is used once, whatever the cluster.
+    /// Returns the meters of every cluster. They are numbered across clusters, so that no name is used twice.
     fn meter_ids(&self, clusters: &[ClusterId]) -> Vec<(ClusterId, MeterId)> {
         let of_clusters = clusters.iter().flat_map(|cluster| std::iter::repeat_n(cluster, self.meters.into()));
         let total = clusters.len() * usize::from(self.meters);
@@ -148,7 +138,7 @@ impl ProvisionArgs {
         of_clusters.cloned().zip((1..=total).map(id)).collect()
     }
 
-    /// Makes the directory, or room in it. Whether there was something.
+    /// Creates the directory, or removes the meters of an earlier run. Returns whether there was anything in it.
     fn prepare(&self) -> anyhow::Result<bool> {
         let out = &self.out;
         let unusable = || format!("--out: {} cannot be used", out.display());
@@ -228,13 +218,13 @@ impl ProvisionArgs {
         println!("     meter-sim lie --dir {out} --broker {url} shows that they refuse a dishonest gateway");
     }
 
-    /// Whether meters have to be talked into it.
+    /// Returns whether the meters' default policy would refuse these settings.
     fn is_lenient(&self) -> bool {
         let too_short = self.slot_seconds < default_policy().min_slot_seconds;
         self.meters < FEWEST_BY_DEFAULT || too_short || self.slots_a_day().is_some()
     }
 
-    /// How many slots the default policy's daily budget is enough for, if it is not for all.
+    /// Returns the number of slots that the default daily budget covers, if it does not cover all.
     fn slots_a_day(&self) -> Option<u64> {
         let epsilon: f64 = self.epsilon.parse().unwrap_or(f64::MAX);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count of slots")]
@@ -264,7 +254,7 @@ impl ProvisionArgs {
     }
 }
 
-/// What meters keep to if nobody says otherwise.
+/// Returns the meters' default policy.
 fn default_policy() -> Policy {
     Policy::new(Authorities::new([]).expect("no certificate is malformed"), [])
 }
@@ -292,7 +282,7 @@ fn gateway_id(text: &str) -> Result<GatewayId, String> {
     GatewayId::new(text).map_err(|error| error.to_string())
 }
 
-/// What the gateway's configuration takes: a decimal with at most six places.
+/// Parses an epsilon as the gateway's configuration takes it: a decimal with at most six places.
 fn epsilon(text: &str) -> Result<String, String> {
     let (whole, places) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |text: &str| (1..=6).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());

@@ -11,17 +11,18 @@ use dream_protocol::ids::ClusterId;
 use dream_protocol::policy::Policy;
 use rumqttc::MqttOptions;
 
-use crate::access::{Access, BrokerArgs};
-use crate::cli::{BadInput, whole};
-use crate::clustering::Clustering;
 use crate::conduct::ConductArgs;
-use crate::fleet::{ClusterSetup, Fleet, Records, Setup};
-use crate::provision::{Directory, MeterFiles, OpenError, cluster_id};
-use crate::readings::Readings;
-use crate::source::Source;
-use crate::street;
+use crate::provision::cluster_id;
 use crate::trial::{Trial, interrupted};
 use crate::view::View;
+use dream_fleet::access::{Access, BrokerArgs};
+use dream_fleet::directory::{Directory, MeterFiles, OpenError};
+use dream_fleet::{ClusterSetup, Fleet, MeterSetup, Records, lenient};
+use dream_homes::args::{BadInput, whole};
+use dream_homes::clustering::Clustering;
+use dream_homes::readings::Readings;
+use dream_homes::source::Source;
+use dream_homes::street;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -31,53 +32,60 @@ Examples:
   meter-sim run --dir trial --broker mqtts://localhost --speed 10 --clustering consumption
   meter-sim run --dir trial --broker mqtts://localhost --readings homes.csv --json";
 
-/// Run a fleet of simulated meters on a broker, and hold what the gateway publishes against the truth
+/// The seed of homes and faults, unless another is asked for.
+const HOMES_SEED: u64 = 2026;
+
+const SEED_OF_READINGS: &str = "warning: --seed with --readings only says which homes are in which cluster and what goes \
+                                wrong. Whoever knows a seed knows the keys and the noise that follow from it: those of your \
+                                readings come from the operating system";
+
+/// Run a fleet of simulated meters on a broker, and compare what the gateway publishes with the true sums
 ///
 /// The meters are those of a directory that `meter-sim provision` made: each with its certificate, a home, and records that
-/// outlive this process. Stopped or killed and started again they go on where they were, and break no rule of the protocol.
-/// Exits with 0 only if nothing was wrong: a slot that failed because of a fault that was asked for is not.
+/// outlive this process. A fleet that is stopped or killed and started again continues, and breaks no rule of the protocol.
+/// Exits with 0 only if nothing was wrong. A slot that failed because of a fault that was asked for is not wrong.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RunArgs {
     /// The directory that `meter-sim provision` made
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
-    /// Only this cluster; repeat it for more
+    /// Limit to this cluster; repeat it for more
     #[arg(long, value_name = "NAME", conflicts_with = "clusters", value_parser = cluster_id)]
     cluster: Vec<ClusterId>,
-    /// Only so many clusters of the directory
+    /// Limit to COUNT clusters of the directory
     #[arg(long, value_name = "COUNT", value_parser = whole::<usize, 1, 1000>)]
     clusters: Option<usize>,
-    /// Only so many meters of each cluster
+    /// Limit to COUNT meters per cluster
     #[arg(long, value_name = "COUNT", value_parser = whole::<usize, 1, 10_000>)]
     meters: Option<usize>,
-    /// How many meters share a connection. More than one needs a broker that lets a client publish for others: those that
-    /// tell meters apart by their certificate do not
+    /// The number of meters per connection. More than one needs a broker that lets a client publish for others; brokers that
+    /// identify meters by their certificates do not
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = whole::<usize, 1, 10_000>)]
     meters_per_connection: usize,
     /// The meters' records, which survive a crash; by default meters.redb in the directory
     #[arg(long, value_name = "FILE")]
     records: Option<PathBuf>,
-    /// Stop after so many slots of each cluster; without it, when interrupted
+    /// Stop after COUNT slots per cluster; by default, run until interrupted
     #[arg(long, value_name = "COUNT", value_parser = whole::<usize, 1, 1_000_000>)]
     slots: Option<usize>,
-    /// How fast time passes in the homes: with 10, a slot of a minute stands for ten minutes
+    /// How fast time passes in the homes: with 10, a slot of one minute stands for ten minutes
     #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = speed)]
     speed: f64,
     /// Which homes are in which cluster
     #[arg(long, value_enum, default_value_t)]
     clustering: Clustering,
-    /// Readings of your own instead of simulated homes: CSV with one column a home and one row a slot
+    /// Readings of your own instead of simulated homes: CSV with one column per home and one row per slot
     #[arg(long, value_name = "FILE")]
     readings: Option<PathBuf>,
-    /// Let meters take slots shorter than a minute and lists of a few members, and spend without a daily limit. Real ones do
-    /// not
+    /// Let meters accept slots shorter than a minute and lists of a few members, and spend without a daily limit. Real
+    /// meters do not
     #[arg(long)]
     trial_policy: bool,
     /// The range of readings that meters accept, in watts: the `range_watts` of the gateway
     #[arg(long, value_name = "LO..HI", default_value = "0..9000", value_parser = range, allow_hyphen_values = true)]
     range_watts: (i64, i64),
-    /// Print JSON: one object a slot, and the verdict as the last
+    /// Print JSON: one object per slot, and the verdict as the last
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -95,22 +103,28 @@ impl RunArgs {
         let chosen = self.chosen(&directory)?;
         let source = self.source(chosen.iter().map(|(_, meters)| meters.len()).sum())?;
         let records = self.records.clone().unwrap_or_else(|| self.dir.join("meters.redb"));
-        let faults = self.conduct.faults(0.0);
+        let faults = self.conduct.faults(self.homes_seed(), 0.0);
+        let largest = chosen.iter().map(|(_, meters)| meters.len()).max().unwrap_or_default();
         let trial = Trial {
             clusters: self.clusters(&chosen, &source, &access)?,
             observer: self.observer(&directory, &access)?,
-            injected: self.conduct.injected(&faults),
+            injected: self.conduct.injected(&faults, largest),
             slots: self.slots,
+            pacer: None,
             fleet: Arc::new(Fleet {
                 policy: self.policy(&directory)?,
                 source,
                 speed: self.speed,
                 faults,
-                seed: self.conduct.seed,
+                clock: None,
+                seed: self.secrets_seed(),
                 per_connection: self.meters_per_connection,
                 records: Records::open(&records)?,
             }),
         };
+        if self.readings.is_some() && self.conduct.seed.is_some() {
+            writeln!(std::io::stderr(), "{SEED_OF_READINGS}")?;
+        }
         if !self.json {
             self.introduce(&trial, &access, &records)?;
         }
@@ -121,7 +135,18 @@ impl RunArgs {
         Ok(verdict.exit_code())
     }
 
-    /// The clusters and meters that were asked for.
+    /// What homes and faults follow from: the same after a restart.
+    fn homes_seed(&self) -> u64 {
+        self.conduct.seed.unwrap_or(HOMES_SEED)
+    }
+
+    /// What keys and noise follow from. Those of real readings never follow from a seed: whoever knew it could take the
+    /// noise away.
+    fn secrets_seed(&self) -> Option<u64> {
+        self.conduct.seed.filter(|_| self.readings.is_none())
+    }
+
+    /// Returns the clusters and meters that were asked for.
     fn chosen<'a>(&self, directory: &'a Directory) -> Result<Vec<(&'a ClusterId, &'a [MeterFiles])>, BadInput> {
         let there = directory.clusters();
         let missing = self.cluster.iter().find(|wanted| !there.iter().any(|(name, _)| name == *wanted));
@@ -151,7 +176,7 @@ impl RunArgs {
 
     fn source(&self, meters: usize) -> anyhow::Result<Source> {
         let Some(path) = &self.readings else {
-            return Ok(Source::street(self.conduct.seed, u32::try_from(meters).context("so many meters")?));
+            return Ok(Source::street(self.homes_seed(), u32::try_from(meters).context("so many meters")?));
         };
         let readings = Readings::open(path).map_err(|error| BadInput(format!("--readings: {error}")))?;
         let homes = readings.homes();
@@ -173,11 +198,11 @@ impl RunArgs {
         access: &Access,
     ) -> anyhow::Result<Vec<ClusterSetup>> {
         let sizes: Vec<usize> = chosen.iter().map(|(_, meters)| meters.len()).collect();
-        let homes = self.clustering.assign(source, &sizes, self.conduct.seed);
+        let homes = self.clustering.assign(source, &sizes, self.homes_seed());
         let setup = |((cluster, files), homes): (&(&ClusterId, &[MeterFiles]), Vec<usize>)| {
             let numbered: Vec<_> = files.iter().enumerate().collect();
             let meters = street::in_parallel(street::all_cores(), &numbered, |(number, files)| {
-                Ok::<_, anyhow::Error>(Setup {
+                Ok::<_, anyhow::Error>(MeterSetup {
                     id: files.id.clone(),
                     issued: files.load()?,
                     access: access.with_client(&files.certificate, &files.key)?,
@@ -190,7 +215,7 @@ impl RunArgs {
         chosen.iter().zip(homes).map(setup).collect()
     }
 
-    /// Someone who may read aggregates: whom the command line names, or else the directory's observer.
+    /// Returns the options of a client that may read aggregates: the one of the command line, or the directory's observer.
     fn observer(&self, directory: &Directory, access: &Access) -> anyhow::Result<MqttOptions> {
         let (certificate, key) = directory.observer_files();
         let access = match self.broker.client_certificate {
@@ -233,11 +258,6 @@ impl RunArgs {
     }
 }
 
-/// A policy for trials: short slots, small clusters, no daily limit.
-pub fn lenient(strict: Policy) -> Policy {
-    Policy { min_slot_seconds: 1, min_honest: 2, daily_micro_epsilon: u64::MAX, ..strict }
-}
-
 fn speed(text: &str) -> Result<f64, String> {
     let speed = text.parse::<f64>().ok().filter(|speed| (0.01..=1000.0).contains(speed));
     speed.ok_or_else(|| "use a factor from 0.01 to 1000".to_owned())
@@ -246,4 +266,28 @@ fn speed(text: &str) -> Result<f64, String> {
 fn range(text: &str) -> Result<(i64, i64), String> {
     let range = text.split_once("..").and_then(|(lo, hi)| Some((lo.parse().ok()?, hi.parse().ok()?)));
     range.filter(|(lo, hi)| lo < hi).ok_or_else(|| "use two whole numbers such as 0..9000 or -5000..9000".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        run: RunArgs,
+    }
+
+    #[test]
+    fn keys_and_noise_of_real_readings_follow_from_no_seed() {
+        let seeds = |more: &[&str]| {
+            let run = Cli::parse_from([&["x", "--dir", "trial"], more].concat()).run;
+            (run.conduct.seed, run.secrets_seed())
+        };
+        assert_eq!(seeds(&[]), (None, None));
+        assert_eq!(seeds(&["--seed", "7"]), (Some(7), Some(7)));
+        assert_eq!(seeds(&["--readings", "homes.csv", "--seed", "7"]), (Some(7), None));
+    }
 }

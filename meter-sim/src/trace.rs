@@ -13,11 +13,11 @@ use clap::{ArgGroup, Args, ValueEnum};
 
 use self::sheet::Sheet;
 use self::summary::Summary;
-use crate::cli::{BadInput, whole};
-use crate::home::{ActivityModel, Day, DayKind, Home, Month, Residents};
 use crate::progress::Progress;
-use crate::slots::SlotLength;
-use crate::street;
+use dream_homes::args::{BadInput, whole};
+use dream_homes::home::{ActivityModel, Day, DayKind, Home, Month, Residents};
+use dream_homes::slots::SlotLength;
+use dream_homes::street;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,18 +26,18 @@ Examples:
   meter-sim trace --homes 500 --by appliance --slot-seconds 3600
   meter-sim trace --homes 10 --by appliance --home 3";
 
-/// Write down what simulated homes draw, as CSV
+/// Write the loads of simulated homes as CSV
 ///
-/// One row a slot, the mean power in watts in every cell; one column a home, or an appliance. A summary goes to standard
+/// One row per slot, one column per home or appliance, and the mean power in watts in every cell. A summary goes to standard
 /// error. The same seed gives the same homes: home 3 of 10 is home 3 of 1000.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 #[command(group = ArgGroup::new("kind").args(["weekday", "weekend"]))]
 pub(crate) struct TraceArgs {
-    /// How many homes there are
+    /// The number of homes
     #[arg(long, default_value_t = 100, value_parser = whole::<u32, 1, 50_000>)]
     homes: u32,
-    /// How many people live in a home: a number from 1 to 5, or a range of them, each equally probable
+    /// The number of residents per home: from 1 to 5, or a range such as 1..5 whose values are equally probable
     #[arg(long, value_name = "N|LO..HI", default_value = "1..5")]
     residents: Residents,
     /// The month, from 1 to 12: seasons decide about light and heating
@@ -49,37 +49,37 @@ pub(crate) struct TraceArgs {
     /// Simulate days of the weekend
     #[arg(long)]
     weekend: bool,
-    /// How many days in a row, all of the same kind
+    /// The number of consecutive days, all of the same kind
     #[arg(long, default_value_t = 1, value_parser = whole::<u32, 1, 366>)]
     days: u32,
-    /// What all chance follows from
+    /// The seed of all randomness
     #[arg(long, default_value_t = 1, value_parser = whole::<u64, 0, { u64::MAX }>)]
     seed: u64,
-    /// What decides that residents cook, wash, watch television and so on
+    /// The model of when residents cook, wash, watch television and so on
     #[arg(long, value_enum, default_value_t)]
     activities: ActivityModel,
     /// The length of a slot; it has to divide a day
     #[arg(long, value_name = "SECONDS", default_value = "60")]
     slot_seconds: SlotLength,
-    /// What a column is
+    /// What the columns are
     #[arg(long, value_enum, default_value_t = By::Home)]
     by: By,
-    /// Only this home, counted from 1
+    /// Limit to this home, counted from 1
     #[arg(long, value_name = "NUMBER", value_parser = whole::<u32, 1, 50_000>)]
     home: Option<u32>,
     /// Where to write; `-` is standard output
     #[arg(long, value_name = "FILE", default_value = "-")]
     out: PathBuf,
-    /// How many threads to use; by default one a core. They do not change the result
+    /// The number of threads; by default one per core. It does not change the result
     #[arg(long, value_parser = whole::<usize, 1, 1024>)]
     threads: Option<usize>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum By {
-    /// One column a home
+    /// One column per home
     Home,
-    /// One column an appliance, and one for lighting: of one home, or summed over all
+    /// One column per appliance, and one for lighting: of one home, or summed over all
     Appliance,
 }
 

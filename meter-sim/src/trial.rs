@@ -1,11 +1,10 @@
-//! A run under observation: what the gateway publishes, slot by slot, beside the right answer.
+//! A run of a fleet, with every slot that the gateway publishes beside the right sum.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use dream_gateway::clock::rfc3339;
 use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::GatewayChannel;
 use rumqttc::{AsyncClient, Event, MqttOptions, Packet, QoS, SubscribeFilter};
@@ -13,13 +12,13 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use crate::clock;
-use crate::fleet::{self, ClusterSetup, Fleet, FleetError, Running, Status};
 use crate::verdict::{Aggregate, FromMeters, Injected, Row, Verdict};
 use crate::view::View;
+use dream_fleet::pace::Pacer;
+use dream_fleet::{ClusterSetup, Fleet, FleetError, RunningCluster, Status};
 
-/// How often to look how the meters are doing.
-const GLANCE: Duration = Duration::from_millis(250);
+/// How often the status of the meters is shown.
+const STATUS_INTERVAL: Duration = Duration::from_millis(250);
 
 /// How many slots may be reported and not yet published when a run ends.
 const OPEN_SLOTS: usize = 2;
@@ -27,10 +26,10 @@ const OPEN_SLOTS: usize = 2;
 /// After so many reported slots a result should have been heard.
 const SILENT_SLOTS: usize = 3;
 
-const DEAF: &str = "meters report, but nothing is heard on dream/v1/CLUSTER/aggregate: does the gateway run, and may this \
+const NOTHING_RECEIVED: &str = "meters report, but nothing arrives on dream/v1/CLUSTER/aggregate: is the gateway running, and may this \
                     client read it? It shows observer.pem of the directory, or --client-certificate";
 
-/// A fleet, and who watches what the gateway makes of it.
+/// A fleet, and the client that reads the aggregates.
 #[derive(Debug)]
 pub struct Trial {
     pub fleet: Arc<Fleet>,
@@ -40,17 +39,20 @@ pub struct Trial {
     pub injected: Injected,
     /// After how many slots of each cluster it ends; without, it does not end by itself.
     pub slots: Option<usize>,
+    /// What sets the speed of a simulated clock.
+    pub pacer: Option<Pacer>,
 }
 
 impl Trial {
     /// Runs the meters until there were enough slots, or `stop` is done.
     pub async fn run(self, view: &mut View, stop: impl Future<Output = ()>) -> Result<Verdict, FleetError> {
-        let begun = clock::wall();
+        let begun = self.fleet.now();
         let (stopping, stopped) = watch::channel(false);
-        let start = |setup| fleet::start(&self.fleet, setup, stopped.clone());
+        let start = |setup| dream_fleet::start(&self.fleet, setup, stopped.clone());
         let running = self.clusters.into_iter().map(start).collect::<Result<Vec<_>, _>>()?;
         let (seen, rows) = (BTreeSet::new(), Vec::new());
-        let mut observer = Observer { clusters: &running, slots: self.slots, begun, view, seen, rows };
+        let mut observer =
+            Observer { clusters: &running, slots: self.slots, pacer: self.pacer, begun, view, seen, rows };
         tokio::select! {
             () = observer.watch(self.observer) => {}
             () = stop => {}
@@ -72,17 +74,17 @@ impl Trial {
     }
 }
 
-/// What comes from the broker.
+/// Something that the observer receives.
 #[derive(Debug)]
-enum News {
+enum Received {
     Trouble(String),
     /// Published before this run, and not of it.
     Retained,
     Published(Bytes),
 }
 
-/// Hands on what is published on these topics, and connects again when need be.
-async fn listen(options: MqttOptions, topics: Vec<String>, news: mpsc::UnboundedSender<News>) {
+/// Forwards what is published on these topics, and reconnects after a loss.
+async fn listen(options: MqttOptions, topics: Vec<String>, news: mpsc::UnboundedSender<Received>) {
     let (client, mut eventloop) = AsyncClient::builder(options).unbounded().build();
     let filters: Vec<_> = topics.into_iter().map(|topic| SubscribeFilter::new(topic, QoS::AtLeastOnce)).collect();
     while !news.is_closed() {
@@ -91,12 +93,12 @@ async fn listen(options: MqttOptions, topics: Vec<String>, news: mpsc::Unbounded
                 client.try_subscribe_many(filters.clone()).ok();
                 continue;
             }
-            Ok(Event::Incoming(Packet::Publish(publish))) if publish.retain => News::Retained,
-            Ok(Event::Incoming(Packet::Publish(publish))) => News::Published(publish.payload),
+            Ok(Event::Incoming(Packet::Publish(publish))) if publish.retain => Received::Retained,
+            Ok(Event::Incoming(Packet::Publish(publish))) => Received::Published(publish.payload),
             Ok(Event::Incoming(_) | Event::Outgoing(_)) => continue,
             Err(error) => {
-                tokio::time::sleep(GLANCE).await;
-                News::Trouble(error.to_string())
+                tokio::time::sleep(STATUS_INTERVAL).await;
+                Received::Trouble(error.to_string())
             }
         };
         news.send(told).ok();
@@ -104,8 +106,9 @@ async fn listen(options: MqttOptions, topics: Vec<String>, news: mpsc::Unbounded
 }
 
 struct Observer<'a> {
-    clusters: &'a [Running],
+    clusters: &'a [RunningCluster],
     slots: Option<usize>,
+    pacer: Option<Pacer>,
     /// Slots that began before are not of this run.
     begun: Timestamp,
     view: &'a mut View,
@@ -115,7 +118,7 @@ struct Observer<'a> {
 }
 
 impl Observer<'_> {
-    /// Takes down what is published, until there is enough of it, or meters have ended.
+    /// Records what is published, until there is enough of it or the meters have ended.
     async fn watch(&mut self, options: MqttOptions) {
         let topics = self.clusters.iter().map(|running| GatewayChannel::Aggregate.topic(&running.cluster));
         let (sender, mut news) = mpsc::unbounded_channel();
@@ -123,14 +126,14 @@ impl Observer<'_> {
         let mut listening = JoinSet::new();
         listening.spawn(listen(options, topics.collect(), sender));
         let mut heard = false;
-        let mut glance = tokio::time::interval(GLANCE);
-        while !self.clusters.iter().any(Running::is_over) {
+        let mut interval = tokio::time::interval(STATUS_INTERVAL);
+        while !self.clusters.iter().any(RunningCluster::is_over) {
             tokio::select! {
-                _ = glance.tick() => self.glance(heard),
+                _ = interval.tick() => self.show_status(heard),
                 Some(news) = news.recv() => match news {
-                    News::Trouble(reason) => self.view.trouble(&reason),
-                    News::Retained => heard = true,
-                    News::Published(payload) => {
+                    Received::Trouble(reason) => self.view.trouble(&reason),
+                    Received::Retained => heard = true,
+                    Received::Published(payload) => {
                         heard = true;
                         let Ok(aggregate) = serde_json::from_slice::<Aggregate>(&payload) else { continue };
                         if self.seen.insert((aggregate.cluster.clone(), aggregate.slot)) {
@@ -145,31 +148,34 @@ impl Observer<'_> {
         }
     }
 
-    fn glance(&mut self, heard: bool) {
+    fn show_status(&mut self, heard: bool) {
+        if let Some(pacer) = &mut self.pacer {
+            pacer.look(self.clusters);
+        }
         let statuses: Vec<_> = self.clusters.iter().map(|running| (&running.cluster, status(running))).collect();
-        self.view.glance(&statuses);
+        self.view.status(&statuses);
         if !heard && statuses.iter().any(|(_, status)| status.slots > SILENT_SLOTS) {
-            self.view.say(DEAF);
+            self.view.say(NOTHING_RECEIVED);
         }
     }
 
     fn note(&mut self, aggregate: Aggregate) {
         if self.were_all_there(&aggregate) {
-            let row = self.beside_the_truth(aggregate);
+            let row = self.with_expected(aggregate);
             self.view.row(&row);
             self.rows.push(row);
         }
     }
 
     fn has_enough(&self, wanted: usize) -> bool {
-        let rows = |cluster: &Running| {
+        let rows = |cluster: &RunningCluster| {
             let of_cluster = |row: &&Row| row.aggregate.cluster == cluster.cluster.as_str();
             self.rows.iter().filter(of_cluster).count()
         };
         self.clusters.iter().all(|cluster| rows(cluster) >= wanted)
     }
 
-    fn beside_the_truth(&self, aggregate: Aggregate) -> Row {
+    fn with_expected(&self, aggregate: Aggregate) -> Row {
         let running = self.clusters.iter().find(|running| running.cluster.as_str() == aggregate.cluster);
         let expected = running.and_then(|running| {
             running.oracle.lock().unwrap_or_else(PoisonError::into_inner).expected(Slot(aggregate.slot))
@@ -179,21 +185,18 @@ impl Observer<'_> {
 
     /// Whether all meters were there when the slot began. One that is still agreeing on keys keeps the whole process busy.
     fn were_all_there(&self, aggregate: &Aggregate) -> bool {
-        let were = |status: Status| !status.busy && next_second(status.since.unwrap_or(self.begun)) <= aggregate.start;
+        let Ok(start) = aggregate.start.parse::<jiff::Timestamp>() else { return false };
+        let start = Timestamp::from_millis(u64::try_from(start.as_millisecond()).unwrap_or(0));
+        let were = |status: Status| !status.busy && status.since.unwrap_or(self.begun) <= start;
         self.clusters.iter().map(status).all(were)
     }
 }
 
-/// As in aggregates, whose slots begin with a second: without fractions, such texts sort by time.
-fn next_second(at: Timestamp) -> String {
-    rfc3339(Timestamp::from_secs(at.as_millis().div_ceil(1000)))
-}
-
-fn status(running: &Running) -> Status {
+fn status(running: &RunningCluster) -> Status {
     running.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Is done when someone wants this process to end.
+/// Completes on SIGINT or SIGTERM.
 pub async fn interrupted() {
     let asked = async |kind| match signal(kind) {
         Ok(mut signal) => drop(signal.recv().await),

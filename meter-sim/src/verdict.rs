@@ -1,4 +1,4 @@
-//! What a run came to: every slot held against the right answer, and whether anything was wrong.
+//! The verdict on a run: every slot compared with the right sum, and whether anything was wrong.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,6 +16,8 @@ pub struct Aggregate {
     pub outcome: String,
     pub load_watts: Option<i64>,
     pub band95_watts: Option<u64>,
+    pub load_filtered_watts: Option<i64>,
+    pub band95_filtered_watts: Option<u64>,
     pub members: u16,
     pub responders: u16,
     pub missing: u16,
@@ -53,6 +55,14 @@ impl Row {
         Some(self.aggregate.load_watts? - self.expected?.truth)
     }
 
+    /// How far the filtered load is from the true one of all members. Nobody measured the silent ones: they count as the
+    /// others do on average.
+    pub fn filtered_error(&self) -> Option<f64> {
+        let Aggregate { load_filtered_watts, members, responders, .. } = self.aggregate;
+        let of_all = self.expected?.truth as f64 * f64::from(members) / f64::from(responders.max(1));
+        Some(load_filtered_watts? as f64 - of_all)
+    }
+
     fn within_band(&self) -> Option<bool> {
         Some(self.error()?.unsigned_abs() <= self.aggregate.band95_watts?)
     }
@@ -63,17 +73,22 @@ impl Row {
 }
 
 /// What was done on purpose, and therefore is not wrong.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct Injected {
     /// Readings are lost on purpose.
     pub faults: bool,
     /// Meters vanish before they reveal.
     pub vanishing: bool,
-    /// Meters shift the sum.
-    pub shifted: bool,
+    /// All noise is left out.
+    pub exact: bool,
+    /// How many members of a cluster shift its sum, and by how many watts together.
+    pub shifting: usize,
+    pub shift_watts: i64,
+    /// How many members of a cluster leave out their noise.
+    pub noiseless: usize,
 }
 
-/// What meters can tell, beside what was published.
+/// What the meters report, beside what was published.
 #[derive(Debug, Clone, Default)]
 pub struct FromMeters {
     /// In their words, and how often.
@@ -84,7 +99,7 @@ pub struct FromMeters {
     pub unpublished: usize,
 }
 
-/// The sum of a run.
+/// The result of a run.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Verdict {
     pub slots: usize,
@@ -94,20 +109,34 @@ pub struct Verdict {
     pub exact: usize,
     /// How many of them were within the 95 % band of the truth.
     pub within_band: usize,
+    /// How far the sums and the filtered loads were off on average, in watts, and what the true sums were.
+    pub mean_error_watts: Option<f64>,
+    pub mean_filtered_error_watts: Option<f64>,
+    pub mean_true_watts: Option<f64>,
     pub failures: BTreeMap<String, usize>,
     /// What meters refused, in their words, and how often.
     pub refusals: BTreeMap<String, usize>,
+    /// What was done on purpose.
+    pub on_purpose: Injected,
     /// What should not have happened, in words. Empty means that all is well.
     pub wrong: Vec<String>,
 }
 
-/// So unlikely by chance that it is none.
+/// A probability so small that it is not chance.
 const IMPOSSIBLE: f64 = 1e-6;
 
 impl Verdict {
     pub fn of(rows: &[Row], meters: FromMeters, injected: Injected) -> Self {
         let FromMeters { refusals, accusations, unpublished } = meters;
-        let mut verdict = Self { slots: rows.len(), refusals, ..Self::default() };
+        let mut verdict = Self {
+            slots: rows.len(),
+            refusals,
+            on_purpose: injected,
+            mean_error_watts: mean(rows, |row| row.error().map(|watts| watts.abs() as f64)),
+            mean_filtered_error_watts: mean(rows, |row| row.filtered_error().map(f64::abs)),
+            mean_true_watts: mean(rows, |row| row.error().and(row.expected).map(|expected| expected.truth as f64)),
+            ..Self::default()
+        };
         if accusations > 0 {
             verdict.wrong.push(format!("meters caught the gateway breaking a rule, {accusations} times"));
         }
@@ -125,11 +154,12 @@ impl Verdict {
             verdict.exact += usize::from(exact);
             verdict.within_band += usize::from(row.within_band() == Some(true));
         }
-        verdict.judge(injected);
+        verdict.judge();
         verdict
     }
 
-    fn judge(&mut self, injected: Injected) {
+    fn judge(&mut self) {
+        let injected = self.on_purpose;
         if self.decoded == 0 {
             self.wrong.push("no slot was decoded".to_owned());
         }
@@ -138,7 +168,7 @@ impl Verdict {
             self.wrong.push(format!("{inexact} sums differ from what the meters masked"));
         }
         let outside = self.comparable - self.within_band;
-        if !injected.shifted && tail(self.comparable, outside) < IMPOSSIBLE {
+        if injected.shifting == 0 && tail(self.comparable, outside) < IMPOSSIBLE {
             self.wrong.push(format!("{outside} of {} sums are outside their 95 % band", self.comparable));
         }
         for (reason, count) in &self.failures {
@@ -174,27 +204,95 @@ fn tail(count: usize, outside: usize) -> f64 {
     (-(count as f64) * (share * (share / OUTSIDE).ln() + inside)).exp()
 }
 
+/// The mean over the rows that have such a number.
+fn mean(rows: &[Row], number: impl Fn(&Row) -> Option<f64>) -> Option<f64> {
+    let (sum, count) =
+        rows.iter().filter_map(number).fold((0.0, 0u32), |(sum, count), number| (sum + number, count + 1));
+    (count > 0).then(|| sum / f64::from(count))
+}
+
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{} of {} slots decoded", self.decoded, self.slots)?;
+        writeln!(f, "{} of {} slots gave a sum.", self.decoded, self.slots)?;
         for (reason, count) in &self.failures {
-            writeln!(f, "  {count} not: {}", reason.replace('_', " "))?;
+            writeln!(f, "  {count} did not: {}.", reason.replace('_', " "))?;
         }
         for (rule, count) in &self.refusals {
-            writeln!(f, "refused {count} times by meters: {rule}")?;
+            writeln!(f, "Refused {count} times by meters: {rule}.")?;
         }
-        writeln!(
-            f,
-            "masks: {} of {} comparable sums are what the meters masked, to the watt",
-            self.exact, self.comparable
-        )?;
-        writeln!(f, "noise: {} of {} sums are within their 95 % band of the truth", self.within_band, self.comparable)?;
+        if self.comparable > 0 {
+            self.write_errors(f)?;
+        }
+        self.write_cheats(f)?;
         if self.wrong.is_empty() {
-            return write!(f, "verdict: nothing was wrong");
+            return write!(f, "Verdict: all is well.");
         }
-        write!(f, "verdict: WRONG")?;
+        write!(f, "Verdict: SOMETHING IS WRONG.")?;
         self.wrong.iter().try_for_each(|wrong| write!(f, "\n  {wrong}"))
     }
+}
+
+impl Verdict {
+    fn write_errors(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { comparable, exact, within_band, .. } = *self;
+        if exact == comparable {
+            writeln!(f, "Masks:  every sum is what the meters hid behind their masks, to the watt.")?;
+        } else {
+            writeln!(f, "Masks:  {exact} of {comparable} sums are what the meters hid behind their masks.")?;
+        }
+        let off = |watts: f64| {
+            let share = self.mean_true_watts.filter(|load| *load > 0.0).map(|load| 100.0 * watts / load);
+            format!(
+                "{}{}",
+                kilowatts(watts),
+                share.map_or_else(String::new, |share| format!(", {share:.1} % of the load"))
+            )
+        };
+        match self.mean_error_watts {
+            Some(_) if self.on_purpose.exact => {
+                writeln!(f, "Noise:  none, as asked for: a sum is the true one.")?;
+            }
+            Some(watts) => writeln!(
+                f,
+                "Noise:  a sum was off by {} on average; {within_band} of {comparable} were within their 95 % band.",
+                off(watts)
+            )?,
+            None => {}
+        }
+        match self.mean_filtered_error_watts {
+            Some(watts) => {
+                writeln!(f, "Filter: with what earlier sums tell, the load was off by {} on average.", off(watts))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn write_cheats(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Injected { shifting, shift_watts, noiseless, .. } = self.on_purpose;
+        if shifting > 0 {
+            let shift = kilowatts(shift_watts as f64);
+            writeln!(f, "Cheats: {} every sum by {shift}: the protocol cannot see this.", members(shifting, "shift"))?;
+        }
+        if noiseless > 0 {
+            let leave = members(noiseless, "leave");
+            writeln!(
+                f,
+                "Cheats: {leave} out their noise: the protocol cannot see this. It stays private as long as no more than \
+                 `max_malicious` do."
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// So many members of a cluster, with what they do.
+fn members(count: usize, verb: &str) -> String {
+    if count == 1 { format!("one member {verb}s") } else { format!("{count} members {verb}") }
+}
+
+/// Watts as people read them.
+pub(crate) fn kilowatts(watts: f64) -> String {
+    format!("{:.1} kW", watts / 1000.0)
 }
 
 #[cfg(test)]
@@ -209,6 +307,8 @@ mod tests {
             outcome: outcome.to_owned(),
             load_watts: load,
             band95_watts: load.map(|_| 100),
+            load_filtered_watts: load,
+            band95_filtered_watts: load.map(|_| 50),
             members: 10,
             responders: 10,
             missing: 0,
@@ -238,8 +338,12 @@ mod tests {
         assert!(Verdict::of(&rows, FromMeters::default(), Injected { faults: true, ..Injected::default() }).is_good());
         let rows = [row("decoded", Some(1), None), row("interrupted", None, None)];
         assert!(
-            !Verdict::of(&rows, FromMeters::default(), Injected { faults: true, vanishing: true, shifted: true })
-                .is_good()
+            !Verdict::of(
+                &rows,
+                FromMeters::default(),
+                Injected { faults: true, vanishing: true, shifting: 1, ..Injected::default() }
+            )
+            .is_good()
         );
     }
 
@@ -251,7 +355,7 @@ mod tests {
         assert!(Verdict::of(&few, FromMeters::default(), Injected::default()).is_good());
         let many = [outside(10), inside(10)].concat();
         assert!(!Verdict::of(&many, FromMeters::default(), Injected::default()).is_good());
-        assert!(Verdict::of(&many, FromMeters::default(), Injected { shifted: true, ..Injected::default() }).is_good());
+        assert!(Verdict::of(&many, FromMeters::default(), Injected { shifting: 1, ..Injected::default() }).is_good());
     }
 
     #[test]
@@ -277,5 +381,29 @@ mod tests {
         assert!(
             !Verdict::of(&failed, FromMeters::default(), Injected { faults: true, ..Injected::default() }).is_good()
         );
+    }
+
+    #[test]
+    fn a_verdict_is_told_in_words() {
+        let rows = vec![row("decoded", Some(101_500), Some((100_000, 101_500))); 20];
+        let told = |injected| Verdict::of(&rows, FromMeters::default(), injected).to_string();
+        let honest = told(Injected { shifting: 0, faults: true, ..Injected::default() });
+        assert!(honest.starts_with("20 of 20 slots gave a sum.\nMasks:  every sum is what the meters hid"), "{honest}");
+        assert!(honest.contains("off by 1.5 kW, 1.5 % of the load on average; 0 of 20 were within"), "{honest}");
+        assert!(honest.contains("earlier sums tell, the load was off by 1.5 kW, 1.5 %"), "{honest}");
+        let shifted = told(Injected { shifting: 3, shift_watts: 15_000, ..Injected::default() });
+        assert!(shifted.contains("3 members shift every sum by 15.0 kW: the protocol cannot see this."), "{shifted}");
+        assert!(shifted.ends_with("Verdict: all is well."), "{shifted}");
+        let silent = told(Injected { noiseless: 1, shifting: 1, ..Injected::default() });
+        assert!(silent.contains("one member leaves out their noise"), "{silent}");
+        let exact = told(Injected { exact: true, shifting: 1, ..Injected::default() });
+        assert!(exact.contains("none, as asked for"), "{exact}");
+    }
+
+    #[test]
+    fn a_filtered_load_is_held_against_the_load_of_all_members() {
+        let mut row = row("decoded", Some(900), Some((900, 900)));
+        (row.aggregate.responders, row.aggregate.load_filtered_watts) = (9, Some(1010));
+        assert_eq!(row.filtered_error(), Some(10.0));
     }
 }

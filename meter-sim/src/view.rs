@@ -1,4 +1,4 @@
-//! The live view: one line a slot, and on a terminal a line below that says how the meters are doing.
+//! The live view: one line per slot, and on a terminal a status line below.
 
 use std::collections::BTreeSet;
 use std::io::{IsTerminal as _, Write as _};
@@ -7,8 +7,8 @@ use std::time::Duration;
 use dream_protocol::ids::ClusterId;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::fleet::Status;
-use crate::verdict::{Row, Verdict};
+use crate::verdict::{Row, Verdict, kilowatts};
+use dream_fleet::Status;
 
 /// How slots are shown.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub struct View {
     bar: ProgressBar,
     style: Style,
     headed: bool,
-    /// What was said already and is not said again.
+    /// Messages that were shown already.
     said: BTreeSet<String>,
 }
 
@@ -31,7 +31,7 @@ enum Style {
 }
 
 impl View {
-    /// For people, or for machines.
+    /// Creates a view that prints lines for people, or JSON.
     pub fn new(json: bool) -> Self {
         let style = match (json, std::io::stderr().is_terminal()) {
             (true, _) => Style::Machine,
@@ -44,8 +44,8 @@ impl View {
         Self { bar, style, headed: false, said: BTreeSet::new() }
     }
 
-    /// What meters are doing now. Also tells what keeps them from it, once.
-    pub fn glance(&mut self, clusters: &[(&ClusterId, Status)]) {
+    /// Shows the status of the meters, and each refusal and each connection error once.
+    pub fn status(&mut self, clusters: &[(&ClusterId, Status)]) {
         for (cluster, status) in clusters {
             status.refusals.keys().for_each(|rule| self.say(&format!("{cluster}: meters refuse: {rule}")));
             if let Some(trouble) = status.trouble.as_ref().filter(|_| status.connected() < status.connections) {
@@ -61,7 +61,7 @@ impl View {
         }
     }
 
-    /// A connection that does not work; told once for every reason.
+    /// Shows a connection error, once for every reason.
     pub fn trouble(&mut self, reason: &str) {
         self.say(&format!("the broker: {reason}; trying again"));
     }
@@ -72,19 +72,20 @@ impl View {
         }
         if !std::mem::replace(&mut self.headed, true) {
             self.line(&format!(
-                "{:<12} {:>12} {:>11} {:>11} {:>10} {:>10} {:>9}  outcome",
-                "cluster", "slot", "true sum", "published", "off by", "95 % band", "answered"
+                "{:<12} {:<14} {:>9} {:>9} {:>10} {:>9} {:>10} {:>9}  outcome",
+                "cluster", "slot from, UTC", "true sum", "published", "95 % band", "filtered", "95 % band", "answered"
             ));
         }
         let aggregate = &row.aggregate;
         self.line(&format!(
-            "{:<12} {:>12} {:>11} {:>11} {:>10} {:>10} {:>9}  {}",
+            "{:<12} {:<14} {:>9} {:>9} {:>10} {:>9} {:>10} {:>9}  {}",
             aggregate.cluster,
-            aggregate.slot,
+            time_of_day(&aggregate.start),
             watts(row.expected.map(|expected| expected.truth)),
             watts(aggregate.load_watts),
-            watts(row.error()),
-            aggregate.band95_watts.map_or_else(|| "-".to_owned(), |band| format!("+-{band} W")),
+            band(aggregate.band95_watts),
+            watts(aggregate.load_filtered_watts),
+            band(aggregate.band95_filtered_watts),
             format!("{}/{}", aggregate.responders, aggregate.members),
             outcome(aggregate.outcome.as_str(), aggregate.attempts),
         ));
@@ -97,7 +98,7 @@ impl View {
         }
     }
 
-    /// Tells people something, once; beside what is for machines.
+    /// Shows a message once; on standard error if the output is JSON.
     pub fn say(&mut self, text: &str) {
         if !self.said.insert(text.to_owned()) {
             return;
@@ -123,7 +124,7 @@ impl Drop for View {
     }
 }
 
-/// All clusters in one line.
+/// Returns the status of all clusters in one line.
 fn doing(clusters: &[(&ClusterId, Status)]) -> String {
     let statuses = || clusters.iter().map(|(_, status)| status);
     let total = |count: fn(&Status) -> usize| statuses().map(count).sum::<usize>();
@@ -149,7 +150,18 @@ fn doing(clusters: &[(&ClusterId, Status)]) -> String {
 }
 
 fn watts(value: Option<i64>) -> String {
-    value.map_or_else(|| "-".to_owned(), |watts| format!("{watts} W"))
+    value.map_or_else(|| "-".to_owned(), |watts| kilowatts(watts as f64))
+}
+
+fn band(value: Option<u64>) -> String {
+    value.map_or_else(|| "-".to_owned(), |band| format!("+-{}", kilowatts(band as f64)))
+}
+
+/// Month, day and time of an instant in RFC 3339; seconds only where there are some.
+fn time_of_day(at: &str) -> String {
+    let part = |range| at.get(range).unwrap_or_default();
+    let seconds = Some(part(16..19)).filter(|seconds| *seconds != ":00").unwrap_or_default();
+    format!("{} {}{seconds}", part(5..10), part(11..16))
 }
 
 fn outcome(word: &str, attempts: u8) -> String {

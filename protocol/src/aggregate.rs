@@ -5,7 +5,8 @@ use std::fmt;
 use crate::noise::{Scale, Spread};
 use crate::time::{Slot, Timestamp};
 
-/// The noisy sum of a cluster's readings in one slot. Only [`crate::cluster`] makes one.
+/// The noisy sum of a cluster's readings in one slot. Only [`crate::cluster`] makes one, and
+/// [`unmasked_slot`](crate::simulation::unmasked_slot) for simulators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Aggregate {
     watts: i64,

@@ -22,9 +22,10 @@
 //!   [`certificate`], [`enrolment`] and [`membership`];
 //! - what a meter accepts and has spent: [`policy`], [`ledger`];
 //! - on top: [`meter`], [`cluster`], and [`aggregate`], the only values meant to be seen;
-//! - beside them: [`code`], the stable names of all errors.
+//! - beside them: [`code`], the stable names of all errors, and [`broker_address`], the URLs of brokers.
 
 pub mod aggregate;
+pub mod broker_address;
 pub mod certificate;
 pub mod cluster;
 pub mod code;

@@ -9,7 +9,6 @@ pub mod brokers;
 pub mod browser;
 pub mod client;
 pub mod command;
-pub mod embedded;
 pub mod fleet;
 pub mod gateway;
 pub mod http;
@@ -21,27 +20,15 @@ pub mod proxy;
 pub mod settings;
 pub mod watcher;
 
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::net::{Ipv4Addr, TcpStream};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use dream_protocol::time::Timestamp;
 
+pub use crate::broker::free_port;
+
 /// How long anything may take before a test gives up: far longer than it does.
 pub const PATIENCE: Duration = Duration::from_secs(120);
-
-/// Returns a port of the loopback that nobody listens on. It is below those that the system hands out: a connection to one of
-/// those, tried again and again before anyone listens, may one day take it and reach itself.
-pub fn free_port() -> u16 {
-    static NEXT: LazyLock<AtomicU16> = LazyLock::new(|| rand::random_range(10_000..30_000).into());
-    loop {
-        let port = NEXT.fetch_add(1, Ordering::Relaxed);
-        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
-            return port;
-        }
-    }
-}
 
 /// Whether someone listens on a port of the loopback.
 pub fn listens(port: u16) -> bool {

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use dream_protocol::broker_address::broker_address;
 use dream_protocol::cluster::RosterRules;
 use dream_protocol::ids::{ClusterId, GatewayId, MAX_ID_LEN, MeterId};
 use dream_protocol::params::{Share, Terms};
 
-use super::address::broker_address;
 use super::decimal::{self, Fraction};
 use super::{Broker, BrokerTls, ClusterSettings, Config, Identity, Log, Login, Overrides, Problem, Store, file};
 

@@ -371,7 +371,7 @@ impl Driver {
     fn until_due(&self) -> Duration {
         let now = self.parts.clock.now();
         let due = self.state.ticks.first().map_or(u64::MAX, |(due, _)| due.millis_since(now));
-        Duration::from_millis(due).min(LONGEST_SLEEP)
+        self.parts.clock.to_sleep(Duration::from_millis(due)).min(LONGEST_SLEEP)
     }
 
     async fn send_job(&mut self) -> Result<(), WriterEnded> {

@@ -97,11 +97,13 @@ impl ServedCluster {
         };
         // A crash may have come between an outcome and its announcement; it is announced from the store.
         let today = Timestamp::from_secs(now.utc_day() * 86_400);
-        for closed in store.slots(id, today.min(now), NEVER, usize::MAX)? {
+        for closed in
+            store.slots(id, today.min(now), NEVER, usize::MAX)?.iter().filter(|closed| !closed.is_backfilled())
+        {
             served.spent.add(&closed.outcome);
         }
         let recent = store.slots(id, Timestamp::from_millis(0), NEVER, RECENT_SLOTS)?;
-        served.last = recent.last().copied();
+        served.last = recent.last().filter(|closed| !closed.is_backfilled()).copied();
         served.last_decoded = recent.iter().rfind(|closed| closed.is_decoded()).copied();
         if before.is_none() {
             let since = Timestamp::from_secs(now.as_secs().saturating_sub(REPLAYED_SECONDS));
@@ -112,7 +114,7 @@ impl ServedCluster {
 
     /// Notes a closed slot, and returns it with its filtered load.
     pub fn note_closed(&mut self, outcome: SlotOutcome) -> ClosedSlot {
-        let closed = ClosedSlot { outcome, filtered: self.filter(&outcome) };
+        let closed = ClosedSlot { outcome, filtered: filtered(&mut self.filter, &outcome) };
         self.changed = true;
         self.spent.add(&outcome);
         self.last = Some(closed);
@@ -127,13 +129,8 @@ impl ServedCluster {
         let first = slots.iter().position(|closed| closed.filtered.is_some()).unwrap_or(slots.len());
         let (before, since) = slots.split_at(first);
         for closed in before.iter().chain(since.iter().filter(|closed| closed.filtered.is_some())) {
-            self.filter(&closed.outcome);
+            filtered(&mut self.filter, &closed.outcome);
         }
-    }
-
-    /// Lets the filter see what was released, and returns its load.
-    fn filter(&mut self, outcome: &SlotOutcome) -> Option<FilteredLoad> {
-        FilteredLoad::new(self.filter.observe(&released(outcome)?)?)
     }
 
     /// Notes what the machine says. Returns whether it is new: a meter may report the same again and again.
@@ -195,8 +192,13 @@ impl ServedCluster {
     }
 }
 
+/// Lets a filter see what was released; returns what it makes of the slot, if anything.
+pub fn filtered(filter: &mut Filter, outcome: &SlotOutcome) -> Option<FilteredLoad> {
+    FilteredLoad::new(filter.observe(&released(outcome)?)?)
+}
+
 /// Returns the sum of a slot as the filter takes it; `None` if there is no sum.
-pub fn released(outcome: &SlotOutcome) -> Option<Release> {
+fn released(outcome: &SlotOutcome) -> Option<Release> {
     Some(Release {
         start_millis: outcome.start.as_millis(),
         end_millis: outcome.end.as_millis(),

@@ -19,6 +19,7 @@ mod query;
 mod range;
 mod reasons;
 mod series;
+mod simulated;
 mod slots_page;
 mod status;
 mod terms;

@@ -50,6 +50,12 @@ impl From<SlotOutcome> for ClosedSlot {
 }
 
 impl ClosedSlot {
+    /// Returns whether a demonstration filled the slot in: nobody reported it, and no list covers it. The epochs of lists
+    /// start at 1.
+    pub fn is_backfilled(&self) -> bool {
+        self.outcome.epoch == 0
+    }
+
     /// Returns whether the slot gave a sum.
     pub fn is_decoded(&self) -> bool {
         self.outcome.result.is_ok()

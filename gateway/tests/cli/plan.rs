@@ -14,6 +14,12 @@ fn the_default_cluster_is_accepted_by_meters_but_too_small() {
 }
 
 #[test]
+fn the_cluster_of_the_demo_is_useful() {
+    let told = plan(&["--members", "600"]);
+    assert!(told.contains("Useful: single slots can be read.") && !told.contains("WARNING"), "{told}");
+}
+
+#[test]
 fn a_large_cluster_is_useful() {
     insta::assert_snapshot!(plan(&["--members", "1000", "--max-missing", "0.05"]));
 }

@@ -97,6 +97,31 @@ fn a_filtered_load_is_told_with_its_band_until_it_is_old_and_not_after_a_failed_
 }
 
 #[test]
+fn a_demonstration_says_on_its_pages_that_time_is_simulated_and_which_slots_were_filled_in() {
+    let gateway = filled();
+    let paths = ["/", "/clusters/north", "/nothing"];
+    for path in paths {
+        assert!(!gateway.get(path).text().contains("imulated time"), "{path}");
+    }
+    assert!(!gateway.get("/clusters/north").text().contains("filled in by the demo"));
+    gateway.fixture.simulate_time();
+    for slot in [LAST_SLOT - 4, LAST_SLOT - 3] {
+        let outcome = Slotted { epoch: 0, ..slot_of(100, slot) }.decoded(50_000, 97);
+        gateway.fixture.past.add(&ClusterId::new("north").unwrap(), closed(outcome));
+    }
+    for path in paths {
+        let page = gateway.get(path).text().to_owned();
+        assert!(
+            page.contains("<strong>Simulated time</strong>") && page.contains(">16 Nov, 14:43</time> UTC"),
+            "{page}"
+        );
+    }
+    let page = gateway.get("/clusters/north").text().to_owned();
+    assert_eq!(page.matches("<span class=\"note\">filled in by the demo</span>").count(), 2, "{page}");
+    assert!(page.contains(">14:10</time> were filled in by the demo: no meter reported them."), "{page}");
+}
+
+#[test]
 fn metrics_are_prometheus_text() {
     let answer = Asked::new().get("/metrics");
     assert_eq!(answer.status, 200);

@@ -37,11 +37,18 @@ pub const METER: &str = "meter-0815";
 
 /// A clock that stands until it is set.
 #[derive(Debug)]
-pub struct StandingClock(AtomicU64);
+pub struct StandingClock {
+    millis: AtomicU64,
+    simulated: AtomicBool,
+}
 
 impl Clock for StandingClock {
     fn now(&self) -> Timestamp {
-        Timestamp::from_millis(self.0.load(Ordering::Relaxed))
+        Timestamp::from_millis(self.millis.load(Ordering::Relaxed))
+    }
+
+    fn is_simulated(&self) -> bool {
+        self.simulated.load(Ordering::Relaxed)
     }
 }
 
@@ -60,7 +67,7 @@ impl Fixture {
             board: Arc::default(),
             past: Arc::default(),
             readiness: Arc::default(),
-            clock: Arc::new(StandingClock(AtomicU64::new(NOW.as_millis()))),
+            clock: Arc::new(StandingClock { millis: NOW.as_millis().into(), simulated: false.into() }),
         }
     }
 
@@ -76,7 +83,12 @@ impl Fixture {
     }
 
     pub fn set_clock(&self, now: Timestamp) {
-        self.clock.0.store(now.as_millis(), Ordering::Relaxed);
+        self.clock.millis.store(now.as_millis(), Ordering::Relaxed);
+    }
+
+    /// Makes the clock one of a demonstration.
+    pub fn simulate_time(&self) {
+        self.clock.simulated.store(true, Ordering::Relaxed);
     }
 
     /// Makes the gateway ready, and shows it as it then is.

@@ -1,9 +1,9 @@
 //! Eight clusters with a week behind them: homes that rise, cook and sleep, noise, and a few troubles.
 
 use dream_filter::Filter;
-use dream_gateway::ingest::served::released;
+use dream_gateway::ingest::served::filtered;
 use dream_gateway::serve::board::ClusterView;
-use dream_gateway::store::{ClosedSlot, FilteredLoad};
+use dream_gateway::store::ClosedSlot;
 use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::time::Slot;
 
@@ -47,7 +47,7 @@ pub fn fill(fixture: &Fixture) {
 fn live(fixture: &Fixture, cluster: &ClusterView, filter: &mut Filter, outcome: SlotOutcome) -> ClusterView {
     let mut cluster = cluster.clone();
     cluster.since = outcome.start;
-    let filtered = released(&outcome).and_then(|release| FilteredLoad::new(filter.observe(&release)?));
+    let filtered = filtered(filter, &outcome);
     fixture.close(&cluster, ClosedSlot { outcome, filtered });
     let shown = fixture.board.cluster(cluster.cluster.as_str()).expect("it was just shown");
     ClusterView::clone(&shown)

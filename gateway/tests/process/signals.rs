@@ -1,7 +1,8 @@
 //! What SIGHUP and SIGTERM do to a running process.
 
+use dream_testkit::broker;
+use dream_testkit::lab::access::Access;
 use dream_testkit::lab::aggregates::assert_exact_or;
-use dream_testkit::lab::embedded;
 use dream_testkit::lab::fleet::Fleet;
 use dream_testkit::lab::identities::Identities;
 use dream_testkit::lab::settings::Settings;
@@ -13,7 +14,7 @@ const METERS: usize = 6;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn settings_are_read_again_at_a_hangup_and_those_that_cannot_be_used_change_nothing() {
-    let (identities, access) = (Identities::default(), embedded::start());
+    let (identities, access) = (Identities::default(), Access::open(broker::start().unwrap().port()));
     let mut gateway = Gateway::start(&identities, Settings::new(&access).cluster("north", METERS));
     gateway.wait_until_ready().await;
     let fleet = Fleet::start(&identities, &access, "north", METERS);

@@ -1,4 +1,4 @@
-//! The lies, each with what it is after and the rule that must stop it.
+//! The attacks, each with its aim and the rule that must stop it.
 
 use clap::ValueEnum;
 use dream_protocol::enrolment::EnrolmentError;
@@ -35,9 +35,9 @@ pub enum Attack {
     NamedMissing,
 }
 
-/// What has to be there before a lie can be told.
+/// What must have happened before an attack can be tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Scene {
+pub(super) enum Precondition {
     NoList,
     List,
     /// A slot that all meters have reported and nobody has asked about.
@@ -51,22 +51,22 @@ impl Attack {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 
-    /// In one line.
+    /// Returns the attack in one line.
     pub(super) fn summary(self) -> String {
         let help = self.to_possible_value().and_then(|value| value.get_help().map(ToString::to_string));
         help.unwrap_or_default()
     }
 
-    pub(super) const fn scene(self) -> Scene {
+    pub(super) const fn precondition(self) -> Precondition {
         match self {
-            Self::InventedMembers | Self::SwappedKeys | Self::SmallCrowd | Self::WeakEpsilon => Scene::NoList,
-            Self::TwoLists | Self::BrokenChain | Self::StaleList => Scene::List,
-            Self::ForgedSignature | Self::OversizedRequest | Self::NamedMissing => Scene::ReportedSlot,
-            Self::SecondRequest | Self::EndlessRetries => Scene::AnsweredSlot,
+            Self::InventedMembers | Self::SwappedKeys | Self::SmallCrowd | Self::WeakEpsilon => Precondition::NoList,
+            Self::TwoLists | Self::BrokenChain | Self::StaleList => Precondition::List,
+            Self::ForgedSignature | Self::OversizedRequest | Self::NamedMissing => Precondition::ReportedSlot,
+            Self::SecondRequest | Self::EndlessRetries => Precondition::AnsweredSlot,
         }
     }
 
-    /// For someone who has never heard of any of this.
+    /// Returns an explanation for readers who do not know the protocol.
     pub(super) const fn explanation(self) -> &'static str {
         match self {
             Self::InventedMembers => {
@@ -119,7 +119,7 @@ impl Attack {
         }
     }
 
-    /// Whether this is the rule that is there to stop it.
+    /// Returns whether this refusal is by the rule that must stop the attack.
     pub(super) const fn is_stopped_by(self, refusal: &Refusal) -> bool {
         match self {
             Self::InventedMembers => {

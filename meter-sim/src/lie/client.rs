@@ -1,4 +1,4 @@
-//! An MQTT client that hands on what arrives. A lost connection ends it: a run is short, and starts over.
+//! An MQTT client that forwards what arrives. A lost connection ends it: a run is short and can be repeated.
 
 use rumqttc::{
     AsyncClient, Event as Polled, EventLoop, Packet, PublishOptions, QoS, SubscribeFilter, SubscribeReasonCode,
@@ -7,7 +7,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 
 use super::link::{Event, Publish};
-use crate::access::Access;
+use dream_fleet::access::Access;
 
 #[derive(Debug)]
 pub(super) struct Client {
@@ -28,7 +28,7 @@ impl Client {
 
 impl Publish for Client {
     fn publish(&self, topic: &str, payload: &[u8]) {
-        // It fails only when the connection is gone, which is told as an event.
+        // It fails only when the connection is gone, which is reported as an event.
         self.client.try_publish(topic, payload.to_vec(), PublishOptions::at_least_once()).ok();
     }
 }

@@ -1,4 +1,4 @@
-//! A list that can say anything, and the honest terms to start from.
+//! A list with any content, and honest terms to start from.
 
 use dream_protocol::ids::{ClusterId, MeterId};
 use dream_protocol::keys::{AgreementSecret, ListHash};
@@ -8,7 +8,7 @@ use dream_protocol::topic::GatewayChannel;
 use dream_protocol::wire::ListStatement;
 
 use super::SLOT_SECONDS;
-use super::cast::Gateway;
+use super::participants::Gateway;
 
 /// The honest shares that a meter's default policy demands.
 const HONEST: u64 = 20;
@@ -56,7 +56,7 @@ impl Draft {
     }
 }
 
-/// A tenth malicious, and as many missing, up to a tenth, as leave enough honest shares.
+/// Returns terms with a tenth malicious, and as many missing, up to a tenth, as leave enough honest shares.
 fn terms(members: usize) -> Terms {
     let members = members as u64;
     let max_malicious = members.div_ceil(10);

@@ -1,19 +1,19 @@
-//! How the parties reach each other: through a broker, or in tests through something that stands for one.
+//! How the participants exchange messages: through a broker, or in tests in memory.
 
 use std::fmt;
 
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::client::Client;
-use crate::access::Access;
+use dream_fleet::access::Access;
 
-/// A way to reach the others.
+/// A way to exchange messages.
 pub(super) trait Link: fmt::Debug + fmt::Display + Send + Sync {
     /// Connects and subscribes. Must be called within a runtime.
     fn connect(&self, id: &str, filters: &[String]) -> (Box<dyn Publish>, UnboundedReceiver<Event>);
 }
 
-/// Someone who is connected.
+/// A connected client.
 pub(super) trait Publish: Send {
     /// Publishes with QoS 1, and never retained: nothing of a run stays on the broker.
     fn publish(&self, topic: &str, payload: &[u8]);

@@ -1,4 +1,4 @@
-//! What came of it, as data and as text.
+//! The results of a run, as data and as text.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,13 +6,13 @@ use std::fmt;
 use dream_protocol::meter::Refusal;
 
 use super::attack::Attack;
-use super::liar::Told;
+use super::dishonest_gateway::Response;
 
-/// What came of one lie.
+/// The result of one attack.
 #[derive(Debug)]
 pub struct Outcome {
     pub attack: Attack,
-    /// How many meters it was told to.
+    /// How many meters it was tried on.
     pub meters: usize,
     /// How many refused it by the rule that is there for it.
     pub refused: usize,
@@ -23,7 +23,7 @@ pub struct Outcome {
     too_late: bool,
 }
 
-/// Something honest, to show that meters that refuse do not refuse everything.
+/// An honest step, which shows that the meters do not refuse everything.
 #[derive(Debug)]
 pub enum Control {
     List { accepted: usize, meters: usize },
@@ -38,10 +38,10 @@ pub struct Report {
 }
 
 impl Outcome {
-    pub(super) fn new(attack: Attack, told: Vec<Told>) -> Self {
+    pub(super) fn new(attack: Attack, responses: Vec<Response>) -> Self {
         let mut outcome =
-            Self { attack, meters: told.len(), refused: 0, complied: 0, rules: BTreeMap::new(), too_late: false };
-        for Told { refusal, complied } in told {
+            Self { attack, meters: responses.len(), refused: 0, complied: 0, rules: BTreeMap::new(), too_late: false };
+        for Response { refusal, complied } in responses {
             outcome.complied += usize::from(complied);
             let Some(refusal) = refusal else { continue };
             outcome.refused += usize::from(!complied && attack.is_stopped_by(&refusal));

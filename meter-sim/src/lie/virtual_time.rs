@@ -1,4 +1,4 @@
-//! The lies in virtual time: the parties reach each other in memory, and nobody waits for a slot.
+//! The attacks in virtual time: messages travel in memory, and no test waits for a slot.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -8,7 +8,7 @@ use dream_protocol::simulation::Simulation;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::link::{Event, Link, Publish};
-use super::{Attack, Cast, Report, play};
+use super::{Attack, Participants, Report, play};
 
 /// Carries what anyone publishes to all who have subscribed to it.
 #[derive(Debug, Clone, Default)]
@@ -59,13 +59,13 @@ fn matches(filter: &str, topic: &str) -> bool {
 /// Tells these lies to so many meters.
 async fn tell(meters: usize, simulation: Simulation, attacks: &[Attack]) -> Report {
     let exchange: Arc<dyn Link> = Arc::new(Exchange::default());
-    let report = play(Cast::linked(meters, &exchange), simulation, attacks, |_| {}).await.unwrap();
+    let report = play(Participants::linked(meters, &exchange), simulation, attacks, |_| {}).await.unwrap();
     assert_eq!(report.outcomes.len(), attacks.len());
     assert!(report.controls.iter().all(|control| control.worked()), "{report}");
     report
 }
 
-/// Returns the lies that meters did not refuse, and how many did as they were told.
+/// Returns the lies that meters did not refuse, and how many meters complied.
 fn succeeded(report: &Report) -> Vec<(Attack, usize)> {
     let outcomes = report.outcomes.iter().filter(|outcome| !outcome.is_refused());
     outcomes.map(|outcome| (outcome.attack, outcome.complied)).collect()

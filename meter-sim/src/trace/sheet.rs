@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
 
-use crate::home::{Day, DayTrace, Device, Home, MINUTES_PER_DAY};
 use crate::progress::Progress;
-use crate::slots::SlotLength;
-use crate::street::in_parallel;
+use dream_homes::home::{Day, DayTrace, Device, Home, MINUTES_PER_DAY};
+use dream_homes::slots::SlotLength;
+use dream_homes::street::in_parallel;
 
 /// Sums over homes may exceed what one home can draw.
 type Sums = [i64; MINUTES_PER_DAY];

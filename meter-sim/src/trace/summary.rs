@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::sheet::{Sheet, time};
-use crate::slots::SlotLength;
+use dream_homes::slots::SlotLength;
 
 #[derive(Debug, Default)]
 pub(super) struct Summary {

@@ -90,16 +90,14 @@ impl fmt::Display for Range {
     }
 }
 
-/// Why the range of this data is twice as wide, as a sentence; empty if it is not.
-pub(super) fn feed_in_text(data: &Dataset) -> String {
-    let text = |FeedIn { readings, lowest }: FeedIn| {
-        let (are, range) = (if readings == 1 { "reading is" } else { "readings are" }, Range::product(data));
-        format!(
-            " {readings} {are} below 0, the lowest is {lowest} W: the range is {range}, and its noise is twice that of a \
-             range that begins at 0. If nobody feeds in and these are mistakes of the file, correct them."
-        )
-    };
-    data.feed_in().map(text).unwrap_or_default()
+/// Returns a note about readings below 0, which widen the range; none if there are none.
+pub(super) fn feed_in_note(data: &Dataset) -> Option<String> {
+    let FeedIn { readings, lowest } = data.feed_in()?;
+    let (are, range) = (if readings == 1 { "reading is" } else { "readings are" }, Range::product(data));
+    Some(format!(
+        "{readings} {are} below 0, the lowest is {lowest} W: the range is {range}, and its noise is twice that of a range \
+         that begins at 0. If no home feeds in, correct the file."
+    ))
 }
 
 /// A cluster in one slot, in watts.
@@ -260,10 +258,10 @@ mod tests {
     fn a_single_reading_below_0_is_named() {
         let data =
             |text| Dataset::own(Readings::parse(text, "own.csv".as_ref()).unwrap(), SlotLength::new(43_200).unwrap());
-        assert_eq!(feed_in_text(&data("5,7\n0,9\n")), "");
-        let text = feed_in_text(&data("5,7\n-1,9\n"));
-        assert!(text.starts_with(" 1 reading is below 0, the lowest is -1 W: the range is -9000 to 9000 W,"), "{text}");
-        let text = feed_in_text(&data("5,-7\n-1,9\n"));
-        assert!(text.starts_with(" 2 readings are below 0, the lowest is -7 W"), "{text}");
+        assert_eq!(feed_in_note(&data("5,7\n0,9\n")), None);
+        let text = feed_in_note(&data("5,7\n-1,9\n")).unwrap();
+        assert!(text.starts_with("1 reading is below 0, the lowest is -1 W: the range is -9000 to 9000 W,"), "{text}");
+        let text = feed_in_note(&data("5,-7\n-1,9\n")).unwrap();
+        assert!(text.starts_with("2 readings are below 0, the lowest is -7 W"), "{text}");
     }
 }

@@ -13,7 +13,7 @@ use rand_distr::{Distribution as _, Exp1};
 use self::adversary::{Error, Priors, Target};
 use super::dataset::Dataset;
 use super::paper;
-use super::section::{Axis, Block, Cell, Figure, Section, Series, Stroke, Table};
+use super::section::{Axis, Cell, Figure, Section, Series, Stroke, Table};
 use super::usage::Usage;
 use dream_homes::home::{ActivityModel, Device};
 use dream_homes::street::{all_cores, in_parallel};
@@ -24,43 +24,12 @@ const HOURS_PER_SLOT: f64 = 1.0 / 6.0;
 pub(crate) fn section(data: &Dataset, seed: u64) -> Option<Section> {
     let crest = rows(&Usage::of(&data.with_activities(ActivityModel::Crest)?)?, seed);
     let pooled = rows(&Usage::of(&data.with_activities(ActivityModel::Pooled)?)?, seed);
-    let homes = data.homes();
-    let blocks = vec![
-        Block::Text(
-            "Somebody knows that an appliance was used, what it drew from its first slot to its last, and the loads of \
-             everybody else: can they tell from the noisy sums when it was switched on? The table tells how far guesses \
-             are off, in hours, on average over the homes that used it. The random adversary guesses any slot at which \
-             the appliance could have begun; its figures are expectations, not draws. The statistical one takes the most \
-             frequent first slot of all homes; the Bayesian one the median of what the noisy sums make likely; the \
-             Bayesian-statistical one joins both. Clusters are of about 100 homes that use about the same, with noise scaled by \
-             their largest load in each slot."
-                .to_owned(),
-        ),
-        Block::Text(format!(
-            "Users are the homes, of {homes}, that switched the appliance on that day; the paper's are of 3000. The \
-             published model (`crest`) has the activities of time-use surveys; one probability for all activities \
-             (`pooled`) was fitted to the paper's numbers of users."
-        )),
-        Block::Text(
-            "Three formulas of the paper are corrected here: the statistical adversary guesses the slot whose frequency is \
-             largest, not that frequency; the frequency of a slot counts once, not once for every slot of the day, which \
-             would drown the evidence; and the density of Laplace noise falls with distance, for which its exponent needs \
-             a minus sign. Frequencies are those of the homes at hand, each among them: for appliances with few users that \
-             makes both statistical adversaries look better than they would be."
-                .to_owned(),
-        ),
-        Block::Text(
-            "In the paper all appliances that follow an activity have nearly the same figures, whatever the activity; in \
-             neither model do they. Where no slot stands out, the most frequent one is a matter of luck, and so is the \
-             statistical adversary's figure."
-                .to_owned(),
-        ),
-        Block::Table(hours("activation_crest", "crest", &crest)),
-        Block::Table(hours("activation_pooled", "pooled", &pooled)),
-        Block::Figure(figure(&pooled)),
-        Block::Table(every(&[("crest", &crest), ("pooled", &pooled)])),
+    let tables = vec![
+        hours("activation_crest", &crest),
+        hours("activation_pooled", &pooled),
+        every(&[("crest", &crest), ("pooled", &pooled)]),
     ];
-    Some(Section { title: "When an appliance was switched on: the paper's Table 2", blocks })
+    Some(Section { tables, figures: vec![figure(&pooled)] })
 }
 
 /// What is found of one appliance.
@@ -120,7 +89,7 @@ fn noisy(watts: &[f64], scales: &[f64], seed: u64, home: usize, device: Device) 
     watts.iter().zip(scales).map(|(watts, scale)| watts + scale * (exponential() - exponential())).collect()
 }
 
-fn hours(name: &'static str, model: &str, rows: &[Row]) -> Table {
+fn hours(name: &'static str, rows: &[Row]) -> Table {
     let cells = |row: &Row| {
         let printed = paper::activation(row.device);
         let mut cells = vec![row.device.name().into(), row.users.into()];
@@ -134,10 +103,6 @@ fn hours(name: &'static str, model: &str, rows: &[Row]) -> Table {
     };
     Table {
         name,
-        caption: format!(
-            "How far guesses of the first slot are off, in hours, with the activities of `{model}`, beside the paper's: \
-             mean ± deviation"
-        ),
         header: &[
             "appliance",
             "users",
@@ -152,7 +117,6 @@ fn hours(name: &'static str, model: &str, rows: &[Row]) -> Table {
             "paper_bayesian_statistical",
         ],
         rows: rows.iter().map(cells).collect(),
-        shown: true,
     }
 }
 
@@ -162,17 +126,14 @@ fn every(models: &[(&str, &[Row])]) -> Table {
         let printed = paper::activation(row.device);
         for (which, (name, ours)) in ADVERSARIES.into_iter().zip(row.adversaries).enumerate() {
             let mut cells = vec![model.into(), row.device.name().into(), row.users.into(), name.into()];
-            cells.extend([ours.mean, ours.deviation].map(|hours| Cell::Number(hours, 2)));
+            cells.extend([ours.mean, ours.deviation].map(Cell::Number));
             let printed = printed.map(|row| row.adversaries[which]);
-            cells.extend(
-                printed.map_or([Cell::Empty, Cell::Empty], |(mean, dev)| [mean, dev].map(|h| Cell::Number(h, 2))),
-            );
+            cells.extend(printed.map_or([Cell::Empty, Cell::Empty], |(mean, dev)| [mean, dev].map(Cell::Number)));
             rows.push(cells);
         }
     }
     Table {
         name: "activation_all",
-        caption: "The same for both models and all adversaries, a number a cell".to_owned(),
         header: &[
             "activities",
             "appliance",
@@ -184,7 +145,6 @@ fn every(models: &[(&str, &[Row])]) -> Table {
             "paper_dev_h",
         ],
         rows,
-        shown: false,
     }
 }
 
@@ -198,9 +158,8 @@ fn figure(rows: &[Row]) -> Figure {
     let same = Series { label: "the same".to_owned(), points: vec![(0.0, 0.0), (9.0, 9.0)], stroke: Stroke::Dashed };
     Figure {
         name: "activation",
-        caption:
-            "How far guesses are off with the activities of `pooled`, a dot an appliance: ours against the paper's"
-                .to_owned(),
+        title: "How far guesses are off with the activities of `pooled`, a dot an appliance: ours against the paper's"
+            .to_owned(),
         x: Axis::linear("hours, the paper's"),
         y: Axis::linear("hours, ours"),
         series: ADVERSARIES.into_iter().enumerate().map(dots).chain([same]).collect(),
@@ -278,8 +237,8 @@ mod tests {
     fn a_file_does_not_tell_of_appliances() {
         let readings = Readings::parse("1,2\n3,4\n", "own.csv".as_ref()).unwrap();
         assert!(section(&Dataset::own(readings, SlotLength::new(600).unwrap()), 1).is_none());
-        let blocks = section(&Dataset::model(1, 100, ActivityModel::Crest), 1).unwrap().blocks;
+        let section = section(&Dataset::model(1, 100, ActivityModel::Crest), 1).unwrap();
         let wide = |table: &Table| table.rows.iter().all(|row| row.len() == table.header.len());
-        assert!(blocks.iter().all(|block| !matches!(block, Block::Table(table) if !wide(table))));
+        assert!(section.tables.iter().all(wide));
     }
 }

@@ -1,7 +1,7 @@
 //! An audit of what ships, from outside: whether the sums that leave a gateway tell two inputs apart no better than epsilon
 //! allows.
 //!
-//! Meters and gateway are the protocol's own machines (`cast`). The same slot is run many times with one home
+//! Meters and gateway are the protocol's own machines (`cluster`). The same slot is run many times with one home
 //! at the low end of the range, and many times with it at the high end, everything else being equal. What to look for is fixed
 //! beforehand (`event`): a sum that is not above the true one of the lower input, or not below that of the higher. How often
 //! it is seen bounds how probable it is (`binomial`). If it is more than e^epsilon times as probable for one input as for the
@@ -11,15 +11,15 @@
 //! claim. With shares missing, the noise is steepest where they begin.
 
 mod binomial;
-mod cast;
+mod cluster;
 mod event;
 
 use std::fmt;
 
-use self::cast::{Cast, HONEST, MEMBERS, Part, RANGE, Run};
+use self::cluster::{HONEST, MEMBERS, Participants, RANGE, Role, Run};
 pub use self::event::Event;
 use self::event::Released;
-use super::section::{Block, Cell, Section, Table};
+use super::section::{Cell, Section, Table};
 use super::shortfall::Claim;
 use dream_homes::street::{all_cores, in_parallel};
 
@@ -54,19 +54,12 @@ pub struct Finding {
 
 pub(crate) fn section(seed: u64) -> Section {
     let table = table(Trial::all().map(|trial| trial.run(seed)));
-    Section {
-        title: "Audit of the software",
-        blocks: vec![Block::Text(about()), Block::Table(table), Block::Text(meaning())],
-    }
+    Section { tables: vec![table], figures: Vec::new() }
 }
 
 fn table(findings: impl Iterator<Item = Finding>) -> Table {
     Table {
         name: "audit",
-        caption: format!(
-            "Lower bounds of epsilon from released sums: {HONEST} shares needed, readings from 0 to {RANGE} W, confidence {} %",
-            100.0 * (1.0 - RISK)
-        ),
         header: &[
             "epsilon_claimed",
             "shares_present",
@@ -78,29 +71,7 @@ fn table(findings: impl Iterator<Item = Finding>) -> Table {
             "verdict",
         ],
         rows: findings.map(|finding| finding.row()).collect(),
-        shown: true,
     }
-}
-
-fn about() -> String {
-    format!(
-        "Here the software itself is tested, not a formula. A gateway and {MEMBERS} meters, the code that ships, enrol, exchange \
-         encoded messages and close slots in virtual time, thousands of times with one home at 0 W and thousands of times with \
-         it at {RANGE} W; all else is the same. One meter is silent and one leaves out its noise, as many as the claim reckons with, so \
-         that nothing is hidden that is not promised. What is counted was fixed before: how often the sum is not above the true one \
-         of the lower input, and how often it is not below that of the higher. Exact binomial bounds (Clopper and Pearson) \
-         turn the counts into the least epsilon that explains them. For every claim the same is done with one more meter that \
-         leaves out its noise: then the claim is false, and the audit has to find that out."
-    )
-}
-
-fn meaning() -> String {
-    "epsilon_lower_bound above epsilon_claimed refutes the claim; epsilon_exact is what theory says of so many shares, by the \
-     worst of all sums, and no bound should be above it. A bound below the claim is no proof of it. It says that these events, \
-     in so many runs, gave nothing away that they must not; the audit looks at sums only, one slot at a time and for one pair of \
-     inputs, not at the time or the length of messages, nor at what colluders see of the masks. What it does find is noise that \
-     is missing, too small or not added where it should be, anywhere between the meter's sampler and the gateway's result."
-        .to_owned()
 }
 
 impl Trial {
@@ -123,19 +94,20 @@ impl Trial {
 
     /// Runs everything on all cores; the same seed gives the same again.
     pub fn run(self, seed: u64) -> Finding {
-        let cast = Cast::new();
+        let participants = Participants::new();
         let clusters: Vec<(i64, u32)> = [0, RANGE.into()]
             .into_iter()
             .flat_map(|watts| (0..self.thousands).map(move |number| (watts, number)))
             .collect();
-        let sums = in_parallel(all_cores(), &clusters, |&(watts, number)| self.sums(&cast, watts, number, seed));
+        let sums =
+            in_parallel(all_cores(), &clusters, |&(watts, number)| self.sums(&participants, watts, number, seed));
         let (low, high) = sums.split_at(sums.len() / 2);
         self.judge(&Released { low: &low.concat(), high: &high.concat() })
     }
 
     /// Takes the event that tells more of the two. Each may be wrong with half of the risk.
     fn judge(self, released: &Released<'_>) -> Finding {
-        let [low, high] = [0, RANGE.into()].map(|watts| self.parts(watts).iter().filter_map(|part| part.watts).sum());
+        let [low, high] = [0, RANGE.into()].map(|watts| self.roles(watts).iter().filter_map(|part| part.watts).sum());
         let findings = [Event::AtMost(low), Event::AtLeast(high)].map(|event| Finding {
             trial: self,
             event,
@@ -147,10 +119,10 @@ impl Trial {
     }
 
     /// What one enrolment's slots come to, while the first home draws so much.
-    fn sums(self, cast: &Cast, watts: i64, number: u32, seed: u64) -> Vec<i64> {
+    fn sums(self, participants: &Participants, watts: i64, number: u32, seed: u64) -> Vec<i64> {
         let (numerator, denominator) = self.epsilon;
         let seed = format!("{seed}/audit/{numerator}/{denominator}/{}/{watts}/{number}", self.left_out);
-        let mut cluster = Run::new(cast, self.epsilon, &self.parts(watts), &seed);
+        let mut cluster = Run::new(participants, self.epsilon, &self.roles(watts), &seed);
         let sum = |_| {
             let outcome = cluster.next_outcome();
             assert_eq!((outcome.honest, outcome.responders), (HONEST, MEMBERS - 1), "as the trial was meant");
@@ -161,11 +133,11 @@ impl Trial {
 
     /// The claim reckons with one silent member and one malicious one, so there is one of each, and the malicious one
     /// leaves out its noise. The others add theirs, or all but one of them.
-    fn parts(self, watts: i64) -> [Part; MEMBERS as usize] {
-        let noisy = |watts| Part { watts: Some(watts), noise: true };
-        let noiseless = |watts| Part { watts: Some(watts), noise: false };
+    fn roles(self, watts: i64) -> [Role; MEMBERS as usize] {
+        let noisy = |watts| Role { watts: Some(watts), noise: true };
+        let noiseless = |watts| Role { watts: Some(watts), noise: false };
         let fourth = if self.left_out { noiseless(1) } else { noisy(1) };
-        [noisy(watts), noisy(2), noisy(0), fourth, noiseless(2), Part { watts: None, noise: false }]
+        [noisy(watts), noisy(2), noisy(0), fourth, noiseless(2), Role { watts: None, noise: false }]
     }
 }
 
@@ -174,13 +146,13 @@ impl Finding {
         let claim = Claim { needed: HONEST.into(), range: RANGE, epsilon: self.trial.claim() };
         let present = self.trial.shares();
         vec![
-            Cell::Number(claim.epsilon, 1),
+            Cell::Number(claim.epsilon),
             Cell::Count(present.into()),
             Cell::Count((self.trial.thousands * SLOTS_OF_A_CLUSTER).into()),
             Cell::Text(self.event.to_string()),
-            Cell::Number(self.epsilon_seen, 3),
-            Cell::Number(self.epsilon_at_least, 3),
-            Cell::Number(claim.effective_epsilon(present), 3),
+            Cell::Number(self.epsilon_seen),
+            Cell::Number(self.epsilon_at_least),
+            Cell::Number(claim.effective_epsilon(present)),
             if self.exceeds_claim() { "refuted" } else { "not refuted" }.into(),
         ]
     }

@@ -1,9 +1,9 @@
 //! Choosing the range that readings are clipped to: a narrow one needs less noise and cuts off more.
 
-use super::accuracy::{Alpha, ClusterSlot, Noise, PRODUCT_WATTS, Range, feed_in_text};
+use super::accuracy::{Alpha, ClusterSlot, Noise, PRODUCT_WATTS, Range};
 use super::dataset::{Dataset, Loads};
 use super::grouping::{clusters, sizes, usual_size};
-use super::section::{Axis, Block, Cell, Figure, Section, Series, Stroke, Table};
+use super::section::{Axis, Cell, Figure, Section, Series, Stroke, Table};
 use dream_homes::clustering::Clustering;
 use dream_homes::street::{all_cores, in_parallel};
 
@@ -30,8 +30,6 @@ const WATTS: [u32; 20] = [
     15_000,
     20_000,
 ];
-/// What a planner may overlook: a share of all energy.
-const SMALL_BIAS: f64 = 0.01;
 
 /// What ranges cost. Nothing if there are too few homes for a cluster.
 pub(crate) fn section(data: &Dataset, seed: u64) -> Option<Section> {
@@ -46,22 +44,8 @@ pub(crate) fn section(data: &Dataset, seed: u64) -> Option<Section> {
     };
     let all: Vec<(usize, Vec<Row>)> = sizes(data.homes()).map(of_size).collect();
     let (_, rows) = all.iter().find(|(homes, _)| *homes == usual)?;
-    let blocks = vec![
-        Block::Text(findings(rows, usual, data)),
-        Block::Table(table(rows, usual)),
-        Block::Figure(figure(rows)),
-        Block::Text(larger_text(&all)),
-        Block::Table(best_table(&all)),
-        Block::Text(CHOOSING.to_owned()),
-    ];
-    Some(Section { title: "Choosing the range that readings are clipped to", blocks })
+    Some(Section { tables: vec![table(rows), best_table(&all)], figures: vec![figure(rows)] })
 }
-
-const CHOOSING: &str = "Do not choose a range by a table like this made from private readings: the choice would tell something \
-                        about them, and no epsilon covers that. Choose by what is known without them: the main fuse or the \
-                        contracted power (40 A at 230 V are 9.2 kW), published load profiles, or simulated homes \
-                        as in this study. A mean over a slot is never above the highest moment, so the fuse is on the safe side. \
-                        Homes beyond the range are protected as all others are; only what they use beyond it is not counted.";
 
 /// What one range takes from each home.
 #[derive(Debug)]
@@ -166,58 +150,8 @@ fn products(rows: &[Row]) -> &Row {
     rows.iter().find(|row| row.watts() == PRODUCT_WATTS).expect("one of those that were tried")
 }
 
-fn findings(rows: &[Row], homes: usize, data: &Dataset) -> String {
-    let (best, product) = (best(rows), products(rows));
-    let clipping = if data.feed_in().is_none() {
-        "Clipping always takes away, and neither time nor a filter brings it back"
-    } else {
-        "Clipping takes from what homes draw and from what they feed in, and neither time nor a filter brings it back"
-    };
-    let mut text = format!(
-        "The noise is as wide as the range that readings are clipped to: a narrow range needs less noise and cuts off more. In \
-         random clusters of {homes} homes, at epsilon 1 and the product's tolerance (alpha 0.2), the error is least with {}: \
-         {:.3}. The product's {} give {:.3}; they take away {:.1} percent of all energy, and {:.1} percent in the \
-         slot that suffers most.{} The two parts are not alike, though. Noise has mean 0: it averages out over slots and days, \
-         and a filter removes much of it. {clipping}: the range of least error takes {:.1} percent of all energy, and {:.1} \
-         percent in the slot that suffers most.",
-        best.range,
-        best.error,
-        product.range,
-        product.error,
-        100.0 * product.bias,
-        100.0 * product.worst_bias,
-        feed_in_text(data),
-        100.0 * best.bias,
-        100.0 * best.worst_bias,
-    );
-    if let Some(small) = rows.iter().find(|row| row.bias <= SMALL_BIAS) {
-        text += &format!(
-            " The narrowest of these ranges that takes at most one percent of the energy is {}, with an error of {:.3}.",
-            small.range, small.error
-        );
-    }
-    text
-}
-
-/// How the range of least error goes with the size of clusters.
-fn larger_text(all: &[(usize, Vec<Row>)]) -> String {
-    let bests: Vec<(usize, &Row)> = all.iter().map(|(homes, rows)| (*homes, best(rows))).collect();
-    let mut text = "The table has the range of least error for each size of clusters.".to_owned();
-    if let [(fewest, first), .., (most, last)] = bests[..]
-        && first.watts() < last.watts()
-        && bests.is_sorted_by_key(|(_, best)| best.watts())
-    {
-        text += &format!(
-            " The larger a cluster, the wider it is: {} for {fewest} homes and {} for {most}. The share of the noise falls \
-             with the number of homes; that of clipping does not.",
-            first.range, last.range
-        );
-    }
-    text
-}
-
-fn table(rows: &[Row], homes: usize) -> Table {
-    let percent = |share: f64| Cell::Number(100.0 * share, 2);
+fn table(rows: &[Row]) -> Table {
+    let percent = |share: f64| Cell::Number(100.0 * share);
     let row = |row: &Row| {
         vec![
             Cell::Count(row.watts().into()),
@@ -225,16 +159,13 @@ fn table(rows: &[Row], homes: usize) -> Table {
             percent(row.bias),
             percent(row.peak_bias),
             percent(row.worst_bias),
-            Cell::Number(row.noise_error, 4),
-            Cell::Number(row.bias_error, 4),
-            Cell::Number(row.error, 4),
+            Cell::Number(row.noise_error),
+            Cell::Number(row.bias_error),
+            Cell::Number(row.error),
         ]
     };
     Table {
         name: "clipping",
-        caption: format!(
-            "Random clusters of {homes} homes, epsilon 1, alpha 0.2: what ranges up to so many watts cost"
-        ),
         header: &[
             "range_watts",
             "readings_clipped_percent",
@@ -246,7 +177,6 @@ fn table(rows: &[Row], homes: usize) -> Table {
             "error_mean",
         ],
         rows: rows.iter().map(row).collect(),
-        shown: true,
     }
 }
 
@@ -256,16 +186,15 @@ fn best_table(all: &[(usize, Vec<Row>)]) -> Table {
         vec![
             (*homes).into(),
             Cell::Count(best.watts().into()),
-            Cell::Number(best.error, 4),
-            Cell::Number(100.0 * best.bias, 2),
-            Cell::Number(product.error, 4),
-            Cell::Number(product.noise_error, 4),
-            Cell::Number(100.0 * product.bias, 2),
+            Cell::Number(best.error),
+            Cell::Number(100.0 * best.bias),
+            Cell::Number(product.error),
+            Cell::Number(product.noise_error),
+            Cell::Number(100.0 * product.bias),
         ]
     };
     Table {
         name: "clipping_best",
-        caption: format!("The range of least error by the size of the cluster, and the product's {PRODUCT_WATTS} W"),
         header: &[
             "homes",
             "best_range_watts",
@@ -276,7 +205,6 @@ fn best_table(all: &[(usize, Vec<Row>)]) -> Table {
             "product_bias_percent",
         ],
         rows: all.iter().map(row).collect(),
-        shown: true,
     }
 }
 
@@ -288,7 +216,7 @@ fn figure(rows: &[Row]) -> Figure {
     };
     Figure {
         name: "clipping_curve",
-        caption: "Error against the range that readings are clipped to".to_owned(),
+        title: "Error against the range that readings are clipped to".to_owned(),
         x: Axis::logarithmic("greatest reading, in watts"),
         y: Axis::linear("error"),
         series: vec![
@@ -346,29 +274,17 @@ mod tests {
         let readings = Readings::parse(&text, "own.csv".as_ref()).unwrap();
         let data = Dataset::own(readings, SlotLength::new(3600).unwrap());
         let section = section(&data, 1).unwrap();
-        let tables: Vec<&Table> = section
-            .blocks
-            .iter()
-            .filter_map(|block| if let Block::Table(table) = block { Some(table) } else { None })
-            .collect();
-        let best: Vec<String> = tables[1].rows.iter().map(|row| row[1].shown()).collect();
+        let best: Vec<String> = section.tables[1].rows.iter().map(|row| row[1].csv()).collect();
         assert_eq!(best.last().map(String::as_str), Some("6000"), "{best:?}");
         assert_eq!(best[0], "500", "{best:?}");
-        let says =
-            |what: &str| section.blocks.iter().any(|block| matches!(block, Block::Text(text) if text.contains(what)));
-        assert!(says("wider it is: 0 to 500 W for 10 homes and 0 to 6000 W for 300."));
-        assert!(says("Clipping always takes away") && !says("below 0"));
     }
 
     #[test]
-    fn only_what_was_found_is_said() {
-        // One size of clusters, one range that is best, and homes that feed in.
+    fn homes_that_feed_in_have_a_best_range_on_both_sides_of_0() {
         let text = format!("-700{}\n", ",300".repeat(11));
         let readings = Readings::parse(&text.repeat(24), "own.csv".as_ref()).unwrap();
-        let blocks = section(&Dataset::own(readings, SlotLength::new(3600).unwrap()), 1).unwrap().blocks;
-        let says = |what: &str| blocks.iter().any(|block| matches!(block, Block::Text(text) if text.contains(what)));
-        assert!(!says("The larger a cluster") && !says("Clipping always takes away"));
-        assert!(says("least with -500 to 500 W") && says("24 readings are below 0, the lowest is -700 W"));
+        let section = section(&Dataset::own(readings, SlotLength::new(3600).unwrap()), 1).unwrap();
+        assert_eq!(section.tables[1].rows[0][1], Cell::Count(500));
     }
 
     #[test]

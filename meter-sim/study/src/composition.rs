@@ -1,6 +1,6 @@
 //! What a day costs: the epsilon of a slot is not that of a day.
 
-use super::section::{Axis, Block, Cell, Figure, Section, Series, Stroke, Table};
+use super::section::{Axis, Cell, Figure, Section, Series, Stroke, Table};
 
 const SLOT_MINUTES: [u32; 4] = [5, 10, 15, 30];
 const EPSILONS: [f64; 4] = [0.01, 0.1, 0.5, 1.0];
@@ -8,10 +8,7 @@ const EPSILONS: [f64; 4] = [0.01, 0.1, 0.5, 1.0];
 const DELTAS: [f64; 2] = [1e-6, 1e-9];
 
 pub(super) fn section() -> Section {
-    Section {
-        title: "What a day costs",
-        blocks: vec![Block::Text(TEXT.to_owned()), Block::Table(table()), Block::Figure(figure())],
-    }
+    Section { tables: vec![table()], figures: vec![figure()] }
 }
 
 /// The epsilon of so many slots, if each costs `epsilon` and none may fail.
@@ -42,22 +39,20 @@ fn per_day(minutes: u32) -> u32 {
 fn table() -> Table {
     let row = |minutes: u32, epsilon: f64| {
         let slots = per_day(minutes);
-        let of = |delta| Cell::Number(concentrated(slots, epsilon, delta), 2);
+        let of = |delta| Cell::Number(concentrated(slots, epsilon, delta));
         vec![
             Cell::Count(minutes.into()),
-            Cell::Number(epsilon, 2),
+            Cell::Number(epsilon),
             Cell::Count(slots.into()),
-            Cell::Number(plain(slots, epsilon), 2),
+            Cell::Number(plain(slots, epsilon)),
             of(DELTAS[0]),
             of(DELTAS[1]),
         ]
     };
     Table {
         name: "composition",
-        caption: "Epsilon of a whole day in which every slot takes one attempt".to_owned(),
         header: &["slot_minutes", "epsilon_per_slot", "slots", "day_plain", "day_delta_1e-6", "day_delta_1e-9"],
         rows: SLOT_MINUTES.into_iter().flat_map(|minutes| EPSILONS.map(|epsilon| row(minutes, epsilon))).collect(),
-        shown: true,
     }
 }
 
@@ -71,7 +66,7 @@ fn figure() -> Figure {
     };
     Figure {
         name: "composition_day",
-        caption: "Epsilon of a day of 10-minute slots against that of a slot".to_owned(),
+        title: "Epsilon of a day of 10-minute slots against that of a slot".to_owned(),
         x: Axis::logarithmic("epsilon of a slot"),
         y: Axis::logarithmic("epsilon of a day"),
         series: vec![
@@ -81,14 +76,6 @@ fn figure() -> Figure {
         ],
     }
 }
-
-const TEXT: &str = "\
-An epsilon of 1 is that of one attempt in one slot: it protects what a home did in these ten minutes. Somebody who asks about a \
-whole day may use all its slots, and what they cost adds up. Added up plainly it always holds. Zero-concentrated composition \
-counts better, at the price that it may fail with a probability delta; the fewer the slots and the larger their epsilon, the \
-less it gains. Both are what a home can lose at most, in a day in which its readings could be anything in the range; a \
-home that differs by 300 W of 9000 W differs by a thirtieth of it in each slot. A retry costs as much as the first attempt, \
-and the meter's ledger refuses once a day's budget is spent.";
 
 #[cfg(test)]
 mod tests {

@@ -1,8 +1,8 @@
 //! The error of a cluster's load against the size of the cluster: by clustering, alpha, length of slots and range.
 
-mod told;
+mod output;
 
-use super::accuracy::{Alpha, ClusterSlot, Noise, Range, feed_in_text};
+use super::accuracy::{Alpha, ClusterSlot, Noise, Range};
 use super::dataset::{Dataset, Loads};
 use super::grouping::{clusters, differ, sizes, usual_size};
 use super::section::Section;
@@ -21,9 +21,7 @@ pub(crate) fn section(data: &Dataset, seed: u64) -> Option<Section> {
     let noises = Alpha::ALL.map(|alpha| (alpha, Noise::new(alpha)));
     let range = Range::product(data);
     let rows = all_loads(data).iter().flat_map(|loads| errors(loads, range, &noises, seed)).collect();
-    let feed_in = feed_in_text(data);
-    let found = Found { rows, usual, slot: data.slot(), range, feed_in, model: data.is_model() };
-    Some(Section { title: "Error against the size of a cluster", blocks: found.blocks() })
+    Some(Found { rows, usual, slot: data.slot(), model: data.is_model() }.section())
 }
 
 /// What the noise follows.
@@ -137,15 +135,12 @@ fn errors(loads: &Loads, range: Range, noises: &[(Alpha, Noise)], seed: u64) -> 
     rows
 }
 
-/// All errors, and which of them are told first.
+/// All errors, and the usual size and slot that the smaller tables are about.
 #[derive(Debug)]
 struct Found {
     rows: Vec<Row>,
     usual: usize,
     slot: SlotLength,
-    range: Range,
-    /// What is to be said of it, if homes feed in.
-    feed_in: String,
     /// Whether these are the paper's homes.
     model: bool,
 }
@@ -168,7 +163,7 @@ impl Found {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::section::Block;
+    use crate::section::Cell;
     use dream_homes::home::ActivityModel;
     use dream_homes::readings::Readings;
 
@@ -180,11 +175,6 @@ mod tests {
 
     fn no_tolerance() -> (Alpha, Noise) {
         (Alpha::NONE, Noise::new(Alpha::NONE))
-    }
-
-    fn words(data: &Dataset) -> String {
-        let words = section(data, 1).unwrap().blocks.into_iter();
-        words.filter_map(|block| if let Block::Text(text) = block { Some(text) } else { None }).collect()
     }
 
     #[test]
@@ -203,7 +193,7 @@ mod tests {
         let loads = data.loads(data.slot()).unwrap();
         let range = Range::product(&data);
         let rows = errors(&loads, range, &noises, 1);
-        let found = Found { rows, usual: 100, slot: data.slot(), range, feed_in: String::new(), model: true };
+        let found = Found { rows, usual: 100, slot: data.slot(), model: true };
         let random = found.usual(Clustering::Random, Follows::Highest, Alpha::NONE);
         let consumption = found.usual(Clustering::Consumption, Follows::Highest, Alpha::NONE);
         assert!((random.mean - 0.13).abs() < 0.02, "{random:?}");
@@ -217,12 +207,15 @@ mod tests {
         assert!((apart.mean - 0.07).abs() < 0.01, "{apart:?}: nor do overlaps matter");
         let tolerant = found.usual(Clustering::Random, Follows::Highest, Alpha::PRODUCT);
         assert!((tolerant.mean / random.mean - 1.1441).abs() < 1e-3, "{tolerant:?}");
-        let told = found.answer() + &found.range_text();
-        let says = |what| told.contains(what);
-        assert!(says("deviate 3.1 times as much as") && says("draw clusters by lot") && says("They err more"));
-        assert!(says(
-            "In clusters of 1000 noise alone comes to 0.018 and clipping alone to 0.024, both together to 0.036"
-        ));
+        let of = |homes, clustering, follows| {
+            found.rows(clustering, follows, Alpha::NONE).find(|row| row.homes == homes).unwrap()
+        };
+        let deviation = |clustering| of(10, clustering, Follows::Highest).size.differences.unwrap().deviation;
+        let ratio = deviation(Clustering::Random) / deviation(Clustering::Consumption);
+        assert!((ratio - 3.1).abs() < 0.05, "{ratio}");
+        let largest = of(1000, Clustering::Random, Follows::Range);
+        let parts = [largest.noise_alone, largest.clipping_alone, largest.size.mean].map(|error| format!("{error:.3}"));
+        assert_eq!(parts, ["0.018", "0.024", "0.036"]);
         // 9000 W over about 45 kW, and clipping; by the highest reading it would be 0.12.
         let constant = found.usual(Clustering::Random, Follows::Range, Alpha::NONE);
         assert!((0.17..0.23).contains(&constant.mean), "{constant:?}");
@@ -248,9 +241,12 @@ mod tests {
         assert_eq!(lengths(own(8, 12, 3600)), [3600]);
         assert_eq!(lengths(own(1, 12, 900)), [900]);
         assert!(section(&own(2, 9, 600), 1).is_none(), "no cluster of ten");
-        let words = words(&own(3, 65, 3600));
-        assert!(words.contains("clusters of 30 homes") && !words.contains("0.13") && !words.contains("NaN"), "{words}");
-        assert!(words.contains("more than half of all homes"), "{words}");
+        let section = section(&own(3, 65, 3600), 1).unwrap();
+        let usual = section.tables.iter().find(|table| table.name == "error_usual").unwrap();
+        let paper = usual.header.iter().position(|column| *column == "paper_mean").unwrap();
+        assert!(usual.rows.iter().all(|row| row[paper] == Cell::Empty), "the paper says nothing of these homes");
+        let numbers = usual.rows.iter().flatten();
+        assert!(!numbers.into_iter().any(|cell| cell.csv().contains("NaN")));
     }
 
     #[test]
@@ -261,7 +257,6 @@ mod tests {
             assert_eq!(row.size.differences.is_some(), row.homes == 10, "{row:?}");
         }
         assert_eq!(rows.len(), 3 * 4);
-        assert!(!words(&own(2, 2000, 600)).contains("more than half"), "of 2000 homes, none of 1000");
     }
 
     #[test]
@@ -276,36 +271,5 @@ mod tests {
             let everybody = rows.iter().find(|row| row.homes == 20 && row.follows == Follows::Range).unwrap();
             assert!(everybody.size.mean > 18_000.0 / 105.0, "{everybody:?}");
         }
-        assert!(words(&data).contains("1 reading is below 0, the lowest is -1 W: the range is -9000 to 9000 W"));
-    }
-
-    #[test]
-    fn the_papers_word_on_the_length_of_slots_is_held_against_what_is_found() {
-        let row = |clustering, homes, seconds, mean| Row {
-            clustering,
-            follows: Follows::Highest,
-            slot: SlotLength::new(seconds).unwrap(),
-            alpha: Alpha::NONE,
-            homes,
-            size: ErrorSize { mean, differences: None },
-            noise_alone: mean,
-            clipping_alone: 0.0,
-        };
-        let found = |long_of_ten| {
-            let mut rows = Vec::new();
-            for clustering in CLUSTERINGS {
-                rows.extend([row(clustering, 10, 300, 0.379), row(clustering, 10, 900, long_of_ten)]);
-                rows.extend([row(clustering, 100, 300, 0.126), row(clustering, 100, 900, 0.118)]);
-            }
-            let (slot, range) = (SlotLength::new(600).unwrap(), Range::up_to(9000, None));
-            Found { rows, usual: 100, slot, range, feed_in: String::new(), model: true }.fall_text().unwrap()
-        };
-        let more = found(0.363);
-        assert!(more.contains("0.0160 for random clusters of 10, 0.0080 for random clusters of 100"), "{more}");
-        assert!(
-            more.ends_with("not below it for random clusters of 10 and consumption-based clusters of 10."),
-            "{more}"
-        );
-        assert!(found(0.372).ends_with("All are below that."));
     }
 }

@@ -5,10 +5,10 @@ use dream_protocol::noise::{Sampler, Spread};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng as _;
 
-use super::accuracy::{Alpha, ClusterSlot, Range, base, feed_in_text};
+use super::accuracy::{Alpha, ClusterSlot, Range, base};
 use super::dataset::Dataset;
 use super::grouping::PAPERS_SIZE;
-use super::section::{Axis, Block, Cell, Figure, Section, Series, Stroke, Table};
+use super::section::{Axis, Cell, Figure, Section, Series, Stroke, Table};
 use dream_homes::slots::SECONDS_PER_DAY;
 use dream_homes::street::{all_cores, in_parallel};
 
@@ -16,12 +16,10 @@ const CLUSTERS: usize = 8;
 /// Simulated days; of a file, all it has up to a year.
 const DAYS: u32 = 21;
 const MOST_DAYS: u32 = 366;
-/// Days in a row that the prose and the figure take the mean of.
+/// How many days the mean of the last days is over.
 const WEEK: usize = 7;
 /// Keeps the chance of this part apart from that of homes, whose streams begin far above, and of other parts.
 const STREAM: u64 = 3 << 24;
-/// A report has room for so many rows.
-const SHOWN_ROWS: usize = 31;
 
 /// What filtering gains. Nothing if the data has less than two whole days.
 pub(crate) fn section(data: &Dataset, seed: u64) -> Option<Section> {
@@ -29,9 +27,10 @@ pub(crate) fn section(data: &Dataset, seed: u64) -> Option<Section> {
     let clusters = observe(data, seed, CLUSTERS, most_days, Alpha::PRODUCT)?;
     let step = Level::best_step(&clusters);
     let days = scores(&clusters, step);
-    let intolerant = last_week(&scores(&observe(data, seed, CLUSTERS, most_days, Alpha::NONE)?, step));
-    let blocks = blocks(data, &clusters, &days, step, &intolerant);
-    Some(Section { title: "Filtering what was released", blocks })
+    let intolerant = scores(&observe(data, seed, CLUSTERS, most_days, Alpha::NONE)?, step);
+    let weeks = [(Alpha::PRODUCT, last_week(&days)), (Alpha::NONE, last_week(&intolerant))];
+    let tables = vec![table(&days), last_week_table(&weeks)];
+    Some(Section { tables, figures: vec![day_figure(&clusters[0]), days_figure(&days)] })
 }
 
 /// A cluster over some days.
@@ -181,6 +180,11 @@ impl Score {
         }
     }
 
+    fn cells(&self) -> Vec<Cell> {
+        let Self { raw, level, filtered, covered, covered_clipped, band } = *self;
+        [raw, level, filtered, covered, covered_clipped, band].map(Cell::Number).into()
+    }
+
     fn mean(scores: impl IntoIterator<Item = Self>) -> Self {
         let (mut mean, mut count) = (Self::default(), 0.0);
         for mut score in scores {
@@ -207,60 +211,6 @@ fn last_week(days: &[Score]) -> Score {
     Score::mean(days[days.len().saturating_sub(WEEK).max(1)..].iter().copied())
 }
 
-fn blocks(data: &Dataset, clusters: &[Cluster], days: &[Score], step: f64, intolerant: &Score) -> Vec<Block> {
-    let last = last_week(days);
-    let (count, members, first) = (clusters.len(), clusters[0].members, days[0]);
-    let asked = format!(
-        "Whatever is computed from released sums costs no privacy: the noise is in them already. The gateway therefore \
-         shows a filtered load beside each sum. Its filter knows how much noise a sum carries, learns \
-         the load's daily profile from the sums of earlier days, and looks only back. Here it follows {count} cluster{} of \
-         {members} random homes over {} days, in slots of {} s, at epsilon 1 and the product's tolerance (alpha 0.2). \
-         Readings are clipped to {} as meters do, and noise is drawn by the meters' own sampler; errors are against the load \
-         before clipping, as in the error part.{}",
-        if count == 1 { "" } else { "s" },
-        days.len(),
-        data.slot(),
-        Range::product(data),
-        feed_in_text(data),
-    );
-    let found = format!(
-        "The mean relative error of a sum is {:.3}. Filtered, it is {:.3} on the first day, when nothing is known of the \
-         profile, and {:.3} over the last {} days. The band, which says 95 %, held the true load in {:.1} % of the slots of \
-         those days, and the sum of clipped readings, beyond which a filter cannot see, in {:.1} %; it is {:.0} % of the \
-         load wide to either side on average. A local-level filter, which knows the noise but no profile, comes to {:.3} \
-         with the step that suits it best in hindsight, {step} W a home and slot. Without a tolerance (alpha 0), where a \
-         sum errs by {:.3}, the local level comes to {:.3} and the filter to {:.3}.",
-        last.raw,
-        first.filtered,
-        last.filtered,
-        WEEK.min(days.len() - 1),
-        100.0 * last.covered,
-        100.0 * last.covered_clipped,
-        100.0 * last.band,
-        last.level,
-        intolerant.raw,
-        intolerant.level,
-        intolerant.filtered,
-    );
-    let mut blocks = vec![Block::Text(asked), Block::Text(found)];
-    if data.is_model() {
-        blocks.push(Block::Text(MODEL_DAYS.to_owned()));
-    }
-    blocks.push(Block::Text(USE.to_owned()));
-    blocks.push(Block::Figure(day_figure(&clusters[0])));
-    blocks.push(Block::Figure(days_figure(days)));
-    blocks.push(Block::Table(table(days)));
-    blocks
-}
-
-const MODEL_DAYS: &str = "All simulated days are weekdays of November, which makes a profile easier to learn than in a \
-    real year. One thing makes it harder: a simulated day begins at midnight with everything off, and storage heaters start \
-    soon after, so that the load drops and jumps within the hour. Errors are largest there.";
-
-const USE: &str = "Use the filtered load to see the course of a day and to plan. Use the sums themselves for energy over \
-    weeks, where noise averages out, and when something out of the ordinary is the question: a filter is slow to believe \
-    what it has never seen. On weekends, on holidays and after clocks change, the band may be too narrow for some hours.";
-
 /// The last day of one cluster.
 fn day_figure(cluster: &Cluster) -> Figure {
     let day = cluster.days.last().expect("two days or more");
@@ -272,7 +222,7 @@ fn day_figure(cluster: &Cluster) -> Figure {
     };
     Figure {
         name: "filtering_day",
-        caption: format!("Day {} of one cluster of {} homes.", cluster.days.len(), cluster.members),
+        title: format!("Day {} of one cluster of {} homes.", cluster.days.len(), cluster.members),
         x: Axis::linear("hour of the day"),
         y: Axis::linear("load (kW)"),
         series: vec![
@@ -293,7 +243,7 @@ fn days_figure(days: &[Score]) -> Figure {
     };
     Figure {
         name: "filtering_days",
-        caption: "Mean relative error, day after day since the filter began.".to_owned(),
+        title: "Mean relative error, day after day since the filter began.".to_owned(),
         x: Axis::linear("day"),
         y: Axis::linear("mean relative error"),
         series: vec![
@@ -305,18 +255,9 @@ fn days_figure(days: &[Score]) -> Figure {
 }
 
 fn table(days: &[Score]) -> Table {
-    let row = |(number, day): (usize, &Score)| {
-        let errors = [day.raw, day.level, day.filtered].map(|error| Cell::Number(error, 3));
-        let band = [day.covered, day.covered_clipped, day.band].map(|share| Cell::Number(share, 3));
-        [Cell::from(number)].into_iter().chain(errors).chain(band).collect()
-    };
+    let row = |(number, day): (usize, &Score)| [vec![Cell::from(number)], day.cells()].concat();
     Table {
         name: "filtering",
-        caption:
-            "Mean relative error by day: of the released sums, of a local-level filter, of the gateway's filter; how \
-                  often the filter's band held the true load and what clipping leaves of it, and half its width as a share \
-                  of the load."
-                .to_owned(),
         header: &[
             "day",
             "error_raw",
@@ -327,7 +268,23 @@ fn table(days: &[Score]) -> Table {
             "band95_half_width",
         ],
         rows: (1..).zip(days).map(row).collect(),
-        shown: days.len() <= SHOWN_ROWS,
+    }
+}
+
+fn last_week_table(weeks: &[(Alpha, Score)]) -> Table {
+    let row = |(alpha, score): &(Alpha, Score)| [vec![Cell::Number(alpha.share())], score.cells()].concat();
+    Table {
+        name: "filtering_last_week",
+        header: &[
+            "alpha",
+            "error_raw",
+            "error_local_level",
+            "error_filtered",
+            "band95_coverage",
+            "band95_coverage_of_clipped",
+            "band95_half_width",
+        ],
+        rows: weeks.iter().map(row).collect(),
     }
 }
 
@@ -415,16 +372,9 @@ mod tests {
     #[test]
     fn the_section_shows_a_day_and_all_days() {
         let section = section(&model(), 1).unwrap();
-        let figures: Vec<&Figure> = section
-            .blocks
-            .iter()
-            .filter_map(|block| if let Block::Figure(f) = block { Some(f) } else { None })
-            .collect();
-        assert_eq!(figures[0].series[0].points.len(), 144);
-        assert_eq!(figures[1].series[0].points.len(), 21);
-        let table =
-            section.blocks.iter().find_map(|block| if let Block::Table(table) = block { Some(table) } else { None });
-        let table = table.unwrap();
+        assert_eq!(section.figures[0].series[0].points.len(), 144);
+        assert_eq!(section.figures[1].series[0].points.len(), 21);
+        let table = &section.tables[0];
         assert!(table.rows.len() == 21 && table.rows.iter().all(|row| row.len() == table.header.len()));
     }
 

@@ -1,8 +1,8 @@
 //! `meter-sim study`: what error and what privacy one gets, on simulated homes or on data of one's own, beside the paper's
 //! figures and tables.
 //!
-//! Each part is a module that turns the [`dataset`] into a [`section`]: prose, tables and figures. `report` writes them
-//! down, and `figure` draws.
+//! Each part is a module that turns the [`dataset`] into a [`section`]: tables and figures. `csv` and `svg` write them, and
+//! docs/study.md explains them.
 
 mod accuracy;
 mod activation;
@@ -10,41 +10,41 @@ pub mod audit;
 mod axis;
 mod clipping;
 mod composition;
+mod csv;
 pub mod dataset;
 mod error;
-mod figure;
 mod filtering;
 mod grouping;
 mod paper;
 mod partners;
 mod peaks;
 mod presence;
-mod report;
 pub mod section;
 mod share;
 mod shortfall;
 mod spread;
+mod svg;
 mod usage;
 mod utility;
 mod windows;
 
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use self::accuracy::feed_in_note;
 use self::dataset::Dataset;
-use self::report::Report;
 use self::section::Section;
 use dream_homes::args::{BadInput, whole};
 use dream_homes::home::ActivityModel;
 use dream_homes::readings::Readings;
 use dream_homes::slots::SlotLength;
 
-/// Fewer homes than this make no cluster worth a figure.
+/// The fewest homes that make a cluster worth a figure.
 const FEWEST_HOMES: usize = 10;
 
 const EXAMPLES: &str = "\
@@ -55,28 +55,28 @@ Examples:
 
 /// Work out what error and what privacy one gets, beside the paper's figures and tables
 ///
-/// Writes a report that opens in a browser (`report.html`), the same as Markdown, every figure as SVG and PNG, and all
-/// numbers as CSV. Homes are simulated, or come from a file of your own: one column a home, one row a slot, mean watts in
-/// every cell. What needs to know single appliances is left out for a file.
+/// Writes every table as CSV, and every figure as SVG with its points as CSV; docs/study.md explains them. Homes are
+/// simulated, or come from a file of your own: one column a home, one row a slot, mean watts in every cell. Parts that need
+/// single appliances are left out for a file.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub struct StudyArgs {
-    /// The folder to write to; it is made if it is not there, and files of the same names are replaced
+    /// The folder to write to; it is created if it does not exist, and files of the same names are replaced
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// How many homes to simulate
     #[arg(long, default_value_t = 3000, value_parser = whole::<u32, 100, 50_000>, conflicts_with = "csv")]
     homes: u32,
-    /// What all chance follows from
+    /// The seed of all randomness
     #[arg(long, default_value_t = 1, value_parser = whole::<u64, 0, { u64::MAX }>)]
     seed: u64,
     /// A file of your own readings, instead of simulated homes
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// How long a row of that file is; it has to divide a day
+    /// The length of a row of that file; it has to divide a day
     #[arg(long, value_name = "SECONDS", default_value = "600", requires = "csv")]
     slot_seconds: SlotLength,
-    /// Only these parts, separated by commas
+    /// Limit to these parts, separated by commas
     #[arg(long, value_enum, value_name = "PARTS", value_delimiter = ',')]
     only: Vec<Part>,
 }
@@ -106,7 +106,7 @@ enum Part {
     Composition,
     /// The epsilon that is left when shares of the noise are missing
     Shortfall,
-    /// Meters and gateway, run many times, do they keep the promise
+    /// Whether meters and gateway, run many times, keep the promised epsilon
     Audit,
 }
 
@@ -114,28 +114,29 @@ impl StudyArgs {
     /// Runs the study and writes its files.
     pub fn run(&self) -> anyhow::Result<()> {
         let data = self.dataset()?;
-        // Whatever is wrong with the folder is told before the work, not after.
+        // A folder that cannot be used is an error before the work, not after.
         std::fs::create_dir_all(&self.out).with_context(|| format!("--out: cannot make {}", self.out.display()))?;
         let parts = Part::value_variants().iter().copied();
         let parts: Vec<Part> = parts.filter(|part| self.only.is_empty() || self.only.contains(part)).collect();
         let watch = Watch::new(parts.len());
-        let mut report = Report { about: self.about(&data), sections: Vec::new(), left_out: Vec::new() };
+        let (mut sections, mut left_out) = (Vec::new(), Vec::new());
         for part in parts {
             watch.begin(part);
             match part.section(&data, self.seed) {
                 Some(section) => {
-                    report.sections.push((part.name(), section));
+                    sections.push(section);
                     watch.end(part);
                 }
-                None => report.left_out.push(part.left_out()),
+                None => left_out.push(part.left_out()),
             }
         }
         drop(watch);
-        if report.sections.is_empty() {
-            return Err(BadInput(format!("--csv: there is nothing to report. {}", report.left_out.join(" "))).into());
+        if sections.is_empty() {
+            return Err(BadInput(format!("--csv: there is nothing to compute. {}", left_out.join(" "))).into());
         }
-        report.write(&self.out)?;
-        self.tell(&report);
+        sections.iter().try_for_each(|section| section.write(&self.out))?;
+        left_out.extend(feed_in_note(&data));
+        self.tell(&sections, &left_out);
         Ok(())
     }
 
@@ -151,27 +152,30 @@ impl StudyArgs {
         Ok(Dataset::own(readings, self.slot_seconds))
     }
 
-    fn about(&self, data: &Dataset) -> String {
-        let homes = data.homes();
-        match &self.csv {
-            None => format!(
-                "{homes} simulated homes of one to five residents on a weekday in November, seed {}.",
-                self.seed
-            ),
-            Some(path) => {
-                let file = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-                format!(
-                    "{homes} homes of {file}, in slots of {} s; chance follows from seed {}.",
-                    self.slot_seconds, self.seed
-                )
-            }
-        }
+    #[expect(clippy::print_stdout, reason = "the command's answer")]
+    fn tell(&self, sections: &[Section], notes: &[String]) {
+        notes.iter().for_each(|note| println!("{note}"));
+        let tables: usize = sections.iter().map(|section| section.tables.len()).sum();
+        let figures: usize = sections.iter().map(|section| section.figures.len()).sum();
+        println!("Wrote {tables} tables and {figures} figures to {}.", self.out.display());
     }
+}
 
-    #[expect(clippy::print_stdout, reason = "what the command found is its output")]
-    fn tell(&self, report: &Report) {
-        report.left_out.iter().for_each(|reason| println!("{reason}"));
-        println!("Open {} in a browser.", self.out.join("report.html").display());
+impl Section {
+    /// Writes all tables and figures into a folder that exists. Files of the same names are replaced, others left alone.
+    fn write(&self, folder: &Path) -> anyhow::Result<()> {
+        let put = |name: String, text: String| {
+            let path = folder.join(name);
+            std::fs::write(&path, text).with_context(|| format!("--out: cannot write {}", path.display()))
+        };
+        for table in &self.tables {
+            put(format!("{}.csv", table.name), table.csv())?;
+        }
+        for figure in &self.figures {
+            put(format!("{}.svg", figure.name), figure.svg())?;
+            put(format!("{}.csv", figure.name), figure.csv())?;
+        }
+        Ok(())
     }
 }
 
@@ -193,7 +197,7 @@ impl Part {
         }
     }
 
-    /// What it found; nothing if the data does not tell.
+    /// Computes the part; none if the data is not enough for it.
     fn section(self, data: &Dataset, seed: u64) -> Option<Section> {
         match self {
             Self::Error => error::section(data, seed),

@@ -3,21 +3,12 @@
 use dream_protocol::partners::{MOST_LOG2, closing_log2_with};
 
 use super::accuracy::Alpha;
-use super::section::{Axis, Block, Cell, Figure, Section, Series, Stroke, Table};
+use super::section::{Axis, Cell, Figure, Section, Series, Stroke, Table};
 
 const SIZES: [u16; 2] = [100, 300];
 
 pub(super) fn section() -> Section {
-    let mut blocks = vec![Block::Text(INTRODUCTION.to_owned())];
-    for members in SIZES {
-        blocks.push(Block::Figure(figure(members)));
-    }
-    blocks.push(Block::Table(success_table()));
-    blocks.push(Block::Text(EXAMPLE.to_owned()));
-    blocks.push(Block::Table(example_table()));
-    blocks.push(Block::Text(INFERENCE.to_owned()));
-    blocks.push(Block::Table(inference_table()));
-    Section { title: "Guessing mask partners", blocks }
+    Section { tables: vec![success_table(), example_table(), inference_table()], figures: SIZES.map(figure).into() }
 }
 
 /// The probability that one meter of `members` has no partner among those that are neither malicious nor declared silent:
@@ -73,7 +64,7 @@ fn figure(members: u16) -> Figure {
     });
     Figure {
         name: if members == SIZES[0] { "partners_100" } else { "partners_300" },
-        caption: format!(
+        title: format!(
             "The chance, per slot, that masks fail to hide a reading among {members} members; of alpha, half is malicious \
              and half silent"
         ),
@@ -89,8 +80,8 @@ fn success_table() -> Table {
         let bound = any_closes(members, partners, alpha);
         vec![
             Cell::Count(members.into()),
-            Cell::Number(alpha, 1),
-            Cell::Number(beta, 1),
+            Cell::Number(alpha),
+            Cell::Number(beta),
             Cell::Tiny(isolated(members, partners, alpha)),
             bound.map_or_else(|| "no bound".into(), Cell::Tiny),
             Cell::Count(fewest_partners(members, alpha).into()),
@@ -99,14 +90,8 @@ fn success_table() -> Table {
     let all = SIZES.into_iter().flat_map(|members| Alpha::PAPERS.map(|alpha| (members, alpha.share())));
     Table {
         name: "partners",
-        caption: format!(
-            "The chance per slot that one meter is left without an honest partner (the paper's formula), and that any set of \
-             meters smaller than n is (a meter of this product insists on at most 2^{MOST_LOG2}); of alpha, half is malicious \
-             and half silent"
-        ),
         header: &["members", "alpha", "partners_share", "one_meter_alone", "any_set_bound", "fewest_partners_accepted"],
         rows: all.flat_map(|(members, alpha)| [0.1, 0.3, 0.5].map(|beta| row(members, alpha, beta))).collect(),
-        shown: true,
     }
 }
 
@@ -119,17 +104,13 @@ fn example_table() -> Table {
             Cell::Count(slots.unsigned_abs().into()),
             Cell::Tiny(probability),
             if slots == 1 { Cell::Tiny(1.8e-8) } else { Cell::Empty },
-            Cell::Number(years_until(slots, one), 0),
+            Cell::Number(years_until(slots, one)),
         ]
     };
     Table {
         name: "guessed_slots",
-        caption: "The chance that a gateway opens k chosen slots of one chosen meter (N = 100, T = 50, w = 30), and how many \
-                  years pass on average until k of its slots are open, whichever they are, with slots of 5 minutes"
-            .to_owned(),
         header: &["slots", "probability_if_chosen", "paper_probability", "years_until_any"],
         rows: (1..=4).map(row).collect(),
-        shown: true,
     }
 }
 
@@ -144,39 +125,17 @@ fn inference_table() -> Table {
     let paper_of = |epsilon: f64| paper.iter().find(|(of, _)| *of == epsilon).map(|&(_, probability)| probability);
     let row = |epsilon: f64| {
         vec![
-            Cell::Number(epsilon, 1),
-            Cell::Number(inference(epsilon), 3),
-            paper_of(epsilon).map_or(Cell::Empty, |probability| Cell::Number(probability, 2)),
+            Cell::Number(epsilon),
+            Cell::Number(inference(epsilon)),
+            paper_of(epsilon).map_or(Cell::Empty, Cell::Number),
         ]
     };
     Table {
         name: "inference",
-        caption: "How often a guess between two equally probable answers is right, at most, by what is spent on it"
-            .to_owned(),
         header: &["epsilon", "right_at_most", "paper"],
         rows: [0.1, 0.5, 1.0, 2.0, 5.0, 10.0].map(row).into(),
-        shown: true,
     }
 }
-
-const INTRODUCTION: &str = "\
-In the paper each meter masks its reading with a random few of the others, its partners, and a gateway that lies about who \
-is silent wins if all partners of a meter are malicious or among those it declared silent. The solid lines are the paper's \
-formula for that: the chance per slot that one chosen meter is left without an honest partner. It understates the danger. \
-A gateway may choose its victim afterwards, show different meters different lists, and also wins when a small group of \
-meters is connected only among itself: then the sum of the group opens, with too little noise. The dashed lines bound the \
-chance of all of that; where it would be above 1 and there is no dashed line, nothing is guaranteed. Here every member masks with every other \
-(w = 0), so that the chance is none at all; a meter accepts w > 0 only if the bound is at most 2^-64.";
-
-const EXAMPLE: &str = "\
-The paper's example has 100 nodes, half of them malicious, and w = 30. It prints 1.8e-8, which is 0.7^50; its own formula \
-gives (1 - 30/99)^49 = 2.08e-8, and that is what the 458 years that it goes on to name follow from. They are the wait for one \
-chosen meter: in a cluster whose 50 honest meters are all as welcome a victim, it is nine years.";
-
-const INFERENCE: &str = "\
-What an epsilon means: if somebody thinks two stories about a home equally probable (somebody was in at nine, nobody was), \
-and sees everything that was released, the guess is right with a probability of at most 1/(1 + e^-epsilon). The epsilon is \
-that of all slots in which the stories differ, added up, each weighted with how much they differ there.";
 
 #[cfg(test)]
 mod tests {
@@ -210,8 +169,8 @@ mod tests {
     #[test]
     fn a_guess_is_right_as_often_as_the_paper_says() {
         for row in inference_table().rows {
-            let [_, Cell::Number(ours, _), paper] = &row[..] else { panic!("{row:?}") };
-            if let Cell::Number(paper, _) = paper {
+            let [_, Cell::Number(ours), paper] = &row[..] else { panic!("{row:?}") };
+            if let Cell::Number(paper) = paper {
                 assert!((ours - paper).abs() <= 0.0051, "{row:?}");
             }
         }

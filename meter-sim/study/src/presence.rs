@@ -2,7 +2,7 @@
 
 use super::dataset::Dataset;
 use super::paper;
-use super::section::{Axis, Block, Cell, Figure, Section, Series, Stroke, Table};
+use super::section::{Axis, Cell, Figure, Section, Series, Stroke, Table};
 use super::spread::Spread;
 use super::usage::Usage;
 use super::windows::worst;
@@ -17,35 +17,12 @@ const WINDOWS: [(&str, usize); 5] = [("30 min", 4), ("1 h", 7), ("4 h", 25), ("8
 pub(crate) fn section(data: &Dataset) -> Option<Section> {
     let crest = rows(&Usage::of(&data.with_activities(ActivityModel::Crest)?)?);
     let pooled = rows(&Usage::of(&data.with_activities(ActivityModel::Pooled)?)?);
-    let blocks = vec![
-        Block::Text(
-            "Can somebody who sees the sums tell that an appliance was used? Its epsilon in a slot is what it draws, \
-             divided by the scale of the noise, which in the paper is the largest load of the cluster; over a window they \
-             add up. For each home that switched the appliance on that day the table has the window with the largest sum, \
-             and then mean, deviation and maximum over these homes. Standby counts as nothing. Clusters are of about 100 homes \
-             that use about the same."
-                .to_owned(),
-        ),
-        Block::Text(
-            "No appliance can spend more than 1 in a slot, because the largest load is at least that of its own home. The \
-             paper has maxima far above the number of slots in the window, such as 249 in 30 minutes: these cannot be \
-             right, and they raise its means and deviations too. The last column names the windows in which the paper's \
-             maximum is impossible; where it names none, means can be compared. Windows have one slot more than their \
-             name says, as in the paper's own example."
-                .to_owned(),
-        ),
-        Block::Text(
-            "Two models of what residents do: `crest` has the published probabilities of each activity by time of day; \
-             `pooled` has one probability for all activities at all times, which fits how many homes use what in the \
-             paper. What runs by itself differs between them only because the largest loads do."
-                .to_owned(),
-        ),
-        Block::Table(spreads("presence_crest", "crest", &crest)),
-        Block::Table(spreads("presence_pooled", "pooled", &pooled)),
-        Block::Figure(figure(&crest, &pooled)),
-        Block::Table(every(&[("crest", &crest), ("pooled", &pooled)])),
+    let tables = vec![
+        spreads("presence_crest", &crest),
+        spreads("presence_pooled", &pooled),
+        every(&[("crest", &crest), ("pooled", &pooled)]),
     ];
-    Some(Section { title: "Which appliance was used: the paper's Table 1", blocks })
+    Some(Section { tables, figures: vec![figure(&crest, &pooled)] })
 }
 
 /// What is found of one appliance.
@@ -75,7 +52,7 @@ fn possible(printed: &Spread, slots: usize) -> bool {
     printed.max <= slots as f64
 }
 
-fn spreads(name: &'static str, model: &str, rows: &[Row]) -> Table {
+fn spreads(name: &'static str, rows: &[Row]) -> Table {
     let cells = |row: &Row| {
         let printed = paper::presence(row.device).map(|row| &row.windows);
         let mut cells = vec![row.device.name().into(), row.users.into()];
@@ -90,9 +67,6 @@ fn spreads(name: &'static str, model: &str, rows: &[Row]) -> Table {
     };
     Table {
         name,
-        caption: format!(
-            "epsilon_s of appliances with the activities of `{model}`, beside the paper's: mean ± deviation (maximum)"
-        ),
         header: &[
             "appliance",
             "users",
@@ -109,7 +83,6 @@ fn spreads(name: &'static str, model: &str, rows: &[Row]) -> Table {
             "paper_max_impossible_in",
         ],
         rows: rows.iter().map(cells).collect(),
-        shown: true,
     }
 }
 
@@ -118,7 +91,7 @@ fn every(models: &[(&str, &[Row])]) -> Table {
     for (model, row) in models.iter().flat_map(|(model, rows)| rows.iter().map(move |row| (*model, row))) {
         let printed = paper::presence(row.device);
         for (window, ((name, slots), ours)) in WINDOWS.into_iter().zip(row.windows).enumerate() {
-            let numbers = |spread: Spread| [spread.mean, spread.deviation, spread.max].map(|n| Cell::Number(n, 2));
+            let numbers = |spread: Spread| [spread.mean, spread.deviation, spread.max].map(Cell::Number);
             let mut cells = vec![model.into(), row.device.name().into(), row.users.into(), name.into(), slots.into()];
             cells.extend(numbers(ours));
             let printed = printed.map(|row| row.windows[window]);
@@ -130,7 +103,6 @@ fn every(models: &[(&str, &[Row])]) -> Table {
     }
     Table {
         name: "presence_all",
-        caption: "The same for both models and all windows, a number a cell".to_owned(),
         header: &[
             "activities",
             "appliance",
@@ -146,7 +118,6 @@ fn every(models: &[(&str, &[Row])]) -> Table {
             "paper_max_possible",
         ],
         rows,
-        shown: false,
     }
 }
 
@@ -162,7 +133,7 @@ fn figure(crest: &[Row], pooled: &[Row]) -> Figure {
         Series { label: "the same".to_owned(), points: vec![(0.05, 0.05), (40.0, 40.0)], stroke: Stroke::Dashed };
     Figure {
         name: "presence",
-        caption: "Mean epsilon over a day, a dot an appliance: ours against the paper's".to_owned(),
+        title: "Mean epsilon over a day, a dot an appliance: ours against the paper's".to_owned(),
         x: Axis::logarithmic("epsilon over a day, the paper's"),
         y: Axis::logarithmic("epsilon over a day, ours"),
         series: vec![dots("crest", crest), dots("pooled", pooled), same],
@@ -221,8 +192,8 @@ mod tests {
 
     #[test]
     fn impossible_maxima_of_the_paper_are_named() {
-        let table = spreads("presence_crest", "crest", &rows_of(ActivityModel::Crest));
-        let impossible = |name: &str| table.rows.iter().find(|row| row[0] == name.into()).unwrap()[12].shown();
+        let table = spreads("presence_crest", &rows_of(ActivityModel::Crest));
+        let impossible = |name: &str| table.rows.iter().find(|row| row[0] == name.into()).unwrap()[12].csv();
         assert_eq!(impossible("elec_shower"), "30 min, 1 h, 4 h, 8 h, 24 h");
         assert_eq!(impossible("washer_dryer"), "30 min, 1 h, 4 h");
         assert_eq!(impossible("storage_heater"), "", "3.96 in four slots is possible");
@@ -232,8 +203,8 @@ mod tests {
     fn a_file_does_not_tell_of_appliances() {
         let readings = Readings::parse("1,2\n3,4\n", "own.csv".as_ref()).unwrap();
         assert!(section(&Dataset::own(readings, dream_homes::slots::SlotLength::new(600).unwrap())).is_none());
-        let blocks = section(&Dataset::model(1, 100, ActivityModel::Crest)).unwrap().blocks;
+        let section = section(&Dataset::model(1, 100, ActivityModel::Crest)).unwrap();
         let wide = |table: &Table| table.rows.iter().all(|row| row.len() == table.header.len());
-        assert!(blocks.iter().all(|block| !matches!(block, Block::Table(table) if !wide(table))));
+        assert!(section.tables.iter().all(wide));
     }
 }

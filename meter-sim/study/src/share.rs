@@ -6,7 +6,7 @@ use rand_chacha::rand_core::SeedableRng as _;
 
 use super::accuracy::PRODUCT_WATTS;
 use super::dataset::Dataset;
-use super::section::{Axis, Block, Cell, Figure, Section, Series, Stroke, Table};
+use super::section::{Axis, Cell, Figure, Section, Series, Stroke, Table};
 
 /// The product's default range, at epsilon 1.
 const RANGE_WATTS: u64 = PRODUCT_WATTS as u64;
@@ -29,13 +29,12 @@ pub(super) fn section(data: &Dataset, seed: u64) -> Option<Section> {
     let noisy = watts.iter().zip(&shares).map(|(watts, share)| watts + *share as f64).collect();
     let figure = Figure {
         name: "share",
-        caption: "One home's day, and the same with its share of the noise but without masks".to_owned(),
+        title: "One home's day, and the same with its share of the noise but without masks".to_owned(),
         x: Axis::linear("hour"),
         y: Axis::linear("W"),
         series: vec![series("with its noise share", Stroke::Dots, noisy), series("the home", Stroke::Solid, watts)],
     };
-    let blocks = vec![Block::Text(WHY.to_owned()), Block::Figure(figure), Block::Table(table(seed))];
-    Some(Section { title: "Why noise alone does not protect a home", blocks })
+    Some(Section { tables: vec![table(seed)], figures: vec![figure] })
 }
 
 fn draws(honest: u32, count: usize, seed: u64) -> Vec<i64> {
@@ -63,25 +62,15 @@ fn table(seed: u64) -> Table {
     let row = |honest: u32| {
         let shares = draws(honest, DRAWS as usize, seed);
         let within = |watts: u64| shares.iter().filter(|share| share.unsigned_abs() <= watts).count() as f64;
-        let part = |watts| Cell::Number(within(watts) / f64::from(DRAWS), 3);
-        vec![Cell::Count(honest.into()), Cell::Number(nothing_added(honest), 4), part(0), part(100), part(1000)]
+        let part = |watts| Cell::Number(within(watts) / f64::from(DRAWS));
+        vec![Cell::Count(honest.into()), Cell::Number(nothing_added(honest)), part(0), part(100), part(1000)]
     };
     Table {
         name: "shares",
-        caption: format!(
-            "How often one meter's share of the noise is as small as this (range 0..{RANGE_WATTS} W, epsilon 1); with \
-             one share, the meter adds all the noise itself"
-        ),
         header: &["shares", "exactly_0_theory", "exactly_0", "within_100_w", "within_1000_w"],
         rows: [1, 8, 80, 800].map(row).into(),
-        shown: true,
     }
 }
-
-const WHY: &str = "\
-The meters of a cluster share the noise: each adds so little that the sum of all carries just enough. The picture shows what \
-one meter would send if that were all. Most of the time its share is exactly nothing, and the home's day can be read off. \
-What protects a home is that its reading leaves the meter masked, and that only the sum over the cluster ever opens.";
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,7 @@
 //! What epsilon is left when fewer shares of the noise are in a sum than the claim counts on, because more meters collude
 //! than T. Computed, not simulated: the distribution of any number of shares is known (`protocol.md 5`).
 
-use super::section::{Axis, Block, Cell, Figure, Section, Series, Stroke, Table};
+use super::section::{Axis, Cell, Figure, Section, Series, Stroke, Table};
 use dream_homes::street::{all_cores, in_parallel};
 
 /// N = 100 members of which ten may be silent and ten malicious.
@@ -30,11 +30,7 @@ pub(crate) fn section() -> Section {
         .flat_map(|epsilon| [90, 80, 79, 76, 72, 64, 56, 48, 40, 20].map(|present| (claim(epsilon), present)))
         .collect();
     let rows = in_parallel(all_cores(), &rows, |(claim, present)| row(claim, *present));
-    let title = "Epsilon when shares of the noise are missing";
-    Section {
-        title,
-        blocks: vec![Block::Text(about()), Block::Table(table(rows)), Block::Figure(figure()), Block::Text(meaning())],
-    }
+    Section { tables: vec![table(rows)], figures: vec![figure()] }
 }
 
 impl Claim {
@@ -130,43 +126,17 @@ fn claim(epsilon: f64) -> Claim {
 fn row(claim: &Claim, present: u32) -> Vec<Cell> {
     vec![
         Cell::Count(claim.needed.into()),
-        Cell::Number(claim.epsilon, 1),
+        Cell::Number(claim.epsilon),
         Cell::Count(present.into()),
         Cell::Count(claim.needed.saturating_sub(present).into()),
-        Cell::Number(claim.effective_epsilon(present), 3),
-        Cell::Number(claim.epsilon_but_for(DELTA, present), 3),
+        Cell::Number(claim.effective_epsilon(present)),
+        Cell::Number(claim.epsilon_but_for(DELTA, present)),
     ]
-}
-
-fn about() -> String {
-    "The noise is whole if n honest shares are in a sum. Silence cannot take it below that: meters refuse to open a sum that \
-     more than M of them are missing from. But if more than T meters collude, they know their own shares and subtract them, and \
-     what is left hides less. The table says how much: epsilon_effective is the largest logarithm of how much more probable \
-     some sum is for one reading than for another, over the whole range; the last column leaves out sums that are so rare \
-     that they come up once in a million."
-        .to_owned()
-}
-
-fn meaning() -> String {
-    let left = |epsilon: f64| claim(epsilon).effective_epsilon(NEEDED * 9 / 10);
-    format!(
-        "With a tenth of the needed shares gone, epsilon 1 is {:.2} and epsilon 0.1 is {:.2}: protection fades step by step, but \
-         in proportion it fades faster where it is stronger. The reason is the shape of the noise. Fewer shares than needed make \
-         it peaked at 0, and a sum that happens to be exact gives most away. Below half of the shares the peak has no end \
-         but the whole watt, and the finer a sum is measured the more it tells. More shares than needed never harm, and do \
-         not lower epsilon either.",
-        left(1.0),
-        left(0.1)
-    )
 }
 
 fn table(rows: Vec<Vec<Cell>>) -> Table {
     Table {
         name: "shortfall",
-        caption: format!(
-            "Epsilon that is left, for a range of {RANGE} W and noise made of {NEEDED} shares (100 members, of which 10 may be \
-             silent and 10 malicious)"
-        ),
         header: &[
             "shares_needed",
             "epsilon_claimed",
@@ -176,7 +146,6 @@ fn table(rows: Vec<Vec<Cell>>) -> Table {
             "epsilon_effective_delta_1e-6",
         ],
         rows,
-        shown: true,
     }
 }
 
@@ -190,7 +159,7 @@ fn figure() -> Figure {
     };
     Figure {
         name: "shortfall_curve",
-        caption: "Epsilon that is left against the share of the needed noise that is missing".to_owned(),
+        title: "Epsilon that is left against the share of the needed noise that is missing".to_owned(),
         x: Axis::linear("noise shares missing (%)"),
         y: Axis::logarithmic("effective epsilon"),
         series: in_parallel(all_cores(), &EPSILONS, |epsilon| series(*epsilon)),
@@ -263,12 +232,10 @@ mod tests {
     #[test]
     fn the_table_leaves_out_rare_sums_in_its_last_column_only() {
         let section = section();
-        let Block::Table(table) = &section.blocks[1] else { panic!("the second block is the table") };
+        let table = &section.tables[0];
         assert_eq!(table.rows.len(), 30);
         for row in &table.rows {
-            let [.., Cell::Number(exactly, _), Cell::Number(nearly, _)] = row[..] else {
-                panic!("two numbers end a row")
-            };
+            let [.., Cell::Number(exactly), Cell::Number(nearly)] = row[..] else { panic!("two numbers end a row") };
             assert!(nearly <= exactly && nearly > 0.0, "{row:?}");
         }
     }

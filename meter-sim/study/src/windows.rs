@@ -3,12 +3,12 @@
 //! Epsilons of slots add up. A home that draws a part of its cluster's peak spends that part of 1 in the slot, and over a
 //! window the sum of these parts.
 
-use super::accuracy::{Range, feed_in_text};
+use super::accuracy::Range;
 use super::dataset::{Dataset, Loads};
 use super::grouping::{PAPERS_SIZE, name};
 use super::paper;
 use super::peaks::Peaks;
-use super::section::{Axis, Block, Cell, Figure, Section, Series, Stroke, Table};
+use super::section::{Axis, Cell, Figure, Section, Series, Stroke, Table};
 use super::spread::Spread;
 use super::usage;
 use dream_homes::clustering::{Clustering, shuffle};
@@ -23,25 +23,16 @@ pub(crate) fn section(data: &Dataset, seed: u64) -> Option<Section> {
     let loads = data.loads(SlotLength::new(600).ok()?).or_else(|| data.loads(data.slot()))?;
     let shown = Shown { active: active(data), loads, range: Range::product(data) };
     let found = shown.all_clusters(seed);
-    let mut blocks = shown.words(&feed_in_text(data));
-    blocks.push(Block::Table(shown.summary(&found)));
-    blocks.push(Block::Figure(figure(
+    let mut figures = vec![figure(
         "windows",
-        "What a home spends in its worst window, on average over homes, against the size of its cluster (all of its load, \
-         homes that use about the same together, noise scaled by the largest load)",
+        "What a home spends in its worst window, on average over homes, against the size of its cluster",
         Of::All,
         &found,
-    )));
+    )];
     if shown.active.is_some() {
-        blocks.push(Block::Figure(figure(
-            "windows_active",
-            "The same of active appliances alone: what tells that somebody is at home",
-            Of::Active,
-            &found,
-        )));
+        figures.push(figure("windows_active", "The same for active appliances alone", Of::Active, &found));
     }
-    blocks.push(Block::Table(every(&found)));
-    Some(Section { title: "Privacy over windows of several slots", blocks })
+    Some(Section { tables: vec![shown.summary(&found), every(&found)], figures })
 }
 
 /// The largest sum of so many slots in a row; of all, if there are not as many.
@@ -157,12 +148,6 @@ impl Shown {
         });
         Table {
             name: "windows_summary",
-            caption: format!(
-                "epsilon_s of a home in its worst window, in clusters of {size} homes that use about the same: with noise \
-                 scaled by the largest load (all of the load, active appliances alone), and with the constant range of {} \
-                 at epsilon 1 a slot (what homes spend, and what counts)",
-                self.range
-            ),
             header: &[
                 "window_min",
                 "slots",
@@ -175,38 +160,7 @@ impl Shown {
                 "range_guaranteed",
             ],
             rows: rows.collect(),
-            shown: true,
         }
-    }
-
-    fn words(&self, feed_in: &str) -> Vec<Block> {
-        let mut texts = vec![
-            "Epsilon 1 protects what happens in one slot. Whoever looks at several slots in a row learns more, because \
-             their epsilons add up: a window of s slots has an epsilon_s of s at worst. The paper scales its noise by the \
-             largest load of the cluster in each slot; a home that draws half of that spends 0.5 in the slot, so that most \
-             homes stay below s. In larger clusters the largest load is larger, hence the noise, and each home spends less. \
-             The table takes each home's worst window of exactly s slots, and then the mean and the maximum over homes. \
-             The paper does not say how it averages over windows, nor which clusters its figures show, and prints no \
-             numbers with them; the file has random clusters and the mean over all windows as well."
-                .to_owned(),
-            format!(
-                "The largest load is not known beforehand, and to reveal it says something about the home that has it. The \
-                 product therefore uses a constant range of {}.{feed_in} Its guarantee is epsilon times the number of \
-                 slots, whatever a home draws: that is what a meter counts against its budget, and what should be quoted. \
-                 What its load spends, as part of the range, is less, but it depends on the load and is not a promise.",
-                self.range
-            ),
-        ];
-        if self.active.is_some() {
-            texts.push(
-                "Active appliances are those that somebody uses: all but fridges, freezers, storage and space heaters and \
-                 hot-water tanks, and without anything's standby. They alone give away whether anybody is at home. The \
-                 paper sees no considerable difference between them and all of the load. That holds for short windows; \
-                 over a day, what runs by itself and standby add up to a large part."
-                    .to_owned(),
-            );
-        }
-        texts.into_iter().map(Block::Text).collect()
     }
 }
 
@@ -219,11 +173,11 @@ fn spent(epsilons: &[Vec<f64>], slots: usize) -> Option<(Spread, f64)> {
 }
 
 fn mean_and_max(spread: Spread) -> [Cell; 2] {
-    [Cell::Number(spread.mean, 2), Cell::Number(spread.max, 2)]
+    [Cell::Number(spread.mean), Cell::Number(spread.max)]
 }
 
 /// Of homes that use about the same.
-fn figure(name: &'static str, caption: &str, of: Of, found: &[Found]) -> Figure {
+fn figure(name: &'static str, title: &str, of: Of, found: &[Found]) -> Figure {
     let of_window = |minutes: u32| {
         let found = found.iter().filter(|one| one.clustering == Clustering::Consumption && one.of == of);
         let found = found.filter(|one| one.minutes == minutes);
@@ -232,7 +186,7 @@ fn figure(name: &'static str, caption: &str, of: Of, found: &[Found]) -> Figure 
     };
     Figure {
         name,
-        caption: caption.to_owned(),
+        title: title.to_owned(),
         x: Axis::logarithmic("homes in a cluster"),
         y: Axis::logarithmic("epsilon over the window"),
         series: WINDOWS.into_iter().filter_map(of_window).collect(),
@@ -250,15 +204,14 @@ fn every(found: &[Found]) -> Table {
             },
             Cell::Count(one.minutes.into()),
             one.slots.into(),
-            Cell::Number(one.worst.mean, 3),
-            Cell::Number(one.worst.deviation, 3),
-            Cell::Number(one.worst.max, 3),
-            Cell::Number(one.mean, 3),
+            Cell::Number(one.worst.mean),
+            Cell::Number(one.worst.deviation),
+            Cell::Number(one.worst.max),
+            Cell::Number(one.mean),
         ]
     };
     Table {
         name: "windows_all",
-        caption: "epsilon_s for every cluster size, both ways to make clusters and all windows".to_owned(),
         header: &[
             "clustering",
             "cluster_size",
@@ -271,7 +224,6 @@ fn every(found: &[Found]) -> Table {
             "epsilon_s_mean_of_all_windows",
         ],
         rows: found.iter().map(row).collect(),
-        shown: false,
     }
 }
 
@@ -322,10 +274,6 @@ mod tests {
         let shown = Shown { loads, active: None, range };
         let spent = shown.of_range(2).unwrap();
         assert!((spent.max - (0.05 + 0.5)).abs() < 1e-12, "{spent:?}: of 18 kW, and never more than half of them");
-        let texts = section(&data, 1).map(|section| section.blocks).unwrap();
-        let about =
-            |block: &Block| matches!(block, Block::Text(text) if text.contains("range of -9000 to 9000 W. 2 readings"));
-        assert!(texts.iter().any(about), "{texts:?}");
     }
 
     #[test]
@@ -355,15 +303,11 @@ mod tests {
     #[test]
     fn of_a_file_only_whole_loads_are_known_and_windows_that_it_holds() {
         let rows = "10,20,30,40,50,60,70,80,90,100\n".repeat(8);
-        let blocks = section(&own(&rows, 15), 1).unwrap().blocks;
-        let figures = blocks.iter().filter(|block| matches!(block, Block::Figure(_))).count();
-        assert_eq!(figures, 1);
-        let summary = blocks.iter().find_map(|block| match block {
-            Block::Table(table) if table.name == "windows_summary" => Some(&table.rows),
-            Block::Table(_) | Block::Text(_) | Block::Figure(_) => None,
-        });
+        let section = section(&own(&rows, 15), 1).unwrap();
+        assert_eq!(section.figures.len(), 1);
+        let summary = section.tables.iter().find(|table| table.name == "windows_summary").map(|table| &table.rows);
         let windows: Vec<Cell> = summary.unwrap().iter().map(|row| row[0].clone()).collect();
         assert_eq!(windows, [Cell::Count(30), Cell::Count(60), Cell::Count(120)]);
-        assert_eq!(summary.unwrap()[0][2].shown(), "1.10", "0.1 to 1.0, twice");
+        assert_eq!(summary.unwrap()[0][2].csv(), "1.1", "0.1 to 1.0, twice");
     }
 }

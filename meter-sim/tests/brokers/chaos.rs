@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-use dream_meter_sim::access::Access;
-use dream_meter_sim::fleet::{Records, Setup};
-use dream_meter_sim::provision::Directory;
-use dream_meter_sim::run::lenient;
+use dream_fleet::access::Access;
+use dream_fleet::directory::Directory;
+use dream_fleet::lenient;
+use dream_fleet::{MeterSetup, Records};
 use dream_protocol::ids::ClusterId;
 use dream_protocol::meter::Record;
 use dream_protocol::policy::Policy;
@@ -257,7 +257,7 @@ impl Scene {
         for files in meters {
             let of_meter = records.of(&cluster, &files.id).unwrap();
             assert!(!of_meter.iter().any(|record| matches!(record, Record::Evidence(_))), "{} has evidence", files.id);
-            let setup = Setup {
+            let setup = MeterSetup {
                 id: files.id.clone(),
                 issued: files.load().unwrap(),
                 access: Access::open("nowhere", 1),

@@ -3,9 +3,9 @@
 
 use std::sync::{Arc, PoisonError};
 
-use dream_meter_sim::fleet::{self, ClusterSetup, Faults, Fleet, Records, Running, Setup};
-use dream_meter_sim::run::lenient;
-use dream_meter_sim::source::Source;
+use dream_fleet::lenient;
+use dream_fleet::{ClusterSetup, Faults, Fleet, MeterSetup, Records, RunningCluster};
+use dream_homes::source::Source;
 use dream_meter_sim::verdict::{Aggregate, Row};
 use dream_protocol::ids::{ClusterId, GatewayId};
 use dream_protocol::policy::Policy;
@@ -23,7 +23,7 @@ pub(super) struct Cluster {
     pub(super) gateway: Gateway,
     pub(super) rows: Vec<Row>,
     observer: Watcher,
-    meters: Running,
+    meters: RunningCluster,
     stop: watch::Sender<bool>,
     /// The meters' records, and the gateway's files.
     _directory: TempDir,
@@ -44,7 +44,7 @@ impl Cluster {
             homes: (0..trial.setups.len()).collect(),
         };
         let (stop, stopped) = watch::channel(false);
-        let meters = fleet::start(&fleet, setup, stopped).unwrap();
+        let meters = dream_fleet::start(&fleet, setup, stopped).unwrap();
         Self { gateway, rows: Vec::new(), observer, meters, stop, _directory: directory }
     }
 
@@ -85,9 +85,9 @@ pub(super) fn is_proven(row: &Row) -> bool {
 }
 
 /// The meters, each with its certificate for this broker.
-fn setups(trial: &Trial, broker: &Broker) -> Vec<Setup> {
+fn setups(trial: &Trial, broker: &Broker) -> Vec<MeterSetup> {
     let each = trial.setups.iter().zip(&trial.meters);
-    each.map(|(setup, party)| Setup { access: trial.access(broker, party), ..setup.clone() }).collect()
+    each.map(|(setup, party)| MeterSetup { access: trial.access(broker, party), ..setup.clone() }).collect()
 }
 
 fn fleet_of(trial: &Trial, records: Records, faults: f64) -> Fleet {
@@ -96,7 +96,8 @@ fn fleet_of(trial: &Trial, records: Records, faults: f64) -> Fleet {
         source: Source::street(2026, trial.setups.len().try_into().unwrap()),
         speed: 100.0,
         faults: Faults { seed: 2026, rate: faults, vanish: 0.0 },
-        seed: 2026,
+        clock: None,
+        seed: Some(2026),
         per_connection: 1,
         records,
     }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use dream_meter_sim::access::Access;
+use dream_fleet::access::Access;
 use dream_testkit::lab::brokers::{Broker, Kind};
 use dream_testkit::lab::patiently;
 use dream_testkit::lab::watcher::Watcher;

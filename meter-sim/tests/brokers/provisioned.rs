@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
-use dream_meter_sim::access::Access;
+use dream_fleet::access::Access;
 use dream_testkit::lab::brokers::Broker;
 use dream_testkit::lab::command::succeed;
 use tempfile::TempDir;

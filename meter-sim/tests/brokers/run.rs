@@ -54,7 +54,7 @@ fn meters_that_keep_to_their_policy_say_so_and_the_verdict_is_not_good() {
     let told = "cluster-1: meters refuse: the noise would be made by 5 honest shares; the policy demands 20; real meters \
                 keep to that, --trial-policy lifts it\n";
     assert!(answer.contains(told), "{answer}");
-    assert!(answer.contains("\nverdict: WRONG\n  no slot was decoded\n"), "{answer}");
+    assert!(answer.contains("\nVerdict: SOMETHING IS WRONG.\n  no slot was decoded\n"), "{answer}");
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn meters_share_connections_on_a_broker_with_passwords() {
         seen(command.args(["--username", "all", "--password-file", "password"]).args(more))
     };
     let answer = run(&["--slots", "5", "--vanish", "0.02"]);
-    assert!(answer.starts_with("exit code 0\n") && answer.contains("verdict: nothing was wrong"), "{answer}");
+    assert!(answer.starts_with("exit code 0\n") && answer.contains("Verdict: all is well."), "{answer}");
 }
 
 fn provision(folder: &Path, arguments: &[&str]) {

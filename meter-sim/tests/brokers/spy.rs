@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use dream_meter_sim::access::Access;
+use dream_fleet::access::Access;
 use dream_protocol::time::Slot;
 use dream_protocol::topic::{GatewayChannel, MeterChannel, Topic};
 use dream_protocol::wire::{Mac0, MaskedReading, Reveal};

@@ -3,9 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use dream_meter_sim::access::Access;
-use dream_meter_sim::fleet::Setup;
-use dream_meter_sim::provision::{Authority, Issued};
+use dream_fleet::MeterSetup;
+use dream_fleet::access::Access;
+use dream_fleet::authority::{Authority, Issued};
 use dream_protocol::certificate::Authorities;
 use dream_protocol::ids::{GatewayId, MeterId};
 use dream_protocol::simulation::Simulation;
@@ -32,7 +32,7 @@ pub(super) struct Trial {
     pub(super) observer: Party,
     /// Those that the fleet plays, and one more.
     pub(super) meters: Vec<Party>,
-    pub(super) setups: Vec<Setup>,
+    pub(super) setups: Vec<MeterSetup>,
 }
 
 impl Trial {
@@ -48,7 +48,7 @@ impl Trial {
         let allowed: String = ids.iter().map(|id| format!("{id}\n")).collect();
         std::fs::write(directory.path().join(format!("{CLUSTER}.allow")), allowed).unwrap();
         let issued: Vec<Issued> = ids.iter().map(|id| authority.meter(id)).collect();
-        let setup = |(id, issued): (&MeterId, &Issued)| Setup {
+        let setup = |(id, issued): (&MeterId, &Issued)| MeterSetup {
             id: id.clone(),
             issued: issued.clone(),
             access: Access::open("nowhere", 1),

@@ -7,38 +7,67 @@ use serde_json::Value;
 
 use super::meter_sim;
 
-/// Runs a demo with these arguments, which must go well; returns its verdict.
-fn demo(args: &[&str]) -> Value {
+/// Runs a demo with these arguments, which must go well; returns its slots, and its verdict.
+fn demo(args: &[&str]) -> (Vec<Value>, Value) {
     let out = succeed(meter_sim(Path::new(".")).args(["demo", "--json"]).args(args));
-    serde_json::from_str(out.lines().last().unwrap()).unwrap()
+    let mut lines: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let verdict = lines.pop().unwrap();
+    (lines, verdict)
 }
 
 #[test]
-fn every_slot_is_decoded() {
-    let verdict = demo(&["--slots", "2", "--faults", "0"]);
+fn every_slot_is_ten_minutes_of_the_homes_and_the_filter_knows_the_day_before() {
+    let (slots, verdict) = demo(&["--slots", "2", "--meters", "60", "--faults", "0", "--seed", "7"]);
     assert_eq!((&verdict["slots"], &verdict["decoded"], &verdict["exact"]), (&2.into(), &2.into(), &2.into()));
+    let times: Vec<&str> = slots.iter().map(|slot| &slot["start"].as_str().unwrap()[10..]).collect();
+    assert_eq!(times, ["T17:00:00Z", "T17:10:00Z"], "none is missed while meters agree on keys: {slots:?}");
+    for slot in &slots {
+        let band = |name: &str| slot[name].as_f64().unwrap();
+        // One that had seen no slot before would be as wide.
+        assert!(band("band95_filtered_watts") < 0.8 * band("band95_watts"), "{slot}");
+    }
 }
 
 #[test]
 fn slots_are_decoded_although_readings_are_lost_late_and_broken() {
-    let verdict = demo(&["--slots", "3", "--faults", "0.05"]);
+    let (_, verdict) = demo(&["--slots", "3", "--meters", "100", "--faults", "0.05"]);
     assert_eq!((&verdict["slots"], &verdict["decoded"]), (&3.into(), &3.into()), "{verdict}");
     assert_eq!(verdict["exact"], verdict["comparable"], "{verdict}");
 }
 
 #[test]
-fn without_noise_every_sum_is_exact() {
-    let verdict = demo(&["--slots", "2", "--meters", "20", "--faults", "0", "--no-noise", "--clusters", "2"]);
+fn in_real_time_slots_are_seconds_and_without_noise_every_sum_is_exact() {
+    let (slots, verdict) =
+        demo(&["--real-time", "--slots", "2", "--meters", "25", "--faults", "0", "--no-noise", "--clusters", "2"]);
     assert_eq!((&verdict["decoded"], &verdict["exact"]), (&verdict["slots"], &verdict["slots"]), "{verdict}");
     assert!(verdict["slots"].as_u64().unwrap() >= 4, "{verdict}");
+    let now = jiff::Timestamp::now();
+    for slot in slots {
+        let start: jiff::Timestamp = slot["start"].as_str().unwrap().parse().unwrap();
+        assert!((now - start).get_seconds() < 600 && slot["load_watts"] == slot["expected"]["truth"], "{slot}");
+    }
+}
+
+#[test]
+fn what_it_prints_is_for_people_and_cheats_are_told() {
+    let args = ["demo", "--slots", "1", "--meters", "60", "--shifting", "0.05", "--faults", "0", "--seed", "4711"];
+    let out = succeed(meter_sim(Path::new(".")).args(args));
+    assert!(out.contains("The seed is 4711."), "{out}");
+    assert!(out.contains(" 17:00 "), "{out}");
+    assert!(out.contains("3 members shift every sum by 15.0 kW: the protocol cannot see this."), "{out}");
+    assert!(out.ends_with("Verdict: all is well.\n"), "{out}");
 }
 
 #[test]
 fn mistakes_name_the_flag_and_what_is_allowed() {
     for (args, allowed) in [
         (["--faults", "2"], "use a share from 0 to 1"),
-        (["--meters", "1"], "from 5 to 5000"),
+        (["--meters", "0"], "from 1 to 5000"),
         (["--slot-seconds", "1"], "from 4 to 600"),
+        (["--mqtt-port", "0"], "not in 1..=65535"),
+        (["--listen", "8080"], "invalid socket address"),
+        (["--meters", "20"], "made by 16 honest shares; the policy demands 20. They accept one of 25 or more."),
+        (["--meters", "1"], "They accept one of 25 or more."),
     ] {
         let said = seen(meter_sim(Path::new(".")).arg("demo").args(args));
         assert!(said.starts_with("exit code 2\n"), "{said}");

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use dream_fleet::directory::Directory;
 use dream_gateway::config::secrets::{self, GatewayIdentity};
 use dream_gateway::config::{Config, Overrides};
-use dream_meter_sim::provision::Directory;
 use dream_protocol::time::Timestamp;
 use dream_testkit::lab::command::{seen, succeed};
 

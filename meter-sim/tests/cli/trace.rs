@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use dream_meter_sim::readings::Readings;
+use dream_homes::readings::Readings;
 use dream_testkit::lab::command::{seen, succeed};
 
 use super::{complaints, examples, meter_sim};

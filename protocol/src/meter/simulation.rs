@@ -1,5 +1,9 @@
 //! Meters for simulators and tests, whose noise can be replaced and whose rules can be switched off: [`Meter<Simulated>`].
 
+mod unmasked;
+
+pub use unmasked::unmasked_slot;
+
 use super::record::Stage;
 use super::{Conduct, Meter, MeterConfig, MeterError, Record, Refusal, SlotRecord};
 use crate::keys::{AgreementPublic, SharedSecret};
@@ -93,6 +97,14 @@ impl Meter<Simulated> {
             .iter()
             .filter(move |((seq, _), _)| Some(*seq) == newest)
             .map(|((_, with), shared)| (with, shared))
+    }
+
+    /// Returns the X25519 result of the newest enrolment with another public key, for the other end of the pair. One that is
+    /// not known yet is computed, and not kept. `None` without an enrolment, or if the result is not contributory.
+    pub fn agree_with(&self, with: &AgreementPublic) -> Option<SharedSecret> {
+        let newest = self.newest_seq()?;
+        let known = self.agreements.get(&(newest, *with)).cloned();
+        known.or_else(|| self.enrolments.get(&newest)?.agreement.agree(with))
     }
 }
 

@@ -19,7 +19,7 @@ use super::series::{Series, fitted};
 use super::slots_page::{outcomes, slot_table};
 use super::status::{Group, Status};
 use super::terms::privacy;
-use super::{Shared, blocking, page, words};
+use super::{Shared, blocking, page, simulated, words};
 use crate::clock::rfc3339;
 use crate::serve::board::ClusterView;
 use crate::store::{ClosedSlot, HistoryError};
@@ -248,6 +248,7 @@ fn load_chart(view: &ClusterView, range: Range, past: &Past) -> Markup {
                     }
                     @if past.slots.len() >= MAX_LIMIT { " Only the newest " (words::count(MAX_LIMIT)) " slots are shown." }
                 }
+                (simulated::filled_in(&past.slots, past.now))
             }
         }
     }

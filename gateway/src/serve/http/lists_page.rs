@@ -34,7 +34,11 @@ pub(super) async fn lists(State(shared): State<Arc<Shared>>, Id(id): Id, uri: Ur
 fn render(shared: &Shared, view: &ClusterView, version: u64) -> Response {
     let now = shared.now();
     let kept = match shared.service.history.slots(&view.cluster, Timestamp::from_secs(0), now, MAX_LIMIT) {
-        Ok(kept) => kept,
+        Ok(mut kept) => {
+            // Slots that a demo filled in are of no list.
+            kept.retain(|slot| !slot.is_backfilled());
+            kept
+        }
         Err(error) => return page::no_past(shared, &error),
     };
     let content = html! {

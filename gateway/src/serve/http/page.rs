@@ -11,7 +11,7 @@ use maud::{DOCTYPE, Markup, html};
 use super::Shared;
 use super::assets::VERSION;
 use super::error::ApiError;
-use super::words;
+use super::{simulated, words};
 use crate::clock::rfc3339;
 use crate::store::HistoryError;
 
@@ -51,7 +51,7 @@ pub(super) fn document(shared: &Shared, status: StatusCode, title: &str, version
                 p #lost.banner role="alert" hidden {
                     "Connection to the gateway lost. What you see may be out of date; retrying…"
                 }
-                main #main tabindex="-1" data-version=(version) { (content) }
+                main #main tabindex="-1" data-version=(version) { (simulated::clock(shared)) (content) }
                 footer.foot {
                     p {
                         "All times are UTC. Every load contains noise that protects single homes: it is a value within a \

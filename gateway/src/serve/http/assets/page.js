@@ -59,7 +59,10 @@ async function refresh() {
 function say(connected) {
   lost.hidden = connected;
   document.body.classList.toggle("offline", !connected);
-  if (connected) news.textContent = `Live, updated ${new Date().toISOString().slice(11, 19)} UTC`;
+  if (!connected) return;
+  // The time of a demonstration is not that of the reader.
+  const simulated = document.getElementById("simulated");
+  news.textContent = simulated ? "Live" : `Live, updated ${new Date().toISOString().slice(11, 19)} UTC`;
 }
 
 const visible = () =>

@@ -1,0 +1,229 @@
+//! A test authority and what it issues: the profile of `protocol.md 3`, with Ed25519 keys.
+
+use std::fmt;
+use std::io;
+use std::net::IpAddr;
+use std::path::Path;
+use std::str::FromStr;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use dream_protocol::certificate::Authorities;
+use dream_protocol::ids::{GatewayId, MeterId};
+use dream_protocol::keys::IdentityKey;
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    SanType, date_time_ymd,
+};
+use zeroize::Zeroizing;
+
+use crate::pem;
+
+/// The name of the test authority.
+pub const TEST_AUTHORITY: &str = "DREAM test authority";
+
+/// Certificates hold from a day ago: clocks differ, and a list's first slot may have begun.
+const BACKDATED: Duration = Duration::from_secs(86_400);
+
+/// Issues certificates for trials. Whoever holds its key can invent meters, so a real one is run by somebody else than the
+/// gateway's operator.
+pub struct Authority {
+    der: Vec<u8>,
+    seed: Zeroizing<[u8; 32]>,
+    issuer: Issuer<'static, KeyPair>,
+    validity: Validity,
+}
+
+/// A certificate in DER with its Ed25519 key.
+#[derive(Clone)]
+pub struct Issued {
+    pub der: Vec<u8>,
+    pub seed: Zeroizing<[u8; 32]>,
+}
+
+/// Where a broker is reached: what its certificate is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Host {
+    Name(String),
+    Address(IpAddr),
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Validity {
+    /// Since 1970.
+    from: Duration,
+    to: Duration,
+}
+
+impl Authority {
+    /// Creates an authority with a new key. Its certificates are valid for so many days from now.
+    pub fn new(name: &str, valid_days: u32) -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is past 1970");
+        let validity = Validity { from: now - BACKDATED, to: now + Duration::from_secs(86_400) * valid_days };
+        let mut params = params(name, validity);
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        let seed = Zeroizing::new(rand::random());
+        let pair = key_pair(&seed);
+        let der = params.self_signed(&pair).expect("a common name is all there is to encode").der().to_vec();
+        Self { der, seed, issuer: Issuer::new(params, pair), validity }
+    }
+
+    /// The authority's own certificate.
+    pub fn der(&self) -> &[u8] {
+        &self.der
+    }
+
+    /// Returns the authorities that meters and gateways verify with.
+    pub fn authorities(&self) -> Authorities {
+        Authorities::new([self.der()]).expect("it was made as an authority's")
+    }
+
+    pub fn gateway(&self, id: &GatewayId) -> Issued {
+        self.member(id.as_str(), "gateway")
+    }
+
+    pub fn meter(&self, id: &MeterId) -> Issued {
+        self.member(id.as_str(), "meter")
+    }
+
+    /// A certificate for TLS. It has no name of the protocol's: a broker is neither meter nor gateway.
+    pub fn broker(&self, hosts: &[Host]) -> Issued {
+        self.issue("broker", |params| {
+            params.subject_alt_names = hosts.iter().map(Host::name).collect();
+            params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+            // Strict TLS clients ask for it. Meters and gateways go without: lists repeat their certificates.
+            params.use_authority_key_identifier_extension = true;
+        })
+    }
+
+    /// A certificate for whoever reads results from the broker. It has no name of the protocol's either.
+    pub fn observer(&self, name: &str) -> Issued {
+        self.issue(name, |params| params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth])
+    }
+
+    /// Writes `NAME.pem` and `NAME.key`.
+    pub fn write(&self, directory: &Path, name: &str) -> io::Result<()> {
+        pem::write_certificate(directory, name, &self.der)?;
+        pem::write_key(directory, name, &self.seed)
+    }
+
+    fn member(&self, id: &str, role: &str) -> Issued {
+        let urn = format!("urn:dream:{role}:{id}");
+        let urn = urn.try_into().expect("ids are ASCII");
+        self.issue(id, |params| params.subject_alt_names = vec![SanType::URI(urn)])
+    }
+
+    fn issue(&self, name: &str, change: impl FnOnce(&mut CertificateParams)) -> Issued {
+        let mut params = params(name, self.validity);
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        change(&mut params);
+        let seed = Zeroizing::new(rand::random());
+        let signed = params.signed_by(&key_pair(&seed), &self.issuer);
+        Issued { der: signed.expect("ids and hosts can be encoded").der().to_vec(), seed }
+    }
+}
+
+impl fmt::Debug for Authority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Authority").finish_non_exhaustive()
+    }
+}
+
+impl Issued {
+    pub fn identity(&self) -> IdentityKey {
+        IdentityKey::from_seed(&self.seed)
+    }
+
+    /// Writes `NAME.pem`, and `NAME.key` for its owner alone.
+    pub fn write(&self, directory: &Path, name: &str) -> io::Result<()> {
+        pem::write_certificate(directory, name, &self.der)?;
+        pem::write_key(directory, name, &self.seed)
+    }
+}
+
+impl fmt::Debug for Issued {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Issued").finish_non_exhaustive()
+    }
+}
+
+impl Host {
+    fn name(&self) -> SanType {
+        match self {
+            Self::Name(name) => SanType::DnsName(name.clone().try_into().expect("host names are ASCII")),
+            Self::Address(address) => SanType::IpAddress(*address),
+        }
+    }
+}
+
+impl FromStr for Host {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if let Ok(address) = text.parse() {
+            return Ok(Self::Address(address));
+        }
+        let label = |label: &str| {
+            let plain = label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
+            plain && (1..=63).contains(&label.len()) && !label.starts_with('-') && !label.ends_with('-')
+        };
+        let is_name = text.len() <= 253 && text.split('.').all(label);
+        is_name.then(|| Self::Name(text.to_owned())).ok_or("use a host name or an IP address")
+    }
+}
+
+fn params(name: &str, validity: Validity) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.not_before = date_time_ymd(1970, 1, 1) + validity.from;
+    params.not_after = date_time_ymd(1970, 1, 1) + validity.to;
+    params
+}
+
+fn key_pair(seed: &[u8; 32]) -> KeyPair {
+    KeyPair::try_from(pem::pkcs8(seed).as_slice()).expect("any 32 bytes are an Ed25519 key")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_issued_is_what_the_protocol_accepts() {
+        let authority = Authority::new("an authority", 1);
+        let authorities = authority.authorities();
+        let meter = authority.meter(&MeterId::new("m-1").unwrap());
+        let checked = authorities.verify(&meter.der).unwrap();
+        assert_eq!(checked.meter().unwrap().as_str(), "m-1");
+        assert_eq!(*checked.key(), meter.identity().public());
+        assert_eq!(checked.not_after() - checked.not_before(), 2 * 86_400);
+        let gateway = authority.gateway(&GatewayId::new("gw").unwrap());
+        assert_eq!(authorities.verify(&gateway.der).unwrap().gateway().unwrap().as_str(), "gw");
+    }
+
+    #[test]
+    fn brokers_and_observers_are_neither_meter_nor_gateway_and_another_authority_nobody() {
+        let authority = Authority::new("an authority", 1);
+        let broker = authority.broker(&["localhost".parse().unwrap(), "::1".parse().unwrap()]);
+        authority.authorities().verify(&broker.der).unwrap_err();
+        authority.authorities().verify(&authority.observer("observer").der).unwrap_err();
+        let meter = Authority::new("an authority", 1).meter(&MeterId::new("m-1").unwrap());
+        authority.authorities().verify(&meter.der).unwrap_err();
+    }
+
+    #[test]
+    fn hosts_are_names_or_addresses() {
+        assert_eq!("10.0.0.1".parse(), Ok(Host::Address([10, 0, 0, 1].into())));
+        assert_eq!("broker.example".parse(), Ok(Host::Name("broker.example".to_owned())));
+        for text in ["", "a b", "mqtt://a", "a..b", "-a", "a:1883", "h\u{f6}st"] {
+            text.parse::<Host>().unwrap_err();
+        }
+    }
+
+    #[test]
+    fn secrets_do_not_print() {
+        let authority = Authority::new("an authority", 1);
+        let issued = authority.meter(&MeterId::new("m-1").unwrap());
+        assert_eq!(format!("{authority:?} {issued:?}"), "Authority { .. } Issued { .. }");
+    }
+}

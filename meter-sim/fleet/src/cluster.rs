@@ -1,0 +1,379 @@
+//! Runs the meters of one cluster.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use dream_protocol::ids::ClusterId;
+use dream_protocol::membership::MembershipList;
+use dream_protocol::meter::{Input, MeterError};
+use dream_protocol::time::{Now, Slot, Timestamp};
+use dream_protocol::topic::{GatewayChannel, MeterChannel, Topic};
+use dream_protocol::wire::{RecoveryMessage, Sign1};
+use dream_testkit::oracle::Oracle;
+use thiserror::Error;
+use tokio::sync::{mpsc, watch};
+
+use crate::agreements::{self, Agreements};
+use crate::clock;
+use crate::connection::{Connection, Event};
+use crate::homes::Homes;
+use crate::meter::{Effects, Measuring, Packet, SimulatedMeter};
+use crate::records::{Change, RecordsError};
+use crate::{ClusterSetup, Fault, Fleet, MeterSetup, Status};
+
+/// The longest sleep.
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+
+/// How far a skewed clock is ahead. Every gateway tolerates more.
+const SKEW_MILLIS: u64 = 1000;
+
+/// Why a fleet cannot go on.
+#[derive(Debug, Error)]
+pub enum FleetError {
+    #[error("the meter `{meter}` cannot start: {error}")]
+    Meter { meter: String, error: MeterError },
+    #[error(transparent)]
+    Records(#[from] RecordsError),
+    #[error("a thread could not be started")]
+    Thread(#[from] std::io::Error),
+    #[error("a cluster's thread has failed; this is a bug")]
+    Panicked,
+}
+
+pub(crate) struct ClusterRunner {
+    fleet: Arc<Fleet>,
+    cluster: ClusterId,
+    members: Vec<SimulatedMeter>,
+    homes: Homes,
+    connections: Vec<Connection>,
+    events: mpsc::UnboundedReceiver<Event>,
+    wakes: BTreeSet<(Timestamp, usize)>,
+    /// The newest list that was verified.
+    list: Option<Arc<MembershipList>>,
+    /// The common keys of pairs for the newest list, until a meter takes its own.
+    agreements: Agreements,
+    /// Readings that are held back, by when they go out.
+    late: BTreeMap<(Timestamp, usize), Packet>,
+    /// The slot in which a meter was last restarted by a fault.
+    restarted: HashMap<usize, Slot>,
+    /// The effects of this round: committed together, then sent.
+    effects: Vec<(usize, Effects)>,
+    /// Whether all meters have accepted a list since this process began.
+    complete: bool,
+    oracle: Arc<Mutex<Oracle>>,
+    status: Arc<Mutex<Status>>,
+    started: Instant,
+}
+
+impl ClusterRunner {
+    pub(crate) fn new(
+        fleet: Arc<Fleet>,
+        setup: ClusterSetup,
+        oracle: Arc<Mutex<Oracle>>,
+        status: Arc<Mutex<Status>>,
+    ) -> Result<Self, FleetError> {
+        let ClusterSetup { cluster, meters, homes } = setup;
+        let (sender, events) = mpsc::unbounded_channel();
+        let mut members = Vec::with_capacity(meters.len());
+        for setup in meters {
+            members.push(resume(&fleet, &cluster, setup)?);
+        }
+        let connect = |(number, some): (usize, &[SimulatedMeter])| {
+            let first = &some[0].setup;
+            let id = if some.len() == 1 { first.id.to_string() } else { format!("fleet-{cluster}-{number}") };
+            Connection::start(number, first.access.options(&id), &cluster, sender.clone())
+        };
+        let connections: Vec<_> = members.chunks(fleet.per_connection.max(1)).enumerate().map(connect).collect();
+        *lock(&status) = Status { meters: members.len(), connections: connections.len(), ..Status::default() };
+        let wakes = (0..members.len()).map(|index| (Timestamp::from_millis(0), index)).collect();
+        Ok(Self {
+            fleet,
+            cluster,
+            members,
+            homes: Homes::new(homes),
+            connections,
+            events,
+            wakes,
+            list: None,
+            agreements: Agreements::new(),
+            late: BTreeMap::new(),
+            restarted: HashMap::new(),
+            effects: Vec::new(),
+            complete: false,
+            oracle,
+            status,
+            started: Instant::now(),
+        })
+    }
+
+    pub(crate) async fn run(mut self, mut stop: watch::Receiver<bool>) -> Result<(), FleetError> {
+        let mut batch = Vec::new();
+        loop {
+            let wait = self.until_due();
+            tokio::select! {
+                _ = stop.wait_for(|stop| *stop) => break,
+                _ = self.events.recv_many(&mut batch, 1024) => {}
+                () = tokio::time::sleep(wait) => {}
+            }
+            for event in batch.drain(..) {
+                match event {
+                    Event::Connected(connection) => self.connected(connection),
+                    Event::Lost { connection, reason } => {
+                        let mut status = lock(&self.status);
+                        status.connected.remove(&connection);
+                        status.trouble = Some(reason);
+                    }
+                    Event::Message { connection, topic, payload } => self.message(connection, &topic, &payload),
+                }
+            }
+            self.tick();
+            self.carry_out()?;
+            self.end_round();
+        }
+        self.connections.iter().for_each(Connection::disconnect);
+        Ok(())
+    }
+
+    fn end_round(&mut self) {
+        let now = self.now().wall;
+        let mut status = lock(&self.status);
+        if std::mem::take(&mut status.busy) {
+            status.since = Some(now);
+            self.complete = status.list.is_some_and(|(_, accepted)| accepted == status.meters);
+        }
+    }
+
+    fn now(&self) -> Now {
+        if let Some(clock) = &self.fleet.clock {
+            return clock.now();
+        }
+        let monotonic_millis = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Now { wall: clock::wall(), monotonic_millis }
+    }
+
+    fn until_due(&self) -> Duration {
+        let late = self.late.first_key_value().map(|((at, _), _)| *at);
+        let due = self.wakes.first().map(|(at, _)| *at).into_iter().chain(late).min();
+        let wait = due.map_or(u64::MAX, |due| due.millis_since(self.now().wall));
+        let wait = Duration::from_millis(wait);
+        self.fleet.clock.as_ref().map_or(wait, |clock| clock.to_sleep(wait)).min(LONGEST_SLEEP)
+    }
+
+    fn on(&self, connection: usize) -> Range<usize> {
+        let each = self.fleet.per_connection.max(1);
+        connection * each..((connection + 1) * each).min(self.members.len())
+    }
+
+    fn connected(&mut self, connection: usize) {
+        lock(&self.status).connected.insert(connection);
+        for index in self.on(connection) {
+            self.input(index, Input::Connected);
+        }
+    }
+
+    fn message(&mut self, connection: usize, topic: &str, payload: &[u8]) {
+        match Topic::parse(topic) {
+            Ok(Topic::Gateway { channel: GatewayChannel::Membership, .. }) => self.list(connection, topic, payload),
+            Ok(Topic::Gateway { channel: GatewayChannel::Recovery, .. }) => self.recovery(connection, topic, payload),
+            Ok(Topic::Gateway { .. } | Topic::Meter { .. }) | Err(_) => {}
+        }
+    }
+
+    /// Verifies a list once for all meters. A list that does not verify goes to each of them, so that each refuses it.
+    fn list(&mut self, connection: usize, topic: &str, payload: &[u8]) {
+        if self.list.as_ref().is_none_or(|known| **known.bytes() != *payload) {
+            let Ok(list) = MembershipList::verify(payload, &self.cluster, &self.fleet.policy.authorities) else {
+                return self.on(connection).for_each(|index| self.input(index, Input::Message { topic, payload }));
+            };
+            lock(&self.oracle).note_list(&list);
+            if !self.complete {
+                lock(&self.status).busy = true;
+            }
+            self.agreements = agreements::compute(&self.members, &list);
+            self.list = Some(list);
+        }
+        let Some(list) = self.list.clone() else { return };
+        if !self.complete {
+            lock(&self.status).busy = true;
+        }
+        for index in self.on(connection) {
+            self.accept(index, &list);
+        }
+    }
+
+    fn accept(&mut self, index: usize, list: &Arc<MembershipList>) {
+        let id = &self.members[index].setup.id;
+        let own = list.index_of(id.as_str()).and_then(|at| list.member(at)).map(|member| *member.agreement());
+        if let Some(known) = own.and_then(|own| self.agreements.remove(&own)) {
+            let meter = &mut self.members[index].meter;
+            known.into_iter().for_each(|(with, shared)| meter.offer_agreement(with, shared));
+        }
+        self.input(index, Input::List(list.clone()));
+    }
+
+    fn recovery(&mut self, connection: usize, topic: &str, payload: &[u8]) {
+        lock(&self.oracle).note_recovery(payload);
+        let message = Sign1::decode(payload).and_then(|envelope| RecoveryMessage::decode(envelope.payload()));
+        let slot = message.map(|message| message.slot()).ok();
+        for index in self.on(connection) {
+            let id = &self.members[index].setup.id;
+            let gone = slot.is_some_and(|slot| self.fleet.faults.vanishes(id, slot) || self.is_off(index, slot));
+            if !gone {
+                self.input(index, Input::Message { topic, payload });
+            }
+        }
+    }
+
+    fn is_off(&self, index: usize, slot: Slot) -> bool {
+        self.fleet.faults.at(&self.members[index].setup.id, slot) == Some(Fault::Silent)
+    }
+
+    fn input(&mut self, index: usize, input: Input<'_>) {
+        let now = self.now();
+        let member = &mut self.members[index];
+        let effects = member.handle(input, now);
+        if let Some(hidden) = effects.hidden {
+            let mut oracle = lock(&self.oracle);
+            oracle.note_hidden(&member.setup.id, hidden);
+        }
+        if !effects.notices.is_empty() {
+            let mut status = lock(&self.status);
+            effects.notices.iter().for_each(|notice| status.note(notice));
+        }
+        self.effects.push((index, effects));
+        self.schedule(index);
+    }
+
+    fn schedule(&mut self, index: usize) {
+        let now = self.now();
+        let member = &mut self.members[index];
+        self.wakes.remove(&(member.wake, index));
+        // A deadline that was handled has moved; never look twice in one millisecond.
+        member.wake = member.due().max(now.wall.plus_millis(1));
+        self.wakes.insert((member.wake, index));
+    }
+
+    /// Reports the slots that have ended, and lets time pass for whoever is due.
+    fn tick(&mut self) {
+        let now = self.now();
+        while let Some((at, index)) = self.wakes.first().copied().filter(|(at, _)| *at <= now.wall) {
+            self.wakes.remove(&(at, index));
+            if let Some(ended) = self.members[index].ended(now) {
+                self.measured(index, ended);
+            }
+            self.input(index, Input::Tick);
+        }
+        while let Some(entry) = self.late.first_entry().filter(|entry| entry.key().0 <= now.wall) {
+            let ((_, index), packet) = entry.remove_entry();
+            self.send(index, packet.topic, packet.payload.to_vec());
+        }
+    }
+
+    fn measured(&mut self, index: usize, (slot, begin, end): Measuring) {
+        let id = &self.members[index].setup.id;
+        let fault = self.fleet.faults.at(id, slot);
+        let next = self.fleet.faults.at(id, slot.plus(1));
+        self.members[index].ahead_millis = if next == Some(Fault::Skew) { SKEW_MILLIS } else { 0 };
+        if fault != Some(Fault::Silent) {
+            let Fleet { source, speed, .. } = &*self.fleet;
+            let watts = self.homes.watts(source, *speed, index, slot, (begin, end));
+            self.input(index, Input::Measured { slot, watts });
+        }
+    }
+
+    /// Commits the effects of this round, then sends their packets.
+    fn carry_out(&mut self) -> Result<(), FleetError> {
+        let round = std::mem::take(&mut self.effects);
+        let (cluster, members) = (&self.cluster, &self.members);
+        let changes = round.iter().flat_map(|(index, effects)| {
+            let id = &members[*index].setup.id;
+            effects.changes.iter().map(move |change: &Change| (cluster, id, change))
+        });
+        if round.iter().any(|(_, effects)| !effects.changes.is_empty()) {
+            self.fleet.records.commit(changes, self.list.as_ref().map(|list| &**list.bytes()))?;
+        }
+        for (index, effects) in round {
+            for packet in effects.packets {
+                self.publish(index, packet)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a packet, altered by the fault of its slot if there is one.
+    fn publish(&mut self, index: usize, packet: Packet) -> Result<(), FleetError> {
+        let slot = faulty_slot(&packet);
+        let fault = slot.and_then(|slot| self.fleet.faults.at(&self.members[index].setup.id, slot));
+        let Packet { topic, payload, .. } = &packet;
+        let (topic, mut bytes) = (topic.clone(), payload.to_vec());
+        match fault {
+            Some(Fault::Late) => {
+                let after = self.list.as_ref().map_or(1, |list| list.params().terms().reading_seconds);
+                self.late.insert((self.now().wall.plus_secs(after), index), packet);
+                return Ok(());
+            }
+            Some(Fault::Duplicate) => self.send(index, topic.clone(), bytes.clone()),
+            Some(Fault::Corrupted) => {
+                let middle = bytes.len() / 2;
+                bytes[middle] ^= 0x55;
+            }
+            Some(Fault::Silent) => return Ok(()),
+            // Once: it sends its reading again when it is back.
+            Some(Fault::Restart) if self.restarted.get(&index).copied() != slot => {
+                self.restarted.extend(slot.map(|slot| (index, slot)));
+                self.restart(index)?;
+            }
+            Some(Fault::Restart | Fault::Skew) | None => {}
+        }
+        self.send(index, topic, bytes);
+        Ok(())
+    }
+
+    fn send(&self, index: usize, topic: String, bytes: Vec<u8>) {
+        self.connections[index / self.fleet.per_connection.max(1)].publish(topic, bytes);
+    }
+
+    /// Restarts a meter from its records, as after a power loss.
+    fn restart(&mut self, index: usize) -> Result<(), FleetError> {
+        let before = &self.members[index];
+        let again = resume(&self.fleet, &self.cluster, before.setup.clone())?;
+        self.wakes.remove(&(before.wake, index));
+        self.members[index] = again;
+        self.schedule(index);
+        Ok(())
+    }
+}
+
+/// Restores a meter from its records.
+fn resume(fleet: &Fleet, cluster: &ClusterId, setup: MeterSetup) -> Result<SimulatedMeter, FleetError> {
+    let records = fleet.records.of(cluster, &setup.id)?;
+    let meter = setup.id.to_string();
+    SimulatedMeter::resume(setup, cluster, &fleet.policy, records, fleet.seed)
+        .map_err(|error| FleetError::Meter { meter, error })
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns the slot of a reading's first attempt. Faults happen to no other message.
+fn faulty_slot(packet: &Packet) -> Option<Slot> {
+    let about = packet.about.filter(|about| packet.channel == MeterChannel::Reading && about.attempt == 0);
+    about.map(|about| about.slot)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cause_of_an_error_is_told_once() {
+        let told = |error: FleetError| format!("{:#}", anyhow::Error::from(error));
+        let thread = FleetError::from(std::io::Error::other("no more of them"));
+        assert_eq!(told(thread), "a thread could not be started: no more of them");
+        let records = FleetError::from(RecordsError::from(redb::Error::Corrupted("a page".to_owned())));
+        assert_eq!(told(records), "the meters' records cannot be read or written: DB corrupted: a page");
+    }
+}

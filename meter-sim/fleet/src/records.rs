@@ -1,0 +1,197 @@
+//! The records of all meters of a process, in one file: what a device would keep in its flash.
+//!
+//! They survive kill -9 because a commit is on disk before anything is sent that it allows. A membership list, which every
+//! meter of a cluster records, is kept once.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use dream_protocol::ids::{ClusterId, MeterId};
+use dream_protocol::meter::{Key, Record};
+use redb::{Database, DatabaseError, ReadableDatabase as _, ReadableTable as _, TableDefinition};
+use sha2::{Digest as _, Sha256};
+use thiserror::Error;
+use zeroize::Zeroizing;
+
+/// By cluster, meter and entry.
+const RECORDS: TableDefinition<'_, (&str, &str, u8, u64), Value<'_>> = TableDefinition::new("records");
+
+/// The hash of a list, if the entry ends with one, and what comes before it.
+type Value<'a> = (Option<&'a [u8; 32]>, &'a [u8]);
+
+/// Lists by their hash.
+const LISTS: TableDefinition<'_, &[u8; 32], &[u8]> = TableDefinition::new("lists");
+
+/// Why records cannot be kept.
+#[derive(Debug, Error)]
+pub enum RecordsError {
+    #[error("{path} is in use by another process: a file serves one fleet")]
+    Locked { path: String },
+    #[error("the meters' records cannot be read or written")]
+    Redb(#[from] redb::Error),
+    #[error("a record of the meter `{meter}` is damaged: {error}")]
+    Entry { meter: String, error: dream_protocol::wire::DecodeError },
+    #[error("a list that the meter `{meter}` has accepted is gone from its records")]
+    NoList { meter: String },
+}
+
+/// One change of a meter's records.
+#[derive(Debug)]
+pub(crate) enum Change {
+    Put(Record),
+    Erase(Key),
+}
+
+#[derive(Debug)]
+pub struct Records {
+    database: Database,
+}
+
+impl Records {
+    /// Opens the file, or creates it.
+    pub fn open(path: &Path) -> Result<Self, RecordsError> {
+        let records = match Database::builder().set_cache_size(16 << 20).create(path) {
+            Ok(database) => Self { database },
+            Err(DatabaseError::DatabaseAlreadyOpen) => {
+                return Err(RecordsError::Locked { path: path.display().to_string() });
+            }
+            Err(error) => return Err(RecordsError::Redb(error.into())),
+        };
+        records.forget_lists()?;
+        Ok(records)
+    }
+
+    /// Removes lists that no meter needs any more.
+    fn forget_lists(&self) -> Result<(), redb::Error> {
+        let write = self.database.begin_write()?;
+        {
+            let records = write.open_table(RECORDS)?;
+            let mut needed = BTreeSet::new();
+            for entry in records.iter()? {
+                needed.extend(entry?.1.value().0.copied());
+            }
+            write.open_table(LISTS)?.retain(|hash, _| needed.contains(hash))?;
+        }
+        Ok(write.commit()?)
+    }
+
+    /// Returns the records of a meter.
+    pub fn of(&self, cluster: &ClusterId, meter: &MeterId) -> Result<Vec<Record>, RecordsError> {
+        let read = self.database.begin_read().map_err(redb::Error::from)?;
+        let table = read.open_table(RECORDS).map_err(redb::Error::from)?;
+        let lists = read.open_table(LISTS).map_err(redb::Error::from)?;
+        let (cluster, meter) = (cluster.as_str(), meter.as_str());
+        let all = (cluster, meter, 0, 0)..=(cluster, meter, u8::MAX, u64::MAX);
+        let mut records = Vec::new();
+        for entry in table.range(all).map_err(redb::Error::from)? {
+            let (_, value) = entry.map_err(redb::Error::from)?;
+            let (list, own) = value.value();
+            let mut bytes = Zeroizing::new(own.to_vec());
+            if let Some(hash) = list {
+                let list = lists.get(hash).map_err(redb::Error::from)?;
+                bytes.extend(list.ok_or_else(|| RecordsError::NoList { meter: meter.to_owned() })?.value());
+            }
+            let decoded = Record::decode(&bytes);
+            records.push(decoded.map_err(|error| RecordsError::Entry { meter: meter.to_owned(), error })?);
+        }
+        Ok(records)
+    }
+
+    /// Commits the changes of many meters, all or none. `list` is the one that they may have accepted.
+    pub(crate) fn commit<'a>(
+        &self,
+        changes: impl Iterator<Item = (&'a ClusterId, &'a MeterId, &'a Change)>,
+        list: Option<&[u8]>,
+    ) -> Result<(), RecordsError> {
+        let write = self.database.begin_write().map_err(redb::Error::from)?;
+        {
+            let mut table = write.open_table(RECORDS).map_err(redb::Error::from)?;
+            let mut lists = write.open_table(LISTS).map_err(redb::Error::from)?;
+            let mut kept: Option<[u8; 32]> = None;
+            for (cluster, meter, change) in changes {
+                let place = |key: &Key| {
+                    let (kind, number) = place(key);
+                    (cluster.as_str(), meter.as_str(), kind, number)
+                };
+                match change {
+                    Change::Put(record) => {
+                        let (key, bytes) = (record.key(), record.encode());
+                        let shared = list.filter(|_| matches!(key, Key::List(_)));
+                        let value = match shared.and_then(|list| Some((list, bytes.strip_suffix(list)?))) {
+                            None => (None, bytes.as_slice()),
+                            Some((list, own)) => {
+                                if kept.is_none() {
+                                    let hash = Sha256::digest(list).into();
+                                    lists.insert(&hash, list).map_err(redb::Error::from)?;
+                                    kept = Some(hash);
+                                }
+                                (kept.as_ref(), own)
+                            }
+                        };
+                        table.insert(place(&key), value).map_err(redb::Error::from)?;
+                    }
+                    Change::Erase(key) => drop(table.remove(place(key)).map_err(redb::Error::from)?),
+                }
+            }
+        }
+        write.commit().map_err(redb::Error::from)?;
+        Ok(())
+    }
+}
+
+fn place(key: &Key) -> (u8, u64) {
+    match key {
+        Key::Account => (0, 0),
+        Key::Enrolment(seq) => (1, *seq),
+        Key::List(epoch) => (2, *epoch),
+        Key::Slot(slot) => (3, slot.0),
+        Key::Evidence(number) => (4, *number),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(name: &str) -> MeterId {
+        MeterId::new(name).unwrap()
+    }
+
+    #[test]
+    fn a_list_is_kept_once_and_as_long_as_a_meter_needs_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("meters.redb");
+        let cluster = ClusterId::new("north").unwrap();
+        let list = vec![7; 100_000];
+        let records = Records::open(&path).unwrap();
+        let (first, second) = (Change::Put(entry(1, &list)), Change::Put(entry(2, &list)));
+        let both = [(&cluster, &id("a"), &first), (&cluster, &id("b"), &second)];
+        records.commit(both.into_iter(), Some(&list)).unwrap();
+        for (meter, at) in [("a", 1), ("b", 2)] {
+            let found = records.of(&cluster, &id(meter)).unwrap();
+            assert_eq!(found.len(), 1);
+            assert_eq!(*found[0].encode(), *entry(at, &list).encode());
+        }
+        assert_eq!(lists(&records), 1);
+
+        let erase = Change::Erase(Key::List(3));
+        records.commit([(&cluster, &id("a"), &erase)].into_iter(), None).unwrap();
+        drop(records);
+        assert_eq!(lists(&Records::open(&path).unwrap()), 1, "the other meter needs it");
+        let records = Records::open(&path).unwrap();
+        records.commit([(&cluster, &id("b"), &erase)].into_iter(), None).unwrap();
+        drop(records);
+        assert_eq!(lists(&Records::open(&path).unwrap()), 0);
+    }
+
+    fn lists(records: &Records) -> usize {
+        records.database.begin_read().unwrap().open_table(LISTS).unwrap().iter().unwrap().count()
+    }
+
+    /// How a meter records that it has accepted a list of epoch 3, in CBOR.
+    fn entry(at: u8, list: &[u8]) -> Record {
+        let length = u32::try_from(list.len()).unwrap().to_be_bytes();
+        let bytes = [&[0x84, 3, 3, at, 0x5a], length.as_slice(), list].concat();
+        Record::decode(&bytes).unwrap()
+    }
+}

@@ -1,0 +1,99 @@
+//! The day before a demo begins: slots that nobody reported, made of the same homes and the exact same noise.
+
+use dream_fleet::{ClusterSetup, Faults, Homes};
+use dream_homes::source::Source;
+use dream_homes::street;
+use dream_protocol::aggregate::SlotOutcome;
+use dream_protocol::params::Params;
+use dream_protocol::simulation::unmasked_slot;
+use dream_protocol::time::{Slot, Timestamp};
+use rand_chacha::ChaCha20Rng;
+
+const DAY_SECONDS: u64 = 86_400;
+
+/// Returns the slots of the day that ends at `until`, as the cluster would have closed them: the readings of its homes,
+/// without those that a fault loses, and a share of the noise for each. Only masks are left out.
+pub(super) fn slots(
+    until: Timestamp,
+    params: &Params,
+    cluster: &ClusterSetup,
+    source: &Source,
+    faults: &Faults,
+    rng: &mut ChaCha20Rng,
+) -> Vec<SlotOutcome> {
+    let (first, end) = (params.slot_at(until).0 - DAY_SECONDS / params.terms().slot_seconds, params.slot_at(until).0);
+    let slots: Vec<Slot> = (first..end).map(Slot).collect();
+    let loads = street::in_parallel(street::all_cores(), &cluster.homes, |&home| {
+        let mut homes = Homes::new(vec![home]);
+        let times = |slot| (params.slot_start(slot), params.slot_end(slot));
+        slots.iter().map(|&slot| homes.watts(source, 1.0, 0, slot, times(slot))).collect::<Vec<_>>()
+    });
+    let close = |(at, &slot): (usize, &Slot)| {
+        let members = cluster.meters.iter().zip(&loads).map(|(meter, loads)| {
+            let lost = faults.at(&meter.id, slot).is_some_and(|fault| fault.loses_reading());
+            (!lost).then_some((loads[at], meter.simulation))
+        });
+        unmasked_slot(params, slot, members, rng)
+    };
+    slots.iter().enumerate().map(close).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use dream_fleet::MeterSetup;
+    use dream_fleet::access::Access;
+    use dream_fleet::authority::Authority;
+    use dream_protocol::ids::{ClusterId, MeterId};
+    use dream_protocol::params::Terms;
+    use dream_protocol::simulation::Simulation;
+    use rand_chacha::rand_core::SeedableRng as _;
+
+    use super::*;
+
+    const METERS: usize = 30;
+    const UNTIL: Timestamp = Timestamp::from_secs(1_794_933_600);
+
+    fn day(rate: f64, simulation: Simulation) -> (Vec<SlotOutcome>, Source) {
+        let authority = Authority::new("an authority", 1);
+        let meter = |number: usize| {
+            let id = MeterId::new(&format!("m-{number}")).unwrap();
+            MeterSetup { issued: authority.meter(&id), id, access: Access::open("localhost", 1), simulation }
+        };
+        let cluster = ClusterSetup {
+            cluster: ClusterId::new("north").unwrap(),
+            meters: (0..METERS).map(meter).collect(),
+            homes: (0..METERS).collect(),
+        };
+        let source = Source::street(7, 30);
+        let params = Params::new(METERS, Terms { max_missing: 3, max_malicious: 3, ..Terms::DEFAULT }).unwrap();
+        let faults = Faults { seed: 7, rate, vanish: 0.0 };
+        (slots(UNTIL, &params, &cluster, &source, &faults, &mut ChaCha20Rng::seed_from_u64(7)), source)
+    }
+
+    #[test]
+    fn a_whole_day_ends_where_the_demo_begins() {
+        let (slots, _) = day(0.0, Simulation::NOISELESS);
+        assert_eq!(slots.len(), 144);
+        assert_eq!(slots[143].end, UNTIL);
+        assert!(slots.windows(2).all(|pair| pair[0].end == pair[1].start));
+    }
+
+    #[test]
+    fn without_noise_and_faults_a_sum_is_what_the_homes_draw() {
+        let (slots, source) = day(0.0, Simulation::NOISELESS);
+        let mut homes = Homes::new((0..METERS).collect());
+        for at in [0, 50, 143] {
+            let slot = slots[at];
+            let drawn = (0..METERS).map(|home| homes.watts(&source, 1.0, home, slot.slot, (slot.start, slot.end)));
+            assert_eq!(slot.result.unwrap().watts(), drawn.sum::<i64>(), "{at}");
+        }
+    }
+
+    #[test]
+    fn as_many_members_are_missing_as_faults_say() {
+        let (slots, _) = day(0.06, Simulation::default());
+        let missing: u32 = slots.iter().map(|slot| u32::from(slot.missing())).sum();
+        // Half of all faults lose a reading: 130 of 4320.
+        assert!((90..170).contains(&missing), "{missing}");
+    }
+}

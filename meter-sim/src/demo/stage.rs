@@ -1,0 +1,122 @@
+//! What a demo needs before it begins: its clusters, their meters, and the files of the gateway.
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use dream_fleet::access::Access;
+use dream_fleet::authority::Authority;
+use dream_fleet::{ClusterSetup, MeterSetup};
+use dream_gateway::config::{ClusterSettings, Config, Overrides};
+use dream_homes::args::BadInput;
+use dream_homes::clustering::Clustering;
+use dream_homes::source::Source;
+use dream_homes::street;
+use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
+use dream_protocol::params::Params;
+use dream_protocol::policy::Policy;
+
+use super::{DemoArgs, GATEWAY};
+
+/// For how long certificates hold. Simulated time passes fast: this is for some weeks of it.
+const VALID_DAYS: u32 = 3650;
+
+/// Everything of a demo that is made before the first process starts.
+pub(super) struct Stage<'a> {
+    pub(super) args: &'a DemoArgs,
+    pub(super) directory: &'a Path,
+    pub(super) broker: SocketAddr,
+    pub(super) authority: Authority,
+}
+
+impl<'a> Stage<'a> {
+    pub(super) fn new(args: &'a DemoArgs, directory: &'a Path, broker: SocketAddr) -> Self {
+        Self { args, directory, broker, authority: Authority::new("Demo authority", VALID_DAYS) }
+    }
+
+    pub(super) fn access(&self) -> Access {
+        Access::open(self.broker.ip().to_string(), self.broker.port())
+    }
+
+    /// Returns the clusters with their meters, which are numbered across clusters.
+    pub(super) fn cluster_ids(&self) -> anyhow::Result<Vec<(ClusterId, Vec<MeterId>)>> {
+        let (clusters, meters) = (self.args.clusters, u32::from(self.args.meters));
+        let meter = |number: u32| MeterId::new(&format!("meter-{number:04}"));
+        let cluster = |number: u32| {
+            let name = if clusters == 1 { "riverside".to_owned() } else { format!("district-{}", number + 1) };
+            let first = number * meters + 1;
+            anyhow::Ok((ClusterId::new(&name)?, (first..first + meters).map(meter).collect::<Result<_, _>>()?))
+        };
+        (0..clusters).map(cluster).collect()
+    }
+
+    /// Writes what a gateway needs, and reads it as the gateway does.
+    pub(super) fn gateway(&self, clusters: &[(ClusterId, Vec<MeterId>)]) -> anyhow::Result<Config> {
+        let Self { args, directory, broker, authority } = self;
+        authority.write(directory, "authority")?;
+        authority.gateway(&GatewayId::new(GATEWAY)?).write(directory, "gateway")?;
+        let (slot, window) = (args.slot_length(), args.slot_length() / 4);
+        let mut toml = format!(
+            "id = \"{GATEWAY}\"\n[identity]\ncertificate = \"gateway.pem\"\nkey = \"gateway.key\"\n\
+             authorities = [\"authority.pem\"]\n[broker]\nurl = \"mqtt://{broker}\"\n[http]\nlisten = \"{}\"\n\
+             [defaults]\nslot_seconds = {slot}\nreading_seconds = {window}\nreveal_seconds = {window}\n\
+             min_members = {}\ndrop_after_slots = 0\n",
+            args.listen, args.meters,
+        );
+        for (cluster, meters) in clusters {
+            let allowed: String = meters.iter().map(|meter| format!("{meter}\n")).collect();
+            std::fs::write(directory.join(format!("{cluster}.allow")), allowed)?;
+            writeln!(toml, "[clusters.{cluster}]\nallow_file = \"{cluster}.allow\"")?;
+        }
+        let path = directory.join("gateway.toml");
+        std::fs::write(&path, toml)?;
+        Ok(Config::load(&path, &Overrides::default())?)
+    }
+
+    /// The meters' policy: that of real ones, but for what real time makes impossible.
+    pub(super) fn policy(&self) -> anyhow::Result<Policy> {
+        let strict = Policy::new(self.authority.authorities(), [GatewayId::new(GATEWAY)?]);
+        let hurried = self.args.real_time;
+        Ok(if hurried { Policy { min_slot_seconds: 1, daily_micro_epsilon: u64::MAX, ..strict } } else { strict })
+    }
+
+    /// Gives every meter a certificate and a home.
+    pub(super) fn meters(
+        &self,
+        clusters: Vec<(ClusterId, Vec<MeterId>)>,
+        source: &Source,
+        seed: u64,
+    ) -> Vec<ClusterSetup> {
+        let sizes: Vec<usize> = clusters.iter().map(|(_, meters)| meters.len()).collect();
+        let homes = Clustering::Random.assign(source, &sizes, seed);
+        let access = self.access();
+        let setup = |((cluster, meters), homes): ((ClusterId, Vec<MeterId>), Vec<usize>)| {
+            let numbered: Vec<_> = meters.iter().enumerate().collect();
+            let issue = |(number, id): &(usize, &MeterId)| MeterSetup {
+                id: (*id).clone(),
+                issued: self.authority.meter(id),
+                access: access.clone(),
+                simulation: self.args.conduct.of_meter(*number, numbered.len()),
+            };
+            ClusterSetup { cluster, homes, meters: street::in_parallel(street::all_cores(), &numbered, issue) }
+        };
+        clusters.into_iter().zip(homes).map(setup).collect()
+    }
+}
+
+/// The parameters of a list of so many meters; if they would refuse it, why, and from how many on they would not.
+pub(super) fn params(meters: u16, settings: &ClusterSettings, policy: &Policy) -> Result<Params, BadInput> {
+    let accepted = |meters: u16| {
+        let params = settings.terms.for_members(meters, settings.missing_share, settings.malicious_share);
+        let params = params.map_err(|error| error.to_string())?;
+        policy.objections(&params).next().map_or(Ok(params), |objection| Err(objection.to_string()))
+    };
+    accepted(meters).map_err(|reason| {
+        let least = (meters..1000).find(|more| accepted(*more).is_ok());
+        let least = least.map_or_else(String::new, |least| format!(" They accept one of {least} or more."));
+        BadInput(format!(
+            "--meters {meters}: the meters would refuse so small a cluster, as real ones do, because single homes would not \
+             be hidden well enough in it: {reason}.{least} `dream-gateway plan --members {meters}` tells more"
+        ))
+    })
+}

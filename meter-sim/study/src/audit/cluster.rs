@@ -1,0 +1,178 @@
+//! The cluster that is audited: who takes part, and the roles they play, on the machines that ship.
+
+use std::sync::Arc;
+
+use dream_protocol::aggregate::SlotOutcome;
+use dream_protocol::certificate::Authorities;
+use dream_protocol::cluster::{ClusterConfig, RosterRules};
+use dream_protocol::ids::{ClusterId, GatewayId};
+use dream_protocol::meter::MeterConfig;
+use dream_protocol::params::{Share, Terms};
+use dream_protocol::policy::Policy;
+use dream_protocol::simulation::Simulation;
+use dream_protocol::time::Timestamp;
+use dream_testkit::node::MeterNode;
+use dream_testkit::pki::{Issued, Pki};
+use dream_testkit::virtual_cluster::VirtualCluster;
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng as _;
+use sha2::{Digest as _, Sha256};
+
+/// N: four whose shares make up the noise, one that may be silent and one that may be malicious.
+pub(super) const MEMBERS: u16 = 6;
+
+/// n, the honest shares that the claim counts on.
+pub(super) const HONEST: u16 = 4;
+
+/// D: readings are from 0 to this, in watts.
+pub(super) const RANGE: u32 = 2;
+
+const SLOT_SECONDS: u64 = 60;
+
+/// Certificates for all, made once.
+#[derive(Debug)]
+pub(super) struct Participants {
+    authorities: Authorities,
+    gateway: Issued,
+    meters: Vec<Issued>,
+    /// When every run begins: the start of a slot at which all certificates hold.
+    start: Timestamp,
+}
+
+/// What one member does in every slot.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Role {
+    /// What it measures; a member without it enrols and is off from then on.
+    pub(super) watts: Option<i64>,
+    /// Whether it adds its share of the noise.
+    pub(super) noise: bool,
+}
+
+/// A cluster whose members play their roles in virtual time.
+#[derive(Debug)]
+pub(super) struct Run {
+    cluster: VirtualCluster,
+    roles: Vec<Role>,
+}
+
+impl Participants {
+    pub(super) fn new() -> Self {
+        let pki = Pki::new();
+        let authorities = pki.authorities();
+        let gateway = pki.gateway(gateway_id().as_str());
+        let meters = (1..=MEMBERS).map(|number| pki.meter(&format!("m-{number}"))).collect();
+        let begins = authorities.verify(&gateway.der).expect("just issued").not_before();
+        let start = Timestamp::from_secs(begins.next_multiple_of(SLOT_SECONDS));
+        Self { authorities, gateway, meters, start }
+    }
+
+    /// A test policy: it accepts a small cluster and range, and any number of slots a day.
+    fn policy(&self) -> Policy {
+        Policy {
+            range: (0, RANGE.into()),
+            min_honest: HONEST,
+            daily_micro_epsilon: u64::MAX,
+            ..Policy::new(self.authorities.clone(), [gateway_id()])
+        }
+    }
+}
+
+impl Run {
+    /// Starts everybody; all chance follows from the seed.
+    pub(super) fn new(participants: &Participants, epsilon: (u64, u64), roles: &[Role], seed: &str) -> Self {
+        let id = ClusterId::new("audit").expect("a plain name");
+        let config = ClusterConfig {
+            cluster: id.clone(),
+            identity: Arc::new(participants.gateway.identity()),
+            certificate: participants.gateway.der.clone().into(),
+            authorities: participants.authorities.clone(),
+            terms: terms(epsilon),
+            missing_share: one_member(),
+            malicious_share: one_member(),
+            roster: RosterRules {
+                min_members: MEMBERS,
+                settle_seconds: 5,
+                list_slots: 1000,
+                drop_after_slots: 0,
+                ..RosterRules::default()
+            },
+            clock_skew_seconds: 0,
+        };
+        let policy = participants.policy();
+        let meter = |(number, (issued, part)): (usize, (&Issued, &Role))| {
+            let config = MeterConfig {
+                identity: issued.identity(),
+                certificate: issued.der.clone(),
+                cluster: id.clone(),
+                policy: policy.clone(),
+            };
+            let simulation = if part.noise { Simulation::default() } else { Simulation::NOISELESS };
+            MeterNode::new(config, simulation, rng(seed, &format!("meter {number}")))
+        };
+        let meters = participants.meters.iter().zip(roles).enumerate().map(meter);
+        let mut cluster = VirtualCluster::new(config, meters, participants.start, rng(seed, "gateway"));
+        for (meter, part) in cluster.meters.iter_mut().zip(roles) {
+            if part.watts.is_none() {
+                *meter = None;
+            }
+        }
+        Self { cluster, roles: roles.to_vec() }
+    }
+
+    /// Lets time pass until a slot closes.
+    pub(super) fn next_outcome(&mut self) -> SlotOutcome {
+        self.cluster.next_outcome(|meter, _| self.roles[meter].watts)
+    }
+}
+
+fn terms((epsilon_numerator, epsilon_denominator): (u64, u64)) -> Terms {
+    Terms {
+        hi: RANGE.into(),
+        epsilon_numerator,
+        epsilon_denominator,
+        attempts: 1,
+        ..Terms::with_slots_of(SLOT_SECONDS)
+    }
+}
+
+fn one_member() -> Share {
+    Share::new(1, MEMBERS.into()).expect("one of some")
+}
+
+fn gateway_id() -> GatewayId {
+    GatewayId::new("gw-1").expect("a plain name")
+}
+
+fn rng(seed: &str, whose: &str) -> ChaCha20Rng {
+    ChaCha20Rng::from_seed(Sha256::digest(format!("{seed}/{whose}")).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EXACT: Role = Role { watts: Some(1), noise: false };
+    const SILENT: Role = Role { watts: None, noise: false };
+    const NOISY: Role = Role { noise: true, ..EXACT };
+
+    #[test]
+    fn masks_cancel_though_one_member_is_silent_and_lists_are_renewed() {
+        let mut cluster = Run::new(&Participants::new(), (1, 1), &[EXACT, EXACT, EXACT, EXACT, EXACT, SILENT], "exact");
+        let outcomes: Vec<SlotOutcome> = (0..1100).map(|_| cluster.next_outcome()).collect();
+        assert!(outcomes.iter().all(|outcome| outcome.result.unwrap().watts() == 5));
+        assert!(outcomes.iter().all(|outcome| (outcome.members, outcome.honest, outcome.responders) == (6, 4, 5)));
+        assert!(outcomes.windows(2).all(|pair| pair[1].slot == pair[0].slot.plus(1)));
+        assert_eq!((outcomes[0].epoch, outcomes[1099].epoch), (1, 2));
+    }
+
+    #[test]
+    fn chance_follows_from_the_seed_alone() {
+        let sums = |seed| {
+            let roles = [NOISY, NOISY, NOISY, NOISY, EXACT, SILENT];
+            let mut cluster = Run::new(&Participants::new(), (1, 2), &roles, seed);
+            (0..50).map(|_| cluster.next_outcome().result.unwrap().watts()).collect::<Vec<i64>>()
+        };
+        assert_eq!(sums("one"), sums("one"));
+        assert_ne!(sums("one"), sums("another"));
+    }
+}
