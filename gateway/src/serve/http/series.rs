@@ -96,11 +96,11 @@ impl Series {
         self.segments.iter().flatten()
     }
 
-    /// Returns the least and the greatest value of these within their bands; 0 is always within.
+    /// Returns how far these values go up with their bands, and down without: noise may reach below 0 where no load is.
     pub(super) fn extent<I: IntoIterator<Item = Within>>(&self, values: impl Fn(&Point) -> I) -> (f64, f64) {
         let values = self.points().flat_map(values);
         values.fold((0.0, 0.0), |(low, high), value| {
-            (f64::min(low, value.watts - value.band95), f64::max(high, value.watts + value.band95))
+            (f64::min(low, value.watts), f64::max(high, value.watts + value.band95))
         })
     }
 }
@@ -181,6 +181,11 @@ mod tests {
         ClosedSlot { outcome, filtered }
     }
 
+    /// Half the width of the band of each sum; the estimate's is twice that.
+    fn band() -> f64 {
+        closed(0, "1").sum().unwrap().band95 as f64
+    }
+
     #[test]
     fn a_failed_slot_leaves_a_gap_and_tells_why() {
         let series = series(&["1", "2", "interrupted", "4"], 100);
@@ -208,7 +213,7 @@ mod tests {
         let points = series(&["1", "3", "5"], 2);
         let points: Vec<_> = points.points().collect();
         let single = points[1].load.band95;
-        assert_eq!((points[0].slots, points[1].slots, single), (2, 1, 10.0));
+        assert_eq!((points[0].slots, points[1].slots, single), (2, 1, band()));
         // Two slots of 50 shares, of which 80 are a whole noise: 2.097 deviations hold 95 % of their sum.
         let alone = closed(0, "1").outcome.spread().deviation();
         assert!((points[0].load.band95 / alone - 1.483).abs() < 0.002, "{} {alone}", points[0].load.band95);
@@ -227,10 +232,10 @@ mod tests {
     }
 
     #[test]
-    fn the_extent_holds_what_is_drawn_within_its_band_and_zero() {
+    fn the_extent_holds_what_is_drawn_its_band_upwards_and_zero() {
         let extent = |words: &[&str]| series(words, 9).extent(|point| [point.load, point.estimate]);
-        assert_eq!(extent(&["100", "20"]), (0.0, 220.0));
-        assert_eq!(extent(&["-1", "5"]), (-22.0, 30.0));
+        assert_eq!(extent(&["100", "20"]), (0.0, 200.0 + 2.0 * band()));
+        assert_eq!(extent(&["-1", "5"]), (-2.0, 10.0 + 2.0 * band()));
         assert_eq!(extent(&["interrupted"]), (0.0, 0.0));
     }
 }
