@@ -122,7 +122,7 @@ impl Telemetry {
             Notice::ListOverwritten { epoch, erased } => {
                 warn!(%cluster, epoch, erased, "somebody replaced or erased the retained membership list, and it is published again: who else may write to its topic?");
             }
-            Notice::MeterStatus { meter, code, slot } => {
+            Notice::MeterStatus { meter, code, slot, .. } => {
                 let code_label = status_label(*code);
                 self.metrics.meter_status(cluster, code_label);
                 debug!(%cluster, %meter, code = code_label, slot = slot.0, "a meter says why it is silent");

@@ -3,7 +3,9 @@
 #![allow(unreachable_pub, reason = "a test has no outside")]
 
 mod api;
+mod charts;
 mod fixture;
 mod openapi;
 mod page;
+mod pages;
 mod scenery;

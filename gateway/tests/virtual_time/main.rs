@@ -8,6 +8,7 @@ mod crash;
 mod filtered;
 mod offenders;
 mod outages;
+mod pages;
 mod reload;
 mod replicas;
 mod slots;
