@@ -5,6 +5,7 @@ pub mod driver;
 pub mod effect;
 pub mod mqtt;
 pub mod served;
+pub mod statuses;
 pub mod telemetry;
 pub mod transport;
 pub mod window;

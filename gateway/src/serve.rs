@@ -2,6 +2,7 @@
 
 pub mod announce;
 pub mod board;
+pub mod gateway_view;
 pub mod http;
 pub mod metrics;
 pub mod readiness;

@@ -194,11 +194,6 @@ impl Store {
         Ok(())
     }
 
-    /// Returns how large the file is.
-    pub fn file_bytes(&self) -> u64 {
-        std::fs::metadata(&self.path).map_or(0, |file| file.len())
-    }
-
     fn database(&self) -> Result<Opened<'_>, StoreError> {
         let database = self.database.read().unwrap_or_else(PoisonError::into_inner);
         if database.is_none() { Err(StorageError::DatabaseClosed.into()) } else { Ok(Opened(database)) }
@@ -280,6 +275,10 @@ impl History for Store {
             Ok(found)
         };
         read().map_err(HistoryError::new)
+    }
+
+    fn file_bytes(&self) -> u64 {
+        std::fs::metadata(&self.path).map_or(0, |file| file.len())
     }
 }
 

@@ -70,7 +70,7 @@ pub struct SlotOutcome {
     pub honest: u16,
     /// Whose readings are in the sum; in a failed slot, how many arrived in the last attempt.
     pub responders: u16,
-    /// How many attempts were made, each of which cost every participant one epsilon.
+    /// How many attempts were made, each of which cost everyone who took part one epsilon.
     pub attempts: u8,
     /// Epsilon of one attempt, in millionths.
     pub micro_epsilon: u64,
@@ -82,6 +82,12 @@ pub struct SlotOutcome {
 impl SlotOutcome {
     pub const fn missing(&self) -> u16 {
         self.members - self.responders
+    }
+
+    /// How many attempts were answered, and so have cost somebody something. Only the last can have remained without an
+    /// answer: one that is followed by another had enough readings.
+    pub const fn attempts_answered(&self) -> u8 {
+        if self.responders == 0 { self.attempts.saturating_sub(1) } else { self.attempts }
     }
 
     /// How far the noise may have moved the sum.

@@ -120,8 +120,8 @@ pub enum Notice {
     TakenOver { epoch: u64 },
     /// Members were dropped because they stayed silent.
     Dropped { members: u16 },
-    /// A meter says why it is silent, or what it has seen.
-    MeterStatus { meter: MeterId, code: StatusCode, slot: Slot },
+    /// A meter says why it is silent, or what it has seen. The epoch is that of the list it speaks of, if it is one of ours.
+    MeterStatus { meter: MeterId, code: StatusCode, epoch: Option<u64>, slot: Slot },
 }
 
 /// Why no list can be formed.
@@ -249,6 +249,12 @@ impl Cluster {
         self.roster.ending_before(at)
     }
 
+    /// How many members of the list in force at an instant are denied by now: they count until a list without them begins.
+    pub fn denied_members(&self, at: Timestamp) -> usize {
+        let members = self.list_at(at).map_or(&[][..], |list| list.members());
+        members.iter().filter(|member| !self.roster.allows(member.id())).count()
+    }
+
     fn message(&mut self, topic: &str, payload: &[u8], now: Timestamp) -> Result<(), (Option<MeterId>, Rejection)> {
         let anonymous = |reason: Rejection| (None, reason);
         match Topic::parse(topic).map_err(|error| anonymous(error.into()))? {
@@ -330,8 +336,10 @@ impl Cluster {
         if status.cluster != self.config.cluster || !envelope.verifies(known.identity(), topic) {
             return Err(Rejection::BadSignature);
         }
-        let notice = Notice::MeterStatus { meter: known.id().clone(), code: status.code, slot: status.slot };
-        self.outputs.push_back(Output::Notice(notice));
+        let (meter, code, slot) = (known.id().clone(), status.code, status.slot);
+        let named = |own: &Arc<OwnList>| status.list.is_some_and(|hash| hash == own.list.hash().prefix());
+        let epoch = self.lists.iter().find(|(_, own)| named(own)).map(|(&epoch, _)| epoch);
+        self.outputs.push_back(Output::Notice(Notice::MeterStatus { meter, code, epoch, slot }));
         Ok(())
     }
 

@@ -32,6 +32,7 @@ use crate::ingest::transport::{BrokerEvent, Delivery, Session};
 use crate::ingest::writer::{Job, WriterEnded};
 use crate::serve::announce::{self, Retained};
 use crate::serve::board::{self, Board};
+use crate::serve::gateway_view::{BrokerView, GatewayView};
 use crate::serve::http::Service;
 use crate::serve::metrics::{Metrics, Stage};
 use crate::serve::readiness::{Latch, Readiness};
@@ -135,6 +136,11 @@ impl Driver {
         info!(clusters = served.len(), of = clusters.len(), "clusters rebuilt from the store");
         parts.readiness.set(Latch::StoreReplayed);
         parts.telemetry.metrics.certificate_ends(parts.identity.checked.not_after());
+        let (since, retention_days) = (parts.clock.now(), parts.config.store.retention_days);
+        let certificate_ends = Some(parts.identity.checked.not_after());
+        parts.board.update_gateway(|gateway| {
+            *gateway = GatewayView { since: Some(since), retention_days, certificate_ends, ..GatewayView::default() };
+        });
         let mut driver = Self { parts, jobs, state: State::default() };
         for served in served {
             driver.add(served);
@@ -186,6 +192,8 @@ impl Driver {
             }
             BrokerEvent::Lost(trouble) => {
                 self.parts.telemetry.broker_lost(&trouble);
+                let (now, reason) = (self.parts.clock.now(), trouble.to_string());
+                self.parts.board.update_gateway(|gateway| gateway.broker = gateway.broker.lost(now, reason));
                 self.lost();
             }
             // Only a driver that stops asks for it.
@@ -195,6 +203,8 @@ impl Driver {
 
     fn connected(&mut self, session: Arc<dyn Session>) {
         self.parts.telemetry.broker_connected();
+        let since = self.parts.clock.now();
+        self.parts.board.update_gateway(|gateway| gateway.broker = BrokerView::Connected { since });
         self.parts.telemetry.metrics.track_unacknowledged(session.state().unacknowledged.clone());
         self.state.session = Some(session);
         self.state.subscribing.clear();
@@ -235,6 +245,8 @@ impl Driver {
             self.publish(self.parts.status_topic.clone(), b"online".to_vec(), true);
             self.parts.readiness.set(Latch::BrokerSubscribed);
             self.parts.telemetry.broker_subscribed();
+            let now = self.parts.clock.now();
+            self.parts.board.update_gateway(|gateway| gateway.broker = gateway.broker.subscribed(now));
         }
     }
 
@@ -285,9 +297,11 @@ impl Driver {
 
     fn handle_message(&mut self, delivery: &Delivery) {
         let Some(topic) = std::str::from_utf8(&delivery.topic).ok() else { return self.parts.telemetry.bad_topic() };
-        let (cluster, kind) = match Topic::parse(topic) {
-            Ok(Topic::Meter { cluster, channel, .. }) => (cluster, channel.as_str()),
-            Ok(Topic::Gateway { cluster, channel }) => (cluster, channel.as_str()),
+        let (cluster, kind, reports) = match Topic::parse(topic) {
+            Ok(Topic::Meter { cluster, channel, meter }) => {
+                (cluster, channel.as_str(), (channel == MeterChannel::Reading).then_some(meter))
+            }
+            Ok(Topic::Gateway { cluster, channel }) => (cluster, channel.as_str(), None),
             Err(_) => return self.parts.telemetry.bad_topic(),
         };
         if delivery.too_large {
@@ -301,6 +315,9 @@ impl Driver {
         }
         if !drain(served, kind, now, &self.state.session, &mut self.state.job, &self.parts.telemetry) {
             *self.state.accepted.entry(kind).or_default() += 1;
+            if let Some(meter) = reports {
+                served.heard(meter, now);
+            }
         }
     }
 

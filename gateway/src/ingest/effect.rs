@@ -15,7 +15,7 @@ use crate::ingest::transport::{Receipt, Session};
 use crate::ingest::window::WindowWatch;
 use crate::serve::board::{Board, ClusterView};
 use crate::serve::readiness::{Latch, Readiness};
-use crate::store::{ClosedSlot, Store, StoreError};
+use crate::store::{ClosedSlot, History as _, Store, StoreError};
 
 /// Something that is visible outside this process, or to its readers.
 #[derive(Debug)]
@@ -86,12 +86,14 @@ impl EffectRunner {
     /// Notes that a commit took this long.
     pub fn committed(&mut self, took: Duration) {
         self.readiness.set(Latch::StoreWritable);
+        self.board.update_gateway(|gateway| gateway.commit_error = None);
         self.telemetry.metrics.committed(took, self.store.file_bytes());
     }
 
     /// Notes that a commit failed; it is tried again.
     pub fn commit_failed(&mut self, error: &StoreError) {
         self.readiness.unset(Latch::StoreWritable);
+        self.board.update_gateway(|gateway| gateway.commit_error = Some(error.to_string()));
         self.telemetry.commit_failed(error);
     }
 }

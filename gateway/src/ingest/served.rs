@@ -13,6 +13,7 @@ use thiserror::Error;
 
 use crate::config::ClusterSettings;
 use crate::config::secrets::GatewayIdentity;
+use crate::ingest::statuses::Statuses;
 use crate::serve::board::{ClusterView, ENDING_SECONDS, ListView, Spent};
 use crate::store::{ClosedSlot, FilteredLoad, History as _, HistoryError, Store, StoreError};
 
@@ -44,6 +45,7 @@ pub struct ServedCluster {
     spent: Spent,
     filter: Filter,
     cannot_form: Option<String>,
+    statuses: Statuses,
     candidates: usize,
     /// The last slot for which a meter reported two requests.
     last_equivocation: Option<Slot>,
@@ -89,6 +91,7 @@ impl ServedCluster {
             spent: Spent::default(),
             filter: before.map(|before| before.filter.clone()).unwrap_or_default(),
             cannot_form: None,
+            statuses: before.map(|before| before.statuses.clone()).unwrap_or_default(),
             last_equivocation: None,
             since: before.map_or(now, |before| before.since),
         };
@@ -138,15 +141,23 @@ impl ServedCluster {
                 self.cannot_form = Some(format!("{members} meters are enrolled, but {reason}"));
                 self.changed = true;
             }
-            Notice::MeterStatus { code: StatusCode::Equivocation, slot, .. } => {
-                return self.last_equivocation.replace(*slot) != Some(*slot);
+            Notice::MeterStatus { meter, code, epoch, slot } => {
+                self.changed |= self.statuses.note(meter, *code, *epoch);
+                if *code == StatusCode::Equivocation {
+                    return self.last_equivocation.replace(*slot) != Some(*slot);
+                }
             }
-            Notice::Requested { .. }
-            | Notice::TakenOver { .. }
-            | Notice::Dropped { .. }
-            | Notice::MeterStatus { .. } => {}
+            Notice::Requested { .. } | Notice::TakenOver { .. } | Notice::Dropped { .. } => {}
         }
         true
+    }
+
+    /// Notes that a reading of a meter was accepted.
+    pub fn heard(&mut self, meter: &str, now: Timestamp) {
+        if !self.statuses.is_empty() {
+            let epoch = self.machine.list_at(now).map(|list| list.epoch());
+            self.changed |= self.statuses.heard(meter, epoch);
+        }
     }
 
     /// Returns what the board is to show, if that has changed since the last call.
@@ -156,20 +167,21 @@ impl ServedCluster {
             return None;
         }
         self.candidates = candidates;
-        let list = self.machine.list_at(now).or_else(|| self.machine.newest_list());
+        let newest = self.machine.newest_list();
+        let list = self.machine.list_at(now).or(newest);
+        let next = newest.filter(|newest| list.is_some_and(|list| newest.epoch() > list.epoch()));
+        let about = list.map(|list| (list, true)).into_iter().chain(next.map(|next| (next, false)));
+        let statuses = about.flat_map(|(list, current)| self.statuses.count(list, current)).collect();
         Some(ClusterView {
             cluster: self.id.clone(),
             slot_seconds: self.settings.terms.slot_seconds,
             min_members: self.settings.roster.min_members,
             candidates,
             ending: self.machine.enrolments_ending_before(now.plus_secs(ENDING_SECONDS)),
-            list: list.map(|list| ListView {
-                epoch: list.epoch(),
-                params: *list.params(),
-                from_slot: list.from_slot(),
-                to_slot: list.to_slot(),
-                bytes: list.bytes().clone(),
-            }),
+            list: list.map(|list| ListView::from(&**list)),
+            next_list: next.map(|next| ListView::from(&**next)),
+            denied: self.machine.denied_members(now),
+            statuses,
             cannot_form: self.cannot_form.clone(),
             last: self.last,
             last_decoded: self.last_decoded,

@@ -74,7 +74,7 @@ impl Telemetry {
                 info!(%cluster, epoch, "took the cluster over from its retained membership list");
             }
             Notice::Dropped { members } => warn!(%cluster, members, "members dropped for their silence"),
-            Notice::MeterStatus { meter, code, slot } => {
+            Notice::MeterStatus { meter, code, slot, .. } => {
                 let code_label = status_label(*code);
                 self.metrics.meter_status(cluster, code_label);
                 debug!(%cluster, %meter, code = code_label, slot = slot.0, "a meter says why it is silent");

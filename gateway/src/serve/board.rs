@@ -8,16 +8,20 @@ use std::sync::{Arc, RwLock};
 
 use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::ids::ClusterId;
+use dream_protocol::membership::MembershipList;
 use dream_protocol::params::Params;
 use dream_protocol::time::{Slot, Timestamp};
+use dream_protocol::wire::StatusCode;
 use tokio::sync::watch;
 
+use crate::serve::gateway_view::GatewayView;
 use crate::store::ClosedSlot;
 
 /// Everything that may be shown, with a version that grows with every change.
 #[derive(Debug)]
 pub struct Board {
     clusters: RwLock<BTreeMap<ClusterId, Arc<ClusterView>>>,
+    gateway: RwLock<GatewayView>,
     version: watch::Sender<u64>,
 }
 
@@ -35,6 +39,12 @@ pub struct ClusterView {
     pub ending: usize,
     /// The list in force, or else the newest one published.
     pub list: Option<ListView>,
+    /// The list after that one, if it is published already.
+    pub next_list: Option<ListView>,
+    /// How many members of the list in force are denied by now, and count until a list without them begins.
+    pub denied: usize,
+    /// Why members are silent, as far as they said so.
+    pub statuses: Vec<StatusCount>,
     /// Why no list can be formed, if that is so.
     pub cannot_form: Option<String>,
     /// The last slot that closed.
@@ -60,6 +70,29 @@ pub struct ListView {
     pub bytes: Arc<[u8]>,
 }
 
+impl From<&MembershipList> for ListView {
+    fn from(list: &MembershipList) -> Self {
+        Self {
+            epoch: list.epoch(),
+            params: *list.params(),
+            from_slot: list.from_slot(),
+            to_slot: list.to_slot(),
+            bytes: list.bytes().clone(),
+        }
+    }
+}
+
+/// How many members of a list say the same about it, or about their silence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StatusCount {
+    pub code: StatusCode,
+    /// Of the list.
+    pub epoch: u64,
+    pub meters: usize,
+    /// How many members the list has.
+    pub of: usize,
+}
+
 /// Privacy spent in one UTC day, in millionths of epsilon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Spent {
@@ -68,9 +101,10 @@ pub struct Spent {
 }
 
 impl Spent {
-    /// Adds what a slot's attempts cost to the day in which the slot began. Earlier days are over.
+    /// Adds what a slot's attempts cost to the day in which the slot began. Earlier days are over. An attempt of which no
+    /// reading came has cost nothing, as far as the gateway can know.
     pub fn add(&mut self, outcome: &SlotOutcome) {
-        let (day, cost) = (outcome.start.utc_day(), u64::from(outcome.attempts) * outcome.micro_epsilon);
+        let (day, cost) = (outcome.start.utc_day(), u64::from(outcome.attempts_answered()) * outcome.micro_epsilon);
         match day.cmp(&self.day) {
             std::cmp::Ordering::Less => {}
             std::cmp::Ordering::Equal => self.micro_epsilon += cost,
@@ -114,7 +148,7 @@ impl ClusterView {
 
 impl Default for Board {
     fn default() -> Self {
-        Self { clusters: RwLock::default(), version: watch::Sender::new(0) }
+        Self { clusters: RwLock::default(), gateway: RwLock::default(), version: watch::Sender::new(0) }
     }
 }
 
@@ -137,6 +171,21 @@ impl Board {
         self.version.send_modify(|version| *version += 1);
     }
 
+    /// The gateway itself.
+    pub fn gateway(&self) -> GatewayView {
+        self.gateway.read().expect("nobody panics while writing to the board").clone()
+    }
+
+    /// Changes what is shown of the gateway itself.
+    pub fn update_gateway(&self, change: impl FnOnce(&mut GatewayView)) {
+        let mut gateway = self.gateway.write().expect("nobody panics while writing to the board");
+        let before = gateway.clone();
+        change(&mut gateway);
+        if *gateway != before {
+            self.version.send_modify(|version| *version += 1);
+        }
+    }
+
     /// Takes a cluster off the board.
     pub fn remove(&self, cluster: &ClusterId) {
         self.clusters.write().expect("nobody panics while writing to the board").remove(cluster);
@@ -146,5 +195,30 @@ impl Board {
     /// Returns a receiver that wakes when the board changes.
     pub fn watch(&self) -> watch::Receiver<u64> {
         self.version.subscribe()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dream_testkit::outcomes::Slotted;
+
+    use super::*;
+
+    #[test]
+    fn a_day_costs_what_was_spent_in_it_and_not_attempts_that_nobody_answered() {
+        let slot = |slot| Slotted { micro_epsilon: 500_000, ..Slotted::new(slot) };
+        let mut spent = Spent::default();
+        spent.add(&slot(0).decoded(1, 95));
+        spent.add(&slot(1).failed("too_many_missing", 40));
+        spent.add(&Slotted { attempts: 2, ..slot(2) }.failed("reveal_missing", 95));
+        assert_eq!(spent.at(Timestamp::from_secs(600)), 2_000_000);
+        // All refuse the list, or the gateway was away.
+        spent.add(&slot(3).failed("too_many_missing", 0));
+        spent.add(&slot(4).failed("interrupted", 0));
+        assert_eq!(spent.at(Timestamp::from_secs(600)), 2_000_000);
+        // The first attempt was answered, the second was not.
+        spent.add(&Slotted { attempts: 2, ..slot(5) }.failed("too_many_missing", 0));
+        assert_eq!(spent.at(Timestamp::from_secs(600)), 2_500_000);
+        assert_eq!(spent.at(Timestamp::from_secs(86_400)), 0);
     }
 }

@@ -6,15 +6,23 @@
 mod api;
 mod assets;
 mod chart;
+mod chart_data;
 mod cluster_page;
 mod error;
+mod gateway_page;
+mod headline;
+mod lists_page;
+mod mean;
 mod overview;
 mod page;
-mod privacy;
 mod query;
+mod range;
+mod reasons;
 mod series;
 mod simulated;
+mod slots_page;
 mod status;
+mod terms;
 mod words;
 
 use std::fmt;
@@ -82,6 +90,9 @@ fn routes(service: Service, closing: watch::Sender<bool>) -> axum::Router {
     axum::Router::new()
         .route("/", get(overview::overview))
         .route("/clusters/{id}", get(cluster_page::cluster))
+        .route("/clusters/{id}/slots", get(slots_page::slots))
+        .route("/clusters/{id}/lists", get(lists_page::lists))
+        .route("/gateway", get(gateway_page::gateway))
         .route("/assets/{name}", get(assets::asset))
         .route("/api/v1/clusters", get(api::clusters))
         .route("/api/v1/clusters/{id}", get(api::cluster))

@@ -18,6 +18,9 @@ pub trait History: Send + Sync {
         to: Timestamp,
         limit: usize,
     ) -> Result<Vec<ClosedSlot>, HistoryError>;
+
+    /// Returns how large the file is that they are in, in bytes.
+    fn file_bytes(&self) -> u64;
 }
 
 /// Why the past cannot be read.

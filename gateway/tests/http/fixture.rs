@@ -10,9 +10,10 @@ use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, Request};
 use dream_gateway::clock::Clock;
 use dream_gateway::serve::board::{Board, ClusterView, ListView, Spent};
+use dream_gateway::serve::gateway_view::{BrokerView, GatewayView};
 use dream_gateway::serve::http::{Service, router, serve};
 use dream_gateway::serve::metrics::Metrics;
-use dream_gateway::serve::readiness::Readiness;
+use dream_gateway::serve::readiness::{Latch, Readiness};
 use dream_gateway::store::{ClosedSlot, FilteredLoad, History, HistoryError};
 use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::ids::ClusterId;
@@ -88,6 +89,21 @@ impl Fixture {
     /// Makes the clock one of a demonstration.
     pub fn simulate_time(&self) {
         self.clock.simulated.store(true, Ordering::Relaxed);
+    }
+
+    /// Makes the gateway ready, and shows it as it then is.
+    pub fn make_ready(&self) {
+        Latch::ALL.into_iter().for_each(|latch| self.readiness.set(latch));
+        let since = Timestamp::from_secs(NOW.as_secs() - 7200);
+        self.board.update_gateway(|gateway| {
+            *gateway = GatewayView {
+                since: Some(since),
+                broker: BrokerView::Subscribed { since },
+                commit_error: None,
+                retention_days: 400,
+                certificate_ends: Some(NOW.as_secs() + 100 * 86_400),
+            };
+        });
     }
 
     /// Keeps a slot and shows it, as the driver does.
@@ -230,6 +246,10 @@ impl History for Past {
         found.drain(..found.len().saturating_sub(limit));
         Ok(found)
     }
+
+    fn file_bytes(&self) -> u64 {
+        1_234_567
+    }
 }
 
 /// A cluster of which nothing is known yet but its name.
@@ -241,6 +261,9 @@ pub fn waiting(id: &str) -> ClusterView {
         candidates: 12,
         ending: 0,
         list: None,
+        next_list: None,
+        denied: 0,
+        statuses: Vec::new(),
         cannot_form: None,
         last: None,
         last_decoded: None,

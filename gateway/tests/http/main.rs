@@ -3,6 +3,8 @@
 #![allow(unreachable_pub, reason = "a test has no outside")]
 
 mod api;
+mod charts;
 mod fixture;
 mod page;
+mod pages;
 mod scenery;

@@ -2,6 +2,8 @@
 
 use dream_testkit::lab::browser::Browser;
 
+use dream_gateway::store::{ClosedSlot, FilteredLoad};
+
 use crate::fixture::Gateway;
 use crate::{fixture, scenery};
 
@@ -15,7 +17,7 @@ fn the_overview_shows_every_cluster_and_the_console_stays_silent() {
     assert_eq!(names, scenery::CLUSTERS.join(","));
     let tiles = browser.text("[...document.querySelectorAll('.amount')].map(amount => amount.textContent).join()");
     assert_eq!(tiles, "4,1,1,2");
-    assert_eq!(browser.text("document.querySelectorAll('.card svg .load').length > 5"), "true");
+    assert_eq!(browser.text("document.querySelectorAll('.card svg .best').length > 5"), "true");
     for id in scenery::CLUSTERS {
         browser.go(&format!("http://{}/clusters/{id}", gateway.address));
         assert_eq!(browser.text("document.querySelector('h1').textContent"), id);
@@ -47,7 +49,7 @@ fn the_page_of_a_cluster_follows_too_within_its_range() {
     close_next(&gateway, 777_000);
     browser.wait_for("document.getElementById('recent').textContent.includes('777.0')");
     assert_eq!(browser.text("document.activeElement.id"), "range-6h");
-    assert_eq!(browser.text("document.querySelector('[aria-current]').id"), "range-6h");
+    assert_eq!(browser.text("document.querySelector('.choice [aria-current]').id"), "range-6h");
     assert_eq!(
         browser.text("document.querySelectorAll('#recent tbody tr')[0].cells[4].textContent"),
         "775.5 ± 12.3 kW"
@@ -55,22 +57,38 @@ fn the_page_of_a_cluster_follows_too_within_its_range() {
 }
 
 #[test]
-fn the_filtered_load_is_a_line_of_its_own_that_is_told_apart_without_colour() {
+fn the_best_number_is_the_headline_and_the_plain_sum_comes_second() {
+    let (gateway, browser) = open();
+    let text = |selector: &str| browser.text(&format!("document.querySelector({selector:?}).textContent"));
+    let last = gateway.fixture.board.cluster("altstadt").unwrap().last_decoded.unwrap();
+    let (filtered, sum) = (last.filtered.unwrap(), last.sum().unwrap());
+    assert!(filtered.band95 < sum.band95, "the filter has warmed up");
+    let kilowatts = |watts: i64, band: u64| format!("{:.1} ± {:.1} kW", watts as f64 / 1e3, band as f64 / 1e3);
+    let (best, second) = (kilowatts(filtered.watts, filtered.band95), kilowatts(sum.watts, sum.band95));
+    assert_eq!(text(".card .figure"), best);
+    assert_eq!(text(".card .second"), format!("Plain sum {second}"));
+    browser.go(&format!("http://{}/clusters/altstadt", gateway.address));
+    assert_eq!(text("#state .figure"), best);
+    assert_eq!(text("#state .what"), "Load of all 640 members, filtered, slot to 14:40");
+    assert_eq!(text("#state .second"), format!("Plain sum {second}"));
+    // A filter that has seen one sum knows no more than that: it is no headline.
+    let young = ClosedSlot { filtered: Some(FilteredLoad { band95: 2 * sum.band95, ..filtered }), ..last };
+    gateway.fixture.close(&fixture::listed("young", 640), young);
+    browser.go(&format!("http://{}/clusters/young", gateway.address));
+    assert_eq!(text("#state .figure"), second);
+    assert_eq!(browser.text("document.querySelectorAll('#state .second').length"), "0");
+}
+
+#[test]
+fn the_lines_of_a_chart_are_told_apart_without_colour() {
     let (gateway, browser) = open();
     browser.go(&format!("http://{}/clusters/altstadt", gateway.address));
     let style = |class: &str, property: &str| {
         browser.text(&format!("getComputedStyle(document.querySelector('.chart .{class}')).{property}"))
     };
-    let dashes: Vec<_> = ["load", "estimate", "filtered"].map(|class| style(class, "strokeDasharray")).into();
-    assert_eq!(dashes, ["none", "1px, 4px", "9px, 5px"]);
-    assert_eq!(browser.text("document.querySelector('.key-filtered').textContent"), "Filtered, for all members");
-    let tile = "[...document.querySelectorAll('.tile dt')].find(name => name.textContent === 'Filtered')";
-    let told = browser.text(&format!("{tile}.nextElementSibling.textContent"));
-    assert!(told.contains(" ± ") && told.contains("kW"), "{told}");
-    assert_eq!(
-        browser.text("document.querySelector('#load-chart-text').textContent.includes('Filtered, the last is ')"),
-        "true"
-    );
+    assert_eq!(["load", "filtered"].map(|class| style(class, "strokeDasharray")), ["4px, 2.5px", "none"]);
+    let legend = browser.text("[...document.querySelectorAll('.legend li')].map(key => key.textContent).join('; ')");
+    assert_eq!(legend, "Filtered load of all members; Plain sum of those who answered; Slot without a sum");
 }
 
 #[test]
@@ -104,13 +122,26 @@ fn the_filter_narrows_the_cards_and_survives_an_update() {
 fn nothing_scrolls_sideways_on_a_small_screen_and_text_is_readable_in_the_dark_and_in_the_light() {
     let (gateway, browser) = open();
     gateway.fixture.board.show([fixture::waiting(&"long".repeat(16))]);
-    for path in ["/", "/clusters/oststadt", "/clusters/altstadt?range=7d", "/clusters/mill-lane", "/nothing"] {
-        for (width, scheme) in [(320, "light"), (320, "dark"), (1440, "light"), (1440, "dark")] {
+    let paths = [
+        "/",
+        "/clusters/oststadt",
+        "/clusters/altstadt?range=7d",
+        "/clusters/mill-lane",
+        "/clusters/oststadt/slots",
+        "/clusters/oststadt/lists",
+        "/gateway",
+        "/nothing",
+    ];
+    for path in paths {
+        for (width, scheme) in [(320, "light"), (390, "dark"), (1440, "light"), (1440, "dark")] {
             browser.resize(width, 900);
             browser.prefer(scheme);
             browser.go(&format!("http://{}{path}", gateway.address));
             let place = format!("{path} at {width} px, {scheme}");
             assert_eq!(browser.text("document.documentElement.scrollWidth <= innerWidth"), "true", "{place}");
+            let cut =
+                "[...document.querySelectorAll('.scroll')].filter(box => box.scrollWidth > box.clientWidth).length";
+            assert!(width > 390 || browser.text(cut) == "0", "a table scrolls sideways: {place}");
             let faint = browser.run(include_str!("contrast.js"));
             assert_eq!(faint, serde_json::json!([]), "{place}");
         }
@@ -123,10 +154,10 @@ fn the_keyboard_reaches_the_skip_link_first_and_then_every_link_with_a_visible_f
     browser.press(TAB);
     assert_eq!(browser.text("document.activeElement.className"), "skip");
     assert_eq!(browser.text("document.activeElement.getBoundingClientRect().top >= 0"), "true");
-    for path in ["/", "/clusters/altstadt"] {
+    for path in ["/", "/clusters/altstadt", "/clusters/altstadt/slots", "/clusters/altstadt/lists", "/gateway"] {
         browser.go(&format!("http://{}{path}", gateway.address));
         browser.wait_for("document.getElementById('news').textContent.startsWith('Live')");
-        let reachable = "[...document.querySelectorAll('a[href], input, [tabindex=\"0\"]')]";
+        let reachable = "[...document.querySelectorAll('a[href], input, summary, [tabindex=\"0\"]')]";
         let expected = browser.run(&format!("return {reachable}.length")).as_u64().unwrap();
         for place in 0..expected {
             browser.press(TAB);
@@ -152,7 +183,7 @@ fn the_page_has_landmarks_headers_of_tables_and_names_of_charts() {
     }
     let twice =
         "[...document.querySelectorAll('[id]')].map(it => it.id).filter((id, at, all) => all.indexOf(id) !== at)";
-    for path in ["/", "/clusters/altstadt"] {
+    for path in ["/", "/clusters/altstadt", "/clusters/altstadt/slots", "/clusters/altstadt/lists", "/gateway"] {
         browser.go(&format!("http://{}{path}", gateway.address));
         assert_eq!(browser.text(&format!("{twice}.join()")), "", "{path}: ids that are there twice");
         assert_eq!(count("svg:not([role=img]):not(svg svg)"), "0", "{path}");
@@ -160,7 +191,7 @@ fn the_page_has_landmarks_headers_of_tables_and_names_of_charts() {
 }
 
 /// Closes the next slot of the first cluster with a load that is easy to find.
-fn close_next(gateway: &Gateway, watts: i64) {
+pub fn close_next(gateway: &Gateway, watts: i64) {
     let view = gateway.fixture.board.cluster("altstadt").unwrap();
     gateway.fixture.set_clock(fixture::NOW.plus_secs(600));
     gateway.fixture.close(&view, fixture::closed(fixture::slot_of(640, fixture::LAST_SLOT + 1).decoded(watts, 630)));
@@ -172,9 +203,16 @@ fn pictures_can_be_taken() {
     let (gateway, browser) = open();
     let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("pictures");
     std::fs::create_dir_all(&directory).unwrap();
-    for (name, path) in [("overview", "/"), ("cluster", "/clusters/altstadt"), ("week", "/clusters/oststadt?range=7d")]
-    {
-        for width in [320, 1440] {
+    let pages = [
+        ("overview", "/"),
+        ("cluster", "/clusters/altstadt"),
+        ("week", "/clusters/oststadt?range=7d"),
+        ("slots", "/clusters/oststadt/slots"),
+        ("lists", "/clusters/altstadt/lists"),
+        ("gateway", "/gateway"),
+    ];
+    for (name, path) in pages {
+        for width in [390, 1280] {
             for scheme in ["light", "dark"] {
                 browser.prefer(scheme);
                 browser.resize(width, 900);
@@ -190,7 +228,7 @@ fn pictures_can_be_taken() {
     }
 }
 
-fn open() -> (Gateway, Browser) {
+pub fn open() -> (Gateway, Browser) {
     let gateway = Gateway::start();
     scenery::fill(&gateway.fixture);
     let browser = Browser::start();

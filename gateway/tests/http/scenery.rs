@@ -34,6 +34,7 @@ pub fn fill(fixture: &Fixture) {
             cluster = live(fixture, &cluster, &mut filter, outcome(members, seed, slot, too_few));
         }
     }
+    fixture.make_ready();
     fixture.board.show([waiting("mill-lane")]);
     let mut fresh = listed("new-quarter", 90);
     if let Some(list) = &mut fresh.list {

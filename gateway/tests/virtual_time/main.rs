@@ -7,6 +7,7 @@ mod backfill;
 mod crash;
 mod filtered;
 mod outages;
+mod pages;
 mod reload;
 mod replicas;
 mod slots;

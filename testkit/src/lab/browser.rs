@@ -94,6 +94,24 @@ impl Browser {
         self.in_session("POST", "/actions", &actions);
     }
 
+    /// Moves the mouse to a place on the screen.
+    pub fn hover(&self, x: i64, y: i64) {
+        let steps = json!([{ "type": "pointerMove", "duration": 0, "x": x, "y": y }]);
+        self.point("mouse", &steps);
+    }
+
+    /// Taps on a place on the screen with a finger.
+    pub fn tap(&self, x: i64, y: i64) {
+        let to = json!({ "type": "pointerMove", "duration": 0, "x": x, "y": y });
+        let (down, up) = (json!({ "type": "pointerDown", "button": 0 }), json!({ "type": "pointerUp", "button": 0 }));
+        self.point("touch", &json!([to, down, up]));
+    }
+
+    fn point(&self, kind: &str, steps: &Value) {
+        let pointer = json!({ "type": "pointer", "id": kind, "parameters": { "pointerType": kind }, "actions": steps });
+        self.in_session("POST", "/actions", &json!({ "actions": [pointer] }));
+    }
+
     fn devtools(&self, command: &str, parameters: &Value) -> Value {
         self.in_session("POST", "/goog/cdp/execute", &json!({ "cmd": command, "params": parameters }))
     }

@@ -46,6 +46,10 @@ impl Driver {
         self.parts.config.clock_skew_seconds = config.clock_skew_seconds;
         self.parts.config.store.retention_days = config.store.retention_days;
         self.parts.telemetry.metrics.certificate_ends(identity.checked.not_after());
+        self.parts.board.update_gateway(|gateway| {
+            gateway.certificate_ends = Some(identity.checked.not_after());
+            gateway.retention_days = config.store.retention_days;
+        });
         self.parts.identity = identity;
         for cluster in &removed {
             self.remove(cluster);

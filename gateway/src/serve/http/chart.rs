@@ -1,12 +1,13 @@
 //! Charts as SVG, coloured by the style sheet.
 //!
 //! The drawing stretches with the page, while labels and lines of the grid are placed in percent around it and keep their
-//! size.
+//! size. What a chart shows is beside it as data, for the script that tells values where the reader points.
 
 use dream_protocol::time::Timestamp;
 use maud::{Markup, html};
 
-use super::series::{Point, Series};
+use super::chart_data::ChartData;
+use super::series::{Point, Series, Within};
 use super::words;
 
 /// The size of the drawing before it is stretched: only its resolution.
@@ -21,18 +22,47 @@ pub(super) struct Caption<'a> {
     pub(super) description: String,
 }
 
-/// Draws a chart with axes, where the estimate and the filtered load have lines of their own.
+/// Draws a chart with axes: the plain sum and the filtered load, each in its band.
 pub(super) fn chart(series: &Series, caption: &Caption<'_>) -> Markup {
-    let ticks = Ticks::around(series.extent());
+    let ticks = Ticks::around(series.extent(|point| [Some(point.load), point.filtered].into_iter().flatten()));
     let canvas = Canvas { series, low: ticks.low, high: ticks.high };
-    frame("chart", caption, &html! { (ticks.render()) (time_axis(series)) (canvas.draw(true)) })
+    let data = ChartData::new(series, ticks.low, ticks.high);
+    let drawing = html! {
+        rect.area width="100%" height="100%" {}
+        (ticks.render()) (time_axis(series)) (canvas.draw(Lines::SumAndFiltered)) (pointer())
+    };
+    html! {
+        div.plot id=(caption.id) tabindex="0" role="group" aria-label="Values of the chart: left and right arrow keys" {
+            (frame("chart", caption, &drawing))
+            div.tip role="status" hidden {}
+            (data.script())
+        }
+    }
 }
 
-/// Draws a small chart without axes.
+/// Draws a small chart without axes, of the best number in its band.
 pub(super) fn sparkline(series: &Series, caption: &Caption<'_>) -> Markup {
-    let (low, high) = series.extent();
+    let (low, high) = series.extent(|point| [point.best()]);
     let canvas = Canvas { series, low, high: if high > low { high } else { low + 1.0 } };
-    frame("spark", caption, &canvas.draw(false))
+    frame("spark", caption, &canvas.draw(Lines::Best))
+}
+
+/// Draws what the script moves to where the reader points.
+fn pointer() -> Markup {
+    html! {
+        g.pointer hidden {
+            line.cursor y1="0" y2="100%" {}
+            circle.dot-load r="3.5" {}
+            circle.dot-filtered r="4.5" {}
+        }
+    }
+}
+
+/// Which lines a chart has.
+#[derive(Clone, Copy)]
+enum Lines {
+    SumAndFiltered,
+    Best,
 }
 
 fn frame(class: &str, caption: &Caption<'_>, content: &Markup) -> Markup {
@@ -54,11 +84,20 @@ struct Canvas<'a> {
 }
 
 impl Canvas<'_> {
-    fn draw(&self, every_line: bool) -> Markup {
+    fn draw(&self, lines: Lines) -> Markup {
+        let segments = &self.series.segments;
         html! {
             svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } preserveAspectRatio="none" {
-                @for &(start, end) in &self.series.failures { (self.failure(start, end)) }
-                @for segment in &self.series.segments { (self.segment(segment, every_line)) }
+                @for failed in &self.series.failures { (self.failure(failed.start, failed.end)) }
+                @match lines {
+                    Lines::SumAndFiltered => {
+                        @for segment in segments { (self.line("load", segment, |point| Some(point.load))) }
+                        @for segment in segments { (self.line("filtered", segment, |point| point.filtered)) }
+                    }
+                    Lines::Best => {
+                        @for segment in segments { (self.line("best", segment, |point| Some(point.best()))) }
+                    }
+                }
             }
         }
     }
@@ -72,24 +111,23 @@ impl Canvas<'_> {
         }
     }
 
-    /// Slots without a gap: the band, the sum, and if asked for the estimate and the filtered load.
-    fn segment(&self, segment: &[Point], every_line: bool) -> Markup {
-        let mut band = self.line(segment, |point| Some(point.load + point.band));
-        band.extend(self.line(segment, |point| Some(point.load - point.band)).into_iter().rev());
+    /// Draws a line in its band, through points without a gap; where there is no value, it is interrupted.
+    fn line(&self, class: &str, points: &[Point], value: impl Fn(&Point) -> Option<Within>) -> Markup {
+        let pieces = points.chunk_by(|a, b| value(a).is_some() == value(b).is_some());
+        let pieces = pieces.filter(|piece| piece.iter().any(|point| value(point).is_some()));
+        let edge = |piece: &[Point], side: f64| {
+            self.places(piece, |point| value(point).map(|within| within.watts + side * within.band95))
+        };
         html! {
-            polygon.band points=(band.join(" ")) {}
-            polyline.load points=(self.line(segment, |point| Some(point.load)).join(" ")) {}
-            @if every_line {
-                polyline.estimate points=(self.line(segment, |point| Some(point.estimate)).join(" ")) {}
-                @for piece in segment.chunk_by(|a, b| a.filtered.is_some() == b.filtered.is_some()) {
-                    @let filtered = self.line(piece, |point| point.filtered);
-                    @if !filtered.is_empty() { polyline.filtered points=(filtered.join(" ")) {} }
-                }
+            @for piece in pieces {
+                @let (above, below) = (edge(piece, 1.0), edge(piece, -1.0).into_iter().rev());
+                polygon class={ "band-" (class) } points=(above.into_iter().chain(below).collect::<Vec<_>>().join(" ")) {}
+                polyline class=(class) points=(edge(piece, 0.0).join(" ")) {}
             }
         }
     }
 
-    fn line(&self, points: &[Point], value: impl Fn(&Point) -> Option<f64>) -> Vec<String> {
+    fn places(&self, points: &[Point], value: impl Fn(&Point) -> Option<f64>) -> Vec<String> {
         let place =
             |at: f64, point: &Point| Some(format!("{},{}", rounded(self.x(at)), rounded(self.y(value(point)?))));
         match points {
@@ -157,24 +195,59 @@ impl Ticks {
     }
 }
 
-const HOUR: u64 = 3600;
+const MINUTE: u64 = 60;
+const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
-/// Draws labels at whole hours or days; every other one gives way where there is little room.
+/// Between labels of the time, in seconds.
+const STEPS: [u64; 21] = [
+    1,
+    5,
+    10,
+    30,
+    MINUTE,
+    2 * MINUTE,
+    5 * MINUTE,
+    10 * MINUTE,
+    15 * MINUTE,
+    30 * MINUTE,
+    HOUR,
+    2 * HOUR,
+    3 * HOUR,
+    6 * HOUR,
+    12 * HOUR,
+    DAY,
+    2 * DAY,
+    7 * DAY,
+    14 * DAY,
+    28 * DAY,
+    91 * DAY,
+];
+
+/// How many labels fit.
+const MOST_LABELS: u64 = 9;
+
+/// Returns the instants that have labels: at round times, no more than fit.
+fn labelled(from: u64, to: u64) -> (u64, Vec<u64>) {
+    let span = to.saturating_sub(from).max(1);
+    let step = STEPS
+        .into_iter()
+        .find(|step| span / step < MOST_LABELS)
+        .unwrap_or_else(|| span.div_ceil(MOST_LABELS * DAY) * DAY);
+    (step, (from.div_ceil(step)..).map(|index| index * step).take_while(|&at| at <= to).collect())
+}
+
+/// Draws labels of the time; every other one gives way where there is little room.
 fn time_axis(series: &Series) -> Markup {
     let (from, to) = (series.from.as_secs(), series.to.as_secs());
-    let span = to.saturating_sub(from).max(1);
-    let step = match span {
-        0..=28_800 => HOUR,
-        28_801..=172_800 => 3 * HOUR,
-        _ => DAY,
-    };
-    let instants = (from.div_ceil(step)..).map(|index| index * step).take_while(|&at| at <= to);
+    let (step, instants) = labelled(from, to);
     html! {
         @for at in instants {
-            @let percent = 100.0 * (at - from) as f64 / span as f64;
+            @let percent = 100.0 * (at - from) as f64 / (to - from).max(1) as f64;
             @let place = format!("{percent:.2}%");
-            @let label = if step == DAY { words::day(Timestamp::from_secs(at)) } else { words::clock(Timestamp::from_secs(at)) };
+            @let instant = Timestamp::from_secs(at);
+            // Midnight tells which day begins.
+            @let label = if at.is_multiple_of(DAY) { words::day(instant) } else { words::clock(instant) };
             line.tick x1=(place) x2=(place) y1="0" y2="100%" {}
             text class={ "x" @if !(at / step).is_multiple_of(2) { " other" } (edge(percent)) } x=(place) y="100%" dy="1.5em" {
                 (label)
@@ -213,11 +286,13 @@ mod tests {
         Series::new(&slots, Timestamp::from_secs(0), Timestamp::from_secs(DAY), 300)
     }
 
+    const CAPTION: Caption<'_> = Caption { id: "c", title: String::new(), description: String::new() };
+
     #[test]
     fn colours_are_left_to_the_style_sheet() {
         let caption = Caption { id: "c", title: "<Load>".into(), description: "Much".into() };
         let svg = chart(&day_of("interrupted"), &caption).into_string();
-        for class in ["band", "load", "estimate", "filtered", "failure"] {
+        for class in ["band-load", "load", "band-filtered", "filtered", "failure"] {
             assert!(svg.contains(&format!("class=\"{class}\"")), "{class} is missing in {svg}");
         }
         for foreign in ["#0000", "style=", "font-family", "<Load>", "width=\"1200\""] {
@@ -227,28 +302,45 @@ mod tests {
 
     #[test]
     fn a_gap_ends_a_line_and_begins_another() {
-        let caption = Caption { id: "c", title: "Load".into(), description: "Much".into() };
-        let svg = sparkline(&day_of("too_many_missing"), &caption).into_string();
-        assert_eq!((svg.matches("class=\"load\"").count(), svg.matches("class=\"band\"").count()), (2, 2));
+        let svg = sparkline(&day_of("too_many_missing"), &CAPTION).into_string();
+        assert_eq!((svg.matches("class=\"best\"").count(), svg.matches("class=\"band-best\"").count()), (2, 2));
     }
 
     #[test]
-    fn the_filtered_load_has_a_line_where_there_is_one() {
-        let caption = Caption { id: "c", title: "Load".into(), description: "Much".into() };
-        let series = day_of("interrupted");
-        let svg = chart(&series, &caption).into_string();
-        let points = svg.split("<polyline class=\"filtered\" points=\"").nth(1).map(|rest| rest.split('"').next());
-        assert_eq!(points.flatten().map(|points| points.split(' ').count()), Some(144 - 72), "{svg}");
-        assert_eq!(svg.matches("class=\"filtered\"").count(), 1);
-        assert!(!sparkline(&series, &caption).into_string().contains("filtered"));
+    fn the_filtered_load_has_a_line_and_a_band_where_there_is_one() {
+        let svg = chart(&day_of("interrupted"), &CAPTION).into_string();
+        let points = |class: &str| {
+            let drawn = svg.split(&format!("class=\"{class}\" points=\"")).nth(1);
+            drawn.and_then(|rest| rest.split('"').next()).map(|points| points.split(' ').count())
+        };
+        assert_eq!((points("filtered"), points("band-filtered")), (Some(144 - 72), Some(2 * (144 - 72))), "{svg}");
+        assert_eq!((svg.matches("class=\"filtered\"").count(), svg.matches("class=\"load\"").count()), (1, 2));
     }
 
     #[test]
     fn a_chart_without_slots_has_axes_and_no_line() {
         let series = Series::new(&[], Timestamp::from_secs(0), Timestamp::from_secs(DAY), 300);
-        let caption = Caption { id: "c", title: "Load".into(), description: "None".into() };
-        let svg = chart(&series, &caption).into_string();
-        assert!(svg.contains("class=\"x\"") && !svg.contains("class=\"load\""), "{svg}");
+        let svg = chart(&series, &CAPTION).into_string();
+        assert!(svg.contains("class=\"x") && !svg.contains("class=\"load\""), "{svg}");
+    }
+
+    #[test]
+    fn times_are_labelled_at_round_instants_in_any_range() {
+        let clocks = |from: u64, to: u64| {
+            labelled(from, to).1.into_iter().map(|at| words::clock(Timestamp::from_secs(at))).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            clocks(3607, 3607 + 40),
+            ["01:00:10", "01:00:15", "01:00:20", "01:00:25", "01:00:30", "01:00:35", "01:00:40", "01:00:45"]
+        );
+        assert_eq!(clocks(3600 + 240, 2 * 3600 + 240), ["01:10", "01:20", "01:30", "01:40", "01:50", "02:00"]);
+        assert_eq!(
+            clocks(HOUR / 2, DAY + HOUR / 2),
+            ["03:00", "06:00", "09:00", "12:00", "15:00", "18:00", "21:00", "00:00"]
+        );
+        for days in [1, 7, 31, 400, 4000, 40_000] {
+            assert!((3..=9).contains(&labelled(12_345, 12_345 + days * DAY).1.len()), "{days} days");
+        }
     }
 
     #[test]

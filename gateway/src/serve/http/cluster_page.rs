@@ -2,166 +2,186 @@
 
 use std::sync::Arc;
 
-use axum::extract::{RawQuery, State};
-use axum::http::StatusCode;
+use axum::extract::State;
+use axum::http::{StatusCode, Uri};
 use axum::response::Response;
-use dream_protocol::aggregate::Failure;
 use dream_protocol::time::Timestamp;
 use maud::{Markup, html};
 
+use super::api::ClusterState;
 use super::chart::{Caption, chart};
-use super::overview::{described, filtered, within};
-use super::privacy::privacy;
+use super::headline::{Figures, figure, headline};
+use super::overview::described;
 use super::query::{Id, MAX_LIMIT};
-use super::series::Series;
-use super::status::Status;
+use super::range::Range;
+use super::reasons::reasons;
+use super::series::{Series, fitted};
+use super::slots_page::{outcomes, slot_table};
+use super::status::{Group, Status};
+use super::terms::privacy;
 use super::{Shared, blocking, page, simulated, words};
 use crate::clock::rfc3339;
 use crate::serve::board::ClusterView;
-use crate::store::ClosedSlot;
+use crate::store::{ClosedSlot, HistoryError};
 
 /// About as many points as a chart can show.
 const CHART_POINTS: u64 = 300;
 
 /// How many slots the table lists.
-const RECENT: usize = 24;
-
-/// How far back a chart looks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Range {
-    SixHours,
-    Day,
-    Week,
-}
-
-impl Range {
-    const ALL: [Self; 3] = [Self::SixHours, Self::Day, Self::Week];
-
-    /// As it stands in the address.
-    const fn name(self) -> &'static str {
-        match self {
-            Self::SixHours => "6h",
-            Self::Day => "24h",
-            Self::Week => "7d",
-        }
-    }
-
-    const fn words(self) -> &'static str {
-        match self {
-            Self::SixHours => "6 hours",
-            Self::Day => "24 hours",
-            Self::Week => "7 days",
-        }
-    }
-
-    const fn seconds(self) -> u64 {
-        match self {
-            Self::SixHours => 6 * 3600,
-            Self::Day => 24 * 3600,
-            Self::Week => 7 * 24 * 3600,
-        }
-    }
-
-    fn of(query: Option<&str>) -> Option<Self> {
-        let Some(query) = query.filter(|query| !query.is_empty()) else { return Some(Self::Day) };
-        Self::ALL.into_iter().find(|range| query.strip_prefix("range=") == Some(range.name()))
-    }
-}
+const RECENT: usize = 12;
 
 /// `GET /clusters/{id}`.
-pub(super) async fn cluster(State(shared): State<Arc<Shared>>, Id(id): Id, RawQuery(query): RawQuery) -> Response {
+pub(super) async fn cluster(State(shared): State<Arc<Shared>>, Id(id): Id, uri: Uri) -> Response {
     // Before the view: a page may be newer than its version says, but not older.
     let version = *shared.service.board.watch().borrow();
-    let Some(view) = shared.cluster(&id) else {
-        let text = html! { "This gateway serves no cluster " code { (id) } "." };
-        return page::error(&shared, StatusCode::NOT_FOUND, "No such cluster", &text);
+    let Some(view) = shared.cluster(&id) else { return page::no_cluster(&shared, &id) };
+    let range = match asked(&uri) {
+        Ok(range) => range,
+        Err(wrong) => return page::error(&shared, StatusCode::BAD_REQUEST, "No such range", &wrong),
     };
-    let Some(range) = Range::of(query.as_deref()) else {
-        let text = html! {
-            "The page takes " code { "range=6h" } ", " code { "range=24h" } " or " code { "range=7d" } ", not "
-            code { (query.unwrap_or_default()) } "."
-        };
-        return page::error(&shared, StatusCode::BAD_REQUEST, "No such range", &text);
-    };
-    blocking(move || render(&shared, &view, range, version)).await
+    blocking(move || {
+        let now = shared.now();
+        match Past::read(&shared, &view, range, now) {
+            Ok(past) => render(&shared, &view, range, &past, version),
+            Err(error) => page::no_past(&shared, &error),
+        }
+    })
+    .await
 }
 
-fn render(shared: &Shared, view: &ClusterView, range: Range, version: u64) -> Response {
-    let now = shared.now();
-    let from = Timestamp::from_secs(now.as_secs().saturating_sub(range.seconds()));
-    let slots = match shared.service.history.slots(&view.cluster, from, now, MAX_LIMIT) {
-        Ok(slots) => slots,
-        Err(error) => {
-            let message = error.with_cause();
-            tracing::error!(error = message, "past slots cannot be read");
-            let text = html! { (message) "." };
-            return page::error(shared, StatusCode::INTERNAL_SERVER_ERROR, "No past slots", &text);
-        }
-    };
-    let status = Status::of(view, now);
+/// Returns the range that is asked for; a day, if none is.
+fn asked(uri: &Uri) -> Result<Range, Markup> {
+    let given = page::parameters(uri, &["range"])?;
+    given.get("range").map_or(Ok(Range::Day), |name| {
+        let names = Range::ALL.map(Range::name).join(", ");
+        Range::named(name).ok_or_else(|| html! { code { "range" } " is one of " (names) ", not " code { (name) } "." })
+    })
+}
+
+/// The slots of a range.
+struct Past {
+    now: Timestamp,
+    /// Where the range begins, and where the chart does.
+    from: Timestamp,
+    fitted: Timestamp,
+    slots: Vec<ClosedSlot>,
+}
+
+impl Past {
+    fn read(shared: &Shared, view: &ClusterView, range: Range, now: Timestamp) -> Result<Self, HistoryError> {
+        let from = range.from(now);
+        let slots = shared.service.history.slots(&view.cluster, from, now, MAX_LIMIT)?;
+        let any_before = !shared.service.history.slots(&view.cluster, Timestamp::from_secs(0), from, 1)?.is_empty();
+        // An axis that began in 1970 would show nothing.
+        let from = if slots.is_empty() { from.max(Range::Day.from(now)) } else { from };
+        Ok(Self { now, from, fitted: fitted(&slots, from, any_before), slots })
+    }
+}
+
+/// The pages of a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tab {
+    Load,
+    Slots,
+    Lists,
+}
+
+/// Returns what every page of a cluster begins with: its name, how it is doing, and the way to the other pages.
+pub(super) fn heading(view: &ClusterView, now: Timestamp, tab: Tab) -> Markup {
     let id = view.cluster.as_str();
-    let content = html! {
+    let tabs = [(Tab::Load, "Load", ""), (Tab::Slots, "Slots", "/slots"), (Tab::Lists, "Lists", "/lists")];
+    html! {
         nav.crumbs aria-label="Breadcrumb" { a #up href="/" { "All clusters" } }
-        section #state aria-labelledby="cluster-name" data-live {
-            div.head { h1 #cluster-name { (id) } (status.badge()) }
-            p.sentence { (status.sentence) " " (status.meaning) }
-            dl.tiles { (figures(view, now)) }
-            p.explain {
-                "Loads contain noise: with 95 % confidence the true sum is within the ± band. The estimate assumes that silent \
-                 meters used as much as those that answered. The filtered load takes the sums before into account: it has less \
-                 noise, its band is that of a model, and it follows a change late: after one that lasts, its band is too \
-                 narrow for hours."
+        div #cluster-head.head data-live { h1 #cluster-name { (id) } (Status::of(view, now).badge()) }
+        nav.tabs aria-label={ "Pages of " (id) } {
+            @for (own, label, path) in tabs {
+                a href={ "/clusters/" (id) (path) } aria-current=[(own == tab).then_some("page")] { (label) }
             }
         }
+    }
+}
+
+fn render(shared: &Shared, view: &ClusterView, range: Range, past: &Past, version: u64) -> Response {
+    let (now, id) = (past.now, view.cluster.as_str());
+    let newest: Vec<ClosedSlot> = past.slots.iter().rev().take(RECENT).copied().collect();
+    let content = html! {
+        (heading(view, now, Tab::Load))
+        section #state aria-label="Load now" data-live { (state(view, now)) }
         section #load aria-labelledby="load-heading" data-live {
             div.head {
                 h2 #load-heading { "Load" }
                 nav aria-label="Range of the chart" { ul.choice { (choice(view, range)) } }
             }
-            (load_chart(view, &slots, range, from, now))
+            (load_chart(view, range, past))
         }
+        section #figures aria-label="Figures" data-live { dl.tiles { (tiles(view, now)) } (explained()) }
         section #outcomes aria-labelledby="outcomes-heading" data-live {
-            h2 #outcomes-heading { "Outcomes in the last " (range.words()) }
+            h2 #outcomes-heading { "Outcomes " (range.words()) }
             div #outcomes-scroll.scroll tabindex="0" role="region" aria-labelledby="outcomes-heading" {
-                (outcomes(&slots))
+                (outcomes(&view.cluster, &past.slots, false))
             }
         }
         section #recent aria-labelledby="recent-heading" data-live {
-            h2 #recent-heading { "Recent slots" }
+            div.head {
+                h2 #recent-heading { "Recent slots" }
+                a #all-slots href={ "/clusters/" (id) "/slots" } { "All slots" }
+            }
             div #recent-scroll.scroll tabindex="0" role="region" aria-labelledby="recent-heading" {
-                (recent(&slots, now))
+                (slot_table(&newest, now))
             }
         }
         div.pair {
             section #privacy aria-labelledby="privacy-heading" data-live {
                 h2 #privacy-heading { "Privacy" }
                 (privacy(view, now))
+                p { a href={ "/clusters/" (id) "/lists" } { "All terms of the list" } }
             }
             section #downloads aria-labelledby="downloads-heading" data-live {
                 h2 #downloads-heading { "Downloads" }
-                ul.links { (downloads(view, range, from, now)) }
+                ul.links { (downloads(view, range, past)) }
             }
         }
     };
     page::document(shared, StatusCode::OK, id, version, &content)
 }
 
-fn figures(view: &ClusterView, now: Timestamp) -> Markup {
+/// Shows the best number there is, how the cluster is doing, and what needs a look.
+fn state(view: &ClusterView, now: Timestamp) -> Markup {
+    let last = view.last_decoded.as_ref();
+    let when = last.map(|closed| html! { ", slot to " (words::time(closed.outcome.end, now)) }).unwrap_or_default();
+    let found = reasons(view, now);
+    let status = Status::of(view, now);
+    // A sum speaks for itself, and where there is none for long, the reason is the sentence.
+    let state = ClusterState::of(view, now);
+    let silent = status.group == Group::Decoded || matches!(state, ClusterState::Stalled | ClusterState::CannotForm);
+    html! {
+        (headline(last, &when))
+        @if !silent { p.sentence { (status.sentence) } }
+        @if !found.is_empty() {
+            div.attention {
+                h2 { "Needs a look" }
+                ul { @for reason in found { li { span.why { (reason.text) "." } } } }
+            }
+        }
+    }
+}
+
+/// Shows what else is known. Later figures have their place here.
+fn tiles(view: &ClusterView, now: Timestamp) -> Markup {
     let tile = |name: &str, value: &Markup, note: &Markup| {
         html! { div.tile { dt { (name) } dd { (value) span.note { (note) } } } }
     };
-    let decoded = view.last_decoded.and_then(|closed| Some((closed, closed.sum()?)));
+    let decoded = view.last_decoded.and_then(|closed| Some((closed.outcome, Figures::of(&closed)?)));
     let due = view.next_deadline.map_or_else(|| html! { "–" }, |due| words::time(due, now));
     html! {
-        @if let Some((closed, sum)) = decoded {
-            @let outcome = closed.outcome;
-            (tile("Plain sum", &within(Some(sum)), &html! {
-                "of " (words::count(outcome.responders)) " that answered, slot to " (words::time(outcome.end, now))
+        @if let Some((outcome, figures)) = decoded {
+            (tile("Plain sum", &figure(Some(figures.sum)), &html! { "of " (words::count(outcome.responders)) " that answered" }))
+            (tile("Estimate for all", &figure(figures.estimate), &html! {
+                "the sum scaled up to " (words::count(outcome.members)) " members"
             }))
-            (tile("Estimate for all", &within(closed.estimate()), &html! {
-                "scaled up to " (words::count(outcome.members)) " members"
-            }))
-            (tile("Filtered", &filtered(&closed), &html! { "for all members, from the sums so far" }))
+            @if figures.warm().is_none() {
+                (tile("Filtered", &figure(figures.filtered), &html! { "still learning from the sums so far" }))
+            }
         }
         @if let Some(ClosedSlot { outcome, .. }) = view.last {
             (tile("Answered", &html! {
@@ -172,145 +192,88 @@ fn figures(view: &ClusterView, now: Timestamp) -> Markup {
                 "at least " (words::count(view.min_members)) " needed"
             }))
         }
+        @if let Some(list) = &view.list {
+            (tile("ε today", &html! { (words::epsilon(view.spent.at(now))) }, &html! {
+                "spent by a meter that took part in all, " (words::epsilon(list.params.charge_micro_epsilon())) " an attempt"
+            }))
+        }
         (tile("Next deadline", &due, &html! { "a slot every " (words::duration(view.slot_seconds)) }))
     }
 }
 
-/// Returns links to the ranges.
+fn explained() -> Markup {
+    html! {
+        details.explain {
+            summary #explained { "How to read these numbers" }
+            p {
+                "Loads contain noise: with 95 % confidence the true load is within the ± band. The plain sum is that of the                  meters that answered. The estimate assumes that silent meters used as much as those. The filtered load takes                  the sums before into account: it has less noise, its band is that of a model, and it follows a change late:                  after one that lasts, its band is too narrow for hours."
+            }
+        }
+    }
+}
+
+/// Shows links to the ranges.
 fn choice(view: &ClusterView, chosen: Range) -> Markup {
     html! {
         @for range in Range::ALL {
             @let href = format!("/clusters/{}?range={}", view.cluster, range.name());
             li {
                 a id={ "range-" (range.name()) } href=(href) aria-current=[(range == chosen).then_some("true")] {
-                    (range.words())
+                    (range.label())
                 }
             }
         }
     }
 }
 
-fn load_chart(view: &ClusterView, slots: &[ClosedSlot], range: Range, from: Timestamp, now: Timestamp) -> Markup {
-    let series = Series::new(slots, from, now, CHART_POINTS);
-    let title = format!("Load of {} in the last {}", view.cluster, range.words());
-    let last = series.points().last().and_then(|point| point.filtered);
-    let filtered = last.map(|load| format!(" Filtered, the last is {}.", words::watts(load))).unwrap_or_default();
-    let description = described(&series) + &filtered;
+fn load_chart(view: &ClusterView, range: Range, past: &Past) -> Markup {
+    let series = Series::new(&past.slots, past.fitted, past.now, CHART_POINTS);
+    let title = format!("Load of {} {}", view.cluster, range.words());
     html! {
         figure {
-            (chart(&series, &Caption { id: "load-chart", title, description }))
+            (chart(&series, &Caption { id: "load-chart", title, description: described(&series) }))
             figcaption {
                 ul.legend {
-                    li.key-load { "Sum of the meters that answered" }
-                    li.key-band { "95 % band of that sum" }
-                    li.key-estimate { "Estimate for all members" }
-                    li.key-filtered { "Filtered, for all members" }
+                    li.key-filtered { "Filtered load of all members" }
+                    li.key-load { "Plain sum of those who answered" }
                     li.key-failure { "Slot without a sum" }
                 }
                 p.note {
+                    "Shaded are the 95 % bands. "
                     @match series.slots_per_point {
                         1 => "Each point is one slot.",
-                        many => { "Each point is the mean of up to " (words::count(many)) " slots." }
+                        many => {
+                            "Each point is the mean of up to " (words::count(many)) " slots, in the band of that mean."
+                        }
                     }
+                    @if past.slots.len() >= MAX_LIMIT { " Only the newest " (words::count(MAX_LIMIT)) " slots are shown." }
                 }
-                (simulated::filled_in(slots, now))
+                (simulated::filled_in(&past.slots, past.now))
             }
         }
     }
 }
 
-/// Returns a table of how the slots of the range ended.
-fn outcomes(slots: &[ClosedSlot]) -> Markup {
-    let row = |class: &str, label: &str, meaning: &str, found: usize| {
-        let share = if slots.is_empty() { 0.0 } else { 100.0 * found as f64 / slots.len() as f64 };
-        html! {
-            tr class={ (class) @if found == 0 { " none" } } {
-                th scope="row" { (label) " " span.note { (meaning) } }
-                td.number { (words::count(found)) }
-                td.number { (format!("{share:.1}")) " %" }
-            }
-        }
-    };
-    let decoded = slots.iter().filter(|slot| slot.is_decoded()).count();
-    html! {
-        table.outcomes {
-            thead {
-                tr {
-                    th scope="col" { "Outcome" }
-                    @for name in ["Slots", "Share"] { th.number scope="col" { (name) } }
-                }
-            }
-            tbody {
-                (row("decoded", "Decoded", "The slot gave a sum.", decoded))
-                @for failure in Failure::ALL {
-                    @let (label, meaning) = words::failure(failure);
-                    @let found = slots.iter().filter(|slot| slot.outcome.result == Err(failure)).count();
-                    (row("failed", label, meaning, found))
-                }
-            }
-        }
-    }
-}
-
-/// Returns a table of the newest slots, the newest first.
-fn recent(slots: &[ClosedSlot], now: Timestamp) -> Markup {
-    const NUMBERS: [&str; 6] = ["Plain sum", "Estimate for all", "Filtered", "Answered", "Missing", "Attempts"];
-    html! {
-        table {
-            thead {
-                tr {
-                    th scope="col" { "Slot (UTC)" }
-                    th scope="col" { "Outcome" }
-                    @for name in NUMBERS { th.number scope="col" { (name) } }
-                }
-            }
-            tbody {
-                @if slots.is_empty() {
-                    tr { td colspan=(NUMBERS.len() + 2) { "No slot has closed in this range." } }
-                }
-                @for closed in slots.iter().rev().take(RECENT) { (recent_row(closed, now)) }
-            }
-        }
-    }
-}
-
-fn recent_row(closed: &ClosedSlot, now: Timestamp) -> Markup {
-    let outcome = closed.outcome;
-    let (class, label) =
-        outcome.result.map_or_else(|cause| ("failed", words::failure(cause).0), |_| ("decoded", "Decoded"));
-    html! {
-        tr {
-            th scope="row" { (words::time(outcome.start, now)) "–" (words::time(outcome.end, now)) (simulated::mark(closed)) }
-            td { span class={ "badge " (class) } { (label) } }
-            td.number { (within(closed.sum())) }
-            td.number { (within(closed.estimate())) }
-            td.number { (filtered(closed)) }
-            td.number { (words::count(outcome.responders)) " of " (words::count(outcome.members)) }
-            td.number { (words::count(outcome.missing())) }
-            td.number { (outcome.attempts) }
-        }
-    }
-}
-
-fn downloads(view: &ClusterView, range: Range, from: Timestamp, now: Timestamp) -> Markup {
+fn downloads(view: &ClusterView, range: Range, past: &Past) -> Markup {
+    let now = past.now;
     let api = format!("/api/v1/clusters/{}", view.cluster);
     // The end stays open: whoever follows the link later gets what has closed by then.
-    let slots = format!("from={}&limit={MAX_LIMIT}", rfc3339(from));
+    let slots = format!("from={}&limit={MAX_LIMIT}", rfc3339(past.from));
     html! {
         @if let Some(list) = &view.list {
             @let params = &list.params;
             li {
                 a #get-list href={ (api) "/membership" } download { "Signed membership list " (list.epoch) } " "
                 span.note {
-                    (words::count(params.members())) " members, slots from "
-                    (words::time(params.slot_start(list.from_slot), now)) " to "
-                    (words::time(params.slot_end(list.to_slot), now)) "; CBOR, names its meters"
+                    (words::count(params.members())) " members, "
+                    (words::period(params.slot_start(list.from_slot), params.slot_end(list.to_slot), now))
+                    "; CBOR, names its meters"
                 }
             }
         }
         li {
             a #get-csv href={ (api) "/slots?format=csv&" (slots) } download {
-                "Slots of the last " (range.words()) " as CSV"
+                "Slots " (range.words()) " as CSV"
             }
         }
         li { a #get-json href={ (api) "/slots?" (slots) } { "The same as JSON" } }
@@ -319,15 +282,15 @@ fn downloads(view: &ClusterView, range: Range, from: Timestamp, now: Timestamp) 
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_range_is_one_of_three_and_a_day_if_none_is_asked_for() {
-        assert_eq!(Range::of(None), Some(Range::Day));
-        assert_eq!(Range::of(Some("")), Some(Range::Day));
-        assert_eq!(Range::ALL.map(|range| Range::of(Some(&format!("range={}", range.name())))), Range::ALL.map(Some));
-        assert_eq!(Range::of(Some("range=1y")), None);
-        assert_eq!(Range::of(Some("rage=6h")), None);
+    fn a_range_is_one_of_five_and_a_day_if_none_is_asked_for() {
+        let of = |query: &str| asked(&format!("/clusters/x{query}").parse().unwrap()).ok();
+        assert_eq!([of(""), of("?")], [Some(Range::Day); 2]);
+        assert_eq!(Range::ALL.map(|range| of(&format!("?range={}", range.name()))), Range::ALL.map(Some));
+        assert_eq!([of("?range=1y"), of("?rage=6h"), of("?range=")], [None; 3]);
     }
 }

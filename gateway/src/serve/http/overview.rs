@@ -11,20 +11,24 @@ use dream_protocol::time::Timestamp;
 use maud::{Markup, html};
 
 use super::chart::{Caption, sparkline};
+use super::gateway_page::trouble_of_the_gateway;
+use super::headline::headline;
 use super::query::MAX_LIMIT;
-use super::series::Series;
+use super::reasons::reasons;
+use super::series::{Series, fitted};
 use super::status::{Group, Status};
 use super::{Shared, blocking, page, words};
 use crate::serve::board::ClusterView;
-use crate::store::{ClosedSlot, HistoryError, Load};
+use crate::store::{ClosedSlot, HistoryError};
 
 const DAY_SECONDS: u64 = 86_400;
 
 /// So few that a page of a thousand clusters stays light.
 const SPARK_POINTS: u64 = 96;
 
-/// How many clusters that need attention are named at the top.
+/// How many clusters that need attention are named at the top, and how many reasons for each.
 const MOST_NAMED: usize = 12;
+const MOST_REASONS: usize = 2;
 
 /// Drawn sparklines: each is drawn again only when its cluster has closed a slot or should have.
 #[derive(Debug, Default)]
@@ -49,21 +53,20 @@ fn render(shared: &Shared) -> Response {
         div.lead {
             h1 { "Clusters" }
             p.explain {
-                "Each figure is the sum of the meters that answered, with noise: with 95 % confidence the true sum is within \
-                 the ± band. The estimate scales that sum up for meters that were silent; the filtered load takes the sums \
-                 before into account as well."
+                "Each figure is the load of a whole cluster, never of a home, and lies within its ± band with 95 % confidence: \
+                 the filtered load, which takes the sums before into account, as soon as it knows more than the last sum alone."
             }
         }
         section #summary aria-label="Overview" data-live {
             ul.tiles { (summary(&clusters)) }
-            (attention(&clusters))
+            (attention(shared, &clusters, now))
         }
         form #filter.filter role="search" hidden {
             label for="filter-text" { "Filter clusters" }
             input #filter-text type="search" autocomplete="off" spellcheck="false" placeholder="name or state";
             output #filter-count for="filter-text" {}
         }
-        section #clusters aria-label="All clusters" data-live {
+        section #clusters aria-label="All clusters" {
             @if clusters.is_empty() { p.note { "This gateway serves no cluster yet." } }
             ul.cards {
                 @for (view, status) in &clusters { (card(shared, view, status, now)) }
@@ -88,19 +91,27 @@ fn summary(clusters: &Clusters<'_>) -> Markup {
     }
 }
 
-/// Names the clusters that are stalled or gave no sum.
-fn attention(clusters: &Clusters<'_>) -> Markup {
-    let troubled: Vec<_> =
-        clusters.iter().filter(|(_, status)| matches!(status.group, Group::Failed | Group::Stalled)).collect();
+/// Names what needs a look, and why: the gateway itself, and clusters.
+fn attention(shared: &Shared, clusters: &Clusters<'_>, now: Timestamp) -> Markup {
+    let own = trouble_of_the_gateway(shared, now);
+    let found = clusters.iter().map(|(view, _)| (*view, reasons(view, now)));
+    let mut troubled: Vec<_> = found.filter(|(_, reasons)| !reasons.is_empty()).collect();
+    // What costs sums goes before what is worth a look in time.
+    troubled.sort_by_key(|(_, reasons)| !reasons.iter().any(|reason| reason.urgent));
     html! {
-        @if !troubled.is_empty() {
+        @if own.is_some() || !troubled.is_empty() {
             div.attention {
                 h2 { "Needs a look" }
                 ul {
-                    @for (view, status) in troubled.iter().take(MOST_NAMED) {
+                    @if let Some(trouble) = own {
+                        li { a #look-at-gateway href="/gateway" { "This gateway" } " " span.why { (trouble) "." } }
+                    }
+                    @for (view, reasons) in troubled.iter().take(MOST_NAMED) {
                         li {
                             a id={ "look-" (view.cluster) } href={ "/clusters/" (view.cluster) } { (view.cluster) } " "
-                            span.note { (status.label) }
+                            span.why {
+                                @for reason in reasons.iter().take(MOST_REASONS) { (reason.text) ". " }
+                            }
                         }
                     }
                     @if let more @ 1.. = troubled.len().saturating_sub(MOST_NAMED) {
@@ -115,37 +126,20 @@ fn attention(clusters: &Clusters<'_>) -> Markup {
 fn card(shared: &Shared, view: &ClusterView, status: &Status, now: Timestamp) -> Markup {
     let id = &view.cluster;
     let (group, label) = (status.group.label().to_lowercase(), status.label.to_lowercase());
+    let when = |end: Timestamp| html! { @if status.group != Group::Decoded { ", slot to " (words::time(end, now)) } };
+    let last = view.last_decoded.as_ref();
     html! {
-        li class={ "card " (status.group.class()) } data-filter={ (id) " " (group) " " (label) } {
+        li id={ "card-" (id) } class={ "card " (status.group.class()) } data-filter={ (id) " " (group) " " (label) } data-live {
             article aria-labelledby={ "name-" (id) } {
                 div.head {
                     h2 id={ "name-" (id) } { a id={ "to-" (id) } href={ "/clusters/" (id) } { (id) } }
                     (status.badge())
                 }
                 @if status.group != Group::Decoded { p.sentence { (status.sentence) } }
-                (figure(view, status.group, now))
+                (headline(last, &last.map(|closed| when(closed.outcome.end)).unwrap_or_default()))
                 (shared.sparklines.of(shared, view, now))
                 dl.facts { (facts(view, now)) }
             }
-        }
-    }
-}
-
-/// Shows the last sum in large type.
-fn figure(view: &ClusterView, group: Group, now: Timestamp) -> Markup {
-    let Some((outcome, sum)) = view.last_decoded.and_then(|closed| Some((closed.outcome, closed.sum()?))) else {
-        return html! { p.figure.none { "No sum yet" } };
-    };
-    let (load, band, unit) = words::load(sum.watts, sum.band95);
-    html! {
-        p.figure {
-            strong { (load) " " span.unit { (unit) } } " "
-            span.within { "± " (band) " " (unit) }
-        }
-        p.note {
-            @if group == Group::Decoded { "Sum" } @else { "Last sum," }
-            " of " (words::count(outcome.responders)) " meters that answered, "
-            (words::time(outcome.start, now)) "–" (words::time(outcome.end, now))
         }
     }
 }
@@ -154,41 +148,14 @@ fn facts(view: &ClusterView, now: Timestamp) -> Markup {
     let fact = |term: &str, fact: &Markup| html! { div { dt { (term) } dd { (fact) } } };
     let text = |text: String| html! { (text) };
     html! {
-        @if let Some(closed) = &view.last_decoded {
-            (fact(&format!("Estimate for all {}", words::count(closed.outcome.members)), &within(closed.estimate())))
-            (fact("Filtered", &filtered(closed)))
-        }
         @if let Some(ClosedSlot { outcome, .. }) = &view.last {
             (fact("Answered", &html! { (words::count(outcome.responders)) " of " (words::count(outcome.members)) }))
-            (fact("Missing", &text(words::count(outcome.missing()))))
         } @else {
             (fact("Enrolled", &text(words::count(view.candidates))))
         }
-        @if let Some(list) = &view.list {
-            (fact("ε per attempt", &text(words::epsilon(list.params.charge_micro_epsilon()))))
-            (fact("ε today", &text(words::epsilon(view.spent.at(now)))))
-        }
+        @if view.list.is_some() { (fact("ε today", &text(words::epsilon(view.spent.at(now))))) }
         @if let Some(due) = view.next_deadline { (fact("Next deadline", &words::time(due, now))) }
     }
-}
-
-/// Shows what the filter made of the slot.
-pub(super) fn filtered(closed: &ClosedSlot) -> Markup {
-    closed.filtered.map_or_else(nothing, |filtered| banded(filtered.watts, filtered.band95))
-}
-
-/// Shows a load in its band.
-pub(super) fn within(load: Option<Load>) -> Markup {
-    load.map_or_else(nothing, |load| banded(load.watts, load.band95))
-}
-
-fn nothing() -> Markup {
-    html! { "–" }
-}
-
-fn banded(watts: i64, band: u64) -> Markup {
-    let (load, band, unit) = words::load(watts, band);
-    html! { (load) " " span.within { "± " (band) } " " (unit) }
 }
 
 impl Sparklines {
@@ -223,7 +190,8 @@ fn draw(shared: &Shared, view: &ClusterView, now: Timestamp) -> Result<Markup, H
     if slots.is_empty() {
         return Ok(Markup::default());
     }
-    let series = Series::new(&slots, from, now, SPARK_POINTS);
+    let any_before = !shared.service.history.slots(&view.cluster, Timestamp::from_secs(0), from, 1)?.is_empty();
+    let series = Series::new(&slots, fitted(&slots, from, any_before), now, SPARK_POINTS);
     let id = format!("spark-{}", view.cluster);
     let title = format!("Load of {} in the last 24 hours", view.cluster);
     Ok(sparkline(&series, &Caption { id: &id, title, description: described(&series) }))
@@ -232,13 +200,13 @@ fn draw(shared: &Shared, view: &ClusterView, now: Timestamp) -> Result<Markup, H
 /// Describes a chart in words.
 pub(super) fn described(series: &Series) -> String {
     let slots = format!("{} of {} slots gave a sum", words::count(series.decoded), words::count(series.slots));
-    let loads = || series.points().map(|point| point.load);
+    let loads = || series.points().map(|point| point.best().watts);
     let Some(last) = series.points().last() else { return format!("{slots}.") };
     format!(
         "{slots}. Lowest {}, highest {}, last {}, within ± {} with 95 % confidence.",
         words::watts(loads().fold(f64::INFINITY, f64::min)),
         words::watts(loads().fold(f64::NEG_INFINITY, f64::max)),
-        words::watts(last.load),
-        words::watts(last.band),
+        words::watts(last.best().watts),
+        words::watts(last.best().band95),
     )
 }

@@ -1,8 +1,9 @@
 //! The frame that every page shares, and the page for what does not exist.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::extract::State;
+use axum::extract::{Query, State};
 use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use maud::{DOCTYPE, Markup, html};
@@ -12,6 +13,7 @@ use super::assets::VERSION;
 use super::error::ApiError;
 use super::{simulated, words};
 use crate::clock::rfc3339;
+use crate::store::HistoryError;
 
 /// Returns a page around its content. The script replaces the parts of `main` that are marked as live.
 pub(super) fn document(shared: &Shared, status: StatusCode, title: &str, version: u64, content: &Markup) -> Response {
@@ -37,6 +39,10 @@ pub(super) fn document(shared: &Shared, status: StatusCode, title: &str, version
                     a.brand href="/" {
                         span.mark aria-hidden="true" {}
                         span { "DREAM gateway" } " " span.name { (gateway) }
+                    }
+                    nav.main aria-label="Pages" {
+                        a href="/" { "Clusters" }
+                        a href="/gateway" { "This gateway" }
                     }
                     p #news.news role="status" {
                         "Updated " time datetime=(rfc3339(now)) { (words::clock_seconds(now)) } " UTC"
@@ -75,6 +81,31 @@ pub(super) fn error(shared: &Shared, status: StatusCode, title: &str, text: &Mar
         }
     };
     document(shared, status, title, version, &content)
+}
+
+/// Returns the page for a cluster that is not served here.
+pub(super) fn no_cluster(shared: &Shared, id: &str) -> Response {
+    let text = html! { "This gateway serves no cluster " code { (id) } "." };
+    error(shared, StatusCode::NOT_FOUND, "No such cluster", &text)
+}
+
+/// Returns the page for a past that cannot be read.
+pub(super) fn no_past(shared: &Shared, cause: &HistoryError) -> Response {
+    let message = cause.with_cause();
+    tracing::error!(error = message, "past slots cannot be read");
+    error(shared, StatusCode::INTERNAL_SERVER_ERROR, "No past slots", &html! { (message) "." })
+}
+
+/// Returns the parameters of a page's address, or what is wrong with them: one that is not `known` would otherwise be
+/// ignored in silence.
+pub(super) fn parameters(uri: &Uri, known: &[&str]) -> Result<BTreeMap<String, String>, Markup> {
+    let pairs = Query::<Vec<(String, String)>>::try_from_uri(uri);
+    let Query(pairs) = pairs.map_err(|_| html! { code { (uri.query().unwrap_or_default()) } " is not understood." })?;
+    match pairs.iter().find(|(name, _)| !known.contains(&name.as_str())) {
+        None => Ok(pairs.into_iter().collect()),
+        Some((name, _)) if known.is_empty() => Err(html! { "The page takes no parameter " code { (name) } "." }),
+        Some((name, _)) => Err(html! { "The page takes " (known.join(", ")) ", not " code { (name) } "." }),
+    }
 }
 
 pub(super) async fn not_found(State(shared): State<Arc<Shared>>, uri: Uri) -> Response {

@@ -126,7 +126,7 @@ impl Parameters {
     }
 }
 
-fn parse_instant(text: &str) -> Option<Timestamp> {
+pub(super) fn parse_instant(text: &str) -> Option<Timestamp> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) {
         return text.parse().ok().map(Timestamp::from_secs);
     }

@@ -1,7 +1,9 @@
 //! Closed slots as a bounded series of points with gaps: what a chart draws.
 
+use dream_protocol::aggregate::Failure;
 use dream_protocol::time::Timestamp;
 
+use super::mean;
 use crate::store::ClosedSlot;
 
 /// One or several neighbouring slots that gave aggregates.
@@ -9,12 +11,38 @@ use crate::store::ClosedSlot;
 pub(super) struct Point {
     pub(super) start: Timestamp,
     pub(super) end: Timestamp,
-    /// Watts; means, if there are several slots.
-    pub(super) load: f64,
-    pub(super) band: f64,
-    pub(super) estimate: f64,
+    /// How many slots the means below are of.
+    pub(super) slots: usize,
+    /// The plain sum.
+    pub(super) load: Within,
+    /// The sum scaled to all members.
+    pub(super) estimate: Within,
     /// Absent where no slot has one.
-    pub(super) filtered: Option<f64>,
+    pub(super) filtered: Option<Within>,
+}
+
+/// Watts, and half the width of the band that holds the truth with 95 % confidence.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Within {
+    pub(super) watts: f64,
+    pub(super) band95: f64,
+}
+
+impl Point {
+    /// Returns the number that says most about the load: filtered where there is that.
+    pub(super) fn best(&self) -> Within {
+        self.filtered.unwrap_or(self.load)
+    }
+}
+
+/// Neighbouring slots without an aggregate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Failed {
+    pub(super) start: Timestamp,
+    pub(super) end: Timestamp,
+    pub(super) slots: usize,
+    /// Why the last of them gave none.
+    pub(super) reason: Failure,
 }
 
 /// A series over a range of time.
@@ -25,7 +53,7 @@ pub(super) struct Series {
     /// Runs of points without a gap.
     pub(super) segments: Vec<Vec<Point>>,
     /// Where slots gave no aggregate.
-    pub(super) failures: Vec<(Timestamp, Timestamp)>,
+    pub(super) failures: Vec<Failed>,
     /// How many slots at most make up a point.
     pub(super) slots_per_point: u64,
     pub(super) slots: usize,
@@ -54,8 +82,7 @@ impl Series {
     }
 
     fn add(&mut self, bucket: &[ClosedSlot], width: u64) {
-        let failed = bucket.iter().filter(|slot| !slot.is_decoded()).map(|slot| slot.outcome);
-        self.failures.extend(failed.map(|outcome| (outcome.start, outcome.end)).reduce(|a, b| (a.0, b.1)));
+        self.failures.extend(failed(bucket));
         let Some(point) = point(bucket) else { return };
         match self.segments.last_mut() {
             Some(segment) if segment.last().is_some_and(|last| point.start.millis_since(last.end) <= width / 2) => {
@@ -69,13 +96,20 @@ impl Series {
         self.segments.iter().flatten()
     }
 
-    /// Returns the least and the greatest value of lines and band; 0 is always within.
-    pub(super) fn extent(&self) -> (f64, f64) {
-        self.points().fold((0.0, 0.0), |(low, high), point| {
-            let values = [point.load - point.band, point.load + point.band, point.estimate];
-            let values = values.into_iter().chain(point.filtered);
-            values.fold((low, high), |(low, high), value| (low.min(value), high.max(value)))
+    /// Returns how far these values go up with their bands, and down without: noise may reach below 0 where no load is.
+    pub(super) fn extent<I: IntoIterator<Item = Within>>(&self, values: impl Fn(&Point) -> I) -> (f64, f64) {
+        let values = self.points().flat_map(values);
+        values.fold((0.0, 0.0), |(low, high), value| {
+            (f64::min(low, value.watts), f64::max(high, value.watts + value.band95))
         })
+    }
+}
+
+/// Returns where a chart begins that is to show `from` on: at the first slot, if there is nothing before.
+pub(super) fn fitted(slots: &[ClosedSlot], from: Timestamp, any_before: bool) -> Timestamp {
+    match slots.first() {
+        Some(first) if !any_before => first.outcome.start.max(from),
+        Some(_) | None => from,
     }
 }
 
@@ -83,24 +117,45 @@ fn bucket(slot: &ClosedSlot, width: u64) -> u64 {
     slot.outcome.start.as_millis() / width
 }
 
-/// Returns the means over the slots that gave an aggregate. The noise of means is less than the band then says, never more.
+fn failed(bucket: &[ClosedSlot]) -> Option<Failed> {
+    let failed = bucket.iter().filter_map(|slot| Some((slot.outcome, slot.outcome.result.err()?)));
+    let each = failed.map(|(outcome, reason)| Failed { start: outcome.start, end: outcome.end, slots: 1, reason });
+    each.reduce(|a, b| Failed { start: a.start, slots: a.slots + 1, ..b })
+}
+
+/// Returns the means over the slots that gave an aggregate.
 fn point(bucket: &[ClosedSlot]) -> Option<Point> {
-    let decoded: Vec<_> = bucket.iter().filter_map(|slot| Some((slot, slot.sum()?))).collect();
-    let ((first, _), (last, _)) = (decoded.first()?, decoded.last()?);
+    let decoded: Vec<&ClosedSlot> = bucket.iter().filter(|slot| slot.is_decoded()).collect();
+    let (first, last) = (decoded.first()?, decoded.last()?);
+    let within = |scale: &dyn Fn(&ClosedSlot) -> f64| Within {
+        watts: decoded.iter().map(|slot| scale(slot) * sum(slot)).sum::<f64>() / decoded.len() as f64,
+        band95: mean::band95(&decoded, scale),
+    };
     Some(Point {
         start: first.outcome.start,
         end: last.outcome.end,
-        load: mean(decoded.iter().map(|(_, sum)| sum.watts as f64))?,
-        band: mean(decoded.iter().map(|(_, sum)| sum.band95 as f64))?,
-        estimate: mean(decoded.iter().map(|(slot, sum)| slot.estimate().unwrap_or(*sum).watts as f64))?,
-        filtered: mean(decoded.iter().filter_map(|(slot, _)| Some(slot.filtered?.watts as f64))),
+        slots: decoded.len(),
+        load: within(&|_| 1.0),
+        estimate: within(&|slot| to_members(slot)),
+        filtered: filtered(&decoded),
     })
 }
 
-/// Returns the mean of numbers; `None` if there are none.
-fn mean(numbers: impl Iterator<Item = f64>) -> Option<f64> {
-    let (count, sum) = numbers.fold((0.0, 0.0), |(count, sum), number| (count + 1.0, sum + number));
-    (count > 0.0).then(|| sum / count)
+fn sum(slot: &ClosedSlot) -> f64 {
+    slot.outcome.result.map_or(0.0, |sum| sum.watts() as f64)
+}
+
+/// Returns by what a sum is scaled to stand for all members.
+fn to_members(slot: &ClosedSlot) -> f64 {
+    f64::from(slot.outcome.members) / f64::from(slot.outcome.responders.max(1))
+}
+
+/// Returns the mean of filtered loads. Neighbouring ones err alike: the band of their mean is no narrower than the mean of their bands.
+fn filtered(decoded: &[&ClosedSlot]) -> Option<Within> {
+    let all: Vec<_> = decoded.iter().filter_map(|slot| slot.filtered).collect();
+    let mean = |value: &dyn Fn(usize) -> f64| (0..all.len()).map(value).sum::<f64>() / all.len() as f64;
+    let (watts, band95) = (mean(&|at| all[at].watts as f64), mean(&|at| all[at].band95 as f64));
+    (!all.is_empty()).then_some(Within { watts, band95 })
 }
 
 #[cfg(test)]
@@ -110,10 +165,13 @@ mod tests {
     use crate::store::FilteredLoad;
     use dream_testkit::outcomes::Slotted;
 
+    fn slots(words: &[&str]) -> Vec<ClosedSlot> {
+        (0..).zip(words).map(|(slot, word)| closed(slot, word)).collect()
+    }
+
     fn series(words: &[&str], most: u64) -> Series {
-        let slots: Vec<_> = (0..).zip(words).map(|(slot, word)| closed(slot, word)).collect();
         let end = Timestamp::from_secs(600 * u64::try_from(words.len()).unwrap());
-        Series::new(&slots, Timestamp::from_secs(0), end, most)
+        Series::new(&slots(words), Timestamp::from_secs(0), end, most)
     }
 
     fn closed(slot: u64, word: &str) -> ClosedSlot {
@@ -123,30 +181,61 @@ mod tests {
         ClosedSlot { outcome, filtered }
     }
 
+    /// Half the width of the band of each sum; the estimate's is twice that.
+    fn band() -> f64 {
+        closed(0, "1").sum().unwrap().band95 as f64
+    }
+
     #[test]
-    fn a_failed_slot_leaves_a_gap() {
+    fn a_failed_slot_leaves_a_gap_and_tells_why() {
         let series = series(&["1", "2", "interrupted", "4"], 100);
-        let loads: Vec<Vec<_>> = series.segments.iter().map(|s| s.iter().map(|point| point.load).collect()).collect();
+        let loads: Vec<Vec<_>> =
+            series.segments.iter().map(|s| s.iter().map(|point| point.load.watts).collect()).collect();
         assert_eq!(loads, [vec![1.0, 2.0], vec![4.0]]);
-        assert_eq!(series.failures, [(Timestamp::from_secs(1200), Timestamp::from_secs(1800))]);
+        let (start, end) = (Timestamp::from_secs(1200), Timestamp::from_secs(1800));
+        assert_eq!(series.failures, [Failed { start, end, slots: 1, reason: Failure::Interrupted }]);
         assert_eq!((series.slots, series.decoded, series.slots_per_point), (4, 3, 1));
     }
 
     #[test]
     fn many_slots_become_few_points_of_means() {
         let series = series(&["1", "3", "5", "interrupted", "7", "9"], 3);
-        let loads: Vec<_> = series.points().map(|point| (point.load, point.estimate, point.filtered)).collect();
-        assert_eq!(loads, [(2.0, 4.0, Some(5.0)), (5.0, 10.0, Some(11.0)), (8.0, 16.0, Some(17.0))]);
+        let loads: Vec<_> = series
+            .points()
+            .map(|point| (point.slots, point.load.watts, point.estimate.watts, point.best().watts))
+            .collect();
+        assert_eq!(loads, [(2, 2.0, 4.0, 5.0), (1, 5.0, 10.0, 11.0), (2, 8.0, 16.0, 17.0)]);
         assert_eq!((series.slots_per_point, series.segments.len()), (2, 1));
     }
 
     #[test]
-    fn the_extent_holds_the_band_the_estimate_the_filtered_load_and_zero() {
-        let band = closed(0, "5").sum().unwrap().band95 as f64;
-        assert!(band < 90_000.0);
-        assert_eq!(series(&["100000", "20"], 9).extent(), (20.0 - band, 200_001.0));
-        assert_eq!(series(&["100000", "99000"], 9).extent(), (0.0, 200_001.0));
-        assert_eq!(series(&["-1", "5"], 9).extent(), (-1.0 - band, 5.0 + band));
-        assert_eq!(series(&["interrupted"], 9).extent(), (0.0, 0.0));
+    fn the_band_of_a_mean_is_narrower_but_not_that_of_filtered_loads() {
+        let points = series(&["1", "3", "5"], 2);
+        let points: Vec<_> = points.points().collect();
+        let single = points[1].load.band95;
+        assert_eq!((points[0].slots, points[1].slots, single), (2, 1, band()));
+        // Two slots of 50 shares, of which 80 are a whole noise: 2.097 deviations hold 95 % of their sum.
+        let alone = closed(0, "1").outcome.spread().deviation();
+        assert!((points[0].load.band95 / alone - 1.483).abs() < 0.002, "{} {alone}", points[0].load.band95);
+        assert_eq!(points.iter().map(|point| point.best().band95).collect::<Vec<_>>(), [3.0, 3.0]);
+        assert_eq!(points[1].estimate.band95, 2.0 * single);
+    }
+
+    #[test]
+    fn a_chart_begins_with_the_first_slot_unless_there_were_others_before() {
+        let slots: Vec<_> = slots(&["interrupted", "interrupted", "1", "2"]).split_off(2);
+        let (early, late) = (Timestamp::from_secs(7), Timestamp::from_secs(1500));
+        assert_eq!(fitted(&slots, early, false), Timestamp::from_secs(1200));
+        assert_eq!(fitted(&slots, early, true), early, "the gap shows");
+        assert_eq!(fitted(&slots, late, false), late);
+        assert_eq!(fitted(&[], early, false), early);
+    }
+
+    #[test]
+    fn the_extent_holds_what_is_drawn_its_band_upwards_and_zero() {
+        let extent = |words: &[&str]| series(words, 9).extent(|point| [point.load, point.estimate]);
+        assert_eq!(extent(&["100", "20"]), (0.0, 200.0 + 2.0 * band()));
+        assert_eq!(extent(&["-1", "5"]), (-2.0, 10.0 + 2.0 * band()));
+        assert_eq!(extent(&["interrupted"]), (0.0, 0.0));
     }
 }

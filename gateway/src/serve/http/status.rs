@@ -56,8 +56,6 @@ pub(super) struct Status {
     /// A few words.
     pub(super) label: &'static str,
     pub(super) sentence: Markup,
-    /// What the label means, where it does not go without saying.
-    pub(super) meaning: &'static str,
 }
 
 impl Status {
@@ -69,8 +67,7 @@ impl Status {
             ClusterState::Stalled => (Group::Stalled, "Stalled", stalled(view, now)),
             ClusterState::Running => last_slot(view, now),
         };
-        let failure = view.last.and_then(|closed| closed.outcome.result.err()).filter(|_| group == Group::Failed);
-        Self { group, label, sentence, meaning: failure.map_or("", |failure| words::failure(failure).1) }
+        Self { group, label, sentence }
     }
 
     pub(super) fn badge(&self) -> Markup {

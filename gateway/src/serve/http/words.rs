@@ -58,6 +58,12 @@ pub(super) fn count(count: impl TryInto<u64>) -> String {
     groups.join(",")
 }
 
+/// Writes a share: `97.2 %`.
+pub(super) fn percent(part: usize, whole: usize) -> String {
+    let share = if whole == 0 { 0.0 } else { 100.0 * part as f64 / whole as f64 };
+    format!("{share:.1}\u{a0}%")
+}
+
 /// Writes an epsilon of so many millionths, exact: `0.5`.
 pub(super) fn epsilon(micro: u64) -> String {
     shortest(&format!("{}.{:06}", micro / 1_000_000, micro % 1_000_000)).to_owned()
@@ -91,10 +97,38 @@ pub(super) fn day(at: Timestamp) -> String {
     formatted(at, "%-d %b")
 }
 
-/// Writes an instant for people and machines; with the day, unless it is today.
+/// Writes the date in UTC: `16 Nov 2026`.
+pub(super) fn date(at: Timestamp) -> String {
+    formatted(at, "%-d %b %Y")
+}
+
+/// Writes an instant for people; with the day, unless it is today.
+pub(super) fn instant(at: Timestamp, now: Timestamp) -> String {
+    if at.utc_day() == now.utc_day() { clock(at) } else { format!("{}, {}", day(at), clock(at)) }
+}
+
+/// Writes an instant for people and machines.
 pub(super) fn time(at: Timestamp, now: Timestamp) -> Markup {
-    let text = if at.utc_day() == now.utc_day() { clock(at) } else { format!("{}, {}", day(at), clock(at)) };
-    html! { time datetime=(rfc3339(at)) { (text) } }
+    html! { time datetime=(rfc3339(at)) { (instant(at, now)) } }
+}
+
+/// Writes from one instant to another; with the days, unless both are today.
+pub(super) fn period(from: Timestamp, to: Timestamp, now: Timestamp) -> Markup {
+    let dated = |at: Timestamp| html! { time datetime=(rfc3339(at)) { (day(at)) ", " (clock(at)) } };
+    html! {
+        @if from.utc_day() != to.utc_day() { (dated(from)) " – " (dated(to)) }
+        @else { (time(from, now)) "–" time datetime=(rfc3339(to)) { (clock(to)) } }
+    }
+}
+
+/// Writes a size: `1.3 MB`.
+pub(super) fn bytes(bytes: u64) -> String {
+    let (size, name) = match bytes {
+        0..1_000_000 => (1e3, "kB"),
+        1_000_000..1_000_000_000 => (1e6, "MB"),
+        _ => (1e9, "GB"),
+    };
+    format!("{:.1}\u{a0}{name}", bytes as f64 / size)
 }
 
 /// Writes a failure in a few words, and what it means.

@@ -92,12 +92,15 @@ fn denied_and_unlisted_meters_are_refused() {
 }
 
 #[test]
-fn a_meter_that_is_denied_later_is_forgotten_at_the_next_start() {
+fn a_meter_that_is_denied_later_is_forgotten_at_the_next_start_and_counts_until_the_next_list() {
     let mut world = gateway();
+    let begins = world.list.params().slot_start(world.list.from_slot());
+    assert_eq!(world.gateway.cluster.denied_members(begins), 0);
     world.gateway.config.roster.deny.insert(MeterId::new("m-0003").unwrap());
     world.gateway.restart(at(START + 20));
     world.gateway.drain();
     assert_eq!(world.gateway.cluster.candidates(), 9);
+    assert_eq!(world.gateway.cluster.denied_members(begins), 1);
     let again = world.list.enrolments()[3].clone();
     assert_eq!(offer(&mut world, "m-0003", again), Some(Rejection::Denied));
 }

@@ -26,8 +26,25 @@ fn a_genuine_status_is_told_to_the_operator() {
     round.world.gateway.notices.clear();
     assert_eq!(round.receive(&packet(TOPIC, status().sign(&meter, TOPIC))), None);
     let id = round.world.list.members()[0].id().clone();
-    let notice = Notice::MeterStatus { meter: id, code: StatusCode::Equivocation, slot: Slot(0) };
+    let notice = Notice::MeterStatus { meter: id, code: StatusCode::Equivocation, epoch: None, slot: Slot(0) };
     assert_eq!(round.world.gateway.notices, [notice]);
+}
+
+#[test]
+fn a_status_about_a_list_is_told_with_its_epoch_if_the_list_is_known() {
+    let mut round = Round::new();
+    let meter = round.world.pki.meter("m-0000").identity();
+    let known = round.world.list.hash().prefix();
+    let mut told = |list| {
+        let status = Status { list: Some(list), code: StatusCode::ListRefused, ..status() };
+        round.world.gateway.notices.clear();
+        assert_eq!(round.receive(&packet(TOPIC, status.sign(&meter, TOPIC))), None);
+        match round.world.gateway.notices.as_slice() {
+            [Notice::MeterStatus { epoch, .. }] => *epoch,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!([told([7; 8]), told(known)], [None, Some(1)]);
 }
 
 #[test]

@@ -1,0 +1,176 @@
+//! What is known about why a cluster needs a look: from its slots, from what meters say, and from its list's terms.
+
+use dream_protocol::aggregate::Failure;
+use dream_protocol::certificate::Authorities;
+use dream_protocol::params::Params;
+use dream_protocol::policy::{Policy, PolicyError};
+use dream_protocol::time::Timestamp;
+use dream_protocol::wire::StatusCode;
+
+use super::api::ClusterState;
+use super::words;
+use crate::serve::board::{ClusterView, ENDING_SECONDS, StatusCount};
+
+/// Something to look at, in a sentence without its full stop.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Reason {
+    pub(super) text: String,
+    /// Whether it costs sums now; otherwise it is worth a look in time.
+    pub(super) urgent: bool,
+}
+
+/// Returns what is known, the most telling first; nothing for a cluster that does well.
+pub(super) fn reasons(view: &ClusterView, now: Timestamp) -> Vec<Reason> {
+    let urgent = |text: String| Reason { text, urgent: true };
+    let in_time = |text: String| Reason { text, urgent: false };
+    let mut found: Vec<Reason> = view.statuses.iter().map(|count| urgent(said(count, view))).collect();
+    if found.is_empty() {
+        found.extend(unheard_refusal(view).map(urgent));
+    }
+    found.extend(last_slot(view, now).map(urgent));
+    found.extend(denied(view, now).map(in_time));
+    if view.ending > 0 {
+        let days = ENDING_SECONDS / 86_400;
+        found.push(in_time(format!(
+            "{} within {days} days and not renewed yet",
+            counted(view.ending, "enrolment ends", "enrolments end")
+        )));
+    }
+    found
+}
+
+/// Says what members say about a list, or about their silence.
+fn said(count: &StatusCount, view: &ClusterView) -> String {
+    let StatusCount { code, epoch, meters, of } = *count;
+    let who = format!("{} of {} meters", words::count(meters), words::count(of));
+    let verb = |one: &'static str, many: &'static str| if meters == 1 { one } else { many };
+    match code {
+        StatusCode::ListRefused => {
+            let lists = view.list.iter().chain(&view.next_list);
+            let terms = lists.into_iter().find(|list| list.epoch == epoch).map(|list| list.params);
+            let why = terms.map_or_else(String::new, |params| why_refused(&params));
+            format!("{who} {} list {epoch}{why}", verb("refuses", "refuse"))
+        }
+        StatusCode::NoList => {
+            format!("{who} {} no list in force: list {epoch} did not reach them", verb("has", "have"))
+        }
+        StatusCode::NotListed => {
+            format!("{who} {} not in list {epoch} with the certificate that is in use", verb("is", "are"))
+        }
+        StatusCode::LedgerExhausted => {
+            format!(
+                "{who} {} spent the day\u{2019}s privacy budget and will be silent until midnight UTC",
+                verb("has", "have")
+            )
+        }
+        StatusCode::ClockDoubtful => {
+            format!("{who} {} the clock, and will be silent until it is confirmed", verb("doubts", "doubt"))
+        }
+        StatusCode::RecordLost => {
+            format!("{who} {} lost the keys of list {epoch}, and will be back with the next list", verb("has", "have"))
+        }
+        StatusCode::RequestRefused => format!("{who} {} this gateway\u{2019}s requests", verb("refuses", "refuse")),
+        StatusCode::Equivocation => {
+            format!("{who} saw two different requests for one slot: is another gateway running with this identity?")
+        }
+    }
+}
+
+/// Says why a list is refused. A status does not tell the rule; the default policy does, unless these meters have another.
+fn why_refused(params: &Params) -> String {
+    let broken: Vec<String> = objections(params).iter().map(objection).collect();
+    if broken.is_empty() {
+        return ", which the default policy accepts: theirs is stricter, or names other gateways or authorities"
+            .to_owned();
+    }
+    format!(": {}", broken.join(", and "))
+}
+
+/// Says, before anybody has, what the default policy makes of a list that gives no sums.
+fn unheard_refusal(view: &ClusterView) -> Option<String> {
+    let list = view.list.as_ref()?;
+    let works = view.last.is_some_and(|closed| closed.outcome.epoch == list.epoch && closed.outcome.responders > 0);
+    let broken: Vec<String> = objections(&list.params).iter().map(objection).collect();
+    let told = format!("Meters with the default policy refuse list {}: {}", list.epoch, broken.join(", and "));
+    (!works && !broken.is_empty()).then_some(told)
+}
+
+/// Says what the last slot, or its absence, tells.
+fn last_slot(view: &ClusterView, now: Timestamp) -> Option<String> {
+    match ClusterState::of(view, now) {
+        ClusterState::WaitingForMembers | ClusterState::WaitingForFirstSlot => None,
+        ClusterState::CannotForm => view.cannot_form.as_ref().map(|reason| format!("No list can be formed: {reason}")),
+        ClusterState::Stalled => {
+            let since = view.last.map_or(view.since, |closed| closed.outcome.end.max(view.since));
+            let every = words::duration(view.slot_seconds);
+            Some(format!("No slot has closed since {}, although one should every {every}", words::instant(since, now)))
+        }
+        ClusterState::Running => {
+            let outcome = view.last?.outcome;
+            let (missing, members) = (words::count(outcome.missing()), words::count(outcome.members));
+            let list = view.list.as_ref().filter(|list| list.epoch == outcome.epoch);
+            Some(match outcome.result.err()? {
+                Failure::TooManyMissing => {
+                    let most = list.map(|list| list.params.max_missing());
+                    let most =
+                        most.map_or_else(String::new, |most| format!("; the list tolerates {}", words::count(most)));
+                    format!("{missing} of {members} meters were missing in the last slot{most}")
+                }
+                Failure::RevealMissing => "A meter sent its reading in the last slot, but not its reveal".to_owned(),
+                Failure::UnmaskFailed => {
+                    "The last slot\u{2019}s result is no sum of readings: a member lied, or lost its keys".to_owned()
+                }
+                Failure::Interrupted => "The gateway was away while the last slot was open".to_owned(),
+            })
+        }
+    }
+}
+
+fn denied(view: &ClusterView, now: Timestamp) -> Option<String> {
+    let list = view.list.as_ref().filter(|_| view.denied > 0)?;
+    let who = counted(view.denied, "denied meter is", "denied meters are");
+    let counts = if view.denied == 1 { "counts" } else { "count" };
+    let until = view.next_list.as_ref().map_or_else(
+        || "until the next list begins".to_owned(),
+        |next| {
+            format!(
+                "until list {} begins at {}",
+                next.epoch,
+                words::instant(next.params.slot_start(next.from_slot), now)
+            )
+        },
+    );
+    Some(format!("{who} still in list {}, and {counts} {until}", list.epoch))
+}
+
+fn counted(count: usize, one: &str, many: &str) -> String {
+    format!("{} {}", words::count(count), if count == 1 { one } else { many })
+}
+
+/// Returns the rules of the default policy that a list with these parameters breaks.
+pub(super) fn objections(params: &Params) -> Vec<PolicyError> {
+    let policy = Policy::new(Authorities::new([]).expect("no certificate is malformed"), []);
+    policy.objections(params).collect()
+}
+
+/// Writes a broken rule in the words of the configuration.
+pub(super) fn objection(broken: &PolicyError) -> String {
+    match broken {
+        PolicyError::SlotTooShort { least, found } => format!("slot_seconds {found} is below their minimum {least}"),
+        PolicyError::Epsilon { most, found } => {
+            format!("epsilon {} is above their maximum {}", fraction(*found), fraction(*most))
+        }
+        PolicyError::Attempts { most, found } => format!("attempts {found} is above their maximum {most}"),
+        PolicyError::TooFewHonest { least, found } => {
+            format!("{found} honest members are below their minimum {least}: more members are needed")
+        }
+        PolicyError::Range { expected, found } => {
+            format!("range_watts [{}, {}] is not their [{}, {}]", found.0, found.1, expected.0, expected.1)
+        }
+        PolicyError::Authorities | PolicyError::Gateway(_) => broken.to_string(),
+    }
+}
+
+fn fraction((numerator, denominator): (u64, u64)) -> String {
+    (numerator as f64 / denominator as f64).to_string()
+}

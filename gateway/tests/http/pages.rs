@@ -1,0 +1,279 @@
+//! What the pages say in words: why something needs a look, a cluster's lists and slots, and the gateway itself.
+
+use dream_gateway::serve::board::{ClusterView, ListView, StatusCount};
+use dream_gateway::serve::gateway_view::BrokerView;
+use dream_gateway::serve::readiness::Latch;
+use dream_protocol::params::{Share, Terms};
+use dream_protocol::time::Slot;
+use dream_protocol::wire::StatusCode;
+
+use crate::fixture::{Asked, LAST_SLOT, NOW, closed, listed, slot_of, waiting};
+
+/// A page as a reader sees it: without marks, and with single spaces.
+fn read(gateway: &Asked, path: &str) -> String {
+    const INLINE: [&str; 5] = ["a", "code", "span", "strong", "time"];
+    let page = gateway.get(path);
+    assert_eq!(page.status, 200, "{path}");
+    let mut pieces = page.text().split('<');
+    let mut text = pieces.next().unwrap().to_owned();
+    for piece in pieces {
+        let (tag, words) = piece.split_once('>').unwrap();
+        let name = tag.trim_start_matches('/').split(' ').next().unwrap();
+        text += if INLINE.contains(&name) { "" } else { " " };
+        text += words;
+    }
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[track_caller]
+fn says(page: &str, expected: &str) {
+    assert!(page.contains(expected), "{expected:?} is not in {page}");
+}
+
+fn with_terms(id: &str, members: u16, terms: Terms) -> ClusterView {
+    let tenth = Share::new(1, 10).unwrap();
+    let mut view = listed(id, members);
+    let list = view.list.as_mut().unwrap();
+    *list = ListView { epoch: 1, params: terms.for_members(members, tenth, tenth).unwrap(), ..list.clone() };
+    view
+}
+
+fn count(code: StatusCode, epoch: u64, meters: usize, of: usize) -> StatusCount {
+    StatusCount { code, epoch, meters, of }
+}
+
+fn ready() -> Asked {
+    let gateway = Asked::new();
+    gateway.fixture.make_ready();
+    gateway
+}
+
+#[test]
+fn a_refused_list_is_told_with_who_refuses_it_and_the_rule_it_breaks() {
+    let gateway = ready();
+    let mut view = with_terms("hill", 30, Terms::with_slots_of(30));
+    view.slot_seconds = 30;
+    view.statuses = vec![count(StatusCode::ListRefused, 1, 30, 30)];
+    let outcome = slot_of(30, LAST_SLOT).failed("too_many_missing", 0);
+    gateway.fixture.close(&view, closed(outcome));
+    let told = "30 of 30 meters refuse list 1: slot_seconds 30 is below their minimum 60.";
+    for path in ["/", "/clusters/hill", "/clusters/hill/lists"] {
+        says(&read(&gateway, path), told);
+    }
+    says(
+        &read(&gateway, "/clusters/hill/lists"),
+        "A meter with the default policy refuses these terms: slot_seconds 30",
+    );
+}
+
+#[test]
+fn every_rule_that_is_broken_is_told_in_the_words_of_the_configuration() {
+    let gateway = ready();
+    let terms =
+        Terms { lo: -10, epsilon_numerator: 3, epsilon_denominator: 2, attempts: 3, ..Terms::with_slots_of(60) };
+    let mut view = with_terms("hill", 10, terms);
+    view.statuses = vec![count(StatusCode::ListRefused, 1, 4, 10)];
+    gateway.fixture.board.show([view]);
+    says(
+        &read(&gateway, "/"),
+        "4 of 10 meters refuse list 1: range_watts [-10, 9000] is not their [0, 9000], and epsilon 1.5 is above their maximum \
+         1, and attempts 3 is above their maximum 2, and 8 honest members are below their minimum 20: more members are needed.",
+    );
+}
+
+#[test]
+fn a_refusal_without_a_known_rule_says_so_and_an_expected_one_is_told_before_it_is_heard() {
+    let gateway = ready();
+    let mut strict = listed("strict", 100);
+    strict.statuses = vec![count(StatusCode::ListRefused, 3, 1, 100)];
+    let unheard = with_terms("unheard", 30, Terms::with_slots_of(30));
+    gateway.fixture.board.show([strict, unheard]);
+    let page = read(&gateway, "/");
+    says(&page, "1 of 100 meters refuses list 3, which the default policy accepts: theirs is stricter, or names other");
+    says(&page, "Meters with the default policy refuse list 1: slot_seconds 30 is below their minimum 60.");
+}
+
+#[test]
+fn silence_is_told_with_what_the_meters_say() {
+    let gateway = ready();
+    let codes = [
+        (StatusCode::NoList, "7 of 100 meters have no list in force: list 3 did not reach them."),
+        (StatusCode::NotListed, "7 of 100 meters are not in list 3 with the certificate that is in use."),
+        (
+            StatusCode::LedgerExhausted,
+            "7 of 100 meters have spent the day’s privacy budget and will be silent until midnight",
+        ),
+        (StatusCode::ClockDoubtful, "7 of 100 meters doubt the clock, and will be silent until it is confirmed."),
+        (StatusCode::RecordLost, "7 of 100 meters have lost the keys of list 3, and will be back with the next list."),
+        (StatusCode::RequestRefused, "7 of 100 meters refuse this gateway’s requests."),
+        (
+            StatusCode::Equivocation,
+            "7 of 100 meters saw two different requests for one slot: is another gateway running",
+        ),
+    ];
+    for (code, told) in codes {
+        let mut view = listed("hill", 100);
+        view.statuses = vec![count(code, 3, 7, 100)];
+        gateway.fixture.board.show([view]);
+        says(&read(&gateway, "/"), told);
+    }
+}
+
+#[test]
+fn a_failed_slot_says_how_many_were_missing_and_how_many_may_be() {
+    let gateway = ready();
+    gateway.fixture.close(&listed("hill", 100), closed(slot_of(100, LAST_SLOT).failed("too_many_missing", 80)));
+    says(&read(&gateway, "/"), "20 of 100 meters were missing in the last slot; the list tolerates 10.");
+}
+
+#[test]
+fn a_denied_member_counts_until_the_next_list_and_that_is_told() {
+    let gateway = ready();
+    let mut view = listed("hill", 100);
+    view.denied = 1;
+    gateway.fixture.board.show([view.clone()]);
+    says(&read(&gateway, "/"), "1 denied meter is still in list 3, and counts until the next list begins.");
+    let next = ListView { epoch: 4, from_slot: Slot(LAST_SLOT + 3), ..view.list.clone().unwrap() };
+    (view.denied, view.next_list) = (2, Some(next));
+    gateway.fixture.board.show([view]);
+    says(&read(&gateway, "/"), "2 denied meters are still in list 3, and count until list 4 begins at 15:00.");
+    says(&read(&gateway, "/clusters/hill/lists"), "List 4 next");
+}
+
+#[test]
+fn what_costs_sums_is_named_first_and_a_cluster_that_does_well_is_not() {
+    let gateway = ready();
+    let mut ending = listed("a-ending", 100);
+    ending.ending = 5;
+    gateway.fixture.board.show([ending]);
+    gateway.fixture.close(&listed("b-fine", 100), closed(slot_of(100, LAST_SLOT).decoded(1000, 95)));
+    gateway.fixture.close(&listed("c-failed", 100), closed(slot_of(100, LAST_SLOT).failed("interrupted", 0)));
+    let page = read(&gateway, "/");
+    let looks = page.split("Needs a look").nth(1).unwrap().split("Filter clusters").next().unwrap().trim();
+    assert_eq!(
+        looks,
+        "c-failed The gateway was away while the last slot was open. a-ending 5 enrolments end within 7 days and not renewed yet."
+    );
+}
+
+#[test]
+fn epsilon_of_today_counts_only_attempts_that_somebody_answered() {
+    let gateway = ready();
+    let refused = (0..50).fold(listed("hill", 100), |view, slot| {
+        gateway.fixture.close(&view, closed(slot_of(100, LAST_SLOT - 49 + slot).failed("too_many_missing", 0)));
+        ClusterView::clone(&gateway.fixture.board.cluster("hill").unwrap())
+    });
+    says(&read(&gateway, "/clusters/hill"), "ε today 0spent by a meter that took part in all, 1 an attempt");
+    gateway.fixture.close(&refused, closed(slot_of(100, LAST_SLOT).decoded(1000, 95)));
+    says(&read(&gateway, "/clusters/hill"), "ε today 1spent");
+    assert_eq!(gateway.get("/api/v1/clusters/hill").json()["epsilon_day"], 1.0);
+}
+
+#[test]
+fn the_terms_of_a_list_are_told_in_words() {
+    let gateway = ready();
+    gateway.fixture.board.show([listed("hill", 640), waiting("empty")]);
+    let page = read(&gateway, "/clusters/hill/lists");
+    for told in [
+        "List 3 in force",
+        "9 Nov, 15:50 – 16 Nov, 16:00, 1,009 slots of 10 min",
+        "640. The meters add the noise themselves, in shares: those of 512 honest meters make up all of it.",
+        "Readings are waited for until 1 min after a slot ended, reveals for another 1 min; a slot is tried at most twice.",
+        "noise of scale λ = 9 kW is in every sum. When all answer, a slot’s sum is within ± 29.8 kW of the truth",
+        "An attempt costs ε = 1. A day costs a meter ε = 144 if no slot is tried twice, and at most 288.",
+        "Every member masks with every other.",
+        "A meter with the default policy accepts these terms.",
+        "No slot has closed yet.",
+    ] {
+        says(&page, told);
+    }
+    says(
+        &read(&gateway, "/clusters/empty/lists"),
+        "There is no list yet: 12 meters are enrolled, and at least 20 are needed.",
+    );
+}
+
+#[test]
+fn earlier_lists_are_told_with_what_came_of_them() {
+    let gateway = ready();
+    let view = listed("hill", 100);
+    for slot in 0..8 {
+        let mut slotted = slot_of(100, LAST_SLOT - 7 + slot);
+        slotted.epoch = if slot < 4 { 2 } else { 3 };
+        let outcome = if slot == 1 { slotted.failed("interrupted", 0) } else { slotted.decoded(1000, 95) };
+        gateway.fixture.close(&view, closed(outcome));
+    }
+    let page = read(&gateway, "/clusters/hill/lists");
+    says(&page, "3 14:00–14:40 100 1 9 kW 4 100.0 %");
+    says(&page, "2 13:20–14:00 100 1 9 kW 4 75.0 %");
+}
+
+#[test]
+fn slots_are_listed_page_by_page_and_by_outcome() {
+    let gateway = ready();
+    let view = listed("hill", 100);
+    for slot in LAST_SLOT - 119..=LAST_SLOT {
+        let slotted = slot_of(100, slot);
+        let failed = slot.is_multiple_of(10);
+        let outcome = if failed { slotted.failed("reveal_missing", 95) } else { slotted.decoded(1000, 95) };
+        gateway.fixture.close(&view, closed(outcome));
+    }
+    let rows = |path: &str| gateway.get(path).text().matches("<tr><th scope=\"row\">").count();
+    let link = |path: &str, id: &str| {
+        let page = gateway.get(path);
+        let link = page.text().split(&format!("id=\"{id}\" href=\"")).nth(1)?;
+        Some(link.split('"').next()?.replace("&amp;", "&"))
+    };
+    let first = "/clusters/hill/slots";
+    assert_eq!((rows(first), link(first, "newest")), (50, None));
+    let second = link(first, "older").unwrap();
+    let third = link(&second, "older").unwrap();
+    assert_eq!((rows(&second), rows(&third), link(&third, "older")), (50, 20, None));
+    assert_eq!(link(&third, "newest").as_deref(), Some("/clusters/hill/slots?outcome=all"));
+    assert_eq!(rows("/clusters/hill/slots?outcome=reveal_missing"), 12);
+    assert_eq!(rows("/clusters/hill/slots?outcome=interrupted"), 0);
+    says(&read(&gateway, first), "Reveal missing A meter sent its reading");
+    for wrong in ["?outcome=bad", "?before=noon", "?page=2"] {
+        assert_eq!(gateway.get(&format!("{first}{wrong}")).status, 400, "{wrong}");
+    }
+    assert_eq!(gateway.get("/clusters/hill/lists?x=1").status, 400);
+    assert_eq!(gateway.get("/clusters/nowhere/slots").status, 404);
+    assert_eq!(gateway.get("/clusters/nowhere/lists").status, 404);
+}
+
+#[test]
+fn the_gateway_tells_how_it_is_itself() {
+    let gateway = ready();
+    gateway.fixture.board.show([listed("hill", 640)]);
+    let page = read(&gateway, "/gateway");
+    for told in [
+        "gw-1-0 Ready",
+        "Broker Connected Since 12:43:20; all subscriptions are confirmed.",
+        "Store Writable 1.2 MB; closed slots are kept for 400 days.",
+        "Certificate Valid Until 24 Feb 2027, for 100 more days.",
+        "1 served here, with 640 members in their lists.",
+        &format!("Version {}, running since 12:43:20", env!("CARGO_PKG_VERSION")),
+    ] {
+        says(&page, told);
+    }
+    assert!(!read(&gateway, "/").contains("Needs a look"));
+}
+
+#[test]
+fn trouble_of_the_gateway_is_on_its_page_and_on_the_overview() {
+    let gateway = ready();
+    let board = &gateway.fixture.board;
+    let both = |told: &str| ["/", "/gateway"].into_iter().for_each(|path| says(&read(&gateway, path), told));
+    board.update_gateway(|it| it.certificate_ends = Some(NOW.as_secs() + 13 * 86_400));
+    both("The gateway’s certificate ends on 29 Nov 2026.");
+    gateway.fixture.readiness.unset(Latch::BrokerSubscribed);
+    both("The broker has not confirmed the subscriptions yet.");
+    board.update_gateway(|it| it.broker = it.broker.lost(NOW, "nobody listens at broker:1883".into()));
+    both("No connection to the broker since 14:43:20: nobody listens at broker:1883.");
+    says(&read(&gateway, "/gateway"), "Not ready");
+    board.update_gateway(|it| it.commit_error = Some("no space left on device".into()));
+    both("The store cannot be written: no space left on device.");
+    board.update_gateway(|it| (it.commit_error, it.broker) = (None, BrokerView::Connecting));
+    gateway.fixture.readiness.unset(Latch::StoreReplayed);
+    both("The clusters are being rebuilt from the store.");
+}
