@@ -102,6 +102,9 @@ impl RunArgs {
         };
         let chosen = self.chosen(&directory)?;
         let source = self.source(chosen.iter().map(|(_, meters)| meters.len()).sum())?;
+        if self.readings.is_some() && self.conduct.seed.is_some() {
+            writeln!(std::io::stderr(), "{SEED_OF_READINGS}")?;
+        }
         let records = self.records.clone().unwrap_or_else(|| self.dir.join("meters.redb"));
         let faults = self.conduct.faults(self.homes_seed(), 0.0);
         let largest = chosen.iter().map(|(_, meters)| meters.len()).max().unwrap_or_default();
@@ -122,9 +125,6 @@ impl RunArgs {
                 records: Records::open(&records)?,
             }),
         };
-        if self.readings.is_some() && self.conduct.seed.is_some() {
-            writeln!(std::io::stderr(), "{SEED_OF_READINGS}")?;
-        }
         if !self.json {
             self.introduce(&trial, &access, &records)?;
         }

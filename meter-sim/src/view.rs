@@ -139,6 +139,9 @@ fn doing(clusters: &[(&ClusterId, Status)]) -> String {
             newest.fold((0, 0), |(reported, answered), (_, some, more)| (reported + some, answered + more));
         return format!("slot {slot}: {reported} of {meters} meters have reported, {answered} have helped to unmask");
     }
+    if statuses().any(|status| status.busy) {
+        return format!("{meters} meters agree on keys, each with every other of its cluster");
+    }
     match total(|status| status.list.map_or(0, |(_, accepted)| accepted)) {
         0 => format!("{meters} meters enrol and wait for the gateway's list of them"),
         accepted => {

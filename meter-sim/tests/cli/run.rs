@@ -54,3 +54,21 @@ fn records_that_cannot_be_read_are_told_in_one_line() {
     command.args(["run", "--dir", "trial", "--broker", "mqtt://127.0.0.1:1", "--records", "rubbish.redb"]);
     insta::assert_snapshot!(seen(&mut command));
 }
+
+#[test]
+fn a_seed_for_real_readings_is_warned_of() {
+    let folder = tempfile::tempdir().unwrap();
+    succeed(meter_sim(folder.path()).args(["provision", "--out", "trial", "--meters", "2"]));
+    std::fs::write(folder.path().join("rubbish.redb"), "no records").unwrap();
+    std::fs::write(folder.path().join("homes.csv"), "1,2\n3,4\n").unwrap();
+    let said = |more: &[&str]| {
+        let mut command = meter_sim(folder.path());
+        command.args(["run", "--dir", "trial", "--broker", "mqtt://127.0.0.1:1", "--records", "rubbish.redb"]);
+        seen(command.args(more))
+    };
+    let warning = "warning: --seed with --readings only says which homes are in which cluster and what goes wrong.";
+    assert!(said(&["--readings", "homes.csv", "--seed", "7"]).contains(warning));
+    for harmless in [&["--readings", "homes.csv"], &["--seed", "7"]] {
+        assert!(!said(harmless).contains("warning"));
+    }
+}
