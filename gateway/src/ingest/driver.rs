@@ -180,8 +180,7 @@ impl Driver {
                 self.parts.telemetry.metrics.stage(Stage::Handle, started.elapsed());
             }
         }
-        self.stop(incoming).await;
-        Ok(())
+        self.stop(incoming).await
     }
 
     fn handle(&mut self, event: BrokerEvent) {
@@ -403,12 +402,11 @@ impl Driver {
     }
 
     /// Waits until everything so far is durable and has had its effects.
-    async fn flush(&mut self) {
+    async fn flush(&mut self) -> Result<(), WriterEnded> {
         let (done, flushed) = oneshot::channel();
         self.state.job.effects.push(Effect::Flushed(done));
-        if self.send_job().await.is_ok() {
-            flushed.await.ok();
-        }
+        self.send_job().await?;
+        flushed.await.map_err(|_| WriterEnded)
     }
 
     fn publish(&mut self, topic: String, payload: Vec<u8>, retain: bool) {
@@ -427,10 +425,11 @@ impl Driver {
         self.input(&cluster, Input::Tick);
     }
 
-    /// Makes durable what there is, says that the gateway is offline, and lets go of the broker.
-    async fn stop(mut self, mut incoming: mpsc::Receiver<BrokerEvent>) {
+    /// Makes durable what there is, says that the gateway is offline, and lets go of the broker. The error is a disk that did
+    /// not take it.
+    async fn stop(mut self, mut incoming: mpsc::Receiver<BrokerEvent>) -> Result<(), WriterEnded> {
         self.publish(self.parts.status_topic.clone(), b"offline".to_vec(), true);
-        self.flush().await;
+        let flushed = self.flush().await;
         if let Some(session) = self.state.session.take() {
             session.disconnect();
             // The connection ends by itself once nothing is left to say. What still comes in is not acknowledged.
@@ -440,6 +439,7 @@ impl Driver {
                 }
             }
         }
+        flushed
     }
 }
 

@@ -33,7 +33,7 @@ impl Job {
 
 /// The committing thread has given up, or failed: nothing more is acted upon.
 #[derive(Debug, Error)]
-#[error("the thread that writes the store has ended")]
+#[error("the thread that writes the store has ended; what was not committed was not acknowledged")]
 pub struct WriterEnded;
 
 /// The committing thread.

@@ -34,7 +34,9 @@ impl Driver {
             .map(|(id, _)| id.clone())
             .collect();
         // What is rebuilt is rebuilt from the store.
-        self.flush().await;
+        if self.flush().await.is_err() {
+            return error!("the store cannot be written; the configuration stays as it was");
+        }
         let all: Vec<_> = config.owned().filter(|(id, _)| changed.contains(id)).collect();
         let (skew, store, before) = (config.clock_skew_seconds, &self.parts.store, &self.state.clusters);
         let rebuilt = served::resume_all(&all, &identity, skew, store, before, self.parts.clock.now());
