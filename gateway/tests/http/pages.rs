@@ -2,6 +2,7 @@
 
 use dream_gateway::serve::board::{ClusterView, ListView, StatusCount};
 use dream_gateway::serve::gateway_view::BrokerView;
+use dream_gateway::serve::offenders::OffenderCounts;
 use dream_gateway::serve::readiness::Latch;
 use dream_protocol::params::{Share, Terms};
 use dream_protocol::time::Slot;
@@ -101,7 +102,7 @@ fn silence_is_told_with_what_the_meters_say() {
         (StatusCode::NotListed, "7 of 100 meters are not in list 3 with the certificate that is in use."),
         (
             StatusCode::LedgerExhausted,
-            "7 of 100 meters have spent the day’s privacy budget and will be silent until midnight",
+            "7 of 100 meters have spent the privacy budget of 24 hours and will be silent until enough of it is a day old.",
         ),
         (StatusCode::ClockDoubtful, "7 of 100 meters doubt the clock, and will be silent until it is confirmed."),
         (StatusCode::RecordLost, "7 of 100 meters have lost the keys of list 3, and will be back with the next list."),
@@ -127,17 +128,34 @@ fn a_failed_slot_says_how_many_were_missing_and_how_many_may_be() {
 }
 
 #[test]
-fn a_denied_member_counts_until_the_next_list_and_that_is_told() {
+fn a_denied_member_is_listed_until_the_next_list_and_that_is_told() {
     let gateway = ready();
     let mut view = listed("hill", 100);
     view.denied = 1;
     gateway.fixture.board.show([view.clone()]);
-    says(&read(&gateway, "/"), "1 denied meter is still in list 3, and counts until the next list begins.");
+    says(
+        &read(&gateway, "/"),
+        "1 denied meter is still in list 3 until the next list begins; sums leave them out as far as the list allows.",
+    );
     let next = ListView { epoch: 4, from_slot: Slot(LAST_SLOT + 3), ..view.list.clone().unwrap() };
     (view.denied, view.next_list) = (2, Some(next));
     gateway.fixture.board.show([view]);
-    says(&read(&gateway, "/"), "2 denied meters are still in list 3, and count until list 4 begins at 15:00.");
+    says(&read(&gateway, "/"), "2 denied meters are still in list 3 until list 4 begins at 15:00; sums leave them out");
     says(&read(&gateway, "/clusters/hill/lists"), "List 4 next");
+}
+
+#[test]
+fn members_that_spoil_slots_are_counted_and_the_search_for_them_is_told() {
+    let gateway = ready();
+    let mut view = listed("hill", 100);
+    view.offenders = OffenderCounts { silent: 2, quarantined: 2, searching: true, ..OffenderCounts::default() };
+    gateway.fixture.board.show([view.clone()]);
+    let page = read(&gateway, "/");
+    says(&page, "A member spoils sums: groups of members are left out to find it.");
+    says(&page, "2 members that spoiled slots are left out until a trial");
+    view.offenders.cannot_be_found = true;
+    gateway.fixture.board.show([view]);
+    says(&read(&gateway, "/"), "cannot be found at this size");
 }
 
 #[test]

@@ -10,6 +10,7 @@ use dream_protocol::wire::StatusCode;
 use super::api::ClusterState;
 use super::words;
 use crate::serve::board::{ClusterView, ENDING_SECONDS, StatusCount};
+use crate::serve::offenders::OffenderCounts;
 
 /// Something to look at, in a sentence without its full stop.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +29,7 @@ pub(super) fn reasons(view: &ClusterView, now: Timestamp) -> Vec<Reason> {
         found.extend(unheard_refusal(view).map(urgent));
     }
     found.extend(last_slot(view, now).map(urgent));
+    found.extend(offenders(&view.offenders));
     found.extend(denied(view, now).map(in_time));
     if view.ending > 0 {
         let days = ENDING_SECONDS / 86_400;
@@ -59,7 +61,7 @@ fn said(count: &StatusCount, view: &ClusterView) -> String {
         }
         StatusCode::LedgerExhausted => {
             format!(
-                "{who} {} spent the day\u{2019}s privacy budget and will be silent until midnight UTC",
+                "{who} {} spent the privacy budget of 24 hours and will be silent until enough of it is a day old",
                 verb("has", "have")
             )
         }
@@ -126,10 +128,29 @@ fn last_slot(view: &ClusterView, now: Timestamp) -> Option<String> {
     }
 }
 
+/// Says how many members spoil slots, and what is done about it. Who they are is told on the operator's address alone.
+fn offenders(counts: &OffenderCounts) -> Vec<Reason> {
+    let mut found = Vec::new();
+    let mut note = |urgent: bool, text: String| found.push(Reason { text, urgent });
+    if counts.cannot_be_found {
+        note(
+            true,
+            "A member spoils sums, and cannot be found at this size: too few members may be left out".to_owned(),
+        );
+    } else if counts.searching {
+        note(true, "A member spoils sums: groups of members are left out to find it".to_owned());
+    }
+    let left_out = counts.quarantined.max(counts.left_out_of_lists);
+    if left_out > 0 {
+        let who = counted(left_out, "member that spoiled slots is", "members that spoiled slots are");
+        note(false, format!("{who} left out until a trial; `dream-gateway offenders` names them"));
+    }
+    found
+}
+
 fn denied(view: &ClusterView, now: Timestamp) -> Option<String> {
     let list = view.list.as_ref().filter(|_| view.denied > 0)?;
     let who = counted(view.denied, "denied meter is", "denied meters are");
-    let counts = if view.denied == 1 { "counts" } else { "count" };
     let until = view.next_list.as_ref().map_or_else(
         || "until the next list begins".to_owned(),
         |next| {
@@ -140,7 +161,7 @@ fn denied(view: &ClusterView, now: Timestamp) -> Option<String> {
             )
         },
     );
-    Some(format!("{who} still in list {}, and {counts} {until}", list.epoch))
+    Some(format!("{who} still in list {} {until}; sums leave them out as far as the list allows", list.epoch))
 }
 
 fn counted(count: usize, one: &str, many: &str) -> String {
