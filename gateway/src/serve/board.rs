@@ -42,7 +42,7 @@ pub struct ClusterView {
     pub list: Option<ListView>,
     /// The list after that one, if it is published already.
     pub next_list: Option<ListView>,
-    /// How many members of the list in force are denied by now, and count until a list without them begins.
+    /// How many members of the list in force are denied by now, and stay until a list without them begins.
     pub denied: usize,
     /// Why members are silent, as far as they said so.
     pub statuses: Vec<StatusCount>,
