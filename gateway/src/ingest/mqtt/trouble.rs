@@ -149,7 +149,7 @@ fn classify(error: &io::Error) -> Cause {
     }
 }
 
-/// What to do about a connection that ends before the broker has answered.
+/// Returns what to do about a connection that ends before the broker has answered.
 const fn hang_up_hint(broker: &Broker) -> &'static str {
     match &broker.tls {
         None => {
@@ -169,7 +169,7 @@ const fn hang_up_hint(broker: &Broker) -> &'static str {
 /// How rustls begins when the broker has refused something, which TLS 1.3 lets it do after the handshake.
 const ALERT: &str = "received fatal alert: ";
 
-/// What to do about a handshake that fails, by what rustls says of it.
+/// Returns what to do about a handshake that fails, by what rustls says of it.
 fn tls_hint(error: &str) -> &'static str {
     let hints = [
         (
