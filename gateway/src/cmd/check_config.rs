@@ -59,7 +59,7 @@ pub(super) fn run(args: &CheckConfigArgs, clock: &dyn Clock, out: &mut impl Writ
     Ok(())
 }
 
-/// What is wrong with the files that `run` would read or write before it connects.
+/// Returns what is wrong with the files that `run` would read or write before it connects.
 fn mistakes(files: &Files, now: Timestamp) -> Vec<Problem> {
     let identity =
         files.identity.iter().flat_map(|identity| secrets::identity_mistakes(identity, files.id.as_ref(), now));
@@ -78,7 +78,7 @@ fn mistakes(files: &Files, now: Timestamp) -> Vec<Problem> {
     secrets.chain(store.map(|message| Problem { key: "store.path".to_owned(), message })).collect()
 }
 
-/// Why a store could not be opened or made at a path, for whoever runs this.
+/// Returns why a store could not be opened or made at a path, for whoever runs this.
 fn store_mistake(path: &Path) -> Option<String> {
     let shown = path.display();
     if path.is_dir() {
@@ -107,7 +107,7 @@ fn store_mistake(path: &Path) -> Option<String> {
     }
 }
 
-/// What keeps meters with the default policy from taking part in the smallest list, or for a whole day.
+/// Returns what keeps meters with the default policy from taking part in the smallest list, or for a whole day.
 fn objections(settings: &ClusterSettings) -> Vec<String> {
     let Ok(params) = settings.params(settings.roster.min_members) else { return Vec::new() };
     let policy = Policy::new(Authorities::new([]).expect("no certificate is malformed"), []);

@@ -57,7 +57,7 @@ impl<'a> Checker<'a> {
         Some(value)
     }
 
-    /// The configuration, if nothing that it needs is wrong, and the files that it names.
+    /// Returns the configuration, if nothing that it needs is wrong, and the files that it names.
     pub(super) fn config(&mut self, file: file::File, overrides: &Overrides) -> (Option<Config>, Files) {
         let id = self.gateway_id(&file.id);
         let replicas = self.within("replicas", file.replicas, 1, 1000);

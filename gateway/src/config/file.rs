@@ -138,12 +138,12 @@ pub struct Cluster {
 macro_rules! every_key {
     ($($field:ident),* $(,)?) => {
         impl Cluster {
-            /// This cluster with the defaults where it says nothing.
+            /// Returns this cluster with the defaults where it says nothing.
             pub(super) fn over(&self, defaults: &Self) -> Self {
                 Self { $($field: self.$field.clone().or_else(|| defaults.$field.clone())),* }
             }
 
-            /// The keys that are written here.
+            /// Returns the keys that are written here.
             pub(super) fn written(&self) -> BTreeSet<&'static str> {
                 [$((stringify!($field), self.$field.is_some())),*].into_iter().filter_map(|(key, is)| is.then_some(key)).collect()
             }

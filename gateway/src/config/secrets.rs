@@ -91,7 +91,7 @@ impl GatewayIdentity {
     }
 }
 
-/// Everything that is wrong with the files of an identity, as far as one mistake does not hide another.
+/// Returns everything that is wrong with the files of an identity, as far as one mistake does not hide another.
 pub fn identity_mistakes(files: &Identity, id: Option<&GatewayId>, now: Timestamp) -> Vec<SecretError> {
     let each = files
         .authorities
@@ -105,7 +105,7 @@ pub fn identity_mistakes(files: &Identity, id: Option<&GatewayId>, now: Timestam
     id.and_then(|id| GatewayIdentity::load(files, id, now).err()).into_iter().collect()
 }
 
-/// Everything that is wrong with the files for TLS towards the broker.
+/// Returns everything that is wrong with the files for TLS towards the broker.
 pub fn tls_mistakes(files: &BrokerTls) -> Vec<SecretError> {
     let ca = certificates("broker.ca", &files.ca).err();
     let client = files.client.iter().flat_map(|(certificate, key)| {
@@ -116,7 +116,7 @@ pub fn tls_mistakes(files: &BrokerTls) -> Vec<SecretError> {
     if alone.is_empty() { broker_tls(files).err().into_iter().collect() } else { alone }
 }
 
-/// Whether somebody else's certificate would be shown to the broker. One that has no name of the protocol's may be anyone's.
+/// Returns an error if somebody else's certificate would be shown to the broker. One that has no name of the protocol's may be anyone's.
 pub fn foreign_client(tls: &BrokerTls, identity: &GatewayIdentity, id: &GatewayId) -> Option<SecretError> {
     let (path, _) = tls.client.as_ref()?;
     let der = certificates("broker.client_certificate", path).ok()?.swap_remove(0);

@@ -52,7 +52,7 @@ impl Process {
     }
 }
 
-/// The time in user and kernel mode. They are the 14th and 15th field, of which the second, a name in brackets, may hold
+/// Returns the time in user and kernel mode. They are the 14th and 15th field, of which the second, a name in brackets, may hold
 /// anything.
 fn cpu_seconds(stat: &str) -> Option<f64> {
     let mut behind_name = stat.rsplit_once(") ")?.1.split(' ').skip(11);
@@ -60,7 +60,7 @@ fn cpu_seconds(stat: &str) -> Option<f64> {
     Some((user + kernel) / TICKS_PER_SECOND)
 }
 
-/// The first number behind a name that begins a line.
+/// Returns the first number behind a name that begins a line.
 fn field(text: &str, name: &str) -> Option<f64> {
     text.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().next()?.parse().ok()
 }

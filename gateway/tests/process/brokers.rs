@@ -116,11 +116,12 @@ async fn a_broker_that_asks_for_a_certificate_is_told_from_one_that_does_not_tru
     let identities = Identities::default();
     let broker = Mosquitto::with(&Door::Tls(&identities), "");
     let settings = || Settings::new(broker.access()).cluster("north", METERS);
-    let told = async |what: &str, change: &dyn Fn(&Gateway)| {
+    // What is left of a connection that is refused may get lost: then it is a guess.
+    let told = async |hints: [&str; 2], change: &dyn Fn(&Gateway)| {
         let mut gateway = Gateway::prepare(&identities, settings());
         change(&gateway);
         gateway.start();
-        until(what, || gateway.printed().contains(what)).await;
+        until(hints[0], || hints.iter().any(|hint| gateway.printed().contains(hint))).await;
         assert_eq!(gateway.try_get("/readyz").map(|answer| answer.status), Some(503));
     };
     let without = |gateway: &Gateway| {
@@ -128,13 +129,17 @@ async fn a_broker_that_asks_for_a_certificate_is_told_from_one_that_does_not_tru
         let of_client = |line: &&str| !line.starts_with("client_");
         gateway.configure(&toml.lines().filter(of_client).collect::<Vec<_>>().join("\n"));
     };
-    told("ask for a client's certificate; set `broker.client_certificate`", &without).await;
+    told(
+        ["the broker asks for a client's certificate; set", "the broker may ask for a client's certificate; set"],
+        &without,
+    )
+    .await;
     let in_the_clear = |gateway: &Gateway| {
         without(gateway);
         let toml = std::fs::read_to_string(gateway.file("gateway.toml")).unwrap();
         gateway.configure(&toml.replace("mqtts://", "mqtt://").replace("ca = \"authority.pem\"", ""));
     };
-    told("the port seems to expect TLS; use `mqtts://` in `broker.url`", &in_the_clear).await;
+    told(["the port seems to expect TLS; use `mqtts://` in `broker.url`"; 2], &in_the_clear).await;
     let foreign = |gateway: &Gateway| {
         let other = Identities { pki: Pki::named("another authority") };
         std::fs::create_dir(gateway.file("other")).unwrap();
@@ -143,7 +148,8 @@ async fn a_broker_that_asks_for_a_certificate_is_told_from_one_that_does_not_tru
         let toml = toml.replace("client_certificate = \"", "client_certificate = \"other/");
         gateway.configure(&toml.replace("client_key = \"", "client_key = \"other/"));
     };
-    told("`broker.client_certificate`", &foreign).await;
+    let guess = "does the broker trust the authority of `broker.client_certificate`?";
+    told(["the broker does not trust who issued `broker.client_certificate`", guess], &foreign).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -98,9 +98,11 @@ impl Trouble {
                 Cause::Refused | Cause::Name | Cause::Silent | Cause::Other => closed(error.to_string()),
             },
             ConnectionError::MqttState(error @ StateError::ConnectionAborted) => closed(error.to_string()),
-            // What answered does not speak MQTT.
             ConnectionError::MqttState(error @ StateError::Deserialization(_)) if connected_for.is_none() => {
-                closed(error.to_string())
+                let text = error.to_string();
+                let reason = text.rsplit_once("IO: ").map_or(text.as_str(), |(_, reason)| reason);
+                // Otherwise what answered does not speak MQTT.
+                if reason.contains(ALERT) { tls(reason.to_owned()) } else { closed(reason.to_owned()) }
             }
             error => Self::Other { address, error: error.to_string() },
         }
@@ -147,7 +149,7 @@ fn classify(error: &io::Error) -> Cause {
     }
 }
 
-/// What to do about a connection that ends before the broker has answered.
+/// Returns what to do about a connection that ends before the broker has answered.
 const fn hang_up_hint(broker: &Broker) -> &'static str {
     match &broker.tls {
         None => {
@@ -164,26 +166,25 @@ const fn hang_up_hint(broker: &Broker) -> &'static str {
     }
 }
 
-/// What to do about a handshake that fails, by what rustls says of it.
+/// How rustls begins when the broker has refused something, which TLS 1.3 lets it do after the handshake.
+const ALERT: &str = "received fatal alert: ";
+
+/// Returns what to do about a handshake that fails, by what rustls says of it.
 fn tls_hint(error: &str) -> &'static str {
     let hints = [
         (
             "CertificateRequired",
             "the broker asks for a client's certificate; set `broker.client_certificate` and `broker.client_key`",
         ),
-        (
-            "alert: UnknownCA",
-            "the broker does not know who issued `broker.client_certificate`; use one of an authority that it trusts, or let \
-             it trust this one (mosquitto: `cafile`)",
-        ),
+        ("alert: UnknownCA", STRANGER),
+        // Another authority has the same name, as those of two trials have.
+        ("alert: DecryptError", STRANGER),
         (
             "alert: CertificateExpired",
             "`broker.client_certificate` has ended, or this machine's and the broker's clocks differ; renew it",
         ),
-        (
-            "UnknownIssuer",
-            "the broker's certificate is of no authority in `broker.ca`; name the file with the authority that issued it",
-        ),
+        ("UnknownIssuer", STRANGE_BROKER),
+        ("BadSignature", STRANGE_BROKER),
         (
             "NotValidForName",
             "the broker's certificate is for another name; use a name in `broker.url` that is in it, or issue it for this one",
@@ -197,6 +198,12 @@ fn tls_hint(error: &str) -> &'static str {
                    the one for TLS";
     hints.into_iter().find(|(sign, _)| error.contains(sign)).map_or(general, |(_, hint)| hint)
 }
+
+const STRANGER: &str = "the broker does not trust who issued `broker.client_certificate`: is it of another authority or trial? \
+                        Use one that the broker trusts, or let it trust this one (mosquitto: `cafile`)";
+
+const STRANGE_BROKER: &str = "the broker's certificate is of no authority in `broker.ca`: is it of another authority or trial? \
+                              Name the file with the authority that issued it";
 
 impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
