@@ -45,5 +45,8 @@ COPY --from=binaries --chown=65532:65532 /image/empty /var/lib/dream
 USER 65532:65532
 WORKDIR /var/lib/dream
 EXPOSE 9464
+# For engines that restart what is not healthy. Kubernetes has probes of its own, and OCI images leave this out.
+HEALTHCHECK --interval=30s --timeout=6s --start-period=20s \
+  CMD ["/usr/bin/dream-gateway", "health", "--live", "--config", "/etc/dream/gateway.toml"]
 ENTRYPOINT ["/usr/bin/dream-gateway"]
 CMD ["run", "--config", "/etc/dream/gateway.toml"]

@@ -49,6 +49,8 @@ def buildah():
         for target in ("gateway", "meter-sim"):
             tool(
                 "build",
+                "--format",
+                "docker",  # OCI images have no HEALTHCHECK
                 "--isolation",
                 "chroot",
                 "--build-arg",
@@ -93,6 +95,12 @@ def test_an_image_holds_one_binary_and_an_ordinary_user_runs_it(buildah, image, 
     command = buildah.run(container, f"/usr/bin/{binary}", "--version")
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0 and re.fullmatch(rf"{binary} \d+\.\d+\.\d+\n", done.stdout), done.stdout + done.stderr
+
+
+def test_an_engine_asks_the_gateway_itself_for_its_health(buildah):
+    image = json.loads(buildah("inspect", "--type", "image", "dream-gateway"))
+    check = image["Docker"]["config"]["Healthcheck"]["Test"]
+    assert check[:3] == ["CMD", "/usr/bin/dream-gateway", "health"], check
 
 
 @pytest.mark.parametrize("binary", ["dream-gateway", "meter-sim"])
