@@ -170,7 +170,7 @@ fn what_costs_sums_is_named_first_and_a_cluster_that_does_well_is_not() {
     let looks = page.split("Needs a look").nth(1).unwrap().split("Filter clusters").next().unwrap().trim();
     assert_eq!(
         looks,
-        "c-failed The gateway was away while the last slot was open. a-ending 5 enrolments end within 7 days and not renewed yet."
+        "c-failed The gateway was away while the last slot was open. a-ending 5 enrolments end within 7 days, not renewed yet."
     );
 }
 

@@ -34,7 +34,7 @@ pub(super) fn reasons(view: &ClusterView, now: Timestamp) -> Vec<Reason> {
     if view.ending > 0 {
         let days = ENDING_SECONDS / 86_400;
         found.push(in_time(format!(
-            "{} within {days} days and not renewed yet",
+            "{} within {days} days, not renewed yet",
             counted(view.ending, "enrolment ends", "enrolments end")
         )));
     }
