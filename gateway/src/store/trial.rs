@@ -32,7 +32,10 @@ const PAGE: usize = 4096;
 
 /// Opens a file on trial. Returns whether it needs no repair; the error says what is wrong with it.
 pub(super) fn check(file: File, cache_bytes: usize) -> Result<bool, String> {
-    check_header(&file).map_err(|error| error.to_string())??;
+    check_header(&file).map_err(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => "it is too short".to_owned(),
+        _ => error.to_string(),
+    })??;
     let backend = Trial { file, written: Mutex::default() };
     let opened = quietly(|| {
         let mut database = Builder::new().set_cache_size(cache_bytes).create_with_backend(backend)?;

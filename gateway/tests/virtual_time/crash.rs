@@ -97,19 +97,21 @@ async fn a_gateway_that_dies_before_any_step_of_a_slot_loses_nothing_and_repeats
 
 #[tokio::test(start_paused = true)]
 async fn a_gateway_that_dies_before_any_step_of_a_slot_that_is_tried_again_repeats_itself_too() {
+    // Of most members, so that none of them is blamed and left out from the beginning of later slots.
     let mut scene = Scene::with_faults(|outgoing| {
-        let lost = outgoing.channel == MeterChannel::Reveal && outgoing.meter == 3 && outgoing.attempt == 0;
+        let lost = outgoing.channel == MeterChannel::Reveal && outgoing.meter < 8 && outgoing.attempt == 0;
         if lost { Fate::Lost } else { Fate::Sent }
     })
     .await;
     let died = scene.die_before_every_step().await;
-    assert!(count(&died, Step::Commit) > 4 * (METERS - 2), "{died:?}");
+    // Two readings of each meter but one, and the reveals: few of the first attempt, all but two of the second.
+    assert!(count(&died, Step::Commit) > 3 * (METERS - 1), "{died:?}");
     assert!(count(&died, Step::Publish) >= 4, "two requests, a retry and an aggregate: {died:?}");
     let slots = scene.gateway.decode_more("north", 2).await;
     let decoded = scene.assert_nothing_lost_or_doubled(&slots, &[]);
     assert!(decoded > died.len(), "{slots:?}");
-    Scene::assert_only_the_silent_meter_is_missing(&slots);
-    assert!(slots.values().all(|aggregate| aggregate.attempts == 2), "{slots:?}");
+    // The silent meter, and one of those who had not revealed: no more may be left out.
+    assert!(slots.values().all(|aggregate| (aggregate.attempts, aggregate.missing) == (2, 2)), "{slots:?}");
 }
 
 #[tokio::test(start_paused = true)]

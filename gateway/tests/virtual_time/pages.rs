@@ -41,7 +41,7 @@ async fn a_denied_meter_is_told_while_it_is_still_in_the_list_in_force() {
     let lines = format!("deny_file = \"{}\"", file.display());
     gateway.settings = gateway.settings.clone().cluster_with("north", METERS - 1, &lines);
     gateway.reload().await;
-    let told = "1 denied meter is still in list 1, and counts until ";
+    let told = "1 denied meter is still in list 1 until ";
     eventually("it is told", async || says(&gateway, "/clusters/north", told).await).await;
     eventually("the next list is in force", async || !says(&gateway, "/clusters/north", "denied meter").await).await;
     for path in ["/", "/clusters/north", "/clusters/north/lists", "/clusters/north/slots"] {

@@ -151,6 +151,8 @@ fn place(key: &Key) -> (u8, u64) {
 
 #[cfg(test)]
 mod tests {
+    use dream_testkit::keyed_cluster::KeyedCluster;
+
     use super::*;
 
     fn id(name: &str) -> MeterId {
@@ -162,7 +164,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("meters.redb");
         let cluster = ClusterId::new("north").unwrap();
-        let list = vec![7; 100_000];
+        let list = KeyedCluster::new(30).list().bytes().to_vec();
         let records = Records::open(&path).unwrap();
         let (first, second) = (Change::Put(entry(1, &list)), Change::Put(entry(2, &list)));
         let both = [(&cluster, &id("a"), &first), (&cluster, &id("b"), &second)];
@@ -174,7 +176,7 @@ mod tests {
         }
         assert_eq!(lists(&records), 1);
 
-        let erase = Change::Erase(Key::List(3));
+        let erase = Change::Erase(Key::List(1));
         records.commit([(&cluster, &id("a"), &erase)].into_iter(), None).unwrap();
         drop(records);
         assert_eq!(lists(&Records::open(&path).unwrap()), 1, "the other meter needs it");
@@ -188,10 +190,10 @@ mod tests {
         records.database.begin_read().unwrap().open_table(LISTS).unwrap().iter().unwrap().count()
     }
 
-    /// How a meter records that it has accepted a list of epoch 3, in CBOR.
+    /// How a meter records that it has accepted a list of epoch 1, in CBOR.
     fn entry(at: u8, list: &[u8]) -> Record {
         let length = u32::try_from(list.len()).unwrap().to_be_bytes();
-        let bytes = [&[0x84, 3, 3, at, 0x5a], length.as_slice(), list].concat();
+        let bytes = [&[0x84, 3, 1, at, 0x5a], length.as_slice(), list].concat();
         Record::decode(&bytes).unwrap()
     }
 }
