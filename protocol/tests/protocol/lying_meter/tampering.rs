@@ -11,19 +11,20 @@ use crate::support::world::{MeterNode, Packet};
 use crate::support::{at, meter_config, rng};
 
 /// Hands every version of a message with one bit changed to the gateway, which must refuse each and write nothing.
-fn assert_all_refused(round: &mut Round, packet: &Packet) {
+///
+/// Each comes at an earlier `wall` than the one before: a clock that goes back begins a new minute, in which a meter's signatures
+/// are checked again.
+fn assert_all_refused(round: &mut Round, packet: &Packet, wall: &mut u64) {
     let before = round.world.gateway.store.clone();
     let candidates = round.world.gateway.cluster.candidates();
     round.world.gateway.notices.clear();
-    let mut wall = round.end.plus_secs(round.now).as_millis();
     for byte in 0..packet.payload.len() {
         for bit in 0..8 {
             let mut payload = packet.payload.to_vec();
             payload[byte] ^= 1 << bit;
             let changed = Packet::new(packet.topic.clone(), payload);
-            // A clock that goes back begins a new minute, in which a meter's signatures are checked again.
-            wall -= 1;
-            round.world.gateway.receive(&changed, Timestamp::from_millis(wall));
+            *wall -= 1;
+            round.world.gateway.receive(&changed, Timestamp::from_millis(*wall));
             let rejection = round.world.gateway.rejections.pop();
             let rejection = rejection.unwrap_or_else(|| panic!("bit {bit} of byte {byte} was believed"));
             assert!(
@@ -43,16 +44,17 @@ fn assert_all_refused(round: &mut Round, packet: &Packet) {
 #[test]
 fn a_reading_or_reveal_with_any_bit_changed_is_refused() {
     let mut round = Round::new();
+    let mut wall = round.end.plus_secs(round.now).as_millis();
     round.report(1..10);
     let reading = round.reading(0);
-    assert_all_refused(&mut round, &reading);
+    assert_all_refused(&mut round, &reading, &mut wall);
     assert_eq!(round.receive(&reading), None);
-    assert_all_refused(&mut round, &reading);
+    assert_all_refused(&mut round, &reading, &mut wall);
     let request = round.freeze();
     let reveal = round.reveal(0, &request);
-    assert_all_refused(&mut round, &reveal);
+    assert_all_refused(&mut round, &reveal, &mut wall);
     assert_eq!(round.receive(&reveal), None);
-    assert_all_refused(&mut round, &reveal);
+    assert_all_refused(&mut round, &reveal, &mut wall);
     round.answer(&request, 1..10);
     assert_eq!(round.decoded(), Round::sum(0..10));
 }
@@ -60,17 +62,19 @@ fn a_reading_or_reveal_with_any_bit_changed_is_refused() {
 #[test]
 fn an_enrolment_with_any_bit_changed_is_refused() {
     let mut round = Round::new();
+    let mut wall = round.end.plus_secs(round.now).as_millis();
     let mut newcomer = MeterNode::new(meter_config(&round.world.pki, "newcomer"), Simulation::default(), rng(5));
     let wall = at(round.end.as_secs());
     let enrolment = newcomer.handle(dream_protocol::meter::Input::Connected, wall).remove(0);
-    assert_all_refused(&mut round, &enrolment);
+    assert_all_refused(&mut round, &enrolment, &mut wall);
     assert_eq!(round.receive(&enrolment), None);
-    assert_all_refused(&mut round, &enrolment);
+    assert_all_refused(&mut round, &enrolment, &mut wall);
 }
 
 #[test]
 fn a_status_with_any_bit_changed_is_refused() {
     let mut round = Round::new();
+    let mut wall = round.end.plus_secs(round.now).as_millis();
     let topic = "dream/v1/north/status/m-0000".to_owned();
     let status = Status {
         cluster: cluster_id(),
@@ -79,5 +83,5 @@ fn a_status_with_any_bit_changed_is_refused() {
         code: StatusCode::LedgerExhausted,
     };
     let payload = status.seal(&round.world.pki.meter("m-0000").identity(), &topic);
-    assert_all_refused(&mut round, &Packet::new(topic, payload));
+    assert_all_refused(&mut round, &Packet::new(topic, payload), &mut wall);
 }

@@ -36,7 +36,7 @@ fn a_member_that_never_reveals_costs_a_day_no_slot_and_little_budget() {
     }
     assert_eq!(decoded, 144);
     // Two slots until it is in quarantine, and six trials: after 2, 4, 8, 16, 32 and 64 slots.
-    let spent = |meter: &MeterNode| meter.meter.spent(at(MIDNIGHT)) / 1_000_000;
+    let spent = |meter: &MeterNode| meter.meter.spent(at(MIDNIGHT + 86_399)) / 1_000_000;
     assert!(cluster.meters.iter().flatten().all(|meter| spent(meter) == 152), "every meter spends 152 of its 160");
     let ledgers = cluster.meters.iter().flatten().flat_map(|meter| &meter.notices);
     assert!(!ledgers.clone().any(|notice| notice.refusal() == Some(&meter::Refusal::LedgerExhausted)));
