@@ -12,6 +12,7 @@ mod killed;
 mod lie;
 mod limits;
 mod provisioned;
+mod readme;
 mod run;
 mod spy;
 mod trial;
