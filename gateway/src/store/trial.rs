@@ -32,9 +32,9 @@ const PAGE: usize = 4096;
 
 /// Opens a file on trial. Returns whether it needs no repair; the error says what is wrong with it.
 pub(super) fn check(file: File, cache_bytes: usize) -> Result<bool, String> {
-    check_header(&file).map_err(|error| match error.kind() {
-        io::ErrorKind::UnexpectedEof => "it is too short".to_owned(),
-        _ => error.to_string(),
+    check_header(&file).map_err(|error| {
+        let too_short = error.kind() == io::ErrorKind::UnexpectedEof;
+        if too_short { "it is too short".to_owned() } else { error.to_string() }
     })??;
     let backend = Trial { file, written: Mutex::default() };
     let opened = quietly(|| {

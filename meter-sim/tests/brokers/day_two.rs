@@ -69,23 +69,25 @@ fn certificates_and_the_authority_are_changed() {
     let [meters, gateway] = &site.blocks("Renew certificates of meters")[..] else {
         panic!("meters, then the gateway")
     };
+    let before = site.accepted_enrolments();
     site.run(&meters.commands);
-    let renewed: Vec<_> =
-        METERS.iter().map(|meter| site.certificate(&format!("meters/riverside/m-{meter:04}"))).collect();
-    site.decodes("riverside", METERS, |list| renewed.iter().all(|certificate| carries(list, certificate)));
+    site.wait_for_enrolments(before, METERS.len());
+    site.decodes("riverside", METERS, |_| true);
     site.run(&gateway.commands);
 
     let [trust, issue, remove] = &site.blocks("Change the authority")[..] else { panic!("three steps") };
     site.run(&trust.commands);
     site.decodes("riverside", METERS, |_| true);
+    let before = site.accepted_enrolments();
     site.run(&issue.commands);
+    site.wait_for_enrolments(before, 2 * METERS.len());
     let issued: Vec<_> =
         METERS.iter().map(|meter| site.certificate(&format!("meters/riverside/m-{meter:04}"))).collect();
-    site.decodes("riverside", METERS, |list| issued.iter().all(|certificate| carries(list, certificate)));
     site.run(&remove.commands);
     // Verified with what the directory has now: the new authority alone.
     let gateway = site.certificate("gateway");
-    site.decodes("riverside", METERS, |list| carries(list, &gateway));
+    let everyone = |list: &MembershipList| issued.iter().all(|certificate| carries(list, certificate));
+    site.decodes("riverside", METERS, |list| carries(list, &gateway) && everyone(list));
     site.decodes("old-town", [9, 10, 11, 12, 13, 14, 15, 16], |list| carries(list, &gateway));
     site.all_sums_were_right();
 }

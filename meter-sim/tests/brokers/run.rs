@@ -71,7 +71,7 @@ fn who_may_not_read_results_is_told_why_nothing_is_shown() {
     let mut fleet = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let mut told = BufReader::new(fleet.stderr.take().unwrap()).lines().map(Result::unwrap);
     let first = told.next().unwrap();
-    assert!(first.starts_with("meters report, but nothing is heard on dream/v1/CLUSTER/aggregate"), "{first}");
+    assert!(first.starts_with("meters report, but nothing arrives on dream/v1/CLUSTER/aggregate"), "{first}");
     fleet.kill().unwrap();
     fleet.wait().unwrap();
 }

@@ -152,6 +152,20 @@ impl Site {
         self.services._before = Some(before);
     }
 
+    /// Returns how many enrolments the running gateway has accepted.
+    pub(super) fn accepted_enrolments(&self) -> usize {
+        self.services.gateway.messages("enrol", "accepted") as usize
+    }
+
+    /// Waits until the gateway has accepted this many more.
+    pub(super) fn wait_for_enrolments(&self, before: usize, more: usize) {
+        let begun = Instant::now();
+        while self.accepted_enrolments() < before + more {
+            assert!(begun.elapsed() < PATIENCE, "{} of {more} enrolled", self.accepted_enrolments() - before);
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
     /// Waits until a slot that began after this call is decoded with exactly these meters, all of which answered, under a
     /// list that fulfils a condition. Returns the list.
     pub(super) fn decodes(

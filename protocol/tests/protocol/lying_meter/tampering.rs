@@ -64,8 +64,7 @@ fn an_enrolment_with_any_bit_changed_is_refused() {
     let mut round = Round::new();
     let mut wall = round.end.plus_secs(round.now).as_millis();
     let mut newcomer = MeterNode::new(meter_config(&round.world.pki, "newcomer"), Simulation::default(), rng(5));
-    let wall = at(round.end.as_secs());
-    let enrolment = newcomer.handle(dream_protocol::meter::Input::Connected, wall).remove(0);
+    let enrolment = newcomer.handle(dream_protocol::meter::Input::Connected, at(round.end.as_secs())).remove(0);
     assert_all_refused(&mut round, &enrolment, &mut wall);
     assert_eq!(round.receive(&enrolment), None);
     assert_all_refused(&mut round, &enrolment, &mut wall);
