@@ -153,14 +153,14 @@ impl Site {
     }
 
     /// Returns how many enrolments the running gateway has accepted.
-    pub(super) fn accepted_enrolments(&self) -> usize {
-        self.services.gateway.messages("enrol", "accepted") as usize
+    pub(super) fn accepted_enrolments(&self) -> f64 {
+        self.services.gateway.messages("enrol", "accepted")
     }
 
     /// Waits until the gateway has accepted this many more.
-    pub(super) fn wait_for_enrolments(&self, before: usize, more: usize) {
+    pub(super) fn wait_for_enrolments(&self, before: f64, more: usize) {
         let begun = Instant::now();
-        while self.accepted_enrolments() < before + more {
+        while self.accepted_enrolments() < before + more as f64 {
             assert!(begun.elapsed() < PATIENCE, "{} of {more} enrolled", self.accepted_enrolments() - before);
             std::thread::sleep(Duration::from_millis(100));
         }
