@@ -192,8 +192,8 @@ mod tests {
 
     /// How a meter records that it has accepted a list of epoch 1, in CBOR.
     fn entry(at: u8, list: &[u8]) -> Record {
-        let length = u32::try_from(list.len()).unwrap().to_be_bytes();
-        let bytes = [&[0x84, 3, 1, at, 0x5a], length.as_slice(), list].concat();
+        let length = u16::try_from(list.len()).unwrap().to_be_bytes();
+        let bytes = [&[0x84, 3, 1, at, 0x59], length.as_slice(), list].concat();
         Record::decode(&bytes).unwrap()
     }
 }

@@ -66,12 +66,12 @@ fn the_trial_of_the_readme_decodes_slots_on_a_broker_of_ones_own() {
     assert_ne!(short, here(&provision));
     succeed(&mut user.shell(&short));
     assert_eq!(gateway, "dream-gateway run --config trial/gateway.toml");
-    let mut serving =
-        Process::new("gateway", "/bin/sh".into(), vec!["-euc".into(), format!("exec {gateway}")], user.folder.path())
-            .with_environment(vec![("PATH", user.path.clone()), ("DREAM_HTTP_LISTEN", "127.0.0.1:0".to_owned())]);
+    let serve = vec!["-euc".into(), format!("cd {}; exec {gateway}", user.folder.path().display())];
+    let mut serving = Process::new("gateway", "/bin/sh".into(), serve, user.folder.path())
+        .with_environment(vec![("PATH", user.path.clone()), ("DREAM_HTTP_LISTEN", "127.0.0.1:0".to_owned())]);
     serving.start();
     let output = File::create(user.folder.path().join("meters.txt")).unwrap();
-    let run = format!("{} --slots 2", here(&meters));
+    let run = format!("timeout 200 {} --slots 2", here(&meters));
     let played = user.shell(&run).stdout(output.try_clone().unwrap()).stderr(Stdio::from(output)).status().unwrap();
     let shown = std::fs::read_to_string(user.folder.path().join("meters.txt")).unwrap();
     assert!(played.success() && shown.contains("Verdict: all is well."), "{shown}\n{}", serving.printed());
