@@ -289,12 +289,12 @@ impl<C: Conduct> Meter<C> {
             .min()
     }
 
-    /// Returns the topics to subscribe to: the cluster's list and requests, and whether its gateways are online. Without the
-    /// last ones, a meter that no list names takes up to 75 seconds to enrol with a new gateway.
+    /// Returns the topics to subscribe to: the cluster's list and requests, and whether gateways are online. Without the
+    /// last one, a meter that no list names takes up to 75 seconds to enrol with a new gateway.
     pub fn subscriptions(&self) -> Vec<String> {
         let cluster = [GatewayChannel::Membership, GatewayChannel::Recovery];
         let cluster = cluster.into_iter().map(|channel| channel.topic(&self.config.cluster));
-        cluster.chain(self.config.policy.gateways.iter().map(topic::gateway_status)).collect()
+        cluster.chain([topic::ANY_GATEWAY_STATUS.to_owned()]).collect()
     }
 
     /// Returns the meter's own topic for a channel.
@@ -309,9 +309,10 @@ impl<C: Conduct> Meter<C> {
 
     fn message(&mut self, topic: &str, payload: &[u8], at: Timestamp, rng: &mut (impl CryptoRng + ?Sized)) {
         let cluster = &self.config.cluster;
-        if self.config.policy.gateways.iter().any(|gateway| topic::gateway_status(gateway) == topic) {
+        if let Some(replica) = topic::replica_of_status(topic) {
+            let known = self.config.policy.gateways.iter().any(|gateway| topic::is_replica_of(replica, gateway));
             // Anything else, such as `offline`, changes nothing.
-            if payload == b"online" {
+            if known && payload == b"online" {
                 self.gateway_online(at, rng);
             }
             return;

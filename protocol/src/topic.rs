@@ -73,9 +73,23 @@ impl GatewayChannel {
     }
 }
 
-/// Where a gateway says `online` or `offline`, retained.
-pub fn gateway_status(gateway: &GatewayId) -> String {
-    format!("{PREFIX}gateway/{gateway}/status")
+/// The filter for what [`gateway_status`] returns for any replica of any gateway.
+pub const ANY_GATEWAY_STATUS: &str = "dream/v1/gateway/+/status";
+
+/// Returns where a replica of a gateway, `{id}-{ordinal}`, says `online` or `offline`, retained.
+pub fn gateway_status(replica: &GatewayId) -> String {
+    format!("{PREFIX}gateway/{replica}/status")
+}
+
+/// Returns the replica, `{id}-{ordinal}`, whose status a topic is.
+pub fn replica_of_status(topic: &str) -> Option<&str> {
+    topic.strip_prefix(PREFIX)?.strip_prefix("gateway/")?.strip_suffix("/status")
+}
+
+/// Returns whether a replica is one of this gateway's.
+pub fn is_replica_of(replica: &str, gateway: &GatewayId) -> bool {
+    let ordinal = replica.strip_prefix(gateway.as_str()).and_then(|rest| rest.strip_prefix('-'));
+    ordinal.is_some_and(|ordinal| !ordinal.is_empty() && ordinal.bytes().all(|digit| digit.is_ascii_digit()))
 }
 
 /// A parsed topic of a cluster. Borrows, because the gateway parses one per message.

@@ -7,7 +7,7 @@ use dream_protocol::membership::{ListError, MembershipList};
 use dream_protocol::meter;
 use dream_protocol::simulation::Simulation;
 use dream_protocol::time::Timestamp;
-use dream_protocol::topic::{GatewayChannel, MeterChannel, gateway_status};
+use dream_protocol::topic::{ANY_GATEWAY_STATUS, GatewayChannel, MeterChannel, gateway_status};
 use dream_protocol::wire::{DecodeError, EnrolmentStatement, ListStatement, Message as _, Sign1, Status, StatusCode};
 use dream_testkit::virtual_cluster::VirtualCluster;
 
@@ -257,12 +257,13 @@ fn a_meter_without_a_list_enrols_when_a_gateway_comes_online() {
     let pki = Pki::new();
     let mut node = MeterNode::new(meter_config(&pki, "m-0000"), Simulation::default(), rng(1));
     let first = node.handle(meter::Input::Connected, at(START));
-    let topic = gateway_status(&GatewayId::new("gw").unwrap());
-    assert!(node.meter.subscriptions().contains(&topic));
-    for (said, enrols) in [(&b"offline"[..], false), (b"online", true)] {
-        node.receive(&Packet::new(topic.clone(), said.to_vec()), at(START + 10));
+    assert!(node.meter.subscriptions().contains(&ANY_GATEWAY_STATUS.to_owned()));
+    let replicas = [("gw-0", &b"offline"[..], false), ("other-0", b"online", false), ("gw-12", b"online", true)];
+    for (replica, said, enrols) in replicas {
+        let topic = gateway_status(&GatewayId::new(replica).unwrap());
+        node.receive(&Packet::new(topic, said.to_vec()), at(START + 10));
         let sent = node.handle(meter::Input::Tick, at(START + 15));
-        assert_eq!(sent == first, enrols, "{said:?}");
+        assert_eq!(sent == first, enrols, "{replica} {said:?}");
     }
 }
 
