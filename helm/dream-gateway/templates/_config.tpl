@@ -47,6 +47,9 @@ cache_mebibytes = {{ int64 $config.store.cache_mebibytes }}
 
 [http]
 listen = {{ printf "0.0.0.0:%d" (int64 .Values.http.port) | quote }}
+{{- with .Values.http.operatorListen }}
+operator_listen = {{ . | quote }}
+{{- end }}
 
 [log]
 level = {{ $config.log.level | quote }}
