@@ -14,7 +14,6 @@ use clap::{ArgGroup, Args};
 use dream_fleet::authority::{Authority, Host, TEST_AUTHORITY};
 use dream_homes::street;
 use dream_protocol::broker_address::broker_address;
-use dream_protocol::certificate::Authorities;
 use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
 use dream_protocol::policy::Policy;
 
@@ -256,7 +255,7 @@ impl ProvisionArgs {
 
 /// Returns the meters' default policy.
 fn default_policy() -> Policy {
-    Policy::new(Authorities::new([]).expect("no certificate is malformed"), [])
+    Policy::default_rules()
 }
 
 fn folder(out: &Path, cluster: &ClusterId) -> PathBuf {

@@ -5,7 +5,6 @@ use std::io::Write;
 use std::path::Path;
 
 use clap::Args;
-use dream_protocol::certificate::Authorities;
 use dream_protocol::ids::ClusterId;
 use dream_protocol::policy::{Policy, PolicyError};
 use dream_protocol::time::Timestamp;
@@ -110,7 +109,7 @@ fn store_mistake(path: &Path) -> Option<String> {
 /// Returns what keeps meters with the default policy from taking part in the smallest list, or for a whole day.
 fn objections(settings: &ClusterSettings) -> Vec<String> {
     let Ok(params) = settings.params(settings.roster.min_members) else { return Vec::new() };
-    let policy = Policy::new(Authorities::new([]).expect("no certificate is malformed"), []);
+    let policy = Policy::default_rules();
     let refused = |rule: PolicyError| {
         format!(
             "meters with the default policy refuse a list of `min_members` = {}: {rule}",
@@ -122,7 +121,7 @@ fn objections(settings: &ClusterSettings) -> Vec<String> {
     let paid = policy.daily_micro_epsilon / params.charge_micro_epsilon();
     if paid < slots {
         all.push(format!(
-            "meters with the default policy are silent for the last {} of a day's {slots} slots: their daily epsilon, {}, \
+            "meters with the default policy are silent for {} of a day's {slots} slots: their daily epsilon, {}, \
              is spent; use longer slots or a smaller epsilon",
             slots - paid,
             policy.daily_micro_epsilon / 1_000_000,

@@ -9,7 +9,6 @@ mod text;
 use std::io::Write;
 
 use clap::Args;
-use dream_protocol::certificate::Authorities;
 use dream_protocol::noise::{Confidence, Spread};
 use dream_protocol::params::{Params, ParamsError, Share, Terms};
 use dream_protocol::policy::Policy;
@@ -206,7 +205,7 @@ impl Plan {
         let mean_load_watts = u64::from(params.members()) * u64::from(mean_load);
         let deviation = |silent| Deviation::new(params, params.members() - silent, mean_load_watts);
         let terms = params.terms();
-        let policy = Policy::new(Authorities::new([]).expect("no certificate is malformed"), []);
+        let policy = Policy::default_rules();
         let error_when_all_answer = deviation(0);
         Self {
             members: params.members(),

@@ -104,7 +104,7 @@ fn budget(daily: &DailyEpsilon, out: &mut impl Write) -> Result<()> {
             out,
             "  WARNING: a meter's default budget of {budget} a day is spent before the day is over: it would be"
         )?;
-        writeln!(out, "  silent for the last {silent} slots of each UTC day. Use longer slots or a smaller epsilon.")
+        writeln!(out, "  silent for {silent} slots of every 24 hours. Use longer slots or a smaller epsilon.")
     }
 }
 

@@ -1,7 +1,6 @@
 //! What is known about why a cluster needs a look: from its slots, from what meters say, and from its list's terms.
 
 use dream_protocol::aggregate::Failure;
-use dream_protocol::certificate::Authorities;
 use dream_protocol::params::Params;
 use dream_protocol::policy::{Policy, PolicyError};
 use dream_protocol::time::Timestamp;
@@ -170,7 +169,7 @@ fn counted(count: usize, one: &str, many: &str) -> String {
 
 /// Returns the rules of the default policy that a list with these parameters breaks.
 pub(super) fn objections(params: &Params) -> Vec<PolicyError> {
-    let policy = Policy::new(Authorities::new([]).expect("no certificate is malformed"), []);
+    let policy = Policy::default_rules();
     policy.objections(params).collect()
 }
 
