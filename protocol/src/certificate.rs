@@ -4,6 +4,7 @@
 //! again in exactly one `urn:dream:` name that also says the role. There is no revocation: operators keep a deny-list and
 //! issue for short periods.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -24,6 +25,9 @@ use crate::keys::IdentityPublic;
 const METER_URN: &str = "urn:dream:meter:";
 const GATEWAY_URN: &str = "urn:dream:gateway:";
 const ANY_URN: &str = "urn:dream:";
+
+/// Names an authority: SHA-256 of its name and its key, both in DER.
+pub type Fingerprint = [u8; 32];
 
 /// Why a certificate is not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -72,6 +76,8 @@ pub struct Certificate {
     pub(crate) key: IdentityPublic,
     /// SHA-256 of the DER.
     pub(crate) hash: [u8; 32],
+    /// The fingerprint of the authority that issued it; zeros if nobody asked.
+    pub(crate) authority: Fingerprint,
     /// Unix seconds; instants before 1970 count as 0.
     pub(crate) not_before: u64,
     pub(crate) not_after: u64,
@@ -88,6 +94,7 @@ impl Certificate {
             key: subject_key(parsed)?,
             subject: subject(parsed)?,
             hash: sha256(der),
+            authority: Fingerprint::default(),
             not_before: u64::try_from(parsed.validity().not_before.timestamp()).unwrap_or(0),
             not_after: u64::try_from(parsed.validity().not_after.timestamp()).unwrap_or(0),
         })
@@ -128,7 +135,7 @@ impl Certificate {
 
 /// The authorities whose certificates count. Cheap to clone and to share.
 #[derive(Clone)]
-pub struct Authorities(Arc<[Authority]>);
+pub struct Authorities(Arc<[Arc<Authority>]>);
 
 /// A trust anchor: a name and a key. Its own validity is the configuration's business.
 #[derive(PartialEq, Eq)]
@@ -137,6 +144,13 @@ struct Authority {
     name: Vec<u8>,
     /// DER of the SubjectPublicKeyInfo: any key type that x509-parser verifies.
     key: Vec<u8>,
+    fingerprint: Fingerprint,
+}
+
+impl Authority {
+    fn signed(&self, certificate: &X509Certificate<'_>) -> bool {
+        SubjectPublicKeyInfo::from_der(&self.key).is_ok_and(|(_, key)| certificate.verify_signature(Some(&key)).is_ok())
+    }
 }
 
 /// Whether a signature is checked, or known to be good because it was checked when the bytes were stored.
@@ -155,9 +169,26 @@ impl Authorities {
             if !parsed.is_ca() {
                 return Err(CertificateError::NotAnAuthority);
             }
-            Ok(Authority { name: parsed.subject().as_raw().to_vec(), key: parsed.public_key().raw.to_vec() })
+            let (name, key) = (parsed.subject().as_raw().to_vec(), parsed.public_key().raw.to_vec());
+            let fingerprint = sha256(&[&name[..], &key].concat());
+            Ok(Arc::new(Authority { name, key, fingerprint }))
         });
         Ok(Self(anchors.collect::<Result<_, _>>()?))
+    }
+
+    /// Returns the authorities of this set that have these fingerprints; `None` if one of them is not in the set.
+    pub(crate) fn only(&self, fingerprints: &[Fingerprint]) -> Option<Self> {
+        let find = |wanted: &Fingerprint| self.0.iter().find(|known| known.fingerprint == *wanted).cloned();
+        fingerprints.iter().map(find).collect::<Option<_>>().map(Self)
+    }
+
+    /// Returns the fingerprints of all of them, ascending, as a list names them.
+    pub fn fingerprints(&self) -> Vec<Fingerprint> {
+        self.0.iter().map(|known| known.fingerprint).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    pub fn contains(&self, fingerprint: &Fingerprint) -> bool {
+        self.0.iter().any(|known| known.fingerprint == *fingerprint)
     }
 
     /// Checks everything but the period of validity, which concerns a list's slots and never the verifier's clock.
@@ -167,27 +198,22 @@ impl Authorities {
 
     pub(crate) fn read(&self, der: &[u8], signatures: Signatures) -> Result<Certificate, CertificateError> {
         let parsed = parse(der)?;
-        match signatures {
-            Signatures::Check => self.check_issuer(&parsed)?,
-            Signatures::Stored => drop(self.named(&parsed)?),
+        let authority = self.issuer(&parsed, signatures)?.fingerprint;
+        Ok(Certificate { authority, ..Certificate::of(&parsed, der)? })
+    }
+
+    /// Returns the authority that issued a certificate. Two may share a name while one key replaces the other: then the
+    /// signature says which of them it was.
+    fn issuer(&self, parsed: &X509Certificate<'_>, signatures: Signatures) -> Result<&Authority, CertificateError> {
+        let issuer = parsed.issuer().as_raw();
+        let named: Vec<&Authority> = self.0.iter().map(|known| &**known).filter(|known| known.name == issuer).collect();
+        match (&named[..], signatures) {
+            ([], _) => Err(CertificateError::UnknownAuthority),
+            ([only], Signatures::Stored) => Ok(only),
+            (several, _) => {
+                several.iter().find(|known| known.signed(parsed)).copied().ok_or(CertificateError::BadSignature)
+            }
         }
-        Certificate::of(&parsed, der)
-    }
-
-    /// The authorities with the issuer's name. Two may share one while one key replaces the other.
-    fn named(&self, parsed: &X509Certificate<'_>) -> Result<impl Iterator<Item = &Authority>, CertificateError> {
-        let issuer = parsed.issuer().as_raw().to_vec();
-        let mut named = self.0.iter().filter(move |authority| authority.name == issuer).peekable();
-        named.peek().ok_or(CertificateError::UnknownAuthority)?;
-        Ok(named)
-    }
-
-    fn check_issuer(&self, parsed: &X509Certificate<'_>) -> Result<(), CertificateError> {
-        let signed = self.named(parsed)?.any(|authority| {
-            SubjectPublicKeyInfo::from_der(&authority.key)
-                .is_ok_and(|(_, key)| parsed.verify_signature(Some(&key)).is_ok())
-        });
-        if signed { Ok(()) } else { Err(CertificateError::BadSignature) }
     }
 }
 

@@ -28,15 +28,18 @@ pub use rejection::Rejection;
 pub use roster::RosterRules;
 
 use crate::aggregate::{Aggregate, Failure, SlotOutcome};
-use crate::certificate::{Authorities, Certificate, CertificateError, Signatures};
+use crate::certificate::{Authorities, Certificate, CertificateError};
 use crate::enrolment::{Enrolment, EnrolmentError, MAX_AHEAD_SECONDS};
-use crate::ids::{ClusterId, MeterId};
+use crate::evidence::{self, Contradiction, EvidenceError, Verdict};
+use crate::ids::{ClusterId, GatewayId, MeterId};
 use crate::keys::{IdentityKey, ListHash};
 use crate::membership::{ListError, MembershipList};
 use crate::params::{ParamsError, Share, Terms};
 use crate::time::{Slot, Timestamp};
 use crate::topic::{GatewayChannel, MeterChannel, Topic, TopicError};
-use crate::wire::{EnrolmentStatement, Mac0, MaskedReading, Message as _, Reveal, Sign1, Status, StatusCode};
+use crate::wire::{
+    EnrolmentStatement, EvidenceStatement, Mac0, MaskedReading, Message as _, Reveal, Sign1, Status, StatusCode,
+};
 use allowance::Allowance;
 use lists::{OwnList, TakeOver};
 use open_slot::{Attempt, Judges, OpenSlot, Step};
@@ -45,6 +48,9 @@ use timers::{Timer, Timers};
 
 /// How long after connecting a retained list may take to arrive. Until then nothing is published that it could contradict.
 const RETAINED_SECONDS: u64 = 3;
+
+/// How many pieces of evidence are kept.
+const EVIDENCE_KEPT: u8 = 16;
 
 /// How late a deadline is handled before the gateway counts as having been away.
 const STALL_SECONDS: u64 = 2;
@@ -140,6 +146,8 @@ pub enum Notice {
     Readmitted { members: u16 },
     /// Somebody replaced the newest list on the broker, or erased it; it is published again.
     ListOverwritten { epoch: u64, erased: bool },
+    /// Members have shown that a gateway signed two messages that contradict each other.
+    Proven { gateway: GatewayId, contradiction: Contradiction },
     /// A meter says why it is silent, or what it has seen. The epoch is that of the list it speaks of, if it is one of ours.
     MeterStatus { meter: MeterId, code: StatusCode, epoch: Option<u64>, slot: Slot },
 }
@@ -166,6 +174,12 @@ pub struct Cluster {
     /// The highest epoch ever published or taken over, and its list's hash.
     newest: Option<(u64, ListHash)>,
     newest_published: Option<Timestamp>,
+    /// The newest epoch that members say they know, as far as it is not known here.
+    reported: u64,
+    /// The newest epoch when members last said that they know of a list that it denies.
+    reformed: Option<u64>,
+    /// Proof that this gateway's name signed messages that contradict each other, as members have sent it.
+    evidence: Vec<(Contradiction, Arc<[u8]>)>,
     /// From when the retained list must have been seen; `None` without a connection.
     listening: Option<Timestamp>,
     /// Whether the newest list, published here, was not seen on the broker since the last loss of the connection. The
@@ -210,6 +224,9 @@ impl Cluster {
             lists: BTreeMap::new(),
             newest: None,
             newest_published: None,
+            reported: 0,
+            reformed: None,
+            evidence: Vec::new(),
             listening: None,
             unseen: true,
             confirmed: false,
@@ -316,7 +333,7 @@ impl Cluster {
                 };
                 result.map_err(|reason| (MeterId::new(meter).ok(), reason))
             }
-            Topic::Gateway { cluster, channel: GatewayChannel::Membership }
+            Topic::Gateway { cluster, channel: GatewayChannel::FullMembership }
                 if cluster == self.config.cluster.as_str() =>
             {
                 let found = self.take_over(payload, now);
@@ -395,11 +412,45 @@ impl Cluster {
         if status.cluster != self.config.cluster || !envelope.verifies(known.identity(), topic) {
             return Err(Rejection::BadSignature);
         }
+        let proof = (status.code == StatusCode::Equivocation).then_some(&status.evidence);
+        let proof = proof.map(|bytes| self.judge(bytes)).transpose()?;
         let (meter, code, slot) = (known.id().clone(), status.code, status.slot);
         let named = |own: &Arc<OwnList>| status.list.is_some_and(|hash| hash == own.list.hash().prefix());
         let epoch = self.lists.iter().find(|(_, own)| named(own)).map(|(&epoch, _)| epoch);
         self.outputs.push_back(Output::Notice(Notice::MeterStatus { meter, code, epoch, slot }));
+        if let Some(verdict) = proof {
+            self.keep_evidence(verdict, &status.evidence);
+        }
+        self.note_epoch(status.newest_epoch, now);
+        self.set_list_timer();
         Ok(())
+    }
+
+    fn judge(&self, bytes: &[u8]) -> Result<Verdict, EvidenceError> {
+        let evidence = EvidenceStatement::decode(bytes)?;
+        if evidence.cluster != self.config.cluster {
+            return Err(EvidenceError::NoContradiction);
+        }
+        evidence::judge(&evidence, &self.config.authorities)
+    }
+
+    /// Keeps evidence of what was not known yet, and tells of it. The first pieces are kept: later ones show no more.
+    fn keep_evidence(&mut self, verdict: Verdict, bytes: &[u8]) {
+        let Verdict { gateway, contradiction, .. } = verdict;
+        let known = self.evidence.iter().any(|(known, _)| *known == contradiction);
+        let Some(number) = u8::try_from(self.evidence.len()).ok().filter(|&number| number < EVIDENCE_KEPT && !known)
+        else {
+            return;
+        };
+        let bytes: Arc<[u8]> = bytes.into();
+        self.evidence.push((contradiction, bytes.clone()));
+        self.outputs.push_back(Output::Persist(Record::Evidence { number, bytes }));
+        self.outputs.push_back(Output::Notice(Notice::Proven { gateway, contradiction }));
+    }
+
+    /// Returns what members have proven against this cluster's gateways, each with its evidence.
+    pub fn evidence(&self) -> &[(Contradiction, Arc<[u8]>)] {
+        &self.evidence
     }
 
     fn open_slot(&mut self, slot: Slot) -> Result<&mut OpenSlot, Rejection> {
@@ -537,17 +588,9 @@ impl Cluster {
         if absent.is_empty() {
             return;
         }
-        let entries = slot.list().entries();
-        let mut members = 0;
-        for entry in absent {
-            let ClusterConfig { cluster, authorities, .. } = &self.config;
-            let bytes = (*entries[entry]).into();
-            let known = Enrolment::own(bytes, cluster, authorities, Signatures::Stored);
-            if known.is_ok_and(|known| self.admit(known, now).is_ok()) {
-                members += 1;
-            }
-        }
-        if members > 0 {
+        let known = slot.list().members();
+        let returned = absent.into_iter().filter(|&index| self.admit(known[index].clone(), now).is_ok()).count();
+        if let Some(members) = u16::try_from(returned).ok().filter(|&members| members > 0) {
             self.outputs.push_back(Output::Notice(Notice::Readmitted { members }));
         }
     }
@@ -573,6 +616,10 @@ impl Cluster {
                 Record::Enrolment { meter, bytes } => self.reopen_enrolment(meter, bytes, now),
                 Record::List(list) => self.reopen_list(&list),
                 Record::Offenders(offenders) => self.offenders = *offenders,
+                // One whose authority was removed proves nothing any more.
+                Record::Evidence { bytes, .. } => {
+                    self.evidence.extend(self.judge(&bytes).ok().map(|verdict| (verdict.contradiction, bytes)));
+                }
                 Record::Outcome(outcome) => {
                     self.opened_until = self.opened_until.max(outcome.end);
                     // It sorts after the slot's entries; a crash came before they were forgotten.

@@ -4,6 +4,7 @@
 use crate::certificate::CertificateError;
 use crate::cluster::Rejection;
 use crate::enrolment::EnrolmentError;
+use crate::evidence::EvidenceError;
 use crate::ids::IdError;
 use crate::member_set::MemberSetError;
 use crate::membership::ListError;
@@ -46,6 +47,7 @@ impl Coded for Refusal {
             Self::StaleEpoch { .. } => "stale_epoch",
             Self::TwoListsOfAnEpoch(_) => "two_lists_of_an_epoch",
             Self::BrokenChain(_) => "broken_chain",
+            Self::TooFarAhead => "too_far_ahead",
             Self::ListOver => "list_over",
             Self::TooManyLists => "too_many_lists",
             Self::NoList => "no_list",
@@ -61,6 +63,8 @@ impl Coded for Refusal {
             Self::NamesThisMeter => "names_this_meter",
             Self::Bitmap(_) => "bitmap",
             Self::SecondRequest => "second_request",
+            Self::SecondRetry => "second_retry",
+            Self::NotAsked => "not_asked",
             Self::AttemptNotAbove { .. } => "attempt_not_above",
             Self::TooManyAttempts { .. } => "too_many_attempts",
             Self::RetryOver => "retry_over",
@@ -81,6 +85,7 @@ impl Coded for Refusal {
             | Self::StaleEpoch { .. }
             | Self::TwoListsOfAnEpoch(_)
             | Self::BrokenChain(_)
+            | Self::TooFarAhead
             | Self::ListOver
             | Self::TooManyLists
             | Self::NoList
@@ -95,6 +100,8 @@ impl Coded for Refusal {
             | Self::TooManyMissing { .. }
             | Self::NamesThisMeter
             | Self::SecondRequest
+            | Self::SecondRetry
+            | Self::NotAsked
             | Self::AttemptNotAbove { .. }
             | Self::TooManyAttempts { .. }
             | Self::RetryOver => None,
@@ -114,6 +121,7 @@ impl Coded for Rejection {
             Self::Decode(error) => Some(error),
             Self::Enrolment(error) => Some(error),
             Self::List(error) => Some(error),
+            Self::Evidence(error) => Some(error),
             Self::Duplicate
             | Self::NotAMember
             | Self::OtherList
@@ -134,7 +142,28 @@ impl Coded for Rejection {
             | Self::KeyInUse
             | Self::Denied
             | Self::Unknown
-            | Self::OtherGateway => None,
+            | Self::OtherGateway
+            | Self::TooFarAhead => None,
+        }
+    }
+}
+
+impl Coded for EvidenceError {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Decode(_) => "malformed",
+            Self::Certificate(_) => "certificate",
+            Self::BadSignature { .. } => "bad_signature",
+            Self::TwoGateways { .. } => "two_gateways",
+            Self::NoContradiction => "no_contradiction",
+        }
+    }
+
+    fn detail(&self) -> Option<&dyn Coded> {
+        match self {
+            Self::Decode(error) => Some(error),
+            Self::Certificate(error) => Some(error),
+            Self::BadSignature { .. } | Self::TwoGateways { .. } | Self::NoContradiction => None,
         }
     }
 }
@@ -150,10 +179,14 @@ impl Coded for ListError {
             Self::Period { .. } => "period",
             Self::GatewayPeriod => "gateway_period",
             Self::Slots { .. } => "slots",
-            Self::Epoch(_) => "epoch",
+            Self::Epoch { .. } => "epoch",
+            Self::UnknownAuthority => "unknown_authority",
+            Self::OtherCertificate => "other_certificate",
+            Self::Scheme { .. } => "scheme",
+            Self::MemberCount { .. } => "member_count",
+            Self::OtherEntries => "other_entries",
             Self::Order { .. } => "order",
             Self::RepeatedIdentity { .. } => "repeated_identity",
-            Self::RepeatedAgreement { .. } => "repeated_agreement",
             Self::LowOrder => "low_order",
             Self::Params(_) => "params",
         }
@@ -170,10 +203,14 @@ impl Coded for ListError {
             | Self::Period { .. }
             | Self::GatewayPeriod
             | Self::Slots { .. }
-            | Self::Epoch(_)
+            | Self::Epoch { .. }
+            | Self::UnknownAuthority
+            | Self::OtherCertificate
+            | Self::Scheme { .. }
+            | Self::MemberCount { .. }
+            | Self::OtherEntries
             | Self::Order { .. }
             | Self::RepeatedIdentity { .. }
-            | Self::RepeatedAgreement { .. }
             | Self::LowOrder => None,
         }
     }
@@ -314,6 +351,7 @@ impl Coded for DecodeError {
             Self::WrongKind { .. } => "wrong_kind",
             Self::WrongAlgorithm => "wrong_algorithm",
             Self::WrongHeader { .. } => "wrong_header",
+            Self::EarlierFormat => "earlier_format",
             Self::Id { .. } => "id",
         }
     }
@@ -321,7 +359,8 @@ impl Coded for DecodeError {
     fn detail(&self) -> Option<&dyn Coded> {
         match self {
             Self::Id { reason, .. } => Some(reason),
-            Self::Truncated { .. }
+            Self::EarlierFormat
+            | Self::Truncated { .. }
             | Self::Trailing { .. }
             | Self::NonCanonical { .. }
             | Self::WrongType { .. }

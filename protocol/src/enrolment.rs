@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::certificate::{Authorities, CertificateError, Signatures};
+use crate::certificate::{Authorities, CertificateError, Fingerprint, Signatures};
+use crate::derive::sha256;
 use crate::ids::{ClusterId, MeterId};
 use crate::keys::{AgreementPublic, IdentityPublic};
 use crate::params::Params;
@@ -50,6 +51,10 @@ pub struct Enrolment {
     not_before: u64,
     not_after: u64,
     seq: u64,
+    /// The authority that issued the certificate.
+    authority: Fingerprint,
+    /// SHA-256 of the bytes, by which the header of a list names them.
+    hash: [u8; 32],
     bytes: Part,
 }
 
@@ -104,6 +109,8 @@ impl Enrolment {
             not_before: not_before.max(certificate.not_before),
             not_after: not_after.min(certificate.not_after),
             seq: statement.seq,
+            authority: certificate.authority,
+            hash: sha256(&bytes),
             bytes,
         })
     }
@@ -130,15 +137,25 @@ impl Enrolment {
         self.seq
     }
 
+    /// The fingerprint of the authority that issued the meter's certificate.
+    pub const fn authority(&self) -> &Fingerprint {
+        &self.authority
+    }
+
+    /// SHA-256 of the envelope.
+    pub const fn hash(&self) -> &[u8; 32] {
+        &self.hash
+    }
+
     /// The envelope, byte for byte as the meter sent it.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Keeps the same bytes elsewhere: inside a list that they are an entry of.
-    pub(crate) fn keep_in(&mut self, elsewhere: Part) {
+    /// Returns the same enrolment with its bytes as a part of a list that they are an entry of.
+    pub(crate) fn kept_in(&self, elsewhere: Part) -> Self {
         debug_assert_eq!(*self.bytes, *elsewhere, "the same bytes");
-        self.bytes = elsewhere;
+        Self { bytes: elsewhere, id: self.id.clone(), ..*self }
     }
 
     /// Keeps a copy of its bytes rather than a whole list other than `list`, which may be needed by nobody else.
@@ -146,11 +163,6 @@ impl Enrolment {
         if self.bytes.keeps_another(list) {
             self.bytes = Part::all((&*self.bytes).into()).expect("a part is not longer than its whole");
         }
-    }
-
-    /// Whether two meters' enrolments could not stand in one list.
-    pub(crate) fn shares_a_key(&self, other: &Self) -> bool {
-        self.identity == other.identity || self.agreement == other.agreement
     }
 
     /// Whether enrolment and certificate hold from the start of `from` to the end of `to`.

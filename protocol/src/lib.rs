@@ -19,7 +19,7 @@
 //! # Where things are
 //! - at the bottom: [`ids`], [`time`], [`params`] and [`partners`], [`keys`] and [`mod@derive`];
 //! - above them: [`noise`] (the exact shares, and how far they move a sum), [`mask`], [`wire`] and [`topic`],
-//!   [`certificate`], [`enrolment`] and [`membership`];
+//!   [`certificate`], [`enrolment`], [`membership`] and [`evidence`];
 //! - what a meter accepts and has spent: [`policy`], [`ledger`];
 //! - on top: [`meter`], [`cluster`], and [`aggregate`], the only values meant to be seen;
 //! - beside them: [`code`], the stable names of all errors, and [`broker_address`], the URLs of brokers.
@@ -31,6 +31,7 @@ pub mod cluster;
 pub mod code;
 pub mod derive;
 pub mod enrolment;
+pub mod evidence;
 pub mod ids;
 pub mod keys;
 pub mod ledger;

@@ -4,13 +4,13 @@
 //! *anyone*; its result is shared freely, and each meter then checks only what concerns itself
 //! ([`crate::policy::Policy`], its own enrolment, the epoch).
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::certificate::{Authorities, Certificate, CertificateError, Signatures};
+use crate::certificate::{Authorities, Certificate, CertificateError, Fingerprint, Signatures};
 use crate::derive::sha256;
 use crate::enrolment::{Enrolment, EnrolmentError};
 use crate::ids::{ClusterId, GatewayId, MeterId};
@@ -19,7 +19,11 @@ use crate::params::{MAX_EPOCH, MAX_SLOT, Params, ParamsError};
 use crate::part::Part;
 use crate::time::Slot;
 use crate::topic::GatewayChannel;
-use crate::wire::{DecodeError, ListStatement, Message as _, Sign1};
+use crate::wire::{DecodeError, FullList, ListHashes, ListHeader, Message as _, PAIRWISE, Sign1};
+
+/// How far ahead of a clock a list may begin. Epochs are not after a list's first slot: so whoever has a gateway's key, and
+/// signs with it once, cannot use up epochs for longer than this.
+pub(crate) const MAX_LIST_AHEAD_SECONDS: u64 = 2 * 86_400;
 
 /// Why a list is refused, whoever reads it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -28,10 +32,25 @@ pub enum ListError {
     Decode(#[from] DecodeError),
     #[error("the list is for cluster `{found}`, not `{expected}`")]
     OtherCluster { expected: ClusterId, found: ClusterId },
+    #[error(
+        "the list names an authority that is not configured here; add its certificate, or have the gateway drop its meters"
+    )]
+    UnknownAuthority,
     #[error("the list's gateway certificate is refused: {0}")]
     Gateway(#[from] CertificateError),
+    #[error("the list's header names another gateway certificate than it carries")]
+    OtherCertificate,
     #[error("the list's signature does not verify on the cluster's membership topic")]
     BadSignature,
+    #[error(
+        "the list's scheme is {scheme} with q = {quorum}, K = {holders} and E = {day_epsilon}; only scheme 0, with zeros, is \
+         known: update"
+    )]
+    Scheme { scheme: u64, quorum: u64, holders: u64, day_epsilon: u64 },
+    #[error("the list's header says {stated} members, and {found} follow")]
+    MemberCount { stated: u64, found: usize },
+    #[error("the enrolments that follow are not those that the list's header names")]
+    OtherEntries,
     #[error("entry {entry} of the list: {reason}")]
     Enrolment { entry: usize, reason: EnrolmentError },
     #[error("entry {entry} of the list does not hold for all of its slots")]
@@ -40,14 +59,15 @@ pub enum ListError {
     GatewayPeriod,
     #[error("the list covers slots {from} to {to}; it must cover at least one, and end below 2^40")]
     Slots { from: Slot, to: Slot },
-    #[error("epoch {0} is not below 2^40")]
-    Epoch(u64),
+    #[error(
+        "epoch {epoch}, after {previous}: epochs are Unix times, go up, and lie before the list's first slot, which starts \
+         at {start}"
+    )]
+    Epoch { epoch: u64, previous: u64, start: u64 },
     #[error("entry {entry} is out of order or there twice; entries are sorted by meter id")]
     Order { entry: usize },
     #[error("entry {entry} repeats a certificate key of the list")]
     RepeatedIdentity { entry: usize },
-    #[error("entry {entry} repeats an X25519 key of the list")]
-    RepeatedAgreement { entry: usize },
     #[error("the gateway's X25519 key is a point of small order")]
     LowOrder,
     #[error("the list's parameters are refused: {0}")]
@@ -62,49 +82,37 @@ pub struct MembershipList {
     gateway: GatewayId,
     gateway_identity: IdentityPublic,
     gateway_agreement: AgreementPublic,
-    authorities: Authorities,
+    authorities: Vec<Fingerprint>,
     epoch: u64,
+    previous_epoch: u64,
     previous: ListHash,
     from_slot: Slot,
     to_slot: Slot,
     params: Params,
-    members: Vec<Member>,
+    members: Vec<Enrolment>,
     /// Finds a member for every reading. A hasher without a random key: ids are certified, and nothing here is ambient.
     indices: HashMap<MeterId, u16, BuildHasherDefault<DefaultHasher>>,
+    header: Part,
     bytes: Arc<[u8]>,
-}
-
-/// One entry of a list.
-#[derive(Debug, Clone)]
-pub struct Member {
-    id: MeterId,
-    identity: IdentityPublic,
-    agreement: AgreementPublic,
-    seq: u64,
-}
-
-impl Member {
-    pub const fn id(&self) -> &MeterId {
-        &self.id
-    }
-
-    pub const fn identity(&self) -> &IdentityPublic {
-        &self.identity
-    }
-
-    pub const fn agreement(&self) -> &AgreementPublic {
-        &self.agreement
-    }
-
-    pub const fn seq(&self) -> u64 {
-        self.seq
-    }
 }
 
 impl MembershipList {
     /// Checks a list for `cluster` whole: signatures, certificates, entries, periods, parameters.
     pub fn verify(bytes: &[u8], cluster: &ClusterId, authorities: &Authorities) -> Result<Arc<Self>, ListError> {
-        Self::read(&bytes.into(), cluster, authorities, Signatures::Check)
+        Self::verify_after([], bytes, cluster, authorities)
+    }
+
+    /// Checks a list as [`MembershipList::verify`] does, except for the signatures of enrolments that were checked for one of
+    /// these lists: a renewed list costs little more than what is new in it.
+    pub fn verify_after<'a>(
+        known: impl IntoIterator<Item = &'a Self>,
+        bytes: &[u8],
+        cluster: &ClusterId,
+        authorities: &Authorities,
+    ) -> Result<Arc<Self>, ListError> {
+        let known = known.into_iter().filter(|list| list.cluster == *cluster).flat_map(|list| &list.members);
+        let known = known.map(|entry| (entry.hash(), entry)).collect();
+        Self::read_after(&known, &bytes.into(), cluster, authorities, Signatures::Check)
     }
 
     pub(crate) fn read(
@@ -113,42 +121,67 @@ impl MembershipList {
         authorities: &Authorities,
         signatures: Signatures,
     ) -> Result<Arc<Self>, ListError> {
-        let (envelope, der) = Sign1::decode_certified(bytes)?;
-        let statement = ListStatement::decode(envelope.payload())?;
-        if statement.cluster != *cluster {
-            return Err(ListError::OtherCluster { expected: cluster.clone(), found: statement.cluster });
+        Self::read_after(&BTreeMap::new(), bytes, cluster, authorities, signatures)
+    }
+
+    /// Reads the header, which is signed and short; then compares the entries with it by their hashes; and only then looks
+    /// into those that are not known.
+    fn read_after(
+        known: &BTreeMap<&[u8; 32], &Enrolment>,
+        bytes: &Arc<[u8]>,
+        cluster: &ClusterId,
+        authorities: &Authorities,
+        signatures: Signatures,
+    ) -> Result<Arc<Self>, ListError> {
+        let list = FullList::decode(bytes)?;
+        let (envelope, der) = Sign1::decode_certified(list.header)?;
+        let header = ListHeader::decode(envelope.payload())?;
+        if header.cluster != *cluster {
+            return Err(ListError::OtherCluster { expected: cluster.clone(), found: header.cluster });
         }
+        let authorities = authorities.only(&header.authorities).ok_or(ListError::UnknownAuthority)?;
         let certificate = authorities.read(der, signatures)?;
         let gateway = certificate.gateway()?.clone();
+        if certificate.hash != header.certificate {
+            return Err(ListError::OtherCertificate);
+        }
         let topic = GatewayChannel::Membership.topic(cluster);
         if signatures == Signatures::Check && !envelope.verifies(&certificate.key, &topic) {
             return Err(ListError::BadSignature);
         }
-        let params = Params::unconnected(statement.enrolments.len(), statement.terms)?;
-        let enrolments = (0..)
-            .zip(parts(bytes, &statement))
-            .map(|(entry, bytes)| {
-                Enrolment::read(bytes, cluster, authorities, signatures)
-                    .map_err(|reason| ListError::Enrolment { entry, reason })
-            })
-            .collect::<Result<Vec<_>, _>>()?;
-        check_together(&statement, &params, &certificate, &enrolments)?;
+        let params = check_header(&header, &certificate, list.enrolments.len())?;
+        let hashes: Vec<[u8; 32]> = list.enrolments.iter().map(|entry| sha256(entry)).collect();
+        if ListHashes::new(&hashes) != header.hashes {
+            return Err(ListError::OtherEntries);
+        }
+        let part = |slice| Part::of(bytes, slice).expect("decoding borrows, and packets are below 4 GiB");
+        let members = (0..).zip(&list.enrolments).zip(&hashes).map(|((entry, &enrolment), hash)| {
+            match known.get(hash).filter(|known| header.authorities.contains(known.authority())) {
+                Some(known) => Ok(known.kept_in(part(enrolment))),
+                None => Enrolment::read(part(enrolment), cluster, &authorities, signatures)
+                    .map_err(|reason| ListError::Enrolment { entry, reason }),
+            }
+        });
+        let members = members.collect::<Result<Vec<_>, _>>()?;
+        check_together(&header, &params, &certificate, &members)?;
         // Last: for large lists it takes as long as checking a thousand signatures.
         params.check_partners()?;
         Ok(Arc::new(Self {
             hash: ListHash(sha256(envelope.payload())),
-            cluster: statement.cluster,
+            cluster: header.cluster,
             gateway,
             gateway_identity: certificate.key,
-            gateway_agreement: statement.gateway,
-            authorities: authorities.clone(),
-            epoch: statement.epoch,
-            previous: statement.previous,
-            from_slot: statement.from_slot,
-            to_slot: statement.to_slot,
+            gateway_agreement: header.gateway,
+            authorities: header.authorities,
+            epoch: header.epoch,
+            previous_epoch: header.previous_epoch,
+            previous: header.previous,
+            from_slot: header.from_slot,
+            to_slot: header.to_slot,
             params,
-            members: enrolments.iter().map(member).collect(),
-            indices: enrolments.iter().map(|enrolment| enrolment.id().clone()).zip(0..).collect(),
+            indices: members.iter().map(|member| member.id().clone()).zip(0..).collect(),
+            members,
+            header: part(list.header),
             bytes: bytes.clone(),
         }))
     }
@@ -175,8 +208,8 @@ impl MembershipList {
         &self.gateway_agreement
     }
 
-    /// Under which authorities the list was verified.
-    pub const fn authorities(&self) -> &Authorities {
+    /// The authorities under which every certificate of the list verifies.
+    pub fn authorities(&self) -> &[Fingerprint] {
         &self.authorities
     }
 
@@ -184,6 +217,12 @@ impl MembershipList {
         self.epoch
     }
 
+    /// The epoch of the list before; 0 if there was none.
+    pub const fn previous_epoch(&self) -> u64 {
+        self.previous_epoch
+    }
+
+    /// The hash of the list before; zeros if there was none, or none that the gateway knows.
     pub const fn previous(&self) -> &ListHash {
         &self.previous
     }
@@ -205,11 +244,11 @@ impl MembershipList {
     }
 
     /// Sorted by id; a member's place is its index in every bitmap.
-    pub fn members(&self) -> &[Member] {
+    pub fn members(&self) -> &[Enrolment] {
         &self.members
     }
 
-    pub fn member(&self, index: u16) -> Option<&Member> {
+    pub fn member(&self, index: u16) -> Option<&Enrolment> {
         self.members.get(usize::from(index))
     }
 
@@ -223,77 +262,63 @@ impl MembershipList {
         &self.bytes
     }
 
-    /// The members' enrolments, byte for byte.
-    pub fn enrolments(&self) -> Vec<Vec<u8>> {
-        self.entries().iter().map(|entry| entry.to_vec()).collect()
+    /// The signed header in its envelope, byte for byte.
+    pub fn header(&self) -> &[u8] {
+        &self.header
     }
 
-    /// The members' enrolments as parts of the list.
-    pub(crate) fn entries(&self) -> Vec<Part> {
-        let (envelope, _) = Sign1::decode_certified(&self.bytes).expect("the list was decoded from these bytes");
-        let statement = ListStatement::decode(envelope.payload()).expect("the list was decoded from these bytes");
-        parts(&self.bytes, &statement).collect()
+    /// The gateway's certificate, in DER.
+    pub(crate) fn gateway_certificate(&self) -> &[u8] {
+        Sign1::decode_certified(&self.header).expect("the list was decoded from these bytes").1
     }
 }
 
-/// Returns the epoch that a list states, whatever else is in it.
-pub(crate) fn epoch_of(bytes: &[u8]) -> Result<u64, DecodeError> {
-    let (envelope, _) = Sign1::decode_certified(bytes)?;
-    Ok(ListStatement::decode(envelope.payload())?.epoch)
-}
-
-/// The enrolments of a statement that was decoded from these bytes.
-fn parts(bytes: &Arc<[u8]>, statement: &ListStatement<'_>) -> impl Iterator<Item = Part> {
-    statement
-        .enrolments
-        .iter()
-        .map(|entry| Part::of(bytes, entry).expect("decoding borrows, and packets are below 4 GiB"))
+/// Checks what a header says by itself, and the number of entries that follow it.
+fn check_header(header: &ListHeader, gateway: &Certificate, entries: usize) -> Result<Params, ListError> {
+    let ListHeader { scheme, quorum, holders, day_epsilon, .. } = *header;
+    if (scheme, quorum, holders, day_epsilon) != (PAIRWISE, 0, 0, 0) {
+        return Err(ListError::Scheme { scheme, quorum, holders, day_epsilon });
+    }
+    if header.members != entries as u64 {
+        return Err(ListError::MemberCount { stated: header.members, found: entries });
+    }
+    let params = Params::unconnected(entries, header.terms)?;
+    let (from, to) = (header.from_slot, header.to_slot);
+    if from > to || to.0 >= MAX_SLOT {
+        return Err(ListError::Slots { from, to });
+    }
+    let (epoch, previous, start) = (header.epoch, header.previous_epoch, params.slot_start(from).as_secs());
+    let unknown = previous > 0 || header.previous == ListHash::NONE;
+    if epoch <= previous || epoch > start || epoch >= MAX_EPOCH || !unknown {
+        return Err(ListError::Epoch { epoch, previous, start });
+    }
+    if gateway.not_before > start || gateway.not_after < params.slot_end(to).as_secs() {
+        return Err(ListError::GatewayPeriod);
+    }
+    if header.gateway.is_low_order() {
+        return Err(ListError::LowOrder);
+    }
+    Ok(params)
 }
 
 /// What only the entries together can get wrong.
 fn check_together(
-    statement: &ListStatement<'_>,
+    header: &ListHeader,
     params: &Params,
     gateway: &Certificate,
-    enrolments: &[Enrolment],
+    members: &[Enrolment],
 ) -> Result<(), ListError> {
-    let (from, to) = (statement.from_slot, statement.to_slot);
-    if from > to || to.0 >= MAX_SLOT {
-        return Err(ListError::Slots { from, to });
-    }
-    if statement.epoch >= MAX_EPOCH {
-        return Err(ListError::Epoch(statement.epoch));
-    }
-    if gateway.not_before > params.slot_start(from).as_secs() || gateway.not_after < params.slot_end(to).as_secs() {
-        return Err(ListError::GatewayPeriod);
-    }
-    if statement.gateway.is_low_order() {
-        return Err(ListError::LowOrder);
-    }
     let mut identities = BTreeSet::from([gateway.key]);
-    let mut agreements = BTreeSet::from([statement.gateway.canonical()]);
-    for (entry, enrolment) in enrolments.iter().enumerate() {
-        if entry > 0 && enrolments[entry - 1].id() >= enrolment.id() {
+    for (entry, member) in members.iter().enumerate() {
+        if entry > 0 && members[entry - 1].id() >= member.id() {
             return Err(ListError::Order { entry });
         }
-        if !identities.insert(*enrolment.identity()) {
+        if !identities.insert(*member.identity()) {
             return Err(ListError::RepeatedIdentity { entry });
         }
-        if !agreements.insert(enrolment.agreement().0) {
-            return Err(ListError::RepeatedAgreement { entry });
-        }
-        if !enrolment.covers(params, from, to) {
+        if !member.covers(params, header.from_slot, header.to_slot) {
             return Err(ListError::Period { entry });
         }
     }
     Ok(())
-}
-
-fn member(enrolment: &Enrolment) -> Member {
-    Member {
-        id: enrolment.id().clone(),
-        identity: *enrolment.identity(),
-        agreement: *enrolment.agreement(),
-        seq: enrolment.seq(),
-    }
 }

@@ -16,7 +16,7 @@ mod refusal;
 pub mod simulation;
 mod slots;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ use crate::membership::MembershipList;
 use crate::policy::Policy;
 use crate::time::{Now, Slot, Timestamp};
 use crate::topic::{self, GatewayChannel, MeterChannel, Topic, TopicError};
-use crate::wire::{Message as _, RecoveryMessage, Sign1, Status, StatusCode};
+use crate::wire::{EvidenceStatement, Message as _, RecoveryMessage, Sign1, Status, StatusCode};
 use lists::HeldList;
 
 /// How far the wall clock may run ahead of the monotonic one since both were last known to be right: a minute, and a
@@ -128,9 +128,10 @@ pub enum Notice {
     Enrolled {
         seq: u64,
     },
+    /// A list was accepted; whether lists between this one and the last were missed.
     ListAccepted {
         epoch: u64,
-        skipped: u64,
+        skipped: bool,
     },
     Refused(Refusal),
     /// The attempt's epsilon was charged and its reading recorded.
@@ -168,12 +169,16 @@ pub struct Meter<C: Conduct = Honest> {
     /// Whether it does not, but names the one before: the next list will come in time.
     renewing: bool,
     enrol_again: Timestamp,
+    /// When to offer the enrolment because nobody asked for anything in a slot, with that slot and its list.
+    unasked: Option<(Timestamp, Slot, [u8; 8])>,
     /// X25519 results by own enrolment and other key: they outlive lists.
     agreements: BTreeMap<(u64, AgreementPublic), SharedSecret>,
     lists: BTreeMap<u64, HeldList>,
     slots: BTreeMap<Slot, SlotRecord>,
     /// Slots whose reading waits for its moment.
     unpublished: BTreeMap<Slot, Timestamp>,
+    /// Open slots in which the gateway asked for something.
+    asked: BTreeSet<Slot>,
     /// When the reveals of open slots were last sent.
     revealed: BTreeMap<Slot, Timestamp>,
     prepared: BTreeMap<Slot, slots::Prepared>,
@@ -182,6 +187,8 @@ pub struct Meter<C: Conduct = Honest> {
     statuses: BTreeMap<StatusCode, (Timestamp, Option<[u8; 8]>, Slot)>,
     /// Hashes of the contradictions that are kept, so that their repetition is not.
     proven: BTreeMap<u64, [u8; 32]>,
+    /// The contradiction that was seen last, for the status that tells of it.
+    newest_evidence: Option<Arc<[u8]>>,
     outputs: VecDeque<Output>,
     conduct: C,
 }
@@ -221,15 +228,18 @@ impl<C: Conduct> Meter<C> {
             listed: false,
             renewing: false,
             enrol_again: Timestamp::from_millis(0),
+            unasked: None,
             agreements: BTreeMap::new(),
             lists: BTreeMap::new(),
             slots: BTreeMap::new(),
             unpublished: BTreeMap::new(),
+            asked: BTreeSet::new(),
             revealed: BTreeMap::new(),
             prepared: BTreeMap::new(),
             clock: Clock::default(),
             statuses: BTreeMap::new(),
             proven: BTreeMap::new(),
+            newest_evidence: None,
             outputs: VecDeque::new(),
             conduct,
         };
@@ -254,7 +264,7 @@ impl<C: Conduct> Meter<C> {
             }
             return;
         }
-        self.close_what_is_over(at);
+        self.close_what_is_over(at, rng);
         match input {
             Input::Connected => self.say_again(at),
             Input::Message { topic, payload } => self.message(topic, payload, at, rng),
@@ -292,7 +302,7 @@ impl<C: Conduct> Meter<C> {
     /// Returns the topics to subscribe to: the cluster's list and requests, and whether gateways are online. Without the
     /// last one, a meter that no list names takes up to 75 seconds to enrol with a new gateway.
     pub fn subscriptions(&self) -> Vec<String> {
-        let cluster = [GatewayChannel::Membership, GatewayChannel::Recovery];
+        let cluster = [GatewayChannel::Membership, GatewayChannel::FullMembership, GatewayChannel::Recovery];
         let cluster = cluster.into_iter().map(|channel| channel.topic(&self.config.cluster));
         cluster.chain([topic::ANY_GATEWAY_STATUS.to_owned()]).collect()
     }
@@ -320,9 +330,13 @@ impl<C: Conduct> Meter<C> {
         match Topic::parse(topic) {
             Ok(Topic::Gateway { cluster: name, channel }) if name == cluster.as_str() => match channel {
                 // The retained list comes again with every connection; to verify it once is enough.
-                GatewayChannel::Membership if self.lists.values().any(|held| **held.list.bytes() == *payload) => {}
-                GatewayChannel::Membership => {
-                    match MembershipList::verify(payload, cluster, &self.config.policy.authorities) {
+                GatewayChannel::FullMembership if self.lists.values().any(|held| **held.list.bytes() == *payload) => {}
+                // An erased list says nothing.
+                GatewayChannel::Membership | GatewayChannel::FullMembership if payload.is_empty() => {}
+                // Short lists are of a scheme that is not known here; what else comes may be of an earlier format.
+                GatewayChannel::Membership | GatewayChannel::FullMembership => {
+                    let known = self.lists.values().map(|held| &*held.list);
+                    match MembershipList::verify_after(known, payload, cluster, &self.config.policy.authorities) {
                         Ok(list) => self.consider(&list, at),
                         Err(error) => self.refuse(&error.into(), None, Slot(0)),
                     }
@@ -351,11 +365,14 @@ impl<C: Conduct> Meter<C> {
         // A gateway repeats its request until all have answered; what was answered was verified.
         let verified = record.answered(payload)
             || self.list(&record.list).is_some_and(|held| envelope.verifies(held.list.gateway_identity(), topic));
+        if verified {
+            self.asked.insert(slot);
+        }
         let outcome = match message {
             _ if !verified => Err(Refusal::BadSignature),
             _ if record.list != message.list() => Err(Refusal::OtherList),
             RecoveryMessage::Request(request) => self.answer(&request, payload, at),
-            RecoveryMessage::Retry(retry) => self.retry(retry, at, rng),
+            RecoveryMessage::Retry(retry) => self.retry(retry, payload, at, rng),
         };
         if let Err(refusal) = outcome {
             self.refuse(&refusal, named, slot);
@@ -390,6 +407,11 @@ impl<C: Conduct> Meter<C> {
     fn refuse(&mut self, refusal: &Refusal, list: Option<[u8; 8]>, slot: Slot) {
         self.notice(Notice::Refused(refusal.clone()));
         let (Some(code), Some(at)) = (refusal.status(), self.clock.last) else { return };
+        let evidence = self.newest_evidence.clone().filter(|_| code == StatusCode::Equivocation);
+        // A contradiction of which nothing is in hand would have to be believed.
+        if code == StatusCode::Equivocation && evidence.is_none() {
+            return;
+        }
         let said = |&(then, of, when): &(Timestamp, Option<[u8; 8]>, Slot)| {
             (of, when) == (list, slot) || at < then.plus_secs(STATUS_INTERVAL_SECONDS)
         };
@@ -397,17 +419,26 @@ impl<C: Conduct> Meter<C> {
             return;
         }
         self.statuses.insert(code, (at, list, slot));
-        let status = Status { cluster: self.config.cluster.clone(), list, slot, code };
+        let status = Status {
+            cluster: self.config.cluster.clone(),
+            list,
+            slot,
+            code,
+            newest_epoch: self.account.newest_list.map_or(0, |(epoch, _)| epoch),
+            evidence: evidence.as_deref().unwrap_or_default().to_vec(),
+        };
         let topic = self.topic(MeterChannel::Status);
         let payload = status.seal(&self.config.identity, &topic);
         self.publish(MeterChannel::Status, None, payload.into());
     }
 
-    /// Keeps two signed messages that contradict each other, once.
-    fn keep_evidence(&mut self, first: Arc<[u8]>, second: Arc<[u8]>) {
+    /// Keeps two signed messages that contradict each other, once. The certificate is that of requests and retries.
+    fn keep_evidence(&mut self, certificate: Vec<u8>, first: Vec<u8>, second: Vec<u8>) {
         let number = self.account.evidence;
-        let evidence = Evidence { number, first, second };
+        let statement = EvidenceStatement { cluster: self.config.cluster.clone(), certificate, first, second };
+        let evidence = Evidence { number, bytes: statement.encode().into() };
         let hash = evidence.hash();
+        self.newest_evidence = Some(evidence.bytes.clone());
         if self.proven.values().any(|known| *known == hash) {
             return;
         }

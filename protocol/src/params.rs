@@ -10,6 +10,9 @@ use crate::time::{Slot, Timestamp};
 /// The most members a list may have.
 pub const MAX_MEMBERS: usize = 10_000;
 
+/// The most authorities that a list may name.
+pub const MAX_AUTHORITIES: usize = 16;
+
 /// The largest numerator and denominator of an epsilon.
 pub const MAX_EPSILON_PART: u64 = 1_000_000;
 
@@ -19,7 +22,7 @@ pub const MAX_SLOT: u64 = 1 << 40;
 /// Epochs stay below this, so that one always follows.
 pub const MAX_EPOCH: u64 = 1 << 40;
 
-/// The parameters as a list states them, unchecked: fields 8 to 18 of `protocol.md 7`, message 5.
+/// The parameters as a list states them, unchecked (`protocol.md 7`, message 10).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Terms {
     pub slot_seconds: u64,

@@ -36,7 +36,7 @@ pub struct Policy {
 /// Which rule of a policy a list breaks.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PolicyError {
-    #[error("the list was verified under other authorities than the policy's")]
+    #[error("the list names an authority that the policy does not")]
     Authorities,
     #[error("gateway `{0}` is not one that the policy names")]
     Gateway(GatewayId),
@@ -73,7 +73,7 @@ impl Policy {
     }
 
     pub fn check(&self, list: &MembershipList) -> Result<(), PolicyError> {
-        if *list.authorities() != self.authorities {
+        if !list.authorities().iter().all(|named| self.authorities.contains(named)) {
             return Err(PolicyError::Authorities);
         }
         if !self.gateways.contains(list.gateway()) {

@@ -42,7 +42,10 @@ impl MeterChannel {
 /// The channels of a cluster that its gateway publishes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GatewayChannel {
+    /// Short lists, of a scheme that is not in use yet. The headers of all lists are signed for this topic.
     Membership,
+    /// Lists with every enrolment.
+    FullMembership,
     /// Requests and retries.
     Recovery,
     /// For other consumers, not part of the protocol between meters and gateway.
@@ -50,11 +53,12 @@ pub enum GatewayChannel {
 }
 
 impl GatewayChannel {
-    pub const ALL: [Self; 3] = [Self::Membership, Self::Recovery, Self::Aggregate];
+    pub const ALL: [Self; 4] = [Self::Membership, Self::FullMembership, Self::Recovery, Self::Aggregate];
 
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Membership => "membership",
+            Self::FullMembership => "membership/full",
             Self::Recovery => "recovery",
             Self::Aggregate => "aggregate",
         }
@@ -67,7 +71,7 @@ impl GatewayChannel {
     /// Returns whether the broker keeps the newest message for later subscribers.
     pub const fn is_retained(self) -> bool {
         match self {
-            Self::Membership | Self::Aggregate => true,
+            Self::Membership | Self::FullMembership | Self::Aggregate => true,
             Self::Recovery => false,
         }
     }
@@ -118,17 +122,15 @@ impl<'a> Topic<'a> {
         if cluster == "gateway" {
             return Err(TopicError::UnknownChannel);
         }
-        let found = match level(rest) {
-            Some((name, meter)) => MeterChannel::ALL
-                .into_iter()
-                .find(|channel| channel.as_str() == name && level(meter).is_none())
-                .map(|channel| Self::Meter { cluster, channel, meter }),
-            None => GatewayChannel::ALL
-                .into_iter()
-                .find(|channel| channel.as_str() == rest)
-                .map(|channel| Self::Gateway { cluster, channel }),
+        let meters = level(rest).and_then(|(name, meter)| {
+            let named = |channel: &MeterChannel| channel.as_str() == name && level(meter).is_none();
+            MeterChannel::ALL.into_iter().find(named).map(|channel| Self::Meter { cluster, channel, meter })
+        });
+        let gateways = || {
+            let named = |channel: &GatewayChannel| channel.as_str() == rest;
+            GatewayChannel::ALL.into_iter().find(named).map(|channel| Self::Gateway { cluster, channel })
         };
-        found.ok_or(TopicError::UnknownChannel)
+        meters.or_else(gateways).ok_or(TopicError::UnknownChannel)
     }
 }
 

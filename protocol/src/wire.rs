@@ -1,34 +1,39 @@
-//! The seven messages (`protocol.md 7`): payloads as deterministic CBOR arrays, in COSE envelopes.
+//! The messages (`protocol.md 7`): payloads as deterministic CBOR arrays, in COSE envelopes.
 //!
 //! A type here is what a payload says; whether to believe it is decided with the envelope's key by [`crate::meter`],
 //! [`crate::cluster`], [`crate::enrolment`] and [`crate::membership`].
 
 mod cbor;
 mod cose;
+mod list;
 
 pub use cbor::DecodeError;
 pub(crate) use cbor::{Reader, Writer};
 pub use cose::{Mac0, Seal, Sign1};
+pub use list::{FullList, ListHashes, ListHeader, ListStatement, PAIRWISE};
 
 use crate::ids::ClusterId;
 use crate::keys::{AgreementPublic, IdentityKey, ListHash, MacKey};
-use crate::params::{MAX_MEMBERS, Terms};
+use crate::params::MAX_MEMBERS;
 use crate::time::Slot;
 
-/// The kind that a payload says it is, 1 to 7 for the messages below.
+/// The kind that a payload says it is: 1 to 4, 6, 7, 10 or 11 for the messages below. 5 was a list in an earlier format.
 pub fn kind(payload: &[u8]) -> Result<u64, DecodeError> {
     let mut reader = Reader::new(payload);
     reader.array_of_any()?;
     reader.uint()
 }
 
-/// One of the seven messages: its kind, its fields, and the key of the envelope that it travels in.
+/// One of the messages: its kind, its fields, and the key of the envelope that it travels in.
 pub trait Message<'a>: Sized {
     /// The first field of the payload.
     const KIND: u64;
     /// How many fields the payload has, with the kind.
     #[doc(hidden)]
     const FIELDS: u64;
+    /// How many it had in an earlier format, if that was another number.
+    #[doc(hidden)]
+    const EARLIER_FIELDS: Option<u64> = None;
     /// What the envelope is made with: a MAC key, an identity key, or an identity key with its certificate in DER.
     type Key<'k>: Seal;
 
@@ -43,7 +48,13 @@ pub trait Message<'a>: Sized {
     /// Reads a payload, all of it.
     fn decode(payload: &'a [u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(payload);
-        reader.array(Self::FIELDS)?;
+        match reader.array(Self::FIELDS) {
+            Err(DecodeError::WrongCount { found, .. }) if Self::EARLIER_FIELDS == Some(found) => {
+                reader.kind(Self::KIND)?;
+                return Err(DecodeError::EarlierFormat);
+            }
+            counted => counted?,
+        }
         reader.kind(Self::KIND)?;
         let message = Self::read(&mut reader)?;
         reader.end()?;
@@ -78,7 +89,7 @@ impl Message<'_> for MaskedReading {
         Ok(Self {
             list: reader.fixed("list hash")?,
             slot: Slot(reader.uint()?),
-            attempt: reader.small("attempt")?,
+            attempt: reader.attempt()?,
             ciphertext: u64::from_be_bytes(reader.fixed("ciphertext")?),
         })
     }
@@ -109,7 +120,7 @@ impl Message<'_> for RecoveryRequest {
         Ok(Self {
             list: ListHash(reader.fixed("list hash")?),
             slot: Slot(reader.uint()?),
-            attempt: reader.small("attempt")?,
+            attempt: reader.attempt()?,
             missing: reader.bytes()?.to_vec(),
             deadline: reader.uint()?,
         })
@@ -140,7 +151,7 @@ impl Message<'_> for Reveal {
         Ok(Self {
             list: reader.fixed("list hash")?,
             slot: Slot(reader.uint()?),
-            attempt: reader.small("attempt")?,
+            attempt: reader.attempt()?,
             revealed: u64::from_be_bytes(reader.fixed("revealed")?),
             request: reader.fixed("request hash")?,
         })
@@ -168,11 +179,14 @@ pub struct EnrolmentStatement {
     pub not_after: u64,
     /// Grows with every enrolment of a meter: the Unix time of its making.
     pub seq: u64,
+    /// The largest cluster in which the meter is willing to hold others' shares; 0 for none. Nothing asks for it yet.
+    pub holds: u64,
 }
 
 impl Message<'_> for EnrolmentStatement {
     const KIND: u64 = 4;
-    const FIELDS: u64 = 7;
+    const FIELDS: u64 = 8;
+    const EARLIER_FIELDS: Option<u64> = Some(7);
     type Key<'k> = (&'k IdentityKey, &'k [u8]);
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
@@ -183,6 +197,7 @@ impl Message<'_> for EnrolmentStatement {
             not_before: reader.uint()?,
             not_after: reader.uint()?,
             seq: reader.uint()?,
+            holds: reader.below(MAX_MEMBERS as u64 + 1, "holds")?,
         })
     }
 
@@ -194,64 +209,7 @@ impl Message<'_> for EnrolmentStatement {
             .uint(self.not_before)
             .uint(self.not_after)
             .uint(self.seq)
-    }
-}
-
-/// 5: the members of a cluster and the terms they agree to, for a range of slots.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ListStatement<'a> {
-    pub cluster: ClusterId,
-    pub epoch: u64,
-    pub previous: ListHash,
-    pub gateway: AgreementPublic,
-    /// First and last slot, inclusive.
-    pub from_slot: Slot,
-    pub to_slot: Slot,
-    pub terms: Terms,
-    /// The members' enrolments, whole envelopes, sorted by meter id.
-    pub enrolments: Vec<&'a [u8]>,
-}
-
-impl<'a> Message<'a> for ListStatement<'a> {
-    const KIND: u64 = 5;
-    const FIELDS: u64 = 19;
-    type Key<'k> = (&'k IdentityKey, &'k [u8]);
-
-    fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            cluster: cluster(reader)?,
-            epoch: reader.uint()?,
-            previous: ListHash(reader.fixed("previous list hash")?),
-            gateway: AgreementPublic(reader.fixed("gateway X25519 key")?),
-            from_slot: Slot(reader.uint()?),
-            to_slot: Slot(reader.uint()?),
-            terms: terms(reader)?,
-            enrolments: enrolments(reader)?,
-        })
-    }
-
-    fn write(&self, writer: Writer) -> Writer {
-        let terms = &self.terms;
-        let head = writer
-            .text(self.cluster.as_str())
-            .uint(self.epoch)
-            .bytes(&self.previous.0)
-            .bytes(&self.gateway.0)
-            .uint(self.from_slot.0)
-            .uint(self.to_slot.0)
-            .uint(terms.slot_seconds)
-            .uint(terms.reading_seconds)
-            .uint(terms.reveal_seconds)
-            .uint(terms.max_missing)
-            .uint(terms.max_malicious)
-            .uint(terms.partners)
-            .int(terms.lo)
-            .int(terms.hi)
-            .uint(terms.epsilon_numerator)
-            .uint(terms.epsilon_denominator)
-            .uint(terms.attempts)
-            .nested_array(self.enrolments.len() as u64);
-        self.enrolments.iter().fold(head, |list, enrolment| list.bytes(enrolment))
+            .uint(self.holds)
     }
 }
 
@@ -264,6 +222,10 @@ pub struct Status {
     /// The slot concerned, or 0.
     pub slot: Slot,
     pub code: StatusCode,
+    /// The newest epoch that the meter has accepted, or 0.
+    pub newest_epoch: u64,
+    /// An [`EvidenceStatement`] for [`StatusCode::Equivocation`], and nothing otherwise.
+    pub evidence: Vec<u8>,
 }
 
 /// Why a meter is silent, or what it has seen.
@@ -277,10 +239,12 @@ pub enum StatusCode {
     RecordLost = 6,
     RequestRefused = 7,
     Equivocation = 8,
+    /// Nobody asked for anything in a slot that the meter reported.
+    NotAsked = 9,
 }
 
 impl StatusCode {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::NoList,
         Self::ListRefused,
         Self::NotListed,
@@ -289,12 +253,14 @@ impl StatusCode {
         Self::RecordLost,
         Self::RequestRefused,
         Self::Equivocation,
+        Self::NotAsked,
     ];
 }
 
 impl Message<'_> for Status {
     const KIND: u64 = 6;
-    const FIELDS: u64 = 5;
+    const FIELDS: u64 = 7;
+    const EARLIER_FIELDS: Option<u64> = Some(5);
     type Key<'k> = &'k IdentityKey;
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
@@ -311,7 +277,11 @@ impl Message<'_> for Status {
         let code = reader.uint()?;
         let code = StatusCode::ALL.into_iter().find(|&known| known as u64 == code);
         let code = code.ok_or(DecodeError::OutOfRange { field: "code" })?;
-        Ok(Self { cluster, list, slot, code })
+        let (newest_epoch, evidence) = (reader.uint()?, reader.bytes()?.to_vec());
+        if evidence.is_empty() == (code == StatusCode::Equivocation) {
+            return Err(DecodeError::OutOfRange { field: "evidence" });
+        }
+        Ok(Self { cluster, list, slot, code, newest_epoch, evidence })
     }
 
     fn write(&self, writer: Writer) -> Writer {
@@ -320,6 +290,8 @@ impl Message<'_> for Status {
             .bytes(self.list.as_ref().map_or(&[], |list| list))
             .uint(self.slot.0)
             .uint(self.code as u64)
+            .uint(self.newest_epoch)
+            .bytes(&self.evidence)
     }
 }
 
@@ -343,13 +315,21 @@ impl Message<'_> for Retry {
         Ok(Self {
             list: ListHash(reader.fixed("list hash")?),
             slot: Slot(reader.uint()?),
-            attempt: reader.small("attempt")?,
+            attempt: retried(reader)?,
             deadline: reader.uint()?,
         })
     }
 
     fn write(&self, writer: Writer) -> Writer {
         writer.bytes(&self.list.0).uint(self.slot.0).uint(self.attempt.into()).uint(self.deadline)
+    }
+}
+
+/// Reads the attempt that a retry opens: never the first, which nothing opens.
+fn retried(reader: &mut Reader<'_>) -> Result<u8, DecodeError> {
+    match reader.attempt()? {
+        0 => Err(DecodeError::OutOfRange { field: "attempt" }),
+        attempt => Ok(attempt),
     }
 }
 
@@ -379,6 +359,13 @@ impl RecoveryMessage {
         }
     }
 
+    pub const fn attempt(&self) -> u8 {
+        match self {
+            Self::Request(request) => request.attempt,
+            Self::Retry(retry) => retry.attempt,
+        }
+    }
+
     pub const fn list(&self) -> ListHash {
         match self {
             Self::Request(request) => request.list,
@@ -387,31 +374,46 @@ impl RecoveryMessage {
     }
 }
 
+/// 11: two messages of a gateway that contradict each other; travels inside a status, and in files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EvidenceStatement {
+    pub cluster: ClusterId,
+    /// The gateway's certificate in DER, under which requests and retries verify; empty for headers, which carry theirs.
+    pub certificate: Vec<u8>,
+    /// Two envelopes: of requests, of retries, or of the headers of lists.
+    pub first: Vec<u8>,
+    pub second: Vec<u8>,
+}
+
+impl EvidenceStatement {
+    const KIND: u64 = 11;
+    const FIELDS: u64 = 5;
+
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(bytes);
+        reader.array(Self::FIELDS)?;
+        reader.kind(Self::KIND)?;
+        let evidence = Self {
+            cluster: cluster(&mut reader)?,
+            certificate: reader.bytes()?.to_vec(),
+            first: reader.bytes()?.to_vec(),
+            second: reader.bytes()?.to_vec(),
+        };
+        reader.end()?;
+        Ok(evidence)
+    }
+
+    pub fn encode(&self) -> Vec<u8> {
+        Writer::array(Self::FIELDS)
+            .uint(Self::KIND)
+            .text(self.cluster.as_str())
+            .bytes(&self.certificate)
+            .bytes(&self.first)
+            .bytes(&self.second)
+            .finish()
+    }
+}
+
 fn cluster(reader: &mut Reader<'_>) -> Result<ClusterId, DecodeError> {
     ClusterId::new(reader.text()?).map_err(|reason| DecodeError::Id { field: "cluster", reason })
-}
-
-/// Reads a list's entries. Their number is refused at the array's head: nothing is collected that could not be a list.
-fn enrolments<'a>(reader: &mut Reader<'a>) -> Result<Vec<&'a [u8]>, DecodeError> {
-    let count = reader.array_of_any()?;
-    if count > MAX_MEMBERS as u64 {
-        return Err(DecodeError::OutOfRange { field: "members" });
-    }
-    (0..count).map(|_| reader.bytes()).collect()
-}
-
-fn terms(reader: &mut Reader<'_>) -> Result<Terms, DecodeError> {
-    Ok(Terms {
-        slot_seconds: reader.uint()?,
-        reading_seconds: reader.uint()?,
-        reveal_seconds: reader.uint()?,
-        max_missing: reader.uint()?,
-        max_malicious: reader.uint()?,
-        partners: reader.uint()?,
-        lo: reader.int()?,
-        hi: reader.int()?,
-        epsilon_numerator: reader.uint()?,
-        epsilon_denominator: reader.uint()?,
-        attempts: reader.uint()?,
-    })
 }

@@ -83,6 +83,7 @@ pub fn enrol(id: &str, issued: &Issued, change: impl FnOnce(&mut EnrolmentStatem
         not_before: START,
         not_after: START + 30 * 86_400,
         seq: START,
+        holds: 0,
     };
     change(&mut statement);
     let topic = MeterChannel::Enrol.topic(&statement.cluster, &MeterId::new(id).unwrap());

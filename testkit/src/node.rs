@@ -241,7 +241,8 @@ impl ClusterNode {
                 | cluster::Key::List(_)
                 | cluster::Key::Slot(..)
                 | cluster::Key::Outcome(_)
-                | cluster::Key::Offenders,
+                | cluster::Key::Offenders
+                | cluster::Key::Evidence(_),
                 _,
             ) => true,
         });

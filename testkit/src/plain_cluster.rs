@@ -224,10 +224,10 @@ impl PlainCluster {
     }
 
     fn take_lists(&mut self, published: &[Packet]) {
-        for packet in published.iter().filter(|packet| packet.topic.ends_with("/membership")) {
+        for packet in published.iter().filter(|packet| packet.topic.ends_with("/membership/full")) {
             let ClusterConfig { cluster, authorities, .. } = &self.gateway.config;
             let list = MembershipList::verify(&packet.payload, cluster, authorities).unwrap();
-            let member = |entry: &dream_protocol::membership::Member| {
+            let member = |entry: &dream_protocol::enrolment::Enrolment| {
                 let number: usize = entry.id().as_str().trim_start_matches("m-").parse().unwrap();
                 let shared = self.secrets[number].agree(list.gateway_agreement()).unwrap();
                 let (stream, mac) = derive::gateway_keys(list.hash(), &shared, list.cluster(), entry.id());

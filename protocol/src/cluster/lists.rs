@@ -1,5 +1,6 @@
 //! The lists a gateway publishes: when a new one is formed, of whom, and the keys it holds under each.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -8,15 +9,15 @@ use rand_core::CryptoRng;
 use super::{CannotForm, Cluster, ClusterConfig, Forget, ListRecord, Notice, Output, Record, Rejection};
 use crate::certificate::Signatures;
 use crate::derive::{self, sha256};
-use crate::enrolment::Enrolment;
+use crate::enrolment::{Enrolment, MAX_AHEAD_SECONDS};
 use crate::ids::MeterId;
 use crate::keys::{AgreementSecret, ListHash, MacKey, StreamKey};
-use crate::membership::{ListError, MembershipList};
+use crate::membership::{ListError, MAX_LIST_AHEAD_SECONDS, MembershipList};
 use crate::params::{Params, ParamsError};
 use crate::policy::MIN_HONEST;
 use crate::time::{Slot, Timestamp};
 use crate::topic::GatewayChannel;
-use crate::wire::{ListStatement, Message as _, Sign1};
+use crate::wire::{FullList, ListStatement};
 
 /// How many slots before its first one a list is published.
 const LEAD_SLOTS: u64 = 2;
@@ -164,7 +165,7 @@ impl Cluster {
             && let Some(own) = self.newest_own()
         {
             let payload = own.list.bytes().clone();
-            self.outputs.push_back(Output::Publish { channel: GatewayChannel::Membership, payload });
+            self.outputs.push_back(Output::Publish { channel: GatewayChannel::FullMembership, payload });
             self.last_sent = now;
         }
     }
@@ -197,7 +198,11 @@ impl Cluster {
 
     fn try_form_list(&mut self, now: Timestamp, rng: &mut (impl CryptoRng + ?Sized)) -> Result<(), (u16, CannotForm)> {
         let terms = &self.config.terms;
-        let from_slot = Slot(now.as_secs() / terms.slot_seconds).plus(LEAD_SLOTS);
+        let (previous_epoch, previous) = self.predecessor();
+        let epoch = now.as_secs().max(previous_epoch + 1);
+        // An epoch is never after the list's first slot: meters refuse lists that are too far ahead, and so no epoch is.
+        let soonest = Slot(now.as_secs() / terms.slot_seconds).plus(LEAD_SLOTS);
+        let from_slot = soonest.max(Slot(epoch.div_ceil(terms.slot_seconds)));
         let wanted = from_slot.plus(self.config.roster.list_slots.max(LEAD_SLOTS + 2) - 1);
         // In the last days of the gateway's certificate lists are as long as it lives.
         let to_slot = wanted.min(Slot((self.certificate.not_after() / terms.slot_seconds).saturating_sub(1)));
@@ -215,13 +220,15 @@ impl Cluster {
             return Err((count, CannotForm::TooFew { least }));
         }
         let params = self.config.params_for(count).map_err(|error| (count, error.into()))?;
-        let (epoch, previous) = self.newest.map_or((1, ListHash::NONE), |(epoch, hash)| (epoch + 1, hash));
+        let issuers = members.iter().map(|member| *member.authority()).chain([self.certificate.authority]);
         let secret = Arc::new(AgreementSecret::generate(rng));
         let statement = ListStatement {
             cluster: self.config.cluster.clone(),
             epoch,
+            previous_epoch,
             previous,
             gateway: secret.public(),
+            authorities: issuers.collect::<BTreeSet<_>>().into_iter().collect(),
             from_slot,
             to_slot,
             terms: *params.terms(),
@@ -234,11 +241,37 @@ impl Cluster {
         self.open_list(&record).map_err(|error| (count, error.into()))?;
         self.outputs.push_back(Output::Persist(Record::List(record)));
         self.outputs.extend(before.map(|epoch| Output::Forget(Forget::List(epoch))));
-        self.outputs.push_back(Output::Publish { channel: GatewayChannel::Membership, payload: bytes });
+        self.outputs.push_back(Output::Publish { channel: GatewayChannel::FullMembership, payload: bytes });
         (self.unseen, self.lists_denied) = (false, false);
         (self.unseen, self.confirmed, self.last_sent) = (false, false, now);
         self.outputs.push_back(Output::Notice(Notice::ListPublished { epoch, members: count, from_slot, to_slot }));
         Ok(())
+    }
+
+    /// The epoch and hash that the next list names as those of the list before it. Where members know a later list than this
+    /// gateway does, it names an epoch after that, of a list that it does not know: none of them can say that it is wrong.
+    fn predecessor(&self) -> (u64, ListHash) {
+        let (newest, hash) = self.newest.unwrap_or((0, ListHash::NONE));
+        if self.reported > newest { (self.reported + 1, ListHash::NONE) } else { (newest, hash) }
+    }
+
+    /// Takes note of the newest epoch that a member knows. If the newest list here says that there was no such list, because
+    /// this gateway lost its records, members refuse it: then another list follows, once, which they accept.
+    pub(super) fn note_epoch(&mut self, epoch: u64, now: Timestamp) {
+        if epoch > now.as_secs().saturating_add(MAX_AHEAD_SECONDS) {
+            return;
+        }
+        let Some((newest, _)) = self.newest else {
+            self.reported = self.reported.max(epoch);
+            return;
+        };
+        let previous = self.newest_own().map_or(newest, |own| own.list.previous_epoch());
+        let unknown = previous < epoch && epoch != newest;
+        if unknown && ![Some(newest), Some(previous)].contains(&self.reformed) {
+            self.reformed = Some(newest);
+            self.reported = self.reported.max(epoch);
+            self.roster.change(now);
+        }
     }
 
     /// Leaves out who is to be left out of lists, the worst first, as long as enough members remain: as many as the
@@ -277,7 +310,8 @@ impl Cluster {
     fn open_list(&mut self, record: &ListRecord) -> Result<(), ListError> {
         let ClusterConfig { cluster, authorities, .. } = &self.config;
         let list = MembershipList::read(&record.bytes, cluster, authorities, Signatures::Stored)?;
-        let newest = (record.epoch, *list.hash());
+        // A record that leaves an epoch out is followed by a list that names no list before it.
+        let newest = (record.epoch, if record.epoch == list.epoch() { *list.hash() } else { ListHash::NONE });
         // Requests verify under the key that signed the list: with another one its slots cannot be recovered.
         let ours = *list.gateway_identity() == self.config.identity.public();
         if let Some(secret) = record.secret.as_ref().filter(|_| ours) {
@@ -299,11 +333,12 @@ impl Cluster {
         if self.open_list(record).is_ok() {
             return;
         }
-        let Ok((envelope, _)) = Sign1::decode_certified(&record.bytes) else {
+        let Ok((envelope, header)) = FullList::header_of(&record.bytes) else {
             return self.outputs.push_back(Output::Forget(Forget::List(record.epoch)));
         };
         if self.newest.is_none_or(|(epoch, _)| epoch < record.epoch) {
-            self.newest = Some((record.epoch, ListHash(sha256(envelope.payload()))));
+            let hash = ListHash(sha256(envelope.payload()));
+            self.newest = Some((record.epoch, if record.epoch == header.epoch { hash } else { ListHash::NONE }));
             self.newest_published = None;
         }
         if record.secret.is_some() {
@@ -327,30 +362,32 @@ impl Cluster {
             (self.unseen, self.confirmed) = (false, true);
             return Ok(TakeOver::Ours);
         }
-        let list = MembershipList::verify(payload, &self.config.cluster, &self.config.authorities)?;
+        let known = self.lists.values().map(|own| &*own.list);
+        let list = MembershipList::verify_after(known, payload, &self.config.cluster, &self.config.authorities)?;
         if Some(list.gateway()) != self.certificate.gateway().ok() {
             return Err(Rejection::OtherGateway);
         }
+        // Meters refuse it too: nobody is led to use up epochs.
+        if now.plus_secs(MAX_LIST_AHEAD_SECONDS) < list.params().slot_start(list.from_slot()) {
+            return Err(Rejection::TooFarAhead);
+        }
         let (epoch, hash) = (list.epoch(), *list.hash());
-        let newest = match self.newest {
+        let (newest, hash) = match self.newest {
             Some((newest, ours)) if epoch < newest || (epoch == newest && hash == ours) => {
                 return Ok(TakeOver::Behind);
             }
             // Two gateways with one identity made an epoch each: leave one out, so that both halves accept the next.
-            Some((newest, _)) if epoch == newest => epoch + 1,
-            Some(_) | None => epoch,
+            Some((newest, _)) if epoch == newest => (epoch + 1, ListHash::NONE),
+            Some(_) | None => (epoch, hash),
         };
         let before = self.newest.map(|(epoch, _)| epoch).filter(|epoch| !self.lists.contains_key(epoch));
         self.outputs.extend(before.map(|epoch| Output::Forget(Forget::List(epoch))));
         self.newest = Some((newest, hash));
         let record = ListRecord { epoch: newest, published_at: now, bytes: list.bytes().clone(), secret: None };
         self.outputs.push_back(Output::Persist(Record::List(record)));
-        for bytes in list.enrolments() {
-            let ClusterConfig { cluster, authorities, .. } = &self.config;
-            if let Ok(enrolment) = Enrolment::own(bytes.into(), cluster, authorities, Signatures::Stored) {
-                // One that is older than the known one, or denied, is rightly left out.
-                self.admit(enrolment, now).ok();
-            }
+        for enrolment in list.members() {
+            // One that is older than the known one, or denied, is rightly left out.
+            self.admit(enrolment.clone(), now).ok();
         }
         self.newest_published = None;
         self.roster.change(now);

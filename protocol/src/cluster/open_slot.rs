@@ -8,10 +8,11 @@ use super::roster::Roster;
 use super::{ClusterConfig, Record, Rejection, STALL_SECONDS};
 use crate::aggregate::{Aggregate, Failure, SlotOutcome};
 use crate::derive::{self, sha256};
+use crate::enrolment::Enrolment;
 use crate::ids::MeterId;
 use crate::keys::prefix;
 use crate::member_set::MemberSet;
-use crate::membership::{Member, MembershipList};
+use crate::membership::MembershipList;
 use crate::time::{Slot, Timestamp};
 use crate::topic::GatewayChannel;
 use crate::wire::{Mac0, MaskedReading, Message, RecoveryRequest, Retry, Reveal, Sign1};
@@ -243,7 +244,11 @@ impl OpenSlot {
                 }
             }
             Record::Reading { .. } | Record::Request { .. } | Record::Reveal { .. } => {}
-            Record::Enrolment { .. } | Record::List(_) | Record::Outcome(_) | Record::Offenders(_) => {}
+            Record::Enrolment { .. }
+            | Record::List(_)
+            | Record::Outcome(_)
+            | Record::Offenders(_)
+            | Record::Evidence { .. } => {}
         }
     }
 
@@ -278,7 +283,7 @@ impl OpenSlot {
     }
 
     /// Every member, with whether its reading of the last attempt arrived.
-    pub(super) fn heard(&self) -> impl Iterator<Item = (&Member, bool)> {
+    pub(super) fn heard(&self) -> impl Iterator<Item = (&Enrolment, bool)> {
         let members = (0u16..).zip(self.own.list.members());
         members.map(|(index, member)| (member, self.readings.get(index).is_some()))
     }

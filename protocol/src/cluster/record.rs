@@ -9,11 +9,10 @@ use super::Offenders;
 use crate::aggregate::{Aggregate, Failure, SlotOutcome};
 use crate::ids::MeterId;
 use crate::keys::AgreementSecret;
-use crate::membership;
 use crate::noise::Scale;
 use crate::params::{MAX_EPOCH, MAX_EPSILON_PART, MAX_SLOT};
 use crate::time::{Slot, Timestamp};
-use crate::wire::{DecodeError, Reader, Writer};
+use crate::wire::{DecodeError, FullList, Reader, Writer};
 
 /// The name of an entry; a later entry of the same name replaces the earlier one. Sorted, a slot's entries are in the
 /// order in which they came about.
@@ -25,6 +24,8 @@ pub enum Key {
     Slot(Slot, u8, SlotEntry),
     Outcome(Slot),
     Offenders,
+    /// By number.
+    Evidence(u8),
 }
 
 /// An entry of an open slot's attempt.
@@ -80,6 +81,11 @@ pub enum Record {
     Outcome(SlotOutcome),
     /// What is known of members that spoil slots.
     Offenders(Box<Offenders>),
+    /// Two messages of a gateway that contradict each other, as an [`crate::wire::EvidenceStatement`].
+    Evidence {
+        number: u8,
+        bytes: Arc<[u8]>,
+    },
 }
 
 /// A published list with the gateway's X25519 key for it.
@@ -121,6 +127,7 @@ impl Record {
             Self::Reveal { slot, attempt, member, .. } => Key::Slot(*slot, *attempt, SlotEntry::Reveal(*member)),
             Self::Outcome(outcome) => Key::Outcome(outcome.slot),
             Self::Offenders(_) => Key::Offenders,
+            Self::Evidence { number, .. } => Key::Evidence(*number),
         }
     }
 
@@ -147,6 +154,7 @@ impl Record {
             Self::Reveal { slot, attempt, member, revealed } => value(6, slot, *attempt, *member, *revealed),
             Self::Outcome(outcome) => encode_outcome(outcome),
             Self::Offenders(offenders) => offenders.encode(Writer::array(5).uint(8)).finish(),
+            Self::Evidence { number, bytes } => Writer::array(3).uint(9).uint((*number).into()).bytes(bytes).finish(),
         })
     }
 
@@ -177,6 +185,7 @@ impl Record {
             }
             (7, 14) => Self::Outcome(decode_outcome(&mut reader)?),
             (8, 5) => Self::Offenders(Box::new(Offenders::decode(&mut reader)?)),
+            (9, 3) => Self::Evidence { number: reader.small("number")?, bytes: reader.bytes()?.into() },
             (found, _) => return Err(DecodeError::WrongKind { expected: 1, found }),
         };
         reader.end()?;
@@ -198,7 +207,7 @@ fn decode_list(reader: &mut Reader<'_>) -> Result<ListRecord, DecodeError> {
         },
     };
     // One that was taken over may leave an epoch out.
-    let ahead = list.epoch.checked_sub(membership::epoch_of(&list.bytes)?);
+    let ahead = list.epoch.checked_sub(FullList::header_of(&list.bytes)?.1.epoch);
     match ahead {
         Some(0) => Ok(list),
         Some(1) if list.secret.is_none() => Ok(list),

@@ -3,6 +3,7 @@
 use thiserror::Error;
 
 use crate::enrolment::EnrolmentError;
+use crate::evidence::EvidenceError;
 use crate::membership::ListError;
 use crate::topic::TopicError;
 use crate::wire::DecodeError;
@@ -50,21 +51,25 @@ pub enum Rejection {
     InOtherCluster,
     #[error("the meter sent too many enrolments and statuses within a minute")]
     TooOften,
-    #[error("another meter enrolled with the same X25519 or certificate key")]
+    #[error("another meter enrolled with the same certificate key")]
     KeyInUse,
     #[error("the meter is on the deny-list, or not on the allow-list")]
     Denied,
     #[error("the meter is unknown")]
     Unknown,
+    #[error("the evidence that came with a status shows nothing: {0}")]
+    Evidence(#[from] EvidenceError),
     #[error("the retained list was signed by another gateway")]
     OtherGateway,
+    #[error("the retained list begins more than two days ahead; meters refuse it too")]
+    TooFarAhead,
     #[error("the retained list is refused: {0}")]
     List(#[from] ListError),
 }
 
 impl Rejection {
     /// Every word used in metrics.
-    pub const WORDS: [&'static str; 25] = [
+    pub const WORDS: [&'static str; 27] = [
         "topic",
         "malformed",
         "duplicate",
@@ -88,7 +93,9 @@ impl Rejection {
         "key_in_use",
         "denied",
         "unknown_meter",
+        "evidence",
         "other_gateway",
+        "too_far_ahead",
         "list",
     ];
 
@@ -118,7 +125,9 @@ impl Rejection {
             Self::KeyInUse => "key_in_use",
             Self::Denied => "denied",
             Self::Unknown => "unknown_meter",
+            Self::Evidence(_) => "evidence",
             Self::OtherGateway => "other_gateway",
+            Self::TooFarAhead => "too_far_ahead",
             Self::List(_) => "list",
         }
     }

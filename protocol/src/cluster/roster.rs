@@ -99,8 +99,8 @@ impl Roster {
 
     pub(super) fn admit(&mut self, enrolment: Enrolment, now: Timestamp) -> Result<(), Rejection> {
         self.check(&enrolment)?;
-        let shared =
-            |known: &Candidate| known.enrolment.id() != enrolment.id() && known.enrolment.shares_a_key(&enrolment);
+        let (id, identity) = (enrolment.id(), enrolment.identity());
+        let shared = |known: &Candidate| known.enrolment.id() != id && known.enrolment.identity() == identity;
         if self.meters.values().any(|known| shared(known)) {
             return Err(Rejection::KeyInUse);
         }
@@ -160,11 +160,11 @@ impl Roster {
     /// longer as parts of an earlier one.
     pub(super) fn keep_in(&mut self, list: &MembershipList) {
         self.meters.values_mut().for_each(|known| known.listed = false);
-        for (member, entry) in list.members().iter().zip(list.entries()) {
+        for member in list.members() {
             let Some(known) = self.meters.get_mut(member.id()) else { continue };
             known.listed = true;
-            if known.enrolment.bytes() == &*entry {
-                known.enrolment.keep_in(entry);
+            if known.enrolment.hash() == member.hash() {
+                known.enrolment = member.clone();
             }
         }
         self.meters.values_mut().for_each(|known| known.enrolment.keep_no_list_but(list.bytes()));

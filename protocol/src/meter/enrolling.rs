@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use rand_core::CryptoRng;
 
-use super::{Conduct, Key, Meter, Notice, Output, OwnEnrolment, Record};
+use super::{Conduct, Key, Meter, Notice, Output, OwnEnrolment, Record, Refusal};
 use crate::enrolment::{MAX_AHEAD_SECONDS, MAX_ENROLMENT_SECONDS};
-use crate::keys::{AgreementSecret, SelfKey};
+use crate::keys::{AgreementSecret, ListHash, SelfKey};
 use crate::time::{Slot, Timestamp};
 use crate::topic::MeterChannel;
 use crate::wire::{EnrolmentStatement, Message as _, Sign1};
@@ -22,6 +22,9 @@ const OFFER_SLOTS: u64 = 2;
 
 /// Within which time after a gateway came online a meter that is not listed enrols.
 const ONLINE_MILLIS: u64 = 5_000;
+
+/// Within which time after a slot in which nobody asked for anything a meter offers its enrolment again.
+const NOT_ASKED_MILLIS: u64 = 60_000;
 
 impl<C: Conduct> Meter<C> {
     /// Renews, repeats or erases enrolments.
@@ -40,6 +43,7 @@ impl<C: Conduct> Meter<C> {
             let factor = if unhurried { UNHURRIED } else { 1 };
             self.enrol_again = at.plus_millis(factor * uniform(REPEAT_MILLIS.0, REPEAT_MILLIS.1, rng));
         }
+        self.offer_when_not_asked(at);
         self.erase_old_enrolments(at);
     }
 
@@ -67,8 +71,29 @@ impl<C: Conduct> Meter<C> {
         }
     }
 
+    /// Nobody asked for anything in a slot that was reported: the gateway may have lost its store, and then it knows neither
+    /// the members nor the list. The meter offers its enrolment and says which epoch it knows, spread over a minute.
+    pub(super) fn not_asked(
+        &mut self,
+        slot: Slot,
+        list: &ListHash,
+        at: Timestamp,
+        rng: &mut (impl CryptoRng + ?Sized),
+    ) {
+        self.unasked = Some((at.plus_millis(uniform(0, NOT_ASKED_MILLIS, rng)), slot, list.prefix()));
+    }
+
+    fn offer_when_not_asked(&mut self, at: Timestamp) {
+        let Some((_, slot, list)) = self.unasked.take_if(|(due, ..)| *due <= at) else { return };
+        if let Some(newest) = self.enrolments.values().next_back() {
+            let bytes = newest.bytes.clone();
+            self.publish(MeterChannel::Enrol, None, bytes);
+        }
+        self.refuse(&Refusal::NotAsked, Some(list), slot);
+    }
+
     pub(super) fn enrolment_deadline(&self) -> Option<Timestamp> {
-        let again = Some(self.offer_due());
+        let again = [Some(self.offer_due()), self.unasked.map(|(due, ..)| due)].into_iter().flatten();
         // One that a list needs goes with the list.
         let unneeded = self.enrolments.values().filter(|own| !self.is_listed(own));
         let over = unneeded.map(|own| Timestamp::from_secs(own.not_after));
@@ -113,6 +138,7 @@ impl<C: Conduct> Meter<C> {
             not_before,
             not_after,
             seq,
+            holds: 0,
         };
         let topic = MeterChannel::Enrol.topic(&self.config.cluster, &self.id);
         let bytes = statement.seal((&self.config.identity, &self.config.certificate), &topic).into();

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use super::{AcceptedList, Conduct, Key, Meter, Notice, Output, OwnEnrolment, Record, Refusal};
 use crate::certificate::Signatures;
 use crate::derive;
+use crate::evidence::{self, Contradiction};
 use crate::keys::{AgreementPublic, ListHash, MacKey, SelfKey, StreamKey};
 use crate::mask::{MaskBatch, Masks};
-use crate::membership::{ListError, MembershipList};
+use crate::membership::{ListError, MAX_LIST_AHEAD_SECONDS, MembershipList};
 use crate::noise::Sampler;
 use crate::partners;
 use crate::time::{Slot, Timestamp};
@@ -57,6 +58,9 @@ impl<C: Conduct> Meter<C> {
             return Err(ListError::OtherCluster { expected, found }.into());
         }
         self.config.policy.check(list)?;
+        if at.plus_secs(MAX_LIST_AHEAD_SECONDS) < list.params().slot_start(list.from_slot()) {
+            return Err(Refusal::TooFarAhead);
+        }
         let Some(skipped) = self.check_epoch(list)? else { return Ok(()) };
         if list.params().slot_expiry(list.to_slot()) <= at {
             return Err(Refusal::ListOver);
@@ -76,26 +80,36 @@ impl<C: Conduct> Meter<C> {
         Ok(())
     }
 
-    /// How many epochs were skipped; `None` for the newest list, seen again while it is held.
-    fn check_epoch(&mut self, list: &MembershipList) -> Result<Option<u64>, Refusal> {
+    /// Returns whether lists in between were missed; `None` for the newest list, seen again while it is held.
+    fn check_epoch(&mut self, list: &MembershipList) -> Result<Option<bool>, Refusal> {
         let Some((last, hash)) = self.account.newest_list else {
-            return Ok(Some(0));
+            return Ok(Some(false));
         };
         let found = list.epoch();
         if found == last && *list.hash() == hash {
-            return Ok(if self.list(&hash).is_some() { None } else { Some(0) });
+            return Ok(if self.list(&hash).is_some() { None } else { Some(false) });
         }
-        let contradicts = found == last || (found == last.saturating_add(1) && *list.previous() != hash);
-        if contradicts {
-            if let Some(accepted) = self.list(&hash).map(|held| held.list.bytes().clone()) {
-                self.keep_evidence(accepted, list.bytes().clone());
-            }
-            return Err(if found == last { Refusal::TwoListsOfAnEpoch(found) } else { Refusal::BrokenChain(found) });
+        let before = (list.previous_epoch(), list.previous());
+        if let Some(contradiction) = evidence::contradiction((last, &hash), (found, list.hash()), before) {
+            self.keep_lists(&hash, list);
+            return Err(match contradiction {
+                Contradiction::Lists { .. } => Refusal::TwoListsOfAnEpoch(found),
+                Contradiction::Chain { .. } | Contradiction::Requests { .. } | Contradiction::Retries { .. } => {
+                    Refusal::BrokenChain(found)
+                }
+            });
         }
         if found < last {
             return Err(Refusal::StaleEpoch { last, found });
         }
-        Ok(Some(found - last - 1))
+        Ok(Some(list.previous_epoch() > last))
+    }
+
+    /// Keeps the headers of two lists of one gateway that contradict each other, if the accepted one is still held.
+    fn keep_lists(&mut self, accepted: &ListHash, list: &MembershipList) {
+        let accepted = self.list(accepted).map(|held| &held.list).filter(|held| held.gateway() == list.gateway());
+        let Some(first) = accepted.map(|held| held.header().to_vec()) else { return };
+        self.keep_evidence(Vec::new(), first, list.header().to_vec());
     }
 
     /// Finds this meter in the list, with its newest enrolment, and derives its keys.

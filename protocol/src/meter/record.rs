@@ -13,11 +13,10 @@ use crate::enrolment::MAX_ENROLMENT_SECONDS;
 use crate::ids::ClusterId;
 use crate::keys::{AgreementSecret, ListHash, SelfKey};
 use crate::ledger::Ledger;
-use crate::membership;
 use crate::params::{MAX_EPOCH, MAX_SLOT};
 use crate::reading::Reading;
 use crate::time::{Slot, Timestamp};
-use crate::wire::{DecodeError, Reader, Writer};
+use crate::wire::{DecodeError, FullList, Reader, Writer};
 
 /// The name of an entry; a later entry of the same name replaces the earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -82,6 +81,8 @@ pub struct SlotRecord {
     pub(crate) slot: Slot,
     pub(crate) list: ListHash,
     pub(crate) reading: Reading,
+    /// The retry that opened the newest attempt, if it is not the first.
+    pub(crate) retry: Option<Arc<[u8]>>,
     pub(crate) stage: Stage,
 }
 
@@ -123,8 +124,8 @@ impl fmt::Debug for Stage {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Evidence {
     pub(crate) number: u64,
-    pub first: Arc<[u8]>,
-    pub second: Arc<[u8]>,
+    /// An [`crate::wire::EvidenceStatement`], encoded.
+    pub(crate) bytes: Arc<[u8]>,
 }
 
 /// Counters and times of records stay below this, so that what is added to them fits.
@@ -134,8 +135,13 @@ const MAX_COUNT: u64 = 1 << 62;
 const SPARE: usize = 160;
 
 impl Evidence {
+    /// The evidence in the form in which it travels, and which [`crate::evidence::judge`] judges once it is decoded.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     pub(super) fn hash(&self) -> [u8; 32] {
-        sha256(&[sha256(&self.first), sha256(&self.second)].concat())
+        sha256(&self.bytes)
     }
 }
 
@@ -167,9 +173,7 @@ impl Record {
                 Writer::array(4).uint(3).uint(list.epoch).uint(list.accepted_at.as_millis()).bytes(&list.bytes).finish()
             }
             Self::Slot(record) => encode_slot(record),
-            Self::Evidence(evidence) => {
-                Writer::array(4).uint(5).uint(evidence.number).bytes(&evidence.first).bytes(&evidence.second).finish()
-            }
+            Self::Evidence(evidence) => Writer::array(3).uint(5).uint(evidence.number).bytes(&evidence.bytes).finish(),
         })
     }
 
@@ -181,11 +185,9 @@ impl Record {
             (2, 7) => Self::Enrolment(decode_enrolment(&mut reader)?),
             (3, 4) => Self::List(decode_list(&mut reader)?),
             (4, _) => Self::Slot(decode_slot(&mut reader)?),
-            (5, 4) => Self::Evidence(Evidence {
-                number: reader.below(MAX_COUNT, "number")?,
-                first: reader.bytes()?.into(),
-                second: reader.bytes()?.into(),
-            }),
+            (5, 3) => {
+                Self::Evidence(Evidence { number: reader.below(MAX_COUNT, "number")?, bytes: reader.bytes()?.into() })
+            }
             (found, _) => return Err(DecodeError::WrongKind { expected: 1, found }),
         };
         reader.end()?;
@@ -215,7 +217,7 @@ fn decode_list(reader: &mut Reader<'_>) -> Result<AcceptedList, DecodeError> {
         accepted_at: Timestamp::from_millis(reader.uint()?),
         bytes: reader.bytes()?.into(),
     };
-    if membership::epoch_of(&list.bytes)? != list.epoch {
+    if FullList::header_of(&list.bytes)?.1.epoch != list.epoch {
         return Err(DecodeError::OutOfRange { field: "epoch" });
     }
     Ok(list)
@@ -254,17 +256,18 @@ fn decode_account(reader: &mut Reader<'_>) -> Result<Account, DecodeError> {
 
 fn encode_slot(record: &SlotRecord) -> Vec<u8> {
     let head = |fields, len| {
-        let head = Writer::sized(fields, len + SPARE).uint(4).uint(record.slot.0);
-        head.bytes(&record.list.0).int(record.reading.watts())
+        let retry = record.retry.as_deref().unwrap_or_default();
+        let head = Writer::sized(fields, len + retry.len() + SPARE).uint(4).uint(record.slot.0);
+        head.bytes(&record.list.0).int(record.reading.watts()).bytes(retry)
     };
     match &record.stage {
-        Stage::Held => head(5, 0).uint(0),
+        Stage::Held => head(6, 0).uint(0),
         Stage::Sent { attempt, secret, message, publish_at } => {
-            let head = head(9, message.len()).uint(1).uint((*attempt).into());
+            let head = head(10, message.len()).uint(1).uint((*attempt).into());
             head.uint(**secret).bytes(message).uint(publish_at.as_millis())
         }
         Stage::Answered { attempt, message, request, reveal } => {
-            let head = head(9, message.len() + request.len() + reveal.len()).uint(2).uint((*attempt).into());
+            let head = head(10, message.len() + request.len() + reveal.len()).uint(2).uint((*attempt).into());
             head.bytes(message).bytes(request).bytes(reveal)
         }
     }
@@ -276,6 +279,7 @@ fn decode_slot(reader: &mut Reader<'_>) -> Result<SlotRecord, DecodeError> {
         slot: Slot(reader.below(MAX_SLOT, "slot")?),
         list: ListHash(reader.fixed("list hash")?),
         reading: Reading::new(reader.int()?),
+        retry: Some(reader.bytes()?).filter(|retry| !retry.is_empty()).map(Into::into),
         stage: match reader.uint()? {
             0 => Stage::Held,
             1 => Stage::Sent {

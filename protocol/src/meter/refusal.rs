@@ -33,8 +33,10 @@ pub enum Refusal {
     StaleEpoch { last: u64, found: u64 },
     #[error("the gateway signed two lists for epoch {0}; both are kept")]
     TwoListsOfAnEpoch(u64),
-    #[error("epoch {0} does not continue the accepted list; both are kept")]
+    #[error("the list of epoch {0} says that the accepted one never was; both are kept")]
     BrokenChain(u64),
+    #[error("the list begins more than two days ahead of this meter's clock")]
+    TooFarAhead,
     #[error("the list's last slot is over")]
     ListOver,
     #[error("too many lists are held already; the gateway publishes them faster than slots pass")]
@@ -69,12 +71,16 @@ pub enum Refusal {
     Bitmap(#[from] MemberSetError),
     #[error("a different request for the same attempt was answered already; both are kept")]
     SecondRequest,
+    #[error("a different retry opened the same attempt; both are kept")]
+    SecondRetry,
     #[error("attempt {found} is not above the recorded one")]
     AttemptNotAbove { found: u8 },
     #[error("attempt {found} is more than the {most} that the list allows")]
     TooManyAttempts { most: u8, found: u8 },
     #[error("the retry's deadline has passed")]
     RetryOver,
+    #[error("nobody asked for anything in a slot that was reported; it enrols again")]
+    NotAsked,
 }
 
 impl Refusal {
@@ -82,10 +88,18 @@ impl Refusal {
     pub const fn status(&self) -> Option<StatusCode> {
         Some(match self {
             Self::ClockDoubtful => StatusCode::ClockDoubtful,
-            Self::List(_) | Self::Policy(_) | Self::OldEnrolment | Self::TooManyLists => StatusCode::ListRefused,
+            Self::List(_)
+            | Self::Policy(_)
+            | Self::OldEnrolment
+            | Self::StaleEpoch { .. }
+            | Self::TooFarAhead
+            | Self::TooManyLists => StatusCode::ListRefused,
             Self::NotListed => StatusCode::NotListed,
             Self::RecordLost => StatusCode::RecordLost,
-            Self::TwoListsOfAnEpoch(_) | Self::BrokenChain(_) | Self::SecondRequest => StatusCode::Equivocation,
+            Self::TwoListsOfAnEpoch(_) | Self::BrokenChain(_) | Self::SecondRequest | Self::SecondRetry => {
+                StatusCode::Equivocation
+            }
+            Self::NotAsked => StatusCode::NotAsked,
             Self::NoList => StatusCode::NoList,
             Self::LedgerExhausted => StatusCode::LedgerExhausted,
             Self::TooManyMissing { .. }
@@ -96,7 +110,6 @@ impl Refusal {
             // Old news, somebody else's, or nothing a genuine gateway would cause.
             Self::Decode(_)
             | Self::Topic(_)
-            | Self::StaleEpoch { .. }
             | Self::ListOver
             | Self::SlotNotOver
             | Self::SlotOver

@@ -54,7 +54,7 @@ impl<C: Conduct> Meter<C> {
         if params.slot_start(slot).as_secs() < self.account.high_water {
             return Err(Refusal::AlreadyReported);
         }
-        let record = SlotRecord { slot, list, reading: params.clip(watts), stage: Stage::Held };
+        let record = SlotRecord { slot, list, reading: params.clip(watts), retry: None, stage: Stage::Held };
         let closes = ended.plus_secs(params.terms().reading_seconds);
         if closes <= at {
             self.account.high_water = ended.as_secs();
@@ -84,7 +84,8 @@ impl<C: Conduct> Meter<C> {
                 if !self.conduct.answers_once() {
                     return self.answer_again(request, bytes, at);
                 }
-                self.keep_evidence(answered.clone(), bytes.into());
+                let (certificate, answered) = (held.list.gateway_certificate().to_vec(), answered.to_vec());
+                self.keep_evidence(certificate, answered, bytes.to_vec());
                 return Err(Refusal::SecondRequest);
             }
             Stage::Sent { attempt, secret, message, .. } if *attempt == request.attempt => (*attempt, secret, message),
@@ -131,13 +132,19 @@ impl<C: Conduct> Meter<C> {
     pub(super) fn retry(
         &mut self,
         retry: Retry,
+        bytes: &[u8],
         at: Timestamp,
         rng: &mut (impl CryptoRng + ?Sized),
     ) -> Result<(), Refusal> {
         let record = self.slots.get(&retry.slot).ok_or(Refusal::UnknownSlot)?.clone();
-        let params = *self.list(&record.list).ok_or(Refusal::UnknownSlot)?.list.params();
+        let list = self.list(&record.list).ok_or(Refusal::UnknownSlot)?.list.clone();
+        let params = *list.params();
         match record.stage {
             Stage::Sent { attempt, .. } | Stage::Answered { attempt, .. } if attempt == retry.attempt => {
+                if let Some(first) = record.retry.filter(|first| payload_of(first) != payload_of(bytes)) {
+                    self.keep_evidence(list.gateway_certificate().to_vec(), first.to_vec(), bytes.to_vec());
+                    return Err(Refusal::SecondRetry);
+                }
                 if !self.unpublished.contains_key(&retry.slot) {
                     self.publish_reading(retry.slot);
                 }
@@ -148,9 +155,6 @@ impl<C: Conduct> Meter<C> {
             }
             Stage::Held | Stage::Sent { .. } | Stage::Answered { .. } => {}
         }
-        if retry.attempt == 0 {
-            return Err(Refusal::AttemptNotAbove { found: 0 });
-        }
         let most = params.attempts();
         if retry.attempt >= most {
             return Err(Refusal::TooManyAttempts { most, found: retry.attempt });
@@ -160,7 +164,7 @@ impl<C: Conduct> Meter<C> {
             return Err(Refusal::RetryOver);
         }
         let publish_at = at.plus_millis(first_half(closes.millis_since(at), rng));
-        self.attempt(record, retry.attempt, publish_at, rng)
+        self.attempt(SlotRecord { retry: Some(bytes.into()), ..record }, retry.attempt, publish_at, rng)
     }
 
     /// Draws noise and secret, charges the ledger, masks, records, and schedules the reading (`protocol.md 4`, steps 2 to 6).
@@ -270,14 +274,18 @@ impl<C: Conduct> Meter<C> {
     }
 
     /// Closes what is over: at the end of the following slot, reading, noise and secret are erased.
-    pub(super) fn close_what_is_over(&mut self, at: Timestamp) {
+    pub(super) fn close_what_is_over(&mut self, at: Timestamp, rng: &mut (impl CryptoRng + ?Sized)) {
         let over = |record: &SlotRecord| self.list(&record.list).is_none_or(|held| held.expiry_of(record.slot) <= at);
         let closed: Vec<Slot> = self.slots.values().filter(|record| over(record)).map(|record| record.slot).collect();
         for slot in closed {
-            self.slots.remove(&slot);
+            let record = self.slots.remove(&slot);
             self.unpublished.remove(&slot);
             self.revealed.remove(&slot);
             self.outputs.push_back(Output::Erase(Key::Slot(slot)));
+            let asked = self.asked.remove(&slot);
+            if let Some(SlotRecord { list, stage: Stage::Sent { .. }, .. }) = record.filter(|_| !asked) {
+                self.not_asked(slot, &list, at, rng);
+            }
         }
         let stale =
             |slot: &Slot, ready: &Prepared| self.list(&ready.list).is_none_or(|held| held.expiry_of(*slot) <= at);

@@ -30,6 +30,10 @@ pub enum DecodeError {
     WrongAlgorithm,
     #[error("the unprotected header should be {expected}")]
     WrongHeader { expected: &'static str },
+    #[error(
+        "the message is of an earlier format, from before the first release; update meters and gateway to one version"
+    )]
+    EarlierFormat,
     #[error("`{field}` is not an id: {reason}")]
     Id { field: &'static str, reason: IdError },
 }

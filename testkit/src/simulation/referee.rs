@@ -198,6 +198,7 @@ impl Referee {
                 assert!(before.is_none(), "a second retry for {slot}/{attempt}");
             }
             cluster::Record::Outcome(outcome) => self.closed(outcome, now),
+            cluster::Record::Evidence { .. } => panic!("an honest gateway contradicts itself"),
             cluster::Record::Enrolment { .. } | cluster::Record::List(_) | cluster::Record::Offenders(_) => {}
         }
     }

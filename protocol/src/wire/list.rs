@@ -1,0 +1,280 @@
+//! 10 and the body that belongs to it: a membership list is a short signed header, and enrolments that the header names by
+//! hash. Whoever reads a list checks one signature over something short first, and then everything else by hash.
+
+use sha2::{Digest as _, Sha256};
+
+use super::{DecodeError, Message, Reader, Seal as _, Sign1, Writer, cluster};
+use crate::derive::sha256;
+use crate::ids::ClusterId;
+use crate::keys::{AgreementPublic, IdentityKey, ListHash};
+use crate::params::{MAX_AUTHORITIES, MAX_MEMBERS, Terms};
+use crate::time::Slot;
+
+/// The scheme of the paper: masks between all pairs of members. No other is defined yet.
+pub const PAIRWISE: u64 = 0;
+
+/// 10: what a gateway signs of a list. LH is the SHA-256 of this payload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListHeader {
+    pub cluster: ClusterId,
+    pub epoch: u64,
+    /// The epoch of the list before, and its hash; see [`ListStatement`].
+    pub previous_epoch: u64,
+    pub previous: ListHash,
+    /// SHA-256 of the gateway's certificate.
+    pub certificate: [u8; 32],
+    pub gateway: AgreementPublic,
+    /// Fingerprints of the authorities under which every certificate of the list verifies, ascending.
+    pub authorities: Vec<[u8; 32]>,
+    pub from_slot: Slot,
+    pub to_slot: Slot,
+    pub terms: Terms,
+    pub scheme: u64,
+    /// q: how many holders must answer; 0 in the pairwise scheme.
+    pub quorum: u64,
+    /// E: the epsilon of a day in millionths; 0 for none.
+    pub day_epsilon: u64,
+    /// N.
+    pub members: u64,
+    /// K: 0 in the pairwise scheme.
+    pub holders: u64,
+    pub hashes: ListHashes,
+}
+
+/// How a header names the enrolments of its list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListHashes {
+    /// SHA-256 of the SHA-256 of each enrolment, in order.
+    pub entries: [u8; 32],
+    /// SHA-256 of the first 8 bytes of the SHA-256 of each enrolment, in order.
+    pub digests: [u8; 32],
+    /// As `entries`, of the holders' enrolments alone.
+    pub holders: [u8; 32],
+}
+
+impl ListHashes {
+    /// Returns the hashes of a list without holders, of whose enrolments these are the SHA-256.
+    pub fn new<'a>(entries: impl IntoIterator<Item = &'a [u8; 32]>) -> Self {
+        let (mut whole, mut digests) = (Sha256::new(), Sha256::new());
+        for entry in entries {
+            whole.update(entry);
+            digests.update(&entry[..8]);
+        }
+        Self { entries: whole.finalize().into(), digests: digests.finalize().into(), holders: sha256(&[]) }
+    }
+}
+
+impl<'a> Message<'a> for ListHeader {
+    const KIND: u64 = 10;
+    const FIELDS: u64 = 29;
+    type Key<'k> = (&'k IdentityKey, &'k [u8]);
+
+    fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        let (cluster, epoch, previous_epoch) = (cluster(reader)?, reader.uint()?, reader.uint()?);
+        let previous = ListHash(reader.fixed("previous list hash")?);
+        let certificate = reader.fixed("certificate hash")?;
+        let gateway = AgreementPublic(reader.fixed("gateway X25519 key")?);
+        let authorities = authorities(reader)?;
+        let (from_slot, to_slot) = (Slot(reader.uint()?), Slot(reader.uint()?));
+        let (slot_seconds, reading_seconds, reveal_seconds) = (reader.uint()?, reader.uint()?, reader.uint()?);
+        let scheme = reader.uint()?;
+        let (max_missing, max_malicious, partners) = (reader.uint()?, reader.uint()?, reader.uint()?);
+        let quorum = reader.uint()?;
+        let (lo, hi) = (reader.int()?, reader.int()?);
+        let (epsilon_numerator, epsilon_denominator) = (reader.uint()?, reader.uint()?);
+        let (day_epsilon, attempts) = (reader.uint()?, reader.uint()?);
+        Ok(Self {
+            cluster,
+            epoch,
+            previous_epoch,
+            previous,
+            certificate,
+            gateway,
+            authorities,
+            from_slot,
+            to_slot,
+            terms: Terms {
+                slot_seconds,
+                reading_seconds,
+                reveal_seconds,
+                max_missing,
+                max_malicious,
+                partners,
+                lo,
+                hi,
+                epsilon_numerator,
+                epsilon_denominator,
+                attempts,
+            },
+            scheme,
+            quorum,
+            day_epsilon,
+            members: reader.uint()?,
+            holders: reader.uint()?,
+            hashes: ListHashes {
+                entries: reader.fixed("hash of the entries")?,
+                digests: reader.fixed("hash of the digests")?,
+                holders: reader.fixed("hash of the holders")?,
+            },
+        })
+    }
+
+    fn write(&self, writer: Writer) -> Writer {
+        let terms = &self.terms;
+        writer
+            .text(self.cluster.as_str())
+            .uint(self.epoch)
+            .uint(self.previous_epoch)
+            .bytes(&self.previous.0)
+            .bytes(&self.certificate)
+            .bytes(&self.gateway.0)
+            .bytes(&self.authorities.concat())
+            .uint(self.from_slot.0)
+            .uint(self.to_slot.0)
+            .uint(terms.slot_seconds)
+            .uint(terms.reading_seconds)
+            .uint(terms.reveal_seconds)
+            .uint(self.scheme)
+            .uint(terms.max_missing)
+            .uint(terms.max_malicious)
+            .uint(terms.partners)
+            .uint(self.quorum)
+            .int(terms.lo)
+            .int(terms.hi)
+            .uint(terms.epsilon_numerator)
+            .uint(terms.epsilon_denominator)
+            .uint(self.day_epsilon)
+            .uint(terms.attempts)
+            .uint(self.members)
+            .uint(self.holders)
+            .bytes(&self.hashes.entries)
+            .bytes(&self.hashes.digests)
+            .bytes(&self.hashes.holders)
+    }
+}
+
+/// Reads the fingerprints of a list's authorities, 32 bytes each, ascending.
+fn authorities(reader: &mut Reader<'_>) -> Result<Vec<[u8; 32]>, DecodeError> {
+    const WRONG: DecodeError = DecodeError::OutOfRange { field: "authorities" };
+    let (found, rest) = reader.bytes()?.as_chunks::<32>();
+    let ascending = found.is_sorted_by(|one, next| one < next);
+    let right = rest.is_empty() && ascending && (1..=MAX_AUTHORITIES).contains(&found.len());
+    if right { Ok(found.to_vec()) } else { Err(WRONG) }
+}
+
+/// A list as it travels: a header in its envelope, and the members' enrolments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FullList<'a> {
+    /// A [`ListHeader`] in a Sign1 with certificate, made for the cluster's membership topic.
+    pub header: &'a [u8],
+    /// The members' enrolments, whole envelopes, sorted by meter id.
+    pub enrolments: Vec<&'a [u8]>,
+}
+
+impl<'a> FullList<'a> {
+    /// Reads a list, all of it.
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(bytes);
+        let list = Self { header: header(&mut reader)?, enrolments: enrolments(&mut reader)? };
+        reader.end()?;
+        Ok(list)
+    }
+
+    pub fn encode(&self) -> Vec<u8> {
+        let len = self.header.len() + self.enrolments.iter().map(|entry| entry.len() + 3).sum::<usize>() + 16;
+        let head = Writer::sized(2, len).bytes(self.header).nested_array(self.enrolments.len() as u64);
+        self.enrolments.iter().fold(head, |list, enrolment| list.bytes(enrolment)).finish()
+    }
+
+    /// Reads the header of a list, and none of its enrolments.
+    pub fn header_of(bytes: &'a [u8]) -> Result<(Sign1<'a>, ListHeader), DecodeError> {
+        let (envelope, _) = Sign1::decode_certified(header(&mut Reader::new(bytes))?)?;
+        Ok((envelope, ListHeader::decode(envelope.payload())?))
+    }
+}
+
+/// Reads up to the end of the header. Lists were one envelope of four parts in an earlier format.
+fn header<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], DecodeError> {
+    match reader.array(2) {
+        Err(DecodeError::WrongCount { found: 4, .. }) => Err(DecodeError::EarlierFormat),
+        found => found.and_then(|()| reader.bytes()),
+    }
+}
+
+/// Reads a list's entries. Their number is refused at the array's head: nothing is collected that could not be a list.
+fn enrolments<'a>(reader: &mut Reader<'a>) -> Result<Vec<&'a [u8]>, DecodeError> {
+    let count = reader.array_of_any()?;
+    if count > MAX_MEMBERS as u64 {
+        return Err(DecodeError::OutOfRange { field: "members" });
+    }
+    (0..count).map(|_| reader.bytes()).collect()
+}
+
+/// What a gateway says with a list; header and body follow from it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListStatement<'a> {
+    pub cluster: ClusterId,
+    /// The Unix time at which the list was made, or more if the one before was made in that second.
+    pub epoch: u64,
+    /// The epoch of the list before. 0, with a hash of zeros, if there was none; an epoch with a hash of zeros if there was
+    /// one that the gateway does not know.
+    pub previous_epoch: u64,
+    pub previous: ListHash,
+    pub gateway: AgreementPublic,
+    /// Fingerprints of the authorities under which every certificate of the list verifies, ascending.
+    pub authorities: Vec<[u8; 32]>,
+    /// First and last slot, inclusive.
+    pub from_slot: Slot,
+    pub to_slot: Slot,
+    pub terms: Terms,
+    /// The members' enrolments, whole envelopes, sorted by meter id.
+    pub enrolments: Vec<&'a [u8]>,
+}
+
+impl<'a> ListStatement<'a> {
+    /// Reads what a list says, whoever signed it, and whether or not its header names its enrolments.
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        let (_, header) = FullList::header_of(bytes)?;
+        Ok(Self {
+            cluster: header.cluster,
+            epoch: header.epoch,
+            previous_epoch: header.previous_epoch,
+            previous: header.previous,
+            gateway: header.gateway,
+            authorities: header.authorities,
+            from_slot: header.from_slot,
+            to_slot: header.to_slot,
+            terms: header.terms,
+            enrolments: FullList::decode(bytes)?.enrolments,
+        })
+    }
+
+    /// Returns the header of this list for a gateway with this certificate, in DER.
+    pub fn header(&self, certificate: &[u8]) -> ListHeader {
+        let entries: Vec<[u8; 32]> = self.enrolments.iter().map(|entry| sha256(entry)).collect();
+        ListHeader {
+            cluster: self.cluster.clone(),
+            epoch: self.epoch,
+            previous_epoch: self.previous_epoch,
+            previous: self.previous,
+            certificate: sha256(certificate),
+            gateway: self.gateway,
+            authorities: self.authorities.clone(),
+            from_slot: self.from_slot,
+            to_slot: self.to_slot,
+            terms: self.terms,
+            scheme: PAIRWISE,
+            quorum: 0,
+            day_epsilon: 0,
+            members: self.enrolments.len() as u64,
+            holders: 0,
+            hashes: ListHashes::new(&entries),
+        }
+    }
+
+    /// Returns the signed list, for one membership topic.
+    pub fn seal(&self, key: (&IdentityKey, &[u8]), topic: &str) -> Vec<u8> {
+        let header = key.envelope(&self.header(key.1).payload(), topic);
+        FullList { header: &header, enrolments: self.enrolments.clone() }.encode()
+    }
+}
