@@ -88,6 +88,8 @@ impl Refusal {
     pub const fn status(&self) -> Option<StatusCode> {
         Some(match self {
             Self::ClockDoubtful => StatusCode::ClockDoubtful,
+            // Whoever published it would not understand a status either.
+            Self::List(ListError::Decode(DecodeError::EarlierFormat)) => return None,
             Self::List(_)
             | Self::Policy(_)
             | Self::OldEnrolment

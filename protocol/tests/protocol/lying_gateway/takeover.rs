@@ -9,7 +9,7 @@ use dream_protocol::meter::{self, Refusal};
 use dream_protocol::simulation::Simulation;
 use dream_protocol::time::Timestamp;
 use dream_protocol::topic::{GatewayChannel, MeterChannel};
-use dream_protocol::wire::{ListStatement, Message as _, Sign1};
+use dream_protocol::wire::ListStatement;
 
 use crate::support::liar::NO_NOISE;
 use crate::support::pki::Issued;
@@ -17,14 +17,14 @@ use crate::support::world::{ClusterNode, MeterNode, Packet, World};
 use crate::support::{START, at, cluster_id, meter_config, meter_name, rng};
 
 fn list_of(packet: &Packet) -> (u64, ListHash) {
-    let statement = ListStatement::decode(Sign1::decode_certified(&packet.payload).unwrap().0.payload()).unwrap();
+    let statement = ListStatement::decode(&packet.payload).unwrap();
     (statement.epoch, statement.previous)
 }
 
 /// The list that a gateway publishes once its changes have settled.
 fn next_list(gateway: &mut ClusterNode, wall: Timestamp) -> Packet {
     let sent = gateway.tick_until(wall);
-    let lists: Vec<_> = sent.into_iter().filter(|packet| packet.topic.ends_with("/membership")).collect();
+    let lists: Vec<_> = sent.into_iter().filter(|packet| packet.topic.ends_with("/membership/full")).collect();
     let [list] = lists.as_slice() else { panic!("one list, not {}", lists.len()) };
     list.clone()
 }
@@ -41,7 +41,7 @@ fn renewal(world: &mut World) -> (Packet, Timestamp) {
     loop {
         let wall = world.gateway.cluster.deadline().unwrap();
         let sent = world.gateway.tick_until(wall);
-        if let Some(list) = sent.into_iter().find(|packet| packet.topic.ends_with("/membership")) {
+        if let Some(list) = sent.into_iter().find(|packet| packet.topic.ends_with("/membership/full")) {
             accepted_by_all(world, &list, wall);
             return (list, wall);
         }
@@ -112,9 +112,9 @@ fn split() -> (World, Packet) {
         );
         world.meters[meter].handle(meter::Input::Connected, at(START));
     }
-    for (member, bytes) in world.list.members().iter().zip(world.list.enrolments()) {
+    for member in world.list.members() {
         let topic = MeterChannel::Enrol.topic(&cluster_id(), member.id());
-        second.receive(&Packet::new(topic, bytes), at(START));
+        second.receive(&Packet::new(topic, member.bytes().to_vec()), at(START));
     }
     let other = next_list(&mut second, at(START + 5));
     assert_eq!(list_of(&other).0, 1);
@@ -149,24 +149,25 @@ fn an_epoch_that_two_gateways_made_is_left_out_after_a_restart_too() {
 fn a_retained_list_of_another_gateway_is_not_taken_over() {
     let mut world = World::new(10);
     let statement_bytes = world.list.bytes().clone();
-    let (envelope, _) = Sign1::decode_certified(&statement_bytes).unwrap();
-    let statement = ListStatement { epoch: 9, ..ListStatement::decode(envelope.payload()).unwrap() };
-    let topic = GatewayChannel::Membership.topic(&cluster_id());
+    let own = ListStatement::decode(&statement_bytes).unwrap();
+    let statement = ListStatement { epoch: own.epoch + 9, ..own };
+    let [topic, full] =
+        [GatewayChannel::Membership, GatewayChannel::FullMembership].map(|channel| channel.topic(&cluster_id()));
     let other = world.pki.gateway("gw-2");
     let payload = statement.seal((&other.identity(), &other.der), &topic);
-    world.gateway.receive(&Packet::new(topic.clone(), payload), at(START + 20));
+    world.gateway.receive(&Packet::new(full.clone(), payload), at(START + 20));
     assert_eq!(world.gateway.rejections, [Rejection::OtherGateway]);
 
     // Nor is one that nobody certified signed, or that is older than ours.
     let forged = Issued { der: world.pki.gateway("gw").der, seed: [1; 32] };
     let payload = statement.seal((&forged.identity(), &forged.der), &topic);
     world.gateway.rejections.clear();
-    world.gateway.receive(&Packet::new(topic.clone(), payload), at(START + 20));
+    world.gateway.receive(&Packet::new(full.clone(), payload), at(START + 20));
     assert_eq!(world.gateway.rejections, [Rejection::List(ListError::BadSignature)]);
     let own = world.pki.gateway("gw");
-    let payload = ListStatement { epoch: 0, ..statement }.seal((&own.identity(), &own.der), &topic);
+    let payload = ListStatement { epoch: 1, ..statement }.seal((&own.identity(), &own.der), &topic);
     world.gateway.rejections.clear();
-    world.gateway.receive(&Packet::new(topic, payload), at(START + 20));
+    world.gateway.receive(&Packet::new(full, payload), at(START + 20));
     assert_eq!(world.gateway.rejections, []);
     assert!(!world.gateway.notices.iter().any(|notice| matches!(notice, Notice::TakenOver { .. })));
     assert_eq!(world.gateway.handle(cluster::Input::Tick, at(START + 30)), []);
@@ -189,7 +190,7 @@ fn a_gateway_with_a_new_key_publishes_a_new_list_at_once() {
 #[test]
 fn a_gateway_that_never_drops_members_hears_them_again() {
     let mut world = World::with(10, |config| config.roster.drop_after_slots = 0, NO_NOISE);
-    let enrolment = world.list.enrolments().remove(0);
+    let enrolment = world.list.members()[0].bytes().to_vec();
     let topic = MeterChannel::Enrol.topic(&cluster_id(), world.list.members()[0].id());
     world.gateway.receive(&Packet::new(topic, enrolment), at(START + 60));
     assert_eq!(world.gateway.rejections, [Rejection::Duplicate]);

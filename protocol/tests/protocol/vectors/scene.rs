@@ -68,7 +68,7 @@ impl Scene {
             gateway.receive(&Packet::new(topic, node.enrolment.clone()), at(START));
         }
         let published = gateway.handle(cluster::Input::Tick, at(START + 5)).pop().expect("a list is due");
-        let record = fields(&gateway.store[&cluster::Key::List(1)]);
+        let record = fields(&gateway.store[&cluster::Key::List(START + 5)]);
         assert_eq!(byte_string(&record[3]), *published.payload);
         let authorities = credentials.authorities();
         let list = MembershipList::verify(&published.payload, &cluster_id(), &authorities).unwrap();
