@@ -79,8 +79,6 @@ pub enum Refusal {
     TooManyAttempts { most: u8, found: u8 },
     #[error("the retry's deadline has passed")]
     RetryOver,
-    #[error("nobody asked for anything in a slot that was reported; it enrols again")]
-    NotAsked,
 }
 
 impl Refusal {
@@ -101,7 +99,6 @@ impl Refusal {
             Self::TwoListsOfAnEpoch(_) | Self::BrokenChain(_) | Self::SecondRequest | Self::SecondRetry => {
                 StatusCode::Equivocation
             }
-            Self::NotAsked => StatusCode::NotAsked,
             Self::NoList => StatusCode::NoList,
             Self::LedgerExhausted => StatusCode::LedgerExhausted,
             Self::TooManyMissing { .. }

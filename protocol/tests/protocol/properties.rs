@@ -532,8 +532,10 @@ fn decodes_one_way<'a, T: Message<'a> + Debug>(bytes: &'a [u8]) -> Result<(), Te
 pub(crate) fn records() -> Vec<(&'static str, Vec<u8>)> {
     let (hash, key, message) = (raw::bytes(&[0x1b; 32]), raw::bytes(&[0x77; 32]), raw::bytes(&[5; 40]));
     let of = |fields: &[&[Vec<u8>]]| raw::array(&fields.concat());
-    let slot =
-        |stage: &[Vec<u8>]| of(&[&[raw::uint(4), raw::uint(2_980_002), hash.clone(), raw::negative(-17)], stage]);
+    let slot = |stage: &[Vec<u8>]| {
+        let (number, retry) = (raw::uint(2_980_002), raw::bytes(&[8; 40]));
+        of(&[&[raw::uint(4), number, hash.clone(), raw::negative(-17), retry], stage])
+    };
     let ledger = raw::array(&[20_000, 0, 20_001, 144_000_000].map(raw::uint));
     let account = |epoch, list: &[u8], days: Vec<u8>| {
         let numbers = [raw::uint(1_788_000_000), raw::uint(3), raw::uint(epoch), raw::bytes(list), raw::uint(1), days];

@@ -105,7 +105,7 @@ impl Fleet {
     /// Returns what a fleet subscribes to.
     pub fn filters(cluster: &str) -> [String; 2] {
         let cluster = ClusterId::new(cluster).unwrap();
-        [GatewayChannel::Membership, GatewayChannel::Recovery].map(|channel| channel.topic(&cluster))
+        [GatewayChannel::FullMembership, GatewayChannel::Recovery].map(|channel| channel.topic(&cluster))
     }
 
     /// Puts meters on any connection that has subscribed to [`Fleet::filters`].
@@ -256,7 +256,7 @@ impl State {
             Event::Message(Message { topic, payload, .. }) => {
                 let raw = Input::Message { topic, payload };
                 match Topic::parse(topic) {
-                    Ok(Topic::Gateway { channel: GatewayChannel::Membership, .. }) => {
+                    Ok(Topic::Gateway { channel: GatewayChannel::FullMembership, .. }) => {
                         let input = self.verify(payload).map_or(raw, Input::List);
                         self.tell_all(&input);
                     }

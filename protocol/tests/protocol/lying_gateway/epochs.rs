@@ -29,7 +29,7 @@ fn a_stale_epoch_is_refused() {
     assert_eq!(meters.tell(0, &jump.sign(&meters.identity), at(LISTED + 1)).1, []);
     for found in [2, 6] {
         let packet = Draft { epoch: found, ..meters.next_draft() }.sign(&meters.identity);
-        meters.refused(0, &packet, at(LISTED + 2), &Refusal::StaleEpoch { last: 7, found });
+        meters.refused(0, &packet, at(LISTED + 60 * found), &Refusal::StaleEpoch { last: 7, found });
     }
 }
 
@@ -72,12 +72,11 @@ fn a_list_that_skips_the_accepted_one_is_refused_and_both_are_kept() {
 #[test]
 fn a_list_that_begins_more_than_two_days_ahead_is_refused() {
     let mut meters = enrolled();
-    let days = |days: u64| FIRST.plus(days * 144);
+    let latest = Slot((LISTED + 2 * 86_400) / 600);
     let draft = |from: Slot| Draft { from_slot: from, to_slot: from, ..meters.draft() };
-    let [late, in_time] = [days(2).plus(1), days(2)].map(|from| draft(from).sign(&meters.identity));
-    let now = at(FIRST.0 * 600);
-    meters.refused(0, &late, now, &Refusal::TooFarAhead);
-    assert_eq!(meters.tell(0, &in_time, now).1, []);
+    let [late, in_time] = [latest.plus(1), latest].map(|from| draft(from).sign(&meters.identity));
+    meters.refused(0, &late, at(LISTED), &Refusal::TooFarAhead);
+    assert_eq!(meters.tell(0, &in_time, at(LISTED)).1, []);
 }
 
 #[test]

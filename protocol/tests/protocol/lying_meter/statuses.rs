@@ -88,10 +88,10 @@ fn an_unknown_status_code_is_refused() {
     let own = round.world.pki.meter("m-0000").identity();
     let genuine = status();
     let payload = genuine.payload();
-    for code in [0, 9, 23] {
-        // The code is the payload's last byte; the decoder sees it before the signature does.
+    for code in [0, 10, 23] {
+        // An epoch and evidence follow the code, of a byte each; the decoder sees it before the signature does.
         let mut bytes = genuine.seal(&own, TOPIC);
-        let at = bytes.windows(payload.len()).position(|part| part == payload).unwrap() + payload.len() - 1;
+        let at = bytes.windows(payload.len()).position(|part| part == payload).unwrap() + payload.len() - 3;
         bytes[at] = code;
         let rejection = round.receive(&packet(TOPIC, bytes));
         assert_eq!(rejection, Some(Rejection::Decode(DecodeError::OutOfRange { field: "code" })));

@@ -162,11 +162,15 @@ impl Liar {
 
     /// Delivers a good list to everyone, who must accept it.
     pub(crate) fn publish(&mut self, draft: &Draft) {
+        self.publish_at(draft, at(LISTED));
+    }
+
+    pub(crate) fn publish_at(&mut self, draft: &Draft, wall: Timestamp) {
         let packet = draft.sign(&self.identity);
         let list = MembershipList::verify(&packet.payload, &cluster_id(), &self.pki.authorities()).unwrap();
         for node in &mut self.meters {
-            let sent = node.handle(meter::Input::List(list.clone()), at(LISTED));
-            assert_eq!((sent.len(), node.refusals()), (0, vec![]), "a good list is accepted in silence");
+            let sent = node.handle(meter::Input::List(list.clone()), wall);
+            assert_eq!((on(MeterChannel::Status, &sent), node.refusals()), (vec![], vec![]), "a good list is accepted");
         }
         self.list = Some(list);
     }
@@ -179,10 +183,10 @@ impl Liar {
         self.list().params().slot_end(slot)
     }
 
-    /// Lets a meter measure a slot; returns the one message it sends in the first half of its window: the reading.
+    /// Lets a meter measure a slot; returns the reading that it sends in the first half of its window.
     pub(crate) fn measure(&mut self, meter: usize, slot: Slot, watts: i64) -> Packet {
-        let sent = self.try_measure(meter, slot, watts);
-        let [reading] = sent.as_slice() else { panic!("one reading, not {}", sent.len()) };
+        let readings = on(MeterChannel::Reading, &self.try_measure(meter, slot, watts));
+        let [reading] = readings.as_slice() else { panic!("one reading, not {}", readings.len()) };
         reading.clone()
     }
 

@@ -117,10 +117,10 @@ impl Scene {
         let node = &self.meters[index];
         let slot = self.slot();
         let record = fields(&node.meter.store[&meter::Key::Slot(slot)]);
-        let attempt = u8::try_from(integer(&record[5])).unwrap();
+        let attempt = u8::try_from(integer(&record[6])).unwrap();
         let reading = i64::try_from(integer(&record[3])).unwrap();
-        let secret = u64::try_from(integer(&record[6])).unwrap();
-        let envelope: Arc<[u8]> = byte_string(&record[7]).into();
+        let secret = u64::try_from(integer(&record[7])).unwrap();
+        let envelope: Arc<[u8]> = byte_string(&record[8]).into();
         let payload = Mac0::decode(&envelope).unwrap().payload().to_vec();
         let ciphertext = MaskedReading::decode(&payload).unwrap().ciphertext;
         let (stream_key, _) = self.gateway_keys(index);
