@@ -212,7 +212,8 @@ impl Cluster {
             self.roster.eligible().filter(|known| known.covers(&unsized_params, from_slot, to_slot)).cloned().collect();
         let members = self.without_excluded(eligible);
         let count = u16::try_from(members.len()).unwrap_or(u16::MAX);
-        if self.unchanged(&members) && self.newest_own().is_some_and(|own| now < own.renewal()) {
+        let refused = self.reformed.is_some() && self.reformed == self.newest.map(|(epoch, _)| epoch);
+        if !refused && self.unchanged(&members) && self.newest_own().is_some_and(|own| now < own.renewal()) {
             return Ok(());
         }
         let least = self.config.roster.min_members;

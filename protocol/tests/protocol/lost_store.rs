@@ -91,12 +91,13 @@ fn one_list_of_a_stolen_key_costs_a_gateway_no_epochs_either() {
     assert_eq!(world.gateway.rejections, [Rejection::TooFarAhead]);
     world.gateway.receive(&poison, at(START + 20));
     assert!(world.gateway.notices.contains(&Notice::TakenOver { epoch: latest * 600 }));
-    // The next list begins when its epoch does, and the list before is in force until then.
+    // The next list begins when its epoch does, and the list before is in force until its own end.
     let is_list = |packet: &&Packet| packet.topic.ends_with("/membership/full");
     let sent = world.gateway.tick_until(at(START + 900));
     let next = sent.iter().rfind(is_list).expect("a list follows");
     let next = ListStatement::decode(&next.payload).unwrap();
     assert_eq!((next.epoch, next.previous_epoch), (latest * 600 + 1, latest * 600));
     assert_eq!(next.from_slot, Slot(latest + 1));
-    assert!(world.gateway.cluster.list_at(at(latest * 600 - 1)).is_some());
+    let last = world.list.params().slot_end(world.list.to_slot()).as_secs() - 1;
+    assert_eq!(world.gateway.cluster.list_at(at(last)).unwrap().hash(), world.list.hash());
 }

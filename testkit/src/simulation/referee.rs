@@ -118,7 +118,7 @@ impl Referee {
 
     pub fn list_published(&mut self, list: &Arc<MembershipList>, now: Timestamp) {
         if let Some((&epoch, before)) = self.lists.last_key_value() {
-            assert_eq!((list.epoch(), list.previous()), (epoch + 1, before.hash()), "lists form a chain");
+            assert_eq!((list.previous_epoch(), list.previous()), (epoch, before.hash()), "lists form a chain");
             let steady = self.scenario.gateway_faults.crash == 0 && self.away.is_empty();
             let length = before.to_slot().0 + 1 - before.from_slot().0;
             let renewal = before.to_slot().0 + 1 - (length / 4).max(3);
