@@ -264,6 +264,7 @@ pub fn waiting(id: &str) -> ClusterView {
         list: None,
         next_list: None,
         denied: 0,
+        evidence: Arc::default(),
         statuses: Vec::new(),
         offenders: OffenderCounts::default(),
         cannot_form: None,
@@ -279,7 +280,7 @@ pub fn waiting(id: &str) -> ClusterView {
 pub fn listed(id: &str, members: u16) -> ClusterView {
     let tenth = Share::new(1, 10).unwrap();
     let list = ListView {
-        epoch: 3,
+        epoch: EPOCH,
         params: Terms::DEFAULT.for_members(members, tenth, tenth).unwrap(),
         from_slot: Slot(LAST_SLOT - 1000),
         to_slot: Slot(LAST_SLOT + 8),
@@ -297,5 +298,5 @@ pub fn closed(outcome: SlotOutcome) -> ClosedSlot {
 /// A slot of such a cluster.
 pub fn slot_of(members: u16, slot: u64) -> Slotted {
     let honest = members - members / 10 - members.div_ceil(10);
-    Slotted { epoch: 3, members, honest, ..Slotted::new(slot) }
+    Slotted { epoch: EPOCH, members, honest, ..Slotted::new(slot) }
 }

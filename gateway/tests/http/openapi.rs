@@ -132,6 +132,7 @@ fn answers_have_the_fields_that_are_described_and_no_others_and_all_are_met() {
     let mut description = Description::of(&gateway);
     let (clusters, cluster) = ("/api/v1/clusters", "/api/v1/clusters/{id}");
     let (slots, membership) = ("/api/v1/clusters/{id}/slots", "/api/v1/clusters/{id}/membership");
+    let (evidence, one) = ("/api/v1/clusters/{id}/evidence", "/api/v1/clusters/{id}/evidence/{number}");
     let asked = [
         (clusters, "/api/v1/clusters"),
         (clusters, "/api/v1/clusters?after=x"),
@@ -145,6 +146,12 @@ fn answers_have_the_fields_that_are_described_and_no_others_and_all_are_met() {
         (membership, "/api/v1/clusters/north/membership"),
         (membership, "/api/v1/clusters/north/membership?x=1"),
         (membership, "/api/v1/clusters/waiting/membership"),
+        (evidence, "/api/v1/clusters/north/evidence"),
+        (evidence, "/api/v1/clusters/north/evidence?x=1"),
+        (evidence, "/api/v1/clusters/nowhere/evidence"),
+        (one, "/api/v1/clusters/north/evidence/1"),
+        (one, "/api/v1/clusters/north/evidence/1?x=1"),
+        (one, "/api/v1/clusters/north/evidence/2"),
         ("/api/v1/openapi.json", "/api/v1/openapi.json"),
         ("/metrics", "/metrics"),
         ("/livez", "/livez"),
@@ -167,7 +174,7 @@ fn the_parameters_that_are_described_are_those_that_are_allowed() {
     let gateway = filled();
     let description = Description::of(&gateway);
     for path in description.paths().iter().filter(|path| path.starts_with("/api/v1/clusters")) {
-        let answer = gateway.get(&format!("{}?nonsense=1", path.replace("{id}", "north")));
+        let answer = gateway.get(&format!("{}?nonsense=1", path.replace("{id}", "north").replace("{number}", "1")));
         let allowed = description.parameters(path);
         let allowed = if allowed.is_empty() { "none".to_owned() } else { allowed.join(", ") };
         assert_eq!(answer.json()["error"]["allowed"], allowed, "{path}");

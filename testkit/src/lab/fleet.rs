@@ -256,7 +256,7 @@ impl State {
             Event::Message(Message { topic, payload, .. }) => {
                 let raw = Input::Message { topic, payload };
                 match Topic::parse(topic) {
-                    Ok(Topic::Gateway { channel: GatewayChannel::Membership, .. }) => {
+                    Ok(Topic::Gateway { channel: GatewayChannel::FullMembership, .. }) => {
                         let input = self.verify(payload).map_or(raw, Input::List);
                         self.tell_all(&input);
                     }
