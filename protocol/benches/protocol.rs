@@ -12,7 +12,8 @@ use dream_protocol::mask::Masks;
 use dream_protocol::membership::MembershipList;
 use dream_protocol::noise::{Sampler, Scale};
 use dream_protocol::time::Slot;
-use dream_protocol::wire::{ListStatement, Mac0, Message as _, Sign1};
+use dream_protocol::wire::{FullList, ListStatement, Mac0, Sign1};
+use dream_testkit::example;
 use dream_testkit::keyed_cluster::KeyedCluster;
 use dream_testkit::pki::Pki;
 use hmac::{Hmac, Mac};
@@ -109,7 +110,7 @@ fn share(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Verifying a list of 1,000 members, and its 2,002 signatures alone.
+/// Verifying a list of 1,000 members, its 2,002 signatures alone, and a list that renews one of its members.
 fn list(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("list");
     group.sample_size(10);
@@ -119,9 +120,30 @@ fn list(criterion: &mut Criterion) {
     group.bench_function("verify", |bencher| {
         bencher.iter(|| MembershipList::verify(black_box(&list), &cluster.cluster_id, &authorities).expect("sound"));
     });
+    let known = MembershipList::verify(&list, &cluster.cluster_id, &authorities).expect("sound");
+    let renewed = with_one_renewed(&list, &cluster.pki);
+    group.bench_function("verify_renewed", |bencher| {
+        bencher.iter(|| {
+            MembershipList::verify_after([&*known], black_box(&renewed), &cluster.cluster_id, &authorities)
+                .expect("sound")
+        });
+    });
     let checks = Signatures::of(&list, &cluster.pki);
     group.bench_function("bare_signatures", |bencher| bencher.iter(|| checks.all_verify()));
     group.finish();
+}
+
+/// The same list with a new enrolment of one member.
+fn with_one_renewed(list: &[u8], pki: &Pki) -> Vec<u8> {
+    let mut statement = ListStatement::decode(list).expect("sound");
+    let (_, certificate) = Sign1::decode_certified(statement.enrolments[500]).expect("sound");
+    let (_, certificate) = X509Certificate::from_der(certificate).expect("a certificate");
+    let name = certificate.subject().iter_common_name().next().expect("named").as_str().expect("text");
+    let renewed = example::enrol(name, &pki.meter(name), |enrolment| enrolment.seq += 1);
+    statement.enrolments[500] = &renewed;
+    statement.epoch += 1;
+    let gateway = pki.gateway("gw");
+    statement.seal((&gateway.identity(), &gateway.der), "dream/v1/north/membership")
 }
 
 /// What HMAC covers: `["MAC0", protected, topic, payload]`.
@@ -147,9 +169,9 @@ impl Signatures {
         let (_, authority) = X509Certificate::from_der(pki.authority()).expect("a certificate");
         let authority = authority.public_key().subject_public_key.data.to_vec();
         let mut found = Self { certificates: Vec::new(), messages: Vec::new() };
-        found.add(list, "dream/v1/north/membership", &authority);
-        let (envelope, _) = Sign1::decode_certified(list).expect("sound");
-        for enrolment in ListStatement::decode(envelope.payload()).expect("sound").enrolments {
+        let list = FullList::decode(list).expect("sound");
+        found.add(list.header, "dream/v1/north/membership", &authority);
+        for enrolment in list.enrolments {
             found.add(enrolment, "", &authority);
         }
         found

@@ -64,7 +64,6 @@ impl Coded for Refusal {
             Self::Bitmap(_) => "bitmap",
             Self::SecondRequest => "second_request",
             Self::SecondRetry => "second_retry",
-            Self::NotAsked => "not_asked",
             Self::AttemptNotAbove { .. } => "attempt_not_above",
             Self::TooManyAttempts { .. } => "too_many_attempts",
             Self::RetryOver => "retry_over",
@@ -101,7 +100,6 @@ impl Coded for Refusal {
             | Self::NamesThisMeter
             | Self::SecondRequest
             | Self::SecondRetry
-            | Self::NotAsked
             | Self::AttemptNotAbove { .. }
             | Self::TooManyAttempts { .. }
             | Self::RetryOver => None,

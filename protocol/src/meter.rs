@@ -402,11 +402,17 @@ impl<C: Conduct> Meter<C> {
         self.outputs.push_back(Output::Notice(notice));
     }
 
-    /// Notes a refusal and, where the operator can do something about it, says so: once for each list and slot, and not more
-    /// than once a minute.
+    /// Notes a refusal and, where the operator can do something about it, says so.
     fn refuse(&mut self, refusal: &Refusal, list: Option<[u8; 8]>, slot: Slot) {
         self.notice(Notice::Refused(refusal.clone()));
-        let (Some(code), Some(at)) = (refusal.status(), self.clock.last) else { return };
+        if let Some(code) = refusal.status() {
+            self.say(code, list, slot);
+        }
+    }
+
+    /// Sends a status, once for each list and slot, and not more than once a minute.
+    fn say(&mut self, code: StatusCode, list: Option<[u8; 8]>, slot: Slot) {
+        let Some(at) = self.clock.last else { return };
         let evidence = self.newest_evidence.clone().filter(|_| code == StatusCode::Equivocation);
         // A contradiction of which nothing is in hand would have to be believed.
         if code == StatusCode::Equivocation && evidence.is_none() {

@@ -117,12 +117,13 @@ impl VirtualCluster {
 
     /// Returns the list in a message, if it is one.
     fn verified(&mut self, packet: &Packet) -> Option<Arc<MembershipList>> {
-        let Ok(Topic::Gateway { channel: GatewayChannel::Membership, .. }) = Topic::parse(&packet.topic) else {
+        let Ok(Topic::Gateway { channel: GatewayChannel::FullMembership, .. }) = Topic::parse(&packet.topic) else {
             return None;
         };
         if self.list.as_ref().is_none_or(|known| **known.bytes() != *packet.payload) {
             let ClusterConfig { cluster, authorities, .. } = &self.gateway.config;
-            self.list = MembershipList::verify(&packet.payload, cluster, authorities).ok();
+            let known = self.list.as_deref();
+            self.list = MembershipList::verify_after(known, &packet.payload, cluster, authorities).ok();
         }
         self.list.clone()
     }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use rand_core::CryptoRng;
 
-use super::{Conduct, Key, Meter, Notice, Output, OwnEnrolment, Record, Refusal};
+use super::{Conduct, Key, Meter, Notice, Output, OwnEnrolment, Record};
 use crate::enrolment::{MAX_AHEAD_SECONDS, MAX_ENROLMENT_SECONDS};
 use crate::keys::{AgreementSecret, ListHash, SelfKey};
 use crate::time::{Slot, Timestamp};
 use crate::topic::MeterChannel;
-use crate::wire::{EnrolmentStatement, Message as _, Sign1};
+use crate::wire::{EnrolmentStatement, Message as _, Sign1, StatusCode};
 
 /// A meter that no list names repeats its enrolment after 45 to 75 seconds.
 const REPEAT_MILLIS: (u64, u64) = (45_000, 75_000);
@@ -89,7 +89,7 @@ impl<C: Conduct> Meter<C> {
             let bytes = newest.bytes.clone();
             self.publish(MeterChannel::Enrol, None, bytes);
         }
-        self.refuse(&Refusal::NotAsked, Some(list), slot);
+        self.say(StatusCode::NotAsked, Some(list), slot);
     }
 
     pub(super) fn enrolment_deadline(&self) -> Option<Timestamp> {

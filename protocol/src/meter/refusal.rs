@@ -79,8 +79,6 @@ pub enum Refusal {
     TooManyAttempts { most: u8, found: u8 },
     #[error("the retry's deadline has passed")]
     RetryOver,
-    #[error("nobody asked for anything in a slot that was reported; it enrols again")]
-    NotAsked,
 }
 
 impl Refusal {
@@ -88,6 +86,8 @@ impl Refusal {
     pub const fn status(&self) -> Option<StatusCode> {
         Some(match self {
             Self::ClockDoubtful => StatusCode::ClockDoubtful,
+            // Whoever published it would not understand a status either.
+            Self::List(ListError::Decode(DecodeError::EarlierFormat)) => return None,
             Self::List(_)
             | Self::Policy(_)
             | Self::OldEnrolment
@@ -99,7 +99,6 @@ impl Refusal {
             Self::TwoListsOfAnEpoch(_) | Self::BrokenChain(_) | Self::SecondRequest | Self::SecondRetry => {
                 StatusCode::Equivocation
             }
-            Self::NotAsked => StatusCode::NotAsked,
             Self::NoList => StatusCode::NoList,
             Self::LedgerExhausted => StatusCode::LedgerExhausted,
             Self::TooManyMissing { .. }

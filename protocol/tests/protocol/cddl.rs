@@ -24,7 +24,7 @@ const UNBOUNDED: [(&str, usize); 6] = [
     ("enrolment", 4),
     ("enrolment", 5),
     ("enrolment", 6),
-    ("membership-list", 12), // w
+    ("list-header", 16), // w
     ("retry", 4),
 ];
 
@@ -102,15 +102,16 @@ fn no_envelope_fits_with_another_algorithm_header_payload_or_tag() {
 
 #[test]
 fn a_list_of_none_and_a_list_with_a_broken_entry_do_not_fit() {
-    let list = messages::membership_list(&Pki::new());
-    let fields = array(&list.payload);
-    let entries = fields[18].as_array().expect("the enrolments").clone();
+    let (_, list) = messages::membership_list(&Pki::new());
+    assert_fits("full-list", &list);
+    let fields = array(&list);
+    let entries = fields[1].as_array().expect("the enrolments").clone();
     let mut broken = entries.clone();
     broken[3] = Value::Bytes(messages::status(&Pki::new()).envelope);
     for (defect, entries) in [("no member", vec![]), ("a status as an entry", broken)] {
         let mut fields = fields.clone();
-        fields[18] = Value::Array(entries);
-        assert!(!fits("membership-list-payload", &encode(&Value::Array(fields))), "{defect}");
+        fields[1] = Value::Array(entries);
+        assert!(!fits("full-list", &encode(&Value::Array(fields))), "{defect}");
     }
 }
 
@@ -118,10 +119,13 @@ fn a_list_of_none_and_a_list_with_a_broken_entry_do_not_fit() {
 fn wrong_values(message: &Sealed, at: usize, value: &Value) -> Vec<(&'static str, Value)> {
     let mut wrong = vec![("null", Value::Null), ("a float", Value::Float(1.5))];
     if let Value::Bytes(bytes) = value {
-        // Of the two fields without a fixed length, one is a bitmap and the other a list hash or nothing.
+        // Of the fields without a fixed length, one is a bitmap, one a list hash or nothing, one evidence or nothing, and one
+        // has 32 bytes for each authority.
         let (short, long) = match (message.rule, at) {
             ("recovery-request", 4) => (0, 1251),
             ("status", 2) => (7, 9),
+            ("status", 6) => (1, 64),
+            ("list-header", 7) => (31, 513),
             _ => (bytes.len() - 1, bytes.len() + 1),
         };
         wrong.push(("too short", Value::Bytes(vec![1; short])));
@@ -138,7 +142,7 @@ fn wrong_values(message: &Sealed, at: usize, value: &Value) -> Vec<(&'static str
         if !UNBOUNDED.contains(&(message.rule, at)) {
             wrong.push(("too large", Value::from(1u64 << 40)));
         }
-        if (message.rule, at) != ("membership-list", 13) {
+        if (message.rule, at) != ("list-header", 18) {
             wrong.push(("negative", Value::from(-1)));
         }
     }

@@ -67,7 +67,7 @@ fn seeds() -> Seeds {
             2 | 7 => "recovery",
             3 => "reveal",
             4 => "enrolment",
-            5 => "list",
+            10 => "list",
             6 => "status",
             other => panic!("{other}"),
         };

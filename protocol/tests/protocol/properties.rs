@@ -17,14 +17,14 @@ use dream_protocol::params::Terms;
 use dream_protocol::time::Slot;
 use dream_protocol::topic::{GatewayChannel, MeterChannel, Topic};
 use dream_protocol::wire::{
-    EnrolmentStatement, ListStatement, Mac0, MaskedReading, Message, RecoveryMessage, RecoveryRequest, Retry, Reveal,
-    Sign1, Status, StatusCode,
+    EnrolmentStatement, EvidenceStatement, FullList, ListHeader, ListStatement, Mac0, MaskedReading, Message,
+    RecoveryMessage, RecoveryRequest, Retry, Reveal, Sign1, Status, StatusCode,
 };
 use dream_protocol::{cluster, meter};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::support::pki::Pki;
+use crate::support::pki::{Issued, Pki};
 use crate::support::{cluster_id, messages, raw};
 
 /// Genuine bytes of every kind: envelopes, payloads, certificates, records.
@@ -52,7 +52,13 @@ proptest! {
         decodes_one_way::<EnrolmentStatement>(&bytes)?;
         decodes_one_way::<Status>(&bytes)?;
         decodes_one_way::<Retry>(&bytes)?;
-        decodes_one_way::<ListStatement<'_>>(&bytes)?;
+        decodes_one_way::<ListHeader>(&bytes)?;
+        if let Ok(list) = FullList::decode(&bytes) {
+            prop_assert_eq!(list.encode(), &bytes[..]);
+        }
+        if let Ok(evidence) = EvidenceStatement::decode(&bytes) {
+            prop_assert_eq!(evidence.encode(), &bytes[..]);
+        }
         if let Ok(message) = RecoveryMessage::decode(&bytes) {
             let again = match message {
                 RecoveryMessage::Request(request) => request.payload(),
@@ -109,7 +115,7 @@ proptest! {
     fn every_topic_parses_back(cluster in id(), meter in id(), channel in 0usize..7) {
         prop_assume!(cluster != "gateway");
         let (own, other) = (ClusterId::new(&cluster).unwrap(), MeterId::new(&meter).unwrap());
-        let gateways = [GatewayChannel::Membership, GatewayChannel::Recovery, GatewayChannel::Aggregate];
+        let gateways = GatewayChannel::ALL;
         let (topic, expected) = match channel.checked_sub(MeterChannel::ALL.len()) {
             Some(at) => (gateways[at].topic(&own), Topic::Gateway { cluster: &cluster, channel: gateways[at] }),
             None => {
@@ -144,7 +150,7 @@ proptest! {
     #[test]
     fn every_message_decodes_to_itself(
         (list, hash, number, deadline) in (any::<[u8; 8]>(), any::<[u8; 32]>(), any::<u64>(), integer()),
-        (slot, attempt) in (integer().prop_map(Slot), any::<u8>()),
+        (slot, attempt) in (integer().prop_map(Slot), 1..255u8),
         (request, missing) in (any::<[u8; 8]>(), vec(any::<u8>(), 0..70)),
         (named, code) in (any::<Option<[u8; 8]>>(), 0..StatusCode::ALL.len()),
         (cluster, agreement, seq) in (id(), any::<[u8; 32]>(), integer()),
@@ -159,7 +165,9 @@ proptest! {
         prop_assert_eq!(RecoveryMessage::decode(&asked.payload()), Ok(RecoveryMessage::Request(asked)));
         let retry = Retry { list: ListHash(hash), slot, attempt, deadline };
         prop_assert_eq!(RecoveryMessage::decode(&retry.payload()), Ok(RecoveryMessage::Retry(retry)));
-        let status = Status { cluster: cluster.clone(), list: named, slot, code: StatusCode::ALL[code] };
+        let code = StatusCode::ALL[code];
+        let evidence = if code == StatusCode::Equivocation { vec![7] } else { Vec::new() };
+        let status = Status { cluster: cluster.clone(), list: named, slot, code, newest_epoch: seq, evidence };
         prop_assert_eq!(Status::decode(&status.payload()), Ok(status));
         let statement = EnrolmentStatement {
             cluster,
@@ -168,6 +176,7 @@ proptest! {
             not_before: deadline,
             not_after: seq,
             seq: number,
+            holds: number % 10_001,
         };
         prop_assert_eq!(EnrolmentStatement::decode(&statement.payload()), Ok(statement));
     }
@@ -196,15 +205,18 @@ proptest! {
         let list = ListStatement {
             cluster: cluster_id(),
             epoch,
+            previous_epoch: epoch / 2,
             previous: ListHash(previous),
             gateway: AgreementPublic(gateway),
+            authorities: vec![previous],
             from_slot,
             to_slot,
             terms,
             enrolments: entries.iter().map(Vec::as_slice).collect(),
         };
-        let payload = list.payload();
-        prop_assert_eq!(ListStatement::decode(&payload), Ok(list));
+        let issued = Issued { der: vec![7; 300], seed: gateway };
+        let sealed = list.seal((&issued.identity(), &issued.der), "dream/v1/north/membership");
+        prop_assert_eq!(ListStatement::decode(&sealed), Ok(list));
     }
 }
 
@@ -520,8 +532,10 @@ fn decodes_one_way<'a, T: Message<'a> + Debug>(bytes: &'a [u8]) -> Result<(), Te
 pub(crate) fn records() -> Vec<(&'static str, Vec<u8>)> {
     let (hash, key, message) = (raw::bytes(&[0x1b; 32]), raw::bytes(&[0x77; 32]), raw::bytes(&[5; 40]));
     let of = |fields: &[&[Vec<u8>]]| raw::array(&fields.concat());
-    let slot =
-        |stage: &[Vec<u8>]| of(&[&[raw::uint(4), raw::uint(2_980_002), hash.clone(), raw::negative(-17)], stage]);
+    let slot = |stage: &[Vec<u8>]| {
+        let (number, retry) = (raw::uint(2_980_002), raw::bytes(&[8; 40]));
+        of(&[&[raw::uint(4), number, hash.clone(), raw::negative(-17), retry], stage])
+    };
     let ledger = raw::array(&[20_000, 0, 20_001, 144_000_000].map(raw::uint));
     let account = |epoch, list: &[u8], days: Vec<u8>| {
         let numbers = [raw::uint(1_788_000_000), raw::uint(3), raw::uint(epoch), raw::bytes(list), raw::uint(1), days];
@@ -543,7 +557,8 @@ pub(crate) fn records() -> Vec<(&'static str, Vec<u8>)> {
             "meter slot, answered",
             slot(&[raw::uint(2), raw::uint(254), message.clone(), message.clone(), message.clone()]),
         ),
-        ("meter evidence", of(&[&[5, 0].map(raw::uint), &[message.clone(), message.clone()]])),
+        ("meter evidence", of(&[&[5, 0].map(raw::uint), &[message.clone()]])),
+        ("cluster evidence", of(&[&[9, 0].map(raw::uint), &[message.clone()]])),
         ("cluster enrolment", of(&[&[raw::uint(1), raw::text("m-0001"), message.clone()]])),
         ("cluster list", of(&[&[2, 9, 17].map(raw::uint), &[list.clone(), key]])),
         ("cluster list without a key", of(&[&[2, 9, 17].map(raw::uint), &[list.clone(), raw::bytes(&[])]])),
@@ -563,8 +578,10 @@ fn list_of(epoch: u64) -> Vec<u8> {
     let statement = ListStatement {
         cluster: ClusterId::new("north").unwrap(),
         epoch,
+        previous_epoch: 0,
         previous: ListHash([0; 32]),
         gateway: AgreementPublic([9; 32]),
+        authorities: vec![[1; 32]],
         from_slot: Slot(1),
         to_slot: Slot(2),
         terms: Terms::DEFAULT,

@@ -105,7 +105,7 @@ impl Fleet {
     /// Returns what a fleet subscribes to.
     pub fn filters(cluster: &str) -> [String; 2] {
         let cluster = ClusterId::new(cluster).unwrap();
-        [GatewayChannel::Membership, GatewayChannel::Recovery].map(|channel| channel.topic(&cluster))
+        [GatewayChannel::FullMembership, GatewayChannel::Recovery].map(|channel| channel.topic(&cluster))
     }
 
     /// Puts meters on any connection that has subscribed to [`Fleet::filters`].

@@ -220,7 +220,7 @@ impl<T> Network<T> {
     fn route(&mut self, number: u64, packet: &Packet) {
         let to: Vec<Node> = match Topic::parse(&packet.topic).unwrap() {
             Topic::Meter { .. } => vec![Node::Gateway],
-            Topic::Gateway { channel: GatewayChannel::Membership, .. } => {
+            Topic::Gateway { channel: GatewayChannel::FullMembership, .. } => {
                 if self.retained.as_ref().is_none_or(|(newest, _)| *newest <= number) {
                     self.retained = Some((number, packet.clone()));
                 }

@@ -1,10 +1,11 @@
 //! Lists that contradict, repeat or outrun those before them.
 
+use dream_protocol::evidence;
 use dream_protocol::keys::ListHash;
-use dream_protocol::membership::MembershipList;
+use dream_protocol::membership::{ListError, MembershipList};
 use dream_protocol::meter::{Input, Notice, Record, Refusal};
 use dream_protocol::time::Slot;
-use dream_protocol::wire::{Sign1, StatusCode};
+use dream_protocol::wire::{EvidenceStatement, FullList, StatusCode};
 
 use super::lists::enrolled;
 use crate::support::liar::{Draft, FIRST, LISTED, Liar};
@@ -26,23 +27,23 @@ fn a_stale_epoch_is_refused() {
     let mut meters = Liar::new(10, 2, 1);
     let jump = Draft { epoch: 7, ..meters.next_draft() };
     assert_eq!(meters.tell(0, &jump.sign(&meters.identity), at(LISTED + 1)).1, []);
-    for found in [0, 1, 6] {
+    for found in [2, 6] {
         let packet = Draft { epoch: found, ..meters.next_draft() }.sign(&meters.identity);
-        meters.refused(0, &packet, at(LISTED + 2), &Refusal::StaleEpoch { last: 7, found });
+        meters.refused(0, &packet, at(LISTED + 60 * found), &Refusal::StaleEpoch { last: 7, found });
     }
 }
 
 #[test]
-fn a_larger_jump_of_epochs_is_accepted_and_said() {
+fn a_list_after_others_that_were_missed_is_accepted_and_said() {
     let mut meters = Liar::new(10, 2, 1);
-    let jump = Draft { epoch: 5, previous: ListHash([7; 32]), ..meters.next_draft() };
+    let jump = Draft { epoch: 5, previous_epoch: 4, previous: ListHash([7; 32]), ..meters.next_draft() };
     meters.meters[0].notices.clear();
     let packet = jump.sign(&meters.identity);
     assert_eq!(
         meters.meters[0].handle(Input::Message { topic: &packet.topic, payload: &packet.payload }, at(LISTED)),
         []
     );
-    assert_eq!(meters.meters[0].notices, [Notice::ListAccepted { epoch: 5, skipped: 3 }]);
+    assert_eq!(meters.meters[0].notices, [Notice::ListAccepted { epoch: 5, skipped: true }]);
 }
 
 #[test]
@@ -61,6 +62,50 @@ fn a_list_that_does_not_continue_the_accepted_one_is_refused_and_both_are_kept()
     assert_evidence(&mut meters, &broken, &Refusal::BrokenChain(2));
 }
 
+#[test]
+fn a_list_that_skips_the_accepted_one_is_refused_and_both_are_kept() {
+    let mut meters = Liar::new(10, 2, 1);
+    let skips = Draft { epoch: 9, previous_epoch: 0, previous: ListHash::NONE, ..meters.next_draft() };
+    assert_evidence(&mut meters, &skips, &Refusal::BrokenChain(9));
+}
+
+#[test]
+fn a_list_that_begins_more_than_two_days_ahead_is_refused() {
+    let mut meters = enrolled();
+    let latest = Slot((LISTED + 2 * 86_400) / 600);
+    let draft = |from: Slot| Draft { from_slot: from, to_slot: from, ..meters.draft() };
+    let [late, in_time] = [latest.plus(1), latest].map(|from| draft(from).sign(&meters.identity));
+    meters.refused(0, &late, at(LISTED), &Refusal::TooFarAhead);
+    assert_eq!(meters.tell(0, &in_time, at(LISTED)).1, []);
+}
+
+#[test]
+fn one_list_of_a_stolen_key_cannot_use_up_epochs() {
+    let mut meters = Liar::new(10, 2, 1);
+    // The latest epoch that a meter takes is the start of the latest first slot that it takes.
+    let from = Slot(LISTED / 600 + 2 * 144);
+    let poison = Draft { epoch: from.0 * 600, from_slot: from, to_slot: from.plus(9), ..meters.next_draft() };
+    let beyond = Draft { epoch: from.0 * 600 + 1, ..poison.clone() }.sign(&meters.identity);
+    let start = from.0 * 600;
+    let refused = ListError::Epoch { epoch: start + 1, previous: 1, start };
+    meters.refused(0, &beyond, at(LISTED + 1), &Refusal::List(refused));
+    assert_eq!(meters.tell(0, &poison.sign(&meters.identity), at(LISTED + 1)).1, []);
+    let hash =
+        *MembershipList::verify(&poison.sign(&meters.identity).payload, &cluster_id(), &meters.pki.authorities())
+            .unwrap()
+            .hash();
+    // Two days later at most a list follows it, and nothing was lost in between: the list before stays in force.
+    let next = Draft {
+        epoch: poison.epoch + 1,
+        previous_epoch: poison.epoch,
+        previous: hash,
+        from_slot: from.plus(1),
+        ..meters.next_draft()
+    };
+    let next = Draft { to_slot: from.plus(20), ..next }.sign(&meters.identity);
+    assert_eq!(meters.tell(0, &next, at(LISTED + 2 * 86_400)).1, []);
+}
+
 fn assert_evidence(meters: &mut Liar, draft: &Draft, rule: &Refusal) {
     let packet = draft.sign(&meters.identity);
     meters.refused(0, &packet, at(LISTED + 1), rule);
@@ -70,11 +115,11 @@ fn assert_evidence(meters: &mut Liar, draft: &Draft, rule: &Refusal) {
         .filter_map(|record| if let Record::Evidence(evidence) = record { Some(evidence) } else { None })
         .collect();
     assert_eq!(kept.len(), 1);
-    assert_eq!((&*kept[0].first, &*kept[0].second), (&**meters.list().bytes(), &*packet.payload));
-    let gateway = meters.identity.identity().public();
-    for bytes in [&kept[0].first, &kept[0].second] {
-        assert!(Sign1::decode_certified(bytes).unwrap().0.verifies(&gateway, &packet.topic));
-    }
+    let statement = EvidenceStatement::decode(kept[0].bytes()).unwrap();
+    let header = FullList::decode(&packet.payload).unwrap().header;
+    assert_eq!((&statement.first[..], &statement.second[..]), (meters.list().header(), header));
+    let verdict = evidence::judge(&statement, &meters.pki.authorities()).unwrap();
+    assert_eq!(verdict.gateway, *meters.list().gateway(), "anyone can check the proof");
     // The accepted list goes on.
     let reading = meters.measure(0, FIRST, 100);
     assert!(reading.topic.contains("/reading/"));
@@ -87,6 +132,7 @@ fn lists_faster_than_slots_pass_are_refused() {
     for epoch in 2..=6 {
         let packet = Draft { epoch, from_slot: FIRST.plus(epoch), ..draft.clone() }.sign(&meters.identity);
         assert_eq!(meters.tell(0, &packet, at(LISTED + 1)).1, []);
+        draft.previous_epoch = epoch;
         draft.previous =
             *MembershipList::verify(&packet.payload, &cluster_id(), &meters.pki.authorities()).unwrap().hash();
     }

@@ -167,8 +167,9 @@ fn play(meters: &mut Liar, slot: Slot, shown: &[Option<BTreeSet<u16>>], random: 
         let reveal = told.as_ref().map(|told| {
             let request = meters.request(slot, 0, &told.iter().copied().collect::<Vec<_>>());
             let (sent, refusals) = meters.tell(index, &request, asked_at);
-            assert_eq!((sent.len(), refusals), (1, vec![]), "a first request of at most M others is answered");
-            sent.into_iter().next().unwrap()
+            let reveals = on(MeterChannel::Reveal, &sent);
+            assert_eq!((reveals.len(), refusals), (1, vec![]), "a first request of at most M others is answered");
+            reveals[0].clone()
         });
         seen.values.push(value(meters, index, &reading, reveal.as_ref(), told.as_ref()));
         seen.views.push(View { meter: u16::try_from(index).unwrap(), told: told.clone() });

@@ -49,7 +49,7 @@ fn a_list_with_an_older_enrolment_of_this_meter_is_refused() {
     let sent = meters.meters[0].handle(Input::Connected, later);
     assert_eq!(on(MeterChannel::Enrol, &sent).len(), 1, "renewed");
     let hash = *MembershipList::verify(&packet.payload, &cluster_id(), &meters.pki.authorities()).unwrap().hash();
-    let next = Draft { epoch: 3, previous: hash, ..long };
+    let next = Draft { epoch: 3, previous_epoch: 2, previous: hash, ..long };
     meters.refused(0, &next.sign(&meters.identity), later.plus_secs(1), &Refusal::OldEnrolment);
 }
 
@@ -58,6 +58,7 @@ fn a_list_verified_under_other_authorities_is_refused_when_handed_over() {
     let mut meters = enrolled();
     let foreign = Pki::named("foreign");
     let mut draft = meters.draft();
+    draft.authorities = foreign.authorities().fingerprints();
     draft.enrolments =
         (0..10).map(|meter| format!("m-{meter:04}")).map(|id| enrol(&id, &foreign.meter(&id), |_| {})).collect();
     let packet = draft.sign(&foreign.gateway("gw"));

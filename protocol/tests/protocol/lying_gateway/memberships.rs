@@ -63,16 +63,17 @@ fn two_lists_to_two_halves_open_nothing_whatever_is_asked() {
 fn an_honest_gateway_that_finds_half_of_its_cluster_under_another_list_asks_nothing() {
     let mut world = World::new(10);
     let other_list = {
-        let enrolments = world.list.enrolments();
         let statement = dream_protocol::wire::ListStatement {
             cluster: cluster_id(),
-            epoch: 2,
+            epoch: world.list.epoch() + 1,
+            previous_epoch: world.list.epoch(),
             previous: *world.list.hash(),
+            authorities: world.list.authorities().to_vec(),
             gateway: AgreementSecret::from_bytes([3; 32]).public(),
             from_slot: world.list.from_slot(),
             to_slot: world.list.to_slot(),
             terms: *world.list.params().terms(),
-            enrolments: enrolments.iter().map(Vec::as_slice).collect(),
+            enrolments: world.list.members().iter().map(|member| member.bytes()).collect(),
         };
         sign_list(&world.pki, &statement)
     };

@@ -126,7 +126,7 @@ fn a_meter_that_moves_to_another_cluster_keeps_its_ledger_and_reports_no_time_tw
         *bytes = if index == 0 { mine.payload.to_vec() } else { enrol(&id, &meters.pki.meter(&id), join) };
     }
     let payload = draft.sign(&meters.identity).payload;
-    let packet = Packet::new(GatewayChannel::Membership.topic(&south), payload);
+    let packet = Packet::new(GatewayChannel::FullMembership.topic(&south), payload);
     assert_eq!(meters.tell(0, &packet, moved_at).1, []);
 
     // Time that overlaps the reported slot is refused; later time is reported, and charged to the same ledger.

@@ -1,11 +1,12 @@
 //! Retries beyond need, beyond the terms and beyond the budget.
 
 use dream_protocol::cluster;
+use dream_protocol::evidence::{self, Contradiction};
 use dream_protocol::meter::{Input, Refusal};
 use dream_protocol::policy::Policy;
 use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::MeterChannel;
-use dream_protocol::wire::StatusCode;
+use dream_protocol::wire::{DecodeError, EvidenceStatement, Message as _, Sign1, Status, StatusCode};
 
 use crate::support::liar::{Draft, FIRST, Liar, NO_NOISE, on, reading_in, reveal_in};
 use crate::support::world::{Packet, World};
@@ -33,8 +34,8 @@ fn a_retry_beyond_the_lists_attempts_is_refused() {
     let wall = meters.slot_end(FIRST).plus_secs(100);
     meters.refused(0, &meters.retry(FIRST, 2, wall), wall, &Refusal::TooManyAttempts { most: 2, found: 2 });
     retried(&mut meters, 0, FIRST, 1, wall);
-    let (sent, refusals) = meters.tell(0, &meters.retry(FIRST, 255, wall), wall.plus_secs(40));
-    assert_eq!((sent, refusals), (vec![], vec![Refusal::TooManyAttempts { most: 2, found: 255 }]), "said once");
+    let (sent, refusals) = meters.tell(0, &meters.retry(FIRST, 254, wall), wall.plus_secs(40));
+    assert_eq!((sent, refusals), (vec![], vec![Refusal::TooManyAttempts { most: 2, found: 254 }]), "said once");
     assert_eq!(meters.meters[0].meter.spent(wall), 2_000_000);
 }
 
@@ -58,13 +59,20 @@ fn a_retry_that_goes_back_is_refused() {
     let wall = meters.slot_end(FIRST).plus_secs(100);
     let reading = retried(&mut meters, 0, FIRST, 2, wall);
     let later = wall.plus_secs(40);
-    for found in [0, 1] {
-        let (sent, refusals) = meters.tell(0, &meters.retry(FIRST, found, later), later);
-        assert_eq!(refusals, [Refusal::AttemptNotAbove { found }]);
+    let unreadable = Refusal::Decode(DecodeError::OutOfRange { field: "attempt" });
+    for (attempt, rule) in [(0, unreadable), (1, Refusal::AttemptNotAbove { found: 1 })] {
+        let (sent, refusals) = meters.tell(0, &meters.retry(FIRST, attempt, later), later);
+        assert_eq!(refusals, [rule]);
         assert_eq!(on(MeterChannel::Reading, &sent), []);
     }
+    let (sent, refusals) = meters.tell(0, &meters.retry(FIRST, 2, wall), later);
+    assert_eq!((sent, refusals), (vec![reading], vec![]), "the same retry again resends the same bytes");
     let (sent, refusals) = meters.tell(0, &meters.retry(FIRST, 2, later), later);
-    assert_eq!((sent, refusals), (vec![reading], vec![]), "the same attempt again resends the same bytes");
+    assert_eq!((meters.codes(0, &sent), refusals), (vec![StatusCode::Equivocation], vec![Refusal::SecondRetry]));
+    let status = Status::decode(Sign1::decode(&sent[0].payload).unwrap().payload()).unwrap();
+    let evidence = EvidenceStatement::decode(&status.evidence).unwrap();
+    let verdict = evidence::judge(&evidence, &meters.pki.authorities()).unwrap();
+    assert_eq!(verdict.contradiction, Contradiction::Retries { slot: FIRST, attempt: 2 });
     assert_eq!(meters.meters[0].meter.spent(wall), 2_000_000);
 }
 
@@ -74,7 +82,7 @@ fn a_retry_for_attempt_zero_of_a_held_slot_is_refused() {
     let late = meters.slot_end(FIRST).plus_secs(60);
     meters.meters[0].handle(Input::Measured { slot: FIRST, watts: 1 }, late);
     let retry = meters.retry(FIRST, 0, late);
-    meters.refused(0, &retry, late, &Refusal::AttemptNotAbove { found: 0 });
+    meters.refused(0, &retry, late, &Refusal::Decode(DecodeError::OutOfRange { field: "attempt" }));
 }
 
 #[test]
@@ -200,7 +208,7 @@ fn what_an_open_slot_has_cost_is_not_forgotten_while_it_is_open() {
         ..meters.next_draft()
     };
     let end = meters.slot_end(long);
-    meters.publish(&next);
+    meters.publish_at(&next, end);
     meters.meters[0].handle(Input::Measured { slot: long, watts: 100 }, end);
     meters.meters[0].handle(Input::Tick, end.plus_secs(60));
     assert_eq!(meters.meters[0].refusals(), []);

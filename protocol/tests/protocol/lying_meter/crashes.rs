@@ -7,7 +7,7 @@ use dream_protocol::cluster::{Cluster, Forget, Input, Key, Output, Record, SlotE
 use dream_protocol::meter;
 use dream_protocol::time::Timestamp;
 use dream_protocol::topic::{GatewayChannel, MeterChannel};
-use dream_protocol::wire::{ListStatement, Message as _, RecoveryMessage, Sign1};
+use dream_protocol::wire::{ListStatement, RecoveryMessage, Sign1};
 
 use crate::support::liar::{NO_NOISE, on, reveal_in};
 use crate::support::pki::Pki;
@@ -153,7 +153,8 @@ impl Gateway {
                 let closed = std::mem::take(&mut self.node.outcomes);
                 self.node = ClusterNode { outcomes: closed, ..ClusterNode::from_store(store, config, now, rng(2)) };
                 answers.extend(self.handle(Input::Connected, now, meters));
-                let retained = self.published.iter().rfind(|packet| packet.topic.ends_with("/membership")).cloned();
+                let retained =
+                    self.published.iter().rfind(|packet| packet.topic.ends_with("/membership/full")).cloned();
                 if let Some(packet) = retained {
                     answers.extend(self.receive(&packet, now, meters));
                 }
@@ -190,7 +191,8 @@ impl Gateway {
             | Record::Reading { .. }
             | Record::Request { .. }
             | Record::Reveal { .. }
-            | Record::Offenders(_) => None,
+            | Record::Offenders(_)
+            | Record::Evidence { .. } => None,
         };
         self.node.store.values().filter_map(outcome).collect()
     }
@@ -199,9 +201,8 @@ impl Gateway {
     fn check(&self, when: &str) {
         let mut said: BTreeMap<String, &Packet> = BTreeMap::new();
         for packet in &self.published {
-            let about = if packet.topic.ends_with("/membership") {
-                let (envelope, _) = Sign1::decode_certified(&packet.payload).unwrap();
-                format!("list {}", ListStatement::decode(envelope.payload()).unwrap().epoch)
+            let about = if packet.topic.ends_with("/membership/full") {
+                format!("list {}", ListStatement::decode(&packet.payload).unwrap().epoch)
             } else {
                 match RecoveryMessage::decode(Sign1::decode(&packet.payload).unwrap().payload()).unwrap() {
                     RecoveryMessage::Request(request) => format!("request {} {}", request.slot, request.attempt),

@@ -12,7 +12,14 @@ use crate::support::world::Packet;
 const TOPIC: &str = "dream/v1/north/status/m-0000";
 
 fn status() -> Status {
-    Status { cluster: cluster_id(), list: None, slot: Slot(0), code: StatusCode::Equivocation }
+    Status {
+        cluster: cluster_id(),
+        list: None,
+        slot: Slot(0),
+        code: StatusCode::LedgerExhausted,
+        newest_epoch: 0,
+        evidence: Vec::new(),
+    }
 }
 
 fn packet(topic: &str, payload: Vec<u8>) -> Packet {
@@ -26,7 +33,7 @@ fn a_genuine_status_is_told_to_the_operator() {
     round.world.gateway.notices.clear();
     assert_eq!(round.receive(&packet(TOPIC, status().seal(&meter, TOPIC))), None);
     let id = round.world.list.members()[0].id().clone();
-    let notice = Notice::MeterStatus { meter: id, code: StatusCode::Equivocation, epoch: None, slot: Slot(0) };
+    let notice = Notice::MeterStatus { meter: id, code: StatusCode::LedgerExhausted, epoch: None, slot: Slot(0) };
     assert_eq!(round.world.gateway.notices, [notice]);
 }
 
@@ -44,7 +51,7 @@ fn a_status_about_a_list_is_told_with_its_epoch_if_the_list_is_known() {
             other => panic!("{other:?}"),
         }
     };
-    assert_eq!([told([7; 8]), told(known)], [None, Some(1)]);
+    assert_eq!([told([7; 8]), told(known)], [None, Some(round.world.list.epoch())]);
 }
 
 #[test]
@@ -81,10 +88,10 @@ fn an_unknown_status_code_is_refused() {
     let own = round.world.pki.meter("m-0000").identity();
     let genuine = status();
     let payload = genuine.payload();
-    for code in [0, 9, 23] {
-        // The code is the payload's last byte; the decoder sees it before the signature does.
+    for code in [0, 10, 23] {
+        // An epoch and evidence follow the code, of a byte each; the decoder sees it before the signature does.
         let mut bytes = genuine.seal(&own, TOPIC);
-        let at = bytes.windows(payload.len()).position(|part| part == payload).unwrap() + payload.len() - 1;
+        let at = bytes.windows(payload.len()).position(|part| part == payload).unwrap() + payload.len() - 3;
         bytes[at] = code;
         let rejection = round.receive(&packet(TOPIC, bytes));
         assert_eq!(rejection, Some(Rejection::Decode(DecodeError::OutOfRange { field: "code" })));

@@ -80,6 +80,8 @@ fn a_status_with_any_bit_changed_is_refused() {
         list: Some(round.world.list.hash().prefix()),
         slot: Slot(5),
         code: StatusCode::LedgerExhausted,
+        newest_epoch: 7,
+        evidence: Vec::new(),
     };
     let payload = status.seal(&round.world.pki.meter("m-0000").identity(), &topic);
     assert_all_refused(&mut round, &Packet::new(topic, payload), &mut wall);

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use dream_protocol::certificate::Fingerprint;
 use dream_protocol::derive;
+use dream_protocol::enrolment::Enrolment;
 use dream_protocol::ids::ClusterId;
 use dream_protocol::keys::{AgreementPublic, AgreementSecret, ListHash, MacKey, StreamKey};
 use dream_protocol::mask::Masks;
 use dream_protocol::member_set::MemberSet;
-use dream_protocol::membership::{Member, MembershipList};
+use dream_protocol::membership::MembershipList;
 use dream_protocol::meter::{self, MeterConfig, Notice, Refusal};
 use dream_protocol::params::Terms;
 use dream_protocol::policy::Policy;
@@ -51,7 +53,9 @@ pub(crate) struct Liar {
 pub(crate) struct Draft {
     pub(crate) cluster: ClusterId,
     pub(crate) epoch: u64,
+    pub(crate) previous_epoch: u64,
     pub(crate) previous: ListHash,
+    pub(crate) authorities: Vec<Fingerprint>,
     pub(crate) gateway: AgreementPublic,
     pub(crate) from_slot: Slot,
     pub(crate) to_slot: Slot,
@@ -69,7 +73,9 @@ impl Draft {
         let statement = ListStatement {
             cluster: self.cluster.clone(),
             epoch: self.epoch,
+            previous_epoch: self.previous_epoch,
             previous: self.previous,
+            authorities: self.authorities.clone(),
             gateway: self.gateway,
             from_slot: self.from_slot,
             to_slot: self.to_slot,
@@ -77,7 +83,7 @@ impl Draft {
             enrolments: self.enrolments.iter().map(Vec::as_slice).collect(),
         };
         let payload = statement.seal((&signer.identity(), &signer.der), topic);
-        Packet::new(GatewayChannel::Membership.topic(&cluster_id()), payload)
+        Packet::new(GatewayChannel::FullMembership.topic(&cluster_id()), payload)
     }
 }
 
@@ -131,7 +137,9 @@ impl Liar {
         Draft {
             cluster: cluster_id(),
             epoch: 1,
+            previous_epoch: 0,
             previous: ListHash::NONE,
+            authorities: self.pki.authorities().fingerprints(),
             gateway: self.secret.public(),
             from_slot: FIRST,
             to_slot: FIRST.plus(143),
@@ -143,16 +151,26 @@ impl Liar {
     /// A good list that continues the one in force.
     pub(crate) fn next_draft(&self) -> Draft {
         let list = self.list();
-        Draft { epoch: list.epoch() + 1, previous: *list.hash(), terms: *list.params().terms(), ..self.draft() }
+        Draft {
+            epoch: list.epoch() + 1,
+            previous_epoch: list.epoch(),
+            previous: *list.hash(),
+            terms: *list.params().terms(),
+            ..self.draft()
+        }
     }
 
     /// Delivers a good list to everyone, who must accept it.
     pub(crate) fn publish(&mut self, draft: &Draft) {
+        self.publish_at(draft, at(LISTED));
+    }
+
+    pub(crate) fn publish_at(&mut self, draft: &Draft, wall: Timestamp) {
         let packet = draft.sign(&self.identity);
         let list = MembershipList::verify(&packet.payload, &cluster_id(), &self.pki.authorities()).unwrap();
         for node in &mut self.meters {
-            let sent = node.handle(meter::Input::List(list.clone()), at(LISTED));
-            assert_eq!((sent.len(), node.refusals()), (0, vec![]), "a good list is accepted in silence");
+            let sent = node.handle(meter::Input::List(list.clone()), wall);
+            assert_eq!((on(MeterChannel::Status, &sent), node.refusals()), (vec![], vec![]), "a good list is accepted");
         }
         self.list = Some(list);
     }
@@ -165,10 +183,10 @@ impl Liar {
         self.list().params().slot_end(slot)
     }
 
-    /// Lets a meter measure a slot; returns the one message it sends in the first half of its window: the reading.
+    /// Lets a meter measure a slot; returns the reading that it sends in the first half of its window.
     pub(crate) fn measure(&mut self, meter: usize, slot: Slot, watts: i64) -> Packet {
-        let sent = self.try_measure(meter, slot, watts);
-        let [reading] = sent.as_slice() else { panic!("one reading, not {}", sent.len()) };
+        let readings = on(MeterChannel::Reading, &self.try_measure(meter, slot, watts));
+        let [reading] = readings.as_slice() else { panic!("one reading, not {}", readings.len()) };
         reading.clone()
     }
 
@@ -271,7 +289,7 @@ impl Liar {
     pub(crate) fn masks_of(&self, meter: usize) -> Masks {
         let list = self.list();
         let known: Vec<_> = self.meters[meter].meter.agreements().collect();
-        let key = |(other, member): (usize, &Member)| {
+        let key = |(other, member): (usize, &Enrolment)| {
             (other != meter).then(|| {
                 let (_, shared) = known.iter().find(|(with, _)| **with == *member.agreement()).unwrap();
                 derive::pair_key(list.hash(), shared, list.cluster(), list.members()[meter].id(), member.id())

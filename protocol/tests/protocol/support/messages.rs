@@ -7,7 +7,8 @@ use dream_protocol::params::Terms;
 use dream_protocol::time::Slot;
 use dream_protocol::topic::{GatewayChannel, MeterChannel};
 use dream_protocol::wire::{
-    EnrolmentStatement, ListStatement, MaskedReading, Message as _, RecoveryRequest, Retry, Reveal, Status, StatusCode,
+    EnrolmentStatement, FullList, ListStatement, MaskedReading, Message as _, RecoveryRequest, Retry, Reveal, Status,
+    StatusCode,
 };
 use sha2::{Digest, Sha256};
 
@@ -41,7 +42,7 @@ const SLOT: Slot = Slot(START / 600);
 
 /// The seven messages, in the order of their kinds.
 pub(crate) fn all(pki: &Pki) -> Vec<Sealed> {
-    vec![reading(), recovery_request(pki), reveal(), enrolment(pki, 0), membership_list(pki), status(pki), retry(pki)]
+    vec![reading(), recovery_request(pki), reveal(), enrolment(pki, 0), membership_list(pki).0, status(pki), retry(pki)]
 }
 
 pub(crate) fn reading() -> Sealed {
@@ -81,20 +82,23 @@ pub(crate) fn enrolment(pki: &Pki, index: usize) -> Sealed {
         not_before: START,
         not_after: START + 35 * 86_400,
         seq: START,
+        holds: 0,
     };
     let topic = MeterChannel::Enrol.topic(&cluster_id(), &meter(index));
     let envelope = statement.seal((&issued.identity(), &issued.der), &topic);
     Sealed { rule: "enrolment", topic, payload: statement.payload(), envelope, seal: Seal::Certified(issued) }
 }
 
-/// A sound list of five members.
-pub(crate) fn membership_list(pki: &Pki) -> Sealed {
+/// A sound list of five members: its header, and the whole list.
+pub(crate) fn membership_list(pki: &Pki) -> (Sealed, Vec<u8>) {
     let enrolments: Vec<_> = (0..5).map(|index| enrolment(pki, index).envelope).collect();
     let statement = ListStatement {
         cluster: cluster_id(),
         epoch: 1,
+        previous_epoch: 0,
         previous: ListHash::NONE,
         gateway: AgreementSecret::from_bytes([0x99; 32]).public(),
+        authorities: pki.authorities().fingerprints(),
         from_slot: SLOT.plus(2),
         to_slot: SLOT.plus(145),
         terms: Terms { max_missing: 1, max_malicious: 1, lo: -500, ..TERMS },
@@ -102,12 +106,21 @@ pub(crate) fn membership_list(pki: &Pki) -> Sealed {
     };
     let topic = GatewayChannel::Membership.topic(&cluster_id());
     let issued = pki.gateway("gw");
-    let envelope = statement.seal((&issued.identity(), &issued.der), &topic);
-    Sealed { rule: "membership-list", topic, payload: statement.payload(), envelope, seal: Seal::Certified(issued) }
+    let list = statement.seal((&issued.identity(), &issued.der), &topic);
+    let (payload, envelope) =
+        (statement.header(&issued.der).payload(), FullList::decode(&list).unwrap().header.to_vec());
+    (Sealed { rule: "list-header", topic, payload, envelope, seal: Seal::Certified(issued) }, list)
 }
 
 pub(crate) fn status(pki: &Pki) -> Sealed {
-    let status = Status { cluster: cluster_id(), list: None, slot: Slot(0), code: StatusCode::NoList };
+    let status = Status {
+        cluster: cluster_id(),
+        list: None,
+        slot: Slot(0),
+        code: StatusCode::NoList,
+        newest_epoch: START,
+        evidence: Vec::new(),
+    };
     let topic = MeterChannel::Status.topic(&cluster_id(), &meter(0));
     let seed = pki.meter(meter(0).as_str()).seed;
     let envelope = status.seal(&IdentityKey::from_seed(&seed), &topic);

@@ -8,7 +8,7 @@ use dream_protocol::meter;
 use dream_protocol::simulation::Simulation;
 use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::GatewayChannel;
-use dream_protocol::wire::{ListStatement, Message as _};
+use dream_protocol::wire::ListStatement;
 pub(crate) use dream_testkit::node::{ClusterNode, MeterNode, Packet};
 
 use super::pki::Pki;
@@ -80,5 +80,5 @@ pub(crate) fn sign_list(pki: &Pki, statement: &ListStatement<'_>) -> Packet {
     let gateway = pki.gateway("gw");
     let topic = GatewayChannel::Membership.topic(&statement.cluster);
     let payload = statement.seal((&gateway.identity(), &gateway.der), &topic);
-    Packet::new(topic, payload)
+    Packet::new(GatewayChannel::FullMembership.topic(&statement.cluster), payload)
 }

@@ -11,7 +11,9 @@ use dream_protocol::params::Terms;
 use dream_protocol::simulation::Simulation;
 use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::MeterChannel;
-use dream_protocol::wire::{EnrolmentStatement, ListStatement, Message as _, RecoveryRequest, Retry, Sign1, Status};
+use dream_protocol::wire::{
+    EnrolmentStatement, FullList, ListHeader, ListStatement, Message as _, RecoveryRequest, Retry, Sign1, Status,
+};
 use dream_testkit::node::{ClusterNode, MeterNode, Packet};
 use rcgen::{
     BasicConstraints, CertificateParams, CustomExtension, DistinguishedName, DnType, IsCa, KeyPair, KeyUsagePurpose,
@@ -26,6 +28,9 @@ use super::scene::Scene;
 use crate::support::messages::Seal;
 use crate::support::pki::{Issued, Pki};
 use crate::support::{START, at, cluster_id, envelope, raw, rng};
+
+/// When lists are judged, in Unix seconds.
+const JUDGED_AT: u64 = START + 6;
 
 /// Something to be judged, by the first meter of the cluster or by its gateway.
 pub(crate) struct Case {
@@ -90,7 +95,7 @@ pub(crate) fn judge(scene: &Scene, case: &Case) -> Option<Reason> {
             let verified = scene.credentials.authorities().verify(&case.bytes);
             verified.and_then(|certificate| certificate.meter().map(drop)).err().map(|error| reason(&error))
         }
-        "list" => by_the_meter(scene, &scene.meters[0].enrolled, case, START + 6),
+        "list" => by_the_meter(scene, &scene.meters[0].enrolled, case, JUDGED_AT),
         "recovery" => by_the_meter(scene, &scene.meters[0].meter.store, case, scene.slot_end().as_secs() + 61),
         other => panic!("{other}"),
     }
@@ -448,6 +453,8 @@ impl Workshop<'_> {
         let request = request.seal(&gateway.identity(), TOPIC);
         let cases = [
             ("sound", signed(good)),
+            ("to the first attempt", signed(Retry { attempt: 0, ..good })),
+            ("attempt 255", signed(Retry { attempt: 255, ..good })),
             ("more attempts than the list allows", signed(Retry { attempt: 2, ..good })),
             ("deadline that has passed", signed(Retry { deadline: end + 60, ..good })),
             ("signed by a member", good.seal(&self.scene.credentials.meters[1].1.identity(), TOPIC)),
@@ -458,7 +465,8 @@ impl Workshop<'_> {
         }
         let opened = [signed(good)];
         self.after("recovery", "retry, the same again", TOPIC, &opened, signed(good));
-        self.after("recovery", "retry, to an attempt before", TOPIC, &opened, signed(Retry { attempt: 0, ..good }));
+        let later = signed(Retry { deadline: good.deadline + 1, ..good });
+        self.after("recovery", "retry, another for the same attempt", TOPIC, &opened, later);
         self.after("recovery", "request, for an attempt that a retry closed", TOPIC, &opened, request);
     }
 
@@ -471,6 +479,7 @@ impl Workshop<'_> {
             not_before: START,
             not_after: START + 35 * 86_400,
             seq: START,
+            holds: 0,
         };
         change(&mut statement);
         let topic = MeterChannel::Enrol.topic(&statement.cluster, &MeterId::new(id).unwrap());
@@ -498,6 +507,7 @@ impl Workshop<'_> {
             raw::uint(START),
             raw::uint(START + 35 * 86_400),
             raw::uint(START),
+            raw::uint(0),
         ];
         let with = |at: usize, item: Vec<u8>| {
             let mut items = items.to_vec();
@@ -551,6 +561,12 @@ impl Workshop<'_> {
             ("key of 33 bytes", with(3, raw::bytes(&[1; 33]))),
             ("cluster that is no id", with(1, raw::text("no/rth"))),
             ("negative beginning", with(4, raw::negative(-1))),
+            ("holds shares of 10,000", of(&|s| s.holds = 10_000)),
+            ("holds shares of more than a list can have", with(7, raw::uint(10_001))),
+            (
+                "of the earlier format",
+                envelope::seal(&Seal::Certified(issued.clone()), &raw::array(&items[..7]), &topic),
+            ),
             ("gateway's certificate", self.enrol(id, &gateway, |_| {})),
             ("certificate of an unknown authority", self.enrol(id, &foreign, |_| {})),
         ];
@@ -644,9 +660,9 @@ impl Workshop<'_> {
         const TOPIC: &str = "dream/v1/north/membership";
         let scene = self.scene;
         let gateway = &scene.credentials.gateway;
-        let (envelope, _) = Sign1::decode_certified(scene.list.bytes()).unwrap();
+        const FULL: &str = "dream/v1/north/membership/full";
         // Three members are enough here, and keep the file small.
-        let all = ListStatement::decode(envelope.payload()).unwrap();
+        let all = ListStatement::decode(scene.list.bytes()).unwrap();
         let e = all.enrolments.clone();
         let good = ListStatement { terms: Terms { max_missing: 0, ..all.terms }, enrolments: e[..3].to_vec(), ..all };
         let signed = |statement: &ListStatement<'_>| statement.seal((&gateway.identity(), &gateway.der), TOPIC);
@@ -693,12 +709,16 @@ impl Workshop<'_> {
         let other_enrolment = self.enrol(first.as_str(), first_issued, |s| s.seq += 1);
         let second = self.pki.issue_for(first.as_str(), "meter", [5; 32], |_| {});
         let second_certificate = self.enrol(first.as_str(), &second, |_| {});
+        let resigned = |header: &ListHeader, change: &dyn Fn(&mut Vec<u8>)| {
+            let mut envelope = envelope::seal(&Seal::Certified(gateway.clone()), &header.payload(), TOPIC);
+            change(&mut envelope);
+            FullList { header: &envelope, enrolments: good.enrolments.clone() }.encode()
+        };
         let mut altered_entry = e[2].to_vec();
         *altered_entry.last_mut().unwrap() ^= 1;
         let same_key = self.pki.issue_for(third, "meter", scene.credentials.meters[1].1.seed, |_| {});
         let gateways_key = self.pki.issue_for(third, "meter", gateway.seed, |_| {});
-        let mut flipped = signed(&good);
-        *flipped.last_mut().unwrap() ^= 1;
+        let flipped = resigned(&good.header(&gateway.der), &|envelope| *envelope.last_mut().unwrap() ^= 1);
         let expired = self.pki.issue_for("gw", "gateway", gateway.seed, |p| p.not_after = date_time_ymd(2026, 8, 28));
         let late = self.pki.issue_for("gw", "gateway", gateway.seed, |p| p.not_before = date_time_ymd(2026, 8, 30));
         let foreign = Pki::named("another authority").gateway("gw");
@@ -706,55 +726,82 @@ impl Workshop<'_> {
         let ends_meanwhile =
             self.pki.issue_for("gw", "gateway", gateway.seed, |p| p.not_after = date_time_ymd(2026, 8, 29));
         let other_gateway = self.pki.gateway("gw-2");
+        let sorted = |mut fingerprints: [[u8; 32]; 2]| {
+            fingerprints.sort_unstable();
+            fingerprints.to_vec()
+        };
         let by = |issued: &Issued| good.seal((&issued.identity(), &issued.der), TOPIC);
         let topic = |topic: &str| good.seal((&gateway.identity(), &gateway.der), topic);
+        let body = |header: &[u8], entries: Vec<u8>| raw::array(&[raw::bytes(header), entries]);
+        let all_entries: Vec<Vec<u8>> = e[..3].iter().map(|entry| raw::bytes(entry)).collect();
         let raw_items = |change: &dyn Fn(&mut Vec<Vec<u8>>)| {
-            let t = &good.terms;
+            let header = good.header(&gateway.der);
+            let (t, hashes) = (&good.terms, &header.hashes);
             let mut items = vec![
-                raw::uint(5),
+                raw::uint(10),
                 raw::text("north"),
                 raw::uint(good.epoch),
+                raw::uint(good.previous_epoch),
                 raw::bytes(&good.previous.0),
+                raw::bytes(&header.certificate),
                 raw::bytes(&good.gateway.0),
+                raw::bytes(&good.authorities.concat()),
                 raw::uint(good.from_slot.0),
                 raw::uint(good.to_slot.0),
             ];
-            items.extend([t.slot_seconds, t.reading_seconds, t.reveal_seconds].map(raw::uint));
-            items.extend([t.max_missing, t.max_malicious, t.partners, 0, 9000].map(raw::uint));
-            items.extend([t.epsilon_numerator, t.epsilon_denominator, t.attempts].map(raw::uint));
-            items.push(raw::array(&good.enrolments.iter().map(|entry| raw::bytes(entry)).collect::<Vec<_>>()));
+            items.extend([t.slot_seconds, t.reading_seconds, t.reveal_seconds, 0].map(raw::uint));
+            items.extend([t.max_missing, t.max_malicious, t.partners, 0, 0, 9000].map(raw::uint));
+            items.extend([t.epsilon_numerator, t.epsilon_denominator, 0, t.attempts, 3, 0].map(raw::uint));
+            items.extend([hashes.entries, hashes.digests, hashes.holders].map(|hash| raw::bytes(&hash)));
             change(&mut items);
-            envelope::seal(&Seal::Certified(gateway.clone()), &raw::array(&items), TOPIC)
+            let header = envelope::seal(&Seal::Certified(gateway.clone()), &raw::array(&items), TOPIC);
+            body(&header, raw::array(&all_entries))
         };
         assert_eq!(raw_items(&|_| {}), signed(&good));
+        let header_with = |change: &dyn Fn(&mut ListHeader)| {
+            let mut header = good.header(&gateway.der);
+            change(&mut header);
+            resigned(&header, &|_| {})
+        };
+        let good_header = FullList::decode(&signed(&good)).unwrap().header.to_vec();
         let end = (good.to_slot.0 + 1) * 600;
         let start = good.from_slot.0 * 600;
+        let ahead = Slot((JUDGED_AT + 2 * 86_400) / 600);
         let cases = vec![
             ("sound", signed(&good)),
-            ("previous list hash of 31 bytes", raw_items(&|items| items[3] = raw::bytes(&[0; 31]))),
-            ("gateway's key of 33 bytes", raw_items(&|items| items[4] = raw::bytes(&[1; 33]))),
-            ("lo not in its shortest form", raw_items(&|items| items[13] = vec![0x38, 0x00])),
-            ("lo of more than 64 bits", raw_items(&|items| items[13] = raw::long_head(1, u64::MAX))),
-            ("hi of more than 63 bits", raw_items(&|items| items[14] = raw::uint(1 << 63))),
-            ("negative M", raw_items(&|items| items[10] = raw::negative(-1))),
-            (
-                "entries of indefinite length",
-                raw_items(&|items| {
-                    items[18] = raw::indefinite(4, &e[..3].iter().map(|entry| raw::bytes(entry)).collect::<Vec<_>>());
-                }),
-            ),
-            (
-                "entry that is an array",
-                raw_items(&|items| {
-                    items[18] = raw::array(
-                        &[&e[..2].iter().map(|entry| raw::bytes(entry)).collect::<Vec<_>>()[..], &[e[2].to_vec()]]
-                            .concat(),
-                    );
-                }),
-            ),
+            ("previous list hash of 31 bytes", raw_items(&|items| items[4] = raw::bytes(&[0; 31]))),
+            ("gateway's key of 33 bytes", raw_items(&|items| items[6] = raw::bytes(&[1; 33]))),
+            ("no authority", raw_items(&|items| items[7] = raw::bytes(&[]))),
+            ("authority of 31 bytes", raw_items(&|items| items[7] = raw::bytes(&[1; 31]))),
+            ("an authority twice", raw_items(&|items| items[7] = raw::bytes(&good.authorities.repeat(2).concat()))),
+            ("lo not in its shortest form", raw_items(&|items| items[18] = vec![0x38, 0x00])),
+            ("lo of more than 64 bits", raw_items(&|items| items[18] = raw::long_head(1, u64::MAX))),
+            ("hi of more than 63 bits", raw_items(&|items| items[19] = raw::uint(1 << 63))),
+            ("negative M", raw_items(&|items| items[14] = raw::negative(-1))),
+            ("entries of indefinite length", body(&good_header, raw::indefinite(4, &all_entries))),
+            ("entry that is an array", body(&good_header, raw::array(&[&all_entries[..2], &[e[2].to_vec()]].concat()))),
             ("missing field", raw_items(&|items| drop(items.remove(17)))),
             ("extra field", raw_items(&|items| items.push(raw::uint(0)))),
             ("kind of an enrolment", raw_items(&|items| items[0] = raw::uint(4))),
+            ("header alone", good_header.clone()),
+            ("header without entries", raw::array(&[raw::bytes(&good_header)])),
+            ("part after the entries", raw::array(&[raw::bytes(&good_header), raw::array(&all_entries), raw::uint(0)])),
+            ("more members in the header than follow", header_with(&|h| h.members = 4)),
+            ("fewer members in the header than follow", header_with(&|h| h.members = 2)),
+            (
+                "an entry that the header does not name",
+                body(&good_header, raw::array(&[&all_entries[..2], &[raw::bytes(e[3])]].concat())),
+            ),
+            ("another hash of the entries", header_with(&|h| h.hashes.entries[0] ^= 1)),
+            ("another hash of the digests", header_with(&|h| h.hashes.digests[0] ^= 1)),
+            ("another hash of the holders", header_with(&|h| h.hashes.holders[0] ^= 1)),
+            ("another certificate's hash in the header", header_with(&|h| h.certificate[0] ^= 1)),
+            ("unknown scheme", header_with(&|h| h.scheme = 1)),
+            ("quorum in the pairwise scheme", header_with(&|h| h.quorum = 1)),
+            ("holders in the pairwise scheme", header_with(&|h| h.holders = 1)),
+            ("epsilon of a day", header_with(&|h| h.day_epsilon = 1)),
+            ("authority that is not configured", of(&|s| s.authorities = sorted([s.authorities[0], [7; 32]]))),
+            ("another authority than its certificates'", of(&|s| s.authorities = vec![[7; 32]])),
             ("byte after its end", [signed(&good).as_slice(), &[0]].concat()),
             ("altered signature", flipped),
             ("signed by another key than the certificate's", by(&Issued { seed: [6; 32], ..gateway.clone() })),
@@ -762,7 +809,13 @@ impl Workshop<'_> {
             ("signed for another version's topic", topic("dream/v2/north/membership")),
             ("signed for no topic", topic("")),
             ("signed for the recovery topic", topic("dream/v1/north/recovery")),
-            ("no certificate", envelope::seal(&Seal::Sign(gateway.seed), &good.payload(), TOPIC)),
+            (
+                "no certificate",
+                body(
+                    &envelope::seal(&Seal::Sign(gateway.seed), &good.header(&gateway.der).payload(), TOPIC),
+                    raw::array(&all_entries),
+                ),
+            ),
             ("another cluster", of(&|s| s.cluster = dream_protocol::ids::ClusterId::new("south").unwrap())),
             ("signed by a member", by(&scene.credentials.meters[1].1)),
             ("signed by a meter of the gateway's name", by(&self.pki.meter("gw"))),
@@ -837,6 +890,12 @@ impl Workshop<'_> {
             ("one slot long", of(&|s| s.to_slot = s.from_slot)),
             ("slot 2^40", of(&|s| s.to_slot = Slot(1 << 40))),
             ("epoch 2^40", of(&|s| s.epoch = 1 << 40)),
+            ("epoch of its first slot", of(&|s| s.epoch = start)),
+            ("epoch after its first slot", of(&|s| s.epoch = start + 1)),
+            ("epoch of the list before", of(&|s| s.previous_epoch = s.epoch)),
+            ("no epoch before it, and a list", of(&|s| s.previous = ListHash([7; 32]))),
+            ("begins two days ahead", of(&|s| (s.from_slot, s.to_slot) = (ahead, ahead))),
+            ("begins more than two days ahead", of(&|s| (s.from_slot, s.to_slot) = (ahead.plus(1), ahead.plus(1)))),
             ("more than a fifth may be silent", terms(&|t| t.max_missing = 1)),
             ("fewer than a tenth may be malicious", terms(&|t| t.max_malicious = 0)),
             ("nobody honest", terms(&|t| t.max_malicious = 3)),
@@ -867,28 +926,38 @@ impl Workshop<'_> {
             ("fewer honest shares than the policy's", terms(&|t| t.max_malicious = 2)),
         ];
         for (name, bytes) in cases {
-            self.add("list", name, TOPIC, bytes);
+            self.add("list", name, FULL, bytes);
         }
 
-        // This meter accepted the good list of epoch 1 before.
+        // This meter accepted the good list before.
         let before = [signed(&good)];
-        let hash = ListHash(Sha256::digest(good.payload()).into());
+        let hash = ListHash(Sha256::digest(good.header(&gateway.der).payload()).into());
         let next = |change: &dyn Fn(&mut ListStatement<'_>)| {
             of(&|s| {
-                (s.epoch, s.previous) = (2, hash);
+                (s.epoch, s.previous_epoch, s.previous) = (s.epoch + 60, s.epoch, hash);
                 change(s);
             })
         };
         let cases = vec![
-            ("the next epoch", next(&|_| {})),
-            ("the next epoch after another list", next(&|s| s.previous.0[0] ^= 1)),
-            ("an epoch further on", next(&|s| (s.epoch, s.previous.0) = (3, [7; 32]))),
+            ("the next list", next(&|_| {})),
+            ("the next list after another one", next(&|s| s.previous.0[0] ^= 1)),
+            ("the next list after one that its gateway does not know", next(&|s| s.previous = ListHash::NONE)),
+            ("a list after others", next(&|s| (s.previous_epoch, s.previous.0) = (s.previous_epoch + 1, [7; 32]))),
+            (
+                "a list after others that its gateway does not know",
+                next(&|s| (s.previous_epoch, s.previous) = (s.previous_epoch + 1, ListHash::NONE)),
+            ),
+            ("a list that says that there was none", next(&|s| (s.previous_epoch, s.previous) = (0, ListHash::NONE))),
+            (
+                "a list that skips this one",
+                next(&|s| (s.previous_epoch, s.previous.0) = (s.previous_epoch - 1, [7; 32])),
+            ),
             ("the same again", signed(&good)),
             ("another list of the same epoch", of(&|s| s.to_slot = s.to_slot.plus(1))),
-            ("an epoch before", of(&|s| s.epoch = 0)),
+            ("an epoch before", of(&|s| s.epoch -= 1)),
         ];
         for (name, bytes) in cases {
-            self.after("list", name, TOPIC, &before, bytes);
+            self.after("list", name, FULL, &before, bytes);
         }
     }
 }

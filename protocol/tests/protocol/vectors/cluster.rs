@@ -2,14 +2,12 @@
 
 use dream_protocol::meter;
 use dream_protocol::time::Timestamp;
-use dream_protocol::wire::{
-    EnrolmentStatement, ListStatement, Mac0, Message as _, RecoveryRequest, Retry, Reveal, Sign1,
-};
+use dream_protocol::wire::{EnrolmentStatement, FullList, Mac0, Message as _, RecoveryRequest, Retry, Reveal, Sign1};
 use dream_testkit::node::Packet;
 use sha2::{Digest, Sha256};
 
 use super::json::{Json, hex, list, object, word};
-use super::messages::terms;
+use super::messages::header_fields;
 use super::scene::Scene;
 use crate::support::pki::Issued;
 
@@ -24,29 +22,26 @@ const SILENT: usize = 1;
 
 pub(crate) fn membership() -> Json {
     let scene = Scene::new();
-    let (envelope, _) = Sign1::decode_certified(scene.list.bytes()).unwrap();
-    let statement = ListStatement::decode(envelope.payload()).unwrap();
+    let (envelope, header) = FullList::header_of(scene.list.bytes()).unwrap();
     object! {
         "comment": "protocol.md 3, 7 and 8: an authority, a gateway and five meters with all their private keys, their \
                     enrolments, and a membership list. Certificates are data: nobody needs to make the same ones. Policy of \
                     the meters: the defaults of protocol.md 2, but with at least 2 honest shares.",
-        "cluster": statement.cluster.as_str(),
+        "cluster": header.cluster.as_str(),
         "authority": identity(&scene.credentials.authority),
         "gateway": with(identity(&scene.credentials.gateway), [
             ("id", scene.list.gateway().as_str().into()),
             ("agreement_private", hex(scene.gateway_agreement)),
-            ("agreement_public", hex(statement.gateway.0)),
+            ("agreement_public", hex(header.gateway.0)),
         ]),
         "meters": list(0..scene.meters.len(), |index| enrolled(&scene, index)),
         "list": object! {
-            "topic": "dream/v1/north/membership",
-            "epoch": statement.epoch,
-            "previous": hex(statement.previous.0),
-            "from_slot": statement.from_slot.0,
-            "to_slot": statement.to_slot.0,
-            "terms": terms(&statement.terms),
+            "topic": "dream/v1/north/membership/full",
+            "header_topic": "dream/v1/north/membership",
+            "fields": header_fields(&header),
             "payload": hex(envelope.payload()),
-            "envelope": hex(&**scene.list.bytes()),
+            "envelope": hex(scene.list.header()),
+            "full_list": hex(&**scene.list.bytes()),
             "list_hash": hex(scene.list.hash().0),
         },
     }
@@ -78,6 +73,7 @@ fn enrolled(scene: &Scene, index: usize) -> Json {
         "not_before": statement.not_before,
         "not_after": statement.not_after,
         "seq": statement.seq,
+        "holds": statement.holds,
         "payload": hex(envelope.payload()),
         "envelope": hex(&*node.enrolment),
     };

@@ -1,5 +1,6 @@
 //! `messages.json`: one of each message, from its fields to its bytes.
 
+use dream_protocol::certificate::Authorities;
 use dream_protocol::ids::MeterId;
 use dream_protocol::keys::{AgreementPublic, IdentityKey, ListHash, MacKey};
 use dream_protocol::member_set::MemberSet;
@@ -7,7 +8,8 @@ use dream_protocol::params::Terms;
 use dream_protocol::time::Slot;
 use dream_protocol::topic::{GatewayChannel, MeterChannel};
 use dream_protocol::wire::{
-    EnrolmentStatement, ListStatement, MaskedReading, Message as _, RecoveryRequest, Retry, Reveal, Status, StatusCode,
+    EnrolmentStatement, EvidenceStatement, FullList, ListHeader, ListStatement, MaskedReading, Message as _,
+    RecoveryRequest, Retry, Reveal, Status, StatusCode,
 };
 use sha2::{Digest, Sha256};
 
@@ -26,7 +28,7 @@ pub(crate) fn messages() -> Json {
     let enrolments = [0, 1].map(|index| enrolment(&credentials.meters[index]));
     let entries = [0, 1].map(|index: usize| enrolments[index].2.clone());
     object! {
-        "comment": "protocol.md 7: the seven messages. payload = deterministic CBOR of [kind, fields in this order]; \
+        "comment": "protocol.md 7: the messages. payload = deterministic CBOR of [kind, fields in this order]; \
                     envelope = COSE_Mac0 under mac_key, or COSE_Sign1 under identity_private, with x5chain if a certificate \
                     is given; external additional data = topic. Some fields' values are made up.",
         "messages": vec![
@@ -35,9 +37,16 @@ pub(crate) fn messages() -> Json {
             request(&credentials.gateway),
             reveal(&meter.0),
             enrolments[0].1.clone(),
-            list_message(&credentials.gateway, &entries),
-            status(meter, None, Slot(0), StatusCode::NoList),
-            status(meter, Some(prefix(&bytes("list of north"))), SLOT, StatusCode::Equivocation),
+            list_message(&credentials.gateway, &credentials.authority, &entries),
+            status(meter, None, Slot(0), StatusCode::NoList, Vec::new()),
+            status(meter, Some(prefix(&bytes("list of north"))), SLOT, StatusCode::NotAsked, Vec::new()),
+            status(
+                meter,
+                Some(prefix(&bytes("list of north"))),
+                SLOT,
+                StatusCode::Equivocation,
+                two_requests(&credentials.gateway),
+            ),
             retry(&credentials.gateway),
         ],
     }
@@ -77,14 +86,7 @@ fn request(gateway: &Issued) -> Json {
     let topic = GatewayChannel::Recovery.topic(&cluster_id());
     let envelope = message.seal(&gateway.identity(), &topic);
     let json = sealed("recovery request", 2, fields, &message.payload(), &topic, &Seal::Sign(gateway.seed), &envelope);
-    let members = object! { "members": 12u64, "indices": list(missing.iter(), Json::from) };
-    match json {
-        Json::Object(mut fields) => {
-            fields.push(("bitmap", members));
-            Json::Object(fields)
-        }
-        other @ (Json::Null | Json::Number(_) | Json::Text(_) | Json::List(_)) => other,
-    }
+    more(json, [("bitmap", object! { "members": 12u64, "indices": list(missing.iter(), Json::from) })])
 }
 
 fn reveal(meter: &MeterId) -> Json {
@@ -117,6 +119,7 @@ fn enrolment((meter, issued): &(MeterId, Issued)) -> (EnrolmentStatement, Json, 
         not_before: START,
         not_after: START + 35 * 86_400,
         seq: START,
+        holds: 0,
     };
     let fields = object! {
         "cluster": message.cluster.as_str(),
@@ -125,6 +128,7 @@ fn enrolment((meter, issued): &(MeterId, Issued)) -> (EnrolmentStatement, Json, 
         "not_before": message.not_before,
         "not_after": message.not_after,
         "seq": message.seq,
+        "holds": message.holds,
     };
     let topic = MeterChannel::Enrol.topic(&cluster_id(), meter);
     let envelope = message.seal((&issued.identity(), &issued.der), &topic);
@@ -133,44 +137,103 @@ fn enrolment((meter, issued): &(MeterId, Issued)) -> (EnrolmentStatement, Json, 
     (message, json, envelope)
 }
 
-fn list_message(gateway: &Issued, entries: &[Vec<u8>]) -> Json {
+fn list_message(gateway: &Issued, authority: &Issued, entries: &[Vec<u8>]) -> Json {
     let message = ListStatement {
         cluster: cluster_id(),
-        epoch: 7,
+        epoch: START,
+        previous_epoch: START - 86_400,
         previous: ListHash(bytes("the list before")),
         gateway: AgreementPublic(bytes("a public key of the gateway")),
+        authorities: Authorities::new([&*authority.der]).unwrap().fingerprints(),
         from_slot: SLOT.plus(2),
         to_slot: SLOT.plus(145),
         terms: Terms { max_missing: 0, max_malicious: 1, lo: -500, epsilon_denominator: 3, ..TERMS },
         enrolments: entries.iter().map(Vec::as_slice).collect(),
     };
-    let fields = object! {
-        "cluster": message.cluster.as_str(),
-        "epoch": message.epoch,
-        "previous": hex(message.previous.0),
-        "gateway": hex(message.gateway.0),
-        "from_slot": message.from_slot.0,
-        "to_slot": message.to_slot.0,
-        "terms": terms(&message.terms),
-        "enrolments": list(entries, hex),
-    };
+    let header = message.header(&gateway.der);
     let topic = GatewayChannel::Membership.topic(&cluster_id());
-    let envelope = message.seal((&gateway.identity(), &gateway.der), &topic);
+    let whole = message.seal((&gateway.identity(), &gateway.der), &topic);
+    let envelope = FullList::decode(&whole).unwrap().header;
     let seal = Seal::Certified(gateway.clone());
-    sealed("membership list", 5, fields, &message.payload(), &topic, &seal, &envelope)
+    let json = sealed("list header", 10, header_fields(&header), &header.payload(), &topic, &seal, envelope);
+    more(json, [("enrolments", list(entries, hex)), ("full_list", hex(&whole))])
 }
 
-fn status((meter, issued): &(MeterId, Issued), list: Option<[u8; 8]>, slot: Slot, code: StatusCode) -> Json {
-    let message = Status { cluster: cluster_id(), list, slot, code };
+/// The fields of a list's header, in its order.
+pub(crate) fn header_fields(header: &ListHeader) -> Json {
+    let terms = &header.terms;
+    object! {
+        "cluster": header.cluster.as_str(),
+        "epoch": header.epoch,
+        "previous_epoch": header.previous_epoch,
+        "previous": hex(header.previous.0),
+        "certificate": hex(header.certificate),
+        "gateway": hex(header.gateway.0),
+        "authorities": hex(header.authorities.concat()),
+        "from_slot": header.from_slot.0,
+        "to_slot": header.to_slot.0,
+        "slot_seconds": terms.slot_seconds,
+        "reading_seconds": terms.reading_seconds,
+        "reveal_seconds": terms.reveal_seconds,
+        "scheme": header.scheme,
+        "max_missing": terms.max_missing,
+        "max_malicious": terms.max_malicious,
+        "partners": terms.partners,
+        "quorum": header.quorum,
+        "lo": terms.lo,
+        "hi": terms.hi,
+        "epsilon_numerator": terms.epsilon_numerator,
+        "epsilon_denominator": terms.epsilon_denominator,
+        "day_epsilon": header.day_epsilon,
+        "attempts": terms.attempts,
+        "members": header.members,
+        "holders": header.holders,
+        "entries_hash": hex(header.hashes.entries),
+        "digests_hash": hex(header.hashes.digests),
+        "holders_hash": hex(header.hashes.holders),
+    }
+}
+
+/// An object with more fields after its own.
+fn more<const N: usize>(object: Json, last: [(&'static str, Json); N]) -> Json {
+    match object {
+        Json::Object(fields) => Json::Object(fields.into_iter().chain(last).collect()),
+        other @ (Json::Null | Json::Number(_) | Json::Text(_) | Json::List(_)) => other,
+    }
+}
+
+fn status(
+    (meter, issued): &(MeterId, Issued),
+    list: Option<[u8; 8]>,
+    slot: Slot,
+    code: StatusCode,
+    evidence: Vec<u8>,
+) -> Json {
+    let newest_epoch = if code == StatusCode::NoList { 0 } else { START };
+    let message = Status { cluster: cluster_id(), list, slot, code, newest_epoch, evidence };
     let fields = object! {
         "cluster": message.cluster.as_str(),
         "list": list.map_or_else(|| Json::from(""), hex),
         "slot": slot.0,
         "code": code as u64,
+        "newest_epoch": newest_epoch,
+        "evidence": hex(&message.evidence),
     };
     let topic = MeterChannel::Status.topic(&cluster_id(), meter);
     let envelope = message.seal(&issued.identity(), &topic);
     sealed("status", 6, fields, &message.payload(), &topic, &Seal::Sign(issued.seed), &envelope)
+}
+
+/// Evidence that a gateway asked for two different things.
+fn two_requests(gateway: &Issued) -> Vec<u8> {
+    let topic = GatewayChannel::Recovery.topic(&cluster_id());
+    let asked = |missing: u8| {
+        let (list, missing) = (ListHash(bytes("list of north")), vec![missing]);
+        RecoveryRequest { list, slot: SLOT, attempt: 0, missing, deadline: START + 690 }
+            .seal(&gateway.identity(), &topic)
+    };
+    let (first, second) = (asked(0x80), asked(0x40));
+    EvidenceStatement { cluster: cluster_id(), certificate: gateway.der.clone(), first, second }.encode()
 }
 
 fn retry(gateway: &Issued) -> Json {
@@ -207,23 +270,6 @@ fn sealed(name: &str, kind: u64, fields: Json, payload: &[u8], topic: &str, seal
     }
     json.push(("envelope", hex(envelope)));
     Json::Object(json)
-}
-
-/// The terms of a list, in the order in which it states them.
-pub(crate) fn terms(terms: &Terms) -> Json {
-    object! {
-        "slot_seconds": terms.slot_seconds,
-        "reading_seconds": terms.reading_seconds,
-        "reveal_seconds": terms.reveal_seconds,
-        "max_missing": terms.max_missing,
-        "max_malicious": terms.max_malicious,
-        "partners": terms.partners,
-        "lo": terms.lo,
-        "hi": terms.hi,
-        "epsilon_numerator": terms.epsilon_numerator,
-        "epsilon_denominator": terms.epsilon_denominator,
-        "attempts": terms.attempts,
-    }
 }
 
 fn prefix(hash: &[u8; 32]) -> [u8; 8] {

@@ -9,7 +9,6 @@ use rand_chacha::rand_core::SeedableRng;
 
 use super::json::{Json, hex, list, object, word};
 use super::keys::bytes;
-use super::messages::terms;
 use crate::support::TERMS;
 
 const SHARES: [(u32, u64, u64); 5] = [(1, 9000, 1), (3, 9000, 1), (20, 27_000, 1), (80, 9000, 1), (2, 5, 2)];
@@ -179,4 +178,21 @@ fn refused() -> Vec<(usize, Terms)> {
         (100, Terms { partners: 46, ..HUNDRED }),
         (100, Terms { partners: 1, ..HUNDRED }),
     ]
+}
+
+/// The terms of a list.
+fn terms(terms: &Terms) -> Json {
+    object! {
+        "slot_seconds": terms.slot_seconds,
+        "reading_seconds": terms.reading_seconds,
+        "reveal_seconds": terms.reveal_seconds,
+        "max_missing": terms.max_missing,
+        "max_malicious": terms.max_malicious,
+        "partners": terms.partners,
+        "lo": terms.lo,
+        "hi": terms.hi,
+        "epsilon_numerator": terms.epsilon_numerator,
+        "epsilon_denominator": terms.epsilon_denominator,
+        "attempts": terms.attempts,
+    }
 }

@@ -68,7 +68,7 @@ impl Scene {
             gateway.receive(&Packet::new(topic, node.enrolment.clone()), at(START));
         }
         let published = gateway.handle(cluster::Input::Tick, at(START + 5)).pop().expect("a list is due");
-        let record = fields(&gateway.store[&cluster::Key::List(1)]);
+        let record = fields(&gateway.store[&cluster::Key::List(START + 5)]);
         assert_eq!(byte_string(&record[3]), *published.payload);
         let authorities = credentials.authorities();
         let list = MembershipList::verify(&published.payload, &cluster_id(), &authorities).unwrap();
@@ -117,10 +117,10 @@ impl Scene {
         let node = &self.meters[index];
         let slot = self.slot();
         let record = fields(&node.meter.store[&meter::Key::Slot(slot)]);
-        let attempt = u8::try_from(integer(&record[5])).unwrap();
+        let attempt = u8::try_from(integer(&record[6])).unwrap();
         let reading = i64::try_from(integer(&record[3])).unwrap();
-        let secret = u64::try_from(integer(&record[6])).unwrap();
-        let envelope: Arc<[u8]> = byte_string(&record[7]).into();
+        let secret = u64::try_from(integer(&record[7])).unwrap();
+        let envelope: Arc<[u8]> = byte_string(&record[8]).into();
         let payload = Mac0::decode(&envelope).unwrap().payload().to_vec();
         let ciphertext = MaskedReading::decode(&payload).unwrap().ciphertext;
         let (stream_key, _) = self.gateway_keys(index);

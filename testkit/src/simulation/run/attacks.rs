@@ -115,7 +115,8 @@ fn damage(bytes: &mut Vec<u8>, dice: &mut Dice) {
 }
 
 fn any_topic(dice: &mut Dice) -> String {
-    let channels = ["reading", "reveal", "enrol", "status", "membership", "recovery", "aggregate", ""];
+    let channels =
+        ["reading", "reveal", "enrol", "status", "membership", "membership/full", "recovery", "aggregate", ""];
     match dice.below(channels.len()) {
         channel @ 0..4 => format!("dream/v1/{CLUSTER}/{}/{}", channels[channel], meter_name(dice.below(12))),
         channel => format!("dream/v1/{CLUSTER}/{}", channels[channel]),

@@ -62,7 +62,7 @@ impl Run {
         for output in outputs.into_iter().take(kept) {
             self.referee.gateway_output(&output, input, now);
             let Some(packet) = node.carry_out(output) else { continue };
-            let is_list = packet.topic.ends_with(GatewayChannel::Membership.as_str());
+            let is_list = packet.topic.ends_with(GatewayChannel::FullMembership.as_str());
             if is_list && !self.verified.contains_key(&packet.payload) {
                 let authorities = Fixture::get().authorities();
                 let list = MembershipList::verify(&packet.payload, &cluster_id(), authorities).unwrap();
