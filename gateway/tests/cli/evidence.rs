@@ -37,8 +37,7 @@ impl Court {
     }
 
     fn run(&self, arguments: &str) -> String {
-        let mut command = command();
-        seen(command.arg("verify-evidence").args(arguments.split_whitespace()).current_dir(&self.folder))
+        seen(command(self.folder.path()).arg("verify-evidence").args(arguments.split_whitespace()))
     }
 }
 
@@ -113,7 +112,11 @@ fn evidence_that_shows_nothing_is_told_with_the_reason() {
     });
     let strange = court.run("evidence.cbor --authority stranger.pem");
     assert!(strange.starts_with("exit code 1"), "{strange}");
-    insta::assert_snapshot!(format!("{}of another authority\n  {}\n", answers.concat(), strange.lines().nth(3).unwrap()));
+    insta::assert_snapshot!(format!(
+        "{}of another authority\n  {}\n",
+        answers.concat(),
+        strange.lines().nth(3).unwrap()
+    ));
 }
 
 #[test]

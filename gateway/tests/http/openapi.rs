@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
+use dream_gateway::serve::board::ClusterView;
 use dream_gateway::serve::readiness::Latch;
 use dream_testkit::lab::http::Answer;
 use serde_json::Value;
 
 use crate::api::filled;
-use crate::fixture::Asked;
+use crate::fixture::{Asked, proven};
 
 /// The description, and which of its fields were met in answers.
 struct Description {
@@ -158,6 +159,8 @@ fn answers_have_the_fields_that_are_described_and_no_others_and_all_are_met() {
         ("/healthz", "/healthz"),
         ("/readyz", "/readyz"),
     ];
+    let north = gateway.fixture.board.cluster("north").unwrap();
+    gateway.fixture.board.show([ClusterView { evidence: proven(), ..(*north).clone() }]);
     for (path, asked) in asked {
         description.check(path, &gateway.get(asked));
     }
