@@ -201,6 +201,7 @@ fn place(key: &Key) -> (u8, u64) {
 
 #[cfg(test)]
 mod tests {
+    use dream_protocol::wire::FullList;
     use dream_testkit::keyed_cluster::KeyedCluster;
 
     use super::*;
@@ -214,7 +215,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("meters.redb");
         let cluster = ClusterId::new("north").unwrap();
-        let list = KeyedCluster::new(30).list().bytes().to_vec();
+        let cluster_of_30 = KeyedCluster::new(30);
+        let (epoch, list) = (cluster_of_30.list().epoch(), cluster_of_30.list().bytes().to_vec());
         let records = Records::open(&path).unwrap();
         let (first, second) = (Change::Put(entry(1, &list)), Change::Put(entry(2, &list)));
         let both = [(&cluster, &id("a"), &first), (&cluster, &id("b"), &second)];
@@ -226,7 +228,7 @@ mod tests {
         }
         assert_eq!(lists(&records), 1);
 
-        let erase = Change::Erase(Key::List(1));
+        let erase = Change::Erase(Key::List(epoch));
         records.commit([(&cluster, &id("a"), &erase)].into_iter(), None).unwrap();
         drop(records);
         assert_eq!(lists(&Records::open(&path).unwrap()), 1, "the other meter needs it");
@@ -256,10 +258,12 @@ mod tests {
         records.database.begin_read().unwrap().open_table(LISTS).unwrap().iter().unwrap().count()
     }
 
-    /// How a meter records that it has accepted a list of epoch 1, in CBOR.
+    /// How a meter records that it has accepted a list, in CBOR.
     fn entry(at: u8, list: &[u8]) -> Record {
         let length = u16::try_from(list.len()).unwrap().to_be_bytes();
-        let bytes = [&[0x84, 3, 1, at, 0x59], length.as_slice(), list].concat();
+        let epoch = FullList::header_of(list).unwrap().1.epoch;
+        let epoch = [&[0x1a][..], &u32::try_from(epoch).unwrap().to_be_bytes()].concat();
+        let bytes = [&[0x84, 3], &epoch[..], &[at, 0x59], length.as_slice(), list].concat();
         Record::decode(&bytes).unwrap()
     }
 }
