@@ -9,10 +9,12 @@ use std::sync::LazyLock;
 
 use dream_protocol::certificate::Authorities;
 use dream_protocol::enrolment::Enrolment;
+use dream_protocol::evidence;
 use dream_protocol::membership::MembershipList;
 use dream_protocol::topic::Topic;
 use dream_protocol::wire::{
-    EnrolmentStatement, ListStatement, Mac0, MaskedReading, Message as _, RecoveryMessage, Reveal, Sign1, Status,
+    EnrolmentStatement, EvidenceStatement, FullList, ListHeader, Mac0, MaskedReading, Message as _, RecoveryMessage, Reveal,
+    Sign1, Status,
 };
 use dream_protocol::{cluster, meter};
 use dream_testkit::example::cluster_id;
@@ -67,14 +69,29 @@ pub fn enrolment(data: &[u8]) {
     }
 }
 
-/// Decodes and verifies a message of the channel `membership`, or decodes its payload alone.
+/// Decodes and verifies a message of the channel `membership/full`.
 pub fn list(data: &[u8]) {
     if let Ok(list) = MembershipList::verify(data, &cluster_id(), &AUTHORITIES) {
         assert_eq!(**list.bytes(), *data);
     }
+    if let Ok(list) = FullList::decode(data) {
+        assert_eq!(list.encode(), data);
+    }
+}
+
+/// Decodes the header of a list, or its payload alone.
+pub fn header(data: &[u8]) {
     let payload = Sign1::decode_certified(data).map_or(data, |(envelope, _)| envelope.payload());
-    if let Ok(statement) = ListStatement::decode(payload) {
-        assert_eq!(statement.payload(), payload);
+    if let Ok(header) = ListHeader::decode(payload) {
+        assert_eq!(header.payload(), payload);
+    }
+}
+
+/// Decodes evidence against a gateway, and judges it.
+pub fn evidence(data: &[u8]) {
+    if let Ok(evidence) = EvidenceStatement::decode(data) {
+        assert_eq!(evidence.encode(), data);
+        drop(evidence::judge(&evidence, &AUTHORITIES));
     }
 }
 

@@ -7,6 +7,7 @@ mod health;
 mod offenders;
 mod plan;
 mod running;
+mod verify_evidence;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -26,6 +27,7 @@ use export::ExportArgs;
 use health::HealthArgs;
 use offenders::OffendersArgs;
 use plan::PlanArgs;
+use verify_evidence::VerifyEvidenceArgs;
 
 /// What was asked for cannot be: told in one line, exit code 2. Everything else that goes wrong exits with 1.
 #[derive(Debug, Error)]
@@ -58,6 +60,7 @@ enum Command {
     /// Show a captured message as text, and why it is invalid if it is
     Decode(DecodeArgs),
     Offenders(OffendersArgs),
+    VerifyEvidence(VerifyEvidenceArgs),
     /// Print a script that completes this command's arguments in a shell
     #[command(after_help = COMPLETIONS_EXAMPLE)]
     Completions {
@@ -109,6 +112,7 @@ pub fn main() -> ExitCode {
         Command::Plan(args) => args.run(&mut out),
         Command::Decode(args) => args.run(&mut out),
         Command::Offenders(args) => offenders::run(&args, &mut out),
+        Command::VerifyEvidence(args) => verify_evidence::run(&args, &mut out),
         Command::Completions { shell } => completions(shell, &mut out),
     };
     match done.and_then(|()| Ok(out.flush()?)) {

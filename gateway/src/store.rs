@@ -25,7 +25,7 @@ use thiserror::Error;
 pub use closed_slot::{ClosedSlot, FilteredLoad, Load};
 pub use history::{History, HistoryError};
 
-use schema::{ENROLMENTS, FILTERED, FORMAT, LISTS, META, OFFENDERS, OUTCOMES, SLOTS};
+use schema::{ENROLMENTS, EVIDENCE, FILTERED, FORMAT, LISTS, META, OFFENDERS, OUTCOMES, SLOTS};
 
 /// How many of the newest outcomes a cluster is rebuilt with: the last one says which slots are over.
 const OUTCOMES_TO_RESUME: usize = 16;
@@ -41,6 +41,13 @@ pub enum OpenStoreError {
         path.display()
     )]
     Newer { path: PathBuf, found: u64 },
+    #[error(
+        "the store {} was written by an earlier version (format {found}, this one reads {FORMAT}): what it holds of lists and \
+         enrolments cannot be used any more. Get its history out with that version's `dream-gateway export` if you want \
+         it, move the file away, and start again with an empty one: the meters enrol again by themselves",
+        path.display()
+    )]
+    Earlier { path: PathBuf, found: u64 },
     #[error(
         "the store {} is damaged, or no store of a gateway ({detail}); it was left as it is. Restore a back-up, or move \
          it away: the gateway then takes up the clusters from their retained lists",
@@ -139,12 +146,10 @@ impl Store {
         for entry in read.open_table(OUTCOMES)?.range((id, 0)..=(id, u64::MAX))?.rev().take(OUTCOMES_TO_RESUME) {
             take(entry?.1.value())?;
         }
-        match read.open_table(OFFENDERS) {
-            Ok(table) => table.get(id)?.map(|entry| take(entry.value())).transpose()?,
-            // Only versions without it have written here.
-            Err(TableError::TableDoesNotExist(_)) => None,
-            Err(error) => return Err(error.into()),
-        };
+        read.open_table(OFFENDERS)?.get(id)?.map(|entry| take(entry.value())).transpose()?;
+        for entry in read.open_table(EVIDENCE)?.range((id, 0)..=(id, u64::MAX))? {
+            take(entry?.1.value())?;
+        }
         // A later entry of the same name replaces the earlier one.
         let mut slots: BTreeMap<Key, Record> = BTreeMap::new();
         for entry in read.open_table(SLOTS)?.range((id, 0, 0)..=(id, u64::MAX, u64::MAX))? {
@@ -205,16 +210,15 @@ impl Store {
         if database.is_none() { Err(StorageError::DatabaseClosed.into()) } else { Ok(Opened(database)) }
     }
 
-    /// Refuses a file of a newer version or of something else; says whether it is a store, or still empty.
+    /// Refuses a file of another version or of something else; says whether it is a store, or still empty.
     fn check_format(&self) -> Result<bool, OpenStoreError> {
         let path = || self.path.clone();
         let damaged = |error: StoreError| OpenStoreError::Damaged { path: path(), detail: error.to_string() };
         match self.format().map_err(damaged)? {
             Some(FORMAT) => Ok(true),
             Some(found) if found > FORMAT => Err(OpenStoreError::Newer { path: path(), found }),
-            Some(found) => {
-                Err(OpenStoreError::Damaged { path: path(), detail: format!("format {found} never existed") })
-            }
+            Some(0) => Err(OpenStoreError::Damaged { path: path(), detail: "format 0 never existed".to_owned() }),
+            Some(found) => Err(OpenStoreError::Earlier { path: path(), found }),
             None if self.has_tables().map_err(damaged)? => {
                 Err(OpenStoreError::Damaged { path: path(), detail: "it holds something else".to_owned() })
             }
@@ -288,18 +292,13 @@ impl History for Store {
     }
 }
 
-/// Returns the newest filtered loads of a range, by when their slots ended. There are none in a store that only versions without a
-/// filter have written.
+/// Returns the newest filtered loads of a range, by when their slots ended.
 fn filtered_loads(
     read: &ReadTransaction,
     range: Range<(&str, u64)>,
     limit: usize,
 ) -> Result<HashMap<u64, FilteredLoad>, StoreError> {
-    let table = match read.open_table(FILTERED) {
-        Ok(table) => table,
-        Err(TableError::TableDoesNotExist(_)) => return Ok(HashMap::new()),
-        Err(error) => return Err(error.into()),
-    };
+    let table = read.open_table(FILTERED)?;
     let newest = table.range(range)?.rev().take(limit).map(|entry| {
         let (key, value) = entry?;
         let (watts, band95) = value.value();
@@ -361,6 +360,6 @@ fn warn_if_readable(path: &Path, mode: u32) {
 fn slot_of(record: &Record) -> Option<Slot> {
     match record.key() {
         Key::Slot(slot, ..) => Some(slot),
-        Key::Enrolment(_) | Key::List(_) | Key::Outcome(_) | Key::Offenders => None,
+        Key::Enrolment(_) | Key::List(_) | Key::Outcome(_) | Key::Offenders | Key::Evidence(_) => None,
     }
 }

@@ -141,6 +141,7 @@ fn enrolment(cluster: &ClusterId, id: &MeterId, issued: &Issued, secret: &Agreem
         not_before: then - 3600,
         not_after: then + 30 * 86_400,
         seq: then,
+        holds: 0,
     };
     statement.seal((&issued.identity(), &issued.der), &MeterChannel::Enrol.topic(cluster, id))
 }

@@ -89,7 +89,7 @@ impl Trial {
         let slot_seconds = self.plan.slot_seconds;
         self.slot = Slot((wall().as_secs() / slot_seconds).max(self.slot.0 + 1));
         // A gateway gets its retained lists when it connects; they are no part of the backlog.
-        let lists = self.members.iter().map(|members| GatewayChannel::Membership.topic(&members.cluster));
+        let lists = self.members.iter().map(|members| GatewayChannel::FullMembership.topic(&members.cluster));
         clear(self.broker.access(), lists).await;
         let readings: Vec<Message> = self.members.iter().flat_map(|members| members.readings(self.slot)).collect();
         let count = readings.len();

@@ -5,13 +5,14 @@
 
 mod check;
 mod fields;
-mod input;
+pub(super) mod input;
 mod message;
 
 use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
+use dream_protocol::wire::{EvidenceStatement, FullList};
 
 use self::input::Context;
 use self::message::{Envelope, Message, Plain};
@@ -20,7 +21,7 @@ const EXAMPLES: &str = "\
 Examples:
   echo 8443a10104a0581a85014800010203040506071a002d78a00048abad55ca42b55a9d48c0fd9511ffecc7d2 |
     dream-gateway decode --topic dream/v1/north/reading/m-0001 --slot-seconds 600
-  mosquitto_sub -t dream/v1/north/membership -C 1 -N > list.cbor
+  mosquitto_sub -t dream/v1/north/membership/full -C 1 -N > list.cbor
   dream-gateway decode list.cbor --authority authority.pem --members
   mosquitto_sub -t dream/v1/north/recovery -C 1 -F %x |
     dream-gateway decode --list list.cbor --authority authority.pem
@@ -101,18 +102,49 @@ impl Report {
         self.topic(context, |topic| check::plain_topic(topic, plain));
     }
 
+    /// Lists and evidence are arrays of two and five parts, everything else is an envelope of four.
     fn message(&mut self, bytes: &[u8], context: &Context) -> &'static str {
-        let envelope = match Envelope::decode(bytes) {
+        match bytes.first() {
+            Some(0x82) => match FullList::decode(bytes) {
+                Ok(list) => self.enveloped(bytes, list.header, Some(list.enrolments), context),
+                Err(error) => self.unreadable(bytes, format!("its list does not decode: {error}")),
+            },
+            Some(0x85) => match EvidenceStatement::decode(bytes) {
+                Ok(evidence) => {
+                    fields::evidence(&evidence, context, self);
+                    "evidence (message 11)"
+                }
+                Err(error) => self.unreadable(bytes, format!("its evidence does not decode: {error}")),
+            },
+            _ => self.enveloped(bytes, bytes, None, context),
+        }
+    }
+
+    fn unreadable(&mut self, bytes: &[u8], problem: String) -> &'static str {
+        self.row("starts with", fields::hex_prefix(bytes));
+        self.problem(problem);
+        "unreadable message"
+    }
+
+    /// Reads an envelope, and the enrolments that follow it if it is a list's.
+    fn enveloped<'a>(
+        &mut self,
+        bytes: &'a [u8],
+        envelope: &'a [u8],
+        enrolments: Option<Vec<&'a [u8]>>,
+        context: &Context,
+    ) -> &'static str {
+        let envelope = match Envelope::decode(envelope) {
             Ok(envelope) => envelope,
-            Err(problem) => {
-                self.row("starts with", fields::hex_prefix(bytes));
-                self.problem(format!("its envelope does not decode: {problem}"));
-                return "unreadable message";
-            }
+            Err(problem) => return self.unreadable(bytes, format!("its envelope does not decode: {problem}")),
         };
         let message = Message::decode(envelope.payload());
         fields::envelope(&envelope, self);
         let message = match message {
+            Ok(Message::List(header, None)) => Message::List(header, enrolments),
+            Ok(_) if enrolments.is_some() => {
+                return self.unreadable(bytes, "what comes first in it is no header of a list".to_owned());
+            }
             Ok(message) => message,
             Err(problem) => {
                 let start = envelope.payload().as_ptr().addr() - bytes.as_ptr().addr();
@@ -191,7 +223,7 @@ mod tests {
         }
 
         #[test]
-        fn any_payload_gives_a_report_and_no_panic(kind in 0u8..9, fields in 0u8..24, rest: [u8; 23]) {
+        fn any_payload_gives_a_report_and_no_panic(kind in 0u8..12, fields in 0u8..24, rest: [u8; 23]) {
             let payload = [&[0x80 | fields, kind], rest.as_slice()].concat();
             let sealed = [b"\x84\x43\xa1\x01\x04\xa0\x58\x19", payload.as_slice(), b"\x48", &[0; 8]].concat();
             prop_assert!(shown(&sealed).contains("COSE_Mac0"));

@@ -64,6 +64,7 @@ pub(super) fn run(args: &ExportArgs, out: &mut impl Write) -> anyhow::Result<()>
             anyhow::anyhow!("{error}; a running gateway gives the same from /api/v1/clusters/NAME/slots?format=csv")
         }
         OpenStoreError::Newer { .. }
+        | OpenStoreError::Earlier { .. }
         | OpenStoreError::Damaged { .. }
         | OpenStoreError::Io { .. }
         | OpenStoreError::Missing { .. } => error.into(),

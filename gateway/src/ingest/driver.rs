@@ -12,9 +12,12 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use dream_protocol::cluster::{Input, Output, Rejection};
+use dream_protocol::enrolment::EnrolmentError;
 use dream_protocol::ids::{ClusterId, MeterId};
+use dream_protocol::membership::ListError;
 use dream_protocol::time::Timestamp;
 use dream_protocol::topic::{self, GatewayChannel, MeterChannel, Topic};
+use dream_protocol::wire::DecodeError;
 use rand::rand_core::UnwrapErr;
 use rand::rngs::SysRng;
 use tokio::sync::{mpsc, oneshot};
@@ -467,7 +470,13 @@ fn drain(
             Output::Reject { meter, reason } => {
                 rejected = true;
                 telemetry.rejected(kind, &served.id, meter.as_ref(), &reason);
-                if kind == GatewayChannel::Membership.as_str() && !std::mem::replace(&mut served.foreign_list, true) {
+                if is_of_earlier_format(&reason) {
+                    if !std::mem::replace(&mut served.earlier_format, true) {
+                        telemetry.earlier_format(&served.id, kind);
+                    }
+                } else if kind == GatewayChannel::FullMembership.as_str()
+                    && !std::mem::replace(&mut served.foreign_list, true)
+                {
                     telemetry.foreign_list(&served.id, &reason);
                 }
             }
@@ -485,16 +494,26 @@ fn drain(
                 }
             }
             Output::Notice(notice) => {
-                let news = served.note(&notice);
-                telemetry.notice(&served.id, &notice, news, now);
+                served.note(&notice);
+                telemetry.notice(&served.id, &notice, now);
             }
         }
     }
     rejected
 }
 
+/// Returns whether a message was made by a version whose formats were other ones.
+const fn is_of_earlier_format(reason: &Rejection) -> bool {
+    matches!(
+        reason,
+        Rejection::Decode(DecodeError::EarlierFormat)
+            | Rejection::Enrolment(EnrolmentError::Decode(DecodeError::EarlierFormat))
+            | Rejection::List(ListError::Decode(DecodeError::EarlierFormat))
+    )
+}
+
 /// Returns every topic of a cluster that concerns its gateway.
 fn filters(cluster: &ClusterId) -> Vec<String> {
     let meters = MeterChannel::ALL.into_iter().map(|channel| channel.filter(cluster));
-    meters.chain([GatewayChannel::Membership.topic(cluster)]).collect()
+    meters.chain([GatewayChannel::FullMembership.topic(cluster)]).collect()
 }

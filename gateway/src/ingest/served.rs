@@ -1,20 +1,21 @@
 //! A cluster that this gateway serves: its state machine, and what may be shown of it.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dream_filter::{Filter, Release};
 use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::cluster::{Cluster, ClusterConfig, ClusterError, Notice};
 use dream_protocol::ids::ClusterId;
-use dream_protocol::time::{Slot, Timestamp};
-use dream_protocol::wire::StatusCode;
+use dream_protocol::time::Timestamp;
 use thiserror::Error;
 
 use crate::config::ClusterSettings;
 use crate::config::secrets::GatewayIdentity;
 use crate::ingest::statuses::Statuses;
 use crate::serve::board::{ClusterView, ENDING_SECONDS, ListView, Spent};
+use crate::serve::evidence::EvidenceView;
 use crate::serve::offenders::OffenderCounts;
 use crate::store::{ClosedSlot, FilteredLoad, History as _, HistoryError, Store, StoreError};
 
@@ -43,6 +44,8 @@ pub struct ServedCluster {
     pub touched: bool,
     /// Whether a list of somebody else was met, which is told once.
     pub foreign_list: bool,
+    /// Whether a message of an earlier format was met, which is told once.
+    pub earlier_format: bool,
     pub last: Option<ClosedSlot>,
     last_decoded: Option<ClosedSlot>,
     spent: Spent,
@@ -52,8 +55,7 @@ pub struct ServedCluster {
     cannot_be_found: bool,
     statuses: Statuses,
     candidates: usize,
-    /// The last slot for which a meter reported two requests.
-    last_equivocation: Option<Slot>,
+    evidence: Arc<[EvidenceView]>,
     /// Since when the cluster is served here.
     pub since: Timestamp,
 }
@@ -92,6 +94,7 @@ impl ServedCluster {
             changed: true,
             touched: false,
             foreign_list: false,
+            earlier_format: false,
             last: None,
             last_decoded: None,
             spent: Spent::default(),
@@ -99,7 +102,7 @@ impl ServedCluster {
             cannot_form: None,
             cannot_be_found: false,
             statuses: before.map(|before| before.statuses.clone()).unwrap_or_default(),
-            last_equivocation: None,
+            evidence: Arc::default(),
             since: before.map_or(now, |before| before.since),
         };
         // A crash may have come between an outcome and its announcement; it is announced from the store.
@@ -140,33 +143,30 @@ impl ServedCluster {
         }
     }
 
-    /// Notes what the machine says. Returns whether it is new: a meter may report the same again and again.
-    pub fn note(&mut self, notice: &Notice) -> bool {
+    /// Notes what the machine says.
+    pub fn note(&mut self, notice: &Notice) {
         match notice {
             Notice::ListPublished { .. } => (self.cannot_form, self.changed) = (None, true),
             Notice::CannotForm { members, reason } => {
                 self.cannot_form = Some(format!("{members} meters are enrolled, but {reason}"));
                 self.changed = true;
             }
-            Notice::MeterStatus { meter, code, epoch, slot } => {
+            Notice::MeterStatus { meter, code, epoch, .. } => {
                 self.changed |= self.statuses.note(meter, *code, *epoch);
-                if *code == StatusCode::Equivocation {
-                    return self.last_equivocation.replace(*slot) != Some(*slot);
-                }
             }
             Notice::CannotBeFound { .. } => (self.cannot_be_found, self.changed) = (true, true),
             Notice::SpoilerFound { .. } => (self.cannot_be_found, self.changed) = (false, true),
             Notice::Quarantined { .. }
             | Notice::Released { .. }
             | Notice::LeftOutOfLists { .. }
-            | Notice::SearchStarted { .. } => self.changed = true,
+            | Notice::SearchStarted { .. }
+            | Notice::Proven { .. } => self.changed = true,
             Notice::Requested { .. }
             | Notice::TakenOver { .. }
             | Notice::Dropped { .. }
             | Notice::Readmitted { .. }
             | Notice::ListOverwritten { .. } => {}
         }
-        true
     }
 
     /// Notes that a reading of a meter was accepted.
@@ -184,6 +184,9 @@ impl ServedCluster {
             return None;
         }
         self.candidates = candidates;
+        if self.evidence.len() != self.machine.evidence().len() {
+            self.evidence = EvidenceView::all(self.machine.evidence());
+        }
         let newest = self.machine.newest_list();
         let list = self.machine.list_at(now).or(newest);
         let next = newest.filter(|newest| list.is_some_and(|list| newest.epoch() > list.epoch()));
@@ -198,6 +201,7 @@ impl ServedCluster {
             list: list.map(|list| ListView::from(&**list)),
             next_list: next.map(|next| ListView::from(&**next)),
             denied: self.machine.denied_members(now),
+            evidence: self.evidence.clone(),
             statuses,
             offenders: OffenderCounts::of(&self.machine, self.cannot_be_found),
             cannot_form: self.cannot_form.clone(),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use dream_protocol::cluster::{Notice, Offence, Rejection};
 use dream_protocol::ids::{ClusterId, MeterId};
 use dream_protocol::time::Timestamp;
-use dream_protocol::wire::StatusCode;
+use dream_protocol::topic::GatewayChannel;
 use tracing::{debug, error, info, warn};
 
 use crate::clock::rfc3339;
@@ -36,7 +36,17 @@ impl Telemetry {
             %cluster, %reason,
             "the broker has a membership list of this cluster that is not ours: does another gateway, or a trial that was \
              set up anew, use the same broker? Give one of them other names of clusters and another `id`, or a broker of its \
-             own; if it is gone, publish an empty retained message on dream/v1/{cluster}/membership"
+             own; if it is gone, publish an empty retained message on dream/v1/{cluster}/membership/full"
+        );
+    }
+
+    /// Somebody speaks the formats of an earlier version.
+    pub fn earlier_format(&self, cluster: &ClusterId, kind: &str) {
+        let who = if kind == GatewayChannel::FullMembership.as_str() { "a gateway" } else { "a meter" };
+        warn!(
+            %cluster, kind,
+            "{who} speaks an earlier format, which is not understood any more: install the version of this gateway there; \
+             dream_messages_total counts what is not used, and the log names meters at the level debug"
         );
     }
 
@@ -74,8 +84,8 @@ impl Telemetry {
         }
     }
 
-    /// Logs and counts what a machine says at `now`; `news` is false for what was said before.
-    pub fn notice(&self, cluster: &ClusterId, notice: &Notice, news: bool, now: Timestamp) {
+    /// Logs and counts what a machine says at `now`.
+    pub fn notice(&self, cluster: &ClusterId, notice: &Notice, now: Timestamp) {
         match notice {
             Notice::Requested { slot, ended, .. } => {
                 self.metrics.stage(Stage::Request, Duration::from_millis(now.millis_since(*ended)));
@@ -126,9 +136,10 @@ impl Telemetry {
                 let code_label = status_label(*code);
                 self.metrics.meter_status(cluster, code_label);
                 debug!(%cluster, %meter, code = code_label, slot = slot.0, "a meter says why it is silent");
-                if *code == StatusCode::Equivocation && news {
-                    error!(%cluster, slot = slot.0, "a meter saw two different requests for one slot: is another gateway running with this identity?");
-                }
+            }
+            Notice::Proven { gateway, contradiction } => {
+                self.metrics.contradiction(cluster);
+                error!(%cluster, %gateway, %contradiction, "a meter has shown that two messages of a gateway contradict each other: is another gateway running with this identity? The evidence is at /api/v1/clusters/{cluster}/evidence");
             }
         }
     }

@@ -99,14 +99,14 @@ pub struct Delivery {
     pub receipt: Option<Receipt>,
 }
 
-/// The largest message of a meter: an enrolment, with its certificate.
+/// The largest message of a meter: an enrolment with its certificate, or a status with evidence.
 const MAX_METER_MESSAGE: usize = 16 << 10;
 
 impl Delivery {
     /// Makes a delivery of a message. One that no meter may send is emptied.
     pub fn new(publish: Publish, receipt: Option<Receipt>) -> Self {
         let Publish { mut topic, mut payload, .. } = publish;
-        let too_large = payload.len() > MAX_METER_MESSAGE && !topic.ends_with(b"/membership");
+        let too_large = payload.len() > MAX_METER_MESSAGE && !topic.ends_with(b"/membership/full");
         if too_large {
             payload = Bytes::new();
             // A slice of the packet would keep all of it.

@@ -14,6 +14,7 @@ use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::wire::StatusCode;
 use tokio::sync::watch;
 
+use crate::serve::evidence::EvidenceView;
 use crate::serve::gateway_view::GatewayView;
 use crate::serve::offenders::OffenderCounts;
 use crate::store::ClosedSlot;
@@ -44,6 +45,8 @@ pub struct ClusterView {
     pub next_list: Option<ListView>,
     /// How many members of the list in force are denied by now, and stay until a list without them begins.
     pub denied: usize,
+    /// What members have proven against the cluster's gateways.
+    pub evidence: Arc<[EvidenceView]>,
     /// Why members are silent, as far as they said so.
     pub statuses: Vec<StatusCount>,
     /// How many members spoil slots.

@@ -98,6 +98,8 @@ fn routes(service: Service, closing: watch::Sender<bool>) -> axum::Router {
         .route("/api/v1/clusters/{id}", get(api::cluster))
         .route("/api/v1/clusters/{id}/slots", get(api::slots))
         .route("/api/v1/clusters/{id}/membership", get(api::membership))
+        .route("/api/v1/clusters/{id}/evidence", get(api::evidence))
+        .route("/api/v1/clusters/{id}/evidence/{number}", get(api::evidence_bytes))
         .route("/metrics", get(metrics))
         .route("/api/v1/openapi.json", get(openapi))
         .route("/livez", get(async || "ok\n"))

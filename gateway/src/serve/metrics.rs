@@ -38,6 +38,7 @@ pub struct Metrics {
     commit_errors: IntCounter,
     store_bytes: IntGauge,
     meter_status: IntCounterVec,
+    contradictions: IntCounterVec,
     certificate_expiry: IntGauge,
     process: Process,
 }
@@ -96,6 +97,11 @@ impl Metrics {
                 "Why meters say that they are silent.",
                 &["cluster", "code"],
             ),
+            contradictions: counters(
+                "dream_contradictions_total",
+                "Contradictions of gateways that meters have proven with signed messages.",
+                &["cluster"],
+            ),
             certificate_expiry: gauge(
                 "dream_certificate_expiry_timestamp_seconds",
                 "When the gateway's certificate ends: no list reaches beyond it.",
@@ -103,7 +109,7 @@ impl Metrics {
             process: Process::started_now(),
             registry,
         };
-        let parts: [Box<dyn Collector>; 11] = [
+        let parts: [Box<dyn Collector>; 12] = [
             Box::new(metrics.messages.clone()),
             Box::new(metrics.slots.clone()),
             Box::new(metrics.stages.clone()),
@@ -114,6 +120,7 @@ impl Metrics {
             Box::new(metrics.commit_errors.clone()),
             Box::new(metrics.store_bytes.clone()),
             Box::new(metrics.meter_status.clone()),
+            Box::new(metrics.contradictions.clone()),
             Box::new(metrics.certificate_expiry.clone()),
         ];
         for part in parts.into_iter().chain([build_info()]) {
@@ -156,6 +163,10 @@ impl Metrics {
         self.meter_status.with_label_values(&[cluster.as_str(), code]).inc();
     }
 
+    pub fn contradiction(&self, cluster: &ClusterId) {
+        self.contradictions.with_label_values(&[cluster.as_str()]).inc();
+    }
+
     pub fn stage(&self, stage: Stage, took: Duration) {
         self.stages.with_label_values(&[stage.as_str()]).observe(took.as_secs_f64());
     }
@@ -195,6 +206,7 @@ impl Metrics {
         for code in StatusCode::ALL.map(status_label) {
             self.meter_status.with_label_values(&[cluster.as_str(), code]);
         }
+        self.contradictions.with_label_values(&[cluster.as_str()]);
     }
 
     /// Removes the counters of a cluster.
@@ -205,6 +217,7 @@ impl Metrics {
         for code in StatusCode::ALL.map(status_label) {
             self.meter_status.remove_label_values(&[cluster.as_str(), code]).ok();
         }
+        self.contradictions.remove_label_values(&[cluster.as_str()]).ok();
     }
 
     /// Returns the text that Prometheus scrapes.
@@ -235,12 +248,13 @@ pub const fn status_label(code: StatusCode) -> &'static str {
         StatusCode::RecordLost => "record_lost",
         StatusCode::RequestRefused => "request_refused",
         StatusCode::Equivocation => "equivocation",
+        StatusCode::NotAsked => "not_asked",
     }
 }
 
 /// Returns the labels of `kind`: the channels that a gateway subscribes to, and `other`.
 fn message_kinds() -> impl Iterator<Item = &'static str> {
-    MeterChannel::ALL.map(MeterChannel::as_str).into_iter().chain([GatewayChannel::Membership.as_str(), "other"])
+    MeterChannel::ALL.map(MeterChannel::as_str).into_iter().chain([GatewayChannel::FullMembership.as_str(), "other"])
 }
 
 /// Returns the labels of `outcome`.
@@ -345,9 +359,11 @@ impl ClusterGauges {
                 "Epsilon that today's slots (UTC) have cost each participant so far.",
                 |view, now| Value::One(count(view.spent.at(now)) / 1e6),
             ),
-            one("dream_cluster_membership_epoch", "The epoch of the newest list.", |view, _| {
-                view.list.as_ref().map(|list| count(list.epoch)).into()
-            }),
+            one(
+                "dream_cluster_membership_epoch",
+                "The epoch of the newest list: the Unix time at which it was made, or a little later.",
+                |view, _| view.list.as_ref().map(|list| count(list.epoch)).into(),
+            ),
             one("dream_cluster_last_slot_timestamp_seconds", "The end of the last slot that closed.", |view, _| {
                 view.last.map(|closed| count(closed.outcome.end.as_millis()) / 1e3).into()
             }),

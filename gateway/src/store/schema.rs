@@ -15,7 +15,7 @@ use super::{Change, FilteredLoad, StoreError, slot_of};
 
 /// The version of everything below. A table that an older version does not know, and need not, is no new format: it leaves
 /// the table alone.
-pub(super) const FORMAT: u64 = 1;
+pub(super) const FORMAT: u64 = 2;
 
 pub(super) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 /// By cluster and meter.
@@ -26,12 +26,12 @@ pub(super) const LISTS: TableDefinition<'_, (&str, u64), &[u8]> = TableDefinitio
 pub(super) const SLOTS: TableDefinition<'_, (&str, u64, u64), &[u8]> = TableDefinition::new("slots");
 /// By cluster and the end of the slot in Unix milliseconds: slots of different lengths stay in order.
 pub(super) const OUTCOMES: TableDefinition<'_, (&str, u64), &[u8]> = TableDefinition::new("outcomes");
-/// By the same key as its outcome: the watts of the filtered load, and of its band. Absent in a store that only versions
-/// without a filter have written.
+/// By the same key as its outcome: the watts of the filtered load, and of its band.
 pub(super) const FILTERED: TableDefinition<'_, (&str, u64), (i64, u64)> = TableDefinition::new("filtered");
-
-/// By cluster: what is known of members that spoil slots. Absent in a store that only earlier versions have written.
+/// By cluster: what is known of members that spoil slots.
 pub(super) const OFFENDERS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("offenders");
+/// By cluster and number: messages of a gateway that contradict each other.
+pub(super) const EVIDENCE: TableDefinition<'_, (&str, u64), &[u8]> = TableDefinition::new("evidence");
 
 /// The tables in one write transaction.
 pub(super) struct Tables<'txn> {
@@ -42,6 +42,7 @@ pub(super) struct Tables<'txn> {
     outcomes: Table<'txn, (&'static str, u64), &'static [u8]>,
     filtered: Table<'txn, (&'static str, u64), (i64, u64)>,
     offenders: Table<'txn, &'static str, &'static [u8]>,
+    evidence: Table<'txn, (&'static str, u64), &'static [u8]>,
 }
 
 impl<'txn> Tables<'txn> {
@@ -54,6 +55,7 @@ impl<'txn> Tables<'txn> {
             outcomes: write.open_table(OUTCOMES)?,
             filtered: write.open_table(FILTERED)?,
             offenders: write.open_table(OFFENDERS)?,
+            evidence: write.open_table(EVIDENCE)?,
         })
     }
 
@@ -98,6 +100,7 @@ impl<'txn> Tables<'txn> {
             Record::List(list) => drop(self.lists.insert((id, list.epoch()), bytes.as_slice())?),
             Record::Outcome(outcome) => drop(self.outcomes.insert((id, outcome.end.as_millis()), bytes.as_slice())?),
             Record::Offenders(_) => drop(self.offenders.insert(id, bytes.as_slice())?),
+            Record::Evidence { number, .. } => drop(self.evidence.insert((id, u64::from(*number)), bytes.as_slice())?),
             Record::Retry { .. } | Record::Reading { .. } | Record::Request { .. } | Record::Reveal { .. } => {
                 unreachable!("an entry of a slot is collected with the others of its commit")
             }

@@ -7,7 +7,7 @@ use dream_protocol::params::Terms;
 use dream_protocol::time::Slot;
 use dream_protocol::topic::{GatewayChannel, MeterChannel};
 use dream_protocol::wire::{
-    EnrolmentStatement, ListStatement, MaskedReading, Message as _, RecoveryRequest, Retry, Reveal, Sign1, Status,
+    EnrolmentStatement, FullList, ListStatement, MaskedReading, Message as _, RecoveryRequest, Retry, Reveal, Status,
     StatusCode,
 };
 use dream_testkit::lab::identities;
@@ -16,10 +16,14 @@ use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
 use crate::command::{command, examples, seen};
+use crate::evidence::{two_lists, two_requests};
 
 /// The slot that messages are about, of ten minutes, and its start.
 const SLOT: Slot = Slot(2_980_000);
 const START: u64 = SLOT.0 * 600;
+
+/// When the list was made.
+pub(crate) const EPOCH: u64 = START - 300;
 
 /// A cluster of five, with its list and its authority in a folder.
 struct Capture {
@@ -33,7 +37,7 @@ impl Capture {
     fn new() -> Self {
         let (folder, pki) = (TempDir::new().unwrap(), Pki::new());
         let list = list(&pki, |_| {});
-        let payload = Sign1::decode_any(&list).unwrap().payload();
+        let payload = FullList::header_of(&list).unwrap().0.payload();
         let list_hash = ListHash(Sha256::digest(payload).into());
         std::fs::write(folder.path().join("list.cbor"), &list).unwrap();
         std::fs::write(folder.path().join("authority.pem"), pem(pki.authority())).unwrap();
@@ -70,7 +74,9 @@ impl Capture {
     }
 
     fn status(&self, meter: &str, code: StatusCode) -> Vec<u8> {
-        let status = Status { cluster: cluster(), list: Some(self.list_hash.prefix()), slot: SLOT, code };
+        let evidence = if code == StatusCode::Equivocation { two_requests(&self.pki).encode() } else { Vec::new() };
+        let list = Some(self.list_hash.prefix());
+        let status = Status { cluster: cluster(), list, slot: SLOT, code, newest_epoch: EPOCH, evidence };
         status.seal(&self.pki.meter(meter).identity(), &format!("dream/v1/north/status/{meter}"))
     }
 }
@@ -135,7 +141,7 @@ fn an_enrolment_verifies_under_its_authority_only() {
 #[test]
 fn a_list_verifies_with_its_entries_and_names_its_members() {
     let capture = Capture::new();
-    let known = "--topic dream/v1/north/membership --authority authority.pem --members";
+    let known = "--topic dream/v1/north/membership/full --authority authority.pem --members";
     insta::assert_snapshot!(capture.decode(&capture.list, known));
     insta::assert_snapshot!("a_list_by_itself", capture.decode(&capture.list, ""));
 }
@@ -145,6 +151,31 @@ fn a_list_with_refused_parameters_is_invalid_whoever_signed_it() {
     let capture = Capture::new();
     let list = list(&capture.pki, |list| list.terms.max_missing = 3);
     insta::assert_snapshot!(capture.decode(&list, "--authority authority.pem"));
+}
+
+#[test]
+fn a_list_of_an_earlier_format_is_told_to_be_one() {
+    let capture = Capture::new();
+    let header = FullList::decode(&capture.list).unwrap().header;
+    // Earlier lists were one envelope with message 5 in it.
+    let at = header.windows(4).position(|part| part == [0x98, 29, 10, 0x65]).unwrap();
+    let earlier = [&header[..at + 2], &[5], &header[at + 3..]].concat();
+    assert!(capture.decode(&earlier, "").contains("earlier format"), "{}", capture.decode(&earlier, ""));
+}
+
+#[test]
+fn evidence_is_shown_and_judged_with_authorities() {
+    let capture = Capture::new();
+    let requests = two_requests(&capture.pki).encode();
+    insta::assert_snapshot!(
+        "evidence_of_two_requests",
+        capture.decode(&requests, "--list list.cbor --authority authority.pem")
+    );
+    insta::assert_snapshot!("evidence_by_itself", capture.decode(&two_lists(&capture.pki).encode(), ""));
+    let strange = capture.decode(&requests, "--authority stranger.pem");
+    assert!(strange.starts_with("exit code 1"), "{strange}");
+    let status = capture.status("m-0002", StatusCode::Equivocation);
+    insta::assert_snapshot!("a_status_with_evidence", capture.decode(&status, "--authority authority.pem"));
 }
 
 #[test]
@@ -183,7 +214,8 @@ fn a_message_on_the_wrong_topic_is_invalid() {
         (capture.reading(), "dream/v2/north/reading/m-0001"),
         (capture.reading(), "dream/v1/north/readings/m-0001"),
         (capture.retry(), "dream/v1/north/membership"),
-        (capture.list.clone(), "dream/v1/south/membership"),
+        (capture.list.clone(), "dream/v1/south/membership/full"),
+        (capture.list.clone(), "dream/v1/north/membership"),
         (enrolment, "dream/v1/north/enrol/m-0002"),
     ];
     let answers = cases.map(|(message, topic)| problem(&capture.decode(&message, &format!("--topic {topic}")), topic));
@@ -318,7 +350,7 @@ fn problem(answer: &str, name: &str) -> String {
     problems.fold(format!("{name}\n"), |text, problem| format!("{text}  {}\n", problem.trim()))
 }
 
-fn cluster() -> ClusterId {
+pub(crate) fn cluster() -> ClusterId {
     ClusterId::new("north").unwrap()
 }
 
@@ -330,6 +362,7 @@ fn statement(issued: &Issued, number: u8) -> EnrolmentStatement {
         not_before: START - 86_400,
         not_after: START + 30 * 86_400,
         seq: START - 86_400,
+        holds: 0,
     }
 }
 
@@ -340,13 +373,15 @@ fn enrolment(pki: &Pki, number: u8) -> Vec<u8> {
     statement(&issued, number).seal((&issued.identity(), &issued.der), &topic)
 }
 
-fn list(pki: &Pki, change: impl FnOnce(&mut ListStatement<'_>)) -> Vec<u8> {
+pub(crate) fn list(pki: &Pki, change: impl FnOnce(&mut ListStatement<'_>)) -> Vec<u8> {
     let enrolments: Vec<_> = (1..=5).map(|number| enrolment(pki, number)).collect();
     let mut statement = ListStatement {
         cluster: cluster(),
-        epoch: 1,
+        epoch: EPOCH,
+        previous_epoch: 0,
         previous: ListHash::NONE,
         gateway: AgreementSecret::from_bytes([0x99; 32]).public(),
+        authorities: pki.authorities().fingerprints(),
         from_slot: SLOT,
         to_slot: SLOT.plus(143),
         terms: Terms {
@@ -364,6 +399,6 @@ fn list(pki: &Pki, change: impl FnOnce(&mut ListStatement<'_>)) -> Vec<u8> {
     statement.seal((&issued.identity(), &issued.der), &GatewayChannel::Membership.topic(&cluster()))
 }
 
-fn pem(der: &[u8]) -> String {
+pub(crate) fn pem(der: &[u8]) -> String {
     identities::pem("CERTIFICATE", der)
 }

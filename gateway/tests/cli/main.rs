@@ -6,4 +6,5 @@ mod command;
 mod config;
 mod decode;
 mod documentation;
+mod evidence;
 mod plan;

@@ -18,7 +18,7 @@ use dream_testkit::lab::http;
 use dream_testkit::lab::prometheus::Samples;
 use dream_testkit::outcomes::Slotted;
 
-use crate::fixture::{Asked, Fixture, Gateway, LAST_SLOT, METER, NOW, closed, listed, slot_of, waiting};
+use crate::fixture::{Asked, Fixture, Gateway, LAST_SLOT, METER, NOW, closed, listed, proven, slot_of, waiting};
 
 /// Clusters in every state; `north` has three slots, of which the middle one failed.
 fn fill(fixture: &Fixture) {
@@ -284,7 +284,22 @@ fn the_membership_list_is_served_as_it_was_published() {
     let answer = gateway.get("/api/v1/clusters/north/membership");
     assert_eq!(answer.text(), format!("a signed list with {METER}"));
     assert_eq!(answer.header("content-type"), Some("application/cbor"));
-    assert_eq!(answer.header("content-disposition"), Some("attachment; filename=\"north-3.cbor\""));
+    assert_eq!(answer.header("content-disposition"), Some("attachment; filename=\"north-1794238800.cbor\""));
+}
+
+#[test]
+fn evidence_is_counted_from_one_and_served_as_it_came() {
+    let gateway = filled();
+    assert_eq!(gateway.get("/api/v1/clusters/north/evidence").json(), serde_json::json!([]));
+    assert!(gateway.get("/api/v1/clusters/north/evidence/1").text().contains("there is none"));
+    gateway.fixture.board.show([ClusterView { evidence: proven(), ..listed("north", 100) }]);
+    let shows = format!("two different requests for attempt 0 of slot {LAST_SLOT}");
+    let expected = serde_json::json!([{ "number": 1, "gateway": "gw", "shows": shows }]);
+    assert_eq!(gateway.get("/api/v1/clusters/north/evidence").json(), expected);
+    let answer = gateway.get("/api/v1/clusters/north/evidence/1");
+    assert_eq!(answer.text(), "two messages");
+    assert_eq!(answer.header("content-disposition"), Some("attachment; filename=\"north-evidence-1.cbor\""));
+    assert!(gateway.get("/api/v1/clusters/north/evidence/0").text().contains("there are 1 to 1"));
 }
 
 #[test]

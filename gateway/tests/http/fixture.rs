@@ -10,6 +10,7 @@ use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, Request};
 use dream_gateway::clock::Clock;
 use dream_gateway::serve::board::{Board, ClusterView, ListView, Spent};
+use dream_gateway::serve::evidence::EvidenceView;
 use dream_gateway::serve::gateway_view::{BrokerView, GatewayView};
 use dream_gateway::serve::http::{Service, router, serve};
 use dream_gateway::serve::metrics::Metrics;
@@ -17,6 +18,7 @@ use dream_gateway::serve::offenders::OffenderCounts;
 use dream_gateway::serve::readiness::{Latch, Readiness};
 use dream_gateway::store::{ClosedSlot, FilteredLoad, History, HistoryError};
 use dream_protocol::aggregate::SlotOutcome;
+use dream_protocol::evidence::Contradiction;
 use dream_protocol::ids::ClusterId;
 use dream_protocol::params::{Share, Terms};
 use dream_protocol::time::{Slot, Timestamp};
@@ -33,6 +35,9 @@ pub const NOW: Timestamp = Timestamp::from_secs(1_794_840_200);
 
 /// The last slot of 600 s that has ended by then.
 pub const LAST_SLOT: u64 = 1_794_840_200 / 600 - 1;
+
+/// The epoch of lists, in the slot before they begin: 9 Nov, 15:40.
+pub const EPOCH: u64 = (LAST_SLOT - 1001) * 600;
 
 pub const METER: &str = "meter-0815";
 
@@ -264,6 +269,7 @@ pub fn waiting(id: &str) -> ClusterView {
         list: None,
         next_list: None,
         denied: 0,
+        evidence: Arc::default(),
         statuses: Vec::new(),
         offenders: OffenderCounts::default(),
         cannot_form: None,
@@ -279,13 +285,20 @@ pub fn waiting(id: &str) -> ClusterView {
 pub fn listed(id: &str, members: u16) -> ClusterView {
     let tenth = Share::new(1, 10).unwrap();
     let list = ListView {
-        epoch: 3,
+        epoch: EPOCH,
         params: Terms::DEFAULT.for_members(members, tenth, tenth).unwrap(),
         from_slot: Slot(LAST_SLOT - 1000),
         to_slot: Slot(LAST_SLOT + 8),
         bytes: format!("a signed list with {METER}").into_bytes().into(),
     };
     ClusterView { candidates: members.into(), list: Some(list), next_deadline: Some(NOW.plus_secs(400)), ..waiting(id) }
+}
+
+/// What members have proven: a contradiction, whose bytes nobody judges here.
+pub fn proven() -> Arc<[EvidenceView]> {
+    let contradiction = Contradiction::Requests { slot: Slot(LAST_SLOT), attempt: 0 };
+    let bytes = Arc::from(&b"two messages"[..]);
+    Arc::new([EvidenceView { number: 1, gateway: "gw".to_owned(), contradiction, bytes }])
 }
 
 /// A closed slot with a filtered load that no filter made.
@@ -297,5 +310,5 @@ pub fn closed(outcome: SlotOutcome) -> ClosedSlot {
 /// A slot of such a cluster.
 pub fn slot_of(members: u16, slot: u64) -> Slotted {
     let honest = members - members / 10 - members.div_ceil(10);
-    Slotted { epoch: 3, members, honest, ..Slotted::new(slot) }
+    Slotted { epoch: EPOCH, members, honest, ..Slotted::new(slot) }
 }

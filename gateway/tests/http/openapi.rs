@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
+use dream_gateway::serve::board::ClusterView;
 use dream_gateway::serve::readiness::Latch;
 use dream_testkit::lab::http::Answer;
 use serde_json::Value;
 
 use crate::api::filled;
-use crate::fixture::Asked;
+use crate::fixture::{Asked, proven};
 
 /// The description, and which of its fields were met in answers.
 struct Description {
@@ -132,6 +133,7 @@ fn answers_have_the_fields_that_are_described_and_no_others_and_all_are_met() {
     let mut description = Description::of(&gateway);
     let (clusters, cluster) = ("/api/v1/clusters", "/api/v1/clusters/{id}");
     let (slots, membership) = ("/api/v1/clusters/{id}/slots", "/api/v1/clusters/{id}/membership");
+    let (evidence, one) = ("/api/v1/clusters/{id}/evidence", "/api/v1/clusters/{id}/evidence/{number}");
     let asked = [
         (clusters, "/api/v1/clusters"),
         (clusters, "/api/v1/clusters?after=x"),
@@ -145,12 +147,20 @@ fn answers_have_the_fields_that_are_described_and_no_others_and_all_are_met() {
         (membership, "/api/v1/clusters/north/membership"),
         (membership, "/api/v1/clusters/north/membership?x=1"),
         (membership, "/api/v1/clusters/waiting/membership"),
+        (evidence, "/api/v1/clusters/north/evidence"),
+        (evidence, "/api/v1/clusters/north/evidence?x=1"),
+        (evidence, "/api/v1/clusters/nowhere/evidence"),
+        (one, "/api/v1/clusters/north/evidence/1"),
+        (one, "/api/v1/clusters/north/evidence/1?x=1"),
+        (one, "/api/v1/clusters/north/evidence/2"),
         ("/api/v1/openapi.json", "/api/v1/openapi.json"),
         ("/metrics", "/metrics"),
         ("/livez", "/livez"),
         ("/healthz", "/healthz"),
         ("/readyz", "/readyz"),
     ];
+    let north = gateway.fixture.board.cluster("north").unwrap();
+    gateway.fixture.board.show([ClusterView { evidence: proven(), ..(*north).clone() }]);
     for (path, asked) in asked {
         description.check(path, &gateway.get(asked));
     }
@@ -167,7 +177,7 @@ fn the_parameters_that_are_described_are_those_that_are_allowed() {
     let gateway = filled();
     let description = Description::of(&gateway);
     for path in description.paths().iter().filter(|path| path.starts_with("/api/v1/clusters")) {
-        let answer = gateway.get(&format!("{}?nonsense=1", path.replace("{id}", "north")));
+        let answer = gateway.get(&format!("{}?nonsense=1", path.replace("{id}", "north").replace("{number}", "1")));
         let allowed = description.parameters(path);
         let allowed = if allowed.is_empty() { "none".to_owned() } else { allowed.join(", ") };
         assert_eq!(answer.json()["error"]["allowed"], allowed, "{path}");

@@ -8,7 +8,7 @@ use dream_protocol::params::{Share, Terms};
 use dream_protocol::time::Slot;
 use dream_protocol::wire::StatusCode;
 
-use crate::fixture::{Asked, LAST_SLOT, NOW, closed, listed, slot_of, waiting};
+use crate::fixture::{Asked, EPOCH, LAST_SLOT, NOW, closed, listed, proven, slot_of, waiting};
 
 /// A page as a reader sees it: without marks, and with single spaces.
 fn read(gateway: &Asked, path: &str) -> String {
@@ -35,7 +35,7 @@ fn with_terms(id: &str, members: u16, terms: Terms) -> ClusterView {
     let tenth = Share::new(1, 10).unwrap();
     let mut view = listed(id, members);
     let list = view.list.as_mut().unwrap();
-    *list = ListView { epoch: 1, params: terms.for_members(members, tenth, tenth).unwrap(), ..list.clone() };
+    *list = ListView { epoch: EPOCH + 600, params: terms.for_members(members, tenth, tenth).unwrap(), ..list.clone() };
     view
 }
 
@@ -54,10 +54,10 @@ fn a_refused_list_is_told_with_who_refuses_it_and_the_rule_it_breaks() {
     let gateway = ready();
     let mut view = with_terms("hill", 30, Terms::with_slots_of(30));
     view.slot_seconds = 30;
-    view.statuses = vec![count(StatusCode::ListRefused, 1, 30, 30)];
+    view.statuses = vec![count(StatusCode::ListRefused, EPOCH + 600, 30, 30)];
     let outcome = slot_of(30, LAST_SLOT).failed("too_many_missing", 0);
     gateway.fixture.close(&view, closed(outcome));
-    let told = "30 of 30 meters refuse list 1: slot_seconds 30 is below their minimum 60.";
+    let told = "30 of 30 meters refuse the list of 9 Nov, 15:50: slot_seconds 30 is below their minimum 60.";
     for path in ["/", "/clusters/hill", "/clusters/hill/lists"] {
         says(&read(&gateway, path), told);
     }
@@ -73,11 +73,11 @@ fn every_rule_that_is_broken_is_told_in_the_words_of_the_configuration() {
     let terms =
         Terms { lo: -10, epsilon_numerator: 3, epsilon_denominator: 2, attempts: 3, ..Terms::with_slots_of(60) };
     let mut view = with_terms("hill", 10, terms);
-    view.statuses = vec![count(StatusCode::ListRefused, 1, 4, 10)];
+    view.statuses = vec![count(StatusCode::ListRefused, EPOCH + 600, 4, 10)];
     gateway.fixture.board.show([view]);
     says(
         &read(&gateway, "/"),
-        "4 of 10 meters refuse list 1: range_watts [-10, 9000] is not their [0, 9000], and epsilon 1.5 is above their maximum \
+        "4 of 10 meters refuse the list of 9 Nov, 15:50: range_watts [-10, 9000] is not their [0, 9000], and epsilon 1.5 is above their maximum \
          1, and attempts 3 is above their maximum 2, and 8 honest members are below their minimum 20: more members are needed.",
     );
 }
@@ -86,38 +86,62 @@ fn every_rule_that_is_broken_is_told_in_the_words_of_the_configuration() {
 fn a_refusal_without_a_known_rule_says_so_and_an_expected_one_is_told_before_it_is_heard() {
     let gateway = ready();
     let mut strict = listed("strict", 100);
-    strict.statuses = vec![count(StatusCode::ListRefused, 3, 1, 100)];
+    strict.statuses = vec![count(StatusCode::ListRefused, EPOCH, 1, 100)];
     let unheard = with_terms("unheard", 30, Terms::with_slots_of(30));
     gateway.fixture.board.show([strict, unheard]);
     let page = read(&gateway, "/");
-    says(&page, "1 of 100 meters refuses list 3, which the default policy accepts: theirs is stricter, or names other");
-    says(&page, "Meters with the default policy refuse list 1: slot_seconds 30 is below their minimum 60.");
+    says(
+        &page,
+        "1 of 100 meters refuses the list of 9 Nov, 15:40, which the default policy accepts: theirs is stricter, or names other",
+    );
+    says(
+        &page,
+        "Meters with the default policy refuse the list of 9 Nov, 15:50: slot_seconds 30 is below their minimum 60.",
+    );
 }
 
 #[test]
 fn silence_is_told_with_what_the_meters_say() {
     let gateway = ready();
     let codes = [
-        (StatusCode::NoList, "7 of 100 meters have no list in force: list 3 did not reach them."),
-        (StatusCode::NotListed, "7 of 100 meters are not in list 3 with the certificate that is in use."),
+        (StatusCode::NoList, "7 of 100 meters have no list in force: the list of 9 Nov, 15:40 did not reach them."),
+        (
+            StatusCode::NotListed,
+            "7 of 100 meters are not in the list of 9 Nov, 15:40 with the certificate that is in use.",
+        ),
         (
             StatusCode::LedgerExhausted,
             "7 of 100 meters have spent the privacy budget of 24 hours and will be silent until enough of it is a day old.",
         ),
         (StatusCode::ClockDoubtful, "7 of 100 meters doubt the clock, and will be silent until it is confirmed."),
-        (StatusCode::RecordLost, "7 of 100 meters have lost the keys of list 3, and will be back with the next list."),
-        (StatusCode::RequestRefused, "7 of 100 meters refuse this gateway’s requests."),
         (
-            StatusCode::Equivocation,
-            "7 of 100 meters saw two different requests for one slot: is another gateway running",
+            StatusCode::RecordLost,
+            "7 of 100 meters have lost the keys of the list of 9 Nov, 15:40, and will be back with the next list.",
         ),
+        (StatusCode::RequestRefused, "7 of 100 meters refuse this gateway’s requests."),
+        (StatusCode::Equivocation, "7 of 100 meters have shown that a gateway contradicted itself."),
+        (StatusCode::NotAsked, "7 of 100 meters sent readings of a slot in which this gateway asked for nothing."),
     ];
     for (code, told) in codes {
         let mut view = listed("hill", 100);
-        view.statuses = vec![count(code, 3, 7, 100)];
+        view.statuses = vec![count(code, EPOCH, 7, 100)];
         gateway.fixture.board.show([view]);
         says(&read(&gateway, "/"), told);
     }
+}
+
+#[test]
+fn what_members_have_proven_is_told_with_a_link_to_it() {
+    let gateway = ready();
+    gateway.fixture.board.show([ClusterView { evidence: proven(), ..listed("hill", 100) }]);
+    let told = format!(
+        "Members have proven that gateway gw contradicted itself: two different requests for attempt 0 of slot {LAST_SLOT}."
+    );
+    for path in ["/", "/clusters/hill"] {
+        says(&read(&gateway, path), &told);
+    }
+    let link = "<a href=\"/api/v1/clusters/hill/evidence\">Evidence</a>";
+    says(gateway.get("/clusters/hill").text(), link);
 }
 
 #[test]
@@ -135,13 +159,16 @@ fn a_denied_member_is_listed_until_the_next_list_and_that_is_told() {
     gateway.fixture.board.show([view.clone()]);
     says(
         &read(&gateway, "/"),
-        "1 denied meter is still in list 3 until the next list begins; sums leave them out as far as the list allows.",
+        "1 denied meter is still in the list of 9 Nov, 15:40 until the next list begins; sums leave them out as far as the list allows.",
     );
-    let next = ListView { epoch: 4, from_slot: Slot(LAST_SLOT + 3), ..view.list.clone().unwrap() };
+    let next = ListView { epoch: EPOCH + 1200, from_slot: Slot(LAST_SLOT + 3), ..view.list.clone().unwrap() };
     (view.denied, view.next_list) = (2, Some(next));
     gateway.fixture.board.show([view]);
-    says(&read(&gateway, "/"), "2 denied meters are still in list 3 until list 4 begins at 15:00; sums leave them out");
-    says(&read(&gateway, "/clusters/hill/lists"), "List 4 next");
+    says(
+        &read(&gateway, "/"),
+        "2 denied meters are still in the list of 9 Nov, 15:40 until the list of 9 Nov, 16:00 begins at 15:00; sums leave them out",
+    );
+    says(&read(&gateway, "/clusters/hill/lists"), "List of 9 Nov, 16:00 next");
 }
 
 #[test]
@@ -193,7 +220,7 @@ fn the_terms_of_a_list_are_told_in_words() {
     gateway.fixture.board.show([listed("hill", 640), waiting("empty")]);
     let page = read(&gateway, "/clusters/hill/lists");
     for told in [
-        "List 3 in force",
+        "List of 9 Nov, 15:40 in force",
         "9 Nov, 15:50 – 16 Nov, 16:00, 1,009 slots of 10 min",
         "640. The meters add the noise themselves, in shares: those of 512 honest meters make up all of it.",
         "Readings are waited for until 1 min after a slot ended, reveals for another 1 min; a slot is tried at most twice.",
@@ -217,13 +244,13 @@ fn earlier_lists_are_told_with_what_came_of_them() {
     let view = listed("hill", 100);
     for slot in 0..8 {
         let mut slotted = slot_of(100, LAST_SLOT - 7 + slot);
-        slotted.epoch = if slot < 4 { 2 } else { 3 };
+        slotted.epoch = if slot < 4 { EPOCH - 600 } else { EPOCH };
         let outcome = if slot == 1 { slotted.failed("interrupted", 0) } else { slotted.decoded(1000, 95) };
         gateway.fixture.close(&view, closed(outcome));
     }
     let page = read(&gateway, "/clusters/hill/lists");
-    says(&page, "3 14:00–14:40 100 1 9 kW 4 100.0 %");
-    says(&page, "2 13:20–14:00 100 1 9 kW 4 75.0 %");
+    says(&page, "9 Nov, 15:40 14:00–14:40 100 1 9 kW 4 100.0 %");
+    says(&page, "9 Nov, 15:30 13:20–14:00 100 1 9 kW 4 75.0 %");
 }
 
 #[test]

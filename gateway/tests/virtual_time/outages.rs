@@ -48,9 +48,11 @@ async fn a_gateway_with_an_empty_store_takes_over_with_the_next_epoch() {
     let settings = scene.gateway.settings.clone();
     scene.gateway = Gateway::start(&scene.world, settings);
     let list = scene.fleet.list(2).await;
-    assert_eq!((list.epoch(), list.members().len()), (2, METERS));
+    let first = scene.fleet.list(1).await;
+    assert_eq!((list.previous_epoch(), list.previous()), (first.epoch(), first.hash()));
+    assert_eq!(list.members().len(), METERS);
     let slots = scene.gateway.decode_more("north", 2).await;
-    assert!(slots.values().all(|aggregate| aggregate.epoch == 2), "{slots:?}");
+    assert!(slots.values().all(|aggregate| aggregate.epoch == list.epoch()), "{slots:?}");
     scene.assert_nothing_lost_or_doubled(&slots, &[]);
 }
 

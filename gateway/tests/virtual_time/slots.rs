@@ -121,7 +121,8 @@ async fn bad_messages_are_counted_by_reason_and_never_stop_the_good_ones() {
     slots.values().for_each(|aggregate| assert_exact(aggregate, &fleet));
 
     let counted = ["malformed", "duplicate", "bad_mac", "not_a_member"].map(|result| ("reading", result));
-    let others = [("reading", "too_large"), ("enrol", "enrolment"), ("reveal", "malformed"), ("membership", "list")];
+    let others =
+        [("reading", "too_large"), ("enrol", "enrolment"), ("reveal", "malformed"), ("membership/full", "list")];
     for (kind, result) in counted.into_iter().chain(others) {
         let count = gateway.messages(kind, result).await;
         assert!(count > 0.0, "{kind}, {result}: {}", gateway.get("/metrics").await.text());
@@ -139,7 +140,7 @@ async fn whoever_comes_later_finds_the_list_the_last_slot_the_gateway_and_the_se
 
     let cluster = ClusterId::new("north").unwrap();
     let retained = |topic: &str| world.broker.retained(topic).unwrap_or_else(|| panic!("nothing on {topic}"));
-    let list = retained(&GatewayChannel::Membership.topic(&cluster));
+    let list = retained(&GatewayChannel::FullMembership.topic(&cluster));
     let list = MembershipList::verify(&list, &cluster, &world.identities.pki.authorities()).unwrap();
     assert_eq!((list.members().len(), list.hash()), (METERS, fleet.list(1).await.hash()));
     let topic = "dream/v1/north/aggregate";
@@ -246,7 +247,7 @@ fn flood(world: &World, count: usize) {
     }
     world.broker.publish("dream/v1/north/reading/north-00", &vec![7; 1 << 20], false);
     world.broker.publish("dream/v1/north/reading/a/b", b"too deep", false);
-    world.broker.publish("dream/v1/north/membership", b"no list", false);
+    world.broker.publish("dream/v1/north/membership/full", b"no list", false);
     world.broker.publish("dream/v1/nowhere/reading/north-00", b"nobody's", false);
 }
 

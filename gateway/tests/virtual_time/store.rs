@@ -203,22 +203,37 @@ fn only_the_owner_can_read_a_new_store() {
     assert_eq!(mode & 0o777, 0o600);
 }
 
-#[test]
-fn a_newer_format_is_refused_and_left_alone() {
+/// Opens a store whose format is another one; returns why that is refused, after checking that the file was left alone.
+fn open_of_format(found: u64) -> OpenStoreError {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("store.redb");
     drop(open(&dir));
     let database = redb::Database::open(&path).unwrap();
     let meta: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
     let write = database.begin_write().unwrap();
-    write.open_table(meta).unwrap().insert("format", 2).unwrap();
+    write.open_table(meta).unwrap().insert("format", found).unwrap();
     write.commit().unwrap();
     drop(database);
     let refused = Store::open(&path, 4).unwrap_err();
-    assert!(matches!(refused, OpenStoreError::Newer { found: 2, .. }), "{refused}");
     let database = redb::Database::open(&path).unwrap();
     let format = database.begin_read().unwrap().open_table(meta).unwrap().get("format").unwrap().unwrap().value();
-    assert_eq!(format, 2);
+    assert_eq!(format, found);
+    refused
+}
+
+#[test]
+fn a_newer_format_is_refused_and_left_alone() {
+    let refused = open_of_format(3);
+    assert!(matches!(refused, OpenStoreError::Newer { found: 3, .. }), "{refused}");
+}
+
+#[test]
+fn an_earlier_format_is_refused_and_left_alone_and_the_error_says_what_to_do() {
+    let refused = open_of_format(1);
+    assert!(matches!(refused, OpenStoreError::Earlier { found: 1, .. }), "{refused}");
+    for told in ["dream-gateway export", "move the file away", "the meters enrol again"] {
+        assert!(refused.to_string().contains(told), "{refused}");
+    }
 }
 
 #[test]

@@ -177,16 +177,18 @@ impl ClusterRunner {
 
     fn message(&mut self, connection: usize, topic: &str, payload: &[u8]) {
         match Topic::parse(topic) {
-            Ok(Topic::Gateway { channel: GatewayChannel::Membership, .. }) => self.list(connection, topic, payload),
+            Ok(Topic::Gateway { channel: GatewayChannel::FullMembership, .. }) => self.list(connection, topic, payload),
             Ok(Topic::Gateway { channel: GatewayChannel::Recovery, .. }) => self.recovery(connection, topic, payload),
             Ok(Topic::Gateway { .. } | Topic::Meter { .. }) | Err(_) => {}
         }
     }
 
-    /// Verifies a list once for all meters. A list that does not verify goes to each of them, so that each refuses it.
+    /// Verifies a list once for all meters, and of a renewed one only what is new. A list that does not verify goes to each of them, so that each refuses it.
     fn list(&mut self, connection: usize, topic: &str, payload: &[u8]) {
         if self.list.as_ref().is_none_or(|known| **known.bytes() != *payload) {
-            let Ok(list) = MembershipList::verify(payload, &self.cluster, &self.fleet.policy.authorities) else {
+            let known = self.list.as_deref();
+            let Ok(list) = MembershipList::verify_after(known, payload, &self.cluster, &self.fleet.policy.authorities)
+            else {
                 return self.on(connection).for_each(|index| self.input(index, Input::Message { topic, payload }));
             };
             lock(&self.oracle).note_list(&list);

@@ -4,7 +4,7 @@
 //! meter of a cluster records, is kept once.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use dream_protocol::ids::{ClusterId, MeterId};
 use dream_protocol::meter::{Key, Record};
@@ -22,11 +22,22 @@ type Value<'a> = (Option<&'a [u8; 32]>, &'a [u8]);
 /// Lists by their hash.
 const LISTS: TableDefinition<'_, &[u8; 32], &[u8]> = TableDefinition::new("lists");
 
+/// The version of everything above, and the name under which it is kept. Files of the first version do not tell theirs.
+const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
+const FORMAT: u64 = 2;
+
 /// Why records cannot be kept.
 #[derive(Debug, Error)]
 pub enum RecordsError {
     #[error("{path} is in use by another process: a file serves one fleet")]
     Locked { path: String },
+    #[error(
+        "{path} was written by another version, whose lists and enrolments cannot be used here: move it away, and the meters \
+         start anew, without what they remember of their privacy budgets"
+    )]
+    OtherFormat { path: String },
+    #[error("evidence cannot be written to {path}: {error}")]
+    Evidence { path: String, error: std::io::Error },
     #[error("the meters' records cannot be read or written")]
     Redb(#[from] redb::Error),
     #[error("a record of the meter `{meter}` is damaged: {error}")]
@@ -45,20 +56,44 @@ pub(crate) enum Change {
 #[derive(Debug)]
 pub struct Records {
     database: Database,
+    /// Where evidence is written, beside the file.
+    folder: PathBuf,
 }
 
 impl Records {
     /// Opens the file, or creates it.
     pub fn open(path: &Path) -> Result<Self, RecordsError> {
         let records = match Database::builder().set_cache_size(16 << 20).create(path) {
-            Ok(database) => Self { database },
+            Ok(database) => Self { database, folder: path.with_file_name("") },
             Err(DatabaseError::DatabaseAlreadyOpen) => {
                 return Err(RecordsError::Locked { path: path.display().to_string() });
             }
             Err(error) => return Err(RecordsError::Redb(error.into())),
         };
+        if !records.check_format()? {
+            return Err(RecordsError::OtherFormat { path: path.display().to_string() });
+        }
         records.forget_lists()?;
         Ok(records)
+    }
+
+    /// Returns whether the file is of this version; a new one becomes so.
+    fn check_format(&self) -> Result<bool, redb::Error> {
+        let write = self.database.begin_write()?;
+        let new = write.list_tables()?.next().is_none();
+        let found = {
+            let mut meta = write.open_table(META)?;
+            if new {
+                meta.insert("format", FORMAT)?;
+            }
+            meta.get("format")?.map(|format| format.value())
+        };
+        if found == Some(FORMAT) {
+            write.commit()?
+        } else {
+            write.abort()?
+        }
+        Ok(found == Some(FORMAT))
     }
 
     /// Removes lists that no meter needs any more.
@@ -97,7 +132,8 @@ impl Records {
         Ok(records)
     }
 
-    /// Commits the changes of many meters, all or none. `list` is the one that they may have accepted.
+    /// Commits the changes of many meters, all or none. `list` is the one that they may have accepted. Evidence is also
+    /// written to files of its own, which `dream-gateway verify-evidence` judges.
     pub(crate) fn commit<'a>(
         &self,
         changes: impl Iterator<Item = (&'a ClusterId, &'a MeterId, &'a Change)>,
@@ -115,6 +151,9 @@ impl Records {
                 };
                 match change {
                     Change::Put(record) => {
+                        if let Record::Evidence(evidence) = record {
+                            self.write_evidence(cluster, meter, &record.key(), evidence.bytes())?;
+                        }
                         let (key, bytes) = (record.key(), record.encode());
                         let shared = list.filter(|_| matches!(key, Key::List(_)));
                         let value = match shared.and_then(|list| Some((list, bytes.strip_suffix(list)?))) {
@@ -137,6 +176,17 @@ impl Records {
         write.commit().map_err(redb::Error::from)?;
         Ok(())
     }
+
+    fn write_evidence(
+        &self,
+        cluster: &ClusterId,
+        meter: &MeterId,
+        key: &Key,
+        bytes: &[u8],
+    ) -> Result<(), RecordsError> {
+        let path = self.folder.join(format!("evidence-{cluster}-{meter}-{}.cbor", place(key).1));
+        std::fs::write(&path, bytes).map_err(|error| RecordsError::Evidence { path: path.display().to_string(), error })
+    }
 }
 
 fn place(key: &Key) -> (u8, u64) {
@@ -151,6 +201,7 @@ fn place(key: &Key) -> (u8, u64) {
 
 #[cfg(test)]
 mod tests {
+    use dream_protocol::wire::FullList;
     use dream_testkit::keyed_cluster::KeyedCluster;
 
     use super::*;
@@ -164,7 +215,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("meters.redb");
         let cluster = ClusterId::new("north").unwrap();
-        let list = KeyedCluster::new(30).list().bytes().to_vec();
+        let cluster_of_30 = KeyedCluster::new(30);
+        let (epoch, list) = (cluster_of_30.list().epoch(), cluster_of_30.list().bytes().to_vec());
         let records = Records::open(&path).unwrap();
         let (first, second) = (Change::Put(entry(1, &list)), Change::Put(entry(2, &list)));
         let both = [(&cluster, &id("a"), &first), (&cluster, &id("b"), &second)];
@@ -176,7 +228,7 @@ mod tests {
         }
         assert_eq!(lists(&records), 1);
 
-        let erase = Change::Erase(Key::List(1));
+        let erase = Change::Erase(Key::List(epoch));
         records.commit([(&cluster, &id("a"), &erase)].into_iter(), None).unwrap();
         drop(records);
         assert_eq!(lists(&Records::open(&path).unwrap()), 1, "the other meter needs it");
@@ -186,14 +238,32 @@ mod tests {
         assert_eq!(lists(&Records::open(&path).unwrap()), 0);
     }
 
+    #[test]
+    fn a_file_of_the_first_version_is_refused_and_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("meters.redb");
+        let database = Database::create(&path).unwrap();
+        let write = database.begin_write().unwrap();
+        drop(write.open_table(RECORDS).unwrap());
+        write.commit().unwrap();
+        drop(database);
+        for _ in 0..2 {
+            let refused = Records::open(&path).unwrap_err();
+            assert!(matches!(refused, RecordsError::OtherFormat { .. }), "{refused}");
+            assert!(refused.to_string().contains("move it away"), "{refused}");
+        }
+    }
+
     fn lists(records: &Records) -> usize {
         records.database.begin_read().unwrap().open_table(LISTS).unwrap().iter().unwrap().count()
     }
 
-    /// How a meter records that it has accepted a list of epoch 1, in CBOR.
+    /// How a meter records that it has accepted a list, in CBOR.
     fn entry(at: u8, list: &[u8]) -> Record {
         let length = u16::try_from(list.len()).unwrap().to_be_bytes();
-        let bytes = [&[0x84, 3, 1, at, 0x59], length.as_slice(), list].concat();
+        let epoch = FullList::header_of(list).unwrap().1.epoch;
+        let epoch = [&[0x1a][..], &u32::try_from(epoch).unwrap().to_be_bytes()].concat();
+        let bytes = [&[0x84, 3], &epoch[..], &[at, 0x59], length.as_slice(), list].concat();
         Record::decode(&bytes).unwrap()
     }
 }

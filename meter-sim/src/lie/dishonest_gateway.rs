@@ -122,7 +122,7 @@ impl DishonestGateway {
     pub(super) async fn honest_list(&mut self) -> anyhow::Result<Control> {
         let bytes = self.sign(Draft::honest(EPOCH, self.enrolments()));
         let list = MembershipList::verify(&bytes, &self.cluster, &self.authorities)?;
-        let responses = self.send(GatewayChannel::Membership, &bytes, 0..self.meters).await?;
+        let responses = self.send(GatewayChannel::FullMembership, &bytes, 0..self.meters).await?;
         self.list = Some(list);
         Ok(Control::List {
             accepted: responses.iter().filter(|reaction| reaction.complied).count(),
@@ -156,7 +156,7 @@ impl DishonestGateway {
         let responses = match attack.precondition() {
             Precondition::NoList | Precondition::List => {
                 let bytes = self.sign(self.false_list(attack)?);
-                self.send(GatewayChannel::Membership, &bytes, all).await?
+                self.send(GatewayChannel::FullMembership, &bytes, all).await?
             }
             Precondition::ReportedSlot => {
                 let slot = self.reported_slot().await?;

@@ -1,11 +1,12 @@
 //! A list with any content, and honest terms to start from.
 
+use dream_protocol::certificate::Authorities;
 use dream_protocol::ids::{ClusterId, MeterId};
 use dream_protocol::keys::{AgreementSecret, ListHash};
 use dream_protocol::params::Terms;
 use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::GatewayChannel;
-use dream_protocol::wire::{ListStatement, Message as _};
+use dream_protocol::wire::ListStatement;
 
 use super::SLOT_SECONDS;
 use super::participants::Gateway;
@@ -20,6 +21,7 @@ const SLOTS: u64 = 1000;
 #[derive(Debug, Clone)]
 pub(super) struct Draft {
     pub(super) epoch: u64,
+    pub(super) previous_epoch: u64,
     pub(super) previous: ListHash,
     pub(super) terms: Terms,
     /// With their meters, sorted by them.
@@ -29,14 +31,14 @@ pub(super) struct Draft {
 impl Draft {
     /// An honest first list, but for the epoch.
     pub(super) fn honest(epoch: u64, enrolments: Vec<(MeterId, Vec<u8>)>) -> Self {
-        Self { epoch, previous: ListHash::NONE, terms: terms(enrolments.len()), enrolments }
+        Self { epoch, previous_epoch: 0, previous: ListHash::NONE, terms: terms(enrolments.len()), enrolments }
     }
 
     /// Sorts, and signs for the slots after the present one.
     pub(super) fn sign(
         mut self,
         cluster: &ClusterId,
-        gateway: &Gateway,
+        (gateway, authorities): (&Gateway, &Authorities),
         secret: &AgreementSecret,
         now: Timestamp,
     ) -> Vec<u8> {
@@ -45,8 +47,10 @@ impl Draft {
         let statement = ListStatement {
             cluster: cluster.clone(),
             epoch: self.epoch,
+            previous_epoch: self.previous_epoch,
             previous: self.previous,
             gateway: secret.public(),
+            authorities: authorities.fingerprints(),
             from_slot: from,
             to_slot: from.plus(SLOTS),
             terms: self.terms,
@@ -75,7 +79,6 @@ fn terms(members: usize) -> Terms {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dream_protocol::certificate::Authorities;
     use dream_protocol::params::Params;
     use dream_protocol::policy::Policy;
 

@@ -127,7 +127,7 @@ impl Scene {
     /// The gateway listens to all that it may.
     async fn gateway(&self) -> Watcher {
         let meters = CHANNELS.map(|channel| topic(&format!("{channel}/+")));
-        let membership = topic("membership");
+        let membership = topic("membership/full");
         let filters: Vec<&str> = meters.iter().chain([&membership]).map(String::as_str).collect();
         Watcher::start(self.as_gateway(&self.trial.gateway), &filters).await
     }
@@ -157,7 +157,7 @@ impl Scene {
             subscribe_once(self.options(attacker), filter, QoS::AtMostOnce).await;
         }
         let mut gateway = self.gateway().await;
-        let mut spy = self.meter(attacker, &["membership", "recovery"]).await;
+        let mut spy = self.meter(attacker, &["membership/full", "recovery"]).await;
         for (number, topic) in own.iter().enumerate() {
             self.says(victim, topic, &format!("secret {number}"), false).await;
             gateway.wait_until_seen(topic, format!("secret {number}").as_bytes()).await;
@@ -166,7 +166,7 @@ impl Scene {
         // Requests come after all that, and do arrive.
         gateway.publish(&topic("recovery"), b"a request", false);
         spy.wait_until_seen(&topic("recovery"), b"a request").await;
-        let allowed = [topic("membership"), topic("recovery")];
+        let allowed = [topic("membership/full"), topic("recovery")];
         let held = spy.seen().iter().all(|message| allowed.contains(&message.topic));
         gateway.leave().await;
         spy.leave().await;
@@ -180,7 +180,7 @@ impl Scene {
             subscribe_once(self.options(observer), filter, QoS::AtLeastOnce).await;
         }
         let mut gateway = self.gateway().await;
-        for topic in [reading.clone(), topic("membership")] {
+        for topic in [reading.clone(), topic("membership/full")] {
             self.says(observer, &topic, "forged", false).await;
         }
         let mut spy = Watcher::start(self.options(observer), &["dream/v1/+/aggregate"]).await;
@@ -214,7 +214,7 @@ impl Scene {
     async fn nobody_speaks_for_the_gateway(&self) -> bool {
         let attacker = self.attacker();
         let mut gateway = self.gateway().await;
-        let mut meter = self.meter(self.victim(), &["membership", "recovery"]).await;
+        let mut meter = self.meter(self.victim(), &["membership/full", "recovery"]).await;
         let observed = [topic("aggregate"), status(), DISCOVERY.to_owned()];
         let mut observer = {
             let filters = ["dream/v1/+/aggregate", "dream/v1/gateway/+/status", "homeassistant/sensor/+/config"];
@@ -229,16 +229,16 @@ impl Scene {
         for (topic, retain) in gateways_topics() {
             gateway.publish(&topic, b"the gateway's", retain);
         }
-        gateway.wait_until_seen(&topic("membership"), b"the gateway's").await;
-        for channel in ["membership", "recovery"] {
+        gateway.wait_until_seen(&topic("membership/full"), b"the gateway's").await;
+        for channel in ["membership/full", "recovery"] {
             meter.wait_until_seen(&topic(channel), b"the gateway's").await;
         }
         for topic in &observed {
             observer.wait_until_seen(topic, b"the gateway's").await;
         }
         // What is kept is the gateway's too.
-        let mut late = self.meter(&self.trial.meters[1], &["membership"]).await;
-        late.wait_until_seen(&topic("membership"), b"the gateway's").await;
+        let mut late = self.meter(&self.trial.meters[1], &["membership/full"]).await;
+        late.wait_until_seen(&topic("membership/full"), b"the gateway's").await;
         let mut held = true;
         for listener in [&mut gateway, &mut meter, &mut observer, &mut late] {
             held &= listener.seen().iter().all(|message| message.payload != b"forged");
@@ -252,7 +252,7 @@ impl Scene {
     async fn wills_are_messages(&self) -> bool {
         let (attacker, victim) = (self.attacker(), self.victim());
         let mut gateway = self.gateway().await;
-        for topic in [topic("membership"), topic(&format!("reading/{}", victim.name))] {
+        for topic in [topic("membership/full"), topic(&format!("reading/{}", victim.name))] {
             leave_will(self.options(attacker), &topic, b"forged will").await;
         }
         // Its own will is carried out.
@@ -267,16 +267,16 @@ impl Scene {
     async fn sessions_belong_to_their_owners(&self) -> bool {
         let (attacker, victim) = (self.attacker(), self.victim());
         let mut gateway = self.gateway().await;
-        gateway.publish(&topic("membership"), b"a list", true);
+        gateway.publish(&topic("membership/full"), b"a list", true);
         // When the list is back it is kept.
-        gateway.wait_until_seen(&topic("membership"), b"a list").await;
+        gateway.wait_until_seen(&topic("membership/full"), b"a list").await;
         gateway.leave().await;
         let reading = topic(&format!("reading/{}", victim.name));
         assert_eq!(self.says(victim, &reading, "waits", false).await, Answer::Granted);
-        let stolen = match Watcher::attempt(self.as_gateway(attacker), &[&topic("membership")]).await {
+        let stolen = match Watcher::attempt(self.as_gateway(attacker), &[&topic("membership/full")]).await {
             Err(_) => false,
             Ok(mut thief) => {
-                while !thief.has_seen(&topic("membership"), b"a list") && !thief.has_seen(&reading, b"waits") {
+                while !thief.has_seen(&topic("membership/full"), b"a list") && !thief.has_seen(&reading, b"waits") {
                     thief.next().await;
                 }
                 // What waited may come after what was kept.
@@ -351,7 +351,7 @@ fn status() -> String {
 /// With whether they are retained.
 fn gateways_topics() -> [(String, bool); 5] {
     [
-        (topic("membership"), true),
+        (topic("membership/full"), true),
         (topic("recovery"), false),
         (topic("aggregate"), true),
         (status(), true),

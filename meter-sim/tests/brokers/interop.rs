@@ -81,7 +81,7 @@ async fn a_restart_loses_nothing(trial: &Trial, broker: &mut Broker) {
     }
     broker.restart();
 
-    let membership = format!("dream/v1/{CLUSTER}/membership");
+    let membership = format!("dream/v1/{CLUSTER}/membership/full");
     let mut newcomer = Watcher::start(trial.options(broker, spare), &[&membership]).await;
     // It may come before the broker's answer to the subscription.
     if newcomer.seen().is_empty() {

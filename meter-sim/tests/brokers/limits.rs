@@ -55,7 +55,7 @@ async fn has_room(kind: Kind) {
 
 async fn the_largest_list_passes_and_is_kept(trial: &Trial, broker: &Broker) {
     let [early, late] = [&trial.meters[0], &trial.meters[1]];
-    let membership = format!("dream/v1/{CLUSTER}/membership");
+    let membership = format!("dream/v1/{CLUSTER}/membership/full");
     let list = vec![b'x'; LARGEST_LIST];
     let mut meter = Watcher::start(trial.options(broker, early), &[&membership]).await;
     let gateway = Watcher::start(trial.access(broker, &trial.gateway).options(&client_id()), &[]).await;

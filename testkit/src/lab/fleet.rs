@@ -176,10 +176,10 @@ impl Fleet {
         self.state().oracle.lists().map(|list| (list.epoch(), list.clone())).collect()
     }
 
-    /// Waits for a list of at least this epoch.
-    pub async fn list(&self, epoch: u64) -> Arc<MembershipList> {
-        let find = || self.lists().into_iter().find(|(found, _)| *found >= epoch).map(|(_, list)| list);
-        until_some(&format!("a list of epoch {epoch} or later comes"), find).await
+    /// Waits for the first list, the second one, and so on, counted from 1.
+    pub async fn list(&self, number: usize) -> Arc<MembershipList> {
+        let find = || self.lists().into_values().nth(number - 1);
+        until_some(&format!("list {number} comes"), find).await
     }
 
     /// Returns everything that meters have noticed so far.

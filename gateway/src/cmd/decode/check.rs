@@ -22,7 +22,7 @@ pub(super) enum Verdict {
 pub(super) fn seal(message: &Message<'_>, envelope: &Envelope<'_>) -> Result<(), String> {
     let expected = match message {
         Message::Reading(_) | Message::Reveal(_) => "a Mac0",
-        Message::Enrolment(_) | Message::List(_) => "a Sign1 with a certificate",
+        Message::Enrolment(_) | Message::List(..) => "a Sign1 with a certificate",
         Message::Request(_) | Message::Status(_) | Message::Retry(_) => "a Sign1 without a certificate",
     };
     let found = match (envelope, envelope.certificate()) {
@@ -45,7 +45,9 @@ pub(super) fn topic(
         Topic::Meter { cluster, channel, .. } => (cluster, channel.as_str()),
         Topic::Gateway { cluster, channel } => (cluster, channel.as_str()),
     };
-    let (channel, form) = channel(message);
+    let Some((channel, form)) = channel(message) else {
+        return Err("it does not travel by itself: a list follows it".to_owned());
+    };
     if found != channel {
         return Err(format!("it is on a topic for `{found}`; it belongs on {PREFIX}{{cluster}}/{form}"));
     }
@@ -94,8 +96,18 @@ pub(super) fn verify(bytes: &[u8], message: &Message<'_>, envelope: &Envelope<'_
             let found = Enrolment::verify(bytes, &statement.cluster, authorities).map_err(|error| error.to_string())?;
             Ok(format!("enrolment of meter {}, certified by an authority", found.id()))
         }),
-        Message::List(statement) => by_authority(context, |authorities| {
-            let found = MembershipList::verify(bytes, &statement.cluster, authorities);
+        Message::List(header, None) => by_authority(context, |authorities| {
+            let der = envelope.certificate().ok_or("it carries no certificate")?;
+            let certificate = authorities.verify(der).map_err(|error| error.to_string())?;
+            let gateway = certificate.gateway().map_err(|error| error.to_string())?;
+            let topic = GatewayChannel::Membership.topic(&header.cluster);
+            let verifies = signed.verifies(certificate.key(), &topic);
+            verifies
+                .then(|| format!("signed by gateway {gateway}"))
+                .ok_or_else(|| "its signature does not verify".into())
+        }),
+        Message::List(header, Some(_)) => by_authority(context, |authorities| {
+            let found = MembershipList::verify(bytes, &header.cluster, authorities);
             let list = found.map_err(|error| error.to_string())?;
             Ok(format!(
                 "signed by gateway {}, and so are its {} entries by their meters",
@@ -151,21 +163,23 @@ fn by_member(signed: &Sign1<'_>, context: &Context) -> Verdict {
     }
 }
 
-fn channel(message: &Message<'_>) -> (&'static str, &'static str) {
-    match message {
+/// Returns the channel that a message belongs on, and how its topic ends; `None` for a header without its list.
+fn channel(message: &Message<'_>) -> Option<(&'static str, &'static str)> {
+    Some(match message {
         Message::Reading(_) => ("reading", "reading/{meter}"),
         Message::Reveal(_) => ("reveal", "reveal/{meter}"),
         Message::Enrolment(_) => ("enrol", "enrol/{meter}"),
         Message::Status(_) => ("status", "status/{meter}"),
-        Message::List(_) => ("membership", "membership"),
+        Message::List(_, None) => return None,
+        Message::List(_, Some(_)) => ("membership/full", "membership/full"),
         Message::Request(_) | Message::Retry(_) => ("recovery", "recovery"),
-    }
+    })
 }
 
 fn stated_cluster<'a>(message: &'a Message<'_>) -> Option<&'a ClusterId> {
     match message {
         Message::Enrolment(statement) => Some(&statement.cluster),
-        Message::List(statement) => Some(&statement.cluster),
+        Message::List(header, _) => Some(&header.cluster),
         Message::Status(status) => Some(&status.cluster),
         Message::Reading(_) | Message::Reveal(_) | Message::Request(_) | Message::Retry(_) => None,
     }

@@ -1,10 +1,13 @@
 //! The fields of each message, with names and units.
 
 use dream_protocol::certificate::{Certificate, Subject};
+use dream_protocol::evidence;
 use dream_protocol::member_set::MemberSet;
 use dream_protocol::params::{Params, Terms};
 use dream_protocol::time::Slot;
-use dream_protocol::wire::{EnrolmentStatement, ListStatement, RecoveryRequest, Status, StatusCode};
+use dream_protocol::wire::{
+    EnrolmentStatement, EvidenceStatement, ListHeader, PAIRWISE, RecoveryRequest, Status, StatusCode,
+};
 
 use super::Report;
 use super::input::{self, Context};
@@ -56,7 +59,7 @@ pub(super) fn message(message: &Message<'_>, envelope: &Envelope<'_>, context: &
             report.row("request hash", hex(&reveal.request));
         }
         Message::Enrolment(statement) => enrolment(statement, report),
-        Message::List(statement) => list(statement, envelope, context, report),
+        Message::List(header, enrolments) => list(header, enrolments.as_deref(), envelope, context, report),
         Message::Status(message) => status(message, context, report),
         Message::Retry(retry) => {
             attempt(&retry.list.0, retry.slot, retry.attempt, context, report);
@@ -108,31 +111,67 @@ fn enrolment(statement: &EnrolmentStatement, report: &mut Report) {
     report.row("not before", time(statement.not_before));
     report.row("not after", time(statement.not_after));
     report.row("seq", time(statement.seq));
+    report.row(
+        "holds shares",
+        match statement.holds {
+            0 => "of nobody".to_owned(),
+            most => format!("of others, in clusters of up to {most}"),
+        },
+    );
 }
 
-fn list(statement: &ListStatement<'_>, envelope: &Envelope<'_>, context: &Context, report: &mut Report) {
-    let seconds = Some(statement.terms.slot_seconds).filter(|&seconds| seconds > 0);
-    let first = statement.previous.0 == [0; 32];
-    report.row("cluster", statement.cluster.to_string());
-    report.row("epoch", statement.epoch.to_string());
+fn list(
+    header: &ListHeader,
+    enrolments: Option<&[&[u8]]>,
+    envelope: &Envelope<'_>,
+    context: &Context,
+    report: &mut Report,
+) {
+    let seconds = Some(header.terms.slot_seconds).filter(|&seconds| seconds > 0);
+    report.row("cluster", header.cluster.to_string());
+    report.row("epoch", time(header.epoch));
     report.row("list hash", hex(&input::hash(envelope.payload()).0));
     report.row(
         "previous list",
-        if first { "none: the first of its cluster".to_owned() } else { hex(&statement.previous.0) },
+        match (header.previous_epoch, header.previous.0 == [0; 32]) {
+            (0, _) => "none: the first of its cluster".to_owned(),
+            (epoch, true) => format!("unknown to the gateway, before epoch {}", time(epoch)),
+            (epoch, false) => format!("{}, epoch {}", hex(&header.previous.0), time(epoch)),
+        },
     );
-    report.row("gateway's key", hex(&statement.gateway.0));
-    report.row("slots", slot_times(statement.from_slot, statement.to_slot, seconds));
-    terms(&statement.terms, report);
-    match Params::new(statement.enrolments.len(), statement.terms) {
+    report.row("certificate hash", hex(&header.certificate));
+    report.row("gateway's key", hex(&header.gateway.0));
+    header.authorities.iter().for_each(|fingerprint| report.row("authority", hex(fingerprint)));
+    report.row("slots", slot_times(header.from_slot, header.to_slot, seconds));
+    terms(&header.terms, report);
+    scheme(header, report);
+    match Params::new(usize::try_from(header.members).unwrap_or(usize::MAX), header.terms) {
         Ok(params) => report.row("honest shares", format!("{} (n)", params.honest())),
         // With authorities the whole list is verified, and this found again.
-        Err(_) if context.authorities.is_some() => {}
+        Err(_) if context.authorities.is_some() && enrolments.is_some() => {}
         Err(error) => report.problem(format!("the list's parameters are refused: {error}")),
     }
+    let Some(enrolments) = enrolments else { return report.row("members", header.members.to_string()) };
+    if enrolments.len() as u64 != header.members {
+        report.problem(format!("its header speaks of {} members, {} follow", header.members, enrolments.len()));
+    }
     let hint = if context.name_members { "" } else { "; --members names them" };
-    report.row("members", format!("{}{hint}", statement.enrolments.len()));
+    report.row("members", format!("{}{hint}", enrolments.len()));
     if context.name_members {
-        statement.enrolments.iter().for_each(|entry| report.row("  member", input::member_id(entry)));
+        enrolments.iter().for_each(|entry| report.row("  member", input::member_id(entry)));
+    }
+}
+
+/// The scheme of the masks, and what belongs to schemes that are not in use yet.
+fn scheme(header: &ListHeader, report: &mut Report) {
+    let ListHeader { scheme, quorum, holders, day_epsilon, .. } = *header;
+    report.row(
+        "scheme",
+        if scheme == PAIRWISE { "pairwise masks (0)".to_owned() } else { format!("unknown ({scheme})") },
+    );
+    if (quorum, holders, day_epsilon) != (0, 0, 0) {
+        report
+            .row("holders", format!("{holders}, of which {quorum} answer; {day_epsilon} millionths of epsilon a day"));
     }
 }
 
@@ -162,6 +201,52 @@ fn status(status: &Status, context: &Context, report: &mut Report) {
         }
     }
     report.row("code", format!("{}: {}", status.code as u64, meaning(status.code)));
+    report.row("newest list", if status.newest_epoch == 0 { "none".to_owned() } else { time(status.newest_epoch) });
+    match EvidenceStatement::decode(&status.evidence) {
+        _ if status.evidence.is_empty() => {}
+        Ok(found) => evidence(&found, context, report),
+        Err(error) => report.problem(format!("its evidence does not decode: {error}")),
+    }
+}
+
+/// Two messages that contradict each other, and what they show.
+pub(super) fn evidence(evidence: &EvidenceStatement, context: &Context, report: &mut Report) {
+    report.row("evidence", format!("{} bytes, of cluster {}", evidence.encode().len(), evidence.cluster));
+    report.row("  first", said(&evidence.first, context));
+    report.row("  second", said(&evidence.second, context));
+    match context.authorities.as_ref().map(|authorities| evidence::judge(evidence, authorities)) {
+        None => report.row("  shows", "not checked: give --authority"),
+        Some(Ok(verdict)) => {
+            report.row("  shows", format!("of gateway {}: {}", verdict.gateway, verdict.contradiction))
+        }
+        Some(Err(error)) => {
+            report.row("  shows", "nothing");
+            report.problem(error.to_string());
+        }
+    }
+}
+
+/// Says in a line what a message of evidence is.
+fn said(bytes: &[u8], context: &Context) -> String {
+    let message = Envelope::decode(bytes).and_then(|envelope| {
+        let message = Message::decode(envelope.payload())?;
+        Ok((message.name(), about(&message, context)))
+    });
+    message.map_or_else(|problem| format!("unreadable: {problem}"), |(name, about)| format!("{name} {about}"))
+}
+
+fn about(message: &Message<'_>, context: &Context) -> String {
+    let attempt = |list: &[u8], slot, attempt| {
+        format!("for attempt {attempt} of slot {}", slot_times(slot, slot, context.slot_seconds_of(list)))
+    };
+    match message {
+        Message::Request(request) => attempt(&request.list.0, request.slot, request.attempt),
+        Message::Retry(retry) => attempt(&retry.list.0, retry.slot, retry.attempt),
+        Message::List(header, _) => format!("of epoch {}", time(header.epoch)),
+        Message::Reading(_) | Message::Reveal(_) | Message::Enrolment(_) | Message::Status(_) => {
+            "which is no message of a gateway".to_owned()
+        }
+    }
 }
 
 fn meaning(code: StatusCode) -> &'static str {
@@ -174,6 +259,7 @@ fn meaning(code: StatusCode) -> &'static str {
         StatusCode::RecordLost => "record lost, the list names keys that the meter no longer holds",
         StatusCode::RequestRefused => "request refused, it broke a rule",
         StatusCode::Equivocation => "equivocation, the gateway signed two statements that contradict each other",
+        StatusCode::NotAsked => "not asked, the gateway asked for nothing in a slot that the meter reported",
     }
 }
 

@@ -11,7 +11,7 @@ use dream_protocol::keys::ListHash;
 use dream_protocol::membership::MembershipList;
 use dream_protocol::params::Params;
 use dream_protocol::time::Slot;
-use dream_protocol::wire::{ListStatement, Message as _, Sign1};
+use dream_protocol::wire::{FullList, ListStatement, Sign1};
 use sha2::{Digest, Sha256};
 
 use super::DecodeArgs;
@@ -82,8 +82,8 @@ impl Context {
 
 impl KnownList {
     fn new(bytes: &[u8], authorities: Option<&Authorities>) -> Result<Self, String> {
-        let (envelope, _) = Sign1::decode_certified(bytes).map_err(|error| error.to_string())?;
-        let statement = ListStatement::decode(envelope.payload()).map_err(|error| error.to_string())?;
+        let (envelope, _) = FullList::header_of(bytes).map_err(|error| error.to_string())?;
+        let statement = ListStatement::decode(bytes).map_err(|error| error.to_string())?;
         let params = Params::new(statement.enrolments.len(), statement.terms).map_err(|error| error.to_string())?;
         let verified = authorities.map(|authorities| MembershipList::verify(bytes, &statement.cluster, authorities));
         let verified = verified.transpose().map_err(|error| error.to_string())?;
@@ -93,7 +93,7 @@ impl KnownList {
     }
 }
 
-/// Returns the hash of a payload; of a list it is LH.
+/// Returns the hash of a payload; of a list's header it is LH.
 pub(super) fn hash(payload: &[u8]) -> ListHash {
     ListHash(Sha256::digest(payload).into())
 }
@@ -108,12 +108,12 @@ pub(super) fn member_id(entry: &[u8]) -> String {
     }
 }
 
-fn authorities(files: &[PathBuf]) -> Result<Option<Authorities>, BadInput> {
+pub(in crate::cmd) fn authorities(files: &[PathBuf]) -> Result<Option<Authorities>, BadInput> {
     let known = (!files.is_empty()).then(|| secrets::authorities("--authority", files));
     known.transpose().map_err(|error| BadInput(error.to_string()))
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, BadInput> {
+pub(in crate::cmd) fn read(path: &Path) -> Result<Vec<u8>, BadInput> {
     let mut bytes = Vec::new();
     let read = if path == Path::new("-") {
         std::io::stdin().lock().read_to_end(&mut bytes)
@@ -124,7 +124,7 @@ fn read(path: &Path) -> Result<Vec<u8>, BadInput> {
     Ok(bytes)
 }
 
-fn shown(path: &Path) -> String {
+pub(in crate::cmd) fn shown(path: &Path) -> String {
     if path == Path::new("-") { "the standard input".to_owned() } else { path.display().to_string() }
 }
 

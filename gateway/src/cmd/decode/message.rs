@@ -1,7 +1,7 @@
 //! Which message it is: the envelope, the payload, or one of the plain texts that a gateway publishes.
 
 use dream_protocol::wire::{
-    self, DecodeError, EnrolmentStatement, ListStatement, Mac0, MaskedReading, Message as _, RecoveryRequest, Retry,
+    self, DecodeError, EnrolmentStatement, ListHeader, Mac0, MaskedReading, Message as _, RecoveryRequest, Retry,
     Reveal, Sign1, Status,
 };
 
@@ -50,7 +50,8 @@ pub(super) enum Message<'a> {
     Request(RecoveryRequest),
     Reveal(Reveal),
     Enrolment(EnrolmentStatement),
-    List(ListStatement<'a>),
+    /// A list's header, with the enrolments that follow it in a list.
+    List(Box<ListHeader>, Option<Vec<&'a [u8]>>),
     Status(Status),
     Retry(Retry),
 }
@@ -62,10 +63,11 @@ impl<'a> Message<'a> {
             2 => RecoveryRequest::decode(payload).map(Self::Request),
             3 => Reveal::decode(payload).map(Self::Reveal),
             4 => EnrolmentStatement::decode(payload).map(Self::Enrolment),
-            5 => ListStatement::decode(payload).map(Self::List),
+            5 => Err(DecodeError::EarlierFormat),
             6 => Status::decode(payload).map(Self::Status),
             7 => Retry::decode(payload).map(Self::Retry),
-            other => return Err(format!("it is of kind {other}; kinds are 1 to 7")),
+            10 => ListHeader::decode(payload).map(|header| Self::List(Box::new(header), None)),
+            other => return Err(format!("it is of kind {other}; kinds are 1 to 7, 10 and 11")),
         };
         message.map_err(|error| error.to_string())
     }
@@ -78,7 +80,7 @@ impl<'a> Message<'a> {
             Self::Reveal(reveal) => Some(&reveal.list),
             Self::Status(status) => status.list.as_ref().map(<[u8; 8]>::as_slice),
             Self::Retry(retry) => Some(&retry.list.0),
-            Self::Enrolment(_) | Self::List(_) => None,
+            Self::Enrolment(_) | Self::List(..) => None,
         }
     }
 
@@ -88,7 +90,8 @@ impl<'a> Message<'a> {
             Self::Request(_) => "recovery request (message 2)",
             Self::Reveal(_) => "reveal (message 3)",
             Self::Enrolment(_) => "enrolment (message 4)",
-            Self::List(_) => "membership list (message 5)",
+            Self::List(_, Some(_)) => "membership list",
+            Self::List(_, None) => "header of a membership list (message 10)",
             Self::Status(_) => "status (message 6)",
             Self::Retry(_) => "retry (message 7)",
         }

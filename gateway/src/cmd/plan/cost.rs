@@ -125,6 +125,7 @@ impl<'a> Messages<'a> {
             not_before: MOMENT,
             not_after: MOMENT,
             seq: MOMENT,
+            holds: 0,
         };
         let topic = MeterChannel::Enrol.topic(&self.cluster, &self.meter);
         statement.seal((&self.key, &[0; CERTIFICATE_BYTES]), &topic)
@@ -134,16 +135,19 @@ impl<'a> Messages<'a> {
         let enrolment = self.enrolment();
         let statement = ListStatement {
             cluster: self.cluster.clone(),
-            epoch: 100,
+            epoch: MOMENT,
+            previous_epoch: MOMENT - 1,
             previous: ListHash([1; 32]),
             gateway: AgreementPublic([1; 32]),
+            authorities: vec![[1; 32]],
             from_slot: self.slot,
             to_slot: self.slot.plus(list_slots - 1),
             terms: *self.params.terms(),
             enrolments: vec![&enrolment; self.params.members().into()],
         };
         let topic = GatewayChannel::Membership.topic(&self.cluster);
-        MessageSize::new(&topic, &statement.seal((&self.key, &[0; CERTIFICATE_BYTES]), &topic))
+        let list = statement.seal((&self.key, &[0; CERTIFICATE_BYTES]), &topic);
+        MessageSize::new(&GatewayChannel::FullMembership.topic(&self.cluster), &list)
     }
 }
 

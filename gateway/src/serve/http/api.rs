@@ -17,6 +17,7 @@ use super::query::{Format, Id, Parameters, SlotsQuery};
 use super::{Shared, blocking};
 use crate::clock::rfc3339;
 use crate::serve::board::{ClusterView, ListView};
+use crate::serve::evidence::EvidenceView;
 use crate::serve::offenders::OffenderCounts;
 use crate::serve::slot_json::{CSV_HEADER, SlotJson, of_micro};
 
@@ -248,9 +249,52 @@ pub(super) async fn membership(
     let view = shared.cluster(&id).ok_or_else(|| ApiError::unknown_cluster(&id))?;
     parameters.none()?;
     let list = view.list.as_ref().ok_or_else(|| ApiError::no_list(&id))?;
-    let name = attachment(&format!("{}-{}.cbor", view.cluster, list.epoch));
-    let headers = [(CONTENT_TYPE, HeaderValue::from_static("application/cbor")), (CONTENT_DISPOSITION, name)];
-    Ok((headers, list.bytes.to_vec()).into_response())
+    Ok(cbor(&format!("{}-{}.cbor", view.cluster, list.epoch), &list.bytes))
+}
+
+/// A contradiction that members have proven, without its bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct EvidenceJson {
+    number: usize,
+    gateway: String,
+    shows: String,
+}
+
+impl From<&EvidenceView> for EvidenceJson {
+    fn from(view: &EvidenceView) -> Self {
+        let EvidenceView { number, gateway, contradiction, .. } = view;
+        Self { number: *number, gateway: gateway.clone(), shows: contradiction.to_string() }
+    }
+}
+
+/// `GET /api/v1/clusters/{id}/evidence`: what members have proven against gateways.
+pub(super) async fn evidence(
+    State(shared): State<Arc<Shared>>,
+    Id(id): Id,
+    parameters: Parameters,
+) -> Result<Json<Vec<EvidenceJson>>, ApiError> {
+    let view = shared.cluster(&id).ok_or_else(|| ApiError::unknown_cluster(&id))?;
+    parameters.none()?;
+    Ok(Json(view.evidence.iter().map(EvidenceJson::from).collect()))
+}
+
+/// `GET /api/v1/clusters/{id}/evidence/{number}`: one of them, for `dream-gateway verify-evidence`.
+pub(super) async fn evidence_bytes(
+    State(shared): State<Arc<Shared>>,
+    Id((id, number)): Id<(String, String)>,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let view = shared.cluster(&id).ok_or_else(|| ApiError::unknown_cluster(&id))?;
+    parameters.none()?;
+    let found = view.evidence.iter().find(|evidence| evidence.number.to_string() == number);
+    let evidence = found.ok_or_else(|| ApiError::no_evidence(&id, view.evidence.len()))?;
+    Ok(cbor(&format!("{}-evidence-{number}.cbor", view.cluster), &evidence.bytes))
+}
+
+fn cbor(file: &str, bytes: &[u8]) -> Response {
+    let headers =
+        [(CONTENT_TYPE, HeaderValue::from_static("application/cbor")), (CONTENT_DISPOSITION, attachment(file))];
+    (headers, bytes.to_vec()).into_response()
 }
 
 fn attachment(file: &str) -> HeaderValue {

@@ -160,7 +160,11 @@ fn state(view: &ClusterView, now: Timestamp) -> Markup {
         @if !found.is_empty() {
             div.attention {
                 h2 { "Needs a look" }
-                ul { @for reason in found { li { span.why { (reason.text) "." } } } }
+                ul {
+                    @for reason in found {
+                        li { span.why { (reason.text) "." @if let Some(link) = reason.link { " " a href=(link) { "Evidence" } } } }
+                    }
+                }
             }
         }
     }
@@ -263,7 +267,7 @@ fn downloads(view: &ClusterView, range: Range, past: &Past) -> Markup {
         @if let Some(list) = &view.list {
             @let params = &list.params;
             li {
-                a #get-list href={ (api) "/membership" } download { "Signed membership list " (list.epoch) } " "
+                a #get-list href={ (api) "/membership" } download { "Signed membership " (words::list(list.epoch, now)) } " "
                 span.note {
                     (words::count(params.members())) " members, "
                     (words::period(params.slot_start(list.from_slot), params.slot_end(list.to_slot), now))

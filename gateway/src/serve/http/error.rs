@@ -61,10 +61,19 @@ impl ApiError {
         Self::new(StatusCode::NOT_FOUND, format!("cluster `{id}` has no membership list yet"))
     }
 
+    pub(super) fn no_evidence(id: &str, kept: usize) -> Self {
+        let kept = match kept {
+            0 => "there is none".to_owned(),
+            kept => format!("there are 1 to {kept}"),
+        };
+        Self::new(StatusCode::NOT_FOUND, format!("cluster `{id}` has no evidence of that number: {kept}"))
+    }
+
     pub(super) fn unknown_path(path: &str) -> Self {
         let mut error = Self::new(StatusCode::NOT_FOUND, format!("there is nothing at {path}"));
         error.body.allowed = path.starts_with("/api/").then(|| {
-            "/api/v1/clusters, /api/v1/clusters/{id}, /api/v1/clusters/{id}/slots, /api/v1/clusters/{id}/membership"
+            "/api/v1/clusters, /api/v1/clusters/{id}, /api/v1/clusters/{id}/slots, /api/v1/clusters/{id}/membership, \
+             /api/v1/clusters/{id}/evidence"
                 .into()
         });
         error

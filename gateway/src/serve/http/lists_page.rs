@@ -77,8 +77,8 @@ fn begun(list: &ListView, now: Timestamp) -> bool {
 
 fn one(list: &ListView, state: &str, now: Timestamp) -> Markup {
     html! {
-        article.panel aria-label={ "List " (list.epoch) } {
-            div.head { h3 { "List " (list.epoch) } span class={ "badge" @if state == IN_FORCE { " decoded" } } { (state) } }
+        article.panel aria-label={ "L" (&words::list(list.epoch, now)[1..]) } {
+            div.head { h3 { "List of " (words::epoch(list.epoch, now)) } span class={ "badge" @if state == IN_FORCE { " decoded" } } { (state) } }
             (terms(list, now))
         }
     }
@@ -103,7 +103,7 @@ fn earlier(kept: &[ClosedSlot], now: Timestamp) -> Markup {
                     @let (first, last) = (slots[0].outcome, slots[slots.len() - 1].outcome);
                     @let decoded = slots.iter().filter(|slot| slot.outcome.result.is_ok()).count();
                     tr {
-                        th scope="row" { (first.epoch) }
+                        th scope="row" { (words::epoch(first.epoch, now)) }
                         td { (words::period(first.start, last.end, now)) }
                         td.number data-name=(NUMBERS[0]) { (words::count(last.members)) }
                         td.number data-name=(NUMBERS[1]) { (words::epsilon(last.micro_epsilon)) }

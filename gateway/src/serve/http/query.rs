@@ -6,6 +6,7 @@ use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::header::ACCEPT;
 use axum::http::request::Parts;
 use dream_protocol::time::Timestamp;
+use serde::de::DeserializeOwned;
 
 use super::error::ApiError;
 
@@ -30,15 +31,15 @@ impl<S: Send + Sync> FromRequestParts<S> for Parameters {
     }
 }
 
-/// The id in a path: any text, but text.
+/// The id in a path, or the id and what follows it: any text, but text.
 #[derive(Debug)]
-pub(super) struct Id(pub(super) String);
+pub(super) struct Id<T = String>(pub(super) T);
 
-impl<S: Send + Sync> FromRequestParts<S> for Id {
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Id<T> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
-        let path = Path::<String>::from_request_parts(parts, state).await;
+        let path = Path::<T>::from_request_parts(parts, state).await;
         let refuse = |_| ApiError::parameter("id", parts.uri.path(), "an id that is percent-encoded UTF-8");
         path.map(|Path(id)| Self(id)).map_err(refuse)
     }

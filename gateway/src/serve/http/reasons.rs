@@ -9,6 +9,7 @@ use dream_protocol::wire::StatusCode;
 use super::api::ClusterState;
 use super::words;
 use crate::serve::board::{ClusterView, ENDING_SECONDS, StatusCount};
+use crate::serve::evidence::EvidenceView;
 use crate::serve::offenders::OffenderCounts;
 
 /// Something to look at, in a sentence without its full stop.
@@ -17,16 +18,19 @@ pub(super) struct Reason {
     pub(super) text: String,
     /// Whether it costs sums now; otherwise it is worth a look in time.
     pub(super) urgent: bool,
+    /// Where there is more about it.
+    pub(super) link: Option<String>,
 }
 
 /// Returns what is known, the most telling first; nothing for a cluster that does well.
 pub(super) fn reasons(view: &ClusterView, now: Timestamp) -> Vec<Reason> {
-    let urgent = |text: String| Reason { text, urgent: true };
-    let in_time = |text: String| Reason { text, urgent: false };
-    let mut found: Vec<Reason> = view.statuses.iter().map(|count| urgent(said(count, view))).collect();
+    let urgent = |text: String| Reason { text, urgent: true, link: None };
+    let in_time = |text: String| Reason { text, urgent: false, link: None };
+    let mut found: Vec<Reason> = view.statuses.iter().map(|count| urgent(said(count, view, now))).collect();
     if found.is_empty() {
-        found.extend(unheard_refusal(view).map(urgent));
+        found.extend(unheard_refusal(view, now).map(urgent));
     }
+    found.extend(evidence(view));
     found.extend(last_slot(view, now).map(urgent));
     found.extend(offenders(&view.offenders));
     found.extend(denied(view, now).map(in_time));
@@ -41,22 +45,23 @@ pub(super) fn reasons(view: &ClusterView, now: Timestamp) -> Vec<Reason> {
 }
 
 /// Says what members say about a list, or about their silence.
-fn said(count: &StatusCount, view: &ClusterView) -> String {
+fn said(count: &StatusCount, view: &ClusterView, now: Timestamp) -> String {
     let StatusCount { code, epoch, meters, of } = *count;
+    let list = words::list(epoch, now);
     let who = format!("{} of {} meters", words::count(meters), words::count(of));
     let verb = |one: &'static str, many: &'static str| if meters == 1 { one } else { many };
     match code {
         StatusCode::ListRefused => {
             let lists = view.list.iter().chain(&view.next_list);
-            let terms = lists.into_iter().find(|list| list.epoch == epoch).map(|list| list.params);
+            let terms = lists.into_iter().find(|known| known.epoch == epoch).map(|known| known.params);
             let why = terms.map_or_else(String::new, |params| why_refused(&params));
-            format!("{who} {} list {epoch}{why}", verb("refuses", "refuse"))
+            format!("{who} {} the {list}{why}", verb("refuses", "refuse"))
         }
         StatusCode::NoList => {
-            format!("{who} {} no list in force: list {epoch} did not reach them", verb("has", "have"))
+            format!("{who} {} no list in force: the {list} did not reach them", verb("has", "have"))
         }
         StatusCode::NotListed => {
-            format!("{who} {} not in list {epoch} with the certificate that is in use", verb("is", "are"))
+            format!("{who} {} not in the {list} with the certificate that is in use", verb("is", "are"))
         }
         StatusCode::LedgerExhausted => {
             format!(
@@ -68,13 +73,29 @@ fn said(count: &StatusCount, view: &ClusterView) -> String {
             format!("{who} {} the clock, and will be silent until it is confirmed", verb("doubts", "doubt"))
         }
         StatusCode::RecordLost => {
-            format!("{who} {} lost the keys of list {epoch}, and will be back with the next list", verb("has", "have"))
+            format!("{who} {} lost the keys of the {list}, and will be back with the next list", verb("has", "have"))
         }
         StatusCode::RequestRefused => format!("{who} {} this gateway\u{2019}s requests", verb("refuses", "refuse")),
         StatusCode::Equivocation => {
-            format!("{who} saw two different requests for one slot: is another gateway running with this identity?")
+            format!("{who} {} shown that a gateway contradicted itself", verb("has", "have"))
+        }
+        StatusCode::NotAsked => {
+            format!("{who} sent readings of a slot in which this gateway asked for nothing")
         }
     }
+}
+
+/// Says what members have proven against a gateway, the newest of it in full.
+fn evidence(view: &ClusterView) -> Option<Reason> {
+    let EvidenceView { gateway, contradiction, .. } = view.evidence.last()?;
+    let more = match view.evidence.len() {
+        1 => String::new(),
+        several => {
+            format!("; {}", counted(several - 1, "earlier contradiction is kept", "earlier contradictions are kept"))
+        }
+    };
+    let text = format!("Members have proven that gateway {gateway} contradicted itself: {contradiction}{more}");
+    Some(Reason { text, urgent: true, link: Some(format!("/api/v1/clusters/{}/evidence", view.cluster)) })
 }
 
 /// Says why a list is refused. A status does not tell the rule; the default policy does, unless these meters have another.
@@ -88,11 +109,12 @@ fn why_refused(params: &Params) -> String {
 }
 
 /// Says, before anybody has, what the default policy makes of a list that gives no sums.
-fn unheard_refusal(view: &ClusterView) -> Option<String> {
+fn unheard_refusal(view: &ClusterView, now: Timestamp) -> Option<String> {
     let list = view.list.as_ref()?;
     let works = view.last.is_some_and(|closed| closed.outcome.epoch == list.epoch && closed.outcome.responders > 0);
     let broken: Vec<String> = objections(&list.params).iter().map(objection).collect();
-    let told = format!("Meters with the default policy refuse list {}: {}", list.epoch, broken.join(", and "));
+    let name = words::list(list.epoch, now);
+    let told = format!("Meters with the default policy refuse the {name}: {}", broken.join(", and "));
     (!works && !broken.is_empty()).then_some(told)
 }
 
@@ -130,7 +152,7 @@ fn last_slot(view: &ClusterView, now: Timestamp) -> Option<String> {
 /// Says how many members spoil slots, and what is done about it. Who they are is told on the operator's address alone.
 fn offenders(counts: &OffenderCounts) -> Vec<Reason> {
     let mut found = Vec::new();
-    let mut note = |urgent: bool, text: String| found.push(Reason { text, urgent });
+    let mut note = |urgent: bool, text: String| found.push(Reason { text, urgent, link: None });
     if counts.cannot_be_found {
         note(
             true,
@@ -154,13 +176,14 @@ fn denied(view: &ClusterView, now: Timestamp) -> Option<String> {
         || "until the next list begins".to_owned(),
         |next| {
             format!(
-                "until list {} begins at {}",
-                next.epoch,
+                "until the {} begins at {}",
+                words::list(next.epoch, now),
                 words::instant(next.params.slot_start(next.from_slot), now)
             )
         },
     );
-    Some(format!("{who} still in list {} {until}; sums leave them out as far as the list allows", list.epoch))
+    let list = words::list(list.epoch, now);
+    Some(format!("{who} still in the {list} {until}; sums leave them out as far as the list allows"))
 }
 
 fn counted(count: usize, one: &str, many: &str) -> String {

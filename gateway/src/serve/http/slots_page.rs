@@ -223,7 +223,7 @@ pub(super) fn slot_table(slots: &[ClosedSlot], now: Timestamp) -> Markup {
                             (words::count(outcome.responders)) " of " (words::count(outcome.members))
                         }
                         td.number.minor data-name=(NUMBERS[4]) { (outcome.attempts) }
-                        td.number.minor data-name=(NUMBERS[5]) { (outcome.epoch) }
+                        td.number.minor data-name=(NUMBERS[5]) { (words::epoch(outcome.epoch, now)) }
                     }
                 }
             }

@@ -88,7 +88,7 @@ fn cannot_form(view: &ClusterView) -> Markup {
 fn first_slot(view: &ClusterView, now: Timestamp) -> Markup {
     let Some(list) = &view.list else { return Markup::default() };
     let end = words::time(list.params.slot_end(list.from_slot), now);
-    html! { "Membership list " (list.epoch) " is published; its first slot ends at " (end) "." }
+    html! { "The membership " (words::list(list.epoch, now)) " is published; its first slot ends at " (end) "." }
 }
 
 fn stalled(view: &ClusterView, now: Timestamp) -> Markup {

@@ -112,6 +112,20 @@ pub(super) fn time(at: Timestamp, now: Timestamp) -> Markup {
     html! { time datetime=(rfc3339(at)) { (instant(at, now)) } }
 }
 
+/// Names a list by its epoch, which is the time at which it was made: `list of 16 Nov, 10:20`.
+pub(super) fn list(epoch: u64, now: Timestamp) -> String {
+    format!("list of {}", instant(Timestamp::from_secs(epoch), now))
+}
+
+/// Writes when a list was made, with its epoch as a tooltip; slots that a demonstration filled in are of none.
+pub(super) fn epoch(epoch: u64, now: Timestamp) -> Markup {
+    let at = Timestamp::from_secs(epoch);
+    html! {
+        @if epoch == 0 { "none" }
+        @else { time datetime=(rfc3339(at)) title={ "Epoch " (epoch) } { (instant(at, now)) } }
+    }
+}
+
 /// Writes from one instant to another; with the days, unless both are today.
 pub(super) fn period(from: Timestamp, to: Timestamp, now: Timestamp) -> Markup {
     let dated = |at: Timestamp| html! { time datetime=(rfc3339(at)) { (day(at)) ", " (clock(at)) } };

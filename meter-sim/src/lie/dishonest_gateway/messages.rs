@@ -30,7 +30,9 @@ impl DishonestGateway {
             Attack::SmallCrowd => draft = Draft::honest(EPOCH, self.enrolments().into_iter().take(12).collect()),
             Attack::WeakEpsilon => draft.terms.epsilon_numerator = 1000,
             Attack::TwoLists => draft = Draft::honest(EPOCH, self.enrolments().into_iter().skip(1).collect()),
-            Attack::BrokenChain => (draft.epoch, draft.previous) = (EPOCH + 1, ListHash(rand::random())),
+            Attack::BrokenChain => {
+                (draft.epoch, draft.previous_epoch, draft.previous) = (EPOCH + 1, EPOCH, ListHash(rand::random()));
+            }
             Attack::StaleList => draft.epoch = EPOCH - 1,
             Attack::ForgedSignature
             | Attack::OversizedRequest
@@ -56,6 +58,7 @@ impl DishonestGateway {
                 // Past the end of the list.
                 not_after: now + 86_000,
                 seq: now,
+                holds: 0,
             };
             let topic = MeterChannel::Enrol.topic(&self.cluster, &id);
             Ok((id, statement.seal((&issued.identity(), &issued.der), &topic)))
@@ -77,7 +80,7 @@ impl DishonestGateway {
     }
 
     pub(super) fn sign(&self, draft: Draft) -> Vec<u8> {
-        draft.sign(&self.cluster, &self.gateway, &self.secret, self.wall())
+        draft.sign(&self.cluster, (&self.gateway, &self.authorities), &self.secret, self.wall())
     }
 
     /// Returns a request, signed by the gateway unless another key is given.

@@ -162,7 +162,8 @@ mod tests {
         assert!(outcomes.iter().all(|outcome| outcome.result.unwrap().watts() == 5));
         assert!(outcomes.iter().all(|outcome| (outcome.members, outcome.honest, outcome.responders) == (6, 4, 5)));
         assert!(outcomes.windows(2).all(|pair| pair[1].slot == pair[0].slot.plus(1)));
-        assert_eq!((outcomes[0].epoch, outcomes[1099].epoch), (1, 2));
+        let epochs: std::collections::BTreeSet<u64> = outcomes.iter().map(|outcome| outcome.epoch).collect();
+        assert_eq!(epochs.len(), 2);
     }
 
     #[test]
