@@ -42,6 +42,7 @@ impl Cluster {
             cluster: ClusterId::new(CLUSTER).unwrap(),
             meters: setups(trial, broker),
             homes: (0..trial.setups.len()).collect(),
+            liars: Vec::new(),
         };
         let (stop, stopped) = watch::channel(false);
         let meters = dream_fleet::start(&fleet, setup, stopped).unwrap();
