@@ -87,7 +87,7 @@ impl ClusterRunner {
         let connect = |(number, some): (usize, &[SimulatedMeter])| {
             let first = &some[0].setup;
             let id = if some.len() == 1 { first.id.to_string() } else { format!("fleet-{cluster}-{number}") };
-            Connection::start(number, first.access.options(&id), &cluster, sender.clone())
+            Connection::start(number, first.access.options(&id), some[0].meter.subscriptions(), sender.clone())
         };
         let connections: Vec<_> = members.chunks(fleet.per_connection.max(1)).enumerate().map(connect).collect();
         *lock(&status) = Status { meters: members.len(), connections: connections.len(), ..Status::default() };
@@ -211,7 +211,9 @@ impl ClusterRunner {
         match Topic::parse(topic) {
             Ok(Topic::Gateway { channel: GatewayChannel::Membership, .. }) => self.list(connection, topic, payload),
             Ok(Topic::Gateway { channel: GatewayChannel::Recovery, .. }) => self.recovery(connection, topic, payload),
-            Ok(Topic::Gateway { .. } | Topic::Meter { .. }) | Err(_) => {}
+            Ok(Topic::Gateway { .. } | Topic::Meter { .. }) => {}
+            // Whether a gateway is online, or what is for the meters to refuse.
+            Err(_) => self.on(connection).for_each(|index| self.input(index, Input::Message { topic, payload })),
         }
     }
 

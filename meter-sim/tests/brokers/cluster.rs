@@ -86,12 +86,12 @@ pub(super) fn is_proven(row: &Row) -> bool {
 }
 
 /// The meters, each with its certificate for this broker.
-fn setups(trial: &Trial, broker: &Broker) -> Vec<MeterSetup> {
+pub(super) fn setups(trial: &Trial, broker: &Broker) -> Vec<MeterSetup> {
     let each = trial.setups.iter().zip(&trial.meters);
     each.map(|(setup, party)| MeterSetup { access: trial.access(broker, party), ..setup.clone() }).collect()
 }
 
-fn fleet_of(trial: &Trial, records: Records, faults: f64) -> Fleet {
+pub(super) fn fleet_of(trial: &Trial, records: Records, faults: f64) -> Fleet {
     Fleet {
         policy: lenient(Policy::new(trial.authorities(), [GatewayId::new(GATEWAY).unwrap()])),
         source: Source::street(2026, trial.setups.len().try_into().unwrap()),
