@@ -55,11 +55,11 @@ pub struct Day {
 
 impl Liar {
     pub(super) fn name(self) -> String {
-        attack::name(self)
+        attack::name(&self)
     }
 
     pub(super) fn summary(self) -> String {
-        attack::summary(self)
+        attack::summary(&self)
     }
 
     /// Returns an explanation for readers who do not know the protocol.

@@ -21,6 +21,7 @@ const BUFFER: usize = 16 << 10;
 const KEPT: usize = 2 + 65_535 + 2 + MAX_METER_MESSAGE + 1;
 
 /// The length of [`KEPT`] as MQTT writes it. The smallest limit that can be configured has as many bytes, or more.
+#[expect(clippy::cast_possible_truncation, reason = "seven bits each")]
 const KEPT_LENGTH: [u8; 3] = [(KEPT & 0x7f) as u8 | 0x80, (KEPT >> 7 & 0x7f) as u8 | 0x80, (KEPT >> 14) as u8];
 
 /// The packet type of a PUBLISH, the only one that others decide the size of.
@@ -166,6 +167,7 @@ mod tests {
 
     const LIMIT: usize = 131_072;
 
+    #[expect(clippy::cast_possible_truncation, reason = "as many bits as MQTT writes")]
     fn publish(topic: &str, packet: u16, payload: usize) -> Vec<u8> {
         let mut length = 2 + topic.len() + 2 + payload;
         let mut bytes = vec![0x32];
