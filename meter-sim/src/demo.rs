@@ -1,8 +1,10 @@
 //! `meter-sim demo`: a broker, the real gateway and a street of meters on this machine, in one command.
 
 mod day_before;
+mod offenders;
 mod stage;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -26,9 +28,8 @@ use dream_protocol::time::Timestamp;
 use dream_testkit::broker;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng as _;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{mpsc, oneshot};
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::conduct::ConductArgs;
 use crate::trial::{Trial, interrupted};
@@ -49,6 +50,7 @@ use stage::Stage;
   meter-sim demo --slots 5 --faults 0.05
   meter-sim demo --no-noise --slots 3
   meter-sim demo --shifting 0.005 --slots 10
+  meter-sim demo --liars 1 --slots 20
   meter-sim demo --clusters 10 --meters 200 --slot-seconds 5
   meter-sim demo --real-time --listen 127.0.0.1:9464 --mqtt-port 1883")]
 pub(crate) struct DemoArgs {
@@ -74,6 +76,11 @@ pub(crate) struct DemoArgs {
     /// The port of the broker, on the loopback; by default a free one
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     mqtt_port: Option<u16>,
+    /// The number of meters of the first cluster that turn dishonest, one after the other: the first never helps to
+    /// unmask, the second makes nonsense of sums, and so on in turn. The gateway finds them and leaves them out, as the page tells. The first begins
+    /// after a minute or so; 0 for none
+    #[arg(long, value_name = "COUNT", default_value_t = 2, value_parser = whole::<usize, 0, 4>)]
+    liars: usize,
     /// Print JSON: one object per slot, and the verdict as the last
     #[arg(long)]
     json: bool,
@@ -91,6 +98,9 @@ const BEGIN: u64 = (16 * 60 + 40) * 60;
 
 /// The share of readings with a fault, unless another is asked for.
 const FAULTS: f64 = 0.03;
+
+/// After how many slots a meter turns dishonest, and the next one after as many more: the first look is at how it works.
+const HONEST_SLOTS: usize = 12;
 
 /// Up to so many meters have a connection each; more of them share connections.
 const SINGLE: u32 = 200;
@@ -135,6 +145,7 @@ impl DemoArgs {
             injected: self.conduct.injected(&faults, self.meters.into()),
             slots: self.slots,
             pacer: clock.clone().map(|clock| Pacer::new(clock, self.speed())),
+            offenders: None,
             fleet: Arc::new(Fleet {
                 policy,
                 source,
@@ -230,8 +241,11 @@ async fn beside_gateway(
     let mut gateway = tokio::spawn(daemon::run(config, identity, listener, clock, waiting, async {
         stopped.await.ok();
     }));
+    let (news, known) = watch::channel(BTreeMap::new());
+    tokio::spawn(offenders::ask(http, news));
+    let trial = Trial { offenders: Some(known), ..trial };
     let run = async {
-        // Meters that enrol before the gateway has subscribed would be heard a minute later.
+        // Meters that enrol before the gateway has subscribed would be heard some seconds later.
         while !is_ready(http).await.unwrap_or_default() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -291,9 +305,5 @@ impl Clock for HomesTime {
 
 /// Returns whether the gateway says that it is ready.
 async fn is_ready(http: SocketAddr) -> std::io::Result<bool> {
-    let mut connection = TcpStream::connect(http).await?;
-    connection.write_all(b"GET /readyz HTTP/1.0\r\n\r\n").await?;
-    let mut answer = Vec::new();
-    connection.read_to_end(&mut answer).await?;
-    Ok(answer.starts_with(b"HTTP/1.0 200"))
+    Ok(offenders::get(http, "/readyz").await?.starts_with(b"HTTP/1.0 200"))
 }

@@ -1,11 +1,14 @@
-//! `meter-sim lie`: a dishonest gateway against honest meters, on a real broker.
+//! `meter-sim lie`: a dishonest gateway against honest meters, on a real broker; then a dishonest meter among them.
 //!
 //! The meters are the protocol's own machines with their default policy. The gateway signs with its real key: it is the
-//! gateway. What protects a home is that every meter checks for itself, and this command shows each check at work.
+//! gateway. What protects a home is that every meter checks for itself, and this command shows each check at work. What
+//! protects the sums from a member is that the gateway finds it and leaves it out.
 
 mod attack;
+mod choice;
 mod client;
 mod dishonest_gateway;
+mod dishonest_member;
 mod draft;
 mod link;
 mod meters;
@@ -15,16 +18,18 @@ mod report;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
-use clap::{Args, ValueEnum as _};
+use clap::Args;
 use dream_protocol::ids::ClusterId;
 use dream_protocol::simulation::Simulation;
 use tokio::sync::mpsc::unbounded_channel;
 
 pub use attack::Attack;
+pub use dishonest_member::{Day, Liar};
 pub use participants::Participants;
 pub use report::{Control, Outcome, Report};
 
 use self::attack::Precondition;
+use self::choice::Choice;
 use self::dishonest_gateway::DishonestGateway;
 use self::meters::MeterGroup;
 use dream_fleet::access::{Access, BrokerArgs};
@@ -40,14 +45,16 @@ const EXAMPLES: &str = "\
 Examples:
   meter-sim lie
   meter-sim lie --only second-request --only oversized-request
+  meter-sim lie --only spoils-sums --meters 99
   meter-sim lie --broker mqtt://localhost --meters 50
   meter-sim lie --broker mqtts://localhost --dir trial";
 
-/// Play a dishonest gateway against honest meters, and see which lies they refuse
+/// Play a dishonest gateway against honest meters, and a dishonest meter among honest ones, and see what comes of it
 ///
-/// Takes less than a minute. Without --broker a broker is started inside this process. On a broker of yours it uses a
-/// cluster of its own with a random name, and leaves nothing behind. Exits with 0 only if every meter refused every lie, and
-/// an honest list and an honest slot worked.
+/// Takes about a minute. Without --broker a broker is started inside this process. On a broker of yours it uses a
+/// cluster of its own with a random name, and leaves nothing behind. The days with a dishonest meter pass in memory. Exits with 0
+/// only if every meter refused every lie of the gateway, an honest list and an honest slot worked, and the gateway
+/// found every dishonest meter while nearly all sums were decoded.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct LieArgs {
@@ -63,13 +70,30 @@ pub(crate) struct LieArgs {
     meters: usize,
     /// Limit to this attack; repeat it for more
     #[arg(long, value_name = "ATTACK", value_enum)]
-    only: Vec<Attack>,
+    only: Vec<Choice>,
     #[command(flatten)]
     broker: BrokerArgs,
 }
 
 impl LieArgs {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
+        let (attacks, liars) = choice::chosen(&self.only);
+        let mut report = if attacks.is_empty() { Report::default() } else { self.lie_to_meters(&attacks)? };
+        for liar in liars {
+            tell(RunEvent::Liar(liar));
+            let day = liar.play(self.meters);
+            tell(RunEvent::Day(&day));
+            report.days.push(day);
+        }
+        conclude(&report);
+        if !report.is_good() {
+            bail!("{}", report.complaint());
+        }
+        Ok(())
+    }
+
+    /// Plays the dishonest gateway.
+    fn lie_to_meters(&self, attacks: &[Attack]) -> anyhow::Result<Report> {
         let directory = self.dir.as_deref().map(Directory::open).transpose()?;
         let ca = directory.as_ref().map(Directory::authority_file);
         let access = match self.broker.access(ca.as_deref())? {
@@ -85,17 +109,7 @@ impl LieArgs {
         };
         introduce(self.meters);
         let runtime = tokio::runtime::Runtime::new().context("no threads can be started")?;
-        let report = runtime.block_on(play(participants, Simulation::default(), &self.attacks(), tell))?;
-        conclude(&report);
-        if !report.is_good() {
-            bail!("{}", report.complaint());
-        }
-        Ok(())
-    }
-
-    fn attacks(&self) -> Vec<Attack> {
-        let wanted = |attack: &&Attack| self.only.is_empty() || self.only.contains(attack);
-        Attack::value_variants().iter().filter(wanted).copied().collect()
+        runtime.block_on(play(participants, Simulation::default(), attacks, tell))
     }
 }
 
@@ -106,6 +120,9 @@ pub enum RunEvent<'a> {
     Lie(Attack),
     Outcome(&'a Outcome),
     Control(&'a Control),
+    /// Comes before its day.
+    Liar(Liar),
+    Day(&'a Day),
 }
 
 /// Tries these attacks on the meters, in an order that makes sense, with honest steps in between. `simulation` may switch a
@@ -214,14 +231,23 @@ fn tell(event: RunEvent<'_>) {
             println!();
         }
         RunEvent::Control(control) => println!("{}\n", wrapped(&control.to_string())),
+        RunEvent::Liar(liar) => println!("{}\n{}", liar.name(), wrapped(liar.explanation())),
+        RunEvent::Day(day) => println!("{}\n", wrapped(&day.to_string())),
     }
 }
 
 #[expect(clippy::print_stdout, reason = "the command's answer")]
 fn conclude(report: &Report) {
     print!("{report}");
+    let all = match (report.outcomes.is_empty(), report.days.is_empty()) {
+        (false, true) => "Every lie was refused by every meter that it concerns, and what was honest worked.",
+        (true, _) => "Every liar was found, and most sums were decoded.",
+        (false, false) => {
+            "Every lie was refused by every meter that it concerns, every liar was found, and what was honest worked."
+        }
+    };
     if report.is_good() {
-        println!("\nEvery lie was refused by every meter that it concerns, and what was honest worked.");
+        println!("\n{all}");
     }
 }
 
@@ -246,6 +272,8 @@ mod virtual_time;
 
 #[cfg(test)]
 mod tests {
+    use clap::ValueEnum as _;
+
     use super::*;
 
     #[test]

@@ -114,6 +114,7 @@ impl RunArgs {
             injected: self.conduct.injected(&faults, largest),
             slots: self.slots,
             pacer: None,
+            offenders: None,
             fleet: Arc::new(Fleet {
                 policy: self.policy(&directory)?,
                 source,
@@ -210,7 +211,7 @@ impl RunArgs {
                 })
             });
             let meters = meters.into_iter().collect::<anyhow::Result<_>>()?;
-            Ok(ClusterSetup { cluster: (*cluster).clone(), meters, homes })
+            Ok(ClusterSetup { cluster: (*cluster).clone(), meters, homes, liars: Vec::new() })
         };
         chosen.iter().zip(homes).map(setup).collect()
     }

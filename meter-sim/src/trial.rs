@@ -1,6 +1,6 @@
 //! A run of a fleet, with every slot that the gateway publishes beside the right sum.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -8,6 +8,7 @@ use bytes::Bytes;
 use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::GatewayChannel;
 use rumqttc::{AsyncClient, Event, MqttOptions, Packet, QoS, SubscribeFilter};
+use serde::Deserialize;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -41,6 +42,27 @@ pub struct Trial {
     pub slots: Option<usize>,
     /// What sets the speed of a simulated clock.
     pub pacer: Option<Pacer>,
+    /// What the gateway says about members that spoil slots, by cluster, if it can be asked.
+    pub offenders: Option<watch::Receiver<BTreeMap<String, Offenders>>>,
+}
+
+/// What a gateway says about members that spoil slots.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+pub struct Offenders {
+    /// How many sent readings and did not reveal, and how many were found to spoil sums.
+    pub silent: usize,
+    pub spoils_sums: usize,
+    /// How many are left out of sums, with those that are only suspected.
+    pub quarantined: usize,
+    /// Whether it leaves out groups of members to find one.
+    pub searching: bool,
+}
+
+impl Offenders {
+    /// Returns how many were found and are left out.
+    pub fn found(&self) -> usize {
+        (self.silent + self.spoils_sums).min(self.quarantined)
+    }
 }
 
 impl Trial {
@@ -50,22 +72,32 @@ impl Trial {
         let (stopping, stopped) = watch::channel(false);
         let start = |setup| dream_fleet::start(&self.fleet, setup, stopped.clone());
         let running = self.clusters.into_iter().map(start).collect::<Result<Vec<_>, _>>()?;
-        let (seen, rows) = (BTreeSet::new(), Vec::new());
-        let mut observer =
-            Observer { clusters: &running, slots: self.slots, pacer: self.pacer, begun, view, seen, rows };
+        let mut observer = Observer {
+            clusters: &running,
+            slots: self.slots,
+            pacer: self.pacer,
+            offenders: self.offenders,
+            begun,
+            view,
+            seen: BTreeSet::new(),
+            rows: Vec::new(),
+            found: BTreeMap::new(),
+        };
         tokio::select! {
             () = observer.watch(self.observer) => {}
             () = stop => {}
         }
-        let Observer { rows, seen, .. } = observer;
+        let Observer { rows, seen, found, .. } = observer;
         stopping.send_replace(true);
-        let mut meters = FromMeters::default();
+        let mut meters = FromMeters { found: found.values().map(Vec::len).sum(), ..FromMeters::default() };
         for cluster in running {
             let status = status(&cluster);
             for (rule, count) in status.refusals {
                 *meters.refusals.entry(rule).or_default() += count;
             }
             meters.accusations += status.accusations;
+            let newest = status.slot.map_or(0, |(slot, ..)| slot.0);
+            meters.lying.extend(status.lies.iter().map(|(_, since)| newest.saturating_sub(since.0)));
             let published = seen.iter().filter(|(name, _)| name == cluster.cluster.as_str()).count();
             meters.unpublished += status.slots.saturating_sub(published + OPEN_SLOTS);
             cluster.join()?;
@@ -109,12 +141,15 @@ struct Observer<'a> {
     clusters: &'a [RunningCluster],
     slots: Option<usize>,
     pacer: Option<Pacer>,
+    offenders: Option<watch::Receiver<BTreeMap<String, Offenders>>>,
     /// Slots that began before are not of this run.
     begun: Timestamp,
     view: &'a mut View,
     /// Clusters and slots, so that none counts twice.
     seen: BTreeSet<(String, u64)>,
     rows: Vec<Row>,
+    /// The slot in which each liar of a cluster was found, in the order of their beginning.
+    found: BTreeMap<String, Vec<Slot>>,
 }
 
 impl Observer<'_> {
@@ -154,6 +189,12 @@ impl Observer<'_> {
         }
         let statuses: Vec<_> = self.clusters.iter().map(|running| (&running.cluster, status(running))).collect();
         self.view.status(&statuses);
+        let offenders = self.offenders.as_ref().map(|known| known.borrow().clone()).unwrap_or_default();
+        for (cluster, status) in &statuses {
+            let known = offenders.get(cluster.as_str()).copied().unwrap_or_default();
+            let found = self.found.entry(cluster.to_string()).or_default();
+            self.view.liars(cluster, status, known, found);
+        }
         if !heard && statuses.iter().any(|(_, status)| status.slots > SILENT_SLOTS) {
             self.view.say(NOTHING_RECEIVED);
         }

@@ -97,6 +97,10 @@ pub struct FromMeters {
     pub accusations: usize,
     /// Slots that they reported and that nobody heard of again.
     pub unpublished: usize,
+    /// For how many slots each dishonest one has lied.
+    pub lying: Vec<u64>,
+    /// How many of these the gateway has found.
+    pub found: usize,
 }
 
 /// The result of a run.
@@ -116,6 +120,9 @@ pub struct Verdict {
     pub failures: BTreeMap<String, usize>,
     /// What meters refused, in their words, and how often.
     pub refusals: BTreeMap<String, usize>,
+    /// How many meters lied to spoil slots, and how many of these the gateway has found.
+    pub liars: usize,
+    pub liars_found: usize,
     /// What was done on purpose.
     pub on_purpose: Injected,
     /// What should not have happened, in words. Empty means that all is well.
@@ -125,11 +132,16 @@ pub struct Verdict {
 /// A probability so small that it is not chance.
 const IMPOSSIBLE: f64 = 1e-6;
 
+/// Within so many slots a gateway finds a liar.
+const FOUND_WITHIN: u64 = 24;
+
 impl Verdict {
     pub fn of(rows: &[Row], meters: FromMeters, injected: Injected) -> Self {
-        let FromMeters { refusals, accusations, unpublished } = meters;
+        let FromMeters { refusals, accusations, unpublished, lying, found } = meters;
         let mut verdict = Self {
             slots: rows.len(),
+            liars: lying.len(),
+            liars_found: found,
             refusals,
             on_purpose: injected,
             mean_error_watts: mean(rows, |row| row.error().map(|watts| watts.abs() as f64)),
@@ -139,6 +151,11 @@ impl Verdict {
         };
         if accusations > 0 {
             verdict.wrong.push(format!("meters caught the gateway breaking a rule, {accusations} times"));
+        }
+        if found < lying.iter().filter(|slots| **slots > FOUND_WITHIN).count() {
+            verdict
+                .wrong
+                .push(format!("a meter has lied for more than {FOUND_WITHIN} slots, and the gateway has not found it"));
         }
         if unpublished > 0 {
             verdict.wrong.push(format!("{unpublished} slots were reported, and no outcome was published"));
@@ -174,7 +191,9 @@ impl Verdict {
         for (reason, count) in &self.failures {
             let meant = match reason.as_str() {
                 // Who vanishes is missing in the next attempt.
-                "too_many_missing" | "reveal_missing" => injected.faults || injected.vanishing,
+                "too_many_missing" => injected.faults || injected.vanishing,
+                "reveal_missing" => injected.faults || injected.vanishing || self.liars > 0,
+                "unmask_failed" => self.liars > 0,
                 _ => false,
             };
             if !meant {
@@ -269,6 +288,14 @@ impl Verdict {
 
     fn write_cheats(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Injected { shifting, shift_watts, noiseless, .. } = self.on_purpose;
+        if self.liars > 0 {
+            let (liars, found) = (members(self.liars, "spoil"), self.liars_found);
+            writeln!(
+                f,
+                "Cheats: {liars} slots: the gateway has found {found} of {} and leaves out whom it has found.",
+                self.liars
+            )?;
+        }
         if shifting > 0 {
             let shift = kilowatts(shift_watts as f64);
             writeln!(f, "Cheats: {} every sum by {shift}: the protocol cannot see this.", members(shifting, "shift"))?;
@@ -372,6 +399,17 @@ mod tests {
         assert!(!Verdict::of(&rows, accused, Injected::default()).is_good());
         let silent = FromMeters { unpublished: 1, ..FromMeters::default() };
         assert!(!Verdict::of(&rows, silent, Injected::default()).is_good());
+    }
+
+    #[test]
+    fn a_liar_explains_sums_that_fail_until_it_should_have_been_found() {
+        let rows = [row("decoded", Some(1), None), row("unmask_failed", None, None), row("reveal_missing", None, None)];
+        let good = |lying: Vec<u64>, found: usize| {
+            Verdict::of(&rows, FromMeters { lying, found, ..FromMeters::default() }, Injected::default()).is_good()
+        };
+        assert!(!good(vec![], 0), "nobody lied");
+        assert!(good(vec![FOUND_WITHIN], 0) && good(vec![100], 1));
+        assert!(!good(vec![100], 0) && !good(vec![100, 100, 3], 1));
     }
 
     #[test]

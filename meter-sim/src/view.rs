@@ -5,10 +5,13 @@ use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use dream_protocol::ids::ClusterId;
+use dream_protocol::time::Slot;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::trial::Offenders;
 use crate::verdict::{Row, Verdict, kilowatts};
 use dream_fleet::Status;
+use dream_fleet::liar::Lie;
 
 /// How slots are shown.
 #[derive(Debug)]
@@ -58,6 +61,29 @@ impl View {
             // Only what all have come to: lines stay.
             Style::Lines if !self.headed && settled() => self.say(&doing(clusters)),
             Style::Lines | Style::Machine => {}
+        }
+    }
+
+    /// Tells when a meter begins to lie, and when the gateway has found it, each once; notes in which slot that was.
+    pub fn liars(&mut self, cluster: &ClusterId, status: &Status, known: Offenders, found: &mut Vec<Slot>) {
+        for (number, (lie, _)) in (1..).zip(&status.lies) {
+            self.say(&format!("{cluster}: {} {}", ordinal(number), begins(*lie)));
+        }
+        if known.searching && !status.lies.is_empty() {
+            self.say(&format!(
+                "{cluster}: the gateway sees that a member spoils sums, and leaves out a group at a time to find it"
+            ));
+        }
+        let Some((slot, ..)) = status.slot else { return };
+        while found.len() < known.found().min(status.lies.len()) {
+            let (_, since) = status.lies[found.len()];
+            found.push(slot);
+            let after = slot.0.saturating_sub(since.0).max(1);
+            let slots = if after == 1 { "1 slot".to_owned() } else { format!("{after} slots") };
+            self.say(&format!(
+                "{cluster}: {} is found after {slots}, and left out of sums from now on but for a trial now and then",
+                ordinal(found.len())
+            ));
         }
     }
 
@@ -121,6 +147,21 @@ impl View {
 impl Drop for View {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
+    }
+}
+
+/// Names a liar by its number.
+fn ordinal(number: usize) -> String {
+    if number == 1 { "a dishonest meter".to_owned() } else { format!("dishonest meter {number}") }
+}
+
+/// Says how a meter lies from now on.
+fn begins(lie: Lie) -> &'static str {
+    match lie {
+        Lie::NeverReveals => "sends readings from now on and does not help to unmask, so that sums stay closed",
+        Lie::SpoilsSums => {
+            "answers with nonsense from now on, so that no sum with it comes out; nobody sees whose it is"
+        }
     }
 }
 

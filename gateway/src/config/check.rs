@@ -184,7 +184,8 @@ impl<'a> Checker<'a> {
     fn broker(&mut self, file: &file::Broker) -> Option<Broker> {
         let address = self.address(&file.url);
         let keep_alive = self.within("broker.keep_alive_seconds", file.keep_alive_seconds, 5, 3600);
-        let max_packet = self.within("broker.max_packet_bytes", file.max_packet_bytes, 10_240, 268_435_455);
+        // Room for what is kept of a packet that is larger.
+        let max_packet = self.within("broker.max_packet_bytes", file.max_packet_bytes, 131_072, 268_435_455);
         let client = match (&file.client_certificate, &file.client_key) {
             (Some(certificate), Some(key)) => Some((self.path(certificate), self.path(key))),
             (None, None) => None,

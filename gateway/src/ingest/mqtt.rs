@@ -4,18 +4,22 @@
 //! publishes, subscribes and acknowledges through a [`Session`].
 
 mod backoff;
+mod cut;
 mod socket;
 mod trouble;
 
 use std::collections::VecDeque;
+use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
+use rumqttc::tokio_rustls::TlsConnector;
 use rumqttc::{
     AckMode, AsyncClient, Event as Polled, EventLoop, LastWill, MqttOptions, Outgoing, Packet, Publish, PublishOptions,
-    QoS, SessionMode, SubscribeFilter, SubscribeReasonCode, TlsConfiguration, Transport,
+    QoS, SessionMode, SubscribeFilter, SubscribeReasonCode,
 };
+use rustls::pki_types::ServerName;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::AbortHandle;
 
@@ -25,6 +29,7 @@ use crate::config::Broker;
 use crate::config::secrets::{self, SecretError};
 use crate::ingest::transport::{BrokerEvent, Deliveries, Delivery, Receipt, Session, SessionState};
 use backoff::Backoff;
+use cut::Cut;
 use socket::Socket;
 
 /// How many KiB of payloads may wait: a flood of large ones fills this before it fills the queue.
@@ -152,9 +157,8 @@ impl Connector {
     pub async fn run(self, events: mpsc::Sender<BrokerEvent>) {
         let budget = Arc::new(Semaphore::new(QUEUE_KIB as usize));
         let mut backoff = Backoff::new(0.5, 30.0);
-        let mut limit = self.broker.max_packet_bytes;
         for number in 1.. {
-            let trouble = match self.options(limit) {
+            let trouble = match self.options() {
                 Ok(options) => {
                     let (client, eventloop) = AsyncClient::builder(options).unbounded().build();
                     let state = SessionState::new(number);
@@ -167,13 +171,6 @@ impl Connector {
                     trouble
                 }
                 Err(error) => Trouble::Secret(error),
-            };
-            // The broker sends a packet again that was too large, before all others: take it in, and drop it. A limit holds
-            // for a whole connection; others like it then cost no connection either, and are taken in one by one.
-            limit = if matches!(trouble, Trouble::PacketTooLarge { .. }) {
-                MAX_PACKET
-            } else {
-                self.broker.max_packet_bytes
             };
             if events.send(BrokerEvent::Lost(trouble)).await.is_err() {
                 return;
@@ -217,24 +214,36 @@ impl Connector {
         }
     }
 
-    fn options(&self, max_packet: usize) -> Result<MqttOptions, SecretError> {
+    fn options(&self) -> Result<MqttOptions, SecretError> {
         let Broker { host, port, tls, login, keep_alive_seconds, max_packet_bytes } = &self.broker;
+        let limit = *max_packet_bytes;
         let mut options = MqttOptions::new(self.client_id.clone(), (host.clone(), *port));
         options
             .set_keep_alive(*keep_alive_seconds)
             .set_session_mode(SessionMode::Persistent)
             .set_ack_mode(AckMode::Manual)
-            // Large packets are taken in one by one.
-            .set_read_batch_size(if max_packet > *max_packet_bytes { 1 } else { READ_BATCH })
-            .set_socket_connector(Socket::connect)
-            .set_max_packet_size(max_packet, MAX_PACKET)
+            .set_read_batch_size(READ_BATCH)
+            .set_max_packet_size(limit, MAX_PACKET)
             .set_last_will(LastWill::new(self.status_topic.clone(), "offline", QoS::AtLeastOnce, true));
         if let Some(login) = login {
             options.set_credentials(login.username.clone(), secrets::password(login)?.to_vec());
         }
+        // TLS is made here, because what is cut has to be decrypted first.
         if let Some(tls) = tls {
-            let config = TlsConfiguration::Rustls(Arc::new(secrets::broker_tls(tls)?));
-            options.set_transport(Transport::Tls(config));
+            let (tls, server) = (TlsConnector::from(Arc::new(secrets::broker_tls(tls)?)), host.clone());
+            options.set_socket_connector(move |address, network| {
+                let (tls, server) = (tls.clone(), server.clone());
+                async move {
+                    let name = ServerName::try_from(server)
+                        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+                    let socket = Socket::connect(address, network).await?;
+                    Ok(Cut::new(tls.connect(name, socket).await?, limit))
+                }
+            });
+        } else {
+            options.set_socket_connector(move |address, network| async move {
+                Ok(Cut::new(Socket::connect(address, network).await?, limit))
+            });
         }
         Ok(options)
     }

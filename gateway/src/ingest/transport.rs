@@ -100,7 +100,7 @@ pub struct Delivery {
 }
 
 /// The largest message of a meter: an enrolment with its certificate, or a status with evidence.
-const MAX_METER_MESSAGE: usize = 16 << 10;
+pub(crate) const MAX_METER_MESSAGE: usize = 16 << 10;
 
 impl Delivery {
     /// Makes a delivery of a message. One that no meter may send is emptied.

@@ -54,30 +54,58 @@ async fn a_flood_is_counted_takes_no_memory_and_stops_no_slot() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_packet_beyond_the_limit_is_swallowed_and_the_readings_behind_it_count() {
+async fn packets_beyond_the_limit_are_dropped_and_cost_neither_the_connection_nor_a_slot() {
+    packets_beyond_the_limit_are_dropped(&Identities::default(), &Door::Open).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn behind_tls_too_packets_beyond_the_limit_are_dropped() {
     let identities = Identities::default();
-    let broker = Mosquitto::with(&Door::Open, LINES);
+    packets_beyond_the_limit_are_dropped(&identities, &Door::Tls(&identities)).await;
+}
+
+async fn packets_beyond_the_limit_are_dropped(identities: &Identities, door: &Door<'_>) {
+    let broker = Mosquitto::with(door, LINES);
     let mut settings = Settings::new(broker.access()).cluster("north", METERS);
-    settings.broker = "max_packet_bytes = 65536";
-    let mut gateway = Gateway::start(&identities, settings);
+    settings.broker = "max_packet_bytes = 131072";
+    settings.log = "info";
+    let mut gateway = Gateway::start(identities, settings);
     gateway.wait_until_ready().await;
-    let fleet = Fleet::start(&identities, broker.access(), "north", METERS);
+    let fleet = Fleet::start(identities, broker.access(), "north", METERS);
     let mut watcher = Watcher::start(broker.access().options("watcher"), &["dream/v1/+/aggregate"]).await;
-    let before = decoded_slots(&mut watcher, 1).await.len();
+    decoded_slots(&mut watcher, 1).await;
 
     let attacker = Watcher::start(broker.access().options("attacker"), &["nothing"]).await;
-    attacker.publish("dream/v1/north/reading/north-03", &vec![0xda; 3 << 20], false);
-    until("the packet is dropped", || {
-        let samples = gateway.metrics();
-        samples.sum("dream_broker_troubles_total", &[("cause", "packet_too_large")]) > 0.0
-            && samples.sum("dream_messages_total", &[("kind", "reading"), ("result", "too_large")]) > 0.0
+    let large = vec![0xda; 3 << 20];
+    let (readings, enrolments) = (30, 3);
+    for _ in 0..readings {
+        attacker.publish("dream/v1/north/reading/north-03", &large, false);
+    }
+    // The broker hands these out again with every subscription.
+    for number in 0..enrolments {
+        attacker.publish(&format!("dream/v1/north/enrol/north-{number:02}"), &large, true);
+    }
+    let mut most = 0;
+    until("all packets are dropped", || {
+        most = most.max(gateway.memory());
+        let dropped = |kind: &str| gateway.messages(kind, "too_large");
+        dropped("reading") >= f64::from(readings) && dropped("enrol") >= f64::from(enrolments)
     })
     .await;
-    let slots = decoded_slots(&mut watcher, before + 3).await;
-    assert_exact_or(&slots, &fleet, &["interrupted"]);
-    let samples = gateway.metrics();
-    assert_eq!(samples.get("dream_broker_troubles_total", &[("cause", "packet_too_large")]), Some(1.0));
-    assert_eq!(gateway.messages("reading", "too_large"), 1.0);
+    let seen = decoded_slots(&mut watcher, 1).await.len();
+    let slots = decoded_slots(&mut watcher, seen + 2).await;
+    assert_exact_or(&slots, &fleet, &[]);
+    assert!(most < MEMORY, "{} MiB", most >> 20);
+    assert_eq!(gateway.messages("reading", "too_large"), f64::from(readings));
+    assert_eq!(gateway.metrics().sum("dream_broker_troubles_total", &[]), 0.0, "the connection stands");
+
+    gateway.kill();
+    gateway.start();
+    gateway.wait_until_ready().await;
+    until("retained ones are dropped", || gateway.messages("enrol", "too_large") >= f64::from(enrolments)).await;
+    let seen = decoded(&published(watcher.seen(), "north"));
+    decoded_slots(&mut watcher, seen + 1).await;
+    assert_eq!(gateway.metrics().sum("dream_broker_troubles_total", &[]), 0.0, "the next connection stands too");
     assert!(gateway.is_running());
 }
 

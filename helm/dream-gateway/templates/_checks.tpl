@@ -22,7 +22,7 @@ the hook in check-config.yaml.
 replicas: [0, 1000]
 revisionHistoryLimit: [0, 1000]
 broker.keep_alive_seconds: [5, 3600]
-broker.max_packet_bytes: [10240, 268435455]
+broker.max_packet_bytes: [131072, 268435455]
 config.clock_skew_seconds: [0, 3600]
 config.shutdown_grace_seconds: [1, 3600]
 config.store.retention_days: [1, 36500]

@@ -19,6 +19,7 @@ use crate::agreements::{self, Agreements};
 use crate::clock;
 use crate::connection::{Connection, Event};
 use crate::homes::Homes;
+use crate::liar::{Liar, Lie, NONSENSE};
 use crate::meter::{Effects, Measuring, Packet, SimulatedMeter};
 use crate::records::{Change, RecordsError};
 use crate::{ClusterSetup, Fault, Fleet, MeterSetup, Status};
@@ -60,6 +61,9 @@ pub(crate) struct ClusterRunner {
     restarted: HashMap<usize, Slot>,
     /// The effects of this round: committed together, then sent.
     effects: Vec<(usize, Effects)>,
+    /// The meters that will lie, and those that do not reveal any more.
+    liars: Vec<(usize, Liar)>,
+    mute: BTreeSet<usize>,
     /// Whether all meters have accepted a list since this process began.
     complete: bool,
     oracle: Arc<Mutex<Oracle>>,
@@ -74,7 +78,7 @@ impl ClusterRunner {
         oracle: Arc<Mutex<Oracle>>,
         status: Arc<Mutex<Status>>,
     ) -> Result<Self, FleetError> {
-        let ClusterSetup { cluster, meters, homes } = setup;
+        let ClusterSetup { cluster, meters, homes, liars } = setup;
         let (sender, events) = mpsc::unbounded_channel();
         let mut members = Vec::with_capacity(meters.len());
         for setup in meters {
@@ -83,7 +87,7 @@ impl ClusterRunner {
         let connect = |(number, some): (usize, &[SimulatedMeter])| {
             let first = &some[0].setup;
             let id = if some.len() == 1 { first.id.to_string() } else { format!("fleet-{cluster}-{number}") };
-            Connection::start(number, first.access.options(&id), &cluster, sender.clone())
+            Connection::start(number, first.access.options(&id), some[0].meter.subscriptions(), sender.clone())
         };
         let connections: Vec<_> = members.chunks(fleet.per_connection.max(1)).enumerate().map(connect).collect();
         *lock(&status) = Status { meters: members.len(), connections: connections.len(), ..Status::default() };
@@ -101,6 +105,8 @@ impl ClusterRunner {
             late: BTreeMap::new(),
             restarted: HashMap::new(),
             effects: Vec::new(),
+            liars,
+            mute: BTreeSet::new(),
             complete: false,
             oracle,
             status,
@@ -132,9 +138,35 @@ impl ClusterRunner {
             }
             self.tick();
             self.carry_out()?;
+            self.begin_lies()?;
             self.end_round();
         }
         self.connections.iter().for_each(Connection::disconnect);
+        Ok(())
+    }
+
+    /// Lets meters lie whose time has come. Everything that they have recorded is on disk now, so that they can start again.
+    fn begin_lies(&mut self) -> Result<(), FleetError> {
+        if self.liars.is_empty() {
+            return Ok(());
+        }
+        let (slots, reported) = {
+            let status = lock(&self.status);
+            (status.slots, status.slot)
+        };
+        let Some((slot, ..)) = reported else { return Ok(()) };
+        for (index, Liar { lie, .. }) in
+            self.liars.extract_if(.., |(_, liar)| liar.after_slots <= slots).collect::<Vec<_>>()
+        {
+            match lie {
+                Lie::NeverReveals => drop(self.mute.insert(index)),
+                Lie::SpoilsSums => {
+                    self.members[index].setup.simulation.share = Some(NONSENSE);
+                    self.restart(index)?;
+                }
+            }
+            lock(&self.status).lies.push((lie, slot));
+        }
         Ok(())
     }
 
@@ -179,7 +211,9 @@ impl ClusterRunner {
         match Topic::parse(topic) {
             Ok(Topic::Gateway { channel: GatewayChannel::FullMembership, .. }) => self.list(connection, topic, payload),
             Ok(Topic::Gateway { channel: GatewayChannel::Recovery, .. }) => self.recovery(connection, topic, payload),
-            Ok(Topic::Gateway { .. } | Topic::Meter { .. }) | Err(_) => {}
+            Ok(Topic::Gateway { .. } | Topic::Meter { .. }) => {}
+            // Whether a gateway is online, or what is for the meters to refuse.
+            Err(_) => self.on(connection).for_each(|index| self.input(index, Input::Message { topic, payload })),
         }
     }
 
@@ -308,6 +342,9 @@ impl ClusterRunner {
 
     /// Sends a packet, altered by the fault of its slot if there is one.
     fn publish(&mut self, index: usize, packet: Packet) -> Result<(), FleetError> {
+        if packet.channel == MeterChannel::Reveal && self.mute.contains(&index) {
+            return Ok(());
+        }
         let slot = faulty_slot(&packet);
         let fault = slot.and_then(|slot| self.fleet.faults.at(&self.members[index].setup.id, slot));
         let Packet { topic, payload, .. } = &packet;

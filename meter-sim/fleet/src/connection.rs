@@ -3,8 +3,6 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use dream_protocol::ids::ClusterId;
-use dream_protocol::topic::GatewayChannel;
 use rumqttc::{
     AsyncClient, Event as Polled, EventLoop, MqttOptions, Packet, PublishOptions, QoS, SessionMode, SubscribeFilter,
 };
@@ -24,18 +22,17 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Connects, reconnects after every loss, and forwards what arrives.
+    /// Connects, reconnects after every loss, subscribes to the filters each time, and forwards what arrives.
     pub(crate) fn start(
         number: usize,
         mut options: MqttOptions,
-        cluster: &ClusterId,
+        filters: Vec<String>,
         events: mpsc::UnboundedSender<Event>,
     ) -> Self {
         options.set_session_mode(SessionMode::Persistent);
         let (client, eventloop) = AsyncClient::builder(options).unbounded().build();
-        let channels = [GatewayChannel::Membership, GatewayChannel::Recovery];
-        let filters = channels.map(|channel| SubscribeFilter::new(channel.topic(cluster), QoS::AtLeastOnce));
-        tokio::spawn(poll(number, client.clone(), eventloop, filters.to_vec(), events));
+        let filters = filters.into_iter().map(|filter| SubscribeFilter::new(filter, QoS::AtLeastOnce)).collect();
+        tokio::spawn(poll(number, client.clone(), eventloop, filters, events));
         Self { client }
     }
 

@@ -18,6 +18,7 @@ mod determinism;
 pub mod directory;
 mod faults;
 mod homes;
+pub mod liar;
 mod meter;
 pub mod pace;
 pub mod pem;
@@ -42,6 +43,7 @@ pub use status::Status;
 
 use clock::SimulatedClock;
 use cluster::ClusterRunner;
+use liar::Liar;
 
 /// A cluster's meters, and the homes that they measure.
 #[derive(Debug, Clone)]
@@ -50,6 +52,8 @@ pub struct ClusterSetup {
     pub meters: Vec<MeterSetup>,
     /// The index of each meter's home in the source.
     pub homes: Vec<usize>,
+    /// The meters that turn dishonest, by their index.
+    pub liars: Vec<(usize, Liar)>,
 }
 
 /// The settings that all clusters share.

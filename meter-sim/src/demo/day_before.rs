@@ -63,6 +63,7 @@ mod tests {
             cluster: ClusterId::new("north").unwrap(),
             meters: (0..METERS).map(meter).collect(),
             homes: (0..METERS).collect(),
+            liars: Vec::new(),
         };
         let source = Source::street(7, 30);
         let params = Params::new(METERS, Terms { max_missing: 3, max_malicious: 3, ..Terms::DEFAULT }).unwrap();

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use dream_fleet::access::Access;
 use dream_fleet::authority::Authority;
+use dream_fleet::liar::{Liar, Lie};
 use dream_fleet::{ClusterSetup, MeterSetup};
 use dream_gateway::config::{ClusterSettings, Config, Overrides};
 use dream_homes::args::BadInput;
@@ -16,7 +17,7 @@ use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
 use dream_protocol::params::Params;
 use dream_protocol::policy::Policy;
 
-use super::{DemoArgs, GATEWAY};
+use super::{DemoArgs, GATEWAY, HONEST_SLOTS};
 
 /// For how long certificates hold. Simulated time passes fast: this is for some weeks of it.
 const VALID_DAYS: u32 = 3650;
@@ -98,9 +99,25 @@ impl<'a> Stage<'a> {
                 access: access.clone(),
                 simulation: self.args.conduct.of_meter(*number, numbered.len()),
             };
-            ClusterSetup { cluster, homes, meters: street::in_parallel(street::all_cores(), &numbered, issue) }
+            let meters = street::in_parallel(street::all_cores(), &numbered, issue);
+            ClusterSetup { cluster, homes, meters, liars: Vec::new() }
         };
-        clusters.into_iter().zip(homes).map(setup).collect()
+        let mut clusters: Vec<ClusterSetup> = clusters.into_iter().zip(homes).map(setup).collect();
+        if let Some(first) = clusters.first_mut() {
+            first.liars = self.liars();
+        }
+        clusters
+    }
+
+    /// Returns which meters of the first cluster turn dishonest. Those that cheat otherwise are the first ones.
+    fn liars(&self) -> Vec<(usize, Liar)> {
+        let meters = usize::from(self.args.meters);
+        let lies = [Lie::NeverReveals, Lie::SpoilsSums].into_iter().cycle();
+        let liar = |(number, lie): (usize, Lie)| {
+            let after_slots = HONEST_SLOTS * (number + 1);
+            (meters / 2 + number, Liar { lie, after_slots })
+        };
+        lies.take(self.args.liars).enumerate().map(liar).collect()
     }
 }
 

@@ -48,13 +48,12 @@ pub(super) enum Precondition {
 
 impl Attack {
     pub(super) fn name(self) -> String {
-        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+        name(&self)
     }
 
     /// Returns the attack in one line.
     pub(super) fn summary(self) -> String {
-        let help = self.to_possible_value().and_then(|value| value.get_help().map(ToString::to_string));
-        help.unwrap_or_default()
+        summary(&self)
     }
 
     pub(super) const fn precondition(self) -> Precondition {
@@ -140,4 +139,15 @@ impl Attack {
             Self::NamedMissing => matches!(refusal, Refusal::NamesThisMeter),
         }
     }
+}
+
+/// Returns the name of a value on the command line.
+pub(super) fn name(value: &impl ValueEnum) -> String {
+    value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+}
+
+/// Returns what the help says of a value.
+pub(super) fn summary(value: &impl ValueEnum) -> String {
+    let help = value.to_possible_value().and_then(|value| value.get_help().map(ToString::to_string));
+    help.unwrap_or_default()
 }

@@ -7,6 +7,7 @@ use dream_protocol::meter::Refusal;
 
 use super::attack::Attack;
 use super::dishonest_gateway::Response;
+use super::dishonest_member::Day;
 
 /// The result of one attack.
 #[derive(Debug)]
@@ -35,6 +36,8 @@ pub enum Control {
 pub struct Report {
     pub outcomes: Vec<Outcome>,
     pub controls: Vec<Control>,
+    /// Days with a dishonest member.
+    pub days: Vec<Day>,
 }
 
 impl Outcome {
@@ -103,40 +106,55 @@ impl fmt::Display for Control {
 }
 
 impl Report {
-    /// Whether every lie was refused by every meter, and everything honest worked.
+    /// Whether every lie was refused by every meter, every dishonest member found, and everything honest worked.
     pub fn is_good(&self) -> bool {
-        self.outcomes.iter().all(Outcome::is_refused) && self.controls.iter().all(Control::worked)
+        let refused = self.outcomes.iter().all(Outcome::is_refused);
+        refused && self.controls.iter().all(Control::worked) && self.days.iter().all(Day::is_good)
     }
 
     /// What is not as it should be, in one line.
     pub fn complaint(&self) -> String {
-        let succeeded: Vec<String> =
-            self.outcomes.iter().filter(|outcome| !outcome.is_refused()).map(|outcome| outcome.attack.name()).collect();
-        let failed = self.controls.iter().filter(|control| !control.worked()).count();
-        match (succeeded.is_empty(), failed) {
-            (true, 0) => "nothing".to_owned(),
-            (true, _) => "something honest did not work".to_owned(),
-            (false, 0) => format!("not refused by all meters: {}", succeeded.join(", ")),
-            (false, _) => {
-                format!("not refused by all meters: {}; and something honest did not work", succeeded.join(", "))
-            }
-        }
+        let names = |names: Vec<String>| (!names.is_empty()).then(|| names.join(", "));
+        let succeeded = self.outcomes.iter().filter(|outcome| !outcome.is_refused());
+        let costly = self.days.iter().filter(|day| !day.is_good());
+        let worked = self.controls.iter().all(Control::worked);
+        let complaints = [
+            names(succeeded.map(|outcome| outcome.attack.name()).collect())
+                .map(|names| format!("not refused by all meters: {names}")),
+            names(costly.map(|day| day.liar.name()).collect())
+                .map(|names| format!("not found in time, or at the cost of honest members: {names}")),
+            (!worked).then(|| "something honest did not work".to_owned()),
+        ];
+        let complaints: Vec<String> = complaints.into_iter().flatten().collect();
+        if complaints.is_empty() { "nothing".to_owned() } else { complaints.join("; and ") }
     }
 }
 
 impl fmt::Display for Report {
-    /// The table.
+    /// The tables.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "{:<18} {:<10} {:<11} what it tries, and the rule that stops it",
-            "attack", "verdict", "refused by"
-        )?;
+        if !self.outcomes.is_empty() {
+            writeln!(
+                f,
+                "{:<18} {:<10} {:<11} what it tries, and the rule that stops it",
+                "attack", "verdict", "refused by"
+            )?;
+        }
         for outcome in &self.outcomes {
             let by = format!("{} of {}", outcome.refused, outcome.meters);
             let (name, verdict, tries) = (outcome.attack.name(), outcome.verdict(), outcome.attack.summary());
             writeln!(f, "{name:<18} {verdict:<10} {by:<11} {tries}")?;
             writeln!(f, "{:<41} - {}", "", outcome.rule())?;
+        }
+        let between = if self.outcomes.is_empty() || self.days.is_empty() { "" } else { "\n" };
+        write!(f, "{between}")?;
+        if !self.days.is_empty() {
+            writeln!(f, "{:<18} {:<10} {:<11} what it does, and what that costs", "member", "verdict", "found after")?;
+        }
+        for day in &self.days {
+            let after = day.found_after.map_or_else(|| "-".to_owned(), |after| format!("{after} slots"));
+            writeln!(f, "{:<18} {:<10} {after:<11} {}", day.liar.name(), day.verdict(), day.liar.summary())?;
+            writeln!(f, "{:<41} - {} of {} slots of the day decoded", "", day.decoded, day.slots)?;
         }
         Ok(())
     }

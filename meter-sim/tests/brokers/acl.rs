@@ -15,7 +15,7 @@ use super::trial::{CLUSTER, GATEWAY, Party, Trial};
 /// What nobody but the gateway may do, or nobody at all.
 #[derive(Debug, Clone, Copy)]
 enum Rule {
-    /// A meter reads no readings, reveals, enrolments or statuses, and no aggregates.
+    /// A meter reads no readings, reveals, enrolments or statuses of meters, and no aggregates.
     ReadingsAreTheGateways,
     /// An observer reads results, and nothing of a meter's; it publishes nothing.
     ObserversOnlyObserve,
@@ -143,7 +143,7 @@ impl Scene {
         let own = CHANNELS.map(|channel| topic(&format!("{channel}/{}", victim.name)));
         let any = CHANNELS.map(|channel| topic(&format!("{channel}/+")));
         let aggregate = topic("aggregate");
-        let wide = ["#", "dream/#", "dream/v1/#", "dream/v1/+/+/+", "+/+/+/+/+"];
+        let wide = ["#", "dream/#", "dream/v1/#", "dream/v1/gateway/#", "dream/v1/+/+/+", "+/+/+/+/+"];
         // Below which NATS hands out messages.
         let inner: &[&str] = if self.broker.kind == Kind::Nats { &["$MQTT/#", "$MQTT/sub/#"] } else { &[] };
         let mut filters: Vec<&str> = own.iter().chain(&any).chain([&aggregate]).map(String::as_str).collect();
@@ -163,10 +163,11 @@ impl Scene {
             gateway.wait_until_seen(topic, format!("secret {number}").as_bytes()).await;
         }
         gateway.publish(&aggregate, b"a sum", false);
+        gateway.publish(DISCOVERY, b"a sensor", false);
         // Requests come after all that, and do arrive.
         gateway.publish(&topic("recovery"), b"a request", false);
         spy.wait_until_seen(&topic("recovery"), b"a request").await;
-        let allowed = [topic("membership/full"), topic("recovery")];
+        let allowed = [topic("membership/full"), topic("recovery"), status()];
         let held = spy.seen().iter().all(|message| allowed.contains(&message.topic));
         gateway.leave().await;
         spy.leave().await;
@@ -214,7 +215,11 @@ impl Scene {
     async fn nobody_speaks_for_the_gateway(&self) -> bool {
         let attacker = self.attacker();
         let mut gateway = self.gateway().await;
-        let mut meter = self.meter(self.victim(), &["membership/full", "recovery"]).await;
+        let mut meter = {
+            let (membership, recovery) = (topic("membership/full"), topic("recovery"));
+            let filters = [membership.as_str(), recovery.as_str(), "dream/v1/gateway/+/status"];
+            Watcher::start(self.options(self.victim()), &filters).await
+        };
         let observed = [topic("aggregate"), status(), DISCOVERY.to_owned()];
         let mut observer = {
             let filters = ["dream/v1/+/aggregate", "dream/v1/gateway/+/status", "homeassistant/sensor/+/config"];
@@ -230,8 +235,8 @@ impl Scene {
             gateway.publish(&topic, b"the gateway's", retain);
         }
         gateway.wait_until_seen(&topic("membership/full"), b"the gateway's").await;
-        for channel in ["membership/full", "recovery"] {
-            meter.wait_until_seen(&topic(channel), b"the gateway's").await;
+        for topic in [topic("membership/full"), topic("recovery"), status()] {
+            meter.wait_until_seen(&topic, b"the gateway's").await;
         }
         for topic in &observed {
             observer.wait_until_seen(topic, b"the gateway's").await;

@@ -42,6 +42,7 @@ impl Cluster {
             cluster: ClusterId::new(CLUSTER).unwrap(),
             meters: setups(trial, broker),
             homes: (0..trial.setups.len()).collect(),
+            liars: Vec::new(),
         };
         let (stop, stopped) = watch::channel(false);
         let meters = dream_fleet::start(&fleet, setup, stopped).unwrap();
@@ -85,12 +86,12 @@ pub(super) fn is_proven(row: &Row) -> bool {
 }
 
 /// The meters, each with its certificate for this broker.
-fn setups(trial: &Trial, broker: &Broker) -> Vec<MeterSetup> {
+pub(super) fn setups(trial: &Trial, broker: &Broker) -> Vec<MeterSetup> {
     let each = trial.setups.iter().zip(&trial.meters);
     each.map(|(setup, party)| MeterSetup { access: trial.access(broker, party), ..setup.clone() }).collect()
 }
 
-fn fleet_of(trial: &Trial, records: Records, faults: f64) -> Fleet {
+pub(super) fn fleet_of(trial: &Trial, records: Records, faults: f64) -> Fleet {
     Fleet {
         policy: lenient(Policy::new(trial.authorities(), [GatewayId::new(GATEWAY).unwrap()])),
         source: Source::street(2026, trial.setups.len().try_into().unwrap()),

@@ -11,6 +11,7 @@ mod interop;
 mod killed;
 mod lie;
 mod limits;
+mod online;
 mod provisioned;
 mod readme;
 mod run;

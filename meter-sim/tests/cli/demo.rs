@@ -59,11 +59,28 @@ fn what_it_prints_is_for_people_and_cheats_are_told() {
 }
 
 #[test]
+fn a_liar_is_told_of_found_and_left_out_and_sums_go_on() {
+    let args = ["demo", "--slots", "16", "--meters", "25", "--faults", "0", "--liars", "1", "--seed", "7"];
+    let out = succeed(meter_sim(Path::new(".")).args(args));
+    let at = |text: &str| out.find(text).unwrap_or_else(|| panic!("`{text}` is not in\n{out}"));
+    let order = [
+        " decoded\n",
+        "riverside: a dishonest meter sends readings from now on and does not help to unmask",
+        "decoded, attempt 2",
+        "riverside: a dishonest meter is found after ",
+        "Cheats: one member spoils slots: the gateway has found 1 of 1",
+        "Verdict: all is well.\n",
+    ];
+    assert!(order.map(at).is_sorted(), "{out}");
+}
+
+#[test]
 fn mistakes_name_the_flag_and_what_is_allowed() {
     for (args, allowed) in [
         (["--faults", "2"], "use a share from 0 to 1"),
         (["--meters", "1"], "from 2 to 5000"),
         (["--slot-seconds", "1"], "from 4 to 600"),
+        (["--liars", "5"], "from 0 to 4"),
         (["--mqtt-port", "0"], "not in 1..=65535"),
         (["--listen", "8080"], "invalid socket address"),
         (["--meters", "20"], "made by 16 honest shares; the policy demands 20. They accept one of 25 or more."),

@@ -46,11 +46,6 @@ pub enum Trouble {
     Silent {
         address: String,
     },
-    /// A packet is larger than allowed; it is dropped with the next connection.
-    PacketTooLarge {
-        bytes: usize,
-        limit: usize,
-    },
     Other {
         address: String,
         error: String,
@@ -89,9 +84,6 @@ impl Trouble {
                 Cause::Other => closed(error.to_string()),
             },
             ConnectionError::Tls(error) => tls(error.to_string()),
-            ConnectionError::MqttState(StateError::Deserialization(rumqttc::Error::PayloadSizeLimitExceeded(
-                bytes,
-            ))) => Self::PacketTooLarge { bytes, limit: broker.max_packet_bytes },
             ConnectionError::MqttState(StateError::Io(error)) => match classify(&error) {
                 // TLS 1.3 brokers refuse a client's certificate only after the handshake.
                 Cause::Tls => tls(error.to_string()),
@@ -118,14 +110,13 @@ impl Trouble {
             Self::NotAuthorised { .. } => "not_authorised",
             Self::Closed { .. } => "closed",
             Self::Silent { .. } => "silent",
-            Self::PacketTooLarge { .. } => "packet_too_large",
             Self::Other { .. } => "other",
         }
     }
 
     /// All labels, so that every series is there from the start.
-    pub const LABELS: [&'static str; 9] =
-        ["secret", "refused", "name", "tls", "not_authorised", "closed", "silent", "packet_too_large", "other"];
+    pub const LABELS: [&'static str; 8] =
+        ["secret", "refused", "name", "tls", "not_authorised", "closed", "silent", "other"];
 }
 
 enum Cause {
@@ -244,11 +235,6 @@ impl fmt::Display for Trouble {
                 None => write!(f, "{address} hung up before answering ({error}): {hint}"),
             },
             Self::Silent { address } => write!(f, "{address} does not answer: check the network and `broker.url`"),
-            Self::PacketTooLarge { bytes, limit } => write!(
-                f,
-                "a packet of {bytes} bytes is larger than `broker.max_packet_bytes`, {limit}; it will be dropped. Limit \
-                 the size of messages at the broker"
-            ),
             Self::Other { address, error } => write!(f, "the connection to {address} failed: {error}"),
         }
     }

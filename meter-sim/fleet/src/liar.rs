@@ -1,0 +1,21 @@
+//! Meters that turn dishonest: from some slot on they spoil the slots of their cluster.
+
+/// How a member spoils slots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lie {
+    /// It sends its readings and never helps to unmask.
+    NeverReveals,
+    /// It makes nonsense of every sum that it is in.
+    SpoilsSums,
+}
+
+/// A meter that is honest at first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Liar {
+    pub lie: Lie,
+    /// After how many slots of its cluster it begins to lie.
+    pub after_slots: usize,
+}
+
+/// What a member that spoils sums adds to its reading, in watts: far more than any cluster draws.
+pub const NONSENSE: i64 = 1 << 50;
