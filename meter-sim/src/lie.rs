@@ -40,7 +40,7 @@ const EXAMPLES: &str = "\
 Examples:
   meter-sim lie
   meter-sim lie --only second-request --only oversized-request
-  meter-sim lie --broker mqtt://localhost --meters 50
+  meter-sim lie --broker mqtt://localhost --meters 100
   meter-sim lie --broker mqtts://localhost --dir trial";
 
 /// Play a dishonest gateway against honest meters, and see which lies they refuse
@@ -59,7 +59,7 @@ pub(crate) struct LieArgs {
     #[arg(long, conflicts_with = "broker")]
     embedded: bool,
     /// The number of honest meters
-    #[arg(long, default_value_t = 24, value_parser = whole::<usize, 24, 100>)]
+    #[arg(long, default_value_t = 60, value_parser = whole::<usize, 51, 100>)]
     meters: usize,
     /// Limit to this attack; repeat it for more
     #[arg(long, value_name = "ATTACK", value_enum)]

@@ -34,6 +34,7 @@ use crate::ids::{ClusterId, MeterId};
 use crate::keys::{IdentityKey, ListHash};
 use crate::membership::{ListError, MembershipList};
 use crate::params::{ParamsError, Share, Terms};
+use crate::policy::Floors;
 use crate::time::{Slot, Timestamp};
 use crate::topic::{GatewayChannel, MeterChannel, Topic, TopicError};
 use crate::wire::{EnrolmentStatement, Mac0, MaskedReading, Message as _, Reveal, Sign1, Status, StatusCode};
@@ -61,6 +62,8 @@ pub struct ClusterConfig {
     pub terms: Terms,
     pub missing_share: Share,
     pub malicious_share: Share,
+    /// How small a list its meters accept. T is never below theirs.
+    pub floors: Floors,
     pub roster: RosterRules,
     /// How early, by the gateway's clock, a reading may come because a meter's clock is ahead.
     pub clock_skew_seconds: u64,

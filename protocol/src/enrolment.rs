@@ -30,6 +30,8 @@ pub enum EnrolmentError {
     OtherCertificate,
     #[error("the enrolment is for cluster `{found}`, not `{expected}`")]
     OtherCluster { expected: ClusterId, found: ClusterId },
+    #[error("the enrolment is for cluster `{found}`, its certificate for `{certified}` alone")]
+    CertifiedCluster { certified: ClusterId, found: ClusterId },
     #[error("the enrolment's signature does not verify on its meter's enrol topic")]
     BadSignature,
     #[error("the enrolment must last between 1 second and 35 days, it lasts from {not_before} to {not_after}")]
@@ -50,6 +52,8 @@ pub struct Enrolment {
     not_before: u64,
     not_after: u64,
     seq: u64,
+    /// How many meters the authority says that the cluster has.
+    size: Option<u16>,
     bytes: Part,
 }
 
@@ -86,6 +90,16 @@ impl Enrolment {
             return Err(EnrolmentError::OtherCertificate);
         }
         let id = certificate.meter()?.clone();
+        let size = match &certificate.cluster {
+            Some(certified) if certified.id != *cluster => {
+                return Err(EnrolmentError::CertifiedCluster {
+                    certified: certified.id.clone(),
+                    found: cluster.clone(),
+                });
+            }
+            Some(certified) => certified.size,
+            None => None,
+        };
         let topic = MeterChannel::Enrol.topic(cluster, &id);
         if signatures == Signatures::Check && !envelope.verifies(&certificate.key, &topic) {
             return Err(EnrolmentError::BadSignature);
@@ -104,6 +118,7 @@ impl Enrolment {
             not_before: not_before.max(certificate.not_before),
             not_after: not_after.min(certificate.not_after),
             seq: statement.seq,
+            size,
             bytes,
         })
     }
@@ -128,6 +143,11 @@ impl Enrolment {
 
     pub const fn seq(&self) -> u64 {
         self.seq
+    }
+
+    /// How many meters the cluster has, if the meter's certificate says so.
+    pub const fn certified_size(&self) -> Option<u16> {
+        self.size
     }
 
     /// The envelope, byte for byte as the meter sent it.

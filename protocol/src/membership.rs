@@ -50,6 +50,8 @@ pub enum ListError {
     RepeatedAgreement { entry: usize },
     #[error("the gateway's X25519 key is a point of small order")]
     LowOrder,
+    #[error("entry {entry} is certified for a cluster of {size} meters; a list names at least 7 in 10, not {members}")]
+    CertifiedSize { entry: usize, size: u16, members: u16 },
     #[error("the list's parameters are refused: {0}")]
     Params(#[from] ParamsError),
 }
@@ -81,6 +83,7 @@ pub struct Member {
     identity: IdentityPublic,
     agreement: AgreementPublic,
     seq: u64,
+    size: Option<u16>,
 }
 
 impl Member {
@@ -98,6 +101,11 @@ impl Member {
 
     pub const fn seq(&self) -> u64 {
         self.seq
+    }
+
+    /// How many meters the cluster has, if the member's certificate says so.
+    pub const fn certified_size(&self) -> Option<u16> {
+        self.size
     }
 }
 
@@ -286,7 +294,23 @@ fn check_together(
             return Err(ListError::Period { entry });
         }
     }
-    Ok(())
+    check_sizes(params.members(), enrolments)
+}
+
+/// Checks that the list names at least 7 in 10 of the meters that the cluster has, by every certificate that says how many:
+/// a gateway must not choose a few homes.
+fn check_sizes(members: u16, enrolments: &[Enrolment]) -> Result<(), ListError> {
+    let too_large = |size: &u16| !is_most_of(members, *size);
+    let sizes = enrolments.iter().map(Enrolment::certified_size).enumerate();
+    match sizes.filter_map(|(entry, size)| Some((entry, size.filter(too_large)?))).next() {
+        Some((entry, size)) => Err(ListError::CertifiedSize { entry, size, members }),
+        None => Ok(()),
+    }
+}
+
+/// Whether so many members are at least 7 in 10 of a cluster of `size` meters.
+pub(crate) fn is_most_of(members: u16, size: u16) -> bool {
+    10 * u32::from(members) >= 7 * u32::from(size)
 }
 
 fn member(enrolment: &Enrolment) -> Member {
@@ -295,5 +319,6 @@ fn member(enrolment: &Enrolment) -> Member {
         identity: *enrolment.identity(),
         agreement: *enrolment.agreement(),
         seq: enrolment.seq(),
+        size: enrolment.certified_size(),
     }
 }

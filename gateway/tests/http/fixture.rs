@@ -19,6 +19,7 @@ use dream_gateway::store::{ClosedSlot, FilteredLoad, History, HistoryError};
 use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::ids::ClusterId;
 use dream_protocol::params::{Share, Terms};
+use dream_protocol::policy::Profile;
 use dream_protocol::time::{Slot, Timestamp};
 use dream_testkit::lab::http::Answer;
 use dream_testkit::outcomes::Slotted;
@@ -259,6 +260,7 @@ pub fn waiting(id: &str) -> ClusterView {
         cluster: ClusterId::new(id).unwrap(),
         slot_seconds: 600,
         min_members: 20,
+        profile: Profile::Strict,
         candidates: 12,
         ending: 0,
         list: None,
@@ -280,7 +282,7 @@ pub fn listed(id: &str, members: u16) -> ClusterView {
     let tenth = Share::new(1, 10).unwrap();
     let list = ListView {
         epoch: 3,
-        params: Terms::DEFAULT.for_members(members, tenth, tenth).unwrap(),
+        params: Terms::DEFAULT.for_members(members, tenth, tenth, 1).unwrap(),
         from_slot: Slot(LAST_SLOT - 1000),
         to_slot: Slot(LAST_SLOT + 8),
         bytes: format!("a signed list with {METER}").into_bytes().into(),

@@ -35,7 +35,7 @@ fn with_terms(id: &str, members: u16, terms: Terms) -> ClusterView {
     let tenth = Share::new(1, 10).unwrap();
     let mut view = listed(id, members);
     let list = view.list.as_mut().unwrap();
-    *list = ListView { epoch: 1, params: terms.for_members(members, tenth, tenth).unwrap(), ..list.clone() };
+    *list = ListView { epoch: 1, params: terms.for_members(members, tenth, tenth, 1).unwrap(), ..list.clone() };
     view
 }
 

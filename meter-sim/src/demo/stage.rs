@@ -107,8 +107,7 @@ impl<'a> Stage<'a> {
 /// The parameters of a list of so many meters; if they would refuse it, why, and from how many on they would not.
 pub(super) fn params(meters: u16, settings: &ClusterSettings, policy: &Policy) -> Result<Params, BadInput> {
     let accepted = |meters: u16| {
-        let params = settings.terms.for_members(meters, settings.missing_share, settings.malicious_share);
-        let params = params.map_err(|error| error.to_string())?;
+        let params = settings.params(meters).map_err(|error| error.to_string())?;
         policy.objections(&params).next().map_or(Ok(params), |objection| Err(objection.to_string()))
     };
     accepted(meters).map_err(|reason| {

@@ -73,7 +73,7 @@ fn succeeded(report: &Report) -> Vec<(Attack, usize)> {
 
 #[tokio::test(start_paused = true)]
 async fn meters_that_answer_twice_are_found_out() {
-    let report = tell(24, Simulation { one_answer: false, ..Simulation::default() }, Attack::value_variants()).await;
+    let report = tell(51, Simulation { one_answer: false, ..Simulation::default() }, Attack::value_variants()).await;
     assert_eq!(succeeded(&report), [(Attack::SecondRequest, 23)], "all but the one that it names\n{report}");
     assert_eq!(report.complaint(), "not refused by all meters: second-request");
     assert!(!report.is_good());
@@ -81,7 +81,7 @@ async fn meters_that_answer_twice_are_found_out() {
 
 #[tokio::test(start_paused = true)]
 async fn a_meter_that_does_not_count_who_is_missing_is_found_out() {
-    let report = tell(24, Simulation { missing_bound: false, ..Simulation::default() }, Attack::value_variants()).await;
+    let report = tell(51, Simulation { missing_bound: false, ..Simulation::default() }, Attack::value_variants()).await;
     assert_eq!(succeeded(&report), [(Attack::OversizedRequest, 1)], "the victim\n{report}");
     assert_eq!(report.complaint(), "not refused by all meters: oversized-request");
     assert!(!report.is_good());

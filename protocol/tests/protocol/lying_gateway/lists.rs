@@ -8,9 +8,10 @@ use dream_protocol::membership::{ListError, MembershipList};
 use dream_protocol::meter::{Input, Meter, MeterConfig, MeterError, Refusal};
 use dream_protocol::policy::PolicyError;
 use dream_protocol::topic::MeterChannel;
+use rcgen::SanType;
 
 use crate::support::liar::{Draft, FIRST, LISTED, Liar, NO_NOISE, on};
-use crate::support::pki::Pki;
+use crate::support::pki::{Issued, Pki};
 use crate::support::world::Packet;
 use crate::support::{START, at, cluster_id, enrol, meter_config};
 
@@ -93,6 +94,49 @@ fn a_meter_does_not_start_under_a_gateways_certificate_or_another_key() {
     assert_eq!(Meter::resume(as_gateway, []).unwrap_err(), MeterError::Certificate(error));
     let other = MeterConfig { certificate: pki.meter("m-0001").der, ..good() };
     assert_eq!(Meter::resume(other, []).unwrap_err(), MeterError::OtherKey);
+}
+
+#[test]
+fn a_meter_does_not_start_in_a_cluster_that_its_certificate_is_not_for() {
+    let pki = Pki::new();
+    let certified =
+        |urn: &str| MeterConfig { certificate: certified(&pki, "m-0000", urn).der, ..meter_config(&pki, "m-0000") };
+    assert!(Meter::resume(certified("urn:dream:cluster:north:100"), []).is_ok());
+    let error = MeterError::OtherCluster { certified: ClusterId::new("south").unwrap(), configured: cluster_id() };
+    assert_eq!(Meter::resume(certified("urn:dream:cluster:south"), []).unwrap_err(), error);
+}
+
+/// A meter's certificate with one more name.
+fn certified(pki: &Pki, id: &str, urn: &str) -> Issued {
+    pki.issue(id, "meter", |params| params.subject_alt_names.push(SanType::URI(urn.try_into().unwrap())))
+}
+
+/// Offers a list of eleven whose last entry is certified with this name.
+fn last_entry_certified(urn: &str) -> (Liar, Packet) {
+    let meters = enrolled();
+    let mut draft = meters.draft();
+    draft.enrolments.push(enrol("m-0010", &certified(&meters.pki, "m-0010", urn), |_| {}));
+    draft.terms.max_malicious = 2;
+    let packet = draft.sign(&meters.identity);
+    (meters, packet)
+}
+
+#[test]
+fn a_list_names_seven_in_ten_of_the_meters_that_any_of_its_certificates_counts() {
+    for urn in ["urn:dream:cluster:north", "urn:dream:cluster:north:1", "urn:dream:cluster:north:15"] {
+        let (mut meters, packet) = last_entry_certified(urn);
+        assert_eq!(meters.tell(0, &packet, at(LISTED)).1, [], "{urn}");
+    }
+    let (mut meters, packet) = last_entry_certified("urn:dream:cluster:north:16");
+    let rule = ListError::CertifiedSize { entry: 10, size: 16, members: 11 };
+    assert_refused(&mut meters, &packet, &rule.into());
+}
+
+#[test]
+fn a_list_with_a_meter_that_is_certified_for_another_cluster_is_refused() {
+    let (mut meters, packet) = last_entry_certified("urn:dream:cluster:south:11");
+    let reason = EnrolmentError::CertifiedCluster { certified: ClusterId::new("south").unwrap(), found: cluster_id() };
+    assert_refused(&mut meters, &packet, &ListError::Enrolment { entry: 10, reason }.into());
 }
 
 #[test]
