@@ -300,7 +300,7 @@ fn check_together(
 /// Checks that the list names at least 7 in 10 of the meters that the cluster has, by every certificate that says how many:
 /// a gateway must not choose a few homes.
 fn check_sizes(members: u16, enrolments: &[Enrolment]) -> Result<(), ListError> {
-    let too_large = |size: &u16| !is_most_of(members, *size);
+    let too_large = |size: &u16| members < fewest_of(*size);
     let sizes = enrolments.iter().map(Enrolment::certified_size).enumerate();
     match sizes.filter_map(|(entry, size)| Some((entry, size.filter(too_large)?))).next() {
         Some((entry, size)) => Err(ListError::CertifiedSize { entry, size, members }),
@@ -308,9 +308,9 @@ fn check_sizes(members: u16, enrolments: &[Enrolment]) -> Result<(), ListError> 
     }
 }
 
-/// Whether so many members are at least 7 in 10 of a cluster of `size` meters.
-pub(crate) fn is_most_of(members: u16, size: u16) -> bool {
-    10 * u32::from(members) >= 7 * u32::from(size)
+/// Returns the fewest members of a list of a cluster of `size` meters: 7 in 10.
+pub(crate) fn fewest_of(size: u16) -> u16 {
+    u16::try_from((7 * u32::from(size)).div_ceil(10)).expect("less than the size")
 }
 
 fn member(enrolment: &Enrolment) -> Member {

@@ -282,7 +282,7 @@ pub fn listed(id: &str, members: u16) -> ClusterView {
     let tenth = Share::new(1, 10).unwrap();
     let list = ListView {
         epoch: 3,
-        params: Terms::DEFAULT.for_members(members, tenth, tenth, 1).unwrap(),
+        params: Terms::DEFAULT.for_members(members, tenth, tenth, Profile::Strict.floors().malicious).unwrap(),
         from_slot: Slot(LAST_SLOT - 1000),
         to_slot: Slot(LAST_SLOT + 8),
         bytes: format!("a signed list with {METER}").into_bytes().into(),
@@ -298,6 +298,6 @@ pub fn closed(outcome: SlotOutcome) -> ClosedSlot {
 
 /// A slot of such a cluster.
 pub fn slot_of(members: u16, slot: u64) -> Slotted {
-    let honest = members - members / 10 - members.div_ceil(10);
+    let honest = members - members / 10 - members.div_ceil(10).max(Profile::Strict.floors().malicious);
     Slotted { epoch: 3, members, honest, ..Slotted::new(slot) }
 }

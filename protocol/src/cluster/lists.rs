@@ -11,7 +11,7 @@ use crate::derive::{self, sha256};
 use crate::enrolment::Enrolment;
 use crate::ids::MeterId;
 use crate::keys::{AgreementSecret, ListHash, MacKey, StreamKey};
-use crate::membership::{ListError, MembershipList, is_most_of};
+use crate::membership::{ListError, MembershipList, fewest_of};
 use crate::params::{Params, ParamsError};
 use crate::time::{Slot, Timestamp};
 use crate::topic::GatewayChannel;
@@ -90,7 +90,7 @@ impl ClusterConfig {
     /// number of meters that a member's certificate says the cluster has.
     pub(super) fn allows(&self, members: u16, size: Option<u16>) -> bool {
         members >= self.roster.min_members
-            && size.is_none_or(|size| is_most_of(members, size))
+            && members >= size.map_or(0, fewest_of)
             && self.params_for(members).is_ok_and(|params| self.floors.allow(&params))
     }
 }
@@ -217,7 +217,8 @@ impl Cluster {
         if self.unchanged(&members) && self.newest_own().is_some_and(|own| now < own.renewal()) {
             return Ok(());
         }
-        let least = self.config.roster.min_members;
+        let certified = members.iter().filter_map(Enrolment::certified_size).max().map_or(0, fewest_of);
+        let least = self.config.roster.min_members.max(certified);
         if count < least {
             return Err((count, CannotForm::TooFew { least }));
         }

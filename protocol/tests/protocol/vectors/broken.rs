@@ -683,7 +683,7 @@ impl Workshop<'_> {
             ("basicConstraints of nobody's CA", raw_extension(19, &[0x30, 0])),
             ("basicConstraints with an explicit FALSE", raw_extension(19, &[0x30, 3, 1, 1, 0])),
             ("basicConstraints with a path length and no CA", raw_extension(19, &[0x30, 3, 2, 1, 0])),
-            ("KeyUsage with a bit of its second byte", raw_extension(15, &[3, 3, 7, 0x80, 0x80])),
+            ("KeyUsage with a bit of its second byte", raw_extension(15, &[3, 3, 7, 0x88, 0x80])),
             ("KeyUsage with a trailing zero bit", raw_extension(15, &[3, 2, 0, 0x80])),
             ("KeyUsage with an unused bit set", raw_extension(15, &[3, 2, 7, 0x81])),
             ("key with a small y", keyed(3, 0, 0)),
@@ -1000,7 +1000,8 @@ impl PublicKeyData for Ed25519Point {
 
 /// Writes `critical FALSE`, the default, into a certificate's subjectAltName, and signs it again.
 fn with_explicit_default(der: &[u8], authority: &[u8; 32]) -> Vec<u8> {
-    // 30 82 xx xx, then what is signed: 30 82 xx xx again. After it come the algorithm, 7 bytes, and the signature, 67.
+    // 30 82 xx xx, then what is signed: 30 81 xx. After it come the algorithm, 7 bytes, and the signature, 67.
+    assert_eq!([&der[..2], &der[4..6]], [[0x30, 0x82], [0x30, 0x81]]);
     let mut signed = der[4..der.len() - 74].to_vec();
     let grow = |bytes: &mut Vec<u8>, at: usize| bytes[at] += 3;
     let find = |bytes: &[u8], part: &[u8]| bytes.windows(part.len()).position(|found| found == part).unwrap();
@@ -1008,7 +1009,7 @@ fn with_explicit_default(der: &[u8], authority: &[u8; 32]) -> Vec<u8> {
     let end = signed.len();
     let all = (0..end).find(|&at| signed[at] == 0xa3 && usize::from(signed[at + 1]) == end - at - 2).unwrap();
     // The extension, all of them, their tag, and the whole: each has a length of one byte, or its low one.
-    for at in [name - 1, all + 3, all + 1, 3] {
+    for at in [name - 1, all + 3, all + 1, 2] {
         grow(&mut signed, at);
     }
     signed.splice(name + 5..name + 5, [0x01, 0x01, 0x00]);
