@@ -10,7 +10,6 @@ use dream_protocol::time::Timestamp;
 use dream_protocol::topic::{ANY_GATEWAY_STATUS, GatewayChannel, MeterChannel, gateway_status};
 use dream_protocol::wire::{DecodeError, EnrolmentStatement, ListStatement, Message as _, Sign1, Status, StatusCode};
 use dream_testkit::virtual_cluster::VirtualCluster;
-use rcgen::SanType;
 
 use crate::support::liar::{FIRST, Liar, on};
 use crate::support::pki::Pki;
@@ -55,8 +54,7 @@ fn a_list_waits_for_seven_in_ten_of_the_meters_that_certificates_count() {
     let mut gateway = ClusterNode::new(cluster_config(&pki, 5), at(START), rng(1));
     let packet = |index: usize| {
         let id = meter_name(index);
-        let name = SanType::URI("urn:dream:cluster:north:15".try_into().unwrap());
-        let issued = pki.issue(&id, "meter", |params| params.subject_alt_names.push(name));
+        let issued = pki.meter_named(&id, "urn:dream:cluster:north:15");
         let topic = MeterChannel::Enrol.topic(&cluster_id(), &MeterId::new(&id).unwrap());
         Packet::new(topic, enrol(&id, &issued, |_| {}))
     };

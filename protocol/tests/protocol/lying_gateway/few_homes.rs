@@ -6,10 +6,9 @@ use std::sync::Arc;
 use dream_protocol::membership::{ListError, MembershipList};
 use dream_protocol::noise::{Sampler, Scale};
 use dream_protocol::policy::{Floors, Policy, PolicyError, Profile};
-use rcgen::SanType;
 
 use crate::support::liar::{Liar, NO_NOISE};
-use crate::support::pki::{Issued, Pki};
+use crate::support::pki::Pki;
 use crate::support::{cluster_id, enrol, meter_name, policy, rng};
 
 const HOMES: usize = 3;
@@ -19,20 +18,15 @@ const COLLUDERS: usize = 20;
 fn padded(names: [Option<&str>; 2]) -> Result<Arc<MembershipList>, ListError> {
     let pki = Pki::new();
     let member = |index: usize| {
-        let name = names[usize::from(index >= HOMES)];
-        let issued = certified(&pki, &meter_name(index), name);
-        enrol(&meter_name(index), &issued, |_| {})
+        let id = meter_name(index);
+        let named = names[usize::from(index >= HOMES)].map(|name| pki.meter_named(&id, name));
+        enrol(&id, &named.unwrap_or_else(|| pki.meter(&id)), |_| {})
     };
     let mut draft = Liar::enrolled(0, |_| {}, NO_NOISE).draft();
     draft.enrolments = (0..HOMES + COLLUDERS).map(member).collect();
     draft.terms.max_malicious = 3;
     let packet = draft.sign(&pki.gateway("gw"));
     MembershipList::verify(&packet.payload, &cluster_id(), &pki.authorities())
-}
-
-fn certified(pki: &Pki, id: &str, name: Option<&str>) -> Issued {
-    let name = name.map(|name| SanType::URI(name.try_into().unwrap()));
-    pki.issue(id, "meter", |params| params.subject_alt_names.extend(name))
 }
 
 fn verdict(list: &MembershipList, rules: impl FnOnce(Policy) -> Policy) -> Result<(), PolicyError> {

@@ -8,10 +8,9 @@ use dream_protocol::membership::{ListError, MembershipList};
 use dream_protocol::meter::{Input, Meter, MeterConfig, MeterError, Refusal};
 use dream_protocol::policy::PolicyError;
 use dream_protocol::topic::MeterChannel;
-use rcgen::SanType;
 
 use crate::support::liar::{Draft, FIRST, LISTED, Liar, NO_NOISE, on};
-use crate::support::pki::{Issued, Pki};
+use crate::support::pki::Pki;
 use crate::support::world::Packet;
 use crate::support::{START, at, cluster_id, enrol, meter_config};
 
@@ -100,22 +99,17 @@ fn a_meter_does_not_start_under_a_gateways_certificate_or_another_key() {
 fn a_meter_does_not_start_in_a_cluster_that_its_certificate_is_not_for() {
     let pki = Pki::new();
     let certified =
-        |urn: &str| MeterConfig { certificate: certified(&pki, "m-0000", urn).der, ..meter_config(&pki, "m-0000") };
+        |urn: &str| MeterConfig { certificate: pki.meter_named("m-0000", urn).der, ..meter_config(&pki, "m-0000") };
     assert!(Meter::resume(certified("urn:dream:cluster:north:100"), []).is_ok());
     let error = MeterError::OtherCluster { certified: ClusterId::new("south").unwrap(), configured: cluster_id() };
     assert_eq!(Meter::resume(certified("urn:dream:cluster:south"), []).unwrap_err(), error);
-}
-
-/// A meter's certificate with one more name.
-fn certified(pki: &Pki, id: &str, urn: &str) -> Issued {
-    pki.issue(id, "meter", |params| params.subject_alt_names.push(SanType::URI(urn.try_into().unwrap())))
 }
 
 /// Offers a list of eleven whose last entry is certified with this name.
 fn last_entry_certified(urn: &str) -> (Liar, Packet) {
     let meters = enrolled();
     let mut draft = meters.draft();
-    draft.enrolments.push(enrol("m-0010", &certified(&meters.pki, "m-0010", urn), |_| {}));
+    draft.enrolments.push(enrol("m-0010", &meters.pki.meter_named("m-0010", urn), |_| {}));
     draft.terms.max_malicious = 2;
     let packet = draft.sign(&meters.identity);
     (meters, packet)
