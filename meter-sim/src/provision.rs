@@ -233,10 +233,13 @@ impl ProvisionArgs {
 
     /// Returns what the meters of gateway.toml accept: those of a cluster that is too small for any home are on trial.
     fn profile(&self) -> Profile {
-        match self.community_policy {
-            true => Profile::Community,
-            false if self.meters < Profile::Strict.floors().members => Profile::Trial,
-            false => Profile::Strict,
+        let small = self.meters < Profile::Strict.floors().members;
+        if self.community_policy {
+            Profile::Community
+        } else if small {
+            Profile::Trial
+        } else {
+            Profile::Strict
         }
     }
 
