@@ -51,7 +51,7 @@ impl Settings<'_> {
     pub(super) fn to_toml(&self) -> String {
         let Self { gateway, broker_url, slot_seconds, epsilon, .. } = self;
         let (window, settle) = (window(*slot_seconds), (*slot_seconds).min(60));
-        let min_members = min_members(self.meters, self.profile.floors().members);
+        let min_members = min_members(self.meters, self.profile);
         let mut text = String::from(HEAD);
         line(&mut text, &format!("id = \"{gateway}\""), "the common name of gateway.pem");
         text += IDENTITY;
@@ -99,7 +99,11 @@ fn window(slot_seconds: u64) -> u64 {
 }
 
 /// Four fifths, so that a trial starts without stragglers, but enough for the meters' policy if there are enough.
-fn min_members(meters: u16, fewest: u16) -> u16 {
+fn min_members(meters: u16, profile: Profile) -> u16 {
+    let fewest = match profile {
+        Profile::Strict | Profile::Trial => Profile::Strict.floors().members,
+        Profile::Community => Profile::Community.floors().members,
+    };
     let most = (u32::from(meters) * 4).div_ceil(5);
     let most = u16::try_from(most).unwrap_or(meters);
     most.max(meters.min(fewest)).max(2)
