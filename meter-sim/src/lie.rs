@@ -59,7 +59,7 @@ pub(crate) struct LieArgs {
     #[arg(long, conflicts_with = "broker")]
     embedded: bool,
     /// The number of honest meters
-    #[arg(long, default_value_t = 60, value_parser = whole::<usize, 51, 100>)]
+    #[arg(long, default_value_t = 51, value_parser = whole::<usize, 51, 100>)]
     meters: usize,
     /// Limit to this attack; repeat it for more
     #[arg(long, value_name = "ATTACK", value_enum)]

@@ -140,9 +140,8 @@ fn common_name<'a>(parsed: &'a X509Certificate<'_>) -> Result<&'a str, Certifica
 fn dream_names<'a>(parsed: &'a X509Certificate<'_>) -> Result<(&'a str, Option<&'a str>), CertificateError> {
     let bad = |_| CertificateError::BadExtension(OID_X509_EXT_SUBJECT_ALT_NAME.to_id_string());
     let names = parsed.subject_alternative_name().map_err(bad)?.ok_or(CertificateError::Name)?;
-    let ours = names.value.general_names.iter().filter_map(|name| match name {
-        GeneralName::URI(uri) => Some(*uri).filter(|uri| uri.starts_with(ANY_URN)),
-        _ => None,
+    let ours = names.value.general_names.iter().filter_map(|name| {
+        if let GeneralName::URI(uri) = name { Some(*uri).filter(|uri| uri.starts_with(ANY_URN)) } else { None }
     });
     let (clusters, roles): (Vec<_>, Vec<_>) = ours.partition(|name| name.starts_with(CLUSTER_URN));
     match (roles.as_slice(), clusters.as_slice()) {
@@ -189,16 +188,16 @@ fn check_extensions(parsed: &X509Certificate<'_>) -> Result<(), CertificateError
         if parsed.extensions()[..at].iter().any(|earlier| earlier.oid == *id) {
             return Err(CertificateError::BadExtension(named()));
         }
-        match extension.parsed_extension() {
-            ParsedExtension::BasicConstraints(constraints) if constraints.ca => {
-                return Err(CertificateError::IsAnAuthority);
-            }
-            ParsedExtension::KeyUsage(usage) if !usage.digital_signature() => return Err(CertificateError::KeyUsage),
-            ParsedExtension::ParseError { .. } | ParsedExtension::Unparsed => {
-                return Err(CertificateError::BadExtension(named()));
-            }
-            _ if !is_der(extension) => return Err(CertificateError::BadExtension(named())),
-            _ => {}
+        let content = extension.parsed_extension();
+        if matches!(content, ParsedExtension::BasicConstraints(constraints) if constraints.ca) {
+            return Err(CertificateError::IsAnAuthority);
+        }
+        if matches!(content, ParsedExtension::KeyUsage(usage) if !usage.digital_signature()) {
+            return Err(CertificateError::KeyUsage);
+        }
+        let unread = matches!(content, ParsedExtension::ParseError { .. } | ParsedExtension::Unparsed);
+        if unread || !is_der(extension) {
+            return Err(CertificateError::BadExtension(named()));
         }
     }
     Ok(())
