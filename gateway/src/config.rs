@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use dream_protocol::cluster::RosterRules;
 use dream_protocol::ids::{ClusterId, GatewayId, IdError};
 use dream_protocol::params::{Params, Share, Terms};
+use dream_protocol::policy::Profile;
 
 use check::Checker;
 
@@ -110,6 +111,8 @@ pub struct ClusterSettings {
     pub terms: Terms,
     pub missing_share: Share,
     pub malicious_share: Share,
+    /// What its meters accept. T is never below what they ask for.
+    pub profile: Profile,
     /// When lists are formed, and of whom.
     pub roster: RosterRules,
 }
@@ -117,7 +120,7 @@ pub struct ClusterSettings {
 impl ClusterSettings {
     /// Returns the parameters of a list of so many members.
     pub fn params(&self, members: u16) -> Result<Params, dream_protocol::params::ParamsError> {
-        self.terms.for_members(members, self.missing_share, self.malicious_share)
+        self.terms.for_members(members, self.missing_share, self.malicious_share, self.profile.floors().malicious)
     }
 }
 

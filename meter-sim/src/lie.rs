@@ -46,7 +46,7 @@ Examples:
   meter-sim lie
   meter-sim lie --only second-request --only oversized-request
   meter-sim lie --only spoils-sums --meters 99
-  meter-sim lie --broker mqtt://localhost --meters 50
+  meter-sim lie --broker mqtt://localhost --meters 100
   meter-sim lie --broker mqtts://localhost --dir trial";
 
 /// Play a dishonest gateway against honest meters, and a dishonest meter among honest ones, and see what comes of it
@@ -66,7 +66,7 @@ pub(crate) struct LieArgs {
     #[arg(long, conflicts_with = "broker")]
     embedded: bool,
     /// The number of honest meters
-    #[arg(long, default_value_t = 24, value_parser = whole::<usize, 24, 100>)]
+    #[arg(long, default_value_t = 51, value_parser = whole::<usize, 51, 100>)]
     meters: usize,
     /// Limit to this attack; repeat it for more
     #[arg(long, value_name = "ATTACK", value_enum)]

@@ -15,9 +15,9 @@ use dream_fleet::authority::{Authority, Host, TEST_AUTHORITY};
 use dream_homes::street;
 use dream_protocol::broker_address::broker_address;
 use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
-use dream_protocol::policy::Policy;
+use dream_protocol::policy::{Policy, Profile};
 
-use self::settings::{FEWEST_BY_DEFAULT, Settings};
+use self::settings::Settings;
 use crate::progress::Progress;
 use dream_homes::args::{BadInput, whole};
 
@@ -25,6 +25,7 @@ const EXAMPLES: &str = "\
 Examples:
   meter-sim provision --out trial
   meter-sim provision --out trial --meters 50 --cluster riverside --cluster old-town --force
+  meter-sim provision --out village --meters 30 --community-policy
   meter-sim provision --out trial-60 --slot-seconds 60 --broker-url mqtts://broker.example:8883
   meter-sim provision --out local --broker-url mqtt://localhost";
 
@@ -73,6 +74,10 @@ pub(crate) struct ProvisionArgs {
     /// Epsilon of one attempt, for gateway.toml
     #[arg(long, value_name = "DECIMAL", default_value = "1", value_parser = epsilon)]
     epsilon: String,
+    /// Certify each meter for its cluster and the number of meters in it, and write gateway.toml for meters with the community
+    /// policy, which accept smaller clusters then
+    #[arg(long)]
+    community_policy: bool,
     /// Write into a directory that is not empty, and replace the meters that an earlier run made there
     #[arg(long)]
     force: bool,
@@ -175,7 +180,11 @@ impl ProvisionArgs {
         let progress = Progress::new(meters.len(), "meters");
         let issued = street::in_parallel(street::all_cores(), meters, |(cluster, id)| {
             progress.step();
-            authority.meter(id).write(&folder(out, cluster), id.as_str())
+            let issued = match self.profile() {
+                Profile::Community => authority.meter_of(id, cluster, self.meters),
+                Profile::Strict | Profile::Trial => authority.meter(id),
+            };
+            issued.write(&folder(out, cluster), id.as_str())
         });
         progress.end();
         issued.into_iter().collect::<io::Result<()>>()?;
@@ -185,6 +194,7 @@ impl ProvisionArgs {
             tls,
             clusters,
             meters: self.meters,
+            profile: self.profile(),
             slot_seconds: self.slot_seconds,
             epsilon: &self.epsilon,
         };
@@ -212,50 +222,67 @@ impl ProvisionArgs {
         println!("\nNext:\n  1. Start a broker at {}{with}.", self.broker_url);
         println!("  2. dream-gateway run --config {out}/gateway.toml");
         let url = &self.broker_url;
-        let policy = if self.is_lenient() { " --trial-policy" } else { "" };
+        let policy = match self.profile() {
+            _ if self.is_lenient() => " --trial-policy",
+            Profile::Community => " --community-policy",
+            Profile::Strict | Profile::Trial => "",
+        };
         println!("  3. meter-sim run --dir {out} --broker {url}{policy}");
         println!("     meter-sim lie --dir {out} --broker {url} shows that they refuse a dishonest gateway");
     }
 
-    /// Returns whether the meters' default policy would refuse these settings.
-    fn is_lenient(&self) -> bool {
-        let too_short = self.slot_seconds < default_policy().min_slot_seconds;
-        self.meters < FEWEST_BY_DEFAULT || too_short || self.slots_a_day().is_some()
+    /// Returns what the meters of gateway.toml accept: those of a cluster that is too small for any home are on trial.
+    fn profile(&self) -> Profile {
+        let small = self.meters < Profile::Strict.floors().members;
+        if self.community_policy {
+            Profile::Community
+        } else if small {
+            Profile::Trial
+        } else {
+            Profile::Strict
+        }
     }
 
-    /// Returns the number of slots that the default daily budget covers, if it does not cover all.
+    /// Returns the policy that meters should have: the default one, unless another was asked for.
+    fn policy(&self) -> Policy {
+        if self.community_policy { Profile::Community.rules() } else { Policy::default_rules() }
+    }
+
+    /// Returns whether that policy would refuse these settings.
+    fn is_lenient(&self) -> bool {
+        let policy = self.policy();
+        let too_short = self.slot_seconds < policy.min_slot_seconds;
+        self.meters < policy.floors.members || too_short || self.slots_a_day().is_some()
+    }
+
+    /// Returns the number of slots that the daily budget covers, if it does not cover all.
     fn slots_a_day(&self) -> Option<u64> {
         let epsilon: f64 = self.epsilon.parse().unwrap_or(f64::MAX);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count of slots")]
-        let enough = (default_policy().daily_micro_epsilon as f64 / 1e6 / epsilon) as u64;
+        let enough = (self.policy().daily_micro_epsilon as f64 / 1e6 / epsilon) as u64;
         (enough < 86_400 / self.slot_seconds).then_some(enough)
     }
 
     fn notes(&self, earlier: bool) -> Vec<String> {
         let mut notes = Vec::new();
-        if self.meters < FEWEST_BY_DEFAULT {
+        let (policy, name) = (self.policy(), if self.community_policy { "community" } else { "default" });
+        let (fewest, shortest) = (policy.floors.members, policy.min_slot_seconds);
+        if self.meters < fewest {
+            let here = self.meters;
             notes.push(format!(
-                "meters with the default policy accept no list of fewer than {FEWEST_BY_DEFAULT} members, and a cluster \
-                 here has {}.",
-                self.meters
+                "meters with the {name} policy accept no list of fewer than {fewest} members, and a cluster here has {here}."
             ));
         }
-        let shortest = default_policy().min_slot_seconds;
         if self.slot_seconds < shortest {
-            notes.push(format!("meters with the default policy accept no slots shorter than {shortest} seconds."));
+            notes.push(format!("meters with the {name} policy accept no slots shorter than {shortest} seconds."));
         }
         if let Some(slots) = self.slots_a_day() {
-            notes.push(format!("meters with the default policy have spent a day's privacy after {slots} slots."));
+            notes.push(format!("meters with the {name} policy have spent a day's privacy after {slots} slots."));
         }
         let known = ["gateway.redb", "meters.redb"].into_iter().filter(|name| earlier && self.out.join(name).exists());
         notes.extend(known.map(|name| format!("{name} is of the earlier meters; remove it before the next start.")));
         notes
     }
-}
-
-/// Returns the meters' default policy.
-fn default_policy() -> Policy {
-    Policy::default_rules()
 }
 
 fn folder(out: &Path, cluster: &ClusterId) -> PathBuf {

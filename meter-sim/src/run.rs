@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use clap::Args;
 use dream_protocol::ids::ClusterId;
-use dream_protocol::policy::Policy;
+use dream_protocol::policy::{Policy, Profile};
 use rumqttc::MqttOptions;
 
 use crate::conduct::ConductArgs;
@@ -17,7 +17,7 @@ use crate::trial::{Trial, interrupted};
 use crate::view::View;
 use dream_fleet::access::{Access, BrokerArgs};
 use dream_fleet::directory::{Directory, MeterFiles, OpenError};
-use dream_fleet::{ClusterSetup, Fleet, MeterSetup, Records, lenient};
+use dream_fleet::{ClusterSetup, Fleet, MeterSetup, Records};
 use dream_homes::args::{BadInput, whole};
 use dream_homes::clustering::Clustering;
 use dream_homes::readings::Readings;
@@ -80,8 +80,12 @@ pub(crate) struct RunArgs {
     readings: Option<PathBuf>,
     /// Let meters accept slots shorter than a minute and lists of a few members, and spend without a daily limit. Real
     /// meters do not
-    #[arg(long)]
+    #[arg(long, conflicts_with = "community_policy")]
     trial_policy: bool,
+    /// Let meters accept the smaller clusters of the community policy. Their certificates say then how many meters a cluster
+    /// has: `meter-sim provision --community-policy` makes such
+    #[arg(long)]
+    community_policy: bool,
     /// The range of readings that meters accept, in watts: the `range_watts` of the gateway
     #[arg(long, value_name = "LO..HI", default_value = "0..9000", value_parser = range, allow_hyphen_values = true)]
     range_watts: (i64, i64),
@@ -233,7 +237,11 @@ impl RunArgs {
             range: self.range_watts,
             ..Policy::new(directory.authorities().clone(), [directory.gateway_id()?])
         };
-        Ok(if self.trial_policy { lenient(strict) } else { strict })
+        Ok(strict.with_profile(match (self.trial_policy, self.community_policy) {
+            (true, _) => Profile::Trial,
+            (false, true) => Profile::Community,
+            (false, false) => Profile::Strict,
+        }))
     }
 
     fn introduce(&self, trial: &Trial, access: &Access, records: &Path) -> std::io::Result<()> {

@@ -1,8 +1,10 @@
 //! From an X.509 certificate to who somebody is (`protocol.md 3`).
 //!
 //! The profile is narrow on purpose: issued directly by a configured authority, an Ed25519 key, the id as common name and
-//! again in exactly one `urn:dream:` name that also says the role. There is no revocation: operators keep a deny-list and
-//! issue for short periods.
+//! again in exactly one `urn:dream:` name that also says the role. A meter's may name its cluster as well. There is no
+//! revocation: operators keep a deny-list and issue for short periods. How the fields are read is in [`profile`].
+
+mod profile;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,21 +12,14 @@ use std::sync::Arc;
 
 use thiserror::Error;
 use x509_parser::certificate::X509Certificate;
-use x509_parser::extensions::{GeneralName, ParsedExtension};
-use x509_parser::oid_registry::{
-    OID_SIG_ED25519, OID_X509_EXT_BASIC_CONSTRAINTS, OID_X509_EXT_EXTENDED_KEY_USAGE, OID_X509_EXT_KEY_USAGE,
-    OID_X509_EXT_SUBJECT_ALT_NAME,
-};
 use x509_parser::prelude::FromDer;
 use x509_parser::x509::SubjectPublicKeyInfo;
 
+use self::profile::{CLUSTER_URN, GATEWAY_URN, METER_URN, parse};
 use crate::derive::sha256;
-use crate::ids::{GatewayId, IdError, MeterId};
+use crate::ids::{ClusterId, GatewayId, IdError, MeterId};
 use crate::keys::IdentityPublic;
-
-const METER_URN: &str = "urn:dream:meter:";
-const GATEWAY_URN: &str = "urn:dream:gateway:";
-const ANY_URN: &str = "urn:dream:";
+use crate::params::MAX_MEMBERS;
 
 /// Names an authority: SHA-256 of its name and its key, both in DER.
 pub type Fingerprint = [u8; 32];
@@ -40,6 +35,8 @@ pub enum CertificateError {
     BadSignature,
     #[error("the subject's key is not Ed25519")]
     NotEd25519,
+    #[error("the subject's key is no Ed25519 point, one of small order, or not in its canonical encoding")]
+    WeakKey,
     #[error("an authority's certificate must be a CA's (basicConstraints CA:TRUE)")]
     NotAnAuthority,
     #[error("a CA's certificate cannot be a meter's or a gateway's")]
@@ -50,10 +47,15 @@ pub enum CertificateError {
     UnknownCriticalExtension(String),
     #[error("extension {0} is malformed or there twice")]
     BadExtension(String),
-    #[error("the subject must have exactly one common name")]
+    #[error("the subject must have exactly one common name, a UTF8String or a PrintableString")]
     CommonName,
     #[error("there must be exactly one `{METER_URN}<id>` or `{GATEWAY_URN}<id>` URI name")]
     Name,
+    #[error(
+        "there may be one `{CLUSTER_URN}<name>` or `{CLUSTER_URN}<name>:<size>` URI name, in a meter's certificate only; a \
+         size is from 1 to {MAX_MEMBERS}, without leading zeros"
+    )]
+    Cluster,
     #[error("the `urn:dream:` name and the common name differ")]
     NameMismatch,
     #[error("the certificate is a {found}'s, a {expected}'s was expected")]
@@ -69,10 +71,19 @@ pub enum Subject {
     Gateway(GatewayId),
 }
 
+/// The cluster that a meter's certificate is for, in the authority's words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CertifiedCluster {
+    pub id: ClusterId,
+    /// How many meters the cluster has.
+    pub size: Option<u16>,
+}
+
 /// What the protocol needs of a certificate that an authority issued.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Certificate {
     pub(crate) subject: Subject,
+    pub(crate) cluster: Option<CertifiedCluster>,
     pub(crate) key: IdentityPublic,
     /// SHA-256 of the DER.
     pub(crate) hash: [u8; 32],
@@ -90,9 +101,12 @@ impl Certificate {
     }
 
     fn of(parsed: &X509Certificate<'_>, der: &[u8]) -> Result<Self, CertificateError> {
+        let key = profile::subject_key(parsed)?;
+        let (subject, cluster) = profile::subject(parsed)?;
         Ok(Self {
-            key: subject_key(parsed)?,
-            subject: subject(parsed)?,
+            key,
+            subject,
+            cluster,
             hash: sha256(der),
             authority: Fingerprint::default(),
             not_before: u64::try_from(parsed.validity().not_before.timestamp()).unwrap_or(0),
@@ -102,6 +116,11 @@ impl Certificate {
 
     pub const fn subject(&self) -> &Subject {
         &self.subject
+    }
+
+    /// Returns the only cluster in which this meter may enrol; `None` if the certificate does not say.
+    pub const fn cluster(&self) -> Option<&CertifiedCluster> {
+        self.cluster.as_ref()
     }
 
     pub const fn key(&self) -> &IdentityPublic {
@@ -227,121 +246,4 @@ impl fmt::Debug for Authorities {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Authorities").field(&self.0.len()).finish()
     }
-}
-
-fn parse(der: &[u8]) -> Result<X509Certificate<'_>, CertificateError> {
-    match X509Certificate::from_der(der) {
-        Ok(([], parsed)) if is_wrapped_in_der(der, &parsed) => Ok(parsed),
-        Ok(_) | Err(_) => Err(CertificateError::Malformed),
-    }
-}
-
-/// Whether what the authority's signature does not cover is the one DER encoding of it (RFC 5280, 4.1.1).
-///
-/// x509-parser also reads other tags and unused bits, by which anyone could change a certificate on its way.
-fn is_wrapped_in_der(der: &[u8], parsed: &X509Certificate<'_>) -> bool {
-    let signed = parsed.tbs_certificate.as_ref();
-    let signature = parsed.signature_value.data.as_ref();
-    let mut bit_string = der_head(0x03, signature.len() + 1);
-    bit_string.push(0);
-    let wrapper = || {
-        let rest = der.strip_suffix(signature)?.strip_suffix(bit_string.as_slice())?;
-        let at = rest.windows(signed.len()).position(|part| part == signed)?;
-        Some((&rest[..at], &rest[at + signed.len()..]))
-    };
-    wrapper().is_some_and(|(head, algorithm)| {
-        // The algorithm is stated twice, the first time under the signature.
-        let stated = (1..=MAX_ALGORITHM).contains(&algorithm.len())
-            && signed.windows(algorithm.len()).any(|part| part == algorithm);
-        stated && head == der_head(0x30, der.len() - head.len())
-    })
-}
-
-/// The longest AlgorithmIdentifier that is compared; those of every signature algorithm in use are shorter.
-const MAX_ALGORITHM: usize = 80;
-
-/// Tag and length of a DER element.
-fn der_head(tag: u8, len: usize) -> Vec<u8> {
-    let bytes = len.to_be_bytes();
-    let significant = &bytes[bytes.iter().take_while(|&&byte| byte == 0).count()..];
-    match significant {
-        [] => vec![tag, 0],
-        [short @ 0..=0x7f] => vec![tag, *short],
-        long => [&[tag, 0x80 | u8::try_from(long.len()).expect("at most 8")], long].concat(),
-    }
-}
-
-fn subject_key(parsed: &X509Certificate<'_>) -> Result<IdentityPublic, CertificateError> {
-    let info = parsed.public_key();
-    let bytes = info.subject_public_key.data.as_ref().try_into();
-    match bytes {
-        Ok(bytes) if info.algorithm.algorithm == OID_SIG_ED25519 => Ok(IdentityPublic(bytes)),
-        _ => Err(CertificateError::NotEd25519),
-    }
-}
-
-fn subject(parsed: &X509Certificate<'_>) -> Result<Subject, CertificateError> {
-    check_extensions(parsed)?;
-    let mut names = parsed.subject().iter_common_name();
-    let (Some(common), None) = (names.next(), names.next()) else {
-        return Err(CertificateError::CommonName);
-    };
-    let common = common.as_str().map_err(|_| CertificateError::CommonName)?;
-    let urn = dream_name(parsed)?;
-    let matches = |id: &str| if id == common { Ok(()) } else { Err(CertificateError::NameMismatch) };
-    if let Some(id) = urn.strip_prefix(METER_URN) {
-        matches(id)?;
-        Ok(Subject::Meter(MeterId::new(id)?))
-    } else if let Some(id) = urn.strip_prefix(GATEWAY_URN) {
-        matches(id)?;
-        Ok(Subject::Gateway(GatewayId::new(id)?))
-    } else {
-        Err(CertificateError::Name)
-    }
-}
-
-fn dream_name<'a>(parsed: &'a X509Certificate<'_>) -> Result<&'a str, CertificateError> {
-    let bad = |_| CertificateError::BadExtension(OID_X509_EXT_SUBJECT_ALT_NAME.to_id_string());
-    let names = parsed.subject_alternative_name().map_err(bad)?.ok_or(CertificateError::Name)?;
-    let mut ours = names.value.general_names.iter().filter_map(|name| {
-        if let GeneralName::URI(uri) = name { Some(*uri).filter(|uri| uri.starts_with(ANY_URN)) } else { None }
-    });
-    match (ours.next(), ours.next()) {
-        (Some(name), None) => Ok(name),
-        (None, _) | (_, Some(_)) => Err(CertificateError::Name),
-    }
-}
-
-/// Reads the extensions that decide something and refuses critical ones that nobody here understands.
-fn check_extensions(parsed: &X509Certificate<'_>) -> Result<(), CertificateError> {
-    let understood = [
-        OID_X509_EXT_BASIC_CONSTRAINTS,
-        OID_X509_EXT_KEY_USAGE,
-        OID_X509_EXT_EXTENDED_KEY_USAGE,
-        OID_X509_EXT_SUBJECT_ALT_NAME,
-    ];
-    for (at, extension) in parsed.extensions().iter().enumerate() {
-        let id = &extension.oid;
-        let named = || id.to_id_string();
-        if !understood.contains(id) {
-            if extension.critical {
-                return Err(CertificateError::UnknownCriticalExtension(named()));
-            }
-            continue;
-        }
-        if parsed.extensions()[..at].iter().any(|earlier| earlier.oid == *id) {
-            return Err(CertificateError::BadExtension(named()));
-        }
-        let parsed = extension.parsed_extension();
-        if matches!(parsed, ParsedExtension::BasicConstraints(constraints) if constraints.ca) {
-            return Err(CertificateError::IsAnAuthority);
-        }
-        if matches!(parsed, ParsedExtension::KeyUsage(usage) if !usage.digital_signature()) {
-            return Err(CertificateError::KeyUsage);
-        }
-        if matches!(parsed, ParsedExtension::ParseError { .. } | ParsedExtension::Unparsed) {
-            return Err(CertificateError::BadExtension(named()));
-        }
-    }
-    Ok(())
 }

@@ -35,6 +35,7 @@ use crate::ids::{ClusterId, GatewayId, MeterId};
 use crate::keys::{IdentityKey, ListHash};
 use crate::membership::{ListError, MembershipList};
 use crate::params::{ParamsError, Share, Terms};
+use crate::policy::Floors;
 use crate::time::{Slot, Timestamp};
 use crate::topic::{GatewayChannel, MeterChannel, Topic, TopicError};
 use crate::wire::{
@@ -67,6 +68,8 @@ pub struct ClusterConfig {
     pub terms: Terms,
     pub missing_share: Share,
     pub malicious_share: Share,
+    /// How small a list its meters accept. T is never below theirs.
+    pub floors: Floors,
     pub roster: RosterRules,
     /// How early, by the gateway's clock, a reading may come because a meter's clock is ahead.
     pub clock_skew_seconds: u64,

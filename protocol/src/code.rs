@@ -186,6 +186,7 @@ impl Coded for ListError {
             Self::Order { .. } => "order",
             Self::RepeatedIdentity { .. } => "repeated_identity",
             Self::LowOrder => "low_order",
+            Self::CertifiedSize { .. } => "certified_size",
             Self::Params(_) => "params",
         }
     }
@@ -209,7 +210,8 @@ impl Coded for ListError {
             | Self::OtherEntries
             | Self::Order { .. }
             | Self::RepeatedIdentity { .. }
-            | Self::LowOrder => None,
+            | Self::LowOrder
+            | Self::CertifiedSize { .. } => None,
         }
     }
 }
@@ -221,6 +223,7 @@ impl Coded for EnrolmentError {
             Self::Certificate(_) => "certificate",
             Self::OtherCertificate => "other_certificate",
             Self::OtherCluster { .. } => "other_cluster",
+            Self::CertifiedCluster { .. } => "certified_cluster",
             Self::BadSignature => "bad_signature",
             Self::Period { .. } => "period",
             Self::LowOrder => "low_order",
@@ -233,6 +236,7 @@ impl Coded for EnrolmentError {
             Self::Certificate(error) => Some(error),
             Self::OtherCertificate
             | Self::OtherCluster { .. }
+            | Self::CertifiedCluster { .. }
             | Self::BadSignature
             | Self::Period { .. }
             | Self::LowOrder => None,
@@ -247,6 +251,7 @@ impl Coded for CertificateError {
             Self::UnknownAuthority => "unknown_authority",
             Self::BadSignature => "bad_signature",
             Self::NotEd25519 => "not_ed25519",
+            Self::WeakKey => "weak_key",
             Self::NotAnAuthority => "not_an_authority",
             Self::IsAnAuthority => "is_an_authority",
             Self::KeyUsage => "key_usage",
@@ -254,6 +259,7 @@ impl Coded for CertificateError {
             Self::BadExtension(_) => "bad_extension",
             Self::CommonName => "common_name",
             Self::Name => "name",
+            Self::Cluster => "cluster",
             Self::NameMismatch => "name_mismatch",
             Self::WrongRole { .. } => "wrong_role",
             Self::Id(_) => "id",
@@ -267,6 +273,7 @@ impl Coded for CertificateError {
             | Self::UnknownAuthority
             | Self::BadSignature
             | Self::NotEd25519
+            | Self::WeakKey
             | Self::NotAnAuthority
             | Self::IsAnAuthority
             | Self::KeyUsage
@@ -274,6 +281,7 @@ impl Coded for CertificateError {
             | Self::BadExtension(_)
             | Self::CommonName
             | Self::Name
+            | Self::Cluster
             | Self::NameMismatch
             | Self::WrongRole { .. } => None,
         }
@@ -292,6 +300,7 @@ impl Coded for ParamsError {
             Self::Windows { .. } => "windows",
             Self::TooLarge { .. } => "too_large",
             Self::TooFewPartners { .. } => "too_few_partners",
+            Self::TooLargeForPartners { .. } => "too_large_for_partners",
         }
     }
 }
@@ -304,7 +313,11 @@ impl Coded for PolicyError {
             Self::Range { .. } => "range",
             Self::Epsilon { .. } => "epsilon",
             Self::Attempts { .. } => "attempts",
+            Self::TooFewMembers { .. } => "too_few_members",
+            Self::TooFewMalicious { .. } => "too_few_malicious",
             Self::TooFewHonest { .. } => "too_few_honest",
+            Self::NoCertifiedSize { .. } => "no_certified_size",
+            Self::PartialMasks { .. } => "partial_masks",
             Self::SlotTooShort { .. } => "slot_too_short",
         }
     }

@@ -31,6 +31,8 @@ pub enum EnrolmentError {
     OtherCertificate,
     #[error("the enrolment is for cluster `{found}`, not `{expected}`")]
     OtherCluster { expected: ClusterId, found: ClusterId },
+    #[error("the enrolment is for cluster `{found}`, its certificate for `{certified}` alone")]
+    CertifiedCluster { certified: ClusterId, found: ClusterId },
     #[error("the enrolment's signature does not verify on its meter's enrol topic")]
     BadSignature,
     #[error("the enrolment must last between 1 second and 35 days, it lasts from {not_before} to {not_after}")]
@@ -55,6 +57,8 @@ pub struct Enrolment {
     authority: Fingerprint,
     /// SHA-256 of the bytes, by which the header of a list names them.
     hash: [u8; 32],
+    /// How many meters the authority says that the cluster has.
+    size: Option<u16>,
     bytes: Part,
 }
 
@@ -91,6 +95,16 @@ impl Enrolment {
             return Err(EnrolmentError::OtherCertificate);
         }
         let id = certificate.meter()?.clone();
+        let size = match &certificate.cluster {
+            Some(certified) if certified.id != *cluster => {
+                return Err(EnrolmentError::CertifiedCluster {
+                    certified: certified.id.clone(),
+                    found: cluster.clone(),
+                });
+            }
+            Some(certified) => certified.size,
+            None => None,
+        };
         let topic = MeterChannel::Enrol.topic(cluster, &id);
         if signatures == Signatures::Check && !envelope.verifies(&certificate.key, &topic) {
             return Err(EnrolmentError::BadSignature);
@@ -111,6 +125,7 @@ impl Enrolment {
             seq: statement.seq,
             authority: certificate.authority,
             hash: sha256(&bytes),
+            size,
             bytes,
         })
     }
@@ -145,6 +160,11 @@ impl Enrolment {
     /// SHA-256 of the envelope.
     pub const fn hash(&self) -> &[u8; 32] {
         &self.hash
+    }
+
+    /// How many meters the cluster has, if the meter's certificate says so.
+    pub const fn certified_size(&self) -> Option<u16> {
+        self.size
     }
 
     /// The envelope, byte for byte as the meter sent it.

@@ -152,6 +152,13 @@ impl IdentityKey {
 pub struct IdentityPublic(pub [u8; 32]);
 
 impl IdentityPublic {
+    /// Whether this is the canonical encoding of a point that is not of small order. Whoever verifies refuses any other
+    /// key, since libraries do not agree on them.
+    pub(crate) fn is_sound(&self) -> bool {
+        let y = std::array::from_fn(|i| if i == 31 { self.0[i] & 0x7f } else { self.0[i] });
+        AgreementPublic(y).canonical() == y && VerifyingKey::from_bytes(&self.0).is_ok_and(|key| !key.is_weak())
+    }
+
     /// Strict verification (RFC 8032 without the cofactor): keys and nonces of small order are refused, so that all
     /// verifiers agree.
     pub(crate) fn verifies(&self, message: &[u8], signature: &[u8; 64]) -> bool {
@@ -289,6 +296,22 @@ mod tests {
             let other = AgreementSecret::from_bytes([9; 32]);
             other.agree(&secret.public()).unwrap().0
         });
+    }
+
+    #[test]
+    fn an_identity_key_is_a_canonical_point_of_large_order() {
+        let sound = |bytes: [u8; 32]| IdentityPublic(bytes).is_sound();
+        let small = |y: u8| std::array::from_fn(|i| if i == 0 { y } else { 0 });
+        assert!(sound(IdentityKey::from_seed(&[1; 32]).public().0));
+        // y = 0 and y = 1 have small order; y = 2 is on no point; y = 3 is, but may not be written as p + 3.
+        assert!(!sound(small(0)) && !sound(small(1)) && !sound(small(2)) && sound(small(3)));
+        let mut p_plus_three = FIELD_PRIME;
+        p_plus_three[0] += 3;
+        assert!(VerifyingKey::from_bytes(&p_plus_three).is_ok() && !sound(p_plus_three));
+        // The points of order 8, and -1 of order 2.
+        let eight = "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a";
+        let eight = std::array::from_fn(|i| u8::from_str_radix(&eight[2 * i..2 * i + 2], 16).unwrap());
+        assert!(!sound(eight) && !sound(LOW_ORDER[2]));
     }
 
     #[test]

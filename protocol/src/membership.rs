@@ -70,6 +70,8 @@ pub enum ListError {
     RepeatedIdentity { entry: usize },
     #[error("the gateway's X25519 key is a point of small order")]
     LowOrder,
+    #[error("entry {entry} is certified for a cluster of {size} meters; a list names at least 7 in 10, not {members}")]
+    CertifiedSize { entry: usize, size: u16, members: u16 },
     #[error("the list's parameters are refused: {0}")]
     Params(#[from] ParamsError),
 }
@@ -320,5 +322,21 @@ fn check_together(
             return Err(ListError::Period { entry });
         }
     }
-    Ok(())
+    check_sizes(params.members(), members)
+}
+
+/// Checks that the list names at least 7 in 10 of the meters that the cluster has, by every certificate that says how many:
+/// a gateway must not choose a few homes.
+fn check_sizes(members: u16, enrolments: &[Enrolment]) -> Result<(), ListError> {
+    let too_large = |size: &u16| members < fewest_of(*size);
+    let sizes = enrolments.iter().map(Enrolment::certified_size).enumerate();
+    match sizes.filter_map(|(entry, size)| Some((entry, size.filter(too_large)?))).next() {
+        Some((entry, size)) => Err(ListError::CertifiedSize { entry, size, members }),
+        None => Ok(()),
+    }
+}
+
+/// Returns the fewest members of a list of a cluster of `size` meters: 7 in 10.
+pub(crate) fn fewest_of(size: u16) -> u16 {
+    u16::try_from((7 * u32::from(size)).div_ceil(10)).expect("less than the size")
 }

@@ -66,6 +66,10 @@ pub enum MeterError {
     Certificate(#[from] CertificateError),
     #[error("the certificate is for another key than the meter's identity key")]
     OtherKey,
+    #[error("the meter's own certificate is for cluster `{certified}`, and it is to join `{configured}`")]
+    OtherCluster { certified: ClusterId, configured: ClusterId },
+    #[error("the policy demands certificates that say how many meters the cluster has, and the meter's own does not")]
+    NoCertifiedSize,
 }
 
 /// What happens to a meter.
@@ -210,6 +214,13 @@ impl<C: Conduct> Meter<C> {
         let certificate = config.policy.authorities.verify(&config.certificate)?;
         if *certificate.key() != config.identity.public() {
             return Err(MeterError::OtherKey);
+        }
+        if let Some(certified) = certificate.cluster().filter(|certified| certified.id != config.cluster) {
+            let (certified, configured) = (certified.id.clone(), config.cluster.clone());
+            return Err(MeterError::OtherCluster { certified, configured });
+        }
+        if config.policy.certified_size && certificate.cluster().is_none_or(|certified| certified.size.is_none()) {
+            return Err(MeterError::NoCertifiedSize);
         }
         let account = Account {
             cluster: config.cluster.clone(),

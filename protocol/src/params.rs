@@ -13,6 +13,10 @@ pub const MAX_MEMBERS: usize = 10_000;
 /// The most authorities that a list may name.
 pub const MAX_AUTHORITIES: usize = 16;
 
+/// The most members of a list that lets them mask with some others only: whether that is safe takes a sum of up to N^2/8
+/// terms, and the gateway chooses N.
+pub const MAX_PARTIAL_MEMBERS: u16 = 1000;
+
 /// The largest numerator and denominator of an epsilon.
 pub const MAX_EPSILON_PART: u64 = 1_000_000;
 
@@ -68,10 +72,20 @@ impl Terms {
 impl Terms {
     /// Returns the parameters of a list of so many members, of whom these shares may be silent and malicious.
     ///
-    /// M is rounded down, so that no more members may be silent than the share allows; T is rounded up, so that no fewer
-    /// colluders are reckoned with. Nothing else in the project turns shares into numbers.
-    pub fn for_members(self, members: u16, silent: Share, malicious: Share) -> Result<Params, ParamsError> {
-        let (max_missing, max_malicious) = (silent.floor_of(members), malicious.ceil_of(members));
+    /// M is rounded down, so that no more members may be silent than the share allows. T is rounded up, so that no fewer
+    /// colluders are reckoned with, and at least what meters ask for. Nothing else in the project turns shares into numbers.
+    pub fn for_members(
+        self,
+        members: u16,
+        silent: Share,
+        malicious: Share,
+        least_malicious: u16,
+    ) -> Result<Params, ParamsError> {
+        let max_missing = silent.floor_of(members);
+        let stated = malicious.ceil_of(members);
+        // What meters ask for makes up for a small cluster, not for a share that no larger one may have.
+        let least = if 10 * stated < u64::from(members) { 0 } else { u64::from(least_malicious) };
+        let max_malicious = stated.max(least);
         Params::new(members.into(), Self { max_missing, max_malicious, ..self })
     }
 }
@@ -132,6 +146,11 @@ pub enum ParamsError {
          for all"
     )]
     TooFewPartners { partners: u64, members: u64 },
+    #[error(
+        "{partners} mask partners of {members} members: with more than {MAX_PARTIAL_MEMBERS} members all others are \
+         partners; use 0"
+    )]
+    TooLargeForPartners { partners: u64, members: u64 },
 }
 
 /// Checked parameters of one list, and everything derived from them.
@@ -161,10 +180,13 @@ impl Params {
 
     pub(crate) fn check_partners(&self) -> Result<(), ParamsError> {
         let (partners, members) = (self.terms.partners, self.members.into());
-        if partners > 0 && !partners::suffice(self) {
-            return Err(ParamsError::TooFewPartners { partners, members });
+        if partners::threshold(self).is_none() {
+            return Ok(());
         }
-        Ok(())
+        if self.members > MAX_PARTIAL_MEMBERS {
+            return Err(ParamsError::TooLargeForPartners { partners, members });
+        }
+        if partners::suffice(self) { Ok(()) } else { Err(ParamsError::TooFewPartners { partners, members }) }
     }
 
     /// Skips every check, so that a test can ask about parameters that no list may have.
@@ -368,5 +390,33 @@ mod tests {
         }
         assert!(matches!(refused(Terms { partners: 46, ..TERMS }), ParamsError::TooFewPartners { .. }));
         assert!(Params::new(100, Terms { partners: 47, ..TERMS }).is_ok());
+    }
+
+    #[test]
+    fn a_large_cluster_masks_with_everybody() {
+        let of = |members: usize, partners| {
+            let tenth = u64::try_from(members.div_ceil(10)).unwrap();
+            Params::new(members, Terms { max_missing: 0, max_malicious: tenth, partners, ..TERMS })
+        };
+        assert!(of(1000, 900).is_ok());
+        assert_eq!(of(1001, 999).unwrap_err(), ParamsError::TooLargeForPartners { partners: 999, members: 1001 });
+        assert!(of(1001, 0).is_ok() && of(1001, 1000).is_ok() && of(1001, u64::MAX).is_ok());
+    }
+
+    #[test]
+    fn the_least_number_of_colluders_is_reckoned_with_however_small_the_cluster() {
+        let tenth = Share::new(1, 10).unwrap();
+        let tolerances = |members, least| {
+            let params = TERMS.for_members(members, tenth, tenth, least).unwrap();
+            (params.max_missing(), params.max_malicious(), params.honest())
+        };
+        assert_eq!(tolerances(50, 10), (5, 10, 35));
+        assert_eq!(tolerances(99, 10), (9, 10, 80));
+        assert_eq!(tolerances(101, 10), (10, 11, 80));
+        assert_eq!(tolerances(23, 3), (2, 3, 18));
+        assert!(matches!(TERMS.for_members(11, tenth, tenth, 10), Err(ParamsError::NoneHonest { .. })));
+        let twentieth = Share::new(1, 20).unwrap();
+        let refused = TERMS.for_members(50, tenth, twentieth, 10).unwrap_err();
+        assert_eq!(refused, ParamsError::TooFewMalicious { malicious: 3, members: 50, least: 5 });
     }
 }

@@ -1,6 +1,8 @@
 //! What a meter accepts. Every privacy rule is enforced here and in [`crate::meter`], never by trusting the gateway.
 
 use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
 
 use thiserror::Error;
 
@@ -9,8 +11,91 @@ use crate::ids::GatewayId;
 use crate::membership::MembershipList;
 use crate::params::Params;
 
-/// The fewest honest shares that meters ask for unless their policy says otherwise.
-pub const MIN_HONEST: u16 = 20;
+/// How small a cluster may be, in absolute numbers. Limits that are relative to N bound no gateway that chooses N: a list of
+/// three homes and twenty meters of its own would do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Floors {
+    /// The fewest members, N.
+    pub members: u16,
+    /// The fewest colluders that the noise must allow for, T.
+    pub malicious: u16,
+    /// The fewest honest shares that must make up the noise, n.
+    pub honest: u16,
+}
+
+impl Floors {
+    /// Returns the floors that a list with these parameters is below.
+    pub fn broken_by(&self, params: &Params) -> impl Iterator<Item = PolicyError> {
+        let below = |found: u16, least: u16| (found < least).then_some((least, found));
+        let members = below(params.members(), self.members);
+        let malicious = below(params.max_malicious(), self.malicious);
+        let honest = below(params.honest(), self.honest);
+        [
+            members.map(|(least, found)| PolicyError::TooFewMembers { least, found }),
+            malicious.map(|(least, found)| PolicyError::TooFewMalicious { least, found }),
+            honest.map(|(least, found)| PolicyError::TooFewHonest { least, found }),
+        ]
+        .into_iter()
+        .flatten()
+    }
+
+    /// Whether a list with these parameters is large enough.
+    pub fn allow(&self, params: &Params) -> bool {
+        self.broken_by(params).next().is_none()
+    }
+}
+
+/// A named set of rules. A meter's is set by its maker or owner; a gateway asks which one its meters have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Profile {
+    /// What meters have unless they are told otherwise.
+    #[default]
+    Strict,
+    /// For small clusters, such as an energy community, whose authority certifies how many meters there are.
+    Community,
+    /// For trials in which nobody's home is measured: next to no rules. No profile of `protocol.md`.
+    Trial,
+}
+
+impl Profile {
+    pub const ALL: [Self; 3] = [Self::Strict, Self::Community, Self::Trial];
+
+    pub const fn floors(self) -> Floors {
+        match self {
+            Self::Strict => Floors { members: 50, malicious: 10, honest: 20 },
+            Self::Community => Floors { members: 23, malicious: 3, honest: 15 },
+            Self::Trial => Floors { members: 2, malicious: 1, honest: 2 },
+        }
+    }
+
+    /// Returns the policy of a meter that trusts nobody yet: for asking what such meters refuse.
+    pub fn rules(self) -> Policy {
+        Policy::new(Authorities::new([]).expect("no certificate is malformed"), []).with_profile(self)
+    }
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Strict => "strict",
+            Self::Community => "community",
+            Self::Trial => "trial",
+        }
+    }
+}
+
+impl FromStr for Profile {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let named = Self::ALL.into_iter().find(|profile| profile.as_str() == text);
+        named.ok_or("use strict, community or trial")
+    }
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
 
 /// A meter's privacy policy, set by its maker or owner; the defaults are those of `protocol.md 2`.
 #[derive(Debug, Clone)]
@@ -27,8 +112,13 @@ pub struct Policy {
     pub daily_micro_epsilon: u64,
     /// The most attempts per slot.
     pub max_attempts: u8,
-    /// The fewest honest shares that must make up the noise.
-    pub min_honest: u16,
+    /// How small a cluster may be.
+    pub floors: Floors,
+    /// Whether every certificate, the meter's own included, must name the cluster and its size. Otherwise a gateway could
+    /// fill a small cluster with meters from anywhere.
+    pub certified_size: bool,
+    /// Whether lists may let members mask with some others only (w > 0), which is weaker and saves nothing.
+    pub partial_masks: bool,
     /// The shortest slot: epsilon protects what happens in one, so that a gateway must not make it a moment.
     pub min_slot_seconds: u64,
 }
@@ -46,8 +136,16 @@ pub enum PolicyError {
     Epsilon { most: (u64, u64), found: (u64, u64) },
     #[error("{found} attempts per slot; the policy allows {most}")]
     Attempts { most: u8, found: u8 },
+    #[error("{found} members; the policy demands {least}")]
+    TooFewMembers { least: u16, found: u16 },
+    #[error("{found} members may be malicious; the policy demands that the noise allows for {least}")]
+    TooFewMalicious { least: u16, found: u16 },
     #[error("the noise would be made by {found} honest shares; the policy demands {least}")]
     TooFewHonest { least: u16, found: u16 },
+    #[error("the certificate of entry {entry} does not say how many meters the cluster has; the policy demands it")]
+    NoCertifiedSize { entry: usize },
+    #[error("members would mask with {partners} others only; the policy demands all, which is w = 0")]
+    PartialMasks { partners: u64 },
     #[error("slots of {found} s; the policy demands {least} s")]
     SlotTooShort { least: u64, found: u64 },
 }
@@ -55,7 +153,7 @@ pub enum PolicyError {
 impl Policy {
     /// Returns the default policy of a meter that trusts nobody yet: for asking what such meters refuse.
     pub fn default_rules() -> Self {
-        Self::new(Authorities::new([]).expect("no certificate is malformed"), [])
+        Profile::Strict.rules()
     }
 
     /// The default policy, for meters of these authorities and gateways.
@@ -67,8 +165,23 @@ impl Policy {
             max_epsilon: (1, 1),
             daily_micro_epsilon: 160_000_000,
             max_attempts: 2,
-            min_honest: MIN_HONEST,
+            floors: Profile::Strict.floors(),
+            certified_size: false,
+            partial_masks: false,
             min_slot_seconds: 60,
+        }
+    }
+
+    /// Returns this policy with another profile's rules in place of the default ones.
+    #[must_use]
+    pub fn with_profile(self, profile: Profile) -> Self {
+        let floors = profile.floors();
+        match profile {
+            Profile::Strict => Self { floors, ..self },
+            Profile::Community => Self { floors, max_epsilon: (2, 1), certified_size: true, ..self },
+            Profile::Trial => {
+                Self { floors, min_slot_seconds: 1, daily_micro_epsilon: u64::MAX, partial_masks: true, ..self }
+            }
         }
     }
 
@@ -79,7 +192,14 @@ impl Policy {
         if !self.gateways.contains(list.gateway()) {
             return Err(PolicyError::Gateway(list.gateway().clone()));
         }
-        self.objections(list.params()).next().map_or(Ok(()), Err)
+        if let Some(broken) = self.objections(list.params()).next() {
+            return Err(broken);
+        }
+        let unsized_entry = || list.members().iter().position(|member| member.certified_size().is_none());
+        match unsized_entry().filter(|_| self.certified_size) {
+            Some(entry) => Err(PolicyError::NoCertifiedSize { entry }),
+            None => Ok(()),
+        }
     }
 
     /// The rules that a list with these parameters breaks, whoever signs it.
@@ -88,19 +208,20 @@ impl Policy {
         let range = (terms.lo, terms.hi);
         let (found, most) = ((terms.epsilon_numerator, terms.epsilon_denominator), self.max_epsilon);
         let too_large = u128::from(found.0) * u128::from(most.1) > u128::from(most.0) * u128::from(found.1);
-        let (attempts, honest, slot) = (params.attempts(), params.honest(), terms.slot_seconds);
+        let (attempts, slot, partners) = (params.attempts(), terms.slot_seconds, terms.partners);
         let too_many = attempts > self.max_attempts;
-        let too_few = honest < self.min_honest;
+        let partial = partners > 0 && !self.partial_masks;
         let too_short = slot < self.min_slot_seconds;
         [
             (range != self.range).then_some(PolicyError::Range { expected: self.range, found: range }),
             too_large.then_some(PolicyError::Epsilon { most, found }),
             too_many.then_some(PolicyError::Attempts { most: self.max_attempts, found: attempts }),
-            too_few.then_some(PolicyError::TooFewHonest { least: self.min_honest, found: honest }),
+            partial.then_some(PolicyError::PartialMasks { partners }),
             too_short.then_some(PolicyError::SlotTooShort { least: self.min_slot_seconds, found: slot }),
         ]
         .into_iter()
         .flatten()
+        .chain(self.floors.broken_by(params))
     }
 }
 
@@ -109,24 +230,59 @@ mod tests {
     use super::*;
     use crate::params::Terms;
 
-    const TERMS: Terms = Terms { max_malicious: 3, ..Terms::with_slots_of(60) };
+    const TERMS: Terms = Terms { max_malicious: 10, ..Terms::with_slots_of(60) };
+
+    fn objections(policy: &Policy, members: usize, terms: Terms) -> Vec<PolicyError> {
+        policy.objections(&Params::new(members, terms).unwrap()).collect()
+    }
 
     #[test]
     fn every_rule_that_parameters_break_is_named_and_none_at_its_limit() {
-        let policy = Policy::new(Authorities::new([]).unwrap(), []);
-        let objections = |members, terms| policy.objections(&Params::new(members, terms).unwrap()).collect::<Vec<_>>();
-        assert_eq!(objections(23, TERMS), []);
-        let slot_seconds = 59;
-        let terms = Terms { slot_seconds, lo: -1, epsilon_numerator: 3, epsilon_denominator: 2, attempts: 3, ..TERMS };
+        let policy = Policy::default_rules();
+        assert_eq!(objections(&policy, 50, TERMS), []);
+        assert_eq!(objections(&policy, 50, Terms { max_missing: 10, max_malicious: 20, ..TERMS }), []);
+        let terms = Terms {
+            slot_seconds: 59,
+            lo: -1,
+            epsilon_numerator: 3,
+            epsilon_denominator: 2,
+            attempts: 3,
+            reading_seconds: 5,
+            partners: 28,
+            ..Terms { max_malicious: 9, max_missing: 1, ..TERMS }
+        };
         assert_eq!(
-            objections(22, terms),
+            objections(&policy, 29, terms),
             [
                 PolicyError::Range { expected: (0, 9000), found: (-1, 9000) },
                 PolicyError::Epsilon { most: (1, 1), found: (3, 2) },
                 PolicyError::Attempts { most: 2, found: 3 },
-                PolicyError::TooFewHonest { least: 20, found: 19 },
+                PolicyError::PartialMasks { partners: 28 },
                 PolicyError::SlotTooShort { least: 60, found: 59 },
+                PolicyError::TooFewMembers { least: 50, found: 29 },
+                PolicyError::TooFewMalicious { least: 10, found: 9 },
+                PolicyError::TooFewHonest { least: 20, found: 19 },
             ]
         );
+    }
+
+    #[test]
+    fn a_community_may_be_smaller_and_louder() {
+        let community = Profile::Community.rules();
+        let terms = Terms { max_malicious: 3, epsilon_numerator: 2, ..TERMS };
+        assert_eq!(objections(&community, 23, terms), []);
+        assert_eq!(objections(&community, 23, Terms { max_missing: 4, max_malicious: 4, ..terms }), []);
+        assert_eq!(objections(&community, 22, terms), [PolicyError::TooFewMembers { least: 23, found: 22 }]);
+        let louder = Terms { epsilon_numerator: 201, epsilon_denominator: 100, ..terms };
+        assert_eq!(objections(&community, 23, louder), [PolicyError::Epsilon { most: (2, 1), found: (201, 100) }]);
+        assert!(community.certified_size && !Policy::default_rules().certified_size);
+    }
+
+    #[test]
+    fn profiles_have_names() {
+        for profile in Profile::ALL {
+            assert_eq!(profile.to_string().parse(), Ok(profile));
+        }
+        assert_eq!("Strict".parse::<Profile>(), Err("use strict, community or trial"));
     }
 }

@@ -7,7 +7,7 @@ use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
 use dream_protocol::keys::AgreementSecret;
 use dream_protocol::meter::MeterConfig;
 use dream_protocol::params::{Share, Terms};
-use dream_protocol::policy::Policy;
+use dream_protocol::policy::{Floors, Policy, Profile};
 use dream_protocol::time::Timestamp;
 use dream_protocol::topic::MeterChannel;
 use dream_protocol::wire::{EnrolmentStatement, Message as _};
@@ -36,9 +36,12 @@ pub fn meter_name(index: usize) -> String {
     format!("m-{index:04}")
 }
 
+/// How small the clusters of tests may be: those of homes may not.
+pub const SMALL: Floors = Profile::Trial.floors();
+
 /// Returns a policy for small test clusters; everything else is the default.
 pub fn policy(pki: &Pki) -> Policy {
-    Policy { min_honest: 2, ..Policy::new(pki.authorities(), [GatewayId::new("gw").unwrap()]) }
+    Policy { floors: SMALL, ..Policy::new(pki.authorities(), [GatewayId::new("gw").unwrap()]) }
 }
 
 pub fn meter_config(pki: &Pki, name: &str) -> MeterConfig {
@@ -62,6 +65,7 @@ pub fn cluster_config(pki: &Pki, members: u16) -> ClusterConfig {
         terms: TERMS,
         missing_share: Share::new(1, 5).unwrap(),
         malicious_share: Share::new(1, 10).unwrap(),
+        floors: SMALL,
         roster: RosterRules {
             min_members: members,
             settle_seconds: 5,

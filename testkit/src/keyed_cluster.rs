@@ -12,7 +12,7 @@ use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::MeterChannel;
 use dream_protocol::wire::{MaskedReading, Message as _};
 
-use crate::example::{START, TERMS, at, cluster_config, cluster_id, enrol};
+use crate::example::{SMALL, START, TERMS, at, cluster_config, cluster_id, enrol};
 use crate::node::{ClusterNode, Packet};
 use crate::pki::Pki;
 use crate::rng;
@@ -98,6 +98,7 @@ fn config(pki: &Pki, members: u16) -> ClusterConfig {
         terms: Terms { attempts: 1, ..TERMS },
         missing_share: tenth,
         malicious_share: tenth,
+        floors: SMALL,
         roster: RosterRules {
             min_members: members,
             settle_seconds: 1,

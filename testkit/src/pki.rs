@@ -74,6 +74,11 @@ impl Pki {
         self.issue(id, "meter", |_| {})
     }
 
+    /// A meter's certificate with one more URI, such as the name of its cluster.
+    pub fn meter_named(&self, id: &str, uri: &str) -> Issued {
+        self.issue(id, "meter", |params| params.subject_alt_names.push(SanType::URI(uri.try_into().unwrap())))
+    }
+
     pub fn gateway(&self, id: &str) -> Issued {
         self.issue(id, "gateway", |_| {})
     }

@@ -155,6 +155,7 @@ fn cluster_config(id: &ClusterId, settings: &ClusterSettings, gateway: &GatewayI
         terms: settings.terms,
         missing_share: settings.missing_share,
         malicious_share: settings.malicious_share,
+        floors: settings.profile.floors(),
         roster: settings.roster.clone(),
         clock_skew_seconds: skew,
     }

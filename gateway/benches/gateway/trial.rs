@@ -181,7 +181,7 @@ fn settings(access: &Access, plan: Plan) -> Settings {
     let mut settings = Settings::new(access);
     settings.log = "info";
     settings.defaults = format!(
-        "slot_seconds = {slot_seconds}\nreading_seconds = {window}\nreveal_seconds = {window}\nattempts = 1\n\
+        "meter_policy = \"trial\"\nslot_seconds = {slot_seconds}\nreading_seconds = {window}\nreveal_seconds = {window}\nattempts = 1\n\
          max_missing = 0.1\nsettle_seconds = 1\nlist_slots = 1000\ndrop_after_slots = 0\nmin_interval_seconds = 86400\n"
     );
     let lines = format!("min_members = {members}\nrange_watts = [0, 9000]\n");

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use clap::Args;
 use dream_protocol::ids::ClusterId;
-use dream_protocol::policy::{Policy, PolicyError};
+use dream_protocol::policy::PolicyError;
 use dream_protocol::time::Timestamp;
 
 use crate::clock::{Clock, rfc3339};
@@ -106,22 +106,20 @@ fn store_mistake(path: &Path) -> Option<String> {
     }
 }
 
-/// Returns what keeps meters with the default policy from taking part in the smallest list, or for a whole day.
+/// Returns what keeps meters from taking part in the smallest list, or for a whole day, by the policy that they have.
 fn objections(settings: &ClusterSettings) -> Vec<String> {
-    let Ok(params) = settings.params(settings.roster.min_members) else { return Vec::new() };
-    let policy = Policy::default_rules();
+    let ClusterSettings { profile, roster, .. } = settings;
+    let Ok(params) = settings.params(roster.min_members) else { return Vec::new() };
+    let policy = profile.rules();
     let refused = |rule: PolicyError| {
-        format!(
-            "meters with the default policy refuse a list of `min_members` = {}: {rule}",
-            settings.roster.min_members
-        )
+        format!("meters with the {profile} policy refuse a list of `min_members` = {}: {rule}", roster.min_members)
     };
     let mut all: Vec<String> = policy.objections(&params).map(refused).collect();
     let slots = 86_400u64.div_ceil(settings.terms.slot_seconds);
     let paid = policy.daily_micro_epsilon / params.charge_micro_epsilon();
     if paid < slots {
         all.push(format!(
-            "meters with the default policy are silent for {} of a day's {slots} slots: their daily epsilon, {}, \
+            "meters with the {profile} policy are silent for {} of a day's {slots} slots: their daily epsilon, {}, \
              is spent; use longer slots or a smaller epsilon",
             slots - paid,
             policy.daily_micro_epsilon / 1_000_000,
@@ -145,7 +143,8 @@ fn write_cluster(cluster: &ClusterId, settings: &ClusterSettings, out: &mut impl
     let epsilon = terms.epsilon_numerator as f64 / terms.epsilon_denominator as f64;
     writeln!(
         out,
-        "    {cluster}: slots of {} s, {} attempts of {} + {} s, epsilon {epsilon} each, {}..{} W, at least {} members",
+        "    {cluster}: slots of {} s, {} attempts of {} + {} s, epsilon {epsilon} each, {}..{} W, at least {} members, meters \
+         with the {} policy",
         terms.slot_seconds,
         terms.attempts,
         terms.reading_seconds,
@@ -153,6 +152,7 @@ fn write_cluster(cluster: &ClusterId, settings: &ClusterSettings, out: &mut impl
         terms.lo,
         terms.hi,
         settings.roster.min_members,
+        settings.profile,
     )?;
     Ok(())
 }

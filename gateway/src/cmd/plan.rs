@@ -11,7 +11,7 @@ use std::io::Write;
 use clap::Args;
 use dream_protocol::noise::{Confidence, Spread};
 use dream_protocol::params::{Params, ParamsError, Share, Terms};
-use dream_protocol::policy::Policy;
+use dream_protocol::policy::{Policy, Profile};
 use serde::Serialize;
 
 use self::cost::{AesBlocks, Traffic};
@@ -59,6 +59,10 @@ pub(crate) struct PlanArgs {
     /// How many mask partners a member has on average; 0 means all other members, which is safest
     #[arg(long, default_value_t = 0)]
     partners: u64,
+    /// The policy of the meters: strict, community (each certificate says how many meters the cluster has) or trial. Its least
+    /// number of malicious members is reckoned with, however small the cluster
+    #[arg(long, value_name = "NAME", default_value_t)]
+    meter_policy: Profile,
     /// For how many slots a membership list is made
     #[arg(long, value_name = "SLOTS", default_value_t = 1008, value_parser = clap::value_parser!(u64).range(4..=1_000_000))]
     list_slots: u64,
@@ -73,7 +77,7 @@ pub(crate) struct PlanArgs {
 impl PlanArgs {
     pub(crate) fn run(&self, out: &mut impl Write) -> anyhow::Result<()> {
         let params = self.params().map_err(|error| BadInput(format!("{}: {error}", flags(&error))))?;
-        let plan = Plan::new(&params, self.mean_load, self.list_slots);
+        let plan = Plan::new(&params, self.meter_policy, self.mean_load, self.list_slots);
         if self.json {
             serde_json::to_writer_pretty(&mut *out, &plan)?;
             writeln!(out)?;
@@ -96,7 +100,8 @@ impl PlanArgs {
             attempts: self.attempts,
             ..usual
         };
-        terms.for_members(self.members, self.max_missing, self.max_malicious)
+        let least = self.meter_policy.floors().malicious;
+        terms.for_members(self.members, self.max_missing, self.max_malicious, least)
     }
 }
 
@@ -106,12 +111,12 @@ fn flags(error: &ParamsError) -> &'static str {
         ParamsError::Members { .. } => "--members",
         ParamsError::TooManyMissing { .. } => "--max-missing",
         ParamsError::TooFewMalicious { .. } => "--max-malicious",
-        ParamsError::NoneHonest { .. } => "--max-missing, --max-malicious (lower one)",
+        ParamsError::NoneHonest { .. } => "--members, --max-missing, --max-malicious, --meter-policy",
         ParamsError::Range { .. } => "--range",
         ParamsError::Epsilon { .. } => "--epsilon",
         ParamsError::Windows { .. } => "--slot-seconds, --reading-seconds, --reveal-seconds, --attempts",
         ParamsError::TooLarge { .. } => "--range, --epsilon",
-        ParamsError::TooFewPartners { .. } => "--partners",
+        ParamsError::TooFewPartners { .. } | ParamsError::TooLargeForPartners { .. } => "--partners",
     }
 }
 
@@ -148,8 +153,9 @@ struct Plan {
     error_of_an_hours_mean: Option<HourMean>,
     verdict: Verdict,
     epsilon_per_day: DailyEpsilon,
-    /// By which rules a meter with the default policy would refuse the list.
-    default_meter_objections: Vec<String>,
+    meter_policy: &'static str,
+    /// By which rules a meter with this policy would refuse the list.
+    meter_objections: Vec<String>,
     bytes: Traffic,
     aes_blocks: AesBlocks,
 }
@@ -195,17 +201,18 @@ struct DailyEpsilon {
     slots: u64,
     micro_epsilon_one_attempt_each: u64,
     micro_epsilon_all_attempts: u64,
-    default_budget_micro_epsilon: u64,
-    /// How many attempts the default budget pays for.
-    attempts_within_default_budget: u64,
+    /// That of the meters' policy.
+    budget_micro_epsilon: u64,
+    /// How many attempts it pays for.
+    attempts_within_budget: u64,
 }
 
 impl Plan {
-    fn new(params: &Params, mean_load: u32, list_slots: u64) -> Self {
+    fn new(params: &Params, profile: Profile, mean_load: u32, list_slots: u64) -> Self {
         let mean_load_watts = u64::from(params.members()) * u64::from(mean_load);
         let deviation = |silent| Deviation::new(params, params.members() - silent, mean_load_watts);
         let terms = params.terms();
-        let policy = Policy::default_rules();
+        let policy = profile.rules();
         let error_when_all_answer = deviation(0);
         Self {
             members: params.members(),
@@ -223,7 +230,8 @@ impl Plan {
             error_of_an_hours_mean: HourMean::new(params, mean_load_watts),
             verdict: Verdict::of(error_when_all_answer.band95_percent),
             epsilon_per_day: DailyEpsilon::new(params, &policy),
-            default_meter_objections: policy.objections(params).map(|objection| objection.to_string()).collect(),
+            meter_policy: profile.as_str(),
+            meter_objections: policy.objections(params).map(|objection| objection.to_string()).collect(),
             bytes: Traffic::measure(params, list_slots),
             aes_blocks: AesBlocks::count(params),
         }
@@ -278,8 +286,8 @@ impl DailyEpsilon {
             slots,
             micro_epsilon_one_attempt_each: slots * charge,
             micro_epsilon_all_attempts: slots * charge * u64::from(params.attempts()),
-            default_budget_micro_epsilon: policy.daily_micro_epsilon,
-            attempts_within_default_budget: policy.daily_micro_epsilon / charge,
+            budget_micro_epsilon: policy.daily_micro_epsilon,
+            attempts_within_budget: policy.daily_micro_epsilon / charge,
         }
     }
 }

@@ -9,6 +9,7 @@ use dream_protocol::broker_address::broker_address;
 use dream_protocol::cluster::RosterRules;
 use dream_protocol::ids::{ClusterId, GatewayId, MAX_ID_LEN, MeterId};
 use dream_protocol::params::{Share, Terms};
+use dream_protocol::policy::Profile;
 
 use super::decimal::{self, Fraction};
 use super::{Broker, BrokerTls, ClusterSettings, Config, Files, Identity, Log, Login, Overrides, Problem, Store, file};
@@ -296,7 +297,8 @@ impl<'a> Checker<'a> {
         let epsilon = self.epsilon(&of("epsilon"), file.epsilon.as_ref());
         let missing = self.share(&of("max_missing"), file.max_missing.as_ref(), "0.1", "at most 0.2");
         let malicious = self.share(&of("max_malicious"), file.max_malicious.as_ref(), "0.1", "at least 0.1");
-        let min_members = self.within(&of("min_members"), file.min_members.unwrap_or(rules.min_members), 2, 10_000);
+        let profile = self.profile(&of("meter_policy"), file.meter_policy.as_deref());
+        let min_members = self.min_members(&of("min_members"), file.min_members, profile.unwrap_or_default());
         let list_slots = self.within(&of("list_slots"), file.list_slots.unwrap_or(rules.list_slots), 4, 1_000_000);
         let settle = self.within(&of("settle_seconds"), file.settle_seconds.unwrap_or(rules.settle_seconds), 0, 86_400);
         let interval = file.min_interval_seconds.unwrap_or(6 * usual.slot_seconds);
@@ -327,6 +329,7 @@ impl<'a> Checker<'a> {
             },
             missing_share,
             malicious_share,
+            profile: profile?,
             roster: RosterRules {
                 min_members,
                 settle_seconds: settle?,
@@ -341,6 +344,22 @@ impl<'a> Checker<'a> {
             self.wrong(key, format!("a list of `min_members` = {min_members} could not be: {error}"));
         }
         (self.problems.len() == before).then_some(settings)
+    }
+
+    fn profile(&mut self, key: &str, text: Option<&str>) -> Option<Profile> {
+        let Some(text) = text else { return Some(Profile::default()) };
+        self.note(key, text.parse().map_err(|allowed| format!("`{text}` is no policy that meters have; {allowed}")))
+    }
+
+    fn min_members(&mut self, key: &str, members: Option<u16>, profile: Profile) -> Option<u16> {
+        let least = profile.floors().members;
+        let members = self.within(key, members.unwrap_or(least), 2, 10_000)?;
+        if members < least {
+            let allowed = format!("use {least} to 10000, or another `meter_policy`");
+            self.wrong(key, format!("meters with the {profile} policy refuse a list of {members} members; {allowed}"));
+            return None;
+        }
+        Some(members)
     }
 
     fn epsilon(&mut self, key: &str, text: Option<&file::Decimal>) -> Option<Fraction> {

@@ -79,6 +79,7 @@ impl ServedCluster {
             terms: settings.terms,
             missing_share: settings.missing_share,
             malicious_share: settings.malicious_share,
+            floors: settings.profile.floors(),
             roster: settings.roster.clone(),
             clock_skew_seconds,
         };
@@ -196,6 +197,7 @@ impl ServedCluster {
             cluster: self.id.clone(),
             slot_seconds: self.settings.terms.slot_seconds,
             min_members: self.settings.roster.min_members,
+            profile: self.settings.profile,
             candidates,
             ending: self.machine.enrolments_ending_before(now.plus_secs(ENDING_SECONDS)),
             list: list.map(|list| ListView::from(&**list)),

@@ -10,6 +10,7 @@ use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::ids::ClusterId;
 use dream_protocol::membership::MembershipList;
 use dream_protocol::params::Params;
+use dream_protocol::policy::Profile;
 use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::wire::StatusCode;
 use tokio::sync::watch;
@@ -35,6 +36,8 @@ pub struct ClusterView {
     pub slot_seconds: u64,
     /// How many members a list needs at least.
     pub min_members: u16,
+    /// Which policy its meters have, by configuration.
+    pub profile: Profile,
     /// How many meters are enrolled and could be in the next list.
     pub candidates: usize,
     /// How many of them have an enrolment that ends within [`ENDING_SECONDS`].

@@ -105,6 +105,9 @@ fn every_mistake_is_named_with_its_key_and_what_is_allowed() {
         ("[clusters.north]", "slot_seconds = 60\nreading_seconds = 40"),
         ("[clusters.north]", "min_members = 1"),
         ("[clusters.north]", "partners = 3"),
+        ("[clusters.north]", "meter_policy = \"lenient\""),
+        ("[clusters.north]", "min_members = 49"),
+        ("[clusters.north]", "meter_policy = \"community\"\nmin_members = 22"),
         ("[clusters.north]", "allow_file = \"nobody\""),
         ("[clusters.north]", "[clusters.Gateway]"),
         ("[clusters.north]", "[clusters.gateway]"),
@@ -170,8 +173,15 @@ fn a_key_of_the_defaults_is_named_as_it_is_written_and_once() {
 #[test]
 fn what_meters_refuse_is_noted() {
     let south =
-        "min_members = 30\n[clusters.south]\nslot_seconds = 30\nepsilon = 2\nrange_watts = [-100, 5000]\nattempts = 3";
+        "min_members = 60\n[clusters.south]\nslot_seconds = 30\nepsilon = 2\nrange_watts = [-100, 5000]\nattempts = 3";
     insta::assert_snapshot!(Place::new().check(&with("[clusters.north]", south)));
+}
+
+#[test]
+fn a_cluster_is_judged_by_the_policy_of_its_meters() {
+    let smaller = "meter_policy = \"community\"\nepsilon = 2\n[clusters.south]\nmeter_policy = \"trial\"\n\
+                   slot_seconds = 10\nmin_members = 5";
+    insta::assert_snapshot!(Place::new().check(&with("[clusters.north]", smaller)));
 }
 
 #[test]

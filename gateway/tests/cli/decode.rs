@@ -139,6 +139,22 @@ fn an_enrolment_verifies_under_its_authority_only() {
 }
 
 #[test]
+fn the_cluster_of_a_certificate_is_shown_and_must_be_the_enrolments() {
+    let capture = Capture::new();
+    let told = |name: &str| {
+        let issued = capture.pki.meter_named("m-0001", name);
+        let enrolment = statement(&issued, 1).seal((&issued.identity(), &issued.der), "dream/v1/north/enrol/m-0001");
+        capture.decode(&enrolment, "--authority authority.pem")
+    };
+    let good = told("urn:dream:cluster:north:40");
+    assert!(good.contains("of meter m-0001 in cluster north of 40 meters, 2026"), "{good}");
+    assert!(good.starts_with("exit code 0") && told("urn:dream:cluster:north").contains("in cluster north, 2026"));
+    let other = told("urn:dream:cluster:south");
+    assert_eq!(problem(&other, "south").lines().count(), 2, "{other}");
+    assert!(other.contains("the enrolment is for cluster `north`, its certificate for `south` alone"), "{other}");
+}
+
+#[test]
 fn a_list_verifies_with_its_entries_and_names_its_members() {
     let capture = Capture::new();
     let known = "--topic dream/v1/north/membership/full --authority authority.pem --members";

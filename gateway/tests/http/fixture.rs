@@ -21,6 +21,7 @@ use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::evidence::Contradiction;
 use dream_protocol::ids::ClusterId;
 use dream_protocol::params::{Share, Terms};
+use dream_protocol::policy::Profile;
 use dream_protocol::time::{Slot, Timestamp};
 use dream_testkit::lab::http::Answer;
 use dream_testkit::outcomes::Slotted;
@@ -264,6 +265,7 @@ pub fn waiting(id: &str) -> ClusterView {
         cluster: ClusterId::new(id).unwrap(),
         slot_seconds: 600,
         min_members: 20,
+        profile: Profile::Strict,
         candidates: 12,
         ending: 0,
         list: None,
@@ -286,7 +288,7 @@ pub fn listed(id: &str, members: u16) -> ClusterView {
     let tenth = Share::new(1, 10).unwrap();
     let list = ListView {
         epoch: EPOCH,
-        params: Terms::DEFAULT.for_members(members, tenth, tenth).unwrap(),
+        params: Terms::DEFAULT.for_members(members, tenth, tenth, Profile::Strict.floors().malicious).unwrap(),
         from_slot: Slot(LAST_SLOT - 1000),
         to_slot: Slot(LAST_SLOT + 8),
         bytes: format!("a signed list with {METER}").into_bytes().into(),
@@ -309,6 +311,6 @@ pub fn closed(outcome: SlotOutcome) -> ClosedSlot {
 
 /// A slot of such a cluster.
 pub fn slot_of(members: u16, slot: u64) -> Slotted {
-    let honest = members - members / 10 - members.div_ceil(10);
+    let honest = members - members / 10 - members.div_ceil(10).max(Profile::Strict.floors().malicious);
     Slotted { epoch: EPOCH, members, honest, ..Slotted::new(slot) }
 }

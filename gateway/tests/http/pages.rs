@@ -5,6 +5,7 @@ use dream_gateway::serve::gateway_view::BrokerView;
 use dream_gateway::serve::offenders::OffenderCounts;
 use dream_gateway::serve::readiness::Latch;
 use dream_protocol::params::{Share, Terms};
+use dream_protocol::policy::Profile;
 use dream_protocol::time::Slot;
 use dream_protocol::wire::StatusCode;
 
@@ -34,8 +35,9 @@ fn says(page: &str, expected: &str) {
 fn with_terms(id: &str, members: u16, terms: Terms) -> ClusterView {
     let tenth = Share::new(1, 10).unwrap();
     let mut view = listed(id, members);
+    let params = terms.for_members(members, tenth, tenth, view.profile.floors().malicious).unwrap();
     let list = view.list.as_mut().unwrap();
-    *list = ListView { epoch: EPOCH + 600, params: terms.for_members(members, tenth, tenth).unwrap(), ..list.clone() };
+    *list = ListView { epoch: EPOCH + 600, params, ..list.clone() };
     view
 }
 
@@ -52,12 +54,12 @@ fn ready() -> Asked {
 #[test]
 fn a_refused_list_is_told_with_who_refuses_it_and_the_rule_it_breaks() {
     let gateway = ready();
-    let mut view = with_terms("hill", 30, Terms::with_slots_of(30));
+    let mut view = with_terms("hill", 60, Terms::with_slots_of(30));
     view.slot_seconds = 30;
-    view.statuses = vec![count(StatusCode::ListRefused, EPOCH + 600, 30, 30)];
-    let outcome = slot_of(30, LAST_SLOT).failed("too_many_missing", 0);
+    view.statuses = vec![count(StatusCode::ListRefused, EPOCH + 600, 60, 60)];
+    let outcome = slot_of(60, LAST_SLOT).failed("too_many_missing", 0);
     gateway.fixture.close(&view, closed(outcome));
-    let told = "30 of 30 meters refuse the list of 9 Nov, 15:50: slot_seconds 30 is below their minimum 60.";
+    let told = "60 of 60 meters refuse the list of 9 Nov, 15:50: slot_seconds 30 is below their minimum 60.";
     for path in ["/", "/clusters/hill", "/clusters/hill/lists"] {
         says(&read(&gateway, path), told);
     }
@@ -68,17 +70,28 @@ fn a_refused_list_is_told_with_who_refuses_it_and_the_rule_it_breaks() {
 }
 
 #[test]
+fn a_list_is_judged_by_the_policy_that_its_meters_have() {
+    let gateway = ready();
+    let louder = Terms { epsilon_numerator: 2, ..Terms::DEFAULT };
+    let mut view = with_terms("hill", 60, louder);
+    view.profile = Profile::Community;
+    gateway.fixture.board.show([view]);
+    says(&read(&gateway, "/clusters/hill/lists"), "A meter with the community policy accepts these terms.");
+}
+
+#[test]
 fn every_rule_that_is_broken_is_told_in_the_words_of_the_configuration() {
     let gateway = ready();
     let terms =
         Terms { lo: -10, epsilon_numerator: 3, epsilon_denominator: 2, attempts: 3, ..Terms::with_slots_of(60) };
-    let mut view = with_terms("hill", 10, terms);
-    view.statuses = vec![count(StatusCode::ListRefused, EPOCH + 600, 4, 10)];
+    let mut view = with_terms("hill", 30, terms);
+    view.statuses = vec![count(StatusCode::ListRefused, EPOCH + 600, 4, 30)];
     gateway.fixture.board.show([view]);
     says(
         &read(&gateway, "/"),
-        "4 of 10 meters refuse the list of 9 Nov, 15:50: range_watts [-10, 9000] is not their [0, 9000], and epsilon 1.5 is above their maximum \
-         1, and attempts 3 is above their maximum 2, and 8 honest members are below their minimum 20: more members are needed.",
+        "4 of 30 meters refuse the list of 9 Nov, 15:50: range_watts [-10, 9000] is not their [0, 9000], and epsilon 1.5 is above their maximum \
+         1, and attempts 3 is above their maximum 2, and 30 members are below their minimum 50: more members are needed, and 17 \
+         honest members are below their minimum 20: more members are needed.",
     );
 }
 
@@ -87,7 +100,7 @@ fn a_refusal_without_a_known_rule_says_so_and_an_expected_one_is_told_before_it_
     let gateway = ready();
     let mut strict = listed("strict", 100);
     strict.statuses = vec![count(StatusCode::ListRefused, EPOCH, 1, 100)];
-    let unheard = with_terms("unheard", 30, Terms::with_slots_of(30));
+    let unheard = with_terms("unheard", 60, Terms::with_slots_of(30));
     gateway.fixture.board.show([strict, unheard]);
     let page = read(&gateway, "/");
     says(

@@ -159,7 +159,7 @@ identity.existingSecret: name the secret with the gateway's certificate and key,
 config.clusters: there is none; add a key for each cluster of homes, such as riverside: {}
 {{- end }}
 {{ include "dream.wrongSettings" (dict "key" "config.defaults" "settings" .Values.config.defaults) }}
-{{- $windows := dict -}}
+{{- $together := dict -}}
 {{- range $name, $cluster := .Values.config.clusters -}}
 {{- if eq $name "gateway" }}
 config.clusters.gateway: this name is reserved, because gateways publish their status below it; choose another
@@ -168,11 +168,13 @@ config.clusters.{{ $name }}: a name has 1 to 64 small letters, digits, - and _, 
 {{- end }}
 {{ include "dream.wrongSettings" (dict "key" (printf "config.clusters.%s" $name) "settings" $cluster) }}
 {{- $all := mergeOverwrite (deepCopy (default dict $.Values.config.defaults)) (deepCopy (default dict $cluster)) -}}
-{{- with include "dream.wrongWindows" $all | trim -}}
-{{- $_ := set $windows . (append (get $windows . | default list) $name) -}}
+{{- range list "dream.wrongWindows" "dream.wrongMembers" -}}
+{{- with include . $all | trim -}}
+{{- $_ := set $together . (append (get $together . | default list) $name) -}}
 {{- end -}}
 {{- end -}}
-{{- range $mistake, $names := $windows }}
+{{- end -}}
+{{- range $mistake, $names := $together }}
 config.clusters.{{ join ", config.clusters." $names }}: {{ $mistake }}
 {{- end -}}
 {{- end -}}
@@ -200,6 +202,15 @@ config.clusters.{{ join ", config.clusters." $names }}: {{ $mistake }}
 {{- if or (gt $least 0) (lt $most 0) (eq $least $most) (lt $least -1000000000) (gt $most 1000000000) }}
 {{ $key }}.range_watts: [{{ $least }}, {{ $most }}] is not allowed; it must contain 0 and another value, within a million kW
 {{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Whether meters accept lists that are as small as a cluster's may be. */}}
+{{- define "dream.wrongMembers" -}}
+{{- $policy := default "strict" .meter_policy -}}
+{{- $least := get (dict "strict" 50 "community" 23 "trial" 2) $policy -}}
+{{- if lt (int64 (default $least .min_members)) (int64 $least) -}}
+meters with the {{ $policy }} policy refuse a list of {{ int64 .min_members }} members; use a min_members of {{ $least }} or more, or another meter_policy
 {{- end -}}
 {{- end -}}
 

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use dream_protocol::certificate::Authorities;
-use dream_protocol::ids::{GatewayId, MeterId};
+use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
 use dream_protocol::keys::IdentityKey;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
@@ -86,6 +86,12 @@ impl Authority {
         self.member(id.as_str(), "meter")
     }
 
+    /// A meter's certificate that also says in which cluster it is, and how many meters that has.
+    pub fn meter_of(&self, id: &MeterId, cluster: &ClusterId, size: u16) -> Issued {
+        let names = [format!("urn:dream:meter:{id}"), format!("urn:dream:cluster:{cluster}:{size}")];
+        self.named(id.as_str(), names)
+    }
+
     /// A certificate for TLS. It has no name of the protocol's: a broker is neither meter nor gateway.
     pub fn broker(&self, hosts: &[Host]) -> Issued {
         self.issue("broker", |params| {
@@ -108,9 +114,12 @@ impl Authority {
     }
 
     fn member(&self, id: &str, role: &str) -> Issued {
-        let urn = format!("urn:dream:{role}:{id}");
-        let urn = urn.try_into().expect("ids are ASCII");
-        self.issue(id, |params| params.subject_alt_names = vec![SanType::URI(urn)])
+        self.named(id, [format!("urn:dream:{role}:{id}")])
+    }
+
+    fn named(&self, id: &str, names: impl IntoIterator<Item = String>) -> Issued {
+        let uri = |name: String| SanType::URI(name.try_into().expect("ids are ASCII"));
+        self.issue(id, |params| params.subject_alt_names = names.into_iter().map(uri).collect())
     }
 
     fn issue(&self, name: &str, change: impl FnOnce(&mut CertificateParams)) -> Issued {
@@ -197,6 +206,10 @@ mod tests {
         assert_eq!(checked.meter().unwrap().as_str(), "m-1");
         assert_eq!(*checked.key(), meter.identity().public());
         assert_eq!(checked.not_after() - checked.not_before(), 2 * 86_400);
+        assert_eq!(checked.cluster(), None);
+        let (meter, north) = (MeterId::new("m-2").unwrap(), ClusterId::new("north").unwrap());
+        let checked = authorities.verify(&authority.meter_of(&meter, &north, 40).der).unwrap();
+        assert_eq!((checked.meter(), checked.cluster().unwrap().size), (Ok(&meter), Some(40)));
         let gateway = authority.gateway(&GatewayId::new("gw").unwrap());
         assert_eq!(authorities.verify(&gateway.der).unwrap().gateway().unwrap().as_str(), "gw");
     }

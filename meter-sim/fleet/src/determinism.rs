@@ -6,7 +6,7 @@ use dream_protocol::cluster::{self, ClusterConfig, RosterRules};
 use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
 use dream_protocol::meter::Input;
 use dream_protocol::params::{Share, Terms};
-use dream_protocol::policy::Policy;
+use dream_protocol::policy::{Policy, Profile};
 use dream_protocol::simulation::Simulation;
 use dream_protocol::time::{Now, Timestamp};
 use dream_testkit::node::{self, ClusterNode};
@@ -15,7 +15,6 @@ use crate::access::Access;
 use crate::authority::{Authority, Issued};
 use crate::clock;
 use crate::homes::Homes;
-use crate::lenient;
 use crate::meter::{MeterSetup, Packet, SimulatedMeter};
 use dream_homes::home::{ActivityModel, DayKind, Month, Residents};
 use dream_homes::source::Source;
@@ -97,7 +96,7 @@ impl Fixture {
             access: Access::open("nowhere", 1),
             simulation: Simulation::default(),
         };
-        let policy = lenient(Policy::new(self.authority.authorities(), [self.gateway.0.clone()]));
+        let policy = Policy::new(self.authority.authorities(), [self.gateway.0.clone()]).with_profile(Profile::Trial);
         SimulatedMeter::resume(setup, &self.cluster, &policy, Vec::new(), secrets).unwrap()
     }
 
@@ -110,6 +109,7 @@ impl Fixture {
             terms: Terms { slot_seconds: 8, reading_seconds: 2, reveal_seconds: 2, ..Terms::DEFAULT },
             missing_share: Share::new(1, 6).unwrap(),
             malicious_share: Share::new(1, 6).unwrap(),
+            floors: Profile::Trial.floors(),
             roster: RosterRules { min_members: 6, settle_seconds: 1, list_slots: 100, ..RosterRules::default() },
             clock_skew_seconds: 1,
         }

@@ -121,8 +121,3 @@ pub fn start(
         .spawn(move || runtime.block_on(runner.run(stop)))?;
     Ok(RunningCluster { cluster, oracle, status, thread })
 }
-
-/// Returns the policy without its lower limits, for trials: short slots, small clusters, no daily budget.
-pub fn lenient(strict: Policy) -> Policy {
-    Policy { min_slot_seconds: 1, min_honest: 2, daily_micro_epsilon: u64::MAX, ..strict }
-}

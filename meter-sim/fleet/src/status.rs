@@ -108,7 +108,12 @@ fn is_accusation(refusal: &Refusal) -> bool {
 fn text(refusal: &Refusal) -> String {
     let limit = matches!(
         refusal,
-        Refusal::Policy(PolicyError::SlotTooShort { .. } | PolicyError::TooFewHonest { .. }) | Refusal::LedgerExhausted
+        Refusal::Policy(
+            PolicyError::SlotTooShort { .. }
+                | PolicyError::TooFewMembers { .. }
+                | PolicyError::TooFewMalicious { .. }
+                | PolicyError::TooFewHonest { .. }
+        ) | Refusal::LedgerExhausted
     );
     if limit {
         return format!("{refusal}; real meters keep to that, --trial-policy lifts it");

@@ -15,7 +15,7 @@ use dream_homes::source::Source;
 use dream_homes::street;
 use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
 use dream_protocol::params::Params;
-use dream_protocol::policy::Policy;
+use dream_protocol::policy::{Policy, Profile};
 
 use super::{DemoArgs, GATEWAY, HONEST_SLOTS};
 
@@ -61,8 +61,11 @@ impl<'a> Stage<'a> {
             "id = \"{GATEWAY}\"\n[identity]\ncertificate = \"gateway.pem\"\nkey = \"gateway.key\"\n\
              authorities = [\"authority.pem\"]\n[broker]\nurl = \"mqtt://{broker}\"\n[http]\nlisten = \"{}\"\n\
              [defaults]\nslot_seconds = {slot}\nreading_seconds = {window}\nreveal_seconds = {window}\n\
-             min_members = {}\ndrop_after_slots = 0\n",
-            args.listen, args.meters,
+             meter_policy = \"{}\"\nmin_members = {}\ndrop_after_slots = 0\n",
+            args.listen,
+            // A cluster that is too small is refused as meters refuse it, with the number that they accept: see `params`.
+            if args.meters < Profile::Strict.floors().members { Profile::Trial } else { Profile::Strict },
+            args.meters,
         );
         for (cluster, meters) in clusters {
             let allowed: String = meters.iter().map(|meter| format!("{meter}\n")).collect();
@@ -123,9 +126,9 @@ impl<'a> Stage<'a> {
 
 /// The parameters of a list of so many meters; if they would refuse it, why, and from how many on they would not.
 pub(super) fn params(meters: u16, settings: &ClusterSettings, policy: &Policy) -> Result<Params, BadInput> {
+    let settings = ClusterSettings { profile: Profile::Strict, ..settings.clone() };
     let accepted = |meters: u16| {
-        let params = settings.terms.for_members(meters, settings.missing_share, settings.malicious_share);
-        let params = params.map_err(|error| error.to_string())?;
+        let params = settings.params(meters).map_err(|error| error.to_string())?;
         policy.objections(&params).next().map_or(Ok(params), |objection| Err(objection.to_string()))
     };
     accepted(meters).map_err(|reason| {

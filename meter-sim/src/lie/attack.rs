@@ -127,7 +127,9 @@ impl Attack {
             Self::SwappedKeys => {
                 matches!(refusal, Refusal::List(ListError::Enrolment { reason: EnrolmentError::BadSignature, .. }))
             }
-            Self::SmallCrowd => matches!(refusal, Refusal::Policy(PolicyError::TooFewHonest { .. })),
+            Self::SmallCrowd => {
+                matches!(refusal, Refusal::Policy(PolicyError::TooFewMembers { .. } | PolicyError::TooFewHonest { .. }))
+            }
             Self::WeakEpsilon => matches!(refusal, Refusal::Policy(PolicyError::Epsilon { .. })),
             Self::TwoLists => matches!(refusal, Refusal::TwoListsOfAnEpoch(_)),
             Self::BrokenChain => matches!(refusal, Refusal::BrokenChain(_)),

@@ -4,6 +4,7 @@ use dream_protocol::certificate::Authorities;
 use dream_protocol::ids::{ClusterId, MeterId};
 use dream_protocol::keys::{AgreementSecret, ListHash};
 use dream_protocol::params::Terms;
+use dream_protocol::policy::{Floors, Profile};
 use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::GatewayChannel;
 use dream_protocol::wire::ListStatement;
@@ -11,8 +12,8 @@ use dream_protocol::wire::ListStatement;
 use super::SLOT_SECONDS;
 use super::participants::Gateway;
 
-/// The honest shares that a meter's default policy demands.
-const HONEST: u64 = 20;
+/// What a meter's default policy demands.
+const FLOORS: Floors = Profile::Strict.floors();
 
 /// How many slots a list covers: more than any run lasts.
 const SLOTS: u64 = 1000;
@@ -60,11 +61,12 @@ impl Draft {
     }
 }
 
-/// Returns terms with a tenth malicious, and as many missing, up to a tenth, as leave enough honest shares.
+/// Returns terms with a tenth malicious, or as many as meters ask for, and as many missing, up to a tenth, as leave enough
+/// honest shares.
 fn terms(members: usize) -> Terms {
     let members = members as u64;
-    let max_malicious = members.div_ceil(10);
-    let max_missing = members.saturating_sub(max_malicious + HONEST).min(members / 10);
+    let max_malicious = members.div_ceil(10).max(FLOORS.malicious.into());
+    let max_missing = members.saturating_sub(max_malicious + u64::from(FLOORS.honest)).min(members / 10);
     Terms {
         slot_seconds: SLOT_SECONDS,
         reading_seconds: SLOT_SECONDS / 2,
@@ -85,12 +87,12 @@ mod tests {
     #[test]
     fn honest_terms_are_acceptable_and_have_room_for_someone_missing() {
         let policy = Policy { min_slot_seconds: SLOT_SECONDS, ..Policy::new(Authorities::new([]).unwrap(), []) };
-        for members in 24..=100 {
+        for members in 51..=100 {
             let params = Params::new(members, terms(members)).unwrap();
             assert_eq!(policy.objections(&params).collect::<Vec<_>>(), [], "{members}");
             assert!(params.max_missing() >= 1, "{members}");
         }
-        let without_one = Params::new(23, terms(23)).unwrap();
+        let without_one = Params::new(50, terms(50)).unwrap();
         assert_eq!(policy.objections(&without_one).collect::<Vec<_>>(), [], "refused for its epoch and nothing else");
     }
 }

@@ -73,24 +73,24 @@ fn succeeded(report: &Report) -> Vec<(Attack, usize)> {
 
 #[tokio::test(start_paused = true)]
 async fn meters_that_answer_twice_are_found_out() {
-    let report = tell(24, Simulation { one_answer: false, ..Simulation::default() }, Attack::value_variants()).await;
-    assert_eq!(succeeded(&report), [(Attack::SecondRequest, 23)], "all but the one that it names\n{report}");
+    let report = tell(51, Simulation { one_answer: false, ..Simulation::default() }, Attack::value_variants()).await;
+    assert_eq!(succeeded(&report), [(Attack::SecondRequest, 50)], "all but the one that it names\n{report}");
     assert_eq!(report.complaint(), "not refused by all meters: second-request");
     assert!(!report.is_good());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_meter_that_does_not_count_who_is_missing_is_found_out() {
-    let report = tell(24, Simulation { missing_bound: false, ..Simulation::default() }, Attack::value_variants()).await;
+    let report = tell(51, Simulation { missing_bound: false, ..Simulation::default() }, Attack::value_variants()).await;
     assert_eq!(succeeded(&report), [(Attack::OversizedRequest, 1)], "the victim\n{report}");
     assert_eq!(report.complaint(), "not refused by all meters: oversized-request");
     assert!(!report.is_good());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_may_name_a_tenth_of_forty_meters_and_each_of_them_refuses() {
-    let report = tell(40, Simulation::default(), &[Attack::NamedMissing]).await;
+async fn a_request_may_name_a_tenth_of_sixty_meters_and_each_of_them_refuses() {
+    let report = tell(60, Simulation::default(), &[Attack::NamedMissing]).await;
     let table = report.to_string();
-    assert!(table.contains("\nnamed-missing      refused    4 of 4      A request"), "{table}");
+    assert!(table.contains("\nnamed-missing      refused    6 of 6      A request"), "{table}");
     assert!(report.is_good(), "{report}");
 }

@@ -1,10 +1,7 @@
 //! `gateway.toml` for a trial: what `dream-gateway run` needs, and comments that explain it.
 
 use dream_protocol::ids::{ClusterId, GatewayId};
-
-/// The fewest members whose list a meter with the default policy accepts, with a tenth missing and a tenth malicious:
-/// 25 - 2 - 3 leaves the 20 honest shares that it demands.
-pub(super) const FEWEST_BY_DEFAULT: u16 = 25;
+use dream_protocol::policy::Profile;
 
 const HEAD: &str = "\
 # A gateway for trials, written by `meter-sim provision`. Paths are taken from the directory of this file. Every key is
@@ -44,6 +41,8 @@ pub(super) struct Settings<'a> {
     pub(super) clusters: &'a [ClusterId],
     /// Of each cluster.
     pub(super) meters: u16,
+    /// What they accept.
+    pub(super) profile: Profile,
     pub(super) slot_seconds: u64,
     pub(super) epsilon: &'a str,
 }
@@ -52,14 +51,19 @@ impl Settings<'_> {
     pub(super) fn to_toml(&self) -> String {
         let Self { gateway, broker_url, slot_seconds, epsilon, .. } = self;
         let (window, settle) = (window(*slot_seconds), (*slot_seconds).min(60));
-        let min_members = min_members(self.meters);
+        let min_members = min_members(self.meters, self.profile);
         let mut text = String::from(HEAD);
         line(&mut text, &format!("id = \"{gateway}\""), "the common name of gateway.pem");
         text += IDENTITY;
         line(&mut text, &format!("url = \"{broker_url}\""), if self.tls { "" } else { "not encrypted" });
         text += if self.tls { TLS } else { "" };
         text += STORE;
-        let settings: [(&str, String, &str); 9] = [
+        let policy = match self.profile {
+            Profile::Strict => "what meters accept by default",
+            Profile::Community => "certificates say how many meters a cluster has",
+            Profile::Trial => "meters that take clusters as small as this; real ones do not",
+        };
+        let settings: [(&str, String, &str); 10] = [
             ("slot_seconds", slot_seconds.to_string(), ""),
             ("reading_seconds", window.to_string(), "how long meters may take to report"),
             ("reveal_seconds", window.to_string(), "and then to answer the request that follows"),
@@ -67,6 +71,7 @@ impl Settings<'_> {
             ("range_watts", "[0, 9000]".to_owned(), "meters clip to it; their policy names the same"),
             ("max_missing", "0.1".to_owned(), "the share of members that may be silent"),
             ("max_malicious", "0.1".to_owned(), "the share that may work for the gateway; less is refused"),
+            ("meter_policy", format!("\"{}\"", self.profile), policy),
             ("min_members", min_members.to_string(), "no list is formed before so many have enrolled"),
             ("settle_seconds", settle.to_string(), "and not before no new one came for so long"),
         ];
@@ -94,8 +99,12 @@ fn window(slot_seconds: u64) -> u64 {
 }
 
 /// Four fifths, so that a trial starts without stragglers, but enough for the meters' policy if there are enough.
-fn min_members(meters: u16) -> u16 {
+fn min_members(meters: u16, profile: Profile) -> u16 {
+    let fewest = match profile {
+        Profile::Strict | Profile::Trial => Profile::Strict.floors().members,
+        Profile::Community => Profile::Community.floors().members,
+    };
     let most = (u32::from(meters) * 4).div_ceil(5);
     let most = u16::try_from(most).unwrap_or(meters);
-    most.max(meters.min(FEWEST_BY_DEFAULT)).max(2)
+    most.max(meters.min(fewest)).max(2)
 }

@@ -11,11 +11,10 @@ use std::time::{Duration, Instant};
 
 use dream_fleet::access::Access;
 use dream_fleet::directory::Directory;
-use dream_fleet::lenient;
 use dream_fleet::{MeterSetup, Records};
 use dream_protocol::ids::ClusterId;
 use dream_protocol::meter::Record;
-use dream_protocol::policy::Policy;
+use dream_protocol::policy::{Policy, Profile};
 use dream_protocol::simulation::Simulation;
 use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::MeterChannel;
@@ -251,7 +250,8 @@ impl Scene {
     fn audit(&self) {
         let directory = Directory::open(&self.provisioned.trial()).unwrap();
         let records = Records::open(&self.provisioned.trial().join("meters.redb")).unwrap();
-        let policy = lenient(Policy::new(directory.authorities().clone(), [directory.gateway_id().unwrap()]));
+        let policy = Policy::new(directory.authorities().clone(), [directory.gateway_id().unwrap()])
+            .with_profile(Profile::Trial);
         let cluster = ClusterId::new(CLUSTER).unwrap();
         let (_, meters) = directory.clusters().iter().find(|(name, _)| *name == cluster).unwrap();
         for files in meters {

@@ -3,12 +3,11 @@
 
 use std::sync::{Arc, PoisonError};
 
-use dream_fleet::lenient;
 use dream_fleet::{ClusterSetup, Faults, Fleet, MeterSetup, Records, RunningCluster};
 use dream_homes::source::Source;
 use dream_meter_sim::verdict::{Aggregate, Row};
 use dream_protocol::ids::{ClusterId, GatewayId};
-use dream_protocol::policy::Policy;
+use dream_protocol::policy::{Policy, Profile};
 use dream_protocol::time::Slot;
 use dream_testkit::lab::brokers::Broker;
 use dream_testkit::lab::gateway::Gateway;
@@ -93,7 +92,7 @@ pub(super) fn setups(trial: &Trial, broker: &Broker) -> Vec<MeterSetup> {
 
 pub(super) fn fleet_of(trial: &Trial, records: Records, faults: f64) -> Fleet {
     Fleet {
-        policy: lenient(Policy::new(trial.authorities(), [GatewayId::new(GATEWAY).unwrap()])),
+        policy: Policy::new(trial.authorities(), [GatewayId::new(GATEWAY).unwrap()]).with_profile(Profile::Trial),
         source: Source::street(2026, trial.setups.len().try_into().unwrap()),
         speed: 100.0,
         faults: Faults { seed: 2026, rate: faults, vanish: 0.0 },

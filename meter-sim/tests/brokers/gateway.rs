@@ -39,7 +39,7 @@ pub(super) fn of_trial(trial: &Trial, broker: &Broker, terms: &str, directory: &
          [broker]\nurl = \"{}\"\nkeep_alive_seconds = 5\n{tls}\
          [store]\npath = \"gateway.redb\"\n[http]\nlisten = \"127.0.0.1:{http}\"\n\
          [home_assistant]\nenabled = true\n\
-         [clusters.{CLUSTER}]\nallow_file = \"{}\"\nmin_members = {}\nsettle_seconds = 1\n{terms}",
+         [clusters.{CLUSTER}]\nallow_file = \"{}\"\nmeter_policy = \"trial\"\nmin_members = {}\nsettle_seconds = 1\n{terms}",
         at("authority.pem"),
         broker.url(),
         trial.clients().allow_file.display(),

@@ -38,7 +38,7 @@ fn slots_are_decoded_although_readings_are_lost_late_and_broken() {
 #[test]
 fn in_real_time_slots_are_seconds_and_without_noise_every_sum_is_exact() {
     let (slots, verdict) =
-        demo(&["--real-time", "--slots", "2", "--meters", "25", "--faults", "0", "--no-noise", "--clusters", "2"]);
+        demo(&["--real-time", "--slots", "2", "--meters", "50", "--faults", "0", "--no-noise", "--clusters", "2"]);
     assert_eq!((&verdict["decoded"], &verdict["exact"]), (&verdict["slots"], &verdict["slots"]), "{verdict}");
     assert!(verdict["slots"].as_u64().unwrap() >= 4, "{verdict}");
     let now = jiff::Timestamp::now();
@@ -83,8 +83,8 @@ fn mistakes_name_the_flag_and_what_is_allowed() {
         (["--liars", "5"], "from 0 to 4"),
         (["--mqtt-port", "0"], "not in 1..=65535"),
         (["--listen", "8080"], "invalid socket address"),
-        (["--meters", "20"], "made by 16 honest shares; the policy demands 20. They accept one of 25 or more."),
-        (["--meters", "2"], "They accept one of 25 or more."),
+        (["--meters", "49"], "49 members; the policy demands 50. They accept one of 50 or more."),
+        (["--meters", "2"], "They accept one of 50 or more."),
     ] {
         let said = seen(meter_sim(Path::new(".")).arg("demo").args(args));
         assert!(said.starts_with("exit code 2\n"), "{said}");

@@ -17,7 +17,7 @@ fn every_mistake_names_its_flag_what_was_found_and_what_is_allowed() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("ca.pem"), "no certificate").unwrap();
     let mistakes: &[&[&str]] = &[
-        &["--meters", "23"],
+        &["--meters", "50"],
         &["--meters", "101"],
         &["--only", "kindness"],
         &["--broker", "localhost"],
@@ -51,8 +51,8 @@ fn every_lie_is_refused_by_every_meter() {
     assert!(answer.starts_with("exit code 0\n"), "{answer}");
     let table: Vec<&str> = answer.lines().skip_while(|line| !line.starts_with("attack ")).collect();
     insta::assert_snapshot!(table.join("\n"));
-    assert!(answer.contains("An honest list: accepted by 24 of 24."), "{answer}");
-    assert!(answer.contains("An honest slot: answered by 24 of 24. The gateway may know"), "{answer}");
+    assert!(answer.contains("An honest list: accepted by 51 of 51."), "{answer}");
+    assert!(answer.contains("An honest slot: answered by 51 of 51. The gateway may know"), "{answer}");
 }
 
 fn lie(folder: &Path, arguments: &[&str]) -> String {

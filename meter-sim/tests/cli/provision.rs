@@ -9,6 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use dream_fleet::directory::Directory;
 use dream_gateway::config::secrets::{self, GatewayIdentity};
 use dream_gateway::config::{Config, Overrides};
+use dream_protocol::policy::Profile;
 use dream_protocol::time::Timestamp;
 use dream_testkit::lab::command::{seen, succeed};
 
@@ -53,11 +54,11 @@ fn the_examples_in_the_help_work() {
     let folder = tempfile::tempdir().unwrap();
     let help = provision(folder.path(), &["--help"]);
     let examples = examples(&help);
-    assert_eq!(examples.len(), 4);
+    assert_eq!(examples.len(), 5);
     for example in examples {
         succeed(meter_sim(folder.path()).args(example.split(' ')));
     }
-    for name in ["trial", "trial-60", "local"] {
+    for name in ["trial", "village", "trial-60", "local"] {
         check(&folder.path().join(name));
     }
 }
@@ -76,6 +77,29 @@ fn what_the_default_policy_would_refuse_is_noted() {
     insta::assert_snapshot!(provision(folder.path(), &[&["--out", "trial"], &arguments[..]].concat()));
     insta::assert_snapshot!(fs::read_to_string(folder.path().join("trial/gateway.toml")).unwrap());
     check(&folder.path().join("trial"));
+}
+
+#[test]
+fn meters_of_a_community_are_certified_for_their_cluster_and_its_size() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = ["--out", "village", "--meters", "30", "--cluster", "mill", "--community-policy"];
+    let answer = provision(folder.path(), &arguments);
+    assert!(
+        answer.contains("meter-sim run --dir village --broker mqtts://localhost:8883 --community-policy"),
+        "{answer}"
+    );
+    assert!(!answer.contains("Note:"), "{answer}");
+    let directory = Directory::open(&folder.path().join("village")).unwrap();
+    let policy = Profile::Community.rules();
+    for files in &directory.clusters()[0].1 {
+        let certificate = directory.authorities().verify(&files.load().unwrap().der).unwrap();
+        let certified = certificate.cluster().unwrap();
+        assert_eq!((certified.id.as_str(), certified.size), ("mill", Some(30)));
+    }
+    let config = Config::load(&folder.path().join("village/gateway.toml"), &Overrides::default()).unwrap();
+    let settings = config.clusters.values().next().unwrap();
+    assert_eq!((settings.profile, settings.roster.min_members), (Profile::Community, 24));
+    assert_eq!(policy.objections(&settings.params(24).unwrap()).collect::<Vec<_>>(), []);
 }
 
 #[test]

@@ -12,9 +12,8 @@ use crate::derive::{self, sha256};
 use crate::enrolment::{Enrolment, MAX_AHEAD_SECONDS};
 use crate::ids::MeterId;
 use crate::keys::{AgreementSecret, ListHash, MacKey, StreamKey};
-use crate::membership::{ListError, MAX_LIST_AHEAD_SECONDS, MembershipList};
+use crate::membership::{ListError, MAX_LIST_AHEAD_SECONDS, MembershipList, fewest_of};
 use crate::params::{Params, ParamsError};
-use crate::policy::MIN_HONEST;
 use crate::time::{Slot, Timestamp};
 use crate::topic::GatewayChannel;
 use crate::wire::{FullList, ListStatement};
@@ -85,7 +84,15 @@ impl fmt::Debug for OwnList {
 impl ClusterConfig {
     /// The terms of a list of so many members.
     pub(super) fn params_for(&self, members: u16) -> Result<Params, ParamsError> {
-        self.terms.for_members(members, self.missing_share, self.malicious_share)
+        self.terms.for_members(members, self.missing_share, self.malicious_share, self.floors.malicious)
+    }
+
+    /// Whether a list of so many members is one that this gateway forms and its meters accept. `size` is the largest
+    /// number of meters that a member's certificate says the cluster has.
+    pub(super) fn allows(&self, members: u16, size: Option<u16>) -> bool {
+        members >= self.roster.min_members
+            && members >= size.map_or(0, fewest_of)
+            && self.params_for(members).is_ok_and(|params| self.floors.allow(&params))
     }
 }
 
@@ -216,7 +223,8 @@ impl Cluster {
         if !refused && self.unchanged(&members) && self.newest_own().is_some_and(|own| now < own.renewal()) {
             return Ok(());
         }
-        let least = self.config.roster.min_members;
+        let certified = members.iter().filter_map(Enrolment::certified_size).max().map_or(0, fewest_of);
+        let least = self.config.roster.min_members.max(certified);
         if count < least {
             return Err((count, CannotForm::TooFew { least }));
         }
@@ -276,15 +284,15 @@ impl Cluster {
     }
 
     /// Leaves out who is to be left out of lists, the worst first, as long as enough members remain: as many as the
-    /// configuration asks for, and as meters ask for by default.
+    /// configuration asks for, and as meters ask for.
     fn without_excluded(&self, mut members: Vec<Enrolment>) -> Vec<Enrolment> {
         let mut excluded: Vec<_> =
             self.offenders.iter().filter(|(_, offender)| offender.excluded_until.is_some()).collect();
         excluded.sort_by_key(|(_, offender)| std::cmp::Reverse(offender.failures));
         for (meter, _) in excluded {
             let fewer = u16::try_from(members.len().saturating_sub(1)).unwrap_or(u16::MAX);
-            let honest = self.config.params_for(fewer).map_or(0, |params| params.honest());
-            if fewer >= self.config.roster.min_members && honest >= MIN_HONEST {
+            let others = members.iter().filter(|known| known.id() != meter);
+            if self.config.allows(fewer, others.filter_map(Enrolment::certified_size).max()) {
                 members.retain(|known| known.id() != meter);
             }
         }

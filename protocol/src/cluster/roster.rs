@@ -7,6 +7,7 @@ use super::open_slot::OpenSlot;
 use crate::enrolment::Enrolment;
 use crate::ids::MeterId;
 use crate::membership::MembershipList;
+use crate::policy::Profile;
 use crate::time::Timestamp;
 
 /// When lists are formed, and of whom.
@@ -29,10 +30,11 @@ pub struct RosterRules {
 }
 
 impl Default for RosterRules {
-    /// The gateway's defaults: a week of ten-minute slots per list, at least 20 members, no more than one list an hour.
+    /// The gateway's defaults: a week of ten-minute slots per list, as many members as meters ask for by default, no more
+    /// than one list an hour.
     fn default() -> Self {
         Self {
-            min_members: 20,
+            min_members: Profile::Strict.floors().members,
             settle_seconds: 60,
             list_slots: 1008,
             drop_after_slots: 144,

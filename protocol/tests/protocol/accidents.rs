@@ -1,6 +1,6 @@
 //! What accidents and single members must not do to a cluster: strand it, or keep it busy.
 
-use dream_protocol::cluster::{self, Notice, Rejection};
+use dream_protocol::cluster::{self, CannotForm, Notice, Rejection};
 use dream_protocol::ids::{GatewayId, MeterId};
 use dream_protocol::keys::AgreementSecret;
 use dream_protocol::membership::{ListError, MembershipList};
@@ -46,6 +46,26 @@ fn assert_goes_on(cluster: &mut VirtualCluster) {
     cluster.gateway.outcomes.clear();
     let outcome = cluster.next_outcome(|_, _| Some(100));
     assert_eq!(outcome.result.map(|sum| sum.watts()), Ok(1200));
+}
+
+#[test]
+fn a_list_waits_for_seven_in_ten_of_the_meters_that_certificates_count() {
+    let pki = Pki::new();
+    let mut gateway = ClusterNode::new(cluster_config(&pki, 5), at(START), rng(1));
+    let packet = |index: usize| {
+        let id = meter_name(index);
+        let issued = pki.meter_named(&id, "urn:dream:cluster:north:15");
+        let topic = MeterChannel::Enrol.topic(&cluster_id(), &MeterId::new(&id).unwrap());
+        Packet::new(topic, enrol(&id, &issued, |_| {}))
+    };
+    for index in 0..10 {
+        gateway.receive(&packet(index), at(START));
+    }
+    assert_eq!(gateway.handle(cluster::Input::Tick, at(START + 5)), []);
+    let reason = CannotForm::TooFew { least: 11 };
+    assert_eq!(gateway.notices.last(), Some(&Notice::CannotForm { members: 10, reason }));
+    gateway.receive(&packet(10), at(START + 10));
+    assert_eq!(gateway.handle(cluster::Input::Tick, at(START + 15)).len(), 1, "a list of eleven");
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! The certificate profile (`protocol.md 3`), one violation at a time.
 
-use dream_protocol::certificate::{Authorities, Certificate, CertificateError, Subject};
-use dream_protocol::ids::{IdError, MeterId};
+use dream_protocol::certificate::{Authorities, Certificate, CertificateError, CertifiedCluster, Subject};
+use dream_protocol::ids::{ClusterId, IdError, MeterId};
+use rcgen::string::{BmpString, Ia5String, PrintableString, TeletexString, UniversalString};
 use rcgen::{
-    BasicConstraints, CertificateParams, CustomExtension, DnType, ExtendedKeyUsagePurpose, IsCa, KeyUsagePurpose,
-    SanType,
+    BasicConstraints, CertificateParams, CustomExtension, DistinguishedName, DnType, DnValue, ExtendedKeyUsagePurpose,
+    IsCa, KeyUsagePurpose, SanType,
 };
 
 use crate::support::pki::Pki;
@@ -75,6 +76,109 @@ fn a_dream_name_of_no_role_is_refused() {
     for name in ["urn:dream:m-1", "urn:dream:operator:m-1", "urn:dream:METER:m-1", "urn:dream:"] {
         let result = verify(|params| params.subject_alt_names = vec![uri(name)]);
         assert_eq!(result, Err(CertificateError::Name), "{name}");
+    }
+}
+
+#[test]
+fn a_meter_may_be_certified_for_one_cluster_and_its_size() {
+    assert_eq!(verify(|_| {}).unwrap().cluster(), None);
+    for (name, size) in [
+        ("urn:dream:cluster:north", None),
+        ("urn:dream:cluster:north:1", Some(1)),
+        ("urn:dream:cluster:north:10000", Some(10_000)),
+    ] {
+        let certificate = verify(|params| params.subject_alt_names.push(uri(name))).unwrap();
+        let expected = CertifiedCluster { id: ClusterId::new("north").unwrap(), size };
+        assert_eq!(certificate.cluster(), Some(&expected), "{name}");
+        let first = verify(|params| params.subject_alt_names.insert(0, uri(name))).unwrap();
+        assert_eq!(first.cluster(), Some(&expected), "the order of names says nothing");
+    }
+}
+
+#[test]
+fn a_cluster_name_that_breaks_the_grammar_is_refused() {
+    for name in [
+        "urn:dream:cluster:",
+        "urn:dream:cluster:North",
+        "urn:dream:cluster:gateway",
+        "urn:dream:cluster:north:",
+        "urn:dream:cluster:north:0",
+        "urn:dream:cluster:north:+1",
+        "urn:dream:cluster:north:-1",
+        "urn:dream:cluster:north:007",
+        "urn:dream:cluster:north:1e3",
+        "urn:dream:cluster:north:10001",
+        "urn:dream:cluster:north:65636",
+        "urn:dream:cluster:north:100:1",
+        "urn:dream:cluster::100",
+    ] {
+        let result = verify(|params| params.subject_alt_names.push(uri(name)));
+        assert_eq!(result, Err(CertificateError::Cluster), "{name}");
+    }
+    let twice = |params: &mut CertificateParams| {
+        params.subject_alt_names.extend([uri("urn:dream:cluster:north"), uri("urn:dream:cluster:north")]);
+    };
+    assert_eq!(verify(twice), Err(CertificateError::Cluster));
+    // A cluster is no role, and a name that only begins alike is none of ours.
+    let alone = |params: &mut CertificateParams| params.subject_alt_names = vec![uri("urn:dream:cluster:north")];
+    assert_eq!(verify(alone), Err(CertificateError::Name));
+    let other = |params: &mut CertificateParams| params.subject_alt_names.push(uri("urn:dream:clusters:north"));
+    assert_eq!(verify(other), Err(CertificateError::Name));
+}
+
+#[test]
+fn a_gateway_is_certified_for_no_cluster() {
+    let pki = Pki::new();
+    let gateway =
+        pki.issue("gw", "gateway", |params| params.subject_alt_names.push(uri("urn:dream:cluster:north:100")));
+    assert_eq!(pki.authorities().verify(&gateway.der), Err(CertificateError::Cluster));
+}
+
+#[test]
+fn a_common_name_is_a_utf8_or_a_printable_string() {
+    let with = |value: DnValue| {
+        verify(move |params| {
+            params.distinguished_name = DistinguishedName::new();
+            params.distinguished_name.push(DnType::CommonName, value);
+        })
+    };
+    assert!(with(DnValue::Utf8String("m-1".to_owned())).is_ok());
+    assert!(with(DnValue::PrintableString(PrintableString::try_from("m-1").unwrap())).is_ok());
+    for other in [
+        DnValue::Ia5String(Ia5String::try_from("m-1").unwrap()),
+        DnValue::TeletexString(TeletexString::try_from("m-1").unwrap()),
+        DnValue::BmpString(BmpString::try_from("m-1").unwrap()),
+        DnValue::UniversalString(UniversalString::try_from("m-1").unwrap()),
+    ] {
+        assert_eq!(with(other.clone()), Err(CertificateError::CommonName), "{other:?}");
+    }
+}
+
+#[test]
+fn what_is_not_der_in_an_extension_is_refused() {
+    let raw = |oid: &'static [u64], content: &'static [u8]| {
+        verify(move |params| {
+            params.key_usages.clear();
+            params.custom_extensions.push(extension(oid, content.to_vec(), true));
+        })
+    };
+    const KEY_USAGE: &[u64] = &[2, 5, 29, 15];
+    const CONSTRAINTS: &[u64] = &[2, 5, 29, 19];
+    assert!(raw(KEY_USAGE, &[3, 2, 7, 0x80]).is_ok() && raw(KEY_USAGE, &[3, 3, 7, 0x80, 0x80]).is_ok());
+    assert!(raw(CONSTRAINTS, &[0x30, 0]).is_ok());
+    for (oid, content) in [
+        // A bit that is not set at the end of the list, an unused bit that is, more unused bits than there are.
+        (KEY_USAGE, &[3, 2, 0, 0x80][..]),
+        (KEY_USAGE, &[3, 3, 0, 0x80, 0]),
+        (KEY_USAGE, &[3, 2, 7, 0x81]),
+        (KEY_USAGE, &[3, 2, 7, 0x80, 0]),
+        // `cA FALSE`, which is the default; a path length of somebody who issues nothing.
+        (CONSTRAINTS, &[0x30, 3, 1, 1, 0]),
+        (CONSTRAINTS, &[0x30, 3, 2, 1, 0]),
+        (CONSTRAINTS, &[0x30, 0, 0]),
+    ] {
+        let named = if oid == KEY_USAGE { "2.5.29.15" } else { "2.5.29.19" };
+        assert_eq!(raw(oid, content), Err(CertificateError::BadExtension(named.to_owned())), "{content:02x?}");
     }
 }
 

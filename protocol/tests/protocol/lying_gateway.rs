@@ -7,6 +7,7 @@ mod crashes;
 mod enrolling;
 mod epochs;
 mod equivocation;
+mod few_homes;
 mod leaks;
 mod lists;
 mod memberships;

@@ -6,16 +6,19 @@ mod search;
 
 use dream_protocol::cluster::{ClusterConfig, Notice, Offender};
 use dream_protocol::params::Share;
+use dream_protocol::policy::Floors;
 use dream_protocol::time::Slot;
 use dream_testkit::plain_cluster::{Closed, Conduct, PlainCluster};
 
 use crate::support::pki::Pki;
-use crate::support::{cluster_config, meter_name};
+use crate::support::{SMALL, cluster_config, meter_name};
 
-/// A configuration for lists of so many members or somewhat fewer, of whom a share may be missing.
+/// A configuration for lists of so many members or somewhat fewer, of whom a share may be missing. Its meters ask for 20
+/// honest shares, and take small clusters otherwise.
 fn config(members: usize, missing: (u32, u32)) -> ClusterConfig {
     let mut config = cluster_config(&Pki::new(), u16::try_from(members * 4 / 5).unwrap());
     config.missing_share = Share::new(missing.0, missing.1).unwrap();
+    config.floors = Floors { honest: 20, ..SMALL };
     config
 }
 

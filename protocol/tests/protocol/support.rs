@@ -9,6 +9,6 @@ pub(crate) mod raw;
 pub(crate) mod world;
 
 pub(crate) use dream_testkit::example::{
-    START, TERMS, at, cluster_config, cluster_id, enrol, meter_config, meter_name, policy,
+    SMALL, START, TERMS, at, cluster_config, cluster_id, enrol, meter_config, meter_name, policy,
 };
 pub(crate) use dream_testkit::{now, pki, rng};

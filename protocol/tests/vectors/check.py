@@ -107,6 +107,16 @@ def is_small_order_point(encoded: bytes) -> bool:
     return y in (0, 1, FIELD_PRIME - 1) or (d * y**4 + 2 * y**2 - 1) % FIELD_PRIME == 0
 
 
+def is_sound_key(encoded: bytes) -> bool:
+    """Whether bytes are the one encoding of a point of Ed25519 that is not of small order."""
+    d = -121665 * pow(121666, -1, FIELD_PRIME)
+    y = int.from_bytes(encoded, "little") % 2**255
+    if y >= FIELD_PRIME or is_small_order_point(encoded):
+        return False
+    x_squared = (y**2 - 1) * pow(d * y**2 + 1, -1, FIELD_PRIME)
+    return pow(x_squared, (FIELD_PRIME - 1) // 2, FIELD_PRIME) == 1
+
+
 def hkdf(list_hash: bytes, shared: bytes, info: bytes, length: int) -> bytes:
     return HKDF(algorithm=SHA256(), length=length, salt=list_hash, info=info).derive(shared)
 
@@ -407,15 +417,51 @@ class Identity:
     key: bytes
     not_before: int
     not_after: int
+    cluster: str | None = None  # the only one that a meter may enrol in
+    size: int | None = None  # how many meters that has
 
     def must_be(self, role: str) -> None:
         require(self.role == role, "wrong_role")
 
 
+CLUSTER_URN = re.compile("urn:dream:cluster:([^:]*)(?::([1-9][0-9]{0,4}))?", re.ASCII)
+
+
+def element(tag: int, content: bytes) -> bytes:
+    """A DER element of at most 127 bytes, which is all that is compared here."""
+    return bytes([tag, len(content)]) + content
+
+
+def check_encoding(certificate: x509.Certificate, extension: x509.Extension) -> None:
+    """Refuses what the library reads although it is not DER, such as a bit list with zeros at its end."""
+    critical = b"\x01\x01\xff" if extension.critical else b""
+    body = extension.value.public_bytes()
+    if len(body) < 100:
+        require(critical + element(4, body) in certificate.tbs_certificate_bytes, "bad_extension")
+
+
+def common_name(certificate: x509.Certificate) -> str:
+    names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    require(len(names) == 1, "common_name")
+    [name] = names
+    if name._type.name == "PrintableString":
+        require("_" not in name.value, "common_name")
+    else:
+        require(name._type.name == "UTF8String", "common_name")
+    return name.value
+
+
+def certified_cluster(urn: str) -> tuple[str, int | None]:
+    match = CLUSTER_URN.fullmatch(urn)
+    require(match is not None and cluster_id(match[1]), "cluster")
+    size = None if match[2] is None else int(match[2])
+    require(size is None or size <= 10_000, "cluster")
+    return match[1], size
+
+
 def read_certificate(der: bytes, authority: x509.Certificate) -> Identity:
     try:
         certificate = x509.load_der_x509_certificate(der)
-        extensions = list(certificate.extensions)
     except ValueError:
         raise Refused("malformed") from None
     # The library takes a signature's BIT STRING with unused bits, which would give one certificate several hashes.
@@ -427,33 +473,47 @@ def read_certificate(der: bytes, authority: x509.Certificate) -> Identity:
         raise Refused("bad_signature") from None
     key = certificate.public_key()
     require(isinstance(key, Ed25519PublicKey), "not_ed25519")
+    require(is_sound_key(key.public_bytes_raw()), "weak_key")
 
+    try:
+        extensions = list(certificate.extensions)
+    except ValueError:
+        raise Refused("bad_extension") from None
     names = []
     for extension in extensions:
         if extension.oid == ExtensionOID.BASIC_CONSTRAINTS:
             require(not extension.value.ca, "is_an_authority")
+            check_encoding(certificate, extension)
         elif extension.oid == ExtensionOID.KEY_USAGE:
             require(extension.value.digital_signature, "key_usage")
+            check_encoding(certificate, extension)
         elif extension.oid == ExtensionOID.SUBJECT_ALTERNATIVE_NAME:
             names = extension.value.get_values_for_type(x509.UniformResourceIdentifier)
+            check_encoding(certificate, extension)
         elif extension.oid != ExtensionOID.EXTENDED_KEY_USAGE:
             require(not extension.critical, "unknown_critical_extension")
 
-    common_names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-    require(len(common_names) == 1, "common_name")
+    common = common_name(certificate)
     names = [name for name in names if name.startswith("urn:dream:")]
+    clusters = [name for name in names if name.startswith("urn:dream:cluster:")]
+    names = [name for name in names if name not in clusters]
     require(len(names) == 1, "name")
+    require(len(clusters) <= 1, "cluster")
     match = re.fullmatch("urn:dream:(meter|gateway):(.*)", names[0])
     require(match is not None, "name")
     role, named = match.groups()
-    require(named == common_names[0].value, "name_mismatch")
+    require(named == common, "name_mismatch")
     require(ID.fullmatch(named) is not None, "id/character" if 1 <= len(named) <= 64 else "id/length")
+    require(role == "meter" or not clusters, "cluster")
+    cluster, size = certified_cluster(clusters[0]) if clusters else (None, None)
     return Identity(
         role,
         named,
         key.public_bytes_raw(),
         int(certificate.not_valid_before_utc.timestamp()),
         int(certificate.not_valid_after_utc.timestamp()),
+        cluster,
+        size,
     )
 
 
@@ -500,6 +560,7 @@ class Params:
         require(t["slot_seconds"] <= 86_400 and t["attempts"] <= 255, "windows")
         require(t["attempts"] * (t["reading_seconds"] + t["reveal_seconds"]) <= t["slot_seconds"], "windows")
         if self.threshold is not None:
+            require(n <= 1000, "too_large_for_partners")
             require(self.closing <= -64, "too_few_partners")
 
     @property
@@ -579,6 +640,7 @@ def read_enrolment(data: bytes, cluster: str, authority: x509.Certificate) -> En
         identity = read_certificate(der, authority)
         identity.must_be("meter")
     require(fields["certificate"] == sha256(der), "other_certificate")
+    require(identity.cluster in (None, cluster), "certified_cluster")
     envelope.check_signature(identity.key, f"dream/v1/{cluster}/enrol/{identity.id}")
     require(1 <= fields["not_after"] - fields["not_before"] <= 35 * 86_400, "period")
     require(not has_small_order(fields["agreement"]), "low_order")
@@ -628,18 +690,22 @@ def read_list(data: bytes, cluster: str, authority: x509.Certificate) -> Members
     require(len(identities) == len(members) + 1, "repeated_identity")
     keys = {canonical_x25519(key) for key in [fields["gateway"], *(m.fields["agreement"] for m in members)]}
     require(len(keys) == len(members) + 1, "repeated_agreement")
+    sizes = [member.identity.size for member in members if member.identity.size is not None]
+    require(all(10 * len(members) >= 7 * size for size in sizes), "certified_size")
     return MembershipList(sha256(envelope.content), gateway, fields, params, members)
 
 
 @dataclass
 class Policy:
-    """What a meter accepts (2); the defaults, but for the fewest honest shares."""
+    """What a meter accepts (2); the defaults, but for how small a cluster may be."""
 
     gateways: set[str]
     lo: int = 0
     hi: int = 9000
     epsilon: Fraction = Fraction(1)
     attempts: int = 2
+    members: int = 3
+    malicious: int = 1
     honest: int = 2
     slot_seconds: int = 60
 
@@ -649,8 +715,11 @@ class Policy:
         require((terms["lo"], terms["hi"]) == (self.lo, self.hi), "range")
         require(a_list.params.epsilon <= self.epsilon, "epsilon")
         require(terms["attempts"] <= self.attempts, "attempts")
-        require(a_list.params.honest >= self.honest, "too_few_honest")
+        require(terms["partners"] == 0, "partial_masks")
         require(terms["slot_seconds"] >= self.slot_seconds, "slot_too_short")
+        require(a_list.params.members >= self.members, "too_few_members")
+        require(terms["max_malicious"] >= self.malicious, "too_few_malicious")
+        require(a_list.params.honest >= self.honest, "too_few_honest")
 
 
 @dataclass

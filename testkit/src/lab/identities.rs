@@ -8,6 +8,7 @@ use dream_protocol::policy::Policy;
 use pem::Pem;
 use rcgen::{CertificateParams, SanType, date_time_ymd};
 
+use crate::example::SMALL;
 use crate::pki::{Issued, Pki};
 
 /// The gateway that every meter of these tests obeys.
@@ -34,7 +35,7 @@ impl Identities {
         let policy = Policy {
             range: RANGE,
             daily_micro_epsilon: u64::MAX,
-            min_honest: 2,
+            floors: SMALL,
             min_slot_seconds: 1,
             ..Policy::new(self.pki.authorities(), [GatewayId::new(GATEWAY).unwrap()])
         };

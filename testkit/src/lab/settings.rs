@@ -23,8 +23,9 @@ pub struct Settings {
     pub clusters: BTreeMap<String, String>,
 }
 
-/// Short slots: two attempts of three seconds fill one. A fifth of the members may be silent.
+/// Short slots: two attempts of three seconds fill one. A fifth of the members may be silent, and there are few.
 const DEFAULTS: &str = "\
+meter_policy = \"trial\"
 slot_seconds = 6
 reading_seconds = 2
 reveal_seconds = 1

@@ -9,6 +9,7 @@ use dream_protocol::time::Timestamp;
 use dream_protocol::wire::{Message as _, Retry};
 
 use super::*;
+use crate::example::SMALL;
 use crate::node::MeterNode;
 use crate::pki::Pki;
 use crate::rng;
@@ -128,7 +129,7 @@ impl Gateway {
     fn new() -> Self {
         let pki = Pki::new();
         let (gateway, cluster) = (pki.gateway("gw"), ClusterId::new("north").unwrap());
-        let policy = Policy { min_honest: 2, ..Policy::new(pki.authorities(), [GatewayId::new("gw").unwrap()]) };
+        let policy = Policy { floors: SMALL, ..Policy::new(pki.authorities(), [GatewayId::new("gw").unwrap()]) };
         let meters = (0..4).map(|number| {
             let issued = pki.meter(&format!("m-{number}"));
             let config = MeterConfig {
@@ -147,6 +148,7 @@ impl Gateway {
             terms: Terms::with_slots_of(600),
             missing_share: Share::new(0, 1).unwrap(),
             malicious_share: Share::new(1, 4).unwrap(),
+            floors: SMALL,
             roster: RosterRules { min_members: 4, settle_seconds: 5, ..RosterRules::default() },
             clock_skew_seconds: 0,
         };

@@ -64,7 +64,7 @@ impl Fixture {
                 pki.issue(&meter_name(index), "meter", |params| params.not_after = ends)
             };
             Self {
-                policy: Policy { range: (0, HIGHEST), ..policy(&pki) },
+                policy: Policy { range: (0, HIGHEST), partial_masks: true, ..policy(&pki) },
                 gateway: ClusterConfig { terms: SLOT_TERMS, ..cluster_config(&pki, 10) },
                 meters: (0..MOST_METERS).map(|index| pki.meter(&meter_name(index))).collect(),
                 short_lived: (0..FEW_METERS).map(short_lived).collect(),

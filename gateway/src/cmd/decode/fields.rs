@@ -1,6 +1,6 @@
 //! The fields of each message, with names and units.
 
-use dream_protocol::certificate::{Certificate, Subject};
+use dream_protocol::certificate::{Certificate, CertifiedCluster, Subject};
 use dream_protocol::evidence;
 use dream_protocol::member_set::MemberSet;
 use dream_protocol::params::{Params, Terms};
@@ -263,14 +263,19 @@ fn meaning(code: StatusCode) -> &'static str {
     }
 }
 
-/// Describes a certificate: its role, its id and its validity.
+/// Describes a certificate: its role, its id, the cluster that it is for and its validity.
 fn subject(certificate: &Certificate) -> String {
     let who = match certificate.subject() {
         Subject::Meter(id) => format!("of meter {id}"),
         Subject::Gateway(id) => format!("of gateway {id}"),
     };
+    let cluster = match certificate.cluster() {
+        Some(CertifiedCluster { id, size: Some(size) }) => format!(" in cluster {id} of {size} meters"),
+        Some(CertifiedCluster { id, size: None }) => format!(" in cluster {id}"),
+        None => String::new(),
+    };
     let [from, to] = [certificate.not_before(), certificate.not_after()].map(utc);
-    format!("{who}, {from} to {to}")
+    format!("{who}{cluster}, {from} to {to}")
 }
 
 fn slot_times(from: Slot, to: Slot, slot_seconds: Option<u64>) -> String {

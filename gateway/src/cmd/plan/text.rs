@@ -93,27 +93,25 @@ fn privacy(plan: &Plan, out: &mut impl Write) -> Result<()> {
 }
 
 fn budget(daily: &DailyEpsilon, out: &mut impl Write) -> Result<()> {
-    let (budget, paid) = (Micro(daily.default_budget_micro_epsilon), daily.attempts_within_default_budget);
-    if daily.micro_epsilon_all_attempts <= daily.default_budget_micro_epsilon {
-        writeln!(out, "  A meter's default budget of {budget} a day always suffices.")
+    let (budget, paid) = (Micro(daily.budget_micro_epsilon), daily.attempts_within_budget);
+    if daily.micro_epsilon_all_attempts <= daily.budget_micro_epsilon {
+        writeln!(out, "  A meter's budget of {budget} a day always suffices.")
     } else if let Some(retries) = paid.checked_sub(daily.slots) {
-        writeln!(out, "  A meter's default budget of {budget} a day pays for {} retries.", Grouped(retries))
+        writeln!(out, "  A meter's budget of {budget} a day pays for {} retries.", Grouped(retries))
     } else {
         let silent = Grouped(daily.slots - paid);
-        writeln!(
-            out,
-            "  WARNING: a meter's default budget of {budget} a day is spent before the day is over: it would be"
-        )?;
+        writeln!(out, "  WARNING: a meter's budget of {budget} a day is spent before the day is over: it would be")?;
         writeln!(out, "  silent for {silent} slots of every 24 hours. Use longer slots or a smaller epsilon.")
     }
 }
 
 fn policy(plan: &Plan, out: &mut impl Write) -> Result<()> {
-    if plan.default_meter_objections.is_empty() {
-        return writeln!(out, "\nA meter with the default policy accepts such a list.");
+    let policy = plan.meter_policy;
+    if plan.meter_objections.is_empty() {
+        return writeln!(out, "\nA meter with the {policy} policy accepts such a list.");
     }
-    writeln!(out, "\nWARNING: a meter with the default policy REFUSES such a list:")?;
-    plan.default_meter_objections.iter().try_for_each(|objection| writeln!(out, "  - {objection}"))
+    writeln!(out, "\nWARNING: a meter with the {policy} policy REFUSES such a list:")?;
+    plan.meter_objections.iter().try_for_each(|objection| writeln!(out, "  - {objection}"))
 }
 
 fn traffic(plan: &Plan, out: &mut impl Write) -> Result<()> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
+use dream_protocol::policy::Profile;
 use dream_protocol::time::Timestamp;
 use maud::{Markup, html};
 
@@ -56,8 +57,8 @@ fn render(shared: &Shared, view: &ClusterView, version: u64) -> Response {
                     (words::count(view.min_members)) " are needed."
                 },
                 Some(list) => {
-                    (one(list, if begun(list, now) { IN_FORCE } else { "begins soon" }, now))
-                    @if let Some(next) = &view.next_list { (one(next, "next", now)) }
+                    (one(list, view.profile, if begun(list, now) { IN_FORCE } else { "begins soon" }, now))
+                    @if let Some(next) = &view.next_list { (one(next, view.profile, "next", now)) }
                 }
             }
         }
@@ -75,11 +76,11 @@ fn begun(list: &ListView, now: Timestamp) -> bool {
     list.params.slot_start(list.from_slot) <= now
 }
 
-fn one(list: &ListView, state: &str, now: Timestamp) -> Markup {
+fn one(list: &ListView, profile: Profile, state: &str, now: Timestamp) -> Markup {
     html! {
         article.panel aria-label={ "L" (&words::list(list.epoch, now)[1..]) } {
             div.head { h3 { "List of " (words::epoch(list.epoch, now)) } span class={ "badge" @if state == IN_FORCE { " decoded" } } { (state) } }
-            (terms(list, now))
+            (terms(list, profile, now))
         }
     }
 }

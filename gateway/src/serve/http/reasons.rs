@@ -2,7 +2,7 @@
 
 use dream_protocol::aggregate::Failure;
 use dream_protocol::params::Params;
-use dream_protocol::policy::{Policy, PolicyError};
+use dream_protocol::policy::{PolicyError, Profile};
 use dream_protocol::time::Timestamp;
 use dream_protocol::wire::StatusCode;
 
@@ -54,7 +54,7 @@ fn said(count: &StatusCount, view: &ClusterView, now: Timestamp) -> String {
         StatusCode::ListRefused => {
             let lists = view.list.iter().chain(&view.next_list);
             let terms = lists.into_iter().find(|known| known.epoch == epoch).map(|known| known.params);
-            let why = terms.map_or_else(String::new, |params| why_refused(&params));
+            let why = terms.map_or_else(String::new, |params| why_refused(&params, view.profile));
             format!("{who} {} the {list}{why}", verb("refuses", "refuse"))
         }
         StatusCode::NoList => {
@@ -98,23 +98,24 @@ fn evidence(view: &ClusterView) -> Option<Reason> {
     Some(Reason { text, urgent: true, link: Some(format!("/api/v1/clusters/{}/evidence", view.cluster)) })
 }
 
-/// Says why a list is refused. A status does not tell the rule; the default policy does, unless these meters have another.
-fn why_refused(params: &Params) -> String {
-    let broken: Vec<String> = objections(params).iter().map(objection).collect();
+/// Says why a list is refused. A status does not tell the rule; the policy that they should have does, unless these meters
+/// have another.
+fn why_refused(params: &Params, profile: Profile) -> String {
+    let broken: Vec<String> = objections(params, profile).iter().map(objection).collect();
     if broken.is_empty() {
-        return ", which the default policy accepts: theirs is stricter, or names other gateways or authorities"
-            .to_owned();
+        let policy = policy_name(profile);
+        return format!(", which {policy} accepts: theirs is stricter, or names other gateways or authorities");
     }
     format!(": {}", broken.join(", and "))
 }
 
-/// Says, before anybody has, what the default policy makes of a list that gives no sums.
+/// Says, before anybody has, what the meters' policy makes of a list that gives no sums.
 fn unheard_refusal(view: &ClusterView, now: Timestamp) -> Option<String> {
     let list = view.list.as_ref()?;
     let works = view.last.is_some_and(|closed| closed.outcome.epoch == list.epoch && closed.outcome.responders > 0);
-    let broken: Vec<String> = objections(&list.params).iter().map(objection).collect();
-    let name = words::list(list.epoch, now);
-    let told = format!("Meters with the default policy refuse the {name}: {}", broken.join(", and "));
+    let broken: Vec<String> = objections(&list.params, view.profile).iter().map(objection).collect();
+    let (policy, name) = (policy_name(view.profile), words::list(list.epoch, now));
+    let told = format!("Meters with {policy} refuse the {name}: {}", broken.join(", and "));
     (!works && !broken.is_empty()).then_some(told)
 }
 
@@ -190,10 +191,18 @@ fn counted(count: usize, one: &str, many: &str) -> String {
     format!("{} {}", words::count(count), if count == 1 { one } else { many })
 }
 
-/// Returns the rules of the default policy that a list with these parameters breaks.
-pub(super) fn objections(params: &Params) -> Vec<PolicyError> {
-    let policy = Policy::default_rules();
-    policy.objections(params).collect()
+/// Returns the rules of a policy that a list with these parameters breaks.
+pub(super) fn objections(params: &Params, profile: Profile) -> Vec<PolicyError> {
+    profile.rules().objections(params).collect()
+}
+
+/// Names the policy that meters have.
+pub(super) const fn policy_name(profile: Profile) -> &'static str {
+    match profile {
+        Profile::Strict => "the default policy",
+        Profile::Community => "the community policy",
+        Profile::Trial => "the trial policy",
+    }
 }
 
 /// Writes a broken rule in the words of the configuration.
@@ -204,13 +213,20 @@ pub(super) fn objection(broken: &PolicyError) -> String {
             format!("epsilon {} is above their maximum {}", fraction(*found), fraction(*most))
         }
         PolicyError::Attempts { most, found } => format!("attempts {found} is above their maximum {most}"),
+        PolicyError::TooFewMembers { least, found } => {
+            format!("{found} members are below their minimum {least}: more members are needed")
+        }
+        PolicyError::TooFewMalicious { least, found } => {
+            format!("{found} malicious members allowed for are below their minimum {least}: `meter_policy` sets it")
+        }
+        PolicyError::PartialMasks { partners } => format!("partners {partners} is not their 0, which means all"),
         PolicyError::TooFewHonest { least, found } => {
             format!("{found} honest members are below their minimum {least}: more members are needed")
         }
         PolicyError::Range { expected, found } => {
             format!("range_watts [{}, {}] is not their [{}, {}]", found.0, found.1, expected.0, expected.1)
         }
-        PolicyError::Authorities | PolicyError::Gateway(_) => broken.to_string(),
+        PolicyError::Authorities | PolicyError::Gateway(_) | PolicyError::NoCertifiedSize { .. } => broken.to_string(),
     }
 }
 

@@ -2,10 +2,11 @@
 
 use dream_protocol::noise::{Confidence, Spread};
 use dream_protocol::params::Params;
+use dream_protocol::policy::Profile;
 use dream_protocol::time::Timestamp;
 use maud::{Markup, html};
 
-use super::reasons::{objection, objections};
+use super::reasons::{objection, objections, policy_name};
 use super::words;
 use crate::serve::board::{ClusterView, ListView};
 
@@ -30,7 +31,7 @@ pub(super) fn privacy(view: &ClusterView, now: Timestamp) -> Markup {
 }
 
 /// Returns the terms of a list, one by one.
-pub(super) fn terms(list: &ListView, now: Timestamp) -> Markup {
+pub(super) fn terms(list: &ListView, profile: Profile, now: Timestamp) -> Markup {
     let params = &list.params;
     let terms = params.terms();
     let slots = list.to_slot.0 - list.from_slot.0 + 1;
@@ -63,16 +64,17 @@ pub(super) fn terms(list: &ListView, now: Timestamp) -> Markup {
                     partners => { "Every member masks with about " (words::count(partners)) " others." }
                 }
             }))
-            (term("Default policy", &accepted(params)))
+            (term("Meters\u{2019} policy", &accepted(params, profile)))
         }
     }
 }
 
-fn accepted(params: &Params) -> Markup {
-    let broken: Vec<String> = objections(params).iter().map(objection).collect();
+fn accepted(params: &Params, profile: Profile) -> Markup {
+    let broken: Vec<String> = objections(params, profile).iter().map(objection).collect();
+    let policy = policy_name(profile);
     html! {
-        @if broken.is_empty() { "A meter with the default policy accepts these terms." }
-        @else { strong.bad { "A meter with the default policy refuses these terms" } ": " (broken.join(", and ")) "." }
+        @if broken.is_empty() { "A meter with " (policy) " accepts these terms." }
+        @else { strong.bad { "A meter with " (policy) " refuses these terms" } ": " (broken.join(", and ")) "." }
     }
 }
 

@@ -8,7 +8,7 @@ use dream_protocol::cluster::{ClusterConfig, RosterRules};
 use dream_protocol::ids::{ClusterId, GatewayId};
 use dream_protocol::meter::MeterConfig;
 use dream_protocol::params::{Share, Terms};
-use dream_protocol::policy::Policy;
+use dream_protocol::policy::{Floors, Policy};
 use dream_protocol::simulation::Simulation;
 use dream_protocol::time::Timestamp;
 use dream_testkit::node::MeterNode;
@@ -23,6 +23,9 @@ pub(super) const MEMBERS: u16 = 6;
 
 /// n, the honest shares that the claim counts on.
 pub(super) const HONEST: u16 = 4;
+
+/// How small a cluster may be here: just as small as it is.
+const FLOORS: Floors = Floors { members: MEMBERS, malicious: 1, honest: HONEST };
 
 /// D: readings are from 0 to this, in watts.
 pub(super) const RANGE: u32 = 2;
@@ -70,7 +73,7 @@ impl Participants {
     fn policy(&self) -> Policy {
         Policy {
             range: (0, RANGE.into()),
-            min_honest: HONEST,
+            floors: FLOORS,
             daily_micro_epsilon: u64::MAX,
             ..Policy::new(self.authorities.clone(), [gateway_id()])
         }
@@ -89,6 +92,7 @@ impl Run {
             terms: terms(epsilon),
             missing_share: one_member(),
             malicious_share: one_member(),
+            floors: FLOORS,
             roster: RosterRules {
                 min_members: MEMBERS,
                 settle_seconds: 5,

@@ -97,6 +97,44 @@ fn a_meter_does_not_start_under_a_gateways_certificate_or_another_key() {
 }
 
 #[test]
+fn a_meter_does_not_start_in_a_cluster_that_its_certificate_is_not_for() {
+    let pki = Pki::new();
+    let certified =
+        |urn: &str| MeterConfig { certificate: pki.meter_named("m-0000", urn).der, ..meter_config(&pki, "m-0000") };
+    assert!(Meter::resume(certified("urn:dream:cluster:north:100"), []).is_ok());
+    let error = MeterError::OtherCluster { certified: ClusterId::new("south").unwrap(), configured: cluster_id() };
+    assert_eq!(Meter::resume(certified("urn:dream:cluster:south"), []).unwrap_err(), error);
+}
+
+/// Offers a list of eleven whose last entry is certified with this name.
+fn last_entry_certified(urn: &str) -> (Liar, Packet) {
+    let meters = enrolled();
+    let mut draft = meters.draft();
+    draft.enrolments.push(enrol("m-0010", &meters.pki.meter_named("m-0010", urn), |_| {}));
+    draft.terms.max_malicious = 2;
+    let packet = draft.sign(&meters.identity);
+    (meters, packet)
+}
+
+#[test]
+fn a_list_names_seven_in_ten_of_the_meters_that_any_of_its_certificates_counts() {
+    for urn in ["urn:dream:cluster:north", "urn:dream:cluster:north:1", "urn:dream:cluster:north:15"] {
+        let (mut meters, packet) = last_entry_certified(urn);
+        assert_eq!(meters.tell(0, &packet, at(LISTED)).1, [], "{urn}");
+    }
+    let (mut meters, packet) = last_entry_certified("urn:dream:cluster:north:16");
+    let rule = ListError::CertifiedSize { entry: 10, size: 16, members: 11 };
+    assert_refused(&mut meters, &packet, &rule.into());
+}
+
+#[test]
+fn a_list_with_a_meter_that_is_certified_for_another_cluster_is_refused() {
+    let (mut meters, packet) = last_entry_certified("urn:dream:cluster:south:11");
+    let reason = EnrolmentError::CertifiedCluster { certified: ClusterId::new("south").unwrap(), found: cluster_id() };
+    assert_refused(&mut meters, &packet, &ListError::Enrolment { entry: 10, reason }.into());
+}
+
+#[test]
 fn every_point_of_small_order_is_refused_in_every_encoding() {
     for point in low_order_points() {
         let entry = |meters: &Liar| {

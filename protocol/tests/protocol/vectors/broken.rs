@@ -15,9 +15,11 @@ use dream_protocol::wire::{
     EnrolmentStatement, FullList, ListHeader, ListStatement, Message as _, RecoveryRequest, Retry, Sign1, Status,
 };
 use dream_testkit::node::{ClusterNode, MeterNode, Packet};
+use ed25519_dalek::{Signer as _, SigningKey};
+use rcgen::string::{BmpString, Ia5String, PrintableString, TeletexString};
 use rcgen::{
-    BasicConstraints, CertificateParams, CustomExtension, DistinguishedName, DnType, IsCa, KeyPair, KeyUsagePurpose,
-    PublicKeyData, SanType, date_time_ymd,
+    BasicConstraints, CertificateParams, CustomExtension, DistinguishedName, DnType, DnValue, IsCa, KeyPair,
+    KeyUsagePurpose, PublicKeyData, SanType, date_time_ymd,
 };
 use sha2::{Digest, Sha256};
 
@@ -523,6 +525,10 @@ impl Workshop<'_> {
         let other_topic = MeterChannel::Enrol.topic(&cluster_id(), &self.scene.meters[1].id);
         let gateway = self.pki.issue_for(id, "gateway", issued.seed, |_| {});
         let foreign = Pki::named("another authority").meter(id);
+        let certified = |urn: &str| {
+            let name = SanType::URI(urn.try_into().unwrap());
+            self.pki.issue_for(id, "meter", issued.seed, |params| params.subject_alt_names.push(name))
+        };
         let der = raw::bytes(&issued.der);
         let es256 = raw::array(&[
             raw::bytes(&[0xa1, 1, 0x26]),
@@ -569,6 +575,8 @@ impl Workshop<'_> {
             ),
             ("gateway's certificate", self.enrol(id, &gateway, |_| {})),
             ("certificate of an unknown authority", self.enrol(id, &foreign, |_| {})),
+            ("certificate for its cluster", self.enrol(id, &certified("urn:dream:cluster:north:5"), |_| {})),
+            ("certificate for another cluster", self.enrol(id, &certified("urn:dream:cluster:south:5"), |_| {})),
         ];
         for (name, bytes) in cases {
             self.add("enrolment", name, &topic, bytes);
@@ -626,8 +634,79 @@ impl Workshop<'_> {
         let mut params = CertificateParams::default();
         params.distinguished_name = common(&id);
         params.subject_alt_names = vec![uri(&urn)];
+        let also = |name: &str| of(&|p| p.subject_alt_names.push(uri(name)));
+        let of_type = |value: DnValue| {
+            of(&|p| {
+                p.distinguished_name = DistinguishedName::new();
+                p.distinguished_name.push(DnType::CommonName, value.clone());
+            })
+        };
+        let raw_extension = |last_arc: u64, content: &[u8]| {
+            of(&|p| {
+                p.key_usages.clear();
+                let mut extension = CustomExtension::from_oid_content(&[2, 5, 29, last_arc], content.to_vec());
+                extension.set_criticality(true);
+                p.custom_extensions = vec![extension];
+            })
+        };
+        let keyed = |first: u8, rest: u8, last: u8| {
+            let point = std::array::from_fn(|i| match i {
+                0 => first,
+                31 => last,
+                _ => rest,
+            });
+            self.pki.sign(&params, &Ed25519Point(point))
+        };
         let cases = vec![
             ("sound", good.clone()),
+            ("for a cluster", also("urn:dream:cluster:north")),
+            ("for a cluster of some size", also("urn:dream:cluster:north:10000")),
+            ("for a cluster that is no id", also("urn:dream:cluster:North")),
+            ("for a cluster of the reserved name", also("urn:dream:cluster:gateway")),
+            ("for a cluster of size 0", also("urn:dream:cluster:north:0")),
+            ("for a cluster of 10,001", also("urn:dream:cluster:north:10001")),
+            ("for a cluster whose size has a leading zero", also("urn:dream:cluster:north:0100")),
+            ("for a cluster of no size", also("urn:dream:cluster:north:")),
+            ("for a cluster with more after its size", also("urn:dream:cluster:north:100:1")),
+            (
+                "for two clusters",
+                of(&|p| {
+                    let names = ["urn:dream:cluster:north", "urn:dream:cluster:south"].map(uri);
+                    p.subject_alt_names.extend(names);
+                }),
+            ),
+            ("for a cluster, and no meter", of(&|p| p.subject_alt_names = vec![uri("urn:dream:cluster:north")])),
+            (
+                "gateway's for a cluster",
+                self.pki
+                    .issue_for(&id, "gateway", seed, |p| p.subject_alt_names.push(uri("urn:dream:cluster:north")))
+                    .der,
+            ),
+            (
+                "common name as PrintableString",
+                of_type(DnValue::PrintableString(PrintableString::try_from(id.as_str()).unwrap())),
+            ),
+            ("common name as IA5String", of_type(DnValue::Ia5String(Ia5String::try_from(id.as_str()).unwrap()))),
+            (
+                "common name as TeletexString",
+                of_type(DnValue::TeletexString(TeletexString::try_from(id.as_str()).unwrap())),
+            ),
+            ("common name as BMPString", of_type(DnValue::BmpString(BmpString::try_from(id.as_str()).unwrap()))),
+            (
+                "extension that says that it is not critical",
+                with_explicit_default(&good, &self.scene.credentials.authority.seed),
+            ),
+            ("basicConstraints of nobody's CA", raw_extension(19, &[0x30, 0])),
+            ("basicConstraints with an explicit FALSE", raw_extension(19, &[0x30, 3, 1, 1, 0])),
+            ("basicConstraints with a path length and no CA", raw_extension(19, &[0x30, 3, 2, 1, 0])),
+            ("KeyUsage with a bit of its second byte", raw_extension(15, &[3, 3, 7, 0x88, 0x80])),
+            ("KeyUsage with a trailing zero bit", raw_extension(15, &[3, 2, 0, 0x80])),
+            ("KeyUsage with an unused bit set", raw_extension(15, &[3, 2, 7, 0x81])),
+            ("key with a small y", keyed(3, 0, 0)),
+            ("key of small order: 1", keyed(1, 0, 0)),
+            ("key of small order: p - 1", keyed(0xec, 0xff, 0x7f)),
+            ("key that is no point", keyed(2, 0, 0)),
+            ("key that is not reduced: p + 3", keyed(0xf0, 0xff, 0x7f)),
             ("unknown extension that is not critical", of(&|p| p.custom_extensions = vec![extension(false)])),
             ("no KeyUsage", of(&|p| p.key_usages.clear())),
             ("other names beside its own", of(&|p| p.subject_alt_names.push(uri("https://example.org/")))),
@@ -885,6 +964,18 @@ impl Workshop<'_> {
                 "entry of a gateway",
                 instead(&self.enrol(third, &self.pki.issue_for(third, "gateway", issued.seed, |_| {}), |_| {})),
             ),
+            (
+                "entry certified for a cluster of five",
+                certified(&|p| p.subject_alt_names.push(SanType::URI("urn:dream:cluster:north:5".try_into().unwrap()))),
+            ),
+            (
+                "entry certified for a cluster of four",
+                certified(&|p| p.subject_alt_names.push(SanType::URI("urn:dream:cluster:north:4".try_into().unwrap()))),
+            ),
+            (
+                "entry certified for another cluster",
+                certified(&|p| p.subject_alt_names.push(SanType::URI("urn:dream:cluster:south".try_into().unwrap()))),
+            ),
             ("gateway's key of small order", of(&|s| s.gateway = AgreementPublic([0; 32]))),
             ("ends before it begins", of(&|s| s.to_slot = Slot(s.from_slot.0 - 1))),
             ("one slot long", of(&|s| s.to_slot = s.from_slot)),
@@ -924,6 +1015,7 @@ impl Workshop<'_> {
             ),
             ("more attempts than the policy's", terms(&|t| t.attempts = 3)),
             ("fewer honest shares than the policy's", terms(&|t| t.max_malicious = 2)),
+            ("fewer members than the policy's", entries(&e[..2])),
         ];
         for (name, bytes) in cases {
             self.add("list", name, FULL, bytes);
@@ -973,6 +1065,27 @@ impl PublicKeyData for Ed25519Point {
     fn algorithm(&self) -> &'static rcgen::SignatureAlgorithm {
         &rcgen::PKCS_ED25519
     }
+}
+
+/// Writes `critical FALSE`, the default, into a certificate's subjectAltName, and signs it again.
+fn with_explicit_default(der: &[u8], authority: &[u8; 32]) -> Vec<u8> {
+    // 30 82 xx xx, then what is signed: 30 81 xx. After it come the algorithm, 7 bytes, and the signature, 67.
+    assert_eq!([&der[..2], &der[4..6]], [[0x30, 0x82], [0x30, 0x81]]);
+    let mut signed = der[4..der.len() - 74].to_vec();
+    let grow = |bytes: &mut Vec<u8>, at: usize| bytes[at] += 3;
+    let find = |bytes: &[u8], part: &[u8]| bytes.windows(part.len()).position(|found| found == part).unwrap();
+    let name = find(&signed, &[0x06, 3, 0x55, 0x1d, 0x11]);
+    let end = signed.len();
+    let all = (0..end).find(|&at| signed[at] == 0xa3 && usize::from(signed[at + 1]) == end - at - 2).unwrap();
+    // The extension, all of them, their tag, and the whole: each has a length of one byte, or its low one.
+    for at in [name - 1, all + 3, all + 1, 2] {
+        grow(&mut signed, at);
+    }
+    signed.splice(name + 5..name + 5, [0x01, 0x01, 0x00]);
+    let signature = SigningKey::from_bytes(authority).sign(&signed).to_bytes();
+    let mut whole = [&der[..4], &signed, &der[der.len() - 74..der.len() - 64], &signature].concat();
+    grow(&mut whole, 3);
+    whole
 }
 
 /// Adds the order of the group to a scalar: an Ed25519 signature that a lax verifier takes for the same.

@@ -26,7 +26,7 @@ pub(crate) fn membership() -> Json {
     object! {
         "comment": "protocol.md 3, 7 and 8: an authority, a gateway and five meters with all their private keys, their \
                     enrolments, and a membership list. Certificates are data: nobody needs to make the same ones. Policy of \
-                    the meters: the defaults of protocol.md 2, but with at least 2 honest shares.",
+                    the meters: the defaults of protocol.md 2, but for its floors: N >= 3, T >= 1, n >= 2.",
         "cluster": header.cluster.as_str(),
         "authority": identity(&scene.credentials.authority),
         "gateway": with(identity(&scene.credentials.gateway), [

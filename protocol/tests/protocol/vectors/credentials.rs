@@ -6,10 +6,10 @@ use dream_protocol::certificate::Authorities;
 use dream_protocol::cluster::ClusterConfig;
 use dream_protocol::ids::{GatewayId, MeterId};
 use dream_protocol::meter::MeterConfig;
-use dream_protocol::policy::Policy;
+use dream_protocol::policy::{Floors, Policy};
 
 use crate::support::pki::{Issued, Pki};
-use crate::support::{cluster_config, cluster_id};
+use crate::support::{SMALL, cluster_config, cluster_id};
 
 /// The members, sorted bytewise: `-` before digits, digits before letters, a name before what it begins.
 pub(crate) const METERS: [&str; 5] = ["cellar-2", "cellar-21", "cellar2", "m-0001", "m-0002"];
@@ -65,7 +65,7 @@ impl Credentials {
             identity: issued.identity(),
             certificate: issued.der.clone(),
             cluster: cluster_id(),
-            policy: Policy { min_honest: 2, ..Policy::new(self.authorities(), gateways) },
+            policy: Policy { floors: Floors { members: 3, ..SMALL }, ..Policy::new(self.authorities(), gateways) },
         }
     }
 

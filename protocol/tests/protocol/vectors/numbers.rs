@@ -177,6 +177,7 @@ fn refused() -> Vec<(usize, Terms)> {
         (10, Terms { max_missing: 2, max_malicious: 1, partners: 8, ..TERMS }),
         (100, Terms { partners: 46, ..HUNDRED }),
         (100, Terms { partners: 1, ..HUNDRED }),
+        (1001, Terms { max_missing: 100, max_malicious: 101, partners: 900, ..TERMS }),
     ]
 }
 
