@@ -48,8 +48,6 @@ pub struct ServedCluster {
     spent: Spent,
     filter: Filter,
     cannot_form: Option<String>,
-    /// Whether it is known that whoever spoils sums cannot be found.
-    cannot_be_found: bool,
     statuses: Statuses,
     candidates: usize,
     /// The last slot for which a meter reported two requests.
@@ -97,7 +95,6 @@ impl ServedCluster {
             spent: Spent::default(),
             filter: before.map(|before| before.filter.clone()).unwrap_or_default(),
             cannot_form: None,
-            cannot_be_found: false,
             statuses: before.map(|before| before.statuses.clone()).unwrap_or_default(),
             last_equivocation: None,
             since: before.map_or(now, |before| before.since),
@@ -154,12 +151,13 @@ impl ServedCluster {
                     return self.last_equivocation.replace(*slot) != Some(*slot);
                 }
             }
-            Notice::CannotBeFound { .. } => (self.cannot_be_found, self.changed) = (true, true),
-            Notice::SpoilerFound { .. } => (self.cannot_be_found, self.changed) = (false, true),
             Notice::Quarantined { .. }
             | Notice::Released { .. }
             | Notice::LeftOutOfLists { .. }
-            | Notice::SearchStarted { .. } => self.changed = true,
+            | Notice::SearchStarted { .. }
+            | Notice::SearchesByLists { .. }
+            | Notice::SpoilerFound { .. }
+            | Notice::CannotBeFound { .. } => self.changed = true,
             Notice::Requested { .. }
             | Notice::TakenOver { .. }
             | Notice::Dropped { .. }
@@ -199,7 +197,7 @@ impl ServedCluster {
             next_list: next.map(|next| ListView::from(&**next)),
             denied: self.machine.denied_members(now),
             statuses,
-            offenders: OffenderCounts::of(&self.machine, self.cannot_be_found),
+            offenders: OffenderCounts::of(&self.machine),
             cannot_form: self.cannot_form.clone(),
             last: self.last,
             last_decoded: self.last_decoded,

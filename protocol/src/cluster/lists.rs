@@ -86,6 +86,13 @@ impl ClusterConfig {
     pub(super) fn params_for(&self, members: u16) -> Result<Params, ParamsError> {
         self.terms.for_members(members, self.missing_share, self.malicious_share)
     }
+
+    /// Whether members may be left out of lists until so many remain: as many as the configuration asks for, and as meters
+    /// ask for by default.
+    pub(super) fn may_list(&self, members: u16) -> bool {
+        let honest = self.params_for(members).map_or(0, |params| params.honest());
+        members >= self.roster.min_members && honest >= MIN_HONEST
+    }
 }
 
 impl Cluster {
@@ -146,7 +153,7 @@ impl Cluster {
     }
 
     fn forming_due(&self) -> Option<Timestamp> {
-        let interval = if self.lists_denied { 0 } else { self.config.roster.min_interval_seconds };
+        let interval = if self.list_is_urgent { 0 } else { self.config.roster.min_interval_seconds };
         let change = self
             .roster
             .list_wanted()
@@ -235,22 +242,16 @@ impl Cluster {
         self.outputs.push_back(Output::Persist(Record::List(record)));
         self.outputs.extend(before.map(|epoch| Output::Forget(Forget::List(epoch))));
         self.outputs.push_back(Output::Publish { channel: GatewayChannel::Membership, payload: bytes });
-        (self.unseen, self.lists_denied) = (false, false);
+        (self.unseen, self.list_is_urgent) = (false, false);
         (self.unseen, self.confirmed, self.last_sent) = (false, false, now);
         self.outputs.push_back(Output::Notice(Notice::ListPublished { epoch, members: count, from_slot, to_slot }));
         Ok(())
     }
 
-    /// Leaves out who is to be left out of lists, the worst first, as long as enough members remain: as many as the
-    /// configuration asks for, and as meters ask for by default.
+    /// Leaves out who is to be left out of lists, as long as enough members remain.
     fn without_excluded(&self, mut members: Vec<Enrolment>) -> Vec<Enrolment> {
-        let mut excluded: Vec<_> =
-            self.offenders.iter().filter(|(_, offender)| offender.excluded_until.is_some()).collect();
-        excluded.sort_by_key(|(_, offender)| std::cmp::Reverse(offender.failures));
-        for (meter, _) in excluded {
-            let fewer = u16::try_from(members.len().saturating_sub(1)).unwrap_or(u16::MAX);
-            let honest = self.config.params_for(fewer).map_or(0, |params| params.honest());
-            if fewer >= self.config.roster.min_members && honest >= MIN_HONEST {
+        for meter in self.offenders.left_out_of_lists() {
+            if self.config.may_list(u16::try_from(members.len().saturating_sub(1)).unwrap_or(u16::MAX)) {
                 members.retain(|known| known.id() != meter);
             }
         }
