@@ -16,7 +16,7 @@ mod rejection;
 mod roster;
 mod timers;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use rand_core::CryptoRng;
@@ -141,6 +141,8 @@ pub enum Notice {
     LeftOutOfLists { meter: MeterId, until: Timestamp },
     /// A sum failed and nobody known is in it: groups of members are left out to find who spoils sums.
     SearchStarted { slot: Slot },
+    /// Several members spoil sums: the next list is formed without so many members to find them, or of all again.
+    SearchesByLists { left_out: u16 },
     /// A member was found to spoil sums, so many slots after the first failed one.
     SpoilerFound { meter: MeterId, slots: u64 },
     /// Who spoils sums cannot be found: too few members may be left out.
@@ -197,8 +199,9 @@ pub struct Cluster {
     renewal_failed: Option<u64>,
     /// Members that spoil slots.
     offenders: Offenders,
-    /// Whether the newest list names a member that has been denied since.
-    lists_denied: bool,
+    /// Whether the next list does not wait for the interval: the newest names a member that has been denied since, or others
+    /// are left out of lists to find who spoils sums.
+    list_is_urgent: bool,
     slots: BTreeMap<Slot, OpenSlot>,
     /// The end of the last slot that was opened: no time is opened twice.
     opened_until: Timestamp,
@@ -237,7 +240,7 @@ impl Cluster {
             allowance: Allowance::new(),
             renewal_failed: None,
             offenders: Offenders::default(),
-            lists_denied: false,
+            list_is_urgent: false,
             slots: BTreeMap::new(),
             opened_until: Timestamp::from_millis(0),
             timers: Timers::default(),
@@ -316,6 +319,21 @@ impl Cluster {
     /// Returns whether groups of members are left out to find who spoils sums.
     pub fn is_searching(&self) -> bool {
         self.offenders.is_searching()
+    }
+
+    /// Returns whether the search for who spoils sums was given up: too few members may be left out.
+    pub fn is_search_given_up(&self) -> bool {
+        self.offenders.is_given_up()
+    }
+
+    /// Returns how many members lists are formed without for some slots, to find who spoils sums.
+    pub fn left_out_to_search(&self) -> usize {
+        self.offenders.away().map_or(0, BTreeSet::len)
+    }
+
+    /// Returns among how many members all those are who spoil sums, if several do; 0 as long as no sum shows it.
+    pub fn suspects(&self) -> usize {
+        self.offenders.suspects()
     }
 
     /// How many members of the list in force at an instant are denied by now: they count until a list without them begins.
@@ -569,11 +587,14 @@ impl Cluster {
         if self.listening.is_none() {
             return;
         }
-        let notices = self.offenders.observe(ended, now);
+        let notices = self.offenders.observe(ended, &self.config, now);
         self.persist_offenders();
-        if notices.iter().any(|notice| matches!(notice, Notice::LeftOutOfLists { .. })) {
+        let other_list =
+            |notice: &Notice| matches!(notice, Notice::LeftOutOfLists { .. } | Notice::SearchesByLists { .. });
+        if notices.iter().any(other_list) {
             self.roster.change(now);
         }
+        self.list_is_urgent |= notices.iter().any(|notice| matches!(notice, Notice::SearchesByLists { .. }));
         self.outputs.extend(notices.into_iter().map(Output::Notice));
     }
 
@@ -640,8 +661,10 @@ impl Cluster {
         self.slots.values_mut().for_each(|open| open.allow_catching_up(now));
         // The configuration may have changed meanwhile.
         self.roster.change(now);
-        let denied = |own: &Arc<OwnList>| own.list.members().iter().any(|member| !self.roster.allows(member.id()));
-        self.lists_denied = self.newest_own().is_some_and(denied);
+        let away = |meter: &MeterId| self.offenders.away().is_some_and(|away| away.contains(meter));
+        let unwanted = |meter: &MeterId| !self.roster.allows(meter) || away(meter);
+        let names_one = |own: &Arc<OwnList>| own.list.members().iter().any(|member| unwanted(member.id()));
+        self.list_is_urgent = self.newest_own().is_some_and(names_one);
     }
 
     /// Replays an entry of an open slot. One without a list cannot be opened and is forgotten.

@@ -51,8 +51,6 @@ pub struct ServedCluster {
     spent: Spent,
     filter: Filter,
     cannot_form: Option<String>,
-    /// Whether it is known that whoever spoils sums cannot be found.
-    cannot_be_found: bool,
     statuses: Statuses,
     candidates: usize,
     evidence: Arc<[EvidenceView]>,
@@ -101,7 +99,6 @@ impl ServedCluster {
             spent: Spent::default(),
             filter: before.map(|before| before.filter.clone()).unwrap_or_default(),
             cannot_form: None,
-            cannot_be_found: false,
             statuses: before.map(|before| before.statuses.clone()).unwrap_or_default(),
             evidence: Arc::default(),
             since: before.map_or(now, |before| before.since),
@@ -155,12 +152,13 @@ impl ServedCluster {
             Notice::MeterStatus { meter, code, epoch, .. } => {
                 self.changed |= self.statuses.note(meter, *code, *epoch);
             }
-            Notice::CannotBeFound { .. } => (self.cannot_be_found, self.changed) = (true, true),
-            Notice::SpoilerFound { .. } => (self.cannot_be_found, self.changed) = (false, true),
             Notice::Quarantined { .. }
             | Notice::Released { .. }
             | Notice::LeftOutOfLists { .. }
             | Notice::SearchStarted { .. }
+            | Notice::SearchesByLists { .. }
+            | Notice::SpoilerFound { .. }
+            | Notice::CannotBeFound { .. }
             | Notice::Proven { .. } => self.changed = true,
             Notice::Requested { .. }
             | Notice::TakenOver { .. }
@@ -205,7 +203,7 @@ impl ServedCluster {
             denied: self.machine.denied_members(now),
             evidence: self.evidence.clone(),
             statuses,
-            offenders: OffenderCounts::of(&self.machine, self.cannot_be_found),
+            offenders: OffenderCounts::of(&self.machine),
             cannot_form: self.cannot_form.clone(),
             last: self.last,
             last_decoded: self.last_decoded,

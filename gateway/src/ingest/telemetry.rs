@@ -121,6 +121,12 @@ impl Telemetry {
             Notice::SearchStarted { slot } => {
                 warn!(%cluster, slot = slot.0, "a member spoils sums: groups are left out to find it");
             }
+            Notice::SearchesByLists { left_out: 0 } => {
+                info!(%cluster, "the next list names all members again");
+            }
+            Notice::SearchesByLists { left_out } => {
+                warn!(%cluster, left_out, "several members spoil sums: the next list leaves a part of the members out to find them");
+            }
             Notice::SpoilerFound { meter, slots } => {
                 warn!(%cluster, slots, "found a member that spoils sums");
                 debug!(%cluster, %meter, "the member that was found");

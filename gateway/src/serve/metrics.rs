@@ -389,6 +389,16 @@ impl ClusterGauges {
                 "1 while groups of members are left out to find who spoils sums.",
                 |view, _| Value::One(f64::from(u8::from(view.offenders.searching))),
             ),
+            one(
+                "dream_cluster_left_out_to_search",
+                "Members that lists are formed without for some slots, because several spoil sums.",
+                |view, _| Value::One(view.offenders.left_out_to_search as f64),
+            ),
+            one(
+                "dream_cluster_cannot_be_found",
+                "1 if members spoil sums and the search for them was given up.",
+                |view, _| Value::One(f64::from(u8::from(view.offenders.cannot_be_found))),
+            ),
             one("dream_cluster_stalled", "1 if slots should have closed and none did.", |view, now| {
                 Value::One(f64::from(u8::from(view.is_stalled(now))))
             }),

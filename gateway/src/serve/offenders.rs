@@ -40,14 +40,24 @@ pub struct OffenderCounts {
     pub left_out_of_lists: usize,
     /// Whether groups of members are left out to find who spoils sums.
     pub searching: bool,
+    /// How many members lists are formed without for some slots, because several spoil sums.
+    pub left_out_to_search: usize,
+    /// Among how many members all those are who spoil sums, if several do; 0 as long as no sum shows it.
+    pub suspects: usize,
     /// Whether somebody spoils sums who cannot be found, because too few members may be left out.
     pub cannot_be_found: bool,
 }
 
 impl OffenderCounts {
     /// Counts the offenders of a cluster.
-    pub fn of(machine: &Cluster, cannot_be_found: bool) -> Self {
-        let mut counts = Self { searching: machine.is_searching(), cannot_be_found, ..Self::default() };
+    pub fn of(machine: &Cluster) -> Self {
+        let mut counts = Self {
+            searching: machine.is_searching(),
+            left_out_to_search: machine.left_out_to_search(),
+            suspects: machine.suspects(),
+            cannot_be_found: machine.is_search_given_up(),
+            ..Self::default()
+        };
         for (_, offender) in machine.offenders() {
             *match offender.offence {
                 Offence::Silent => &mut counts.silent,

@@ -154,7 +154,7 @@ impl Cluster {
     }
 
     fn forming_due(&self) -> Option<Timestamp> {
-        let interval = if self.lists_denied { 0 } else { self.config.roster.min_interval_seconds };
+        let interval = if self.list_is_urgent { 0 } else { self.config.roster.min_interval_seconds };
         let change = self
             .roster
             .list_wanted()
@@ -251,7 +251,7 @@ impl Cluster {
         self.outputs.push_back(Output::Persist(Record::List(record)));
         self.outputs.extend(before.map(|epoch| Output::Forget(Forget::List(epoch))));
         self.outputs.push_back(Output::Publish { channel: GatewayChannel::FullMembership, payload: bytes });
-        (self.unseen, self.lists_denied) = (false, false);
+        (self.unseen, self.list_is_urgent) = (false, false);
         (self.unseen, self.confirmed, self.last_sent) = (false, false, now);
         self.outputs.push_back(Output::Notice(Notice::ListPublished { epoch, members: count, from_slot, to_slot }));
         Ok(())
@@ -283,13 +283,9 @@ impl Cluster {
         }
     }
 
-    /// Leaves out who is to be left out of lists, the worst first, as long as enough members remain: as many as the
-    /// configuration asks for, and as meters ask for.
+    /// Leaves out who is to be left out of lists, as long as enough members remain.
     fn without_excluded(&self, mut members: Vec<Enrolment>) -> Vec<Enrolment> {
-        let mut excluded: Vec<_> =
-            self.offenders.iter().filter(|(_, offender)| offender.excluded_until.is_some()).collect();
-        excluded.sort_by_key(|(_, offender)| std::cmp::Reverse(offender.failures));
-        for (meter, _) in excluded {
+        for meter in self.offenders.left_out_of_lists() {
             let fewer = u16::try_from(members.len().saturating_sub(1)).unwrap_or(u16::MAX);
             let others = members.iter().filter(|known| known.id() != meter);
             if self.config.allows(fewer, others.filter_map(Enrolment::certified_size).max()) {

@@ -7,18 +7,21 @@ mod choice;
 mod offender;
 mod record;
 mod search;
+mod several;
 mod sums;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::Notice;
 use super::open_slot::Attempt;
+use super::{ClusterConfig, Notice};
+use crate::enrolment::Enrolment;
 use crate::ids::MeterId;
 use crate::member_set::MemberSet;
 use crate::membership::MembershipList;
 use crate::time::{Slot, Timestamp};
 pub use offender::{Offence, Offender};
 use search::Search;
+use several::{Limits, Several};
 
 /// The longest quarantine before a trial, in slots.
 const LONGEST_WAIT: u64 = 144;
@@ -61,6 +64,42 @@ impl Offenders {
         self.search.as_ref().is_some_and(Search::is_looking)
     }
 
+    /// Returns whether the search was given up, because too few members may be left out.
+    pub(super) fn is_given_up(&self) -> bool {
+        self.search.as_ref().is_some_and(Search::is_given_up)
+    }
+
+    /// The search for several members that spoil sums, while it goes on.
+    fn several(&self) -> Option<&Several> {
+        self.search.as_ref().filter(|search| search.is_looking())?.several.as_ref()
+    }
+
+    /// Returns whom lists are formed without for some slots, to find who spoils sums.
+    pub(super) fn away(&self) -> Option<&BTreeSet<MeterId>> {
+        self.several().map(|several| &several.away).filter(|away| !away.is_empty())
+    }
+
+    /// Returns among how many members all those are who spoil sums; 0 as long as no sum shows it.
+    pub(super) fn suspects(&self) -> usize {
+        self.several().map_or(0, Several::suspects)
+    }
+
+    /// Returns whom lists are formed without, if enough members remain: for their offences, the worst first, then to search.
+    pub(super) fn left_out_of_lists(&self) -> Vec<&MeterId> {
+        let mut excluded: Vec<_> = self.meters.iter().filter(|(_, known)| known.excluded_until.is_some()).collect();
+        excluded.sort_by_key(|(_, offender)| std::cmp::Reverse(offender.failures));
+        excluded.into_iter().map(|(meter, _)| meter).chain(self.away().into_iter().flatten()).collect()
+    }
+
+    /// What the search may do, in a cluster of all who are in the list or left out of it to search.
+    fn limits(&self, list: &MembershipList, config: &ClusterConfig) -> Limits {
+        let held = self.meters.values().filter(|known| known.spoils_sums() && known.next_trial.is_some()).count();
+        let everybody = self.several().map_or(0, |several| several.everybody.len());
+        let members = u16::try_from(everybody).unwrap_or(u16::MAX).max(list.params().members());
+        let size = list.members().iter().filter_map(Enrolment::certified_size).max();
+        Limits::new(config, members, size, held)
+    }
+
     /// Whether a meter is known to spoil sums, or suspected of it.
     fn spoils_sums(&self, meter: &MeterId) -> bool {
         self.meters.get(meter.as_str()).is_some_and(Offender::spoils_sums)
@@ -83,8 +122,9 @@ impl Offenders {
     }
 
     /// Learns from an attempt that came to its end; returns what an operator should know.
-    pub(super) fn observe(&mut self, attempt: &Attempt, now: Timestamp) -> Vec<Notice> {
+    pub(super) fn observe(&mut self, attempt: &Attempt, config: &ClusterConfig, now: Timestamp) -> Vec<Notice> {
         let list = attempt.list();
+        let away = self.away().cloned();
         let mut notices = Vec::new();
         // When most did not reveal it was nobody's fault: the broker or the network was away.
         if !attempt.most_silent {
@@ -97,11 +137,31 @@ impl Offenders {
         }
         match attempt.decoded {
             Some(true) => self.decoded(attempt, &mut notices),
-            Some(false) => self.spoiled(attempt, now, &mut notices),
+            Some(false) => self.spoiled(attempt, config, now, &mut notices),
             None => {}
         }
+        if attempt.decoded.is_some() {
+            self.decide_list(attempt, config);
+        }
         self.forget(attempt.slot);
+        if self.away() != away.as_ref() {
+            let left_out = u16::try_from(self.away().map_or(0, BTreeSet::len)).unwrap_or(u16::MAX);
+            notices.push(Notice::SearchesByLists { left_out });
+        }
         notices
+    }
+
+    /// Decides whom the next list is formed without, while several members are looked for.
+    fn decide_list(&mut self, attempt: &Attempt, config: &ClusterConfig) {
+        if self.several().is_none() {
+            return;
+        }
+        let limits = self.limits(attempt.list(), config);
+        let known = |meter: &MeterId| self.meters.get(meter.as_str()).is_some_and(Offender::spoils_sums);
+        if let Some(several) = self.search.as_mut().and_then(|search| search.several.as_mut()) {
+            several.decide(attempt.slot, attempt.list(), &limits, known);
+            self.changed = true;
+        }
     }
 
     /// Ends the time out of lists that is over; returns whether it ended for somebody.

@@ -3,6 +3,7 @@
 mod days;
 mod quarantine;
 mod search;
+mod several;
 
 use dream_protocol::cluster::{ClusterConfig, Notice, Offender};
 use dream_protocol::params::Share;
@@ -56,7 +57,7 @@ struct Report {
     decoded_after: u64,
     /// What each honest member spent, in attempts.
     attempts: u64,
-    /// In how many slots an honest member was left out at most, and in how many in a row.
+    /// In how many slots an honest member was left out of the sum or of the list at most, and in how many in a row.
     most_left_out: u64,
     longest_left_out: u64,
 }
@@ -73,7 +74,7 @@ fn run(cluster: &mut PlainCluster, slots: u64, until_found: bool) -> Report {
         let closed: Closed = cluster.next_slot();
         let decoded = closed.check();
         for (member, (all, in_a_row)) in left_out.iter_mut().enumerate() {
-            let out = closed.missing.contains(&member);
+            let out = closed.missing.contains(&member) || !closed.members.contains(&member);
             *all += u64::from(out);
             *in_a_row = if out { *in_a_row + 1 } else { 0 };
             if !liars.contains(&member) {

@@ -13,6 +13,9 @@ const MOST_REPEATED_SUMS: u64 = 12;
 /// How many of these are kept for offenders that were released; without one to spare nobody who spoils sums is on trial.
 const KEPT_FROM_TRIALS: u64 = 2;
 
+/// How many members may be in quarantine at once although that is more than half of those who may be missing.
+const LEAST_QUARANTINED: u16 = 3;
+
 impl Offenders {
     /// Chooses S: the absent, then those who were silent in an earlier attempt of the slot and those who are denied, then
     /// who is in quarantine, then who is left out to search; never more than M.
@@ -55,7 +58,8 @@ impl Offenders {
         search.is_looking() || search.is_watching() || accused.is_some_and(unsure)
     }
 
-    /// The members in quarantine, the worst first: at most half of those who may be missing, but at least one.
+    /// The members in quarantine, the worst first: at most half of those who may be missing, but at least three, so that
+    /// several who were found are left out together.
     fn quarantined(&self, slot: Slot, list: &MembershipList) -> Vec<u16> {
         let trial = self.spoiler_on_trial(slot, list);
         let excused = |meter: &MeterId, offender: &Offender| match (&offender.offence, trial) {
@@ -82,7 +86,7 @@ impl Offenders {
             .collect();
         waiting.sort_by_key(|&(_, failures)| std::cmp::Reverse(failures));
         let most = list.params().max_missing();
-        let most = if again { most } else { (most / 2).max(1) };
+        let most = if again { most } else { (most / 2).max(LEAST_QUARANTINED) };
         waiting.into_iter().take(most.into()).map(|(member, _)| member).collect()
     }
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::offender::MOST_DAYS;
-use super::search::{Search, Several, State};
+use super::search::{Search, State};
+use super::several::Several;
 use super::{LONGEST_WAIT, Offence, Offender, Offenders};
 use crate::ids::MeterId;
 use crate::time::{Slot, Timestamp};
@@ -106,8 +107,11 @@ fn encode_search(writer: Writer, search: &Search) -> Writer {
     let writer = encode_set(encode_set(writer, &search.cleared), &search.likely);
     match &search.several {
         None => writer.nested_array(0),
-        Some(Several { slots, guilty, part, rest }) => {
-            encode_set(encode_set(encode_set(writer.nested_array(4).uint(*slots), guilty), part), rest)
+        Some(several) => {
+            let writer = writer.nested_array(9).uint(several.slots).uint(several.since.0);
+            let writer = writer.uint(several.decided.0).uint(several.lists);
+            let Several { everybody, guilty, part, rest, away, .. } = several;
+            [everybody, guilty, part, rest, away].into_iter().fold(writer, encode_set)
         }
     }
 }
@@ -135,11 +139,16 @@ fn decode_search(reader: &mut Reader<'_>) -> Result<Option<Search>, DecodeError>
         likely: set(reader)?,
         several: match reader.array_of_any()? {
             0 => None,
-            4 => Some(Several {
+            9 => Some(Several {
                 slots: number(reader, "slots", MOST)?,
+                since: slot(reader, "since")?,
+                decided: slot(reader, "decided")?,
+                lists: number(reader, "lists", MOST)?,
+                everybody: set(reader)?,
                 guilty: set(reader)?,
                 part: set(reader)?,
                 rest: set(reader)?,
+                away: set(reader)?,
             }),
             _ => return Err(DecodeError::OutOfRange { field: "several" }),
         },

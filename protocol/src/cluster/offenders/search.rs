@@ -6,13 +6,11 @@
 
 use std::collections::BTreeSet;
 
+use super::several::{Limits, Several};
 use crate::ids::MeterId;
 use crate::member_set::MemberSet;
 use crate::membership::MembershipList;
 use crate::time::Slot;
-
-/// For how many slots several liars are looked for before the search is given up.
-const MOST_SLOTS: u64 = 288;
 
 /// How many failed sums make it worth leaving members out for longer, although the accused passed its trial.
 const REPEATED_FAILURES: u64 = 3;
@@ -63,18 +61,6 @@ pub(super) struct Search {
     pub(super) several: Option<Several>,
 }
 
-/// The search for several liars: once a group is found without which sums decode, parts of it are let in again.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Several {
-    pub(super) slots: u64,
-    /// Members of the group that spoil sums.
-    pub(super) guilty: BTreeSet<MeterId>,
-    /// A part of the group with at least one that does.
-    pub(super) part: BTreeSet<MeterId>,
-    /// Members of the group of whom nothing is known.
-    pub(super) rest: BTreeSet<MeterId>,
-}
-
 impl Search {
     pub(super) fn new(slot: Slot) -> Self {
         Self {
@@ -99,6 +85,10 @@ impl Search {
 
     pub(super) fn is_looking(&self) -> bool {
         self.state == State::Looking
+    }
+
+    pub(super) fn is_given_up(&self) -> bool {
+        matches!(self.state, State::GivenUp(_))
     }
 
     pub(super) fn accused(&self) -> Option<&MeterId> {
@@ -178,6 +168,7 @@ impl Search {
         if let Some(several) = &mut self.several {
             let found = several.decoded(list, missing, known);
             if !found.is_empty() {
+                several.away.clear();
                 self.state = State::Resting;
             }
             return found;
@@ -218,14 +209,13 @@ impl Search {
         }
     }
 
-    /// Takes note of a failed sum that nobody known is in, with room for so many to leave out; returns whether the search is
-    /// given up.
+    /// Takes note of a failed sum that nobody known is in; returns whether the search is given up.
     pub(super) fn failed(
         &mut self,
         slot: Slot,
         list: &MembershipList,
         missing: &MemberSet,
-        room: u16,
+        limits: &Limits,
         known: impl Fn(&MeterId) -> bool,
     ) -> bool {
         self.last = slot;
@@ -234,21 +224,16 @@ impl Search {
             return false;
         }
         self.state = State::Looking;
-        let hopeless = match &mut self.several {
-            Some(several) => {
-                several.failed(list, missing);
-                several.slots > MOST_SLOTS
+        let hopeless = if let Some(several) = &mut self.several {
+            several.failed(list, missing);
+            several.takes_too_long(limits)
+        } else {
+            self.clear(list, missing);
+            if self.possible(list, known).next().is_none() {
+                self.several = Some(Several::new(slot, list));
             }
-            None => {
-                self.clear(list, missing);
-                if self.possible(list, known).next().is_none() {
-                    self.several = Some(Several::default());
-                }
-                room == 0
-            }
+            limits.room == 0 || (self.several.is_some() && limits.are_too_tight())
         };
-        // One place is not enough for two liars.
-        let hopeless = hopeless || (self.several.is_some() && room < 2);
         if hopeless {
             self.state = State::GivenUp(slot);
         }
@@ -290,67 +275,7 @@ impl Search {
     }
 }
 
-impl Several {
-    fn choose(&self, slot: Slot, candidates: &[(u16, &MeterId)], room: usize) -> Vec<u16> {
-        let of = |set: &BTreeSet<MeterId>| -> Vec<u16> {
-            let inside = candidates.iter().filter(|(_, meter)| set.contains(meter.as_str()));
-            inside.map(|(index, _)| *index).collect()
-        };
-        let (guilty, part, rest) = (of(&self.guilty), of(&self.part), of(&self.rest));
-        if guilty.is_empty() && part.is_empty() && rest.is_empty() {
-            // Any group will do, another one in every slot.
-            return shuffled(slot, candidates, room);
-        }
-        let (part_let_in, rest_let_in) =
-            if part.is_empty() { (0, rest.len().div_ceil(2)) } else { (part.len().div_ceil(2), 0) };
-        guilty.into_iter().chain(part.into_iter().skip(part_let_in)).chain(rest.into_iter().skip(rest_let_in)).collect()
-    }
-
-    /// Whoever was let in does no harm. Once nothing of the group is left to be tested, those who do are returned.
-    fn decoded(
-        &mut self,
-        list: &MembershipList,
-        missing: &MemberSet,
-        known: impl Fn(&MeterId) -> bool,
-    ) -> Vec<MeterId> {
-        let left_out = |meter: &MeterId| list.index_of(meter.as_str()).is_some_and(|index| missing.contains(index));
-        self.slots += 1;
-        if self.guilty.is_empty() && self.part.is_empty() && self.rest.is_empty() {
-            let group = indexed(list).filter(|(_, meter)| left_out(meter) && !known(meter));
-            self.rest = group.map(|(_, meter)| meter.clone()).collect();
-            return Vec::new();
-        }
-        self.part.retain(left_out);
-        self.rest.retain(left_out);
-        self.keep_parts_large();
-        if self.part.is_empty() && self.rest.is_empty() {
-            return std::mem::take(&mut self.guilty).into_iter().collect();
-        }
-        Vec::new()
-    }
-
-    /// Whoever was let in spoils sums, or some of them do.
-    fn failed(&mut self, list: &MembershipList, missing: &MemberSet) {
-        let let_in = |meter: &MeterId| list.index_of(meter.as_str()).is_some_and(|index| !missing.contains(index));
-        self.slots += 1;
-        let all = std::mem::take(&mut self.part).into_iter().chain(std::mem::take(&mut self.rest));
-        (self.part, self.rest) = all.partition(|meter| let_in(meter));
-        if self.part.is_empty() {
-            // Nobody of the group was in the sum: it was not this group.
-            (self.guilty, self.rest) = (BTreeSet::new(), BTreeSet::new());
-        }
-        self.keep_parts_large();
-    }
-
-    /// A part of one member is that member.
-    fn keep_parts_large(&mut self) {
-        if self.part.len() == 1 {
-            self.guilty.append(&mut self.part);
-        }
-    }
-}
-
-fn indexed(list: &MembershipList) -> impl Iterator<Item = (u16, &MeterId)> {
+pub(super) fn indexed(list: &MembershipList) -> impl Iterator<Item = (u16, &MeterId)> {
     (0u16..).zip(list.members()).map(|(index, member)| (index, member.id()))
 }
 
@@ -368,7 +293,7 @@ pub(super) fn any(
 }
 
 /// So many of the candidates, others in every slot.
-fn shuffled(slot: Slot, candidates: &[(u16, &MeterId)], room: usize) -> Vec<u16> {
+pub(super) fn shuffled(slot: Slot, candidates: &[(u16, &MeterId)], room: usize) -> Vec<u16> {
     let mut shuffled: Vec<u16> = candidates.iter().map(|(index, _)| *index).collect();
     shuffled.sort_by_key(|&index| mix(slot, index));
     shuffled.truncate(room);
@@ -376,7 +301,7 @@ fn shuffled(slot: Slot, candidates: &[(u16, &MeterId)], room: usize) -> Vec<u16>
 }
 
 /// A number that looks random (the finaliser of SplitMix64).
-const fn mix(slot: Slot, index: u16) -> u64 {
+pub(super) const fn mix(slot: Slot, index: u16) -> u64 {
     let number = slot.0 << 16 | index as u64;
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -2,8 +2,8 @@
 
 use super::search::{Search, Verdict};
 use super::{BOTH, LONGEST_WAIT, Offence, Offender, Offenders, PROOFS, took_part};
-use crate::cluster::Notice;
 use crate::cluster::open_slot::Attempt;
+use crate::cluster::{ClusterConfig, Notice};
 use crate::ids::MeterId;
 use crate::time::{Slot, Timestamp};
 
@@ -130,7 +130,13 @@ impl Offenders {
     }
 
     /// A sum failed although everybody revealed: somebody who is in it spoiled it.
-    pub(super) fn spoiled(&mut self, attempt: &Attempt, now: Timestamp, notices: &mut Vec<Notice>) {
+    pub(super) fn spoiled(
+        &mut self,
+        attempt: &Attempt,
+        config: &ClusterConfig,
+        now: Timestamp,
+        notices: &mut Vec<Notice>,
+    ) {
         let (slot, list, missing) = (attempt.slot, attempt.list(), &attempt.missing);
         self.changed = true;
         if !attempt.last {
@@ -146,7 +152,7 @@ impl Offenders {
             self.clear(&left_out, notices);
         }
         if in_it.is_empty() {
-            self.search_on(&left_out, attempt, notices);
+            self.search_on(attempt, config, notices);
             return;
         }
         if let (Some(search), Some(meter)) = (&mut self.search, in_it.first())
@@ -186,7 +192,7 @@ impl Offenders {
     }
 
     /// Starts a search, or goes on with it, after a failed sum that nobody known was in.
-    fn search_on(&mut self, left_out: &[MeterId], attempt: &Attempt, notices: &mut Vec<Notice>) {
+    fn search_on(&mut self, attempt: &Attempt, config: &ClusterConfig, notices: &mut Vec<Notice>) {
         let slot = attempt.slot;
         if self.search.as_ref().is_none_or(|search| search.may_begin(slot)) {
             let found = self.search.as_ref().and_then(Search::accused).is_some_and(|meter| self.spoils_sums(meter));
@@ -195,12 +201,11 @@ impl Offenders {
         }
         let known = |meter: &MeterId| self.meters.get(meter.as_str()).is_some_and(Offender::spoils_sums);
         let (list, missing) = (attempt.list(), &attempt.missing);
-        let most = list.params().max_missing();
-        let held = left_out.iter().filter(|meter| known(meter)).count();
-        let room = most.saturating_sub(u16::try_from(held).unwrap_or(u16::MAX));
+        let limits = self.limits(list, config);
         let search = self.search.get_or_insert_with(|| Search::new(slot));
-        if search.failed(slot, list, missing, room, known) {
-            notices.push(Notice::CannotBeFound { members: list.params().members(), max_missing: most });
+        if search.failed(slot, list, missing, &limits, known) {
+            let params = list.params();
+            notices.push(Notice::CannotBeFound { members: params.members(), max_missing: params.max_missing() });
         }
     }
 

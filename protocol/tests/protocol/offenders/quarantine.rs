@@ -103,16 +103,25 @@ fn nobody_is_left_out_of_lists_if_meters_would_refuse_the_shorter_one() {
 
 #[test]
 fn half_of_those_who_may_be_missing_are_quarantined_at_most() {
-    let silent: Vec<_> = [2, 3, 5, 7].map(|member| (member, Conduct::NeverReveals)).into();
-    let mut cluster = cluster(25, (1, 5), &silent, 1);
+    let silent: Vec<_> = [2, 3, 5, 7, 11, 13].map(|member| (member, Conduct::NeverReveals)).into();
+    let mut cluster = cluster(40, (1, 5), &silent, 1);
     let first = cluster.next_slot();
     assert_eq!(
         (first.check(), first.outcome.attempts, first.missing.len()),
-        (true, 2, 4),
-        "M = 5: all four in the retry"
+        (true, 2, 6),
+        "M = 8: all six in the retry"
     );
-    let attempts: u64 = (0..20).map(|_| cluster.next_slot()).map(|slot| u64::from(slot.outcome.attempts)).sum();
-    assert!(attempts > 30, "two of them are in every first attempt: {attempts}");
+    let attempts: Vec<u8> = (0..4).map(|_| cluster.next_slot().outcome.attempts).collect();
+    assert_eq!(attempts, [2; 4], "two of them are in every first attempt");
+}
+
+#[test]
+fn three_are_quarantined_together_where_that_is_more_than_half() {
+    let silent: Vec<_> = [2, 3, 5].map(|member| (member, Conduct::NeverReveals)).into();
+    let mut cluster = cluster(25, (1, 5), &silent, 1);
+    (0..2).for_each(|_| drop(cluster.next_slot()));
+    let next = cluster.next_slot();
+    assert_eq!((next.outcome.attempts, next.missing.as_slice()), (1, &[2, 3, 5][..]), "M = 5");
 }
 
 #[test]
