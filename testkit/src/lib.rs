@@ -10,12 +10,9 @@
 //! - [`keyed_cluster`]: a gateway's cluster of any size, for benchmarks;
 //! - [`plain_cluster`]: a gateway's cluster whose members mask nothing, honest ones and liars, for many slots at little cost;
 //! - [`example`]: the cluster that tests use unless they need another;
-//! - `broker`, behind a feature: a broker inside the process, which the simulator's demonstrations use too;
 //! - `lab`, behind a feature: brokers, browsers and gateways as processes, and clients of them.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-#[cfg(feature = "broker")]
-pub mod broker;
 pub mod example;
 pub mod keyed_cluster;
 #[cfg(feature = "lab")]
