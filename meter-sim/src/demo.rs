@@ -5,13 +5,14 @@ mod offenders;
 mod stage;
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
+use dream_broker::Broker;
 use dream_fleet::clock::SimulatedClock;
 use dream_fleet::pace::Pacer;
 use dream_fleet::{ClusterSetup, Faults, Fleet, Records, clock};
@@ -25,7 +26,6 @@ use dream_homes::args::whole;
 use dream_homes::source::Source;
 use dream_protocol::params::Params;
 use dream_protocol::time::Timestamp;
-use dream_testkit::broker;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng as _;
 use tokio::net::TcpListener;
@@ -110,7 +110,7 @@ impl DemoArgs {
         let runtime = tokio::runtime::Runtime::new().context("no threads can be started")?;
         let mut view = View::new(self.json);
         let verdict = runtime.block_on(self.demonstrate(&mut view));
-        // The embedded broker has no way to stop: its threads end with the process.
+        // What still computes in the background ends with the process.
         runtime.shutdown_background();
         let verdict = verdict?;
         view.verdict(&verdict);
@@ -120,14 +120,14 @@ impl DemoArgs {
     async fn demonstrate(&self, view: &mut View) -> anyhow::Result<Verdict> {
         let seed = self.conduct.seed.unwrap_or_else(|| rand::random_range(1..1_000_000));
         let directory = tempfile::TempDir::new().context("a temporary directory")?;
-        let port = self.mqtt_port.unwrap_or_else(broker::free_port);
-        let stage = Stage::new(self, directory.path(), SocketAddr::from(([127, 0, 0, 1], port)));
+        let broker = Broker::start(SocketAddr::from((Ipv4Addr::LOCALHOST, self.mqtt_port.unwrap_or(0))))
+            .with_context(|| self.no_broker())?;
+        let stage = Stage::new(self, directory.path(), broker.address());
         let clusters = stage.cluster_ids()?;
         let config = stage.gateway(&clusters)?;
         let policy = stage.policy()?;
         let settings = config.clusters.values().next().context("a demo has a cluster")?;
         let params = stage::params(self.meters, settings, &policy)?;
-        broker::start_on(port).with_context(|| format!("--mqtt-port: no broker can listen on port {port}"))?;
         let listener = daemon::listen(&config).await.context("--listen")?;
         view.say(&self.introduction(listener.local_addr()?, stage.broker, seed));
 
@@ -158,6 +158,13 @@ impl DemoArgs {
             }),
         };
         beside_gateway(config, listener, clock, trial, view).await
+    }
+
+    fn no_broker(&self) -> String {
+        match self.mqtt_port {
+            Some(port) => format!("--mqtt-port: no broker can listen on port {port}"),
+            None => "no broker can listen on any port of the loopback".to_owned(),
+        }
     }
 
     fn homes(&self) -> u32 {

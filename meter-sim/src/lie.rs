@@ -15,6 +15,7 @@ mod meters;
 mod participants;
 mod report;
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
@@ -32,11 +33,11 @@ use self::attack::Precondition;
 use self::choice::Choice;
 use self::dishonest_gateway::DishonestGateway;
 use self::meters::MeterGroup;
+use dream_broker::Broker;
 use dream_fleet::access::{Access, BrokerArgs};
 use dream_fleet::clock::Clock;
 use dream_fleet::directory::Directory;
 use dream_homes::args::whole;
-use dream_testkit::broker;
 
 /// Short, so that nobody waits long, and long enough for a busy machine.
 const SLOT_SECONDS: u64 = 4;
@@ -96,11 +97,14 @@ impl LieArgs {
     fn lie_to_meters(&self, attacks: &[Attack]) -> anyhow::Result<Report> {
         let directory = self.dir.as_deref().map(Directory::open).transpose()?;
         let ca = directory.as_ref().map(Directory::authority_file);
+        // It serves until the end of this function.
+        let embedded;
         let access = match self.broker.access(ca.as_deref())? {
             Some(access) => access,
             None => {
-                let at = broker::start().context("the embedded broker cannot be started")?;
-                Access::open(at.ip().to_string(), at.port())
+                let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+                embedded = Broker::start(listen).context("the embedded broker cannot be started")?;
+                Access::open(embedded.address().ip().to_string(), embedded.address().port())
             }
         };
         let participants = match &directory {

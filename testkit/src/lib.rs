@@ -4,18 +4,15 @@
 //! - [`node`]: a machine with the records it writes and its own source of randomness: the one place that drives a
 //!   [`Meter`](dream_protocol::meter::Meter) or a [`Cluster`](dream_protocol::cluster::Cluster) by hand;
 //! - [`virtual_cluster`]: a whole cluster in virtual time, on a network without faults;
-//! - [`simulation`]: whole clusters in virtual time with everything that can go wrong, and a referee;
+//! - `simulation`, behind a feature: whole clusters in virtual time with everything that can go wrong, and a referee;
 //! - [`oracle`]: what a gateway must find, from what it asked and what the meters measured;
 //! - [`outcomes`]: closed slots without a cluster that closed them;
 //! - [`keyed_cluster`]: a gateway's cluster of any size, for benchmarks;
-//! - [`plain_cluster`]: a gateway's cluster whose members mask nothing, honest ones and liars, for many slots at little cost;
+//! - `plain_cluster`, behind the same feature: a gateway's cluster whose members mask nothing, honest ones and liars, for many slots at little cost;
 //! - [`example`]: the cluster that tests use unless they need another;
-//! - `broker`, behind a feature: a broker inside the process, which the simulator's demonstrations use too;
 //! - `lab`, behind a feature: brokers, browsers and gateways as processes, and clients of them.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-#[cfg(feature = "broker")]
-pub mod broker;
 pub mod example;
 pub mod keyed_cluster;
 #[cfg(feature = "lab")]
@@ -24,7 +21,9 @@ pub mod node;
 pub mod oracle;
 pub mod outcomes;
 pub mod pki;
+#[cfg(feature = "simulation")]
 pub mod plain_cluster;
+#[cfg(feature = "simulation")]
 pub mod simulation;
 pub mod virtual_cluster;
 

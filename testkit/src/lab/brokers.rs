@@ -8,6 +8,7 @@ mod rumqttd;
 mod shipped;
 
 use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -28,6 +29,8 @@ pub enum Kind {
     Nats,
     /// Inside this process: it cannot be stopped, and knows no certificates.
     Rumqttd,
+    /// That of `meter-sim demo`, inside this process: it cannot be restarted, and knows no certificates.
+    Embedded,
 }
 
 impl Kind {
@@ -35,7 +38,7 @@ impl Kind {
     pub const fn knows_certificates(self) -> bool {
         match self {
             Self::Mosquitto | Self::RabbitMq | Self::Nats => true,
-            Self::Rumqttd => false,
+            Self::Rumqttd | Self::Embedded => false,
         }
     }
 
@@ -43,7 +46,7 @@ impl Kind {
     pub const fn survives_kill(self) -> bool {
         match self {
             Self::RabbitMq | Self::Nats => true,
-            Self::Mosquitto | Self::Rumqttd => false,
+            Self::Mosquitto | Self::Rumqttd | Self::Embedded => false,
         }
     }
 
@@ -75,6 +78,8 @@ pub struct Clients {
 pub struct Broker {
     pub kind: Kind,
     processes: Vec<Process>,
+    /// It is here only so that it lives.
+    _embedded: Option<dream_broker::Broker>,
     port: u16,
     /// Goes after the processes that use it: fields are dropped in this order.
     _directory: TempDir,
@@ -84,6 +89,7 @@ impl Broker {
     /// Starts one for these clients, and returns when it listens.
     pub fn start(kind: Kind, clients: &Clients) -> Self {
         let (directory, port) = (TempDir::new().unwrap(), free_port());
+        let mut embedded = None;
         let processes = match kind {
             Kind::Mosquitto => {
                 vec![mosquitto::prepare(directory.path(), &clients.directory, &clients.gateway, "", port)]
@@ -94,19 +100,29 @@ impl Broker {
                 rumqttd::start(port);
                 Vec::new()
             }
+            Kind::Embedded => {
+                embedded = Some(dream_broker::Broker::start(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).unwrap());
+                Vec::new()
+            }
         };
-        Self::started(kind, processes, port, directory)
+        Self::started(kind, processes, embedded, port, directory)
     }
 
     /// Starts Mosquitto with the certificates of a directory, for its gateway, and with more lines in its list of rights.
     pub fn mosquitto(certificates: &Path, gateway: &str, more_rights: &str) -> Self {
         let (directory, port) = (TempDir::new().unwrap(), free_port());
         let process = mosquitto::prepare(directory.path(), certificates, gateway, more_rights, port);
-        Self::started(Kind::Mosquitto, vec![process], port, directory)
+        Self::started(Kind::Mosquitto, vec![process], None, port, directory)
     }
 
-    fn started(kind: Kind, processes: Vec<Process>, port: u16, directory: TempDir) -> Self {
-        let mut broker = Self { kind, processes, port, _directory: directory };
+    fn started(
+        kind: Kind,
+        processes: Vec<Process>,
+        embedded: Option<dream_broker::Broker>,
+        port: u16,
+        directory: TempDir,
+    ) -> Self {
+        let mut broker = Self { kind, processes, _embedded: embedded, port, _directory: directory };
         broker.restart();
         broker
     }
