@@ -17,7 +17,7 @@ async fn meters_that_refuse_a_list_are_counted_until_they_are_heard_again() {
     let _fleet = world.fleet("north", METERS);
     eventually("slots fail", async || !gateway.slots("north").await.is_empty()).await;
     for path in ["/", "/clusters/north", "/clusters/north/lists"] {
-        assert!(says(&gateway, path, "6 of 6 meters refuse list 1: ").await, "{path}");
+        assert!(says(&gateway, path, "6 of 6 meters refuse the list of ").await, "{path}");
         assert!(says(&gateway, path, "epsilon 2 is above their maximum 1").await, "{path}");
     }
     assert_eq!(gateway.metric("dream_cluster_epsilon_day", "north").await, Some(0.0), "nobody has spent anything");
@@ -25,7 +25,7 @@ async fn meters_that_refuse_a_list_are_counted_until_they_are_heard_again() {
     gateway.settings = settings("epsilon = 1");
     gateway.reload().await;
     gateway.decode_more("north", 1).await;
-    assert!(!says(&gateway, "/", "refuse list").await, "they were heard");
+    assert!(!says(&gateway, "/", "refuse the list").await, "they were heard");
     assert!(gateway.metric("dream_cluster_epsilon_day", "north").await >= Some(1.0));
 }
 
@@ -41,7 +41,7 @@ async fn a_denied_meter_is_told_while_it_is_still_in_the_list_in_force() {
     let lines = format!("deny_file = \"{}\"", file.display());
     gateway.settings = gateway.settings.clone().cluster_with("north", METERS - 1, &lines);
     gateway.reload().await;
-    let told = "1 denied meter is still in list 1 until ";
+    let told = "1 denied meter is still in the list of ";
     eventually("it is told", async || says(&gateway, "/clusters/north", told).await).await;
     eventually("the next list is in force", async || !says(&gateway, "/clusters/north", "denied meter").await).await;
     for path in ["/", "/clusters/north", "/clusters/north/lists", "/clusters/north/slots"] {

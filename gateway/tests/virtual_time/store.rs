@@ -195,6 +195,16 @@ fn a_missing_store_is_not_made_by_whoever_only_reads() {
 }
 
 #[test]
+fn evidence_is_kept_by_cluster_and_number() {
+    let dir = TempDir::new().unwrap();
+    let evidence = |number| Record::Evidence { number, bytes: Arc::from(&b"two messages"[..]) };
+    let south = ClusterId::new("south").unwrap();
+    let puts = [(north(), 0), (north(), 1), (south, 0)].map(|(cluster, number)| Change::Put(cluster, evidence(number)));
+    open(&dir).commit(&puts).unwrap();
+    assert_eq!(keys(&open(&dir), &north()), [Key::Evidence(0), Key::Evidence(1)]);
+}
+
+#[test]
 fn only_the_owner_can_read_a_new_store() {
     use std::os::unix::fs::PermissionsExt;
     let dir = TempDir::new().unwrap();

@@ -203,7 +203,8 @@ impl Several {
             return BTreeSet::new();
         }
         let parts = members.len().div_ceil(size);
-        let (round, number) = (self.lists / parts as u64, self.lists as usize % parts);
+        let round = self.lists / parts as u64;
+        let number = usize::try_from(self.lists % parts as u64).unwrap_or(0);
         members.sort_by_key(|&(index, _)| mix(self.since.plus(round), index));
         let size = members.len().div_ceil(parts);
         members.into_iter().skip(number * size).take(size).map(|(_, meter)| meter.clone()).collect()

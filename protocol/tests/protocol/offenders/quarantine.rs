@@ -6,6 +6,7 @@ use dream_protocol::meter;
 use dream_protocol::simulation::Simulation;
 use dream_protocol::time::Slot;
 use dream_protocol::topic::MeterChannel;
+use dream_protocol::wire::DecodeError;
 use dream_testkit::node::MeterNode;
 use dream_testkit::plain_cluster::Conduct;
 use dream_testkit::virtual_cluster::VirtualCluster;
@@ -160,5 +161,6 @@ fn a_damaged_record_of_offenders_is_refused() {
         assert!(Record::decode(&bytes[..cut]).is_err(), "cut after {cut} bytes");
     }
     // 8, [since, repeated], then an array that claims to have 2^32 - 1 offenders.
-    assert!(Record::decode(&[0x85, 8, 0, 0, 0x9a, 0xff, 0xff, 0xff, 0xff, 0x80]).is_err());
+    let endless = Record::decode(&[0x85, 8, 0, 0, 0x9a, 0xff, 0xff, 0xff, 0xff, 0x80]);
+    assert!(matches!(endless, Err(DecodeError::OutOfRange { field: "offenders" })), "{endless:?}");
 }
