@@ -10,7 +10,7 @@ use dream_protocol::cluster::ClusterConfig;
 use dream_protocol::ids::{GatewayId, MeterId};
 use dream_protocol::meter::MeterConfig;
 use dream_protocol::params::Share;
-use dream_protocol::policy::Policy;
+use dream_protocol::policy::{Policy, Profile};
 use dream_protocol::simulation::Simulation;
 use dream_protocol::topic::MeterChannel;
 use dream_testkit::example::{START, at, cluster_config, cluster_id, meter_config, meter_name};
@@ -160,10 +160,11 @@ fn honest_config(pki: &Pki, number: usize) -> MeterConfig {
     MeterConfig { policy: Policy::new(pki.authorities(), [gateway]), ..meter_config(pki, &meter_name(number)) }
 }
 
-/// A cluster of which a tenth may be missing, as by default.
+/// A cluster that meters with the default policy accept, and of which a tenth may be missing, as by default.
 fn gateway_config(pki: &Pki, members: usize) -> ClusterConfig {
     let members = u16::try_from(members).expect("a hundred or so");
-    ClusterConfig { missing_share: Share::new(1, 10).expect("a share"), ..cluster_config(pki, members) }
+    let missing_share = Share::new(1, 10).expect("a share");
+    ClusterConfig { missing_share, floors: Profile::Strict.floors(), ..cluster_config(pki, members) }
 }
 
 #[cfg(test)]
@@ -173,7 +174,7 @@ mod tests {
     #[test]
     fn both_liars_are_found_and_most_of_the_day_is_decoded() {
         for liar in Liar::value_variants() {
-            let day = liar.play(24);
+            let day = liar.play(51);
             assert!(day.is_good(), "{day:?}");
         }
     }

@@ -68,7 +68,8 @@ impl MeterGroup {
             Ok(Node { number, machine: MeterNode::try_new(config, simulation, rng)?, clock })
         };
         let nodes = identities.into_iter().map(node).collect::<Result<_, MeterError>>()?;
-        let topics = [GatewayChannel::Membership, GatewayChannel::Recovery].map(|channel| channel.topic(cluster));
+        let channels = [GatewayChannel::Membership, GatewayChannel::FullMembership, GatewayChannel::Recovery];
+        let topics = channels.map(|channel| channel.topic(cluster));
         let (client, events) = link.connect(client_id, &topics);
         Ok(Self { nodes, client, events, meter_events, clock })
     }

@@ -8,14 +8,14 @@ use super::meter_sim;
 #[test]
 fn a_broker_with_certificates_and_rights_works_with_a_provisioned_directory() {
     let folder = tempfile::tempdir().unwrap();
-    let arguments = ["provision", "--out", "trial", "--meters", "25", "--gateway", "gw-north"];
+    let arguments = ["provision", "--out", "trial", "--meters", "51", "--gateway", "gw-north"];
     succeed(meter_sim(folder.path()).args(arguments));
     let broker = Broker::mosquitto(&folder.path().join("trial"), "gw-north", "");
     let url = format!("mqtts://localhost:{}", broker.port());
     let lie = |arguments: &[&str]| seen(meter_sim(folder.path()).args(["lie", "--broker", &url]).args(arguments));
-    let answer = lie(&["--dir", "trial", "--only", "two-lists", "--meters", "25"]);
+    let answer = lie(&["--dir", "trial", "--only", "two-lists", "--meters", "51"]);
     assert!(answer.starts_with("exit code 0\n"), "{answer}");
-    assert!(answer.contains("An honest list: accepted by 25 of 25."), "{answer}");
+    assert!(answer.contains("An honest list: accepted by 51 of 51."), "{answer}");
     assert!(answer.contains("\ntwo-lists ") && !answer.contains("second-request"), "{answer}");
     let outsider = lie(&["--ca", "trial/authority.pem"]);
     assert!(outsider.starts_with("exit code 1\n"), "{outsider}");
