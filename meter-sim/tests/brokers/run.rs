@@ -51,8 +51,8 @@ fn meters_that_keep_to_their_policy_say_so_and_the_verdict_is_not_good() {
     let url = broker.url();
     let answer = seen(meter_sim(folder.path()).args(["run", "--dir", "trial", "--broker", &url, "--slots", "1"]));
     assert!(answer.starts_with("exit code 1\n"), "{answer}");
-    let told = "cluster-1: meters refuse: the noise would be made by 5 honest shares; the policy demands 20; real meters \
-                keep to that, --trial-policy lifts it\n";
+    let told = "cluster-1: meters refuse: slots of 4 s; the policy demands 60 s; real meters keep to that, --trial-policy lifts \
+                it\n";
     assert!(answer.contains(told), "{answer}");
     assert!(answer.contains("\nVerdict: SOMETHING IS WRONG.\n  no slot was decoded\n"), "{answer}");
 }

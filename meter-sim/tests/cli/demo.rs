@@ -60,7 +60,7 @@ fn what_it_prints_is_for_people_and_cheats_are_told() {
 
 #[test]
 fn a_liar_is_told_of_found_and_left_out_and_sums_go_on() {
-    let args = ["demo", "--slots", "16", "--meters", "25", "--faults", "0", "--liars", "1", "--seed", "7"];
+    let args = ["demo", "--slots", "16", "--meters", "51", "--faults", "0", "--liars", "1", "--seed", "7"];
     let out = succeed(meter_sim(Path::new(".")).args(args));
     let at = |text: &str| out.find(text).unwrap_or_else(|| panic!("`{text}` is not in\n{out}"));
     let order = [

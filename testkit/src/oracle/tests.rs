@@ -25,7 +25,7 @@ fn the_last_request_says_who_is_in_the_sum() {
     oracle.note_recovery(&gateway.request(0, &[1]));
     oracle.note_recovery(&gateway.retry(1));
     let first = oracle.expected_of(SLOT, watts).unwrap();
-    assert_eq!((first.epoch, first.members, first.attempts, first.truth), (1, 4, 1, 0b1101));
+    assert_eq!((first.epoch, first.members, first.attempts, first.truth), (gateway.list.epoch(), 4, 1, 0b1101));
     oracle.note_recovery(&gateway.request(1, &[0, 3]));
     let second = oracle.expected_of(SLOT, watts).unwrap();
     assert_eq!((second.attempts, second.truth, second.noisy), (2, 0b0110, 0b0110));
