@@ -146,7 +146,7 @@ async fn run_supervised(
     // Handing over a configuration may take as long as a full disk stays full; stopping does not wait for that.
     let reloading = async {
         while let Some((config, identity)) = reloads.recv().await {
-            commands.send(Command::Reload(Box::new(config), identity)).await.ok();
+            commands.send(Command::Reload(Box::new(config), Box::new(identity))).await.ok();
         }
         std::future::pending::<()>().await;
     };

@@ -57,7 +57,7 @@ const EXPIRE_EVERY_SECONDS: u64 = 3600;
 /// A command to a running driver.
 #[derive(Debug)]
 pub enum Command {
-    Reload(Box<Config>, GatewayIdentity),
+    Reload(Box<Config>, Box<GatewayIdentity>),
     Stop,
 }
 
@@ -168,7 +168,7 @@ impl Driver {
             tokio::select! {
                 biased;
                 command = commands.recv() => match command {
-                    Some(Command::Reload(config, identity)) => self.reload(*config, identity).await,
+                    Some(Command::Reload(config, identity)) => self.reload(*config, *identity).await,
                     Some(Command::Stop) | None => break,
                 },
                 _ = incoming.recv_many(&mut batch, BATCH) => {}

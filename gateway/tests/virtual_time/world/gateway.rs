@@ -144,7 +144,7 @@ impl Gateway {
     pub async fn reload(&self) {
         let (config, identity) = self.load();
         let commands = &self.life().commands;
-        commands.send(Command::Reload(Box::new(config), identity)).await.unwrap();
+        commands.send(Command::Reload(Box::new(config), Box::new(identity))).await.unwrap();
     }
 
     /// Replaces its certificate and key by new ones; they count after [`Gateway::reload`].
