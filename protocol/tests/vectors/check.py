@@ -1149,6 +1149,39 @@ def check_membership(world: Case) -> None:
         same("accepted of nothing", member.newest, None)
         member.consider(the_list["topic"], whole, values["epoch"])
         same("accepted", member.newest, (values["epoch"], sha256(content)))
+    check_pairs(world)
+
+
+def check_pairs(world: Case) -> None:
+    """Pairs of messages that are evidence, and of others that are almost."""
+    gateway, meter, header = world["gateway"], world["meters"][0], values_of(world["list"]["fields"])
+    values = {"list": bytes(32), "slot": 1, "attempt": 1, "missing": b"\x80", "deadline": 9}
+
+    def recovery(kind: int, signer: Case = gateway, cluster: str = world["cluster"], **changed: Any) -> bytes:
+        content = payload(kind, values | changed)
+        return sign1(raw(signer["identity_private"]), f"dream/v1/{cluster}/recovery", content)
+
+    def head(cluster: str = world["cluster"], **changed: Any) -> bytes:
+        content, certificate = payload(10, header | changed), raw(gateway["certificate"])
+        return sign1(raw(gateway["identity_private"]), f"dream/v1/{cluster}/membership", content, certificate)
+
+    other = {"missing": b"\x40", "deadline": 10}
+    for certified, first, second, expected in [
+        (gateway, recovery(2), recovery(2, **other), "requests"),
+        (gateway, recovery(7), recovery(7, **other), "retries"),
+        (gateway, recovery(2), recovery(7), "no_contradiction"),
+        (gateway, recovery(2), recovery(2, slot=2), "no_contradiction"),
+        (gateway, recovery(2), recovery(2, attempt=2), "no_contradiction"),
+        (gateway, recovery(2), recovery(2, list=bytes([1] * 32)), "no_contradiction"),
+        (gateway, recovery(2), recovery(2, cluster="south", **other), "bad_signature"),
+        (gateway, recovery(2), recovery(2, signer=meter, **other), "bad_signature"),
+        (meter, recovery(2, signer=meter), recovery(2, signer=meter, **other), "certificate/wrong_role"),
+        (None, head(), head(to_slot=header["to_slot"] + 1), "lists"),
+        (None, head(), head(certificate=bytes(32)), "no_contradiction"),
+        (None, head(), head(cluster="south", to_slot=0), "bad_signature"),
+    ]:
+        certificate = b"" if certified is None else raw(certified["certificate"])
+        same("what is shown", verdict(world, certificate, first, second), expected)
 
 
 def check_enrolled(meter: Case, cluster: str, authorities: Authorities) -> None:
@@ -1334,9 +1367,9 @@ def check_broken(case: Case, world: Case, slot: Case) -> None:
         check_evidence(case, world)
 
 
-# What two messages of a gateway show to anyone, when a member that has seen the first refuses the second, or accepts it.
+# What two messages of a gateway show to anyone, where a member that has seen the first accepts or refuses the second.
 CONTRADICTIONS = {
-    None: None,
+    None: "no_contradiction",
     "second_request": "requests",
     "second_retry": "retries",
     "two_lists_of_an_epoch": "lists",
@@ -1351,14 +1384,19 @@ def check_evidence(case: Case, world: Case) -> None:
     if case["judge"] == "list":
         certificate, messages = b"", [split_list(data)[0] for data in messages]
     for first, second in (messages, reversed(messages)):
-        evidence = {"cluster": world["cluster"], "certificate": certificate, "first": first, "second": second}
+        same("what is shown", verdict(world, certificate, first, second), CONTRADICTIONS[case["refusal"]])
+
+
+def verdict(world: Case, certificate: bytes, first: bytes, second: bytes) -> str:
+    """What evidence shows against the gateway, or why it shows nothing."""
+    evidence = {"cluster": world["cluster"], "certificate": certificate, "first": first, "second": second}
+    try:
         _, evidence = read_payload(payload(11, evidence), 11)
-        try:
-            shown = proven(evidence, authorities_of(world))
-        except Refused as refused:
-            same("why nothing is shown", str(refused), "no_contradiction")
-            shown = (world["gateway"]["id"], None)
-        same("what is shown", shown, (world["gateway"]["id"], CONTRADICTIONS[case["refusal"]]))
+        gateway, shown = proven(evidence, authorities_of(world))
+    except Refused as refused:
+        return str(refused)
+    same("against whom", gateway, world["gateway"]["id"])
+    return shown
 
 
 def judge(case: Case, world: Case, slot: Case) -> None:
