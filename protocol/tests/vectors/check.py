@@ -854,7 +854,7 @@ class Member:
         headers = f"dream/v1/{self.cluster}/membership"
         if topic in (headers, f"{headers}/full") and data == b"":
             return  # a list that was erased says nothing
-        require(topic == f"{headers}/full", "topic")
+        require(topic == f"{headers}/full", "topic/unknown_channel")
         with inside("list"):
             a_list = read_list(data, self.cluster, self.authorities)
         with inside("policy"):
