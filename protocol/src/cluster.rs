@@ -185,6 +185,8 @@ pub struct Cluster {
     reformed: Option<u64>,
     /// Proof that this gateway's name signed messages that contradict each other, as members have sent it.
     evidence: Vec<(Contradiction, Arc<[u8]>)>,
+    /// How many pieces of evidence are stored, those included that prove nothing any more.
+    evidence_records: u8,
     /// From when the retained list must have been seen; `None` without a connection.
     listening: Option<Timestamp>,
     /// Whether the newest list, published here, was not seen on the broker since the last loss of the connection. The
@@ -233,6 +235,7 @@ impl Cluster {
             reported: 0,
             reformed: None,
             evidence: Vec::new(),
+            evidence_records: 0,
             listening: None,
             unseen: true,
             confirmed: false,
@@ -459,11 +462,12 @@ impl Cluster {
     fn keep_evidence(&mut self, verdict: Verdict, bytes: &[u8]) {
         let Verdict { gateway, contradiction, .. } = verdict;
         let known = self.evidence.iter().any(|(known, _)| *known == contradiction);
-        let Some(number) = u8::try_from(self.evidence.len()).ok().filter(|&number| number < EVIDENCE_KEPT && !known)
-        else {
+        let number = self.evidence_records;
+        if known || number == EVIDENCE_KEPT {
             return;
-        };
+        }
         let bytes: Arc<[u8]> = bytes.into();
+        self.evidence_records += 1;
         self.evidence.push((contradiction, bytes.clone()));
         self.outputs.push_back(Output::Persist(Record::Evidence { number, bytes }));
         self.outputs.push_back(Output::Notice(Notice::Proven { gateway, contradiction }));
@@ -641,7 +645,8 @@ impl Cluster {
                 Record::List(list) => self.reopen_list(&list),
                 Record::Offenders(offenders) => self.offenders = *offenders,
                 // One whose authority was removed proves nothing any more.
-                Record::Evidence { bytes, .. } => {
+                Record::Evidence { number, bytes } => {
+                    self.evidence_records = self.evidence_records.max(number.saturating_add(1)).min(EVIDENCE_KEPT);
                     self.evidence.extend(self.judge(&bytes).ok().map(|verdict| (verdict.contradiction, bytes)));
                 }
                 Record::Outcome(outcome) => {

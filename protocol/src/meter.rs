@@ -31,11 +31,11 @@ use crate::certificate::{Certificate, CertificateError};
 use crate::ids::{ClusterId, MeterId};
 use crate::keys::{AgreementPublic, IdentityKey, SharedSecret};
 use crate::ledger::Ledger;
-use crate::membership::MembershipList;
+use crate::membership::{ListError, MembershipList};
 use crate::policy::Policy;
 use crate::time::{Now, Slot, Timestamp};
 use crate::topic::{self, GatewayChannel, MeterChannel, Topic, TopicError};
-use crate::wire::{EvidenceStatement, Message as _, RecoveryMessage, Sign1, Status, StatusCode};
+use crate::wire::{DecodeError, EvidenceStatement, FullList, Message as _, RecoveryMessage, Sign1, Status, StatusCode};
 use lists::HeldList;
 
 /// How far the wall clock may run ahead of the monotonic one since both were last known to be right: a minute, and a
@@ -344,8 +344,17 @@ impl<C: Conduct> Meter<C> {
                 GatewayChannel::FullMembership if self.lists.values().any(|held| **held.list.bytes() == *payload) => {}
                 // An erased list says nothing.
                 GatewayChannel::Membership | GatewayChannel::FullMembership if payload.is_empty() => {}
-                // Short lists are of a scheme that is not known here; what else comes may be of an earlier format.
-                GatewayChannel::Membership | GatewayChannel::FullMembership => {
+                // Short lists are of a scheme that is not known here; what comes may be of an earlier format.
+                GatewayChannel::Membership => {
+                    let earlier = matches!(FullList::decode(payload), Err(DecodeError::EarlierFormat));
+                    let refusal = if earlier {
+                        ListError::Decode(DecodeError::EarlierFormat).into()
+                    } else {
+                        TopicError::UnknownChannel.into()
+                    };
+                    self.refuse(&refusal, None, Slot(0));
+                }
+                GatewayChannel::FullMembership => {
                     let known = self.lists.values().map(|held| &*held.list);
                     match MembershipList::verify_after(known, payload, cluster, &self.config.policy.authorities) {
                         Ok(list) => self.consider(&list, at),

@@ -20,7 +20,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import cache
@@ -36,6 +36,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509.oid import ExtensionOID, NameOID
 
 FOLDER = Path(__file__).parent
@@ -254,22 +255,39 @@ def cluster_id(item: Any) -> bool:
 
 
 def attempt_number(item: Any) -> bool:
-    return uint(item, 255)
+    return uint(item, 254)
 
 
-TERMS = {
-    "slot_seconds": uint,
-    "reading_seconds": uint,
-    "reveal_seconds": uint,
-    "max_missing": uint,
-    "max_malicious": uint,
-    "partners": uint,
-    "lo": sint,
-    "hi": sint,
-    "epsilon_numerator": uint,
-    "epsilon_denominator": uint,
-    "attempts": uint,
-}
+def fingerprints(item: Any) -> bool:
+    """One to sixteen hashes in one byte string, each above the one before it."""
+    if type(item) is not bytes or len(item) % 32 != 0 or not 1 <= len(item) // 32 <= 16:
+        return False
+    return all(one < following for one, following in pairwise(in_parts(item, 32)))
+
+
+def in_parts(data: bytes, length: int) -> list[bytes]:
+    return [data[at : at + length] for at in range(0, len(data), length)]
+
+
+# What section 2 has limits for.
+TERMS = (
+    "slot_seconds",
+    "reading_seconds",
+    "reveal_seconds",
+    "max_missing",
+    "max_malicious",
+    "partners",
+    "lo",
+    "hi",
+    "epsilon_numerator",
+    "epsilon_denominator",
+    "attempts",
+)
+
+# What a scheme other than that of masks between pairs would say. No other is defined.
+UNDEFINED = ("scheme", "quorum", "day_epsilon", "holders")
+
+EQUIVOCATION = 8  # the code of a status with evidence
 
 # Every message: its kind, and its fields with what each must look like.
 PAYLOADS: dict[int, tuple[str, dict[str, Callable[[Any], bool]]]] = {
@@ -297,19 +315,7 @@ PAYLOADS: dict[int, tuple[str, dict[str, Callable[[Any], bool]]]] = {
             "not_before": uint,
             "not_after": uint,
             "seq": uint,
-        },
-    ),
-    5: (
-        "membership list",
-        {
-            "cluster": cluster_id,
-            "epoch": uint,
-            "previous": octets(32),
-            "gateway": octets(32),
-            "from_slot": uint,
-            "to_slot": uint,
-            **TERMS,
-            "enrolments": lambda item: type(item) is list and all(type(entry) is bytes for entry in item),
+            "holds": lambda item: uint(item, 10_000),
         },
     ),
     6: (
@@ -318,10 +324,62 @@ PAYLOADS: dict[int, tuple[str, dict[str, Callable[[Any], bool]]]] = {
             "cluster": cluster_id,
             "list": lambda item: type(item) is bytes and len(item) in (0, 8),
             "slot": uint,
-            "code": lambda item: uint(item) and 1 <= item <= 8,
+            "code": lambda item: uint(item) and 1 <= item <= 9,
+            "newest_epoch": uint,
+            "evidence": octets_of_any_length,
         },
     ),
-    7: ("retry", {"list": octets(32), "slot": uint, "attempt": attempt_number, "deadline": uint}),
+    7: (
+        "retry",
+        {
+            "list": octets(32),
+            "slot": uint,
+            "attempt": lambda item: attempt_number(item) and item > 0,
+            "deadline": uint,
+        },
+    ),
+    10: (
+        "list header",
+        {
+            "cluster": cluster_id,
+            "epoch": uint,
+            "previous_epoch": uint,
+            "previous": octets(32),
+            "certificate": octets(32),
+            "gateway": octets(32),
+            "authorities": fingerprints,
+            "from_slot": uint,
+            "to_slot": uint,
+            "slot_seconds": uint,
+            "reading_seconds": uint,
+            "reveal_seconds": uint,
+            "scheme": uint,
+            "max_missing": uint,
+            "max_malicious": uint,
+            "partners": uint,
+            "quorum": uint,
+            "lo": sint,
+            "hi": sint,
+            "epsilon_numerator": uint,
+            "epsilon_denominator": uint,
+            "day_epsilon": uint,
+            "attempts": uint,
+            "members": uint,
+            "holders": uint,
+            "entries_hash": octets(32),
+            "digests_hash": octets(32),
+            "holders_hash": octets(32),
+        },
+    ),
+    11: (
+        "evidence",
+        {
+            "cluster": cluster_id,
+            "certificate": octets_of_any_length,
+            "first": octets_of_any_length,
+            "second": octets_of_any_length,
+        },
+    ),
 }
 
 
@@ -337,7 +395,10 @@ def read_payload(data: bytes, *kinds: int) -> tuple[int, dict[str, Any]]:
     fields = PAYLOADS[kind][1]
     require(len(values) == len(fields), "malformed")
     require(all(looks_right(value) for looks_right, value in zip(fields.values(), values, strict=True)), "malformed")
-    return kind, dict(zip(fields, values, strict=True))
+    message = dict(zip(fields, values, strict=True))
+    if kind == 6:
+        require((message["evidence"] != b"") == (message["code"] == EQUIVOCATION), "malformed")
+    return kind, message
 
 
 def mac(key: bytes, topic: str, content: bytes) -> bytes:
@@ -459,18 +520,34 @@ def certified_cluster(urn: str) -> tuple[str, int | None]:
     return match[1], size
 
 
-def read_certificate(der: bytes, authority: x509.Certificate) -> Identity:
+Authorities = list[x509.Certificate]
+
+
+def fingerprint(authority: x509.Certificate) -> bytes:
+    """How a list names an authority: by its name and its key, one after the other."""
+    key = authority.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return sha256(authority.subject.public_bytes() + key)
+
+
+def is_issued_by(authority: x509.Certificate, certificate: x509.Certificate) -> bool:
+    try:
+        authority.public_key().verify(certificate.signature, certificate.tbs_certificate_bytes)
+    except InvalidSignature:
+        return False
+    return True
+
+
+def read_certificate(der: bytes, authorities: Authorities) -> Identity:
     try:
         certificate = x509.load_der_x509_certificate(der)
     except ValueError:
         raise Refused("malformed") from None
     # The library takes a signature's BIT STRING with unused bits, which would give one certificate several hashes.
     require(der[-len(certificate.signature) - 1] == 0, "malformed")
-    require(certificate.issuer == authority.subject, "unknown_authority")
-    try:
-        authority.public_key().verify(certificate.signature, certificate.tbs_certificate_bytes)
-    except InvalidSignature:
-        raise Refused("bad_signature") from None
+    issuer = certificate.issuer.public_bytes()
+    named = [authority for authority in authorities if authority.subject.public_bytes() == issuer]
+    require(named != [], "unknown_authority")
+    require(any(is_issued_by(authority, certificate) for authority in named), "bad_signature")
     key = certificate.public_key()
     require(isinstance(key, Ed25519PublicKey), "not_ed25519")
     require(is_sound_key(key.public_bytes_raw()), "weak_key")
@@ -631,13 +708,13 @@ class Enrolment:
     fields: dict[str, Any]
 
 
-def read_enrolment(data: bytes, cluster: str, authority: x509.Certificate) -> Enrolment:
+def read_enrolment(data: bytes, cluster: str, authorities: Authorities) -> Enrolment:
     """An enrolment that may be believed, whoever passed it on: its topic follows from its certificate."""
     envelope, der = Envelope.certified(data)
     _, fields = read_payload(envelope.content, 4)
     require(fields["cluster"] == cluster, "other_cluster")
     with inside("certificate"):
-        identity = read_certificate(der, authority)
+        identity = read_certificate(der, authorities)
         identity.must_be("meter")
     require(fields["certificate"] == sha256(der), "other_certificate")
     require(identity.cluster in (None, cluster), "certified_cluster")
@@ -660,24 +737,54 @@ class MembershipList:
         return ids.index(meter) if meter in ids else None
 
 
-def read_list(data: bytes, cluster: str, authority: x509.Certificate) -> MembershipList:
+def hashes_of(entries: list[bytes]) -> dict[str, bytes]:
+    """The hashes by which a header names its list's entries, none of whom holds others' shares."""
+    hashes = [sha256(entry) for entry in entries]
+    return {
+        "entries_hash": sha256(b"".join(hashes)),
+        "digests_hash": sha256(b"".join(one[:8] for one in hashes)),
+        "holders_hash": sha256(b""),
+    }
+
+
+def split_list(data: bytes) -> tuple[bytes, list[bytes]]:
+    """The header of a list, in its envelope, and the entries."""
+    parts = decode(data)
+    require(type(parts) is list and len(parts) == 2, "malformed")
+    header, entries = parts
+    require(type(header) is bytes and type(entries) is list, "malformed")
+    require(all(type(entry) is bytes for entry in entries), "malformed")
+    return header, entries
+
+
+def read_list(data: bytes, cluster: str, configured: Authorities) -> MembershipList:
     """A list that is sound for anyone."""
-    envelope, der = Envelope.certified(data)
-    _, fields = read_payload(envelope.content, 5)
+    header, entries = split_list(data)
+    envelope, der = Envelope.certified(header)
+    _, fields = read_payload(envelope.content, 10)
     require(fields["cluster"] == cluster, "other_cluster")
+    known = {fingerprint(authority): authority for authority in configured}
+    named = in_parts(fields["authorities"], 32)
+    require(all(one in known for one in named), "unknown_authority")
+    authorities = [known[one] for one in named]
     with inside("gateway"):
-        gateway = read_certificate(der, authority)
+        gateway = read_certificate(der, authorities)
         gateway.must_be("gateway")
+    require(fields["certificate"] == sha256(der), "other_certificate")
     envelope.check_signature(gateway.key, f"dream/v1/{cluster}/membership")
+    require(all(fields[name] == 0 for name in UNDEFINED), "scheme")
+    require(fields["members"] == len(entries), "member_count")
     with inside("params"):
-        params = Params(len(fields["enrolments"]), {name: fields[name] for name in TERMS})
+        params = Params(len(entries), {name: fields[name] for name in TERMS})
+    require(all(fields[name] == ours for name, ours in hashes_of(entries).items()), "other_entries")
     with inside("enrolment"):
-        members = [read_enrolment(entry, cluster, authority) for entry in fields["enrolments"]]
+        members = [read_enrolment(entry, cluster, authorities) for entry in entries]
 
     first, last = fields["from_slot"], fields["to_slot"]
     require(first <= last < 2**40, "slots")
-    require(fields["epoch"] < 2**40, "epoch")
     starts, ends = params.starts(first), params.starts(last + 1)
+    require(fields["previous_epoch"] < fields["epoch"] < 2**40 and fields["epoch"] <= starts, "epoch")
+    require(fields["previous_epoch"] > 0 or fields["previous"] == bytes(32), "epoch")
     require(gateway.not_before <= starts and ends <= gateway.not_after, "gateway_period")
     for member in members:
         begun = max(member.identity.not_before, member.fields["not_before"])
@@ -688,11 +795,15 @@ def read_list(data: bytes, cluster: str, authority: x509.Certificate) -> Members
     require(all(one < following for one, following in pairwise(ids)), "order")
     identities = {gateway.key, *(member.identity.key for member in members)}
     require(len(identities) == len(members) + 1, "repeated_identity")
-    keys = {canonical_x25519(key) for key in [fields["gateway"], *(m.fields["agreement"] for m in members)]}
-    require(len(keys) == len(members) + 1, "repeated_agreement")
     sizes = [member.identity.size for member in members if member.identity.size is not None]
     require(all(10 * len(members) >= 7 * size for size in sizes), "certified_size")
     return MembershipList(sha256(envelope.content), gateway, fields, params, members)
+
+
+def denies(later: dict[str, Any], epoch: int, list_hash: bytes) -> bool:
+    """Whether the header of a later list says that this list never was."""
+    named = later["previous_epoch"]
+    return named < epoch or (named == epoch and later["previous"] != list_hash)
 
 
 @dataclass
@@ -730,44 +841,50 @@ class Member:
     identity_public: bytes
     agreement_public: bytes
     cluster: str
-    authority: x509.Certificate
+    authorities: Authorities
     policy: Policy
     newest: tuple[int, bytes] | None = None  # epoch and hash of the last accepted list
     slot: int | None = None  # the slot it has sent a reading in, under this list
     the_list: MembershipList | None = None
     attempt: int = 0
-    answered: bytes | None = field(default=None)  # the payload of the request it has answered in this attempt
+    opened: bytes | None = None  # the payload of the retry that opened this attempt
+    answered: bytes | None = None  # the payload of the request it has answered in this attempt
 
-    def consider(self, topic: str, data: bytes) -> None:
-        require(topic == f"dream/v1/{self.cluster}/membership", "topic")
+    def consider(self, topic: str, data: bytes, now: int) -> None:
+        headers = f"dream/v1/{self.cluster}/membership"
+        if topic in (headers, f"{headers}/full") and data == b"":
+            return  # a list that was erased says nothing
+        require(topic == f"{headers}/full", "topic/unknown_channel")
         with inside("list"):
-            a_list = read_list(data, self.cluster, self.authority)
+            a_list = read_list(data, self.cluster, self.authorities)
         with inside("policy"):
             self.policy.check(a_list)
-        epoch = a_list.fields["epoch"]
+        fields, params = a_list.fields, a_list.params
+        require(params.starts(fields["from_slot"]) <= now + 2 * 86_400, "too_far_ahead")
+        newest = (fields["epoch"], a_list.hash)
+        if newest == self.newest:
+            return
         if self.newest is not None:
-            last, last_hash = self.newest
-            if (epoch, a_list.hash) == self.newest:
-                return
-            require(epoch != last, "two_lists_of_an_epoch")
-            require(epoch > last, "stale_epoch")
-            require(epoch > last + 1 or a_list.fields["previous"] == last_hash, "broken_chain")
+            require(fields["epoch"] != self.newest[0], "two_lists_of_an_epoch")
+            require(fields["epoch"] > self.newest[0], "stale_epoch")
+            require(not denies(fields, *self.newest), "broken_chain")
+        require(now < params.starts(fields["to_slot"] + 2), "list_over")
         index = a_list.index(self.id)
         require(index is not None and a_list.members[index].identity.key == self.identity_public, "not_listed")
         require(a_list.members[index].fields["agreement"] == self.agreement_public, "record_lost")
-        self.newest = (epoch, a_list.hash)
+        self.newest = newest
 
     def recover(self, topic: str, data: bytes, now: int) -> None:
         """Answers a request, or opens the attempt that a retry names."""
         envelope = Envelope.sign1(data)
         kind, message = read_payload(envelope.content, 2, 7)
         require(message["slot"] == self.slot, "unknown_slot")
-        require(message["list"] == self.the_list.hash, "other_list")
         envelope.check_signature(self.the_list.gateway.key, topic)
+        require(message["list"] == self.the_list.hash, "other_list")
         if kind == 2:
             self.answer(message, envelope.content)
         else:
-            self.retry(message, now)
+            self.retry(message, envelope.content, now)
 
     def answer(self, request: dict[str, Any], content: bytes) -> None:
         require(request["attempt"] == self.attempt, "other_attempt")
@@ -779,14 +896,60 @@ class Member:
         require(self.the_list.index(self.id) not in missing, "names_this_meter")
         self.answered = content
 
-    def retry(self, retry: dict[str, Any], now: int) -> None:
-        if retry["attempt"] == self.attempt > 0:
+    def retry(self, retry: dict[str, Any], content: bytes, now: int) -> None:
+        if retry["attempt"] == self.attempt:
+            require(content == self.opened, "second_retry")
             return
         require(retry["attempt"] > self.attempt, "attempt_not_above")
         most = min(self.the_list.params.terms["attempts"], self.policy.attempts)
         require(retry["attempt"] < most, "too_many_attempts")
         require(now < retry["deadline"], "retry_over")
-        self.attempt, self.answered = retry["attempt"], None
+        self.attempt, self.opened, self.answered = retry["attempt"], content, None
+
+
+# ---- 9. Evidence against a gateway -----------------------------------------------------------------------------------
+
+
+def proven(evidence: dict[str, Any], authorities: Authorities) -> tuple[str, str]:
+    """Which gateway has contradicted itself, and in what: its requests, retries, lists, or their chain."""
+    certificate, messages = evidence["certificate"], (evidence["first"], evidence["second"])
+    if certificate == b"":
+        return between_headers(evidence["cluster"], messages, authorities)
+    gateway = read_gateway(certificate, authorities)
+    read = []
+    for data in messages:
+        envelope = Envelope.sign1(data)
+        envelope.check_signature(gateway.key, f"dream/v1/{evidence['cluster']}/recovery")
+        read.append(read_payload(envelope.content, 2, 7))
+    (kind, first), (other_kind, second) = read
+    require(kind == other_kind and first != second, "no_contradiction")
+    require(all(first[name] == second[name] for name in ("list", "slot", "attempt")), "no_contradiction")
+    return gateway.id, "requests" if kind == 2 else "retries"
+
+
+def between_headers(cluster: str, messages: tuple[bytes, bytes], authorities: Authorities) -> tuple[str, str]:
+    read = []
+    for data in messages:
+        envelope, der = Envelope.certified(data)
+        _, header = read_payload(envelope.content, 10)
+        gateway = read_gateway(der, authorities)
+        envelope.check_signature(gateway.key, f"dream/v1/{cluster}/membership")
+        require(header["cluster"] == cluster and header["certificate"] == sha256(der), "no_contradiction")
+        read.append((header["epoch"], sha256(envelope.content), gateway.id, header))
+    require(read[0][2] == read[1][2], "two_gateways")
+    (epoch, list_hash, gateway_id, _), (later_epoch, later_hash, _, later) = sorted(read, key=lambda one: one[0])
+    require(list_hash != later_hash, "no_contradiction")
+    if epoch == later_epoch:
+        return gateway_id, "lists"
+    require(denies(later, epoch, list_hash), "no_contradiction")
+    return gateway_id, "chain"
+
+
+def read_gateway(der: bytes, authorities: Authorities) -> Identity:
+    with inside("certificate"):
+        gateway = read_certificate(der, authorities)
+        gateway.must_be("gateway")
+    return gateway
 
 
 # ---- The vectors -----------------------------------------------------------------------------------------------------
@@ -886,17 +1049,18 @@ def check_secret(case: Case) -> None:
     same("C", ours, word(case["secret"]))
 
 
-def check_message(case: Case) -> None:
+def values_of(fields: Case) -> dict[str, Any]:
+    """The fields of a message in a vector, where byte strings are in hex."""
+    return {
+        name: raw(value) if isinstance(value, str) and name != "cluster" else value for name, value in fields.items()
+    }
+
+
+def check_message(case: Case, world: Case) -> None:
     kind, topic = case["kind"], case["topic"]
-    name, fields = PAYLOADS[kind]
+    name, _ = PAYLOADS[kind]
     same("name of the kind", name, case["message"])
-    values = dict(case["fields"])
-    values.update(values.pop("terms", {}))
-    for key, value in values.items():
-        if isinstance(value, list):
-            values[key] = [raw(entry) for entry in value]
-        elif isinstance(value, str) and key != "cluster":
-            values[key] = raw(value)
+    values = values_of(case["fields"])
     content = payload(kind, values)
     same("payload", content, raw(case["payload"]))
     same("its hash", sha256(content), raw(case["payload_hash"]))
@@ -910,6 +1074,7 @@ def check_message(case: Case) -> None:
         same("envelope", sign1(raw(case["identity_private"]), topic, content, raw(case["certificate"])), given)
         envelope, certificate = Envelope.certified(given)
         same("certificate", certificate, raw(case["certificate"]))
+        same("its hash", sha256(certificate), values["certificate"])
         envelope.check_signature(raw(case["identity_public"]), topic)
     else:
         same("envelope", sign1(raw(case["identity_private"]), topic, content), given)
@@ -920,6 +1085,21 @@ def check_message(case: Case) -> None:
         chosen = set(case["bitmap"]["indices"])
         same("bitmap", bitmap(case["bitmap"]["members"], chosen), values["missing"])
         same("bitmap, read", members_of(case["bitmap"]["members"], values["missing"]), chosen)
+    if "full_list" in case:
+        entries = [raw(entry) for entry in case["enrolments"]]
+        check_header(values, entries, authorities_of(world))
+        same("list", encode([given, entries]), raw(case["full_list"]))
+    if values.get("evidence"):
+        _, evidence = read_payload(values["evidence"], 11)
+        shown = proven(evidence, authorities_of(world))
+        same("what the evidence shows", shown, (world["gateway"]["id"], "requests"))
+
+
+def check_header(values: dict[str, Any], entries: list[bytes], authorities: Authorities) -> None:
+    """What follows from the entries of a list and from the authorities."""
+    named = b"".join(sorted(fingerprint(authority) for authority in authorities))
+    ours = {"authorities": named, "members": len(entries), **dict.fromkeys(UNDEFINED, 0), **hashes_of(entries)}
+    same("header", {name: values[name] for name in ours}, ours)
 
 
 def check_identity(case: Case) -> x509.Certificate:
@@ -930,61 +1110,104 @@ def check_identity(case: Case) -> x509.Certificate:
     return certificate
 
 
-def authority_of(world: Case) -> x509.Certificate:
+def authorities_of(world: Case) -> Authorities:
     authority = check_identity(world["authority"])
-    authority.public_key().verify(authority.signature, authority.tbs_certificate_bytes)
-    return authority
+    same("the authority's signature", is_issued_by(authority, authority), True)
+    return [authority]
 
 
 def check_membership(world: Case) -> None:
     cluster, gateway, the_list = world["cluster"], world["gateway"], world["list"]
-    authority = authority_of(world)
+    authorities = authorities_of(world)
     check_identity(gateway)
     same("gateway's X25519 key", x25519_public(raw(gateway["agreement_private"])), raw(gateway["agreement_public"]))
     for meter in world["meters"]:
-        check_enrolled(meter, cluster, authority)
+        check_enrolled(meter, cluster, authorities)
 
-    values = {name: the_list[name] for name in ("epoch", "from_slot", "to_slot")}
-    values.update(cluster=cluster, previous=raw(the_list["previous"]), gateway=raw(gateway["agreement_public"]))
-    values.update(the_list["terms"], enrolments=[raw(meter["enrolment"]["envelope"]) for meter in world["meters"]])
-    content = payload(5, values)
-    same("list payload", content, raw(the_list["payload"]))
+    values, entries = values_of(the_list["fields"]), [raw(meter["enrolment"]["envelope"]) for meter in world["meters"]]
+    check_header(values, entries, authorities)
+    same("list's cluster", values["cluster"], cluster)
+    same("list's certificate", values["certificate"], sha256(raw(gateway["certificate"])))
+    same("list's gateway", values["gateway"], raw(gateway["agreement_public"]))
+    content = payload(10, values)
+    same("header's payload", content, raw(the_list["payload"]))
     same("LH", sha256(content), raw(the_list["list_hash"]))
-    made = sign1(raw(gateway["identity_private"]), the_list["topic"], content, raw(gateway["certificate"]))
-    same("list", made, raw(the_list["envelope"]))
-    same("its topic", f"dream/v1/{cluster}/membership", the_list["topic"])
+    same("header's topic", f"dream/v1/{cluster}/membership", the_list["header_topic"])
+    same("list's topic", f"dream/v1/{cluster}/membership/full", the_list["topic"])
+    made = sign1(raw(gateway["identity_private"]), the_list["header_topic"], content, raw(gateway["certificate"]))
+    same("header", made, raw(the_list["envelope"]))
+    whole = encode([made, entries])
+    same("list", whole, raw(the_list["full_list"]))
 
-    verified = read_list(made, cluster, authority)
+    verified = read_list(whole, cluster, authorities)
     same("gateway", verified.gateway.id, gateway["id"])
     same("members", [m.identity.id for m in verified.members], [meter["id"] for meter in world["meters"]])
     for meter in world["meters"]:
-        member_of(world, meter, authority).consider(the_list["topic"], made)
+        member = member_of(world, meter, authorities)
+        for topic in (the_list["topic"], the_list["header_topic"]):
+            member.consider(topic, b"", values["epoch"])
+        same("accepted of nothing", member.newest, None)
+        member.consider(the_list["topic"], whole, values["epoch"])
+        same("accepted", member.newest, (values["epoch"], sha256(content)))
+    check_pairs(world)
 
 
-def check_enrolled(meter: Case, cluster: str, authority: x509.Certificate) -> None:
+def check_pairs(world: Case) -> None:
+    """Pairs of messages that are evidence, and of others that are almost."""
+    gateway, meter, header = world["gateway"], world["meters"][0], values_of(world["list"]["fields"])
+    values = {"list": bytes(32), "slot": 1, "attempt": 1, "missing": b"\x80", "deadline": 9}
+
+    def recovery(kind: int, signer: Case = gateway, cluster: str = world["cluster"], **changed: Any) -> bytes:
+        content = payload(kind, values | changed)
+        return sign1(raw(signer["identity_private"]), f"dream/v1/{cluster}/recovery", content)
+
+    def head(cluster: str = world["cluster"], **changed: Any) -> bytes:
+        content, certificate = payload(10, header | changed), raw(gateway["certificate"])
+        return sign1(raw(gateway["identity_private"]), f"dream/v1/{cluster}/membership", content, certificate)
+
+    other = {"missing": b"\x40", "deadline": 10}
+    for certified, first, second, expected in [
+        (gateway, recovery(2), recovery(2, **other), "requests"),
+        (gateway, recovery(7), recovery(7, **other), "retries"),
+        (gateway, recovery(2), recovery(7), "no_contradiction"),
+        (gateway, recovery(2), recovery(2, slot=2), "no_contradiction"),
+        (gateway, recovery(2), recovery(2, attempt=2), "no_contradiction"),
+        (gateway, recovery(2), recovery(2, list=bytes([1] * 32)), "no_contradiction"),
+        (gateway, recovery(2), recovery(2, cluster="south", **other), "bad_signature"),
+        (gateway, recovery(2), recovery(2, signer=meter, **other), "bad_signature"),
+        (meter, recovery(2, signer=meter), recovery(2, signer=meter, **other), "certificate/wrong_role"),
+        (None, head(), head(to_slot=header["to_slot"] + 1), "lists"),
+        (None, head(), head(certificate=bytes(32)), "no_contradiction"),
+        (None, head(), head(cluster="south", to_slot=0), "bad_signature"),
+    ]:
+        certificate = b"" if certified is None else raw(certified["certificate"])
+        same("what is shown", verdict(world, certificate, first, second), expected)
+
+
+def check_enrolled(meter: Case, cluster: str, authorities: Authorities) -> None:
     check_identity(meter)
     same("X25519 public key", x25519_public(raw(meter["agreement_private"])), raw(meter["agreement_public"]))
     enrolment, certificate = meter["enrolment"], raw(meter["certificate"])
     same("certificate hash", sha256(certificate), raw(enrolment["certificate_hash"]))
     same("topic", f"dream/v1/{cluster}/enrol/{meter['id']}", enrolment["topic"])
-    values = {name: enrolment[name] for name in ("not_before", "not_after", "seq")}
+    values = {name: enrolment[name] for name in ("not_before", "not_after", "seq", "holds")}
     values.update(cluster=cluster, certificate=sha256(certificate), agreement=raw(meter["agreement_public"]))
     content = payload(4, values)
     same("payload", content, raw(enrolment["payload"]))
     made = sign1(raw(meter["identity_private"]), enrolment["topic"], content, certificate)
     same("enrolment", made, raw(enrolment["envelope"]))
-    read = read_enrolment(made, cluster, authority)
+    read = read_enrolment(made, cluster, authorities)
     same("id", read.identity.id, meter["id"])
     same("role", read.identity.role, "meter")
 
 
-def member_of(world: Case, meter: Case, authority: x509.Certificate) -> Member:
+def member_of(world: Case, meter: Case, authorities: Authorities) -> Member:
     return Member(
         meter["id"],
         raw(meter["identity_public"]),
         raw(meter["agreement_public"]),
         world["cluster"],
-        authority,
+        authorities,
         Policy({world["gateway"]["id"]}),
     )
 
@@ -992,7 +1215,7 @@ def member_of(world: Case, meter: Case, authority: x509.Certificate) -> Member:
 def check_slot(case: Case, world: Case) -> None:
     """A whole attempt, from the keys in membership.json to the sum."""
     cluster, slot, attempt = world["cluster"], case["slot"], case["attempt"]
-    the_list = read_list(raw(world["list"]["envelope"]), cluster, authority_of(world))
+    the_list = read_list(raw(world["list"]["full_list"]), cluster, authorities_of(world))
     terms, gateway = the_list.params.terms, world["gateway"]
     same("slot in the list", the_list.fields["from_slot"] <= slot <= the_list.fields["to_slot"], True)
     if "retry" in case:
@@ -1056,7 +1279,7 @@ def check_slot(case: Case, world: Case) -> None:
     for index, sent in zip(responders, case["reveals"], strict=True):
         meter = world["meters"][index]
         same("id", meter["id"], sent["id"])
-        member = member_of(world, meter, authority_of(world))
+        member = member_of(world, meter, authorities_of(world))
         member.slot, member.the_list, member.attempt = slot, the_list, attempt
         member.recover(topic, raw(request["envelope"]), request["deadline"])
         given_up = mask_sum(index, pair_keys[index], the_list.params.threshold, slot, attempt, missing)
@@ -1092,7 +1315,7 @@ def check_retry(case: Case, world: Case, the_list: MembershipList) -> None:
     same("retry's topic", topic, retry["topic"])
     same("retry's payload", content, raw(retry["payload"]))
     same("retry", sign1(raw(world["gateway"]["identity_private"]), topic, content), raw(retry["envelope"]))
-    member = member_of(world, world["meters"][0], authority_of(world))
+    member = member_of(world, world["meters"][0], authorities_of(world))
     member.slot, member.the_list = case["slot"], the_list
     member.recover(topic, raw(retry["envelope"]), retry["deadline"] - 1)
     same("attempt", member.attempt, case["attempt"])
@@ -1140,12 +1363,46 @@ def check_broken(case: Case, world: Case, slot: Case) -> None:
         same("refusal", str(refused), case["refusal"])
     else:
         same("refusal", None, case["refusal"])
+    if "before" in case and case["refusal"] in CONTRADICTIONS:
+        check_evidence(case, world)
+
+
+# What two messages of a gateway show to anyone, where a member that has seen the first accepts or refuses the second.
+CONTRADICTIONS = {
+    None: "no_contradiction",
+    "second_request": "requests",
+    "second_retry": "retries",
+    "two_lists_of_an_epoch": "lists",
+    "broken_chain": "chain",
+}
+
+
+def check_evidence(case: Case, world: Case) -> None:
+    """Whether the messages are evidence, in either order, if and only if the member saw a contradiction."""
+    messages = [raw(case["before"][-1]), raw(case["bytes"])]
+    certificate = raw(world["gateway"]["certificate"])
+    if case["judge"] == "list":
+        certificate, messages = b"", [split_list(data)[0] for data in messages]
+    for first, second in (messages, reversed(messages)):
+        same("what is shown", verdict(world, certificate, first, second), CONTRADICTIONS[case["refusal"]])
+
+
+def verdict(world: Case, certificate: bytes, first: bytes, second: bytes) -> str:
+    """What evidence shows against the gateway, or why it shows nothing."""
+    evidence = {"cluster": world["cluster"], "certificate": certificate, "first": first, "second": second}
+    try:
+        _, evidence = read_payload(payload(11, evidence), 11)
+        gateway, shown = proven(evidence, authorities_of(world))
+    except Refused as refused:
+        return str(refused)
+    same("against whom", gateway, world["gateway"]["id"])
+    return shown
 
 
 def judge(case: Case, world: Case, slot: Case) -> None:
     """Accepts a message or raises `Refused`, as its receiver would."""
     cluster, first = world["cluster"], world["meters"][0]
-    authority = x509.load_der_x509_certificate(raw(world["authority"]["certificate"]))
+    authorities = [x509.load_der_x509_certificate(raw(world["authority"]["certificate"]))]
     kind, topic, data = case["judge"], case.get("topic", ""), raw(case["bytes"])
     before = [raw(earlier) for earlier in case.get("before", [])]
     if kind in ("reading", "reveal"):
@@ -1154,21 +1411,27 @@ def judge(case: Case, world: Case, slot: Case) -> None:
         envelope.check_mac(raw(slot["members"][0]["mac_key"]), topic)
     elif kind == "status":
         envelope = Envelope.sign1(data)
-        read_payload(envelope.content, 6)
+        _, status = read_payload(envelope.content, 6)
+        require(status["cluster"] == cluster, "bad_signature")
         envelope.check_signature(raw(first["identity_public"]), topic)
+        if status["code"] == EQUIVOCATION:
+            with inside("evidence"):
+                _, evidence = read_payload(status["evidence"], 11)
+                require(evidence["cluster"] == cluster, "no_contradiction")
+                proven(evidence, authorities)
     elif kind == "enrolment":
-        enrolment = read_enrolment(data, cluster, authority)
+        enrolment = read_enrolment(data, cluster, authorities)
         require(topic == f"dream/v1/{cluster}/enrol/{enrolment.identity.id}", "bad_signature")
     elif kind == "certificate":
-        read_certificate(data, authority).must_be("meter")
+        read_certificate(data, authorities).must_be("meter")
     elif kind == "list":
-        member = member_of(world, first, authority)
+        member, now = member_of(world, first, authorities), first["enrolment"]["seq"] + 6
         for earlier in before:
-            member.consider(topic, earlier)
-        member.consider(topic, data)
+            member.consider(topic, earlier, now)
+        member.consider(topic, data, now)
     elif kind == "recovery":
-        member = member_of(world, first, authority)
-        member.the_list = read_list(raw(world["list"]["envelope"]), cluster, authority)
+        member = member_of(world, first, authorities)
+        member.the_list = read_list(raw(world["list"]["full_list"]), cluster, authorities)
         member.slot = slot["slot"]
         now = member.the_list.params.starts(slot["slot"] + 1) + 61
         for earlier in before:
@@ -1214,8 +1477,8 @@ def vectors() -> list[Vector]:
     file = load("stream_and_secret.json")
     add("stream_and_secret.json", file["stream"], check_stream)
     add("stream_and_secret.json", file["secret"], check_secret)
-    add("messages.json", load("messages.json")["messages"], check_message)
     world, slot, retry = load("membership.json"), load("slot.json"), load("retry.json")
+    add("messages.json", load("messages.json")["messages"], lambda case: check_message(case, world))
 
     def check_world(case: Case) -> None:
         check_membership(case)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use dream_protocol::cluster::{self, Rejection};
 use dream_protocol::code::Coded;
-use dream_protocol::ids::MeterId;
+use dream_protocol::ids::{ClusterId, MeterId};
 use dream_protocol::keys::{AgreementPublic, AgreementSecret, ListHash, MacKey};
 use dream_protocol::meter::{self, Refusal};
 use dream_protocol::params::Terms;
@@ -12,7 +12,8 @@ use dream_protocol::simulation::Simulation;
 use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::MeterChannel;
 use dream_protocol::wire::{
-    EnrolmentStatement, FullList, ListHeader, ListStatement, Message as _, RecoveryRequest, Retry, Sign1, Status,
+    EnrolmentStatement, EvidenceStatement, FullList, ListHeader, ListStatement, Message as _, RecoveryRequest, Retry,
+    Sign1, Status,
 };
 use dream_testkit::node::{ClusterNode, MeterNode, Packet};
 use ed25519_dalek::{Signer as _, SigningKey};
@@ -342,11 +343,68 @@ impl Workshop<'_> {
     fn statuses(&mut self) {
         let topic = self.topic(MeterChannel::Status);
         let seal = Seal::Sign(self.scene.credentials.meters[0].1.seed);
-        let good = [raw::uint(6), raw::text("north"), raw::bytes(&[]), raw::uint(0), raw::uint(1)];
+        let gateway = &self.scene.credentials.gateway;
+        let asked = |signer: &Issued, cluster: &str, missing: u8| {
+            let (list, missing) = (*self.scene.list.hash(), vec![missing]);
+            let request = RecoveryRequest { list, slot: self.scene.slot(), attempt: 0, missing, deadline: START };
+            request.seal(&signer.identity(), &format!("dream/v1/{cluster}/recovery"))
+        };
+        let evidence = |cluster: &str, first: Vec<u8>, second: Vec<u8>| {
+            let (cluster, certificate) = (ClusterId::new(cluster).unwrap(), gateway.der.clone());
+            raw::bytes(&EvidenceStatement { cluster, certificate, first, second }.encode())
+        };
+        let two = |cluster: &str| evidence(cluster, asked(gateway, cluster, 0x80), asked(gateway, cluster, 0x40));
+        let same = evidence("north", asked(gateway, "north", 0x80), asked(gateway, "north", 0x80));
+        let forged = {
+            let other = self.pki.gateway("gw-2");
+            evidence("north", asked(gateway, "north", 0x80), asked(&other, "north", 0x40))
+        };
+        let headers = {
+            let mut other = ListStatement::decode(self.scene.list.bytes()).unwrap();
+            other.to_slot = other.to_slot.plus(1);
+            let signer = self.pki.gateway("gw-2");
+            let list = other.seal((&signer.identity(), &signer.der), "dream/v1/north/membership");
+            let (cluster, certificate) = (cluster_id(), Vec::new());
+            let (first, second) = (self.scene.list.header().to_vec(), FullList::decode(&list).unwrap().header.to_vec());
+            raw::bytes(&EvidenceStatement { cluster, certificate, first, second }.encode())
+        };
+        let lies = [
+            ("two requests", two("north")),
+            ("equivocation without evidence", raw::bytes(&[])),
+            ("evidence that does not decode", raw::bytes(&[0x80])),
+            ("evidence of one request twice", same),
+            ("evidence of another cluster", two("south")),
+            ("evidence that somebody else signed", forged),
+            ("headers of two gateways", headers),
+        ];
+        let good = [
+            raw::uint(6),
+            raw::text("north"),
+            raw::bytes(&[]),
+            raw::uint(0),
+            raw::uint(1),
+            raw::uint(0),
+            raw::bytes(&[]),
+        ];
+        let lies: Vec<_> = lies
+            .into_iter()
+            .map(|(name, evidence)| {
+                let mut items = good.to_vec();
+                (items[4], items[6]) = (raw::uint(8), evidence);
+                (name, envelope::seal(&seal, &raw::array(&items), &topic))
+            })
+            .collect();
+        let earlier = envelope::seal(&seal, &raw::array(&good[..5]), &topic);
+        for (name, bytes) in lies.into_iter().chain([("of the earlier format", earlier)]) {
+            self.add("status", name, &topic, bytes);
+        }
         let cases = [
             ("sound", 0, raw::uint(6)),
             ("code 0", 4, raw::uint(0)),
             ("code 9", 4, raw::uint(9)),
+            ("code 10", 4, raw::uint(10)),
+            ("evidence where none belongs", 6, raw::bytes(&[0x80])),
+            ("epoch as bytes", 5, raw::bytes(&[1])),
             ("list hash of 7 bytes", 2, raw::bytes(&[1; 7])),
             ("list hash of 32 bytes", 2, raw::bytes(&[1; 32])),
             ("no list as null", 2, vec![0xf6]),
@@ -543,7 +601,7 @@ impl Workshop<'_> {
             ("ends before it begins", of(&|s| s.not_after = s.not_before - 1)),
             ("a second longer than 35 days", of(&|s| s.not_after += 1)),
             ("for all time", of(&|s| (s.not_before, s.not_after) = (0, u64::MAX))),
-            ("another cluster", of(&|s| s.cluster = dream_protocol::ids::ClusterId::new("south").unwrap())),
+            ("another cluster", of(&|s| s.cluster = ClusterId::new("south").unwrap())),
             ("another certificate's hash", of(&|s| s.certificate[0] ^= 1)),
             ("key of small order: 0", of(&|s| s.agreement = AgreementPublic([0; 32]))),
             ("key of small order: p - 1", of(&|s| s.agreement = p_minus_one)),
@@ -852,6 +910,10 @@ impl Workshop<'_> {
             ("gateway's key of 33 bytes", raw_items(&|items| items[6] = raw::bytes(&[1; 33]))),
             ("no authority", raw_items(&|items| items[7] = raw::bytes(&[]))),
             ("authority of 31 bytes", raw_items(&|items| items[7] = raw::bytes(&[1; 31]))),
+            (
+                "authority of 33 bytes",
+                raw_items(&|items| items[7] = raw::bytes(&[&good.authorities.concat()[..], &[1]].concat())),
+            ),
             ("an authority twice", raw_items(&|items| items[7] = raw::bytes(&good.authorities.repeat(2).concat()))),
             ("lo not in its shortest form", raw_items(&|items| items[18] = vec![0x38, 0x00])),
             ("lo of more than 64 bits", raw_items(&|items| items[18] = raw::long_head(1, u64::MAX))),
@@ -895,7 +957,7 @@ impl Workshop<'_> {
                     raw::array(&all_entries),
                 ),
             ),
-            ("another cluster", of(&|s| s.cluster = dream_protocol::ids::ClusterId::new("south").unwrap())),
+            ("another cluster", of(&|s| s.cluster = ClusterId::new("south").unwrap())),
             ("signed by a member", by(&scene.credentials.meters[1].1)),
             ("signed by a meter of the gateway's name", by(&self.pki.meter("gw"))),
             ("gateway of an unknown authority", by(&foreign)),
@@ -918,10 +980,7 @@ impl Workshop<'_> {
             ),
             ("entry signed for another meter's topic", instead(&self.enrol("m-0001", issued, |_| {}))),
             ("entry cut short", instead(&e[2][..e[2].len() - 1])),
-            (
-                "entry for another cluster",
-                enrolled(&|s| s.cluster = dream_protocol::ids::ClusterId::new("south").unwrap()),
-            ),
+            ("entry for another cluster", enrolled(&|s| s.cluster = ClusterId::new("south").unwrap())),
             ("entry that names another certificate", enrolled(&|s| s.certificate[31] ^= 1)),
             ("entry of more than 35 days", enrolled(&|s| s.not_after += 1)),
             ("entry of small order", enrolled(&|s| s.agreement = AgreementPublic([0; 32]))),
@@ -1020,6 +1079,8 @@ impl Workshop<'_> {
         for (name, bytes) in cases {
             self.add("list", name, FULL, bytes);
         }
+        self.add("list", "an erased one", FULL, Vec::new());
+        self.add("list", "a whole one on the topic of short ones", TOPIC, signed(&good));
 
         // This meter accepted the good list before.
         let before = [signed(&good)];
