@@ -90,7 +90,7 @@ class Lab:
 
 
 @contextlib.contextmanager
-def lab(clusters=2, meters=25, faults=0.05, vanish=0.002, slot_seconds=5):
+def lab(clusters=2, meters=51, faults=0.05, vanish=0.002, slot_seconds=5):
     """A demo and a Prometheus that scrapes it, on the loopback. Its clusters are district-1, district-2 and so on."""
     # Prometheus knows no time but its own.
     command = [program("meter-sim"), "demo", "--real-time", "--clusters", clusters, "--meters", meters]
