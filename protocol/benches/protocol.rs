@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use aes::Aes128Enc;
 use aes::cipher::{Block, BlockCipherEncrypt, KeyInit};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use dream_protocol::enrolment::MAX_ENROLMENT_SECONDS;
 use dream_protocol::keys::{MacKey, PairKey};
 use dream_protocol::mask::Masks;
 use dream_protocol::membership::MembershipList;
@@ -139,7 +140,9 @@ fn with_one_renewed(list: &[u8], pki: &Pki) -> Vec<u8> {
     let (_, certificate) = Sign1::decode_certified(statement.enrolments[500]).expect("sound");
     let (_, certificate) = X509Certificate::from_der(certificate).expect("a certificate");
     let name = certificate.subject().iter_common_name().next().expect("named").as_str().expect("text");
-    let renewed = example::enrol(name, &pki.meter(name), |enrolment| enrolment.seq += 1);
+    let renewed = example::enrol(name, &pki.meter(name), |enrolment| {
+        (enrolment.seq, enrolment.not_after) = (enrolment.seq + 1, enrolment.not_before + MAX_ENROLMENT_SECONDS);
+    });
     statement.enrolments[500] = &renewed;
     statement.epoch += 1;
     let gateway = pki.gateway("gw");
