@@ -2,7 +2,7 @@
 //!
 //! The profile is narrow on purpose: issued directly by a configured authority, an Ed25519 key, the id as common name and
 //! again in exactly one `urn:dream:` name that also says the role. A meter's may name its cluster as well. There is no
-//! revocation: operators keep a deny-list and issue for short periods. How the fields are read is in [`profile`].
+//! revocation: operators keep a deny-list and issue for short periods. How the fields are read is in `profile`.
 
 mod profile;
 
