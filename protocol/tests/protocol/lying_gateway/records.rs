@@ -30,7 +30,7 @@ fn assert_starts_anew(keep: impl Fn(&Key) -> bool) {
     assert!(enrolment.seq > before.seq);
 
     // The old list, the old slot and the next one are all closed to it.
-    let old = Packet::new(GatewayChannel::Membership.topic(meters.list().cluster()), meters.list().bytes().clone());
+    let old = Packet::new(GatewayChannel::FullMembership.topic(meters.list().cluster()), meters.list().bytes().clone());
     meters.refused(0, &old, lost_at, &Refusal::RecordLost);
     meters.refused(0, &meters.request(FIRST, 0, &[]), lost_at, &Refusal::UnknownSlot);
     meters.refused(0, &meters.retry(FIRST, 1, lost_at), lost_at, &Refusal::UnknownSlot);
@@ -89,7 +89,8 @@ fn a_meter_that_lost_its_list_skips_the_slot_and_takes_the_list_again() {
     let (sent, refusals) = meters.tell(0, &meters.request(FIRST, 0, &[]), lost_at);
     assert_eq!(refusals, [Refusal::UnknownSlot]);
     assert_eq!(on(MeterChannel::Reveal, &sent), []);
-    let again = Packet::new(GatewayChannel::Membership.topic(meters.list().cluster()), meters.list().bytes().clone());
+    let again =
+        Packet::new(GatewayChannel::FullMembership.topic(meters.list().cluster()), meters.list().bytes().clone());
     assert_eq!(meters.tell(0, &again, lost_at).1, []);
     let sent = meters.meters[0].handle(Input::Measured { slot: FIRST, watts: 200 }, lost_at);
     assert_eq!(meters.meters[0].refusals(), [Refusal::NoList], "it was accepted after the slot");
