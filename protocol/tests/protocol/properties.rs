@@ -9,11 +9,11 @@ use dream_protocol::certificate::Authorities;
 use dream_protocol::enrolment::Enrolment;
 use dream_protocol::ids::{ClusterId, MeterId};
 use dream_protocol::keys::{AgreementPublic, ListHash, PairKey};
-use dream_protocol::mask::Masks;
 use dream_protocol::member_set::MemberSet;
 use dream_protocol::membership::MembershipList;
 use dream_protocol::noise::{Confidence, Scale, Spread};
 use dream_protocol::params::Terms;
+use dream_protocol::scheme::pairwise::mask::Masks;
 use dream_protocol::time::Slot;
 use dream_protocol::topic::{GatewayChannel, MeterChannel, Topic};
 use dream_protocol::wire::{

@@ -3,7 +3,7 @@
 use dream_protocol::code::Coded;
 use dream_protocol::noise::{Sampler, Scale, Spread};
 use dream_protocol::params::{Params, Terms};
-use dream_protocol::partners;
+use dream_protocol::scheme::pairwise::partners;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 
