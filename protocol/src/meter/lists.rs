@@ -73,6 +73,7 @@ impl HeldList {
 impl<C: Conduct> Meter<C> {
     /// Accepts a sound list if it also satisfies this meter, and says why not otherwise.
     pub(super) fn consider(&mut self, list: &Arc<MembershipList>, at: Timestamp) {
+        self.needs_full_list = self.is_needed_whole(list);
         match self.accept(list, at) {
             Ok(()) => {}
             Err(refusal) => self.refuse(&refusal, Some(list.hash().prefix()), Slot(0)),
@@ -263,10 +264,7 @@ impl<C: Conduct> Meter<C> {
     pub(super) fn short_list(&mut self, payload: &[u8], at: Timestamp) {
         match MembershipList::verify_short(payload, &self.config.cluster, &self.config.policy.authorities) {
             Ok(None) => self.needs_full_list = true,
-            Ok(Some(list)) => {
-                self.needs_full_list = self.is_needed_whole(&list);
-                self.consider(&list, at);
-            }
+            Ok(Some(list)) => self.consider(&list, at),
             Err(error) => self.refuse(&error.into(), None, Slot(0)),
         }
     }

@@ -81,6 +81,7 @@ impl Draft {
             to_slot: self.to_slot,
             terms: self.terms,
             enrolments: self.enrolments.iter().map(Vec::as_slice).collect(),
+            holders: Vec::new(),
         };
         let payload = statement.seal((&signer.identity(), &signer.der), topic);
         Packet::new(GatewayChannel::FullMembership.topic(&cluster_id()), payload)
