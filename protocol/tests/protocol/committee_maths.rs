@@ -148,9 +148,8 @@ proptest! {
     fn no_result_disagrees_with_more_answers_than_it_may(case in spoilt(1..=30, 0..=30, Wrong::Any)) {
         if let Ok(decoded) = decoding::decode(case.needed, &case.answers) {
             prop_assert!(decoded.wrong.len() <= (case.answers.len() - case.needed) / 2);
-            let (wrong, right): (Vec<_>, Vec<_>) =
+            let (wrong, right): (Vec<Answer>, Vec<Answer>) =
                 case.answers.iter().partition(|(x, _)| decoded.wrong.binary_search(x).is_ok());
-            let (wrong, right): (Vec<(u16, Element)>, Vec<(u16, Element)>) = (wrong, right);
             prop_assert_eq!(right.len(), decoded.agreeing);
             let given = &right[..case.needed];
             prop_assert!(right.iter().all(|(x, value)| slow::interpolate(given, *x) == *value));
@@ -208,6 +207,8 @@ fn shared_roots(x: u16) -> Element {
 
 const P: u128 = MODULUS as u128;
 
+type Answer = (u16, Element);
+
 fn wide(element: Element) -> u128 {
     element.to_canonical().into()
 }
@@ -226,7 +227,7 @@ fn committee(holders: std::ops::RangeInclusive<usize>) -> impl Strategy<Value = 
 #[derive(Debug, Clone)]
 struct Spoilt {
     needed: usize,
-    answers: Vec<(u16, Element)>,
+    answers: Vec<Answer>,
     secret: Element,
     wrong: BTreeSet<u16>,
 }
