@@ -153,6 +153,10 @@ impl<C: Conduct> Meter<C> {
 
     /// Finds this meter in the list, with its newest enrolment, and derives its keys.
     fn hold(&mut self, list: &Arc<MembershipList>, accepted_at: Timestamp) -> Result<HeldList, Refusal> {
+        let listed = list.index_of(self.id.as_str()).and_then(|index| list.member(index));
+        if listed.is_some_and(|me| me.identity() != self.certificate.key()) {
+            return Err(Refusal::NotListed);
+        }
         let own = self.own_enrolment(list)?;
         if Some(own.seq) != self.newest_seq() {
             return Err(Refusal::OldEnrolment);
@@ -167,9 +171,6 @@ impl<C: Conduct> Meter<C> {
             return self.enrolments.values().rev().find(named).cloned().ok_or(Refusal::NotListed);
         };
         let me = &list.members()[usize::from(index)];
-        if me.identity() != self.certificate.key() {
-            return Err(Refusal::NotListed);
-        }
         let own = self.enrolments.get(&me.seq()).filter(|own| own.agreement.public() == *me.agreement());
         own.cloned().ok_or(Refusal::RecordLost)
     }

@@ -248,7 +248,7 @@ fn retry(gateway: &Issued) -> Json {
         "attempt": message.attempt,
         "deadline": message.deadline,
     };
-    let topic = GatewayChannel::Recovery.topic(&cluster_id());
+    let topic = GatewayChannel::Retry.topic(&cluster_id());
     let envelope = message.seal(&gateway.identity(), &topic);
     sealed("retry", 7, fields, &message.payload(), &topic, &Seal::Sign(gateway.seed), &envelope)
 }
