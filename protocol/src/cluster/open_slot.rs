@@ -286,11 +286,11 @@ impl OpenSlot {
                 }
                 Failure::RevealMissing
             }
-            Collected::Committee { overdue, .. } if now < expiry => {
+            Collected::Committee { overdue, .. } if !*overdue => {
                 *overdue = true;
                 self.closes = expiry;
                 self.open_sum();
-                return if self.is_complete() { self.unmask(now, judges) } else { Step::Wait };
+                return self.step(now, judges);
             }
             Collected::Committee { collector, .. } if collector.has_enough() => Failure::UnmaskFailed,
             Collected::Committee { .. } => Failure::RevealMissing,
