@@ -82,6 +82,20 @@ fn single_readings_open_where_a_holder_answers_twice() {
 }
 
 #[test]
+fn a_holder_that_answers_twice_counts_like_one_more_colluder() {
+    for (m, holders) in [(3, 4), (3, 3), (4, 5)] {
+        for committee in Committee::all(m, holders, 1, 1, 5) {
+            let mut committee = committee.clone();
+            for twice in committee.answers.clone().into_iter().take(2 * m - holders) {
+                assert_eq!(committee.verdicts().leak, None, "{committee:?}");
+                committee.answers.push(twice);
+            }
+            assert!(committee.gives_away_the_first(m), "{committee:?}");
+        }
+    }
+}
+
+#[test]
 fn more_opens_where_requests_may_name_half_of_the_honest_members() {
     for (m, missing) in [(2, 1), (2, 2), (2, 3), (3, 1), (3, 2), (4, 1)] {
         for committee in (0..=2).flat_map(|colluders| Committee::all(m, 2 * m - 1, colluders, missing, 2 * missing)) {
