@@ -7,6 +7,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use dream_protocol::aggregate::Failure::{self, Interrupted, RevealMissing as Reveal, TooManyMissing as Missing};
+use dream_protocol::scheme::Scheme;
 use dream_testkit::simulation::referee::QUIET_SLOTS;
 use dream_testkit::simulation::{Dice, Enrolments, Faults, Link, Node, Run, Scenario, Tally, Timer};
 
@@ -215,7 +216,7 @@ fn masks_with_some_partners_only_cancel_as_well() {
     let runs = simulate("partners", 8, |dice| {
         let mut scenario = Scenario { link: Link::LIGHT, vanish: 1, ..Scenario::calm(60, 6) };
         scenario.roster.min_members = 60;
-        scenario.terms.partners = 50;
+        scenario.terms.scheme = Scheme::Pairwise { partners: 50 };
         for meter in 0..dice.below(12) {
             let silent = Timer::Crash { node: Node::Meter(5 * meter), down: 100_000 };
             scenario.plan.push((dice.between((60_000, 300_000)), silent));

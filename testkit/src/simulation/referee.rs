@@ -154,7 +154,7 @@ impl Referee {
     pub fn gateway_output(&mut self, output: &cluster::Output, input: cluster::Input<'_>, now: Timestamp) {
         match output {
             cluster::Output::Persist(record) => self.gateway_persisted(record, now),
-            cluster::Output::Publish { channel: GatewayChannel::Recovery, payload } => {
+            cluster::Output::Publish { channel: GatewayChannel::Recovery | GatewayChannel::Retry, payload } => {
                 let message = RecoveryMessage::decode(Sign1::decode(payload).unwrap().payload()).unwrap();
                 let durable = match &message {
                     RecoveryMessage::Request(request) => self.requests.get(&(request.slot, request.attempt)),
@@ -188,6 +188,19 @@ impl Referee {
             cluster::Record::Reveal { slot, attempt, member, revealed } => {
                 let before = self.revealed.entry((*slot, *attempt)).or_default().insert(*member, *revealed);
                 assert!(before.is_none_or(|before| before == *revealed), "one reveal of a member counts");
+            }
+            cluster::Record::Dealt { slot, attempt, member, ciphertext, .. } => {
+                let accepted = self.accepted.entry((*slot, *attempt)).or_default();
+                let before = accepted.insert(*member, ciphertext.to_canonical());
+                assert!(
+                    before.is_none_or(|before| before == ciphertext.to_canonical()),
+                    "one reading of a member counts"
+                );
+                assert!(!self.requests.contains_key(&(*slot, *attempt)), "nothing joins a frozen attempt");
+            }
+            cluster::Record::Answer { slot, attempt, member, sum } => {
+                let before = self.revealed.entry((*slot, *attempt)).or_default().insert(*member, sum.to_canonical());
+                assert!(before.is_none_or(|before| before == sum.to_canonical()), "one answer of a holder counts");
             }
             cluster::Record::Request { slot, attempt, bytes } => {
                 let before = self.requests.insert((*slot, *attempt), bytes.clone());

@@ -203,6 +203,10 @@ impl Run {
                 survived
             }
             Node::Meter(meter) => {
+                let subscribed = |node: &MeterNode| node.meter.subscriptions().contains(&packet.topic);
+                if !self.meters[meter].process.node.as_ref().is_none_or(subscribed) {
+                    return;
+                }
                 let recovery = packet.topic.ends_with(GatewayChannel::Recovery.as_str());
                 let may_vanish = recovery && self.no_vanishing_until <= self.network.now();
                 if may_vanish && self.network.dice.chance(self.scenario.vanish, 1000) {

@@ -44,6 +44,8 @@ impl Witness {
                 | meter::Output::Erase(_)
                 | meter::Output::Measure { .. }
                 | meter::Output::Publish { .. }
+                | meter::Output::Subscribe(_)
+                | meter::Output::Unsubscribe(_)
                 | meter::Output::Notice(_) => {}
             }
         }

@@ -103,6 +103,7 @@ pub(crate) fn membership_list(pki: &Pki) -> (Sealed, Vec<u8>) {
         to_slot: SLOT.plus(145),
         terms: Terms { max_missing: 1, max_malicious: 1, lo: -500, ..TERMS },
         enrolments: enrolments.iter().map(Vec::as_slice).collect(),
+        holders: Vec::new(),
     };
     let topic = GatewayChannel::Membership.topic(&cluster_id());
     let issued = pki.gateway("gw");
