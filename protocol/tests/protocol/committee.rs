@@ -1,11 +1,12 @@
 //! What a gateway can open of a cluster with a committee (protocol.md 4a), whatever it shows to whom: linear algebra over
-//! GF(2^61 - 1), which shares nothing with the machines.
+//! GF(2^61 - 1), which shares nothing with the machines, and the numbers of real meters against it.
 //!
 //! Everything that meters send is a linear combination of numbers that the gateway does not know. What it can compute about
 //! readings is therefore what the rows of its view and the readings have in common. Every assignment of requests to holders
 //! is tried, for small settings; controls break one condition each, and must open more.
 
 mod classes;
+mod real_meters;
 mod space;
 mod whole_view;
 

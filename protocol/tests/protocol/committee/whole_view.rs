@@ -8,15 +8,15 @@ use super::{leak, long, minus};
 
 /// A cluster whose members are numbered from 0; the first K of them are its holders, member l at the point l + 1.
 #[derive(Debug, Clone)]
-struct Cluster {
-    members: usize,
-    holders: usize,
-    q: usize,
-    colluders: BTreeSet<usize>,
+pub(super) struct Cluster {
+    pub(super) members: usize,
+    pub(super) holders: usize,
+    pub(super) q: usize,
+    pub(super) colluders: BTreeSet<usize>,
     /// M: how many a request may name.
-    missing: usize,
+    pub(super) missing: usize,
     /// A holder that answers twice, if there is one.
-    twice: Option<usize>,
+    pub(super) twice: Option<usize>,
 }
 
 /// What became of all assignments of requests to holders.
@@ -229,20 +229,26 @@ impl Cluster {
                 }
             }
         }
-        for (at, &member) in self.honest().iter().enumerate() {
-            let reading = self.members * self.holders + at;
-            view.insert(self.row(&[self.polynomial(member, 0), vec![(reading, 1)]].concat()));
-            for holder in self.q..self.holders {
-                let correction =
-                    [self.polynomial(member, holder as u64 + 1), vec![(self.dealt(member, holder), PRIME - 1)]];
-                view.insert(self.row(&correction.concat()));
-            }
-        }
+        self.honest().iter().flat_map(|&member| self.reading(member)).for_each(|row| {
+            view.insert(row);
+        });
         view
     }
 
+    /// What an honest member sends: the reading behind its polynomial's value at 0, and its corrections.
+    pub(super) fn reading(&self, member: usize) -> Vec<Vec<u64>> {
+        let place = self.honest().iter().position(|honest| *honest == member).expect("an honest member");
+        let reading = (self.members * self.holders + place, 1);
+        let correction = |holder| {
+            let dealt = (self.dealt(member, holder), PRIME - 1);
+            self.row(&[self.polynomial(member, holder as u64 + 1), vec![dealt]].concat())
+        };
+        let hidden = self.row(&[self.polynomial(member, 0), vec![reading]].concat());
+        [hidden].into_iter().chain((self.q..self.holders).map(correction)).collect()
+    }
+
     /// V: what everyone dealt to this holder but the members that its request names.
-    fn answer(&self, holder: usize, named: usize) -> Vec<u64> {
+    pub(super) fn answer(&self, holder: usize, named: usize) -> Vec<u64> {
         let counted_in = (0..self.members).filter(|member| named >> member & 1 == 0);
         self.row(&counted_in.map(|member| (self.dealt(member, holder), 1)).collect::<Vec<_>>())
     }
