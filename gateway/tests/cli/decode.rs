@@ -409,6 +409,7 @@ pub(crate) fn list(pki: &Pki, change: impl FnOnce(&mut ListStatement<'_>)) -> Ve
             ..Terms::DEFAULT
         },
         enrolments: enrolments.iter().map(Vec::as_slice).collect(),
+        holders: Vec::new(),
     };
     change(&mut statement);
     let issued = pki.gateway("gw");

@@ -7,6 +7,7 @@
 
 mod classes;
 mod real_meters;
+mod slots;
 mod space;
 mod whole_view;
 

@@ -324,6 +324,6 @@ fn report(family: &str, tally: &Tally) {
 }
 
 #[expect(clippy::disallowed_methods, reason = "which seeds to run is up to whoever runs the test")]
-fn variable(name: &str) -> Option<u64> {
+pub(crate) fn variable(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|value| value.parse().expect("a number"))
 }
