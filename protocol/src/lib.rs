@@ -20,7 +20,7 @@
 //! - at the bottom: [`ids`], [`time`], [`params`] and [`partners`], [`keys`] and [`mod@derive`];
 //! - above them: [`noise`] (the exact shares, and how far they move a sum), [`mask`], [`wire`] and [`topic`],
 //!   [`certificate`], [`enrolment`], [`membership`] and [`evidence`];
-//! - what a meter accepts and has spent: [`policy`], [`ledger`];
+//! - what a meter accepts and has spent: [`policy`], [`ledger`], [`day`]; [`kind`] suits lists to homes;
 //! - on top: [`meter`], [`cluster`], and [`aggregate`], the only values meant to be seen;
 //! - beside them: [`code`], the stable names of all errors, and [`broker_address`], the URLs of brokers.
 
@@ -29,11 +29,13 @@ pub mod broker_address;
 pub mod certificate;
 pub mod cluster;
 pub mod code;
+pub mod day;
 pub mod derive;
 pub mod enrolment;
 pub mod evidence;
 pub mod ids;
 pub mod keys;
+pub mod kind;
 pub mod ledger;
 pub mod mask;
 pub mod member_set;

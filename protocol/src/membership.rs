@@ -43,10 +43,9 @@ pub enum ListError {
     #[error("the list's signature does not verify on the cluster's membership topic")]
     BadSignature,
     #[error(
-        "the list's scheme is {scheme} with q = {quorum}, K = {holders} and E = {day_epsilon}; only scheme 0, with zeros, is \
-         known: update"
+        "the list's scheme is {scheme} with q = {quorum} and K = {holders}; only scheme 0, with zeros, is known: update"
     )]
-    Scheme { scheme: u64, quorum: u64, holders: u64, day_epsilon: u64 },
+    Scheme { scheme: u64, quorum: u64, holders: u64 },
     #[error("the list's header says {stated} members, and {found} follow")]
     MemberCount { stated: u64, found: usize },
     #[error("the enrolments that follow are not those that the list's header names")]
@@ -277,9 +276,9 @@ impl MembershipList {
 
 /// Checks what a header says by itself, and the number of entries that follow it.
 fn check_header(header: &ListHeader, gateway: &Certificate, entries: usize) -> Result<Params, ListError> {
-    let ListHeader { scheme, quorum, holders, day_epsilon, .. } = *header;
-    if (scheme, quorum, holders, day_epsilon) != (PAIRWISE, 0, 0, 0) {
-        return Err(ListError::Scheme { scheme, quorum, holders, day_epsilon });
+    let ListHeader { scheme, quorum, holders, .. } = *header;
+    if (scheme, quorum, holders) != (PAIRWISE, 0, 0) {
+        return Err(ListError::Scheme { scheme, quorum, holders });
     }
     if header.members != entries as u64 {
         return Err(ListError::MemberCount { stated: header.members, found: entries });

@@ -9,6 +9,7 @@
 //! that is never reported twice.
 
 mod conduct;
+mod days;
 mod enrolling;
 mod lists;
 mod record;
@@ -28,6 +29,7 @@ pub use record::{AcceptedList, Account, Evidence, Key, OwnEnrolment, Record, Slo
 pub use refusal::Refusal;
 
 use crate::certificate::{Certificate, CertificateError};
+use crate::day::Days;
 use crate::ids::{ClusterId, MeterId};
 use crate::keys::{AgreementPublic, IdentityKey, SharedSecret};
 use crate::ledger::Ledger;
@@ -225,6 +227,7 @@ impl<C: Conduct> Meter<C> {
         let account = Account {
             cluster: config.cluster.clone(),
             ledger: Ledger::default(),
+            days: Days::default(),
             high_water: 0,
             seq: 0,
             newest_list: None,
@@ -276,6 +279,7 @@ impl<C: Conduct> Meter<C> {
             return;
         }
         self.close_what_is_over(at, rng);
+        self.close_days(at);
         match input {
             Input::Connected => self.say_again(at),
             Input::Message { topic, payload } => self.message(topic, payload, at, rng),
@@ -301,7 +305,7 @@ impl<C: Conduct> Meter<C> {
         }
         let slot_ends = self.slots.values().filter_map(|record| Some(self.list(&record.list)?.expiry_of(record.slot)));
         let list_ends = self.lists.keys().filter_map(|&epoch| self.list_ends(epoch));
-        [self.enrolment_deadline(), self.preparation_deadline()]
+        [self.enrolment_deadline(), self.preparation_deadline(), self.days_deadline()]
             .into_iter()
             .flatten()
             .chain(self.unpublished.values().copied())
@@ -326,6 +330,11 @@ impl<C: Conduct> Meter<C> {
     /// What has been spent on slots that start in the 24 hours up to `at`, in millionths of epsilon.
     pub fn spent(&self, at: Timestamp) -> u64 {
         self.account.ledger.spent(at)
+    }
+
+    /// What the UTC day of `at` costs as far as it was reported, in millionths of epsilon: never what its readings used.
+    pub fn day_cost(&self, at: Timestamp) -> u64 {
+        self.account.days.cost(at)
     }
 
     fn message(&mut self, topic: &str, payload: &[u8], at: Timestamp, rng: &mut (impl CryptoRng + ?Sized)) {

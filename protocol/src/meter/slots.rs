@@ -167,7 +167,7 @@ impl<C: Conduct> Meter<C> {
         self.attempt(SlotRecord { retry: Some(bytes.into()), ..record }, retry.attempt, publish_at, rng)
     }
 
-    /// Draws noise and secret, charges the ledger, masks, records, and schedules the reading (`protocol.md 4`, steps 2 to 6).
+    /// Draws noise and secret, charges the ledger and the day, masks, records, and schedules the reading (`protocol.md 4`, steps 2 to 6).
     fn attempt(
         &mut self,
         record: SlotRecord,
@@ -179,14 +179,20 @@ impl<C: Conduct> Meter<C> {
         let held = self.list(&record.list).ok_or(Refusal::NoList)?;
         let params = *held.list.params();
         let start = params.slot_start(slot);
-        if !self.account.ledger.charge(start, params.charge_micro_epsilon(), self.config.policy.daily_micro_epsilon) {
+        let policy = &self.config.policy;
+        let (day, largest) = (start.utc_day(), self.largest_day(start));
+        if !self.account.days.allow(day, &params, largest, policy.day_micro_epsilon)
+            || !self.account.ledger.charge(start, params.charge_micro_epsilon(), policy.daily_micro_epsilon)
+        {
             return Err(Refusal::LedgerExhausted);
         }
+        self.account.days.charge(day, &params, largest);
+        let reported = self.reported(day, &params, &record.reading);
         let prepared = self.prepared.remove(&slot).filter(|ready| attempt == 0 && ready.list == record.list);
         let prepared = prepared.unwrap_or_else(|| self.draw(slot, &record.list, attempt, rng));
         let held = self.list(&record.list).ok_or(Refusal::NoList)?;
         let share = Zeroizing::new(self.conduct.share(*prepared.noise));
-        let noisy = Zeroizing::new(record.reading.watts().wrapping_add(*share));
+        let noisy = Zeroizing::new(reported.watts().wrapping_add(*share));
         let fresh = Zeroizing::new(random(rng));
         let secret = Zeroizing::new(derive::secret(&held.self_key, &record.list, slot, attempt, *noisy, &fresh));
         let ciphertext = noisy
@@ -198,7 +204,7 @@ impl<C: Conduct> Meter<C> {
         let topic = MeterChannel::Reading.topic(&self.config.cluster, &self.id);
         let message = reading.seal(&held.mac, &topic).into();
 
-        self.conduct.hid(Hidden { slot, attempt, watts: record.reading.watts(), share: *share });
+        self.conduct.hid(Hidden { slot, attempt, watts: reported.watts(), share: *share });
         self.account.high_water = self.account.high_water.max(params.slot_end(slot).as_secs());
         self.account.ledger.forget_before(self.oldest_open(start));
         self.persist_account();

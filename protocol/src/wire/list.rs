@@ -32,8 +32,6 @@ pub struct ListHeader {
     pub scheme: u64,
     /// q: how many holders must answer; 0 in the pairwise scheme.
     pub quorum: u64,
-    /// E: the epsilon of a day in millionths; 0 for none.
-    pub day_epsilon: u64,
     /// N.
     pub members: u64,
     /// K: 0 in the pairwise scheme.
@@ -82,7 +80,7 @@ impl<'a> Message<'a> for ListHeader {
         let quorum = reader.uint()?;
         let (lo, hi) = (reader.int()?, reader.int()?);
         let (epsilon_numerator, epsilon_denominator) = (reader.uint()?, reader.uint()?);
-        let (day_epsilon, attempts) = (reader.uint()?, reader.uint()?);
+        let (day_micro_epsilon, attempts) = (reader.uint()?, reader.uint()?);
         Ok(Self {
             cluster,
             epoch,
@@ -104,11 +102,11 @@ impl<'a> Message<'a> for ListHeader {
                 hi,
                 epsilon_numerator,
                 epsilon_denominator,
+                day_micro_epsilon,
                 attempts,
             },
             scheme,
             quorum,
-            day_epsilon,
             members: reader.uint()?,
             holders: reader.uint()?,
             hashes: ListHashes {
@@ -143,7 +141,7 @@ impl<'a> Message<'a> for ListHeader {
             .int(terms.hi)
             .uint(terms.epsilon_numerator)
             .uint(terms.epsilon_denominator)
-            .uint(self.day_epsilon)
+            .uint(terms.day_micro_epsilon)
             .uint(terms.attempts)
             .uint(self.members)
             .uint(self.holders)
@@ -265,7 +263,6 @@ impl<'a> ListStatement<'a> {
             terms: self.terms,
             scheme: PAIRWISE,
             quorum: 0,
-            day_epsilon: 0,
             members: self.enrolments.len() as u64,
             holders: 0,
             hashes: ListHashes::new(&entries),

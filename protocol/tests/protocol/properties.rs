@@ -185,21 +185,22 @@ proptest! {
     fn every_list_decodes_to_itself(
         (epoch, previous, gateway) in (integer(), any::<[u8; 32]>(), any::<[u8; 32]>()),
         (from_slot, to_slot) in (integer().prop_map(Slot), integer().prop_map(Slot)),
-        (uints, lo, hi) in (proptest::array::uniform9(integer()), any::<i64>(), any::<i64>()),
+        (uints, lo, hi) in (proptest::array::uniform10(integer()), any::<i64>(), any::<i64>()),
         entries in vec(vec(any::<u8>(), 0..300), 0..5),
     ) {
-        let [slot_seconds, reading_seconds, reveal_seconds, max_missing, max_malicious, partners, en, ed, attempts] = uints;
+        let [slot_seconds, reading_seconds, reveal_seconds, missing, malicious, partners, en, ed, day, attempts] = uints;
         let terms = Terms {
             slot_seconds,
             reading_seconds,
             reveal_seconds,
-            max_missing,
-            max_malicious,
+            max_missing: missing,
+            max_malicious: malicious,
             partners,
             lo,
             hi,
             epsilon_numerator: en,
             epsilon_denominator: ed,
+            day_micro_epsilon: day,
             attempts,
         };
         let list = ListStatement {
