@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use dream_protocol::broker_address::broker_address;
 use dream_protocol::cluster::RosterRules;
 use dream_protocol::ids::{ClusterId, GatewayId, MAX_ID_LEN, MeterId};
+use dream_protocol::kind::Kind;
 use dream_protocol::params::{Share, Terms};
 use dream_protocol::policy::Profile;
 
@@ -305,7 +306,8 @@ impl<'a> Checker<'a> {
         let interval = self.within(&of("min_interval_seconds"), interval, 0, 31_536_000);
         let allow = file.allow_file.as_ref().and_then(|path| self.meter_ids(&of("allow_file"), path));
         let deny = file.deny_file.as_ref().and_then(|path| self.meter_ids(&of("deny_file"), path));
-        let [lo, hi] = file.range_watts.unwrap_or([usual.lo, usual.hi]);
+        let kind = self.kind(&of("kind"), file.kind.as_deref());
+        let day = file.day_epsilon.as_ref().map(|text| self.day_epsilon(&of("day_epsilon"), text));
         if let (Some(allow), Some(least)) = (&allow, min_members) {
             let allowed = allow.iter().filter(|id| deny.as_ref().is_none_or(|deny| !deny.contains(*id))).count();
             if allowed < least.into() {
@@ -315,6 +317,7 @@ impl<'a> Checker<'a> {
         }
         slot?;
         let (epsilon, missing_share, malicious_share, min_members) = (epsilon?, missing?, malicious?, min_members?);
+        let [lo, hi] = file.range_watts.unwrap_or_else(|| kind.map_or([0; 2], |kind| kind.range().into()));
         let settings = ClusterSettings {
             terms: Terms {
                 reading_seconds: file.reading_seconds.unwrap_or(usual.reading_seconds),
@@ -326,7 +329,8 @@ impl<'a> Checker<'a> {
                 epsilon_denominator: epsilon.denominator,
                 attempts: file.attempts.unwrap_or(usual.attempts),
                 ..usual
-            },
+            }
+            .with_day_watt_hours(kind?.day_watt_hours()),
             missing_share,
             malicious_share,
             profile: profile?,
@@ -340,6 +344,10 @@ impl<'a> Checker<'a> {
                 deny: deny.unwrap_or_default(),
             },
         };
+        let settings = match day {
+            Some(day) => ClusterSettings { terms: Terms { day_micro_epsilon: day?, ..settings.terms }, ..settings },
+            None => settings,
+        };
         if let Err(error) = settings.params(min_members) {
             self.wrong(key, format!("a list of `min_members` = {min_members} could not be: {error}"));
         }
@@ -349,6 +357,17 @@ impl<'a> Checker<'a> {
     fn profile(&mut self, key: &str, text: Option<&str>) -> Option<Profile> {
         let Some(text) = text else { return Some(Profile::default()) };
         self.note(key, text.parse().map_err(|allowed| format!("`{text}` is no policy that meters have; {allowed}")))
+    }
+
+    fn kind(&mut self, key: &str, text: Option<&str>) -> Option<Kind> {
+        let Some(text) = text else { return Some(Kind::default()) };
+        self.note(key, text.parse().map_err(|allowed| format!("`{text}` is no kind of home; {allowed}")))
+    }
+
+    fn day_epsilon(&mut self, key: &str, text: &file::Decimal) -> Option<u64> {
+        let allowed = "use 0 for none, or a decimal below 1099511 with at most six places, such as 72 or 4.5";
+        let text = &text.0;
+        self.note(key, decimal::day_micro_epsilon(text).ok_or_else(|| format!("{text} is not allowed; {allowed}")))
     }
 
     fn min_members(&mut self, key: &str, members: Option<u16>, profile: Profile) -> Option<u16> {

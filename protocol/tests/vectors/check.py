@@ -1590,6 +1590,8 @@ def is_binding(case: Case, path: tuple) -> bool:
         return False  # binds nobody but its maker
     if case.get("refusal") is not None:
         return path == ("refusal",)  # what is refused may be refused in many forms
+    if path[:1] == ("attempts",) and path[-1] == "slot_start":
+        return case["attempts"][path[1]]["day_micro_epsilon"] > 0  # without E, a reading draws on no day
     if case.get("threshold", "") is None:
         return path not in [("members",), ("w",), ("terms", "partners")]  # many numbers mean: all are partners
     return True

@@ -164,14 +164,13 @@ fn list(
 
 /// The scheme of the masks, and what belongs to schemes that are not in use yet.
 fn scheme(header: &ListHeader, report: &mut Report) {
-    let ListHeader { scheme, quorum, holders, day_epsilon, .. } = *header;
+    let ListHeader { scheme, quorum, holders, .. } = *header;
     report.row(
         "scheme",
         if scheme == PAIRWISE { "pairwise masks (0)".to_owned() } else { format!("unknown ({scheme})") },
     );
-    if (quorum, holders, day_epsilon) != (0, 0, 0) {
-        report
-            .row("holders", format!("{holders}, of which {quorum} answer; {day_epsilon} millionths of epsilon a day"));
+    if (quorum, holders) != (0, 0) {
+        report.row("holders", format!("{holders}, of which {quorum} answer"));
     }
 }
 
@@ -185,6 +184,7 @@ fn terms(terms: &Terms, report: &mut Report) {
     report.row("mask partners", partners);
     report.row("range", format!("{}..{} W", terms.lo, terms.hi));
     report.row("epsilon", format!("{}/{} an attempt", terms.epsilon_numerator, terms.epsilon_denominator));
+    report.row("of a day", format!("{} millionths of epsilon", terms.day_micro_epsilon));
 }
 
 fn status(status: &Status, context: &Context, report: &mut Report) {

@@ -184,7 +184,7 @@ fn nothing_that_leaves_a_meter_tells_whether_its_account_is_used_up() {
 }
 
 /// Every lambda below divides this many units of an epsilon.
-const UNITS: i128 = 288_000;
+const UNITS: i128 = 1_440_000;
 
 /// Slots, retries, lists of any range, epsilon and E, and crashes between any two outputs, until midnight. Adds up what could
 /// have left the meter, exactly; returns that, the E that was reserved, and how many attempts the account held back.
