@@ -6,8 +6,9 @@
 //!
 //! # What is promised
 //! For any two inputs that differ in one meter's reading of one slot, everything that a gateway and up to T colluding
-//! members see is epsilon-differentially private per attempt, conditional on who took part. The meter enforces it all;
-//! the gateway is the adversary.
+//! members see is epsilon-differentially private per attempt, conditional on who took part. All slots of a UTC day together
+//! are E-differentially private, whatever happened in a home, E being stated in the list. The meter enforces it all; the
+//! gateway is the adversary.
 //!
 //! # How to drive it
 //! Two machines, [`meter::Meter`] and [`cluster::Cluster`] (the gateway's side of one cluster). Both are *sans-IO*: no

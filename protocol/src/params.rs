@@ -77,15 +77,15 @@ impl Terms {
     }
 
     /// Returns these terms with the E under which a meter can tell so much energy a day: E/2 * lambda * slot hours, rounded
-    /// down to millionths.
+    /// down to millionths, and no more than a list may state.
     #[must_use]
     pub const fn with_day_watt_hours(self, watt_hours: u64) -> Self {
         let watt_seconds = 3600 * 2_000_000 * watt_hours as u128 * self.epsilon_numerator as u128;
         let lambda_slots =
             self.hi.abs_diff(self.lo) as u128 * self.epsilon_denominator as u128 * self.slot_seconds as u128;
         let whole = if lambda_slots == 0 { 0 } else { watt_seconds / lambda_slots };
-        // More than a list may state is refused with the list.
-        let most = MAX_DAY_MICRO_EPSILON as u128;
+        // Where one slot costs so much, nobody asks for the day.
+        let most = MAX_DAY_MICRO_EPSILON as u128 - 1;
         Self { day_micro_epsilon: narrow_u64(if whole < most { whole } else { most }), ..self }
     }
 }
@@ -456,7 +456,7 @@ mod tests {
         assert_eq!(with(Terms { epsilon_denominator: 18, ..TERMS }, 30_000), 4_000_000);
         assert_eq!(with(Terms { hi: 9000, ..TERMS }, 30_000), 40_000_000);
         assert_eq!(with(Terms { epsilon_denominator: 7, ..TERMS }, 30_000), 10_285_714, "rounded down");
-        assert_eq!(with(TERMS, u64::MAX), MAX_DAY_MICRO_EPSILON, "which no list may state");
+        assert_eq!(with(TERMS, u64::MAX), MAX_DAY_MICRO_EPSILON - 1, "the most that a list may state");
         assert_eq!(with(Terms { hi: 0, ..TERMS }, 1), 0);
     }
 
