@@ -81,7 +81,7 @@ fn day(params: &Params) -> Markup {
                 ", whatever it did: its meter reports at most " (words::count(energy.div_ceil(1000)))
                 " kWh a day, and noise alone after that."
             }
-            None => "Nothing bounds a whole day but the number of its slots."
+            None => { "Nothing bounds a whole day but the number of its slots." }
         }
     }
 }

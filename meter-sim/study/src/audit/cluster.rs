@@ -10,7 +10,7 @@ use dream_protocol::meter::MeterConfig;
 use dream_protocol::params::{Share, Terms};
 use dream_protocol::policy::{Floors, Policy};
 use dream_protocol::simulation::Simulation;
-use dream_protocol::time::Timestamp;
+use dream_protocol::time::{Slot, Timestamp};
 use dream_testkit::node::MeterNode;
 use dream_testkit::pki::{Issued, Pki};
 use dream_testkit::virtual_cluster::VirtualCluster;
@@ -43,7 +43,7 @@ pub(super) struct Participants {
 }
 
 /// How many slots a day of the audit has.
-pub(super) const SLOTS_OF_A_DAY: u64 = 4;
+pub(super) const SLOTS_OF_A_DAY: usize = 4;
 
 /// What one member does in every slot.
 #[derive(Debug, Clone, Copy)]
@@ -137,15 +137,15 @@ impl Run {
     }
 
     /// Lets days pass until one is over, and returns its sums. The first home draws what `home` says of each slot of a day.
-    pub(super) fn next_day(&mut self, home: [i64; SLOTS_OF_A_DAY as usize]) -> [i64; SLOTS_OF_A_DAY as usize] {
+    pub(super) fn next_day(&mut self, home: [i64; SLOTS_OF_A_DAY]) -> [i64; SLOTS_OF_A_DAY] {
         let mut sums = Vec::new();
         while sums.len() < home.len() {
             let outcome = self.cluster.next_outcome(|meter, slot| match meter {
-                0 => home.get(usize::try_from(slot.0 % SLOTS_OF_A_DAY).expect("few")).copied(),
+                0 => home.get(of_day(slot)).copied(),
                 other => self.roles[other].watts,
             });
             // A list may begin in the middle of a day.
-            if outcome.slot.0.is_multiple_of(SLOTS_OF_A_DAY) || !sums.is_empty() {
+            if of_day(outcome.slot) == 0 || !sums.is_empty() {
                 sums.push(outcome.result.expect("nothing disturbs a slot here").watts());
             }
         }
@@ -167,8 +167,13 @@ pub(super) fn slot_terms((epsilon_numerator, epsilon_denominator): (u64, u64)) -
 
 /// Days of four slots of epsilon 1, and E for all four: an account of E/2 holds so many of the highest reading.
 pub(super) fn day_terms(day_micro_epsilon: u64) -> Terms {
-    let slots = Terms::with_slots_of(86_400 / SLOTS_OF_A_DAY);
+    let slots = Terms::with_slots_of(86_400 / SLOTS_OF_A_DAY as u64);
     Terms { hi: RANGE.into(), day_micro_epsilon, attempts: 1, ..slots }
+}
+
+/// Which slot of its day a slot is.
+fn of_day(slot: Slot) -> usize {
+    usize::try_from(slot.0 % SLOTS_OF_A_DAY as u64).expect("few")
 }
 
 fn one_member() -> Share {

@@ -9,16 +9,20 @@ use super::binomial;
 use super::cluster::{MEMBERS, Participants, RANGE, Role, Run, SLOTS_OF_A_DAY, day_terms};
 use super::{Cell, RISK, Table, all_cores, in_parallel};
 
-type Day = [i64; SLOTS_OF_A_DAY as usize];
+type Day = [i64; SLOTS_OF_A_DAY];
 
-const HIGH: i64 = RANGE as i64;
+/// The highest reading.
+const HIGH: i64 = {
+    assert!(RANGE == 2);
+    2
+};
 
 /// The two days.
 const MORNING: Day = [HIGH, HIGH, 0, 0];
 const EVENING: Day = [0, 0, HIGH, HIGH];
 
 /// The slots that are looked at: the ones that an account leaves, and all.
-const LOOKED_AT: [[bool; SLOTS_OF_A_DAY as usize]; 2] = [[true, false, true, false], [true; SLOTS_OF_A_DAY as usize]];
+const LOOKED_AT: [[bool; SLOTS_OF_A_DAY]; 2] = [[true, false, true, false], [true; SLOTS_OF_A_DAY]];
 
 /// How many days run with one enrolment, which would be renewed in its 21st.
 const DAYS_OF_A_CLUSTER: u32 = 18;
@@ -94,7 +98,7 @@ impl DayTrial {
 
 /// Whether the sums of a day are, in the slots that are looked at, at least as high as this home can make them, or at most as
 /// low as without it.
-fn looks_like(sums: &Day, home: Day, slots: [bool; SLOTS_OF_A_DAY as usize]) -> bool {
+fn looks_like(sums: &Day, home: Day, slots: [bool; SLOTS_OF_A_DAY]) -> bool {
     sums.iter().zip(home).zip(slots).all(|((&sum, watts), looked_at)| match watts {
         _ if !looked_at => true,
         0 => sum <= 0,
