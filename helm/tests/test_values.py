@@ -17,6 +17,7 @@ MISSHAPEN = {
     "an unknown key further down": ("identity.certManager.isuerRef.name=x", "isuerRef"),
     "text for a number": ("replicas=two", "replicas"),
     "a range of one": ("config.defaults.range_watts={9000}", "range_watts"),
+    "a kind of home that is none": ("config.defaults.kind=castle", "kind"),
     "a level that is none": ("config.log.level=loud", "level"),
     "an alert that is none": ("prometheusRule.disabled={DreamNothing}", "disabled"),
     "an override of no alert": ("prometheusRule.overrides.DreamNothing.for=5m", "DreamNothing"),
@@ -73,6 +74,7 @@ WRONG = {
     "no epsilon": ("config.defaults.epsilon=0", "config.defaults.epsilon: 0 is not allowed; use a decimal above 0"),
     "an epsilon of too many places": ("config.defaults.epsilon=0.1234567", "0.1234567 is not allowed; use a decimal"),
     "an epsilon with an exponent": ("config.defaults.epsilon=1e3", "config.defaults.epsilon: 1e3 is not allowed"),
+    "a day beyond all": ("config.defaults.day_epsilon=2000000", "config.defaults.day_epsilon: 2000000 is not allowed"),
     "a range without 0": ("config.defaults.range_watts={10,20}", "config.defaults.range_watts: [10, 20] is not allowed"),
     "lists from nowhere": ("config.clusters.riverside.allow_file=a", "the lists that the cluster riverside names"),
     "lists of all clusters from nowhere": (

@@ -24,6 +24,7 @@ use dream_gateway::ingest::backfill::backfill;
 use dream_gateway::store::Store;
 use dream_homes::args::whole;
 use dream_homes::source::Source;
+use dream_protocol::kind::Kind;
 use dream_protocol::params::Params;
 use dream_protocol::time::Timestamp;
 use rand_chacha::ChaCha20Rng;
@@ -70,6 +71,9 @@ pub(crate) struct DemoArgs {
     /// time. Nothing is filled in then, and meters are told to accept slots that short
     #[arg(long)]
     real_time: bool,
+    /// What kind of homes the gateway takes them for: flat, house, electric-heat or pv. The homes themselves stay the same
+    #[arg(long, value_name = "KIND", default_value_t)]
+    kind: Kind,
     /// The address of the page, the API and the metrics; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     listen: SocketAddr,

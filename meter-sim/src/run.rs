@@ -86,8 +86,8 @@ pub(crate) struct RunArgs {
     /// has: `meter-sim provision --community-policy` makes such
     #[arg(long)]
     community_policy: bool,
-    /// The range of readings that meters accept, in watts: the `range_watts` of the gateway
-    #[arg(long, value_name = "LO..HI", default_value = "0..9000", value_parser = range, allow_hyphen_values = true)]
+    /// What the range of readings must lie within for meters to accept it, in watts
+    #[arg(long, value_name = "LO..HI", default_value = "-10000..15000", value_parser = range, allow_hyphen_values = true)]
     range_watts: (i64, i64),
     /// Print JSON: one object per slot, and the verdict as the last
     #[arg(long)]

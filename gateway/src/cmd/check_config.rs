@@ -141,10 +141,14 @@ fn address(broker: &Broker) -> String {
 fn write_cluster(cluster: &ClusterId, settings: &ClusterSettings, out: &mut impl Write) -> anyhow::Result<()> {
     let terms = &settings.terms;
     let epsilon = terms.epsilon_numerator as f64 / terms.epsilon_denominator as f64;
+    let day = match terms.day_micro_epsilon {
+        0 => "none for a day".to_owned(),
+        micro => format!("{} a day", micro as f64 / 1e6),
+    };
     writeln!(
         out,
-        "    {cluster}: slots of {} s, {} attempts of {} + {} s, epsilon {epsilon} each, {}..{} W, at least {} members, meters \
-         with the {} policy",
+        "    {cluster}: slots of {} s, {} attempts of {} + {} s, epsilon {epsilon} each, {day}, {}..{} W, at least {} members, \
+         meters with the {} policy",
         terms.slot_seconds,
         terms.attempts,
         terms.reading_seconds,

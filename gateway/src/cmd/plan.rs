@@ -9,6 +9,7 @@ mod text;
 use std::io::Write;
 
 use clap::Args;
+use dream_protocol::kind::Kind;
 use dream_protocol::noise::{Confidence, Spread};
 use dream_protocol::params::{Params, ParamsError, Share, Terms};
 use dream_protocol::policy::{Policy, Profile};
@@ -24,6 +25,7 @@ Examples:
   dream-gateway plan
   dream-gateway plan --members 600 --mean-load 400
   dream-gateway plan --members 1000 --slot-seconds 900 --epsilon 0.5
+  dream-gateway plan --members 10000 --kind pv --epsilon 0.1
   dream-gateway plan --members 300 --range -5000..9000 --json";
 
 /// A cluster that is thought about. Defaults are those of the gateway's configuration.
@@ -42,9 +44,16 @@ pub(crate) struct PlanArgs {
     /// Epsilon of one attempt: a decimal, used exactly
     #[arg(long, default_value = "1", value_parser = epsilon)]
     epsilon: Fraction,
-    /// The least and the greatest reading in watts; meters clip what lies outside. Homes that feed in start below 0
-    #[arg(long, value_name = "LO..HI", default_value = "0..9000", value_parser = range, allow_hyphen_values = true)]
-    range: (i64, i64),
+    /// What kind of homes they are: flat, house, electric-heat or pv. It sets the range of readings and the energy of a day
+    #[arg(long, value_name = "KIND", default_value_t)]
+    kind: Kind,
+    /// The least and the greatest reading in watts, instead of the kind's; meters clip what lies outside. Homes that feed in
+    /// start below 0
+    #[arg(long, value_name = "LO..HI", value_parser = range, allow_hyphen_values = true)]
+    range: Option<(i64, i64)>,
+    /// Epsilon of all slots of a UTC day together, instead of the one that the kind's energy takes; 0 for none
+    #[arg(long, value_name = "EPSILON", value_parser = day_epsilon)]
+    day_epsilon: Option<u64>,
     /// The length of a slot
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     slot_seconds: u64,
@@ -90,17 +99,21 @@ impl PlanArgs {
 
     fn params(&self) -> Result<Params, ParamsError> {
         let usual = Terms::with_slots_of(self.slot_seconds);
+        let (lo, hi) = self.range.unwrap_or_else(|| self.kind.range());
         let terms = Terms {
             reading_seconds: self.reading_seconds.unwrap_or(usual.reading_seconds),
             reveal_seconds: self.reveal_seconds.unwrap_or(usual.reveal_seconds),
             scheme: Scheme::Pairwise { partners: self.partners },
-            lo: self.range.0,
-            hi: self.range.1,
+            lo,
+            hi,
             epsilon_numerator: self.epsilon.numerator,
             epsilon_denominator: self.epsilon.denominator,
             attempts: self.attempts,
             ..usual
-        };
+        }
+        .with_day_watt_hours(self.kind.day_watt_hours());
+        let day_micro_epsilon = self.day_epsilon.unwrap_or(terms.day_micro_epsilon);
+        let terms = Terms { day_micro_epsilon, ..terms };
         let least = self.meter_policy.floors().malicious;
         terms.for_members(self.members, self.max_missing, self.max_malicious, least)
     }
@@ -115,6 +128,7 @@ fn flags(error: &ParamsError) -> &'static str {
         ParamsError::NoneHonest { .. } => "--members, --max-missing, --max-malicious, --meter-policy",
         ParamsError::Range { .. } => "--range",
         ParamsError::Epsilon { .. } => "--epsilon",
+        ParamsError::DayEpsilon { .. } => "--day-epsilon, --slot-seconds",
         ParamsError::Windows { .. } => "--slot-seconds, --reading-seconds, --reveal-seconds, --attempts",
         ParamsError::TooLarge { .. } => "--range, --epsilon",
         ParamsError::TooFewPartners { .. } | ParamsError::TooLargeForPartners { .. } => "--partners",
@@ -128,6 +142,11 @@ fn share(text: &str) -> Result<Share, &'static str> {
 
 fn epsilon(text: &str) -> Result<Fraction, &'static str> {
     decimal::epsilon(text).ok_or("use a decimal above 0 with at most six places, such as 1 or 0.5")
+}
+
+fn day_epsilon(text: &str) -> Result<u64, &'static str> {
+    decimal::day_micro_epsilon(text)
+        .ok_or("use 0 for none, or a decimal below 1099511 with at most six places, such as 72")
 }
 
 fn range(text: &str) -> Result<(i64, i64), &'static str> {
@@ -203,6 +222,12 @@ struct DailyEpsilon {
     slots: u64,
     micro_epsilon_one_attempt_each: u64,
     micro_epsilon_all_attempts: u64,
+    /// E, which bounds all slots of a UTC day together; 0 for none.
+    micro_epsilon_reserved: u64,
+    /// The energy of a day that a meter can tell under E, in watt-hours.
+    energy_watt_hours: Option<u64>,
+    /// The most that a day may cost by the meters' policy.
+    limit_micro_epsilon: u64,
     /// That of the meters' policy.
     budget_micro_epsilon: u64,
     /// How many attempts it pays for.
@@ -288,6 +313,9 @@ impl DailyEpsilon {
             slots,
             micro_epsilon_one_attempt_each: slots * charge,
             micro_epsilon_all_attempts: slots * charge * u64::from(params.attempts()),
+            micro_epsilon_reserved: params.terms().day_micro_epsilon,
+            energy_watt_hours: params.day_watt_hours(),
+            limit_micro_epsilon: policy.day_micro_epsilon,
             budget_micro_epsilon: policy.daily_micro_epsilon,
             attempts_within_budget: policy.daily_micro_epsilon / charge,
         }

@@ -356,8 +356,16 @@ impl ClusterGauges {
             }),
             one(
                 "dream_cluster_epsilon_day",
-                "Epsilon that today's slots (UTC) have cost each participant so far.",
+                "Epsilon that today's slots (UTC) have cost each participant so far, counted slot by slot.",
                 |view, now| Value::One(count(view.spent.at(now)) / 1e6),
+            ),
+            one(
+                "dream_cluster_epsilon_day_reserved",
+                "E: epsilon of all slots of a UTC day together, which every member reserves. Never what homes used of it.",
+                |view, _| {
+                    let stated = view.list.as_ref().map(|list| list.params.terms().day_micro_epsilon);
+                    stated.filter(|&stated| stated > 0).map(|stated| count(stated) / 1e6).into()
+                },
             ),
             one(
                 "dream_cluster_membership_epoch",

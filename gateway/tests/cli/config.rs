@@ -101,6 +101,9 @@ fn every_mistake_is_named_with_its_key_and_what_is_allowed() {
         ("[clusters.north]", "max_missing = 0.3"),
         ("[clusters.north]", "max_malicious = 0.05"),
         ("[clusters.north]", "max_missing = 10"),
+        ("[clusters.north]", "kind = \"castle\""),
+        ("[clusters.north]", "day_epsilon = -1"),
+        ("[clusters.north]", "day_epsilon = 2000000"),
         ("[clusters.north]", "range_watts = [100, 9000]"),
         ("[clusters.north]", "slot_seconds = 60\nreading_seconds = 40"),
         ("[clusters.north]", "min_members = 1"),
@@ -173,7 +176,7 @@ fn a_key_of_the_defaults_is_named_as_it_is_written_and_once() {
 #[test]
 fn what_meters_refuse_is_noted() {
     let south =
-        "min_members = 60\n[clusters.south]\nslot_seconds = 30\nepsilon = 2\nrange_watts = [-100, 5000]\nattempts = 3";
+        "min_members = 60\n[clusters.south]\nslot_seconds = 30\nepsilon = 2\nrange_watts = [-100, 20000]\nattempts = 3";
     insta::assert_snapshot!(Place::new().check(&with("[clusters.north]", south)));
 }
 

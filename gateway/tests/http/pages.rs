@@ -83,14 +83,14 @@ fn a_list_is_judged_by_the_policy_that_its_meters_have() {
 fn every_rule_that_is_broken_is_told_in_the_words_of_the_configuration() {
     let gateway = ready();
     let terms =
-        Terms { lo: -10, epsilon_numerator: 3, epsilon_denominator: 2, attempts: 3, ..Terms::with_slots_of(60) };
+        Terms { lo: -10_010, epsilon_numerator: 3, epsilon_denominator: 2, attempts: 3, ..Terms::with_slots_of(60) };
     let mut view = with_terms("hill", 30, terms);
     view.statuses = vec![count(StatusCode::ListRefused, EPOCH + 600, 4, 30)];
     gateway.fixture.board.show([view]);
     says(
         &read(&gateway, "/"),
-        "4 of 30 meters refuse the list of 9 Nov, 15:50: range_watts [-10, 9000] is not their [0, 9000], and epsilon 1.5 is above their maximum \
-         1, and attempts 3 is above their maximum 2, and 30 members are below their minimum 50: more members are needed, and 17 \
+        "4 of 30 meters refuse the list of 9 Nov, 15:50: range_watts [-10010, 5000] is not within their [-10000, 15000], and epsilon 1.5 is \
+         above their maximum 1, and attempts 3 is above their maximum 2, and 30 members are below their minimum 50: more members are needed, and 17 \
          honest members are below their minimum 20: more members are needed.",
     );
 }

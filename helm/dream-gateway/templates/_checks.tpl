@@ -186,6 +186,7 @@ config.clusters.{{ join ", config.clusters." $names }}: {{ $mistake }}
 {{ include "dream.outOfBounds" (dict "key" $key "settings" $settings "table" (include "dream.clusterNumbers" . | fromYaml)) }}
 {{- range $name, $rule := dict
       "epsilon" (list 0.000001 1000000.0 "above 0, up to 1000000, with at most six places; very small and very large ones in quotes")
+      "day_epsilon" (list 0.0 1099511.0 "from 0, which is none, to 1099511, with at most six places")
       "max_missing" (list 0.0 0.2 "from 0 to 0.2, with at most six places")
       "max_malicious" (list 0.1 1.0 "from 0.1 to 1, with at most six places") -}}
 {{- if hasKey $settings $name -}}

@@ -61,8 +61,9 @@ impl<'a> Stage<'a> {
             "id = \"{GATEWAY}\"\n[identity]\ncertificate = \"gateway.pem\"\nkey = \"gateway.key\"\n\
              authorities = [\"authority.pem\"]\n[broker]\nurl = \"mqtt://{broker}\"\n[http]\nlisten = \"{}\"\n\
              [defaults]\nslot_seconds = {slot}\nreading_seconds = {window}\nreveal_seconds = {window}\n\
-             meter_policy = \"{}\"\nmin_members = {}\ndrop_after_slots = 0\n",
+             kind = \"{}\"\nmeter_policy = \"{}\"\nmin_members = {}\ndrop_after_slots = 0\n",
             args.listen,
+            args.kind,
             // A cluster that is too small is refused as meters refuse it, with the number that they accept: see `params`.
             if args.meters < Profile::Strict.floors().members { Profile::Trial } else { Profile::Strict },
             args.meters,
@@ -81,7 +82,12 @@ impl<'a> Stage<'a> {
     pub(super) fn policy(&self) -> anyhow::Result<Policy> {
         let strict = Policy::new(self.authority.authorities(), [GatewayId::new(GATEWAY)?]);
         let hurried = self.args.real_time;
-        Ok(if hurried { Policy { min_slot_seconds: 1, daily_micro_epsilon: u64::MAX, ..strict } } else { strict })
+        let unlimited = u64::MAX;
+        Ok(if hurried {
+            Policy { min_slot_seconds: 1, daily_micro_epsilon: unlimited, day_micro_epsilon: unlimited, ..strict }
+        } else {
+            strict
+        })
     }
 
     /// Gives every meter a certificate and a home.

@@ -1,6 +1,7 @@
 //! `gateway.toml` for a trial: what `dream-gateway run` needs, and comments that explain it.
 
 use dream_protocol::ids::{ClusterId, GatewayId};
+use dream_protocol::kind::Kind;
 use dream_protocol::policy::Profile;
 
 const HEAD: &str = "\
@@ -45,6 +46,7 @@ pub(super) struct Settings<'a> {
     pub(super) profile: Profile,
     pub(super) slot_seconds: u64,
     pub(super) epsilon: &'a str,
+    pub(super) kind: Kind,
 }
 
 impl Settings<'_> {
@@ -68,7 +70,7 @@ impl Settings<'_> {
             ("reading_seconds", window.to_string(), "how long meters may take to report"),
             ("reveal_seconds", window.to_string(), "and then to answer the request that follows"),
             ("epsilon", (*epsilon).to_owned(), "of each attempt: smaller is more private, and noisier"),
-            ("range_watts", "[0, 9000]".to_owned(), "meters clip to it; their policy names the same"),
+            ("kind", format!("\"{}\"", self.kind), "of homes: the range of readings, and the energy of a day"),
             ("max_missing", "0.1".to_owned(), "the share of members that may be silent"),
             ("max_malicious", "0.1".to_owned(), "the share that may work for the gateway; less is refused"),
             ("meter_policy", format!("\"{}\"", self.profile), policy),

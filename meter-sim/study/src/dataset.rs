@@ -70,6 +70,15 @@ impl Dataset {
         }
     }
 
+    /// The homes that do not own a device of this name; of a file, all of them.
+    pub fn without(&self, device: &str) -> Vec<usize> {
+        let owns = |home: &usize| match &*self.origin {
+            Origin::Model { homes, .. } => homes[*home].owned().iter().any(|owned| owned.name() == device),
+            Origin::Own { .. } => false,
+        };
+        (0..self.homes()).filter(|home| !owns(home)).collect()
+    }
+
     /// The same simulated homes with another idea of what their residents do. A file has no such thing.
     pub fn with_activities(&self, activities: ActivityModel) -> Option<Self> {
         let Origin::Model { seed, activities: own, homes, other, .. } = &*self.origin else { return None };

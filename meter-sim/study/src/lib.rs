@@ -12,6 +12,7 @@ mod clipping;
 mod composition;
 mod csv;
 pub mod dataset;
+mod day;
 mod error;
 mod filtering;
 mod grouping;
@@ -104,6 +105,8 @@ enum Part {
     Activation,
     /// What a day costs
     Composition,
+    /// What range and energy account of a kind of home cost its sums
+    Day,
     /// The epsilon that is left when shares of the noise are missing
     Shortfall,
     /// Whether meters and gateway, run many times, keep the promised epsilon
@@ -192,6 +195,7 @@ impl Part {
             Self::Presence => "presence",
             Self::Activation => "activation",
             Self::Composition => "composition",
+            Self::Day => "day",
             Self::Shortfall => "shortfall",
             Self::Audit => "audit",
         }
@@ -210,6 +214,7 @@ impl Part {
             Self::Presence => presence::section(data),
             Self::Activation => activation::section(data, seed),
             Self::Composition => Some(composition::section()),
+            Self::Day => day::section(data, seed),
             Self::Shortfall => Some(shortfall::section()),
             Self::Audit => Some(audit::section(seed)),
         }
@@ -220,6 +225,7 @@ impl Part {
         let needs = match self {
             Self::Presence | Self::Activation => "single appliances, which a file of homes does not tell",
             Self::Filtering => "at least two whole days of slots",
+            Self::Day => "a hundred homes and at least eight whole days of slots",
             Self::Error
             | Self::Utility
             | Self::Clipping

@@ -10,6 +10,7 @@ use dream_protocol::member_set::MemberSet;
 use dream_protocol::membership::MembershipList;
 use dream_protocol::meter;
 use dream_protocol::scheme::Scheme;
+use dream_protocol::simulation::Hidden;
 use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::{GatewayChannel, MeterChannel, Topic};
 use dream_protocol::wire::{Message as _, RecoveryMessage, RecoveryRequest, Sign1};
@@ -143,8 +144,10 @@ impl Referee {
     }
 
     /// What a meter did of all that it wanted to do: the first `kept` outputs.
-    pub fn meter_outputs(&mut self, meter: usize, outputs: &[meter::Output], kept: usize) {
-        self.meters[meter].watch(outputs, kept);
+    pub fn meter_outputs(&mut self, meter: usize, outputs: &[meter::Output], kept: usize, hidden: Option<Hidden>) {
+        let half = self.scenario.half_a_day();
+        let reported = hidden.map(|hidden| (watts(hidden.slot, meter), hidden.watts));
+        self.tally.in_part += u64::from(self.meters[meter].watch(outputs, kept, reported, half));
         for output in &outputs[..kept] {
             if let meter::Output::Notice(meter::Notice::Refused(refusal)) = output {
                 if !self.forgery {
@@ -243,7 +246,7 @@ impl Referee {
         tally.slots += 1;
         match outcome.result {
             Ok(aggregate) => {
-                let sum: i64 = accepted.keys().map(|member| watts(outcome.slot, meter(member))).sum();
+                let sum: i64 = accepted.keys().map(|member| self.meters[meter(member)].reported(last)).sum();
                 assert_eq!(aggregate.watts(), sum, "{outcome:?}");
                 match params.terms().scheme {
                     Scheme::Pairwise { .. } => {
@@ -341,6 +344,10 @@ impl Referee {
             assert_eq!(spent, charges * 1_000_000, "meter {index} accounts for every attempt");
             assert!(spent <= self.scenario.daily_micro_epsilon, "meter {index} overspends");
         }
+        let before = node.meter.day_cost(at(MIDNIGHT - 1));
+        assert!(before == 0 || self.clocks_jump, "meter {index} still keeps the account of a day that is over");
+        let today = node.meter.day_cost(at(MIDNIGHT));
+        assert!(today <= self.scenario.terms.day_micro_epsilon, "meter {index} has reserved {today}");
     }
 
     /// Every slot of a list in force has its outcome, unless the gateway is still away.

@@ -180,9 +180,6 @@ fn scheme(header: &ListHeader, report: &mut Report) {
             report.row("drawn", drawn);
         }
     }
-    if header.day_epsilon != 0 {
-        report.row("epsilon of a day", format!("{} millionths", header.day_epsilon));
-    }
 }
 
 fn terms(terms: &Terms, report: &mut Report) {
@@ -193,6 +190,7 @@ fn terms(terms: &Terms, report: &mut Report) {
     report.row("may be malicious", format!("up to {} members (T)", terms.max_malicious));
     report.row("range", format!("{}..{} W", terms.lo, terms.hi));
     report.row("epsilon", format!("{}/{} an attempt", terms.epsilon_numerator, terms.epsilon_denominator));
+    report.row("of a day", format!("{} millionths of epsilon", terms.day_micro_epsilon));
 }
 
 fn status(status: &Status, context: &Context, report: &mut Report) {

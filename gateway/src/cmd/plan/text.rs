@@ -87,6 +87,14 @@ fn verdict(plan: &Plan, out: &mut impl Write) -> Result<()> {
 fn privacy(plan: &Plan, out: &mut impl Write) -> Result<()> {
     let daily = &plan.epsilon_per_day;
     writeln!(out, "\nEpsilon a meter spends a day, in {} slots", Grouped(daily.slots))?;
+    match daily.energy_watt_hours {
+        Some(energy) => {
+            let (reserved, whole) = (Micro(daily.micro_epsilon_reserved).to_string(), real(energy) / 1000.0);
+            writeln!(out, "  together     {reserved:>10}  all slots of a UTC day (E), for {whole} kWh of a home")?;
+            writeln!(out, "  Slot by slot, as the budget counts them:")?;
+        }
+        None => writeln!(out, "  Nothing bounds a day but the number of its slots: no E is stated.")?,
+    }
     writeln!(out, "  at best      {:>10}  one attempt each", Micro(daily.micro_epsilon_one_attempt_each).to_string())?;
     writeln!(out, "  at worst     {:>10}  every attempt used", Micro(daily.micro_epsilon_all_attempts).to_string())?;
     budget(daily, out)

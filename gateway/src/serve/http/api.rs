@@ -98,6 +98,11 @@ pub struct ListJson {
     /// Epsilon of one attempt.
     pub epsilon: f64,
     pub micro_epsilon: u64,
+    /// E: epsilon of all slots of a UTC day together, reserved by every member; none if the list states none.
+    pub day_epsilon: Option<f64>,
+    pub day_micro_epsilon: Option<u64>,
+    /// The energy of a day that a meter can tell under E.
+    pub day_watt_hours: Option<u64>,
     pub noise_scale_watts: f64,
 }
 
@@ -105,6 +110,7 @@ impl From<&ListView> for ListJson {
     fn from(list: &ListView) -> Self {
         let params = &list.params;
         let micro_epsilon = params.charge_micro_epsilon();
+        let day_micro_epsilon = Some(params.terms().day_micro_epsilon).filter(|&stated| stated > 0);
         Self {
             epoch: list.epoch,
             from_slot: list.from_slot.0,
@@ -120,6 +126,9 @@ impl From<&ListView> for ListJson {
             attempts: params.attempts(),
             epsilon: of_micro(micro_epsilon),
             micro_epsilon,
+            day_epsilon: day_micro_epsilon.map(of_micro),
+            day_micro_epsilon,
+            day_watt_hours: params.day_watt_hours(),
             noise_scale_watts: params.noise_scale().as_f64(),
         }
     }

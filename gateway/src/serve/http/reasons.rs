@@ -241,8 +241,17 @@ pub(super) fn objection(broken: &PolicyError) -> String {
         PolicyError::TooFewHonest { least, found } => {
             format!("{found} honest members are below their minimum {least}: more members are needed")
         }
-        PolicyError::Range { expected, found } => {
-            format!("range_watts [{}, {}] is not their [{}, {}]", found.0, found.1, expected.0, expected.1)
+        PolicyError::Range { outer, found } => {
+            format!("range_watts [{}, {}] is not within their [{}, {}]", found.0, found.1, outer.0, outer.1)
+        }
+        PolicyError::NoiseScale { least, found } => {
+            format!(
+                "the noise scale {found} W is below their minimum {least} W: a wider range or a smaller epsilon is needed"
+            )
+        }
+        PolicyError::DayEpsilon { most, found } => {
+            let [found, most] = [found, most].map(|micro| fraction((*micro, 1_000_000)));
+            format!("a day of epsilon {found} is above their maximum {most}: `day_epsilon` bounds it")
         }
         PolicyError::Authorities
         | PolicyError::Gateway(_)

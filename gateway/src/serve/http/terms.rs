@@ -21,11 +21,12 @@ pub(super) fn privacy(view: &ClusterView, now: Timestamp) -> Markup {
         p {
             "Every attempt at a slot costs each meter that takes part "
             strong { "ε = " (words::epsilon(params.charge_micro_epsilon())) }
-            "; a slot has at most " (params.attempts()) " attempts. The slots of today have cost a meter that took part in all \
-             of them "
+            "; a slot has at most " (params.attempts()) " attempts. Counted slot by slot, today has cost a meter that took part in \
+             all of them "
             strong { "ε = " (words::epsilon(view.spent.at(now))) }
             " so far. The smaller ε is, the less a sum tells about any one home."
         }
+        p { (day(params)) }
         p { (noise(params)) }
         p { (tolerance(params)) }
     }
@@ -55,10 +56,11 @@ pub(super) fn terms(list: &ListView, profile: Profile, now: Timestamp) -> Markup
                 (words::watts(spread.half_width(Confidence::P95) as f64)) " of the truth with 95 % confidence."
             }))
             (term("Privacy", &html! {
-                "An attempt costs ε = " (words::epsilon(params.charge_micro_epsilon())) ". A day costs a meter ε = "
-                (words::epsilon(daily)) " if no slot is tried twice, and at most "
+                "An attempt costs ε = " (words::epsilon(params.charge_micro_epsilon())) ". Counted slot by slot, a day costs a \
+                 meter ε = " (words::epsilon(daily)) " if no slot is tried twice, and at most "
                 (words::epsilon(daily * u64::from(params.attempts()))) "."
             }))
+            (term("A day", &day(params)))
             (term("Masks", &html! {
                 @match terms.scheme {
                     Scheme::Pairwise { partners: 0 } => "Every member masks with every other.",
@@ -72,6 +74,21 @@ pub(super) fn terms(list: &ListView, profile: Profile, now: Timestamp) -> Markup
                 }
             }))
             (term("Meters\u{2019} policy", &accepted(params, profile)))
+        }
+    }
+}
+
+/// What a list promises for all slots of a UTC day together.
+fn day(params: &Params) -> Markup {
+    html! {
+        @match params.day_watt_hours() {
+            Some(energy) => {
+                "All slots of a UTC day together cost a home at most "
+                strong { "ε = " (words::epsilon(params.terms().day_micro_epsilon)) }
+                ", whatever it did: its meter reports at most " (words::count(energy.div_ceil(1000)))
+                " kWh a day, and noise alone after that."
+            }
+            None => { "Nothing bounds a whole day but the number of its slots." }
         }
     }
 }
