@@ -80,7 +80,7 @@ pub enum Input<'a> {
     Connected,
     /// A message arrived.
     Message { topic: &'a str, payload: &'a [u8] },
-    /// A list that this process has verified already, with the policy's authorities.
+    /// A list that this process has verified already, whole or short, with the policy's authorities.
     List(Arc<MembershipList>),
     /// A slot that was to be measured ([`Output::Measure`]) has ended with this mean power, in whole watts.
     Measured { slot: Slot, watts: i64 },
@@ -298,7 +298,7 @@ impl<C: Conduct> Meter<C> {
         match input {
             Input::Connected => self.say_again(at),
             Input::Message { topic, payload } => self.message(topic, payload, at, rng),
-            Input::List(list) => self.consider(&list, at),
+            Input::List(list) => self.verified_list(&list, at),
             Input::Measured { slot, watts } => self.measured(slot, watts, at, rng),
             Input::TimeConfirmed => drop(self.statuses.remove(&StatusCode::ClockDoubtful)),
             Input::Tick => {}

@@ -12,7 +12,6 @@ use dream_protocol::member_set::MemberSet;
 use dream_protocol::membership::MembershipList;
 use dream_protocol::simulation::Hidden;
 use dream_protocol::time::Slot;
-use dream_protocol::topic::GatewayChannel;
 use dream_protocol::wire::{Message as _, RecoveryMessage, RecoveryRequest, Sign1};
 
 /// The most meters whose readings a sum can tell apart.
@@ -83,7 +82,11 @@ impl Oracle {
         Self { kept: Some(slots), ..Self::default() }
     }
 
+    /// Notes a list. A short one does not say who is a member, and is ignored.
     pub fn note_list(&mut self, list: &Arc<MembershipList>) {
+        if !list.is_full() {
+            return;
+        }
         self.lists.insert((list.epoch(), list.hash().0), list.clone());
         while self.kept.is_some() && self.lists.len() > LISTS {
             self.lists.pop_first();
@@ -95,7 +98,7 @@ impl Oracle {
         self.lists.values()
     }
 
-    /// Notes a message of the recovery topic. What is not signed by the gateway of a known list is ignored.
+    /// Notes a request or a retry. What is not signed by the gateway of a known list is ignored.
     pub fn note_recovery(&mut self, bytes: &[u8]) {
         let Ok(envelope) = Sign1::decode(bytes) else { return };
         let Ok(message) = RecoveryMessage::decode(envelope.payload()) else { return };
@@ -107,7 +110,7 @@ impl Oracle {
             return;
         }
         let Some(list) = self.list(&message.list().0) else { return };
-        if !envelope.verifies(list.gateway_identity(), &GatewayChannel::Recovery.topic(list.cluster())) {
+        if !envelope.verifies(list.gateway_identity(), &message.channel().topic(list.cluster())) {
             return;
         }
         let known = self.messages.entry(key).or_default();

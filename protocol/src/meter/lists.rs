@@ -263,12 +263,17 @@ impl<C: Conduct> Meter<C> {
     pub(super) fn short_list(&mut self, payload: &[u8], at: Timestamp) {
         match MembershipList::verify_short(payload, &self.config.cluster, &self.config.policy.authorities) {
             Ok(None) => self.needs_full_list = true,
-            Ok(Some(list)) => {
-                self.needs_full_list = self.is_needed_whole(&list);
-                self.consider(&list, at);
-            }
+            Ok(Some(list)) => self.verified_list(&list, at),
             Err(error) => self.refuse(&error.into(), None, Slot(0)),
         }
+    }
+
+    /// Looks at a sound list. A short one also says whether this meter needs it whole.
+    pub(super) fn verified_list(&mut self, list: &Arc<MembershipList>, at: Timestamp) {
+        if !list.is_full() {
+            self.needs_full_list = self.is_needed_whole(list);
+        }
+        self.consider(list, at);
     }
 
     /// Whether this meter needs a list whole: unless holders are drawn and it is none of them.
