@@ -16,6 +16,7 @@ use dream_homes::street;
 use dream_protocol::broker_address::broker_address;
 use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
 use dream_protocol::policy::{Policy, Profile};
+use dream_protocol::scheme::SchemeChoice;
 
 use self::settings::Settings;
 use crate::progress::Progress;
@@ -74,6 +75,9 @@ pub(crate) struct ProvisionArgs {
     /// Epsilon of one attempt, for gateway.toml
     #[arg(long, value_name = "DECIMAL", default_value = "1", value_parser = epsilon)]
     epsilon: String,
+    /// How readings are hidden, for gateway.toml: `committee`, `pairwise`, or `auto`, which is a committee from 50 members on
+    #[arg(long, value_name = "SCHEME", default_value_t)]
+    scheme: SchemeChoice,
     /// Certify each meter for its cluster and the number of meters in it, and write gateway.toml for meters with the community
     /// policy, which accept smaller clusters then
     #[arg(long)]
@@ -197,6 +201,7 @@ impl ProvisionArgs {
             profile: self.profile(),
             slot_seconds: self.slot_seconds,
             epsilon: &self.epsilon,
+            scheme: self.scheme,
         };
         fs::write(out.join("gateway.toml"), settings.to_toml())
     }
