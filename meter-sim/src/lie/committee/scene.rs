@@ -37,8 +37,10 @@ pub(super) struct Scene {
     /// The newest list, whole.
     list: Option<Arc<MembershipList>>,
     accepted: usize,
-    /// The newest request, which nobody has seen.
+    /// The newest request, which nobody has seen; the gateway repeats it until its slot is closed.
     request: Option<Request>,
+    /// The slot of the last one that was used.
+    used: Slot,
 }
 
 #[derive(Debug, Clone)]
@@ -78,6 +80,7 @@ impl Scene {
             list: None,
             accepted: 0,
             request: None,
+            used: Slot(0),
         };
         for number in 0..meters {
             let sent = scene.meters[number].handle(Input::Connected, now);
@@ -119,11 +122,11 @@ impl Scene {
 
     /// Lets time pass until the gateway asks for a slot that nobody has heard of yet.
     pub(super) fn next_request(&mut self) -> Request {
-        self.request = None;
         loop {
             self.step();
-            if let Some(request) = &self.request {
-                return request.clone();
+            if let Some(request) = self.request.take_if(|request| self.used < request.slot) {
+                self.used = request.slot;
+                return request;
             }
         }
     }
