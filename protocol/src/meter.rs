@@ -298,7 +298,7 @@ impl<C: Conduct> Meter<C> {
         match input {
             Input::Connected => self.say_again(at),
             Input::Message { topic, payload } => self.message(topic, payload, at, rng),
-            Input::List(list) => self.verified_list(&list, at),
+            Input::List(list) => self.consider(&list, at),
             Input::Measured { slot, watts } => self.measured(slot, watts, at, rng),
             Input::TimeConfirmed => drop(self.statuses.remove(&StatusCode::ClockDoubtful)),
             Input::Tick => {}

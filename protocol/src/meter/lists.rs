@@ -73,6 +73,7 @@ impl HeldList {
 impl<C: Conduct> Meter<C> {
     /// Accepts a sound list if it also satisfies this meter, and says why not otherwise.
     pub(super) fn consider(&mut self, list: &Arc<MembershipList>, at: Timestamp) {
+        self.needs_full_list = self.is_needed_whole(list);
         match self.accept(list, at) {
             Ok(()) => {}
             Err(refusal) => self.refuse(&refusal, Some(list.hash().prefix()), Slot(0)),
@@ -152,6 +153,10 @@ impl<C: Conduct> Meter<C> {
 
     /// Finds this meter in the list, with its newest enrolment, and derives its keys.
     fn hold(&mut self, list: &Arc<MembershipList>, accepted_at: Timestamp) -> Result<HeldList, Refusal> {
+        let listed = list.index_of(self.id.as_str()).and_then(|index| list.member(index));
+        if listed.is_some_and(|me| me.identity() != self.certificate.key()) {
+            return Err(Refusal::NotListed);
+        }
         let own = self.own_enrolment(list)?;
         if Some(own.seq) != self.newest_seq() {
             return Err(Refusal::OldEnrolment);
@@ -166,9 +171,6 @@ impl<C: Conduct> Meter<C> {
             return self.enrolments.values().rev().find(named).cloned().ok_or(Refusal::NotListed);
         };
         let me = &list.members()[usize::from(index)];
-        if me.identity() != self.certificate.key() {
-            return Err(Refusal::NotListed);
-        }
         let own = self.enrolments.get(&me.seq()).filter(|own| own.agreement.public() == *me.agreement());
         own.cloned().ok_or(Refusal::RecordLost)
     }
@@ -263,17 +265,9 @@ impl<C: Conduct> Meter<C> {
     pub(super) fn short_list(&mut self, payload: &[u8], at: Timestamp) {
         match MembershipList::verify_short(payload, &self.config.cluster, &self.config.policy.authorities) {
             Ok(None) => self.needs_full_list = true,
-            Ok(Some(list)) => self.verified_list(&list, at),
+            Ok(Some(list)) => self.consider(&list, at),
             Err(error) => self.refuse(&error.into(), None, Slot(0)),
         }
-    }
-
-    /// Looks at a sound list. A short one also says whether this meter needs it whole.
-    pub(super) fn verified_list(&mut self, list: &Arc<MembershipList>, at: Timestamp) {
-        if !list.is_full() {
-            self.needs_full_list = self.is_needed_whole(list);
-        }
-        self.consider(list, at);
     }
 
     /// Whether this meter needs a list whole: unless holders are drawn and it is none of them.

@@ -81,6 +81,7 @@ impl Draft {
             to_slot: self.to_slot,
             terms: self.terms,
             enrolments: self.enrolments.iter().map(Vec::as_slice).collect(),
+            holders: Vec::new(),
         };
         let payload = statement.seal((&signer.identity(), &signer.der), topic);
         Packet::new(GatewayChannel::FullMembership.topic(&cluster_id()), payload)
@@ -220,7 +221,7 @@ impl Liar {
     /// A retry whose reading window lasts a minute.
     pub(crate) fn retry(&self, slot: Slot, attempt: u8, wall: Timestamp) -> Packet {
         let retry = Retry { list: *self.list().hash(), slot, attempt, deadline: wall.plus_secs(60).as_secs() };
-        let topic = GatewayChannel::Recovery.topic(&cluster_id());
+        let topic = GatewayChannel::Retry.topic(&cluster_id());
         let payload = retry.seal(&self.identity.identity(), &topic);
         Packet::new(topic, payload)
     }
