@@ -17,6 +17,7 @@ const SLOTS: u64 = 3;
 /// The share of requests that do not reach whom they ask.
 const VANISH: f64 = 0.05;
 
+#[expect(clippy::print_stderr, reason = "how the schemes compare")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_slot_is_decoded_although_holders_are_cut_off() {
     let slots = usize::try_from(number("DREAM_COMMITTEE_SLOTS", SLOTS)).unwrap();

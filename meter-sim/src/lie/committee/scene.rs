@@ -84,7 +84,7 @@ impl Scene {
         };
         for number in 0..meters {
             let sent = scene.meters[number].handle(Input::Connected, now);
-            scene.to_gateway(sent);
+            scene.hand_to_gateway(sent);
         }
         scene
     }
@@ -172,7 +172,7 @@ impl Scene {
     /// Hands answers to the gateway, and returns the sum if the slot opens.
     pub(super) fn open(&mut self, slot: Slot, answers: Vec<Reaction>) -> Option<i64> {
         for Reaction { sent, .. } in answers {
-            self.to_gateway(sent);
+            self.hand_to_gateway(sent);
         }
         loop {
             if let Some(outcome) = self.gateway.outcomes.iter().find(|outcome| outcome.slot == slot) {
@@ -201,25 +201,25 @@ impl Scene {
         self.now = due.expect("the next slot is always ahead").max(self.now);
         if self.gateway.cluster.deadline().is_some_and(|due| due <= self.now) {
             let published = self.gateway.handle(cluster::Input::Tick, self.now);
-            self.from_gateway(published);
+            self.carry(published);
         }
         for number in 0..self.meters.len() {
             if self.meters[number].deadline().is_some_and(|due| due <= self.now) {
                 let sent = self.meters[number].advance(self.now, |_| Some(watts(number)));
-                self.to_gateway(sent);
+                self.hand_to_gateway(sent);
             }
         }
     }
 
-    fn to_gateway(&mut self, packets: Vec<Packet>) {
+    fn hand_to_gateway(&mut self, packets: Vec<Packet>) {
         for packet in packets {
             let published = self.gateway.receive(&packet, self.now);
-            self.from_gateway(published);
+            self.carry(published);
         }
     }
 
     /// Keeps lists and requests; passes on whatever else the gateway says.
-    fn from_gateway(&mut self, packets: Vec<Packet>) {
+    fn carry(&mut self, packets: Vec<Packet>) {
         for Packet { topic, payload, .. } in packets {
             match Topic::parse(&topic) {
                 Ok(Topic::Gateway { channel: GatewayChannel::FullMembership, .. }) => self.publish_list(&payload),
@@ -242,7 +242,7 @@ impl Scene {
             let sent = meter.handle(Input::List(list.clone()), self.now);
             let accepted = meter.notices.iter().any(|notice| matches!(notice, Notice::ListAccepted { .. }));
             self.accepted += usize::from(accepted);
-            self.to_gateway(sent);
+            self.hand_to_gateway(sent);
         }
         self.list = Some(list);
     }
