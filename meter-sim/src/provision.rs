@@ -17,6 +17,7 @@ use dream_protocol::broker_address::broker_address;
 use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
 use dream_protocol::kind::Kind;
 use dream_protocol::policy::{Policy, Profile};
+use dream_protocol::scheme::SchemeChoice;
 
 use self::settings::Settings;
 use crate::progress::Progress;
@@ -78,6 +79,9 @@ pub(crate) struct ProvisionArgs {
     /// What kind of homes the clusters are made of, for gateway.toml: flat, house, electric-heat or pv
     #[arg(long, value_name = "KIND", default_value_t)]
     kind: Kind,
+    /// How readings are hidden, for gateway.toml: `committee`, `pairwise`, or `auto`, which is a committee from 50 members on
+    #[arg(long, value_name = "SCHEME", default_value_t)]
+    scheme: SchemeChoice,
     /// Certify each meter for its cluster and the number of meters in it, and write gateway.toml for meters with the community
     /// policy, which accept smaller clusters then
     #[arg(long)]
@@ -202,6 +206,7 @@ impl ProvisionArgs {
             slot_seconds: self.slot_seconds,
             epsilon: &self.epsilon,
             kind: self.kind,
+            scheme: self.scheme,
         };
         fs::write(out.join("gateway.toml"), settings.to_toml())
     }

@@ -182,7 +182,7 @@ impl Verdict {
         }
         let inexact = self.comparable - self.exact;
         if inexact > 0 {
-            self.wrong.push(format!("{inexact} sums differ from what the meters masked"));
+            self.wrong.push(format!("{inexact} sums differ from what the meters hid"));
         }
         let outside = self.comparable - self.within_band;
         if injected.shifting == 0 && tail(self.comparable, outside) < IMPOSSIBLE {
@@ -190,8 +190,7 @@ impl Verdict {
         }
         for (reason, count) in &self.failures {
             let meant = match reason.as_str() {
-                // Who vanishes is missing in the next attempt.
-                "too_many_missing" => injected.faults || injected.vanishing,
+                "too_many_missing" => injected.faults,
                 "reveal_missing" => injected.faults || injected.vanishing || self.liars > 0,
                 "unmask_failed" => self.liars > 0,
                 _ => false,
@@ -255,9 +254,9 @@ impl Verdict {
     fn write_errors(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { comparable, exact, within_band, .. } = *self;
         if exact == comparable {
-            writeln!(f, "Masks:  every sum is what the meters hid behind their masks, to the watt.")?;
+            writeln!(f, "Sums:   every sum is what the meters hid, to the watt.")?;
         } else {
-            writeln!(f, "Masks:  {exact} of {comparable} sums are what the meters hid behind their masks.")?;
+            writeln!(f, "Sums:   {exact} of {comparable} sums are what the meters hid.")?;
         }
         let off = |watts: f64| {
             let share = self.mean_true_watts.filter(|load| *load > 0.0).map(|load| 100.0 * watts / load);
@@ -426,7 +425,7 @@ mod tests {
         let rows = vec![row("decoded", Some(101_500), Some((100_000, 101_500))); 20];
         let told = |injected| Verdict::of(&rows, FromMeters::default(), injected).to_string();
         let honest = told(Injected { shifting: 0, faults: true, ..Injected::default() });
-        assert!(honest.starts_with("20 of 20 slots gave a sum.\nMasks:  every sum is what the meters hid"), "{honest}");
+        assert!(honest.starts_with("20 of 20 slots gave a sum.\nSums:   every sum is what the meters hid"), "{honest}");
         assert!(honest.contains("off by 1.5 kW, 1.5 % of the load on average; 0 of 20 were within"), "{honest}");
         assert!(honest.contains("earlier sums tell, the load was off by 1.5 kW, 1.5 %"), "{honest}");
         let shifted = told(Injected { shifting: 3, shift_watts: 15_000, ..Injected::default() });

@@ -82,7 +82,7 @@ pub enum Input<'a> {
     Connected,
     /// A message arrived.
     Message { topic: &'a str, payload: &'a [u8] },
-    /// A list that this process has verified already, with the policy's authorities.
+    /// A list that this process has verified already, whole or short, with the policy's authorities.
     List(Arc<MembershipList>),
     /// A slot that was to be measured ([`Output::Measure`]) has ended with this mean power, in whole watts.
     Measured { slot: Slot, watts: i64 },
