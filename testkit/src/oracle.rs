@@ -12,7 +12,6 @@ use dream_protocol::member_set::MemberSet;
 use dream_protocol::membership::MembershipList;
 use dream_protocol::simulation::Hidden;
 use dream_protocol::time::Slot;
-use dream_protocol::topic::GatewayChannel;
 use dream_protocol::wire::{Message as _, RecoveryMessage, RecoveryRequest, Sign1};
 
 /// The most meters whose readings a sum can tell apart.
@@ -107,7 +106,7 @@ impl Oracle {
             return;
         }
         let Some(list) = self.list(&message.list().0) else { return };
-        if !envelope.verifies(list.gateway_identity(), &GatewayChannel::Recovery.topic(list.cluster())) {
+        if !envelope.verifies(list.gateway_identity(), &message.channel().topic(list.cluster())) {
             return;
         }
         let known = self.messages.entry(key).or_default();

@@ -103,9 +103,15 @@ impl Fleet {
     }
 
     /// Returns what a fleet subscribes to.
-    pub fn filters(cluster: &str) -> [String; 2] {
+    pub fn filters(cluster: &str) -> [String; 4] {
         let cluster = ClusterId::new(cluster).unwrap();
-        [GatewayChannel::FullMembership, GatewayChannel::Recovery].map(|channel| channel.topic(&cluster))
+        let channels = [
+            GatewayChannel::Membership,
+            GatewayChannel::FullMembership,
+            GatewayChannel::Recovery,
+            GatewayChannel::Retry,
+        ];
+        channels.map(|channel| channel.topic(&cluster))
     }
 
     /// Puts meters on any connection that has subscribed to [`Fleet::filters`].
@@ -260,7 +266,8 @@ impl State {
                         let input = self.verify(payload).map_or(raw, Input::List);
                         self.tell_all(&input);
                     }
-                    Ok(Topic::Gateway { channel: GatewayChannel::Recovery, .. }) => {
+                    Ok(Topic::Gateway { channel: GatewayChannel::Membership, .. }) => self.tell_all(&raw),
+                    Ok(Topic::Gateway { channel: GatewayChannel::Recovery | GatewayChannel::Retry, .. }) => {
                         self.oracle.note_recovery(payload);
                         self.tell_all(&raw);
                     }
