@@ -4,6 +4,7 @@
 //! sizes are those of real messages. Nothing is read and nothing is sent.
 
 mod cost;
+mod scheme;
 mod text;
 
 use std::io::Write;
@@ -12,18 +13,21 @@ use clap::Args;
 use dream_protocol::noise::{Confidence, Spread};
 use dream_protocol::params::{Params, ParamsError, Share, Terms};
 use dream_protocol::policy::{Policy, Profile};
-use dream_protocol::scheme::Scheme;
+use dream_protocol::scheme::{COMMITTEE_FROM, Kind, Scheme, SchemeChoice};
 use serde::Serialize;
 
 use self::cost::{AesBlocks, Traffic};
+use self::scheme::SchemePlan;
 use crate::cmd::BadInput;
 use crate::config::decimal::{self, Fraction};
+use crate::config::{even_draws, with_committee};
 
 const EXAMPLES: &str = "\
 Examples:
   dream-gateway plan
   dream-gateway plan --members 600 --mean-load 400
   dream-gateway plan --members 1000 --slot-seconds 900 --epsilon 0.5
+  dream-gateway plan --members 10000 --willing 0.6 --loss 0.05
   dream-gateway plan --members 300 --range -5000..9000 --json";
 
 /// A cluster that is thought about. Defaults are those of the gateway's configuration.
@@ -54,9 +58,18 @@ pub(crate) struct PlanArgs {
     /// How long reveals may take to arrive; by default a tenth of the slot
     #[arg(long, value_name = "SECONDS")]
     reveal_seconds: Option<u64>,
-    /// How often a slot may be tried, the first time included
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=255))]
-    attempts: u64,
+    /// How often a slot may be tried, the first time included; by default once with a committee and twice without
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=255))]
+    attempts: Option<u64>,
+    /// How sums are opened: auto (a committee from 50 members on), committee or pairwise
+    #[arg(long, value_name = "NAME", default_value_t)]
+    scheme: SchemeChoice,
+    /// The share of the members that are willing to be holders of a committee
+    #[arg(long, value_name = "SHARE", default_value = "1", value_parser = willing)]
+    willing: Fraction,
+    /// The share of members that send a reading and then cannot be reached: to tell how often that costs a slot. At most 0.5
+    #[arg(long, value_name = "SHARE", default_value = "0.01", value_parser = loss)]
+    loss: f64,
     /// How many mask partners a member has on average; 0 means all other members, which is safest
     #[arg(long, default_value_t = 0)]
     partners: u64,
@@ -77,8 +90,10 @@ pub(crate) struct PlanArgs {
 
 impl PlanArgs {
     pub(crate) fn run(&self, out: &mut impl Write) -> anyhow::Result<()> {
-        let params = self.params().map_err(|error| BadInput(format!("{}: {error}", flags(&error))))?;
-        let plan = Plan::new(&params, self.meter_policy, self.mean_load, self.list_slots);
+        let pairwise = self.params().map_err(|error| BadInput(format!("{}: {error}", flags(&error))))?;
+        let (params, no_committee) = self.with_scheme(pairwise)?;
+        let scheme = SchemePlan::new(&params, self.willing_members(), self.loss, no_committee);
+        let plan = Plan::new(&params, scheme, self.meter_policy, self.mean_load, self.list_slots);
         if self.json {
             serde_json::to_writer_pretty(&mut *out, &plan)?;
             writeln!(out)?;
@@ -98,11 +113,38 @@ impl PlanArgs {
             hi: self.range.1,
             epsilon_numerator: self.epsilon.numerator,
             epsilon_denominator: self.epsilon.denominator,
-            attempts: self.attempts,
+            attempts: self.attempts.unwrap_or(usual.attempts),
             ..usual
         };
         let least = self.meter_policy.floors().malicious;
         terms.for_members(self.members, self.max_missing, self.max_malicious, least)
+    }
+
+    /// Returns how many members are willing to be holders, rounded down.
+    fn willing_members(&self) -> u16 {
+        let Fraction { numerator, denominator } = self.willing;
+        u16::try_from(numerator * u64::from(self.members) / denominator).unwrap_or(self.members)
+    }
+
+    /// Returns the parameters with a committee if there is to be one; with why there is none, if one was preferred.
+    fn with_scheme(&self, pairwise: Params) -> Result<(Params, Option<String>), BadInput> {
+        let wanted = match self.scheme {
+            SchemeChoice::Only(kind) => kind,
+            SchemeChoice::Auto if self.partners == 0 && self.members >= COMMITTEE_FROM => Kind::Committee,
+            SchemeChoice::Auto => Kind::Pairwise,
+        };
+        if wanted == Kind::Pairwise {
+            return Ok((pairwise, None));
+        }
+        if self.partners != 0 {
+            return Err(BadInput("--scheme, --partners: a committee has no mask partners; leave one out".to_owned()));
+        }
+        let draws = even_draws(self.willing_members());
+        match with_committee(&pairwise, self.attempts.unwrap_or(1), &draws) {
+            Ok(params) => Ok((params, None)),
+            Err(reason) if self.scheme == SchemeChoice::Auto => Ok((pairwise, Some(reason))),
+            Err(reason) => Err(BadInput(format!("--scheme, --members, --willing, --max-missing: {reason}"))),
+        }
     }
 }
 
@@ -124,6 +166,17 @@ fn flags(error: &ParamsError) -> &'static str {
 
 fn share(text: &str) -> Result<Share, &'static str> {
     decimal::share(text).ok_or("it is not a share of the members; use a decimal from 0 to 1, such as 0.1")
+}
+
+fn willing(text: &str) -> Result<Fraction, &'static str> {
+    share(text)?;
+    Fraction::parse(text).ok_or("use a decimal from 0 to 1, such as 0.8")
+}
+
+fn loss(text: &str) -> Result<f64, &'static str> {
+    let loss = Fraction::parse(text).map(|share| real(share.numerator) / real(share.denominator));
+    let loss = loss.filter(|loss| *loss <= 0.5);
+    loss.ok_or("use a decimal from 0 to 0.5, such as 0.01")
 }
 
 fn epsilon(text: &str) -> Result<Fraction, &'static str> {
@@ -155,6 +208,7 @@ struct Plan {
     error_of_an_hours_mean: Option<HourMean>,
     verdict: Verdict,
     epsilon_per_day: DailyEpsilon,
+    opening: SchemePlan,
     meter_policy: &'static str,
     /// By which rules a meter with this policy would refuse the list.
     meter_objections: Vec<String>,
@@ -210,7 +264,7 @@ struct DailyEpsilon {
 }
 
 impl Plan {
-    fn new(params: &Params, profile: Profile, mean_load: u32, list_slots: u64) -> Self {
+    fn new(params: &Params, opening: SchemePlan, profile: Profile, mean_load: u32, list_slots: u64) -> Self {
         let mean_load_watts = u64::from(params.members()) * u64::from(mean_load);
         let deviation = |silent| Deviation::new(params, params.members() - silent, mean_load_watts);
         let terms = params.terms();
@@ -232,6 +286,7 @@ impl Plan {
             error_of_an_hours_mean: HourMean::new(params, mean_load_watts),
             verdict: Verdict::of(error_when_all_answer.band95_percent),
             epsilon_per_day: DailyEpsilon::new(params, &policy),
+            opening,
             meter_policy: profile.as_str(),
             meter_objections: policy.objections(params).map(|objection| objection.to_string()).collect(),
             bytes: Traffic::measure(params, list_slots),

@@ -317,6 +317,7 @@ impl<'a> Checker<'a> {
         }
         slot?;
         let (epsilon, missing_share, malicious_share, min_members) = (epsilon?, missing?, malicious?, min_members?);
+        let committee = scheme == Some(SchemeChoice::Only(Kind::Committee));
         let settings = ClusterSettings {
             terms: Terms {
                 reading_seconds: file.reading_seconds.unwrap_or(usual.reading_seconds),
@@ -326,7 +327,7 @@ impl<'a> Checker<'a> {
                 hi,
                 epsilon_numerator: epsilon.numerator,
                 epsilon_denominator: epsilon.denominator,
-                attempts: file.attempts.unwrap_or(usual.attempts),
+                attempts: file.attempts.unwrap_or(if committee { 1 } else { usual.attempts }),
                 ..usual
             },
             scheme: scheme?,
@@ -344,7 +345,12 @@ impl<'a> Checker<'a> {
                 deny: deny.unwrap_or_default(),
             },
         };
-        if let Err(error) = settings.params(min_members) {
+        let formed = match settings.scheme {
+            // Without a committee such a list is pairwise.
+            SchemeChoice::Auto => settings.params(min_members).map_err(|error| error.to_string()),
+            SchemeChoice::Only(_) => settings.formed(min_members),
+        };
+        if let Err(error) = formed {
             self.wrong(key, format!("a list of `min_members` = {min_members} could not be: {error}"));
         }
         (self.problems.len() == before).then_some(settings)
