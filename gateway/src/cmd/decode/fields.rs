@@ -4,14 +4,16 @@ use dream_protocol::certificate::{Certificate, CertifiedCluster, Subject};
 use dream_protocol::evidence;
 use dream_protocol::member_set::MemberSet;
 use dream_protocol::params::{Params, Terms};
-use dream_protocol::scheme::Scheme;
 use dream_protocol::scheme::committee::Committee;
+use dream_protocol::scheme::{Kind, Scheme};
 use dream_protocol::time::Slot;
-use dream_protocol::wire::{EnrolmentStatement, EvidenceStatement, ListHeader, RecoveryRequest, Status, StatusCode};
+use dream_protocol::wire::{
+    DealtReading, EnrolmentStatement, EvidenceStatement, ListHeader, RecoveryRequest, ShortList, Status, StatusCode,
+};
 
 use super::Report;
 use super::input::{self, Context};
-use super::message::{Envelope, Message};
+use super::message::{Body, Envelope, Message};
 
 /// The envelope's kind and its certificate.
 pub(super) fn envelope(envelope: &Envelope<'_>, report: &mut Report) {
@@ -45,6 +47,7 @@ pub(super) fn message(message: &Message<'_>, envelope: &Envelope<'_>, context: &
     match message {
         Message::Reading(reading) => {
             attempt(&reading.list, reading.slot, reading.attempt, context, report);
+            of_scheme(&reading.list, Kind::Pairwise, context, report);
             report.row("ciphertext", format!("{:016x}", reading.ciphertext));
         }
         Message::Request(request) => {
@@ -55,16 +58,48 @@ pub(super) fn message(message: &Message<'_>, envelope: &Envelope<'_>, context: &
         }
         Message::Reveal(reveal) => {
             attempt(&reveal.list, reveal.slot, reveal.attempt, context, report);
+            of_scheme(&reveal.list, Kind::Pairwise, context, report);
             report.row("revealed", format!("{:016x}", reveal.revealed));
             report.row("request hash", hex(&reveal.request));
         }
+        Message::Dealt(reading) => {
+            attempt(&reading.list, reading.slot, reading.attempt, context, report);
+            report.row("ciphertext", hex(&reading.ciphertext.to_be_bytes()));
+            corrections(reading, context, report);
+        }
+        Message::Answer(answer) => {
+            attempt(&answer.list, answer.slot, answer.attempt, context, report);
+            of_scheme(&answer.list, Kind::Committee, context, report);
+            report.row("sum", hex(&answer.sum.to_be_bytes()));
+            report.row("request hash", hex(&answer.request));
+        }
         Message::Enrolment(statement) => enrolment(statement, report),
-        Message::List(header, enrolments) => list(header, enrolments.as_deref(), envelope, context, report),
+        Message::List(header, body) => list(header, body, envelope, context, report),
         Message::Status(message) => status(message, context, report),
         Message::Retry(retry) => {
             attempt(&retry.list.0, retry.slot, retry.attempt, context, report);
             report.row("deadline", time(retry.deadline));
         }
+    }
+}
+
+/// What holders after the first q are off by; how many there must be follows from the list.
+fn corrections(reading: &DealtReading<'_>, context: &Context, report: &mut Report) {
+    let found = reading.corrections.len() / 8;
+    report.row("corrections", format!("{found}, for the holders after the first q"));
+    of_scheme(&reading.list, Kind::Committee, context, report);
+    let committee = context.list_of(&reading.list).and_then(|list| list.params.terms().scheme.committee());
+    if let Some(expected) = committee.map(|committee| committee.spare()).filter(|&expected| expected != found as u64) {
+        report.problem(format!("it has {found} corrections; the list's committee needs {expected} (K - q)"));
+    }
+}
+
+/// Finds a message that is of another scheme than its list.
+fn of_scheme(list: &[u8], kind: Kind, context: &Context, report: &mut Report) {
+    let Some(list) = context.list_of(list) else { return };
+    let found = list.params.terms().scheme.kind();
+    if found != kind {
+        report.problem(format!("it is a message of the {kind} scheme, and its list is of the {found} one"));
     }
 }
 
@@ -120,13 +155,7 @@ fn enrolment(statement: &EnrolmentStatement, report: &mut Report) {
     );
 }
 
-fn list(
-    header: &ListHeader,
-    enrolments: Option<&[&[u8]]>,
-    envelope: &Envelope<'_>,
-    context: &Context,
-    report: &mut Report,
-) {
+fn list(header: &ListHeader, body: &Body<'_>, envelope: &Envelope<'_>, context: &Context, report: &mut Report) {
     let seconds = Some(header.terms.slot_seconds).filter(|&seconds| seconds > 0);
     report.row("cluster", header.cluster.to_string());
     report.row("epoch", time(header.epoch));
@@ -148,10 +177,14 @@ fn list(
     match Params::new(usize::try_from(header.members).unwrap_or(usize::MAX), header.terms) {
         Ok(params) => report.row("honest shares", format!("{} (n)", params.honest())),
         // With authorities the whole list is verified, and this found again.
-        Err(_) if context.authorities.is_some() && enrolments.is_some() => {}
+        Err(_) if context.authorities.is_some() && !matches!(body, Body::Nothing) => {}
         Err(error) => report.problem(format!("the list's parameters are refused: {error}")),
     }
-    let Some(enrolments) = enrolments else { return report.row("members", header.members.to_string()) };
+    let enrolments = match body {
+        Body::Nothing => return report.row("members", header.members.to_string()),
+        Body::Short(short) => return short_list(header, short, context, report),
+        Body::Full(full) => &full.enrolments,
+    };
     if enrolments.len() as u64 != header.members {
         report.problem(format!("its header speaks of {} members, {} follow", header.members, enrolments.len()));
     }
@@ -159,6 +192,24 @@ fn list(
     report.row("members", format!("{}{hint}", enrolments.len()));
     if context.name_members {
         enrolments.iter().for_each(|entry| report.row("  member", input::member_id(entry)));
+    }
+}
+
+/// What a short list has after its header.
+fn short_list(header: &ListHeader, list: &ShortList<'_>, context: &Context, report: &mut Report) {
+    report.row("members", header.members.to_string());
+    if list.holders.is_empty() && list.digests.is_empty() {
+        return report.row("entries", "none: every member takes the whole list, from membership/full");
+    }
+    let hint = if context.name_members { "" } else { "; --members names them" };
+    report.row("entries", format!("those of {} holders{hint}", list.holders.len()));
+    if context.name_members {
+        list.holders.iter().for_each(|entry| report.row("  holder", input::member_id(entry)));
+    }
+    let digests = list.digests.len() / 8;
+    report.row("digests", format!("{digests}, one for each member's enrolment"));
+    if list.digests.len() as u64 != 8 * header.members {
+        report.problem(format!("its header speaks of {} members, {digests} digests follow", header.members));
     }
 }
 
@@ -251,9 +302,12 @@ fn about(message: &Message<'_>, context: &Context) -> String {
         Message::Request(request) => attempt(&request.list.0, request.slot, request.attempt),
         Message::Retry(retry) => attempt(&retry.list.0, retry.slot, retry.attempt),
         Message::List(header, _) => format!("of epoch {}", time(header.epoch)),
-        Message::Reading(_) | Message::Reveal(_) | Message::Enrolment(_) | Message::Status(_) => {
-            "which is no message of a gateway".to_owned()
-        }
+        Message::Reading(_)
+        | Message::Reveal(_)
+        | Message::Dealt(_)
+        | Message::Answer(_)
+        | Message::Enrolment(_)
+        | Message::Status(_) => "which is no message of a gateway".to_owned(),
     }
 }
 
