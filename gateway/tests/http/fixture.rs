@@ -274,6 +274,8 @@ pub fn waiting(id: &str) -> ClusterView {
         evidence: Arc::default(),
         statuses: Vec::new(),
         offenders: OffenderCounts::default(),
+        holders: None,
+        no_committee: None,
         cannot_form: None,
         last: None,
         last_decoded: None,

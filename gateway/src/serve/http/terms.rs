@@ -47,7 +47,8 @@ pub(super) fn terms(list: &ListView, profile: Profile, now: Timestamp) -> Markup
             }))
             (term("Members", &html! { (words::count(params.members())) ". " (tolerance(params)) }))
             (term("Readings", &html! {
-                "Readings are waited for until " (words::duration(terms.reading_seconds)) " after a slot ended, reveals for another "
+                "Readings are waited for until " (words::duration(terms.reading_seconds)) " after a slot ended, "
+                @if terms.scheme.committee().is_some() { "answers of holders" } @else { "reveals" } " for another "
                 (words::duration(terms.reveal_seconds)) "; a slot is tried at most " (times(params.attempts())) "."
             }))
             (term("Noise", &html! {
