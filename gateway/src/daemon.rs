@@ -128,7 +128,7 @@ async fn run_supervised(
         Some(address) => {
             let listener = TcpListener::bind(address).await;
             let listener = listener.with_context(|| format!("`http.operator_listen`: cannot listen on {address}"))?;
-            info!(address = %listener.local_addr()?, "naming members that spoil slots to the operator");
+            info!(address = %listener.local_addr()?, "naming members that spoil slots, and holders that vanish, to the operator");
             Some(tokio::spawn(operator::serve(listener, parts.members.clone())))
         }
         None => None,

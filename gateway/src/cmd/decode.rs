@@ -6,6 +6,7 @@
 mod check;
 mod fields;
 pub(super) mod input;
+mod lists;
 mod message;
 
 use std::io::Write;

@@ -4,19 +4,20 @@
 //! sizes are those of real messages. Nothing is read and nothing is sent.
 
 mod cost;
+mod error;
 mod scheme;
 mod text;
 
 use std::io::Write;
 
 use clap::Args;
-use dream_protocol::noise::{Confidence, Spread};
 use dream_protocol::params::{Params, ParamsError, Share, Terms};
 use dream_protocol::policy::{Policy, Profile};
 use dream_protocol::scheme::{COMMITTEE_FROM, Kind, Scheme, SchemeChoice};
 use serde::Serialize;
 
 use self::cost::{AesBlocks, Traffic};
+use self::error::{Deviation, HourMean, Verdict};
 use self::scheme::SchemePlan;
 use crate::cmd::BadInput;
 use crate::config::decimal::{self, Fraction};
@@ -216,41 +217,6 @@ struct Plan {
     aes_blocks: AesBlocks,
 }
 
-/// How far a sum of so many readings may be off.
-#[derive(Debug, Clone, Copy, Serialize)]
-struct Deviation {
-    responders: u16,
-    mean_watts: f64,
-    band95_watts: u64,
-    band99_watts: u64,
-    mean_percent: f64,
-    band95_percent: f64,
-    band99_percent: f64,
-}
-
-/// How far the mean load of an hour's slots may be off, when all answer. The noise of slots is independent.
-#[derive(Debug, Clone, Copy, Serialize)]
-struct HourMean {
-    slots: u32,
-    band95_percent: f64,
-}
-
-/// Whether a slot's sum is worth showing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Verdict {
-    /// 95 % of the sums are within a tenth of the mean load.
-    Useful,
-    /// Within three tenths: the shape of a day shows, a single slot says little.
-    Coarse,
-    /// Beyond that the noise hides the load.
-    TooNoisy,
-}
-
-/// The percentage of the mean load up to which a 95 % band is useful, and coarse.
-const USEFUL_PERCENT: f64 = 10.0;
-const COARSE_PERCENT: f64 = 30.0;
-
 /// What the slots of one UTC day cost a meter, in millionths of epsilon.
 #[derive(Debug, Clone, Copy, Serialize)]
 struct DailyEpsilon {
@@ -291,46 +257,6 @@ impl Plan {
             meter_objections: policy.objections(params).map(|objection| objection.to_string()).collect(),
             bytes: Traffic::measure(params, list_slots),
             aes_blocks: AesBlocks::count(params),
-        }
-    }
-}
-
-impl Deviation {
-    fn new(params: &Params, responders: u16, mean_load_watts: u64) -> Self {
-        let spread = Spread::new(params.noise_scale(), params.honest().into(), responders.into());
-        let percent = |watts: f64| 100.0 * watts / real(mean_load_watts);
-        let mean_watts = spread.mean_error();
-        let [band95_watts, band99_watts] = [Confidence::P95, Confidence::P99].map(|level| spread.half_width(level));
-        Self {
-            responders,
-            mean_watts,
-            band95_watts,
-            band99_watts,
-            mean_percent: percent(mean_watts),
-            band95_percent: percent(real(band95_watts)),
-            band99_percent: percent(real(band99_watts)),
-        }
-    }
-}
-
-impl HourMean {
-    /// `None` if there is no second slot in an hour.
-    fn new(params: &Params, mean_load_watts: u64) -> Option<Self> {
-        let slots = u32::try_from(3600 / params.terms().slot_seconds).ok().filter(|&slots| slots > 1)?;
-        // The noise of k slots is that of k times the shares.
-        let shares = slots * u32::from(params.members());
-        let spread = Spread::new(params.noise_scale(), params.honest().into(), shares);
-        let band = real(spread.half_width(Confidence::P95)) / f64::from(slots);
-        Some(Self { slots, band95_percent: 100.0 * band / real(mean_load_watts) })
-    }
-}
-
-impl Verdict {
-    fn of(band95_percent: f64) -> Self {
-        match band95_percent {
-            ..=USEFUL_PERCENT => Self::Useful,
-            ..=COARSE_PERCENT => Self::Coarse,
-            _ => Self::TooNoisy,
         }
     }
 }

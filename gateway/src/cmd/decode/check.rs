@@ -118,7 +118,7 @@ pub(super) fn verify(bytes: &[u8], message: &Message<'_>, envelope: &Envelope<'_
                     list.gateway(),
                     list.holders().len()
                 ),
-                None => "its header is; every member takes the whole list, from membership/full".to_owned(),
+                None => "signed by its gateway; every member takes the whole list, from membership/full".to_owned(),
             })
         }),
         Message::List(header, Body::Full(_)) => by_authority(context, |authorities| {

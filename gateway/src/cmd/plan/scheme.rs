@@ -35,7 +35,7 @@ pub(super) struct CommitteePlan {
     pub(super) drawn: u64,
     /// K.
     pub(super) holders: u64,
-    /// Between which numbers K is in 99 of 100 draws.
+    /// Between which numbers K is in 99 of 100 lists: draws differ, and too small a committee is not formed.
     pub(super) holders_between: (u64, u64),
     /// q.
     pub(super) needed: u64,

@@ -4,7 +4,8 @@ use std::fmt;
 use std::io::{Result, Write};
 
 use super::cost::{AesBlocks, CERTIFICATE_BYTES, ClusterTraffic, ID_CHARACTERS, MessageSize};
-use super::{DailyEpsilon, Deviation, HourMean, Plan, USEFUL_PERCENT, Verdict, real};
+use super::error::{Deviation, HourMean, USEFUL_PERCENT, Verdict};
+use super::{DailyEpsilon, Plan, real};
 
 mod opening;
 

@@ -21,7 +21,7 @@ pub(super) fn privacy(view: &ClusterView, now: Timestamp) -> Markup {
         p {
             "Every attempt at a slot costs each meter that takes part "
             strong { "ε = " (words::epsilon(params.charge_micro_epsilon())) }
-            "; a slot has at most " (params.attempts()) " attempts. The slots of today have cost a meter that took part in all \
+            "; a slot is tried at most " (times(params.attempts())) ". The slots of today have cost a meter that took part in all \
              of them "
             strong { "ε = " (words::epsilon(view.spent.at(now))) }
             " so far. The smaller ε is, the less a sum tells about any one home."
@@ -60,7 +60,7 @@ pub(super) fn terms(list: &ListView, profile: Profile, now: Timestamp) -> Markup
                 (words::epsilon(daily)) " if no slot is tried twice, and at most "
                 (words::epsilon(daily * u64::from(params.attempts()))) "."
             }))
-            (term("Masks", &html! {
+            (term(if terms.scheme.committee().is_some() { "Holders" } else { "Masks" }, &html! {
                 @match terms.scheme {
                     Scheme::Pairwise { partners: 0 } => "Every member masks with every other.",
                     Scheme::Pairwise { partners } => {

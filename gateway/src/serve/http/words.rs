@@ -154,7 +154,7 @@ pub(super) const fn failure(failure: Failure) -> (&'static str, &'static str) {
         ),
         Failure::RevealMissing => (
             "Reveal missing",
-            "A meter that sent its reading did not help to unmask the sum, or too few holders of the committee answered.",
+            "A meter sent its reading but did not help to unmask the sum, or too few holders answered, and no attempt was left.",
         ),
         Failure::UnmaskFailed => {
             ("Unmasking failed", "The result is no sum of readings and noise: a member lied, or a mask did not cancel.")

@@ -30,7 +30,7 @@ pub(super) fn write(plan: &Plan, out: &mut impl Write) -> Result<()> {
                 "  - no cliff: beyond {} colluding members the noise gets thinner step by step, and a",
                 plan.max_malicious
             )?;
-            writeln!(out, "    single reading opens only if all others collude")
+            writeln!(out, "    single reading opens only if nearly all others collude")
         }
     }
 }
@@ -40,10 +40,7 @@ fn holders(committee: &CommitteePlan, out: &mut impl Write) -> Result<()> {
         *committee;
     let who = match drawn {
         0 => "holders (K): every member that is willing".to_owned(),
-        _ => format!(
-            "holders (K) on average, drawn of {} willing; {least} to {most} in 99 of 100 draws",
-            Grouped(willing.into())
-        ),
+        _ => format!("holders (K), drawn of {} willing: {least} to {most} in 99 of 100 lists", Grouped(willing.into())),
     };
     writeln!(out, "  holders      {holders:>6}  {who}")?;
     writeln!(out, "  must answer  {needed:>6}  of them (q)")?;
