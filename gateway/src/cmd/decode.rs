@@ -24,7 +24,8 @@ Examples:
     dream-gateway decode --topic dream/v1/north/reading/m-0001 --slot-seconds 600
   mosquitto_sub -t dream/v1/north/membership/full -C 1 -N > list.cbor
   dream-gateway decode list.cbor --authority authority.pem --members
-  mosquitto_sub -t dream/v1/north/membership -C 1 -F %x | dream-gateway decode --authority authority.pem
+  mosquitto_sub -t dream/v1/north/membership -C 1 -F %x |
+    dream-gateway decode --authority authority.pem
   mosquitto_sub -t dream/v1/north/recovery -C 1 -F %x |
     dream-gateway decode --list list.cbor --authority authority.pem
 
