@@ -339,6 +339,7 @@ impl Coded for PolicyError {
             Self::TooFewMalicious { .. } => "too_few_malicious",
             Self::TooFewHonest { .. } => "too_few_honest",
             Self::NoCertifiedSize { .. } => "no_certified_size",
+            Self::ShortList => "short_list",
             Self::PartialMasks { .. } => "partial_masks",
             Self::Scheme { .. } => "scheme",
             Self::SlotTooShort { .. } => "slot_too_short",

@@ -20,6 +20,7 @@
 //! - at the bottom: [`ids`], [`time`], [`params`], [`keys`] and [`mod@derive`];
 //! - above them: [`noise`] (the exact shares, and how far they move a sum), [`scheme`] (how a sum is opened), [`wire`] and [`topic`],
 //!   [`certificate`], [`enrolment`], [`membership`] and [`evidence`];
+//! - the mathematics of the committee, which opens sums although some of it vanish: [`scheme`];
 //! - what a meter accepts and has spent: [`policy`], [`ledger`];
 //! - on top: [`meter`], [`cluster`], and [`aggregate`], the only values meant to be seen;
 //! - beside them: [`code`], the stable names of all errors, and [`broker_address`], the URLs of brokers.

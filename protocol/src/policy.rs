@@ -154,6 +154,8 @@ pub enum PolicyError {
     TooFewHonest { least: u16, found: u16 },
     #[error("the certificate of entry {entry} does not say how many meters the cluster has; the policy demands it")]
     NoCertifiedSize { entry: usize },
+    #[error("holders are drawn, so that members get short lists; the policy demands to see every certificate")]
+    ShortList,
     #[error("members would mask with {partners} others only; the policy demands all, which is w = 0")]
     PartialMasks { partners: u64 },
     #[error("the scheme is {refused}, which the policy refuses")]
@@ -209,8 +211,14 @@ impl Policy {
         if let Some(broken) = self.objections(list.params()).next() {
             return Err(broken);
         }
-        let unsized_entry = || list.members().iter().position(|member| member.certified_size().is_none());
-        match unsized_entry().filter(|_| self.certified_size) {
+        if !self.certified_size {
+            return Ok(());
+        }
+        // Of a short list only the holders' certificates can be looked at.
+        if !list.is_full() {
+            return Err(PolicyError::ShortList);
+        }
+        match list.members().iter().position(|member| member.certified_size().is_none()) {
             Some(entry) => Err(PolicyError::NoCertifiedSize { entry }),
             None => Ok(()),
         }

@@ -94,7 +94,7 @@ impl Oracle {
         self.lists.values()
     }
 
-    /// Notes a message of the recovery topic. What is not signed by the gateway of a known list is ignored.
+    /// Notes a request or a retry. What is not signed by the gateway of a known list is ignored.
     pub fn note_recovery(&mut self, bytes: &[u8]) {
         let Ok(envelope) = Sign1::decode(bytes) else { return };
         let Ok(message) = RecoveryMessage::decode(envelope.payload()) else { return };

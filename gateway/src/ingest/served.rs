@@ -85,6 +85,7 @@ impl ServedCluster {
             terms: settings.terms,
             scheme: settings.scheme,
             committee_attempts: settings.committee_attempts,
+            may_draw: !settings.profile.rules().certified_size,
             missing_share: settings.missing_share,
             malicious_share: settings.malicious_share,
             floors: settings.profile.floors(),

@@ -64,7 +64,7 @@ fn is_der(extension: &X509Extension<'_>) -> bool {
     let value = extension.value;
     if extension.oid == OID_X509_EXT_KEY_USAGE {
         // A list of named bits ends with its last one that is set.
-        let ends_with_a_bit = |unused: u8, last: u8| last != 0 && last.trailing_zeros() == unused.into();
+        let ends_with_a_bit = |unused: u8, last: u8| last != 0 && last.trailing_zeros() == u32::from(unused);
         return is_element(0x03, value) && matches!(value, [_, _, unused, .., last] if ends_with_a_bit(*unused, *last));
     }
     // Whoever is no CA leaves everything out: `cA` is FALSE by default, and a path length is a CA's.

@@ -156,7 +156,7 @@ impl ClusterConfig {
         let pairwise = self.params_for(count)?;
         let day = committee::day_of(pairwise.slot_start(from_slot).as_secs());
         let draws: Vec<u64> = members.iter().filter_map(|member| member.draw(count, day)).collect();
-        let committee = committee::choose(count, pairwise.max_malicious(), &draws)?.committee;
+        let committee = committee::choose(count, pairwise.max_malicious(), &draws, self.may_draw)?.committee;
         let terms =
             Terms { scheme: Scheme::Committee(committee), attempts: self.committee_attempts, ..*pairwise.terms() };
         let params = Params::new(count.into(), terms)?;
@@ -244,18 +244,18 @@ impl Cluster {
         if self.forming_due().is_some_and(|due| due <= now) {
             self.form_list(now, rng);
         }
-        if std::mem::take(&mut self.unseen)
-            && let Some(own) = self.newest_own()
-        {
-            let payload = own.list.bytes().clone();
-            self.outputs.push_back(Output::Publish { channel: GatewayChannel::FullMembership, payload });
-            self.last_sent = now;
-        }
         if std::mem::take(&mut self.short_unseen)
             && let Some(own) = self.newest_own()
         {
             let payload = own.short.clone();
             self.outputs.push_back(Output::Publish { channel: GatewayChannel::Membership, payload });
+            self.last_sent = now;
+        }
+        if std::mem::take(&mut self.unseen)
+            && let Some(own) = self.newest_own()
+        {
+            let payload = own.list.bytes().clone();
+            self.outputs.push_back(Output::Publish { channel: GatewayChannel::FullMembership, payload });
             self.last_sent = now;
         }
     }
@@ -347,11 +347,11 @@ impl Cluster {
         self.open_list(&record).map_err(|error| (count, error.into()))?;
         self.outputs.push_back(Output::Persist(Record::List(record)));
         self.outputs.extend(before.map(|epoch| Output::Forget(Forget::List(epoch))));
-        self.outputs.push_back(Output::Publish { channel: GatewayChannel::FullMembership, payload: bytes });
         if let Some(own) = self.newest_own() {
             let payload = own.short.clone();
             self.outputs.push_back(Output::Publish { channel: GatewayChannel::Membership, payload });
         }
+        self.outputs.push_back(Output::Publish { channel: GatewayChannel::FullMembership, payload: bytes });
         self.list_is_urgent = false;
         (self.unseen, self.confirmed, self.last_sent) = (false, false, now);
         (self.short_unseen, self.short_confirmed) = (false, false);

@@ -73,6 +73,7 @@ impl HeldList {
 impl<C: Conduct> Meter<C> {
     /// Accepts a sound list if it also satisfies this meter, and says why not otherwise.
     pub(super) fn consider(&mut self, list: &Arc<MembershipList>, at: Timestamp) {
+        self.needs_full_list = self.is_needed_whole(list);
         match self.accept(list, at) {
             Ok(()) => {}
             Err(refusal) => self.refuse(&refusal, Some(list.hash().prefix()), Slot(0)),
@@ -111,7 +112,9 @@ impl<C: Conduct> Meter<C> {
     fn complete(&mut self, list: &Arc<MembershipList>) -> Result<(), Refusal> {
         let short = self.lists.get(&list.epoch()).filter(|held| !held.list.is_full() && list.is_full());
         let Some(accepted_at) = short.map(|held| held.accepted_at) else { return Ok(()) };
-        let held = self.hold(list, accepted_at)?;
+        // Whoever has enrolled again meanwhile goes on with the enrolment that the list names.
+        let own = self.own_enrolment(list)?;
+        let held = self.derive_keys(list, &own, accepted_at).ok_or(Refusal::RecordLost)?;
         self.lists.insert(list.epoch(), held);
         let accepted = AcceptedList { epoch: list.epoch(), accepted_at, bytes: list.bytes().clone() };
         self.outputs.push_back(Output::Persist(Record::List(accepted)));
@@ -152,6 +155,10 @@ impl<C: Conduct> Meter<C> {
 
     /// Finds this meter in the list, with its newest enrolment, and derives its keys.
     fn hold(&mut self, list: &Arc<MembershipList>, accepted_at: Timestamp) -> Result<HeldList, Refusal> {
+        let listed = list.index_of(self.id.as_str()).and_then(|index| list.member(index));
+        if listed.is_some_and(|me| me.identity() != self.certificate.key()) {
+            return Err(Refusal::NotListed);
+        }
         let own = self.own_enrolment(list)?;
         if Some(own.seq) != self.newest_seq() {
             return Err(Refusal::OldEnrolment);
@@ -166,9 +173,6 @@ impl<C: Conduct> Meter<C> {
             return self.enrolments.values().rev().find(named).cloned().ok_or(Refusal::NotListed);
         };
         let me = &list.members()[usize::from(index)];
-        if me.identity() != self.certificate.key() {
-            return Err(Refusal::NotListed);
-        }
         let own = self.enrolments.get(&me.seq()).filter(|own| own.agreement.public() == *me.agreement());
         own.cloned().ok_or(Refusal::RecordLost)
     }
@@ -263,10 +267,7 @@ impl<C: Conduct> Meter<C> {
     pub(super) fn short_list(&mut self, payload: &[u8], at: Timestamp) {
         match MembershipList::verify_short(payload, &self.config.cluster, &self.config.policy.authorities) {
             Ok(None) => self.needs_full_list = true,
-            Ok(Some(list)) => {
-                self.needs_full_list = self.is_needed_whole(&list);
-                self.consider(&list, at);
-            }
+            Ok(Some(list)) => self.consider(&list, at),
             Err(error) => self.refuse(&error.into(), None, Slot(0)),
         }
     }

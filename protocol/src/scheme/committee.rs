@@ -1,9 +1,15 @@
-//! The committee scheme: K holders among the members open the sum of everybody who is not missing, once, and any q of their
-//! answers are enough (`protocol.md 4a`).
+//! The committee scheme: members speak once a slot, and enough of K *holders* open the sum together (`protocol.md 4a`).
 //!
-//! A member deals a random polynomial to the holders with every reading, whose value at 0 hides the reading. A holder
-//! answers with the sum of what it was dealt. The answers lie on the sum of the polynomials, which the gateway finds from q of
-//! them, whoever else vanished or lies.
+//! Every member deals one number to each holder. Through the first q of them goes a polynomial of degree below q, whose
+//! value at 0 hides the member's reading; what the other holders lack to lie on it the member publishes as
+//! *corrections*. Polynomials add up like their values: when each holder adds what it was dealt, the sums lie on the sum
+//! of the polynomials, and any q of them give its value at 0, which hides the sum of the readings and nothing else.
+//!
+//! - [`field`]: the numbers, integers modulo 2^61 - 1;
+//! - [`dealing`]: a member's polynomial, without ever writing it down;
+//! - [`decoding`]: its sum's value at 0 from the holders' answers, although some are missing or wrong;
+//! - [`member`]: what a meter deals and answers; the gateway's side is `collector`;
+//! - here and in `draw`: how many holders there are, who they are, and how many of them may collude.
 
 mod collector;
 pub mod dealing;

@@ -5,6 +5,8 @@
 mod accidents;
 mod cddl;
 mod certificates;
+mod committee;
+mod committee_maths;
 mod coset;
 mod evidence;
 mod fuzz_seeds;

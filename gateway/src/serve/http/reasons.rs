@@ -292,7 +292,10 @@ pub(super) fn objection(broken: &PolicyError) -> String {
         PolicyError::Range { expected, found } => {
             format!("range_watts [{}, {}] is not their [{}, {}]", found.0, found.1, expected.0, expected.1)
         }
-        PolicyError::Authorities | PolicyError::Gateway(_) | PolicyError::NoCertifiedSize { .. } => broken.to_string(),
+        PolicyError::Authorities
+        | PolicyError::Gateway(_)
+        | PolicyError::NoCertifiedSize { .. }
+        | PolicyError::ShortList => broken.to_string(),
     }
 }
 

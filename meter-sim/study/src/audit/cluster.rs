@@ -93,6 +93,7 @@ impl Run {
             terms: terms(epsilon),
             scheme: SchemeChoice::Only(Kind::Pairwise),
             committee_attempts: 1,
+            may_draw: true,
             missing_share: one_member(),
             malicious_share: one_member(),
             floors: FLOORS,

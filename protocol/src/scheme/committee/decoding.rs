@@ -92,6 +92,8 @@ pub enum Undecodable {
 
 /// Finds the value at 0 of the polynomial of degree below `needed` (q) on which all but at most (a - q) / 2 of the a answers
 /// lie. Answers are values with their points, in any order.
+///
+/// A caller that waits for some answers more than are needed asks again after each, until enough are `agreeing`.
 pub fn decode(needed: usize, answers: &[(u16, Element)]) -> Result<Decoded, Undecodable> {
     let moments = Moments::of(needed, answers)?;
     if let Some(secret) = moments.secret() {
@@ -253,6 +255,18 @@ mod tests {
     fn one_spare_answer_shows_a_wrong_one_but_not_which() {
         let mut spoilt = answers(&[1, 2, 3, 4]);
         spoilt[2].1 += Element::ONE;
+        assert_eq!(decode(3, &spoilt), Err(Undecodable::TooManyWrong { answers: 4, correctable: 0 }));
+    }
+
+    #[test]
+    fn a_wrong_answer_made_to_accuse_another_is_not_believed() {
+        let mut spoilt = answers(&[1, 2, 3, 4]);
+        let weights = weights(&[1, 2, 3, 4].map(Element::from)).unwrap();
+        // With this error the one check is 2, and x - 2 the shortest recurrence.
+        spoilt[3].1 += Element::from(2) * (weights[3] * Element::from(4)).inverse().unwrap();
+        let checks = Moments::of(3, &spoilt).unwrap().checks().to_vec();
+        assert_eq!(checks, [Element::from(2)]);
+        assert!(is_root(&shortest_recurrence(&checks), 2));
         assert_eq!(decode(3, &spoilt), Err(Undecodable::TooManyWrong { answers: 4, correctable: 0 }));
     }
 

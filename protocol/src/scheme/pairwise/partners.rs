@@ -116,6 +116,7 @@ impl LogSum {
 mod tests {
     use super::*;
     use crate::params::Terms;
+    use crate::scheme::Scheme;
 
     fn tenth(members: usize, partners: u64) -> Result<Params, crate::params::ParamsError> {
         let tenth = u64::try_from(members / 10).unwrap();

@@ -70,6 +70,7 @@ impl Draft {
 
     /// Signs for a topic; the packet travels on the cluster's membership topic all the same.
     pub(crate) fn sign_for(&self, signer: &Issued, topic: &str) -> Packet {
+        let committee = self.terms.scheme.committee().is_some();
         let statement = ListStatement {
             cluster: self.cluster.clone(),
             epoch: self.epoch,
@@ -81,6 +82,8 @@ impl Draft {
             to_slot: self.to_slot,
             terms: self.terms,
             enrolments: self.enrolments.iter().map(Vec::as_slice).collect(),
+            // With a committee everybody is willing.
+            holders: (0u16..).zip(&self.enrolments).filter(|_| committee).map(|(member, _)| member).collect(),
         };
         let payload = statement.seal((&signer.identity(), &signer.der), topic);
         Packet::new(GatewayChannel::FullMembership.topic(&cluster_id()), payload)
@@ -220,7 +223,7 @@ impl Liar {
     /// A retry whose reading window lasts a minute.
     pub(crate) fn retry(&self, slot: Slot, attempt: u8, wall: Timestamp) -> Packet {
         let retry = Retry { list: *self.list().hash(), slot, attempt, deadline: wall.plus_secs(60).as_secs() };
-        let topic = GatewayChannel::Recovery.topic(&cluster_id());
+        let topic = GatewayChannel::Retry.topic(&cluster_id());
         let payload = retry.seal(&self.identity.identity(), &topic);
         Packet::new(topic, payload)
     }
