@@ -69,6 +69,10 @@ WRONG = {
         "config.defaults.attempts=6,config.clusters.b.epsilon=1",
         "config.clusters.b, config.clusters.riverside: 6 attempts of 60 + 60 s do not fit",
     ),
+    "a committee with mask partners": (
+        "config.defaults.scheme=committee,config.clusters.riverside.partners=60",
+        "config.clusters.riverside: a committee has no mask partners; leave partners out",
+    ),
     "too many missing": ("config.defaults.max_missing=0.3", "config.defaults.max_missing: 0.3 is not allowed; use"),
     "too few malicious": ("config.defaults.max_malicious=0.05", "config.defaults.max_malicious: 0.05 is not allowed; use"),
     "no epsilon": ("config.defaults.epsilon=0", "config.defaults.epsilon: 0 is not allowed; use a decimal above 0"),
@@ -179,6 +183,15 @@ LIMITS = [
     {"max_missing": "0.25"},
     {"max_malicious": "0.1"},
     {"max_malicious": "0.04"},
+    {"scheme": "auto"},
+    {"scheme": "committee"},
+    {"scheme": "pairwise"},
+    {"scheme": "both"},
+    {"scheme": "committee", "partners": 0},
+    {"scheme": "committee", "partners": 60},
+    {"scheme": "committee", "reading_seconds": 500},
+    {"scheme": "committee", "reading_seconds": 541},
+    {"scheme": "auto", "reading_seconds": 500},
 ]
 
 

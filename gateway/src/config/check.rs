@@ -320,6 +320,7 @@ impl<'a> Checker<'a> {
         slot?;
         let (epsilon, missing_share, malicious_share, min_members) = (epsilon?, missing?, malicious?, min_members?);
         let [lo, hi] = file.range_watts.unwrap_or_else(|| kind.map_or([0; 2], |kind| kind.range().into()));
+        let committee = scheme == Some(SchemeChoice::Only(scheme::Kind::Committee));
         let settings = ClusterSettings {
             terms: Terms {
                 reading_seconds: file.reading_seconds.unwrap_or(usual.reading_seconds),
@@ -329,7 +330,7 @@ impl<'a> Checker<'a> {
                 hi,
                 epsilon_numerator: epsilon.numerator,
                 epsilon_denominator: epsilon.denominator,
-                attempts: file.attempts.unwrap_or(usual.attempts),
+                attempts: file.attempts.unwrap_or(if committee { 1 } else { usual.attempts }),
                 ..usual
             }
             .with_day_watt_hours(kind?.day_watt_hours()),
@@ -352,7 +353,12 @@ impl<'a> Checker<'a> {
             Some(day) => ClusterSettings { terms: Terms { day_micro_epsilon: day?, ..settings.terms }, ..settings },
             None => settings,
         };
-        if let Err(error) = settings.params(min_members) {
+        let formed = match settings.scheme {
+            // Without a committee such a list is pairwise.
+            SchemeChoice::Auto => settings.params(min_members).map_err(|error| error.to_string()),
+            SchemeChoice::Only(_) => settings.formed(min_members),
+        };
+        if let Err(error) = formed {
             self.wrong(key, format!("a list of `min_members` = {min_members} could not be: {error}"));
         }
         (self.problems.len() == before).then_some(settings)

@@ -109,6 +109,10 @@ fn every_mistake_is_named_with_its_key_and_what_is_allowed() {
         ("[clusters.north]", "min_members = 1"),
         ("[clusters.north]", "partners = 3"),
         ("[clusters.north]", "meter_policy = \"lenient\""),
+        ("[clusters.north]", "scheme = \"both\""),
+        ("[clusters.north]", "scheme = \"committee\"\npartners = 60"),
+        ("[clusters.north]", "scheme = \"committee\"\nmeter_policy = \"trial\"\nmin_members = 3"),
+        ("[clusters.north]", "scheme = \"committee\"\nmax_missing = 0.2"),
         ("[clusters.north]", "min_members = 49"),
         ("[clusters.north]", "meter_policy = \"community\"\nmin_members = 22"),
         ("[clusters.north]", "allow_file = \"nobody\""),
@@ -185,6 +189,14 @@ fn a_cluster_is_judged_by_the_policy_of_its_meters() {
     let smaller = "meter_policy = \"community\"\nepsilon = 2\n[clusters.south]\nmeter_policy = \"trial\"\n\
                    slot_seconds = 10\nmin_members = 5";
     insta::assert_snapshot!(Place::new().check(&with("[clusters.north]", smaller)));
+}
+
+#[test]
+fn the_scheme_of_a_cluster_is_told_with_what_it_needs() {
+    let others = "[clusters.pairs]\nscheme = \"pairwise\"\n[clusters.holders]\nscheme = \"committee\"\nmin_members = 1000\n\
+                  [clusters.small]\nmeter_policy = \"community\"\n[clusters.missing]\nmax_missing = 0.2\n\
+                  [clusters.twice]\nattempts = 2";
+    insta::assert_snapshot!(Place::new().check(&with("[clusters.north]", others)));
 }
 
 #[test]

@@ -78,7 +78,7 @@ discovery_prefix = {{ $config.home_assistant.discovery_prefix | quote }}
 {{ $key }} = [{{ int64 (first $value) }}, {{ int64 (last $value) }}]
 {{- else if has $key (list "allow_file" "deny_file") }}
 {{ $key }} = {{ printf "/etc/dream/lists/%s" $value | quote }}
-{{- else if has $key (list "meter_policy" "kind") }}
+{{- else if has $key (list "meter_policy" "kind" "scheme") }}
 {{ $key }} = {{ $value | quote }}
 {{- else }}
 {{ $key }} = {{ int64 $value }}

@@ -196,6 +196,14 @@ fn tiles(view: &ClusterView, now: Timestamp) -> Markup {
                 "at least " (words::count(view.min_members)) " needed"
             }))
         }
+        @if let Some(holders) = view.recent_holders(now) {
+            (tile("Holders", &html! {
+                (words::count(holders.answered)) " " span.within { "of " (words::count(holders.holders)) }
+            }, &html! {
+                "answered; " (words::count(holders.needed)) " are needed, " (words::count(holders.spare())) " to spare"
+                @if holders.wrong > 0 { ", " (words::count(holders.wrong)) " wrong" }
+            }))
+        }
         @if let Some(list) = &view.list {
             (tile("ε today", &html! { (words::epsilon(view.spent.at(now))) }, &html! {
                 "spent by a meter that took part in all, " (words::epsilon(list.params.charge_micro_epsilon())) " an attempt"

@@ -21,8 +21,8 @@ pub(super) fn privacy(view: &ClusterView, now: Timestamp) -> Markup {
         p {
             "Every attempt at a slot costs each meter that takes part "
             strong { "ε = " (words::epsilon(params.charge_micro_epsilon())) }
-            "; a slot has at most " (params.attempts()) " attempts. Counted slot by slot, today has cost a meter that took part in \
-             all of them "
+            "; a slot is tried at most " (times(params.attempts())) ". Counted slot by slot, today has cost a meter that took part \
+             in all of them "
             strong { "ε = " (words::epsilon(view.spent.at(now))) }
             " so far. The smaller ε is, the less a sum tells about any one home."
         }
@@ -48,7 +48,8 @@ pub(super) fn terms(list: &ListView, profile: Profile, now: Timestamp) -> Markup
             }))
             (term("Members", &html! { (words::count(params.members())) ". " (tolerance(params)) }))
             (term("Readings", &html! {
-                "Readings are waited for until " (words::duration(terms.reading_seconds)) " after a slot ended, reveals for another "
+                "Readings are waited for until " (words::duration(terms.reading_seconds)) " after a slot ended, "
+                @if terms.scheme.committee().is_some() { "answers of holders" } @else { "reveals" } " for another "
                 (words::duration(terms.reveal_seconds)) "; a slot is tried at most " (times(params.attempts())) "."
             }))
             (term("Noise", &html! {
@@ -61,7 +62,7 @@ pub(super) fn terms(list: &ListView, profile: Profile, now: Timestamp) -> Markup
                 (words::epsilon(daily * u64::from(params.attempts()))) "."
             }))
             (term("A day", &day(params)))
-            (term("Masks", &html! {
+            (term(if terms.scheme.committee().is_some() { "Holders" } else { "Masks" }, &html! {
                 @match terms.scheme {
                     Scheme::Pairwise { partners: 0 } => "Every member masks with every other.",
                     Scheme::Pairwise { partners } => {

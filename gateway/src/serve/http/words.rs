@@ -152,9 +152,10 @@ pub(super) const fn failure(failure: Failure) -> (&'static str, &'static str) {
             "Too many missing",
             "More meters were silent than the list tolerates, so no sum was asked for and none was released.",
         ),
-        Failure::RevealMissing => {
-            ("Reveal missing", "A meter sent its reading but did not help to unmask the sum, and no attempt was left.")
-        }
+        Failure::RevealMissing => (
+            "Reveal missing",
+            "A meter sent its reading but did not help to unmask the sum, or too few holders answered, and no attempt was left.",
+        ),
         Failure::UnmaskFailed => {
             ("Unmasking failed", "The result is no sum of readings and noise: a member lied, or a mask did not cancel.")
         }
