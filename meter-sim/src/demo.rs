@@ -23,6 +23,7 @@ use dream_gateway::daemon;
 use dream_gateway::ingest::backfill::backfill;
 use dream_gateway::store::Store;
 use dream_homes::args::whole;
+use dream_homes::home::{Month, PvShare};
 use dream_homes::source::Source;
 use dream_protocol::params::Params;
 use dream_protocol::time::Timestamp;
@@ -51,6 +52,7 @@ use stage::Stage;
   meter-sim demo --no-noise --slots 3
   meter-sim demo --shifting 0.005 --slots 10
   meter-sim demo --liars 1 --slots 20
+  meter-sim demo --pv 0.5 --month 6
   meter-sim demo --clusters 10 --meters 200 --slot-seconds 5
   meter-sim demo --real-time --listen 127.0.0.1:9464 --mqtt-port 1883")]
 pub(crate) struct DemoArgs {
@@ -60,6 +62,13 @@ pub(crate) struct DemoArgs {
     /// The number of clusters
     #[arg(long, default_value_t = 1, value_parser = whole::<u32, 1, 100>)]
     clusters: u32,
+    /// The share of the homes with panels on their roofs. They feed in: readings then count from -8 to 8 kW, which takes more
+    /// noise
+    #[arg(long, value_name = "SHARE", default_value_t)]
+    pv: PvShare,
+    /// The month of the homes, from 1 to 12
+    #[arg(long, default_value = "11")]
+    month: Month,
     /// Stop after COUNT slots; by default, run until interrupted
     #[arg(long, value_name = "COUNT", value_parser = whole::<usize, 1, 1_000_000>)]
     slots: Option<usize>,
@@ -132,7 +141,7 @@ impl DemoArgs {
         view.say(&self.introduction(listener.local_addr()?, stage.broker, seed));
 
         let clock = (!self.real_time).then(|| Arc::new(SimulatedClock::new(begin())));
-        let source = Source::street(seed, self.homes());
+        let source = Source::street(seed, self.homes()).with_pv(self.pv, self.month);
         let faults = self.conduct.faults(seed, FAULTS);
         let meters = stage.meters(clusters, &source, seed);
         if clock.is_some() {
@@ -165,6 +174,11 @@ impl DemoArgs {
             Some(port) => format!("--mqtt-port: no broker can listen on port {port}"),
             None => "no broker can listen on any port of the loopback".to_owned(),
         }
+    }
+
+    /// The range of readings that gateway and meters agree on, in watts: as far below 0 as above it where homes feed in.
+    fn range(&self) -> (i64, i64) {
+        if self.pv.is_none() { (0, 9000) } else { (-8000, 8000) }
     }
 
     fn homes(&self) -> u32 {

@@ -17,6 +17,7 @@ use serde::Serialize;
 use self::cost::{AesBlocks, Traffic};
 use crate::cmd::BadInput;
 use crate::config::decimal::{self, Fraction};
+use crate::serve::day_epsilon;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -195,12 +196,16 @@ enum Verdict {
 const USEFUL_PERCENT: f64 = 10.0;
 const COARSE_PERCENT: f64 = 30.0;
 
-/// What the slots of one UTC day cost a meter, in millionths of epsilon.
+/// What the slots of one UTC day cost a meter, added up in millionths of epsilon.
 #[derive(Debug, Clone, Copy, Serialize)]
 struct DailyEpsilon {
     slots: u64,
     micro_epsilon_one_attempt_each: u64,
     micro_epsilon_all_attempts: u64,
+    /// Both, but for a probability of `delta`.
+    delta: f64,
+    epsilon_one_attempt_each_at_delta: f64,
+    epsilon_all_attempts_at_delta: f64,
     /// That of the meters' policy.
     budget_micro_epsilon: u64,
     /// How many attempts it pays for.
@@ -280,12 +285,15 @@ impl Verdict {
 
 impl DailyEpsilon {
     fn new(params: &Params, policy: &Policy) -> Self {
-        let slots = 86_400u64.div_ceil(params.terms().slot_seconds);
+        let slots = day_epsilon::slots(params);
         let charge = params.charge_micro_epsilon();
         Self {
             slots,
             micro_epsilon_one_attempt_each: slots * charge,
             micro_epsilon_all_attempts: slots * charge * u64::from(params.attempts()),
+            delta: day_epsilon::DELTA,
+            epsilon_one_attempt_each_at_delta: day_epsilon::at_delta(params, 1),
+            epsilon_all_attempts_at_delta: day_epsilon::at_delta(params, params.attempts()),
             budget_micro_epsilon: policy.daily_micro_epsilon,
             attempts_within_budget: policy.daily_micro_epsilon / charge,
         }

@@ -18,6 +18,7 @@ use prometheus::{
 };
 
 use crate::serve::board::{Board, ClusterView};
+use crate::serve::day_epsilon;
 use crate::serve::offenders::OffenderCounts;
 use crate::serve::process::Process;
 use crate::store::{FilteredLoad, Load};
@@ -358,6 +359,11 @@ impl ClusterGauges {
                 "dream_cluster_epsilon_day",
                 "Epsilon that today's slots (UTC) have cost each participant so far.",
                 |view, now| Value::One(count(view.spent.at(now)) / 1e6),
+            ),
+            one(
+                "dream_cluster_epsilon_day_at_delta",
+                "Epsilon of a whole day of the list in force, but for a probability of 1e-6, if no slot is tried twice.",
+                |view, _| view.list.as_ref().map(|list| day_epsilon::at_delta(&list.params, 1)).into(),
             ),
             one(
                 "dream_cluster_membership_epoch",

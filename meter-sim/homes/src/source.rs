@@ -20,7 +20,7 @@ impl Source {
     /// So many simulated homes of one to five residents, on weekdays in November.
     pub fn street(seed: u64, homes: u32) -> Self {
         let homes = street::usual_homes(seed, homes, ActivityModel::Crest);
-        Self::Model { homes, month: Month::new(11).expect("of twelve"), kind: DayKind::Weekday }
+        Self::Model { homes, month: Month::NOVEMBER, kind: DayKind::Weekday }
     }
 
     /// The same homes in another month, some of them with panels on their roofs. A file stays as it is.

@@ -57,11 +57,12 @@ impl<'a> Stage<'a> {
         authority.write(directory, "authority")?;
         authority.gateway(&GatewayId::new(GATEWAY)?).write(directory, "gateway")?;
         let (slot, window) = (args.slot_length(), args.slot_length() / 4);
+        let (lo, hi) = args.range();
         let mut toml = format!(
             "id = \"{GATEWAY}\"\n[identity]\ncertificate = \"gateway.pem\"\nkey = \"gateway.key\"\n\
              authorities = [\"authority.pem\"]\n[broker]\nurl = \"mqtt://{broker}\"\n[http]\nlisten = \"{}\"\n\
              [defaults]\nslot_seconds = {slot}\nreading_seconds = {window}\nreveal_seconds = {window}\n\
-             meter_policy = \"{}\"\nmin_members = {}\ndrop_after_slots = 0\n",
+             range_watts = [{lo}, {hi}]\nmeter_policy = \"{}\"\nmin_members = {}\ndrop_after_slots = 0\n",
             args.listen,
             // A cluster that is too small is refused as meters refuse it, with the number that they accept: see `params`.
             if args.meters < Profile::Strict.floors().members { Profile::Trial } else { Profile::Strict },
@@ -79,7 +80,8 @@ impl<'a> Stage<'a> {
 
     /// The meters' policy: that of real ones, but for what real time makes impossible.
     pub(super) fn policy(&self) -> anyhow::Result<Policy> {
-        let strict = Policy::new(self.authority.authorities(), [GatewayId::new(GATEWAY)?]);
+        let usual = Policy::new(self.authority.authorities(), [GatewayId::new(GATEWAY)?]);
+        let strict = Policy { range: self.args.range(), ..usual };
         let hurried = self.args.real_time;
         Ok(if hurried { Policy { min_slot_seconds: 1, daily_micro_epsilon: u64::MAX, ..strict } } else { strict })
     }

@@ -93,10 +93,14 @@ impl fmt::Display for Range {
 /// Returns a note about readings below 0, which widen the range; none if there are none.
 pub(super) fn feed_in_note(data: &Dataset) -> Option<String> {
     let FeedIn { readings, lowest } = data.feed_in()?;
+    if readings == 0 {
+        return None;
+    }
+    let correct = if data.is_model() { "" } else { " If no home feeds in, correct the file." };
     let (are, range) = (if readings == 1 { "reading is" } else { "readings are" }, Range::product(data));
     Some(format!(
         "{readings} {are} below 0, the lowest is {lowest} W: the range is {range}, and its noise is twice that of a range \
-         that begins at 0. If no home feeds in, correct the file."
+         that begins at 0.{correct}"
     ))
 }
 

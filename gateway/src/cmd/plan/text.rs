@@ -5,6 +5,7 @@ use std::io::{Result, Write};
 
 use super::cost::{CERTIFICATE_BYTES, ID_CHARACTERS, MessageSize};
 use super::{DailyEpsilon, Deviation, HourMean, Plan, USEFUL_PERCENT, Verdict, real};
+use crate::serve::day_epsilon;
 
 /// Writes the whole plan.
 pub(super) fn write(plan: &Plan, out: &mut impl Write) -> Result<()> {
@@ -87,8 +88,15 @@ fn verdict(plan: &Plan, out: &mut impl Write) -> Result<()> {
 fn privacy(plan: &Plan, out: &mut impl Write) -> Result<()> {
     let daily = &plan.epsilon_per_day;
     writeln!(out, "\nEpsilon a meter spends a day, in {} slots", Grouped(daily.slots))?;
-    writeln!(out, "  at best      {:>10}  one attempt each", Micro(daily.micro_epsilon_one_attempt_each).to_string())?;
-    writeln!(out, "  at worst     {:>10}  every attempt used", Micro(daily.micro_epsilon_all_attempts).to_string())?;
+    writeln!(out, "                added up  but for one chance in a million")?;
+    let rows = [
+        ("at best", daily.micro_epsilon_one_attempt_each, daily.epsilon_one_attempt_each_at_delta, "one attempt each"),
+        ("at worst", daily.micro_epsilon_all_attempts, daily.epsilon_all_attempts_at_delta, "every attempt used"),
+    ];
+    for (name, added_up, at_delta, when) in rows {
+        let (added_up, at_delta) = (Micro(added_up).to_string(), day_epsilon::shown(at_delta));
+        writeln!(out, "  {name:<11}{added_up:>11}{at_delta:>10}  {when}")?;
+    }
     budget(daily, out)
 }
 
