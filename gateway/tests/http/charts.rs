@@ -138,11 +138,10 @@ fn a_range_is_as_long_as_it_says_unless_there_is_less() {
 fn a_chart_of_homes_that_feed_in_has_its_zero_inside_and_every_band_whole() {
     let (gateway, browser) = open();
     let view = feeding_in("sunny", 300);
-    // From 60 kW at night to -340 kW at noon, with a slot of nearly nothing between.
+    // From 60 kW at night to -336 kW at noon, with a slot of nearly nothing between.
     for slot in LAST_SLOT - 143..=LAST_SLOT {
-        let hour = (slot % 144) as f64 / 6.0;
-        let sun = (std::f64::consts::PI * (hour - 6.0) / 12.0).sin().max(0.0);
-        let watts = if slot % 144 == 40 { -3 } else { 60_000 - (400.0 * sun).round() as i64 * 1000 };
+        let sun = 36u64.saturating_sub(72u64.abs_diff(slot % 144)).cast_signed();
+        let watts = if slot % 144 == 40 { -3 } else { 60_000 - 11_000 * sun };
         let outcome = Slotted { noise_scale: 16_000, ..slot_of(300, slot) }.decoded(watts, 300);
         gateway.fixture.close(&view, closed(outcome));
     }
