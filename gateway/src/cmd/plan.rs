@@ -292,12 +292,17 @@ impl DailyEpsilon {
             micro_epsilon_one_attempt_each: slots * charge,
             micro_epsilon_all_attempts: slots * charge * u64::from(params.attempts()),
             delta: day_epsilon::DELTA,
-            epsilon_one_attempt_each_at_delta: day_epsilon::at_delta(params, 1),
-            epsilon_all_attempts_at_delta: day_epsilon::at_delta(params, params.attempts()),
+            epsilon_one_attempt_each_at_delta: thousandths(day_epsilon::at_delta(params, 1)),
+            epsilon_all_attempts_at_delta: thousandths(day_epsilon::at_delta(params, params.attempts())),
             budget_micro_epsilon: policy.daily_micro_epsilon,
             attempts_within_budget: policy.daily_micro_epsilon / charge,
         }
     }
+}
+
+/// Leaves out the digits that nobody can rely on.
+fn thousandths(epsilon: f64) -> f64 {
+    (1000.0 * epsilon).round() / 1000.0
 }
 
 #[expect(clippy::cast_precision_loss, reason = "watts and bytes of a report, below 2^53")]

@@ -168,7 +168,7 @@ fn a_chart_of_homes_that_feed_in_has_its_zero_inside_and_every_band_whole() {
     let zero = browser.text("document.querySelector('#load-chart .grid.zero').getAttribute('y1')");
     let share: f64 = zero.trim_end_matches('%').parse().unwrap();
     assert!((share - 100.0 * high / (high - low)).abs() < 0.01 && (5.0..95.0).contains(&share), "{zero}");
-    assert_eq!(browser.text("document.querySelectorAll('#load-chart text.y')[0].textContent"), "\u{2212}500\u{a0}kW");
+    assert_eq!(browser.text("document.querySelectorAll('#load-chart text.y')[0].textContent"), "\u{2212}400\u{a0}kW");
     // What is 0 after rounding has no sign, and what is fed in has one.
     browser.run("document.getElementById('load-chart').focus()");
     let at = slots.iter().position(|slot| slot["load_watts"] == -3).unwrap();

@@ -88,14 +88,14 @@ fn verdict(plan: &Plan, out: &mut impl Write) -> Result<()> {
 fn privacy(plan: &Plan, out: &mut impl Write) -> Result<()> {
     let daily = &plan.epsilon_per_day;
     writeln!(out, "\nEpsilon a meter spends a day, in {} slots", Grouped(daily.slots))?;
-    writeln!(out, "                added up  but for one chance in a million")?;
+    writeln!(out, "  {:<11}{:>11}{:>21}", "", "added up", "but for one in 10^6")?;
     let rows = [
         ("at best", daily.micro_epsilon_one_attempt_each, daily.epsilon_one_attempt_each_at_delta, "one attempt each"),
         ("at worst", daily.micro_epsilon_all_attempts, daily.epsilon_all_attempts_at_delta, "every attempt used"),
     ];
     for (name, added_up, at_delta, when) in rows {
         let (added_up, at_delta) = (Micro(added_up).to_string(), day_epsilon::shown(at_delta));
-        writeln!(out, "  {name:<11}{added_up:>11}{at_delta:>10}  {when}")?;
+        writeln!(out, "  {name:<11}{added_up:>11}{at_delta:>21}  {when}")?;
     }
     budget(daily, out)
 }
