@@ -8,7 +8,7 @@
 //!
 //! Light is split into direct and diffuse after Erbs, Klein and Duffie (Solar Energy 28, 1982), and brought to the slope after
 //! Hay and Davies (1980). Of what falls on the panels, a share arrives as power: it stands for temperature, dirt, cables and the
-//! inverter. A slope to the south then yields 951 kWh a year for each kilowatt of its peak.
+//! inverter. A slope to the south then yields about 950 kWh a year for each kilowatt of its peak.
 
 use std::f64::consts::FRAC_PI_2;
 use std::str::FromStr;
