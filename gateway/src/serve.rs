@@ -2,6 +2,7 @@
 
 pub mod announce;
 pub mod board;
+pub mod day_epsilon;
 pub mod evidence;
 pub mod gateway_view;
 pub mod holders;

@@ -23,6 +23,7 @@ use dream_gateway::daemon;
 use dream_gateway::ingest::backfill::backfill;
 use dream_gateway::store::Store;
 use dream_homes::args::whole;
+use dream_homes::home::{Month, PvShare};
 use dream_homes::source::Source;
 use dream_protocol::kind::Kind as HomeKind;
 use dream_protocol::params::Params;
@@ -54,6 +55,7 @@ use stage::Stage;
   meter-sim demo --no-noise --slots 3
   meter-sim demo --shifting 0.005 --slots 10
   meter-sim demo --liars 1 --slots 20
+  meter-sim demo --pv 0.5 --month 6
   meter-sim demo --clusters 10 --meters 200 --slot-seconds 5
   meter-sim demo --real-time --listen 127.0.0.1:9464 --mqtt-port 1883")]
 pub(crate) struct DemoArgs {
@@ -67,6 +69,13 @@ pub(crate) struct DemoArgs {
     /// The number of clusters
     #[arg(long, default_value_t = 1, value_parser = whole::<u32, 1, 100>)]
     clusters: u32,
+    /// The share of the homes with panels on their roofs. They feed in: readings then count from -8 to 8 kW, which takes more
+    /// noise
+    #[arg(long, value_name = "SHARE", default_value_t)]
+    pv: PvShare,
+    /// The month of the homes, from 1 to 12
+    #[arg(long, default_value = "11")]
+    month: Month,
     /// Stop after COUNT slots; by default, run until interrupted
     #[arg(long, value_name = "COUNT", value_parser = whole::<usize, 1, 1_000_000>)]
     slots: Option<usize>,
@@ -77,9 +86,10 @@ pub(crate) struct DemoArgs {
     /// time. Nothing is filled in then, and meters are told to accept slots that short
     #[arg(long)]
     real_time: bool,
-    /// What kind of homes the gateway takes them for: flat, house, electric-heat or pv. The homes themselves stay the same
-    #[arg(long, value_name = "KIND", default_value_t)]
-    kind: HomeKind,
+    /// What kind of homes the gateway takes them for: flat, house, electric-heat or pv. The homes themselves stay the same;
+    /// usually house, and pv where some of them feed in
+    #[arg(long, value_name = "KIND")]
+    kind: Option<HomeKind>,
     /// The address of the page, the API and the metrics; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     listen: SocketAddr,
@@ -145,7 +155,7 @@ impl DemoArgs {
         view.say(&self.introduction(listener.local_addr()?, stage.broker, seed));
 
         let clock = (!self.real_time).then(|| Arc::new(SimulatedClock::new(begin())));
-        let source = Source::street(seed, self.homes());
+        let source = Source::street(seed, self.homes()).with_pv(self.pv, self.month);
         let faults = self.conduct.faults(seed, FAULTS);
         let meters = stage.meters(clusters, &source, seed);
         if clock.is_some() {
@@ -178,6 +188,11 @@ impl DemoArgs {
             Some(port) => format!("--mqtt-port: no broker can listen on port {port}"),
             None => "no broker can listen on any port of the loopback".to_owned(),
         }
+    }
+
+    /// What kind of homes the gateway takes them for.
+    fn home_kind(&self) -> HomeKind {
+        self.kind.unwrap_or(if self.pv.is_none() { HomeKind::House } else { HomeKind::Pv })
     }
 
     fn homes(&self) -> u32 {

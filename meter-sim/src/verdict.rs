@@ -117,6 +117,8 @@ pub struct Verdict {
     pub mean_error_watts: Option<f64>,
     pub mean_filtered_error_watts: Option<f64>,
     pub mean_true_watts: Option<f64>,
+    /// The mean of the true sums without their signs: what errors are shares of, also where homes feed in.
+    pub mean_true_size_watts: Option<f64>,
     pub failures: BTreeMap<String, usize>,
     /// What meters refused, in their words, and how often.
     pub refusals: BTreeMap<String, usize>,
@@ -147,6 +149,9 @@ impl Verdict {
             mean_error_watts: mean(rows, |row| row.error().map(|watts| watts.abs() as f64)),
             mean_filtered_error_watts: mean(rows, |row| row.filtered_error().map(f64::abs)),
             mean_true_watts: mean(rows, |row| row.error().and(row.expected).map(|expected| expected.truth as f64)),
+            mean_true_size_watts: mean(rows, |row| {
+                row.error().and(row.expected).map(|expected| expected.truth.abs() as f64)
+            }),
             ..Self::default()
         };
         if accusations > 0 {
@@ -259,7 +264,7 @@ impl Verdict {
             writeln!(f, "Sums:   {exact} of {comparable} sums are what the meters hid.")?;
         }
         let off = |watts: f64| {
-            let share = self.mean_true_watts.filter(|load| *load > 0.0).map(|load| 100.0 * watts / load);
+            let share = self.mean_true_size_watts.filter(|load| *load > 0.0).map(|load| 100.0 * watts / load);
             format!(
                 "{}{}",
                 kilowatts(watts),
@@ -435,6 +440,17 @@ mod tests {
         assert!(silent.contains("one member leaves out their noise"), "{silent}");
         let exact = told(Injected { exact: true, shifting: 1, ..Injected::default() });
         assert!(exact.contains("none, as asked for"), "{exact}");
+    }
+
+    #[test]
+    fn errors_are_shares_of_what_is_drawn_or_fed_in() {
+        // As much is fed in by day as is drawn at night: the mean is nothing, the load is not.
+        let (day, night) = ((-100_000, -98_500), (100_000, 101_500));
+        let rows = [day, night].map(|(truth, noisy)| row("decoded", Some(noisy), Some((truth, noisy))));
+        let verdict = Verdict::of(&rows, FromMeters::default(), Injected { shifting: 1, ..Injected::default() });
+        assert_eq!((verdict.mean_true_watts, verdict.mean_true_size_watts), (Some(0.0), Some(100_000.0)));
+        let told = verdict.to_string();
+        assert!(told.contains("off by 1.5 kW, 1.5 % of the load on average"), "{told}");
     }
 
     #[test]

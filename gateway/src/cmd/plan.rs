@@ -23,6 +23,7 @@ use self::scheme::SchemePlan;
 use crate::cmd::BadInput;
 use crate::config::decimal::{self, Fraction};
 use crate::config::{even_draws, with_committee};
+use crate::serve::day_epsilon;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -236,7 +237,7 @@ struct Plan {
     aes_blocks: AesBlocks,
 }
 
-/// What the slots of one UTC day cost a meter, in millionths of epsilon.
+/// What the slots of one UTC day cost a meter, added up in millionths of epsilon.
 #[derive(Debug, Clone, Copy, Serialize)]
 struct DailyEpsilon {
     slots: u64,
@@ -248,6 +249,10 @@ struct DailyEpsilon {
     energy_watt_hours: Option<u64>,
     /// The most that a day may cost by the meters' policy.
     limit_micro_epsilon: u64,
+    /// Both, but for a probability of `delta`.
+    delta: f64,
+    epsilon_one_attempt_each_at_delta: f64,
+    epsilon_all_attempts_at_delta: f64,
     /// That of the meters' policy.
     budget_micro_epsilon: u64,
     /// How many attempts it pays for.
@@ -288,7 +293,7 @@ impl Plan {
 
 impl DailyEpsilon {
     fn new(params: &Params, policy: &Policy) -> Self {
-        let slots = 86_400u64.div_ceil(params.terms().slot_seconds);
+        let slots = day_epsilon::slots(params);
         let charge = params.charge_micro_epsilon();
         Self {
             slots,
@@ -297,10 +302,18 @@ impl DailyEpsilon {
             micro_epsilon_reserved: params.terms().day_micro_epsilon,
             energy_watt_hours: params.day_watt_hours(),
             limit_micro_epsilon: policy.day_micro_epsilon,
+            delta: day_epsilon::DELTA,
+            epsilon_one_attempt_each_at_delta: thousandths(day_epsilon::at_delta(params, 1)),
+            epsilon_all_attempts_at_delta: thousandths(day_epsilon::at_delta(params, params.attempts())),
             budget_micro_epsilon: policy.daily_micro_epsilon,
             attempts_within_budget: policy.daily_micro_epsilon / charge,
         }
     }
+}
+
+/// Leaves out the digits that nobody can rely on.
+fn thousandths(epsilon: f64) -> f64 {
+    (1000.0 * epsilon).round() / 1000.0
 }
 
 #[expect(clippy::cast_precision_loss, reason = "watts and bytes of a report, below 2^53")]

@@ -19,6 +19,7 @@ use prometheus::{
 };
 
 use crate::serve::board::{Board, ClusterView};
+use crate::serve::day_epsilon;
 use crate::serve::holders::HoldersView;
 use crate::serve::offenders::OffenderCounts;
 use crate::serve::process::Process;
@@ -410,6 +411,11 @@ impl ClusterGauges {
                     let stated = view.list.as_ref().map(|list| list.params.terms().day_micro_epsilon);
                     stated.filter(|&stated| stated > 0).map(|stated| count(stated) / 1e6).into()
                 },
+            ),
+            one(
+                "dream_cluster_epsilon_day_at_delta",
+                "Epsilon of a whole day of the list in force, but for a probability of 1e-6, if no slot is tried twice.",
+                |view, _| view.list.as_ref().map(|list| day_epsilon::at_delta(&list.params, 1)).into(),
             ),
             one(
                 "dream_cluster_membership_epoch",

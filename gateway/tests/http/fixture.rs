@@ -311,6 +311,16 @@ pub fn with_holders(mut view: ClusterView, answered: u16, wrong: u16) -> Cluster
     view
 }
 
+/// The same of homes that feed in.
+pub fn feeding_in(id: &str, members: u16) -> ClusterView {
+    let mut view = listed(id, members);
+    let tenth = Share::new(1, 10).unwrap();
+    let terms = Terms { lo: -8000, hi: 8000, ..Terms::DEFAULT };
+    let params = terms.for_members(members, tenth, tenth, Profile::Strict.floors().malicious).unwrap();
+    view.list = view.list.map(|list| ListView { params, ..list });
+    view
+}
+
 /// What members have proven: a contradiction, whose bytes nobody judges here.
 pub fn proven() -> Arc<[EvidenceView]> {
     let contradiction = Contradiction::Requests { slot: Slot(LAST_SLOT), attempt: 0 };

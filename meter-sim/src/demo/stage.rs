@@ -64,7 +64,7 @@ impl<'a> Stage<'a> {
              [defaults]\nslot_seconds = {slot}\nreading_seconds = {window}\nreveal_seconds = {window}\n\
              kind = \"{}\"\nscheme = \"{}\"\nmeter_policy = \"{}\"\nmin_members = {}\ndrop_after_slots = 0\n",
             args.listen,
-            args.kind,
+            args.home_kind(),
             args.scheme,
             // A cluster that is too small is refused as meters refuse it, with the number that they accept: see `params`.
             if args.meters < Profile::Strict.floors().members { Profile::Trial } else { Profile::Strict },

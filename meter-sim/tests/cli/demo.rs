@@ -57,6 +57,15 @@ fn in_real_time_slots_are_seconds_and_without_noise_every_sum_is_exact() {
 }
 
 #[test]
+fn homes_with_panels_report_below_0_within_a_range_of_their_own() {
+    let homes = ["--pv", "1", "--month", "6", "--meters", "50", "--seed", "7"];
+    let (slots, verdict) = demo(&[&homes[..], &["--no-noise", "--faults", "0", "--slots", "1"]].concat());
+    assert_eq!((&verdict["decoded"], &verdict["exact"]), (&1.into(), &1.into()), "{verdict}");
+    let slot = &slots[0];
+    assert_eq!(slot["load_watts"], slot["expected"]["truth"], "{slot}");
+}
+
+#[test]
 fn what_it_prints_is_for_people_and_cheats_are_told() {
     let args = ["demo", "--slots", "1", "--meters", "60", "--shifting", "0.05", "--faults", "0", "--seed", "4711"];
     let out = succeed(meter_sim(Path::new(".")).args(args));
@@ -88,6 +97,7 @@ fn mistakes_name_the_flag_and_what_is_allowed() {
         (["--faults", "2"], "use a share from 0 to 1"),
         (["--meters", "1"], "from 2 to 10000"),
         (["--scheme", "secret"], "use auto, committee or pairwise"),
+        (["--pv", "2"], "use a share of the homes from 0 to 1"),
         (["--slot-seconds", "1"], "from 4 to 600"),
         (["--liars", "5"], "from 0 to 4"),
         (["--mqtt-port", "0"], "not in 1..=65535"),

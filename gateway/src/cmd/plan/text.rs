@@ -6,6 +6,7 @@ use std::io::{Result, Write};
 use super::cost::{AesBlocks, CERTIFICATE_BYTES, ClusterTraffic, ID_CHARACTERS, MessageSize};
 use super::error::{Deviation, HourMean, USEFUL_PERCENT, Verdict};
 use super::{DailyEpsilon, Plan, real};
+use crate::serve::day_epsilon;
 
 mod opening;
 
@@ -99,8 +100,15 @@ fn privacy(plan: &Plan, out: &mut impl Write) -> Result<()> {
         }
         None => writeln!(out, "  Nothing bounds a day but the number of its slots: no E is stated.")?,
     }
-    writeln!(out, "  at best      {:>10}  one attempt each", Micro(daily.micro_epsilon_one_attempt_each).to_string())?;
-    writeln!(out, "  at worst     {:>10}  every attempt used", Micro(daily.micro_epsilon_all_attempts).to_string())?;
+    writeln!(out, "  {:<11}{:>11}{:>21}", "", "added up", "but for one in 10^6")?;
+    let rows = [
+        ("at best", daily.micro_epsilon_one_attempt_each, daily.epsilon_one_attempt_each_at_delta, "one attempt each"),
+        ("at worst", daily.micro_epsilon_all_attempts, daily.epsilon_all_attempts_at_delta, "every attempt used"),
+    ];
+    for (name, added_up, at_delta, when) in rows {
+        let (added_up, at_delta) = (Micro(added_up).to_string(), day_epsilon::shown(at_delta));
+        writeln!(out, "  {name:<11}{added_up:>11}{at_delta:>21}  {when}")?;
+    }
     budget(daily, out)
 }
 

@@ -10,6 +10,7 @@ use maud::{Markup, html};
 use super::reasons::{objection, objections, policy_name};
 use super::words;
 use crate::serve::board::{ClusterView, ListView};
+use crate::serve::day_epsilon;
 
 /// Returns paragraphs about what the list in force promises to its homes.
 pub(super) fn privacy(view: &ClusterView, now: Timestamp) -> Markup {
@@ -38,7 +39,7 @@ pub(super) fn terms(list: &ListView, profile: Profile, now: Timestamp) -> Markup
     let terms = params.terms();
     let slots = list.to_slot.0 - list.from_slot.0 + 1;
     let (begins, ends) = (params.slot_start(list.from_slot), params.slot_end(list.to_slot));
-    let daily = 86_400u64.div_ceil(terms.slot_seconds) * params.charge_micro_epsilon();
+    let daily = day_epsilon::slots(params) * params.charge_micro_epsilon();
     let spread = Spread::new(params.noise_scale(), params.honest().into(), params.members().into());
     let term = |name: &str, text: &Markup| html! { div { dt { (name) } dd { (text) } } };
     html! {
@@ -59,7 +60,9 @@ pub(super) fn terms(list: &ListView, profile: Profile, now: Timestamp) -> Markup
             (term("Privacy", &html! {
                 "An attempt costs ε = " (words::epsilon(params.charge_micro_epsilon())) ". Counted slot by slot, a day costs a \
                  meter ε = " (words::epsilon(daily)) " if no slot is tried twice, and at most "
-                (words::epsilon(daily * u64::from(params.attempts()))) "."
+                (words::epsilon(daily * u64::from(params.attempts()))) ". If one chance in a million is left aside, it costs "
+                (day_epsilon::shown(day_epsilon::at_delta(params, 1))) " and at most "
+                (day_epsilon::shown(day_epsilon::at_delta(params, params.attempts()))) "."
             }))
             (term("A day", &day(params)))
             (term(if terms.scheme.committee().is_some() { "Holders" } else { "Masks" }, &html! {
