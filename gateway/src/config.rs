@@ -134,7 +134,7 @@ impl ClusterSettings {
     /// holders; an error in words if no committee can be formed of them.
     pub fn committee_params(&self, members: u16, draws: &[u64]) -> Result<Params, String> {
         let pairwise = self.params(members).map_err(|error| error.to_string())?;
-        with_committee(&pairwise, self.committee_attempts, draws, self.profile)
+        with_committee(&pairwise, self.committee_attempts, self.profile, draws)
     }
 
     /// Returns the parameters of a list of so many members, all of them willing to be holders, in the scheme that it would have.
@@ -161,10 +161,11 @@ impl ClusterSettings {
     }
 }
 
-/// Returns the same parameters with the committee that a gateway would choose of members with these draws, and so many
-/// attempts; an error in words if it cannot choose one.
-pub fn with_committee(params: &Params, attempts: u64, draws: &[u64], profile: Profile) -> Result<Params, String> {
+/// Returns the same parameters with the committee that a gateway would choose of members with this policy and these draws, and
+/// so many attempts; an error in words if it cannot choose one.
+pub fn with_committee(params: &Params, attempts: u64, profile: Profile, draws: &[u64]) -> Result<Params, String> {
     let members = params.members();
+    // Where meters want to see every certificate, all of them are holders.
     let may_draw = !profile.rules().certified_size;
     let chosen = committee::choose(members, params.max_malicious(), draws, may_draw);
     let chosen = chosen.map_err(|error| error.to_string())?;

@@ -155,7 +155,7 @@ impl PlanArgs {
             return Err(BadInput("--scheme, --partners: a committee has no mask partners; leave one out".to_owned()));
         }
         let draws = even_draws(self.willing_members());
-        match with_committee(&pairwise, self.attempts.unwrap_or(1), &draws, self.meter_policy) {
+        match with_committee(&pairwise, self.attempts.unwrap_or(1), self.meter_policy, &draws) {
             Ok(params) => Ok((params, None)),
             Err(reason) if self.scheme == SchemeChoice::Auto => Ok((pairwise, Some(reason))),
             Err(reason) => Err(BadInput(format!("--scheme, --members, --willing, --max-missing: {reason}"))),

@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn holders_are_counted_over_today_and_yesterday() {
         let report = |vanished: &[&str], wrong: &[&str]| {
-            let ids = |ids: &[&str]| ids.iter().map(|id| MeterId::new(*id).unwrap()).collect();
+            let ids = |ids: &[&str]| ids.iter().map(|id| MeterId::new(id).unwrap()).collect();
             let (vanished, wrong) = (ids(vanished), ids(wrong));
             HoldersReport { slot: Slot(1), epoch: 1, holders: 20, needed: 15, answered: 18, wrong, vanished }
         };

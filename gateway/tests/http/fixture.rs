@@ -304,7 +304,7 @@ pub fn listed(id: &str, members: u16) -> ClusterView {
 /// holders, and 75 must answer.
 pub fn with_holders(mut view: ClusterView, answered: u16, wrong: u16) -> ClusterView {
     let list = view.list.as_mut().unwrap();
-    list.params = with_committee(&list.params, 1, &even_draws(list.params.members()), Profile::Strict).unwrap();
+    list.params = with_committee(&list.params, 1, view.profile, &even_draws(list.params.members())).unwrap();
     let committee = list.params.terms().scheme.committee().unwrap();
     let [holders, needed] = [committee.holders, committee.needed].map(|count| u16::try_from(count).unwrap());
     view.holders = Some(HoldersView { told: NOW, holders, needed, answered, wrong });

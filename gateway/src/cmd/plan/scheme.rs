@@ -115,7 +115,7 @@ fn quantile(of: &[(u64, f64)], share: f64) -> Option<u64> {
             sum += probability;
             sum > share
         })
-        .or(of.last())
+        .or_else(|| of.last())
         .map(|(count, _)| *count)
 }
 

@@ -244,10 +244,10 @@ struct Bytes(u64);
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            ..10_000 => write!(f, "{} bytes", Grouped(self.0)),
-            ..1_000_000 => write!(f, "{:.1} kB", real(self.0) / 1e3),
-            ..1_000_000_000 => write!(f, "{:.1} MB", real(self.0) / 1e6),
-            _ => write!(f, "{:.1} GB", real(self.0) / 1e9),
+            0..10_000 => write!(f, "{} bytes", Grouped(self.0)),
+            10_000..1_000_000 => write!(f, "{:.1} kB", real(self.0) / 1e3),
+            1_000_000..1_000_000_000 => write!(f, "{:.1} MB", real(self.0) / 1e6),
+            1_000_000_000.. => write!(f, "{:.1} GB", real(self.0) / 1e9),
         }
     }
 }
