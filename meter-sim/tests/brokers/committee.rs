@@ -39,9 +39,9 @@ async fn slots_of(scheme: &str, slots: usize) -> Vec<Row> {
     let meters = number("DREAM_COMMITTEE_METERS", METERS);
     let trial = Trial::new(usize::try_from(meters).unwrap());
     let broker = Broker::start(Kind::Mosquitto, &trial.clients());
-    // Long enough for a busy machine to let every meter report.
-    let seconds = 8 + meters / 100;
-    let window = seconds / 3;
+    // Long enough for a busy machine to let every meter report, and for the two attempts of the pairwise scheme.
+    let seconds = 10 + meters / 100;
+    let window = seconds / 4;
     let terms = format!(
         "scheme = \"{scheme}\"\nslot_seconds = {seconds}\nreading_seconds = {window}\nreveal_seconds = {window}\n\
          drop_after_slots = 0\n"
