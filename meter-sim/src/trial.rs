@@ -228,7 +228,8 @@ impl Observer<'_> {
     fn were_all_there(&self, aggregate: &Aggregate) -> bool {
         let Ok(start) = aggregate.start.parse::<jiff::Timestamp>() else { return false };
         let start = Timestamp::from_millis(u64::try_from(start.as_millisecond()).unwrap_or(0));
-        let were = |status: Status| !status.busy && status.since.unwrap_or(self.begun) <= start;
+        // Without a list, nobody was there.
+        let were = |status: Status| !status.busy && status.since.is_some_and(|since| since.max(self.begun) <= start);
         self.clusters.iter().map(status).all(were)
     }
 }

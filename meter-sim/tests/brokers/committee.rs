@@ -34,22 +34,23 @@ async fn every_slot_is_decoded_although_holders_are_cut_off() {
     );
 }
 
-/// Runs meters in a scheme until so many slots were closed, from the first in which all were there. Each sum must be the right one.
+/// Runs meters in a scheme until so many slots were closed, from the first that enough of them reported. Each sum must be the right one.
 async fn slots_of(scheme: &str, slots: usize) -> Vec<Row> {
     let meters = number("DREAM_COMMITTEE_METERS", METERS);
     let trial = Trial::new(usize::try_from(meters).unwrap());
     let broker = Broker::start(Kind::Mosquitto, &trial.clients());
-    // Long enough for a busy machine to let every meter report.
-    let seconds = 8 + meters / 100;
-    let window = seconds / 3;
+    // Long enough for a busy machine to let every meter report, and for the two attempts of the pairwise scheme.
+    let seconds = 10 + meters / 100;
+    let window = seconds / 4;
     let terms = format!(
         "scheme = \"{scheme}\"\nslot_seconds = {seconds}\nreading_seconds = {window}\nreveal_seconds = {window}\n\
          drop_after_slots = 0\n"
     );
     let mut cluster = Cluster::start(&trial, &broker, &terms, faults(0.0, VANISH)).await;
-    let all_there = |row: &Row| row.aggregate.missing == 0;
-    cluster.run_until(|rows| rows.iter().skip_while(|row| !all_there(row)).count() >= slots).await;
-    let rows: Vec<Row> = cluster.rows.iter().skip_while(|row| !all_there(row)).cloned().collect();
+    // A busy machine may miss the first slots of a list.
+    let missed = |row: &Row| ["too_many_missing", "interrupted"].contains(&row.aggregate.outcome.as_str());
+    cluster.run_until(|rows| rows.iter().skip_while(|row| missed(row)).count() >= slots).await;
+    let rows: Vec<Row> = cluster.rows.iter().skip_while(|row| missed(row)).cloned().collect();
     for row in rows.iter().filter(|row| row.aggregate.load_watts.is_some()) {
         assert!(is_proven(row), "{scheme}: what the meters hid is known: {row:?}");
         assert_eq!(row.aggregate.load_watts, row.expected.map(|expected| expected.noisy), "{scheme}");
