@@ -21,11 +21,11 @@ const HEATER: &str = "storage_heater";
 /// Keeps the chance of this part apart from that of other parts.
 const STREAM: u64 = 5 << 24;
 
-/// Clusters of a hundred homes, and their days; the filter learns in the first ones.
+/// Clusters of a hundred homes, and their days. The last week counts, as in the part about filtering: the filter learns before.
 const CLUSTERS: usize = 8;
 const SIZE: usize = 100;
 const DAYS: u32 = 21;
-const LEARNING: usize = 7;
+const WEEK: usize = 7;
 
 /// The large cluster, and how many of its homes are simulated so that enough have no heaters.
 const MANY: usize = 10_000;
@@ -84,8 +84,9 @@ fn hundreds(data: &Dataset, seed: u64, kind: Kind, homes: &[usize], clusters: us
             follow(&params, &days, &mut self::chance(seed, *number), true)
         })
         .collect();
-    let enough = clusters > 0 && observed.iter().all(|days| days.len() > LEARNING);
-    enough.then(|| Scores { params, clusters: observed.into_iter().map(|days| days[LEARNING..].to_vec()).collect() })
+    let enough = clusters > 0 && observed.iter().all(|days| days.len() > WEEK);
+    let last_week = |days: Vec<Vec<Observed>>| days[days.len() - WEEK..].to_vec();
+    enough.then(|| Scores { params, clusters: observed.into_iter().map(last_week).collect() })
 }
 
 /// One cluster of thousands, whose day costs epsilon 4, without a filter.
@@ -291,15 +292,15 @@ mod tests {
     use super::*;
     use dream_homes::slots::SlotLength;
 
-    /// Two of eight clusters, and fewer days: what the study measures, within a tenth of it.
+    /// Two of eight clusters, and fewer days to learn from than in the study.
     #[test]
-    fn a_hundred_houses_err_by_a_fifth_raw_and_by_a_tenth_filtered() {
+    fn a_hundred_houses_err_by_a_fifth_and_filtering_halves_it_nearly() {
         for seed in [1, 2] {
             let data = Dataset::model(seed, 230, ActivityModel::Crest);
             let scores = hundreds(&data, seed, Kind::House, &data.without(HEATER), 2, 12).unwrap();
             assert_eq!(scores.params.terms().day_micro_epsilon, 72_000_000);
             let all = scores.all();
-            assert!(all.raw <= 0.20 && all.filtered <= 0.10, "{all:?}");
+            assert!(all.raw <= 0.20 && all.filtered <= 0.6 * all.raw, "{all:?}");
             assert!(all.lost_to_range < 0.01 && all.lost_to_account < 0.01, "{all:?}");
         }
     }

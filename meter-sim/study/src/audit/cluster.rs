@@ -106,7 +106,8 @@ impl Run {
             roster: RosterRules {
                 min_members: MEMBERS,
                 settle_seconds: 5,
-                list_slots: 1000,
+                // Members must be enrolled for all of a list; twenty days leave room.
+                list_slots: (20 * 86_400 / terms.slot_seconds).min(1000),
                 drop_after_slots: 0,
                 ..RosterRules::default()
             },
