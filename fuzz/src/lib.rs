@@ -13,8 +13,8 @@ use dream_protocol::evidence;
 use dream_protocol::membership::MembershipList;
 use dream_protocol::topic::Topic;
 use dream_protocol::wire::{
-    EnrolmentStatement, EvidenceStatement, FullList, ListHeader, Mac0, MaskedReading, Message as _, RecoveryMessage, Reveal,
-    Sign1, Status,
+    Answer, DealtReading, EnrolmentStatement, EvidenceStatement, FullList, ListHeader, Mac0, MaskedReading, Message as _,
+    RecoveryMessage, Reveal, ShortList, Sign1, Status,
 };
 use dream_protocol::{cluster, meter};
 use dream_testkit::example::cluster_id;
@@ -40,7 +40,24 @@ pub fn reveal(data: &[u8]) {
     }
 }
 
-/// Decodes a message of the channel `recovery`, or its payload alone.
+/// Decodes a reading of the committee scheme, or its payload alone.
+pub fn dealt_reading(data: &[u8]) {
+    let payload = Mac0::decode(data).map_or(data, |envelope| envelope.payload());
+    if let Ok(reading) = DealtReading::decode(payload) {
+        assert_eq!(reading.payload(), payload);
+        assert_eq!(reading.corrections.len() % 8, 0);
+    }
+}
+
+/// Decodes a holder's answer, or its payload alone.
+pub fn answer(data: &[u8]) {
+    let payload = Mac0::decode(data).map_or(data, |envelope| envelope.payload());
+    if let Ok(answer) = Answer::decode(payload) {
+        assert_eq!(answer.payload(), payload);
+    }
+}
+
+/// Decodes a message of the channels `recovery` and `retry`, or its payload alone.
 pub fn recovery(data: &[u8]) {
     let payload = Sign1::decode(data).map_or(data, |envelope| envelope.payload());
     match RecoveryMessage::decode(payload) {
@@ -75,6 +92,16 @@ pub fn list(data: &[u8]) {
         assert_eq!(**list.bytes(), *data);
     }
     if let Ok(list) = FullList::decode(data) {
+        assert_eq!(list.encode(), data);
+    }
+}
+
+/// Decodes and verifies a message of the channel `membership`.
+pub fn short_list(data: &[u8]) {
+    if let Ok(Some(list)) = MembershipList::verify_short(data, &cluster_id(), &AUTHORITIES) {
+        assert_eq!(**list.bytes(), *data);
+    }
+    if let Ok(list) = ShortList::decode(data) {
         assert_eq!(list.encode(), data);
     }
 }

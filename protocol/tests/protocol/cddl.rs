@@ -31,7 +31,7 @@ const UNBOUNDED: [(&str, usize); 6] = [
 #[test]
 fn every_message_fits_its_own_rule() {
     let all = messages::all(&Pki::new());
-    assert_eq!(all.len(), 7);
+    assert_eq!(all.len(), 9);
     for message in &all {
         assert_fits(message.rule, &message.envelope);
         assert_fits("message", &message.envelope);
@@ -115,20 +115,50 @@ fn a_list_of_none_and_a_list_with_a_broken_entry_do_not_fit() {
     }
 }
 
+#[test]
+fn a_short_list_fits_with_and_without_holders_and_not_with_a_broken_one() {
+    let list = messages::short_list(&Pki::new());
+    assert_fits("short-list", &list);
+    let fields = array(&list);
+    let with = |at: usize, value: Value| {
+        let mut fields = fields.clone();
+        fields[at] = value;
+        encode(&Value::Array(fields))
+    };
+    let mut empty = fields.clone();
+    (empty[1], empty[2]) = (Value::Array(vec![]), Value::Bytes(vec![]));
+    assert_fits("short-list", &encode(&Value::Array(empty)));
+    let status = Value::Bytes(messages::status(&Pki::new()).envelope);
+    let holder = fields[1].as_array().expect("the holders")[0].clone();
+    for (defect, bytes) in [
+        ("a status as a holder", with(1, Value::Array(vec![status.clone()]))),
+        ("a status as its header", with(0, status)),
+        ("257 holders", with(1, Value::Array(vec![holder; 257]))),
+        ("digests of more than 10,000 members", with(2, Value::Bytes(vec![1; 80_001]))),
+        ("digests as an array", with(2, Value::Array(vec![]))),
+        ("no digests", encode(&Value::Array(fields[..2].to_vec()))),
+        ("a fourth part", encode(&Value::Array([fields.clone(), vec![Value::Null]].concat()))),
+    ] {
+        assert!(!fits("short-list", &bytes), "{defect}");
+    }
+    assert!(!fits("full-list", &list) && !fits("short-list", &messages::membership_list(&Pki::new()).1));
+}
+
 /// What must not stand in place of a field.
 fn wrong_values(message: &Sealed, at: usize, value: &Value) -> Vec<(&'static str, Value)> {
     let mut wrong = vec![("null", Value::Null), ("a float", Value::Float(1.5))];
     if let Value::Bytes(bytes) = value {
-        // Of the fields without a fixed length, one is a bitmap, one a list hash or nothing, one evidence or nothing, and one
-        // has 32 bytes for each authority.
+        // Of the fields without a fixed length, one is a bitmap, one a list hash or nothing, one evidence or nothing, one has
+        // 32 bytes for each authority, and one 8 for each correction, of which there may be none.
         let (short, long) = match (message.rule, at) {
-            ("recovery-request", 4) => (0, 1251),
-            ("status", 2) => (7, 9),
-            ("status", 6) => (1, 64),
-            ("list-header", 7) => (31, 513),
-            _ => (bytes.len() - 1, bytes.len() + 1),
+            ("recovery-request", 4) => (Some(0), 1251),
+            ("status", 2) => (Some(7), 9),
+            ("status", 6) => (Some(1), 64),
+            ("list-header", 7) => (Some(31), 513),
+            ("dealt-reading", 5) => (None, 2041),
+            _ => (Some(bytes.len() - 1), bytes.len() + 1),
         };
-        wrong.push(("too short", Value::Bytes(vec![1; short])));
+        wrong.extend(short.map(|short| ("too short", Value::Bytes(vec![1; short]))));
         wrong.push(("too long", Value::Bytes(vec![1; long])));
         wrong.push(("text", Value::Text("1".repeat(bytes.len()))));
     }

@@ -22,6 +22,9 @@ fn every_decoder_has_seeds_and_they_can_be_written() {
         "status",
         "enrolment",
         "list",
+        "short_list",
+        "dealt_reading",
+        "answer",
         "certificate",
         "topic",
         "meter_record",
@@ -44,7 +47,9 @@ fn every_decoder_has_seeds_and_they_can_be_written() {
 
 fn seeds() -> Seeds {
     let mut seeds = Seeds::new();
-    for case in file("broken.json")["cases"].as_array().unwrap() {
+    let (pairwise, committee) = (file("broken.json"), file("committee_broken.json"));
+    let cases = |file: &Value| file["cases"].as_array().unwrap().clone();
+    for case in cases(&pairwise).iter().chain(&cases(&committee)) {
         let target = match case["judge"].as_str().unwrap() {
             "reading" => "reading",
             "reveal" => "reveal",
@@ -52,7 +57,10 @@ fn seeds() -> Seeds {
             "enrolment" => "enrolment",
             "certificate" => "certificate",
             "list" => "list",
-            "recovery" => "recovery",
+            "short list" => "short_list",
+            "dealt reading" => "dealt_reading",
+            "answer" | "early answer" => "answer",
+            judge if judge.starts_with("recovery") => "recovery",
             other => panic!("{other}"),
         };
         add(&mut seeds, target, bytes(&case["bytes"]));
@@ -69,6 +77,8 @@ fn seeds() -> Seeds {
             4 => "enrolment",
             10 => "list",
             6 => "status",
+            8 => "dealt_reading",
+            9 => "answer",
             other => panic!("{other}"),
         };
         add(&mut seeds, target, bytes(&message["payload"]));

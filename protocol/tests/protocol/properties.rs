@@ -14,12 +14,14 @@ use dream_protocol::membership::MembershipList;
 use dream_protocol::noise::{Confidence, Scale, Spread};
 use dream_protocol::params::Terms;
 use dream_protocol::scheme::Scheme;
+use dream_protocol::scheme::committee::Committee;
+use dream_protocol::scheme::committee::field::{Element, MODULUS};
 use dream_protocol::scheme::pairwise::mask::Masks;
 use dream_protocol::time::Slot;
 use dream_protocol::topic::{GatewayChannel, MeterChannel, Topic};
 use dream_protocol::wire::{
-    EnrolmentStatement, EvidenceStatement, FullList, ListHeader, ListStatement, Mac0, MaskedReading, Message,
-    RecoveryMessage, RecoveryRequest, Retry, Reveal, Sign1, Status, StatusCode,
+    Answer, DealtReading, EnrolmentStatement, EvidenceStatement, FullList, ListHeader, ListStatement, Mac0,
+    MaskedReading, Message, RecoveryMessage, RecoveryRequest, Retry, Reveal, ShortList, Sign1, Status, StatusCode,
 };
 use dream_protocol::{cluster, meter};
 use proptest::collection::vec;
@@ -35,7 +37,13 @@ static GENUINE: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     let envelopes = sealed.iter().map(|message| message.envelope.clone());
     let payloads = sealed.iter().map(|message| message.payload.clone());
     let certificates = [pki.meter("m-0000").der, pki.gateway("gw").der, pki.authority().to_vec()];
-    envelopes.chain(payloads).chain(certificates).chain(records().into_iter().map(|(_, bytes)| bytes)).collect()
+    let lists = [messages::membership_list(&pki).1, messages::short_list(&pki)];
+    envelopes
+        .chain(payloads)
+        .chain(certificates)
+        .chain(lists)
+        .chain(records().into_iter().map(|(_, bytes)| bytes))
+        .collect()
 });
 
 static AUTHORITIES: LazyLock<Authorities> = LazyLock::new(|| Pki::new().authorities());
@@ -54,6 +62,11 @@ proptest! {
         decodes_one_way::<Status>(&bytes)?;
         decodes_one_way::<Retry>(&bytes)?;
         decodes_one_way::<ListHeader>(&bytes)?;
+        decodes_one_way::<DealtReading<'_>>(&bytes)?;
+        decodes_one_way::<Answer>(&bytes)?;
+        if let Ok(list) = ShortList::decode(&bytes) {
+            prop_assert_eq!(list.encode(), &bytes[..]);
+        }
         if let Ok(list) = FullList::decode(&bytes) {
             prop_assert_eq!(list.encode(), &bytes[..]);
         }
@@ -101,7 +114,7 @@ proptest! {
 
     #[test]
     fn any_text_is_a_topic_or_not(
-        text in prop_oneof![any::<String>(), "dream/v1(/(north|gateway|reading|enrol|membership|recovery|m-1|\\+)?){0,5}"],
+        text in prop_oneof![any::<String>(), "dream/v1(/(north|gateway|reading|enrol|membership|full|recovery|retry|m-1|\\+)?){0,5}"],
     ) {
         let again = Topic::parse(&text).ok().and_then(|topic| match topic {
             Topic::Meter { cluster, channel, meter } => {
@@ -113,7 +126,7 @@ proptest! {
     }
 
     #[test]
-    fn every_topic_parses_back(cluster in id(), meter in id(), channel in 0usize..7) {
+    fn every_topic_parses_back(cluster in id(), meter in id(), channel in 0..MeterChannel::ALL.len() + GatewayChannel::ALL.len()) {
         prop_assume!(cluster != "gateway");
         let (own, other) = (ClusterId::new(&cluster).unwrap(), MeterId::new(&meter).unwrap());
         let gateways = GatewayChannel::ALL;
@@ -137,6 +150,7 @@ proptest! {
         let cluster = cluster_id();
         prop_assert!(Enrolment::verify(&bytes, &cluster, &AUTHORITIES).is_err() || genuine);
         prop_assert!(MembershipList::verify(&bytes, &cluster, &AUTHORITIES).is_err() || genuine);
+        prop_assert!(MembershipList::verify_short(&bytes, &cluster, &AUTHORITIES).is_err() || genuine);
         prop_assert!(AUTHORITIES.verify(&bytes).is_err() || genuine);
         // An authority's own certificate is configuration: it is only read.
         drop(Authorities::new([&bytes[..]]));
@@ -162,6 +176,14 @@ proptest! {
         prop_assert_eq!(MaskedReading::decode(&reading.payload()), Ok(reading));
         let reveal = Reveal { list, slot, attempt, revealed: number, request };
         prop_assert_eq!(Reveal::decode(&reveal.payload()), Ok(reveal));
+        let corrections: Vec<u8> =
+            missing.iter().flat_map(|byte| (number.rotate_left((*byte).into()) % MODULUS).to_be_bytes()).collect();
+        let sum = Element::from_canonical(number % MODULUS).unwrap();
+        let dealt = DealtReading { list, slot, attempt, ciphertext: sum, corrections: &corrections };
+        let payload = dealt.payload();
+        prop_assert_eq!(DealtReading::decode(&payload), Ok(dealt));
+        let answer = Answer { list, slot, attempt, sum, request };
+        prop_assert_eq!(Answer::decode(&answer.payload()), Ok(answer));
         let asked = RecoveryRequest { list: ListHash(hash), slot, attempt, missing, deadline };
         prop_assert_eq!(RecoveryMessage::decode(&asked.payload()), Ok(RecoveryMessage::Request(asked)));
         let retry = Retry { list: ListHash(hash), slot, attempt, deadline };
@@ -187,6 +209,7 @@ proptest! {
         (epoch, previous, gateway) in (integer(), any::<[u8; 32]>(), any::<[u8; 32]>()),
         (from_slot, to_slot) in (integer().prop_map(Slot), integer().prop_map(Slot)),
         (uints, lo, hi) in (proptest::array::uniform10(integer()), any::<i64>(), any::<i64>()),
+        committee in proptest::option::of((integer(), integer())),
         entries in vec(vec(any::<u8>(), 0..300), 0..5),
     ) {
         let [slot_seconds, reading_seconds, reveal_seconds, missing, malicious, partners, en, ed, day, attempts] = uints;
@@ -196,7 +219,9 @@ proptest! {
             reveal_seconds,
             max_missing: missing,
             max_malicious: malicious,
-            scheme: Scheme::Pairwise { partners },
+            scheme: committee.map_or(Scheme::Pairwise { partners }, |(needed, holders)| {
+                Scheme::Committee(Committee { drawn: partners, needed, holders })
+            }),
             lo,
             hi,
             epsilon_numerator: en,
@@ -220,6 +245,12 @@ proptest! {
         let issued = Issued { der: vec![7; 300], seed: gateway };
         let sealed = list.seal((&issued.identity(), &issued.der), "dream/v1/north/membership");
         prop_assert_eq!(ListStatement::decode(&sealed), Ok(list));
+        let header = FullList::decode(&sealed).unwrap().header;
+        let (holders, digests) = (entries.iter().map(Vec::as_slice).collect(), &previous[..]);
+        let short = ShortList { header, holders, digests };
+        let bytes = short.encode();
+        prop_assert_eq!(ShortList::header_of(&bytes).unwrap().1, FullList::header_of(&sealed).unwrap().1);
+        prop_assert_eq!(ShortList::decode(&bytes), Ok(short));
     }
 }
 
@@ -239,8 +270,8 @@ fn records_that_were_never_written_are_refused() {
     let (cluster, bytes) = (raw::text("north"), raw::bytes(&[1; 32]));
     let with_days = |ledger: Vec<Vec<u8>>, hash: &[u8], days: Vec<Vec<u8>>| {
         let numbers = [raw::uint(7), raw::uint(8), raw::uint(9), raw::bytes(hash), raw::uint(0)];
-        let lists = [raw::array(&ledger), raw::array(&days)];
-        raw::array(&[&[raw::uint(1), cluster.clone()], &numbers[..], &lists].concat())
+        let rest = [raw::uint(600), raw::uint(1), raw::array(&ledger), raw::array(&days)];
+        raw::array(&[&[raw::uint(1), cluster.clone()], &numbers[..], &rest].concat())
     };
     let account = |ledger, hash: &[u8]| with_days(ledger, hash, Vec::new());
     let day = |number: u64, reserved: u64, used: u128| {
@@ -261,7 +292,7 @@ fn records_that_were_never_written_are_refused() {
         ("one day twice", accounts(&[day(8, 1, 0), day(8, 2, 0)])),
         ("a day at the end of time", accounts(&[day(u64::MAX / 86_400, 1, 0)])),
         ("a day without its account", with_days(vec![], &[1; 32], day(8, 1, 0)[..3].to_vec())),
-        ("too few fields", [&[0x85], &account(vec![], &[1; 32])[1..]].concat()),
+        ("too few fields", [&[0x8a], &account(vec![], &[1; 32])[1..]].concat()),
         (
             "a slot with a field too many",
             [&[0x86], &raw::array(&[raw::uint(4), raw::uint(1), bytes, raw::uint(0), raw::uint(0)])[1..]].concat(),
@@ -278,6 +309,18 @@ fn records_that_were_never_written_are_refused() {
         assert!(meter::Record::decode(&list(3, epoch, of)).is_err(), "a list of epoch {of}, kept as {epoch}");
         let taken_over = epoch == 1 << 40;
         assert!(cluster::Record::decode(&list(2, epoch, of)).is_err() != taken_over, "{of}, kept as {epoch}");
+    }
+    let p = MODULUS.to_be_bytes();
+    for (defect, name, at, value) in [
+        ("a ciphertext of p", "cluster dealt reading", 4, raw::bytes(&p)),
+        ("a correction of p", "cluster dealt reading", 5, raw::bytes(&p)),
+        ("half a correction", "cluster dealt reading", 5, raw::bytes(&[1; 12])),
+        ("a sum of p", "cluster answer", 4, raw::uint(MODULUS)),
+    ] {
+        let (_, good) = records().into_iter().find(|(known, _)| *known == name).unwrap();
+        let mut fields = raw::fields(&good);
+        fields[at] = value;
+        assert!(cluster::Record::decode(&raw::array(&fields)).is_err(), "{defect}");
     }
     for (defect, at, value) in [
         ("a failure with a sum", 13, raw::uint(1)),
@@ -327,12 +370,14 @@ fn records_with_numbers_that_nothing_can_follow_are_refused() {
 }
 
 /// Numbers that may be anything: instants, which saturate, and masked values.
-const FREE: [(&str, usize); 11] = [
+const FREE: [(&str, usize); 13] = [
     ("meter account", 2),
     ("meter account without a list", 2),
     ("meter list", 2),
     ("meter slot, sent", 7),
     ("meter slot, sent", 9),
+    ("meter slot, dealt", 8),
+    ("meter short list", 2),
     ("cluster list", 2),
     ("cluster list without a key", 2),
     ("cluster list that leaves an epoch out", 2),
@@ -471,12 +516,12 @@ mod driven {
 
         #[test]
         fn nothing_that_arrives_makes_a_machine_panic_or_changes_the_sum(
-            noise in vec((0usize..8, any_bytes()), 200),
+            noise in vec((0usize..10, any_bytes()), 200),
         ) {
             let (mut world, readings, end) = measured();
             let id = "m-0000";
             let topics = ["reading/", "reveal/", "enrol/", "status/"].map(|channel| format!("dream/v1/north/{channel}{id}"));
-            let topics = [&topics[..], &["membership", "recovery", "aggregate", ""].map(|c| format!("dream/v1/north/{c}"))].concat();
+            let topics = [&topics[..], &["membership", "membership/full", "recovery", "retry", "aggregate", ""].map(|c| format!("dream/v1/north/{c}"))].concat();
             let packets: Vec<_> = noise
                 .into_iter()
                 .map(|(topic, payload)| Packet::new(topics[topic].clone(), payload))
@@ -556,8 +601,8 @@ pub(crate) fn records() -> Vec<(&'static str, Vec<u8>)> {
     };
     let ledger = raw::array(&[20_000, 0, 20_001, 144_000_000].map(raw::uint));
     let account = |epoch, list: &[u8], days: Vec<u8>| {
-        let numbers = [raw::uint(1_788_000_000), raw::uint(3), raw::uint(epoch), raw::bytes(list), raw::uint(1), days];
-        of(&[&[raw::uint(1), raw::text("north")], &numbers])
+        let numbers = [raw::uint(1_788_000_000), raw::uint(3), raw::uint(epoch), raw::bytes(list), raw::uint(1)];
+        of(&[&[raw::uint(1), raw::text("north")], &numbers, &[raw::uint(1_788_000_600), raw::uint(1), days]])
     };
     let attempt = [raw::uint(2_980_002), raw::uint(1)];
     let list = raw::bytes(&list_of(9));
@@ -571,10 +616,16 @@ pub(crate) fn records() -> Vec<(&'static str, Vec<u8>)> {
         ("meter list", of(&[&[3, 9, 1_788_000_000_123].map(raw::uint), std::slice::from_ref(&list)])),
         ("meter slot, held", slot(&[raw::uint(0)])),
         ("meter slot, sent", slot(&[raw::uint(1), raw::uint(0), raw::uint(u64::MAX), message.clone(), raw::uint(5)])),
+        ("meter slot, dealt", slot(&[raw::uint(3), raw::uint(1), message.clone(), raw::uint(5)])),
         (
             "meter slot, answered",
             slot(&[raw::uint(2), raw::uint(254), message.clone(), message.clone(), message.clone()]),
         ),
+        (
+            "meter answer",
+            of(&[&[6, 2_980_002].map(raw::uint), &[hash.clone(), raw::uint(1), message.clone(), message.clone()]]),
+        ),
+        ("meter short list", of(&[&[3, 9, 17].map(raw::uint), &[raw::bytes(&short_list_of(9))]])),
         ("meter evidence", of(&[&[5, 0].map(raw::uint), std::slice::from_ref(&message)])),
         ("cluster evidence", of(&[&[9, 0].map(raw::uint), std::slice::from_ref(&message)])),
         ("cluster enrolment", of(&[&[raw::uint(1), raw::text("m-0001"), message.clone()]])),
@@ -583,6 +634,15 @@ pub(crate) fn records() -> Vec<(&'static str, Vec<u8>)> {
         ("cluster list that leaves an epoch out", of(&[&[2, 10, 17].map(raw::uint), &[list, raw::bytes(&[])]])),
         ("cluster retry", of(&[&[raw::uint(3)], &attempt, std::slice::from_ref(&message)])),
         ("cluster reading", of(&[&[raw::uint(4)], &attempt, &[9999, u64::MAX].map(raw::uint)])),
+        (
+            "cluster dealt reading",
+            of(&[
+                &[raw::uint(10)],
+                &attempt,
+                &[raw::uint(9999), raw::bytes(&(MODULUS - 1).to_be_bytes()), raw::bytes(&[1; 16])],
+            ]),
+        ),
+        ("cluster answer", of(&[&[raw::uint(11)], &attempt, &[9999, MODULUS - 1].map(raw::uint)])),
         ("cluster request", of(&[&[raw::uint(5)], &attempt, &[message]])),
         ("cluster reveal", of(&[&[raw::uint(6)], &attempt, &[0, 1].map(raw::uint)])),
         ("cluster outcome", raw::array(&outcome("decoded", -500))),
@@ -607,6 +667,12 @@ fn list_of(epoch: u64) -> Vec<u8> {
         holders: Vec::new(),
     };
     statement.seal((&gateway.identity(), &gateway.der), "dream/v1/north/membership")
+}
+
+/// A short list without holders that decodes, of an epoch.
+fn short_list_of(epoch: u64) -> Vec<u8> {
+    let whole = list_of(epoch);
+    ShortList { header: FullList::decode(&whole).unwrap().header, holders: Vec::new(), digests: &[] }.encode()
 }
 
 /// The fields of an outcome of 100 members.

@@ -2,8 +2,12 @@
 
 mod broken;
 mod cluster;
+mod committee;
+mod committee_broken;
 mod credentials;
 mod day;
+mod dealing;
+mod homes;
 mod json;
 mod keys;
 mod messages;
@@ -12,7 +16,7 @@ mod scene;
 
 use std::path::PathBuf;
 
-use broken::Case;
+use broken::{Case, Reason};
 use json::Json;
 
 #[test]
@@ -51,6 +55,21 @@ fn a_retry_is_as_recorded() {
 }
 
 #[test]
+fn what_is_dealt_drawn_and_decoded_is_as_recorded() {
+    check("dealing.json", &dealing::dealing());
+}
+
+#[test]
+fn lists_of_committees_are_as_recorded() {
+    check("committee.json", &committee::committee());
+}
+
+#[test]
+fn slots_of_committees_are_as_recorded() {
+    check("committee_slot.json", &committee::slots());
+}
+
+#[test]
 fn noise_is_as_recorded() {
     check("noise.json", &numbers::noise());
 }
@@ -73,17 +92,34 @@ fn broken_messages_are_refused_as_recorded_and_sound_ones_are_not() {
         check("broken.json", &broken::json(&scene, &made));
         return;
     }
-    let file: serde_json::Value = serde_json::from_str(&read("broken.json")).unwrap();
+    check_judged("broken.json", made, |case| broken::judge(&scene, case));
+}
+
+#[test]
+fn broken_messages_of_committees_are_refused_as_recorded_and_sound_ones_are_not() {
+    let (bench, made) = committee_broken::cases();
+    if blessing() {
+        check("committee_broken.json", &committee_broken::json(&bench, &made));
+        return;
+    }
+    check_judged("committee_broken.json", made, |case| bench.judge(case));
+}
+
+/// Judges the recorded cases of a file, which are those that are made.
+fn check_judged(name: &str, made: Vec<Case>, judge: impl Fn(&Case) -> Option<Reason>) {
+    let file: serde_json::Value = serde_json::from_str(&read(name)).unwrap();
     let recorded = file["cases"].as_array().unwrap();
     let names: Vec<_> = recorded.iter().map(|case| case["name"].as_str().unwrap()).collect();
     assert_eq!(names, made.iter().map(|case| case.name.as_str()).collect::<Vec<_>>(), "bless it: DREAM_BLESS=1");
     let mut wrong = Vec::new();
     for (case, made) in recorded.iter().zip(made) {
         let bytes = |value: &serde_json::Value| hex::decode(value.as_str().unwrap()).unwrap();
-        let before = case["before"].as_array().map(|all| all.iter().map(bytes).collect());
+        let before = case["before"].as_array().map(|all| {
+            all.iter().map(|one| (one["topic"].as_str().unwrap().to_owned(), bytes(&one["bytes"]))).collect()
+        });
         let topic = case["topic"].as_str().unwrap_or_default().to_owned();
         let case_read = Case { before: before.unwrap_or_default(), topic, bytes: bytes(&case["bytes"]), ..made };
-        let (refusal, detail) = broken::judge(&scene, &case_read).unzip();
+        let (refusal, detail) = judge(&case_read).unzip();
         let found = (refusal.as_deref(), detail.flatten());
         let expected = (case["refusal"].as_str(), case["detail"].as_str().map(str::to_owned));
         if found != expected {

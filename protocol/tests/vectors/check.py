@@ -20,7 +20,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import cache
@@ -31,13 +31,14 @@ from typing import Any
 import cbor2
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from cryptography.x509.oid import ExtensionOID, NameOID
+from cryptography.x509.oid import ExtensionOID, NameOID, SignatureAlgorithmOID
 
 FOLDER = Path(__file__).parent
 
@@ -75,6 +76,7 @@ def joined(*fields: bytes) -> bytes:
     return b"".join(len(part).to_bytes(2, "big") + part for part in fields)
 
 
+@cache
 def x25519(private: bytes, public: bytes) -> bytes:
     """The shared secret. The library refuses a result of zero, which is what keys of small order give."""
     try:
@@ -153,10 +155,13 @@ def selection(key: bytes, slot: int, attempt: int) -> int:
     return int.from_bytes(aes(key, block(2, attempt, slot))[:8], "big")
 
 
+def keystream(key: bytes, slot: int, attempt: int, length: int) -> bytes:
+    return Cipher(algorithms.AES(key), modes.CTR(block(3, attempt, slot))).encryptor().update(bytes(length))
+
+
 def stream(key: bytes, slot: int, attempt: int) -> int:
     """K'_i."""
-    keystream = Cipher(algorithms.AES(key), modes.CTR(block(3, attempt, slot))).encryptor().update(bytes(8))
-    return int.from_bytes(keystream, "big")
+    return int.from_bytes(keystream(key, slot, attempt, 8), "big")
 
 
 def secret(self_key: bytes, list_hash: bytes, slot: int, attempt: int, y: int, r: bytes) -> int:
@@ -170,6 +175,192 @@ def secret(self_key: bytes, list_hash: bytes, slot: int, attempt: int, y: int, r
         r,
     )
     return int.from_bytes(hmac.digest(self_key, message, "sha256")[:8], "big")
+
+
+# ---- 3 and 4a. Numbers of a committee ---------------------------------------------------------------------------------
+
+P = 2**61 - 1
+
+
+def committee_stream(key: bytes, slot: int, attempt: int) -> int:
+    """K'_i with a committee."""
+    return int.from_bytes(keystream(key, slot, attempt, 16), "big") % P
+
+
+def dealt(key: bytes, up: bool, slot: int, attempt: int) -> int:
+    """P(i,l)."""
+    return int.from_bytes(aes(key, block(4 if up else 5, attempt, slot)), "big") % P
+
+
+def dealt_to_itself(self_key: bytes, list_hash: bytes, slot: int, attempt: int) -> int:
+    """P(i,i)."""
+    message = joined(b"dream/1 self", list_hash, slot.to_bytes(8, "big"), bytes([attempt]))
+    return int.from_bytes(hmac.digest(self_key, message, "sha256")[:16], "big") % P
+
+
+@cache
+def lagrange(count: int, target: int) -> list[int]:
+    """By what the values at 1 to count have to be multiplied to give the value at another point."""
+    weights = []
+    for own in range(1, count + 1):
+        above = below = 1
+        for other in range(1, count + 1):
+            if other != own:
+                above = above * (target - other) % P
+                below = below * (own - other) % P
+        weights.append(above * pow(below, -1, P) % P)
+    return weights
+
+
+def polynomial_at(values: list[int], target: int) -> int:
+    weights = lagrange(len(values), target)
+    return sum(value * weight for value, weight in zip(values, weights, strict=True)) % P
+
+
+def deal(numbers: list[int], needed: int) -> tuple[int, list[int]]:
+    """C and the corrections of a member that deals these numbers to the holders."""
+    require(1 <= needed <= len(numbers) and all(0 <= number < P for number in numbers), "dealing")
+    first = numbers[:needed]
+    off = [polynomial_at(first, x) - numbers[x - 1] for x in range(needed + 1, len(numbers) + 1)]
+    return polynomial_at(first, 0), [one % P for one in off]
+
+
+def product(one: list[int], other: list[int]) -> list[int]:
+    """Of two polynomials, given by their coefficients, the lowest first."""
+    result = [0] * (len(one) + len(other) - 1)
+    for i, a in enumerate(one):
+        for j, b in enumerate(other):
+            result[i + j] = (result[i + j] + a * b) % P
+    return result
+
+
+def trimmed(one: list[int]) -> list[int]:
+    while one and one[-1] == 0:
+        one = one[:-1]
+    return one
+
+
+def divided(one: list[int], other: list[int]) -> tuple[list[int], list[int]]:
+    """Quotient and remainder."""
+    rest, other = list(one), trimmed(other)
+    quotient = [0] * max(len(rest) - len(other) + 1, 1)
+    inverse = pow(other[-1], -1, P)
+    for shift in range(len(rest) - len(other), -1, -1):
+        factor = quotient[shift] = rest[shift + len(other) - 1] * inverse % P
+        for place, coefficient in enumerate(other):
+            rest[shift + place] = (rest[shift + place] - factor * coefficient) % P
+    return trimmed(quotient), trimmed(rest)
+
+
+def through(points: list[tuple[int, int]]) -> list[int]:
+    """The polynomial of the least degree through points, by Newton's divided differences."""
+    xs, differences = [x for x, _ in points], [y for _, y in points]
+    for order in range(1, len(points)):
+        for at in range(len(points) - 1, order - 1, -1):
+            rise = differences[at] - differences[at - 1]
+            differences[at] = rise * inverse_of(xs[at] - xs[at - order]) % P
+    result: list[int] = []
+    for x, difference in zip(reversed(xs), reversed(differences), strict=True):
+        shifted = [0, *result]
+        for place, coefficient in enumerate(result):
+            shifted[place] = (shifted[place] - x * coefficient) % P
+        shifted[0] = (shifted[0] + difference) % P
+        result = shifted
+    return trimmed(result)
+
+
+@cache
+def inverse_of(number: int) -> int:
+    return pow(number, -1, P)
+
+
+def value_at(coefficients: list[int], x: int) -> int:
+    value = 0
+    for coefficient in reversed(coefficients):
+        value = (value * x + coefficient) % P
+    return value
+
+
+def decode_answers(needed: int, points: list[tuple[int, int]]) -> tuple[int, list[int]]:
+    """G(0), and the points of the answers that are not on G. S. Gao's decoder for Reed-Solomon codes (2003): Euclid's
+    algorithm on the polynomial that is 0 at all points and the one through all answers, until the degree is low enough."""
+    xs = [x for x, _ in points]
+    require(needed >= 1 and len(set(xs)) == len(xs) and all(1 <= x <= 256 for x in xs), "points")
+    require(all(0 <= y < P for _, y in points), "points")
+    require(len(points) >= needed, "too_few")
+    vanishing = [1]
+    for x in xs:
+        vanishing = product(vanishing, [-x % P, 1])
+    before, now = vanishing, through(points)
+    factor_before, factor = [], [1]
+    while 2 * (len(now) - 1) >= len(points) + needed:
+        quotient, rest = divided(before, now)
+        step = product(quotient, factor)
+        length = max(len(step), len(factor_before))
+        step += [0] * (length - len(step))
+        earlier = factor_before + [0] * (length - len(factor_before))
+        before, now = now, rest
+        factor_before, factor = factor, trimmed([(a - b) % P for a, b in zip(earlier, step, strict=True)])
+    found, rest = divided(now, factor) if len(now) >= len(factor) else ([], now)
+    require(rest == [] and len(found) <= needed, "too_many_wrong")
+    wrong = sorted(x for x, y in points if value_at(found, x) != y)
+    require(2 * len(wrong) <= len(points) - needed, "too_many_wrong")
+    return value_at(found, 0), wrong
+
+
+def sigma(signature: bytes, day: int) -> int:
+    """What is drawn for a certificate on a day."""
+    return int.from_bytes(sha256(joined(b"dream/1 committee", signature, day.to_bytes(8, "big")))[:8], "big")
+
+
+def drawn_below(members: int, k: int) -> int | None:
+    """Below which a draw makes a holder; None if every draw does."""
+    return None if k == 0 else k * WORD // members
+
+
+@cache
+def most_drawn(mean: int) -> int:
+    """F: the least number that a Poisson variable exceeds with a probability of at most 2^-64."""
+    with localcontext() as context:
+        context.prec = 80
+        term = total = (-Decimal(mean)).exp()
+        most = 0
+        while 1 - total > Decimal(2) ** -64:
+            most += 1
+            term = term * mean / most
+            total += term
+        return most
+
+
+def colluding(members: int, malicious: int, k: int) -> int | None:
+    """f, or None if k is out of range."""
+    if k == 0:
+        return 2 * malicious
+    mean = -(-2 * malicious * k // members)
+    return min(2 * malicious, most_drawn(mean)) if k < members and mean <= 64 else None
+
+
+def quorum(holders: int, f: int) -> int:
+    """The q that our gateway takes (informative)."""
+    return max((holders + f) // 2 + 1, holders - holders // 4)
+
+
+def chosen(members: int, malicious: int, draws: list[int]) -> dict[str, int] | None:
+    """The committee that our gateway takes (informative)."""
+    require(len(draws) <= members, "willing")
+    tried = [0]
+    if members > 200:
+        tried = [min(-(-wanted * members // len(draws)), members - 1) for wanted in (160, 180, 200, 220)]
+    for k in tried:
+        f = colluding(members, malicious, k)
+        holders = len(draws) if k == 0 else sum(draw < drawn_below(members, k) for draw in draws)
+        if f is None or not 1 <= holders <= 256:
+            continue
+        q = quorum(holders, f)
+        least = max(1, min(15, holders // 5)) if k == 0 else 15
+        if holders - q >= least:
+            return {"k": k, "holders": holders, "f": f, "quorum": q}
+    return None
 
 
 # ---- 4 and 6. Masks of a whole cluster -------------------------------------------------------------------------------
@@ -258,6 +449,15 @@ def attempt_number(item: Any) -> bool:
     return uint(item, 254)
 
 
+def element(item: Any) -> bool:
+    """A number below p."""
+    return octets(8)(item) and int.from_bytes(item, "big") < P
+
+
+def elements(item: Any) -> bool:
+    return type(item) is bytes and len(item) % 8 == 0 and all(element(part) for part in in_parts(item, 8))
+
+
 def fingerprints(item: Any) -> bool:
     """One to sixteen hashes in one byte string, each above the one before it."""
     if type(item) is not bytes or len(item) % 32 != 0 or not 1 <= len(item) // 32 <= 16:
@@ -274,9 +474,12 @@ TERMS = (
     "slot_seconds",
     "reading_seconds",
     "reveal_seconds",
+    "scheme",
     "max_missing",
     "max_malicious",
     "partners",
+    "quorum",
+    "holders",
     "lo",
     "hi",
     "epsilon_numerator",
@@ -285,8 +488,7 @@ TERMS = (
     "attempts",
 )
 
-# What a scheme other than that of masks between pairs would say. No other is defined.
-UNDEFINED = ("scheme", "quorum", "holders")
+PAIRWISE, COMMITTEE = 0, 1
 
 EQUIVOCATION = 8  # the code of a status with evidence
 
@@ -338,6 +540,14 @@ PAYLOADS: dict[int, tuple[str, dict[str, Callable[[Any], bool]]]] = {
             "attempt": lambda item: attempt_number(item) and item > 0,
             "deadline": uint,
         },
+    ),
+    8: (
+        "dealt reading",
+        {"list": octets(8), "slot": uint, "attempt": attempt_number, "ct": element, "corrections": elements},
+    ),
+    9: (
+        "answer",
+        {"list": octets(8), "slot": uint, "attempt": attempt_number, "sum": element, "request": octets(8)},
     ),
     10: (
         "list header",
@@ -399,6 +609,9 @@ def read_payload(data: bytes, *kinds: int) -> tuple[int, dict[str, Any]]:
     message = dict(zip(fields, values, strict=True))
     if kind == 6:
         require((message["evidence"] != b"") == (message["code"] == EQUIVOCATION), "malformed")
+    if kind == 10:
+        require(message["scheme"] in (PAIRWISE, COMMITTEE), "malformed")
+        require(message["scheme"] == COMMITTEE or message["quorum"] == message["holders"] == 0, "malformed")
     return kind, message
 
 
@@ -481,6 +694,7 @@ class Identity:
     not_after: int
     cluster: str | None = None  # the only one that a meter may enrol in
     size: int | None = None  # how many meters that has
+    ticket: bytes | None = None  # the authority's signature, if it is Ed25519's: what a holder is drawn by
 
     def must_be(self, role: str) -> None:
         require(self.role == role, "wrong_role")
@@ -531,8 +745,13 @@ def fingerprint(authority: x509.Certificate) -> bytes:
 
 
 def is_issued_by(authority: x509.Certificate, certificate: x509.Certificate) -> bool:
+    key, signed = authority.public_key(), certificate.tbs_certificate_bytes
     try:
-        authority.public_key().verify(certificate.signature, certificate.tbs_certificate_bytes)
+        if isinstance(key, ec.EllipticCurvePublicKey):
+            key.verify(certificate.signature, signed, ec.ECDSA(certificate.signature_hash_algorithm))
+        else:
+            require(not is_small_order_point(certificate.signature[:32]), "bad_signature")
+            key.verify(certificate.signature, signed)
     except InvalidSignature:
         return False
     return True
@@ -584,6 +803,7 @@ def read_certificate(der: bytes, authorities: Authorities) -> Identity:
     require(ID.fullmatch(named) is not None, "id/character" if 1 <= len(named) <= 64 else "id/length")
     require(role == "meter" or not clusters, "cluster")
     cluster, size = certified_cluster(clusters[0]) if clusters else (None, None)
+    strict = certificate.signature_algorithm_oid == SignatureAlgorithmOID.ED25519
     return Identity(
         role,
         named,
@@ -592,6 +812,7 @@ def read_certificate(der: bytes, authorities: Authorities) -> Identity:
         int(certificate.not_valid_after_utc.timestamp()),
         cluster,
         size,
+        certificate.signature if strict else None,
     )
 
 
@@ -638,6 +859,15 @@ class Params:
         require(all(part >= 1 for part in windows), "windows")
         require(t["slot_seconds"] <= 86_400 and t["attempts"] <= 255, "windows")
         require(t["attempts"] * (t["reading_seconds"] + t["reveal_seconds"]) <= t["slot_seconds"], "windows")
+        require(t["scheme"] in (PAIRWISE, COMMITTEE), "scheme")
+        if t["scheme"] == COMMITTEE:
+            holders, f = t["holders"], self.colluding
+            require(1 <= holders <= min(n, 256), "holders")
+            require(f is not None, "drawn")
+            require(f < t["quorum"] <= holders and 2 * t["quorum"] > holders + f, "needed")
+            require(4 * missing < n - malicious, "committee_missing")
+        else:
+            require(t["quorum"] == t["holders"] == 0, "scheme")
         if self.threshold is not None:
             require(n <= 1000, "too_large_for_partners")
             require(self.closing <= -64, "too_few_partners")
@@ -671,7 +901,24 @@ class Params:
 
     @property
     def threshold(self) -> int | None:
-        return threshold(self.members, self.terms["partners"])
+        """For selection among pairs."""
+        return threshold(self.members, self.terms["partners"]) if self.terms["scheme"] == PAIRWISE else None
+
+    @property
+    def colluding(self) -> int | None:
+        """f."""
+        if self.terms["scheme"] == PAIRWISE:
+            return None
+        return colluding(self.members, self.terms["max_malicious"], self.terms["partners"])
+
+    @property
+    def drawn_below(self) -> int | None:
+        return None if self.terms["scheme"] == PAIRWISE else drawn_below(self.members, self.terms["partners"])
+
+    @property
+    def draws(self) -> bool:
+        """Whether holders are drawn, so that others need only the short list."""
+        return self.terms["scheme"] == COMMITTEE and self.terms["partners"] > 0
 
     @property
     def closing(self) -> float:
@@ -737,6 +984,14 @@ def share_probability(honest: int, scale: Fraction, distance: int) -> float:
 class Enrolment:
     identity: Identity
     fields: dict[str, Any]
+    hash: bytes
+
+    def is_holder(self, params: Params, from_slot: int) -> bool:
+        """Whether this member is a holder of a list (4a)."""
+        if self.fields["holds"] < params.members or self.identity.ticket is None:
+            return False
+        limit = params.drawn_below
+        return limit is None or sigma(self.identity.ticket, params.starts(from_slot) // 86_400) < limit
 
 
 def read_enrolment(data: bytes, cluster: str, authorities: Authorities) -> Enrolment:
@@ -752,7 +1007,7 @@ def read_enrolment(data: bytes, cluster: str, authorities: Authorities) -> Enrol
     envelope.check_signature(identity.key, f"dream/v1/{cluster}/enrol/{identity.id}")
     require(1 <= fields["not_after"] - fields["not_before"] <= 35 * 86_400, "period")
     require(not has_small_order(fields["agreement"]), "low_order")
-    return Enrolment(identity, fields)
+    return Enrolment(identity, fields, sha256(data))
 
 
 @dataclass
@@ -761,74 +1016,141 @@ class MembershipList:
     gateway: Identity
     fields: dict[str, Any]
     params: Params
-    members: list[Enrolment]
+    members: list[Enrolment]  # all of them, or in a short list the holders
+    holders: list[Enrolment]
+    digests: list[bytes] | None = None  # of a short list
+
+    @property
+    def is_full(self) -> bool:
+        return self.digests is None
 
     def index(self, meter: str) -> int | None:
         ids = [member.identity.id for member in self.members]
         return ids.index(meter) if meter in ids else None
 
+    def has_holder(self, meter: str) -> bool:
+        return meter in [holder.identity.id for holder in self.holders]
 
-def hashes_of(entries: list[bytes]) -> dict[str, bytes]:
-    """The hashes by which a header names its list's entries, none of whom holds others' shares."""
-    hashes = [sha256(entry) for entry in entries]
+
+def digests_of(entries: list[bytes]) -> bytes:
+    return b"".join(sha256(entry)[:8] for entry in entries)
+
+
+def hash_of_all(entries: list[bytes]) -> bytes:
+    return sha256(b"".join(sha256(entry) for entry in entries))
+
+
+def hashes_of(entries: list[bytes], holders: list[bytes]) -> dict[str, bytes]:
+    """The hashes by which a header names its list's entries, and those of its holders."""
     return {
-        "entries_hash": sha256(b"".join(hashes)),
-        "digests_hash": sha256(b"".join(one[:8] for one in hashes)),
-        "holders_hash": sha256(b""),
+        "entries_hash": hash_of_all(entries),
+        "digests_hash": sha256(digests_of(entries)),
+        "holders_hash": hash_of_all(holders),
     }
 
 
-def split_list(data: bytes) -> tuple[bytes, list[bytes]]:
-    """The header of a list, in its envelope, and the entries."""
+def split_list(data: bytes, *rest: type) -> tuple[bytes, list[bytes], bytes]:
+    """The header of a list, in its envelope, the entries, and the digests of a short one."""
     parts = decode(data)
-    require(type(parts) is list and len(parts) == 2, "malformed")
-    header, entries = parts
-    require(type(header) is bytes and type(entries) is list, "malformed")
+    require(type(parts) is list and [type(part) for part in parts] == [bytes, list, *rest], "malformed")
+    header, entries, *digests = parts
     require(all(type(entry) is bytes for entry in entries), "malformed")
-    return header, entries
+    require(len(entries) <= (256 if rest else 10_000), "malformed")
+    return header, entries, b"".join(digests)
+
+
+@dataclass
+class Head:
+    """A sound header: what whole and short lists have in common."""
+
+    hash: bytes
+    gateway: Identity
+    fields: dict[str, Any]
+    params: Params
+    authorities: Authorities
+
+    @staticmethod
+    def read(data: bytes, cluster: str, configured: Authorities) -> Head:
+        envelope, der = Envelope.certified(data)
+        _, fields = read_payload(envelope.content, 10)
+        require(fields["cluster"] == cluster, "other_cluster")
+        known = {fingerprint(authority): authority for authority in configured}
+        named = in_parts(fields["authorities"], 32)
+        require(all(one in known for one in named), "unknown_authority")
+        authorities = [known[one] for one in named]
+        with inside("gateway"):
+            gateway = read_certificate(der, authorities)
+            gateway.must_be("gateway")
+        require(fields["certificate"] == sha256(der), "other_certificate")
+        envelope.check_signature(gateway.key, f"dream/v1/{cluster}/membership")
+        with inside("params"):
+            params = Params(fields["members"], {name: fields[name] for name in TERMS})
+        first, last = fields["from_slot"], fields["to_slot"]
+        require(first <= last < 2**40, "slots")
+        starts, ends = params.starts(first), params.starts(last + 1)
+        require(fields["previous_epoch"] < fields["epoch"] < 2**40 and fields["epoch"] <= starts, "epoch")
+        require(fields["previous_epoch"] > 0 or fields["previous"] == bytes(32), "epoch")
+        require(gateway.not_before <= starts and ends <= gateway.not_after, "gateway_period")
+        require(not has_small_order(fields["gateway"]), "low_order")
+        return Head(sha256(envelope.content), gateway, fields, params, authorities)
+
+    def entries(self, entries: list[bytes]) -> list[Enrolment]:
+        """Enrolments that the list carries, each of which is sound, and all of which are together."""
+        with inside("enrolment"):
+            members = [read_enrolment(entry, self.fields["cluster"], self.authorities) for entry in entries]
+        starts = self.params.starts(self.fields["from_slot"])
+        ends = self.params.starts(self.fields["to_slot"] + 1)
+        for member in members:
+            begun = max(member.identity.not_before, member.fields["not_before"])
+            over = min(member.identity.not_after, member.fields["not_after"])
+            require(begun <= starts and ends <= over, "period")
+        ids = [member.identity.id.encode() for member in members]
+        require(all(one < following for one, following in pairwise(ids)), "order")
+        identities = {self.gateway.key, *(member.identity.key for member in members)}
+        require(len(identities) == len(members) + 1, "repeated_identity")
+        sizes = [member.identity.size for member in members if member.identity.size is not None]
+        require(all(10 * self.params.members >= 7 * size for size in sizes), "certified_size")
+        return members
+
+    def holders(self, members: list[Enrolment]) -> list[Enrolment]:
+        """Who of some members are holders."""
+        if self.params.terms["scheme"] == PAIRWISE:
+            return []
+        return [member for member in members if member.is_holder(self.params, self.fields["from_slot"])]
 
 
 def read_list(data: bytes, cluster: str, configured: Authorities) -> MembershipList:
-    """A list that is sound for anyone."""
-    header, entries = split_list(data)
-    envelope, der = Envelope.certified(header)
-    _, fields = read_payload(envelope.content, 10)
-    require(fields["cluster"] == cluster, "other_cluster")
-    known = {fingerprint(authority): authority for authority in configured}
-    named = in_parts(fields["authorities"], 32)
-    require(all(one in known for one in named), "unknown_authority")
-    authorities = [known[one] for one in named]
-    with inside("gateway"):
-        gateway = read_certificate(der, authorities)
-        gateway.must_be("gateway")
-    require(fields["certificate"] == sha256(der), "other_certificate")
-    envelope.check_signature(gateway.key, f"dream/v1/{cluster}/membership")
-    require(all(fields[name] == 0 for name in UNDEFINED), "scheme")
+    """A whole list that is sound for anyone."""
+    header, entries, _ = split_list(data)
+    head = Head.read(header, cluster, configured)
+    fields = head.fields
     require(fields["members"] == len(entries), "member_count")
-    with inside("params"):
-        params = Params(len(entries), {name: fields[name] for name in TERMS})
-    require(all(fields[name] == ours for name, ours in hashes_of(entries).items()), "other_entries")
-    with inside("enrolment"):
-        members = [read_enrolment(entry, cluster, authorities) for entry in entries]
+    require(fields["entries_hash"] == hash_of_all(entries), "other_entries")
+    require(fields["digests_hash"] == sha256(digests_of(entries)), "other_entries")
+    members = head.entries(entries)
+    holders = head.holders(members)
+    require(fields["holders"] == len(holders), "holder_count")
+    require(fields["holders_hash"] == sha256(b"".join(holder.hash for holder in holders)), "other_holders")
+    return MembershipList(head.hash, head.gateway, fields, head.params, members, holders)
 
-    first, last = fields["from_slot"], fields["to_slot"]
-    require(first <= last < 2**40, "slots")
-    starts, ends = params.starts(first), params.starts(last + 1)
-    require(fields["previous_epoch"] < fields["epoch"] < 2**40 and fields["epoch"] <= starts, "epoch")
-    require(fields["previous_epoch"] > 0 or fields["previous"] == bytes(32), "epoch")
-    require(gateway.not_before <= starts and ends <= gateway.not_after, "gateway_period")
-    for member in members:
-        begun = max(member.identity.not_before, member.fields["not_before"])
-        over = min(member.identity.not_after, member.fields["not_after"])
-        require(begun <= starts and ends <= over, "period")
-    require(not has_small_order(fields["gateway"]), "low_order")
-    ids = [member.identity.id.encode() for member in members]
-    require(all(one < following for one, following in pairwise(ids)), "order")
-    identities = {gateway.key, *(member.identity.key for member in members)}
-    require(len(identities) == len(members) + 1, "repeated_identity")
-    sizes = [member.identity.size for member in members if member.identity.size is not None]
-    require(all(10 * len(members) >= 7 * size for size in sizes), "certified_size")
-    return MembershipList(sha256(envelope.content), gateway, fields, params, members)
+
+def read_short_list(data: bytes, cluster: str, configured: Authorities) -> MembershipList | None:
+    """A short list that is sound for anyone, or None if its header is sound, and the whole list is needed."""
+    header, entries, digests = split_list(data, bytes)
+    head = Head.read(header, cluster, configured)
+    fields = head.fields
+    if not head.params.draws:
+        require(entries == [] and digests == b"", "not_short")
+        return None
+    require(fields["holders"] == len(entries), "holder_count")
+    require(fields["holders_hash"] == hash_of_all(entries), "other_holders")
+    require(len(digests) == 8 * fields["members"] and fields["digests_hash"] == sha256(digests), "other_digests")
+    each = in_parts(digests, 8)
+    left = iter(each)
+    require(all(sha256(entry)[:8] in left for entry in entries), "other_digests")  # `in` goes on where it was
+    members = head.entries(entries)
+    require(head.holders(members) == members, "not_a_holder")
+    return MembershipList(head.hash, head.gateway, fields, head.params, members, members, each)
 
 
 def denies(later: dict[str, Any], epoch: int, list_hash: bytes) -> bool:
@@ -861,11 +1183,15 @@ class Policy:
         require(a_list.params.scale >= self.scale, "noise_scale")
         require(a_list.params.day <= self.day, "day_epsilon")
         require(terms["attempts"] <= self.attempts, "attempts")
-        require(terms["partners"] == 0, "partial_masks")
+        require(terms["scheme"] == COMMITTEE or terms["partners"] == 0, "partial_masks")
         require(terms["slot_seconds"] >= self.slot_seconds, "slot_too_short")
         require(a_list.params.members >= self.members, "too_few_members")
         require(terms["max_malicious"] >= self.malicious, "too_few_malicious")
         require(a_list.params.honest >= self.honest, "too_few_honest")
+
+
+# On which channel requests and retries travel.
+RECOVERY_CHANNELS = {2: "recovery", 7: "retry"}
 
 
 @dataclass
@@ -875,6 +1201,7 @@ class Member:
     id: str
     identity_public: bytes
     agreement_public: bytes
+    enrolment: bytes  # its newest
     cluster: str
     authorities: Authorities
     policy: Policy
@@ -884,20 +1211,25 @@ class Member:
     attempt: int = 0
     opened: bytes | None = None  # the payload of the retry that opened this attempt
     answered: bytes | None = None  # the payload of the request it has answered in this attempt
+    mark: tuple[int, int] = (0, 0)  # the end of the last slot, and the attempt, that it has answered as a holder
 
     def consider(self, topic: str, data: bytes, now: int) -> None:
         headers = f"dream/v1/{self.cluster}/membership"
-        if topic in (headers, f"{headers}/full") and data == b"":
+        require(topic in (headers, f"{headers}/full"), "topic/unknown_channel")
+        if data == b"":
             return  # a list that was erased says nothing
-        require(topic == f"{headers}/full", "topic/unknown_channel")
+        read = read_short_list if topic == headers else read_list
         with inside("list"):
-            a_list = read_list(data, self.cluster, self.authorities)
+            a_list = read(data, self.cluster, self.authorities)
+        if a_list is None:
+            return  # the whole list is needed
         with inside("policy"):
             self.policy.check(a_list)
         fields, params = a_list.fields, a_list.params
         require(params.starts(fields["from_slot"]) <= now + 2 * 86_400, "too_far_ahead")
         newest = (fields["epoch"], a_list.hash)
         if newest == self.newest:
+            self.the_list = a_list if a_list.is_full else self.the_list
             return
         if self.newest is not None:
             require(fields["epoch"] != self.newest[0], "two_lists_of_an_epoch")
@@ -905,21 +1237,51 @@ class Member:
             require(not denies(fields, *self.newest), "broken_chain")
         require(now < params.starts(fields["to_slot"] + 2), "list_over")
         index = a_list.index(self.id)
-        require(index is not None and a_list.members[index].identity.key == self.identity_public, "not_listed")
-        require(a_list.members[index].fields["agreement"] == self.agreement_public, "record_lost")
-        self.newest = newest
+        if index is None:
+            require(not a_list.is_full and sha256(self.enrolment)[:8] in a_list.digests, "not_listed")
+        else:
+            require(a_list.members[index].identity.key == self.identity_public, "not_listed")
+            require(a_list.members[index].fields["agreement"] == self.agreement_public, "record_lost")
+        self.newest, self.the_list = newest, a_list
+
+    @property
+    def holds(self) -> bool:
+        """Whether it answers as a holder: it must have the whole list."""
+        return self.the_list.is_full and self.the_list.has_holder(self.id)
 
     def recover(self, topic: str, data: bytes, now: int) -> None:
         """Answers a request, or opens the attempt that a retry names."""
         envelope = Envelope.sign1(data)
         kind, message = read_payload(envelope.content, 2, 7)
-        require(message["slot"] == self.slot, "unknown_slot")
+        require(topic == f"dream/v1/{self.cluster}/{RECOVERY_CHANNELS[kind]}", "topic/unknown_channel")
+        fields = self.the_list.fields
+        covered = self.holds and fields["from_slot"] <= message["slot"] <= fields["to_slot"]
+        require(message["slot"] == self.slot or covered, "unknown_slot")
         envelope.check_signature(self.the_list.gateway.key, topic)
         require(message["list"] == self.the_list.hash, "other_list")
-        if kind == 2:
-            self.answer(message, envelope.content)
-        else:
+        if kind == 7:
             self.retry(message, envelope.content, now)
+        elif self.the_list.params.terms["scheme"] == COMMITTEE:
+            self.answer_as_holder(message, envelope.content, now)
+        else:
+            self.answer(message, envelope.content)
+
+    def answer_as_holder(self, request: dict[str, Any], content: bytes, now: int) -> None:
+        """By section 4a."""
+        require(self.holds, "not_a_holder")
+        params, slot = self.the_list.params, request["slot"]
+        ends = params.starts(slot + 1)
+        require(ends <= now, "slot_not_over")
+        require(now < params.starts(slot + 2), "slot_over")
+        require(request["attempt"] < params.terms["attempts"], "too_many_attempts")
+        mark = (ends, request["attempt"])
+        if mark <= self.mark:
+            require(self.answered is not None, "already_answered")
+            require(content == self.answered, "second_request")
+            return
+        missing = members_of(params.members, request["missing"])
+        require(len(missing) <= params.terms["max_missing"], "too_many_missing")
+        self.mark, self.answered = mark, content
 
     def answer(self, request: dict[str, Any], content: bytes) -> None:
         require(request["attempt"] == self.attempt, "other_attempt")
@@ -954,8 +1316,9 @@ def proven(evidence: dict[str, Any], authorities: Authorities) -> tuple[str, str
     read = []
     for data in messages:
         envelope = Envelope.sign1(data)
-        envelope.check_signature(gateway.key, f"dream/v1/{evidence['cluster']}/recovery")
-        read.append(read_payload(envelope.content, 2, 7))
+        kind, message = read_payload(envelope.content, 2, 7)
+        envelope.check_signature(gateway.key, f"dream/v1/{evidence['cluster']}/{RECOVERY_CHANNELS[kind]}")
+        read.append((kind, message))
     (kind, first), (other_kind, second) = read
     require(kind == other_kind and first != second, "no_contradiction")
     require(all(first[name] == second[name] for name in ("list", "slot", "attempt")), "no_contradiction")
@@ -1122,7 +1485,7 @@ def check_message(case: Case, world: Case) -> None:
         same("bitmap, read", members_of(case["bitmap"]["members"], values["missing"]), chosen)
     if "full_list" in case:
         entries = [raw(entry) for entry in case["enrolments"]]
-        check_header(values, entries, authorities_of(world))
+        check_header(values, entries, [], authorities_of(world))
         same("list", encode([given, entries]), raw(case["full_list"]))
     if values.get("evidence"):
         _, evidence = read_payload(values["evidence"], 11)
@@ -1130,10 +1493,13 @@ def check_message(case: Case, world: Case) -> None:
         same("what the evidence shows", shown, (world["gateway"]["id"], "requests"))
 
 
-def check_header(values: dict[str, Any], entries: list[bytes], authorities: Authorities) -> None:
-    """What follows from the entries of a list and from the authorities."""
+def check_header(
+    values: dict[str, Any], entries: list[bytes], holders: list[bytes], authorities: Authorities
+) -> None:
+    """What follows from the entries of a list, the holders among them, and the authorities."""
     named = b"".join(sorted(fingerprint(authority) for authority in authorities))
-    ours = {"authorities": named, "members": len(entries), **dict.fromkeys(UNDEFINED, 0), **hashes_of(entries)}
+    counts = {"members": len(entries), "holders": len(holders)}
+    ours = {"authorities": named, **counts, **hashes_of(entries, holders)}
     same("header", {name: values[name] for name in ours}, ours)
 
 
@@ -1146,6 +1512,10 @@ def check_identity(case: Case) -> x509.Certificate:
 
 
 def authorities_of(world: Case) -> Authorities:
+    if "authorities" in world:
+        authorities = [x509.load_der_x509_certificate(raw(certificate)) for certificate in world["authorities"]]
+        same("the authorities' signatures", all(is_issued_by(authority, authority) for authority in authorities), True)
+        return authorities
     authority = check_identity(world["authority"])
     same("the authority's signature", is_issued_by(authority, authority), True)
     return [authority]
@@ -1158,9 +1528,23 @@ def check_membership(world: Case) -> None:
     same("gateway's X25519 key", x25519_public(raw(gateway["agreement_private"])), raw(gateway["agreement_public"]))
     for meter in world["meters"]:
         check_enrolled(meter, cluster, authorities)
+    whole, _ = check_list(world, the_list, [])
+    for meter in world["meters"]:
+        member, epoch = member_of(world, meter, authorities), the_list["fields"]["epoch"]
+        for topic in (the_list["topic"], the_list["header_topic"]):
+            member.consider(topic, b"", epoch)
+        same("accepted of nothing", member.newest, None)
+        member.consider(the_list["topic"], whole, epoch)
+        same("accepted", member.newest, (epoch, raw(the_list["list_hash"])))
+    check_pairs(world)
 
+
+def check_list(world: Case, the_list: Case, holders: list[str]) -> tuple[bytes, bytes]:
+    """Makes a list anew, in both its forms."""
+    cluster, gateway, authorities = world["cluster"], world["gateway"], authorities_of(world)
     values, entries = values_of(the_list["fields"]), [raw(meter["enrolment"]["envelope"]) for meter in world["meters"]]
-    check_header(values, entries, authorities)
+    held = [raw(meter["enrolment"]["envelope"]) for meter in world["meters"] if meter["id"] in holders]
+    check_header(values, entries, held, authorities)
     same("list's cluster", values["cluster"], cluster)
     same("list's certificate", values["certificate"], sha256(raw(gateway["certificate"])))
     same("list's gateway", values["gateway"], raw(gateway["agreement_public"]))
@@ -1173,18 +1557,38 @@ def check_membership(world: Case) -> None:
     same("header", made, raw(the_list["envelope"]))
     whole = encode([made, entries])
     same("list", whole, raw(the_list["full_list"]))
-
     verified = read_list(whole, cluster, authorities)
     same("gateway", verified.gateway.id, gateway["id"])
     same("members", [m.identity.id for m in verified.members], [meter["id"] for meter in world["meters"]])
+    same("holders", [holder.identity.id for holder in verified.holders], holders)
+    short = encode([made, held, digests_of(entries)] if verified.params.draws else [made, [], b""])
+    return whole, short
+
+
+def check_committee(world: Case) -> None:
+    """Two lists of one cluster with a committee."""
+    authorities, gateway = authorities_of(world), world["gateway"]
+    check_identity(gateway)
+    same("gateway's X25519 key", x25519_public(raw(gateway["agreement_private"])), raw(gateway["agreement_public"]))
     for meter in world["meters"]:
-        member = member_of(world, meter, authorities)
-        for topic in (the_list["topic"], the_list["header_topic"]):
-            member.consider(topic, b"", values["epoch"])
-        same("accepted of nothing", member.newest, None)
-        member.consider(the_list["topic"], whole, values["epoch"])
-        same("accepted", member.newest, (values["epoch"], sha256(content)))
-    check_pairs(world)
+        check_enrolled(meter, world["cluster"], authorities)
+    for the_list in (world["every"], world["drawn"]):
+        whole, short = check_list(world, the_list, the_list["holder_ids"])
+        same("short list", short, raw(the_list["short_list"]))
+        fields = the_list["fields"]
+        accepted = (fields["epoch"], raw(the_list["list_hash"]))
+        f = colluding(fields["members"], fields["max_malicious"], fields["partners"])
+        same("q", fields["quorum"], quorum(fields["holders"], f))
+        for meter in world["meters"]:
+            member, holder = member_of(world, meter, authorities), meter["id"] in the_list["holder_ids"]
+            member.consider(the_list["header_topic"], short, fields["epoch"])
+            draws = fields["partners"] > 0
+            same("accepted of a short list", member.newest, accepted if draws else None)
+            same("answers with a short list", draws and member.holds, False)
+            if holder or not draws:
+                member.consider(the_list["topic"], whole, fields["epoch"])
+                same("accepted", member.newest, accepted)
+                same("answers", member.holds, holder)
 
 
 def check_pairs(world: Case) -> None:
@@ -1194,7 +1598,7 @@ def check_pairs(world: Case) -> None:
 
     def recovery(kind: int, signer: Case = gateway, cluster: str = world["cluster"], **changed: Any) -> bytes:
         content = payload(kind, values | changed)
-        return sign1(raw(signer["identity_private"]), f"dream/v1/{cluster}/recovery", content)
+        return sign1(raw(signer["identity_private"]), f"dream/v1/{cluster}/{RECOVERY_CHANNELS[kind]}", content)
 
     def head(cluster: str = world["cluster"], **changed: Any) -> bytes:
         content, certificate = payload(10, header | changed), raw(gateway["certificate"])
@@ -1241,6 +1645,7 @@ def member_of(world: Case, meter: Case, authorities: Authorities) -> Member:
         meter["id"],
         raw(meter["identity_public"]),
         raw(meter["agreement_public"]),
+        raw(meter["enrolment"]["envelope"]),
         world["cluster"],
         authorities,
         Policy({world["gateway"]["id"]}),
@@ -1344,7 +1749,7 @@ def check_slot(case: Case, world: Case) -> None:
 
 
 def check_retry(case: Case, world: Case, the_list: MembershipList) -> None:
-    retry, topic = case["retry"], f"dream/v1/{world['cluster']}/recovery"
+    retry, topic = case["retry"], f"dream/v1/{world['cluster']}/retry"
     values = {"list": the_list.hash, "slot": case["slot"], "attempt": case["attempt"], "deadline": retry["deadline"]}
     content = payload(7, values)
     same("retry's topic", topic, retry["topic"])
@@ -1364,10 +1769,12 @@ def check_accepted(case: Case) -> None:
     same("charge", params.charge, case["charge_micro_epsilon"])
     same("cost of a day", params.day, case["cost_of_a_day"])
     same("plausible", params.plausible(), (case["least_plausible"], case["most_plausible"]))
-    check_threshold({"members": case["members"], "w": case["terms"]["partners"], "threshold": case["threshold"]})
+    same("threshold", params.threshold, None if case["threshold"] is None else word(case["threshold"]))
     if case["closing"] is not None:
         same("closing is close", abs(params.closing - float(case["closing"])) < 1e-5, True)
     same("closing is given", case["closing"] is None, case["threshold"] is None)
+    same("f", params.colluding, case["f"])
+    same("draws below", params.drawn_below, None if case["drawn_below"] is None else word(case["drawn_below"]))
 
 
 def check_day(case: Case) -> None:
@@ -1391,6 +1798,163 @@ def check_refused(case: Case) -> None:
         raise Mismatch(f"accepted, the vector says {case['refusal']}")
 
 
+def check_colluding(case: Case) -> None:
+    same("f", colluding(case["members"], case["max_malicious"], case["partners"]), case["f"])
+
+
+def check_dealt(case: Case) -> None:
+    up = {"yes": True, "no": False}[case["up"]]
+    same("block", block(4 if up else 5, case["attempt"], case["slot"]), raw(case["block"]))
+    same("P(i,l)", dealt(raw(case["pair_key"]), up, case["slot"], case["attempt"]), word(case["dealt"]))
+
+
+def check_own(case: Case) -> None:
+    ours = dealt_to_itself(raw(case["self_key"]), raw(case["list_hash"]), case["slot"], case["attempt"])
+    same("P(i,i)", ours, word(case["dealt"]))
+    same("reduced", int(case["hmac"], 16) % P, word(case["dealt"]))
+
+
+def check_committee_stream(case: Case) -> None:
+    same("keystream", keystream(raw(case["stream_key"]), case["slot"], case["attempt"], 16), raw(case["keystream"]))
+    same("K'", committee_stream(raw(case["stream_key"]), case["slot"], case["attempt"]), word(case["stream"]))
+
+
+def check_draw(case: Case) -> None:
+    same("length of a signature", len(raw(case["signature"])), 64)
+    drawn, limit = sigma(raw(case["signature"]), case["day"]), drawn_below(case["members"], case["k"])
+    same("sigma", drawn, word(case["sigma"]))
+    same("threshold", limit, word(case["threshold"]))
+    same("holder", "yes" if drawn < limit else "no", case["holder"])
+
+
+def check_dealing(case: Case) -> None:
+    secret, corrections = deal([word(number) for number in case["dealt"]], case["needed"])
+    same("C", secret, word(case["secret"]))
+    same("corrections", corrections, [word(number) for number in case["corrections"]])
+
+
+def check_decoding(case: Case) -> None:
+    points = [(answer["point"], word(answer["value"])) for answer in case["answers"]]
+    try:
+        secret, wrong = decode_answers(case["needed"], points)
+    except Refused as refused:
+        same("refusal", str(refused), case["refusal"])
+        return
+    same("refusal", None, case["refusal"])
+    same("secret", secret, word(case["secret"]))
+    same("wrong", wrong, case["wrong"])
+
+
+def check_choice(case: Case) -> None:
+    draws = [int.from_bytes(sha256(f"willing {index}".encode())[:8], "big") for index in range(case["willing"])]
+    ours = chosen(case["members"], case["max_malicious"], draws)
+    same("refusal", None if ours else "no_committee", case["refusal"])
+    if ours:
+        same("choice", ours, {name: case[name] for name in ours})
+
+
+def check_committee_slot(case: Case, world: Case) -> None:
+    """A whole attempt with a committee, from the keys in committee.json to the sum."""
+    cluster, slot, attempt = world["cluster"], case["slot"], case["attempt"]
+    the_list = read_list(raw(world[case["list"]]["full_list"]), cluster, authorities_of(world))
+    terms, gateway = the_list.params.terms, world["gateway"]
+    holders, needed = [holder.identity.id for holder in the_list.holders], terms["quorum"]
+    same("slot in the list", the_list.fields["from_slot"] <= slot <= the_list.fields["to_slot"], True)
+    public = {member.identity.id: member.fields["agreement"] for member in the_list.members}
+
+    def deals(meter: Case, holder: str) -> int:
+        own = meter["id"]
+        if own == holder:
+            return dealt_to_itself(raw(meter["self_key"]), the_list.hash, slot, attempt)
+        shared = x25519(raw(meter["agreement_private"]), public[holder])
+        return dealt(pair_key(the_list.hash, shared, cluster, own, holder), own < holder, slot, attempt)
+
+    numbers, unstreamed, corrections, mac_keys = [], [], [], []
+    for meter, sent in zip(world["meters"], case["members"], strict=True):
+        same("id", meter["id"], sent["id"])
+        shared = x25519(raw(meter["agreement_private"]), the_list.fields["gateway"])
+        stream_key, mac_key = gateway_keys(the_list.hash, shared, cluster, meter["id"])
+        same("S_i and A_i", (stream_key, mac_key), (raw(sent["stream_key"]), raw(sent["mac_key"])))
+        own = [deals(meter, holder) for holder in holders]
+        same("dealt", own, [word(number) for number in sent["dealt"]])
+        secret, own_corrections = deal(own, needed)
+        same("C", secret, word(sent["secret"]))
+        x = min(max(sent["measured"], terms["lo"]), terms["hi"])
+        y = x + sent["z"]
+        same("x and y", (x, y), (sent["x"], sent["y"]))
+        k = committee_stream(stream_key, slot, attempt)
+        same("K'", k, word(sent["stream"]))
+        ct = (y + k + secret) % P
+        same("ct", ct, word(sent["ct"]))
+        joint = b"".join(number.to_bytes(8, "big") for number in own_corrections)
+        same("corrections", joint, raw(sent["corrections"]))
+        values = {"list": the_list.hash[:8], "slot": slot, "attempt": attempt, "ct": ct.to_bytes(8, "big")}
+        content = payload(8, values | {"corrections": joint})
+        same("payload", content, raw(sent["payload"]))
+        topic = f"dream/v1/{cluster}/reading/{meter['id']}"
+        same("topic", topic, sent["topic"])
+        same("reading", mac0(mac_key, topic, content), raw(sent["envelope"]))
+        numbers.append(own)
+        unstreamed.append(ct - k)
+        corrections.append(own_corrections)
+        mac_keys.append(mac_key)
+
+    same("what arrived", {sent["arrived"] for sent in [*case["members"], *case["answers"]]} <= {"yes", "no"}, True)
+    missing = {index for index, sent in enumerate(case["members"]) if sent["arrived"] == "no"}
+    counted = [index for index in range(len(the_list.members)) if index not in missing]
+    request, topic = case["request"], f"dream/v1/{cluster}/recovery"
+    values = {
+        "list": the_list.hash,
+        "slot": slot,
+        "attempt": attempt,
+        "missing": bitmap(len(the_list.members), missing),
+        "deadline": request["deadline"],
+    }
+    asked = payload(2, values)
+    same("missing", values["missing"], raw(request["missing"]))
+    same("request's topic", topic, request["topic"])
+    same("request's payload", asked, raw(request["payload"]))
+    same("its hash", sha256(asked), raw(request["payload_hash"]))
+    same("request", sign1(raw(gateway["identity_private"]), topic, asked), raw(request["envelope"]))
+
+    points = []
+    for place, (holder, sent) in enumerate(zip(holders, case["answers"], strict=True)):
+        same("holder", holder, sent["id"])
+        index = the_list.index(holder)
+        member = member_of(world, world["meters"][index], authorities_of(world))
+        member.the_list = the_list
+        member.recover(topic, raw(request["envelope"]), request["deadline"])
+        same("V", sum(numbers[index][place] for index in counted) % P, word(sent["sum"]))
+        values = {
+            "list": the_list.hash[:8],
+            "slot": slot,
+            "attempt": attempt,
+            "sum": raw(sent["sent"]),
+            "request": sha256(asked)[:8],
+        }
+        answer_topic = f"dream/v1/{cluster}/reveal/{holder}"
+        same("topic", answer_topic, sent["topic"])
+        same("payload", payload(9, values), raw(sent["payload"]))
+        same("answer", mac0(mac_keys[index], answer_topic, payload(9, values)), raw(sent["envelope"]))
+        if sent["arrived"] == "yes":
+            corrected = 0 if place < needed else sum(corrections[index][place - needed] for index in counted)
+            points.append((place + 1, (word(sent["sent"]) + corrected) % P))
+    same("W", points, [(point["point"], word(point["value"])) for point in case["points"]])
+
+    secret, wrong = decode_answers(needed, points)
+    same("G(0)", secret, word(case["secret"]))
+    same("wrong", [holders[point - 1] for point in wrong], case["wrong"])
+    same("agreeing", len(points) - len(wrong), case["agreeing"])
+    same("wrong answers", [sent["id"] for sent in case["answers"] if sent["sent"] != sent["sum"]], case["wrong"])
+    result = (sum(unstreamed[index] for index in counted) - secret) % P
+    result -= P if result > P // 2 else 0
+    same("sum", result, case["result"]["watts"])
+    same("responders", len(counted), case["result"]["responders"])
+    same("what it should be", result, sum(case["members"][index]["y"] for index in counted))
+    least, most = the_list.params.plausible()
+    same("plausible", least <= result <= most, True)
+
+
 def check_probabilities(case: Case) -> None:
     scale = Fraction(*case["lambda"])
     for item in case["probabilities"]:
@@ -1404,9 +1968,9 @@ def check_shares(case: Case) -> None:
     same("shares are whole numbers", all(type(share) is int for share in case["shares"]), True)
 
 
-def check_broken(case: Case, world: Case, slot: Case) -> None:
+def check_broken(case: Case, world: Case, judge: Callable[[Case], None]) -> None:
     try:
-        judge(case, world, slot)
+        judge(case)
     except Refused as refused:
         same("refusal", str(refused), case["refusal"])
     else:
@@ -1427,10 +1991,10 @@ CONTRADICTIONS = {
 
 def check_evidence(case: Case, world: Case) -> None:
     """Whether the messages are evidence, in either order, if and only if the member saw a contradiction."""
-    messages = [raw(case["before"][-1]), raw(case["bytes"])]
+    messages = [raw(case["before"][-1]["bytes"]), raw(case["bytes"])]
     certificate = raw(world["gateway"]["certificate"])
-    if case["judge"] == "list":
-        certificate, messages = b"", [split_list(data)[0] for data in messages]
+    if case["judge"].endswith("list"):
+        certificate, messages = b"", [decode(data)[0] for data in messages]
     for first, second in (messages, reversed(messages)):
         same("what is shown", verdict(world, certificate, first, second), CONTRADICTIONS[case["refusal"]])
 
@@ -1452,7 +2016,7 @@ def judge(case: Case, world: Case, slot: Case) -> None:
     cluster, first = world["cluster"], world["meters"][0]
     authorities = [x509.load_der_x509_certificate(raw(world["authority"]["certificate"]))]
     kind, topic, data = case["judge"], case.get("topic", ""), raw(case["bytes"])
-    before = [raw(earlier) for earlier in case.get("before", [])]
+    before = messages_before(case)
     if kind in ("reading", "reveal"):
         envelope = Envelope.mac0(data)
         read_payload(envelope.content, 1 if kind == "reading" else 3)
@@ -1475,7 +2039,7 @@ def judge(case: Case, world: Case, slot: Case) -> None:
     elif kind == "list":
         member, now = member_of(world, first, authorities), first["enrolment"]["seq"] + 6
         for earlier in before:
-            member.consider(topic, earlier, now)
+            member.consider(*earlier, now)
         member.consider(topic, data, now)
     elif kind == "recovery":
         member = member_of(world, first, authorities)
@@ -1483,10 +2047,84 @@ def judge(case: Case, world: Case, slot: Case) -> None:
         member.slot = slot["slot"]
         now = member.the_list.params.starts(slot["slot"] + 1) + 61
         for earlier in before:
-            member.recover(topic, earlier, now)
+            member.recover(*earlier, now)
         member.recover(topic, data, now)
     else:
         raise Mismatch(f"nobody judges {kind}")
+
+
+def messages_before(case: Case) -> list[tuple[str, bytes]]:
+    return [(earlier["topic"], raw(earlier["bytes"])) for earlier in case.get("before", [])]
+
+
+@dataclass
+class Collector:
+    """The part of a gateway that takes the readings and answers of one attempt of a slot with a committee."""
+
+    the_list: MembershipList
+    slot: int
+    mac_keys: dict[str, bytes]
+    request: bytes | None = None  # the payload of what was asked
+    taken: dict[str, dict[str, Any]] = field(default_factory=dict)  # by topic
+
+    def take(self, topic: str, data: bytes) -> None:
+        envelope = Envelope.mac0(data)
+        *_, channel, meter = topic.split("/")
+        kind, message = read_payload(envelope.content, *{"reading": (1, 8), "reveal": (3, 9)}[channel])
+        require(message["slot"] == self.slot, "slot_not_open")
+        require(message["list"] == self.the_list.hash[:8], "other_list")
+        envelope.check_mac(self.mac_keys[meter], topic)
+        require(message["attempt"] == 0, "other_attempt")
+        require(kind in (8, 9), "other_scheme")
+        terms = self.the_list.params.terms
+        if kind == 8:
+            require(len(message["corrections"]) == 8 * (terms["holders"] - terms["quorum"]), "corrections")
+        else:
+            require(self.the_list.has_holder(meter), "not_a_holder")
+            require(self.request is not None, "not_asked")
+            require(message["request"] == sha256(self.request)[:8], "other_request")
+        known = self.taken.setdefault(topic, message)
+        require(known is message, "duplicate" if known == message else "contradiction")
+
+
+def judge_committee(case: Case, world: Case, asked: Case) -> None:
+    """Accepts a message of the cluster in committee.json or raises `Refused`, as its receiver would."""
+    kind, before, last = case["judge"], messages_before(case), (case["topic"], raw(case["bytes"]))
+    cluster, authorities, meters = world["cluster"], authorities_of(world), world["meters"]
+    if kind.endswith("list"):
+        meter = meters[0] if kind == "list" else {meter["id"]: meter for meter in meters}["home-08"]
+        same("judge", kind in ("list", "short list"), True)
+        member, now = member_of(world, meter, authorities), meter["enrolment"]["seq"] + 6
+        for message in (*before, last):
+            member.consider(*message, now)
+        return
+    name = "drawn" if kind == "recovery with a short list" else "every"
+    the_list = read_list(raw(world[name]["full_list"]), cluster, authorities)
+    slot = the_list.fields["from_slot"]
+    ends = the_list.params.starts(slot + 1)
+    if kind in ("dealt reading", "early answer", "answer"):
+        gateway = raw(world["gateway"]["agreement_private"])
+        shared = {meter["id"]: x25519(gateway, raw(meter["agreement_public"])) for meter in meters}
+        mac_keys = {name: gateway_keys(the_list.hash, key, cluster, name)[1] for name, key in shared.items()}
+        collector = Collector(the_list, slot, mac_keys, raw(asked["payload"]) if kind == "answer" else None)
+        for message in (*before, last):
+            collector.take(*message)
+        return
+    who, now = {
+        "recovery": ("home-00", ends + 61),
+        "recovery after the next slot": ("home-00", ends + 601),
+        "recovery without the record of an answer": ("home-00", ends + 62),
+        "recovery by a member": ("home-03", ends + 61),
+        "recovery with a short list": (the_list.holders[0].identity.id, ends + 61),
+    }[kind]
+    member = member_of(world, {meter["id"]: meter for meter in meters}[who], authorities)
+    member.the_list, member.slot = the_list, slot
+    if name == "drawn":
+        member.the_list = read_short_list(raw(world[name]["short_list"]), cluster, authorities)
+    if kind == "recovery without the record of an answer":
+        member.mark = (ends, 0)
+    for message in (*before, last):
+        member.recover(*message, now)
 
 
 @dataclass
@@ -1542,7 +2180,27 @@ def vectors() -> list[Vector]:
     add("params.json", file["accepted"], check_accepted)
     add("params.json", file["refused"], check_refused)
     add("day.json", load("day.json")["cases"], check_day)
-    add("broken.json", load("broken.json")["cases"], lambda case: check_broken(case, world, slot))
+    add("params.json", file["colluding"], check_colluding)
+    file = load("dealing.json")
+    add("dealing.json", file["blocks"], check_dealt)
+    add("dealing.json", file["own"], check_own)
+    add("dealing.json", file["stream"], check_committee_stream)
+    add("dealing.json", file["draws"], check_draw)
+    add("dealing.json", file["dealings"], check_dealing)
+    add("dealing.json", file["decodings"], check_decoding)
+    add("dealing.json", file["choices"], check_choice)
+    homes, slots = load("committee.json"), load("committee_slot.json")["slots"]
+    add("committee.json", [homes], check_committee)
+    add("committee_slot.json", slots, lambda case: check_committee_slot(case, homes))
+
+    def check_pairwise(case: Case) -> None:
+        check_broken(case, world, lambda case: judge(case, world, slot))
+
+    def check_of_committee(case: Case) -> None:
+        check_broken(case, homes, lambda case: judge_committee(case, homes, slots[0]["request"]))
+
+    add("broken.json", load("broken.json")["cases"], check_pairwise)
+    add("committee_broken.json", load("committee_broken.json")["cases"], check_of_committee)
     return found
 
 
@@ -1592,7 +2250,9 @@ def is_binding(case: Case, path: tuple) -> bool:
         return path == ("refusal",)  # what is refused may be refused in many forms
     if path[:1] == ("attempts",) and path[-1] == "slot_start":
         return case["attempts"][path[1]]["day_micro_epsilon"] > 0  # without E, a reading draws on no day
-    if case.get("threshold", "") is None:
+    if path[0] == "answers" and path[-1] == "value":
+        return case["answers"][path[1]]["point"] not in case["wrong"]  # a wrong answer may be any
+    if case.get("threshold", "") is None and case.get("terms", {}).get("scheme", PAIRWISE) == PAIRWISE:
         return path not in [("members",), ("w",), ("terms", "partners")]  # many numbers mean: all are partners
     return True
 

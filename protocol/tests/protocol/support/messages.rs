@@ -4,11 +4,12 @@ use dream_protocol::ids::MeterId;
 use dream_protocol::keys::{AgreementSecret, IdentityKey, ListHash, MacKey};
 use dream_protocol::member_set::MemberSet;
 use dream_protocol::params::Terms;
+use dream_protocol::scheme::committee::field::{Element, MODULUS};
 use dream_protocol::time::Slot;
 use dream_protocol::topic::{GatewayChannel, MeterChannel};
 use dream_protocol::wire::{
-    EnrolmentStatement, FullList, ListStatement, MaskedReading, Message as _, RecoveryRequest, Retry, Reveal, Status,
-    StatusCode,
+    Answer, DealtReading, EnrolmentStatement, FullList, ListStatement, MaskedReading, Message as _, RecoveryRequest,
+    Retry, Reveal, ShortList, Status, StatusCode,
 };
 use sha2::{Digest, Sha256};
 
@@ -40,9 +41,19 @@ const MAC: [u8; 32] = [0xa1; 32];
 const LIST: ListHash = ListHash([0x1b; 32]);
 const SLOT: Slot = Slot(START / 600);
 
-/// The seven messages, in the order of their kinds.
+/// The nine messages.
 pub(crate) fn all(pki: &Pki) -> Vec<Sealed> {
-    vec![reading(), recovery_request(pki), reveal(), enrolment(pki, 0), membership_list(pki).0, status(pki), retry(pki)]
+    vec![
+        reading(),
+        recovery_request(pki),
+        reveal(),
+        enrolment(pki, 0),
+        membership_list(pki).0,
+        status(pki),
+        retry(pki),
+        dealt_reading(),
+        answer(),
+    ]
 }
 
 pub(crate) fn reading() -> Sealed {
@@ -60,7 +71,7 @@ pub(crate) fn recovery_request(pki: &Pki) -> Sealed {
         missing: MemberSet::from_members(10, [2, 9]).as_bytes().to_vec(),
         deadline: START + 690,
     };
-    let topic = GatewayChannel::Retry.topic(&cluster_id());
+    let topic = GatewayChannel::Recovery.topic(&cluster_id());
     let seed = pki.gateway("gw").seed;
     let envelope = request.seal(&IdentityKey::from_seed(&seed), &topic);
     Sealed { rule: "recovery-request", topic, payload: request.payload(), envelope, seal: Seal::Sign(seed) }
@@ -134,6 +145,31 @@ pub(crate) fn retry(pki: &Pki) -> Sealed {
     let seed = pki.gateway("gw").seed;
     let envelope = retry.seal(&IdentityKey::from_seed(&seed), &topic);
     Sealed { rule: "retry", topic, payload: retry.payload(), envelope, seal: Seal::Sign(seed) }
+}
+
+pub(crate) fn dealt_reading() -> Sealed {
+    let corrections = [1, MODULUS - 1].map(u64::to_be_bytes).concat();
+    let ciphertext = Element::from_canonical(0x0123_4567_89ab_cdef).unwrap();
+    let reading = DealtReading { list: LIST.prefix(), slot: SLOT, attempt: 0, ciphertext, corrections: &corrections };
+    let topic = MeterChannel::Reading.topic(&cluster_id(), &meter(0));
+    let envelope = reading.seal(&MacKey::from_bytes(MAC), &topic);
+    Sealed { rule: "dealt-reading", topic, payload: reading.payload(), envelope, seal: Seal::Mac(MAC) }
+}
+
+pub(crate) fn answer() -> Sealed {
+    let sum = Element::from_canonical(MODULUS - 1).unwrap();
+    let answer = Answer { list: LIST.prefix(), slot: SLOT, attempt: 1, sum, request: [0x4e; 8] };
+    let topic = MeterChannel::Reveal.topic(&cluster_id(), &meter(0));
+    let envelope = answer.seal(&MacKey::from_bytes(MAC), &topic);
+    Sealed { rule: "answer", topic, payload: answer.payload(), envelope, seal: Seal::Mac(MAC) }
+}
+
+/// A short list of five members, two of whom are holders. Its header is one of a pairwise list: only its shape is right.
+pub(crate) fn short_list(pki: &Pki) -> Vec<u8> {
+    let (header, whole) = membership_list(pki);
+    let entries = FullList::decode(&whole).unwrap().enrolments;
+    let digests: Vec<u8> = entries.iter().flat_map(|entry| Sha256::digest(entry)[..8].to_vec()).collect();
+    ShortList { header: &header.envelope, holders: vec![entries[1], entries[4]], digests: &digests }.encode()
 }
 
 fn meter(index: usize) -> MeterId {

@@ -6,7 +6,7 @@ use dream_protocol::cluster::{self, Rejection};
 use dream_protocol::code::Coded;
 use dream_protocol::ids::{ClusterId, MeterId};
 use dream_protocol::keys::{AgreementPublic, AgreementSecret, ListHash, MacKey};
-use dream_protocol::meter::{self, Refusal};
+use dream_protocol::meter::{self, MeterConfig, Refusal};
 use dream_protocol::params::Terms;
 use dream_protocol::scheme::Scheme;
 use dream_protocol::simulation::Simulation;
@@ -14,7 +14,7 @@ use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::MeterChannel;
 use dream_protocol::wire::{
     EnrolmentStatement, EvidenceStatement, FullList, ListHeader, ListStatement, Message as _, RecoveryRequest, Retry,
-    Sign1, Status,
+    ShortList, Sign1, Status,
 };
 use dream_testkit::node::{ClusterNode, MeterNode, Packet};
 use ed25519_dalek::{Signer as _, SigningKey};
@@ -33,6 +33,9 @@ use crate::support::messages::Seal;
 use crate::support::pki::{Issued, Pki};
 use crate::support::{START, at, cluster_id, envelope, raw, rng};
 
+const RECOVERY: &str = "dream/v1/north/recovery";
+const RETRY: &str = "dream/v1/north/retry";
+
 /// When lists are judged, in Unix seconds.
 const JUDGED_AT: u64 = START + 6;
 
@@ -40,17 +43,44 @@ const JUDGED_AT: u64 = START + 6;
 pub(crate) struct Case {
     pub(crate) name: String,
     pub(crate) judge: &'static str,
-    /// What comes before it and is accepted.
-    pub(crate) before: Vec<Vec<u8>>,
+    /// What comes before it and is accepted: topics and messages.
+    pub(crate) before: Vec<(String, Vec<u8>)>,
     pub(crate) topic: String,
     pub(crate) bytes: Vec<u8>,
+}
+
+impl Case {
+    pub(crate) fn new(judge: &'static str, name: &str, topic: &str, bytes: Vec<u8>) -> Self {
+        Self { name: format!("{judge}: {name}"), judge, before: Vec::new(), topic: topic.to_owned(), bytes }
+    }
+
+    pub(crate) fn after(mut self, (topic, bytes): (&str, &[u8])) -> Self {
+        self.before.push((topic.to_owned(), bytes.to_vec()));
+        self
+    }
+
+    /// The case with the reason for which it is refused, if it is.
+    pub(crate) fn json(&self, reason: Option<Reason>) -> Json {
+        let (refusal, detail) = reason.map_or((Json::Null, None), |(refusal, detail)| (refusal.into(), detail));
+        let before = |(topic, bytes): &(String, Vec<u8>)| object! { "topic": topic.as_str(), "bytes": hex(bytes) };
+        let mut fields = vec![("name", Json::from(self.name.as_str())), ("judge", self.judge.into())];
+        if !self.before.is_empty() {
+            fields.push(("before", list(&self.before, before)));
+        }
+        if !self.topic.is_empty() {
+            fields.push(("topic", self.topic.as_str().into()));
+        }
+        fields.extend([("bytes", hex(&self.bytes)), ("refusal", refusal)]);
+        fields.extend(detail.map(|detail| ("detail", detail.into())));
+        Json::Object(fields)
+    }
 }
 
 /// Why a case is refused: the rule, and for what does not decode, what the decoder in particular said.
 pub(crate) type Reason = (String, Option<String>);
 
 /// Returns how an error of the crate reads in a vector.
-fn reason(error: &dyn Coded) -> Reason {
+pub(crate) fn reason(error: &dyn Coded) -> Reason {
     let path = error.code_path();
     match path.split_once("malformed/") {
         Some((outer, detail)) => (format!("{outer}malformed"), Some(detail.to_owned())),
@@ -66,19 +96,7 @@ pub(crate) fn json(scene: &Scene, cases: &[Case]) -> Json {
                     certificates are judged by the gateway as those of its first meter; lists (of three) by the first meter, which \
                     holds none yet, six seconds after its enrolment; recovery messages by the same meter 61 s after the slot of \
                     slot.json, when its reading of attempt 0 is sent. `before` has been accepted already.",
-        "cases": list(cases, |case| {
-            let (refusal, detail) = judge(scene, case).map_or((Json::Null, None), |(refusal, detail)| (refusal.into(), detail));
-            let mut fields = vec![("name", Json::from(case.name.as_str())), ("judge", case.judge.into())];
-            if !case.before.is_empty() {
-                fields.push(("before", list(&case.before, hex)));
-            }
-            if !case.topic.is_empty() {
-                fields.push(("topic", case.topic.as_str().into()));
-            }
-            fields.extend([("bytes", hex(&case.bytes)), ("refusal", refusal)]);
-            fields.extend(detail.map(|detail| ("detail", detail.into())));
-            Json::Object(fields)
-        }),
+        "cases": list(cases, |case| case.json(judge(scene, case))),
     }
 }
 
@@ -126,16 +144,27 @@ fn rejection(mut gateway: ClusterNode, case: &Case, now: Timestamp) -> Option<Re
 
 /// Returns why the first meter, as these records left it, refuses a message.
 fn by_the_meter(scene: &Scene, records: &BTreeMap<meter::Key, Vec<u8>>, case: &Case, seconds: u64) -> Option<Reason> {
-    let config = scene.credentials.meter_config(0);
+    let slot = (scene.slot(), scene.slot_end());
+    refusal(scene.credentials.meter_config(0), records, case, at(seconds), slot)
+}
+
+/// Returns why a meter, as these records left it, refuses a message. After a list that is refused it reports nothing of a slot.
+pub(crate) fn refusal(
+    config: MeterConfig,
+    records: &BTreeMap<meter::Key, Vec<u8>>,
+    case: &Case,
+    now: Timestamp,
+    (slot, slot_end): (Slot, Timestamp),
+) -> Option<Reason> {
     let mut meter = MeterNode::from_store(records.clone(), config, Simulation::default(), rng(5)).unwrap();
-    for bytes in &case.before {
-        meter.receive(&Packet::new(case.topic.clone(), bytes.as_slice()), at(seconds));
+    for (topic, bytes) in &case.before {
+        meter.receive(&Packet::new(topic.clone(), bytes.as_slice()), now);
         assert_eq!(meter.refusals(), [], "{}: what comes before is accepted", case.name);
     }
     // What is due by then is sent before, so that what follows is an answer.
-    meter.handle(meter::Input::Tick, at(seconds));
+    meter.handle(meter::Input::Tick, now);
     let before = kept(&meter);
-    let sent = meter.receive(&Packet::new(case.topic.clone(), case.bytes.as_slice()), at(seconds));
+    let sent = meter.receive(&Packet::new(case.topic.clone(), case.bytes.as_slice()), now);
     let refusals = meter.refusals();
     let [refusal] = refusals.as_slice() else {
         assert_eq!(refusals, [], "{}", case.name);
@@ -147,9 +176,8 @@ fn by_the_meter(scene: &Scene, records: &BTreeMap<meter::Key, Vec<u8>>, case: &C
     });
     assert_eq!(statuses.collect::<Vec<_>>(), Vec::from_iter(refusal.status()), "{}", case.name);
     assert_eq!(kept(&meter), before, "{}: nothing but evidence is written", case.name);
-    if case.judge == "list" && case.before.is_empty() {
-        let ended = meter::Input::Measured { slot: scene.slot(), watts: 100 };
-        let sent = meter.handle(ended, scene.slot_end());
+    if case.judge.ends_with("list") && case.before.is_empty() && now < slot_end {
+        let sent = meter.handle(meter::Input::Measured { slot, watts: 100 }, slot_end);
         assert_eq!(meter.refusals(), [Refusal::NoList], "{}: a refused list is in force for nothing", case.name);
         assert!(sent.iter().all(|packet| packet.about.is_none()), "{}: no reading follows", case.name);
     }
@@ -189,13 +217,12 @@ pub(crate) fn cases() -> (Scene, Vec<Case>) {
 
 impl Workshop<'_> {
     fn add(&mut self, judge: &'static str, name: &str, topic: &str, bytes: Vec<u8>) {
-        self.after(judge, name, topic, &[], bytes);
+        self.cases.push(Case::new(judge, name, topic, bytes));
     }
 
-    fn after(&mut self, judge: &'static str, name: &str, topic: &str, before: &[Vec<u8>], bytes: Vec<u8>) {
-        let case =
-            Case { name: format!("{judge}: {name}"), judge, before: before.to_vec(), topic: topic.to_owned(), bytes };
-        self.cases.push(case);
+    /// Adds a case with one message before it, on its own topic.
+    fn after(&mut self, judge: &'static str, name: &str, before: (&str, &[u8]), topic: &str, bytes: Vec<u8>) {
+        self.cases.push(Case::new(judge, name, topic, bytes).after(before));
     }
 
     fn topic(&self, channel: MeterChannel) -> String {
@@ -243,7 +270,7 @@ impl Workshop<'_> {
             ("tagged slot", with(2, [vec![0xc1], raw::uint(slot)].concat())),
             ("attempt 256", with(3, raw::uint(256))),
             ("kind of a reveal", with(0, raw::uint(3))),
-            ("unknown kind", with(0, raw::uint(8))),
+            ("unknown kind", with(0, raw::uint(12))),
             ("extra field", raw::array(&[good.to_vec(), vec![raw::uint(0)]].concat())),
             ("missing field", raw::array(&good[..4])),
         ];
@@ -437,7 +464,7 @@ impl Workshop<'_> {
     }
 
     fn requests(&mut self) {
-        const TOPIC: &str = "dream/v1/north/recovery";
+        const TOPIC: &str = RECOVERY;
         let gateway = &self.scene.credentials.gateway;
         let good = RecoveryRequest {
             list: *self.scene.list.hash(),
@@ -475,7 +502,7 @@ impl Workshop<'_> {
             ("this meter missing", missing(&[0x80])),
             ("list hash of 8 bytes", with(1, raw::bytes(&good.list.prefix()))),
             ("bitmap as a number", with(4, raw::uint(0x10))),
-            ("unknown kind", with(0, raw::uint(8))),
+            ("unknown kind", with(0, raw::uint(12))),
             ("kind of a retry", with(0, raw::uint(7))),
             ("deadline as a float", with(5, vec![0xf9, 0, 0])),
             ("another list", signed(&RecoveryRequest { list: other_list, ..good.clone() })),
@@ -486,6 +513,7 @@ impl Workshop<'_> {
             ("signed by another gateway", good.seal(&self.pki.gateway("gw-2").identity(), TOPIC)),
             ("signed for the membership topic", good.seal(&gateway.identity(), "dream/v1/north/membership")),
             ("signed for another cluster", good.seal(&gateway.identity(), "dream/v1/south/recovery")),
+            ("signed for the topic of retries", good.seal(&gateway.identity(), RETRY)),
             (
                 "certificate where none belongs",
                 envelope::seal(&Seal::Certified(gateway.clone()), &good.payload(), TOPIC),
@@ -496,22 +524,24 @@ impl Workshop<'_> {
             self.add("recovery", &format!("request, {name}"), TOPIC, bytes);
         }
         let first = signed(&good);
-        self.after("recovery", "request, the same again", TOPIC, std::slice::from_ref(&first), first.clone());
+        let answered = (TOPIC, first.as_slice());
+        self.after("recovery", "request, the same again", answered, TOPIC, first.clone());
         let second = missing(&[0x08]);
-        self.after("recovery", "request, another for an answered attempt", TOPIC, std::slice::from_ref(&first), second);
+        self.after("recovery", "request, another for an answered attempt", answered, TOPIC, second);
         let later = signed(&RecoveryRequest { deadline: good.deadline + 1, ..good.clone() });
-        self.after("recovery", "request, another that differs in its deadline", TOPIC, &[first], later);
+        self.after("recovery", "request, another that differs in its deadline", answered, TOPIC, later);
+        self.add("recovery", "request, on the topic of retries", RETRY, good.seal(&gateway.identity(), RETRY));
     }
 
     fn retries(&mut self) {
-        const TOPIC: &str = "dream/v1/north/recovery";
+        const TOPIC: &str = RETRY;
         let gateway = &self.scene.credentials.gateway;
         let end = self.scene.slot_end().as_secs();
         let good = Retry { list: *self.scene.list.hash(), slot: self.scene.slot(), attempt: 1, deadline: end + 150 };
         let signed = |retry: Retry| retry.seal(&gateway.identity(), TOPIC);
         let request =
             RecoveryRequest { list: good.list, slot: good.slot, attempt: 0, missing: vec![0], deadline: end + 90 };
-        let request = request.seal(&gateway.identity(), TOPIC);
+        let request = request.seal(&gateway.identity(), RECOVERY);
         let cases = [
             ("sound", signed(good)),
             ("to the first attempt", signed(Retry { attempt: 0, ..good })),
@@ -519,16 +549,19 @@ impl Workshop<'_> {
             ("more attempts than the list allows", signed(Retry { attempt: 2, ..good })),
             ("deadline that has passed", signed(Retry { deadline: end + 60, ..good })),
             ("signed by a member", good.seal(&self.scene.credentials.meters[1].1.identity(), TOPIC)),
+            ("signed for the topic of requests", good.seal(&gateway.identity(), RECOVERY)),
             ("slot that was not reported", signed(Retry { slot: good.slot.plus(1), ..good })),
         ];
         for (name, bytes) in cases {
             self.add("recovery", &format!("retry, {name}"), TOPIC, bytes);
         }
-        let opened = [signed(good)];
-        self.after("recovery", "retry, the same again", TOPIC, &opened, signed(good));
+        let opened = signed(good);
+        let opened = (TOPIC, opened.as_slice());
+        self.after("recovery", "retry, the same again", opened, TOPIC, signed(good));
         let later = signed(Retry { deadline: good.deadline + 1, ..good });
-        self.after("recovery", "retry, another for the same attempt", TOPIC, &opened, later);
-        self.after("recovery", "request, for an attempt that a retry closed", TOPIC, &opened, request);
+        self.after("recovery", "retry, another for the same attempt", opened, TOPIC, later);
+        self.after("recovery", "request, for an attempt that a retry closed", opened, RECOVERY, request);
+        self.add("recovery", "retry, on the topic of requests", RECOVERY, good.seal(&gateway.identity(), RECOVERY));
     }
 
     /// An enrolment of `id` with its own X25519 key, and whatever `change` does to it.
@@ -941,6 +974,7 @@ impl Workshop<'_> {
             ("another hash of the holders", header_with(&|h| h.hashes.holders[0] ^= 1)),
             ("another certificate's hash in the header", header_with(&|h| h.certificate[0] ^= 1)),
             ("unknown scheme", raw_items(&|items| items[13] = raw::uint(2))),
+            ("committee without holders", raw_items(&|items| items[13] = raw::uint(1))),
             ("quorum in the pairwise scheme", raw_items(&|items| items[17] = raw::uint(1))),
             ("holders in the pairwise scheme", raw_items(&|items| items[25] = raw::uint(1))),
             ("authority that is not configured", of(&|s| s.authorities = sorted([s.authorities[0], [7; 32]]))),
@@ -1097,9 +1131,15 @@ impl Workshop<'_> {
         }
         self.add("list", "an erased one", FULL, Vec::new());
         self.add("list", "a whole one on the topic of short ones", TOPIC, signed(&good));
+        let short = |holders: Vec<&[u8]>, digests: &[u8]| ShortList { header: &good_header, holders, digests }.encode();
+        let digests: Vec<u8> = e[..3].iter().flat_map(|entry| Sha256::digest(entry)[..8].to_vec()).collect();
+        self.add("list", "its header alone, on the topic of short ones", TOPIC, short(vec![], &[]));
+        self.add("list", "short one with a holder, where all are needed", TOPIC, short(vec![e[0]], &[]));
+        self.add("list", "short one with digests, where all are needed", TOPIC, short(vec![], &digests));
+        self.add("list", "short one on the topic of whole ones", FULL, short(vec![], &[]));
 
         // This meter accepted the good list before.
-        let before = [signed(&good)];
+        let accepted = signed(&good);
         let hash = ListHash(Sha256::digest(good.header(&gateway.der).payload()).into());
         let next = |change: &dyn Fn(&mut ListStatement<'_>)| {
             of(&|s| {
@@ -1126,7 +1166,7 @@ impl Workshop<'_> {
             ("an epoch before", of(&|s| s.epoch -= 1)),
         ];
         for (name, bytes) in cases {
-            self.after("list", name, FULL, &before, bytes);
+            self.after("list", name, (FULL, &accepted), FULL, bytes);
         }
     }
 }

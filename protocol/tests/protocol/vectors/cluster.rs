@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::json::{Json, hex, list, object, word};
 use super::messages::header_fields;
-use super::scene::Scene;
+use super::scene::{Node, Scene};
 use crate::support::pki::Issued;
 
 /// What the meters measure. The last one is above the range, the one before it is the missing one's in the first attempt.
@@ -34,7 +34,7 @@ pub(crate) fn membership() -> Json {
             ("agreement_private", hex(scene.gateway_agreement)),
             ("agreement_public", hex(header.gateway.0)),
         ]),
-        "meters": list(0..scene.meters.len(), |index| enrolled(&scene, index)),
+        "meters": list(scene.meters.iter().zip(&scene.credentials.meters), |(node, (_, issued))| enrolled(node, issued)),
         "list": object! {
             "topic": "dream/v1/north/membership/full",
             "header_topic": "dream/v1/north/membership",
@@ -47,7 +47,7 @@ pub(crate) fn membership() -> Json {
     }
 }
 
-fn identity(issued: &Issued) -> Json {
+pub(crate) fn identity(issued: &Issued) -> Json {
     object! {
         "identity_private": hex(issued.seed),
         "identity_public": hex(issued.identity().public().0),
@@ -56,15 +56,14 @@ fn identity(issued: &Issued) -> Json {
 }
 
 /// An object with more fields before its own.
-fn with<const N: usize>(object: Json, first: [(&'static str, Json); N]) -> Json {
+pub(crate) fn with<const N: usize>(object: Json, first: [(&'static str, Json); N]) -> Json {
     match object {
         Json::Object(fields) => Json::Object(first.into_iter().chain(fields).collect()),
         other @ (Json::Null | Json::Number(_) | Json::Text(_) | Json::List(_)) => other,
     }
 }
 
-fn enrolled(scene: &Scene, index: usize) -> Json {
-    let node = &scene.meters[index];
+pub(crate) fn enrolled(node: &Node, issued: &Issued) -> Json {
     let (envelope, _) = Sign1::decode_certified(&node.enrolment).unwrap();
     let statement = EnrolmentStatement::decode(envelope.payload()).unwrap();
     let enrolment = object! {
@@ -78,7 +77,7 @@ fn enrolled(scene: &Scene, index: usize) -> Json {
         "envelope": hex(&*node.enrolment),
     };
     with(
-        identity(&scene.credentials.meters[index].1),
+        identity(issued),
         [
             ("id", node.id.as_str().into()),
             ("agreement_private", hex(node.agreement)),
@@ -206,7 +205,7 @@ fn member(scene: &Scene, index: usize, sent: &[super::scene::Attempt], readings:
     }
 }
 
-fn request_fields(packet: &Packet) -> Json {
+pub(crate) fn request_fields(packet: &Packet) -> Json {
     let payload = Sign1::decode(&packet.payload).unwrap().payload();
     let request = RecoveryRequest::decode(payload).unwrap();
     object! {
@@ -236,7 +235,7 @@ fn result(scene: &Scene) -> Json {
     object! { "responders": outcome.responders, "watts": watts }
 }
 
-fn one(mut packets: Vec<Packet>) -> Packet {
+pub(crate) fn one(mut packets: Vec<Packet>) -> Packet {
     assert_eq!(packets.len(), 1, "{packets:?}");
     packets.remove(0)
 }

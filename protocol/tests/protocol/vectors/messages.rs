@@ -6,11 +6,12 @@ use dream_protocol::keys::{AgreementPublic, IdentityKey, ListHash, MacKey};
 use dream_protocol::member_set::MemberSet;
 use dream_protocol::params::Terms;
 use dream_protocol::scheme::committee::Committee;
+use dream_protocol::scheme::committee::field::{Element, MODULUS};
 use dream_protocol::time::Slot;
 use dream_protocol::topic::{GatewayChannel, MeterChannel};
 use dream_protocol::wire::{
-    EnrolmentStatement, EvidenceStatement, FullList, ListHeader, ListStatement, MaskedReading, Message as _,
-    RecoveryRequest, Retry, Reveal, Status, StatusCode,
+    Answer, DealtReading, EnrolmentStatement, EvidenceStatement, FullList, ListHeader, ListStatement, MaskedReading,
+    Message as _, RecoveryRequest, Retry, Reveal, Status, StatusCode,
 };
 use sha2::{Digest, Sha256};
 
@@ -49,6 +50,10 @@ pub(crate) fn messages() -> Json {
                 two_requests(&credentials.gateway),
             ),
             retry(&credentials.gateway),
+            dealt_reading(&meter.0, 0, &[]),
+            dealt_reading(&meter.0, 254, &[0, 1, MODULUS - 1]),
+            dealt_reading(&meter.0, 0, &[0x0123_4567_89ab_cdef; 31]),
+            answer(&meter.0),
         ],
     }
 }
@@ -251,6 +256,45 @@ fn retry(gateway: &Issued) -> Json {
     let topic = GatewayChannel::Retry.topic(&cluster_id());
     let envelope = message.seal(&gateway.identity(), &topic);
     sealed("retry", 7, fields, &message.payload(), &topic, &Seal::Sign(gateway.seed), &envelope)
+}
+
+fn dealt_reading(meter: &MeterId, attempt: u8, corrections: &[u64]) -> Json {
+    let list = prefix(&bytes("list of north"));
+    let corrections: Vec<u8> = corrections.iter().flat_map(|value| value.to_be_bytes()).collect();
+    let ciphertext = Element::from_canonical(MODULUS - 1).unwrap();
+    let message = DealtReading { list, slot: SLOT, attempt, ciphertext, corrections: &corrections };
+    let fields = object! {
+        "list": hex(list),
+        "slot": SLOT.0,
+        "attempt": attempt,
+        "ct": word(ciphertext.to_canonical()),
+        "corrections": hex(&corrections),
+    };
+    let topic = MeterChannel::Reading.topic(&cluster_id(), meter);
+    let key = bytes("mac");
+    let envelope = message.seal(&MacKey::from_bytes(key), &topic);
+    sealed("dealt reading", 8, fields, &message.payload(), &topic, &Seal::Mac(key), &envelope)
+}
+
+fn answer(meter: &MeterId) -> Json {
+    let message = Answer {
+        list: prefix(&bytes("list of north")),
+        slot: SLOT,
+        attempt: 1,
+        sum: Element::from_canonical(0x0123_4567_89ab_cdef).unwrap(),
+        request: prefix(&bytes("a request")),
+    };
+    let fields = object! {
+        "list": hex(message.list),
+        "slot": message.slot.0,
+        "attempt": message.attempt,
+        "sum": word(message.sum.to_canonical()),
+        "request": hex(message.request),
+    };
+    let topic = MeterChannel::Reveal.topic(&cluster_id(), meter);
+    let key = bytes("mac");
+    let envelope = message.seal(&MacKey::from_bytes(key), &topic);
+    sealed("answer", 9, fields, &message.payload(), &topic, &Seal::Mac(key), &envelope)
 }
 
 fn sealed(name: &str, kind: u64, fields: Json, payload: &[u8], topic: &str, seal: &Seal, envelope: &[u8]) -> Json {

@@ -4,6 +4,7 @@ use dream_protocol::code::Coded;
 use dream_protocol::noise::{Sampler, Scale, Spread};
 use dream_protocol::params::{Params, Terms};
 use dream_protocol::scheme::Scheme;
+use dream_protocol::scheme::committee::{self, Committee};
 use dream_protocol::scheme::pairwise::partners;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -75,13 +76,20 @@ fn share_probability(honest: u32, lambda: f64, distance: u32) -> f64 {
 
 pub(crate) fn params() -> Json {
     object! {
-        "comment": "protocol.md 2, 4 and 6: what follows from a number of members and a list's terms, and which terms no list \
-                    may have (whatever a meter's policy says). lambda is in lowest terms; closing is the base-2 logarithm of \
-                    section 6's bound, at most -64 where w > 0 draws partners.",
+        "comment": "protocol.md 2, 4, 4a and 6: what follows from a number of members and a list's terms, and which terms no \
+                    list may have (whatever a meter's policy says). lambda is in lowest terms; closing is the base-2 logarithm \
+                    of section 6's bound, at most -64 where w > 0 draws partners. scheme 1 is with a committee: partners is k \
+                    there, quorum is q and holders K; f is how many holders may collude, and draws below drawn_below make \
+                    holders. colluding has f for every mean number of drawn colluders, which is k there.",
         "accepted": list(accepted(), |(members, terms)| derived(members, terms)),
         "refused": list(refused(), |(members, terms)| {
             let error = Params::new(members, terms).expect_err("these terms are refused");
             object! { "members": members as u64, "terms": self::terms(&terms), "refusal": error.code() }
+        }),
+        "colluding": list(1..=64, |drawn: u64| {
+            let (members, malicious) = (10_000, 5000);
+            let colluding = Committee::colluding(drawn, members, malicious).expect("a mean of 64 at most");
+            object! { "members": members, "max_malicious": malicious, "partners": drawn, "f": colluding }
         }),
     }
 }
@@ -91,6 +99,10 @@ fn derived(members: usize, terms: Terms) -> Json {
     let scale = params.noise_scale();
     let (least, most) = plausible(&params);
     let threshold = partners::threshold(&params);
+    let committee = terms.scheme.committee();
+    let colluding =
+        committee.map(|of| Committee::colluding(of.drawn, members as u64, terms.max_malicious).expect("k is in range"));
+    let drawn_below = committee.and_then(|of| committee::threshold(of.drawn, members as u64));
     object! {
         "members": members as u64,
         "terms": self::terms(&terms),
@@ -103,6 +115,8 @@ fn derived(members: usize, terms: Terms) -> Json {
         "most_plausible": most,
         "threshold": threshold.map_or(Json::Null, word),
         "closing": threshold.map_or(Json::Null, |_| format!("{:.6}", partners::closing_log2(&params)).into()),
+        "f": colluding.map_or(Json::Null, Json::from),
+        "drawn_below": drawn_below.map_or(Json::Null, word),
     }
 }
 
@@ -142,7 +156,27 @@ fn accepted() -> Vec<(usize, Terms)> {
         (100, Terms { attempts: 6, ..HUNDRED }),
         (100, Terms { hi: (1 << 40) / 300, ..HUNDRED }),
         (100, Terms { slot_seconds: 86_400, reading_seconds: 43_199, reveal_seconds: 1, ..HUNDRED }),
+        (23, Terms { max_missing: 2, max_malicious: 3, scheme: of_committee(0, 18, 23), ..TERMS }),
+        (30, Terms { max_missing: 6, max_malicious: 3, scheme: of_committee(0, 23, 30), ..TERMS }),
+        (100, Terms { scheme: of_committee(0, 75, 100), ..HUNDRED }),
+        (100, Terms { scheme: of_committee(0, 61, 100), ..HUNDRED }),
+        (100, Terms { scheme: of_committee(0, 21, 21), ..HUNDRED }),
+        (100, Terms { max_missing: 19, max_malicious: 20, scheme: of_committee(0, 71, 100), ..TERMS }),
+        (256, Terms { max_missing: 25, max_malicious: 26, scheme: of_committee(0, 192, 256), ..TERMS }),
+        (1000, Terms { scheme: of_committee(160, 129, 160), ..THOUSAND }),
+        (1000, Terms { scheme: of_committee(160, 119, 140), ..THOUSAND }),
+        (1000, Terms { scheme: of_committee(320, 203, 256), ..THOUSAND }),
+        (1000, Terms { max_malicious: 200, scheme: of_committee(160, 156, 162), ..THOUSAND }),
+        (10_000, Terms { max_missing: 1000, max_malicious: 1000, scheme: of_committee(160, 129, 161), ..TERMS }),
+        (300, Terms { max_missing: 30, max_malicious: 30, scheme: of_committee(299, 190, 256), ..TERMS }),
     ]
+}
+
+/// A thousand members, a tenth of them silent and a tenth malicious.
+const THOUSAND: Terms = Terms { max_missing: 100, max_malicious: 100, ..TERMS };
+
+const fn of_committee(drawn: u64, needed: u64, holders: u64) -> Scheme {
+    Scheme::Committee(Committee { drawn, needed, holders })
 }
 
 fn refused() -> Vec<(usize, Terms)> {
@@ -183,18 +217,37 @@ fn refused() -> Vec<(usize, Terms)> {
         (100, Terms { scheme: Scheme::Pairwise { partners: 46 }, ..HUNDRED }),
         (100, Terms { scheme: Scheme::Pairwise { partners: 1 }, ..HUNDRED }),
         (1001, Terms { max_missing: 100, max_malicious: 101, scheme: Scheme::Pairwise { partners: 900 }, ..TERMS }),
+        // 2q = K + f; q above K; q = f; no holders; more holders than members; more than 256.
+        (100, Terms { scheme: of_committee(0, 60, 100), ..HUNDRED }),
+        (100, Terms { scheme: of_committee(0, 101, 100), ..HUNDRED }),
+        (100, Terms { scheme: of_committee(0, 20, 20), ..HUNDRED }),
+        (100, Terms { scheme: of_committee(0, 0, 0), ..HUNDRED }),
+        (100, Terms { scheme: of_committee(0, 76, 101), ..HUNDRED }),
+        (300, Terms { max_missing: 30, max_malicious: 30, scheme: of_committee(0, 193, 257), ..TERMS }),
+        (1000, Terms { scheme: of_committee(160, 128, 160), ..THOUSAND }),
+        // 4M = N - T, which pairwise lists may have.
+        (100, Terms { max_missing: 20, max_malicious: 20, scheme: of_committee(0, 75, 100), ..TERMS }),
+        // k = N; a mean of 65 drawn colluders.
+        (300, Terms { max_missing: 30, max_malicious: 30, scheme: of_committee(300, 190, 256), ..TERMS }),
+        (1000, Terms { scheme: of_committee(321, 203, 256), ..THOUSAND }),
+        (1000, Terms { scheme: of_committee((1 << 53) - 1, 203, 256), ..THOUSAND }),
     ]
 }
 
 /// The terms of a list.
 fn terms(terms: &Terms) -> Json {
+    let pairwise = Committee { drawn: terms.scheme.partners(), needed: 0, holders: 0 };
+    let Committee { drawn, needed, holders } = terms.scheme.committee().unwrap_or(pairwise);
     object! {
         "slot_seconds": terms.slot_seconds,
         "reading_seconds": terms.reading_seconds,
         "reveal_seconds": terms.reveal_seconds,
+        "scheme": terms.scheme.kind() as u64,
         "max_missing": terms.max_missing,
         "max_malicious": terms.max_malicious,
-        "partners": terms.scheme.partners(),
+        "partners": drawn,
+        "quorum": needed,
+        "holders": holders,
         "lo": terms.lo,
         "hi": terms.hi,
         "epsilon_numerator": terms.epsilon_numerator,

@@ -11,10 +11,11 @@ use dream_protocol::derive;
 use dream_protocol::ids::MeterId;
 use dream_protocol::keys::{AgreementSecret, MacKey, SelfKey, StreamKey};
 use dream_protocol::membership::MembershipList;
-use dream_protocol::meter;
+use dream_protocol::meter::{self, MeterConfig};
 use dream_protocol::scheme::pairwise::mask::Masks;
 use dream_protocol::simulation::Simulation;
 use dream_protocol::time::{Slot, Timestamp};
+use dream_protocol::topic::GatewayChannel;
 use dream_protocol::wire::{Mac0, MaskedReading, Message as _};
 use dream_testkit::node::{ClusterNode, MeterNode, Packet};
 use rand_chacha::ChaCha20Rng;
@@ -62,12 +63,17 @@ impl Scene {
     pub(crate) fn new() -> Self {
         let credentials = Credentials::new();
         let mut gateway = ClusterNode::new(credentials.cluster_config(), at(START), rng(1));
-        let mut meters: Vec<Node> = (0..credentials.meters.len()).map(|index| Node::new(&credentials, index)).collect();
+        let node = |index: usize| {
+            Node::new(&credentials.meters[index].0, credentials.meter_config(index), 1000 + index as u64)
+        };
+        let mut meters: Vec<Node> = (0..credentials.meters.len()).map(node).collect();
         for node in &meters {
             let topic = format!("dream/v1/{}/enrol/{}", cluster_id(), node.id);
             gateway.receive(&Packet::new(topic, node.enrolment.clone()), at(START));
         }
-        let published = gateway.handle(cluster::Input::Tick, at(START + 5)).pop().expect("a list is due");
+        let full = GatewayChannel::FullMembership.topic(&cluster_id());
+        let published = gateway.handle(cluster::Input::Tick, at(START + 5));
+        let published = published.into_iter().find(|packet| packet.topic == full).expect("a list is due");
         let record = fields(&gateway.store[&cluster::Key::List(START + 5)]);
         assert_eq!(byte_string(&record[3]), *published.payload);
         let authorities = credentials.authorities();
@@ -153,14 +159,15 @@ impl Scene {
 }
 
 impl Node {
-    fn new(credentials: &Credentials, index: usize) -> Self {
-        let recorder = Recorder { inner: rng(1000 + index as u64), fresh: None };
-        let mut meter = MeterNode::new(credentials.meter_config(index), Simulation::default(), recorder);
+    /// A meter that has enrolled.
+    pub(crate) fn new(id: &MeterId, config: MeterConfig, seed: u64) -> Self {
+        let recorder = Recorder { inner: rng(seed), fresh: None };
+        let mut meter = MeterNode::new(config, Simulation::default(), recorder);
         meter.handle(meter::Input::Connected, at(START));
         let own = meter.store.iter().find(|(key, _)| matches!(key, meter::Key::Enrolment(_))).unwrap();
         let own = fields(own.1);
         Self {
-            id: credentials.meters[index].0.clone(),
+            id: id.clone(),
             enrolled: meter.store.clone(),
             meter,
             enrolment: byte_string(&own[1]).into(),
@@ -212,10 +219,10 @@ pub(crate) fn fields(record: &[u8]) -> Vec<Value> {
     from_reader::<Value, _>(record).unwrap().into_array().unwrap()
 }
 
-fn byte_string(value: &Value) -> Vec<u8> {
+pub(crate) fn byte_string(value: &Value) -> Vec<u8> {
     value.as_bytes().unwrap().clone()
 }
 
-fn integer(value: &Value) -> i128 {
+pub(crate) fn integer(value: &Value) -> i128 {
     value.as_integer().unwrap().into()
 }
