@@ -197,8 +197,10 @@ impl SlotMean {
             (None, Some(export), None) => Some((0, export)),
         };
         if let Some((import, export)) = counter {
-            self.step = self.step.min(sample.step.unwrap_or(COARSEST_STEP).max(1));
-            while self.step > 1 && (import % self.step != 0 || export % self.step != 0) {
+            if let Some(step) = sample.step {
+                self.step = self.step.min(step.max(1));
+            }
+            while sample.step.is_none() && self.step > 1 && (import % self.step != 0 || export % self.step != 0) {
                 self.step /= 10;
             }
             let before = self.points.iter().rev().find(|point| point.counter.is_some());
