@@ -154,6 +154,8 @@ struct State {
     overlay: Overlay,
     /// Whether the bridge has said that it is alive, or need not.
     is_online: bool,
+    /// Whether the owner has been told that it did not.
+    has_told: bool,
 }
 
 impl State {
@@ -164,7 +166,7 @@ impl State {
         };
         // A bridge that speaks by itself is alive when it does.
         let is_online = mqtt.cadence.liveness != Liveness::OnChange;
-        Self { overlay: Overlay::new(mqtt.mapping.clone(), good_for), is_online }
+        Self { overlay: Overlay::new(mqtt.mapping.clone(), good_for), is_online, has_told: false }
     }
 
     async fn take(&mut self, mqtt: &Mqtt, message: &Publish, outlet: &mut Outlet) -> Result<(), Stop> {
@@ -189,10 +191,14 @@ impl State {
                 }
             },
         };
-        if carried && self.is_online {
-            outlet.sample(self.overlay.values(now)).await?;
+        match (carried, self.is_online, &mqtt.availability) {
+            (true, true, _) => outlet.sample(self.overlay.values(now)).await,
+            (true, false, Some(availability)) if !std::mem::replace(&mut self.has_told, true) => {
+                let topic = &availability.topic;
+                outlet.lost(format!("{topic} has not said yet that it is alive; switch that on in the bridge")).await
+            }
+            (true | false, ..) => Ok(()),
         }
-        Ok(())
     }
 }
 

@@ -10,6 +10,7 @@ use std::fmt;
 use dream_protocol::time::Timestamp;
 
 use crate::decimal::rounded;
+use crate::outlet::MOST_DRIFT_MILLIS;
 use crate::sample::{Event, Sample};
 
 /// Less of a slot than this, in percent, is no reading.
@@ -129,14 +130,18 @@ impl SlotMean {
 
     /// Takes in what happened at the source.
     pub fn push(&mut self, event: &Event) {
-        let at = event.at().as_millis();
-        if self.points.back().is_some_and(|last| at < last.at) {
-            self.clock_stepped = Some(at);
-            self.points.clear();
+        let mut at = event.at().as_millis();
+        if let Some(last) = self.points.back().map(|last| last.at) {
+            if at.saturating_add(MOST_DRIFT_MILLIS) < last {
+                self.clock_stepped = Some(at);
+                self.points.clear();
+            } else {
+                at = at.max(last);
+            }
         }
         match event {
             Event::Connected { .. } => {}
-            Event::Sample(sample) => self.add(*sample),
+            Event::Sample(sample) => self.add(Sample { at: Timestamp::from_millis(at), ..*sample }),
             Event::Lost { why, .. } => {
                 if let Some(last) = self.points.back_mut() {
                     last.lost.get_or_insert(at);
@@ -152,8 +157,11 @@ impl SlotMean {
 
     /// Forgets what no slot from `before` on needs.
     pub fn forget_before(&mut self, before: Timestamp) {
-        let needed = self.points.iter().rposition(|point| point.at <= before.as_millis()).unwrap_or(0);
-        self.points.drain(..needed);
+        let last = |wanted: fn(&Point) -> bool| {
+            self.points.iter().rposition(|point| point.at <= before.as_millis() && wanted(point))
+        };
+        let needed = last(|point| point.counter.is_some()).into_iter().chain(last(|point| point.power.is_some())).min();
+        self.points.drain(..needed.unwrap_or(0));
     }
 
     /// Returns the mean power between two instants in whole watts, positive when the home took from the grid.
@@ -288,7 +296,10 @@ impl SlotMean {
 
     fn why_none(&self, slot: Window, covered: u64, only_counters: bool, fine: bool) -> NoReading {
         let within = |at: u64| at >= slot.from && at <= slot.to;
-        let lost = self.lost.as_ref().filter(|(at, _)| *at <= slot.to).map(|(_, why)| why.clone());
+        // Why the source was lost in this slot, or before it and is not back.
+        let is_back = |at: u64| self.points.back().is_some_and(|last| last.at > at);
+        let lost = self.lost.as_ref().filter(|(at, _)| *at <= slot.to && (*at >= slot.from || !is_back(*at)));
+        let lost = lost.map(|(_, why)| why.clone());
         if self.clock_stepped.is_some_and(within) {
             NoReading::ClockStepped
         } else if only_counters && !fine {
