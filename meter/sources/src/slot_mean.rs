@@ -4,6 +4,8 @@
 //! and cover it, else the time-weighted mean of power is. Whether there is a reading at all depends on when samples came and never
 //! on what they say: a meter that fell silent with its load would tell it.
 
+mod no_reading;
+
 use std::collections::VecDeque;
 use std::fmt;
 
@@ -12,6 +14,7 @@ use dream_protocol::time::Timestamp;
 use crate::decimal::rounded;
 use crate::outlet::MOST_DRIFT_MILLIS;
 use crate::sample::{Event, Sample};
+pub use no_reading::NoReading;
 
 /// Less of a slot than this, in percent, is no reading.
 pub const LEAST_COVERAGE: u64 = 80;
@@ -53,52 +56,6 @@ impl Cadence {
         Self { liveness: Liveness::Every { interval_millis }, counter_step: None }
     }
 }
-
-/// Why a slot has no reading.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum NoReading {
-    /// Nothing was sampled; with why the source was lost, if it said so.
-    Silent { lost: Option<String> },
-    /// Something was, for less than [`LEAST_COVERAGE`] of the slot.
-    Patchy { percent: u64, lost: Option<String> },
-    /// There are only counters, and one step of them is too much for a slot of this length.
-    CoarseCounter { step_watt_hours: i64 },
-    /// There are only counters, and they were set or went back within the slot.
-    CounterSet,
-    /// The wall clock was set within the slot.
-    ClockStepped,
-}
-
-impl fmt::Display for NoReading {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let because = |f: &mut fmt::Formatter<'_>, lost: &Option<String>| match lost {
-            Some(why) => write!(f, ": {why}"),
-            None => Ok(()),
-        };
-        match self {
-            Self::Silent { lost } => {
-                f.write_str("the source said nothing in this slot")?;
-                because(f, lost)
-            }
-            Self::Patchy { percent, lost } => {
-                write!(f, "the source covered {percent} % of this slot, and {LEAST_COVERAGE} % are needed")?;
-                because(f, lost)
-            }
-            Self::CoarseCounter { step_watt_hours } => write!(
-                f,
-                "the source has no power, and its counter moves in steps of {step_watt_hours} Wh, too coarse for this slot; \
-                 a German meter shows power and finer steps once it is unlocked with its PIN"
-            ),
-            Self::CounterSet => f.write_str(
-                "the source has no power, and its counter was set within this slot; it starts anew, as after a change of meters",
-            ),
-            Self::ClockStepped => f.write_str("the clock of this machine was set within this slot"),
-        }
-    }
-}
-
-impl std::error::Error for NoReading {}
 
 /// Gathers what a source yields, and says the mean power of a slot.
 pub struct SlotMean {
