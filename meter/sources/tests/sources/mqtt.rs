@@ -5,12 +5,12 @@ use dream_sources::Event;
 use super::home::Home;
 use super::run::{Running, mistake, numbers};
 
-type Numbers = (Option<i64>, Option<i64>, Option<i64>);
+pub(crate) type Numbers = (Option<i64>, Option<i64>, Option<i64>);
 
-type Messages = &'static [(&'static str, &'static str)];
+pub(crate) type Messages = &'static [(&'static str, &'static str)];
 
 /// A preset's configuration, the messages of a bridge, and what the last of them leads to.
-const SEEN: &[(&str, Messages, Numbers)] = &[
+pub(crate) const SEEN: &[(&str, Messages, Numbers)] = &[
     (
         "preset = 'tasmota-sml'\ndevice = 'meter'",
         &[("tele/meter/SENSOR", r#"{"Time":"2022-11-06T13:28:10","SML":{"Power_curr":110}}"#)],

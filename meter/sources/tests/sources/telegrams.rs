@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 
 use super::run::{Running, mistake, numbers};
 
-const TELEGRAM: &str = "/EST5\\253710000_A\r\n\r\n1-0:1.8.0(00006678.394*kWh)\r\n1-0:2.8.0(00000000.000*kWh)\r\n\
+pub(crate) const TELEGRAM: &str = "/EST5\\253710000_A\r\n\r\n1-0:1.8.0(00006678.394*kWh)\r\n1-0:2.8.0(00000000.000*kWh)\r\n\
                         1-0:1.7.0(0001.023*kW)\r\n1-0:2.7.0(0000.000*kW)\r\n!\r\n";
 const NUMBERS: (Option<i64>, Option<i64>, Option<i64>) = (Some(6_678_394_000), Some(0), Some(1_023_000));
 
