@@ -6,5 +6,6 @@ mod http;
 mod lines;
 mod modbus;
 mod mqtt;
+mod page;
 mod run;
 mod telegrams;
