@@ -600,9 +600,12 @@ pub(crate) fn records() -> Vec<(&'static str, Vec<u8>)> {
         of(&[&[raw::uint(4), number, hash.clone(), raw::negative(-17), retry], stage])
     };
     let ledger = raw::array(&[20_000, 0, 20_001, 144_000_000].map(raw::uint));
-    let account = |epoch, list: &[u8], days: Vec<u8>| {
+    let account = |epoch, list: &[u8], ledger: Vec<u8>| {
         let numbers = [raw::uint(1_788_000_000), raw::uint(3), raw::uint(epoch), raw::bytes(list), raw::uint(1)];
-        of(&[&[raw::uint(1), raw::text("north")], &numbers, &[raw::uint(1_788_000_600), raw::uint(1), days]])
+        let used = raw::bytes(&(3u128 << 31).to_be_bytes());
+        let days = raw::array(&[raw::uint(20_694), raw::uint(5), raw::uint(72_000_000), used]);
+        let rest = [raw::uint(1_788_000_600), raw::uint(1), ledger, days];
+        of(&[&[raw::uint(1), raw::text("north")], &numbers, &rest])
     };
     let attempt = [raw::uint(2_980_002), raw::uint(1)];
     let list = raw::bytes(&list_of(9));

@@ -1,0 +1,11 @@
+//! Sources as they run: real files, sockets, brokers and terminals on this machine, and a clock that the test sets.
+
+mod fuzz_seeds;
+mod home;
+mod http;
+mod lines;
+mod modbus;
+mod mqtt;
+mod page;
+mod run;
+mod telegrams;
