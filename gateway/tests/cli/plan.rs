@@ -112,7 +112,7 @@ fn help_explains_every_flag() {
 fn the_examples_in_the_help_work() {
     let help = plan(&["--help"]);
     let examples = examples(&help);
-    assert_eq!(examples.len(), 5);
+    assert_eq!(examples.len(), 6);
     for example in examples {
         let arguments = example.strip_prefix("dream-gateway ").unwrap().split(' ');
         command(Path::new(".")).args(arguments).assert().success();

@@ -68,7 +68,10 @@ impl Bench {
         let asked = every.gateway.store.clone();
         let config = every.credentials.meter_config(0);
         let mut holder = node(config, every.meters[0].meter.store.clone());
-        let answer = holder.receive(&request, end.plus_secs(61)).pop().expect("an answer");
+        // A meter that starts again sends its reading again; what follows is the answer.
+        holder.handle(meter::Input::Tick, end.plus_secs(61));
+        let answers = holder.receive(&request, end.plus_secs(61)).into_iter();
+        let answer = answers.filter(|packet| packet.topic.contains("/reveal/")).last().expect("an answer");
         let mut forgetful = holder.store;
         forgetful.retain(|key, _| !matches!(key, meter::Key::Answer(_)));
 
