@@ -1,5 +1,6 @@
 //! A gateway that wants more of a day than its epsilon allows: by load, retries, lists, crashes and clocks.
 
+use dream_protocol::membership::MembershipList;
 use dream_protocol::meter::{Input, Key, Notice, Output, Record, Refusal};
 use dream_protocol::params::Terms;
 use dream_protocol::simulation::Simulation;
@@ -203,8 +204,14 @@ fn any_day(seed: u64) -> (i128, u64, u32) {
             let day_micro_epsilon = [4, 10, 30][below(3) as usize] * 1_000_000;
             let epsilon_numerator = 1 + u64::from(below(2));
             draft.terms = Terms { lo, hi, epsilon_numerator, epsilon_denominator: 2, day_micro_epsilon, ..draft.terms };
-            meters.publish_at(&draft, at(slot.0 * 600 + 30));
-            lists.push(meters.list().clone());
+            let packet = draft.sign(&meters.identity);
+            let list = MembershipList::verify(&packet.payload, &cluster_id(), &meters.pki.authorities()).unwrap();
+            // Nobody asks for reveals here, of which the meter may tell besides.
+            meters.meters[0].refusals();
+            meters.meters[0].handle(Input::List(list.clone()), at(slot.0 * 600 + 30));
+            assert_eq!(meters.meters[0].refusals(), []);
+            meters.list = Some(list.clone());
+            lists.push(list);
         }
         let list = lists.iter().rev().find(|list| list.covers(slot)).unwrap();
         let (params, watts) = (list.params(), i64::from(below(20_000)) - 6000);
