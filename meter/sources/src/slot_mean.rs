@@ -1,0 +1,339 @@
+//! The mean power of a slot, from what a source yielded in it.
+//!
+//! Energy counters are best: they miss nothing between two samples. They are used where they are fine enough for the slot
+//! and cover it, else the time-weighted mean of power is. Whether there is a reading at all depends on when samples came and never
+//! on what they say: a meter that fell silent with its load would tell it.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use dream_protocol::time::Timestamp;
+
+use crate::decimal::rounded;
+use crate::sample::{Event, Sample};
+
+/// Less of a slot than this, in percent, is no reading.
+pub const LEAST_COVERAGE: u64 = 80;
+
+/// A counter is fine enough if one step of it over the slot is at most so many watts: 1 Wh is 6 W over ten minutes.
+const COARSEST_STEP_WATTS: i64 = 10;
+
+/// A sample is good for so many intervals of its source: one may be late, and one may be lost.
+const INTERVALS_HELD: u64 = 3;
+
+/// The coarsest counter that is told from its values: whole kWh, as German meters show until they are unlocked.
+const COARSEST_STEP: i64 = 1_000_000;
+
+/// No home takes more: a counter that moves faster has been set, or was read wrongly before.
+const MOST_WATTS: i64 = 250_000;
+
+/// So many samples are kept at most; a day in seconds is 86,400.
+const MOST_SAMPLES: usize = 100_000;
+
+/// When a source speaks, which decides how long a sample is good for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Liveness {
+    /// It is asked, or speaks by itself, at least this often, whatever the home does.
+    Every { interval_millis: u64 },
+    /// It speaks when a value changes; the last one is good until the source is lost.
+    OnChange,
+}
+
+/// What is known of a source before its first sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cadence {
+    pub liveness: Liveness,
+    /// The smallest step of the counters, in thousandths of a watt-hour; without it, it is told from the values.
+    pub counter_step: Option<i64>,
+}
+
+impl Cadence {
+    pub const fn every(interval_millis: u64) -> Self {
+        Self { liveness: Liveness::Every { interval_millis }, counter_step: None }
+    }
+}
+
+/// Why a slot has no reading.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NoReading {
+    /// Nothing was sampled; with why the source was lost, if it said so.
+    Silent { lost: Option<String> },
+    /// Something was, for less than [`LEAST_COVERAGE`] of the slot.
+    Patchy { percent: u64, lost: Option<String> },
+    /// There are only counters, and one step of them is too much for a slot of this length.
+    CoarseCounter { step_watt_hours: i64 },
+    /// There are only counters, and they were set or went back within the slot.
+    CounterSet,
+    /// The wall clock was set within the slot.
+    ClockStepped,
+}
+
+impl fmt::Display for NoReading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let because = |f: &mut fmt::Formatter<'_>, lost: &Option<String>| match lost {
+            Some(why) => write!(f, ": {why}"),
+            None => Ok(()),
+        };
+        match self {
+            Self::Silent { lost } => {
+                f.write_str("the source said nothing in this slot")?;
+                because(f, lost)
+            }
+            Self::Patchy { percent, lost } => {
+                write!(f, "the source covered {percent} % of this slot, and {LEAST_COVERAGE} % are needed")?;
+                because(f, lost)
+            }
+            Self::CoarseCounter { step_watt_hours } => write!(
+                f,
+                "the source has no power, and its counter moves in steps of {step_watt_hours} Wh, too coarse for this slot; \
+                 a German meter shows power and finer steps once it is unlocked with its PIN"
+            ),
+            Self::CounterSet => f.write_str(
+                "the source has no power, and its counter was set within this slot; it starts anew, as after a change of meters",
+            ),
+            Self::ClockStepped => f.write_str("the clock of this machine was set within this slot"),
+        }
+    }
+}
+
+impl std::error::Error for NoReading {}
+
+/// Gathers what a source yields, and says the mean power of a slot.
+pub struct SlotMean {
+    cadence: Cadence,
+    points: VecDeque<Point>,
+    /// The largest power of ten that all counters seen so far are multiples of.
+    step: i64,
+    /// Counts how often the counters started anew.
+    run: u32,
+    lost: Option<(u64, String)>,
+    clock_stepped: Option<u64>,
+}
+
+struct Point {
+    at: u64,
+    /// Import less export in thousandths of a watt-hour, and the run of the counters that it belongs to.
+    counter: Option<(i64, u32)>,
+    power: Option<i64>,
+    /// When the source was lost after this point.
+    lost: Option<u64>,
+    sample: Sample,
+}
+
+impl SlotMean {
+    pub const fn new(cadence: Cadence) -> Self {
+        let points = VecDeque::new();
+        Self { cadence, points, step: COARSEST_STEP, run: 0, lost: None, clock_stepped: None }
+    }
+
+    /// Takes in what happened at the source.
+    pub fn push(&mut self, event: &Event) {
+        let at = event.at().as_millis();
+        if self.points.back().is_some_and(|last| at < last.at) {
+            self.clock_stepped = Some(at);
+            self.points.clear();
+        }
+        match event {
+            Event::Connected { .. } => {}
+            Event::Sample(sample) => self.add(*sample),
+            Event::Lost { why, .. } => {
+                if let Some(last) = self.points.back_mut() {
+                    last.lost.get_or_insert(at);
+                }
+                self.lost = Some((at, why.clone()));
+            }
+            Event::ClockStepped { .. } => {
+                self.clock_stepped = Some(at);
+                self.points.clear();
+            }
+        }
+    }
+
+    /// Forgets what no slot from `before` on needs.
+    pub fn forget_before(&mut self, before: Timestamp) {
+        let needed = self.points.iter().rposition(|point| point.at <= before.as_millis()).unwrap_or(0);
+        self.points.drain(..needed);
+    }
+
+    /// Returns the mean power between two instants in whole watts, positive when the home took from the grid.
+    ///
+    /// From counters, the mean is that between the last samples before each end, so that the energy of no interval is counted
+    /// twice or not at all.
+    pub fn mean(&self, from: Timestamp, to: Timestamp) -> Result<i64, NoReading> {
+        let slot = Window { from: from.as_millis(), to: to.as_millis() };
+        let fine = self.is_fine_enough(slot);
+        let enough = |covered: u64| covered.saturating_mul(100) >= slot.millis().saturating_mul(LEAST_COVERAGE);
+        let by_counter = self.covered(slot, |point| point.counter.is_some());
+        if fine
+            && enough(by_counter)
+            && let Some(start) = self.counter_at(slot.from)
+            && let Some(mean) = self.counter_mean(start, slot)
+        {
+            return Ok(mean);
+        }
+        let by_power = self.covered(slot, |point| point.power.is_some());
+        if enough(by_power) && slot.millis() > 0 {
+            return Ok(self.power_mean(slot));
+        }
+        if fine
+            && enough(by_counter)
+            && let Some(start) = self.first_counter_in(slot)
+            && let Some(mean) = self.counter_mean(start, slot)
+        {
+            return Ok(mean);
+        }
+        Err(self.why_none(slot, by_counter.max(by_power), by_power == 0 && enough(by_counter), fine))
+    }
+
+    fn add(&mut self, sample: Sample) {
+        let at = sample.at.as_millis();
+        let counter = match (sample.import, sample.export, sample.power) {
+            // An import counter alone says nothing of what a home feeds in, while power does.
+            (Some(_), None, Some(_)) | (None, _, Some(_)) | (None, None, None) => None,
+            (Some(import), Some(export), _) => Some((import, export)),
+            (Some(import), None, None) => Some((import, 0)),
+            (None, Some(export), None) => Some((0, export)),
+        };
+        if let Some((import, export)) = counter {
+            while self.step > 1 && (import % self.step != 0 || export % self.step != 0) {
+                self.step /= 10;
+            }
+            let before = self.points.iter().rev().find(|point| point.counter.is_some());
+            if before.is_some_and(|before| !goes_on(&before.sample, &sample)) {
+                self.run += 1;
+            }
+        }
+        let counter = counter.map(|(import, export)| (import - export, self.run));
+        self.points.push_back(Point { at, counter, power: sample.power, lost: None, sample });
+        if self.points.len() > MOST_SAMPLES {
+            self.points.pop_front();
+        }
+    }
+
+    fn is_fine_enough(&self, slot: Window) -> bool {
+        let watts = i128::from(self.counter_step()) * 3600;
+        watts <= i128::from(COARSEST_STEP_WATTS) * i128::from(slot.millis())
+    }
+
+    fn counter_step(&self) -> i64 {
+        self.cadence.counter_step.unwrap_or(self.step)
+    }
+
+    /// Until when this point is good, if no other follows.
+    fn held_until(&self, point: &Point) -> u64 {
+        let held = match self.cadence.liveness {
+            Liveness::Every { interval_millis } => {
+                point.at.saturating_add(interval_millis.saturating_mul(INTERVALS_HELD))
+            }
+            Liveness::OnChange => u64::MAX,
+        };
+        point.lost.map_or(held, |lost| held.min(lost))
+    }
+
+    /// Calls `each` with every point that has what `wanted` asks for, and the part of the slot that it is good for.
+    fn for_each(&self, slot: Window, wanted: impl Fn(&Point) -> bool, mut each: impl FnMut(&Point, u64)) {
+        let mut points = self.points.iter().filter(|point| wanted(point)).peekable();
+        while let Some(point) = points.next() {
+            let next = points.peek().map_or(u64::MAX, |next| next.at);
+            let until = self.held_until(point).min(next).min(slot.to);
+            each(point, until.saturating_sub(point.at.max(slot.from)));
+        }
+    }
+
+    /// For how many milliseconds of the slot there is what `wanted` asks for.
+    fn covered(&self, slot: Window, wanted: impl Fn(&Point) -> bool) -> u64 {
+        let mut covered = 0;
+        self.for_each(slot, wanted, |_, millis| covered += millis);
+        covered
+    }
+
+    fn power_mean(&self, slot: Window) -> i64 {
+        let (mut covered, mut sum) = (0i128, 0i128);
+        self.for_each(
+            slot,
+            |point| point.power.is_some(),
+            |point, millis| {
+                covered += i128::from(millis);
+                sum += i128::from(millis) * i128::from(point.power.unwrap_or(0));
+            },
+        );
+        watts(sum, covered * 1000)
+    }
+
+    /// The counter as it was known at an instant: the last sample before it, if that was still good then.
+    fn counter_at(&self, instant: u64) -> Option<&Point> {
+        let last = self.points.iter().rev().find(|point| point.at <= instant && point.counter.is_some())?;
+        (self.held_until(last) >= instant).then_some(last)
+    }
+
+    fn first_counter_in(&self, slot: Window) -> Option<&Point> {
+        self.points.iter().find(|point| point.at >= slot.from && point.at < slot.to && point.counter.is_some())
+    }
+
+    fn counter_mean(&self, start: &Point, slot: Window) -> Option<i64> {
+        let end = self.counter_at(slot.to)?;
+        let ((first, run), (last, same_run)) = (start.counter?, end.counter?);
+        let millis = match self.cadence.liveness {
+            Liveness::Every { .. } => end.at - start.at,
+            // The counter is known at every instant: it stood still since the last sample.
+            Liveness::OnChange => slot.to - start.at.max(slot.from),
+        };
+        (run == same_run && millis > 0).then(|| watts(i128::from(last - first) * 3600, i128::from(millis)))
+    }
+
+    fn why_none(&self, slot: Window, covered: u64, only_counters: bool, fine: bool) -> NoReading {
+        let within = |at: u64| at >= slot.from && at <= slot.to;
+        let lost = self.lost.as_ref().filter(|(at, _)| *at <= slot.to).map(|(_, why)| why.clone());
+        if self.clock_stepped.is_some_and(within) {
+            NoReading::ClockStepped
+        } else if only_counters && !fine {
+            NoReading::CoarseCounter { step_watt_hours: self.counter_step() / 1000 }
+        } else if only_counters {
+            NoReading::CounterSet
+        } else if covered == 0 {
+            NoReading::Silent { lost }
+        } else {
+            NoReading::Patchy { percent: covered * 100 / slot.millis().max(1), lost }
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Window {
+    from: u64,
+    to: u64,
+}
+
+impl Window {
+    const fn millis(self) -> u64 {
+        self.to.saturating_sub(self.from)
+    }
+}
+
+/// Whether both counters went on from one sample to the next, at a pace that a home can have.
+fn goes_on(before: &Sample, after: &Sample) -> bool {
+    let millis = i128::from(after.at.millis_since(before.at));
+    // A kWh more, for counters that are sent later than they are read.
+    let most = i128::from(MOST_WATTS) * millis / 3600 + i128::from(COARSEST_STEP);
+    let one = |before: Option<i64>, after: Option<i64>| match (before, after) {
+        (Some(before), Some(after)) => (0..=most).contains(&i128::from(after - before)),
+        (None, None) => true,
+        (Some(_), None) | (None, Some(_)) => false,
+    };
+    one(before.import, after.import) && one(before.export, after.export)
+}
+
+/// Divides, in whole watts.
+fn watts(dividend: i128, divisor: i128) -> i64 {
+    i64::try_from(rounded(dividend, divisor)).unwrap_or(if dividend < 0 { i64::MIN } else { i64::MAX })
+}
+
+impl fmt::Debug for SlotMean {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SlotMean").field("cadence", &self.cadence).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

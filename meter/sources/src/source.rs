@@ -1,0 +1,69 @@
+//! A source of any kind: checked once, then run for as long as somebody listens.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use crate::clock::Clock;
+use crate::config::{ConfigError, SourceConfig};
+use crate::lines::Lines;
+use crate::outlet::{Outlet, Stop};
+use crate::sample::Event;
+use crate::slot_mean::Cadence;
+
+/// How long to wait before a lost source is tried again: twice as long each time, from the first to the second.
+const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+/// A source whose configuration is sound.
+#[derive(Debug)]
+pub struct Source {
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Lines(Lines),
+}
+
+impl Source {
+    /// Checks a configuration; the error names the key, what is wrong with it and what is allowed.
+    pub fn new(config: SourceConfig) -> Result<Self, ConfigError> {
+        let kind = match config {
+            SourceConfig::Lines(config) => Kind::Lines(Lines::new(config)?),
+        };
+        Ok(Self { kind })
+    }
+
+    /// Says when the source speaks, which [`SlotMean`](crate::SlotMean) needs to know.
+    pub const fn cadence(&self) -> Cadence {
+        match &self.kind {
+            Kind::Lines(lines) => lines.cadence(),
+        }
+    }
+
+    /// Connects, yields what happens, and connects again when the source is lost. Returns when nobody listens any more, or
+    /// when there will never be more, as at the end of standard input.
+    pub async fn run(mut self, clock: Arc<dyn Clock>, events: mpsc::Sender<Event>) {
+        let mut outlet = Outlet::new(clock, events);
+        let mut wait = RETRY.0;
+        loop {
+            let stop = match &mut self.kind {
+                Kind::Lines(lines) => lines.session(&mut outlet).await,
+            };
+            let (why, ended) = match stop {
+                Stop::Closed => return,
+                Stop::Ended(why) => (why, true),
+                Stop::Lost(why) => (why, false),
+            };
+            if outlet.lost(why).await.is_err() || ended {
+                return;
+            }
+            if std::mem::take(&mut outlet.has_sampled) {
+                wait = RETRY.0;
+            }
+            tokio::time::sleep(wait).await;
+            wait = (wait * 2).min(RETRY.1);
+        }
+    }
+}
