@@ -122,11 +122,21 @@ pub enum Event {
     /// The broker has let this client in; it has to subscribe.
     Connected(Session),
     /// The broker has granted what was subscribed to together.
-    Subscribed { tag: &'static str },
+    Subscribed {
+        tag: &'static str,
+    },
     /// The broker refuses one of the filters.
-    Refused { tag: &'static str },
-    Message { topic: String, payload: Bytes, receipt: Option<Receipt> },
-    Lost { reason: String },
+    Refused {
+        tag: &'static str,
+    },
+    Message {
+        topic: String,
+        payload: Bytes,
+        receipt: Option<Receipt>,
+    },
+    Lost {
+        reason: String,
+    },
 }
 
 /// A message that waits to be acknowledged: when all that it led to is durable.

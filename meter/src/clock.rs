@@ -3,9 +3,9 @@
 use std::fmt::Debug;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use dream_protocol::time::{Now, Timestamp};
+use dream_protocol::time::Timestamp;
 
 /// Returns the time of day, which somebody may set.
 pub fn wall() -> Timestamp {
@@ -13,26 +13,14 @@ pub fn wall() -> Timestamp {
     Timestamp::from_millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// Both clocks of a meter, as its machine wants them.
-#[derive(Debug, Clone, Copy)]
-pub struct Clocks {
-    begun: Instant,
-}
-
-impl Clocks {
-    pub fn start() -> Self {
-        Self { begun: Instant::now() }
-    }
-
-    pub fn now(self) -> Now {
-        let monotonic_millis = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-        Now { wall: wall(), monotonic_millis }
-    }
-}
-
 /// Whether the wall clock follows a source of time, by somebody who knows.
 pub trait TimeSource: Debug {
     fn is_synchronised(&self) -> bool;
+
+    /// Returns whether asking again later tells anything.
+    fn is_worth_asking_again(&self) -> bool {
+        true
+    }
 }
 
 /// Asks this machine: a Raspberry Pi, for one, has no clock that outlives a power cut.
@@ -50,6 +38,13 @@ impl TimeSource for SystemTimeSource {
         match self {
             Self::Asked { flag } => flag.exists() || timedatectl(),
             Self::Trusted => true,
+        }
+    }
+
+    fn is_worth_asking_again(&self) -> bool {
+        match self {
+            Self::Asked { .. } => true,
+            Self::Trusted => false,
         }
     }
 }

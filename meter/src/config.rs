@@ -137,14 +137,14 @@ impl Config {
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
         let wrong = |problems| ConfigError { file: path.to_owned(), problems };
         let whole = |message| vec![Problem { key: String::new(), message }];
-        let text = std::fs::read_to_string(path).map_err(|error| wrong(whole(format!("it cannot be read: {error}"))))?;
+        let text =
+            std::fs::read_to_string(path).map_err(|error| wrong(whole(format!("it cannot be read: {error}"))))?;
         Self::parse(&text, path.parent().unwrap_or_else(|| Path::new(""))).map_err(wrong)
     }
 
     fn parse(text: &str, folder: &Path) -> Result<Self, Vec<Problem>> {
-        let file: file::File = toml::from_str(text).map_err(|error| {
-            vec![Problem { key: String::new(), message: without_the_line(&error, text) }]
-        })?;
+        let file: file::File = toml::from_str(text)
+            .map_err(|error| vec![Problem { key: String::new(), message: without_the_line(&error, text) }])?;
         let mut checker = Checker { folder, problems: Vec::new() };
         match checker.config(file) {
             Some(config) if checker.problems.is_empty() => Ok(config),
@@ -178,7 +178,7 @@ impl Checker<'_> {
             self.problem("identity.authorities", "name at least one file with the certificate of an authority");
         }
         let community = self.broker("community", file.community);
-        let policy = self.policy(file.policy);
+        let policy = self.policy(&file.policy);
         let home = file.home.map(|home| {
             let prefix = home.discovery_prefix;
             self.broker("home", home.broker).map(|broker| Home { broker, prefix })
@@ -218,7 +218,7 @@ impl Checker<'_> {
         })
     }
 
-    fn policy(&mut self, policy: file::Policy) -> Option<OwnerPolicy> {
+    fn policy(&mut self, policy: &file::Policy) -> Option<OwnerPolicy> {
         let profile = policy.profile.parse::<Profile>();
         if let Err(allowed) = &profile {
             self.problem("policy.profile", format!("`{}`: {allowed}", policy.profile));

@@ -111,7 +111,18 @@ impl<M: Machine> Driver<M> {
         let measuring = BTreeMap::new();
         let session = None;
         Ok(Self {
-            machine, meter, records, witness, mean, measuring, held, sent, aggregate_topic, session, clock, standing
+            machine,
+            meter,
+            records,
+            witness,
+            mean,
+            measuring,
+            held,
+            sent,
+            aggregate_topic,
+            session,
+            clock,
+            standing,
         })
     }
 
@@ -188,13 +199,6 @@ impl<M: Machine> Driver<M> {
         let due = self.meter.deadline().into_iter().chain(self.measuring.keys().next().copied()).min();
         // A deadline that was handled has moved; never look twice in one millisecond.
         due.map_or(LONGEST_SLEEP, |due| Duration::from_millis(due.millis_since(now).max(1))).min(LONGEST_SLEEP)
-    }
-
-    /// Says goodbye to the broker.
-    pub fn disconnect(&mut self) {
-        if let Some(session) = self.session.take() {
-            session.disconnect();
-        }
     }
 
     fn message(&mut self, topic: &str, payload: &[u8], receipt: Option<Receipt>) -> Result<(), RecordsError> {

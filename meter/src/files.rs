@@ -59,8 +59,11 @@ pub fn seed(path: &Path) -> Result<Seed, FileError> {
         return Err(FileError::Open { path: path.to_owned(), mode });
     }
     let (what, label) = ("private key", "PRIVATE KEY");
-    let key = PrivateKeyDer::from_pem_slice(&read(path)?)
-        .map_err(|_| FileError::NoPem { path: path.to_owned(), what, label })?;
+    let key = PrivateKeyDer::from_pem_slice(&read(path)?).map_err(|_| FileError::NoPem {
+        path: path.to_owned(),
+        what,
+        label,
+    })?;
     let der = key.secret_der();
     let seed = [PKCS8, PKCS8_V2].iter().find_map(|head| der.strip_prefix(head)?.first_chunk::<32>());
     seed.map(|seed| Zeroizing::new(*seed)).ok_or_else(|| FileError::NotEd25519 { path: path.to_owned() })
@@ -123,7 +126,9 @@ pub fn erase(path: &Path) -> Result<bool, FileError> {
         file.sync_all()?;
         fs::remove_file(path)?;
         // The removal is in the folder.
-        path.parent().filter(|folder| !folder.as_os_str().is_empty()).map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+        path.parent()
+            .filter(|folder| !folder.as_os_str().is_empty())
+            .map_or(Ok(()), |folder| File::open(folder)?.sync_all())
     };
     match overwrite() {
         Ok(()) => Ok(true),

@@ -65,11 +65,17 @@ async fn metrics(State(standing): State<watch::Receiver<Standing>>) -> impl Into
 fn exposition(standing: &Standing) -> String {
     let mut text = String::new();
     let mut one = |name: &str, kind: &str, help: &str, value: &str| {
-        writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}").expect("a String takes everything");
+        writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}")
+            .expect("a String takes everything");
     };
     let flag = |is: bool| if is { "1" } else { "0" };
     let gauge = "gauge";
-    one("dream_meter_taking_part", gauge, "Whether readings of this home are in the sums.", flag(standing.takes_part()));
+    one(
+        "dream_meter_taking_part",
+        gauge,
+        "Whether readings of this home are in the sums.",
+        flag(standing.takes_part()),
+    );
     let connected = flag(standing.stage == Stage::Connected);
     one("dream_meter_connected", gauge, "Whether the community's broker is connected.", connected);
     one("dream_meter_listed", gauge, "Whether a list names this meter.", flag(standing.list.is_some()));
@@ -88,7 +94,11 @@ fn exposition(standing: &Standing) -> String {
     let totals = standing.totals;
     for (name, help, value) in [
         ("dream_meter_readings_total", "Slots that a reading was sent for.", totals.readings),
-        ("dream_meter_slots_without_reading_total", "Slots that the source gave no reading for.", totals.slots_without_reading),
+        (
+            "dream_meter_slots_without_reading_total",
+            "Slots that the source gave no reading for.",
+            totals.slots_without_reading,
+        ),
         ("dream_meter_refusals_total", "What the meter refused and told the gateway.", totals.refusals),
         ("dream_meter_connections_lost_total", "How often the community's broker was lost.", totals.connections_lost),
     ] {

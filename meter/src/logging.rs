@@ -9,11 +9,12 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::{SubscriberInitExt as _, TryInitError};
 
 /// Starts logging.
-pub fn start(level: &str) -> Result<(), TryInitError> {
+pub(crate) fn start(level: &str) -> Result<(), TryInitError> {
     let level = level.parse().unwrap_or(LevelFilter::INFO);
     let ours = [("dream_meter", level), ("dream_sources", level)];
     // Libraries say only what is wrong.
-    let registry = tracing_subscriber::registry().with(Targets::new().with_default(LevelFilter::WARN).with_targets(ours));
+    let registry =
+        tracing_subscriber::registry().with(Targets::new().with_default(LevelFilter::WARN).with_targets(ours));
     if std::env::var_os("JOURNAL_STREAM").is_some() {
         let layer = fmt::layer().with_writer(Journal).without_time().with_level(false);
         registry.with(layer.with_ansi(false).with_target(false)).try_init()

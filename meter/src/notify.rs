@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// Talks to the service manager, if there is one.
 #[derive(Debug, Default)]
-pub struct Notifier {
+pub(crate) struct Notifier {
     socket: Option<UnixDatagram>,
     /// How often the manager wants to hear that the meter gets on.
     watchdog: Option<Duration>,
@@ -14,7 +14,7 @@ pub struct Notifier {
 
 impl Notifier {
     /// Takes the addresses that a service manager leaves in the environment.
-    pub fn from_environment() -> Self {
+    pub(crate) fn from_environment() -> Self {
         let variable = |name| std::env::var(name).ok();
         let micros = variable("WATCHDOG_USEC").and_then(|text| text.parse().ok());
         let ours = variable("WATCHDOG_PID").is_none_or(|id| id == std::process::id().to_string());
@@ -26,7 +26,7 @@ impl Notifier {
 
     /// Says that the meter gets on, as often as it was asked to. Never returns; everything runs on one thread, so that it falls
     /// silent with the rest.
-    pub async fn keep_watchdog_calm(&self) {
+    pub(crate) async fn keep_watchdog_calm(&self) {
         let Some(watchdog) = self.watchdog else { return std::future::pending().await };
         loop {
             self.send("WATCHDOG=1");
@@ -34,16 +34,16 @@ impl Notifier {
         }
     }
 
-    pub fn ready(&self) {
+    pub(crate) fn ready(&self) {
         self.send("READY=1");
     }
 
-    pub fn stopping(&self) {
+    pub(crate) fn stopping(&self) {
         self.send("STOPPING=1");
     }
 
     /// Says in a few words what the meter does, for `systemctl status`.
-    pub fn status(&self, words: &str) {
+    pub(crate) fn status(&self, words: &str) {
         self.send(&format!("STATUS={words}"));
     }
 

@@ -223,13 +223,7 @@ impl Records {
         Ok(commits)
     }
 
-    fn apply(
-        &self,
-        write: &WriteTransaction,
-        changes: &[Change],
-        current: u64,
-        next: u64,
-    ) -> Result<(), RecordsError> {
+    fn apply(&self, write: &WriteTransaction, changes: &[Change], current: u64, next: u64) -> Result<(), RecordsError> {
         let mut table = write.open_table(ENTRIES).map_err(redb::Error::from)?;
         let mut written = BTreeSet::new();
         for change in changes {
@@ -396,7 +390,7 @@ mod tests {
         for change in &changes {
             let Change::Put(record) = change else { continue };
             let bytes = record.encode();
-            let found = file.windows(bytes.len()).any(|window| window == **bytes);
+            let found = file.windows(bytes.len()).any(|window| *window == **bytes);
             assert_eq!(found, !is_secret(change.place().0), "{:?}", record.key());
         }
     }

@@ -38,8 +38,12 @@ pub struct Standing {
 pub enum Stage {
     WaitingForClock,
     /// The records were copied or put back; until then, in Unix seconds, nothing is sent.
-    Silent { until: u64 },
-    Connecting { trouble: Option<String> },
+    Silent {
+        until: u64,
+    },
+    Connecting {
+        trouble: Option<String>,
+    },
     Connected,
 }
 

@@ -35,10 +35,12 @@ pub fn text(standing: &Standing) -> String {
     lines(standing).into_iter().map(|(heading, words)| format!("{heading}: {words}\n")).collect()
 }
 
-fn taking_part(standing: &Standing) -> String {
+/// Says whether the home takes part, and if not, why.
+pub fn taking_part(standing: &Standing) -> String {
     match &standing.stage {
         Stage::WaitingForClock => {
-            "no: it waits until the clock of this machine is synchronised, because slots follow the time of day".to_owned()
+            "no: it waits until the clock of this machine is synchronised, because slots follow the time of day"
+                .to_owned()
         }
         Stage::Silent { until } => format!(
             "no: its records were copied or put back to an earlier state, so it says nothing until {}, and enrols anew then",
@@ -131,7 +133,9 @@ pub const fn advice(refusal: &Refusal) -> &'static str {
         Some(StatusCode::Equivocation) => {
             "The gateway contradicted itself and the meter has kept the proof. Tell your community."
         }
-        Some(StatusCode::NotAsked) => "Nothing to do: the gateway was away, and the meter has offered its enrolment again.",
+        Some(StatusCode::NotAsked) => {
+            "Nothing to do: the gateway was away, and the meter has offered its enrolment again."
+        }
     }
 }
 
@@ -199,10 +203,8 @@ pub(crate) mod tests {
     #[test]
     fn whatever_keeps_it_from_taking_part_is_said() {
         let quiet = |stage| Standing { stage, list: None, load: None, source: SourceState::NotAsked, ..ordinary() };
-        let refused = (
-            Timestamp::from_secs(1_794_900_000),
-            Refusal::Policy(PolicyError::TooFewMembers { least: 23, found: 12 }),
-        );
+        let refused =
+            (Timestamp::from_secs(1_794_900_000), Refusal::Policy(PolicyError::TooFewMembers { least: 23, found: 12 }));
         let dead = SourceState::NoReading("the source said nothing in this slot".to_owned());
         let cases = [
             quiet(Stage::WaitingForClock),
@@ -218,7 +220,9 @@ pub(crate) mod tests {
 
     #[test]
     fn millionths_are_written_exactly() {
-        for (millionths, text) in [(0, "0"), (1_000_000, "1"), (1_500_000, "1.5"), (1, "0.000001"), (160_000_000, "160")] {
+        for (millionths, text) in
+            [(0, "0"), (1_000_000, "1"), (1_500_000, "1.5"), (1, "0.000001"), (160_000_000, "160")]
+        {
             assert_eq!(micro(millionths), text);
         }
     }
