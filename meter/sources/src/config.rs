@@ -6,13 +6,72 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
+use crate::p1::telegram::Checksum;
+use crate::sml::Crc;
 use crate::units::Unit;
 
 /// Where samples come from.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum SourceConfig {
+    P1(P1Config),
+    Sml(SmlConfig),
     Lines(LinesConfig),
+}
+
+/// The customer port of a meter, which sends OBIS lines in text.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct P1Config {
+    /// A serial port; either this or `tcp`.
+    pub serial: Option<PathBuf>,
+    /// A bridge, as `HOST:PORT`.
+    pub tcp: Option<String>,
+    #[serde(default)]
+    pub line: P1Line,
+    #[serde(default)]
+    pub checksum: Checksum,
+    /// Whether the meter counts what the home feeds in as import.
+    #[serde(default)]
+    pub invert: bool,
+    /// How often a telegram comes at least: every second with DSMR 5, every ten before.
+    #[serde(default = "ten")]
+    pub interval_seconds: u64,
+    pub counter_step_wh: Option<u64>,
+}
+
+/// Speed and framing of a P1 port.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub enum P1Line {
+    /// Tries one after the other.
+    #[default]
+    #[serde(rename = "auto")]
+    Auto,
+    #[serde(rename = "115200-8n1")]
+    Fast,
+    #[serde(rename = "9600-7e1")]
+    Slow,
+}
+
+/// The optical interface of a German meter.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SmlConfig {
+    /// A serial port; either this or `tcp`.
+    pub serial: Option<PathBuf>,
+    /// A bridge, as `HOST:PORT`.
+    pub tcp: Option<String>,
+    #[serde(default = "baud")]
+    pub baud: u32,
+    #[serde(default)]
+    pub crc: Crc,
+    /// Whether the meter counts what the home feeds in as import.
+    #[serde(default)]
+    pub invert: bool,
+    /// How often a message comes at least.
+    #[serde(default = "ten")]
+    pub interval_seconds: u64,
+    pub counter_step_wh: Option<u64>,
 }
 
 /// A line a sample, from standard input or from a file that grows.
@@ -106,4 +165,12 @@ const fn watts() -> Unit {
 
 const fn kilowatt_hours() -> Unit {
     Unit::KiloWh
+}
+
+const fn ten() -> u64 {
+    10
+}
+
+const fn baud() -> u32 {
+    9600
 }

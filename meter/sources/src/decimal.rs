@@ -29,6 +29,14 @@ pub(crate) fn thousandths(text: &str, exponent: i32) -> Option<i64> {
     Some(if negative { -magnitude } else { magnitude })
 }
 
+/// Returns the step of a decimal as it is written, times ten to the power of `exponent`, in thousandths: 1000 for `115`, 1 for
+/// `0.115` and for anything finer.
+pub(crate) fn step(text: &str, exponent: i32) -> i64 {
+    let places = text.split_once('.').map_or(0, |(_, places)| places.bytes().take_while(u8::is_ascii_digit).count());
+    let exponent = exponent + 3 - i32::try_from(places).unwrap_or(i32::MAX / 2);
+    10i64.saturating_pow(exponent.max(0).unsigned_abs())
+}
+
 /// Returns `number`, not negative, times ten to the power of `exponent`, rounded half up.
 fn scaled(number: i128, exponent: i32) -> Option<i128> {
     let factor = 10i128.checked_pow(exponent.unsigned_abs());
@@ -70,6 +78,14 @@ mod tests {
         ] {
             assert_eq!(thousandths(text, exponent), Some(expected), "{text}");
         }
+    }
+
+    #[test]
+    fn a_step_is_what_the_last_written_place_stands_for() {
+        assert_eq!(
+            [step("7881.115", 3), step("25688", 3), step("0.10", 0), step("-1.23456", 0)],
+            [1_000, 1_000_000, 10, 1]
+        );
     }
 
     #[test]

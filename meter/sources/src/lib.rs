@@ -6,12 +6,19 @@
 
 mod clock;
 pub mod config;
+mod crc;
 mod decimal;
 pub mod lines;
+mod link;
+mod obis;
 mod outlet;
+pub mod p1;
 mod sample;
+mod serial;
 mod slot_mean;
+pub mod sml;
 mod source;
+mod telegrams;
 mod units;
 
 pub use clock::{Clock, SystemClock};

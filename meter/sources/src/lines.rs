@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncSeekExt as _};
 use crate::config::{ConfigError, From, LinesConfig, counter_step, interval_millis, unit_of_energy, unit_of_power};
 use crate::decimal;
 use crate::outlet::{Outlet, Stop};
-use crate::sample::Values;
+use crate::sample::{Values, finer};
 use crate::slot_mean::{Cadence, Liveness};
 use crate::units::Unit;
 
@@ -145,6 +145,9 @@ pub fn parse(line: &str, units: Units) -> Result<Line, String> {
             _ => return Err("says neither power=, import=, export= nor at=".to_owned()),
         };
         let Some(read) = read else { return Err(format!("{name} is no number")) };
+        if matches!(name, "import" | "export") {
+            values.step = finer(values.step, units.energy.step(number));
+        }
         if place.replace(read).is_some() {
             return Err(format!("{name} is there twice"));
         }
@@ -197,8 +200,9 @@ mod tests {
 
     #[test]
     fn a_line_is_a_power_or_names_what_it_says() {
-        let sample = |import, export, power, at: Option<u64>| {
-            Ok(Line::Sample(Values { import, export, power }, at.map(Timestamp::from_millis)))
+        let sample = |import: Option<i64>, export, power, at: Option<u64>| {
+            let step = import.map(|_| 1000);
+            Ok(Line::Sample(Values { import, export, power, step }, at.map(Timestamp::from_millis)))
         };
         assert_eq!(parse("-230.5\r\n", UNITS), sample(None, None, Some(-230_500), None));
         assert_eq!(

@@ -16,6 +16,8 @@ pub struct Sample {
     pub export: Option<i64>,
     /// Power in milliwatts, positive when the home takes from the grid.
     pub power: Option<i64>,
+    /// The step of the counters as they are written, in thousandths of a watt-hour: 1000 for `007881.115*kWh`.
+    pub step: Option<i64>,
 }
 
 /// What a meter showed, before anybody looked at a clock.
@@ -24,6 +26,7 @@ pub struct Values {
     pub import: Option<i64>,
     pub export: Option<i64>,
     pub power: Option<i64>,
+    pub step: Option<i64>,
 }
 
 impl Values {
@@ -32,14 +35,19 @@ impl Values {
     }
 
     pub const fn at(self, at: Timestamp) -> Sample {
-        Sample { at, import: self.import, export: self.export, power: self.power }
+        Sample { at, import: self.import, export: self.export, power: self.power, step: self.step }
     }
 
     /// The same meter, mounted or wired the other way round: what was import is export.
     #[must_use]
     pub fn inverted(self) -> Self {
-        Self { import: self.export, export: self.import, power: self.power.map(|power| -power) }
+        Self { import: self.export, export: self.import, power: self.power.map(|power| -power), ..self }
     }
+}
+
+/// The finer of two steps, of which one may be unknown.
+pub(crate) fn finer(one: Option<i64>, other: Option<i64>) -> Option<i64> {
+    one.into_iter().chain(other).min()
 }
 
 /// What happens at a source, in the order in which it happened.

@@ -43,7 +43,7 @@ pub enum Liveness {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cadence {
     pub liveness: Liveness,
-    /// The smallest step of the counters, in thousandths of a watt-hour; without it, it is told from the values.
+    /// The step of the counters in thousandths of a watt-hour, where it is known better than from how they are written.
     pub counter_step: Option<i64>,
 }
 
@@ -103,7 +103,7 @@ impl std::error::Error for NoReading {}
 pub struct SlotMean {
     cadence: Cadence,
     points: VecDeque<Point>,
-    /// The largest power of ten that all counters seen so far are multiples of.
+    /// The finest step of the counters that was written so far, or that their values show.
     step: i64,
     /// Counts how often the counters started anew.
     run: u32,
@@ -196,6 +196,7 @@ impl SlotMean {
             (None, Some(export), None) => Some((0, export)),
         };
         if let Some((import, export)) = counter {
+            self.step = self.step.min(sample.step.unwrap_or(COARSEST_STEP).max(1));
             while self.step > 1 && (import % self.step != 0 || export % self.step != 0) {
                 self.step /= 10;
             }

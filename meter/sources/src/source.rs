@@ -11,6 +11,7 @@ use crate::lines::Lines;
 use crate::outlet::{Outlet, Stop};
 use crate::sample::Event;
 use crate::slot_mean::Cadence;
+use crate::telegrams::Telegrams;
 
 /// How long to wait before a lost source is tried again: twice as long each time, from the first to the second.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
@@ -23,6 +24,7 @@ pub struct Source {
 
 #[derive(Debug)]
 enum Kind {
+    Telegrams(Telegrams),
     Lines(Lines),
 }
 
@@ -30,6 +32,8 @@ impl Source {
     /// Checks a configuration; the error names the key, what is wrong with it and what is allowed.
     pub fn new(config: SourceConfig) -> Result<Self, ConfigError> {
         let kind = match config {
+            SourceConfig::P1(config) => Kind::Telegrams(Telegrams::p1(config)?),
+            SourceConfig::Sml(config) => Kind::Telegrams(Telegrams::sml(config)?),
             SourceConfig::Lines(config) => Kind::Lines(Lines::new(config)?),
         };
         Ok(Self { kind })
@@ -38,6 +42,7 @@ impl Source {
     /// Says when the source speaks, which [`SlotMean`](crate::SlotMean) needs to know.
     pub const fn cadence(&self) -> Cadence {
         match &self.kind {
+            Kind::Telegrams(telegrams) => telegrams.cadence(),
             Kind::Lines(lines) => lines.cadence(),
         }
     }
@@ -49,6 +54,7 @@ impl Source {
         let mut wait = RETRY.0;
         loop {
             let stop = match &mut self.kind {
+                Kind::Telegrams(telegrams) => telegrams.session(&mut outlet).await,
                 Kind::Lines(lines) => lines.session(&mut outlet).await,
             };
             let (why, ended) = match stop {

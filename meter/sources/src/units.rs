@@ -49,6 +49,16 @@ impl Unit {
             Self::WMin => i64::try_from(decimal::rounded(i128::from(decimal::thousandths(text, 3)?), 60_000)).ok(),
         }
     }
+
+    /// The step of a counter as it is written in this unit; `None` for one that is no decimal fraction of a watt-hour.
+    pub fn step(self, text: &str) -> Option<i64> {
+        match self {
+            Self::Wh => Some(decimal::step(text, 0)),
+            Self::KiloWh => Some(decimal::step(text, 3)),
+            Self::MegaWh => Some(decimal::step(text, 6)),
+            Self::W | Self::KiloW | Self::WMin => None,
+        }
+    }
 }
 
 /// Which way a quantity counts.

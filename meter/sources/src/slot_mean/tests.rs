@@ -7,11 +7,17 @@ fn at(secs: u64) -> Timestamp {
 }
 
 fn power(secs: u64, watts: i64) -> Event {
-    Event::Sample(Sample { at: at(secs), import: None, export: None, power: Some(watts * 1000) })
+    Event::Sample(Sample { at: at(secs), import: None, export: None, power: Some(watts * 1000), step: None })
 }
 
 fn counters(secs: u64, import: i64, export: i64) -> Event {
-    Event::Sample(Sample { at: at(secs), import: Some(import * 1000), export: Some(export * 1000), power: None })
+    Event::Sample(Sample {
+        at: at(secs),
+        import: Some(import * 1000),
+        export: Some(export * 1000),
+        power: None,
+        step: None,
+    })
 }
 
 fn both(secs: u64, import: i64, export: i64, watts: i64) -> Event {
@@ -20,6 +26,7 @@ fn both(secs: u64, import: i64, export: i64, watts: i64) -> Event {
         import: Some(import * 1000),
         export: Some(export * 1000),
         power: Some(watts * 1000),
+        step: None,
     })
 }
 
@@ -86,6 +93,15 @@ fn a_locked_meter_that_counts_whole_kilowatt_hours_has_no_reading() {
 }
 
 #[test]
+fn a_counter_that_is_written_finely_is_fine_on_a_round_number_too() {
+    let still = (0..=60).map(|n| {
+        let sample = Sample { at: at(n * 10), import: Some(5_702_000_000), export: None, power: None, step: Some(100) };
+        Event::Sample(sample)
+    });
+    assert_eq!(slot_of(EVERY_10, still), Ok(0));
+}
+
+#[test]
 fn a_counter_whose_step_is_known_may_stand_still_on_a_round_number() {
     let still = || (0..=60).map(|n| counters(n * 10, 5_702_000, 0));
     assert_eq!(slot_of(Cadence { counter_step: Some(1000), ..EVERY_10 }, still()), Ok(0));
@@ -94,7 +110,13 @@ fn a_counter_whose_step_is_known_may_stand_still_on_a_round_number() {
 #[test]
 fn an_import_counter_alone_does_not_hide_what_is_fed_in() {
     let samples = (0..=60).map(|n| {
-        Event::Sample(Sample { at: at(n * 10), import: Some(5_000_001_000), export: None, power: Some(-800_000) })
+        Event::Sample(Sample {
+            at: at(n * 10),
+            import: Some(5_000_001_000),
+            export: None,
+            power: Some(-800_000),
+            step: None,
+        })
     });
     assert_eq!(slot_of(EVERY_10, samples), Ok(-800));
 }

@@ -12,7 +12,8 @@ use tempfile::TempDir;
 use super::run::{Running, mistake, numbers};
 
 fn append(path: &Path, text: &str) {
-    fs::OpenOptions::new().append(true).create(true).open(path).unwrap().write_all(text.as_bytes()).unwrap();
+    let file = fs::OpenOptions::new().append(true).create(true).open(path);
+    file.and_then(|mut file| file.write_all(text.as_bytes())).expect("the temporary directory is writable");
 }
 
 #[tokio::test]

@@ -1,0 +1,72 @@
+//! How to reach a meter that sends bytes: a serial port, or a bridge that passes them on over TCP.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::config::ConfigError;
+use crate::serial::{Line, SerialPort};
+
+/// How long a connection may take to stand.
+const CONNECT: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Clone)]
+pub(crate) enum Link {
+    Serial(PathBuf),
+    Tcp(String),
+}
+
+/// A port or a connection.
+pub(crate) trait Stream: AsyncRead + AsyncWrite + fmt::Debug + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + fmt::Debug + Unpin + Send> Stream for T {}
+
+impl Link {
+    pub(crate) fn new(serial: Option<PathBuf>, tcp: Option<String>) -> Result<Self, ConfigError> {
+        match (serial, tcp) {
+            (Some(path), None) => Ok(Self::Serial(path)),
+            (None, Some(address)) => Ok(Self::Tcp(host_and_port("tcp", address)?)),
+            (None, None) => Err(ConfigError::new(
+                "serial",
+                "is missing: name the serial port, such as \"/dev/ttyUSB0\", or a bridge with `tcp = \"HOST:PORT\"`",
+            )),
+            (Some(_), Some(_)) => Err(ConfigError::new("tcp", "is there beside `serial`: a meter has one of them")),
+        }
+    }
+
+    pub(crate) async fn open(&self, line: Line) -> io::Result<Box<dyn Stream>> {
+        match self {
+            Self::Serial(path) => {
+                let open = SerialPort::open(path, line);
+                Ok(Box::new(
+                    open.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?,
+                ))
+            }
+            Self::Tcp(address) => Ok(Box::new(connect(address).await?)),
+        }
+    }
+}
+
+pub(crate) async fn connect(address: &str) -> io::Result<TcpStream> {
+    let named = |problem: String| io::Error::other(format!("{address}: {problem}"));
+    match timeout(CONNECT, TcpStream::connect(address)).await {
+        Ok(connected) => connected.map_err(|error| named(error.to_string())),
+        Err(_) => Err(named(format!("no connection within {} s", CONNECT.as_secs()))),
+    }
+}
+
+/// Checks the form of `HOST:PORT`.
+pub(crate) fn host_and_port(key: &str, address: String) -> Result<String, ConfigError> {
+    let sound = address.rsplit_once(':').is_some_and(|(host, port)| {
+        let bare = !host.contains([':', '/', '@', ' ']) || (host.starts_with('[') && host.ends_with(']'));
+        !host.is_empty() && bare && port.parse::<u16>().is_ok_and(|port| port > 0)
+    });
+    if sound {
+        return Ok(address);
+    }
+    Err(ConfigError::new(key, format!("is {address:?}; it must be \"HOST:PORT\", such as \"192.168.1.20:2001\"")))
+}

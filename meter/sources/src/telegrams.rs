@@ -1,0 +1,161 @@
+//! `p1` and `sml`: meters that send telegrams by themselves, over a serial port or a bridge.
+
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt as _;
+use tokio::time::{Instant, timeout_at};
+
+use crate::config::{ConfigError, P1Config, P1Line, SmlConfig, counter_step, interval_millis};
+use crate::link::Link;
+use crate::outlet::{Outlet, Stop};
+use crate::p1::frames::Frames as P1Frames;
+use crate::p1::telegram::{self, Checksum};
+use crate::sample::Values;
+use crate::serial::{Framing, Line};
+use crate::slot_mean::{Cadence, Liveness};
+use crate::sml::{self, Crc, Frames as SmlFrames};
+
+/// DSMR 4 and later, Belgium, Luxembourg, Sweden.
+const P1_FAST: Line = Line { baud: 115_200, framing: Framing::EightNone };
+
+/// DSMR 2 and 3, EasyMeter.
+const P1_SLOW: Line = Line { baud: 9_600, framing: Framing::SevenEven };
+
+#[derive(Debug)]
+pub(crate) struct Telegrams {
+    link: Link,
+    /// What the line may be; the first is tried next.
+    lines: Vec<Line>,
+    format: Format,
+    invert: bool,
+    cadence: Cadence,
+    patience: Duration,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Format {
+    P1(Checksum),
+    Sml(Crc),
+}
+
+impl Telegrams {
+    pub(crate) fn p1(config: P1Config) -> Result<Self, ConfigError> {
+        let lines = match config.line {
+            P1Line::Auto => vec![P1_FAST, P1_SLOW],
+            P1Line::Fast => vec![P1_FAST],
+            P1Line::Slow => vec![P1_SLOW],
+        };
+        let link = Link::new(config.serial, config.tcp)?;
+        let format = Format::P1(config.checksum);
+        Self::new(link, lines, format, config.invert, config.interval_seconds, config.counter_step_wh)
+    }
+
+    pub(crate) fn sml(config: SmlConfig) -> Result<Self, ConfigError> {
+        let baud = u32::try_from(crate::config::within("baud", config.baud.into(), 300..=921_600)?).unwrap_or(9600);
+        let lines = vec![Line { baud, framing: Framing::EightNone }];
+        let link = Link::new(config.serial, config.tcp)?;
+        Self::new(link, lines, Format::Sml(config.crc), config.invert, config.interval_seconds, config.counter_step_wh)
+    }
+
+    fn new(
+        link: Link,
+        lines: Vec<Line>,
+        format: Format,
+        invert: bool,
+        interval_seconds: u64,
+        counter_step_wh: Option<u64>,
+    ) -> Result<Self, ConfigError> {
+        let interval_millis = interval_millis(interval_seconds)?;
+        let cadence =
+            Cadence { liveness: Liveness::Every { interval_millis }, counter_step: counter_step(counter_step_wh)? };
+        // Some telegrams may be broken before the line is taken for a wrong one.
+        let patience = Duration::from_millis(interval_millis * 3 + 5_000);
+        Ok(Self { link, lines, format, invert, cadence, patience })
+    }
+
+    pub(crate) const fn cadence(&self) -> Cadence {
+        self.cadence
+    }
+
+    pub(crate) async fn session(&mut self, outlet: &mut Outlet) -> Stop {
+        outlet.has_sampled = false;
+        let stop = self.read(outlet).await;
+        if !outlet.has_sampled {
+            // Perhaps the line has the other speed.
+            self.lines.rotate_left(1);
+        }
+        stop.err().unwrap_or(Stop::Closed)
+    }
+
+    /// Reads until something is wrong, which it always returns.
+    async fn read(&self, outlet: &mut Outlet) -> Result<(), Stop> {
+        let mut stream = self.link.open(self.lines[0]).await?;
+        outlet.connected().await?;
+        let mut decoder = Decoder::new(self.format);
+        let mut deadline = Instant::now() + self.patience;
+        let mut bytes = [0; 1024];
+        loop {
+            let Ok(read) = timeout_at(deadline, stream.read(&mut bytes)).await else {
+                return Err(Stop::Lost(self.silence()));
+            };
+            match read? {
+                0 => return Err(Stop::Lost("the connection was closed".to_owned())),
+                read => decoder.push(&bytes[..read]),
+            }
+            while let Some(telegram) = decoder.next() {
+                match telegram {
+                    Ok(values) => {
+                        outlet.sample(if self.invert { values.inverted() } else { values }).await?;
+                        deadline = Instant::now() + self.patience;
+                    }
+                    Err(problem) => outlet.lost(problem).await?,
+                }
+            }
+        }
+    }
+
+    fn silence(&self) -> String {
+        let seconds = self.patience.as_secs();
+        match self.format {
+            Format::P1(_) => format!(
+                "no telegram came for {seconds} s: see whether the port is switched on, the cable asks for data, and the line has the right speed"
+            ),
+            Format::Sml(_) => {
+                format!("no message came for {seconds} s: see how the optical head sits, and which baud rate it has")
+            }
+        }
+    }
+}
+
+/// Makes samples of bytes.
+#[derive(Debug)]
+enum Decoder {
+    P1(P1Frames, Checksum),
+    Sml(SmlFrames, Crc),
+}
+
+impl Decoder {
+    fn new(format: Format) -> Self {
+        match format {
+            Format::P1(checksum) => Self::P1(P1Frames::default(), checksum),
+            Format::Sml(crc) => Self::Sml(SmlFrames::default(), crc),
+        }
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        match self {
+            Self::P1(frames, _) => frames.push(bytes),
+            Self::Sml(frames, _) => frames.push(bytes),
+        }
+    }
+
+    fn next(&mut self) -> Option<Result<Values, String>> {
+        match self {
+            Self::P1(frames, checksum) => {
+                let telegram = telegram::parse(&frames.next_frame()?, *checksum);
+                Some(telegram.map(|telegram| telegram.values).map_err(|error| error.to_string()))
+            }
+            Self::Sml(frames, crc) => Some(sml::parse(&frames.next_frame()?, *crc).map_err(|error| error.to_string())),
+        }
+    }
+}
