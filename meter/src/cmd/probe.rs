@@ -181,13 +181,14 @@ fn decimal(thousandths: i64, places: usize) -> String {
 #[cfg(test)]
 mod tests {
     use dream_protocol::time::Timestamp;
+    use dream_sources::Values;
 
     use super::*;
 
     #[test]
     fn a_sample_is_shown_in_the_units_of_a_meter() {
-        let sample =
-            Sample { at: Timestamp::from_secs(0), import: Some(7_881_115_000), export: Some(0), power: Some(-412_090) };
+        let values = Values { import: Some(7_881_115_000), export: Some(0), power: Some(-412_090), ..Values::default() };
+        let sample = values.at(Timestamp::from_secs(0));
         assert_eq!(shown(&sample), "-412.0 W, import 7881.115 kWh, export 0.000 kWh");
     }
 
