@@ -32,6 +32,8 @@ pub(crate) fn thousandths(text: &str, exponent: i32) -> Option<i64> {
 /// Returns the step of a decimal as it is written, times ten to the power of `exponent`, in thousandths: 1000 for `115`, 1 for
 /// `0.115` and for anything finer.
 pub(crate) fn step(text: &str, exponent: i32) -> i64 {
+    let (text, written) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let exponent = exponent.saturating_add(written.parse().unwrap_or(0)).clamp(-20, 15);
     let places = text.split_once('.').map_or(0, |(_, places)| places.bytes().take_while(u8::is_ascii_digit).count());
     let exponent = exponent + 3 - i32::try_from(places).unwrap_or(i32::MAX / 2);
     10i64.saturating_pow(exponent.max(0).unsigned_abs())

@@ -68,6 +68,11 @@ impl Outlet {
         self.send(Event::Sample(values.at(at))).await
     }
 
+    /// Milliseconds of the clock that never jumps.
+    pub(crate) fn monotonic_millis(&self) -> u64 {
+        self.clock.now().monotonic_millis
+    }
+
     async fn now(&mut self) -> Result<Timestamp, Stop> {
         let now = self.clock.now();
         let stepped = self.last.is_some_and(|last| {

@@ -19,7 +19,7 @@ pub const LEAST_COVERAGE: u64 = 80;
 const COARSEST_STEP_WATTS: i64 = 10;
 
 /// A sample is good for so many intervals of its source: one may be late, and one may be lost.
-const INTERVALS_HELD: u64 = 3;
+pub(crate) const INTERVALS_HELD: u64 = 3;
 
 /// The coarsest counter that is told from its values: whole kWh, as German meters show until they are unlocked.
 const COARSEST_STEP: i64 = 1_000_000;
@@ -159,7 +159,7 @@ impl SlotMean {
     /// Returns the mean power between two instants in whole watts, positive when the home took from the grid.
     ///
     /// From counters, the mean is that between the last samples before each end, so that the energy of no interval is counted
-    /// twice or not at all.
+    /// twice or not at all. Of a source that speaks on change, power is exact at every instant, and comes first.
     pub fn mean(&self, from: Timestamp, to: Timestamp) -> Result<i64, NoReading> {
         let slot = Window { from: from.as_millis(), to: to.as_millis() };
         let fine = self.is_fine_enough(slot);
@@ -167,6 +167,7 @@ impl SlotMean {
         let by_counter = self.covered(slot, |point| point.counter.is_some());
         if fine
             && enough(by_counter)
+            && self.cadence.liveness != Liveness::OnChange
             && let Some(start) = self.counter_at(slot.from)
             && let Some(mean) = self.counter_mean(start, slot)
         {
@@ -178,7 +179,7 @@ impl SlotMean {
         }
         if fine
             && enough(by_counter)
-            && let Some(start) = self.first_counter_in(slot)
+            && let Some(start) = self.counter_at(slot.from).or_else(|| self.first_counter_in(slot))
             && let Some(mean) = self.counter_mean(start, slot)
         {
             return Ok(mean);

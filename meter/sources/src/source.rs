@@ -7,7 +7,10 @@ use tokio::sync::mpsc;
 
 use crate::clock::Clock;
 use crate::config::{ConfigError, SourceConfig};
+use crate::http::Http;
 use crate::lines::Lines;
+use crate::modbus::Modbus;
+use crate::mqtt::Mqtt;
 use crate::outlet::{Outlet, Stop};
 use crate::sample::Event;
 use crate::slot_mean::Cadence;
@@ -25,6 +28,9 @@ pub struct Source {
 #[derive(Debug)]
 enum Kind {
     Telegrams(Telegrams),
+    Mqtt(Mqtt),
+    Modbus(Modbus),
+    Http(Http),
     Lines(Lines),
 }
 
@@ -34,6 +40,9 @@ impl Source {
         let kind = match config {
             SourceConfig::P1(config) => Kind::Telegrams(Telegrams::p1(config)?),
             SourceConfig::Sml(config) => Kind::Telegrams(Telegrams::sml(config)?),
+            SourceConfig::Mqtt(config) => Kind::Mqtt(Mqtt::new(&config)?),
+            SourceConfig::Modbus(config) => Kind::Modbus(Modbus::new(config)?),
+            SourceConfig::Http(config) => Kind::Http(Http::new(config)?),
             SourceConfig::Lines(config) => Kind::Lines(Lines::new(config)?),
         };
         Ok(Self { kind })
@@ -43,6 +52,9 @@ impl Source {
     pub const fn cadence(&self) -> Cadence {
         match &self.kind {
             Kind::Telegrams(telegrams) => telegrams.cadence(),
+            Kind::Mqtt(mqtt) => mqtt.cadence(),
+            Kind::Modbus(modbus) => modbus.cadence(),
+            Kind::Http(http) => http.cadence(),
             Kind::Lines(lines) => lines.cadence(),
         }
     }
@@ -55,6 +67,9 @@ impl Source {
         loop {
             let stop = match &mut self.kind {
                 Kind::Telegrams(telegrams) => telegrams.session(&mut outlet).await,
+                Kind::Mqtt(mqtt) => mqtt.session(&mut outlet).await,
+                Kind::Modbus(modbus) => modbus.session(&mut outlet).await,
+                Kind::Http(http) => http.session(&mut outlet).await,
                 Kind::Lines(lines) => lines.session(&mut outlet).await,
             };
             let (why, ended) = match stop {

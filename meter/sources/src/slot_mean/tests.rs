@@ -163,6 +163,12 @@ fn counters_that_speak_on_change_stand_still_in_between() {
 }
 
 #[test]
+fn power_comes_first_where_a_source_speaks_on_change() {
+    // A Shelly counts once a minute, and says its power whenever it changes.
+    assert_eq!(slot_of(ON_CHANGE, [both(0, 1_001, 0, 600), both(541, 1_092, 0, 600)]), Ok(600));
+}
+
+#[test]
 fn a_new_meter_starts_anew() {
     let swapped = |n: u64| if n < 30 { 9_000_001 + n.cast_signed() } else { n.cast_signed() };
     let with_power = (0..=60).map(|n| both(n * 10, swapped(n), 3, 360));
