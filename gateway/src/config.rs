@@ -19,6 +19,7 @@ use dream_protocol::cluster::RosterRules;
 use dream_protocol::ids::{ClusterId, GatewayId, IdError};
 use dream_protocol::params::{Params, Share, Terms};
 use dream_protocol::policy::Profile;
+use dream_protocol::scheme::SchemeChoice;
 
 use check::Checker;
 
@@ -109,6 +110,10 @@ pub enum LogFormat {
 pub struct ClusterSettings {
     /// `max_missing` and `max_malicious` are 0 here: they follow from the shares and the number of members.
     pub terms: Terms,
+    /// Which schemes its lists are formed in.
+    pub scheme: SchemeChoice,
+    /// How many attempts a slot has in the committee scheme.
+    pub committee_attempts: u64,
     pub missing_share: Share,
     pub malicious_share: Share,
     /// What its meters accept. T is never below what they ask for.

@@ -9,9 +9,12 @@ use aes::cipher::{Block, BlockCipherEncrypt, KeyInit};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use dream_protocol::enrolment::MAX_ENROLMENT_SECONDS;
 use dream_protocol::keys::{MacKey, PairKey};
-use dream_protocol::mask::Masks;
 use dream_protocol::membership::MembershipList;
 use dream_protocol::noise::{Sampler, Scale};
+use dream_protocol::scheme::committee::dealing::Dealer;
+use dream_protocol::scheme::committee::decoding;
+use dream_protocol::scheme::committee::field::Element;
+use dream_protocol::scheme::pairwise::mask::Masks;
 use dream_protocol::time::Slot;
 use dream_protocol::wire::{FullList, ListStatement, Mac0, Sign1};
 use dream_testkit::example;
@@ -27,7 +30,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 criterion_group! {
     name = benches;
     config = Criterion::default().warm_up_time(Duration::from_secs(1)).measurement_time(Duration::from_secs(4));
-    targets = masks, reading, share, list
+    targets = masks, committee, reading, share, list
 }
 criterion_main!(benches);
 
@@ -56,6 +59,59 @@ fn masks(criterion: &mut Criterion) {
         });
     }
     group.finish();
+}
+
+/// A committee for 10,000 members: the holders, and how many of their answers are needed.
+const HOLDERS: u16 = 160;
+const NEEDED: u16 = 129;
+
+/// What a member computes for a slot, by both ways of dealing and beside its AES blocks under ready key schedules; and the
+/// decoding of all answers, right, with wrong ones, and with as many missing as may be.
+fn committee(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("committee");
+    let (holders, needed) = (usize::from(HOLDERS), usize::from(NEEDED));
+    let key = |holder: u16| PairKey::from_bytes(std::array::from_fn(|i| holder.to_be_bytes()[i % 2]));
+    let ciphers: Vec<Aes128Enc> = (0..HOLDERS).map(|holder| Aes128Enc::new(key(holder).expose().into())).collect();
+    group.bench_function("bare_blocks", |bencher| bencher.iter(|| dealt(&ciphers, black_box(2_980_000))));
+    for (name, dealer) in [("matrix", Dealer::new(holders, needed)), ("differences", Dealer::small(holders, needed))] {
+        group.bench_function(BenchmarkId::new("member", name), |bencher| {
+            bencher.iter(|| dealer.deal(&dealt(&ciphers, black_box(2_980_000))));
+        });
+    }
+    group.bench_function("new_matrix", |bencher| bencher.iter(|| Dealer::new(black_box(holders), needed)));
+
+    let dealt = dealt(&ciphers, 2_980_000);
+    let dealing = Dealer::new(holders, needed).deal(&dealt);
+    let corrections = std::iter::repeat_n(&Element::ZERO, needed).chain(dealing.corrections());
+    let answers: Vec<(u16, Element)> =
+        (1..).zip(dealt.iter().zip(corrections).map(|(dealt, correction)| *dealt + *correction)).collect();
+    for wrong in [0, 1, 15] {
+        let mut answers = answers.clone();
+        answers.iter_mut().step_by(10).take(wrong).for_each(|(_, value)| *value += Element::ONE);
+        group.bench_function(BenchmarkId::new("decode", wrong), |bencher| {
+            bencher.iter(|| {
+                let decoded = decoding::decode(needed, black_box(&answers)).expect("few wrong ones");
+                assert_eq!((decoded.secret, decoded.wrong.len()), (dealing.secret(), wrong));
+            });
+        });
+    }
+    group.bench_function("decode_fewest", |bencher| {
+        bencher.iter(|| decoding::decode(needed, black_box(&answers[holders - needed..])).expect("enough"));
+    });
+    group.finish();
+}
+
+/// What a member deals to all holders in a slot.
+fn dealt(ciphers: &[Aes128Enc], slot: u64) -> Vec<Element> {
+    let mut input = [0; 16];
+    input[0] = 4;
+    input[8..].copy_from_slice(&slot.to_be_bytes());
+    let block = |cipher: &Aes128Enc| {
+        let mut block = input.into();
+        cipher.encrypt_block(&mut block);
+        Element::from_block(block.into())
+    };
+    ciphers.iter().map(block).collect()
 }
 
 /// The gateway accepting readings, and the HMAC of the same bytes.

@@ -20,6 +20,7 @@ use crate::derive::sha256;
 use crate::ids::{ClusterId, GatewayId, IdError, MeterId};
 use crate::keys::IdentityPublic;
 use crate::params::MAX_MEMBERS;
+use crate::scheme::committee::Ticket;
 
 /// Names an authority: SHA-256 of its name and its key, both in DER.
 pub type Fingerprint = [u8; 32];
@@ -87,6 +88,9 @@ pub struct Certificate {
     pub(crate) key: IdentityPublic,
     /// SHA-256 of the DER.
     pub(crate) hash: [u8; 32],
+    /// The authority's signature, if it is Ed25519's: what the meter is drawn by as a holder. Other algorithms have several
+    /// signatures for one certificate, and so several draws.
+    pub(crate) ticket: Option<Ticket>,
     /// The fingerprint of the authority that issued it; zeros if nobody asked.
     pub(crate) authority: Fingerprint,
     /// Unix seconds; instants before 1970 count as 0.
@@ -108,6 +112,7 @@ impl Certificate {
             subject,
             cluster,
             hash: sha256(der),
+            ticket: profile::ticket(parsed),
             authority: Fingerprint::default(),
             not_before: u64::try_from(parsed.validity().not_before.timestamp()).unwrap_or(0),
             not_after: u64::try_from(parsed.validity().not_after.timestamp()).unwrap_or(0),

@@ -8,6 +8,7 @@
 //! a whole cluster.
 
 mod allowance;
+mod holders;
 mod lists;
 mod offenders;
 mod open_slot;
@@ -22,6 +23,7 @@ use std::sync::Arc;
 use rand_core::CryptoRng;
 use thiserror::Error;
 
+pub use holders::HoldersReport;
 pub use offenders::{Offence, Offender, Offenders};
 pub use record::{Forget, Key, ListRecord, Record, SlotEntry};
 pub use rejection::Rejection;
@@ -36,12 +38,16 @@ use crate::keys::{IdentityKey, ListHash};
 use crate::membership::{ListError, MembershipList};
 use crate::params::{ParamsError, Share, Terms};
 use crate::policy::Floors;
+use crate::scheme::SchemeChoice;
+use crate::scheme::committee::NoCommittee;
 use crate::time::{Slot, Timestamp};
 use crate::topic::{GatewayChannel, MeterChannel, Topic, TopicError};
 use crate::wire::{
-    EnrolmentStatement, EvidenceStatement, Mac0, MaskedReading, Message as _, Reveal, Sign1, Status, StatusCode,
+    self, Answer, DealtReading, EnrolmentStatement, EvidenceStatement, Mac0, MaskedReading, Message as _, Reveal,
+    Sign1, Status, StatusCode,
 };
 use allowance::Allowance;
+use holders::Watch;
 use lists::{OwnList, TakeOver};
 use open_slot::{Attempt, Judges, OpenSlot, Step};
 use roster::Roster;
@@ -66,6 +72,10 @@ pub struct ClusterConfig {
     pub authorities: Authorities,
     /// The terms of every list; `max_missing` and `max_malicious` follow from the shares below and the members.
     pub terms: Terms,
+    /// Which schemes lists are formed in. `terms` has the parameters of the pairwise one.
+    pub scheme: SchemeChoice,
+    /// How many attempts a slot has in the committee scheme, where losses cost none.
+    pub committee_attempts: u64,
     pub missing_share: Share,
     pub malicious_share: Share,
     /// How small a list its meters accept. T is never below theirs.
@@ -153,6 +163,10 @@ pub enum Notice {
     ListOverwritten { epoch: u64, erased: bool },
     /// Members have shown that a gateway signed two messages that contradict each other.
     Proven { gateway: GatewayId, contradiction: Contradiction },
+    /// How the holders of a closed slot answered.
+    Holders(Box<HoldersReport>),
+    /// A list is formed in the pairwise scheme, because no committee can be formed.
+    NoCommittee(NoCommittee),
     /// A meter says why it is silent, or what it has seen. The epoch is that of the list it speaks of, if it is one of ours.
     MeterStatus { meter: MeterId, code: StatusCode, epoch: Option<u64>, slot: Slot },
 }
@@ -166,6 +180,8 @@ pub enum CannotForm {
     Params(#[from] ParamsError),
     #[error(transparent)]
     List(#[from] ListError),
+    #[error(transparent)]
+    Committee(#[from] NoCommittee),
 }
 
 /// The gateway's side of one cluster.
@@ -192,6 +208,9 @@ pub struct Cluster {
     /// Whether the newest list, published here, was not seen on the broker since the last loss of the connection. The
     /// retained list may come before the word that the topics are subscribed.
     unseen: bool,
+    /// The same of its short form.
+    short_unseen: bool,
+    short_confirmed: bool,
     /// Whether the newest list came back from the broker since it was published: what comes after it has replaced it.
     confirmed: bool,
     /// When the newest list was last published, again or for the first time.
@@ -205,6 +224,8 @@ pub struct Cluster {
     /// are left out of lists to find who spoils sums.
     list_is_urgent: bool,
     slots: BTreeMap<Slot, OpenSlot>,
+    /// Closed slots of committees, while answers still come.
+    watched: BTreeMap<Slot, Watch>,
     /// The end of the last slot that was opened: no time is opened twice.
     opened_until: Timestamp,
     /// Kept, so that a message that changes nothing costs no search for the next deadline.
@@ -238,6 +259,8 @@ impl Cluster {
             evidence_records: 0,
             listening: None,
             unseen: true,
+            short_unseen: true,
+            short_confirmed: false,
             confirmed: false,
             last_sent: Timestamp::from_millis(0),
             allowance: Allowance::new(),
@@ -245,6 +268,7 @@ impl Cluster {
             offenders: Offenders::default(),
             list_is_urgent: false,
             slots: BTreeMap::new(),
+            watched: BTreeMap::new(),
             opened_until: Timestamp::from_millis(0),
             timers: Timers::default(),
             outputs: VecDeque::new(),
@@ -269,6 +293,7 @@ impl Cluster {
             Input::Disconnected => {
                 self.listening = None;
                 (self.unseen, self.confirmed) = (true, false);
+                (self.short_unseen, self.short_confirmed) = (true, false);
                 self.set_list_timer();
             }
             Input::Tick => {}
@@ -351,11 +376,18 @@ impl Cluster {
             Topic::Meter { cluster, channel, meter } if cluster == self.config.cluster.as_str() => {
                 let result = match channel {
                     MeterChannel::Reading => self.reading(topic, meter, payload, now),
-                    MeterChannel::Reveal => self.reveal(topic, meter, payload, now),
+                    MeterChannel::Reveal => self.revealed(topic, meter, payload, now),
                     MeterChannel::Enrol => self.enrolment(meter, payload, now),
                     MeterChannel::Status => self.status(topic, meter, payload, now),
                 };
                 result.map_err(|reason| (MeterId::new(meter).ok(), reason))
+            }
+            Topic::Gateway { cluster, channel: GatewayChannel::Membership }
+                if cluster == self.config.cluster.as_str() =>
+            {
+                self.check_short_list(payload, now);
+                self.set_timers();
+                Ok(())
             }
             Topic::Gateway { cluster, channel: GatewayChannel::FullMembership }
                 if cluster == self.config.cluster.as_str() =>
@@ -374,6 +406,9 @@ impl Cluster {
     /// The hot path: decode, authenticate, unstream, add. Allocates nothing but the output's place in the queue.
     fn reading(&mut self, topic: &str, meter: &str, payload: &[u8], now: Timestamp) -> Result<(), Rejection> {
         let envelope = Mac0::decode(payload)?;
+        if wire::kind(envelope.payload())? == DealtReading::KIND {
+            return self.dealt_reading(&envelope, topic, meter, now);
+        }
         let reading = MaskedReading::decode(envelope.payload())?;
         let slot = self.open_slot(reading.slot)?;
         let member = slot.authenticate(&envelope, topic, meter, &reading.list)?;
@@ -387,11 +422,58 @@ impl Cluster {
         Ok(())
     }
 
-    fn reveal(&mut self, topic: &str, meter: &str, payload: &[u8], now: Timestamp) -> Result<(), Rejection> {
+    fn dealt_reading(
+        &mut self,
+        envelope: &Mac0<'_>,
+        topic: &str,
+        meter: &str,
+        now: Timestamp,
+    ) -> Result<(), Rejection> {
+        let reading = DealtReading::decode(envelope.payload())?;
+        let slot = self.open_slot(reading.slot)?;
+        let member = slot.authenticate(envelope, topic, meter, &reading.list)?;
+        slot.accept_dealt(member, &reading)?;
+        let complete = slot.is_complete();
+        let DealtReading { slot, attempt, ciphertext, corrections, .. } = reading;
+        let corrections = corrections.into();
+        self.outputs.push_back(Output::Persist(Record::Dealt { slot, attempt, member, ciphertext, corrections }));
+        if complete {
+            self.step(slot, now);
+        }
+        Ok(())
+    }
+
+    /// A reveal, or a holder's answer.
+    fn revealed(&mut self, topic: &str, meter: &str, payload: &[u8], now: Timestamp) -> Result<(), Rejection> {
         let envelope = Mac0::decode(payload)?;
+        if wire::kind(envelope.payload())? == Answer::KIND {
+            self.answer(&envelope, topic, meter, now)
+        } else {
+            self.reveal(&envelope, topic, meter, now)
+        }
+    }
+
+    fn answer(&mut self, envelope: &Mac0<'_>, topic: &str, meter: &str, now: Timestamp) -> Result<(), Rejection> {
+        let answer = Answer::decode(envelope.payload())?;
+        if self.watched.contains_key(&answer.slot) {
+            return self.late_answer(envelope, &answer, topic, meter);
+        }
+        let slot = self.open_slot(answer.slot)?;
+        let member = slot.authenticate(envelope, topic, meter, &answer.list)?;
+        slot.accept_answer(member, &answer)?;
+        let complete = slot.is_complete();
+        let Answer { slot, attempt, sum, .. } = answer;
+        self.outputs.push_back(Output::Persist(Record::Answer { slot, attempt, member, sum }));
+        if complete {
+            self.step(slot, now);
+        }
+        Ok(())
+    }
+
+    fn reveal(&mut self, envelope: &Mac0<'_>, topic: &str, meter: &str, now: Timestamp) -> Result<(), Rejection> {
         let reveal = Reveal::decode(envelope.payload())?;
         let slot = self.open_slot(reveal.slot)?;
-        let member = slot.authenticate(&envelope, topic, meter, &reveal.list)?;
+        let member = slot.authenticate(envelope, topic, meter, &reveal.list)?;
         slot.accept_reveal(member, &reveal)?;
         let complete = slot.is_complete();
         let Reveal { slot, attempt, revealed, .. } = reveal;
@@ -509,6 +591,7 @@ impl Cluster {
             self.slots.insert(slot, open);
             self.step(slot, now);
         }
+        self.report_holders(now);
         self.forget_lists(now);
         self.set_timers();
     }
@@ -522,6 +605,7 @@ impl Cluster {
 
     fn set_slot_timer(&mut self) {
         self.timers.set(Timer::OpenSlots, self.slots.values().map(OpenSlot::deadline).min());
+        self.timers.set(Timer::Holders, self.watched.values().map(|watch| watch.until).min());
     }
 
     fn set_list_timer(&mut self) {
@@ -537,15 +621,17 @@ impl Cluster {
                 Step::Request { attempt, bytes } => {
                     let ended = open.ends();
                     self.outputs.push_back(Output::Persist(Record::Request { slot, attempt, bytes: bytes.clone() }));
-                    self.broadcast(bytes);
+                    self.broadcast(GatewayChannel::Recovery, bytes);
                     self.outputs.push_back(Output::Notice(Notice::Requested { slot, attempt, ended }));
                 }
                 Step::Retry { attempt, bytes, ended } => {
                     self.outputs.push_back(Output::Persist(Record::Retry { slot, attempt, bytes: bytes.clone() }));
-                    self.broadcast(bytes);
-                    self.learn(&ended, now);
+                    self.broadcast(GatewayChannel::Retry, bytes);
+                    if let Some(ended) = ended {
+                        self.learn(&ended, now);
+                    }
                 }
-                Step::Repeat(bytes) => self.broadcast(bytes),
+                Step::Repeat { channel, bytes } => self.broadcast(channel, bytes),
                 // Without a connection nobody could be heard.
                 Step::Close(Err(Failure::TooManyMissing)) if self.listening.is_none() => {
                     self.close(slot, Err(Failure::Interrupted), now);
@@ -556,8 +642,8 @@ impl Cluster {
         self.set_slot_timer();
     }
 
-    fn broadcast(&mut self, payload: Arc<[u8]>) {
-        self.outputs.push_back(Output::Publish { channel: GatewayChannel::Recovery, payload });
+    fn broadcast(&mut self, channel: GatewayChannel, payload: Arc<[u8]>) {
+        self.outputs.push_back(Output::Publish { channel, payload });
     }
 
     fn close(&mut self, slot: Slot, result: Result<Aggregate, Failure>, now: Timestamp) {
@@ -566,6 +652,10 @@ impl Cluster {
         self.outputs.push_back(Output::Persist(Record::Outcome(outcome)));
         self.outputs.push_back(Output::Forget(Forget::Slot(slot)));
         self.outputs.push_back(Output::Closed(outcome));
+        if let Some(watch) = open.watch(now) {
+            self.watched.insert(slot, watch);
+            self.report_holders(now);
+        }
         // A slot that the gateway missed says nothing of the members.
         let missed = result == Err(Failure::Interrupted);
         let dropped = if missed { Vec::new() } else { self.roster.count_silence(&open, now) };
@@ -659,6 +749,8 @@ impl Cluster {
                 }
                 Record::Retry { slot, .. }
                 | Record::Reading { slot, .. }
+                | Record::Dealt { slot, .. }
+                | Record::Answer { slot, .. }
                 | Record::Request { slot, .. }
                 | Record::Reveal { slot, .. } => self.reopen_slot(slot, &record),
             }

@@ -11,6 +11,7 @@ use crate::membership::ListError;
 use crate::meter::Refusal;
 use crate::params::ParamsError;
 use crate::policy::PolicyError;
+use crate::scheme::committee::CommitteeError;
 use crate::topic::TopicError;
 use crate::wire::DecodeError;
 
@@ -62,6 +63,8 @@ impl Coded for Refusal {
             Self::TooManyMissing { .. } => "too_many_missing",
             Self::NamesThisMeter => "names_this_meter",
             Self::Bitmap(_) => "bitmap",
+            Self::NotAHolder => "not_a_holder",
+            Self::AlreadyAnswered => "already_answered",
             Self::SecondRequest => "second_request",
             Self::SecondRetry => "second_retry",
             Self::AttemptNotAbove { .. } => "attempt_not_above",
@@ -98,6 +101,8 @@ impl Coded for Refusal {
             | Self::OtherAttempt
             | Self::TooManyMissing { .. }
             | Self::NamesThisMeter
+            | Self::NotAHolder
+            | Self::AlreadyAnswered
             | Self::SecondRequest
             | Self::SecondRetry
             | Self::AttemptNotAbove { .. }
@@ -133,6 +138,9 @@ impl Coded for Rejection {
             | Self::NotAsked
             | Self::OtherRequest
             | Self::NotAResponder
+            | Self::OtherScheme
+            | Self::NotAHolder
+            | Self::Corrections { .. }
             | Self::OldEnrolment
             | Self::DatedAhead
             | Self::InOtherCluster
@@ -180,7 +188,12 @@ impl Coded for ListError {
             Self::Epoch { .. } => "epoch",
             Self::UnknownAuthority => "unknown_authority",
             Self::OtherCertificate => "other_certificate",
-            Self::Scheme { .. } => "scheme",
+            Self::DayEpsilon { .. } => "day_epsilon",
+            Self::HolderCount { .. } => "holder_count",
+            Self::OtherHolders => "other_holders",
+            Self::NotAHolder { .. } => "not_a_holder",
+            Self::OtherDigests => "other_digests",
+            Self::NotShort => "not_short",
             Self::MemberCount { .. } => "member_count",
             Self::OtherEntries => "other_entries",
             Self::Order { .. } => "order",
@@ -205,7 +218,12 @@ impl Coded for ListError {
             | Self::Epoch { .. }
             | Self::UnknownAuthority
             | Self::OtherCertificate
-            | Self::Scheme { .. }
+            | Self::DayEpsilon { .. }
+            | Self::HolderCount { .. }
+            | Self::OtherHolders
+            | Self::NotAHolder { .. }
+            | Self::OtherDigests
+            | Self::NotShort
             | Self::MemberCount { .. }
             | Self::OtherEntries
             | Self::Order { .. }
@@ -301,6 +319,10 @@ impl Coded for ParamsError {
             Self::TooLarge { .. } => "too_large",
             Self::TooFewPartners { .. } => "too_few_partners",
             Self::TooLargeForPartners { .. } => "too_large_for_partners",
+            Self::Committee(CommitteeError::Holders { .. }) => "holders",
+            Self::Committee(CommitteeError::Drawn { .. }) => "drawn",
+            Self::Committee(CommitteeError::Needed { .. }) => "needed",
+            Self::Committee(CommitteeError::Missing { .. }) => "committee_missing",
         }
     }
 }
@@ -318,6 +340,7 @@ impl Coded for PolicyError {
             Self::TooFewHonest { .. } => "too_few_honest",
             Self::NoCertifiedSize { .. } => "no_certified_size",
             Self::PartialMasks { .. } => "partial_masks",
+            Self::Scheme { .. } => "scheme",
             Self::SlotTooShort { .. } => "slot_too_short",
         }
     }

@@ -16,10 +16,14 @@ use crate::time::Slot;
 const PAIR: &[u8] = b"dream/1 pair";
 const GATEWAY: &[u8] = b"dream/1 gateway";
 const SECRET: &[u8] = b"dream/1 secret";
+const SELF: &[u8] = b"dream/1 self";
+const COMMITTEE: &[u8] = b"dream/1 committee";
 
 const MASK_BLOCK: u8 = 1;
 const SELECT_BLOCK: u8 = 2;
 const STREAM_BLOCK: u8 = 3;
+const DEAL_UP_BLOCK: u8 = 4;
+const DEAL_DOWN_BLOCK: u8 = 5;
 
 /// K_ij, the same on both sides.
 pub fn pair_key(list: &ListHash, shared: &SharedSecret, cluster: &ClusterId, a: &MeterId, b: &MeterId) -> PairKey {
@@ -43,12 +47,40 @@ pub fn gateway_keys(
     (StreamKey::from_bytes(stream), MacKey::from_bytes(mac))
 }
 
-/// K'_i: what a member adds for the gateway alone.
+/// K'_i: what a member adds for the gateway alone, modulo 2^64.
 pub fn stream(key: &StreamKey, slot: Slot, attempt: u8) -> u64 {
+    halves(&stream_block(key, slot, attempt))[0]
+}
+
+/// The whole block whose start is K'_i modulo 2^64, and which modulo p is K'_i in the committee scheme.
+pub fn stream_block(key: &StreamKey, slot: Slot, attempt: u8) -> [u8; 16] {
     // AES-CTR's first block of keystream is the encryption of its initial block.
     let mut keystream = block(STREAM_BLOCK, attempt, slot.0).into();
     key.schedule().encrypt_block(&mut keystream);
-    halves(&keystream.0)[0]
+    keystream.into()
+}
+
+/// The block that a holder deals to itself, P(i,i) before it is reduced.
+pub fn own_deal(key: &SelfKey, list: &ListHash, slot: Slot, attempt: u8) -> [u8; 16] {
+    let tag = hmac(key.expose(), [SELF, &list.0, &slot.0.to_be_bytes(), &[attempt]]);
+    std::array::from_fn(|i| tag[i])
+}
+
+/// The AES input whose output a member deals to a holder; `up` if the member sorts before the holder.
+pub fn deal_block(up: bool, slot: Slot, attempt: u8) -> [u8; 16] {
+    block(if up { DEAL_UP_BLOCK } else { DEAL_DOWN_BLOCK }, attempt, slot.0)
+}
+
+/// Sigma: the number that is drawn for a certificate, by the authority's signature under it, on a day.
+pub fn draw(signature: &[u8; 64], day: u64) -> u64 {
+    let mut hash = Sha256::new();
+    let fields: [&[u8]; 3] = [COMMITTEE, signature, &day.to_be_bytes()];
+    for field in fields {
+        hash.update(length(field));
+        hash.update(field);
+    }
+    let hash = hash.finalize();
+    u64::from_be_bytes(std::array::from_fn(|i| hash[i]))
 }
 
 /// C_i: what a member adds for nobody, until it reveals it.
@@ -57,16 +89,9 @@ pub fn stream(key: &StreamKey, slot: Slot, attempt: u8) -> u64 {
 /// two ciphertexts whose difference is a difference of readings; `fresh` means that a later theft of K_self opens no old
 /// slot.
 pub fn secret(key: &SelfKey, list: &ListHash, slot: Slot, attempt: u8, noisy: i64, fresh: &[u8; 16]) -> u64 {
-    let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(key.expose()).expect("HMAC takes keys of any length");
-    let fields: [&[u8]; 6] = [SECRET, &list.0, &slot.0.to_be_bytes(), &[attempt], &noisy.to_be_bytes(), fresh];
-    for field in fields {
-        mac.update(&length(field));
-        mac.update(field);
-    }
-    u64::from_be_bytes(std::array::from_fn({
-        let tag = mac.finalize().into_bytes();
-        move |i| tag[i]
-    }))
+    let fields = [SECRET, &list.0, &slot.0.to_be_bytes(), &[attempt], &noisy.to_be_bytes(), fresh];
+    let tag = hmac(key.expose(), fields);
+    u64::from_be_bytes(std::array::from_fn(|i| tag[i]))
 }
 
 /// The AES input whose output masks the two slots `2 * counter` and `2 * counter + 1`.
@@ -94,6 +119,16 @@ pub(crate) fn encrypt(key: &PairKey, block: [u8; 16]) -> [u8; 16] {
 
 pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes).into()
+}
+
+/// HMAC-SHA256 over fields with their lengths.
+fn hmac<const FIELDS: usize>(key: &[u8], fields: [&[u8]; FIELDS]) -> Zeroizing<[u8; 32]> {
+    let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(key).expect("HMAC takes keys of any length");
+    for field in fields {
+        mac.update(&length(field));
+        mac.update(field);
+    }
+    Zeroizing::new(mac.finalize().into_bytes().into())
 }
 
 fn block(tag: u8, attempt: u8, counter: u64) -> [u8; 16] {

@@ -10,6 +10,7 @@ use crate::ids::{ClusterId, MeterId};
 use crate::keys::{AgreementPublic, IdentityPublic};
 use crate::params::Params;
 use crate::part::Part;
+use crate::scheme::committee::Ticket;
 use crate::time::Slot;
 use crate::topic::MeterChannel;
 use crate::wire::{DecodeError, EnrolmentStatement, Message as _, Sign1};
@@ -59,6 +60,10 @@ pub struct Enrolment {
     hash: [u8; 32],
     /// How many meters the authority says that the cluster has.
     size: Option<u16>,
+    /// The largest cluster in which the meter is willing to be a holder.
+    holds: u16,
+    /// What it is drawn by as a holder, if it may be one.
+    ticket: Option<Ticket>,
     bytes: Part,
 }
 
@@ -126,6 +131,8 @@ impl Enrolment {
             authority: certificate.authority,
             hash: sha256(&bytes),
             size,
+            holds: u16::try_from(statement.holds).unwrap_or(u16::MAX),
+            ticket: certificate.ticket,
             bytes,
         })
     }
@@ -141,6 +148,12 @@ impl Enrolment {
 
     pub const fn agreement(&self) -> &AgreementPublic {
         &self.agreement
+    }
+
+    /// Returns the number that decides whether the meter is a holder in a list of so many members on a day: `None` if it may
+    /// not or does not want to be one.
+    pub fn draw(&self, members: u16, day: u64) -> Option<u64> {
+        self.ticket.filter(|_| self.holds >= members).map(|ticket| ticket.draw(day))
     }
 
     /// When the enrolment or its certificate ends, in Unix seconds.

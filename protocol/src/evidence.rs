@@ -113,8 +113,9 @@ fn judge_recovery(
     let gateway = certificate.gateway()?.clone();
     let read = |bytes, which| {
         let envelope = Sign1::decode(bytes)?;
-        check_signature(&envelope, &certificate, GatewayChannel::Recovery, which, &evidence.cluster)?;
-        Ok::<_, EvidenceError>(RecoveryMessage::decode(envelope.payload())?)
+        let message = RecoveryMessage::decode(envelope.payload())?;
+        check_signature(&envelope, &certificate, message.channel(), which, &evidence.cluster)?;
+        Ok::<_, EvidenceError>(message)
     };
     let (first, second) = (read(&evidence.first, "first")?, read(&evidence.second, "second")?);
     let same = (first.list(), first.slot(), first.attempt()) == (second.list(), second.slot(), second.attempt());

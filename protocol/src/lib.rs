@@ -17,9 +17,10 @@
 //! before what follows it is sent, and before the message that caused it is acknowledged. Restart is replay.
 //!
 //! # Where things are
-//! - at the bottom: [`ids`], [`time`], [`params`] and [`partners`], [`keys`] and [`mod@derive`];
-//! - above them: [`noise`] (the exact shares, and how far they move a sum), [`mask`], [`wire`] and [`topic`],
+//! - at the bottom: [`ids`], [`time`], [`params`], [`keys`] and [`mod@derive`];
+//! - above them: [`noise`] (the exact shares, and how far they move a sum), [`scheme`] (how a sum is opened), [`wire`] and [`topic`],
 //!   [`certificate`], [`enrolment`], [`membership`] and [`evidence`];
+//! - the mathematics of the committee, which opens sums although some of it vanish: [`scheme`];
 //! - what a meter accepts and has spent: [`policy`], [`ledger`];
 //! - on top: [`meter`], [`cluster`], and [`aggregate`], the only values meant to be seen;
 //! - beside them: [`code`], the stable names of all errors, and [`broker_address`], the URLs of brokers.
@@ -35,16 +36,15 @@ pub mod evidence;
 pub mod ids;
 pub mod keys;
 pub mod ledger;
-pub mod mask;
 pub mod member_set;
 pub mod membership;
 pub mod meter;
 pub mod noise;
 pub mod params;
 mod part;
-pub mod partners;
 pub mod policy;
 pub mod reading;
+pub mod scheme;
 pub mod time;
 pub mod topic;
 pub mod wire;

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, DefaultHasher};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use thiserror::Error;
 
@@ -17,9 +17,13 @@ use crate::ids::{ClusterId, GatewayId, MeterId};
 use crate::keys::{AgreementPublic, IdentityPublic, ListHash};
 use crate::params::{MAX_EPOCH, MAX_SLOT, Params, ParamsError};
 use crate::part::Part;
+use crate::scheme::committee::dealing::Dealer;
+use crate::scheme::committee::{self, Committee};
 use crate::time::Slot;
 use crate::topic::GatewayChannel;
-use crate::wire::{DecodeError, FullList, ListHashes, ListHeader, Message as _, PAIRWISE, Sign1};
+use crate::wire::{
+    DIGEST, DecodeError, EnrolmentStatement, FullList, ListHashes, ListHeader, Message as _, ShortList, Sign1,
+};
 
 /// How far ahead of a clock a list may begin. Epochs are not after a list's first slot: so whoever has a gateway's key, and
 /// signs with it once, cannot use up epochs for longer than this.
@@ -42,11 +46,18 @@ pub enum ListError {
     OtherCertificate,
     #[error("the list's signature does not verify on the cluster's membership topic")]
     BadSignature,
-    #[error(
-        "the list's scheme is {scheme} with q = {quorum}, K = {holders} and E = {day_epsilon}; only scheme 0, with zeros, is \
-         known: update"
-    )]
-    Scheme { scheme: u64, quorum: u64, holders: u64, day_epsilon: u64 },
+    #[error("the list's epsilon of a day is {day_epsilon}; only 0 is known: update")]
+    DayEpsilon { day_epsilon: u64 },
+    #[error("the list's header says {stated} holders; by the rules there are {found}")]
+    HolderCount { stated: u64, found: usize },
+    #[error("the holders are not those that the list's header names")]
+    OtherHolders,
+    #[error("entry {entry} is no holder: it is not willing, not drawn, or its certificate is not signed with Ed25519")]
+    NotAHolder { entry: usize },
+    #[error("the digests that follow are not those that the list's header names, or the holders are not among them")]
+    OtherDigests,
+    #[error("holders or digests follow where every member needs the whole list")]
+    NotShort,
     #[error("the list's header says {stated} members, and {found} follow")]
     MemberCount { stated: u64, found: usize },
     #[error("the enrolments that follow are not those that the list's header names")]
@@ -91,9 +102,16 @@ pub struct MembershipList {
     from_slot: Slot,
     to_slot: Slot,
     params: Params,
+    /// All members, or in a short list the holders.
     members: Vec<Enrolment>,
+    /// Where the holders are among them, ascending.
+    holders: Vec<u16>,
     /// Finds a member for every reading. A hasher without a random key: ids are certified, and nothing here is ambient.
     indices: HashMap<MeterId, u16, BuildHasherDefault<DefaultHasher>>,
+    /// What a short list says of the members that it does not carry; nothing for a full one.
+    digests: Option<Part>,
+    /// Computed when the first meter of this process needs it.
+    dealer: OnceLock<Option<Arc<Dealer>>>,
     header: Part,
     bytes: Arc<[u8]>,
 }
@@ -117,13 +135,29 @@ impl MembershipList {
         Self::read_after(&known, &bytes.into(), cluster, authorities, Signatures::Check)
     }
 
+    /// Checks a short list for `cluster`: the header, and the holders. Returns `None` for a sound header of a list that every
+    /// member needs whole.
+    pub fn verify_short(
+        bytes: &[u8],
+        cluster: &ClusterId,
+        authorities: &Authorities,
+    ) -> Result<Option<Arc<Self>>, ListError> {
+        Self::read_short(&bytes.into(), cluster, authorities, Signatures::Check)
+    }
+
+    /// Reads a list from a machine's own records, full or short.
     pub(crate) fn read(
         bytes: &Arc<[u8]>,
         cluster: &ClusterId,
         authorities: &Authorities,
         signatures: Signatures,
     ) -> Result<Arc<Self>, ListError> {
-        Self::read_after(&BTreeMap::new(), bytes, cluster, authorities, signatures)
+        match Self::read_after(&BTreeMap::new(), bytes, cluster, authorities, signatures) {
+            Err(ListError::Decode(DecodeError::WrongCount { .. })) => {
+                Self::read_short(bytes, cluster, authorities, signatures)?.ok_or(ListError::NotShort)
+            }
+            full => full,
+        }
     }
 
     /// Reads the header, which is signed and short; then compares the entries with it by their hashes; and only then looks
@@ -136,56 +170,63 @@ impl MembershipList {
         signatures: Signatures,
     ) -> Result<Arc<Self>, ListError> {
         let list = FullList::decode(bytes)?;
-        let (envelope, der) = Sign1::decode_certified(list.header)?;
-        let header = ListHeader::decode(envelope.payload())?;
-        if header.cluster != *cluster {
-            return Err(ListError::OtherCluster { expected: cluster.clone(), found: header.cluster });
+        let head = Head::read(list.header, cluster, authorities, signatures)?;
+        if head.header.members != list.enrolments.len() as u64 {
+            return Err(ListError::MemberCount { stated: head.header.members, found: list.enrolments.len() });
         }
-        let authorities = authorities.only(&header.authorities).ok_or(ListError::UnknownAuthority)?;
-        let certificate = authorities.read(der, signatures)?;
-        let gateway = certificate.gateway()?.clone();
-        if certificate.hash != header.certificate {
-            return Err(ListError::OtherCertificate);
-        }
-        let topic = GatewayChannel::Membership.topic(cluster);
-        if signatures == Signatures::Check && !envelope.verifies(&certificate.key, &topic) {
-            return Err(ListError::BadSignature);
-        }
-        let params = check_header(&header, &certificate, list.enrolments.len())?;
         let hashes: Vec<[u8; 32]> = list.enrolments.iter().map(|entry| sha256(entry)).collect();
-        if ListHashes::new(&hashes) != header.hashes {
+        // The holders follow from the entries, which are not read yet: their hash is compared below.
+        let named = head.header.hashes;
+        if (ListHashes { holders: named.holders, ..ListHashes::new(&hashes, []) }) != named {
             return Err(ListError::OtherEntries);
         }
-        let part = |slice| Part::of(bytes, slice).expect("decoding borrows, and packets are below 4 GiB");
-        let members = (0..).zip(&list.enrolments).zip(&hashes).map(|((entry, &enrolment), hash)| {
-            match known.get(hash).filter(|known| header.authorities.contains(known.authority())) {
-                Some(known) => Ok(known.kept_in(part(enrolment))),
-                None => Enrolment::read(part(enrolment), cluster, &authorities, signatures)
-                    .map_err(|reason| ListError::Enrolment { entry, reason }),
-            }
-        });
-        let members = members.collect::<Result<Vec<_>, _>>()?;
-        check_together(&header, &params, &certificate, &members)?;
+        let members = head.entries(known, bytes, &list.enrolments, &hashes, signatures)?;
+        check_together(&head, &members)?;
+        check_sizes(head.params.members(), &members)?;
+        let holders = holders_of(&head.params, head.header.from_slot, &members);
+        let stated = head.params.terms().scheme.committee().map_or(0, |committee| committee.holders);
+        if holders.len() as u64 != stated {
+            return Err(ListError::HolderCount { stated, found: holders.len() });
+        }
+        if ListHashes::of_holders(holders.iter().map(|&holder| &hashes[usize::from(holder)])) != named.holders {
+            return Err(ListError::OtherHolders);
+        }
         // Last: for large lists it takes as long as checking a thousand signatures.
-        params.check_partners()?;
-        Ok(Arc::new(Self {
-            hash: ListHash(sha256(envelope.payload())),
-            cluster: header.cluster,
-            gateway,
-            gateway_identity: certificate.key,
-            gateway_agreement: header.gateway,
-            authorities: header.authorities,
-            epoch: header.epoch,
-            previous_epoch: header.previous_epoch,
-            previous: header.previous,
-            from_slot: header.from_slot,
-            to_slot: header.to_slot,
-            params,
-            indices: members.iter().map(|member| member.id().clone()).zip(0..).collect(),
-            members,
-            header: part(list.header),
-            bytes: bytes.clone(),
-        }))
+        head.params.check_partners()?;
+        Ok(head.list(bytes, list.header, members, holders, None))
+    }
+
+    fn read_short(
+        bytes: &Arc<[u8]>,
+        cluster: &ClusterId,
+        authorities: &Authorities,
+        signatures: Signatures,
+    ) -> Result<Option<Arc<Self>>, ListError> {
+        let list = ShortList::decode(bytes)?;
+        let head = Head::read(list.header, cluster, authorities, signatures)?;
+        let drawn = head.params.terms().scheme.committee().filter(|committee| committee.drawn > 0);
+        let Some(Committee { holders: stated, .. }) = drawn else {
+            let empty = list.holders.is_empty() && list.digests.is_empty();
+            return if empty { Ok(None) } else { Err(ListError::NotShort) };
+        };
+        if list.holders.len() as u64 != stated {
+            return Err(ListError::HolderCount { stated, found: list.holders.len() });
+        }
+        let hashes: Vec<[u8; 32]> = list.holders.iter().map(|entry| sha256(entry)).collect();
+        if ListHashes::of_holders(&hashes) != head.header.hashes.holders {
+            return Err(ListError::OtherHolders);
+        }
+        check_digests(&head, list.digests, &hashes)?;
+        let holders = head.entries(&BTreeMap::new(), bytes, &list.holders, &hashes, signatures)?;
+        check_together(&head, &holders)?;
+        let drawn = holders_of(&head.params, head.header.from_slot, &holders);
+        if let Some(entry) =
+            (0..holders.len()).find(|&entry| drawn.get(entry).map(|&at| usize::from(at)) != Some(entry))
+        {
+            return Err(ListError::NotAHolder { entry });
+        }
+        check_sizes(head.params.members(), &holders)?;
+        Ok(Some(head.list(bytes, list.header, holders, drawn, Some(list.digests))))
     }
 
     /// LH.
@@ -245,9 +286,60 @@ impl MembershipList {
         &self.params
     }
 
-    /// Sorted by id; a member's place is its index in every bitmap.
+    /// Returns whether the list carries every member's enrolment. A short one carries the holders' alone.
+    pub const fn is_full(&self) -> bool {
+        self.digests.is_none()
+    }
+
+    /// Returns the members whose enrolments the list carries, sorted by id: all of them in a full list, where a member's place
+    /// is its index in every bitmap; the holders in a short one.
     pub fn members(&self) -> &[Enrolment] {
         &self.members
+    }
+
+    /// Returns the holders in the order of their ids, which is that of their points 1 to K; none in the pairwise scheme.
+    pub fn holders(&self) -> impl ExactSizeIterator<Item = &Enrolment> {
+        self.holders.iter().map(|&holder| &self.members[usize::from(holder)])
+    }
+
+    /// Returns which holder a member of this index is, counted from 0.
+    pub fn holder_of(&self, index: u16) -> Option<u16> {
+        self.holders.binary_search(&index).ok().and_then(|place| u16::try_from(place).ok())
+    }
+
+    /// Returns the index of a holder, counted from 0.
+    pub fn holder_index(&self, holder: u16) -> Option<u16> {
+        self.holders.get(usize::from(holder)).copied()
+    }
+
+    /// Returns what members deal with, which all meters of a process share; `None` in the pairwise scheme.
+    pub(crate) fn dealer(&self) -> Option<Arc<Dealer>> {
+        let count = |count: u64| usize::try_from(count).ok();
+        let dealer = || {
+            let Committee { holders, needed, .. } = self.params.terms().scheme.committee()?;
+            Some(Arc::new(Dealer::new(count(holders)?, count(needed)?)))
+        };
+        self.dealer.get_or_init(dealer).clone()
+    }
+
+    /// Returns whether the list names an enrolment with this hash.
+    pub fn names(&self, enrolment: &[u8; 32]) -> bool {
+        match &self.digests {
+            None => self.members.iter().any(|member| member.hash() == enrolment),
+            Some(digests) => digests.as_chunks::<DIGEST>().0.iter().any(|digest| *digest == enrolment[..DIGEST]),
+        }
+    }
+
+    /// Returns the list as members get it that need the holders only, or just its header where all need the whole list.
+    pub fn shortened(&self) -> Vec<u8> {
+        let drawn = self.params.terms().scheme.committee().is_some_and(|committee| committee.drawn > 0);
+        let digests: Vec<u8> = self.members.iter().flat_map(|member| &member.hash()[..DIGEST]).copied().collect();
+        let list = ShortList {
+            header: &self.header,
+            holders: if drawn { self.holders().map(Enrolment::bytes).collect() } else { Vec::new() },
+            digests: if drawn { &digests } else { &[] },
+        };
+        list.encode()
     }
 
     pub fn member(&self, index: u16) -> Option<&Enrolment> {
@@ -275,16 +367,143 @@ impl MembershipList {
     }
 }
 
-/// Checks what a header says by itself, and the number of entries that follow it.
-fn check_header(header: &ListHeader, gateway: &Certificate, entries: usize) -> Result<Params, ListError> {
-    let ListHeader { scheme, quorum, holders, day_epsilon, .. } = *header;
-    if (scheme, quorum, holders, day_epsilon) != (PAIRWISE, 0, 0, 0) {
-        return Err(ListError::Scheme { scheme, quorum, holders, day_epsilon });
+/// A sound header: what full and short lists have in common.
+struct Head {
+    header: ListHeader,
+    hash: ListHash,
+    /// Those that the header names, and no others.
+    authorities: Authorities,
+    certificate: Certificate,
+    gateway: GatewayId,
+    params: Params,
+}
+
+impl Head {
+    fn read(
+        bytes: &[u8],
+        cluster: &ClusterId,
+        authorities: &Authorities,
+        signatures: Signatures,
+    ) -> Result<Self, ListError> {
+        let (envelope, der) = Sign1::decode_certified(bytes)?;
+        let header = ListHeader::decode(envelope.payload())?;
+        if header.cluster != *cluster {
+            return Err(ListError::OtherCluster { expected: cluster.clone(), found: header.cluster });
+        }
+        let authorities = authorities.only(&header.authorities).ok_or(ListError::UnknownAuthority)?;
+        let certificate = authorities.read(der, signatures)?;
+        let gateway = certificate.gateway()?.clone();
+        if certificate.hash != header.certificate {
+            return Err(ListError::OtherCertificate);
+        }
+        let topic = GatewayChannel::Membership.topic(cluster);
+        if signatures == Signatures::Check && !envelope.verifies(&certificate.key, &topic) {
+            return Err(ListError::BadSignature);
+        }
+        let params = check_header(&header, &certificate)?;
+        let hash = ListHash(sha256(envelope.payload()));
+        Ok(Self { header, hash, authorities, certificate, gateway, params })
     }
-    if header.members != entries as u64 {
-        return Err(ListError::MemberCount { stated: header.members, found: entries });
+
+    /// Reads the enrolments that a list carries, except for those that are known.
+    fn entries(
+        &self,
+        known: &BTreeMap<&[u8; 32], &Enrolment>,
+        whole: &Arc<[u8]>,
+        enrolments: &[&[u8]],
+        hashes: &[[u8; 32]],
+        signatures: Signatures,
+    ) -> Result<Vec<Enrolment>, ListError> {
+        let entries = (0..).zip(enrolments).zip(hashes).map(|((entry, &enrolment), hash)| {
+            match known.get(hash).filter(|known| self.header.authorities.contains(known.authority())) {
+                Some(known) => Ok(known.kept_in(part(whole, enrolment))),
+                None => Enrolment::read(part(whole, enrolment), &self.header.cluster, &self.authorities, signatures)
+                    .map_err(|reason| ListError::Enrolment { entry, reason }),
+            }
+        });
+        entries.collect()
     }
-    let params = Params::unconnected(entries, header.terms)?;
+
+    fn list(
+        self,
+        bytes: &Arc<[u8]>,
+        header: &[u8],
+        members: Vec<Enrolment>,
+        holders: Vec<u16>,
+        digests: Option<&[u8]>,
+    ) -> Arc<MembershipList> {
+        Arc::new(MembershipList {
+            hash: self.hash,
+            cluster: self.header.cluster,
+            gateway: self.gateway,
+            gateway_identity: self.certificate.key,
+            gateway_agreement: self.header.gateway,
+            authorities: self.header.authorities,
+            epoch: self.header.epoch,
+            previous_epoch: self.header.previous_epoch,
+            previous: self.header.previous,
+            from_slot: self.header.from_slot,
+            to_slot: self.header.to_slot,
+            params: self.params,
+            indices: members.iter().map(|member| member.id().clone()).zip(0..).collect(),
+            members,
+            holders,
+            digests: digests.map(|digests| part(bytes, digests)),
+            dealer: OnceLock::new(),
+            header: part(bytes, header),
+            bytes: bytes.clone(),
+        })
+    }
+}
+
+fn part(whole: &Arc<[u8]>, slice: &[u8]) -> Part {
+    Part::of(whole, slice).expect("decoding borrows, and packets are below 4 GiB")
+}
+
+/// Returns which of a list's members are holders: those that are willing, and drawn if the list draws them.
+pub(crate) fn holders_of(params: &Params, from_slot: Slot, members: &[Enrolment]) -> Vec<u16> {
+    let day = committee::day_of(params.slot_start(from_slot).as_secs());
+    select_holders(params, members.iter().map(|member| member.draw(params.members(), day)))
+}
+
+/// Returns which of the enrolments of a list, of whose signatures nothing is known, are holders'.
+pub(crate) fn drawn(header: &ListHeader, enrolments: &[&[u8]]) -> Vec<u16> {
+    let Ok(params) = Params::unconnected(enrolments.len(), header.terms) else { return Vec::new() };
+    let day = committee::day_of(params.slot_start(header.from_slot).as_secs());
+    let draws = enrolments.iter().map(|bytes| {
+        let (envelope, der) = Sign1::decode_certified(bytes).ok()?;
+        let willing = EnrolmentStatement::decode(envelope.payload()).ok()?.holds >= u64::from(params.members());
+        Certificate::unverified(der).ok()?.ticket.filter(|_| willing).map(|ticket| ticket.draw(day))
+    });
+    select_holders(&params, draws)
+}
+
+fn select_holders(params: &Params, draws: impl Iterator<Item = Option<u64>>) -> Vec<u16> {
+    let Some(committee) = params.terms().scheme.committee() else { return Vec::new() };
+    let threshold = committee::threshold(committee.drawn, params.members().into());
+    let is_holder = |draw: Option<u64>| draw.is_some_and(|draw| threshold.is_none_or(|threshold| draw < threshold));
+    (0..).zip(draws).filter(|(_, draw)| is_holder(*draw)).map(|(index, _)| index).collect()
+}
+
+/// Checks that the digests are those that the header names, and that the holders are among them, in order.
+fn check_digests(head: &Head, digests: &[u8], holders: &[[u8; 32]]) -> Result<(), ListError> {
+    let (each, rest) = digests.as_chunks::<DIGEST>();
+    let named = rest.is_empty() && each.len() as u64 == head.header.members;
+    if !named || sha256(digests) != head.header.hashes.digests {
+        return Err(ListError::OtherDigests);
+    }
+    let mut left = each.iter();
+    let among = holders.iter().all(|holder| left.any(|digest| *digest == holder[..DIGEST]));
+    if among { Ok(()) } else { Err(ListError::OtherDigests) }
+}
+
+/// Checks what a header says by itself.
+fn check_header(header: &ListHeader, gateway: &Certificate) -> Result<Params, ListError> {
+    if header.day_epsilon != 0 {
+        return Err(ListError::DayEpsilon { day_epsilon: header.day_epsilon });
+    }
+    let members = usize::try_from(header.members).unwrap_or(usize::MAX);
+    let params = Params::unconnected(members, header.terms)?;
     let (from, to) = (header.from_slot, header.to_slot);
     if from > to || to.0 >= MAX_SLOT {
         return Err(ListError::Slots { from, to });
@@ -304,13 +523,8 @@ fn check_header(header: &ListHeader, gateway: &Certificate, entries: usize) -> R
 }
 
 /// What only the entries together can get wrong.
-fn check_together(
-    header: &ListHeader,
-    params: &Params,
-    gateway: &Certificate,
-    members: &[Enrolment],
-) -> Result<(), ListError> {
-    let mut identities = BTreeSet::from([gateway.key]);
+fn check_together(head: &Head, members: &[Enrolment]) -> Result<(), ListError> {
+    let mut identities = BTreeSet::from([head.certificate.key]);
     for (entry, member) in members.iter().enumerate() {
         if entry > 0 && members[entry - 1].id() >= member.id() {
             return Err(ListError::Order { entry });
@@ -318,11 +532,11 @@ fn check_together(
         if !identities.insert(*member.identity()) {
             return Err(ListError::RepeatedIdentity { entry });
         }
-        if !member.covers(params, header.from_slot, header.to_slot) {
+        if !member.covers(&head.params, head.header.from_slot, head.header.to_slot) {
             return Err(ListError::Period { entry });
         }
     }
-    check_sizes(params.members(), members)
+    Ok(())
 }
 
 /// Checks that the list names at least 7 in 10 of the meters that the cluster has, by every certificate that says how many:

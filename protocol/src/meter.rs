@@ -10,6 +10,7 @@
 
 mod conduct;
 mod enrolling;
+mod holding;
 mod lists;
 mod record;
 mod refusal;
@@ -24,18 +25,18 @@ use rand_core::CryptoRng;
 use thiserror::Error;
 
 pub use conduct::{Conduct, Honest};
-pub use record::{AcceptedList, Account, Evidence, Key, OwnEnrolment, Record, SlotRecord};
+pub use record::{AcceptedList, Account, AnswerRecord, Evidence, Key, OwnEnrolment, Record, SlotRecord};
 pub use refusal::Refusal;
 
 use crate::certificate::{Certificate, CertificateError};
 use crate::ids::{ClusterId, MeterId};
 use crate::keys::{AgreementPublic, IdentityKey, SharedSecret};
 use crate::ledger::Ledger;
-use crate::membership::{ListError, MembershipList};
+use crate::membership::MembershipList;
 use crate::policy::Policy;
 use crate::time::{Now, Slot, Timestamp};
 use crate::topic::{self, GatewayChannel, MeterChannel, Topic, TopicError};
-use crate::wire::{DecodeError, EvidenceStatement, FullList, Message as _, RecoveryMessage, Sign1, Status, StatusCode};
+use crate::wire::{EvidenceStatement, Message as _, RecoveryMessage, Sign1, Status, StatusCode};
 use lists::HeldList;
 
 /// How far the wall clock may run ahead of the monotonic one since both were last known to be right: a minute, and a
@@ -115,6 +116,10 @@ pub enum Output {
     Measure { slot: Slot, from: Timestamp, to: Timestamp },
     /// Publish with QoS 1, not retained, on the meter's topic for the channel: see [`Meter::topic`].
     Publish { channel: MeterChannel, about: Option<About>, payload: Arc<[u8]> },
+    /// Subscribe to a topic of the gateway's from now on, with QoS 1: [`Meter::subscriptions`] names it too.
+    Subscribe(GatewayChannel),
+    /// Do not subscribe to a topic of the gateway's any more.
+    Unsubscribe(GatewayChannel),
     /// Worth a log line.
     Notice(Notice),
 }
@@ -175,10 +180,18 @@ pub struct Meter<C: Conduct = Honest> {
     enrol_again: Timestamp,
     /// When to offer the enrolment because nobody asked for anything in a slot, with that slot and its list.
     unasked: Option<(Timestamp, Slot, [u8; 8])>,
+    /// When to offer the enrolment because the gateway came back, and nothing would show that it has lost its store.
+    offer_at: Option<Timestamp>,
     /// X25519 results by own enrolment and other key: they outlive lists.
     agreements: BTreeMap<(u64, AgreementPublic), SharedSecret>,
     lists: BTreeMap<u64, HeldList>,
+    /// Whether the newest list is of use only as a whole.
+    needs_full_list: bool,
+    /// The channels that the driver was last told of.
+    told_channels: BTreeSet<GatewayChannel>,
     slots: BTreeMap<Slot, SlotRecord>,
+    /// What was answered as a holder.
+    answers: BTreeMap<Slot, AnswerRecord>,
     /// Slots whose reading waits for its moment.
     unpublished: BTreeMap<Slot, Timestamp>,
     /// Open slots in which the gateway asked for something.
@@ -229,6 +242,7 @@ impl<C: Conduct> Meter<C> {
             seq: 0,
             newest_list: None,
             evidence: 0,
+            answered: (0, 0),
         };
         let mut meter = Self {
             id: certificate.meter()?.clone(),
@@ -240,9 +254,13 @@ impl<C: Conduct> Meter<C> {
             renewing: false,
             enrol_again: Timestamp::from_millis(0),
             unasked: None,
+            offer_at: None,
             agreements: BTreeMap::new(),
             lists: BTreeMap::new(),
+            needs_full_list: false,
+            told_channels: BTreeSet::new(),
             slots: BTreeMap::new(),
+            answers: BTreeMap::new(),
             unpublished: BTreeMap::new(),
             asked: BTreeSet::new(),
             revealed: BTreeMap::new(),
@@ -255,6 +273,7 @@ impl<C: Conduct> Meter<C> {
             conduct,
         };
         meter.restore(records);
+        meter.told_channels = meter.wanted_channels();
         Ok(meter)
     }
 
@@ -287,6 +306,7 @@ impl<C: Conduct> Meter<C> {
         self.enrol_when_due(at, rng);
         self.publish_what_is_due(at);
         self.prepare(at, rng);
+        self.tell_subscriptions();
     }
 
     /// The next thing to do; drain after every [`Meter::handle`].
@@ -299,23 +319,31 @@ impl<C: Conduct> Meter<C> {
         if self.clock.doubtful {
             return None;
         }
-        let slot_ends = self.slots.values().filter_map(|record| Some(self.list(&record.list)?.expiry_of(record.slot)));
+        let ends = |list, slot| Some(self.list(list)?.expiry_of(slot));
+        let slot_ends = self.slots.values().filter_map(|record| ends(&record.list, record.slot));
+        let answer_ends = self.answers.values().filter_map(|record| ends(&record.list, record.slot));
         let list_ends = self.lists.keys().filter_map(|&epoch| self.list_ends(epoch));
         [self.enrolment_deadline(), self.preparation_deadline()]
             .into_iter()
             .flatten()
             .chain(self.unpublished.values().copied())
             .chain(slot_ends)
+            .chain(answer_ends)
             .chain(list_ends)
             .min()
     }
 
-    /// Returns the topics to subscribe to: the cluster's list and requests, and whether gateways are online. Without the
-    /// last one, a meter that no list names takes up to 75 seconds to enrol with a new gateway.
+    /// Returns the topics to subscribe to with every connection: what the gateway says to this meter, as far as it is for
+    /// it now, and whether gateways are online. Without the last one, a meter that no list names takes up to 75 seconds to
+    /// enrol with a new gateway. [`Output::Subscribe`] and [`Output::Unsubscribe`] tell of changes.
     pub fn subscriptions(&self) -> Vec<String> {
-        let cluster = [GatewayChannel::Membership, GatewayChannel::FullMembership, GatewayChannel::Recovery];
-        let cluster = cluster.into_iter().map(|channel| channel.topic(&self.config.cluster));
+        let cluster = self.told_channels.iter().map(|channel| channel.topic(&self.config.cluster));
         cluster.chain([topic::ANY_GATEWAY_STATUS.to_owned()]).collect()
+    }
+
+    /// Returns the topic of the gateway's channel in this meter's cluster.
+    pub fn gateway_topic(&self, channel: GatewayChannel) -> String {
+        channel.topic(&self.config.cluster)
     }
 
     /// Returns the meter's own topic for a channel.
@@ -341,19 +369,11 @@ impl<C: Conduct> Meter<C> {
         match Topic::parse(topic) {
             Ok(Topic::Gateway { cluster: name, channel }) if name == cluster.as_str() => match channel {
                 // The retained list comes again with every connection; to verify it once is enough.
-                GatewayChannel::FullMembership if self.lists.values().any(|held| **held.list.bytes() == *payload) => {}
+                GatewayChannel::Membership | GatewayChannel::FullMembership
+                    if self.lists.values().any(|held| **held.list.bytes() == *payload) => {}
                 // An erased list says nothing.
                 GatewayChannel::Membership | GatewayChannel::FullMembership if payload.is_empty() => {}
-                // Short lists are of a scheme that is not known here; what comes may be of an earlier format.
-                GatewayChannel::Membership => {
-                    let earlier = matches!(FullList::decode(payload), Err(DecodeError::EarlierFormat));
-                    let refusal = if earlier {
-                        ListError::Decode(DecodeError::EarlierFormat).into()
-                    } else {
-                        TopicError::UnknownChannel.into()
-                    };
-                    self.refuse(&refusal, None, Slot(0));
-                }
+                GatewayChannel::Membership => self.short_list(payload, at),
                 GatewayChannel::FullMembership => {
                     let known = self.lists.values().map(|held| &*held.list);
                     match MembershipList::verify_after(known, payload, cluster, &self.config.policy.authorities) {
@@ -361,7 +381,7 @@ impl<C: Conduct> Meter<C> {
                         Err(error) => self.refuse(&error.into(), None, Slot(0)),
                     }
                 }
-                GatewayChannel::Recovery => self.recovery(topic, payload, at, rng),
+                GatewayChannel::Recovery | GatewayChannel::Retry => self.recovery(channel, payload, at, rng),
                 GatewayChannel::Aggregate => self.refuse(&TopicError::UnknownChannel.into(), None, Slot(0)),
             },
             Ok(_) => self.refuse(&TopicError::UnknownChannel.into(), None, Slot(0)),
@@ -370,32 +390,47 @@ impl<C: Conduct> Meter<C> {
     }
 
     /// A request or a retry. Cheap checks come before the signature; nothing is believed before it.
-    fn recovery(&mut self, topic: &str, payload: &[u8], at: Timestamp, rng: &mut (impl CryptoRng + ?Sized)) {
+    fn recovery(
+        &mut self,
+        channel: GatewayChannel,
+        payload: &[u8],
+        at: Timestamp,
+        rng: &mut (impl CryptoRng + ?Sized),
+    ) {
         let decoded =
             Sign1::decode(payload).and_then(|envelope| Ok((envelope, RecoveryMessage::decode(envelope.payload())?)));
         let (envelope, message) = match decoded {
+            Ok((_, message)) if message.channel() != channel => {
+                return self.refuse(&TopicError::UnknownChannel.into(), None, Slot(0));
+            }
             Ok(decoded) => decoded,
             Err(error) => return self.refuse(&error.into(), None, Slot(0)),
         };
         let slot = message.slot();
-        let Some(record) = self.slots.get(&slot) else {
+        // What was reported is asked for under its list; a holder is also asked for what it did not report itself.
+        let reported = self.slots.get(&slot).and_then(|record| self.list(&record.list));
+        let Some(held) = reported.or_else(|| self.in_force(slot).filter(|held| held.role.holder().is_some())) else {
             return self.refuse(&Refusal::UnknownSlot, None, slot);
         };
-        let named = Some(record.list.prefix());
+        let named = *held.list.hash();
+        let holds = held.role.holder().is_some();
         // A gateway repeats its request until all have answered; what was answered was verified.
-        let verified = record.answered(payload)
-            || self.list(&record.list).is_some_and(|held| envelope.verifies(held.list.gateway_identity(), topic));
+        let answered = self.slots.get(&slot).is_some_and(|record| record.answered(payload))
+            || self.answers.get(&slot).is_some_and(|record| *record.request == *payload);
+        let topic = channel.topic(&self.config.cluster);
+        let verified = answered || envelope.verifies(held.list.gateway_identity(), &topic);
         if verified {
             self.asked.insert(slot);
         }
         let outcome = match message {
             _ if !verified => Err(Refusal::BadSignature),
-            _ if record.list != message.list() => Err(Refusal::OtherList),
+            _ if named != message.list() => Err(Refusal::OtherList),
+            RecoveryMessage::Request(request) if holds => self.answer_as_holder(&request, payload, at),
             RecoveryMessage::Request(request) => self.answer(&request, payload, at),
             RecoveryMessage::Retry(retry) => self.retry(retry, payload, at, rng),
         };
         if let Err(refusal) = outcome {
-            self.refuse(&refusal, named, slot);
+            self.refuse(&refusal, Some(named.prefix()), slot);
         }
     }
 
@@ -407,6 +442,10 @@ impl<C: Conduct> Meter<C> {
         let open: Vec<Slot> = self.slots.keys().copied().filter(|slot| !self.unpublished.contains_key(slot)).collect();
         for slot in open {
             self.publish_slot(slot, at);
+        }
+        let answered: Vec<Slot> = self.answers.keys().copied().collect();
+        for slot in answered {
+            self.publish_answer(slot, at);
         }
     }
 
@@ -483,7 +522,7 @@ impl<C: Conduct> Meter<C> {
         let records: Vec<Record> = records.into_iter().collect();
         let account = records.iter().find_map(|record| match record {
             Record::Account(account) => Some(account.clone()),
-            Record::Enrolment(_) | Record::List(_) | Record::Slot(_) | Record::Evidence(_) => None,
+            Record::Enrolment(_) | Record::List(_) | Record::Slot(_) | Record::Answer(_) | Record::Evidence(_) => None,
         });
         let same_cluster = account.as_ref().is_some_and(|account| account.cluster == self.config.cluster);
         if let Some(account) = account {
@@ -492,6 +531,7 @@ impl<C: Conduct> Meter<C> {
         }
         let mut lists = Vec::new();
         let mut slots = Vec::new();
+        let mut answers = Vec::new();
         for record in records {
             let key = record.key();
             match record {
@@ -506,11 +546,23 @@ impl<C: Conduct> Meter<C> {
                 }
                 Record::List(list) if same_cluster => lists.push(list),
                 Record::Slot(slot) if same_cluster => slots.push(slot),
-                Record::Enrolment(_) | Record::List(_) | Record::Slot(_) => self.outputs.push_back(Output::Erase(key)),
+                Record::Answer(answer) if same_cluster => answers.push(answer),
+                Record::Enrolment(_) | Record::List(_) | Record::Slot(_) | Record::Answer(_) => {
+                    self.outputs.push_back(Output::Erase(key));
+                }
             }
         }
+        lists.sort_by_key(|list| list.epoch);
         lists.into_iter().for_each(|list| self.reopen_list(&list));
         slots.into_iter().for_each(|slot| self.reopen_slot(slot));
+        for answer in answers {
+            // The account is written first; one that was rolled back alone still does not answer again.
+            if let Some(held) = self.list(&answer.list) {
+                let mark = (held.list.params().slot_end(answer.slot).as_secs(), answer.attempt);
+                self.account.answered = self.account.answered.max(mark);
+            }
+            self.answers.insert(answer.slot, answer);
+        }
         let newest = self.lists.values().next_back().map(|newest| newest.enrolment);
         self.listed = newest.is_some() && newest == self.newest_seq();
         self.renewing = newest.is_some() && !self.listed;

@@ -3,8 +3,10 @@
 use thiserror::Error;
 
 use crate::noise::Scale;
-use crate::partners;
 use crate::reading::Reading;
+use crate::scheme::Scheme;
+use crate::scheme::committee::CommitteeError;
+use crate::scheme::pairwise::partners;
 use crate::time::{Slot, Timestamp};
 
 /// The most members a list may have.
@@ -36,8 +38,7 @@ pub struct Terms {
     pub max_missing: u64,
     /// T: how many members may collude.
     pub max_malicious: u64,
-    /// w: the expected number of mask partners; 0 means every other member.
-    pub partners: u64,
+    pub scheme: Scheme,
     /// The least and the greatest reading in watts.
     pub lo: i64,
     pub hi: i64,
@@ -55,7 +56,7 @@ impl Terms {
         reveal_seconds: 60,
         max_missing: 0,
         max_malicious: 0,
-        partners: 0,
+        scheme: Scheme::PAIRWISE,
         lo: 0,
         hi: 9000,
         epsilon_numerator: 1,
@@ -151,6 +152,8 @@ pub enum ParamsError {
          partners; use 0"
     )]
     TooLargeForPartners { partners: u64, members: u64 },
+    #[error(transparent)]
+    Committee(#[from] CommitteeError),
 }
 
 /// Checked parameters of one list, and everything derived from them.
@@ -175,11 +178,12 @@ impl Params {
         params.check_tolerances()?;
         params.check_numbers()?;
         params.check_windows()?;
+        params.check_committee()?;
         Ok(params)
     }
 
     pub(crate) fn check_partners(&self) -> Result<(), ParamsError> {
-        let (partners, members) = (self.terms.partners, self.members.into());
+        let (partners, members) = (self.terms.scheme.partners(), self.members.into());
         if partners::threshold(self).is_none() {
             return Ok(());
         }
@@ -303,6 +307,14 @@ impl Params {
         Ok(())
     }
 
+    fn check_committee(&self) -> Result<(), ParamsError> {
+        let Terms { max_missing: missing, max_malicious: malicious, scheme, .. } = self.terms;
+        match scheme.committee() {
+            Some(committee) => Ok(committee.check(self.members.into(), missing, malicious)?),
+            None => Ok(()),
+        }
+    }
+
     fn check_windows(&self) -> Result<(), ParamsError> {
         let Terms { attempts, reading_seconds: reading, reveal_seconds: reveal, slot_seconds: slot, .. } = self.terms;
         let fits = [attempts, reading, reveal, slot].iter().all(|&part| part > 0)
@@ -388,15 +400,21 @@ mod tests {
         ] {
             assert!(matches!(refused(terms), ParamsError::Windows { .. }), "{terms:?}");
         }
-        assert!(matches!(refused(Terms { partners: 46, ..TERMS }), ParamsError::TooFewPartners { .. }));
-        assert!(Params::new(100, Terms { partners: 47, ..TERMS }).is_ok());
+        assert!(matches!(
+            refused(Terms { scheme: Scheme::Pairwise { partners: 46 }, ..TERMS }),
+            ParamsError::TooFewPartners { .. }
+        ));
+        assert!(Params::new(100, Terms { scheme: Scheme::Pairwise { partners: 47 }, ..TERMS }).is_ok());
     }
 
     #[test]
     fn a_large_cluster_masks_with_everybody() {
         let of = |members: usize, partners| {
             let tenth = u64::try_from(members.div_ceil(10)).unwrap();
-            Params::new(members, Terms { max_missing: 0, max_malicious: tenth, partners, ..TERMS })
+            Params::new(
+                members,
+                Terms { max_missing: 0, max_malicious: tenth, scheme: Scheme::Pairwise { partners }, ..TERMS },
+            )
         };
         assert!(of(1000, 900).is_ok());
         assert_eq!(of(1001, 999).unwrap_err(), ParamsError::TooLargeForPartners { partners: 999, members: 1001 });

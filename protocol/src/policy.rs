@@ -9,7 +9,12 @@ use thiserror::Error;
 use crate::certificate::Authorities;
 use crate::ids::GatewayId;
 use crate::membership::MembershipList;
-use crate::params::Params;
+use crate::params::{MAX_MEMBERS, Params};
+use crate::scheme::Kind;
+
+/// How large a cluster a meter is willing to be a holder in unless it is told otherwise: any.
+#[expect(clippy::cast_possible_truncation, reason = "10,000")]
+const HOLDS: u16 = MAX_MEMBERS as u16;
 
 /// How small a cluster may be, in absolute numbers. Limits that are relative to N bound no gateway that chooses N: a list of
 /// three homes and twenty meters of its own would do.
@@ -119,6 +124,11 @@ pub struct Policy {
     pub certified_size: bool,
     /// Whether lists may let members mask with some others only (w > 0), which is weaker and saves nothing.
     pub partial_masks: bool,
+    /// The scheme that is refused, if one is: the pairwise one by who fears losses more than colluders, the committee by who
+    /// fears many colluders at once.
+    pub refused_scheme: Option<Kind>,
+    /// The largest cluster in which the meter is willing to be a holder; 0 for none. A small device has room for fewer keys.
+    pub holds: u16,
     /// The shortest slot: epsilon protects what happens in one, so that a gateway must not make it a moment.
     pub min_slot_seconds: u64,
 }
@@ -146,6 +156,8 @@ pub enum PolicyError {
     NoCertifiedSize { entry: usize },
     #[error("members would mask with {partners} others only; the policy demands all, which is w = 0")]
     PartialMasks { partners: u64 },
+    #[error("the scheme is {refused}, which the policy refuses")]
+    Scheme { refused: Kind },
     #[error("slots of {found} s; the policy demands {least} s")]
     SlotTooShort { least: u64, found: u64 },
 }
@@ -168,6 +180,8 @@ impl Policy {
             floors: Profile::Strict.floors(),
             certified_size: false,
             partial_masks: false,
+            refused_scheme: None,
+            holds: HOLDS,
             min_slot_seconds: 60,
         }
     }
@@ -208,7 +222,7 @@ impl Policy {
         let range = (terms.lo, terms.hi);
         let (found, most) = ((terms.epsilon_numerator, terms.epsilon_denominator), self.max_epsilon);
         let too_large = u128::from(found.0) * u128::from(most.1) > u128::from(most.0) * u128::from(found.1);
-        let (attempts, slot, partners) = (params.attempts(), terms.slot_seconds, terms.partners);
+        let (attempts, slot, partners) = (params.attempts(), terms.slot_seconds, terms.scheme.partners());
         let too_many = attempts > self.max_attempts;
         let partial = partners > 0 && !self.partial_masks;
         let too_short = slot < self.min_slot_seconds;
@@ -217,6 +231,9 @@ impl Policy {
             too_large.then_some(PolicyError::Epsilon { most, found }),
             too_many.then_some(PolicyError::Attempts { most: self.max_attempts, found: attempts }),
             partial.then_some(PolicyError::PartialMasks { partners }),
+            self.refused_scheme
+                .filter(|refused| *refused == terms.scheme.kind())
+                .map(|refused| PolicyError::Scheme { refused }),
             too_short.then_some(PolicyError::SlotTooShort { least: self.min_slot_seconds, found: slot }),
         ]
         .into_iter()
@@ -229,6 +246,7 @@ impl Policy {
 mod tests {
     use super::*;
     use crate::params::Terms;
+    use crate::scheme::Scheme;
 
     const TERMS: Terms = Terms { max_malicious: 10, ..Terms::with_slots_of(60) };
 
@@ -248,7 +266,7 @@ mod tests {
             epsilon_denominator: 2,
             attempts: 3,
             reading_seconds: 5,
-            partners: 28,
+            scheme: Scheme::Pairwise { partners: 28 },
             ..Terms { max_malicious: 9, max_missing: 1, ..TERMS }
         };
         assert_eq!(

@@ -42,24 +42,27 @@ impl MeterChannel {
 /// The channels of a cluster that its gateway publishes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GatewayChannel {
-    /// Short lists, of a scheme that is not in use yet. The headers of all lists are signed for this topic.
+    /// The headers of lists, with the holders where members need no more. The headers of all lists are signed for this topic.
     Membership,
     /// Lists with every enrolment.
     FullMembership,
-    /// Requests and retries.
+    /// Requests: for those who answer them.
     Recovery,
+    /// Retries: for all members.
+    Retry,
     /// For other consumers, not part of the protocol between meters and gateway.
     Aggregate,
 }
 
 impl GatewayChannel {
-    pub const ALL: [Self; 4] = [Self::Membership, Self::FullMembership, Self::Recovery, Self::Aggregate];
+    pub const ALL: [Self; 5] = [Self::Membership, Self::FullMembership, Self::Recovery, Self::Retry, Self::Aggregate];
 
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Membership => "membership",
             Self::FullMembership => "membership/full",
             Self::Recovery => "recovery",
+            Self::Retry => "retry",
             Self::Aggregate => "aggregate",
         }
     }
@@ -72,7 +75,7 @@ impl GatewayChannel {
     pub const fn is_retained(self) -> bool {
         match self {
             Self::Membership | Self::FullMembership | Self::Aggregate => true,
-            Self::Recovery => false,
+            Self::Recovery | Self::Retry => false,
         }
     }
 }

@@ -4,20 +4,24 @@
 //! [`crate::cluster`], [`crate::enrolment`] and [`crate::membership`].
 
 mod cbor;
+mod committee;
 mod cose;
 mod list;
 
 pub use cbor::DecodeError;
 pub(crate) use cbor::{Reader, Writer};
+pub use committee::{Answer, DealtReading};
 pub use cose::{Mac0, Seal, Sign1};
-pub use list::{FullList, ListHashes, ListHeader, ListStatement, PAIRWISE};
+pub(crate) use list::DIGEST;
+pub use list::{FullList, ListHashes, ListHeader, ListStatement, ShortList};
 
 use crate::ids::ClusterId;
 use crate::keys::{AgreementPublic, IdentityKey, ListHash, MacKey};
 use crate::params::MAX_MEMBERS;
 use crate::time::Slot;
+use crate::topic::GatewayChannel;
 
-/// The kind that a payload says it is: 1 to 4, 6, 7, 10 or 11 for the messages below. 5 was a list in an earlier format.
+/// The kind that a payload says it is: 1 to 4 or 6 to 11 for the messages below. 5 was a list in an earlier format.
 pub fn kind(payload: &[u8]) -> Result<u64, DecodeError> {
     let mut reader = Reader::new(payload);
     reader.array_of_any()?;
@@ -179,7 +183,7 @@ pub struct EnrolmentStatement {
     pub not_after: u64,
     /// Grows with every enrolment of a meter: the Unix time of its making.
     pub seq: u64,
-    /// The largest cluster in which the meter is willing to hold others' shares; 0 for none. Nothing asks for it yet.
+    /// The largest cluster in which the meter is willing to be a holder; 0 for none.
     pub holds: u64,
 }
 
@@ -333,7 +337,7 @@ fn retried(reader: &mut Reader<'_>) -> Result<u8, DecodeError> {
     }
 }
 
-/// What may travel on a cluster's recovery topic.
+/// What asks something of members: requests travel on a cluster's recovery topic, retries on its retry topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecoveryMessage {
     Request(RecoveryRequest),
@@ -349,6 +353,14 @@ impl RecoveryMessage {
                 Retry::decode(payload).map(Self::Retry)
             }
             Err(error) => Err(error),
+        }
+    }
+
+    /// Returns where such a message travels: elsewhere it does not count.
+    pub const fn channel(&self) -> GatewayChannel {
+        match self {
+            Self::Request(_) => GatewayChannel::Recovery,
+            Self::Retry(_) => GatewayChannel::Retry,
         }
     }
 

@@ -8,6 +8,7 @@ use dream_protocol::keys::AgreementSecret;
 use dream_protocol::meter::MeterConfig;
 use dream_protocol::params::{Share, Terms};
 use dream_protocol::policy::{Floors, Policy, Profile};
+use dream_protocol::scheme::{Kind, SchemeChoice};
 use dream_protocol::time::Timestamp;
 use dream_protocol::topic::MeterChannel;
 use dream_protocol::wire::{EnrolmentStatement, Message as _};
@@ -63,6 +64,8 @@ pub fn cluster_config(pki: &Pki, members: u16) -> ClusterConfig {
         certificate: gateway.der.clone().into(),
         authorities: pki.authorities(),
         terms: TERMS,
+        scheme: SchemeChoice::Only(Kind::Pairwise),
+        committee_attempts: 1,
         missing_share: Share::new(1, 5).unwrap(),
         malicious_share: Share::new(1, 10).unwrap(),
         floors: SMALL,

@@ -8,6 +8,7 @@ use dream_protocol::cluster::{self, Cluster, ClusterConfig};
 use dream_protocol::meter::{self, About, Meter, MeterConfig, MeterError};
 use dream_protocol::simulation::{Simulated, Simulation};
 use dream_protocol::time::{Now, Slot, Timestamp};
+use dream_protocol::topic::GatewayChannel;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::CryptoRng;
 
@@ -35,6 +36,8 @@ pub struct MeterNode<R = ChaCha20Rng> {
     pub store: BTreeMap<meter::Key, Vec<u8>>,
     pub rng: R,
     pub notices: Vec<meter::Notice>,
+    /// The channels that it subscribed to, and whose retained messages it has not been given yet.
+    pub subscribed: Vec<GatewayChannel>,
     /// The slots it was asked to measure, by their end.
     measuring: BTreeMap<Timestamp, Slot>,
 }
@@ -58,7 +61,7 @@ impl<R: CryptoRng> MeterNode<R> {
         rng: R,
     ) -> Result<Self, MeterError> {
         let meter = Meter::simulated(config, decode_meter_records(&store), simulation)?;
-        Ok(Self { meter, store, rng, notices: Vec::new(), measuring: BTreeMap::new() })
+        Ok(Self { meter, store, rng, notices: Vec::new(), subscribed: Vec::new(), measuring: BTreeMap::new() })
     }
 
     /// Handles an input with both clocks in step; returns what is to be sent.
@@ -121,6 +124,8 @@ impl<R: CryptoRng> MeterNode<R> {
             meter::Output::Publish { channel, about, payload } => {
                 return Some(Packet { topic: self.meter.topic(channel), about, payload });
             }
+            meter::Output::Subscribe(channel) => self.subscribed.push(channel),
+            meter::Output::Unsubscribe(_) => {}
             meter::Output::Notice(notice) => self.notices.push(notice),
         }
         None

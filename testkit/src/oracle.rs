@@ -12,7 +12,6 @@ use dream_protocol::member_set::MemberSet;
 use dream_protocol::membership::MembershipList;
 use dream_protocol::simulation::Hidden;
 use dream_protocol::time::Slot;
-use dream_protocol::topic::GatewayChannel;
 use dream_protocol::wire::{Message as _, RecoveryMessage, RecoveryRequest, Sign1};
 
 /// The most meters whose readings a sum can tell apart.
@@ -95,7 +94,7 @@ impl Oracle {
         self.lists.values()
     }
 
-    /// Notes a message of the recovery topic. What is not signed by the gateway of a known list is ignored.
+    /// Notes a request or a retry. What is not signed by the gateway of a known list is ignored.
     pub fn note_recovery(&mut self, bytes: &[u8]) {
         let Ok(envelope) = Sign1::decode(bytes) else { return };
         let Ok(message) = RecoveryMessage::decode(envelope.payload()) else { return };
@@ -107,7 +106,7 @@ impl Oracle {
             return;
         }
         let Some(list) = self.list(&message.list().0) else { return };
-        if !envelope.verifies(list.gateway_identity(), &GatewayChannel::Recovery.topic(list.cluster())) {
+        if !envelope.verifies(list.gateway_identity(), &message.channel().topic(list.cluster())) {
             return;
         }
         let known = self.messages.entry(key).or_default();

@@ -135,7 +135,7 @@ impl PlainCluster {
                 published = self.gateway.handle(Input::Tick, now);
             }
             self.take_lists(&published);
-            for packet in published.iter().filter(|packet| packet.topic.ends_with("/recovery")) {
+            for packet in published.iter().filter(|packet| !packet.topic.contains("/membership")) {
                 let message = RecoveryMessage::decode(Sign1::decode(&packet.payload).unwrap().payload()).unwrap();
                 match message {
                     RecoveryMessage::Request(request) if asked.as_ref() != Some(&request) => {

@@ -109,6 +109,9 @@ impl VirtualCluster {
                 None => meter::Input::Message { topic: &packet.topic, payload: &packet.payload },
             };
             for meter in self.meters.iter_mut().flatten() {
+                if !meter.meter.subscriptions().contains(&packet.topic) {
+                    continue;
+                }
                 let sent = meter.handle(input.clone(), self.now);
                 self.packets.extend(sent.into_iter().map(|packet| (true, packet)));
             }
@@ -117,11 +120,15 @@ impl VirtualCluster {
 
     /// Returns the list in a message, if it is one.
     fn verified(&mut self, packet: &Packet) -> Option<Arc<MembershipList>> {
-        let Ok(Topic::Gateway { channel: GatewayChannel::FullMembership, .. }) = Topic::parse(&packet.topic) else {
-            return None;
-        };
+        let ClusterConfig { cluster, authorities, .. } = &self.gateway.config;
+        match Topic::parse(&packet.topic) {
+            Ok(Topic::Gateway { channel: GatewayChannel::FullMembership, .. }) => {}
+            Ok(Topic::Gateway { channel: GatewayChannel::Membership, .. }) => {
+                return MembershipList::verify_short(&packet.payload, cluster, authorities).ok().flatten();
+            }
+            Ok(_) | Err(_) => return None,
+        }
         if self.list.as_ref().is_none_or(|known| **known.bytes() != *packet.payload) {
-            let ClusterConfig { cluster, authorities, .. } = &self.gateway.config;
             let known = self.list.as_deref();
             self.list = MembershipList::verify_after(known, &packet.payload, cluster, authorities).ok();
         }

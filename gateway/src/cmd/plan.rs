@@ -12,6 +12,7 @@ use clap::Args;
 use dream_protocol::noise::{Confidence, Spread};
 use dream_protocol::params::{Params, ParamsError, Share, Terms};
 use dream_protocol::policy::{Policy, Profile};
+use dream_protocol::scheme::Scheme;
 use serde::Serialize;
 
 use self::cost::{AesBlocks, Traffic};
@@ -92,7 +93,7 @@ impl PlanArgs {
         let terms = Terms {
             reading_seconds: self.reading_seconds.unwrap_or(usual.reading_seconds),
             reveal_seconds: self.reveal_seconds.unwrap_or(usual.reveal_seconds),
-            partners: self.partners,
+            scheme: Scheme::Pairwise { partners: self.partners },
             lo: self.range.0,
             hi: self.range.1,
             epsilon_numerator: self.epsilon.numerator,
@@ -117,6 +118,7 @@ fn flags(error: &ParamsError) -> &'static str {
         ParamsError::Windows { .. } => "--slot-seconds, --reading-seconds, --reveal-seconds, --attempts",
         ParamsError::TooLarge { .. } => "--range, --epsilon",
         ParamsError::TooFewPartners { .. } | ParamsError::TooLargeForPartners { .. } => "--partners",
+        ParamsError::Committee(_) => "--members, --max-missing, --max-malicious, --scheme",
     }
 }
 

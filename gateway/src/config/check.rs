@@ -10,6 +10,7 @@ use dream_protocol::cluster::RosterRules;
 use dream_protocol::ids::{ClusterId, GatewayId, MAX_ID_LEN, MeterId};
 use dream_protocol::params::{Share, Terms};
 use dream_protocol::policy::Profile;
+use dream_protocol::scheme::{Kind, Scheme, SchemeChoice};
 
 use super::decimal::{self, Fraction};
 use super::{Broker, BrokerTls, ClusterSettings, Config, Files, Identity, Log, Login, Overrides, Problem, Store, file};
@@ -298,6 +299,7 @@ impl<'a> Checker<'a> {
         let missing = self.share(&of("max_missing"), file.max_missing.as_ref(), "0.1", "at most 0.2");
         let malicious = self.share(&of("max_malicious"), file.max_malicious.as_ref(), "0.1", "at least 0.1");
         let profile = self.profile(&of("meter_policy"), file.meter_policy.as_deref());
+        let scheme = self.scheme(&of("scheme"), file.scheme.as_deref(), file.partners.unwrap_or(0));
         let min_members = self.min_members(&of("min_members"), file.min_members, profile.unwrap_or_default());
         let list_slots = self.within(&of("list_slots"), file.list_slots.unwrap_or(rules.list_slots), 4, 1_000_000);
         let settle = self.within(&of("settle_seconds"), file.settle_seconds.unwrap_or(rules.settle_seconds), 0, 86_400);
@@ -319,7 +321,7 @@ impl<'a> Checker<'a> {
             terms: Terms {
                 reading_seconds: file.reading_seconds.unwrap_or(usual.reading_seconds),
                 reveal_seconds: file.reveal_seconds.unwrap_or(usual.reveal_seconds),
-                partners: file.partners.unwrap_or(usual.partners),
+                scheme: Scheme::Pairwise { partners: file.partners.unwrap_or(0) },
                 lo,
                 hi,
                 epsilon_numerator: epsilon.numerator,
@@ -327,6 +329,8 @@ impl<'a> Checker<'a> {
                 attempts: file.attempts.unwrap_or(usual.attempts),
                 ..usual
             },
+            scheme: scheme?,
+            committee_attempts: file.attempts.unwrap_or(1),
             missing_share,
             malicious_share,
             profile: profile?,
@@ -349,6 +353,19 @@ impl<'a> Checker<'a> {
     fn profile(&mut self, key: &str, text: Option<&str>) -> Option<Profile> {
         let Some(text) = text else { return Some(Profile::default()) };
         self.note(key, text.parse().map_err(|allowed| format!("`{text}` is no policy that meters have; {allowed}")))
+    }
+
+    fn scheme(&mut self, key: &str, text: Option<&str>, partners: u64) -> Option<SchemeChoice> {
+        let choice = text.map_or(Ok(SchemeChoice::Auto), str::parse);
+        let choice = choice.map_err(|allowed| format!("`{}` is no scheme; {allowed}", text.unwrap_or_default()));
+        match (self.note(key, choice)?, partners) {
+            (choice, 0) => Some(choice),
+            (SchemeChoice::Auto | SchemeChoice::Only(Kind::Pairwise), _) => Some(SchemeChoice::Only(Kind::Pairwise)),
+            (SchemeChoice::Only(Kind::Committee), _) => {
+                self.wrong(key, "a committee has no mask partners; leave `partners` out, or use pairwise");
+                None
+            }
+        }
     }
 
     fn min_members(&mut self, key: &str, members: Option<u16>, profile: Profile) -> Option<u16> {

@@ -515,5 +515,6 @@ const fn is_of_earlier_format(reason: &Rejection) -> bool {
 /// Returns every topic of a cluster that concerns its gateway.
 fn filters(cluster: &ClusterId) -> Vec<String> {
     let meters = MeterChannel::ALL.into_iter().map(|channel| channel.filter(cluster));
-    meters.chain([GatewayChannel::FullMembership.topic(cluster)]).collect()
+    let lists = [GatewayChannel::Membership, GatewayChannel::FullMembership].map(|channel| channel.topic(cluster));
+    meters.chain(lists).collect()
 }

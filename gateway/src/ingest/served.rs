@@ -75,6 +75,8 @@ impl ServedCluster {
             certificate: identity.certificate.clone(),
             authorities: identity.authorities.clone(),
             terms: settings.terms,
+            scheme: settings.scheme,
+            committee_attempts: settings.committee_attempts,
             missing_share: settings.missing_share,
             malicious_share: settings.malicious_share,
             floors: settings.profile.floors(),
@@ -159,6 +161,8 @@ impl ServedCluster {
             | Notice::SearchesByLists { .. }
             | Notice::SpoilerFound { .. }
             | Notice::CannotBeFound { .. }
+            | Notice::Holders(_)
+            | Notice::NoCommittee(_)
             | Notice::Proven { .. } => self.changed = true,
             Notice::Requested { .. }
             | Notice::TakenOver { .. }

@@ -134,6 +134,13 @@ impl Telemetry {
             Notice::CannotBeFound { members, max_missing } => {
                 warn!(%cluster, members, max_missing, "who spoils sums cannot be found at this size");
             }
+            Notice::Holders(report) => {
+                let (slot, answered, needed) = (report.slot.0, report.answered, report.needed);
+                debug!(%cluster, slot, answered, needed, wrong = report.wrong.len(), "holders answered");
+            }
+            Notice::NoCommittee(reason) => {
+                warn!(%cluster, %reason, "the list is pairwise, because no committee can be formed");
+            }
             Notice::Readmitted { members } => info!(%cluster, members, "dropped members were heard again"),
             Notice::ListOverwritten { epoch, erased } => {
                 warn!(%cluster, epoch, erased, "somebody replaced or erased the retained membership list, and it is published again: who else may write to its topic?");

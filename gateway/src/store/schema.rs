@@ -101,7 +101,12 @@ impl<'txn> Tables<'txn> {
             Record::Outcome(outcome) => drop(self.outcomes.insert((id, outcome.end.as_millis()), bytes.as_slice())?),
             Record::Offenders(_) => drop(self.offenders.insert(id, bytes.as_slice())?),
             Record::Evidence { number, .. } => drop(self.evidence.insert((id, u64::from(*number)), bytes.as_slice())?),
-            Record::Retry { .. } | Record::Reading { .. } | Record::Request { .. } | Record::Reveal { .. } => {
+            Record::Retry { .. }
+            | Record::Reading { .. }
+            | Record::Dealt { .. }
+            | Record::Request { .. }
+            | Record::Reveal { .. }
+            | Record::Answer { .. } => {
                 unreachable!("an entry of a slot is collected with the others of its commit")
             }
         }

@@ -9,7 +9,7 @@ use dream_protocol::ids::ClusterId;
 use dream_protocol::membership::MembershipList;
 use dream_protocol::meter::{Input, MeterError};
 use dream_protocol::time::{Now, Slot, Timestamp};
-use dream_protocol::topic::{GatewayChannel, MeterChannel, Topic};
+use dream_protocol::topic::{self, GatewayChannel, MeterChannel, Topic};
 use dream_protocol::wire::{RecoveryMessage, Sign1};
 use dream_testkit::oracle::Oracle;
 use thiserror::Error;
@@ -87,7 +87,7 @@ impl ClusterRunner {
         let connect = |(number, some): (usize, &[SimulatedMeter])| {
             let first = &some[0].setup;
             let id = if some.len() == 1 { first.id.to_string() } else { format!("fleet-{cluster}-{number}") };
-            Connection::start(number, first.access.options(&id), some[0].meter.subscriptions(), sender.clone())
+            Connection::start(number, first.access.options(&id), subscriptions(&cluster), sender.clone())
         };
         let connections: Vec<_> = members.chunks(fleet.per_connection.max(1)).enumerate().map(connect).collect();
         *lock(&status) = Status { meters: members.len(), connections: connections.len(), ..Status::default() };
@@ -210,7 +210,9 @@ impl ClusterRunner {
     fn message(&mut self, connection: usize, topic: &str, payload: &[u8]) {
         match Topic::parse(topic) {
             Ok(Topic::Gateway { channel: GatewayChannel::FullMembership, .. }) => self.list(connection, topic, payload),
-            Ok(Topic::Gateway { channel: GatewayChannel::Recovery, .. }) => self.recovery(connection, topic, payload),
+            Ok(Topic::Gateway { channel: GatewayChannel::Recovery | GatewayChannel::Retry, .. }) => {
+                self.recovery(connection, topic, payload);
+            }
             Ok(Topic::Gateway { .. } | Topic::Meter { .. }) => {}
             // Whether a gateway is online, or what is for the meters to refuse.
             Err(_) => self.on(connection).for_each(|index| self.input(index, Input::Message { topic, payload })),
@@ -385,6 +387,14 @@ impl ClusterRunner {
         self.schedule(index);
         Ok(())
     }
+}
+
+/// Returns everything that a meter of the cluster may have to hear.
+fn subscriptions(cluster: &ClusterId) -> Vec<String> {
+    let channels =
+        [GatewayChannel::Membership, GatewayChannel::FullMembership, GatewayChannel::Recovery, GatewayChannel::Retry];
+    let topics = channels.into_iter().map(|channel| channel.topic(cluster));
+    topics.chain([topic::ANY_GATEWAY_STATUS.to_owned()]).collect()
 }
 
 /// Restores a meter from its records.

@@ -118,6 +118,8 @@ impl SimulatedMeter {
                 Output::Publish { channel, about, payload } => {
                     effects.packets.push(Packet { channel, about, topic: self.meter.topic(channel), payload });
                 }
+                // A connection is shared by meters, and subscribes to what any of them may need.
+                Output::Subscribe(_) | Output::Unsubscribe(_) => {}
                 Output::Notice(notice) => effects.notices.push(notice),
             }
         }

@@ -196,6 +196,7 @@ fn place(key: &Key) -> (u8, u64) {
         Key::List(epoch) => (2, *epoch),
         Key::Slot(slot) => (3, slot.0),
         Key::Evidence(number) => (4, *number),
+        Key::Answer(slot) => (5, slot.0),
     }
 }
 

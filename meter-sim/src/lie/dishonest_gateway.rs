@@ -180,13 +180,14 @@ impl DishonestGateway {
             }
             Precondition::AnsweredSlot => {
                 let slot = self.answered_slot().await?;
-                let bytes = if attack == Attack::SecondRequest {
+                let (channel, bytes) = if attack == Attack::SecondRequest {
                     let members = self.list()?.params().members();
-                    self.request(slot, &MemberSet::from_members(members, [members - 1]), None)?
+                    let missing = MemberSet::from_members(members, [members - 1]);
+                    (GatewayChannel::Recovery, self.request(slot, &missing, None)?)
                 } else {
-                    self.retry(slot)?
+                    (GatewayChannel::Retry, self.retry(slot)?)
                 };
-                self.send(GatewayChannel::Recovery, &bytes, all).await?
+                self.send(channel, &bytes, all).await?
             }
         };
         Ok(Outcome::new(attack, responses))

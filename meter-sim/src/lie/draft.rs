@@ -56,6 +56,7 @@ impl Draft {
             to_slot: from.plus(SLOTS),
             terms: self.terms,
             enrolments: self.enrolments.iter().map(|(_, bytes)| bytes.as_slice()).collect(),
+            holders: Vec::new(),
         };
         statement.seal((&gateway.identity, &gateway.der), &GatewayChannel::Membership.topic(cluster))
     }

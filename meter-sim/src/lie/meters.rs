@@ -68,7 +68,12 @@ impl MeterGroup {
             Ok(Node { number, machine: MeterNode::try_new(config, simulation, rng)?, clock })
         };
         let nodes = identities.into_iter().map(node).collect::<Result<_, MeterError>>()?;
-        let channels = [GatewayChannel::Membership, GatewayChannel::FullMembership, GatewayChannel::Recovery];
+        let channels = [
+            GatewayChannel::Membership,
+            GatewayChannel::FullMembership,
+            GatewayChannel::Recovery,
+            GatewayChannel::Retry,
+        ];
         let topics = channels.map(|channel| channel.topic(cluster));
         let (client, events) = link.connect(client_id, &topics);
         Ok(Self { nodes, client, events, meter_events, clock })

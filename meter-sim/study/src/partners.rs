@@ -1,6 +1,6 @@
 //! How probable it is that a gateway guesses a meter's mask partners, and why this product does not let it guess.
 
-use dream_protocol::partners::{MOST_LOG2, closing_log2_with};
+use dream_protocol::scheme::pairwise::partners::{MOST_LOG2, closing_log2_with};
 
 use super::accuracy::Alpha;
 use super::section::{Axis, Cell, Figure, Section, Series, Stroke, Table};

@@ -13,6 +13,7 @@ use super::{CertificateError, CertifiedCluster, Subject};
 use crate::ids::{ClusterId, GatewayId, MeterId};
 use crate::keys::IdentityPublic;
 use crate::params::MAX_MEMBERS;
+use crate::scheme::committee::Ticket;
 
 pub(super) const METER_URN: &str = "urn:dream:meter:";
 pub(super) const GATEWAY_URN: &str = "urn:dream:gateway:";
@@ -63,7 +64,7 @@ fn is_der(extension: &X509Extension<'_>) -> bool {
     let value = extension.value;
     if extension.oid == OID_X509_EXT_KEY_USAGE {
         // A list of named bits ends with its last one that is set.
-        let ends_with_a_bit = |unused: u8, last: u8| last != 0 && last.trailing_zeros() == unused.into();
+        let ends_with_a_bit = |unused: u8, last: u8| last != 0 && last.trailing_zeros() == u32::from(unused);
         return is_element(0x03, value) && matches!(value, [_, _, unused, .., last] if ends_with_a_bit(*unused, *last));
     }
     // Whoever is no CA leaves everything out: `cA` is FALSE by default, and a path length is a CA's.
@@ -91,6 +92,12 @@ fn der_head(tag: u8, len: usize) -> Vec<u8> {
         [short @ 0..=0x7f] => vec![tag, *short],
         long => [&[tag, 0x80 | u8::try_from(long.len()).expect("at most 8")], long].concat(),
     }
+}
+
+/// The signature under a certificate, if it is Ed25519's.
+pub(super) fn ticket(parsed: &X509Certificate<'_>) -> Option<Ticket> {
+    let signature = parsed.signature_value.data.as_ref().try_into().ok();
+    signature.filter(|_| parsed.signature_algorithm.algorithm == OID_SIG_ED25519).map(Ticket)
 }
 
 pub(super) fn subject_key(parsed: &X509Certificate<'_>) -> Result<IdentityPublic, CertificateError> {

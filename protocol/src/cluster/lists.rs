@@ -12,11 +12,13 @@ use crate::derive::{self, sha256};
 use crate::enrolment::{Enrolment, MAX_AHEAD_SECONDS};
 use crate::ids::MeterId;
 use crate::keys::{AgreementSecret, ListHash, MacKey, StreamKey};
-use crate::membership::{ListError, MAX_LIST_AHEAD_SECONDS, MembershipList, fewest_of};
-use crate::params::{Params, ParamsError};
+use crate::membership::{self, ListError, MAX_LIST_AHEAD_SECONDS, MembershipList, fewest_of};
+use crate::params::{Params, ParamsError, Terms};
+use crate::scheme::committee::{self, NoCommittee};
+use crate::scheme::{COMMITTEE_FROM, Kind, Scheme, SchemeChoice};
 use crate::time::{Slot, Timestamp};
 use crate::topic::GatewayChannel;
-use crate::wire::{FullList, ListStatement};
+use crate::wire::{FullList, ListStatement, Mac0};
 
 /// How many slots before its first one a list is published.
 const LEAD_SLOTS: u64 = 2;
@@ -38,6 +40,8 @@ pub(super) enum TakeOver {
 /// A published list with the gateway's keys under it.
 pub(super) struct OwnList {
     pub(super) list: Arc<MembershipList>,
+    /// What members get that need the holders only.
+    pub(super) short: Arc<[u8]>,
     published_at: Timestamp,
     keys: Vec<(StreamKey, MacKey)>,
 }
@@ -49,13 +53,29 @@ impl OwnList {
             let shared = secret.agree(member.agreement())?;
             Some(derive::gateway_keys(list.hash(), &shared, list.cluster(), member.id()))
         });
-        Some(Self { keys: keys.collect::<Option<_>>()?, list, published_at })
+        Some(Self { keys: keys.collect::<Option<_>>()?, short: list.shortened().into(), list, published_at })
     }
 
     /// S_i and A_i of a member of this list.
     pub(super) fn member_keys(&self, member: u16) -> (&StreamKey, &MacKey) {
         let (stream, mac) = &self.keys[usize::from(member)];
         (stream, mac)
+    }
+
+    /// The member who made a message, if its list and its tag are right.
+    pub(super) fn authenticate(
+        &self,
+        envelope: &Mac0<'_>,
+        topic: &str,
+        meter: &str,
+        list: &[u8; 8],
+    ) -> Result<u16, Rejection> {
+        if *list != self.list.hash().prefix() {
+            return Err(Rejection::OtherList);
+        }
+        let member = self.list.index_of(meter).ok_or(Rejection::NotAMember)?;
+        let (_, mac) = self.member_keys(member);
+        if envelope.verifies(mac, topic) { Ok(member) } else { Err(Rejection::BadMac) }
     }
 
     /// A list is renewed in the last quarter of its life, and in time for the next to be published ahead. One that could
@@ -85,6 +105,62 @@ impl ClusterConfig {
     /// The terms of a list of so many members.
     pub(super) fn params_for(&self, members: u16) -> Result<Params, ParamsError> {
         self.terms.for_members(members, self.missing_share, self.malicious_share, self.floors.malicious)
+    }
+
+    /// Returns the parameters of a list of these members from a slot on, and who of them are holders. Where a committee was
+    /// preferred and cannot be formed, says why.
+    fn params_of(
+        &self,
+        members: &[Enrolment],
+        from_slot: Slot,
+    ) -> Result<(Params, Vec<u16>, Option<NoCommittee>), CannotForm> {
+        let count = u16::try_from(members.len()).unwrap_or(u16::MAX);
+        let pairwise = || Ok((self.params_for(count)?, Vec::new(), None));
+        match self.scheme {
+            SchemeChoice::Only(Kind::Pairwise) => pairwise(),
+            SchemeChoice::Auto if count < COMMITTEE_FROM => pairwise(),
+            SchemeChoice::Only(Kind::Committee) => {
+                let (params, holders) = self.committee_of(members, count, from_slot)?;
+                Ok((params, holders, None))
+            }
+            SchemeChoice::Auto => match self.committee_of(members, count, from_slot) {
+                Ok((params, holders)) => Ok((params, holders, None)),
+                Err(CannotForm::Committee(reason)) => Ok((self.params_for(count)?, Vec::new(), Some(reason))),
+                Err(CannotForm::Params(_)) => pairwise(),
+                Err(other) => Err(other),
+            },
+        }
+    }
+
+    /// Whether a list with these parameters says what this gateway would say, whose parameters are those in the pairwise
+    /// scheme. A committee is drawn anew with the next list, not before.
+    fn would_say(&self, pairwise: &Params, found: &Params) -> bool {
+        let kind = found.terms().scheme.kind();
+        let expected = match kind {
+            Kind::Pairwise => *pairwise.terms(),
+            Kind::Committee => {
+                Terms { scheme: found.terms().scheme, attempts: self.committee_attempts, ..*pairwise.terms() }
+            }
+        };
+        let allowed = self.scheme == SchemeChoice::Auto || self.scheme == SchemeChoice::Only(kind);
+        allowed && expected == *found.terms()
+    }
+
+    /// Draws the committee of a list of these members.
+    fn committee_of(
+        &self,
+        members: &[Enrolment],
+        count: u16,
+        from_slot: Slot,
+    ) -> Result<(Params, Vec<u16>), CannotForm> {
+        let pairwise = self.params_for(count)?;
+        let day = committee::day_of(pairwise.slot_start(from_slot).as_secs());
+        let draws: Vec<u64> = members.iter().filter_map(|member| member.draw(count, day)).collect();
+        let committee = committee::choose(count, pairwise.max_malicious(), &draws)?.committee;
+        let terms =
+            Terms { scheme: Scheme::Committee(committee), attempts: self.committee_attempts, ..*pairwise.terms() };
+        let params = Params::new(count.into(), terms)?;
+        Ok((params, membership::holders_of(&params, from_slot, members)))
     }
 
     /// Whether a list of so many members is one that this gateway forms and its meters accept. `size` is the largest
@@ -149,7 +225,7 @@ impl Cluster {
     /// broker has lost it. Never without a connection, nor before the retained list was seen.
     pub(super) fn list_deadline(&self) -> Option<Timestamp> {
         let listening = self.listening?;
-        let again = self.unseen.then_some(listening);
+        let again = (self.unseen || self.short_unseen).then_some(listening);
         self.forming_due().into_iter().chain(again).min().map(|due| due.max(listening))
     }
 
@@ -168,12 +244,31 @@ impl Cluster {
         if self.forming_due().is_some_and(|due| due <= now) {
             self.form_list(now, rng);
         }
+        if std::mem::take(&mut self.short_unseen)
+            && let Some(own) = self.newest_own()
+        {
+            let payload = own.short.clone();
+            self.outputs.push_back(Output::Publish { channel: GatewayChannel::Membership, payload });
+            self.last_sent = now;
+        }
         if std::mem::take(&mut self.unseen)
             && let Some(own) = self.newest_own()
         {
             let payload = own.list.bytes().clone();
             self.outputs.push_back(Output::Publish { channel: GatewayChannel::FullMembership, payload });
             self.last_sent = now;
+        }
+    }
+
+    /// Looks at the retained short list. It says nothing that the whole one does not say: anything but our own is replaced.
+    pub(super) fn check_short_list(&mut self, found: &[u8], now: Timestamp) {
+        let Some((own, (epoch, _))) = self.newest_own().zip(self.newest) else { return };
+        if *own.short == *found {
+            (self.short_unseen, self.short_confirmed) = (false, true);
+        } else if self.listening.is_some() && std::mem::take(&mut self.short_confirmed) {
+            self.short_unseen = true;
+            self.listening = Some(now.max(self.last_sent.plus_secs(RESTORE_SECONDS)));
+            self.outputs.push_back(Output::Notice(Notice::ListOverwritten { epoch, erased: found.is_empty() }));
         }
     }
 
@@ -228,7 +323,8 @@ impl Cluster {
         if count < least {
             return Err((count, CannotForm::TooFew { least }));
         }
-        let params = self.config.params_for(count).map_err(|error| (count, error.into()))?;
+        let (params, holders, no_committee) =
+            self.config.params_of(&members, from_slot).map_err(|error| (count, error))?;
         let issuers = members.iter().map(|member| *member.authority()).chain([self.certificate.authority]);
         let secret = Arc::new(AgreementSecret::generate(rng));
         let statement = ListStatement {
@@ -242,6 +338,7 @@ impl Cluster {
             to_slot,
             terms: *params.terms(),
             enrolments: members.iter().map(Enrolment::bytes).collect(),
+            holders,
         };
         let topic = GatewayChannel::Membership.topic(&self.config.cluster);
         let bytes: Arc<[u8]> = statement.seal((&self.config.identity, &self.config.certificate), &topic).into();
@@ -250,9 +347,15 @@ impl Cluster {
         self.open_list(&record).map_err(|error| (count, error.into()))?;
         self.outputs.push_back(Output::Persist(Record::List(record)));
         self.outputs.extend(before.map(|epoch| Output::Forget(Forget::List(epoch))));
+        if let Some(own) = self.newest_own() {
+            let payload = own.short.clone();
+            self.outputs.push_back(Output::Publish { channel: GatewayChannel::Membership, payload });
+        }
         self.outputs.push_back(Output::Publish { channel: GatewayChannel::FullMembership, payload: bytes });
-        (self.unseen, self.list_is_urgent) = (false, false);
+        self.list_is_urgent = false;
         (self.unseen, self.confirmed, self.last_sent) = (false, false, now);
+        (self.short_unseen, self.short_confirmed) = (false, false);
+        self.outputs.extend(no_committee.map(|reason| Output::Notice(Notice::NoCommittee(reason))));
         self.outputs.push_back(Output::Notice(Notice::ListPublished { epoch, members: count, from_slot, to_slot }));
         Ok(())
     }
@@ -306,7 +409,7 @@ impl Cluster {
             let listed = own.list.members().iter().map(|member| (member.id(), member.seq()));
             let count = own.list.params().members();
             *own.list.gateway_identity() == self.config.identity.public()
-                && self.config.params_for(count).is_ok_and(|params| params == *own.list.params())
+                && self.config.params_for(count).is_ok_and(|params| self.config.would_say(&params, own.list.params()))
                 && listed.eq(members.iter().map(|known| (known.id(), known.seq())))
         })
     }

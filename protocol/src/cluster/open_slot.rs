@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::holders::Watch;
 use super::lists::OwnList;
 use super::offenders::Offenders;
 use super::roster::Roster;
@@ -13,9 +14,13 @@ use crate::ids::MeterId;
 use crate::keys::prefix;
 use crate::member_set::MemberSet;
 use crate::membership::MembershipList;
+use crate::params::Params;
+use crate::scheme::committee::field::Element;
+use crate::scheme::committee::{self, Opened};
+use crate::scheme::{Scheme, pairwise};
 use crate::time::{Slot, Timestamp};
 use crate::topic::GatewayChannel;
-use crate::wire::{Mac0, MaskedReading, Message, RecoveryRequest, Retry, Reveal, Sign1};
+use crate::wire::{Answer, DealtReading, Mac0, MaskedReading, Message, RecoveryRequest, Retry, Reveal, Sign1};
 
 /// A slot from the end of its measurement to its outcome.
 #[derive(Debug)]
@@ -24,7 +29,7 @@ pub(super) struct OpenSlot {
     own: Arc<OwnList>,
     attempt: u8,
     closes: Timestamp,
-    readings: Tally,
+    collected: Collected,
     /// Who did not reveal in an earlier attempt.
     silent: MemberSet,
     stage: Stage,
@@ -61,12 +66,53 @@ pub(super) struct Judges<'a> {
     pub(super) offenders: &'a Offenders,
 }
 
+/// Readings, and reveals or answers, of the open attempt, by the list's scheme.
+#[derive(Debug)]
+enum Collected {
+    Pairwise(pairwise::Collector),
+    Committee {
+        collector: committee::Collector,
+        /// What the answers come to so far.
+        opened: Option<Opened>,
+        /// Whether the deadline has passed, so that any answers that open the sum are enough.
+        overdue: bool,
+    },
+}
+
+impl Collected {
+    fn new(params: &Params) -> Self {
+        match params.terms().scheme {
+            Scheme::Pairwise { .. } => Self::Pairwise(pairwise::Collector::new(params.members())),
+            Scheme::Committee(committee) => Self::Committee {
+                collector: committee::Collector::new(params.members(), committee),
+                opened: None,
+                overdue: false,
+            },
+        }
+    }
+
+    fn heard(&self, member: u16) -> bool {
+        match self {
+            Self::Pairwise(collector) => collector.reading(member).is_some(),
+            Self::Committee { collector, .. } => collector.has_reading(member),
+        }
+    }
+
+    /// How many readings there are.
+    const fn count(&self) -> u16 {
+        match self {
+            Self::Pairwise(collector) => collector.count(),
+            Self::Committee { collector, .. } => collector.count(),
+        }
+    }
+}
+
 #[derive(Debug)]
 enum Stage {
     /// Readings arrive; a retry is repeated while they do.
     Collecting { retry: Option<Broadcast> },
-    /// The missing members are frozen; reveals arrive.
-    Recovering { missing: MemberSet, request: Broadcast, hash: [u8; 8], reveals: Tally },
+    /// The missing members are frozen; reveals or answers arrive.
+    Recovering { missing: MemberSet, request: Broadcast, hash: [u8; 8] },
 }
 
 /// What a slot does next.
@@ -78,14 +124,18 @@ pub(super) enum Step {
         attempt: u8,
         bytes: Arc<[u8]>,
     },
-    /// Persist a new retry, then publish it on the recovery topic.
+    /// Persist a new retry, then publish it on the retry topic.
     Retry {
         attempt: u8,
         bytes: Arc<[u8]>,
-        ended: Attempt,
+        /// The attempt before, if it came to a request.
+        ended: Option<Attempt>,
     },
     /// Publish the last request or retry again.
-    Repeat(Arc<[u8]>),
+    Repeat {
+        channel: GatewayChannel,
+        bytes: Arc<[u8]>,
+    },
     Close(Result<Aggregate, Failure>),
 }
 
@@ -93,8 +143,8 @@ impl OpenSlot {
     pub(super) fn new(slot: Slot, own: Arc<OwnList>) -> Self {
         let params = own.list.params();
         let closes = params.slot_end(slot).plus_secs(params.terms().reading_seconds);
-        let (readings, silent) = (Tally::new(params.members()), MemberSet::empty(params.members()));
-        Self { slot, own, attempt: 0, closes, readings, silent, stage: Stage::Collecting { retry: None } }
+        let (collected, silent) = (Collected::new(params), MemberSet::empty(params.members()));
+        Self { slot, own, attempt: 0, closes, collected, silent, stage: Stage::Collecting { retry: None } }
     }
 
     /// The member who made a message, if its list and its tag are right.
@@ -105,19 +155,15 @@ impl OpenSlot {
         meter: &str,
         list: &[u8; 8],
     ) -> Result<u16, Rejection> {
-        if *list != self.own.list.hash().prefix() {
-            return Err(Rejection::OtherList);
-        }
-        let member = self.own.list.index_of(meter).ok_or(Rejection::NotAMember)?;
-        let (_, mac) = self.own.member_keys(member);
-        if envelope.verifies(mac, topic) { Ok(member) } else { Err(Rejection::BadMac) }
+        self.own.authenticate(envelope, topic, meter, list)
     }
 
     pub(super) fn accept_reading(&mut self, member: u16, reading: &MaskedReading) -> Result<(), Rejection> {
         if reading.attempt != self.attempt {
             return Err(Rejection::OtherAttempt);
         }
-        match (self.readings.get(member), &self.stage) {
+        let Collected::Pairwise(collector) = &self.collected else { return Err(Rejection::OtherScheme) };
+        match (collector.reading(member), &self.stage) {
             (Some(known), _) if known == reading.ciphertext => Err(Rejection::Duplicate),
             (Some(_), _) => Err(Rejection::Contradiction),
             (None, Stage::Recovering { .. }) => Err(Rejection::TooLate),
@@ -128,24 +174,64 @@ impl OpenSlot {
         }
     }
 
+    pub(super) fn accept_dealt(&mut self, member: u16, reading: &DealtReading<'_>) -> Result<(), Rejection> {
+        if reading.attempt != self.attempt {
+            return Err(Rejection::OtherAttempt);
+        }
+        let Collected::Committee { collector, .. } = &self.collected else { return Err(Rejection::OtherScheme) };
+        let (expected, found) = (collector.corrections_len(), reading.corrections.len());
+        if expected != found {
+            return Err(Rejection::Corrections { expected, found });
+        }
+        match (collector.reading_is(member, reading.ciphertext, reading.corrections), &self.stage) {
+            (Some(true), _) => Err(Rejection::Duplicate),
+            (Some(false), _) => Err(Rejection::Contradiction),
+            (None, Stage::Recovering { .. }) => Err(Rejection::TooLate),
+            (None, Stage::Collecting { .. }) => {
+                self.add_dealt(member, reading.ciphertext, reading.corrections);
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes a holder's answer. Whoever is missing as a member may answer as a holder all the same.
+    pub(super) fn accept_answer(&mut self, member: u16, answer: &Answer) -> Result<(), Rejection> {
+        if answer.attempt != self.attempt {
+            return Err(Rejection::OtherAttempt);
+        }
+        let Collected::Committee { collector, .. } = &self.collected else { return Err(Rejection::OtherScheme) };
+        let holder = self.own.list.holder_of(member).ok_or(Rejection::NotAHolder)?;
+        let Stage::Recovering { hash, .. } = &self.stage else { return Err(Rejection::NotAsked) };
+        if answer.request != *hash {
+            return Err(Rejection::OtherRequest);
+        }
+        match collector.answer(holder) {
+            Some(known) if known == answer.sum => Err(Rejection::Duplicate),
+            Some(_) => Err(Rejection::Contradiction),
+            None => {
+                self.add_answer(holder, answer.sum);
+                Ok(())
+            }
+        }
+    }
+
     pub(super) fn accept_reveal(&mut self, member: u16, reveal: &Reveal) -> Result<(), Rejection> {
         if reveal.attempt != self.attempt {
             return Err(Rejection::OtherAttempt);
         }
-        let Stage::Recovering { missing, hash, reveals, .. } = &mut self.stage else {
-            return Err(Rejection::NotAsked);
-        };
+        let Collected::Pairwise(collector) = &mut self.collected else { return Err(Rejection::OtherScheme) };
+        let Stage::Recovering { missing, hash, .. } = &self.stage else { return Err(Rejection::NotAsked) };
         if reveal.request != *hash {
             return Err(Rejection::OtherRequest);
         }
         if missing.contains(member) {
             return Err(Rejection::NotAResponder);
         }
-        match reveals.get(member) {
+        match collector.reveal(member) {
             Some(known) if known == reveal.revealed => Err(Rejection::Duplicate),
             Some(_) => Err(Rejection::Contradiction),
             None => {
-                reveals.add(member, reveal.revealed, reveal.revealed);
+                collector.add_reveal(member, reveal.revealed);
                 Ok(())
             }
         }
@@ -154,9 +240,14 @@ impl OpenSlot {
     /// Whether everything that the stage waits for is in, so that it can move on before its window closes.
     pub(super) fn is_complete(&self) -> bool {
         let members = self.own.list.params().members();
-        match &self.stage {
-            Stage::Collecting { .. } => self.readings.count() == members,
-            Stage::Recovering { missing, reveals, .. } => reveals.count() + missing.len() == members,
+        match (&self.stage, &self.collected) {
+            (Stage::Collecting { .. }, collected) => collected.count() == members,
+            (Stage::Recovering { missing, .. }, Collected::Pairwise(collector)) => {
+                collector.is_complete(members, missing)
+            }
+            (Stage::Recovering { .. }, Collected::Committee { collector, opened, overdue }) => {
+                opened.as_ref().is_some_and(|opened| *overdue || collector.is_settled(opened))
+            }
         }
     }
 
@@ -176,15 +267,36 @@ impl OpenSlot {
                 if complete {
                     return self.unmask(now, judges);
                 }
-                if self.closes <= now {
-                    return self.try_again(now, judges.config).unwrap_or_else(|| {
-                        let away = params.slot_expiry(self.slot).plus_secs(STALL_SECONDS) <= now;
-                        Step::Close(Err(if away { Failure::Interrupted } else { Failure::RevealMissing }))
-                    });
+                if now < self.closes {
+                    return request.repeat(now);
                 }
-                request.repeat(now)
+                self.deadline_passed(now, judges)
             }
         }
+    }
+
+    /// The reveal window is over and something is missing. Reveals that are missing cost the attempt. Answers of a committee
+    /// are waited for until the following slot ends, and now any that open the sum are enough.
+    fn deadline_passed(&mut self, now: Timestamp, judges: Judges<'_>) -> Step {
+        let expiry = self.own.list.params().slot_expiry(self.slot);
+        let failure = match &mut self.collected {
+            Collected::Pairwise(_) => {
+                if let Some(again) = self.try_again(now, judges.config) {
+                    return again;
+                }
+                Failure::RevealMissing
+            }
+            Collected::Committee { overdue, .. } if now < expiry => {
+                *overdue = true;
+                self.closes = expiry;
+                self.open_sum();
+                return if self.is_complete() { self.unmask(now, judges) } else { Step::Wait };
+            }
+            Collected::Committee { collector, .. } if collector.has_enough() => Failure::UnmaskFailed,
+            Collected::Committee { .. } => Failure::RevealMissing,
+        };
+        let away = expiry.plus_secs(STALL_SECONDS) <= now;
+        Step::Close(Err(if away { Failure::Interrupted } else { failure }))
     }
 
     pub(super) fn deadline(&self) -> Timestamp {
@@ -233,17 +345,31 @@ impl OpenSlot {
             {
                 self.add_reading(*member, *ciphertext);
             }
+            Record::Dealt { attempt, member, ciphertext, corrections, .. }
+                if *attempt == self.attempt && self.own.list.member(*member).is_some() =>
+            {
+                self.add_dealt(*member, *ciphertext, corrections);
+            }
             Record::Request { attempt, bytes, .. } if *attempt == self.attempt => {
                 if let Some(request) = decode::<RecoveryRequest>(bytes) {
                     self.start_recovery(&request, bytes.clone(), Timestamp::from_millis(0));
                 }
             }
             Record::Reveal { attempt, member, revealed, .. } if *attempt == self.attempt => {
-                if let Stage::Recovering { reveals, .. } = &mut self.stage {
-                    reveals.add(*member, *revealed, *revealed);
+                if let (Stage::Recovering { .. }, Collected::Pairwise(collector)) = (&self.stage, &mut self.collected) {
+                    collector.add_reveal(*member, *revealed);
                 }
             }
-            Record::Reading { .. } | Record::Request { .. } | Record::Reveal { .. } => {}
+            Record::Answer { attempt, member, sum, .. } if *attempt == self.attempt => {
+                if let (Stage::Recovering { .. }, Some(holder)) = (&self.stage, self.own.list.holder_of(*member)) {
+                    self.add_answer(holder, *sum);
+                }
+            }
+            Record::Reading { .. }
+            | Record::Dealt { .. }
+            | Record::Request { .. }
+            | Record::Reveal { .. }
+            | Record::Answer { .. } => {}
             Record::Enrolment { .. }
             | Record::List(_)
             | Record::Outcome(_)
@@ -285,27 +411,33 @@ impl OpenSlot {
     /// Every member, with whether its reading of the last attempt arrived.
     pub(super) fn heard(&self) -> impl Iterator<Item = (&Enrolment, bool)> {
         let members = (0u16..).zip(self.own.list.members());
-        members.map(|(index, member)| (member, self.readings.get(index).is_some()))
+        members.map(|(index, member)| (member, self.collected.heard(index)))
     }
 
     /// How many readings arrived in the last attempt.
     pub(super) fn heard_from(&self) -> u16 {
-        self.readings.count()
+        self.collected.count()
     }
 
     /// How many readings are in the sum; before S is fixed, how many arrived.
     fn in_sum(&self) -> u16 {
         match &self.stage {
-            Stage::Collecting { .. } => self.readings.count(),
+            Stage::Collecting { .. } => self.collected.count(),
             Stage::Recovering { missing, .. } => self.own.list.params().members() - missing.len(),
         }
     }
 
     /// The attempt at its end, if its members were asked to reveal.
     pub(super) fn ended(&self, last: bool) -> Option<Attempt> {
-        let Stage::Recovering { missing, reveals, .. } = &self.stage else { return None };
+        let Stage::Recovering { missing, .. } = &self.stage else { return None };
         let silent = self.unrevealed();
-        let decoded = silent.is_empty().then(|| self.own.list.params().is_plausible(self.sum(missing, reveals)));
+        let decoded = match &self.collected {
+            Collected::Pairwise(_) if !silent.is_empty() => None,
+            Collected::Committee { collector, .. } if !collector.has_enough() => None,
+            Collected::Pairwise(_) | Collected::Committee { .. } => {
+                Some(self.sum(missing).is_some_and(|sum| self.own.list.params().is_plausible(sum)))
+            }
+        };
         let (members, missing) = (self.own.list.params().members(), missing.clone());
         let not_revealed = (0..members).filter(|&member| silent.contains(member) || self.silent.contains(member));
         let most_silent = not_revealed.count() > usize::from(members / 2);
@@ -315,26 +447,57 @@ impl OpenSlot {
     /// Who was asked to reveal and did not yet.
     fn unrevealed(&self) -> MemberSet {
         let members = self.own.list.params().members();
-        match &self.stage {
-            Stage::Collecting { .. } => MemberSet::empty(members),
-            Stage::Recovering { missing, reveals, .. } => {
-                let awaited = |member: &u16| !missing.contains(*member) && reveals.get(*member).is_none();
+        match (&self.stage, &self.collected) {
+            // Holders may vanish: no member is asked for anything that only it can give.
+            (Stage::Collecting { .. }, _) | (_, Collected::Committee { .. }) => MemberSet::empty(members),
+            (Stage::Recovering { missing, .. }, Collected::Pairwise(collector)) => {
+                let awaited = |member: &u16| !missing.contains(*member) && collector.reveal(*member).is_none();
                 MemberSet::from_members(members, (0..members).filter(awaited))
             }
         }
     }
 
-    /// The sum over everybody who is not in S.
-    fn sum(&self, missing: &MemberSet, reveals: &Tally) -> i64 {
-        let left_out = missing.iter().filter_map(|member| Some(self.unstreamed(member, self.readings.get(member)?)));
-        let readings = left_out.fold(self.readings.sum, u64::wrapping_sub);
-        readings.wrapping_sub(reveals.sum).cast_signed()
+    /// The sum over everybody who is not in S, if what has come opens it.
+    fn sum(&self, missing: &MemberSet) -> Option<i64> {
+        match &self.collected {
+            Collected::Pairwise(collector) => {
+                Some(collector.sum(missing, |member, ciphertext| self.unstreamed(member, ciphertext)))
+            }
+            Collected::Committee { opened, .. } => opened.as_ref().map(|opened| opened.sum),
+        }
     }
 
-    /// Ends an attempt with all reveals. One that was spoiled is tried again if whoever probably did it can be left out.
+    /// Opens the sum of a committee as far as the answers allow.
+    fn open_sum(&mut self) {
+        let (Stage::Recovering { missing, .. }, Collected::Committee { collector, opened, .. }) =
+            (&self.stage, &mut self.collected)
+        else {
+            return;
+        };
+        let (own, slot, attempt) = (&self.own, self.slot, self.attempt);
+        *opened = collector.open(missing, |member, ciphertext| unstream(own, slot, attempt, member, ciphertext));
+    }
+
+    /// Who has answered as a holder, and how, from a request on.
+    pub(super) fn watch(&self, now: Timestamp) -> Option<Watch> {
+        let Stage::Recovering { hash, .. } = &self.stage else { return None };
+        let Collected::Committee { collector, opened, overdue } = &self.collected else { return None };
+        let holders = u16::try_from(self.own.list.holders().len()).unwrap_or(u16::MAX);
+        let answered = (0..holders).filter(|&holder| collector.answer(holder).is_some());
+        Some(Watch {
+            own: self.own.clone(),
+            attempt: self.attempt,
+            hash: *hash,
+            answered: MemberSet::from_members(holders, answered),
+            wrong: opened.as_ref().map(|opened| opened.wrong.clone()).unwrap_or_default(),
+            until: if *overdue { now } else { self.closes },
+        })
+    }
+
+    /// Ends an attempt whose sum is open. One that was spoiled is tried again if whoever probably did it can be left out.
     fn unmask(&mut self, now: Timestamp, judges: Judges<'_>) -> Step {
-        let Stage::Recovering { missing, reveals, .. } = &self.stage else { return Step::Wait };
-        let sum = self.sum(missing, reveals);
+        let Stage::Recovering { missing, .. } = &self.stage else { return Step::Wait };
+        let Some(sum) = self.sum(missing) else { return Step::Wait };
         if self.own.list.params().is_plausible(sum) {
             return Step::Close(Ok(Aggregate::new(sum)));
         }
@@ -350,20 +513,40 @@ impl OpenSlot {
 
     fn add_reading(&mut self, member: u16, ciphertext: u64) {
         let unstreamed = self.unstreamed(member, ciphertext);
-        self.readings.add(member, ciphertext, unstreamed);
+        if let Collected::Pairwise(collector) = &mut self.collected {
+            collector.add_reading(member, ciphertext, unstreamed);
+        }
+    }
+
+    fn add_dealt(&mut self, member: u16, ciphertext: Element, corrections: &[u8]) {
+        let unstreamed = unstream(&self.own, self.slot, self.attempt, member, ciphertext);
+        if let Collected::Committee { collector, .. } = &mut self.collected {
+            collector.add_reading(member, ciphertext, unstreamed, corrections);
+        }
+    }
+
+    /// Takes an answer, and sees what the answers come to once there may be enough.
+    fn add_answer(&mut self, holder: u16, sum: Element) {
+        let Collected::Committee { collector, overdue, .. } = &mut self.collected else { return };
+        collector.add_answer(holder, sum);
+        if collector.may_be_enough() || (*overdue && collector.has_enough()) {
+            self.open_sum();
+        }
     }
 
     /// Ends the reading window: fixes who is missing or left out and asks the others to reveal, if not too many are missing.
     fn freeze(&mut self, now: Timestamp, Judges { config, roster, offenders }: Judges<'_>) -> Step {
         let params = *self.own.list.params();
-        let absent = (0..params.members()).filter(|&member| self.readings.get(member).is_none());
+        let absent = (0..params.members()).filter(|&member| !self.collected.heard(member));
         let absent = MemberSet::from_members(params.members(), absent);
         // Without time to ask, who is missing says nothing: nobody could be heard.
         let Some(deadline) = self.window(now, params.terms().reveal_seconds) else {
             return Step::Close(Err(Failure::Interrupted));
         };
         if absent.len() > params.max_missing() {
-            return Step::Close(Err(Failure::TooManyMissing));
+            // In a committee nothing else costs an attempt, so that one may be left for this.
+            let again = matches!(self.collected, Collected::Committee { .. }).then(|| self.try_again(now, config));
+            return again.flatten().unwrap_or(Step::Close(Err(Failure::TooManyMissing)));
         }
         let denied = |meter: &MeterId| !roster.allows(meter);
         let missing = offenders.choose(self.slot, &self.own.list, absent, &self.silent, denied);
@@ -388,10 +571,10 @@ impl OpenSlot {
         if attempt >= params.attempts() || !fits {
             return None;
         }
-        let ended = self.ended(false)?;
+        let ended = self.ended(false);
         let deadline = now.as_secs() + params.terms().reading_seconds;
         let retry = Retry { list: *self.own.list.hash(), slot: self.slot, attempt, deadline };
-        let bytes: Arc<[u8]> = retry.seal(&config.identity, &GatewayChannel::Recovery.topic(&config.cluster)).into();
+        let bytes: Arc<[u8]> = retry.seal(&config.identity, &GatewayChannel::Retry.topic(&config.cluster)).into();
         self.start_attempt(attempt, deadline, bytes.clone(), now);
         Some(Step::Retry { attempt, bytes, ended })
     }
@@ -411,9 +594,8 @@ impl OpenSlot {
         self.closes = Timestamp::from_secs(request.deadline);
         self.stage = Stage::Recovering {
             missing,
-            request: Broadcast::new(bytes, params.terms().reveal_seconds, now),
+            request: Broadcast::new(GatewayChannel::Recovery, bytes, params.terms().reveal_seconds, now),
             hash: prefix(&sha256(&request.payload())),
-            reveals: Tally::new(members),
         };
     }
 
@@ -422,9 +604,16 @@ impl OpenSlot {
         let params = self.own.list.params();
         self.attempt = attempt;
         self.closes = Timestamp::from_secs(deadline);
-        self.readings = Tally::new(params.members());
-        self.stage = Stage::Collecting { retry: Some(Broadcast::new(bytes, params.terms().reading_seconds, now)) };
+        self.collected = Collected::new(params);
+        let retry = Broadcast::new(GatewayChannel::Retry, bytes, params.terms().reading_seconds, now);
+        self.stage = Stage::Collecting { retry: Some(retry) };
     }
+}
+
+/// What is left of a member's ciphertext without its stream, modulo p.
+fn unstream(own: &OwnList, slot: Slot, attempt: u8, member: u16, ciphertext: Element) -> Element {
+    let (stream, _) = own.member_keys(member);
+    ciphertext - Element::from_block(derive::stream_block(stream, slot, attempt))
 }
 
 fn decode<'a, T: Message<'a>>(bytes: &'a [u8]) -> Option<T> {
@@ -434,15 +623,16 @@ fn decode<'a, T: Message<'a>>(bytes: &'a [u8]) -> Option<T> {
 /// A signed message that is repeated, byte for byte, four times per window but at most once a second.
 #[derive(Debug)]
 struct Broadcast {
+    channel: GatewayChannel,
     bytes: Arc<[u8]>,
     every_millis: u64,
     next: Timestamp,
 }
 
 impl Broadcast {
-    fn new(bytes: Arc<[u8]>, window_seconds: u64, now: Timestamp) -> Self {
+    fn new(channel: GatewayChannel, bytes: Arc<[u8]>, window_seconds: u64, now: Timestamp) -> Self {
         let every_millis = (window_seconds * 250).max(1000);
-        Self { bytes, every_millis, next: now.plus_millis(every_millis) }
+        Self { channel, bytes, every_millis, next: now.plus_millis(every_millis) }
     }
 
     fn repeat(&mut self, now: Timestamp) -> Step {
@@ -450,39 +640,6 @@ impl Broadcast {
             return Step::Wait;
         }
         self.next = now.plus_millis(self.every_millis);
-        Step::Repeat(self.bytes.clone())
-    }
-}
-
-/// One value per member, and the sum of what they contribute.
-#[derive(Debug)]
-struct Tally {
-    values: Box<[u64]>,
-    present: MemberSet,
-    count: u16,
-    sum: u64,
-}
-
-impl Tally {
-    fn new(members: u16) -> Self {
-        Self { values: vec![0; members.into()].into(), present: MemberSet::empty(members), count: 0, sum: 0 }
-    }
-
-    fn get(&self, member: u16) -> Option<u64> {
-        self.present.contains(member).then(|| self.values[usize::from(member)])
-    }
-
-    fn add(&mut self, member: u16, value: u64, contribution: u64) {
-        if self.present.contains(member) || usize::from(member) >= self.values.len() {
-            return;
-        }
-        self.present.insert(member);
-        self.values[usize::from(member)] = value;
-        self.count += 1;
-        self.sum = self.sum.wrapping_add(contribution);
-    }
-
-    fn count(&self) -> u16 {
-        self.count
+        Step::Repeat { channel: self.channel, bytes: self.bytes.clone() }
     }
 }

@@ -11,6 +11,7 @@ use crate::ids::MeterId;
 use crate::keys::AgreementSecret;
 use crate::noise::Scale;
 use crate::params::{MAX_EPOCH, MAX_EPSILON_PART, MAX_SLOT};
+use crate::scheme::committee::field::Element;
 use crate::time::{Slot, Timestamp};
 use crate::wire::{DecodeError, FullList, Reader, Writer};
 
@@ -67,10 +68,26 @@ pub enum Record {
         member: u16,
         ciphertext: u64,
     },
+    /// A reading of the committee scheme.
+    Dealt {
+        slot: Slot,
+        attempt: u8,
+        member: u16,
+        ciphertext: Element,
+        /// As they travel.
+        corrections: Box<[u8]>,
+    },
     Request {
         slot: Slot,
         attempt: u8,
         bytes: Arc<[u8]>,
+    },
+    /// A holder's answer, by its place in the list.
+    Answer {
+        slot: Slot,
+        attempt: u8,
+        member: u16,
+        sum: Element,
     },
     Reveal {
         slot: Slot,
@@ -122,9 +139,13 @@ impl Record {
             Self::Enrolment { meter, .. } => Key::Enrolment(meter.clone()),
             Self::List(list) => Key::List(list.epoch),
             Self::Retry { slot, attempt, .. } => Key::Slot(*slot, *attempt, SlotEntry::Retry),
-            Self::Reading { slot, attempt, member, .. } => Key::Slot(*slot, *attempt, SlotEntry::Reading(*member)),
+            Self::Reading { slot, attempt, member, .. } | Self::Dealt { slot, attempt, member, .. } => {
+                Key::Slot(*slot, *attempt, SlotEntry::Reading(*member))
+            }
             Self::Request { slot, attempt, .. } => Key::Slot(*slot, *attempt, SlotEntry::Request),
-            Self::Reveal { slot, attempt, member, .. } => Key::Slot(*slot, *attempt, SlotEntry::Reveal(*member)),
+            Self::Reveal { slot, attempt, member, .. } | Self::Answer { slot, attempt, member, .. } => {
+                Key::Slot(*slot, *attempt, SlotEntry::Reveal(*member))
+            }
             Self::Outcome(outcome) => Key::Outcome(outcome.slot),
             Self::Offenders(_) => Key::Offenders,
             Self::Evidence { number, .. } => Key::Evidence(*number),
@@ -152,6 +173,15 @@ impl Record {
             Self::Reading { slot, attempt, member, ciphertext } => value(4, slot, *attempt, *member, *ciphertext),
             Self::Request { slot, attempt, bytes } => signed(5, slot, *attempt, bytes),
             Self::Reveal { slot, attempt, member, revealed } => value(6, slot, *attempt, *member, *revealed),
+            Self::Dealt { slot, attempt, member, ciphertext, corrections } => Writer::sized(6, corrections.len() + 40)
+                .uint(10)
+                .uint(slot.0)
+                .uint((*attempt).into())
+                .uint((*member).into())
+                .bytes(&ciphertext.to_be_bytes())
+                .bytes(corrections)
+                .finish(),
+            Self::Answer { slot, attempt, member, sum } => value(11, slot, *attempt, *member, sum.to_canonical()),
             Self::Outcome(outcome) => encode_outcome(outcome),
             Self::Offenders(offenders) => offenders.encode(Writer::array(5).uint(8)).finish(),
             Self::Evidence { number, bytes } => Writer::array(3).uint(9).uint((*number).into()).bytes(bytes).finish(),
@@ -186,6 +216,17 @@ impl Record {
             (7, 14) => Self::Outcome(decode_outcome(&mut reader)?),
             (8, 5) => Self::Offenders(Box::new(Offenders::decode(&mut reader)?)),
             (9, 3) => Self::Evidence { number: reader.small("number")?, bytes: reader.bytes()?.into() },
+            (10, 6) => Self::Dealt {
+                slot: slot(&mut reader)?,
+                attempt: reader.attempt()?,
+                member: count(&mut reader, "member")?,
+                ciphertext: element(u64::from_be_bytes(reader.fixed("ciphertext")?))?,
+                corrections: corrections(&mut reader)?,
+            },
+            (11, 5) => {
+                let (slot, attempt, member, sum) = value(&mut reader)?;
+                Self::Answer { slot, attempt, member, sum: element(sum)? }
+            }
             (found, _) => return Err(DecodeError::WrongKind { expected: 1, found }),
         };
         reader.end()?;
@@ -222,6 +263,18 @@ fn signed(reader: &mut Reader<'_>) -> Result<(Slot, u8, Arc<[u8]>), DecodeError>
 fn value(reader: &mut Reader<'_>) -> Result<(Slot, u8, u16, u64), DecodeError> {
     let (slot, attempt) = (slot(reader)?, reader.attempt()?);
     Ok((slot, attempt, count(reader, "member")?, reader.uint()?))
+}
+
+fn element(value: u64) -> Result<Element, DecodeError> {
+    Element::from_canonical(value).ok_or(DecodeError::OutOfRange { field: "element" })
+}
+
+/// Corrections as they travelled: numbers below p.
+fn corrections(reader: &mut Reader<'_>) -> Result<Box<[u8]>, DecodeError> {
+    let bytes = reader.bytes()?;
+    let (values, rest) = bytes.as_chunks::<8>();
+    values.iter().try_for_each(|value| element(u64::from_be_bytes(*value)).map(drop))?;
+    if rest.is_empty() { Ok(bytes.into()) } else { Err(DecodeError::OutOfRange { field: "corrections" }) }
 }
 
 fn encode_outcome(outcome: &SlotOutcome) -> Vec<u8> {

@@ -41,6 +41,12 @@ pub enum Rejection {
     OtherRequest,
     #[error("a reveal came from a member that was reported missing")]
     NotAResponder,
+    #[error("the message is of another scheme than the slot's list")]
+    OtherScheme,
+    #[error("an answer came from a member that is no holder")]
+    NotAHolder,
+    #[error("the reading has corrections of {found} bytes; those of the list's committee have {expected}")]
+    Corrections { expected: usize, found: usize },
     #[error(transparent)]
     Enrolment(#[from] EnrolmentError),
     #[error("the enrolment is older than the known one")]
@@ -69,7 +75,7 @@ pub enum Rejection {
 
 impl Rejection {
     /// Every word used in metrics.
-    pub const WORDS: [&'static str; 27] = [
+    pub const WORDS: [&'static str; 30] = [
         "topic",
         "malformed",
         "duplicate",
@@ -85,6 +91,9 @@ impl Rejection {
         "not_asked",
         "other_request",
         "not_a_responder",
+        "other_scheme",
+        "not_a_holder",
+        "corrections",
         "enrolment",
         "old_enrolment",
         "dated_ahead",
@@ -117,6 +126,9 @@ impl Rejection {
             Self::NotAsked => "not_asked",
             Self::OtherRequest => "other_request",
             Self::NotAResponder => "not_a_responder",
+            Self::OtherScheme => "other_scheme",
+            Self::NotAHolder => "not_a_holder",
+            Self::Corrections { .. } => "corrections",
             Self::Enrolment(_) => "enrolment",
             Self::OldEnrolment => "old_enrolment",
             Self::DatedAhead => "dated_ahead",

@@ -11,11 +11,13 @@ pub(super) enum Timer {
     NextSlot,
     /// A list is formed, or published again.
     List,
+    /// The holders of a closed slot had their time to answer.
+    Holders,
 }
 
 /// When each timer is due.
 #[derive(Debug, Default)]
-pub(super) struct Timers([Option<Timestamp>; 3]);
+pub(super) struct Timers([Option<Timestamp>; 4]);
 
 impl Timers {
     /// Sets a timer, or stops it.

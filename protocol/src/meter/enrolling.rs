@@ -8,7 +8,7 @@ use super::{Conduct, Key, Meter, Notice, Output, OwnEnrolment, Record};
 use crate::enrolment::{MAX_AHEAD_SECONDS, MAX_ENROLMENT_SECONDS};
 use crate::keys::{AgreementSecret, ListHash, SelfKey};
 use crate::time::{Slot, Timestamp};
-use crate::topic::MeterChannel;
+use crate::topic::{GatewayChannel, MeterChannel};
 use crate::wire::{EnrolmentStatement, Message as _, Sign1, StatusCode};
 
 /// A meter that no list names repeats its enrolment after 45 to 75 seconds.
@@ -35,10 +35,7 @@ impl<C: Conduct> Meter<C> {
             self.enrol(at, rng);
         }
         if self.offer_due() <= at {
-            if let Some(newest) = self.enrolments.values().next_back() {
-                let bytes = newest.bytes.clone();
-                self.publish(MeterChannel::Enrol, None, bytes);
-            }
+            self.offer();
             let unhurried = self.renewing && self.list_ending().is_some_and(|ending| at < ending);
             let factor = if unhurried { UNHURRIED } else { 1 };
             self.enrol_again = at.plus_millis(factor * uniform(REPEAT_MILLIS.0, REPEAT_MILLIS.1, rng));
@@ -63,11 +60,15 @@ impl<C: Conduct> Meter<C> {
     }
 
     /// A gateway that was away says that it is there: whoever no list names need not wait to enrol. Spread over some
-    /// seconds, because all hear it at once.
+    /// seconds, because all hear it at once. A member that hears no requests cannot tell whether the gateway still knows
+    /// it, and offers its enrolment as well, within a minute.
     pub(super) fn gateway_online(&mut self, at: Timestamp, rng: &mut (impl CryptoRng + ?Sized)) {
         let soon = at.plus_millis(uniform(0, ONLINE_MILLIS, rng));
         if !self.listed && at.plus_millis(ONLINE_MILLIS) < self.enrol_again {
             self.enrol_again = soon;
+        }
+        if self.listed && !self.wanted_channels().contains(&GatewayChannel::Recovery) {
+            self.offer_at = Some(at.plus_millis(uniform(0, NOT_ASKED_MILLIS, rng)));
         }
     }
 
@@ -84,16 +85,25 @@ impl<C: Conduct> Meter<C> {
     }
 
     fn offer_when_not_asked(&mut self, at: Timestamp) {
-        let Some((_, slot, list)) = self.unasked.take_if(|(due, ..)| *due <= at) else { return };
+        if self.offer_at.take_if(|due| *due <= at).is_some() {
+            self.offer();
+        }
+        if let Some((_, slot, list)) = self.unasked.take_if(|(due, ..)| *due <= at) {
+            self.offer();
+            self.say(StatusCode::NotAsked, Some(list), slot);
+        }
+    }
+
+    /// Publishes the newest enrolment.
+    fn offer(&mut self) {
         if let Some(newest) = self.enrolments.values().next_back() {
             let bytes = newest.bytes.clone();
             self.publish(MeterChannel::Enrol, None, bytes);
         }
-        self.say(StatusCode::NotAsked, Some(list), slot);
     }
 
     pub(super) fn enrolment_deadline(&self) -> Option<Timestamp> {
-        let again = [Some(self.offer_due()), self.unasked.map(|(due, ..)| due)].into_iter().flatten();
+        let again = [Some(self.offer_due()), self.unasked.map(|(due, ..)| due), self.offer_at].into_iter().flatten();
         // One that a list needs goes with the list.
         let unneeded = self.enrolments.values().filter(|own| !self.is_listed(own));
         let over = unneeded.map(|own| Timestamp::from_secs(own.not_after));
@@ -138,7 +148,7 @@ impl<C: Conduct> Meter<C> {
             not_before,
             not_after,
             seq,
-            holds: 0,
+            holds: self.config.policy.holds.into(),
         };
         let topic = MeterChannel::Enrol.topic(&self.config.cluster, &self.id);
         let bytes = statement.seal((&self.config.identity, &self.config.certificate), &topic).into();

@@ -6,14 +6,16 @@ use std::sync::Arc;
 
 use super::{AcceptedList, Conduct, Key, Meter, Notice, Output, OwnEnrolment, Record, Refusal};
 use crate::certificate::Signatures;
-use crate::derive;
+use crate::derive::{self, sha256};
+use crate::enrolment::Enrolment;
 use crate::evidence::{self, Contradiction};
-use crate::keys::{AgreementPublic, ListHash, MacKey, SelfKey, StreamKey};
-use crate::mask::{MaskBatch, Masks};
+use crate::keys::{AgreementPublic, ListHash, MacKey, PairKey, SelfKey, StreamKey};
 use crate::membership::{ListError, MAX_LIST_AHEAD_SECONDS, MembershipList};
 use crate::noise::Sampler;
-use crate::partners;
+use crate::scheme::pairwise::{self, mask::Masks, partners};
+use crate::scheme::{Scheme, committee};
 use crate::time::{Slot, Timestamp};
+use crate::topic::GatewayChannel;
 use crate::wire::StatusCode;
 
 /// How many lists may be held at once. A gateway may publish one in every slot, each two slots ahead: then the open slot, the
@@ -25,16 +27,41 @@ const MAX_LISTS: usize = 6;
 pub(super) struct HeldList {
     pub(super) list: Arc<MembershipList>,
     pub(super) accepted_at: Timestamp,
-    /// This meter's index.
-    pub(super) index: u16,
     /// Sequence number of the enrolment that the list names.
     pub(super) enrolment: u64,
-    pub(super) masks: Masks,
-    pub(super) ahead: Option<MaskBatch>,
+    pub(super) role: Role,
     pub(super) stream: StreamKey,
     pub(super) mac: MacKey,
     pub(super) self_key: Arc<SelfKey>,
     pub(super) sampler: Sampler,
+}
+
+/// What this meter does under a list, by its scheme.
+#[derive(Debug)]
+pub(super) enum Role {
+    Pairwise(pairwise::Member),
+    /// A member that deals, and that answers as well if it is a holder and has the whole list.
+    Committee {
+        member: committee::member::Member,
+        holder: Option<committee::member::Holder>,
+    },
+}
+
+impl Role {
+    pub(super) const fn holder(&self) -> Option<&committee::member::Holder> {
+        match self {
+            Self::Pairwise(_) => None,
+            Self::Committee { holder, .. } => holder.as_ref(),
+        }
+    }
+
+    /// Whether requests are for this meter.
+    pub(super) const fn is_asked(&self) -> bool {
+        match self {
+            Self::Pairwise(_) => true,
+            Self::Committee { holder, .. } => holder.is_some(),
+        }
+    }
 }
 
 impl HeldList {
@@ -46,6 +73,7 @@ impl HeldList {
 impl<C: Conduct> Meter<C> {
     /// Accepts a sound list if it also satisfies this meter, and says why not otherwise.
     pub(super) fn consider(&mut self, list: &Arc<MembershipList>, at: Timestamp) {
+        self.needs_full_list = self.is_needed_whole(list);
         match self.accept(list, at) {
             Ok(()) => {}
             Err(refusal) => self.refuse(&refusal, Some(list.hash().prefix()), Slot(0)),
@@ -61,7 +89,7 @@ impl<C: Conduct> Meter<C> {
         if at.plus_secs(MAX_LIST_AHEAD_SECONDS) < list.params().slot_start(list.from_slot()) {
             return Err(Refusal::TooFarAhead);
         }
-        let Some(skipped) = self.check_epoch(list)? else { return Ok(()) };
+        let Some(skipped) = self.check_epoch(list)? else { return self.complete(list) };
         if list.params().slot_expiry(list.to_slot()) <= at {
             return Err(Refusal::ListOver);
         }
@@ -77,6 +105,17 @@ impl<C: Conduct> Meter<C> {
         self.outputs.push_back(Output::Persist(Record::List(accepted)));
         self.persist_account();
         self.notice(Notice::ListAccepted { epoch: list.epoch(), skipped });
+        Ok(())
+    }
+
+    /// Holds a list whole that is held in its short form, so that this meter can answer as a holder.
+    fn complete(&mut self, list: &Arc<MembershipList>) -> Result<(), Refusal> {
+        let short = self.lists.get(&list.epoch()).filter(|held| !held.list.is_full() && list.is_full());
+        let Some(accepted_at) = short.map(|held| held.accepted_at) else { return Ok(()) };
+        let held = self.hold(list, accepted_at)?;
+        self.lists.insert(list.epoch(), held);
+        let accepted = AcceptedList { epoch: list.epoch(), accepted_at, bytes: list.bytes().clone() };
+        self.outputs.push_back(Output::Persist(Record::List(accepted)));
         Ok(())
     }
 
@@ -114,55 +153,91 @@ impl<C: Conduct> Meter<C> {
 
     /// Finds this meter in the list, with its newest enrolment, and derives its keys.
     fn hold(&mut self, list: &Arc<MembershipList>, accepted_at: Timestamp) -> Result<HeldList, Refusal> {
-        let index = list.index_of(self.id.as_str()).ok_or(Refusal::NotListed)?;
-        let me = &list.members()[usize::from(index)];
-        if me.identity() != self.certificate.key() {
+        let listed = list.index_of(self.id.as_str()).and_then(|index| list.member(index));
+        if listed.is_some_and(|me| me.identity() != self.certificate.key()) {
             return Err(Refusal::NotListed);
         }
-        let own = self.enrolments.get(&me.seq()).filter(|own| own.agreement.public() == *me.agreement());
-        match own.cloned() {
-            None => Err(Refusal::RecordLost),
-            Some(own) if Some(own.seq) != self.newest_seq() => Err(Refusal::OldEnrolment),
-            Some(own) => self.derive_keys(list, index, &own, accepted_at).ok_or(Refusal::RecordLost),
+        let own = self.own_enrolment(list)?;
+        if Some(own.seq) != self.newest_seq() {
+            return Err(Refusal::OldEnrolment);
         }
+        self.derive_keys(list, &own, accepted_at).ok_or(Refusal::RecordLost)
+    }
+
+    /// Returns the enrolment with which a list names this meter. A short list names it by a digest, unless it is a holder.
+    fn own_enrolment(&self, list: &MembershipList) -> Result<OwnEnrolment, Refusal> {
+        let Some(index) = list.index_of(self.id.as_str()) else {
+            let named = |own: &&OwnEnrolment| !list.is_full() && list.names(&sha256(&own.bytes));
+            return self.enrolments.values().rev().find(named).cloned().ok_or(Refusal::NotListed);
+        };
+        let me = &list.members()[usize::from(index)];
+        let own = self.enrolments.get(&me.seq()).filter(|own| own.agreement.public() == *me.agreement());
+        own.cloned().ok_or(Refusal::RecordLost)
     }
 
     /// Every key of this meter under a list; `None` if an X25519 result is not contributory, which a sound list rules out.
     fn derive_keys(
         &mut self,
         list: &Arc<MembershipList>,
-        index: u16,
         own: &OwnEnrolment,
         accepted_at: Timestamp,
     ) -> Option<HeldList> {
         let (cluster, hash) = (list.cluster(), list.hash());
         let with_gateway = own.agreement.agree(list.gateway_agreement())?;
         let (stream, mac) = derive::gateway_keys(hash, &with_gateway, cluster, &self.id);
-        let mut keys = Vec::with_capacity(list.members().len());
-        for (other, member) in (0u16..).zip(list.members()) {
-            if other == index {
-                keys.push(None);
-                continue;
-            }
-            let shared = match self.agreements.entry((own.seq, *member.agreement())) {
-                Entry::Occupied(known) => known.into_mut(),
-                Entry::Vacant(new) => new.insert(own.agreement.agree(member.agreement())?),
-            };
-            keys.push(Some(derive::pair_key(hash, shared, cluster, &self.id, member.id())));
-        }
         let params = list.params();
+        let role = match params.terms().scheme {
+            Scheme::Pairwise { .. } => {
+                let index = list.index_of(self.id.as_str())?;
+                let masks = Masks::new(self.pair_keys(list, list.members(), own)?, partners::threshold(params));
+                Role::Pairwise(pairwise::Member::new(index, masks))
+            }
+            Scheme::Committee(_) => {
+                let holders = self.pair_keys(list, list.holders(), own)?;
+                let up = list.holders().map(|holder| self.id < *holder.id());
+                let seats = holders.into_iter().zip(up).map(|(key, up)| key.map(|key| (key, up)));
+                let member = committee::member::Member::new(seats, list.dealer()?, own.self_key.clone(), *hash);
+                let index = list.index_of(self.id.as_str()).filter(|_| list.is_full());
+                let holder = match index.and_then(|index| list.holder_of(index)) {
+                    None => None,
+                    Some(_) => {
+                        let keys = self.pair_keys(list, list.members(), own)?;
+                        Some(committee::member::Holder::new(keys, own.self_key.clone(), *hash))
+                    }
+                };
+                Role::Committee { member, holder }
+            }
+        };
         Some(HeldList {
             list: list.clone(),
             accepted_at,
-            index,
             enrolment: own.seq,
-            masks: Masks::new(keys, partners::threshold(params)),
-            ahead: None,
+            role,
             stream,
             mac,
             self_key: own.self_key.clone(),
             sampler: Sampler::new(params.honest().into(), params.noise_scale()),
         })
+    }
+
+    /// The keys shared with some members of a list, `None` for this meter itself.
+    fn pair_keys<'a>(
+        &mut self,
+        list: &MembershipList,
+        members: impl IntoIterator<Item = &'a Enrolment>,
+        own: &OwnEnrolment,
+    ) -> Option<Vec<Option<PairKey>>> {
+        let keys = members.into_iter().map(|member| {
+            if *member.id() == self.id {
+                return Some(None);
+            }
+            let shared = match self.agreements.entry((own.seq, *member.agreement())) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => new.insert(own.agreement.agree(member.agreement())?),
+            };
+            Some(Some(derive::pair_key(list.hash(), shared, list.cluster(), &self.id, member.id())))
+        });
+        keys.collect()
     }
 
     /// Takes a list from the meter's own records. One whose enrolment is gone is gone too, and so is one that the policy no
@@ -171,19 +246,59 @@ impl<C: Conduct> Meter<C> {
         let authorities = &self.config.policy.authorities;
         let list = MembershipList::read(&record.bytes, &self.config.cluster, authorities, Signatures::Stored).ok();
         let held = list.filter(|list| self.config.policy.check(list).is_ok()).and_then(|list| {
-            let index = list.index_of(self.id.as_str())?;
-            let own = self.enrolments.get(&list.members()[usize::from(index)].seq())?.clone();
-            self.derive_keys(&list, index, &own, record.accepted_at)
+            let own = self.own_enrolment(&list).ok()?;
+            self.derive_keys(&list, &own, record.accepted_at)
         });
         match held {
             Some(held) => {
                 // The account is written after the list: a crash between the two must not make the list unaccepted.
                 let newest = self.account.newest_list.filter(|(last, _)| *last >= record.epoch);
                 self.account.newest_list = newest.or_else(|| Some((record.epoch, *held.list.hash())));
+                self.needs_full_list = self.is_needed_whole(&held.list);
                 self.lists.insert(record.epoch, held);
             }
             None => self.outputs.push_back(Output::Erase(Key::List(record.epoch))),
         }
+    }
+
+    /// Looks at what the gateway tells all members of its newest list: the holders, or that the whole list is needed.
+    pub(super) fn short_list(&mut self, payload: &[u8], at: Timestamp) {
+        match MembershipList::verify_short(payload, &self.config.cluster, &self.config.policy.authorities) {
+            Ok(None) => self.needs_full_list = true,
+            Ok(Some(list)) => self.consider(&list, at),
+            Err(error) => self.refuse(&error.into(), None, Slot(0)),
+        }
+    }
+
+    /// Whether this meter needs a list whole: unless holders are drawn and it is none of them.
+    fn is_needed_whole(&self, list: &MembershipList) -> bool {
+        let drawn = list.params().terms().scheme.committee().is_some_and(|committee| committee.drawn > 0);
+        let holder = || list.holders().any(|holder| *holder.id() == self.id);
+        !drawn || holder()
+    }
+
+    /// The channels of the gateway that this meter has to hear. Lists whole and requests only while they are for it: in a
+    /// large cluster they are for few.
+    pub(super) fn wanted_channels(&self) -> BTreeSet<GatewayChannel> {
+        let mut wanted = BTreeSet::from([GatewayChannel::Membership, GatewayChannel::Retry]);
+        if self.needs_full_list {
+            wanted.insert(GatewayChannel::FullMembership);
+        }
+        if self.lists.values().any(|held| held.role.is_asked()) {
+            wanted.insert(GatewayChannel::Recovery);
+        }
+        wanted
+    }
+
+    /// Says which channels to subscribe to and which no longer, where that has changed.
+    pub(super) fn tell_subscriptions(&mut self) {
+        let wanted = self.wanted_channels();
+        if wanted == self.told_channels {
+            return;
+        }
+        let told = std::mem::replace(&mut self.told_channels, wanted.clone());
+        self.outputs.extend(wanted.difference(&told).map(|&channel| Output::Subscribe(channel)));
+        self.outputs.extend(told.difference(&wanted).map(|&channel| Output::Unsubscribe(channel)));
     }
 
     pub(super) fn list(&self, hash: &ListHash) -> Option<&HeldList> {

@@ -16,7 +16,7 @@ use crate::ledger::Ledger;
 use crate::params::{MAX_EPOCH, MAX_SLOT};
 use crate::reading::Reading;
 use crate::time::{Slot, Timestamp};
-use crate::wire::{DecodeError, FullList, Reader, Writer};
+use crate::wire::{DecodeError, FullList, Reader, ShortList, Writer};
 
 /// The name of an entry; a later entry of the same name replaces the earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,6 +27,8 @@ pub enum Key {
     /// By epoch.
     List(u64),
     Slot(Slot),
+    /// What was answered as a holder, by slot.
+    Answer(Slot),
     /// By running number.
     Evidence(u64),
 }
@@ -38,6 +40,7 @@ pub enum Record {
     Enrolment(OwnEnrolment),
     List(AcceptedList),
     Slot(SlotRecord),
+    Answer(AnswerRecord),
     Evidence(Evidence),
 }
 
@@ -54,6 +57,8 @@ pub struct Account {
     pub(crate) newest_list: Option<(u64, ListHash)>,
     /// How many pieces of evidence were kept.
     pub(crate) evidence: u64,
+    /// The end of the last slot for which this meter answered as a holder, in Unix seconds, and the attempt.
+    pub(crate) answered: (u64, u8),
 }
 
 /// An enrolment with its secrets, which all copies share.
@@ -91,7 +96,10 @@ pub struct SlotRecord {
 pub(crate) enum Stage {
     /// Measured too late for the first attempt; may join a retry.
     Held,
-    /// Recorded for publication, or published.
+    /// Recorded for publication, or published; the reading is hidden by what the holders were dealt, and nothing of it is
+    /// asked of this meter as a member any more.
+    Dealt { attempt: u8, message: Arc<[u8]>, publish_at: Timestamp },
+    /// Recorded for publication, or published; a request for it may come.
     Sent { attempt: u8, secret: Zeroizing<u64>, message: Arc<[u8]>, publish_at: Timestamp },
     /// Answered, once and for all for this attempt; the secret is gone.
     Answered { attempt: u8, message: Arc<[u8]>, request: Arc<[u8]>, reveal: Arc<[u8]> },
@@ -114,10 +122,21 @@ impl fmt::Debug for Stage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Held => f.write_str("Held"),
+            Self::Dealt { attempt, .. } => write!(f, "Dealt({attempt})"),
             Self::Sent { attempt, .. } => write!(f, "Sent({attempt})"),
             Self::Answered { attempt, .. } => write!(f, "Answered({attempt})"),
         }
     }
+}
+
+/// What a meter answered as a holder, once and for all for this attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AnswerRecord {
+    pub(crate) slot: Slot,
+    pub(crate) list: ListHash,
+    pub(crate) attempt: u8,
+    pub(crate) request: Arc<[u8]>,
+    pub(crate) answer: Arc<[u8]>,
 }
 
 /// Two signed messages of a gateway that contradict each other: proof that anyone can verify.
@@ -152,6 +171,7 @@ impl Record {
             Self::Enrolment(own) => Key::Enrolment(own.seq),
             Self::List(list) => Key::List(list.epoch),
             Self::Slot(record) => Key::Slot(record.slot),
+            Self::Answer(record) => Key::Answer(record.slot),
             Self::Evidence(evidence) => Key::Evidence(evidence.number),
         }
     }
@@ -173,6 +193,7 @@ impl Record {
                 Writer::array(4).uint(3).uint(list.epoch).uint(list.accepted_at.as_millis()).bytes(&list.bytes).finish()
             }
             Self::Slot(record) => encode_slot(record),
+            Self::Answer(record) => encode_answer(record),
             Self::Evidence(evidence) => Writer::array(3).uint(5).uint(evidence.number).bytes(&evidence.bytes).finish(),
         })
     }
@@ -188,6 +209,7 @@ impl Record {
             (5, 3) => {
                 Self::Evidence(Evidence { number: reader.below(MAX_COUNT, "number")?, bytes: reader.bytes()?.into() })
             }
+            (6, 6) => Self::Answer(decode_answer(&mut reader)?),
             (found, _) => return Err(DecodeError::WrongKind { expected: 1, found }),
         };
         reader.end()?;
@@ -217,7 +239,8 @@ fn decode_list(reader: &mut Reader<'_>) -> Result<AcceptedList, DecodeError> {
         accepted_at: Timestamp::from_millis(reader.uint()?),
         bytes: reader.bytes()?.into(),
     };
-    if FullList::header_of(&list.bytes)?.1.epoch != list.epoch {
+    let header = FullList::header_of(&list.bytes).or_else(|_| ShortList::header_of(&list.bytes))?.1;
+    if header.epoch != list.epoch {
         return Err(DecodeError::OutOfRange { field: "epoch" });
     }
     Ok(list)
@@ -228,7 +251,7 @@ fn encode_account(account: &Account) -> Vec<u8> {
         None => (0, &[]),
         Some((epoch, hash)) => (*epoch, &hash.0),
     };
-    let head = Writer::array(8)
+    let head = Writer::array(10)
         .uint(1)
         .text(account.cluster.as_str())
         .uint(account.high_water)
@@ -236,6 +259,8 @@ fn encode_account(account: &Account) -> Vec<u8> {
         .uint(epoch)
         .bytes(hash)
         .uint(account.evidence)
+        .uint(account.answered.0)
+        .uint(account.answered.1.into())
         .nested_array(2 * account.ledger.charges().len() as u64);
     account.ledger.charges().fold(head, |writer, (start, spent)| writer.uint(start).uint(spent)).finish()
 }
@@ -249,9 +274,10 @@ fn decode_account(reader: &mut Reader<'_>) -> Result<Account, DecodeError> {
         hash => Some((epoch, ListHash(hash.try_into().map_err(|_| DecodeError::OutOfRange { field: "list hash" })?))),
     };
     let evidence = reader.below(MAX_COUNT, "evidence")?;
+    let answered = (reader.below(MAX_COUNT, "answered")?, reader.small("answered")?);
     let charges = (0..reader.array_of_any()? / 2).map(|_| Ok((reader.uint()?, reader.uint()?)));
     let ledger = Ledger::from_charges(charges.collect::<Result<Vec<_>, DecodeError>>()?);
-    Ok(Account { cluster, ledger, high_water, seq, newest_list, evidence })
+    Ok(Account { cluster, ledger, high_water, seq, newest_list, evidence, answered })
 }
 
 fn encode_slot(record: &SlotRecord) -> Vec<u8> {
@@ -262,6 +288,10 @@ fn encode_slot(record: &SlotRecord) -> Vec<u8> {
     };
     match &record.stage {
         Stage::Held => head(6, 0).uint(0),
+        Stage::Dealt { attempt, message, publish_at } => {
+            let head = head(9, message.len()).uint(3).uint((*attempt).into());
+            head.bytes(message).uint(publish_at.as_millis())
+        }
         Stage::Sent { attempt, secret, message, publish_at } => {
             let head = head(10, message.len()).uint(1).uint((*attempt).into());
             head.uint(**secret).bytes(message).uint(publish_at.as_millis())
@@ -272,6 +302,21 @@ fn encode_slot(record: &SlotRecord) -> Vec<u8> {
         }
     }
     .finish()
+}
+
+fn encode_answer(record: &AnswerRecord) -> Vec<u8> {
+    let head = Writer::sized(6, record.request.len() + record.answer.len() + SPARE).uint(6).uint(record.slot.0);
+    head.bytes(&record.list.0).uint(record.attempt.into()).bytes(&record.request).bytes(&record.answer).finish()
+}
+
+fn decode_answer(reader: &mut Reader<'_>) -> Result<AnswerRecord, DecodeError> {
+    Ok(AnswerRecord {
+        slot: Slot(reader.below(MAX_SLOT, "slot")?),
+        list: ListHash(reader.fixed("list hash")?),
+        attempt: reader.attempt()?,
+        request: reader.bytes()?.into(),
+        answer: reader.bytes()?.into(),
+    })
 }
 
 fn decode_slot(reader: &mut Reader<'_>) -> Result<SlotRecord, DecodeError> {
@@ -293,6 +338,11 @@ fn decode_slot(reader: &mut Reader<'_>) -> Result<SlotRecord, DecodeError> {
                 message: reader.bytes()?.into(),
                 request: reader.bytes()?.into(),
                 reveal: reader.bytes()?.into(),
+            },
+            3 => Stage::Dealt {
+                attempt: reader.attempt()?,
+                message: reader.bytes()?.into(),
+                publish_at: Timestamp::from_millis(reader.uint()?),
             },
             _ => return Err(DecodeError::OutOfRange { field: "stage" }),
         },

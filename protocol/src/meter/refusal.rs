@@ -69,6 +69,10 @@ pub enum Refusal {
     NamesThisMeter,
     #[error(transparent)]
     Bitmap(#[from] MemberSetError),
+    #[error("this meter is no holder, or has not checked the whole list: it answers no requests under it")]
+    NotAHolder,
+    #[error("that attempt, or a later one, was answered, and the answer is not kept any more")]
+    AlreadyAnswered,
     #[error("a different request for the same attempt was answered already; both are kept")]
     SecondRequest,
     #[error("a different retry opened the same attempt; both are kept")]
@@ -117,6 +121,8 @@ impl Refusal {
             | Self::BadSignature
             | Self::OtherAttempt
             | Self::NamesThisMeter
+            | Self::NotAHolder
+            | Self::AlreadyAnswered
             | Self::RetryOver => return None,
         })
     }

@@ -4,6 +4,7 @@ mod unmasked;
 
 pub use unmasked::unmasked_slot;
 
+use super::lists::Role;
 use super::record::Stage;
 use super::{Conduct, Meter, MeterConfig, MeterError, Record, Refusal, SlotRecord};
 use crate::keys::{AgreementPublic, SharedSecret};
@@ -125,10 +126,11 @@ impl<C: Conduct> Meter<C> {
         let first = RecoveryRequest::decode(Sign1::decode(answered)?.payload())?;
         let told = MemberSet::from_bytes(members, &first.missing)?;
         let now_told = MemberSet::from_bytes(members, &request.missing)?;
-        self.check_missing(&now_told, held.list.params().max_missing(), held.index)?;
+        let Role::Pairwise(member) = &held.role else { return Err(Refusal::NotAHolder) };
+        self.check_missing(&now_told, held.list.params().max_missing(), member.index)?;
         let revealed = Reveal::decode(Mac0::decode(reveal)?.payload())?.revealed;
-        let secret = revealed.wrapping_sub(held.masks.sum_over(&told, request.slot, *attempt));
-        let again = secret.wrapping_add(held.masks.sum_over(&now_told, request.slot, *attempt));
+        let secret = revealed.wrapping_sub(member.given_up(&told, request.slot, *attempt));
+        let again = secret.wrapping_add(member.given_up(&now_told, request.slot, *attempt));
         let (attempt, message) = (*attempt, message.clone());
         let reveal = self.seal_reveal(request, again)?;
         self.keep(SlotRecord { stage: Stage::Answered { attempt, message, request: bytes.into(), reveal }, ..record });

@@ -6,25 +6,32 @@ use rand_core::CryptoRng;
 use zeroize::Zeroizing;
 
 use super::enrolling::uniform;
+use super::lists::{HeldList, Role};
 use super::record::Stage;
 use super::simulation::Hidden;
 use super::{About, Conduct, Key, Meter, Notice, Output, Record, Refusal, SlotRecord};
 use crate::derive::{self, sha256};
 use crate::keys::{ListHash, prefix, random};
 use crate::member_set::MemberSet;
+use crate::scheme::committee::dealing::Dealing;
+use crate::scheme::committee::field::Element;
 use crate::time::{Slot, Timestamp};
 use crate::topic::MeterChannel;
-use crate::wire::{MaskedReading, Message as _, RecoveryRequest, Retry, Reveal, Sign1};
-
-/// How many slots' masks are computed at once, with one key schedule per partner: a week of ten-minute slots.
-const MASKS_AHEAD: u64 = 1008;
+use crate::wire::{DealtReading, MaskedReading, Message as _, RecoveryRequest, Retry, Reveal, Sign1};
 
 /// What is ready before the slot ends, so that nothing after its end takes a time that depends on the noise.
 #[derive(Debug)]
 pub(super) struct Prepared {
     list: ListHash,
     noise: Zeroizing<i64>,
-    masks: Zeroizing<u64>,
+    cover: Cover,
+}
+
+/// What hides a noisy reading, by the scheme.
+#[derive(Debug)]
+enum Cover {
+    Masks(Zeroizing<u64>),
+    Dealing(Dealing),
 }
 
 impl<C: Conduct> Meter<C> {
@@ -89,14 +96,16 @@ impl<C: Conduct> Meter<C> {
                 return Err(Refusal::SecondRequest);
             }
             Stage::Sent { attempt, secret, message, .. } if *attempt == request.attempt => (*attempt, secret, message),
+            Stage::Dealt { .. } => return Err(Refusal::NotAHolder),
             Stage::Held | Stage::Sent { .. } | Stage::Answered { .. } => return Err(Refusal::OtherAttempt),
         };
         if self.unpublished.get(&slot).is_some_and(|&publish_at| at < publish_at) {
             return Err(Refusal::OtherAttempt);
         }
+        let Role::Pairwise(member) = &held.role else { return Err(Refusal::NotAHolder) };
         let missing = MemberSet::from_bytes(held.list.params().members(), &request.missing)?;
-        self.check_missing(&missing, held.list.params().max_missing(), held.index)?;
-        let revealed = secret.wrapping_add(held.masks.sum_over(&missing, slot, attempt));
+        self.check_missing(&missing, held.list.params().max_missing(), member.index)?;
+        let revealed = secret.wrapping_add(member.given_up(&missing, slot, attempt));
         let reveal = self.seal_reveal(request, revealed)?;
         let stage = Stage::Answered { attempt, message: message.clone(), request: bytes.into(), reveal };
         self.keep(SlotRecord { stage, ..record.clone() });
@@ -140,7 +149,9 @@ impl<C: Conduct> Meter<C> {
         let list = self.list(&record.list).ok_or(Refusal::UnknownSlot)?.list.clone();
         let params = *list.params();
         match record.stage {
-            Stage::Sent { attempt, .. } | Stage::Answered { attempt, .. } if attempt == retry.attempt => {
+            Stage::Sent { attempt, .. } | Stage::Dealt { attempt, .. } | Stage::Answered { attempt, .. }
+                if attempt == retry.attempt =>
+            {
                 if let Some(first) = record.retry.filter(|first| payload_of(first) != payload_of(bytes)) {
                     self.keep_evidence(list.gateway_certificate().to_vec(), first.to_vec(), bytes.to_vec());
                     return Err(Refusal::SecondRetry);
@@ -150,10 +161,12 @@ impl<C: Conduct> Meter<C> {
                 }
                 return Ok(());
             }
-            Stage::Sent { attempt, .. } | Stage::Answered { attempt, .. } if attempt > retry.attempt => {
+            Stage::Sent { attempt, .. } | Stage::Dealt { attempt, .. } | Stage::Answered { attempt, .. }
+                if attempt > retry.attempt =>
+            {
                 return Err(Refusal::AttemptNotAbove { found: retry.attempt });
             }
-            Stage::Held | Stage::Sent { .. } | Stage::Answered { .. } => {}
+            Stage::Held | Stage::Sent { .. } | Stage::Dealt { .. } | Stage::Answered { .. } => {}
         }
         let most = params.attempts();
         if retry.attempt >= most {
@@ -187,25 +200,66 @@ impl<C: Conduct> Meter<C> {
         let held = self.list(&record.list).ok_or(Refusal::NoList)?;
         let share = Zeroizing::new(self.conduct.share(*prepared.noise));
         let noisy = Zeroizing::new(record.reading.watts().wrapping_add(*share));
-        let fresh = Zeroizing::new(random(rng));
-        let secret = Zeroizing::new(derive::secret(&held.self_key, &record.list, slot, attempt, *noisy, &fresh));
-        let ciphertext = noisy
-            .cast_unsigned()
-            .wrapping_add(derive::stream(&held.stream, slot, attempt))
-            .wrapping_add(*prepared.masks)
-            .wrapping_add(*secret);
-        let reading = MaskedReading { list: record.list.prefix(), slot, attempt, ciphertext };
-        let topic = MeterChannel::Reading.topic(&self.config.cluster, &self.id);
-        let message = reading.seal(&held.mac, &topic).into();
+        let stage = match prepared.cover {
+            Cover::Masks(masks) => self.mask(held, slot, attempt, &noisy, &masks, publish_at, rng),
+            Cover::Dealing(dealing) => self.deal(held, slot, attempt, &noisy, &dealing, publish_at),
+        };
 
         self.conduct.hid(Hidden { slot, attempt, watts: record.reading.watts(), share: *share });
         self.account.high_water = self.account.high_water.max(params.slot_end(slot).as_secs());
         self.account.ledger.forget_before(self.oldest_open(start));
         self.persist_account();
-        self.keep(SlotRecord { stage: Stage::Sent { attempt, secret, message, publish_at }, ..record });
+        self.keep(SlotRecord { stage, ..record });
         self.unpublished.insert(slot, publish_at);
         self.notice(Notice::Charged { slot, attempt });
         Ok(())
+    }
+
+    /// Masks a noisy reading with the sum of masks, and a secret that is kept until a request asks for it.
+    fn mask(
+        &self,
+        held: &HeldList,
+        slot: Slot,
+        attempt: u8,
+        noisy: &i64,
+        masks: &u64,
+        publish_at: Timestamp,
+        rng: &mut (impl CryptoRng + ?Sized),
+    ) -> Stage {
+        let fresh = Zeroizing::new(random(rng));
+        let list = held.list.hash();
+        let secret = Zeroizing::new(derive::secret(&held.self_key, list, slot, attempt, *noisy, &fresh));
+        let ciphertext = noisy
+            .cast_unsigned()
+            .wrapping_add(derive::stream(&held.stream, slot, attempt))
+            .wrapping_add(*masks)
+            .wrapping_add(*secret);
+        let reading = MaskedReading { list: list.prefix(), slot, attempt, ciphertext };
+        let message = reading.seal(&held.mac, &self.topic(MeterChannel::Reading)).into();
+        Stage::Sent { attempt, secret, message, publish_at }
+    }
+
+    /// Hides a noisy reading with what only the holders together can open.
+    fn deal(
+        &self,
+        held: &HeldList,
+        slot: Slot,
+        attempt: u8,
+        noisy: &i64,
+        dealing: &Dealing,
+        publish_at: Timestamp,
+    ) -> Stage {
+        let stream = Element::from_block(derive::stream_block(&held.stream, slot, attempt));
+        let corrections: Vec<u8> = dealing.corrections().iter().flat_map(|value| value.to_be_bytes()).collect();
+        let reading = DealtReading {
+            list: held.list.hash().prefix(),
+            slot,
+            attempt,
+            ciphertext: Element::from_signed(*noisy) + stream + dealing.secret(),
+            corrections: &corrections,
+        };
+        let message = reading.seal(&held.mac, &self.topic(MeterChannel::Reading)).into();
+        Stage::Dealt { attempt, message, publish_at }
     }
 
     /// Returns the start of the earliest slot that may still be charged: `start`, or that of an open one before it. Later
@@ -215,22 +269,15 @@ impl<C: Conduct> Meter<C> {
         self.slots.values().filter_map(list).fold(start, Timestamp::min)
     }
 
-    /// Draws noise and sums masks; the masks of first attempts come from a batch computed ahead.
+    /// Draws noise, and computes what hides a reading.
     fn draw(&mut self, slot: Slot, list: &ListHash, attempt: u8, rng: &mut (impl CryptoRng + ?Sized)) -> Prepared {
         let held = self.lists.values_mut().find(|held| held.list.hash() == list).expect("the caller has just found it");
-        let masks = if attempt == 0 {
-            let ahead = held.ahead.as_ref().and_then(|batch| batch.get(slot));
-            ahead.unwrap_or_else(|| {
-                let left = held.list.to_slot().0.saturating_sub(slot.0) + 1;
-                let count = usize::try_from(left.min(MASKS_AHEAD)).expect("small");
-                let batch = held.ahead.insert(held.masks.batch(slot, count));
-                batch.get(slot).expect("its first slot")
-            })
-        } else {
-            held.masks.sum(slot, attempt)
+        let cover = match &mut held.role {
+            Role::Pairwise(member) => Cover::Masks(member.masks(slot, attempt, held.list.to_slot())),
+            Role::Committee { member, .. } => Cover::Dealing(member.deal(slot, attempt)),
         };
         let noise = Zeroizing::new(held.sampler.sample(rng));
-        Prepared { list: *list, noise, masks: Zeroizing::new(masks) }
+        Prepared { list: *list, noise, cover }
     }
 
     /// Prepares the slot that has begun, and asks for its measurement.
@@ -283,10 +330,14 @@ impl<C: Conduct> Meter<C> {
             self.revealed.remove(&slot);
             self.outputs.push_back(Output::Erase(Key::Slot(slot)));
             let asked = self.asked.remove(&slot);
-            if let Some(SlotRecord { list, stage: Stage::Sent { .. }, .. }) = record.filter(|_| !asked) {
+            if let Some(SlotRecord { list, stage: Stage::Sent { .. } | Stage::Dealt { .. }, .. }) =
+                record.filter(|_| !asked)
+                && self.list(&list).is_some_and(|held| held.role.is_asked())
+            {
                 self.not_asked(slot, &list, at, rng);
             }
         }
+        self.close_answers(at);
         let stale =
             |slot: &Slot, ready: &Prepared| self.list(&ready.list).is_none_or(|held| held.expiry_of(*slot) <= at);
         let stale: Vec<Slot> =
@@ -303,7 +354,7 @@ impl<C: Conduct> Meter<C> {
             self.outputs.push_back(Output::Erase(Key::Slot(record.slot)));
             return;
         }
-        if let Stage::Sent { publish_at, .. } = record.stage {
+        if let Stage::Sent { publish_at, .. } | Stage::Dealt { publish_at, .. } = record.stage {
             self.unpublished.insert(record.slot, publish_at);
         }
         self.slots.insert(record.slot, record);
@@ -312,7 +363,7 @@ impl<C: Conduct> Meter<C> {
     /// Sends again what a slot has come to.
     pub(super) fn publish_slot(&mut self, slot: Slot, at: Timestamp) {
         match self.slots.get(&slot).map(|record| &record.stage) {
-            Some(Stage::Sent { .. }) => self.publish_reading(slot),
+            Some(Stage::Sent { .. } | Stage::Dealt { .. }) => self.publish_reading(slot),
             Some(Stage::Answered { .. }) => self.publish_reveal(slot, at),
             Some(Stage::Held) | None => {}
         }
@@ -320,7 +371,11 @@ impl<C: Conduct> Meter<C> {
 
     fn publish_reading(&mut self, slot: Slot) {
         match self.slots.get(&slot).map(|record| &record.stage) {
-            Some(Stage::Sent { attempt, message, .. } | Stage::Answered { attempt, message, .. }) => {
+            Some(
+                Stage::Sent { attempt, message, .. }
+                | Stage::Dealt { attempt, message, .. }
+                | Stage::Answered { attempt, message, .. },
+            ) => {
                 let (about, message) = (About { slot, attempt: *attempt }, message.clone());
                 self.publish(MeterChannel::Reading, Some(about), message);
             }
@@ -335,7 +390,7 @@ impl<C: Conduct> Meter<C> {
                 let (about, reveal) = (About { slot, attempt: *attempt }, reveal.clone());
                 self.publish(MeterChannel::Reveal, Some(about), reveal);
             }
-            Some(Stage::Held | Stage::Sent { .. }) | None => {}
+            Some(Stage::Held | Stage::Sent { .. } | Stage::Dealt { .. }) | None => {}
         }
     }
 

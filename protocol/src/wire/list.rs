@@ -7,11 +7,11 @@ use super::{DecodeError, Message, Reader, Seal as _, Sign1, Writer, cluster};
 use crate::derive::sha256;
 use crate::ids::ClusterId;
 use crate::keys::{AgreementPublic, IdentityKey, ListHash};
+use crate::membership;
 use crate::params::{MAX_AUTHORITIES, MAX_MEMBERS, Terms};
+use crate::scheme::committee::{Committee, MAX_HOLDERS};
+use crate::scheme::{Kind, Scheme};
 use crate::time::Slot;
-
-/// The scheme of the paper: masks between all pairs of members. No other is defined yet.
-pub const PAIRWISE: u64 = 0;
 
 /// 10: what a gateway signs of a list. LH is the SHA-256 of this payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,17 +29,15 @@ pub struct ListHeader {
     pub from_slot: Slot,
     pub to_slot: Slot,
     pub terms: Terms,
-    pub scheme: u64,
-    /// q: how many holders must answer; 0 in the pairwise scheme.
-    pub quorum: u64,
     /// E: the epsilon of a day in millionths; 0 for none.
     pub day_epsilon: u64,
     /// N.
     pub members: u64,
-    /// K: 0 in the pairwise scheme.
-    pub holders: u64,
     pub hashes: ListHashes,
 }
+
+/// The length of the digest that stands for an enrolment in a short list.
+pub(crate) const DIGEST: usize = 8;
 
 /// How a header names the enrolments of its list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,14 +51,23 @@ pub struct ListHashes {
 }
 
 impl ListHashes {
-    /// Returns the hashes of a list without holders, of whose enrolments these are the SHA-256.
-    pub fn new<'a>(entries: impl IntoIterator<Item = &'a [u8; 32]>) -> Self {
+    /// Returns the hashes of a list of whose enrolments, and of whose holders' enrolments, these are the SHA-256.
+    pub fn new<'a>(
+        entries: impl IntoIterator<Item = &'a [u8; 32]>,
+        holders: impl IntoIterator<Item = &'a [u8; 32]>,
+    ) -> Self {
         let (mut whole, mut digests) = (Sha256::new(), Sha256::new());
         for entry in entries {
             whole.update(entry);
-            digests.update(&entry[..8]);
+            digests.update(&entry[..DIGEST]);
         }
-        Self { entries: whole.finalize().into(), digests: digests.finalize().into(), holders: sha256(&[]) }
+        let (entries, digests) = (whole.finalize().into(), digests.finalize().into());
+        Self { entries, digests, holders: Self::of_holders(holders) }
+    }
+
+    /// Returns the hash by which a header names the holders' enrolments, of which these are the SHA-256.
+    pub fn of_holders<'a>(holders: impl IntoIterator<Item = &'a [u8; 32]>) -> [u8; 32] {
+        holders.into_iter().fold(Sha256::new(), |hash, entry| hash.chain_update(entry)).finalize().into()
     }
 }
 
@@ -77,12 +84,14 @@ impl<'a> Message<'a> for ListHeader {
         let authorities = authorities(reader)?;
         let (from_slot, to_slot) = (Slot(reader.uint()?), Slot(reader.uint()?));
         let (slot_seconds, reading_seconds, reveal_seconds) = (reader.uint()?, reader.uint()?, reader.uint()?);
-        let scheme = reader.uint()?;
-        let (max_missing, max_malicious, partners) = (reader.uint()?, reader.uint()?, reader.uint()?);
-        let quorum = reader.uint()?;
+        let kind = reader.uint()?;
+        let (max_missing, max_malicious, drawn) = (reader.uint()?, reader.uint()?, reader.uint()?);
+        let needed = reader.uint()?;
         let (lo, hi) = (reader.int()?, reader.int()?);
         let (epsilon_numerator, epsilon_denominator) = (reader.uint()?, reader.uint()?);
         let (day_epsilon, attempts) = (reader.uint()?, reader.uint()?);
+        let (members, holders) = (reader.uint()?, reader.uint()?);
+        let scheme = scheme(kind, Committee { drawn, needed, holders })?;
         Ok(Self {
             cluster,
             epoch,
@@ -99,18 +108,15 @@ impl<'a> Message<'a> for ListHeader {
                 reveal_seconds,
                 max_missing,
                 max_malicious,
-                partners,
+                scheme,
                 lo,
                 hi,
                 epsilon_numerator,
                 epsilon_denominator,
                 attempts,
             },
-            scheme,
-            quorum,
             day_epsilon,
-            members: reader.uint()?,
-            holders: reader.uint()?,
+            members,
             hashes: ListHashes {
                 entries: reader.fixed("hash of the entries")?,
                 digests: reader.fixed("hash of the digests")?,
@@ -121,6 +127,10 @@ impl<'a> Message<'a> for ListHeader {
 
     fn write(&self, writer: Writer) -> Writer {
         let terms = &self.terms;
+        let Committee { drawn, needed, holders } = match terms.scheme {
+            Scheme::Pairwise { partners } => Committee { drawn: partners, needed: 0, holders: 0 },
+            Scheme::Committee(committee) => committee,
+        };
         writer
             .text(self.cluster.as_str())
             .uint(self.epoch)
@@ -134,11 +144,11 @@ impl<'a> Message<'a> for ListHeader {
             .uint(terms.slot_seconds)
             .uint(terms.reading_seconds)
             .uint(terms.reveal_seconds)
-            .uint(self.scheme)
+            .uint(terms.scheme.kind() as u64)
             .uint(terms.max_missing)
             .uint(terms.max_malicious)
-            .uint(terms.partners)
-            .uint(self.quorum)
+            .uint(drawn)
+            .uint(needed)
             .int(terms.lo)
             .int(terms.hi)
             .uint(terms.epsilon_numerator)
@@ -146,10 +156,21 @@ impl<'a> Message<'a> for ListHeader {
             .uint(self.day_epsilon)
             .uint(terms.attempts)
             .uint(self.members)
-            .uint(self.holders)
+            .uint(holders)
             .bytes(&self.hashes.entries)
             .bytes(&self.hashes.digests)
             .bytes(&self.hashes.holders)
+    }
+}
+
+/// Reads what a header says of its scheme: w, q and K, or k, q and K.
+fn scheme(kind: u64, fields: Committee) -> Result<Scheme, DecodeError> {
+    match Kind::ALL.into_iter().find(|known| *known as u64 == kind) {
+        Some(Kind::Pairwise) if (fields.needed, fields.holders) == (0, 0) => {
+            Ok(Scheme::Pairwise { partners: fields.drawn })
+        }
+        Some(Kind::Committee) => Ok(Scheme::Committee(fields)),
+        Some(Kind::Pairwise) | None => Err(DecodeError::OutOfRange { field: "scheme" }),
     }
 }
 
@@ -175,7 +196,7 @@ impl<'a> FullList<'a> {
     /// Reads a list, all of it.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(bytes);
-        let list = Self { header: header(&mut reader)?, enrolments: enrolments(&mut reader)? };
+        let list = Self { header: header(&mut reader, 2)?, enrolments: enrolments(&mut reader, MAX_MEMBERS as u64)? };
         reader.end()?;
         Ok(list)
     }
@@ -188,23 +209,66 @@ impl<'a> FullList<'a> {
 
     /// Reads the header of a list, and none of its enrolments.
     pub fn header_of(bytes: &'a [u8]) -> Result<(Sign1<'a>, ListHeader), DecodeError> {
-        let (envelope, _) = Sign1::decode_certified(header(&mut Reader::new(bytes))?)?;
-        Ok((envelope, ListHeader::decode(envelope.payload())?))
+        header_of(bytes, 2)
     }
 }
 
+/// A list as it travels to members that need to know the holders only: a header in its envelope, the holders' enrolments, and
+/// the digests of all enrolments. Both are empty where everybody needs the whole list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShortList<'a> {
+    /// As in a [`FullList`].
+    pub header: &'a [u8],
+    /// The holders' enrolments, whole envelopes, sorted by meter id.
+    pub holders: Vec<&'a [u8]>,
+    /// The first 8 bytes of the SHA-256 of each member's enrolment, sorted by meter id.
+    pub digests: &'a [u8],
+}
+
+impl<'a> ShortList<'a> {
+    /// Reads a short list, all of it.
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(bytes);
+        let list = Self {
+            header: header(&mut reader, 3)?,
+            holders: enrolments(&mut reader, MAX_HOLDERS)?,
+            digests: reader.bytes()?,
+        };
+        reader.end()?;
+        Ok(list)
+    }
+
+    pub fn encode(&self) -> Vec<u8> {
+        let entries = self.holders.iter().map(|entry| entry.len() + 3).sum::<usize>();
+        let head = Writer::sized(3, self.header.len() + entries + self.digests.len() + 20).bytes(self.header);
+        let head = head.nested_array(self.holders.len() as u64);
+        let list = self.holders.iter().fold(head, |list, enrolment| list.bytes(enrolment));
+        list.bytes(self.digests).finish()
+    }
+
+    /// Reads the header of a short list, and nothing that follows it.
+    pub fn header_of(bytes: &'a [u8]) -> Result<(Sign1<'a>, ListHeader), DecodeError> {
+        header_of(bytes, 3)
+    }
+}
+
+fn header_of(bytes: &[u8], parts: u64) -> Result<(Sign1<'_>, ListHeader), DecodeError> {
+    let (envelope, _) = Sign1::decode_certified(header(&mut Reader::new(bytes), parts)?)?;
+    Ok((envelope, ListHeader::decode(envelope.payload())?))
+}
+
 /// Reads up to the end of the header. Lists were one envelope of four parts in an earlier format.
-fn header<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], DecodeError> {
-    match reader.array(2) {
+fn header<'a>(reader: &mut Reader<'a>, parts: u64) -> Result<&'a [u8], DecodeError> {
+    match reader.array(parts) {
         Err(DecodeError::WrongCount { found: 4, .. }) => Err(DecodeError::EarlierFormat),
         found => found.and_then(|()| reader.bytes()),
     }
 }
 
 /// Reads a list's entries. Their number is refused at the array's head: nothing is collected that could not be a list.
-fn enrolments<'a>(reader: &mut Reader<'a>) -> Result<Vec<&'a [u8]>, DecodeError> {
+fn enrolments<'a>(reader: &mut Reader<'a>, most: u64) -> Result<Vec<&'a [u8]>, DecodeError> {
     let count = reader.array_of_any()?;
-    if count > MAX_MEMBERS as u64 {
+    if count > most {
         return Err(DecodeError::OutOfRange { field: "members" });
     }
     (0..count).map(|_| reader.bytes()).collect()
@@ -229,13 +293,17 @@ pub struct ListStatement<'a> {
     pub terms: Terms,
     /// The members' enrolments, whole envelopes, sorted by meter id.
     pub enrolments: Vec<&'a [u8]>,
+    /// Which of them are the holders', ascending.
+    pub holders: Vec<u16>,
 }
 
 impl<'a> ListStatement<'a> {
     /// Reads what a list says, whoever signed it, and whether or not its header names its enrolments.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let (_, header) = FullList::header_of(bytes)?;
+        let enrolments = FullList::decode(bytes)?.enrolments;
         Ok(Self {
+            holders: membership::drawn(&header, &enrolments),
             cluster: header.cluster,
             epoch: header.epoch,
             previous_epoch: header.previous_epoch,
@@ -245,13 +313,14 @@ impl<'a> ListStatement<'a> {
             from_slot: header.from_slot,
             to_slot: header.to_slot,
             terms: header.terms,
-            enrolments: FullList::decode(bytes)?.enrolments,
+            enrolments,
         })
     }
 
     /// Returns the header of this list for a gateway with this certificate, in DER.
     pub fn header(&self, certificate: &[u8]) -> ListHeader {
         let entries: Vec<[u8; 32]> = self.enrolments.iter().map(|entry| sha256(entry)).collect();
+        let holders = self.holders.iter().filter_map(|&holder| entries.get(usize::from(holder)));
         ListHeader {
             cluster: self.cluster.clone(),
             epoch: self.epoch,
@@ -263,16 +332,13 @@ impl<'a> ListStatement<'a> {
             from_slot: self.from_slot,
             to_slot: self.to_slot,
             terms: self.terms,
-            scheme: PAIRWISE,
-            quorum: 0,
             day_epsilon: 0,
             members: self.enrolments.len() as u64,
-            holders: 0,
-            hashes: ListHashes::new(&entries),
+            hashes: ListHashes::new(&entries, holders),
         }
     }
 
-    /// Returns the signed list, for one membership topic.
+    /// Returns the signed list with every enrolment, for one membership topic.
     pub fn seal(&self, key: (&IdentityKey, &[u8]), topic: &str) -> Vec<u8> {
         let header = key.envelope(&self.header(key.1).payload(), topic);
         FullList { header: &header, enrolments: self.enrolments.clone() }.encode()

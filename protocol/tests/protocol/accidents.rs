@@ -5,6 +5,7 @@ use dream_protocol::ids::{GatewayId, MeterId};
 use dream_protocol::keys::AgreementSecret;
 use dream_protocol::membership::{ListError, MembershipList};
 use dream_protocol::meter;
+use dream_protocol::scheme::Scheme;
 use dream_protocol::simulation::Simulation;
 use dream_protocol::time::Timestamp;
 use dream_protocol::topic::{ANY_GATEWAY_STATUS, GatewayChannel, MeterChannel, gateway_status};
@@ -65,7 +66,7 @@ fn a_list_waits_for_seven_in_ten_of_the_meters_that_certificates_count() {
     let reason = CannotForm::TooFew { least: 11 };
     assert_eq!(gateway.notices.last(), Some(&Notice::CannotForm { members: 10, reason }));
     gateway.receive(&packet(10), at(START + 10));
-    assert_eq!(gateway.handle(cluster::Input::Tick, at(START + 15)).len(), 1, "a list of eleven");
+    assert_eq!(gateway.handle(cluster::Input::Tick, at(START + 15)).len(), 2, "a list of eleven, short and whole");
 }
 
 #[test]
@@ -307,7 +308,7 @@ fn a_list_of_too_many_entries_is_refused_at_the_head_of_their_array() {
 fn the_costly_check_of_mask_partners_comes_after_all_signatures() {
     let meters = Liar::new(20, 1, 2);
     let mut list = ListStatement::decode(meters.list().bytes()).unwrap();
-    list.terms.partners = 1;
+    list.terms.scheme = Scheme::Pairwise { partners: 1 };
     let verify = |list: &ListStatement<'_>| {
         let packet = sign_list(&meters.pki, list);
         MembershipList::verify(&packet.payload, &cluster_id(), &meters.pki.authorities()).unwrap_err()

@@ -14,6 +14,7 @@ use crate::support::world::{Packet, World, sign_list};
 use crate::support::{START, at, cluster_id};
 
 const RECOVERY: &str = "dream/v1/north/recovery";
+const RETRY: &str = "dream/v1/north/retry";
 
 fn request(gateway: &Issued, slot: u64, missing: u8) -> Vec<u8> {
     let (list, missing) = (ListHash([7; 32]), vec![missing]);
@@ -21,7 +22,7 @@ fn request(gateway: &Issued, slot: u64, missing: u8) -> Vec<u8> {
 }
 
 fn retry(gateway: &Issued, deadline: u64) -> Vec<u8> {
-    Retry { list: ListHash([7; 32]), slot: Slot(9), attempt: 1, deadline }.seal(&gateway.identity(), RECOVERY)
+    Retry { list: ListHash([7; 32]), slot: Slot(9), attempt: 1, deadline }.seal(&gateway.identity(), RETRY)
 }
 
 fn of_recovery(gateway: &Issued, first: Vec<u8>, second: Vec<u8>) -> EvidenceStatement {

@@ -5,6 +5,7 @@
 mod accidents;
 mod cddl;
 mod certificates;
+mod committee_maths;
 mod coset;
 mod evidence;
 mod fuzz_seeds;

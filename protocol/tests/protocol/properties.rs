@@ -9,11 +9,12 @@ use dream_protocol::certificate::Authorities;
 use dream_protocol::enrolment::Enrolment;
 use dream_protocol::ids::{ClusterId, MeterId};
 use dream_protocol::keys::{AgreementPublic, ListHash, PairKey};
-use dream_protocol::mask::Masks;
 use dream_protocol::member_set::MemberSet;
 use dream_protocol::membership::MembershipList;
 use dream_protocol::noise::{Confidence, Scale, Spread};
 use dream_protocol::params::Terms;
+use dream_protocol::scheme::Scheme;
+use dream_protocol::scheme::pairwise::mask::Masks;
 use dream_protocol::time::Slot;
 use dream_protocol::topic::{GatewayChannel, MeterChannel, Topic};
 use dream_protocol::wire::{
@@ -195,7 +196,7 @@ proptest! {
             reveal_seconds,
             max_missing,
             max_malicious,
-            partners,
+            scheme: Scheme::Pairwise { partners },
             lo,
             hi,
             epsilon_numerator: en,
@@ -213,6 +214,7 @@ proptest! {
             to_slot,
             terms,
             enrolments: entries.iter().map(Vec::as_slice).collect(),
+            holders: Vec::new(),
         };
         let issued = Issued { der: vec![7; 300], seed: gateway };
         let sealed = list.seal((&issued.identity(), &issued.der), "dream/v1/north/membership");
@@ -586,6 +588,7 @@ fn list_of(epoch: u64) -> Vec<u8> {
         to_slot: Slot(2),
         terms: Terms::DEFAULT,
         enrolments: Vec::new(),
+        holders: Vec::new(),
     };
     statement.seal((&gateway.identity(), &gateway.der), "dream/v1/north/membership")
 }

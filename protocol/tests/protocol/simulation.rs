@@ -7,6 +7,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use dream_protocol::aggregate::Failure::{self, Interrupted, RevealMissing as Reveal, TooManyMissing as Missing};
+use dream_protocol::scheme::Scheme;
 use dream_testkit::simulation::referee::QUIET_SLOTS;
 use dream_testkit::simulation::{Dice, Enrolments, Faults, Link, Node, Run, Scenario, Tally, Timer};
 
@@ -27,29 +28,13 @@ fn a_lossy_network_costs_members_or_slots_but_never_a_sum() {
 
 #[test]
 fn meters_that_crash_at_any_step_never_say_two_things() {
-    let runs = simulate("meter crashes", 300, |dice| {
-        let crash = dice.between((20, 400));
-        let loses_store = if dice.one_in(4) { 200 } else { 0 };
-        let meter_faults = Faults { crash, loses_store, down: (100, 40_000), ..Faults::default() };
-        Scenario { meter_faults, ..Scenario::calm(12, 8) }.recovering(dice)
-    });
+    let runs = simulate("meter crashes", 300, meter_crashes);
     runs.expect(|tally| tally.whole > 0 && tally.recovered > 0 && tally.retried > 0 && any(tally, &[Missing, Reveal]));
 }
 
 #[test]
 fn a_gateway_that_crashes_at_any_step_closes_every_slot_once() {
-    let runs = simulate("gateway crashes", 300, |dice| {
-        // Shorter than a window, longer than one, longer than a slot.
-        let down = [(100, 3_000), (3_000, 30_000), (60_000, 200_000)][dice.below(3)];
-        let gateway_faults = Faults { crash: dice.between((10, 200)), down, ..Faults::default() };
-        let mut scenario = Scenario { gateway_faults, ..Scenario::calm(12, 8) };
-        scenario.roster.list_slots = [4, 30][dice.below(2)];
-        for meter in 0..dice.below(4) {
-            let (silent, down) = (dice.between((60_000, 300_000)), dice.between((60_000, 120_000)));
-            scenario.plan.push((silent, Timer::Crash { node: Node::Meter(meter), down }));
-        }
-        scenario.recovering(dice)
-    });
+    let runs = simulate("gateway crashes", 300, gateway_crashes);
     runs.expect(|tally| tally.whole > 0 && tally.recovered > 0 && any(tally, &[Reveal, Interrupted]));
 }
 
@@ -68,12 +53,7 @@ fn a_gateway_that_is_away_for_longer_than_a_list_starts_the_next_one() {
 
 #[test]
 fn a_gateway_that_stalls_or_loses_its_connection_says_so_or_decodes() {
-    let runs = simulate("gateway stalls", 200, |dice| {
-        let down = [(1_000, 10_000), (10_000, 100_000)][dice.below(2)];
-        let (stall, offline) = if dice.one_in(2) { (100, 0) } else { (0, 100) };
-        let gateway_faults = Faults { stall, offline, down, ..Faults::default() };
-        Scenario { gateway_faults, ..Scenario::calm(12, 8) }.recovering(dice)
-    });
+    let runs = simulate("gateway stalls", 200, gateway_stalls);
     runs.expect(|tally| tally.whole > 0 && tally.recovered > 0 && tally.retried > 0);
 }
 
@@ -138,14 +118,7 @@ fn readings_that_are_all_early_wait_for_the_end_of_the_slot() {
 
 #[test]
 fn a_gateway_that_lost_its_store_takes_the_retained_list_over() {
-    let runs = simulate("gateway store", 40, |dice| {
-        let mut scenario = Scenario { quiet_slots: QUIET_SLOTS, ..Scenario::calm(12, 8) };
-        scenario.roster.list_slots = [4, 30][dice.below(2)];
-        scenario.link = Link::LIGHT;
-        let lost = Timer::LoseStore { down: dice.between((100, 200_000)) };
-        scenario.plan = vec![(dice.between((10_000, 400_000)), lost)];
-        scenario
-    });
+    let runs = simulate("gateway store", 40, lost_store);
     runs.expect(|tally| tally.whole > 0 && tally.lists >= 2 * tally.runs);
 }
 
@@ -174,17 +147,7 @@ fn meters_join_a_running_cluster() {
 
 #[test]
 fn silent_members_are_dropped_and_come_back_when_heard() {
-    let runs = simulate("leaves", 60, |dice| {
-        let mut scenario = Scenario { quiet_slots: QUIET_SLOTS, ..Scenario::calm(13, 14) };
-        scenario.roster.drop_after_slots = 3;
-        // More than the two that the list tolerates: until they are dropped, nothing decodes.
-        let (leavers, leave) = (3 + dice.below(3), dice.between((130_000, 240_000)));
-        let for_good = dice.one_in(2);
-        let down = if for_good { 1 << 40 } else { dice.between((250_000, 500_000)) };
-        scenario.plan = (0..leavers).map(|meter| (leave, Timer::Crash { node: Node::Meter(meter), down })).collect();
-        scenario.expected = if for_good { 13 - leavers } else { 13 };
-        scenario
-    });
+    let runs = simulate("leaves", 60, leaves);
     runs.expect(|tally| tally.lists >= 2 * tally.runs && any(tally, &[Missing]) && tally.whole > 8 * tally.runs);
 }
 
@@ -215,7 +178,7 @@ fn masks_with_some_partners_only_cancel_as_well() {
     let runs = simulate("partners", 8, |dice| {
         let mut scenario = Scenario { link: Link::LIGHT, vanish: 1, ..Scenario::calm(60, 6) };
         scenario.roster.min_members = 60;
-        scenario.terms.partners = 50;
+        scenario.terms.scheme = Scheme::Pairwise { partners: 50 };
         for meter in 0..dice.below(12) {
             let silent = Timer::Crash { node: Node::Meter(5 * meter), down: 100_000 };
             scenario.plan.push((dice.between((60_000, 300_000)), silent));
@@ -225,9 +188,100 @@ fn masks_with_some_partners_only_cancel_as_well() {
     runs.expect(|tally| tally.whole > 0 && tally.recovered > 0 && tally.retried > 0);
 }
 
+fn meter_crashes(dice: &mut Dice) -> Scenario {
+    let crash = dice.between((20, 400));
+    let loses_store = if dice.one_in(4) { 200 } else { 0 };
+    let meter_faults = Faults { crash, loses_store, down: (100, 40_000), ..Faults::default() };
+    Scenario { meter_faults, ..Scenario::calm(12, 8) }.recovering(dice)
+}
+
+fn gateway_crashes(dice: &mut Dice) -> Scenario {
+    // Shorter than a window, longer than one, longer than a slot.
+    let down = [(100, 3_000), (3_000, 30_000), (60_000, 200_000)][dice.below(3)];
+    let gateway_faults = Faults { crash: dice.between((10, 200)), down, ..Faults::default() };
+    let mut scenario = Scenario { gateway_faults, ..Scenario::calm(12, 8) };
+    scenario.roster.list_slots = [4, 30][dice.below(2)];
+    for meter in 0..dice.below(4) {
+        let (silent, down) = (dice.between((60_000, 300_000)), dice.between((60_000, 120_000)));
+        scenario.plan.push((silent, Timer::Crash { node: Node::Meter(meter), down }));
+    }
+    scenario.recovering(dice)
+}
+
+fn gateway_stalls(dice: &mut Dice) -> Scenario {
+    let down = [(1_000, 10_000), (10_000, 100_000)][dice.below(2)];
+    let (stall, offline) = if dice.one_in(2) { (100, 0) } else { (0, 100) };
+    let gateway_faults = Faults { stall, offline, down, ..Faults::default() };
+    Scenario { gateway_faults, ..Scenario::calm(12, 8) }.recovering(dice)
+}
+
+fn lost_store(dice: &mut Dice) -> Scenario {
+    let mut scenario = Scenario { quiet_slots: QUIET_SLOTS, ..Scenario::calm(12, 8) };
+    scenario.roster.list_slots = [4, 30][dice.below(2)];
+    scenario.link = Link::LIGHT;
+    let lost = Timer::LoseStore { down: dice.between((100, 200_000)) };
+    scenario.plan = vec![(dice.between((10_000, 400_000)), lost)];
+    scenario
+}
+
+fn leaves(dice: &mut Dice) -> Scenario {
+    let mut scenario = Scenario { quiet_slots: QUIET_SLOTS, ..Scenario::calm(13, 14) };
+    scenario.roster.drop_after_slots = 3;
+    // More than the two that the list tolerates: until they are dropped, nothing decodes.
+    let (leavers, leave) = (3 + dice.below(3), dice.between((130_000, 240_000)));
+    let for_good = dice.one_in(2);
+    let down = if for_good { 1 << 40 } else { dice.between((250_000, 500_000)) };
+    scenario.plan = (0..leavers).map(|meter| (leave, Timer::Crash { node: Node::Meter(meter), down })).collect();
+    scenario.expected = if for_good { 13 - leavers } else { 13 };
+    scenario
+}
+
 /// Whether some slots failed for each of these reasons.
 fn any(tally: &Tally, reasons: &[Failure]) -> bool {
     reasons.iter().all(|reason| tally.failed(*reason) > 0)
+}
+
+/// Every family again, in the committee scheme: holders vanish, members and gateway crash at every output, and what decodes is
+/// right. Nothing but too few readings is tried again.
+#[test]
+fn committees_survive_what_clusters_of_pairs_survive() {
+    let families: [(&str, u64, fn(&mut Dice) -> Scenario); 10] = [
+        ("calm", 60, |dice| Scenario::calm(10 + dice.below(5), 8)),
+        ("lossy", 150, |dice| {
+            let link = if dice.one_in(2) { Link::LIGHT } else { Link::HEAVY };
+            Scenario { link, ..Scenario::calm(12, 8) }.recovering(dice)
+        }),
+        ("meter crashes", 150, meter_crashes),
+        ("gateway crashes", 150, gateway_crashes),
+        ("gateway stalls", 100, gateway_stalls),
+        ("everything", 200, Scenario::everything),
+        ("hostile", 60, Scenario::hostile),
+        ("clocks", 100, |dice| {
+            let mut scenario = Scenario::calm(12, 8);
+            scenario.plan = scenario.clock_steps(dice);
+            scenario.recovering(dice)
+        }),
+        ("gateway store", 40, lost_store),
+        ("leaves", 40, leaves),
+    ];
+    let mut all = Tally::default();
+    let mut complete = true;
+    for (family, runs, scenario) in families {
+        let runs = simulate(&format!("committee, {family}"), runs, |dice| {
+            let scenario = scenario(dice);
+            scenario.in_committee(dice)
+        });
+        runs.expect(|tally| tally.whole > 0);
+        complete &= runs.complete;
+        all.add(&runs.tally);
+    }
+    let runs = Runs { tally: all, complete };
+    runs.expect(|tally| {
+        tally.recovered > 0
+            && tally.retried > 0
+            && any(tally, &[Missing, Reveal, Interrupted])
+            && tally.lists > tally.runs
+    });
 }
 
 struct Runs {

@@ -121,8 +121,8 @@ pub struct Network<T> {
     order: u64,
     queue: BTreeMap<(Timestamp, u64), Event<T>>,
     sessions: BTreeMap<Node, Session>,
-    /// With the number of its publication: a client sends again in order, so an old copy never replaces a new list.
-    retained: Option<(u64, Packet)>,
+    /// By topic, with the number of its publication: a client sends again in order, so an old copy never replaces a new list.
+    retained: BTreeMap<String, (u64, Packet)>,
     pub link: Link,
     pub dice: Dice,
 }
@@ -134,7 +134,7 @@ impl<T> Network<T> {
             order: 0,
             queue: BTreeMap::new(),
             sessions: nodes.into_iter().map(|node| (node, Session::default())).collect(),
-            retained: None,
+            retained: BTreeMap::new(),
             link,
             dice,
         }
@@ -195,12 +195,19 @@ impl<T> Network<T> {
         let session = self.session(node);
         session.connected = true;
         let (mut inbox, outbox) = (std::mem::take(&mut session.inbox), std::mem::take(&mut session.outbox));
-        inbox.extend(self.retained.iter().map(|(_, packet)| packet.clone()));
+        inbox.extend(self.retained.values().map(|(_, packet)| packet.clone()));
         for packet in inbox {
             self.deliver(node, &packet);
         }
         for packet in outbox {
             self.publish(node, packet);
+        }
+    }
+
+    /// The broker gives a node what is retained on a topic that it has just subscribed to.
+    pub fn subscribe(&mut self, node: Node, topic: &str) {
+        if let Some((_, packet)) = self.retained.get(topic).cloned().filter(|_| self.is_connected(node)) {
+            self.deliver(node, &packet);
         }
     }
 
@@ -220,9 +227,9 @@ impl<T> Network<T> {
     fn route(&mut self, number: u64, packet: &Packet) {
         let to: Vec<Node> = match Topic::parse(&packet.topic).unwrap() {
             Topic::Meter { .. } => vec![Node::Gateway],
-            Topic::Gateway { channel: GatewayChannel::FullMembership, .. } => {
-                if self.retained.as_ref().is_none_or(|(newest, _)| *newest <= number) {
-                    self.retained = Some((number, packet.clone()));
+            Topic::Gateway { channel: GatewayChannel::Membership | GatewayChannel::FullMembership, .. } => {
+                if self.retained.get(&packet.topic).is_none_or(|(newest, _)| *newest <= number) {
+                    self.retained.insert(packet.topic.clone(), (number, packet.clone()));
                 }
                 self.sessions.keys().copied().collect()
             }

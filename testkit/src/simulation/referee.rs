@@ -9,14 +9,15 @@ use dream_protocol::code::Coded;
 use dream_protocol::member_set::MemberSet;
 use dream_protocol::membership::MembershipList;
 use dream_protocol::meter;
+use dream_protocol::scheme::Scheme;
 use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::{GatewayChannel, MeterChannel, Topic};
-use dream_protocol::wire::{Mac0, MaskedReading, Message as _, RecoveryMessage, RecoveryRequest, Reveal, Sign1};
+use dream_protocol::wire::{Message as _, RecoveryMessage, RecoveryRequest, Sign1};
 
 use super::fixture::{HIGHEST, MIDNIGHT, SLOT_SECONDS};
 use super::scenario::{Scenario, Timer};
 use super::tally::Tally;
-use super::witness::{Attempt, Witness, check_refusal};
+use super::witness::{Attempt, Witness, answer_of, check_refusal, reading_of};
 use crate::example::at;
 use crate::node::{MeterNode, Packet};
 
@@ -111,8 +112,8 @@ impl Referee {
     /// A message was handled by the gateway and everything it caused took effect.
     pub fn gateway_handled(&mut self, packet: &Packet) {
         if let Ok(Topic::Meter { channel: MeterChannel::Reveal, meter, .. }) = Topic::parse(&packet.topic) {
-            let reveal = Reveal::decode(Mac0::decode(&packet.payload).unwrap().payload()).unwrap();
-            self.reached.insert((reveal.slot, reveal.attempt, index_of(meter)));
+            let (slot, attempt) = answer_of(&packet.payload).unwrap();
+            self.reached.insert((slot, attempt, index_of(meter)));
         }
     }
 
@@ -154,7 +155,7 @@ impl Referee {
     pub fn gateway_output(&mut self, output: &cluster::Output, input: cluster::Input<'_>, now: Timestamp) {
         match output {
             cluster::Output::Persist(record) => self.gateway_persisted(record, now),
-            cluster::Output::Publish { channel: GatewayChannel::Recovery, payload } => {
+            cluster::Output::Publish { channel: GatewayChannel::Recovery | GatewayChannel::Retry, payload } => {
                 let message = RecoveryMessage::decode(Sign1::decode(payload).unwrap().payload()).unwrap();
                 let durable = match &message {
                     RecoveryMessage::Request(request) => self.requests.get(&(request.slot, request.attempt)),
@@ -188,6 +189,19 @@ impl Referee {
             cluster::Record::Reveal { slot, attempt, member, revealed } => {
                 let before = self.revealed.entry((*slot, *attempt)).or_default().insert(*member, *revealed);
                 assert!(before.is_none_or(|before| before == *revealed), "one reveal of a member counts");
+            }
+            cluster::Record::Dealt { slot, attempt, member, ciphertext, .. } => {
+                let accepted = self.accepted.entry((*slot, *attempt)).or_default();
+                let before = accepted.insert(*member, ciphertext.to_canonical());
+                assert!(
+                    before.is_none_or(|before| before == ciphertext.to_canonical()),
+                    "one reading of a member counts"
+                );
+                assert!(!self.requests.contains_key(&(*slot, *attempt)), "nothing joins a frozen attempt");
+            }
+            cluster::Record::Answer { slot, attempt, member, sum } => {
+                let before = self.revealed.entry((*slot, *attempt)).or_default().insert(*member, sum.to_canonical());
+                assert!(before.is_none_or(|before| before == sum.to_canonical()), "one answer of a holder counts");
             }
             cluster::Record::Request { slot, attempt, bytes } => {
                 let before = self.requests.insert((*slot, *attempt), bytes.clone());
@@ -227,7 +241,18 @@ impl Referee {
             Ok(aggregate) => {
                 let sum: i64 = accepted.keys().map(|member| watts(outcome.slot, meter(member))).sum();
                 assert_eq!(aggregate.watts(), sum, "{outcome:?}");
-                assert!(accepted.keys().eq(revealed.keys()), "every responder reveals, nobody else: {outcome:?}");
+                match params.terms().scheme {
+                    Scheme::Pairwise { .. } => {
+                        assert!(
+                            accepted.keys().eq(revealed.keys()),
+                            "every responder reveals, nobody else: {outcome:?}"
+                        );
+                    }
+                    Scheme::Committee(committee) => {
+                        assert!(revealed.len() as u64 >= committee.needed, "enough holders answer: {outcome:?}");
+                        assert!(revealed.keys().all(|member| list.holder_of(*member).is_some()), "{outcome:?}");
+                    }
+                }
                 assert!(outcome.missing() <= params.max_missing(), "{outcome:?}");
                 let kind = if outcome.missing() == 0 { &mut tally.whole } else { &mut tally.recovered };
                 *kind += 1;
@@ -245,8 +270,15 @@ impl Referee {
                     }
                     Failure::RevealMissing => {
                         assert!(self.requests.contains_key(&last), "{outcome:?}");
+                        let asked: Vec<u16> = match params.terms().scheme {
+                            Scheme::Pairwise { .. } => accepted.keys().copied().collect(),
+                            Scheme::Committee(committee) => {
+                                assert!((revealed.len() as u64) < committee.needed, "{outcome:?}");
+                                (0..params.members()).filter(|member| list.holder_of(*member).is_some()).collect()
+                            }
+                        };
                         let missing: Vec<u16> =
-                            accepted.keys().copied().filter(|member| !revealed.contains_key(member)).collect();
+                            asked.into_iter().filter(|member| !revealed.contains_key(member)).collect();
                         assert!(!missing.is_empty(), "{outcome:?}");
                         let used = |member: &u16| !self.reached.contains(&(last.0, last.1, meter(member)));
                         assert!(missing.iter().all(used), "a reveal arrived and was not used: {outcome:?}");
@@ -266,21 +298,19 @@ impl Referee {
     /// With honest meters only some rejections make sense, and each has its reason.
     fn check_rejection(&self, reason: &Rejection, input: cluster::Input<'_>, now: Timestamp) {
         let reading = match input {
-            cluster::Input::Message { payload, .. } => {
-                Mac0::decode(payload).and_then(|envelope| MaskedReading::decode(envelope.payload())).ok()
-            }
+            cluster::Input::Message { payload, .. } => reading_of(payload),
             cluster::Input::Connected | cluster::Input::Disconnected | cluster::Input::Tick => None,
         };
         match (reason, reading) {
-            (Rejection::SlotNotOpen, Some(reading)) => {
-                let early = now.as_secs() < (reading.slot.0 + 1) * SLOT_SECONDS - self.skew;
-                let over = self.outcomes.contains_key(&reading.slot) || at((reading.slot.0 + 2) * SLOT_SECONDS) <= now;
-                let list = self.in_force(reading.slot).map(|list| list.hash().prefix());
-                let right = early || over || list != Some(reading.list);
-                assert!(right, "an open slot is said not to be: {reading:?} at {now:?}");
+            (Rejection::SlotNotOpen, Some((slot, _, under))) => {
+                let early = now.as_secs() < (slot.0 + 1) * SLOT_SECONDS - self.skew;
+                let over = self.outcomes.contains_key(&slot) || at((slot.0 + 2) * SLOT_SECONDS) <= now;
+                let list = self.in_force(slot).map(|list| list.hash().prefix());
+                let right = early || over || list != Some(under);
+                assert!(right, "an open slot is said not to be: {slot} at {now:?}");
             }
-            (Rejection::TooLate, Some(reading)) => {
-                assert!(self.requests.contains_key(&(reading.slot, reading.attempt)), "{reading:?}");
+            (Rejection::TooLate, Some((slot, attempt, _))) => {
+                assert!(self.requests.contains_key(&(slot, attempt)), "{slot}/{attempt}");
             }
             (
                 Rejection::Duplicate
@@ -298,7 +328,8 @@ impl Referee {
     }
 
     pub fn check_meter_at_end(&self, index: usize, node: &MeterNode) {
-        let open: Vec<_> = node.store.keys().filter(|key| matches!(key, meter::Key::Slot(_))).collect();
+        let open: Vec<_> =
+            node.store.keys().filter(|key| matches!(key, meter::Key::Slot(_) | meter::Key::Answer(_))).collect();
         assert!(open.is_empty(), "meter {index} still holds {open:?}");
         for end in [MIDNIGHT - 1, MIDNIGHT, MIDNIGHT + 86_399].map(at) {
             let spent = node.meter.spent(end);

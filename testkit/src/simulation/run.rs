@@ -11,6 +11,7 @@ use dream_protocol::cluster::{self, ClusterConfig};
 use dream_protocol::keys::{AgreementPublic, SharedSecret};
 use dream_protocol::membership::MembershipList;
 use dream_protocol::meter;
+use dream_protocol::scheme::SchemeChoice;
 use dream_protocol::simulation::Simulation;
 use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::GatewayChannel;
@@ -116,8 +117,13 @@ impl Run {
             MeterProcess { process, offset, usual_offset: offset, measuring: None, agreements }
         });
         let meters: Vec<MeterProcess> = meters.collect();
-        let config =
-            ClusterConfig { terms: scenario.terms, roster: scenario.roster.clone(), ..Fixture::get().gateway() };
+        let config = ClusterConfig {
+            terms: scenario.terms,
+            scheme: SchemeChoice::Only(scenario.scheme),
+            committee_attempts: scenario.committee_attempts,
+            roster: scenario.roster.clone(),
+            ..Fixture::get().gateway()
+        };
         let mut store = enrolled.map(|enrolled| enrolled.gateway.clone()).unwrap_or_default();
         store.retain(|key, _| matches!(key, cluster::Key::Enrolment(id) if index_of(id.as_str()) < scenario.meters));
         for node in (0..scenario.meters).map(Node::Meter).chain([Node::Gateway]) {
@@ -203,6 +209,10 @@ impl Run {
                 survived
             }
             Node::Meter(meter) => {
+                let subscribed = |node: &MeterNode| node.meter.subscriptions().contains(&packet.topic);
+                if !self.meters[meter].process.node.as_ref().is_none_or(subscribed) {
+                    return;
+                }
                 let recovery = packet.topic.ends_with(GatewayChannel::Recovery.as_str());
                 let may_vanish = recovery && self.no_vanishing_until <= self.network.now();
                 if may_vanish && self.network.dice.chance(self.scenario.vanish, 1000) {

@@ -2,6 +2,7 @@
 
 use dream_protocol::cluster::RosterRules;
 use dream_protocol::params::Terms;
+use dream_protocol::scheme::Kind;
 use dream_protocol::time::{Slot, Timestamp};
 
 use super::fixture::{Enrolled, Fixture, SLOT_TERMS};
@@ -53,6 +54,9 @@ pub struct Scenario {
     pub all_meters: usize,
     pub enrolments: Enrolments,
     pub terms: Terms,
+    /// The scheme of all lists, and how many attempts a slot has in a committee.
+    pub scheme: Kind,
+    pub committee_attempts: u64,
     pub roster: RosterRules,
     pub daily_micro_epsilon: u64,
     pub link: Link,
@@ -128,6 +132,8 @@ impl Scenario {
             all_meters: meters,
             enrolments: Enrolments::Fresh,
             terms: SLOT_TERMS,
+            scheme: Kind::Pairwise,
+            committee_attempts: 1,
             roster,
             daily_micro_epsilon: u64::MAX,
             link: Link::GOOD,
@@ -181,6 +187,11 @@ impl Scenario {
             plan.push((jumps + dice.between((1_000, 100_000)), Timer::SetClock { meter }));
         }
         plan
+    }
+
+    /// Returns the same cluster in the committee scheme, with one attempt or two.
+    pub fn in_committee(self, dice: &mut Dice) -> Self {
+        Self { scheme: Kind::Committee, committee_attempts: dice.between((1, 2)), ..self }
     }
 
     /// Lets a quarter of the runs go on without faults until all must be well again.

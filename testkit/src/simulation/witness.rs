@@ -6,7 +6,7 @@ use std::sync::Arc;
 use dream_protocol::meter::{self, Refusal};
 use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::MeterChannel;
-use dream_protocol::wire::{Mac0, MaskedReading, Message as _, Reveal};
+use dream_protocol::wire::{Answer, DealtReading, Mac0, MaskedReading, Message as _, Reveal};
 
 use super::fixture::SLOT_SECONDS;
 use crate::example::at;
@@ -44,6 +44,8 @@ impl Witness {
                 | meter::Output::Erase(_)
                 | meter::Output::Measure { .. }
                 | meter::Output::Publish { .. }
+                | meter::Output::Subscribe(_)
+                | meter::Output::Unsubscribe(_)
                 | meter::Output::Notice(_) => {}
             }
         }
@@ -65,25 +67,37 @@ impl Witness {
     fn published(&mut self, channel: MeterChannel, payload: &Arc<[u8]>) {
         match channel {
             MeterChannel::Reading => {
-                let reading = MaskedReading::decode(Mac0::decode(payload).unwrap().payload()).unwrap();
-                let (first, list) = self
-                    .readings
-                    .entry((reading.slot, reading.attempt))
-                    .or_insert_with(|| (payload.clone(), reading.list));
-                assert_eq!(first, payload, "two readings for {}/{}", reading.slot, reading.attempt);
-                assert_eq!(*list, reading.list);
-                assert!(self.recorded.contains(&(reading.slot, reading.attempt)), "recorded before it is published");
-                let mut same_time = self.readings.range((reading.slot, 0)..=(reading.slot, u8::MAX));
-                assert!(same_time.all(|(_, (_, list))| *list == reading.list), "two lists for slot {}", reading.slot);
+                let (slot, attempt, under) = reading_of(payload).unwrap();
+                let (first, list) = self.readings.entry((slot, attempt)).or_insert_with(|| (payload.clone(), under));
+                assert_eq!(first, payload, "two readings for {slot}/{attempt}");
+                assert_eq!(*list, under);
+                assert!(self.recorded.contains(&(slot, attempt)), "recorded before it is published");
+                let mut same_time = self.readings.range((slot, 0)..=(slot, u8::MAX));
+                assert!(same_time.all(|(_, (_, list))| *list == under), "two lists for slot {slot}");
             }
             MeterChannel::Reveal => {
-                let reveal = Reveal::decode(Mac0::decode(payload).unwrap().payload()).unwrap();
-                let first = self.reveals.entry((reveal.slot, reveal.attempt)).or_insert_with(|| payload.clone());
-                assert_eq!(first, payload, "two reveals for {}/{}", reveal.slot, reveal.attempt);
+                let (slot, attempt) = answer_of(payload).unwrap();
+                let first = self.reveals.entry((slot, attempt)).or_insert_with(|| payload.clone());
+                assert_eq!(first, payload, "two reveals or answers for {slot}/{attempt}");
             }
             MeterChannel::Enrol | MeterChannel::Status => {}
         }
     }
+}
+
+/// The slot, attempt and list of a reading in either scheme.
+pub(super) fn reading_of(payload: &[u8]) -> Option<(Slot, u8, [u8; 8])> {
+    let envelope = Mac0::decode(payload).ok()?;
+    let masked = MaskedReading::decode(envelope.payload()).map(|one| (one.slot, one.attempt, one.list));
+    let dealt = || DealtReading::decode(envelope.payload()).map(|one| (one.slot, one.attempt, one.list));
+    masked.or_else(|_| dealt()).ok()
+}
+
+/// The slot and attempt of a reveal, or of a holder's answer.
+pub(super) fn answer_of(payload: &[u8]) -> Option<Attempt> {
+    let envelope = Mac0::decode(payload).ok()?;
+    let reveal = Reveal::decode(envelope.payload()).map(|one| (one.slot, one.attempt));
+    reveal.or_else(|_| Answer::decode(envelope.payload()).map(|one| (one.slot, one.attempt))).ok()
 }
 
 /// What no meter ever has to refuse an honest gateway.

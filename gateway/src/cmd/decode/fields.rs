@@ -4,10 +4,10 @@ use dream_protocol::certificate::{Certificate, CertifiedCluster, Subject};
 use dream_protocol::evidence;
 use dream_protocol::member_set::MemberSet;
 use dream_protocol::params::{Params, Terms};
+use dream_protocol::scheme::Scheme;
+use dream_protocol::scheme::committee::Committee;
 use dream_protocol::time::Slot;
-use dream_protocol::wire::{
-    EnrolmentStatement, EvidenceStatement, ListHeader, PAIRWISE, RecoveryRequest, Status, StatusCode,
-};
+use dream_protocol::wire::{EnrolmentStatement, EvidenceStatement, ListHeader, RecoveryRequest, Status, StatusCode};
 
 use super::Report;
 use super::input::{self, Context};
@@ -162,27 +162,35 @@ fn list(
     }
 }
 
-/// The scheme of the masks, and what belongs to schemes that are not in use yet.
+/// The scheme, and what belongs to it.
 fn scheme(header: &ListHeader, report: &mut Report) {
-    let ListHeader { scheme, quorum, holders, day_epsilon, .. } = *header;
-    report.row(
-        "scheme",
-        if scheme == PAIRWISE { "pairwise masks (0)".to_owned() } else { format!("unknown ({scheme})") },
-    );
-    if (quorum, holders, day_epsilon) != (0, 0, 0) {
-        report
-            .row("holders", format!("{holders}, of which {quorum} answer; {day_epsilon} millionths of epsilon a day"));
+    match header.terms.scheme {
+        Scheme::Pairwise { partners } => {
+            report.row("scheme", "pairwise masks (0)".to_owned());
+            let partners = if partners == 0 { "all other members".to_owned() } else { partners.to_string() };
+            report.row("mask partners", partners);
+        }
+        Scheme::Committee(Committee { drawn, needed, holders }) => {
+            report.row("scheme", "committee (1)".to_owned());
+            report.row("holders", format!("{holders} (K), of which {needed} must answer (q)"));
+            let drawn = match drawn {
+                0 => "all willing members are holders (k = 0)".to_owned(),
+                drawn => format!("by certificate, k = {drawn}"),
+            };
+            report.row("drawn", drawn);
+        }
+    }
+    if header.day_epsilon != 0 {
+        report.row("epsilon of a day", format!("{} millionths", header.day_epsilon));
     }
 }
 
 fn terms(terms: &Terms, report: &mut Report) {
-    let partners = if terms.partners == 0 { "all other members".to_owned() } else { terms.partners.to_string() };
     report.row("slot length", format!("{} s", terms.slot_seconds));
     report.row("windows", format!("readings {} s, reveals {} s", terms.reading_seconds, terms.reveal_seconds));
     report.row("attempts", format!("{} a slot", terms.attempts));
     report.row("may be silent", format!("up to {} members (M)", terms.max_missing));
     report.row("may be malicious", format!("up to {} members (T)", terms.max_malicious));
-    report.row("mask partners", partners);
     report.row("range", format!("{}..{} W", terms.lo, terms.hi));
     report.row("epsilon", format!("{}/{} an attempt", terms.epsilon_numerator, terms.epsilon_denominator));
 }

@@ -4,7 +4,7 @@ use dream_protocol::ids::{ClusterId, MeterId};
 use dream_protocol::keys::{AgreementPublic, IdentityKey, ListHash, MacKey};
 use dream_protocol::member_set::MemberSet;
 use dream_protocol::params::Params;
-use dream_protocol::partners;
+use dream_protocol::scheme::pairwise::partners;
 use dream_protocol::time::Slot;
 use dream_protocol::topic::{GatewayChannel, MeterChannel};
 use dream_protocol::wire::{EnrolmentStatement, ListStatement, MaskedReading, Message as _, RecoveryRequest, Reveal};
@@ -144,6 +144,7 @@ impl<'a> Messages<'a> {
             to_slot: self.slot.plus(list_slots - 1),
             terms: *self.params.terms(),
             enrolments: vec![&enrolment; self.params.members().into()],
+            holders: Vec::new(),
         };
         let topic = GatewayChannel::Membership.topic(&self.cluster);
         let list = statement.seal((&self.key, &[0; CERTIFICATE_BYTES]), &topic);

@@ -236,6 +236,7 @@ pub(super) fn objection(broken: &PolicyError) -> String {
         PolicyError::TooFewMalicious { least, found } => {
             format!("{found} malicious members allowed for are below their minimum {least}: `meter_policy` sets it")
         }
+        PolicyError::Scheme { refused } => format!("scheme {refused} is refused by their policy"),
         PolicyError::PartialMasks { partners } => format!("partners {partners} is not their 0, which means all"),
         PolicyError::TooFewHonest { least, found } => {
             format!("{found} honest members are below their minimum {least}: more members are needed")

@@ -3,6 +3,7 @@
 use dream_protocol::noise::{Confidence, Spread};
 use dream_protocol::params::Params;
 use dream_protocol::policy::Profile;
+use dream_protocol::scheme::Scheme;
 use dream_protocol::time::Timestamp;
 use maud::{Markup, html};
 
@@ -59,9 +60,15 @@ pub(super) fn terms(list: &ListView, profile: Profile, now: Timestamp) -> Markup
                 (words::epsilon(daily * u64::from(params.attempts()))) "."
             }))
             (term("Masks", &html! {
-                @match terms.partners {
-                    0 => "Every member masks with every other.",
-                    partners => { "Every member masks with about " (words::count(partners)) " others." }
+                @match terms.scheme {
+                    Scheme::Pairwise { partners: 0 } => "Every member masks with every other.",
+                    Scheme::Pairwise { partners } => {
+                        "Every member masks with about " (words::count(partners)) " others."
+                    }
+                    Scheme::Committee(committee) => {
+                        (words::count(committee.holders)) " members are holders, and any " (words::count(committee.needed))
+                        " of them open a sum together: " (words::count(committee.spare())) " may vanish."
+                    }
                 }
             }))
             (term("Meters\u{2019} policy", &accepted(params, profile)))

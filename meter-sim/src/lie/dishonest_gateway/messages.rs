@@ -103,6 +103,6 @@ impl DishonestGateway {
         let list = self.list()?;
         let deadline = list.params().slot_expiry(slot).as_secs();
         let retry = Retry { list: *list.hash(), slot, attempt: list.params().attempts(), deadline };
-        Ok(retry.seal(&self.gateway.identity, &GatewayChannel::Recovery.topic(&self.cluster)))
+        Ok(retry.seal(&self.gateway.identity, &GatewayChannel::Retry.topic(&self.cluster)))
     }
 }

@@ -9,6 +9,7 @@ use dream_protocol::ids::{ClusterId, GatewayId};
 use dream_protocol::meter::MeterConfig;
 use dream_protocol::params::{Share, Terms};
 use dream_protocol::policy::{Floors, Policy};
+use dream_protocol::scheme::{Kind, SchemeChoice};
 use dream_protocol::simulation::Simulation;
 use dream_protocol::time::Timestamp;
 use dream_testkit::node::MeterNode;
@@ -90,6 +91,8 @@ impl Run {
             certificate: participants.gateway.der.clone().into(),
             authorities: participants.authorities.clone(),
             terms: terms(epsilon),
+            scheme: SchemeChoice::Only(Kind::Pairwise),
+            committee_attempts: 1,
             missing_share: one_member(),
             malicious_share: one_member(),
             floors: FLOORS,

@@ -74,6 +74,7 @@ fn an_honest_gateway_that_finds_half_of_its_cluster_under_another_list_asks_noth
             to_slot: world.list.to_slot(),
             terms: *world.list.params().terms(),
             enrolments: world.list.members().iter().map(|member| member.bytes()).collect(),
+            holders: Vec::new(),
         };
         sign_list(&world.pki, &statement)
     };

@@ -7,7 +7,7 @@ use dream_protocol::cluster::{Cluster, Forget, Input, Key, Output, Record, SlotE
 use dream_protocol::meter;
 use dream_protocol::time::Timestamp;
 use dream_protocol::topic::{GatewayChannel, MeterChannel};
-use dream_protocol::wire::{ListStatement, RecoveryMessage, Sign1};
+use dream_protocol::wire::{ListStatement, RecoveryMessage, ShortList, Sign1};
 
 use crate::support::liar::{NO_NOISE, on, reveal_in};
 use crate::support::pki::Pki;
@@ -189,6 +189,8 @@ impl Gateway {
             | Record::List(_)
             | Record::Retry { .. }
             | Record::Reading { .. }
+            | Record::Dealt { .. }
+            | Record::Answer { .. }
             | Record::Request { .. }
             | Record::Reveal { .. }
             | Record::Offenders(_)
@@ -203,6 +205,8 @@ impl Gateway {
         for packet in &self.published {
             let about = if packet.topic.ends_with("/membership/full") {
                 format!("list {}", ListStatement::decode(&packet.payload).unwrap().epoch)
+            } else if packet.topic.ends_with("/membership") {
+                format!("short list {}", ShortList::header_of(&packet.payload).unwrap().1.epoch)
             } else {
                 match RecoveryMessage::decode(Sign1::decode(&packet.payload).unwrap().payload()).unwrap() {
                     RecoveryMessage::Request(request) => format!("request {} {}", request.slot, request.attempt),

@@ -8,12 +8,12 @@ use dream_protocol::derive;
 use dream_protocol::enrolment::Enrolment;
 use dream_protocol::ids::ClusterId;
 use dream_protocol::keys::{AgreementPublic, AgreementSecret, ListHash, MacKey, StreamKey};
-use dream_protocol::mask::Masks;
 use dream_protocol::member_set::MemberSet;
 use dream_protocol::membership::MembershipList;
 use dream_protocol::meter::{self, MeterConfig, Notice, Refusal};
 use dream_protocol::params::Terms;
 use dream_protocol::policy::Policy;
+use dream_protocol::scheme::pairwise::mask::Masks;
 use dream_protocol::simulation::Simulation;
 use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::{GatewayChannel, MeterChannel, Topic};
@@ -81,6 +81,7 @@ impl Draft {
             to_slot: self.to_slot,
             terms: self.terms,
             enrolments: self.enrolments.iter().map(Vec::as_slice).collect(),
+            holders: Vec::new(),
         };
         let payload = statement.seal((&signer.identity(), &signer.der), topic);
         Packet::new(GatewayChannel::FullMembership.topic(&cluster_id()), payload)
@@ -220,7 +221,7 @@ impl Liar {
     /// A retry whose reading window lasts a minute.
     pub(crate) fn retry(&self, slot: Slot, attempt: u8, wall: Timestamp) -> Packet {
         let retry = Retry { list: *self.list().hash(), slot, attempt, deadline: wall.plus_secs(60).as_secs() };
-        let topic = GatewayChannel::Recovery.topic(&cluster_id());
+        let topic = GatewayChannel::Retry.topic(&cluster_id());
         let payload = retry.seal(&self.identity.identity(), &topic);
         Packet::new(topic, payload)
     }

@@ -60,7 +60,7 @@ pub(crate) fn recovery_request(pki: &Pki) -> Sealed {
         missing: MemberSet::from_members(10, [2, 9]).as_bytes().to_vec(),
         deadline: START + 690,
     };
-    let topic = GatewayChannel::Recovery.topic(&cluster_id());
+    let topic = GatewayChannel::Retry.topic(&cluster_id());
     let seed = pki.gateway("gw").seed;
     let envelope = request.seal(&IdentityKey::from_seed(&seed), &topic);
     Sealed { rule: "recovery-request", topic, payload: request.payload(), envelope, seal: Seal::Sign(seed) }
@@ -103,6 +103,7 @@ pub(crate) fn membership_list(pki: &Pki) -> (Sealed, Vec<u8>) {
         to_slot: SLOT.plus(145),
         terms: Terms { max_missing: 1, max_malicious: 1, lo: -500, ..TERMS },
         enrolments: enrolments.iter().map(Vec::as_slice).collect(),
+        holders: Vec::new(),
     };
     let topic = GatewayChannel::Membership.topic(&cluster_id());
     let issued = pki.gateway("gw");
@@ -129,7 +130,7 @@ pub(crate) fn status(pki: &Pki) -> Sealed {
 
 pub(crate) fn retry(pki: &Pki) -> Sealed {
     let retry = Retry { list: LIST, slot: SLOT, attempt: 1, deadline: START + 750 };
-    let topic = GatewayChannel::Recovery.topic(&cluster_id());
+    let topic = GatewayChannel::Retry.topic(&cluster_id());
     let seed = pki.gateway("gw").seed;
     let envelope = retry.seal(&IdentityKey::from_seed(&seed), &topic);
     Sealed { rule: "retry", topic, payload: retry.payload(), envelope, seal: Seal::Sign(seed) }

@@ -8,6 +8,7 @@ use dream_protocol::ids::{ClusterId, MeterId};
 use dream_protocol::keys::{AgreementPublic, AgreementSecret, ListHash, MacKey};
 use dream_protocol::meter::{self, Refusal};
 use dream_protocol::params::Terms;
+use dream_protocol::scheme::Scheme;
 use dream_protocol::simulation::Simulation;
 use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::MeterChannel;
@@ -887,7 +888,7 @@ impl Workshop<'_> {
                 raw::uint(good.to_slot.0),
             ];
             items.extend([t.slot_seconds, t.reading_seconds, t.reveal_seconds, 0].map(raw::uint));
-            items.extend([t.max_missing, t.max_malicious, t.partners, 0, 0, 9000].map(raw::uint));
+            items.extend([t.max_missing, t.max_malicious, t.scheme.partners(), 0, 0, 9000].map(raw::uint));
             items.extend([t.epsilon_numerator, t.epsilon_denominator, 0, t.attempts, 3, 0].map(raw::uint));
             items.extend([hashes.entries, hashes.digests, hashes.holders].map(|hash| raw::bytes(&hash)));
             change(&mut items);
@@ -937,9 +938,9 @@ impl Workshop<'_> {
             ("another hash of the digests", header_with(&|h| h.hashes.digests[0] ^= 1)),
             ("another hash of the holders", header_with(&|h| h.hashes.holders[0] ^= 1)),
             ("another certificate's hash in the header", header_with(&|h| h.certificate[0] ^= 1)),
-            ("unknown scheme", header_with(&|h| h.scheme = 1)),
-            ("quorum in the pairwise scheme", header_with(&|h| h.quorum = 1)),
-            ("holders in the pairwise scheme", header_with(&|h| h.holders = 1)),
+            ("unknown scheme", raw_items(&|items| items[13] = raw::uint(2))),
+            ("quorum in the pairwise scheme", raw_items(&|items| items[17] = raw::uint(1))),
+            ("holders in the pairwise scheme", raw_items(&|items| items[25] = raw::uint(1))),
             ("epsilon of a day", header_with(&|h| h.day_epsilon = 1)),
             ("authority that is not configured", of(&|s| s.authorities = sorted([s.authorities[0], [7; 32]]))),
             ("another authority than its certificates'", of(&|s| s.authorities = vec![[7; 32]])),
@@ -1055,8 +1056,8 @@ impl Workshop<'_> {
             ("epsilon's denominator above a million", terms(&|t| t.epsilon_denominator = 1_000_001)),
             ("sums that could reach 2^40", terms(&|t| t.epsilon_denominator = 1_000_000)),
             ("windows that do not fit the slot", terms(&|t| t.reading_seconds = 271)),
-            ("too few partners", terms(&|t| t.partners = 1)),
-            ("as many partners as other members", terms(&|t| t.partners = 2)),
+            ("too few partners", terms(&|t| t.scheme = Scheme::Pairwise { partners: 1 })),
+            ("as many partners as other members", terms(&|t| t.scheme = Scheme::Pairwise { partners: 2 })),
             ("range that is not the policy's", terms(&|t| t.hi = 9001)),
             ("range that is smaller than the policy's", terms(&|t| t.hi = 8999)),
             ("range that begins below the policy's", terms(&|t| t.lo = -1)),

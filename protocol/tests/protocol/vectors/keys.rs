@@ -5,10 +5,11 @@ use aes::cipher::{BlockCipherEncrypt, KeyInit};
 use dream_protocol::derive;
 use dream_protocol::ids::{ClusterId, MeterId};
 use dream_protocol::keys::{AgreementPublic, AgreementSecret, ListHash, PairKey, SelfKey, StreamKey};
-use dream_protocol::mask::Masks;
 use dream_protocol::member_set::MemberSet;
 use dream_protocol::params::{Params, Terms};
-use dream_protocol::partners;
+use dream_protocol::scheme::Scheme;
+use dream_protocol::scheme::pairwise::mask::Masks;
+use dream_protocol::scheme::pairwise::partners;
 use dream_protocol::time::Slot;
 use sha2::{Digest, Sha256};
 use x25519_dalek::{PublicKey, StaticSecret};
@@ -200,7 +201,12 @@ fn threshold(members: u64, partners: u64) -> Option<u64> {
     let others = u128::from(members - 1);
     let expected = u64::try_from((u128::from(partners) << 64) / others).ok().filter(|_| partners > 0);
     let tenth = members / 10;
-    let terms = Terms { max_missing: tenth, max_malicious: members.div_ceil(10), partners, ..TERMS };
+    let terms = Terms {
+        max_missing: tenth,
+        max_malicious: members.div_ceil(10),
+        scheme: Scheme::Pairwise { partners },
+        ..TERMS
+    };
     if let Ok(params) = Params::new(usize::try_from(members).unwrap(), terms) {
         assert_eq!(partners::threshold(&params), expected);
     }

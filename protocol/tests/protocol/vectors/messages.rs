@@ -5,6 +5,7 @@ use dream_protocol::ids::MeterId;
 use dream_protocol::keys::{AgreementPublic, IdentityKey, ListHash, MacKey};
 use dream_protocol::member_set::MemberSet;
 use dream_protocol::params::Terms;
+use dream_protocol::scheme::committee::Committee;
 use dream_protocol::time::Slot;
 use dream_protocol::topic::{GatewayChannel, MeterChannel};
 use dream_protocol::wire::{
@@ -149,6 +150,7 @@ fn list_message(gateway: &Issued, authority: &Issued, entries: &[Vec<u8>]) -> Js
         to_slot: SLOT.plus(145),
         terms: Terms { max_missing: 0, max_malicious: 1, lo: -500, epsilon_denominator: 3, ..TERMS },
         enrolments: entries.iter().map(Vec::as_slice).collect(),
+        holders: Vec::new(),
     };
     let header = message.header(&gateway.der);
     let topic = GatewayChannel::Membership.topic(&cluster_id());
@@ -162,6 +164,8 @@ fn list_message(gateway: &Issued, authority: &Issued, entries: &[Vec<u8>]) -> Js
 /// The fields of a list's header, in its order.
 pub(crate) fn header_fields(header: &ListHeader) -> Json {
     let terms = &header.terms;
+    let Committee { drawn, needed, holders } =
+        terms.scheme.committee().unwrap_or(Committee { drawn: terms.scheme.partners(), needed: 0, holders: 0 });
     object! {
         "cluster": header.cluster.as_str(),
         "epoch": header.epoch,
@@ -175,11 +179,11 @@ pub(crate) fn header_fields(header: &ListHeader) -> Json {
         "slot_seconds": terms.slot_seconds,
         "reading_seconds": terms.reading_seconds,
         "reveal_seconds": terms.reveal_seconds,
-        "scheme": header.scheme,
+        "scheme": terms.scheme.kind() as u64,
         "max_missing": terms.max_missing,
         "max_malicious": terms.max_malicious,
-        "partners": terms.partners,
-        "quorum": header.quorum,
+        "partners": drawn,
+        "quorum": needed,
         "lo": terms.lo,
         "hi": terms.hi,
         "epsilon_numerator": terms.epsilon_numerator,
@@ -187,7 +191,7 @@ pub(crate) fn header_fields(header: &ListHeader) -> Json {
         "day_epsilon": header.day_epsilon,
         "attempts": terms.attempts,
         "members": header.members,
-        "holders": header.holders,
+        "holders": holders,
         "entries_hash": hex(header.hashes.entries),
         "digests_hash": hex(header.hashes.digests),
         "holders_hash": hex(header.hashes.holders),
@@ -244,7 +248,7 @@ fn retry(gateway: &Issued) -> Json {
         "attempt": message.attempt,
         "deadline": message.deadline,
     };
-    let topic = GatewayChannel::Recovery.topic(&cluster_id());
+    let topic = GatewayChannel::Retry.topic(&cluster_id());
     let envelope = message.seal(&gateway.identity(), &topic);
     sealed("retry", 7, fields, &message.payload(), &topic, &Seal::Sign(gateway.seed), &envelope)
 }

@@ -3,7 +3,8 @@
 use dream_protocol::code::Coded;
 use dream_protocol::noise::{Sampler, Scale, Spread};
 use dream_protocol::params::{Params, Terms};
-use dream_protocol::partners;
+use dream_protocol::scheme::Scheme;
+use dream_protocol::scheme::pairwise::partners;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 
@@ -129,9 +130,9 @@ fn accepted() -> Vec<(usize, Terms)> {
         (100, Terms { epsilon_numerator: 7, epsilon_denominator: 9, lo: -3000, hi: 5000, ..HUNDRED }),
         (100, Terms { epsilon_numerator: 1_000_000, epsilon_denominator: 999_999, ..HUNDRED }),
         (100, Terms { max_missing: 20, max_malicious: 79, ..HUNDRED }),
-        (100, Terms { partners: 47, ..HUNDRED }),
-        (100, Terms { partners: 99, ..HUNDRED }),
-        (300, Terms { max_missing: 30, max_malicious: 30, partners: 58, ..TERMS }),
+        (100, Terms { scheme: Scheme::Pairwise { partners: 47 }, ..HUNDRED }),
+        (100, Terms { scheme: Scheme::Pairwise { partners: 99 }, ..HUNDRED }),
+        (300, Terms { max_missing: 30, max_malicious: 30, scheme: Scheme::Pairwise { partners: 58 }, ..TERMS }),
         (25, Terms { max_missing: 2, max_malicious: 3, ..TERMS }),
         (2, Terms { max_missing: 0, max_malicious: 1, ..TERMS }),
         (10_000, Terms { max_missing: 1000, max_malicious: 1000, ..TERMS }),
@@ -173,11 +174,11 @@ fn refused() -> Vec<(usize, Terms)> {
         (100, Terms { slot_seconds: 0, ..HUNDRED }),
         (100, Terms { slot_seconds: 86_401, ..HUNDRED }),
         (100, Terms { slot_seconds: 86_400, reading_seconds: 1, reveal_seconds: 1, attempts: 256, ..HUNDRED }),
-        (10, Terms { max_missing: 2, max_malicious: 1, partners: 5, ..TERMS }),
-        (10, Terms { max_missing: 2, max_malicious: 1, partners: 8, ..TERMS }),
-        (100, Terms { partners: 46, ..HUNDRED }),
-        (100, Terms { partners: 1, ..HUNDRED }),
-        (1001, Terms { max_missing: 100, max_malicious: 101, partners: 900, ..TERMS }),
+        (10, Terms { max_missing: 2, max_malicious: 1, scheme: Scheme::Pairwise { partners: 5 }, ..TERMS }),
+        (10, Terms { max_missing: 2, max_malicious: 1, scheme: Scheme::Pairwise { partners: 8 }, ..TERMS }),
+        (100, Terms { scheme: Scheme::Pairwise { partners: 46 }, ..HUNDRED }),
+        (100, Terms { scheme: Scheme::Pairwise { partners: 1 }, ..HUNDRED }),
+        (1001, Terms { max_missing: 100, max_malicious: 101, scheme: Scheme::Pairwise { partners: 900 }, ..TERMS }),
     ]
 }
 
@@ -189,7 +190,7 @@ fn terms(terms: &Terms) -> Json {
         "reveal_seconds": terms.reveal_seconds,
         "max_missing": terms.max_missing,
         "max_malicious": terms.max_malicious,
-        "partners": terms.partners,
+        "partners": terms.scheme.partners(),
         "lo": terms.lo,
         "hi": terms.hi,
         "epsilon_numerator": terms.epsilon_numerator,

@@ -116,7 +116,7 @@ fn damage(bytes: &mut Vec<u8>, dice: &mut Dice) {
 
 fn any_topic(dice: &mut Dice) -> String {
     let channels =
-        ["reading", "reveal", "enrol", "status", "membership", "membership/full", "recovery", "aggregate", ""];
+        ["reading", "reveal", "enrol", "status", "membership", "membership/full", "recovery", "retry", "aggregate", ""];
     match dice.below(channels.len()) {
         channel @ 0..4 => format!("dream/v1/{CLUSTER}/{}/{}", channels[channel], meter_name(dice.below(12))),
         channel => format!("dream/v1/{CLUSTER}/{}", channels[channel]),

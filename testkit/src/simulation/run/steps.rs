@@ -34,6 +34,9 @@ impl Run {
                 self.network.publish(Node::Meter(index), packet);
             }
         }
+        for channel in std::mem::take(&mut node.subscribed) {
+            self.network.subscribe(Node::Meter(index), &channel.topic(&cluster_id()));
+        }
         if crash {
             let down = self.network.dice.between(faults.down);
             self.crash(Node::Meter(index), down);
@@ -63,6 +66,12 @@ impl Run {
             self.referee.gateway_output(&output, input, now);
             let Some(packet) = node.carry_out(output) else { continue };
             let is_list = packet.topic.ends_with(GatewayChannel::FullMembership.as_str());
+            let is_short = packet.topic.ends_with(GatewayChannel::Membership.as_str());
+            if is_short && !self.verified.contains_key(&packet.payload) {
+                let authorities = Fixture::get().authorities();
+                let short = MembershipList::verify_short(&packet.payload, &cluster_id(), authorities).unwrap();
+                self.verified.extend(short.map(|list| (packet.payload.clone(), list)));
+            }
             if is_list && !self.verified.contains_key(&packet.payload) {
                 let authorities = Fixture::get().authorities();
                 let list = MembershipList::verify(&packet.payload, &cluster_id(), authorities).unwrap();

@@ -12,7 +12,7 @@ pub const MOST_LOG2: f64 = -64.0;
 /// The threshold below which a pair is selected: `floor(w * 2^64 / (N-1))`, or `None` when all pairs are (w = 0 or w >= N-1).
 pub fn threshold(params: &Params) -> Option<u64> {
     let others = u128::from(params.members() - 1);
-    let wanted = u128::from(params.terms().partners);
+    let wanted = u128::from(params.terms().scheme.partners());
     if wanted == 0 || wanted >= others {
         return None;
     }
@@ -116,10 +116,17 @@ impl LogSum {
 mod tests {
     use super::*;
     use crate::params::Terms;
+    use crate::scheme::Scheme;
 
     fn tenth(members: usize, partners: u64) -> Result<Params, crate::params::ParamsError> {
         let tenth = u64::try_from(members / 10).unwrap();
-        let terms = Terms { max_missing: tenth, max_malicious: tenth, partners, attempts: 1, ..Terms::DEFAULT };
+        let terms = Terms {
+            max_missing: tenth,
+            max_malicious: tenth,
+            scheme: Scheme::Pairwise { partners },
+            attempts: 1,
+            ..Terms::DEFAULT
+        };
         Params::new(members, terms)
     }
 
@@ -133,7 +140,9 @@ mod tests {
 
     #[test]
     fn the_threshold_is_the_exact_fraction() {
-        let with = |partners| Params::unchecked(101, Terms { partners, ..*tenth(100, 0).unwrap().terms() });
+        let with = |partners| {
+            Params::unchecked(101, Terms { scheme: Scheme::Pairwise { partners }, ..*tenth(100, 0).unwrap().terms() })
+        };
         assert_eq!(threshold(&with(50)), Some(1 << 63));
         assert_eq!(threshold(&with(33)), Some(6_087_425_544_324_152_033));
         assert_eq!((threshold(&with(0)), threshold(&with(100)), threshold(&with(u64::MAX))), (None, None, None));
@@ -142,7 +151,12 @@ mod tests {
     #[test]
     fn the_bound_of_a_tiny_cluster_agrees_with_the_formula_by_hand() {
         // N = 3, M = 0, T = 1: n = 2, h = 2, so u = j = 1: 2/1 * C(1,1) * C(0,0) * (1-q) with q = 1/2.
-        let terms = Terms { max_missing: 0, max_malicious: 1, partners: 1, ..*tenth(100, 0).unwrap().terms() };
+        let terms = Terms {
+            max_missing: 0,
+            max_malicious: 1,
+            scheme: Scheme::Pairwise { partners: 1 },
+            ..*tenth(100, 0).unwrap().terms()
+        };
         let unchecked = Params::unchecked(3, terms);
         assert!((closing_log2(&unchecked) - 0.0).abs() < 1e-12);
     }
