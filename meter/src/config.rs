@@ -49,7 +49,7 @@ pub struct OwnerPolicy {
     /// A tighter budget than the protocol's, in millionths of epsilon.
     pub daily_micro_epsilon: Option<u64>,
     /// Of how large a cluster the meter is willing to be a holder.
-    pub holds: u64,
+    pub holds: u16,
 }
 
 impl OwnerPolicy {
@@ -57,7 +57,7 @@ impl OwnerPolicy {
     pub fn with(&self, authorities: Authorities) -> Policy {
         let policy = Policy::new(authorities, self.gateways.iter().cloned()).with_profile(self.profile);
         let daily_micro_epsilon = self.daily_micro_epsilon.unwrap_or(policy.daily_micro_epsilon);
-        Policy { daily_micro_epsilon, ..policy }
+        Policy { daily_micro_epsilon, holds: self.holds, ..policy }
     }
 }
 

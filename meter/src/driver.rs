@@ -31,6 +31,7 @@ const LATE_SAMPLES: (u64, u64) = (60, 2_000);
 /// What was subscribed to together.
 const PROTOCOL: &str = "protocol";
 const AGGREGATE: &str = "aggregate";
+const LATER: &str = "later";
 
 /// Makes the machine, and may look at it: real meters are [`Real`]. Tests bring another one, whose noise is off by its type.
 pub trait Machine {
@@ -151,6 +152,9 @@ impl<M: Machine> Driver<M> {
                 warn!(trouble);
                 self.standing.send_modify(|standing| standing.stage = Stage::Connecting { trouble: Some(trouble) });
             }
+            Event::Refused { tag: LATER } => {
+                warn!("the broker does not let this meter subscribe to a topic of the cluster")
+            }
             // What the cluster's load is may be a matter between gateway and observers.
             Event::Refused { .. } => self.standing.send_modify(|standing| standing.load_refused = true),
             Event::Subscribed { .. } => {}
@@ -251,13 +255,15 @@ impl<M: Machine> Driver<M> {
         // The system's own generator: nothing that was drawn can be drawn again from its state.
         self.meter.handle(input, now, &mut UnwrapErr(SysRng));
         self.machine.observe(&mut self.meter);
-        let (mut changes, mut packets) = (Vec::new(), Vec::new());
+        let (mut changes, mut subscriptions, mut packets) = (Vec::new(), Vec::new(), Vec::new());
         while let Some(output) = self.meter.poll() {
             match output {
                 Output::Persist(record) => changes.push(Change::Put(record)),
                 Output::Erase(key) => changes.push(Change::Erase(key)),
                 Output::Measure { slot, from, to } => self.expect_measurement(Measuring { slot, from, to }),
                 Output::Publish { channel, payload, .. } => packets.push((channel, payload)),
+                Output::Subscribe(channel) => subscriptions.push((channel, true)),
+                Output::Unsubscribe(channel) => subscriptions.push((channel, false)),
                 Output::Notice(notice) => self.note(&notice, now.wall),
             }
         }
@@ -269,11 +275,21 @@ impl<M: Machine> Driver<M> {
                 debug!(%error, "the witness cannot be written");
             }
         }
+        for (channel, wanted) in subscriptions {
+            self.subscribe(channel, wanted);
+        }
         for (channel, payload) in packets {
             self.publish(channel, &payload);
         }
         self.show(now.wall);
         Ok(())
+    }
+
+    /// Follows a channel of the gateway's from now on, or no longer. Every new connection subscribes to all that are wanted then.
+    fn subscribe(&self, channel: GatewayChannel, wanted: bool) {
+        let Some(session) = &self.session else { return };
+        let topics = vec![self.meter.gateway_topic(channel)];
+        if wanted { session.subscribe(topics, LATER) } else { session.unsubscribe(topics) }
     }
 
     fn publish(&self, channel: MeterChannel, payload: &[u8]) {
@@ -352,6 +368,6 @@ impl<M: Machine> Driver<M> {
 const fn epoch_of(key: &Key) -> Option<u64> {
     match key {
         Key::List(epoch) => Some(*epoch),
-        Key::Account | Key::Enrolment(_) | Key::Slot(_) | Key::Evidence(_) => None,
+        Key::Account | Key::Enrolment(_) | Key::Slot(_) | Key::Answer(_) | Key::Evidence(_) => None,
     }
 }

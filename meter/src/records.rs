@@ -165,7 +165,7 @@ impl Records {
     /// side, and evidence.
     pub fn discard(&mut self, numbers: &[(Number, u64)]) -> Result<u64, RecordsError> {
         let stale = |record: &Record| match record.key() {
-            key @ (Key::Enrolment(_) | Key::List(_) | Key::Slot(_)) => Some(Change::Erase(key)),
+            key @ (Key::Enrolment(_) | Key::List(_) | Key::Slot(_) | Key::Answer(_)) => Some(Change::Erase(key)),
             Key::Account | Key::Evidence(_) => None,
         };
         let changes: Vec<Change> = self.load()?.iter().filter_map(stale).collect();
@@ -281,12 +281,13 @@ const fn place(key: &Key) -> (u8, u64) {
         Key::List(epoch) => (2, *epoch),
         Key::Slot(slot) => (3, slot.0),
         Key::Evidence(number) => (4, *number),
+        Key::Answer(slot) => (5, slot.0),
     }
 }
 
-/// Enrolments have keys, and slots have readings.
+/// Enrolments have keys, slots have readings, and answers of a holder what it knew of others.
 const fn is_secret(kind: u8) -> bool {
-    matches!(kind, 1 | 3)
+    matches!(kind, 1 | 3 | 5)
 }
 
 /// Returns whether the file is of this version; a new one becomes so.
@@ -333,7 +334,11 @@ mod tests {
         let change = |output| match output {
             Output::Persist(record) => Some(Change::Put(record)),
             Output::Erase(key) => Some(Change::Erase(key)),
-            Output::Measure { .. } | Output::Publish { .. } | Output::Notice(_) => None,
+            Output::Measure { .. }
+            | Output::Publish { .. }
+            | Output::Subscribe(_)
+            | Output::Unsubscribe(_)
+            | Output::Notice(_) => None,
         };
         std::iter::from_fn(|| meter.poll()).filter_map(change).collect()
     }

@@ -4,7 +4,7 @@ use dream_protocol::ids::{ClusterId, MeterId};
 use dream_protocol::meter::Refusal;
 use dream_protocol::policy::Profile;
 use dream_protocol::time::Timestamp;
-use dream_protocol::wire::{FullList, ListHeader};
+use dream_protocol::wire::{FullList, ListHeader, ShortList};
 use serde::Deserialize;
 
 /// What the page, Home Assistant, the metrics and `dream-meter status` show.
@@ -13,7 +13,7 @@ pub struct Standing {
     pub meter: MeterId,
     pub cluster: ClusterId,
     pub profile: Profile,
-    pub holds: u64,
+    pub holds: u16,
     pub stage: Stage,
     /// The newest list that the meter has accepted and holds.
     pub list: Option<ListTerms>,
@@ -83,7 +83,8 @@ pub struct ListTerms {
 impl ListTerms {
     /// Reads the terms of a list that the meter has accepted; anything else is none.
     pub fn of(list: &[u8]) -> Option<Self> {
-        FullList::header_of(list).ok().map(|(_, header)| Self::from(&header))
+        let header = FullList::header_of(list).or_else(|_| ShortList::header_of(list));
+        header.ok().map(|(_, header)| Self::from(&header))
     }
 }
 

@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
+use dream_sources::mqtt::preset::Preset;
 use dream_sources::{Event, Sample, SlotMean, Source, SourceConfig, SystemClock};
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::BadInput;
@@ -17,6 +19,9 @@ use crate::files::{self, FileError};
 
 /// How long one way to read a meter is tried: some speak every ten seconds, and a serial line has two speeds.
 const PATIENCE: Duration = Duration::from_secs(25);
+
+/// How long bridges on a broker are listened to: Tasmota speaks every five minutes unless it is told otherwise.
+const LONG_PATIENCE: Duration = Duration::from_secs(310);
 
 /// Listen to your meter, recognise what it speaks and show it; sends nothing
 ///
@@ -30,6 +35,9 @@ interval_seconds = 10' < my-readings")]
 pub(super) struct ProbeArgs {
     #[command(flatten)]
     at: Place,
+    /// The name of the device in its topics, for --mqtt
+    #[arg(long, value_name = "NAME", requires = "mqtt")]
+    device: Option<String>,
     /// Add what was recognised to this configuration
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
@@ -48,6 +56,15 @@ struct Place {
     /// A bridge that passes on what a meter says
     #[arg(long, value_name = "HOST:PORT")]
     tcp: Option<String>,
+    /// The home's broker, for a bridge that publishes there: `mqtt://HOST[:1883]`, with --device
+    #[arg(long, value_name = "URL")]
+    mqtt: Option<String>,
+    /// A device on the local network that answers with JSON, such as HomeWizard's
+    #[arg(long, value_name = "URL")]
+    http: Option<String>,
+    /// A meter that speaks Modbus over TCP
+    #[arg(long, value_name = "HOST:PORT")]
+    modbus: Option<String>,
     /// A file that a sample a line is added to
     #[arg(long, value_name = "FILE")]
     lines: Option<PathBuf>,
@@ -58,7 +75,7 @@ struct Place {
 
 impl Place {
     /// Returns the ways to read a meter there, the likeliest first, each as `[source]` has it.
-    fn candidates(&self) -> Vec<String> {
+    fn candidates(&self, device: Option<&str>) -> Vec<String> {
         let at = |kind: &str, key: &str, value: &str| format!("kind = \"{kind}\"\n{key} = {}\n", quoted(value));
         if let Some(device) = &self.serial {
             let device = device.display().to_string();
@@ -67,11 +84,51 @@ impl Place {
         if let Some(address) = &self.tcp {
             return ["p1", "sml"].map(|kind| at(kind, "tcp", address)).to_vec();
         }
+        if let Some(url) = &self.http {
+            return vec![at("http", "url", url) + "preset = \"homewizard\"\n"];
+        }
+        if let Some(address) = &self.modbus {
+            let preset = |name: &str| at("modbus", "tcp", address) + &format!("preset = \"{name}\"\n");
+            // One that answers as SunSpec is; an Eastron answers as any of them.
+            return ["sunspec", "eastron-sdm630", "eastron-sdm120"].map(preset).to_vec();
+        }
+        if let Some(broker) = &self.mqtt {
+            let device = device.map(|name| format!("device = {}\n", quoted(name))).unwrap_or_default();
+            let preset =
+                |preset: Preset| at("mqtt", "broker", broker) + &format!("preset = \"{}\"\n{device}", preset.name());
+            return Preset::ALL.map(preset).to_vec();
+        }
         if let Some(file) = &self.lines {
             return vec![at("lines", "path", &file.display().to_string()) + "interval_seconds = 10\n"];
         }
         let own = self.source.iter().map(|text| format!("{}\n", text.trim_end()));
         own.collect()
+    }
+}
+
+/// One way to read a meter.
+struct Candidate {
+    /// As `[source]` has it.
+    text: String,
+    source: Source,
+}
+
+impl Candidate {
+    /// The number tells apart those that listen on one broker at once.
+    fn new(text: String, number: usize) -> Result<Self, String> {
+        let mut config: SourceConfig = toml::from_str(&text).map_err(|error| error.message().to_owned())?;
+        if let SourceConfig::Mqtt(config) = &mut config {
+            config.client_id.get_or_insert_with(|| format!("dream-meter-probe-{number}"));
+        }
+        let source = Source::new(config).map_err(|error| error.to_string())?;
+        Ok(Self { text, source })
+    }
+
+    /// Returns its kind and preset.
+    fn kind(&self) -> String {
+        let keys = self.text.lines().filter_map(|line| line.split_once(" = "));
+        let names = keys.filter(|(key, _)| ["kind", "preset"].contains(key)).map(|(_, name)| name.trim_matches('"'));
+        names.collect::<Vec<_>>().join(" ")
     }
 }
 
@@ -86,59 +143,91 @@ impl ProbeArgs {
     }
 
     async fn probe(&self, out: &mut impl Write) -> anyhow::Result<()> {
+        let mut candidates = Vec::new();
         let mut troubles = String::new();
-        for text in self.at.candidates() {
-            let config: SourceConfig = toml::from_str(&text).map_err(|error| BadInput(error.message().to_owned()))?;
-            let source = Source::new(config).map_err(|error| BadInput(error.to_string()))?;
-            let kind = text.lines().next().unwrap_or_default().trim_start_matches("kind = ").to_owned();
-            writeln!(out, "Listening for {kind} ...")?;
+        for text in self.at.candidates(self.device.as_deref()) {
+            match Candidate::new(text, candidates.len()) {
+                Ok(candidate) => candidates.push(candidate),
+                // Some bridges need more than a name to be read.
+                Err(why) if self.at.mqtt.is_some() => troubles += &format!("\n  {why}"),
+                Err(why) => return Err(BadInput(why).into()),
+            }
+        }
+        // A broker lets all of them listen at once; a port does not.
+        let together = if self.at.mqtt.is_some() { candidates.len().max(1) } else { 1 };
+        while !candidates.is_empty() {
+            let group: Vec<Candidate> = candidates.drain(..together.min(candidates.len())).collect();
+            let kinds: Vec<String> = group.iter().map(Candidate::kind).collect();
+            let texts: Vec<String> = group.iter().map(|candidate| candidate.text.clone()).collect();
+            writeln!(out, "Listening for {} ...", kinds.join(", "))?;
             out.flush()?;
-            match self.listen(source, out).await? {
-                Ok(()) => return self.write(&text, out),
-                Err(why) => troubles += &format!("\n  {kind}: {why}"),
+            match self.listen(group, out).await? {
+                Ok(recognised) => return self.write(&texts[recognised], out),
+                Err(why) => troubles += &format!("\n  {}: {why}", kinds.join(", ")),
             }
         }
         anyhow::bail!("nothing was recognised:{troubles}")
     }
 
-    /// Shows the samples of a source; returns why there were none, if so.
-    async fn listen(&self, source: Source, out: &mut impl Write) -> anyhow::Result<Result<(), String>> {
-        let mut mean = SlotMean::new(source.cadence());
+    /// Listens to a group of candidates at once, and shows the samples of the first that speaks. Returns which one that was, or
+    /// why there was none.
+    async fn listen(&self, group: Vec<Candidate>, out: &mut impl Write) -> anyhow::Result<Result<usize, String>> {
+        let patience = if group.len() > 1 { LONG_PATIENCE } else { PATIENCE };
         let (sender, mut events) = mpsc::channel(16);
-        let running = tokio::spawn(source.run(Arc::new(SystemClock), sender));
+        let mut means = Vec::new();
+        let mut running = JoinSet::new();
+        for (number, candidate) in group.into_iter().enumerate() {
+            means.push(SlotMean::new(candidate.source.cadence()));
+            let (each, mut own) = mpsc::channel(4);
+            let sender = sender.clone();
+            running.spawn(candidate.source.run(Arc::new(SystemClock), each));
+            running.spawn(async move {
+                while let Some(event) = own.recv().await {
+                    if sender.send((number, event)).await.is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(sender);
         let mut seen: Vec<Sample> = Vec::new();
-        let mut why = format!("nothing came in {} seconds", PATIENCE.as_secs());
+        let mut speaking = None;
+        let mut why = format!("nothing came in {} seconds", patience.as_secs());
         while (seen.len() as u64) < self.samples {
-            let Ok(Some(event)) = timeout(PATIENCE, events.recv()).await else { break };
-            mean.push(&event);
+            let Ok(Some((number, event))) = timeout(patience, events.recv()).await else { break };
+            if speaking.is_some_and(|speaking| speaking != number) {
+                continue;
+            }
+            means[number].push(&event);
             match event {
                 Event::Sample(sample) => {
-                    if seen.is_empty() {
+                    if speaking.replace(number).is_none() {
                         writeln!(out, "Recognised. What follows is shown here and sent nowhere.")?;
                     }
                     writeln!(out, "  {}", shown(&sample))?;
                     out.flush()?;
                     seen.push(sample);
                 }
-                Event::Lost { why: lost, .. } if seen.is_empty() => {
+                Event::Lost { why: lost, .. } if speaking.is_none() => {
                     why = lost;
-                    break;
+                    if means.len() == 1 {
+                        break;
+                    }
                 }
                 Event::Lost { why, .. } => writeln!(out, "  lost: {why}")?,
                 Event::Connected { .. } | Event::ClockStepped { .. } => {}
             }
         }
-        running.abort();
-        let [first, .., last] = seen.as_slice() else { return Ok(Err(why)) };
+        let (Some(speaking), [first, .., last]) = (speaking, seen.as_slice()) else { return Ok(Err(why)) };
         let seconds = last.at.millis_since(first.at) / 1000;
-        match mean.mean(first.at, last.at) {
+        match means[speaking].mean(first.at, last.at) {
             Ok(watts) => writeln!(
                 out,
                 "Over these {seconds} s the mean is {watts} W: a slot would report this, blurred and masked."
             )?,
             Err(why) => writeln!(out, "Over these {seconds} s there is no reading: {why}.")?,
         }
-        Ok(Ok(()))
+        Ok(Ok(speaking))
     }
 
     fn write(&self, source: &str, out: &mut impl Write) -> anyhow::Result<()> {
@@ -187,17 +276,28 @@ mod tests {
 
     #[test]
     fn a_sample_is_shown_in_the_units_of_a_meter() {
-        let values = Values { import: Some(7_881_115_000), export: Some(0), power: Some(-412_090), ..Values::default() };
+        let values =
+            Values { import: Some(7_881_115_000), export: Some(0), power: Some(-412_090), ..Values::default() };
         let sample = values.at(Timestamp::from_secs(0));
         assert_eq!(shown(&sample), "-412.0 W, import 7881.115 kWh, export 0.000 kWh");
     }
 
     #[test]
     fn every_place_gives_sources_that_can_be_parsed() {
-        let none = || Place { serial: None, tcp: None, lines: None, source: None };
-        let place = Place { lines: Some("a \"b\"".into()), ..none() };
-        let [text] = &place.candidates()[..] else { panic!("one way to read lines") };
-        toml::from_str::<SourceConfig>(text).unwrap();
-        assert!(none().candidates().is_empty());
+        let none =
+            || Place { serial: None, tcp: None, mqtt: None, http: None, modbus: None, lines: None, source: None };
+        let places = [
+            (Place { serial: Some("/dev/ttyUSB0".into()), ..none() }, 2),
+            (Place { tcp: Some("bridge:23".into()), ..none() }, 2),
+            (Place { mqtt: Some("mqtt://home".into()), ..none() }, 8),
+            (Place { http: Some("http://p1.lan".into()), ..none() }, 1),
+            (Place { modbus: Some("rail:502".into()), ..none() }, 3),
+            (Place { lines: Some("a \"b\"".into()), ..none() }, 1),
+            (none(), 0),
+        ];
+        for (place, expected) in places {
+            let sound = place.candidates(Some("tele-1")).into_iter().map(|text| Candidate::new(text, 0));
+            assert_eq!(sound.filter(Result::is_ok).count(), expected, "{place:?}");
+        }
     }
 }

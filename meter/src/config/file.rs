@@ -49,7 +49,7 @@ pub(super) struct Policy {
     pub(super) gateways: Vec<String>,
     pub(super) daily_epsilon: Option<u64>,
     #[serde(default = "holds")]
-    pub(super) holds: u64,
+    pub(super) holds: u16,
 }
 
 /// A broker's keys, and one more: serde cannot refuse unknown keys of a flattened part, so they are written out.
@@ -132,7 +132,7 @@ fn strict() -> String {
     "strict".to_owned()
 }
 
-const fn holds() -> u64 {
+const fn holds() -> u16 {
     10_000
 }
 

@@ -1,12 +1,15 @@
 //! Homes whose power is known, each with a meter that speaks one of the languages of real ones.
 
 use std::fs::{File, OpenOptions};
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+use dream_testkit::lab::access::Access;
+use rumqttc::{AsyncClient, PublishOptions, QoS};
 
 /// How often a meter speaks.
 const PACE: Duration = Duration::from_millis(500);
@@ -23,15 +26,18 @@ pub(super) struct Home {
 }
 
 impl Home {
-    /// The number decides what the home draws and how its meter speaks.
-    pub(super) fn start(number: usize, folder: &Path) -> Self {
+    /// The number decides what the home draws and how its meter speaks. Call it inside a tokio runtime; without a home's broker
+    /// nothing is said over MQTT.
+    pub(super) fn start(number: usize, folder: &Path, home_broker: Option<&Access>) -> Self {
         let watts = 100 + 37 * i64::try_from(number).unwrap();
         let (speaks, lives) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(true)));
         let flags = (speaks.clone(), lives.clone());
-        let source = match number % 3 {
-            0 => lines(watts, folder, flags),
-            1 => p1(watts, flags),
-            _ => sml(watts, flags),
+        let source = match (number % 5, home_broker) {
+            (0, _) => lines(watts, folder, flags),
+            (1, _) => p1(watts, flags),
+            (2, _) => sml(watts, flags),
+            (3, _) | (_, None) => http(watts, flags),
+            (_, Some(broker)) => mqtt(watts, number, broker, flags),
         };
         Self { watts, source, speaks, lives }
     }
@@ -85,6 +91,51 @@ fn p1(watts: i64, flags: Flags) -> String {
 fn sml(watts: i64, flags: Flags) -> String {
     let port = serve(sml_file(watts), flags);
     format!("kind = \"sml\"\ntcp = \"127.0.0.1:{port}\"\ninterval_seconds = 1\n")
+}
+
+/// A device on the local network that is asked, as HomeWizard's are.
+fn http(watts: i64, (speaks, _): Flags) -> String {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let body = format!("{{\"active_power_w\":{watts}}}");
+    let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut request = [0; 1024];
+            // One that does not speak hangs up.
+            if speaks.load(Ordering::Relaxed) && stream.read(&mut request).is_ok() {
+                stream.write_all(answer.as_bytes()).ok();
+            }
+        }
+    });
+    format!(
+        "kind = \"http\"\nurl = \"http://127.0.0.1:{port}/api/v1/data\"\ninterval_seconds = 1\n\
+         [[source.power]]\npointer = \"/active_power_w\"\nunit = \"W\"\n"
+    )
+}
+
+/// A bridge that publishes on the home's broker.
+fn mqtt(watts: i64, number: usize, broker: &Access, (speaks, lives): Flags) -> String {
+    let topic = format!("home/{number}/power");
+    let (client, mut eventloop) = AsyncClient::builder(broker.options(&format!("bridge-{number}"))).unbounded().build();
+    let said = topic.clone();
+    // Only polls.
+    tokio::spawn(async move { while eventloop.poll().await.is_ok() {} });
+    tokio::spawn(async move {
+        while lives.load(Ordering::Relaxed) {
+            if speaks.load(Ordering::Relaxed) {
+                let options = PublishOptions::new(QoS::AtMostOnce);
+                client.try_publish(said.clone(), watts.to_string().into_bytes(), options).unwrap();
+            }
+            tokio::time::sleep(PACE).await;
+        }
+    });
+    format!(
+        "kind = \"mqtt\"\nbroker = \"{}\"\nclient_id = \"home-{number}\"\nspeaks = \"periodic\"\ninterval_seconds = 1\n\
+         [[source.power]]\ntopic = \"{topic}\"\nunit = \"W\"\n",
+        broker.url()
+    )
 }
 
 /// Sends the same again and again to whoever connects.

@@ -67,13 +67,13 @@ impl Observer {
             return Heard::Other;
         }
         match Topic::parse(&topic).unwrap() {
-            Topic::Meter { channel, meter, .. } => self.meter(channel, &meter.to_string(), payload),
+            Topic::Meter { channel, meter, .. } => self.meter(channel, meter, payload),
             Topic::Gateway { channel: GatewayChannel::FullMembership, .. } => {
                 let list = MembershipList::verify(&payload, &self.cluster, &self.authorities).unwrap();
                 self.oracle.note_list(&list);
                 Heard::Other
             }
-            Topic::Gateway { channel: GatewayChannel::Recovery, .. } => {
+            Topic::Gateway { channel: GatewayChannel::Recovery | GatewayChannel::Retry, .. } => {
                 self.oracle.note_recovery(&payload);
                 Heard::Other
             }

@@ -93,7 +93,7 @@ async fn five_commands_lead_from_a_certificate_to_a_decoded_slot() {
     assert!(enrol.contains(&format!("--gateway {GATEWAY}")) && enrol.contains(&format!("{METER}.pem")), "{enrol}");
     let said = succeed(&mut owner.shell(&enrol));
     assert!(said.contains("nobody else can change it"), "{said}");
-    let meter = Home::start(1, &owner.folder);
+    let meter = Home::start(1, &owner.folder, None);
     let bridge = meter.source.lines().find_map(|line| line.strip_prefix("tcp = ")).unwrap();
     let said = succeed(&mut owner.shell(&here(probe, "--serial /dev/ttyUSB0", &format!("--tcp {bridge}"))));
     assert!(said.contains("Recognised") && said.contains(&format!("{} W", meter.watts)), "{said}");
@@ -128,7 +128,7 @@ async fn five_commands_lead_from_a_certificate_to_a_decoded_slot() {
 fn neighbour(site: &mut Site, number: usize) -> (Home, Process) {
     let folder = site.file(&format!("home-{number}"));
     std::fs::create_dir(&folder).unwrap();
-    let home = Home::start(number, &folder);
+    let home = Home::start(number, &folder, None);
     let config = site.home(&format!("m-000{number}"), 4, wall(), &format!("[source]\n{}", home.source));
     let text = std::fs::read_to_string(&config).unwrap().replace("\"community\"", "\"trial\"");
     std::fs::write(&config, text).unwrap();
