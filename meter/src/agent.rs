@@ -17,7 +17,7 @@ use tracing::{error, info, warn};
 use crate::broker::{self, Access, AccessError, Event};
 use crate::clock::{TimeSource, utc};
 use crate::config::Config;
-use crate::driver::{Driver, Machine};
+use crate::driver::{Driver, Machine, ResumeError};
 use crate::home;
 use crate::http;
 use crate::identity::Identity;
@@ -128,15 +128,18 @@ impl<M: Machine> Agent<M> {
                     driver.time_confirmed()?;
                 },
                 Some(()) = reloads.recv() => match renewed(&config) {
-                    Ok((identity, access)) => {
-                        info!(until = utc(identity.checked.not_after()), "the certificate was read again");
-                        standing.send_modify(|standing| {
-                            standing.certificate_to = identity.checked.not_after();
-                            standing.renewable_from = identity.renewable_from();
-                        });
-                        driver.renew(meter_config(&config, &identity))?;
-                        connection = Connection::start(access, &identity);
-                    }
+                    Ok((identity, access)) => match driver.renew(meter_config(&config, &identity)) {
+                        Ok(()) => {
+                            info!(until = utc(identity.checked.not_after()), "the certificate was read again");
+                            standing.send_modify(|standing| {
+                                standing.certificate_to = identity.checked.not_after();
+                                standing.renewable_from = identity.renewable_from();
+                            });
+                            connection = Connection::start(access, &identity);
+                        }
+                        Err(ResumeError::Meter(error)) => error!(%error, "the certificate stays as it was"),
+                        Err(error @ ResumeError::Records(_)) => return Err(error.into()),
+                    },
                     Err(error) => error!(error = format!("{error:#}"), "the certificate stays as it was"),
                 },
             }
@@ -146,13 +149,13 @@ impl<M: Machine> Agent<M> {
 
 /// The connection to the community's broker, which ends when it is dropped.
 struct Connection {
-    events: mpsc::UnboundedReceiver<Event>,
+    events: mpsc::Receiver<Event>,
     task: JoinHandle<()>,
 }
 
 impl Connection {
     fn start(access: Access, identity: &Identity) -> Self {
-        let (sender, events) = mpsc::unbounded_channel();
+        let (sender, events) = mpsc::channel(broker::EVENTS);
         let task = tokio::spawn(broker::keep_connected(access, identity.id.to_string(), None, sender));
         Self { events, task }
     }
@@ -246,5 +249,63 @@ async fn say_status(notifier: &Notifier, mut standing: watch::Receiver<Standing>
         if standing.changed().await.is_err() {
             return std::future::pending().await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use dream_protocol::time::Now;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    /// A clock that is right after it was asked so often.
+    #[derive(Debug)]
+    struct RightLater(Cell<u32>);
+
+    impl TimeSource for RightLater {
+        fn is_synchronised(&self) -> bool {
+            self.0.set(self.0.get().saturating_sub(1));
+            self.0.get() == 0
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_waits_until_the_clock_is_right() {
+        let begun = Instant::now();
+        wait_for_clock(&RightLater(Cell::new(1))).await;
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+        wait_for_clock(&RightLater(Cell::new(5))).await;
+        assert_eq!(begun.elapsed(), 3 * CLOCK_AGAIN);
+    }
+
+    /// The clock of tokio, which jumps to whatever is due next.
+    #[derive(Debug)]
+    struct VirtualClock {
+        begun: Instant,
+        start: Timestamp,
+    }
+
+    impl Clock for VirtualClock {
+        fn now(&self) -> Now {
+            let passed = u64::try_from(self.begun.elapsed().as_millis()).unwrap();
+            Now { wall: self.start.plus_millis(passed), monotonic_millis: passed }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn copied_records_keep_it_silent_until_the_day_is_over() {
+        let clock = VirtualClock { begun: Instant::now(), start: Timestamp::from_secs(20_000 * 86_400 + 3_600) };
+        let (standing, shown) = watch::channel(words::tests::ordinary());
+        let until = 20_001 * 86_400;
+        stay_silent(Some(until), &clock, &standing).await;
+        assert_eq!(clock.now().wall, Timestamp::from_secs(until));
+        assert_eq!(shown.borrow().stage, Stage::Silent { until });
+        let before = clock.now().wall;
+        stay_silent(Some(until), &clock, &standing).await;
+        stay_silent(None, &clock, &standing).await;
+        assert_eq!(clock.now().wall, before, "a silence that is over, or none, takes no time");
     }
 }

@@ -147,7 +147,7 @@ pub struct Receipt(ManualAck);
 #[derive(Debug, Clone)]
 pub struct Session {
     client: AsyncClient,
-    events: mpsc::UnboundedSender<Event>,
+    events: mpsc::Sender<Event>,
 }
 
 impl Session {
@@ -173,7 +173,9 @@ impl Session {
         tokio::spawn(async move {
             let Ok(answer) = notice.wait_async().await else { return };
             let refused = answer.return_codes.contains(&SubscribeReasonCode::Failure);
-            events.send(if refused { Event::Refused { tag } } else { Event::Subscribed { tag } }).ok();
+            let event = if refused { Event::Refused { tag } } else { Event::Subscribed { tag } };
+            // Nobody waits for it when the meter stops.
+            events.send(event).await.ok();
         });
     }
 
@@ -190,13 +192,16 @@ impl Session {
     }
 }
 
+/// How many events may wait. When they are not taken nothing more is read, and the broker keeps what it has.
+pub const EVENTS: usize = 64;
+
 /// Connects, and again after every loss, until nobody listens or the session was disconnected. The last will is a topic
 /// and what the broker is to say there, retained, when the connection is lost.
 pub async fn keep_connected(
     access: Access,
     client_id: String,
     last_will: Option<(String, &'static str)>,
-    events: mpsc::UnboundedSender<Event>,
+    events: mpsc::Sender<Event>,
 ) {
     let mut wait = FIRST_WAIT;
     loop {
@@ -207,7 +212,7 @@ pub async fn keep_connected(
         let (client, eventloop) = AsyncClient::builder(options).unbounded().build();
         let session = Session { client, events: events.clone() };
         let Some((reason, was_connected)) = poll(&session, eventloop).await else { return };
-        if events.send(Event::Lost { reason }).is_err() {
+        if events.send(Event::Lost { reason }).await.is_err() {
             return;
         }
         if was_connected {
@@ -238,6 +243,6 @@ async fn poll(session: &Session, mut eventloop: EventLoop) -> Option<(String, bo
             Ok(Polled::Incoming(_) | Polled::Outgoing(_)) => continue,
             Err(error) => return Some((error.to_string(), connected)),
         };
-        session.events.send(event).ok()?;
+        session.events.send(event).await.ok()?;
     }
 }

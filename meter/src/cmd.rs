@@ -18,6 +18,7 @@ use thiserror::Error;
 use crate::authority::AuthorityError;
 use crate::broker::AccessError;
 use crate::config::{Config, ConfigError};
+use crate::driver::ResumeError;
 use crate::files::FileError;
 use crate::identity::IdentityError;
 
@@ -94,7 +95,9 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 fn fail(error: &anyhow::Error) -> ExitCode {
     // Where nothing can be written the exit code says enough.
     writeln!(std::io::stderr(), "dream-meter: {error:#}").ok();
-    let of_input = error.is::<BadInput>()
+    let refused = error.downcast_ref::<ResumeError>().is_some_and(|error| matches!(error, ResumeError::Meter(_)));
+    let of_input = refused
+        || error.is::<BadInput>()
         || error.is::<ConfigError>()
         || error.is::<IdentityError>()
         || error.is::<AuthorityError>()

@@ -42,7 +42,7 @@ const ENTITIES: [Entity; 6] = [
 /// Keeps Home Assistant informed until the process ends.
 pub async fn inform(access: Access, prefix: String, mut standing: watch::Receiver<Standing>) {
     let meter = standing.borrow().meter.clone();
-    let (sender, mut events) = mpsc::unbounded_channel();
+    let (sender, mut events) = mpsc::channel(broker::EVENTS);
     // Another name than the one at the community's broker: the two may be the same, and would throw each other out.
     let client_id = format!("dream-meter-{meter}-home");
     let last_will = Some((availability_topic(&meter), "offline"));

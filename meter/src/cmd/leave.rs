@@ -83,7 +83,7 @@ fn check_not_running(state: &Path, records: &Path) -> anyhow::Result<()> {
 
 async fn forget_at_home(home: &Home, meter: &MeterId) -> anyhow::Result<()> {
     let access = Access::new(&home.broker, None)?;
-    let (sender, mut events) = mpsc::unbounded_channel();
+    let (sender, mut events) = mpsc::channel(broker::EVENTS);
     let polling = tokio::spawn(broker::keep_connected(access, format!("dream-meter-{meter}-home"), None, sender));
     let forgotten = tokio::time::timeout(PATIENCE, async {
         while let Some(event) = events.recv().await {
