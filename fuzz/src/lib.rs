@@ -4,6 +4,7 @@
 //! <target>` runs one; the corpora come from the test vectors (`fuzz/README.md`).
 
 mod machines;
+mod sources;
 
 use std::sync::LazyLock;
 
@@ -21,6 +22,7 @@ use dream_testkit::example::cluster_id;
 use dream_testkit::pki::Pki;
 
 pub use machines::machines;
+pub use sources::{http_answer, line, modbus_registers, mqtt_message, p1, sml};
 
 static AUTHORITIES: LazyLock<Authorities> = LazyLock::new(|| Pki::new().authorities());
 

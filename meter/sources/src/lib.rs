@@ -18,6 +18,7 @@ mod obis;
 mod outlet;
 pub mod p1;
 mod pointer;
+mod recognise;
 mod sample;
 mod serial;
 mod slot_mean;
@@ -28,6 +29,7 @@ mod units;
 
 pub use clock::{Clock, SystemClock};
 pub use config::{ConfigError, SourceConfig};
+pub use recognise::{Proposal, recognise_bytes, recognise_document, recognise_message};
 pub use sample::{Event, Sample, Values};
 pub use slot_mean::{Cadence, LEAST_COVERAGE, Liveness, NoReading, SlotMean};
 pub use source::Source;

@@ -120,7 +120,6 @@ impl Mqtt {
                     let filters = self.topics().into_iter().map(|topic| SubscribeFilter::new(topic, QoS::AtMostOnce));
                     // This task polls, so it must not wait for the queue; one packet always fits into an empty one.
                     client.try_subscribe_many(filters).map_err(|error| Stop::Lost(error.to_string()))?;
-                    outlet.connected().await?;
                 }
                 Ok(Polled::Incoming(Packet::SubAck(answer))) => {
                     if answer.return_codes.contains(&SubscribeReasonCode::Failure) {
@@ -128,6 +127,7 @@ impl Mqtt {
                             "the home broker refuses a subscription; see the rights of this user".to_owned(),
                         ));
                     }
+                    outlet.connected().await?;
                 }
                 Ok(Polled::Incoming(Packet::Publish(message))) => state.take(self, &message, outlet).await?,
                 Ok(Polled::Incoming(_) | Polled::Outgoing(_)) => {}

@@ -124,19 +124,40 @@ pub fn parse(frame: &[u8], expected: Crc) -> Result<Values, SmlError> {
     if values.is_empty() { Err(SmlError::Nothing) } else { Ok(values) }
 }
 
+/// Puts a file into a frame, as a meter would.
+pub fn framed(file: &[u8], crc: Crc) -> Vec<u8> {
+    let padding = (4 - file.len() % 4) % 4;
+    let mut frame = START.to_vec();
+    let mut rest = file;
+    while let Some(at) = find(rest, &ESCAPE) {
+        frame.extend_from_slice(&rest[..at + 4]);
+        frame.extend_from_slice(&ESCAPE);
+        rest = &rest[at + 4..];
+    }
+    frame.extend_from_slice(rest);
+    frame.extend(std::iter::repeat_n(0, padding));
+    frame.extend_from_slice(&ESCAPE);
+    frame.extend([0x1a, u8::try_from(padding).unwrap_or(0)]);
+    let sum = crc.of(&frame);
+    frame.extend_from_slice(&sum);
+    frame
+}
+
 /// Tells by which checksum a frame is sound.
 pub fn crc_of(frame: &[u8]) -> Option<Crc> {
     let (body, sent) = frame.split_last_chunk::<2>()?;
-    if crc::x25(body).to_le_bytes() == *sent {
-        Some(Crc::X25)
-    } else if crc::kermit(body).to_be_bytes() == *sent {
-        Some(Crc::Kermit)
-    } else {
-        None
-    }
+    [Crc::X25, Crc::Kermit].into_iter().find(|crc| crc.of(body) == *sent)
 }
 
 impl Crc {
+    /// The checksum of bytes, in the order in which it is sent.
+    fn of(self, bytes: &[u8]) -> [u8; 2] {
+        match self {
+            Self::X25 => crc::x25(bytes).to_le_bytes(),
+            Self::Kermit => crc::kermit(bytes).to_be_bytes(),
+        }
+    }
+
     pub const fn name(self) -> &'static str {
         match self {
             Self::X25 => "x25",

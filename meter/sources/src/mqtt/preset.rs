@@ -3,8 +3,9 @@
 use serde::Deserialize;
 
 use crate::config::FieldConfig;
-use crate::mapping::{Field, Mapping, Quantity};
+use crate::mapping::{Field, Mapping, Overlay, Quantity};
 use crate::pointer::Pointer;
+use crate::sample::Values;
 use crate::slot_mean::Liveness;
 use crate::units::{Sign, Unit};
 
@@ -24,6 +25,31 @@ pub enum Preset {
     Vzlogger,
     Evcc,
     HomeassistantStatestream,
+}
+
+/// Reads the messages of a bridge without a connection, as a preset says: for looking at what it would report.
+#[derive(Debug)]
+pub struct Reader {
+    mapping: Mapping,
+    overlay: Overlay,
+}
+
+impl Reader {
+    pub fn new(preset: Preset, device: &str) -> Self {
+        let mapping = preset.bridge(device).mapping;
+        Self { overlay: Overlay::new(mapping.clone(), None), mapping }
+    }
+
+    /// The topics that carry something.
+    pub fn topics(&self) -> Vec<String> {
+        self.mapping.topics()
+    }
+
+    /// Takes in a message, and returns what is known after it.
+    pub fn take(&mut self, topic: &str, message: &[u8]) -> Result<Values, String> {
+        self.overlay.take(topic, message, 0)?;
+        Ok(self.overlay.values(0))
+    }
 }
 
 /// Where a bridge says whether it is alive.

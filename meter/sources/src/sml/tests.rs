@@ -17,22 +17,11 @@ fn frame(entries: &[Vec<u8>], crc: Crc) -> Vec<u8> {
     message.push(0x70 | u8::try_from(entries.len()).unwrap());
     entries.iter().for_each(|entry| message.extend(entry));
     message.extend([0x01, 0x01]);
-    let sum = |bytes: &[u8]| match crc {
-        Crc::X25 => crc::x25(bytes).to_le_bytes(),
-        Crc::Kermit => crc::kermit(bytes).to_be_bytes(),
-    };
-    let of_message = sum(&message);
+    let sum = crc.of(&message);
     message.push(0x63);
-    message.extend(of_message);
+    message.extend(sum);
     message.push(0);
-    let padding = (4 - message.len() % 4) % 4;
-    let mut frame = START.to_vec();
-    frame.extend(message);
-    frame.extend(std::iter::repeat_n(0, padding));
-    frame.extend([0x1b, 0x1b, 0x1b, 0x1b, 0x1a, u8::try_from(padding).unwrap()]);
-    let of_frame = sum(&frame);
-    frame.extend(of_frame);
-    frame
+    framed(&message, crc)
 }
 
 fn typical() -> Vec<Vec<u8>> {
@@ -105,14 +94,18 @@ fn frames_are_found_in_whatever_pieces_they_come() {
 
 #[test]
 fn escape_sequences_within_a_file_are_doubled_on_the_way() {
-    // 0x1b1b1b1b as a value, doubled by the meter.
-    let plain = frame(&[entry([1, 8, 0], 30, 0, 0x1b1b_1b1b)], Crc::X25);
-    let at = find(&plain[8..], &ESCAPE).unwrap() + 8;
-    let mut doubled = [&plain[..at], &ESCAPE, &plain[at..plain.len() - 2]].concat();
-    let sum = crc::x25(&doubled).to_le_bytes();
-    doubled.extend(sum);
+    let frame = frame(&[entry([1, 8, 0], 30, 0, 0x1b1b_1b1b)], Crc::X25);
+    assert_eq!(find(&frame[8..], &[0x1b; 8]), find(&frame[8..], &ESCAPE));
     let mut frames = Frames::default();
-    frames.push(&doubled);
+    frames.push(&frame);
     let found = frames.next_frame().unwrap();
     assert_eq!(parse(&found, Crc::X25).unwrap().import, Some(0x1b1b_1b1b * 1000));
+}
+
+#[test]
+fn a_meter_is_recognised_with_its_checksum_and_its_lock() {
+    let recognised = |entries: &[Vec<u8>], crc| crate::recognise_bytes(&frame(entries, crc)).unwrap();
+    assert_eq!(recognised(&typical(), Crc::X25).config, "kind = \"sml\"\n");
+    assert_eq!(recognised(&typical(), Crc::Kermit).config, "kind = \"sml\"\ncrc = \"kermit\"\n");
+    assert!(recognised(&[entry([1, 8, 0], 30, 3, 25_688)], Crc::X25).what.contains("PIN"));
 }
