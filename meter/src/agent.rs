@@ -186,7 +186,7 @@ fn meter_config(config: &Config, identity: &Identity) -> MeterConfig {
 
 /// How the community's broker is reached: the meter's certificate is its client certificate.
 fn community(config: &Config, identity: &Identity) -> Result<Access, AccessError> {
-    Access::new(&config.community, Some((&identity.certificate, identity.pkcs8())))
+    Ok(Access::new(&config.community, Some((&identity.certificate, identity.pkcs8())))?.persistent())
 }
 
 fn renewed(config: &Config) -> anyhow::Result<(Identity, Access)> {

@@ -47,6 +47,7 @@ pub struct Access {
     broker: Broker,
     tls: Option<Arc<rustls::ClientConfig>>,
     password: Option<Zeroizing<Vec<u8>>>,
+    session: SessionMode,
 }
 
 impl fmt::Debug for Access {
@@ -67,7 +68,13 @@ impl Access {
             Some(ca) => Some(Arc::new(tls(files::certificates(ca)?, client).map_err(trouble)?)),
         };
         let password = broker.login.as_ref().map(|(_, file)| password(file.as_ref())).transpose()?;
-        Ok(Self { broker: broker.clone(), tls, password })
+        Ok(Self { broker: broker.clone(), tls, password, session: SessionMode::Clean })
+    }
+
+    /// Lets the broker keep what it has for this client while it is away.
+    #[must_use]
+    pub fn persistent(self) -> Self {
+        Self { session: SessionMode::Persistent, ..self }
     }
 
     fn options(&self, client_id: &str) -> MqttOptions {
@@ -75,7 +82,7 @@ impl Access {
         options
             .set_keep_alive(KEEP_ALIVE_SECONDS)
             .set_max_packet_size(MAX_PACKET, MAX_PACKET)
-            .set_session_mode(SessionMode::Persistent)
+            .set_session_mode(self.session)
             .set_ack_mode(AckMode::Manual);
         if let (Some((name, _)), Some(password)) = (&self.broker.login, &self.password) {
             options.set_credentials(name.clone(), password.to_vec());

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
-use dream_sources::mqtt::preset::Preset;
-use dream_sources::{Event, Sample, SlotMean, Source, SourceConfig, SystemClock};
+use dream_protocol::broker_address::broker_address;
+use dream_sources::{Event, Proposal, Sample, SlotMean, Source, SourceConfig, SystemClock, recognise_message};
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::BadInput;
-use crate::config::edit;
+use crate::broker::{self, Access};
+use crate::config::{Broker, edit};
 use crate::files::{self, FileError};
 
 /// How long one way to read a meter is tried: some speak every ten seconds, and a serial line has two speeds.
@@ -30,14 +30,21 @@ const LONG_PATIENCE: Duration = Duration::from_secs(310);
 #[command(after_help = "Examples:
   dream-meter probe --serial /dev/ttyUSB0
   dream-meter probe --tcp p1-bridge.lan:23 --write meter.toml
+  dream-meter probe --mqtt mqtt://homeassistant.lan --username me --password-file password
   dream-meter probe --source 'kind = \"lines\"
 interval_seconds = 10' < my-readings")]
 pub(super) struct ProbeArgs {
     #[command(flatten)]
     at: Place,
-    /// The name of the device in its topics, for --mqtt
+    /// Which of several devices on the broker, by its name there
     #[arg(long, value_name = "NAME", requires = "mqtt")]
     device: Option<String>,
+    /// The user name at the home's broker
+    #[arg(long, value_name = "NAME", requires = "mqtt")]
+    username: Option<String>,
+    /// A file whose first line is the password
+    #[arg(long, value_name = "FILE", requires = "username")]
+    password_file: Option<PathBuf>,
     /// Add what was recognised to this configuration
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
@@ -56,7 +63,7 @@ struct Place {
     /// A bridge that passes on what a meter says
     #[arg(long, value_name = "HOST:PORT")]
     tcp: Option<String>,
-    /// The home's broker, for a bridge that publishes there: `mqtt://HOST[:1883]`, with --device
+    /// The home's broker, for a bridge that publishes there: `mqtt://HOST[:1883]`
     #[arg(long, value_name = "URL")]
     mqtt: Option<String>,
     /// A device on the local network that answers with JSON, such as HomeWizard's
@@ -75,14 +82,17 @@ struct Place {
 
 impl Place {
     /// Returns the ways to read a meter there, the likeliest first, each as `[source]` has it.
-    fn candidates(&self, device: Option<&str>) -> Vec<String> {
+    fn candidates(&self) -> Vec<String> {
         let at = |kind: &str, key: &str, value: &str| format!("kind = \"{kind}\"\n{key} = {}\n", quoted(value));
+        // Some SML meters compute checksums in another way, which then says so.
+        let telegrams = |key, value: &str| {
+            vec![at("p1", key, value), at("sml", key, value), at("sml", key, value) + "crc = \"kermit\"\n"]
+        };
         if let Some(device) = &self.serial {
-            let device = device.display().to_string();
-            return ["p1", "sml"].map(|kind| at(kind, "serial", &device)).to_vec();
+            return telegrams("serial", &device.display().to_string());
         }
         if let Some(address) = &self.tcp {
-            return ["p1", "sml"].map(|kind| at(kind, "tcp", address)).to_vec();
+            return telegrams("tcp", address);
         }
         if let Some(url) = &self.http {
             return vec![at("http", "url", url) + "preset = \"homewizard\"\n"];
@@ -92,12 +102,6 @@ impl Place {
             // One that answers as SunSpec is; an Eastron answers as any of them.
             return ["sunspec", "eastron-sdm630", "eastron-sdm120"].map(preset).to_vec();
         }
-        if let Some(broker) = &self.mqtt {
-            let device = device.map(|name| format!("device = {}\n", quoted(name))).unwrap_or_default();
-            let preset =
-                |preset: Preset| at("mqtt", "broker", broker) + &format!("preset = \"{}\"\n{device}", preset.name());
-            return Preset::ALL.map(preset).to_vec();
-        }
         if let Some(file) = &self.lines {
             return vec![at("lines", "path", &file.display().to_string()) + "interval_seconds = 10\n"];
         }
@@ -106,30 +110,55 @@ impl Place {
     }
 }
 
-/// One way to read a meter.
-struct Candidate {
-    /// As `[source]` has it.
-    text: String,
-    source: Source,
+/// Reads a source as `[source]` has it.
+fn source(text: &str) -> Result<Source, BadInput> {
+    let config: SourceConfig = toml::from_str(text).map_err(|error| BadInput(error.message().to_owned()))?;
+    Source::new(config).map_err(|error| BadInput(error.to_string()))
 }
 
-impl Candidate {
-    /// The number tells apart those that listen on one broker at once.
-    fn new(text: String, number: usize) -> Result<Self, String> {
-        let mut config: SourceConfig = toml::from_str(&text).map_err(|error| error.message().to_owned())?;
-        if let SourceConfig::Mqtt(config) = &mut config {
-            config.client_id.get_or_insert_with(|| format!("dream-meter-probe-{number}"));
-        }
-        let source = Source::new(config).map_err(|error| error.to_string())?;
-        Ok(Self { text, source })
-    }
+/// Returns the kind and the preset of a source.
+fn kind(text: &str) -> String {
+    let keys = text.lines().filter_map(|line| line.split_once(" = "));
+    let names = keys.filter(|(key, _)| ["kind", "preset"].contains(key)).map(|(_, name)| name.trim_matches('"'));
+    names.collect::<Vec<_>>().join(" ")
+}
 
-    /// Returns its kind and preset.
-    fn kind(&self) -> String {
-        let keys = self.text.lines().filter_map(|line| line.split_once(" = "));
-        let names = keys.filter(|(key, _)| ["kind", "preset"].contains(key)).map(|(_, name)| name.trim_matches('"'));
-        names.collect::<Vec<_>>().join(" ")
+/// Listens until bridges are recognised, and a little longer for others beside them.
+async fn gather_proposals(
+    mut events: mpsc::Receiver<broker::Event>,
+    device: Option<&str>,
+) -> anyhow::Result<Vec<Proposal>> {
+    let mut found: Vec<Proposal> = Vec::new();
+    let mut session = None;
+    let mut until = Instant::now() + LONG_PATIENCE;
+    while let Ok(Some(event)) = timeout_at(until, events.recv()).await {
+        match event {
+            broker::Event::Connected(connected) => {
+                connected.subscribe(vec!["#".to_owned()], "everything");
+                session = Some(connected);
+            }
+            broker::Event::Message { topic, payload, receipt } => {
+                if let (Some(session), Some(receipt)) = (&session, receipt) {
+                    session.acknowledge(receipt);
+                }
+                let Some(proposal) = recognise_message(&topic, &payload) else { continue };
+                let wanted =
+                    device.is_none_or(|device| proposal.config.contains(&format!("device = {}\n", quoted(device))));
+                if wanted && !found.contains(&proposal) {
+                    until = until.min(Instant::now() + PATIENCE);
+                    found.push(proposal);
+                }
+            }
+            broker::Event::Lost { reason } => anyhow::bail!("the home's broker cannot be reached: {reason}"),
+            broker::Event::Refused { .. } => anyhow::bail!("the home's broker does not let this user read everything"),
+            broker::Event::Subscribed { .. } => {}
+        }
     }
+    anyhow::ensure!(
+        !found.is_empty(),
+        "nothing on the home's broker was recognised; docs/meter-sources.md has every source"
+    );
+    Ok(found)
 }
 
 /// Writes a string as TOML does.
@@ -143,91 +172,95 @@ impl ProbeArgs {
     }
 
     async fn probe(&self, out: &mut impl Write) -> anyhow::Result<()> {
-        let mut candidates = Vec::new();
+        let texts = match &self.at.mqtt {
+            Some(url) => vec![self.recognise_bridge(url, out).await?],
+            None => self.at.candidates(),
+        };
         let mut troubles = String::new();
-        for text in self.at.candidates(self.device.as_deref()) {
-            match Candidate::new(text, candidates.len()) {
-                Ok(candidate) => candidates.push(candidate),
-                // Some bridges need more than a name to be read.
-                Err(why) if self.at.mqtt.is_some() => troubles += &format!("\n  {why}"),
-                Err(why) => return Err(BadInput(why).into()),
-            }
-        }
-        // A broker lets all of them listen at once; a port does not.
-        let together = if self.at.mqtt.is_some() { candidates.len().max(1) } else { 1 };
-        while !candidates.is_empty() {
-            let group: Vec<Candidate> = candidates.drain(..together.min(candidates.len())).collect();
-            let kinds: Vec<String> = group.iter().map(Candidate::kind).collect();
-            let texts: Vec<String> = group.iter().map(|candidate| candidate.text.clone()).collect();
-            writeln!(out, "Listening for {} ...", kinds.join(", "))?;
+        for text in texts {
+            let source = source(&text)?;
+            writeln!(out, "Listening for {} ...", kind(&text))?;
             out.flush()?;
-            match self.listen(group, out).await? {
-                Ok(recognised) => return self.write(&texts[recognised], out),
-                Err(why) => troubles += &format!("\n  {}: {why}", kinds.join(", ")),
+            match self.listen(source, out).await? {
+                Ok(()) => return self.write(&text, out),
+                Err(why) => troubles += &format!("\n  {}: {why}", kind(&text)),
             }
         }
         anyhow::bail!("nothing was recognised:{troubles}")
     }
 
-    /// Listens to a group of candidates at once, and shows the samples of the first that speaks. Returns which one that was, or
-    /// why there was none.
-    async fn listen(&self, group: Vec<Candidate>, out: &mut impl Write) -> anyhow::Result<Result<usize, String>> {
-        let patience = if group.len() > 1 { LONG_PATIENCE } else { PATIENCE };
-        let (sender, mut events) = mpsc::channel(16);
-        let mut means = Vec::new();
-        let mut running = JoinSet::new();
-        for (number, candidate) in group.into_iter().enumerate() {
-            means.push(SlotMean::new(candidate.source.cadence()));
-            let (each, mut own) = mpsc::channel(4);
-            let sender = sender.clone();
-            running.spawn(candidate.source.run(Arc::new(SystemClock), each));
-            running.spawn(async move {
-                while let Some(event) = own.recv().await {
-                    if sender.send((number, event)).await.is_err() {
-                        return;
-                    }
-                }
-            });
+    /// Listens to everything on the home's broker until a bridge is recognised by what it says; returns it as `[source]` has it.
+    async fn recognise_bridge(&self, url: &str, out: &mut impl Write) -> anyhow::Result<String> {
+        let login = self.username.clone().map(|name| (name, self.password_file.clone()));
+        let Some((false, host, port)) = broker_address(url) else {
+            return Err(
+                BadInput("--mqtt: use mqtt://HOST[:1883]; for TLS, write the source with --source".to_owned()).into()
+            );
+        };
+        let access = Access::new(&Broker { host, port, ca: None, login }, None)?;
+        let (sender, events) = mpsc::channel(broker::EVENTS);
+        let polling = tokio::spawn(broker::keep_connected(access, "dream-meter-probe".to_owned(), None, sender));
+        writeln!(out, "Listening to everything on {url} ...")?;
+        out.flush()?;
+        let found = gather_proposals(events, self.device.as_deref()).await;
+        polling.abort();
+        let found = found?;
+        let mut reached = format!("broker = {}\n", quoted(url));
+        if let Some(name) = &self.username {
+            reached += &format!("username = {}\n", quoted(name));
         }
-        drop(sender);
+        if let Some(file) = &self.password_file {
+            reached += &format!("password_file = {}\n", quoted(&file.display().to_string()));
+        }
+        let [one] = &found[..] else {
+            let names: String = found.iter().map(|found| format!("\n  {}", found.what)).collect();
+            return Err(BadInput(format!("there are several; say which one with --device:{names}")).into());
+        };
+        writeln!(out, "This is {}.", one.what)?;
+        // The kind comes first, as in every configuration.
+        let (first, rest) = one.config.split_once('\n').unwrap_or((&one.config, ""));
+        Ok(format!("{first}\n{reached}{rest}"))
+    }
+
+    /// Shows the samples of a source; returns why there were none, if so.
+    async fn listen(&self, source: Source, out: &mut impl Write) -> anyhow::Result<Result<(), String>> {
+        let mut mean = SlotMean::new(source.cadence());
+        let (sender, mut events) = mpsc::channel(16);
+        let running = tokio::spawn(source.run(Arc::new(SystemClock), sender));
+        let patience = if self.at.mqtt.is_some() { LONG_PATIENCE } else { PATIENCE };
         let mut seen: Vec<Sample> = Vec::new();
-        let mut speaking = None;
         let mut why = format!("nothing came in {} seconds", patience.as_secs());
         while (seen.len() as u64) < self.samples {
-            let Ok(Some((number, event))) = timeout(patience, events.recv()).await else { break };
-            if speaking.is_some_and(|speaking| speaking != number) {
-                continue;
-            }
-            means[number].push(&event);
+            let Ok(Some(event)) = timeout(patience, events.recv()).await else { break };
+            mean.push(&event);
             match event {
                 Event::Sample(sample) => {
-                    if speaking.replace(number).is_none() {
+                    if seen.is_empty() {
                         writeln!(out, "Recognised. What follows is shown here and sent nowhere.")?;
                     }
                     writeln!(out, "  {}", shown(&sample))?;
                     out.flush()?;
                     seen.push(sample);
                 }
-                Event::Lost { why: lost, .. } if speaking.is_none() => {
+                Event::Lost { why: lost, .. } if seen.is_empty() => {
                     why = lost;
-                    if means.len() == 1 {
-                        break;
-                    }
+                    break;
                 }
                 Event::Lost { why, .. } => writeln!(out, "  lost: {why}")?,
                 Event::Connected { .. } | Event::ClockStepped { .. } => {}
             }
         }
-        let (Some(speaking), [first, .., last]) = (speaking, seen.as_slice()) else { return Ok(Err(why)) };
+        running.abort();
+        let [first, .., last] = seen.as_slice() else { return Ok(Err(why)) };
         let seconds = last.at.millis_since(first.at) / 1000;
-        match means[speaking].mean(first.at, last.at) {
+        match mean.mean(first.at, last.at) {
             Ok(watts) => writeln!(
                 out,
                 "Over these {seconds} s the mean is {watts} W: a slot would report this, blurred and masked."
             )?,
             Err(why) => writeln!(out, "Over these {seconds} s there is no reading: {why}.")?,
         }
-        Ok(Ok(speaking))
+        Ok(Ok(()))
     }
 
     fn write(&self, source: &str, out: &mut impl Write) -> anyhow::Result<()> {
@@ -287,17 +320,17 @@ mod tests {
         let none =
             || Place { serial: None, tcp: None, mqtt: None, http: None, modbus: None, lines: None, source: None };
         let places = [
-            (Place { serial: Some("/dev/ttyUSB0".into()), ..none() }, 2),
-            (Place { tcp: Some("bridge:23".into()), ..none() }, 2),
-            (Place { mqtt: Some("mqtt://home".into()), ..none() }, 8),
+            (Place { serial: Some("/dev/ttyUSB0".into()), ..none() }, 3),
+            (Place { tcp: Some("bridge:23".into()), ..none() }, 3),
             (Place { http: Some("http://p1.lan".into()), ..none() }, 1),
             (Place { modbus: Some("rail:502".into()), ..none() }, 3),
             (Place { lines: Some("a \"b\"".into()), ..none() }, 1),
             (none(), 0),
         ];
         for (place, expected) in places {
-            let sound = place.candidates(Some("tele-1")).into_iter().map(|text| Candidate::new(text, 0));
-            assert_eq!(sound.filter(Result::is_ok).count(), expected, "{place:?}");
+            let candidates = place.candidates();
+            assert_eq!(candidates.len(), expected, "{place:?}");
+            candidates.iter().for_each(|text| drop(source(text).unwrap()));
         }
     }
 }
