@@ -42,6 +42,8 @@ pub enum AuthorityError {
     File(#[from] FileError),
     #[error(transparent)]
     Request(#[from] RequestError),
+    #[error("there is no authority in {}; `dream-meter authority init` makes one", directory.display())]
+    None { directory: PathBuf },
     #[error("{}: {error}", path.display())]
     Certificate { path: PathBuf, error: CertificateError },
     #[error(
@@ -134,6 +136,9 @@ impl Authority {
     pub fn open(directory: &Path) -> Result<Self, AuthorityError> {
         refuse_beside_gateway(directory)?;
         let path = directory.join("authority.pem");
+        if !path.exists() {
+            return Err(AuthorityError::None { directory: directory.to_owned() });
+        }
         let der = files::certificates(&path)?.swap_remove(0);
         let authorities =
             Authorities::new([der.as_ref()]).map_err(|error| AuthorityError::Certificate { path, error })?;

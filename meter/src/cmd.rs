@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use thiserror::Error;
 
-use crate::authority::AuthorityError;
+use crate::authority::{AuthorityError, RequestError};
 use crate::broker::AccessError;
 use crate::config::{Config, ConfigError};
 use crate::driver::ResumeError;
@@ -101,6 +101,7 @@ fn fail(error: &anyhow::Error) -> ExitCode {
         || error.is::<ConfigError>()
         || error.is::<IdentityError>()
         || error.is::<AuthorityError>()
+        || error.is::<RequestError>()
         || error.is::<AccessError>()
         || error.is::<FileError>();
     if of_input { ExitCode::from(2) } else { ExitCode::FAILURE }

@@ -143,14 +143,22 @@ impl Config {
     }
 
     fn parse(text: &str, folder: &Path) -> Result<Self, Vec<Problem>> {
-        let file: file::File = toml::from_str(text)
-            .map_err(|error| vec![Problem { key: String::new(), message: without_the_line(&error, text) }])?;
+        let file: file::File = toml::from_str(text).map_err(|error| vec![mistake(&error, text)])?;
         let mut checker = Checker { folder, problems: Vec::new() };
         match checker.config(file) {
             Some(config) if checker.problems.is_empty() => Ok(config),
             Some(_) | None => Err(checker.problems),
         }
     }
+}
+
+/// Returns what cannot be read, or what is missing and where it comes from.
+fn mistake(error: &toml::de::Error, text: &str) -> Problem {
+    if error.message() == "missing field `source`" {
+        let message = "it is missing: `dream-meter probe` finds out how your meter speaks, and --write adds it here";
+        return Problem { key: "source".to_owned(), message: message.to_owned() };
+    }
+    Problem { key: String::new(), message: without_the_line(error, text) }
 }
 
 /// Returns what is wrong and where, without the line itself: somebody may have written a password into it.

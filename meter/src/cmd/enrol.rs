@@ -88,7 +88,12 @@ impl EnrolArgs {
     }
 
     fn install(&self, certificate: &Path, out: &mut impl Write) -> anyhow::Result<()> {
-        let config = self.file("meter.toml");
+        let (config, key) = (self.file("meter.toml"), self.file("meter.key"));
+        if !key.exists() {
+            let message =
+                "is missing: `dream-meter enrol --meter NAME` makes it, and the request that the authority signs";
+            return Err(BadInput(format!("{} {message}", key.display())).into());
+        }
         let text = match std::fs::read_to_string(&config) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
@@ -116,7 +121,11 @@ impl EnrolArgs {
             )?;
             writeln!(out, "What you allow is in {}, and nobody else can change it:", config.display())?;
             writeln!(out, "  {}", meaning(self.profile))?;
-            writeln!(out, "Next: `dream-meter probe --write {}`, then `dream-meter run`.", config.display())?;
+            let at = config.display();
+            writeln!(
+                out,
+                "Next: `dream-meter probe --serial DEVICE --write {at}`, then `dream-meter run --config {at}`."
+            )?;
         } else {
             writeln!(
                 out,

@@ -20,6 +20,9 @@ use crate::files::{self, FileError};
 /// How long one way to read a meter is tried: some speak every ten seconds, and a serial line has two speeds.
 const PATIENCE: Duration = Duration::from_secs(25);
 
+/// How long to listen for other bridges once one is recognised.
+const OTHERS: Duration = Duration::from_secs(5);
+
 /// How long bridges on a broker are listened to: Tasmota speaks every five minutes unless it is told otherwise.
 const LONG_PATIENCE: Duration = Duration::from_secs(310);
 
@@ -145,7 +148,7 @@ async fn gather_proposals(
                 let wanted =
                     device.is_none_or(|device| proposal.config.contains(&format!("device = {}\n", quoted(device))));
                 if wanted && !found.contains(&proposal) {
-                    until = until.min(Instant::now() + PATIENCE);
+                    until = until.min(Instant::now() + OTHERS);
                     found.push(proposal);
                 }
             }

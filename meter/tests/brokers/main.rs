@@ -5,6 +5,7 @@ mod agent;
 mod community;
 mod homes;
 mod observer;
+mod probe;
 mod readme;
 mod site;
 
