@@ -200,7 +200,6 @@ fn first_standing(config: &Config, identity: &Identity) -> Standing {
         meter: identity.id.clone(),
         cluster: identity.cluster.clone(),
         profile: config.policy.profile,
-        holds: config.policy.holds,
         stage: Stage::WaitingForClock,
         list: None,
         sent_today: 0,

@@ -13,7 +13,6 @@ pub struct Standing {
     pub meter: MeterId,
     pub cluster: ClusterId,
     pub profile: Profile,
-    pub holds: u16,
     pub stage: Stage,
     /// The newest list that the meter has accepted and holds.
     pub list: Option<ListTerms>,

@@ -165,7 +165,6 @@ pub(crate) mod tests {
             meter: MeterId::new("m-0007").unwrap(),
             cluster: ClusterId::new("riverside").unwrap(),
             profile: Profile::Community,
-            holds: 10_000,
             stage: Stage::Connected,
             list: Some(ListTerms {
                 epoch: 1_794_900_000,
