@@ -88,7 +88,10 @@ pub fn modbus_registers(data: &[u8]) {
         NumberType::Float64,
     ] {
         for order in [WordOrder::BigEndian, WordOrder::LittleEndian] {
-            assert_eq!(number.read(&words, order).is_none() && words.len() >= 4, words.len() >= 4 && is_no_number(number, &words, order));
+            assert_eq!(
+                number.read(&words, order).is_none() && words.len() >= 4,
+                words.len() >= 4 && is_no_number(number, &words, order)
+            );
         }
     }
     Model::WholeNumbers.values(&words);

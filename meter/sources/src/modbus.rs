@@ -14,7 +14,7 @@ use crate::config::{ConfigError, ModbusConfig, Parity, RegisterConfig, counter_s
 use crate::link::Link;
 use crate::mqtt::unit;
 use crate::outlet::{Outlet, Stop};
-use crate::sample::{Values, finer};
+use crate::sample::Values;
 use crate::serial::{Framing, Line};
 use crate::slot_mean::{Cadence, Liveness};
 use crate::units::{Sign, Unit};
@@ -161,7 +161,8 @@ impl Device {
         export: &[Register],
     ) -> Result<Values, String> {
         let (power, import, export) = (self.sum(power).await?, self.sum(import).await?, self.sum(export).await?);
-        let step = [import, export].into_iter().flatten().fold(None, |step, (_, its_step)| finer(step, its_step));
+        // Floats of different size have different steps, of which the coarser counts.
+        let step = [import, export].into_iter().flatten().filter_map(|(_, step)| step).max();
         let value = |number: Option<(i64, Option<i64>)>| number.map(|(value, _)| value);
         Ok(Values { power: value(power), import: value(import), export: value(export), step })
     }

@@ -2,20 +2,10 @@
 //!
 //! This connection is never the one to the community's broker, not even on the same host: what is read here is clear.
 
+mod broker;
 pub mod preset;
 
-use std::fmt;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-use dream_protocol::broker_address::broker_address;
-use rumqttc::{
-    AsyncClient, Event as Polled, MqttOptions, Packet, Publish, QoS, SubscribeFilter, SubscribeReasonCode,
-    TlsConfiguration, Transport,
-};
-use rustls::RootCertStore;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
+use rumqttc::{AsyncClient, Event as Polled, Packet, Publish, QoS, SubscribeFilter, SubscribeReasonCode};
 
 use crate::config::{
     ConfigError, FieldConfig, MqttConfig, Speaks, counter_step, interval_millis, unit_of_energy, unit_of_power,
@@ -25,12 +15,8 @@ use crate::outlet::{Outlet, Stop};
 use crate::pointer::Pointer;
 use crate::slot_mean::{Cadence, INTERVALS_HELD, Liveness};
 use crate::units::Unit;
+use broker::HomeBroker;
 use preset::{Availability, Bridge, Preset};
-
-/// Messages of bridges are small; a larger one ends the connection.
-const LARGEST_PACKET: usize = 256 << 10;
-
-const KEEP_ALIVE_SECONDS: u16 = 20;
 
 #[derive(Debug)]
 pub(crate) struct Mqtt {
@@ -38,26 +24,6 @@ pub(crate) struct Mqtt {
     mapping: Mapping,
     availability: Option<Availability>,
     cadence: Cadence,
-}
-
-#[derive(Debug)]
-struct HomeBroker {
-    host: String,
-    port: u16,
-    ca: Option<PathBuf>,
-    login: Option<Login>,
-    client_id: String,
-}
-
-struct Login {
-    username: String,
-    password_file: Option<PathBuf>,
-}
-
-impl fmt::Debug for Login {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Login").finish_non_exhaustive()
-    }
 }
 
 impl Mqtt {
@@ -132,10 +98,7 @@ impl Mqtt {
                 Ok(Polled::Incoming(Packet::Publish(message))) => state.take(self, &message, outlet).await?,
                 Ok(Polled::Incoming(_) | Polled::Outgoing(_)) => {}
                 Err(error) => {
-                    return Err(Stop::Lost(format!(
-                        "the home broker {}:{}: {error}",
-                        self.broker.host, self.broker.port
-                    )));
+                    return Err(Stop::Lost(format!("{}: {error}", self.broker)));
                 }
             }
         }
@@ -154,6 +117,8 @@ struct State {
     overlay: Overlay,
     /// Whether the bridge has said that it is alive, or need not.
     is_online: bool,
+    /// Whether the owner has been told that it did not.
+    has_told: bool,
 }
 
 impl State {
@@ -164,7 +129,7 @@ impl State {
         };
         // A bridge that speaks by itself is alive when it does.
         let is_online = mqtt.cadence.liveness != Liveness::OnChange;
-        Self { overlay: Overlay::new(mqtt.mapping.clone(), good_for), is_online }
+        Self { overlay: Overlay::new(mqtt.mapping.clone(), good_for), is_online, has_told: false }
     }
 
     async fn take(&mut self, mqtt: &Mqtt, message: &Publish, outlet: &mut Outlet) -> Result<(), Stop> {
@@ -189,10 +154,14 @@ impl State {
                 }
             },
         };
-        if carried && self.is_online {
-            outlet.sample(self.overlay.values(now)).await?;
+        match (carried, self.is_online, &mqtt.availability) {
+            (true, true, _) => outlet.sample(self.overlay.values(now)).await,
+            (true, false, Some(availability)) if !std::mem::replace(&mut self.has_told, true) => {
+                let topic = &availability.topic;
+                outlet.lost(format!("{topic} has not said yet that it is alive; switch that on in the bridge")).await
+            }
+            (true | false, ..) => Ok(()),
         }
-        Ok(())
     }
 }
 
@@ -299,77 +268,4 @@ fn filled(key: &str, topic: &str) -> Result<String, ConfigError> {
         return Err(ConfigError::new(key, format!("is {topic:?}; it must be one whole topic, without wildcards")));
     }
     Ok(topic.to_owned())
-}
-
-impl HomeBroker {
-    fn new(config: &MqttConfig) -> Result<Self, ConfigError> {
-        let Some((tls, host, port)) = broker_address(&config.broker) else {
-            // What stands before an `@` may be a password.
-            let shown =
-                if config.broker.contains('@') { "the value".to_owned() } else { format!("{:?}", config.broker) };
-            let problem = format!(
-                "{shown} is not a broker's address; use \"mqtt://HOST[:1883]\" or \"mqtts://HOST[:8883]\", and `username` and `password_file` for a login"
-            );
-            return Err(ConfigError::new("broker", problem));
-        };
-        match (tls, &config.ca) {
-            (true, None) => {
-                return Err(ConfigError::new(
-                    "ca",
-                    "is missing: mqtts:// needs the certificates that the home broker's is checked with",
-                ));
-            }
-            (false, Some(_)) => {
-                return Err(ConfigError::new("ca", "has no effect with mqtt://; use mqtts://, or leave it out"));
-            }
-            (true, Some(_)) | (false, None) => {}
-        }
-        let login = match (&config.username, &config.password_file) {
-            (Some(username), password_file) => {
-                Some(Login { username: username.clone(), password_file: password_file.clone() })
-            }
-            (None, Some(_)) => return Err(ConfigError::new("username", "is missing beside `password_file`")),
-            (None, None) => None,
-        };
-        let client_id = config.client_id.clone().unwrap_or_else(|| "dream-meter".to_owned());
-        Ok(Self { host, port, ca: config.ca.clone(), login, client_id })
-    }
-
-    fn options(&self) -> Result<MqttOptions, String> {
-        let mut options = MqttOptions::new(self.client_id.clone(), (self.host.clone(), self.port));
-        options
-            .set_keep_alive(KEEP_ALIVE_SECONDS)
-            .set_clean_session(true)
-            .set_max_packet_size(LARGEST_PACKET, LARGEST_PACKET);
-        if let Some(login) = &self.login {
-            let password = login.password_file.as_deref().map(first_line).transpose()?.unwrap_or_default();
-            options.set_credentials(login.username.clone(), password);
-        }
-        if let Some(ca) = &self.ca {
-            options.set_transport(Transport::Tls(tls(ca)?));
-        }
-        Ok(options)
-    }
-}
-
-fn first_line(path: &Path) -> Result<String, String> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| format!("`source.password_file`, {}: {error}", path.display()))?;
-    Ok(text.lines().next().unwrap_or_default().to_owned())
-}
-
-fn tls(ca: &Path) -> Result<TlsConfiguration, String> {
-    let problem = |error: &dyn fmt::Display| format!("`source.ca`, {}: {error}", ca.display());
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_file_iter(ca).map_err(|error| problem(&error))? {
-        let certificate = certificate.map_err(|error| problem(&error))?;
-        roots.add(certificate).map_err(|error| problem(&error))?;
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| problem(&error))?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(TlsConfiguration::Rustls(Arc::new(config)))
 }

@@ -10,7 +10,7 @@ use crate::clock::Clock;
 use crate::sample::{Event, Values};
 
 /// The wall clock may differ by so much from the one that never jumps, between two events, before it counts as set.
-const MOST_DRIFT_MILLIS: u64 = 2_000;
+pub(crate) const MOST_DRIFT_MILLIS: u64 = 2_000;
 
 /// Why a session with a source ended.
 #[derive(Debug, PartialEq, Eq)]

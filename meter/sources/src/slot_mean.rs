@@ -4,13 +4,17 @@
 //! and cover it, else the time-weighted mean of power is. Whether there is a reading at all depends on when samples came and never
 //! on what they say: a meter that fell silent with its load would tell it.
 
+mod no_reading;
+
 use std::collections::VecDeque;
 use std::fmt;
 
 use dream_protocol::time::Timestamp;
 
 use crate::decimal::rounded;
+use crate::outlet::MOST_DRIFT_MILLIS;
 use crate::sample::{Event, Sample};
+pub use no_reading::NoReading;
 
 /// Less of a slot than this, in percent, is no reading.
 pub const LEAST_COVERAGE: u64 = 80;
@@ -53,52 +57,6 @@ impl Cadence {
     }
 }
 
-/// Why a slot has no reading.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum NoReading {
-    /// Nothing was sampled; with why the source was lost, if it said so.
-    Silent { lost: Option<String> },
-    /// Something was, for less than [`LEAST_COVERAGE`] of the slot.
-    Patchy { percent: u64, lost: Option<String> },
-    /// There are only counters, and one step of them is too much for a slot of this length.
-    CoarseCounter { step_watt_hours: i64 },
-    /// There are only counters, and they were set or went back within the slot.
-    CounterSet,
-    /// The wall clock was set within the slot.
-    ClockStepped,
-}
-
-impl fmt::Display for NoReading {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let because = |f: &mut fmt::Formatter<'_>, lost: &Option<String>| match lost {
-            Some(why) => write!(f, ": {why}"),
-            None => Ok(()),
-        };
-        match self {
-            Self::Silent { lost } => {
-                f.write_str("the source said nothing in this slot")?;
-                because(f, lost)
-            }
-            Self::Patchy { percent, lost } => {
-                write!(f, "the source covered {percent} % of this slot, and {LEAST_COVERAGE} % are needed")?;
-                because(f, lost)
-            }
-            Self::CoarseCounter { step_watt_hours } => write!(
-                f,
-                "the source has no power, and its counter moves in steps of {step_watt_hours} Wh, too coarse for this slot; \
-                 a German meter shows power and finer steps once it is unlocked with its PIN"
-            ),
-            Self::CounterSet => f.write_str(
-                "the source has no power, and its counter was set within this slot; it starts anew, as after a change of meters",
-            ),
-            Self::ClockStepped => f.write_str("the clock of this machine was set within this slot"),
-        }
-    }
-}
-
-impl std::error::Error for NoReading {}
-
 /// Gathers what a source yields, and says the mean power of a slot.
 pub struct SlotMean {
     cadence: Cadence,
@@ -129,14 +87,18 @@ impl SlotMean {
 
     /// Takes in what happened at the source.
     pub fn push(&mut self, event: &Event) {
-        let at = event.at().as_millis();
-        if self.points.back().is_some_and(|last| at < last.at) {
-            self.clock_stepped = Some(at);
-            self.points.clear();
+        let mut at = event.at().as_millis();
+        if let Some(last) = self.points.back().map(|last| last.at) {
+            if at.saturating_add(MOST_DRIFT_MILLIS) < last {
+                self.clock_stepped = Some(at);
+                self.points.clear();
+            } else {
+                at = at.max(last);
+            }
         }
         match event {
             Event::Connected { .. } => {}
-            Event::Sample(sample) => self.add(*sample),
+            Event::Sample(sample) => self.add(Sample { at: Timestamp::from_millis(at), ..*sample }),
             Event::Lost { why, .. } => {
                 if let Some(last) = self.points.back_mut() {
                     last.lost.get_or_insert(at);
@@ -152,8 +114,11 @@ impl SlotMean {
 
     /// Forgets what no slot from `before` on needs.
     pub fn forget_before(&mut self, before: Timestamp) {
-        let needed = self.points.iter().rposition(|point| point.at <= before.as_millis()).unwrap_or(0);
-        self.points.drain(..needed);
+        let last = |wanted: fn(&Point) -> bool| {
+            self.points.iter().rposition(|point| point.at <= before.as_millis() && wanted(point))
+        };
+        let needed = last(|point| point.counter.is_some()).into_iter().chain(last(|point| point.power.is_some())).min();
+        self.points.drain(..needed.unwrap_or(0));
     }
 
     /// Returns the mean power between two instants in whole watts, positive when the home took from the grid.
@@ -197,8 +162,10 @@ impl SlotMean {
             (None, Some(export), None) => Some((0, export)),
         };
         if let Some((import, export)) = counter {
-            self.step = self.step.min(sample.step.unwrap_or(COARSEST_STEP).max(1));
-            while self.step > 1 && (import % self.step != 0 || export % self.step != 0) {
+            if let Some(step) = sample.step {
+                self.step = self.step.min(step.max(1));
+            }
+            while sample.step.is_none() && self.step > 1 && (import % self.step != 0 || export % self.step != 0) {
                 self.step /= 10;
             }
             let before = self.points.iter().rev().find(|point| point.counter.is_some());
@@ -286,7 +253,10 @@ impl SlotMean {
 
     fn why_none(&self, slot: Window, covered: u64, only_counters: bool, fine: bool) -> NoReading {
         let within = |at: u64| at >= slot.from && at <= slot.to;
-        let lost = self.lost.as_ref().filter(|(at, _)| *at <= slot.to).map(|(_, why)| why.clone());
+        // Why the source was lost in this slot, or before it and is not back.
+        let is_back = |at: u64| self.points.back().is_some_and(|last| last.at > at);
+        let lost = self.lost.as_ref().filter(|(at, _)| *at <= slot.to && (*at >= slot.from || !is_back(*at)));
+        let lost = lost.map(|(_, why)| why.clone());
         if self.clock_stepped.is_some_and(within) {
             NoReading::ClockStepped
         } else if only_counters && !fine {

@@ -2,7 +2,6 @@
 
 use serde::Deserialize;
 
-use crate::sample::finer;
 use crate::units::{Sign, Unit};
 
 /// How a number is kept in registers of sixteen bits.
@@ -94,11 +93,11 @@ impl Register {
     }
 }
 
-/// Adds numbers, of which all must be there.
+/// Adds numbers, of which all must be there; the coarsest step counts.
 pub(crate) fn sum(values: impl IntoIterator<Item = Option<(i64, Option<i64>)>>) -> Option<(i64, Option<i64>)> {
     values.into_iter().try_fold((0i64, None), |(sum, step), value| {
         let (value, its_step) = value?;
-        Some((sum.saturating_add(value), finer(step, its_step)))
+        Some((sum.saturating_add(value), step.max(its_step)))
     })
 }
 

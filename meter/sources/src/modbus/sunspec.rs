@@ -61,7 +61,7 @@ impl Model {
                     power: read(0, Unit::W),
                     export: read(32, Unit::Wh),
                     import: read(40, Unit::Wh),
-                    step: number(40).and_then(|number| Unit::Wh.step(&number)),
+                    step: [32, 40].into_iter().filter_map(|at| Unit::Wh.step(&number(at)?)).max(),
                 }
             }
         }

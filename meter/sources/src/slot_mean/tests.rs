@@ -202,6 +202,22 @@ fn a_clock_that_is_set_ends_what_was_gathered() {
 }
 
 #[test]
+fn a_sample_that_is_dated_a_moment_early_ends_nothing() {
+    let mut samples: Vec<_> = (0..60).map(|n| power(n * 10 + 1, 500)).collect();
+    samples.insert(30, lost(290));
+    assert_eq!(slot_of(EVERY_10, samples), Ok(500));
+}
+
+#[test]
+fn why_a_source_was_lost_long_ago_does_not_explain_a_gap_of_today() {
+    let mut mean = gathered(EVERY_10, [power(0, 1), lost(5), power(610, 1)]);
+    assert_eq!(mean.mean(at(600), at(1200)), Err(NoReading::Patchy { percent: 5, lost: None }));
+    mean.push(&lost(1300));
+    let silent = Err(NoReading::Silent { lost: Some("unplugged".to_owned()) });
+    assert_eq!(mean.mean(at(1800), at(2400)), silent);
+}
+
+#[test]
 fn what_is_forgotten_is_not_needed() {
     let mut mean = gathered(EVERY_10, (0..=120).map(|n| counters(n * 10 + 3, 1_000_001 + n.cast_signed(), 0)));
     let expected = mean.mean(at(600), at(1200));

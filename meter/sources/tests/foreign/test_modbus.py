@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import os
+import select
 import socket
 import struct
 import threading
@@ -88,18 +90,14 @@ def test_an_eastron_behind_a_bridge_that_passes_on_frames():
 
 
 def test_an_eastron_on_a_serial_line():
-    with terminal() as (_, _), line() as (one_end, other_end):
-        make = lambda: ModbusSerialServer(eastron(), framer=FramerType.RTU, port=one_end, baudrate=9600)
-        with serving(make):
+    with line() as (one_end, other_end):
+        with serving(lambda: ModbusSerialServer(eastron(), framer=FramerType.RTU, port=one_end, baudrate=9600)):
             assert sample(f"serial = '{other_end}'\npreset = 'eastron-sdm630'") == EASTRON
 
 
 @contextlib.contextmanager
 def line():
     """Two terminals, joined: what is written into one comes out of the other."""
-    import os
-    import select
-
     with terminal() as (one, one_path), terminal() as (other, other_path):
         ending = threading.Event()
 

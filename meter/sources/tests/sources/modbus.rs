@@ -60,7 +60,7 @@ async fn an_eastron_is_read_in_floats_of_input_registers() {
     let mut source = Running::start(&format!("kind = 'modbus'\ntcp = '{address}'\npreset = 'eastron-sdm630'"));
     let sample = source.sample().await;
     assert_eq!(numbers(&sample), (Some(7_881_115_000), Some(12_000_000), Some(-1_234_500)));
-    assert_eq!(sample.step, Some(1));
+    assert_eq!(sample.step, Some(1000), "the coarser of the two floats");
 }
 
 #[tokio::test]

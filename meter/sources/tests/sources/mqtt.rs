@@ -168,6 +168,7 @@ async fn what_speaks_only_on_change_counts_while_it_says_that_it_is_alive() {
     source.connected().await;
     home.say("evcc/site/grid/power", "200");
     // Nothing counts before the bridge says that it is alive; then what it said before does.
+    assert_eq!(source.lost().await, "evcc/status has not said yet that it is alive; switch that on in the bridge");
     home.say("evcc/status", "online");
     assert_eq!(numbers(&source.sample().await), (None, None, Some(200_000)));
     home.say("evcc/status", "offline");
