@@ -4,6 +4,7 @@ mod check_config;
 mod decode;
 mod export;
 mod health;
+mod holders;
 mod offenders;
 mod plan;
 mod running;
@@ -25,6 +26,7 @@ use check_config::CheckConfigArgs;
 use decode::DecodeArgs;
 use export::ExportArgs;
 use health::HealthArgs;
+use holders::HoldersArgs;
 use offenders::OffendersArgs;
 use plan::PlanArgs;
 use verify_evidence::VerifyEvidenceArgs;
@@ -60,6 +62,7 @@ enum Command {
     /// Show a captured message as text, and why it is invalid if it is
     Decode(DecodeArgs),
     Offenders(OffendersArgs),
+    Holders(HoldersArgs),
     VerifyEvidence(VerifyEvidenceArgs),
     /// Print a script that completes this command's arguments in a shell
     #[command(after_help = COMPLETIONS_EXAMPLE)]
@@ -112,6 +115,7 @@ pub fn main() -> ExitCode {
         Command::Plan(args) => args.run(&mut out),
         Command::Decode(args) => args.run(&mut out),
         Command::Offenders(args) => offenders::run(&args, &mut out),
+        Command::Holders(args) => holders::run(&args, &mut out),
         Command::VerifyEvidence(args) => verify_evidence::run(&args, &mut out),
         Command::Completions { shell } => completions(shell, &mut out),
     };

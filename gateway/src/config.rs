@@ -17,9 +17,11 @@ use std::path::{Path, PathBuf};
 
 use dream_protocol::cluster::RosterRules;
 use dream_protocol::ids::{ClusterId, GatewayId, IdError};
+use dream_protocol::membership::MembershipList;
 use dream_protocol::params::{Params, Share, Terms};
 use dream_protocol::policy::Profile;
-use dream_protocol::scheme::SchemeChoice;
+use dream_protocol::scheme::committee;
+use dream_protocol::scheme::{COMMITTEE_FROM, Kind, Scheme, SchemeChoice};
 
 use check::Checker;
 
@@ -127,6 +129,54 @@ impl ClusterSettings {
     pub fn params(&self, members: u16) -> Result<Params, dream_protocol::params::ParamsError> {
         self.terms.for_members(members, self.missing_share, self.malicious_share, self.profile.floors().malicious)
     }
+
+    /// Returns the parameters of a list of so many members in which so many of them, with these draws, are willing to be
+    /// holders; an error in words if no committee can be formed of them.
+    pub fn committee_params(&self, members: u16, draws: &[u64]) -> Result<Params, String> {
+        let pairwise = self.params(members).map_err(|error| error.to_string())?;
+        with_committee(&pairwise, self.committee_attempts, draws, self.profile)
+    }
+
+    /// Returns the parameters of a list of so many members, all of them willing to be holders, in the scheme that it would have.
+    pub fn formed(&self, members: u16) -> Result<Params, String> {
+        let pairwise = || self.params(members).map_err(|error| error.to_string());
+        let committee = || self.committee_params(members, &even_draws(members));
+        match self.scheme {
+            SchemeChoice::Only(Kind::Committee) => committee(),
+            SchemeChoice::Auto if members >= COMMITTEE_FROM => committee().or_else(|_| pairwise()),
+            SchemeChoice::Auto | SchemeChoice::Only(Kind::Pairwise) => pairwise(),
+        }
+    }
+
+    /// Returns why a list has no committee although this configuration would rather have one.
+    pub fn why_no_committee(&self, list: &MembershipList) -> Option<String> {
+        let params = list.params();
+        let (members, terms) = (params.members(), params.terms());
+        if self.scheme != SchemeChoice::Auto || members < COMMITTEE_FROM || terms.scheme.committee().is_some() {
+            return None;
+        }
+        let day = committee::day_of(params.slot_start(list.from_slot()).as_secs());
+        let draws: Vec<u64> = list.members().iter().filter_map(|member| member.draw(members, day)).collect();
+        self.committee_params(members, &draws).err()
+    }
+}
+
+/// Returns the same parameters with the committee that a gateway would choose of members with these draws, and so many
+/// attempts; an error in words if it cannot choose one.
+pub fn with_committee(params: &Params, attempts: u64, draws: &[u64], profile: Profile) -> Result<Params, String> {
+    let members = params.members();
+    let may_draw = !profile.rules().certified_size;
+    let chosen = committee::choose(members, params.max_malicious(), draws, may_draw);
+    let chosen = chosen.map_err(|error| error.to_string())?;
+    let scheme = Scheme::Committee(chosen.committee);
+    Params::new(members.into(), Terms { scheme, attempts, ..*params.terms() }).map_err(|error| error.to_string())
+}
+
+/// Returns the draws of so many willing members if they are spread evenly, as they are on average.
+pub fn even_draws(willing: u16) -> Vec<u64> {
+    let count = u128::from(willing.max(1));
+    let draw = |at: u16| u64::try_from((u128::from(2 * u32::from(at) + 1) << 64) / (2 * count)).unwrap_or(u64::MAX);
+    (0..willing).map(draw).collect()
 }
 
 /// Where values that are not in the file come from.

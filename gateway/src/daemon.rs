@@ -27,7 +27,7 @@ use crate::ingest::transport::{self, BrokerEvent};
 use crate::ingest::writer::Writer;
 use crate::logging::{self, Level};
 use crate::serve::http;
-use crate::serve::offenders;
+use crate::serve::operator;
 
 /// Runs a gateway until it gets SIGTERM or SIGINT; SIGHUP reads the configuration again.
 pub fn main(source: &ConfigArgs) -> anyhow::Result<()> {
@@ -128,8 +128,8 @@ async fn run_supervised(
         Some(address) => {
             let listener = TcpListener::bind(address).await;
             let listener = listener.with_context(|| format!("`http.operator_listen`: cannot listen on {address}"))?;
-            info!(address = %listener.local_addr()?, "naming members that spoil slots to the operator");
-            Some(tokio::spawn(offenders::serve(listener, parts.offenders.clone())))
+            info!(address = %listener.local_addr()?, "naming members that spoil slots, and holders that vanish, to the operator");
+            Some(tokio::spawn(operator::serve(listener, parts.members.clone())))
         }
         None => None,
     };

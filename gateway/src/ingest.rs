@@ -3,6 +3,7 @@
 pub mod backfill;
 pub mod driver;
 pub mod effect;
+pub mod holders;
 pub mod mqtt;
 pub mod served;
 pub mod statuses;

@@ -2,11 +2,14 @@
 
 pub mod announce;
 pub mod board;
+pub mod day_epsilon;
 pub mod evidence;
 pub mod gateway_view;
+pub mod holders;
 pub mod http;
 pub mod metrics;
 pub mod offenders;
+pub mod operator;
 mod process;
 pub mod readiness;
 pub mod slot_json;

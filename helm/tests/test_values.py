@@ -17,6 +17,7 @@ MISSHAPEN = {
     "an unknown key further down": ("identity.certManager.isuerRef.name=x", "isuerRef"),
     "text for a number": ("replicas=two", "replicas"),
     "a range of one": ("config.defaults.range_watts={9000}", "range_watts"),
+    "a kind of home that is none": ("config.defaults.kind=castle", "kind"),
     "a level that is none": ("config.log.level=loud", "level"),
     "an alert that is none": ("prometheusRule.disabled={DreamNothing}", "disabled"),
     "an override of no alert": ("prometheusRule.overrides.DreamNothing.for=5m", "DreamNothing"),
@@ -68,11 +69,16 @@ WRONG = {
         "config.defaults.attempts=6,config.clusters.b.epsilon=1",
         "config.clusters.b, config.clusters.riverside: 6 attempts of 60 + 60 s do not fit",
     ),
+    "a committee with mask partners": (
+        "config.defaults.scheme=committee,config.clusters.riverside.partners=60",
+        "config.clusters.riverside: a committee has no mask partners; leave partners out",
+    ),
     "too many missing": ("config.defaults.max_missing=0.3", "config.defaults.max_missing: 0.3 is not allowed; use"),
     "too few malicious": ("config.defaults.max_malicious=0.05", "config.defaults.max_malicious: 0.05 is not allowed; use"),
     "no epsilon": ("config.defaults.epsilon=0", "config.defaults.epsilon: 0 is not allowed; use a decimal above 0"),
     "an epsilon of too many places": ("config.defaults.epsilon=0.1234567", "0.1234567 is not allowed; use a decimal"),
     "an epsilon with an exponent": ("config.defaults.epsilon=1e3", "config.defaults.epsilon: 1e3 is not allowed"),
+    "a day beyond all": ("config.defaults.day_epsilon=2000000", "config.defaults.day_epsilon: 2000000 is not allowed"),
     "a range without 0": ("config.defaults.range_watts={10,20}", "config.defaults.range_watts: [10, 20] is not allowed"),
     "lists from nowhere": ("config.clusters.riverside.allow_file=a", "the lists that the cluster riverside names"),
     "lists of all clusters from nowhere": (
@@ -177,6 +183,15 @@ LIMITS = [
     {"max_missing": "0.25"},
     {"max_malicious": "0.1"},
     {"max_malicious": "0.04"},
+    {"scheme": "auto"},
+    {"scheme": "committee"},
+    {"scheme": "pairwise"},
+    {"scheme": "both"},
+    {"scheme": "committee", "partners": 0},
+    {"scheme": "committee", "partners": 60},
+    {"scheme": "committee", "reading_seconds": 500},
+    {"scheme": "committee", "reading_seconds": 541},
+    {"scheme": "auto", "reading_seconds": 500},
 ]
 
 

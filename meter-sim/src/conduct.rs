@@ -14,7 +14,8 @@ pub struct ConductArgs {
     /// has a clock that is ahead. By default 0, and 0.03 in the demo
     #[arg(long, value_name = "SHARE", value_parser = share)]
     faults: Option<f64>,
-    /// The share of readings after which a meter vanishes before it helps to unmask: one is enough to cost the attempt
+    /// The share of requests that do not reach whom they ask, drawn anew for every attempt. A part of a committee's holders may
+    /// vanish so; in the pairwise scheme one meter is enough to cost the attempt
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = share)]
     vanish: f64,
     /// Leave all noise out, which no real meter can: sums are exact

@@ -23,8 +23,11 @@ use dream_gateway::daemon;
 use dream_gateway::ingest::backfill::backfill;
 use dream_gateway::store::Store;
 use dream_homes::args::whole;
+use dream_homes::home::{Month, PvShare};
 use dream_homes::source::Source;
+use dream_protocol::kind::Kind as HomeKind;
 use dream_protocol::params::Params;
+use dream_protocol::scheme::{COMMITTEE_FROM, Kind, SchemeChoice};
 use dream_protocol::time::Timestamp;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng as _;
@@ -41,25 +44,38 @@ use stage::Stage;
 ///
 /// Everything stays on the loopback and in a temporary directory, which is removed at the end. Time is that of the homes: a slot is
 /// ten minutes of theirs and a few seconds of yours. The day before the demo begins is filled in, so that the page has
-/// something to show: sums of the same homes, made with the exact same noise but without the masks. API and page mark them,
-/// and no metric counts them.
+/// something to show: sums of the same homes, made with the exact same noise but never hidden. API and page mark them, and no
+/// metric counts them.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   meter-sim demo
-  meter-sim demo --meters 1000
+  meter-sim demo --meters 1000 --vanish 0.05
+  meter-sim demo --meters 100 --scheme pairwise
   meter-sim demo --slots 5 --faults 0.05
   meter-sim demo --no-noise --slots 3
   meter-sim demo --shifting 0.005 --slots 10
   meter-sim demo --liars 1 --slots 20
+  meter-sim demo --pv 0.5 --month 6
   meter-sim demo --clusters 10 --meters 200 --slot-seconds 5
   meter-sim demo --real-time --listen 127.0.0.1:9464 --mqtt-port 1883")]
 pub(crate) struct DemoArgs {
     /// The number of meters per cluster
-    #[arg(long, default_value_t = 600, value_parser = whole::<u16, 2, 5000>)]
+    #[arg(long, default_value_t = 600, value_parser = whole::<u16, 2, 10_000>)]
     meters: u16,
+    /// How readings are hidden: `committee`, where holders among the meters open the sum together and a part of them may vanish;
+    /// `pairwise`, where all must help; or `auto`, as gateways do by default: a committee from 50 meters on
+    #[arg(long, value_name = "SCHEME", default_value_t)]
+    scheme: SchemeChoice,
     /// The number of clusters
     #[arg(long, default_value_t = 1, value_parser = whole::<u32, 1, 100>)]
     clusters: u32,
+    /// The share of the homes with panels on their roofs. They feed in: readings then count from -8 to 8 kW, which takes more
+    /// noise
+    #[arg(long, value_name = "SHARE", default_value_t)]
+    pv: PvShare,
+    /// The month of the homes, from 1 to 12
+    #[arg(long, default_value = "11")]
+    month: Month,
     /// Stop after COUNT slots; by default, run until interrupted
     #[arg(long, value_name = "COUNT", value_parser = whole::<usize, 1, 1_000_000>)]
     slots: Option<usize>,
@@ -70,15 +86,19 @@ pub(crate) struct DemoArgs {
     /// time. Nothing is filled in then, and meters are told to accept slots that short
     #[arg(long)]
     real_time: bool,
+    /// What kind of homes the gateway takes them for: flat, house, electric-heat or pv. The homes themselves stay the same;
+    /// usually house, and pv where some of them feed in
+    #[arg(long, value_name = "KIND")]
+    kind: Option<HomeKind>,
     /// The address of the page, the API and the metrics; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     listen: SocketAddr,
     /// The port of the broker, on the loopback; by default a free one
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     mqtt_port: Option<u16>,
-    /// The number of meters of the first cluster that turn dishonest, one after the other: the first never helps to
-    /// unmask, the second makes nonsense of sums, and so on in turn. The gateway finds them and leaves them out, as the page tells. The first begins
-    /// after a minute or so; 0 for none
+    /// The number of meters of the first cluster that turn dishonest, one after the other: they make nonsense of sums. In the
+    /// pairwise scheme every other one, from the first on, never helps to unmask instead, which a committee does not mind. The
+    /// gateway finds them and leaves them out, as the page tells. The first begins after a minute or so; 0 for none
     #[arg(long, value_name = "COUNT", default_value_t = 2, value_parser = whole::<usize, 0, 4>)]
     liars: usize,
     /// Print JSON: one object per slot, and the verdict as the last
@@ -101,6 +121,9 @@ const FAULTS: f64 = 0.03;
 
 /// After how many slots a meter turns dishonest, and the next one after as many more: the first look is at how it works.
 const HONEST_SLOTS: usize = 12;
+
+/// About so many holders a committee has.
+const HOLDERS: u32 = 160;
 
 /// Up to so many meters have a connection each; more of them share connections.
 const SINGLE: u32 = 200;
@@ -132,7 +155,7 @@ impl DemoArgs {
         view.say(&self.introduction(listener.local_addr()?, stage.broker, seed));
 
         let clock = (!self.real_time).then(|| Arc::new(SimulatedClock::new(begin())));
-        let source = Source::street(seed, self.homes());
+        let source = Source::street(seed, self.homes()).with_pv(self.pv, self.month);
         let faults = self.conduct.faults(seed, FAULTS);
         let meters = stage.meters(clusters, &source, seed);
         if clock.is_some() {
@@ -167,6 +190,11 @@ impl DemoArgs {
         }
     }
 
+    /// What kind of homes the gateway takes them for.
+    fn home_kind(&self) -> HomeKind {
+        self.kind.unwrap_or(if self.pv.is_none() { HomeKind::House } else { HomeKind::Pv })
+    }
+
     fn homes(&self) -> u32 {
         self.clusters * u32::from(self.meters)
     }
@@ -174,12 +202,24 @@ impl DemoArgs {
     /// How long a slot takes here.
     fn slot_seconds(&self) -> u32 {
         let usual = || {
-            // In real time slots begin while meters still agree on keys, each with every other.
-            let pairs = self.homes() / 2 * u32::from(self.meters);
+            // In real time slots begin while meters still agree on keys, each with every other or with the holders.
+            let pairs = match self.scheme_kind() {
+                Kind::Pairwise => self.homes() / 2 * u32::from(self.meters),
+                Kind::Committee => self.homes() * u32::from(self.meters).min(HOLDERS),
+            };
             let wanted = if self.real_time { pairs / 20_000 } else { self.homes() / 500 };
             wanted.clamp(4, HOME_SLOT_SECONDS)
         };
         self.slot_seconds.unwrap_or_else(usual)
+    }
+
+    /// The scheme that the gateway chooses.
+    const fn scheme_kind(&self) -> Kind {
+        match self.scheme {
+            SchemeChoice::Only(kind) => kind,
+            SchemeChoice::Auto if self.meters < COMMITTEE_FROM => Kind::Pairwise,
+            SchemeChoice::Auto => Kind::Committee,
+        }
     }
 
     /// How long a slot is by the clock that stamps it.
@@ -209,15 +249,26 @@ impl DemoArgs {
         } else {
             format!(
                 "Time is that of the homes: a slot of ten minutes takes {seconds} s. The day before was filled in, so that the page\n\
-                 has something to show: the same homes and the exact same noise, but without the masks. Ctrl-C ends it all."
+                 has something to show: the same homes and the exact same noise, but never hidden. Ctrl-C ends it all."
             )
+        };
+        let hiding = match self.scheme_kind() {
+            Kind::Pairwise => {
+                "Every meter adds a little random noise to its reading and hides the result behind masks that it shares with\n\
+                 the other meters. The masks cancel in the sum of the whole cluster and nowhere else: the gateway learns\n\
+                 the sum, give or take the noise, and nobody learns what a single home draws."
+            }
+            Kind::Committee => {
+                "Every meter adds a little random noise to its reading, hides the result, and deals out what would open it in\n\
+                 pieces, one for each of the meters that are holders. Each holder adds up the pieces of all meters and answers\n\
+                 once: enough such answers open the sum of the whole cluster and nothing less, whoever vanishes. The gateway\n\
+                 learns the sum, give or take the noise, and nobody learns what a single home draws."
+            }
         };
         format!(
             "{homes} simulated homes{clusters}, a broker and a gateway, all on this machine. The seed is {seed}.\n\
              \n\
-             Every meter adds a little random noise to its reading and hides the result behind masks that it shares with\n\
-             the other meters. The masks cancel in the sum of the whole cluster and nowhere else: the gateway learns\n\
-             the sum, give or take the noise, and nobody learns what a single home draws.\n\
+             {hiding}\n\
              {noise}\n\
              \n\
              page     http://{http}/\n\

@@ -7,6 +7,7 @@
 mod attack;
 mod choice;
 mod client;
+mod committee;
 mod dishonest_gateway;
 mod dishonest_member;
 mod draft;
@@ -24,7 +25,8 @@ use dream_protocol::ids::ClusterId;
 use dream_protocol::simulation::Simulation;
 use tokio::sync::mpsc::unbounded_channel;
 
-pub use attack::Attack;
+pub use attack::{Attack, Lie};
+pub use committee::CommitteeAttack;
 pub use dishonest_member::{Day, Liar};
 pub use participants::Participants;
 pub use report::{Control, Outcome, Report};
@@ -46,6 +48,7 @@ const EXAMPLES: &str = "\
 Examples:
   meter-sim lie
   meter-sim lie --only second-request --only oversized-request
+  meter-sim lie --only split-request --only rolled-back-holders
   meter-sim lie --only spoils-sums --meters 99
   meter-sim lie --broker mqtt://localhost --meters 100
   meter-sim lie --broker mqtts://localhost --dir trial";
@@ -53,7 +56,8 @@ Examples:
 /// Play a dishonest gateway against honest meters, and a dishonest meter among honest ones, and see what comes of it
 ///
 /// Takes about a minute. Without --broker a broker is started inside this process. On a broker of yours it uses a
-/// cluster of its own with a random name, and leaves nothing behind. The days with a dishonest meter pass in memory. Exits with 0
+/// cluster of its own with a random name, and leaves nothing behind. What a committee is told, and the days with a dishonest
+/// meter, pass in memory: there the gateway also decides who hears what. Exits with 0
 /// only if every meter refused every lie of the gateway, an honest list and an honest slot worked, and the gateway
 /// found every dishonest meter while nearly all sums were decoded.
 #[derive(Debug, Args)]
@@ -78,8 +82,14 @@ pub(crate) struct LieArgs {
 
 impl LieArgs {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
-        let (attacks, liars) = choice::chosen(&self.only);
+        let (attacks, to_committees, liars) = choice::chosen(&self.only);
         let mut report = if attacks.is_empty() { Report::default() } else { self.lie_to_meters(&attacks)? };
+        if !to_committees.is_empty() {
+            introduce_committee(self.meters);
+            let more = committee::play(self.meters, Simulation::default(), &to_committees, tell);
+            report.outcomes.extend(more.outcomes);
+            report.controls.extend(more.controls);
+        }
         for liar in liars {
             tell(RunEvent::Liar(liar));
             let day = liar.play(self.meters);
@@ -121,7 +131,7 @@ impl LieArgs {
 #[derive(Debug, Clone, Copy)]
 pub enum RunEvent<'a> {
     /// Comes before its outcome.
-    Lie(Attack),
+    Lie(Lie),
     Outcome(&'a Outcome),
     Control(&'a Control),
     /// Comes before its day.
@@ -167,7 +177,7 @@ pub async fn play(
     for step in steps(attacks) {
         match step {
             Step::Lie(attack) => {
-                tell(RunEvent::Lie(attack));
+                tell(RunEvent::Lie(Lie::ToMembers(attack)));
                 let outcome = gateway.lie(attack).await?;
                 tell(RunEvent::Outcome(&outcome));
                 report.outcomes.push(outcome);
@@ -222,9 +232,19 @@ for slots of {SLOT_SECONDS} seconds, decide what to do.
 }
 
 #[expect(clippy::print_stdout, reason = "the command's answer")]
+fn introduce_committee(meters: usize) {
+    println!(
+        "\
+Now {meters} meters with a committee: all but one of them are willing to be holders, who open the sum together. The gateway owns the
+broker here, and shows each meter what it likes.
+"
+    );
+}
+
+#[expect(clippy::print_stdout, reason = "the command's answer")]
 fn tell(event: RunEvent<'_>) {
     match event {
-        RunEvent::Lie(attack) => println!("{}\n{}", attack.name(), wrapped(attack.explanation())),
+        RunEvent::Lie(lie) => println!("{}\n{}", lie.name(), wrapped(lie.explanation())),
         RunEvent::Outcome(outcome) => {
             for (rule, meters) in &outcome.rules {
                 println!("{}", wrapped(&format!("{meters} of {} refuse: {rule}", outcome.meters)));

@@ -15,7 +15,9 @@ use dream_fleet::authority::{Authority, Host, TEST_AUTHORITY};
 use dream_homes::street;
 use dream_protocol::broker_address::broker_address;
 use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
+use dream_protocol::kind::Kind;
 use dream_protocol::policy::{Policy, Profile};
+use dream_protocol::scheme::SchemeChoice;
 
 use self::settings::Settings;
 use crate::progress::Progress;
@@ -74,6 +76,12 @@ pub(crate) struct ProvisionArgs {
     /// Epsilon of one attempt, for gateway.toml
     #[arg(long, value_name = "DECIMAL", default_value = "1", value_parser = epsilon)]
     epsilon: String,
+    /// What kind of homes the clusters are made of, for gateway.toml: flat, house, electric-heat or pv
+    #[arg(long, value_name = "KIND", default_value_t)]
+    kind: Kind,
+    /// How readings are hidden, for gateway.toml: `committee`, `pairwise`, or `auto`, which is a committee from 50 members on
+    #[arg(long, value_name = "SCHEME", default_value_t)]
+    scheme: SchemeChoice,
     /// Certify each meter for its cluster and the number of meters in it, and write gateway.toml for meters with the community
     /// policy, which accept smaller clusters then
     #[arg(long)]
@@ -197,6 +205,8 @@ impl ProvisionArgs {
             profile: self.profile(),
             slot_seconds: self.slot_seconds,
             epsilon: &self.epsilon,
+            kind: self.kind,
+            scheme: self.scheme,
         };
         fs::write(out.join("gateway.toml"), settings.to_toml())
     }
@@ -252,7 +262,7 @@ impl ProvisionArgs {
     fn is_lenient(&self) -> bool {
         let policy = self.policy();
         let too_short = self.slot_seconds < policy.min_slot_seconds;
-        self.meters < policy.floors.members || too_short || self.slots_a_day().is_some()
+        self.meters < policy.floors.members || too_short || self.slots_a_day().is_some() || self.costly_day().is_some()
     }
 
     /// Returns the number of slots that the daily budget covers, if it does not cover all.
@@ -261,6 +271,15 @@ impl ProvisionArgs {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count of slots")]
         let enough = (self.policy().daily_micro_epsilon as f64 / 1e6 / epsilon) as u64;
         (enough < 86_400 / self.slot_seconds).then_some(enough)
+    }
+
+    /// Returns the epsilon of a day, if it is more than the policy allows: what the day of energy of the kind takes.
+    fn costly_day(&self) -> Option<f64> {
+        let epsilon: f64 = self.epsilon.parse().unwrap_or(f64::MAX);
+        let (lo, hi) = self.kind.range();
+        let slots = self.kind.day_watt_hours() as f64 * 3600.0 / self.slot_seconds as f64;
+        let day = 2.0 * slots * epsilon / hi.abs_diff(lo) as f64;
+        Some(day).filter(|day| *day > self.policy().day_micro_epsilon as f64 / 1e6)
     }
 
     fn notes(&self, earlier: bool) -> Vec<String> {
@@ -278,6 +297,14 @@ impl ProvisionArgs {
         }
         if let Some(slots) = self.slots_a_day() {
             notes.push(format!("meters with the {name} policy have spent a day's privacy after {slots} slots."));
+        }
+        if let Some(day) = self.costly_day() {
+            let most = policy.day_micro_epsilon / 1_000_000;
+            notes.push(format!(
+                "meters with the {name} policy accept no day of more than epsilon {most}, and one of {} kWh takes {day:.0}; \
+                 `day_epsilon` in gateway.toml can lower it.",
+                self.kind.day_watt_hours() / 1000
+            ));
         }
         let known = ["gateway.redb", "meters.redb"].into_iter().filter(|name| earlier && self.out.join(name).exists());
         notes.extend(known.map(|name| format!("{name} is of the earlier meters; remove it before the next start.")));

@@ -20,6 +20,7 @@ use dream_fleet::directory::{Directory, MeterFiles, OpenError};
 use dream_fleet::{ClusterSetup, Fleet, MeterSetup, Records};
 use dream_homes::args::{BadInput, whole};
 use dream_homes::clustering::Clustering;
+use dream_homes::home::{Month, PvShare};
 use dream_homes::readings::Readings;
 use dream_homes::source::Source;
 use dream_homes::street;
@@ -75,6 +76,13 @@ pub(crate) struct RunArgs {
     /// Which homes are in which cluster
     #[arg(long, value_enum, default_value_t)]
     clustering: Clustering,
+    /// The share of the simulated homes with panels on their roofs. They feed in: give gateway and meters a range that begins below
+    /// 0, with `range_watts` and --range-watts
+    #[arg(long, value_name = "SHARE", default_value_t, conflicts_with = "readings")]
+    pv: PvShare,
+    /// The month of the simulated homes, from 1 to 12
+    #[arg(long, default_value = "11", conflicts_with = "readings")]
+    month: Month,
     /// Readings of your own instead of simulated homes: CSV with one column per home and one row per slot
     #[arg(long, value_name = "FILE")]
     readings: Option<PathBuf>,
@@ -86,8 +94,8 @@ pub(crate) struct RunArgs {
     /// has: `meter-sim provision --community-policy` makes such
     #[arg(long)]
     community_policy: bool,
-    /// The range of readings that meters accept, in watts: the `range_watts` of the gateway
-    #[arg(long, value_name = "LO..HI", default_value = "0..9000", value_parser = range, allow_hyphen_values = true)]
+    /// What the range of readings must lie within for meters to accept it, in watts
+    #[arg(long, value_name = "LO..HI", default_value = "-10000..15000", value_parser = range, allow_hyphen_values = true)]
     range_watts: (i64, i64),
     /// Print JSON: one object per slot, and the verdict as the last
     #[arg(long)]
@@ -181,7 +189,8 @@ impl RunArgs {
 
     fn source(&self, meters: usize) -> anyhow::Result<Source> {
         let Some(path) = &self.readings else {
-            return Ok(Source::street(self.homes_seed(), u32::try_from(meters).context("so many meters")?));
+            let street = Source::street(self.homes_seed(), u32::try_from(meters).context("so many meters")?);
+            return Ok(street.with_pv(self.pv, self.month));
         };
         let readings = Readings::open(path).map_err(|error| BadInput(format!("--readings: {error}")))?;
         let homes = readings.homes();

@@ -15,7 +15,7 @@ use self::sheet::Sheet;
 use self::summary::Summary;
 use crate::progress::Progress;
 use dream_homes::args::{BadInput, whole};
-use dream_homes::home::{ActivityModel, Day, DayKind, Home, Month, Residents};
+use dream_homes::home::{ActivityModel, Day, DayKind, Home, Month, PvShare, Residents};
 use dream_homes::slots::SlotLength;
 use dream_homes::street;
 
@@ -23,12 +23,14 @@ const EXAMPLES: &str = "\
 Examples:
   meter-sim trace --homes 100 --slot-seconds 600 --out homes.csv
   meter-sim trace --homes 50 --residents 2 --month 6 --weekend --days 2 --seed 7
+  meter-sim trace --homes 100 --pv 0.3 --month 6 --slot-seconds 600
   meter-sim trace --homes 500 --by appliance --slot-seconds 3600
   meter-sim trace --homes 10 --by appliance --home 3";
 
 /// Write the loads of simulated homes as CSV
 ///
-/// One row per slot, one column per home or appliance, and the mean power in watts in every cell. A summary goes to standard
+/// One row per slot, one column per home or appliance, and the mean power in watts in every cell, negative where a home feeds
+/// in. A summary goes to standard
 /// error. The same seed gives the same homes: home 3 of 10 is home 3 of 1000.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
@@ -40,7 +42,7 @@ pub(crate) struct TraceArgs {
     /// The number of residents per home: from 1 to 5, or a range such as 1..5 whose values are equally probable
     #[arg(long, value_name = "N|LO..HI", default_value = "1..5")]
     residents: Residents,
-    /// The month, from 1 to 12: seasons decide about light and heating
+    /// The month, from 1 to 12: seasons decide about light, heating and panels
     #[arg(long, default_value = "11")]
     month: Month,
     /// Simulate weekdays, which is the default
@@ -58,6 +60,9 @@ pub(crate) struct TraceArgs {
     /// The model of when residents cook, wash, watch television and so on
     #[arg(long, value_enum, default_value_t)]
     activities: ActivityModel,
+    /// The share of the homes with panels on their roofs; the others stay as they are without it
+    #[arg(long, value_name = "SHARE", default_value_t)]
+    pv: PvShare,
     /// The length of a slot; it has to divide a day
     #[arg(long, value_name = "SECONDS", default_value = "60")]
     slot_seconds: SlotLength,
@@ -79,7 +84,7 @@ pub(crate) struct TraceArgs {
 enum By {
     /// One column per home
     Home,
-    /// One column per appliance, and one for lighting: of one home, or summed over all
+    /// One column per appliance, one for lighting and, with --pv, one for panels: of one home, or summed over all
     Appliance,
 }
 
@@ -106,12 +111,17 @@ impl TraceArgs {
 
     fn chosen_homes(&self) -> Result<Vec<Home>, BadInput> {
         match self.home {
-            None => Ok(street::homes(self.seed, self.homes, self.residents, self.activities)),
+            None => Ok(street::with_pv(self.all_homes(), self.pv)),
             Some(number) if (1..=self.homes).contains(&number) => {
-                Ok(vec![Home::new(self.seed, number, self.residents).with_activities(self.activities)])
+                let home = Home::new(self.seed, number, self.residents).with_activities(self.activities);
+                Ok(vec![home.with_pv(self.pv)])
             }
             Some(number) => Err(BadInput(format!("--home: there is no home {number}; use 1 to {}", self.homes))),
         }
+    }
+
+    fn all_homes(&self) -> Vec<Home> {
+        street::homes(self.seed, self.homes, self.residents, self.activities)
     }
 
     fn kind(&self) -> DayKind {

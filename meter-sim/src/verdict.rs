@@ -117,6 +117,8 @@ pub struct Verdict {
     pub mean_error_watts: Option<f64>,
     pub mean_filtered_error_watts: Option<f64>,
     pub mean_true_watts: Option<f64>,
+    /// The mean of the true sums without their signs: what errors are shares of, also where homes feed in.
+    pub mean_true_size_watts: Option<f64>,
     pub failures: BTreeMap<String, usize>,
     /// What meters refused, in their words, and how often.
     pub refusals: BTreeMap<String, usize>,
@@ -147,6 +149,9 @@ impl Verdict {
             mean_error_watts: mean(rows, |row| row.error().map(|watts| watts.abs() as f64)),
             mean_filtered_error_watts: mean(rows, |row| row.filtered_error().map(f64::abs)),
             mean_true_watts: mean(rows, |row| row.error().and(row.expected).map(|expected| expected.truth as f64)),
+            mean_true_size_watts: mean(rows, |row| {
+                row.error().and(row.expected).map(|expected| expected.truth.abs() as f64)
+            }),
             ..Self::default()
         };
         if accusations > 0 {
@@ -182,7 +187,7 @@ impl Verdict {
         }
         let inexact = self.comparable - self.exact;
         if inexact > 0 {
-            self.wrong.push(format!("{inexact} sums differ from what the meters masked"));
+            self.wrong.push(format!("{inexact} sums differ from what the meters hid"));
         }
         let outside = self.comparable - self.within_band;
         if injected.shifting == 0 && tail(self.comparable, outside) < IMPOSSIBLE {
@@ -190,8 +195,7 @@ impl Verdict {
         }
         for (reason, count) in &self.failures {
             let meant = match reason.as_str() {
-                // Who vanishes is missing in the next attempt.
-                "too_many_missing" => injected.faults || injected.vanishing,
+                "too_many_missing" => injected.faults,
                 "reveal_missing" => injected.faults || injected.vanishing || self.liars > 0,
                 "unmask_failed" => self.liars > 0,
                 _ => false,
@@ -255,12 +259,12 @@ impl Verdict {
     fn write_errors(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { comparable, exact, within_band, .. } = *self;
         if exact == comparable {
-            writeln!(f, "Masks:  every sum is what the meters hid behind their masks, to the watt.")?;
+            writeln!(f, "Sums:   every sum is what the meters hid, to the watt.")?;
         } else {
-            writeln!(f, "Masks:  {exact} of {comparable} sums are what the meters hid behind their masks.")?;
+            writeln!(f, "Sums:   {exact} of {comparable} sums are what the meters hid.")?;
         }
         let off = |watts: f64| {
-            let share = self.mean_true_watts.filter(|load| *load > 0.0).map(|load| 100.0 * watts / load);
+            let share = self.mean_true_size_watts.filter(|load| *load > 0.0).map(|load| 100.0 * watts / load);
             format!(
                 "{}{}",
                 kilowatts(watts),
@@ -426,7 +430,7 @@ mod tests {
         let rows = vec![row("decoded", Some(101_500), Some((100_000, 101_500))); 20];
         let told = |injected| Verdict::of(&rows, FromMeters::default(), injected).to_string();
         let honest = told(Injected { shifting: 0, faults: true, ..Injected::default() });
-        assert!(honest.starts_with("20 of 20 slots gave a sum.\nMasks:  every sum is what the meters hid"), "{honest}");
+        assert!(honest.starts_with("20 of 20 slots gave a sum.\nSums:   every sum is what the meters hid"), "{honest}");
         assert!(honest.contains("off by 1.5 kW, 1.5 % of the load on average; 0 of 20 were within"), "{honest}");
         assert!(honest.contains("earlier sums tell, the load was off by 1.5 kW, 1.5 %"), "{honest}");
         let shifted = told(Injected { shifting: 3, shift_watts: 15_000, ..Injected::default() });
@@ -436,6 +440,17 @@ mod tests {
         assert!(silent.contains("one member leaves out their noise"), "{silent}");
         let exact = told(Injected { exact: true, shifting: 1, ..Injected::default() });
         assert!(exact.contains("none, as asked for"), "{exact}");
+    }
+
+    #[test]
+    fn errors_are_shares_of_what_is_drawn_or_fed_in() {
+        // As much is fed in by day as is drawn at night: the mean is nothing, the load is not.
+        let (day, night) = ((-100_000, -98_500), (100_000, 101_500));
+        let rows = [day, night].map(|(truth, noisy)| row("decoded", Some(noisy), Some((truth, noisy))));
+        let verdict = Verdict::of(&rows, FromMeters::default(), Injected { shifting: 1, ..Injected::default() });
+        assert_eq!((verdict.mean_true_watts, verdict.mean_true_size_watts), (Some(0.0), Some(100_000.0)));
+        let told = verdict.to_string();
+        assert!(told.contains("off by 1.5 kW, 1.5 % of the load on average"), "{told}");
     }
 
     #[test]

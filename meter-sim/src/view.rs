@@ -99,7 +99,7 @@ impl View {
         if !std::mem::replace(&mut self.headed, true) {
             self.line(&format!(
                 "{:<12} {:<14} {:>9} {:>9} {:>10} {:>9} {:>10} {:>9}  outcome",
-                "cluster", "slot from, UTC", "true sum", "published", "95 % band", "filtered", "95 % band", "answered"
+                "cluster", "slot from, UTC", "true sum", "published", "95 % band", "filtered", "95 % band", "in sum"
             ));
         }
         let aggregate = &row.aggregate;
@@ -178,10 +178,15 @@ fn doing(clusters: &[(&ClusterId, Status)]) -> String {
         let newest = statuses().filter_map(|status| status.slot).filter(|(at, ..)| *at == slot);
         let (reported, answered) =
             newest.fold((0, 0), |(reported, answered), (_, some, more)| (reported + some, answered + more));
-        return format!("slot {slot}: {reported} of {meters} meters have reported, {answered} have helped to unmask");
+        let opening = match total(|status| status.holders) {
+            0 => format!("{answered} have helped to unmask"),
+            holders => format!("{answered} of {holders} holders have answered"),
+        };
+        return format!("slot {slot}: {reported} of {meters} meters have reported, {opening}");
     }
     if statuses().any(|status| status.busy) {
-        return format!("{meters} meters agree on keys, each with every other of its cluster");
+        let whom = if total(|status| status.holders) > 0 { "the holders" } else { "every other" };
+        return format!("{meters} meters agree on keys, each with {whom} of its cluster");
     }
     match total(|status| status.list.map_or(0, |(_, accepted)| accepted)) {
         0 => format!("{meters} meters enrol and wait for the gateway's list of them"),

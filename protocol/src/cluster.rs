@@ -76,6 +76,8 @@ pub struct ClusterConfig {
     pub scheme: SchemeChoice,
     /// How many attempts a slot has in the committee scheme, where losses cost none.
     pub committee_attempts: u64,
+    /// Whether the holders of large lists may be drawn: not if meters want to see the certificate of every member.
+    pub may_draw: bool,
     pub missing_share: Share,
     pub malicious_share: Share,
     /// How small a list its meters accept. T is never below theirs.

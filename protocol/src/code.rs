@@ -188,7 +188,6 @@ impl Coded for ListError {
             Self::Epoch { .. } => "epoch",
             Self::UnknownAuthority => "unknown_authority",
             Self::OtherCertificate => "other_certificate",
-            Self::DayEpsilon { .. } => "day_epsilon",
             Self::HolderCount { .. } => "holder_count",
             Self::OtherHolders => "other_holders",
             Self::NotAHolder { .. } => "not_a_holder",
@@ -218,7 +217,6 @@ impl Coded for ListError {
             | Self::Epoch { .. }
             | Self::UnknownAuthority
             | Self::OtherCertificate
-            | Self::DayEpsilon { .. }
             | Self::HolderCount { .. }
             | Self::OtherHolders
             | Self::NotAHolder { .. }
@@ -315,6 +313,7 @@ impl Coded for ParamsError {
             Self::NoneHonest { .. } => "none_honest",
             Self::Range { .. } => "range",
             Self::Epsilon { .. } => "epsilon",
+            Self::DayEpsilon { .. } => "day_epsilon",
             Self::Windows { .. } => "windows",
             Self::TooLarge { .. } => "too_large",
             Self::TooFewPartners { .. } => "too_few_partners",
@@ -334,11 +333,14 @@ impl Coded for PolicyError {
             Self::Gateway(_) => "gateway",
             Self::Range { .. } => "range",
             Self::Epsilon { .. } => "epsilon",
+            Self::NoiseScale { .. } => "noise_scale",
+            Self::DayEpsilon { .. } => "day_epsilon",
             Self::Attempts { .. } => "attempts",
             Self::TooFewMembers { .. } => "too_few_members",
             Self::TooFewMalicious { .. } => "too_few_malicious",
             Self::TooFewHonest { .. } => "too_few_honest",
             Self::NoCertifiedSize { .. } => "no_certified_size",
+            Self::ShortList => "short_list",
             Self::PartialMasks { .. } => "partial_masks",
             Self::Scheme { .. } => "scheme",
             Self::SlotTooShort { .. } => "slot_too_short",

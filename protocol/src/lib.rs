@@ -6,8 +6,9 @@
 //!
 //! # What is promised
 //! For any two inputs that differ in one meter's reading of one slot, everything that a gateway and up to T colluding
-//! members see is epsilon-differentially private per attempt, conditional on who took part. The meter enforces it all;
-//! the gateway is the adversary.
+//! members see is epsilon-differentially private per attempt, conditional on who took part. All slots of a UTC day together
+//! are E-differentially private, whatever happened in a home, E being stated in the list. The meter enforces it all; the
+//! gateway is the adversary.
 //!
 //! # How to drive it
 //! Two machines, [`meter::Meter`] and [`cluster::Cluster`] (the gateway's side of one cluster). Both are *sans-IO*: no
@@ -20,8 +21,7 @@
 //! - at the bottom: [`ids`], [`time`], [`params`], [`keys`] and [`mod@derive`];
 //! - above them: [`noise`] (the exact shares, and how far they move a sum), [`scheme`] (how a sum is opened), [`wire`] and [`topic`],
 //!   [`certificate`], [`enrolment`], [`membership`] and [`evidence`];
-//! - the mathematics of the committee, which opens sums although some of it vanish: [`scheme`];
-//! - what a meter accepts and has spent: [`policy`], [`ledger`];
+//! - what a meter accepts and has spent: [`policy`], [`ledger`], [`day`]; [`kind`] suits lists to homes;
 //! - on top: [`meter`], [`cluster`], and [`aggregate`], the only values meant to be seen;
 //! - beside them: [`code`], the stable names of all errors, and [`broker_address`], the URLs of brokers.
 
@@ -30,11 +30,13 @@ pub mod broker_address;
 pub mod certificate;
 pub mod cluster;
 pub mod code;
+pub mod day;
 pub mod derive;
 pub mod enrolment;
 pub mod evidence;
 pub mod ids;
 pub mod keys;
+pub mod kind;
 pub mod ledger;
 pub mod member_set;
 pub mod membership;

@@ -46,8 +46,6 @@ pub enum ListError {
     OtherCertificate,
     #[error("the list's signature does not verify on the cluster's membership topic")]
     BadSignature,
-    #[error("the list's epsilon of a day is {day_epsilon}; only 0 is known: update")]
-    DayEpsilon { day_epsilon: u64 },
     #[error("the list's header says {stated} holders; by the rules there are {found}")]
     HolderCount { stated: u64, found: usize },
     #[error("the holders are not those that the list's header names")]
@@ -499,9 +497,6 @@ fn check_digests(head: &Head, digests: &[u8], holders: &[[u8; 32]]) -> Result<()
 
 /// Checks what a header says by itself.
 fn check_header(header: &ListHeader, gateway: &Certificate) -> Result<Params, ListError> {
-    if header.day_epsilon != 0 {
-        return Err(ListError::DayEpsilon { day_epsilon: header.day_epsilon });
-    }
     let members = usize::try_from(header.members).unwrap_or(usize::MAX);
     let params = Params::unconnected(members, header.terms)?;
     let (from, to) = (header.from_slot, header.to_slot);

@@ -9,6 +9,7 @@
 //! that is never reported twice.
 
 mod conduct;
+mod days;
 mod enrolling;
 mod holding;
 mod lists;
@@ -29,6 +30,7 @@ pub use record::{AcceptedList, Account, AnswerRecord, Evidence, Key, OwnEnrolmen
 pub use refusal::Refusal;
 
 use crate::certificate::{Certificate, CertificateError};
+use crate::day::Days;
 use crate::ids::{ClusterId, MeterId};
 use crate::keys::{AgreementPublic, IdentityKey, SharedSecret};
 use crate::ledger::Ledger;
@@ -80,7 +82,7 @@ pub enum Input<'a> {
     Connected,
     /// A message arrived.
     Message { topic: &'a str, payload: &'a [u8] },
-    /// A list that this process has verified already, with the policy's authorities.
+    /// A list that this process has verified already, whole or short, with the policy's authorities.
     List(Arc<MembershipList>),
     /// A slot that was to be measured ([`Output::Measure`]) has ended with this mean power, in whole watts.
     Measured { slot: Slot, watts: i64 },
@@ -238,6 +240,7 @@ impl<C: Conduct> Meter<C> {
         let account = Account {
             cluster: config.cluster.clone(),
             ledger: Ledger::default(),
+            days: Days::default(),
             high_water: 0,
             seq: 0,
             newest_list: None,
@@ -295,6 +298,7 @@ impl<C: Conduct> Meter<C> {
             return;
         }
         self.close_what_is_over(at, rng);
+        self.close_days(at);
         match input {
             Input::Connected => self.say_again(at),
             Input::Message { topic, payload } => self.message(topic, payload, at, rng),
@@ -323,7 +327,7 @@ impl<C: Conduct> Meter<C> {
         let slot_ends = self.slots.values().filter_map(|record| ends(&record.list, record.slot));
         let answer_ends = self.answers.values().filter_map(|record| ends(&record.list, record.slot));
         let list_ends = self.lists.keys().filter_map(|&epoch| self.list_ends(epoch));
-        [self.enrolment_deadline(), self.preparation_deadline()]
+        [self.enrolment_deadline(), self.preparation_deadline(), self.days_deadline()]
             .into_iter()
             .flatten()
             .chain(self.unpublished.values().copied())
@@ -354,6 +358,11 @@ impl<C: Conduct> Meter<C> {
     /// What has been spent on slots that start in the 24 hours up to `at`, in millionths of epsilon.
     pub fn spent(&self, at: Timestamp) -> u64 {
         self.account.ledger.spent(at)
+    }
+
+    /// What the UTC day of `at` costs as far as it was reported, in millionths of epsilon: never what its readings used.
+    pub fn day_cost(&self, at: Timestamp) -> u64 {
+        self.account.days.cost(at)
     }
 
     fn message(&mut self, topic: &str, payload: &[u8], at: Timestamp, rng: &mut (impl CryptoRng + ?Sized)) {

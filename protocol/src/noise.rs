@@ -3,15 +3,17 @@
 //! A share is `z = NB(1/n, p) - NB(1/n, p)` with `p = exp(-1/lambda)`; `n` of them add up to the
 //! discrete Laplace distribution `P(d) ~ p^|d|`. [`Sampler`] draws shares from integers alone,
 //! because floating-point noise leaks (Mironov 2012); only [`Spread`], which reports how wide the
-//! sum is, uses floating point. Sampling time varies with the share, so draw it before the slot
+//! sum is, and [`Composition`], which reports what several sums tell, use floating point. Sampling time varies with the share, so draw it before the slot
 //! ends, not while someone may be timing the answer.
 
 mod band;
+mod composition;
 mod exact;
 
 use rand_core::CryptoRng;
 
 pub use band::{Confidence, Spread};
+pub use composition::Composition;
 
 /// The noise scale lambda = sensitivity / epsilon, an exact fraction in lowest terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 
+use crate::day::DAY_SECONDS;
 use crate::noise::Scale;
 use crate::reading::Reading;
 use crate::scheme::Scheme;
@@ -18,6 +19,9 @@ pub const MAX_AUTHORITIES: usize = 16;
 /// The most members of a list that lets them mask with some others only: whether that is safe takes a sum of up to N^2/8
 /// terms, and the gateway chooses N.
 pub const MAX_PARTIAL_MEMBERS: u16 = 1000;
+
+/// The epsilon of a day stays below this, in millionths, so that a meter's account fits 128 bits.
+pub const MAX_DAY_MICRO_EPSILON: u64 = 1 << 40;
 
 /// The largest numerator and denominator of an epsilon.
 pub const MAX_EPSILON_PART: u64 = 1_000_000;
@@ -45,11 +49,14 @@ pub struct Terms {
     /// Epsilon of one attempt, as a fraction.
     pub epsilon_numerator: u64,
     pub epsilon_denominator: u64,
+    /// E: the epsilon of all slots of a UTC day together, in millionths; 0 for none.
+    pub day_micro_epsilon: u64,
     pub attempts: u64,
 }
 
 impl Terms {
-    /// What the gateway states unless it is configured otherwise. M and T depend on the members, and are 0 here.
+    /// What the gateway states unless it is configured otherwise, for the [kind](crate::kind) `house`. M and T depend on the
+    /// members, and are 0 here.
     pub const DEFAULT: Self = Self {
         slot_seconds: 600,
         reading_seconds: 60,
@@ -58,15 +65,29 @@ impl Terms {
         max_malicious: 0,
         scheme: Scheme::PAIRWISE,
         lo: 0,
-        hi: 9000,
+        hi: 5000,
         epsilon_numerator: 1,
         epsilon_denominator: 1,
+        day_micro_epsilon: 72_000_000,
         attempts: 2,
     };
 
     /// Returns the defaults for slots of another length: each window is a tenth of a slot.
     pub const fn with_slots_of(seconds: u64) -> Self {
         Self { slot_seconds: seconds, reading_seconds: seconds / 10, reveal_seconds: seconds / 10, ..Self::DEFAULT }
+    }
+
+    /// Returns these terms with the E under which a meter can tell so much energy a day: E/2 * lambda * slot hours, rounded
+    /// down to millionths, and no more than a list may state.
+    #[must_use]
+    pub const fn with_day_watt_hours(self, watt_hours: u64) -> Self {
+        let watt_seconds = 3600 * 2_000_000 * watt_hours as u128 * self.epsilon_numerator as u128;
+        let lambda_slots =
+            self.hi.abs_diff(self.lo) as u128 * self.epsilon_denominator as u128 * self.slot_seconds as u128;
+        let whole = if lambda_slots == 0 { 0 } else { watt_seconds / lambda_slots };
+        // Where one slot costs so much, nobody asks for the day.
+        let most = MAX_DAY_MICRO_EPSILON as u128 - 1;
+        Self { day_micro_epsilon: narrow_u64(if whole < most { whole } else { most }), ..self }
     }
 }
 
@@ -136,6 +157,8 @@ pub enum ParamsError {
     Range { lo: i64, hi: i64 },
     #[error("epsilon {numerator}/{denominator}: both must be from 1 to {MAX_EPSILON_PART}")]
     Epsilon { numerator: u64, denominator: u64 },
+    #[error("the epsilon of a day is {found} millionths; it must be below 2^40")]
+    DayEpsilon { found: u64 },
     #[error(
         "{attempts} attempts of {reading} + {reveal} s do not fit a slot of {slot} s; every part must be at least 1"
     )]
@@ -234,6 +257,23 @@ impl Params {
         (1_000_000 * self.terms.epsilon_numerator).div_ceil(self.terms.epsilon_denominator)
     }
 
+    /// What the slots of a UTC day cost together under this list alone, in millionths: E or, where it states none, epsilon for
+    /// each slot. Retries then cost more.
+    pub const fn day_micro_epsilon(&self) -> u64 {
+        match self.terms.day_micro_epsilon {
+            0 => DAY_SECONDS.div_ceil(self.terms.slot_seconds).saturating_mul(self.charge_micro_epsilon()),
+            stated => stated,
+        }
+    }
+
+    /// The energy of a day that a meter can tell under E, in watt-hours: E/2 * lambda * slot hours. `None` without E.
+    pub fn day_watt_hours(&self) -> Option<u64> {
+        let Terms { day_micro_epsilon, slot_seconds, .. } = self.terms;
+        let (lambda, half) = (self.noise_scale(), u128::from(day_micro_epsilon) * u128::from(slot_seconds));
+        let whole = half * u128::from(lambda.numerator()) / (7_200_000_000 * u128::from(lambda.denominator()));
+        (day_micro_epsilon > 0).then(|| u64::try_from(whole).expect("below 2^40 * 2^33 * 86,400 / 7.2e9"))
+    }
+
     pub const fn terms(&self) -> &Terms {
         &self.terms
     }
@@ -297,6 +337,9 @@ impl Params {
         if !small(numerator) || !small(denominator) {
             return Err(ParamsError::Epsilon { numerator, denominator });
         }
+        if self.terms.day_micro_epsilon >= MAX_DAY_MICRO_EPSILON {
+            return Err(ParamsError::DayEpsilon { found: self.terms.day_micro_epsilon });
+        }
         if lo > 0 || hi < 0 || lo == hi {
             return Err(ParamsError::Range { lo, hi });
         }
@@ -331,6 +374,11 @@ const fn narrow(count: u64) -> u16 {
     count as u16
 }
 
+#[expect(clippy::cast_possible_truncation, reason = "bounded by `MAX_DAY_MICRO_EPSILON`")]
+const fn narrow_u64(count: u128) -> u64 {
+    count as u64
+}
+
 #[expect(clippy::cast_possible_truncation, reason = "bounded by `check_windows`")]
 const fn narrow_u8(count: u64) -> u8 {
     count as u8
@@ -345,12 +393,12 @@ mod tests {
     #[test]
     fn derived_values_follow_the_specification() {
         let params = Params::new(100, TERMS).unwrap();
-        assert_eq!((params.honest(), params.sensitivity()), (80, 9000));
-        assert_eq!(params.noise_scale(), Scale::new(9000, 1));
+        assert_eq!((params.honest(), params.sensitivity()), (80, 5000));
+        assert_eq!(params.noise_scale(), Scale::new(5000, 1));
         assert_eq!(params.charge_micro_epsilon(), 1_000_000);
         let third = Params::new(100, Terms { epsilon_denominator: 3, ..TERMS }).unwrap();
         assert_eq!(third.charge_micro_epsilon(), 333_334);
-        assert_eq!(third.noise_scale(), Scale::new(27_000, 1));
+        assert_eq!(third.noise_scale(), Scale::new(15_000, 1));
         assert_eq!(params.slot_at(Timestamp::from_secs(1199)), Slot(1));
         assert_eq!(params.slot_end(Slot(1)), Timestamp::from_secs(1200));
     }
@@ -358,8 +406,8 @@ mod tests {
     #[test]
     fn plausible_sums_end_where_the_specification_says() {
         let params = Params::new(100, TERMS).unwrap();
-        assert!(params.is_plausible(-900_000) && !params.is_plausible(-900_001));
-        assert!(params.is_plausible(1_800_000) && !params.is_plausible(1_800_001));
+        assert!(params.is_plausible(-500_000) && !params.is_plausible(-500_001));
+        assert!(params.is_plausible(1_000_000) && !params.is_plausible(1_000_001));
         assert!(!params.is_plausible(i64::MIN) && !params.is_plausible(i64::MAX));
     }
 
@@ -367,7 +415,7 @@ mod tests {
     fn readings_are_clipped_to_the_range() {
         let params = Params::new(100, Terms { lo: -500, ..TERMS }).unwrap();
         let clip = |watts| params.clip(watts).watts();
-        assert_eq!([clip(-501), clip(-500), clip(7), clip(9001), clip(i64::MAX)], [-500, -500, 7, 9000, 9000]);
+        assert_eq!([clip(-501), clip(-500), clip(7), clip(5001), clip(i64::MAX)], [-500, -500, 7, 5000, 5000]);
     }
 
     #[test]
@@ -386,8 +434,14 @@ mod tests {
             let terms = Terms { epsilon_numerator: numerator, epsilon_denominator: denominator, ..TERMS };
             assert_eq!(refused(terms), ParamsError::Epsilon { numerator, denominator });
         }
+        let endless = Terms { day_micro_epsilon: MAX_DAY_MICRO_EPSILON, ..TERMS };
+        assert_eq!(refused(endless), ParamsError::DayEpsilon { found: MAX_DAY_MICRO_EPSILON });
+        assert!(Params::new(100, Terms { day_micro_epsilon: MAX_DAY_MICRO_EPSILON - 1, ..TERMS }).is_ok());
         assert!(matches!(refused(Terms { hi: i64::MAX, lo: i64::MIN, ..TERMS }), ParamsError::TooLarge { .. }));
-        assert!(matches!(refused(Terms { epsilon_denominator: 1_000_000, ..TERMS }), ParamsError::TooLarge { .. }));
+        assert!(matches!(
+            refused(Terms { hi: 6000, epsilon_denominator: 1_000_000, ..TERMS }),
+            ParamsError::TooLarge { .. }
+        ));
         for terms in [
             Terms { attempts: 0, ..TERMS },
             Terms { attempts: 7, ..TERMS },
@@ -405,6 +459,20 @@ mod tests {
             ParamsError::TooFewPartners { .. }
         ));
         assert!(Params::new(100, Terms { scheme: Scheme::Pairwise { partners: 47 }, ..TERMS }).is_ok());
+    }
+
+    #[test]
+    fn a_day_is_energy_or_the_sum_of_its_slots() {
+        let house = Params::new(100, TERMS).unwrap();
+        assert_eq!((house.day_micro_epsilon(), house.day_watt_hours()), (72_000_000, Some(30_000)));
+        let plain = Params::new(100, Terms { day_micro_epsilon: 0, epsilon_denominator: 3, ..TERMS }).unwrap();
+        assert_eq!((plain.day_micro_epsilon(), plain.day_watt_hours()), (144 * 333_334, None));
+        let with = |terms: Terms, watt_hours| terms.with_day_watt_hours(watt_hours).day_micro_epsilon;
+        assert_eq!(with(Terms { epsilon_denominator: 18, ..TERMS }, 30_000), 4_000_000);
+        assert_eq!(with(Terms { hi: 9000, ..TERMS }, 30_000), 40_000_000);
+        assert_eq!(with(Terms { epsilon_denominator: 7, ..TERMS }, 30_000), 10_285_714, "rounded down");
+        assert_eq!(with(TERMS, u64::MAX), MAX_DAY_MICRO_EPSILON - 1, "the most that a list may state");
+        assert_eq!(with(Terms { hi: 0, ..TERMS }, 1), 0);
     }
 
     #[test]

@@ -109,12 +109,18 @@ pub struct Policy {
     pub authorities: Authorities,
     /// Which gateways may publish lists.
     pub gateways: BTreeSet<GatewayId>,
-    /// The only range that is accepted, in watts: a smaller one would clip more, a larger one costs accuracy.
+    /// What the range of readings must lie within, in watts: a wider one would add noise for readings that no home has.
     pub range: (i64, i64),
+    /// The least lambda, the scale of the noise, in watts. With a range of 0 to 50 W and epsilon 1, one lamp would cost the
+    /// whole epsilon.
+    pub min_noise_watts: u64,
     /// The largest epsilon of one attempt, as a fraction.
     pub max_epsilon: (u64, u64),
     /// The most that may be spent on the slots that start within any 24 hours, in millionths.
     pub daily_micro_epsilon: u64,
+    /// The most that all slots of a UTC day may cost, in millionths: epsilon for each attempt under lists that state no
+    /// epsilon of a day, and the largest that is stated.
+    pub day_micro_epsilon: u64,
     /// The most attempts per slot.
     pub max_attempts: u8,
     /// How small a cluster may be.
@@ -140,8 +146,12 @@ pub enum PolicyError {
     Authorities,
     #[error("gateway `{0}` is not one that the policy names")]
     Gateway(GatewayId),
-    #[error("the range is {found:?} W, the policy's is {expected:?} W")]
-    Range { expected: (i64, i64), found: (i64, i64) },
+    #[error("the range {}..{} W is not within the policy's {}..{} W", found.0, found.1, outer.0, outer.1)]
+    Range { outer: (i64, i64), found: (i64, i64) },
+    #[error("the noise has a scale of {found} W; the policy demands {least} W, by a wider range or a smaller epsilon")]
+    NoiseScale { least: u64, found: u64 },
+    #[error("a day costs {} epsilon; the policy allows {}", micro(*found), micro(*most))]
+    DayEpsilon { most: u64, found: u64 },
     #[error("epsilon {}/{} is above the policy's {}/{}", found.0, found.1, most.0, most.1)]
     Epsilon { most: (u64, u64), found: (u64, u64) },
     #[error("{found} attempts per slot; the policy allows {most}")]
@@ -154,6 +164,8 @@ pub enum PolicyError {
     TooFewHonest { least: u16, found: u16 },
     #[error("the certificate of entry {entry} does not say how many meters the cluster has; the policy demands it")]
     NoCertifiedSize { entry: usize },
+    #[error("holders are drawn, so that members get short lists; the policy demands to see every certificate")]
+    ShortList,
     #[error("members would mask with {partners} others only; the policy demands all, which is w = 0")]
     PartialMasks { partners: u64 },
     #[error("the scheme is {refused}, which the policy refuses")]
@@ -173,9 +185,11 @@ impl Policy {
         Self {
             authorities,
             gateways: gateways.into_iter().collect(),
-            range: (0, 9000),
+            range: (-10_000, 15_000),
+            min_noise_watts: 2_000,
             max_epsilon: (1, 1),
             daily_micro_epsilon: 160_000_000,
+            day_micro_epsilon: 100_000_000,
             max_attempts: 2,
             floors: Profile::Strict.floors(),
             certified_size: false,
@@ -192,10 +206,18 @@ impl Policy {
         let floors = profile.floors();
         match profile {
             Profile::Strict => Self { floors, ..self },
-            Profile::Community => Self { floors, max_epsilon: (2, 1), certified_size: true, ..self },
-            Profile::Trial => {
-                Self { floors, min_slot_seconds: 1, daily_micro_epsilon: u64::MAX, partial_masks: true, ..self }
+            Profile::Community => {
+                Self { floors, max_epsilon: (2, 1), day_micro_epsilon: 200_000_000, certified_size: true, ..self }
             }
+            Profile::Trial => Self {
+                floors,
+                min_noise_watts: 0,
+                daily_micro_epsilon: u64::MAX,
+                day_micro_epsilon: u64::MAX,
+                partial_masks: true,
+                min_slot_seconds: 1,
+                ..self
+            },
         }
     }
 
@@ -209,8 +231,14 @@ impl Policy {
         if let Some(broken) = self.objections(list.params()).next() {
             return Err(broken);
         }
-        let unsized_entry = || list.members().iter().position(|member| member.certified_size().is_none());
-        match unsized_entry().filter(|_| self.certified_size) {
+        if !self.certified_size {
+            return Ok(());
+        }
+        // Of a short list only the holders' certificates can be looked at.
+        if !list.is_full() {
+            return Err(PolicyError::ShortList);
+        }
+        match list.members().iter().position(|member| member.certified_size().is_none()) {
             Some(entry) => Err(PolicyError::NoCertifiedSize { entry }),
             None => Ok(()),
         }
@@ -219,7 +247,11 @@ impl Policy {
     /// The rules that a list with these parameters breaks, whoever signs it.
     pub fn objections(&self, params: &Params) -> impl Iterator<Item = PolicyError> {
         let terms = params.terms();
-        let range = (terms.lo, terms.hi);
+        let (range, outer) = ((terms.lo, terms.hi), self.range);
+        let outside = range.0 < outer.0 || range.1 > outer.1;
+        let (lambda, least) = (params.noise_scale(), self.min_noise_watts);
+        let too_quiet = u128::from(lambda.numerator()) < u128::from(least) * u128::from(lambda.denominator());
+        let (day, most_a_day) = (params.day_micro_epsilon(), self.day_micro_epsilon);
         let (found, most) = ((terms.epsilon_numerator, terms.epsilon_denominator), self.max_epsilon);
         let too_large = u128::from(found.0) * u128::from(most.1) > u128::from(most.0) * u128::from(found.1);
         let (attempts, slot, partners) = (params.attempts(), terms.slot_seconds, terms.scheme.partners());
@@ -227,8 +259,10 @@ impl Policy {
         let partial = partners > 0 && !self.partial_masks;
         let too_short = slot < self.min_slot_seconds;
         [
-            (range != self.range).then_some(PolicyError::Range { expected: self.range, found: range }),
+            outside.then_some(PolicyError::Range { outer, found: range }),
             too_large.then_some(PolicyError::Epsilon { most, found }),
+            too_quiet.then(|| PolicyError::NoiseScale { least, found: lambda.numerator() / lambda.denominator() }),
+            (day > most_a_day).then_some(PolicyError::DayEpsilon { most: most_a_day, found: day }),
             too_many.then_some(PolicyError::Attempts { most: self.max_attempts, found: attempts }),
             partial.then_some(PolicyError::PartialMasks { partners }),
             self.refused_scheme
@@ -240,6 +274,12 @@ impl Policy {
         .flatten()
         .chain(self.floors.broken_by(params))
     }
+}
+
+/// Writes millionths as a decimal without zeros at its end.
+fn micro(millionths: u64) -> String {
+    let text = format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 #[cfg(test)]
@@ -261,7 +301,9 @@ mod tests {
         assert_eq!(objections(&policy, 50, Terms { max_missing: 10, max_malicious: 20, ..TERMS }), []);
         let terms = Terms {
             slot_seconds: 59,
-            lo: -1,
+            lo: -10_001,
+            hi: 1,
+            day_micro_epsilon: 100_000_001,
             epsilon_numerator: 3,
             epsilon_denominator: 2,
             attempts: 3,
@@ -272,8 +314,9 @@ mod tests {
         assert_eq!(
             objections(&policy, 29, terms),
             [
-                PolicyError::Range { expected: (0, 9000), found: (-1, 9000) },
+                PolicyError::Range { outer: (-10_000, 15_000), found: (-10_001, 1) },
                 PolicyError::Epsilon { most: (1, 1), found: (3, 2) },
+                PolicyError::DayEpsilon { most: 100_000_000, found: 100_000_001 },
                 PolicyError::Attempts { most: 2, found: 3 },
                 PolicyError::PartialMasks { partners: 28 },
                 PolicyError::SlotTooShort { least: 60, found: 59 },
@@ -282,6 +325,33 @@ mod tests {
                 PolicyError::TooFewHonest { least: 20, found: 19 },
             ]
         );
+    }
+
+    #[test]
+    fn a_range_has_outer_limits_and_noise_has_a_floor() {
+        let policy = Policy::default_rules();
+        assert_eq!(objections(&policy, 50, Terms { lo: -10_000, hi: 15_000, ..TERMS }), []);
+        assert_eq!(objections(&policy, 50, Terms { hi: 2000, ..TERMS }), []);
+        let quiet = Terms { hi: 1999, ..TERMS };
+        assert_eq!(objections(&policy, 50, quiet), [PolicyError::NoiseScale { least: 2000, found: 1999 }]);
+        assert_eq!(objections(&policy, 50, Terms { epsilon_denominator: 2, ..quiet }), [], "lambda is 3998 W");
+        let high = Terms { hi: 15_001, ..TERMS };
+        let outer = (-10_000, 15_000);
+        assert_eq!(objections(&policy, 50, high), [PolicyError::Range { outer, found: (0, 15_001) }]);
+    }
+
+    #[test]
+    fn a_day_has_a_limit_whether_or_not_a_list_states_one() {
+        let policy = Policy::default_rules();
+        let found = |terms: Terms| objections(&policy, 50, terms);
+        assert_eq!(found(Terms { day_micro_epsilon: 100_000_000, ..TERMS }), []);
+        let plain = Terms { max_malicious: 10, day_micro_epsilon: 0, ..Terms::DEFAULT };
+        assert_eq!(found(plain), [PolicyError::DayEpsilon { most: 100_000_000, found: 144_000_000 }]);
+        assert_eq!(found(Terms { epsilon_numerator: 2, epsilon_denominator: 3, ..plain }), []);
+        let community = objections(&Profile::Community.rules(), 50, plain);
+        assert_eq!(community, []);
+        let text = PolicyError::DayEpsilon { most: 100_000_000, found: 100_050_000 }.to_string();
+        assert_eq!(text, "a day costs 100.05 epsilon; the policy allows 100");
     }
 
     #[test]

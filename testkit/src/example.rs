@@ -66,6 +66,7 @@ pub fn cluster_config(pki: &Pki, members: u16) -> ClusterConfig {
         terms: TERMS,
         scheme: SchemeChoice::Only(Kind::Pairwise),
         committee_attempts: 1,
+        may_draw: true,
         missing_share: Share::new(1, 5).unwrap(),
         malicious_share: Share::new(1, 10).unwrap(),
         floors: SMALL,

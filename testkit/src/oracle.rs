@@ -82,7 +82,11 @@ impl Oracle {
         Self { kept: Some(slots), ..Self::default() }
     }
 
+    /// Notes a list. A short one does not say who is a member, and is ignored.
     pub fn note_list(&mut self, list: &Arc<MembershipList>) {
+        if !list.is_full() {
+            return;
+        }
         self.lists.insert((list.epoch(), list.hash().0), list.clone());
         while self.kept.is_some() && self.lists.len() > LISTS {
             self.lists.pop_first();

@@ -299,6 +299,33 @@ mod tests {
     }
 
     #[test]
+    fn clusters_that_feed_in_by_day_are_followed_at_noon_too() {
+        const RUNS: u64 = 6;
+        // Panels of 2 kW a member under skies that differ from day to day, and the noise of a range from -8 to 8 kW.
+        let lambda = 16_000.0;
+        for members in [100, 1000, 10_000] {
+            let scale = f64::from(members) / f64::from(MEMBERS);
+            let weeks: Vec<Vec<_>> = (1..=RUNS)
+                .map(|seed| {
+                    let chance = Chance(seed << 32);
+                    let homes = Run { chance, lambda, members, responders: members, scale, ..Run::of(600, 600) };
+                    let mut run = Run { panels: 2000.0, ..homes };
+                    run.days(7);
+                    (0..7 * 144).map(|_| run.slot()).collect()
+                })
+                .collect();
+            let all = Score::of(lambda, &weeks.concat());
+            assert!(all.covered > 0.92 && all.filtered < 0.9 * all.raw, "{members}: {all:?}");
+            // From eleven to three.
+            let noons: Vec<_> =
+                weeks.iter().flat_map(|week| week.chunks(144)).flat_map(|day| &day[66..90]).copied().collect();
+            let fed_in = noons.iter().filter(|(truth, _)| *truth < 0.0).count() as f64 / noons.len() as f64;
+            let noon = Score::of(lambda, &noons);
+            assert!(fed_in > 0.7 && noon.covered > 0.9, "{members}: {fed_in} {noon:?}");
+        }
+    }
+
+    #[test]
     fn loads_of_any_size_are_found_with_the_first_sum() {
         // Members of 40 kW in a range of 100 kW, and of 400 kW in one of 1 MW, as far as sums and noise go.
         for (members, lambda, scale) in [(20, 1e5, 800.0 / 45.0), (50, 1e6, 20_000.0 / 45.0)] {
@@ -426,6 +453,10 @@ mod tests {
         members: u16,
         responders: u16,
         scale: f64,
+        /// The peak power of the panels of a member on average, in watts.
+        panels: f64,
+        /// What the day's sky lets through.
+        sky: f64,
     }
 
     /// A day's mean relative errors, how often the band held the load, and its mean half width.
@@ -454,6 +485,8 @@ mod tests {
                 members,
                 responders,
                 scale,
+                panels: 0.0,
+                sky: 0.0,
             }
         }
 
@@ -463,7 +496,12 @@ mod tests {
             let kept = (-(self.lives as f64) / 2400.0).exp();
             self.deviation = kept * self.deviation + (1.0 - kept * kept).sqrt() * self.chance.normal();
             let profile = 45_000.0 - 16_000.0 * turn.cos() + 9_000.0 * (2.0 * turn).sin();
-            let truth = self.scale * (profile + 25.0 * profile.sqrt() * self.deviation);
+            let drawn = self.scale * (profile + 25.0 * profile.sqrt() * self.deviation);
+            if self.panels > 0.0 && self.lived.is_multiple_of(86_400) {
+                self.sky = 0.25 + 0.75 * self.chance.unit();
+            }
+            let sun = (-turn.cos()).max(0.0);
+            let truth = drawn - 0.7 * self.sky * self.panels * sun * f64::from(self.members);
             let (start_millis, end_millis) = (self.end * 1000, (self.end + self.slot) * 1000);
             let noise = self.lambda * (self.chance.gamma(self.shape) - self.chance.gamma(self.shape));
             let (members, responders) = (self.members, self.responders);

@@ -7,12 +7,13 @@ use std::path::Path;
 use clap::Args;
 use dream_protocol::ids::ClusterId;
 use dream_protocol::policy::PolicyError;
+use dream_protocol::scheme::{COMMITTEE_FROM, Kind, SchemeChoice};
 use dream_protocol::time::Timestamp;
 
 use crate::clock::{Clock, rfc3339};
 use crate::cmd::ConfigArgs;
 use crate::config::secrets::{self, GatewayIdentity};
-use crate::config::{Broker, ClusterSettings, Config, ConfigError, Draft, Files, Problem};
+use crate::config::{Broker, ClusterSettings, Config, ConfigError, Draft, Files, Problem, even_draws};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -51,7 +52,7 @@ pub(super) fn run(args: &CheckConfigArgs, clock: &dyn Clock, out: &mut impl Writ
     writeln!(out, "  clusters  {}, of which this replica serves {}", config.clusters.len(), owned.len())?;
     for (cluster, settings) in owned {
         write_cluster(cluster, settings, out)?;
-        for objection in objections(settings) {
+        for objection in no_committee(settings).into_iter().chain(objections(settings)) {
             writeln!(out, "      NOTE: {objection}")?;
         }
     }
@@ -109,7 +110,7 @@ fn store_mistake(path: &Path) -> Option<String> {
 /// Returns what keeps meters from taking part in the smallest list, or for a whole day, by the policy that they have.
 fn objections(settings: &ClusterSettings) -> Vec<String> {
     let ClusterSettings { profile, roster, .. } = settings;
-    let Ok(params) = settings.params(roster.min_members) else { return Vec::new() };
+    let Ok(params) = settings.formed(roster.min_members) else { return Vec::new() };
     let policy = profile.rules();
     let refused = |rule: PolicyError| {
         format!("meters with the {profile} policy refuse a list of `min_members` = {}: {rule}", roster.min_members)
@@ -141,12 +142,15 @@ fn address(broker: &Broker) -> String {
 fn write_cluster(cluster: &ClusterId, settings: &ClusterSettings, out: &mut impl Write) -> anyhow::Result<()> {
     let terms = &settings.terms;
     let epsilon = terms.epsilon_numerator as f64 / terms.epsilon_denominator as f64;
+    let day = match terms.day_micro_epsilon {
+        0 => "none for a day".to_owned(),
+        micro => format!("{} a day", micro as f64 / 1e6),
+    };
     writeln!(
         out,
-        "    {cluster}: slots of {} s, {} attempts of {} + {} s, epsilon {epsilon} each, {}..{} W, at least {} members, meters \
-         with the {} policy",
+        "    {cluster}: slots of {} s, attempts of {} + {} s, epsilon {epsilon} each, {day}, {}..{} W, at least {} members, \
+         meters with the {} policy",
         terms.slot_seconds,
-        terms.attempts,
         terms.reading_seconds,
         terms.reveal_seconds,
         terms.lo,
@@ -154,5 +158,43 @@ fn write_cluster(cluster: &ClusterId, settings: &ClusterSettings, out: &mut impl
         settings.roster.min_members,
         settings.profile,
     )?;
+    writeln!(out, "      {}", schemes(settings))?;
     Ok(())
+}
+
+/// Says how the sums of a cluster's lists are opened, from the smallest list on.
+fn schemes(settings: &ClusterSettings) -> String {
+    let attempts = |attempts: u64| if attempts == 1 { "1 attempt".to_owned() } else { format!("{attempts} attempts") };
+    let pairwise = format!("everybody answers in the second round, {}", attempts(settings.terms.attempts));
+    let least = settings.roster.min_members;
+    let committee = |members: u16| {
+        let params = settings.committee_params(members, &even_draws(members)).ok()?;
+        let committee = params.terms().scheme.committee()?;
+        let (holders, needed, spare) = (committee.holders, committee.needed, committee.spare());
+        let attempts = attempts(settings.committee_attempts);
+        Some(format!(
+            "of {members} willing members {holders} are holders, {needed} must answer, {spare} may vanish, {attempts}"
+        ))
+    };
+    match settings.scheme {
+        SchemeChoice::Only(Kind::Pairwise) => format!("pairwise: {pairwise}"),
+        SchemeChoice::Only(Kind::Committee) => {
+            format!("committee: {}", committee(least).unwrap_or_default())
+        }
+        SchemeChoice::Auto => match (committee(least.max(COMMITTEE_FROM)), least < COMMITTEE_FROM) {
+            (Some(committee), true) => {
+                format!("pairwise below {COMMITTEE_FROM} members: {pairwise}; committee from there on: {committee}")
+            }
+            (Some(committee), false) => format!("committee: {committee}"),
+            (None, _) => format!("pairwise: {pairwise}"),
+        },
+    }
+}
+
+/// Returns why no list of the cluster would have a committee although the configuration asks for none in particular.
+fn no_committee(settings: &ClusterSettings) -> Option<String> {
+    let members = settings.roster.min_members.max(COMMITTEE_FROM);
+    let auto = settings.scheme == SchemeChoice::Auto;
+    let reason = settings.committee_params(members, &even_draws(members)).err().filter(|_| auto)?;
+    Some(format!("a list of {members} members has no committee, even if all are willing: {reason}"))
 }

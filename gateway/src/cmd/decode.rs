@@ -6,16 +6,17 @@
 mod check;
 mod fields;
 pub(super) mod input;
+mod lists;
 mod message;
 
 use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use dream_protocol::wire::{EvidenceStatement, FullList};
+use dream_protocol::wire::{EvidenceStatement, FullList, ShortList};
 
 use self::input::Context;
-use self::message::{Envelope, Message, Plain};
+use self::message::{Body, Envelope, Message, Plain};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,6 +24,8 @@ Examples:
     dream-gateway decode --topic dream/v1/north/reading/m-0001 --slot-seconds 600
   mosquitto_sub -t dream/v1/north/membership/full -C 1 -N > list.cbor
   dream-gateway decode list.cbor --authority authority.pem --members
+  mosquitto_sub -t dream/v1/north/membership -C 1 -F %x |
+    dream-gateway decode --authority authority.pem
   mosquitto_sub -t dream/v1/north/recovery -C 1 -F %x |
     dream-gateway decode --list list.cbor --authority authority.pem
 
@@ -102,12 +105,16 @@ impl Report {
         self.topic(context, |topic| check::plain_topic(topic, plain));
     }
 
-    /// Lists and evidence are arrays of two and five parts, everything else is an envelope of four.
+    /// Lists are arrays of two parts, short ones of three, and evidence of five; everything else is an envelope of four.
     fn message(&mut self, bytes: &[u8], context: &Context) -> &'static str {
         match bytes.first() {
             Some(0x82) => match FullList::decode(bytes) {
-                Ok(list) => self.enveloped(bytes, list.header, Some(list.enrolments), context),
+                Ok(list) => self.enveloped(bytes, list.header, Body::Full(list), context),
                 Err(error) => self.unreadable(bytes, format!("its list does not decode: {error}")),
+            },
+            Some(0x83) => match ShortList::decode(bytes) {
+                Ok(list) => self.enveloped(bytes, list.header, Body::Short(list), context),
+                Err(error) => self.unreadable(bytes, format!("its short list does not decode: {error}")),
             },
             Some(0x85) => match EvidenceStatement::decode(bytes) {
                 Ok(evidence) => {
@@ -116,7 +123,7 @@ impl Report {
                 }
                 Err(error) => self.unreadable(bytes, format!("its evidence does not decode: {error}")),
             },
-            _ => self.enveloped(bytes, bytes, None, context),
+            _ => self.enveloped(bytes, bytes, Body::Nothing, context),
         }
     }
 
@@ -126,12 +133,12 @@ impl Report {
         "unreadable message"
     }
 
-    /// Reads an envelope, and the enrolments that follow it if it is a list's.
+    /// Reads an envelope, and what follows it if it is a list's.
     fn enveloped<'a>(
         &mut self,
         bytes: &'a [u8],
         envelope: &'a [u8],
-        enrolments: Option<Vec<&'a [u8]>>,
+        body: Body<'a>,
         context: &Context,
     ) -> &'static str {
         let envelope = match Envelope::decode(envelope) {
@@ -141,8 +148,8 @@ impl Report {
         let message = Message::decode(envelope.payload());
         fields::envelope(&envelope, self);
         let message = match message {
-            Ok(Message::List(header, None)) => Message::List(header, enrolments),
-            Ok(_) if enrolments.is_some() => {
+            Ok(Message::List(header, _)) => Message::List(header, body),
+            Ok(_) if !matches!(body, Body::Nothing) => {
                 return self.unreadable(bytes, "what comes first in it is no header of a list".to_owned());
             }
             Ok(message) => message,
@@ -223,7 +230,7 @@ mod tests {
         }
 
         #[test]
-        fn any_payload_gives_a_report_and_no_panic(kind in 0u8..12, fields in 0u8..24, rest: [u8; 23]) {
+        fn any_payload_gives_a_report_and_no_panic(kind in 0u8..13, fields in 0u8..24, rest: [u8; 23]) {
             let payload = [&[0x80 | fields, kind], rest.as_slice()].concat();
             let sealed = [b"\x84\x43\xa1\x01\x04\xa0\x58\x19", payload.as_slice(), b"\x48", &[0; 8]].concat();
             prop_assert!(shown(&sealed).contains("COSE_Mac0"));

@@ -1,6 +1,7 @@
 //! `dream-gateway offenders`: asks a running gateway which members spoil slots.
 
 use std::io::Write;
+use std::net::SocketAddr;
 
 use anyhow::Context as _;
 use clap::Args;
@@ -25,17 +26,21 @@ pub(super) struct OffendersArgs {
 }
 
 pub(super) fn run(args: &OffendersArgs, out: &mut impl Write) -> anyhow::Result<()> {
-    let address = args.gateway.address(|config| {
-        let none = "`http.operator_listen` is not set, so this gateway names nobody; set it to an address of the loopback \
-                    such as 127.0.0.1:9465 and restart the gateway";
-        Ok(config.operator_http.ok_or_else(|| BadInput(none.to_owned()))?)
-    })?;
-    let body = ask(address, PATH)?;
+    let body = ask(operator_address(&args.gateway)?, PATH)?;
     if args.json {
         return Ok(writeln!(out, "{body}")?);
     }
     let offenders: Vec<OffenderJson> = serde_json::from_str(&body).context("the answer is not a list of offenders")?;
     print(&offenders, out)
+}
+
+/// Returns where a running gateway names members.
+pub(super) fn operator_address(gateway: &RunningGateway) -> anyhow::Result<SocketAddr> {
+    gateway.address(|config| {
+        let none = "`http.operator_listen` is not set, so this gateway names nobody; set it to an address of the loopback \
+                    such as 127.0.0.1:9465 and restart the gateway";
+        Ok(config.operator_http.ok_or_else(|| BadInput(none.to_owned()))?)
+    })
 }
 
 fn print(offenders: &[OffenderJson], out: &mut impl Write) -> anyhow::Result<()> {

@@ -4,26 +4,34 @@
 //! sizes are those of real messages. Nothing is read and nothing is sent.
 
 mod cost;
+mod error;
+mod scheme;
 mod text;
 
 use std::io::Write;
 
 use clap::Args;
-use dream_protocol::noise::{Confidence, Spread};
+use dream_protocol::kind::Kind as HomeKind;
 use dream_protocol::params::{Params, ParamsError, Share, Terms};
 use dream_protocol::policy::{Policy, Profile};
-use dream_protocol::scheme::Scheme;
+use dream_protocol::scheme::{COMMITTEE_FROM, Kind, Scheme, SchemeChoice};
 use serde::Serialize;
 
 use self::cost::{AesBlocks, Traffic};
+use self::error::{Deviation, HourMean, Verdict};
+use self::scheme::SchemePlan;
 use crate::cmd::BadInput;
 use crate::config::decimal::{self, Fraction};
+use crate::config::{even_draws, with_committee};
+use crate::serve::day_epsilon;
 
 const EXAMPLES: &str = "\
 Examples:
   dream-gateway plan
   dream-gateway plan --members 600 --mean-load 400
   dream-gateway plan --members 1000 --slot-seconds 900 --epsilon 0.5
+  dream-gateway plan --members 10000 --kind pv --epsilon 0.1
+  dream-gateway plan --members 10000 --willing 0.6 --loss 0.05
   dream-gateway plan --members 300 --range -5000..9000 --json";
 
 /// A cluster that is thought about. Defaults are those of the gateway's configuration.
@@ -42,9 +50,16 @@ pub(crate) struct PlanArgs {
     /// Epsilon of one attempt: a decimal, used exactly
     #[arg(long, default_value = "1", value_parser = epsilon)]
     epsilon: Fraction,
-    /// The least and the greatest reading in watts; meters clip what lies outside. Homes that feed in start below 0
-    #[arg(long, value_name = "LO..HI", default_value = "0..9000", value_parser = range, allow_hyphen_values = true)]
-    range: (i64, i64),
+    /// What kind of homes they are: flat, house, electric-heat or pv. It sets the range of readings and the energy of a day
+    #[arg(long, value_name = "KIND", default_value_t)]
+    kind: HomeKind,
+    /// The least and the greatest reading in watts, instead of the kind's; meters clip what lies outside. Homes that feed in
+    /// start below 0
+    #[arg(long, value_name = "LO..HI", value_parser = range, allow_hyphen_values = true)]
+    range: Option<(i64, i64)>,
+    /// Epsilon of all slots of a UTC day together, instead of the one that the kind's energy takes; 0 for none
+    #[arg(long, value_name = "EPSILON", value_parser = day_epsilon)]
+    day_epsilon: Option<u64>,
     /// The length of a slot
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     slot_seconds: u64,
@@ -54,9 +69,18 @@ pub(crate) struct PlanArgs {
     /// How long reveals may take to arrive; by default a tenth of the slot
     #[arg(long, value_name = "SECONDS")]
     reveal_seconds: Option<u64>,
-    /// How often a slot may be tried, the first time included
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=255))]
-    attempts: u64,
+    /// How often a slot may be tried, the first time included; by default once with a committee and twice without
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=255))]
+    attempts: Option<u64>,
+    /// How sums are opened: auto (a committee from 50 members on), committee or pairwise
+    #[arg(long, value_name = "NAME", default_value_t)]
+    scheme: SchemeChoice,
+    /// The share of the members that are willing to be holders of a committee
+    #[arg(long, value_name = "SHARE", default_value = "1", value_parser = willing)]
+    willing: Fraction,
+    /// The share of members that send a reading and then cannot be reached: to tell how often that costs a slot. At most 0.5
+    #[arg(long, value_name = "SHARE", default_value = "0.01", value_parser = loss)]
+    loss: f64,
     /// How many mask partners a member has on average; 0 means all other members, which is safest
     #[arg(long, default_value_t = 0)]
     partners: u64,
@@ -77,8 +101,10 @@ pub(crate) struct PlanArgs {
 
 impl PlanArgs {
     pub(crate) fn run(&self, out: &mut impl Write) -> anyhow::Result<()> {
-        let params = self.params().map_err(|error| BadInput(format!("{}: {error}", flags(&error))))?;
-        let plan = Plan::new(&params, self.meter_policy, self.mean_load, self.list_slots);
+        let pairwise = self.params().map_err(|error| BadInput(format!("{}: {error}", flags(&error))))?;
+        let (params, no_committee) = self.with_scheme(pairwise)?;
+        let scheme = SchemePlan::new(&params, self.willing_members(), self.loss, no_committee);
+        let plan = Plan::new(&params, scheme, self.meter_policy, self.mean_load, self.list_slots);
         if self.json {
             serde_json::to_writer_pretty(&mut *out, &plan)?;
             writeln!(out)?;
@@ -90,19 +116,50 @@ impl PlanArgs {
 
     fn params(&self) -> Result<Params, ParamsError> {
         let usual = Terms::with_slots_of(self.slot_seconds);
+        let (lo, hi) = self.range.unwrap_or_else(|| self.kind.range());
         let terms = Terms {
             reading_seconds: self.reading_seconds.unwrap_or(usual.reading_seconds),
             reveal_seconds: self.reveal_seconds.unwrap_or(usual.reveal_seconds),
             scheme: Scheme::Pairwise { partners: self.partners },
-            lo: self.range.0,
-            hi: self.range.1,
+            lo,
+            hi,
             epsilon_numerator: self.epsilon.numerator,
             epsilon_denominator: self.epsilon.denominator,
-            attempts: self.attempts,
+            attempts: self.attempts.unwrap_or(usual.attempts),
             ..usual
-        };
+        }
+        .with_day_watt_hours(self.kind.day_watt_hours());
+        let day_micro_epsilon = self.day_epsilon.unwrap_or(terms.day_micro_epsilon);
+        let terms = Terms { day_micro_epsilon, ..terms };
         let least = self.meter_policy.floors().malicious;
         terms.for_members(self.members, self.max_missing, self.max_malicious, least)
+    }
+
+    /// Returns how many members are willing to be holders, rounded down.
+    fn willing_members(&self) -> u16 {
+        let Fraction { numerator, denominator } = self.willing;
+        u16::try_from(numerator * u64::from(self.members) / denominator).unwrap_or(self.members)
+    }
+
+    /// Returns the parameters with a committee if there is to be one; with why there is none, if one was preferred.
+    fn with_scheme(&self, pairwise: Params) -> Result<(Params, Option<String>), BadInput> {
+        let wanted = match self.scheme {
+            SchemeChoice::Only(kind) => kind,
+            SchemeChoice::Auto if self.partners == 0 && self.members >= COMMITTEE_FROM => Kind::Committee,
+            SchemeChoice::Auto => Kind::Pairwise,
+        };
+        if wanted == Kind::Pairwise {
+            return Ok((pairwise, None));
+        }
+        if self.partners != 0 {
+            return Err(BadInput("--scheme, --partners: a committee has no mask partners; leave one out".to_owned()));
+        }
+        let draws = even_draws(self.willing_members());
+        match with_committee(&pairwise, self.attempts.unwrap_or(1), &draws, self.meter_policy) {
+            Ok(params) => Ok((params, None)),
+            Err(reason) if self.scheme == SchemeChoice::Auto => Ok((pairwise, Some(reason))),
+            Err(reason) => Err(BadInput(format!("--scheme, --members, --willing, --max-missing: {reason}"))),
+        }
     }
 }
 
@@ -115,6 +172,7 @@ fn flags(error: &ParamsError) -> &'static str {
         ParamsError::NoneHonest { .. } => "--members, --max-missing, --max-malicious, --meter-policy",
         ParamsError::Range { .. } => "--range",
         ParamsError::Epsilon { .. } => "--epsilon",
+        ParamsError::DayEpsilon { .. } => "--day-epsilon, --slot-seconds",
         ParamsError::Windows { .. } => "--slot-seconds, --reading-seconds, --reveal-seconds, --attempts",
         ParamsError::TooLarge { .. } => "--range, --epsilon",
         ParamsError::TooFewPartners { .. } | ParamsError::TooLargeForPartners { .. } => "--partners",
@@ -126,8 +184,24 @@ fn share(text: &str) -> Result<Share, &'static str> {
     decimal::share(text).ok_or("it is not a share of the members; use a decimal from 0 to 1, such as 0.1")
 }
 
+fn willing(text: &str) -> Result<Fraction, &'static str> {
+    share(text)?;
+    Fraction::parse(text).ok_or("use a decimal from 0 to 1, such as 0.8")
+}
+
+fn loss(text: &str) -> Result<f64, &'static str> {
+    let loss = Fraction::parse(text).map(|share| real(share.numerator) / real(share.denominator));
+    let loss = loss.filter(|loss| *loss <= 0.5);
+    loss.ok_or("use a decimal from 0 to 0.5, such as 0.01")
+}
+
 fn epsilon(text: &str) -> Result<Fraction, &'static str> {
     decimal::epsilon(text).ok_or("use a decimal above 0 with at most six places, such as 1 or 0.5")
+}
+
+fn day_epsilon(text: &str) -> Result<u64, &'static str> {
+    decimal::day_micro_epsilon(text)
+        .ok_or("use 0 for none, or a decimal below 1099511 with at most six places, such as 72")
 }
 
 fn range(text: &str) -> Result<(i64, i64), &'static str> {
@@ -155,6 +229,7 @@ struct Plan {
     error_of_an_hours_mean: Option<HourMean>,
     verdict: Verdict,
     epsilon_per_day: DailyEpsilon,
+    opening: SchemePlan,
     meter_policy: &'static str,
     /// By which rules a meter with this policy would refuse the list.
     meter_objections: Vec<String>,
@@ -162,47 +237,22 @@ struct Plan {
     aes_blocks: AesBlocks,
 }
 
-/// How far a sum of so many readings may be off.
-#[derive(Debug, Clone, Copy, Serialize)]
-struct Deviation {
-    responders: u16,
-    mean_watts: f64,
-    band95_watts: u64,
-    band99_watts: u64,
-    mean_percent: f64,
-    band95_percent: f64,
-    band99_percent: f64,
-}
-
-/// How far the mean load of an hour's slots may be off, when all answer. The noise of slots is independent.
-#[derive(Debug, Clone, Copy, Serialize)]
-struct HourMean {
-    slots: u32,
-    band95_percent: f64,
-}
-
-/// Whether a slot's sum is worth showing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Verdict {
-    /// 95 % of the sums are within a tenth of the mean load.
-    Useful,
-    /// Within three tenths: the shape of a day shows, a single slot says little.
-    Coarse,
-    /// Beyond that the noise hides the load.
-    TooNoisy,
-}
-
-/// The percentage of the mean load up to which a 95 % band is useful, and coarse.
-const USEFUL_PERCENT: f64 = 10.0;
-const COARSE_PERCENT: f64 = 30.0;
-
-/// What the slots of one UTC day cost a meter, in millionths of epsilon.
+/// What the slots of one UTC day cost a meter, added up in millionths of epsilon.
 #[derive(Debug, Clone, Copy, Serialize)]
 struct DailyEpsilon {
     slots: u64,
     micro_epsilon_one_attempt_each: u64,
     micro_epsilon_all_attempts: u64,
+    /// E, which bounds all slots of a UTC day together; 0 for none.
+    micro_epsilon_reserved: u64,
+    /// The energy of a day that a meter can tell under E, in watt-hours.
+    energy_watt_hours: Option<u64>,
+    /// The most that a day may cost by the meters' policy.
+    limit_micro_epsilon: u64,
+    /// Both, but for a probability of `delta`.
+    delta: f64,
+    epsilon_one_attempt_each_at_delta: f64,
+    epsilon_all_attempts_at_delta: f64,
     /// That of the meters' policy.
     budget_micro_epsilon: u64,
     /// How many attempts it pays for.
@@ -210,7 +260,7 @@ struct DailyEpsilon {
 }
 
 impl Plan {
-    fn new(params: &Params, profile: Profile, mean_load: u32, list_slots: u64) -> Self {
+    fn new(params: &Params, opening: SchemePlan, profile: Profile, mean_load: u32, list_slots: u64) -> Self {
         let mean_load_watts = u64::from(params.members()) * u64::from(mean_load);
         let deviation = |silent| Deviation::new(params, params.members() - silent, mean_load_watts);
         let terms = params.terms();
@@ -232,6 +282,7 @@ impl Plan {
             error_of_an_hours_mean: HourMean::new(params, mean_load_watts),
             verdict: Verdict::of(error_when_all_answer.band95_percent),
             epsilon_per_day: DailyEpsilon::new(params, &policy),
+            opening,
             meter_policy: profile.as_str(),
             meter_objections: policy.objections(params).map(|objection| objection.to_string()).collect(),
             bytes: Traffic::measure(params, list_slots),
@@ -240,58 +291,29 @@ impl Plan {
     }
 }
 
-impl Deviation {
-    fn new(params: &Params, responders: u16, mean_load_watts: u64) -> Self {
-        let spread = Spread::new(params.noise_scale(), params.honest().into(), responders.into());
-        let percent = |watts: f64| 100.0 * watts / real(mean_load_watts);
-        let mean_watts = spread.mean_error();
-        let [band95_watts, band99_watts] = [Confidence::P95, Confidence::P99].map(|level| spread.half_width(level));
-        Self {
-            responders,
-            mean_watts,
-            band95_watts,
-            band99_watts,
-            mean_percent: percent(mean_watts),
-            band95_percent: percent(real(band95_watts)),
-            band99_percent: percent(real(band99_watts)),
-        }
-    }
-}
-
-impl HourMean {
-    /// `None` if there is no second slot in an hour.
-    fn new(params: &Params, mean_load_watts: u64) -> Option<Self> {
-        let slots = u32::try_from(3600 / params.terms().slot_seconds).ok().filter(|&slots| slots > 1)?;
-        // The noise of k slots is that of k times the shares.
-        let shares = slots * u32::from(params.members());
-        let spread = Spread::new(params.noise_scale(), params.honest().into(), shares);
-        let band = real(spread.half_width(Confidence::P95)) / f64::from(slots);
-        Some(Self { slots, band95_percent: 100.0 * band / real(mean_load_watts) })
-    }
-}
-
-impl Verdict {
-    fn of(band95_percent: f64) -> Self {
-        match band95_percent {
-            ..=USEFUL_PERCENT => Self::Useful,
-            ..=COARSE_PERCENT => Self::Coarse,
-            _ => Self::TooNoisy,
-        }
-    }
-}
-
 impl DailyEpsilon {
     fn new(params: &Params, policy: &Policy) -> Self {
-        let slots = 86_400u64.div_ceil(params.terms().slot_seconds);
+        let slots = day_epsilon::slots(params);
         let charge = params.charge_micro_epsilon();
         Self {
             slots,
             micro_epsilon_one_attempt_each: slots * charge,
             micro_epsilon_all_attempts: slots * charge * u64::from(params.attempts()),
+            micro_epsilon_reserved: params.terms().day_micro_epsilon,
+            energy_watt_hours: params.day_watt_hours(),
+            limit_micro_epsilon: policy.day_micro_epsilon,
+            delta: day_epsilon::DELTA,
+            epsilon_one_attempt_each_at_delta: thousandths(day_epsilon::at_delta(params, 1)),
+            epsilon_all_attempts_at_delta: thousandths(day_epsilon::at_delta(params, params.attempts())),
             budget_micro_epsilon: policy.daily_micro_epsilon,
             attempts_within_budget: policy.daily_micro_epsilon / charge,
         }
     }
+}
+
+/// Leaves out the digits that nobody can rely on.
+fn thousandths(epsilon: f64) -> f64 {
+    (1000.0 * epsilon).round() / 1000.0
 }
 
 #[expect(clippy::cast_precision_loss, reason = "watts and bytes of a report, below 2^53")]

@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use dream_protocol::broker_address::broker_address;
 use dream_protocol::cluster::RosterRules;
 use dream_protocol::ids::{ClusterId, GatewayId, MAX_ID_LEN, MeterId};
+use dream_protocol::kind::Kind;
 use dream_protocol::params::{Share, Terms};
 use dream_protocol::policy::Profile;
-use dream_protocol::scheme::{Kind, Scheme, SchemeChoice};
+use dream_protocol::scheme::{self, Scheme, SchemeChoice};
 
 use super::decimal::{self, Fraction};
 use super::{Broker, BrokerTls, ClusterSettings, Config, Files, Identity, Log, Login, Overrides, Problem, Store, file};
@@ -307,7 +308,8 @@ impl<'a> Checker<'a> {
         let interval = self.within(&of("min_interval_seconds"), interval, 0, 31_536_000);
         let allow = file.allow_file.as_ref().and_then(|path| self.meter_ids(&of("allow_file"), path));
         let deny = file.deny_file.as_ref().and_then(|path| self.meter_ids(&of("deny_file"), path));
-        let [lo, hi] = file.range_watts.unwrap_or([usual.lo, usual.hi]);
+        let kind = self.kind(&of("kind"), file.kind.as_deref());
+        let day = file.day_epsilon.as_ref().map(|text| self.day_epsilon(&of("day_epsilon"), text));
         if let (Some(allow), Some(least)) = (&allow, min_members) {
             let allowed = allow.iter().filter(|id| deny.as_ref().is_none_or(|deny| !deny.contains(*id))).count();
             if allowed < least.into() {
@@ -317,6 +319,8 @@ impl<'a> Checker<'a> {
         }
         slot?;
         let (epsilon, missing_share, malicious_share, min_members) = (epsilon?, missing?, malicious?, min_members?);
+        let [lo, hi] = file.range_watts.unwrap_or_else(|| kind.map_or([0; 2], |kind| kind.range().into()));
+        let committee = scheme == Some(SchemeChoice::Only(scheme::Kind::Committee));
         let settings = ClusterSettings {
             terms: Terms {
                 reading_seconds: file.reading_seconds.unwrap_or(usual.reading_seconds),
@@ -326,9 +330,10 @@ impl<'a> Checker<'a> {
                 hi,
                 epsilon_numerator: epsilon.numerator,
                 epsilon_denominator: epsilon.denominator,
-                attempts: file.attempts.unwrap_or(usual.attempts),
+                attempts: file.attempts.unwrap_or(if committee { 1 } else { usual.attempts }),
                 ..usual
-            },
+            }
+            .with_day_watt_hours(kind?.day_watt_hours()),
             scheme: scheme?,
             committee_attempts: file.attempts.unwrap_or(1),
             missing_share,
@@ -344,7 +349,16 @@ impl<'a> Checker<'a> {
                 deny: deny.unwrap_or_default(),
             },
         };
-        if let Err(error) = settings.params(min_members) {
+        let settings = match day {
+            Some(day) => ClusterSettings { terms: Terms { day_micro_epsilon: day?, ..settings.terms }, ..settings },
+            None => settings,
+        };
+        let formed = match settings.scheme {
+            // Without a committee such a list is pairwise.
+            SchemeChoice::Auto => settings.params(min_members).map_err(|error| error.to_string()),
+            SchemeChoice::Only(_) => settings.formed(min_members),
+        };
+        if let Err(error) = formed {
             self.wrong(key, format!("a list of `min_members` = {min_members} could not be: {error}"));
         }
         (self.problems.len() == before).then_some(settings)
@@ -360,12 +374,25 @@ impl<'a> Checker<'a> {
         let choice = choice.map_err(|allowed| format!("`{}` is no scheme; {allowed}", text.unwrap_or_default()));
         match (self.note(key, choice)?, partners) {
             (choice, 0) => Some(choice),
-            (SchemeChoice::Auto | SchemeChoice::Only(Kind::Pairwise), _) => Some(SchemeChoice::Only(Kind::Pairwise)),
-            (SchemeChoice::Only(Kind::Committee), _) => {
+            (SchemeChoice::Auto | SchemeChoice::Only(scheme::Kind::Pairwise), _) => {
+                Some(SchemeChoice::Only(scheme::Kind::Pairwise))
+            }
+            (SchemeChoice::Only(scheme::Kind::Committee), _) => {
                 self.wrong(key, "a committee has no mask partners; leave `partners` out, or use pairwise");
                 None
             }
         }
+    }
+
+    fn kind(&mut self, key: &str, text: Option<&str>) -> Option<Kind> {
+        let Some(text) = text else { return Some(Kind::default()) };
+        self.note(key, text.parse().map_err(|allowed| format!("`{text}` is no kind of home; {allowed}")))
+    }
+
+    fn day_epsilon(&mut self, key: &str, text: &file::Decimal) -> Option<u64> {
+        let allowed = "use 0 for none, or a decimal below 1099511 with at most six places, such as 72 or 4.5";
+        let text = &text.0;
+        self.note(key, decimal::day_micro_epsilon(text).ok_or_else(|| format!("{text} is not allowed; {allowed}")))
     }
 
     fn min_members(&mut self, key: &str, members: Option<u16>, profile: Profile) -> Option<u16> {

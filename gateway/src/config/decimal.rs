@@ -1,6 +1,6 @@
 //! Decimals as exact fractions: a privacy parameter is never rounded.
 
-use dream_protocol::params::Share;
+use dream_protocol::params::{MAX_DAY_MICRO_EPSILON, Share};
 
 /// A decimal of at most nine places, in lowest terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +30,13 @@ pub(crate) fn epsilon(text: &str) -> Option<Fraction> {
     Fraction::parse(text).filter(|epsilon| small(epsilon.numerator) && small(epsilon.denominator))
 }
 
+/// E, the epsilon of a day, in millionths: from 0, which is none, with at most six places.
+pub(crate) fn day_micro_epsilon(text: &str) -> Option<u64> {
+    let Fraction { numerator, denominator } = Fraction::parse(text)?;
+    let exact = 1_000_000u64.is_multiple_of(denominator).then(|| numerator.checked_mul(1_000_000 / denominator))?;
+    exact.filter(|&micro| micro < MAX_DAY_MICRO_EPSILON)
+}
+
 /// Parses a share of the members, from 0 to 1.
 pub(crate) fn share(text: &str) -> Option<Share> {
     let fraction = Fraction::parse(text)?;
@@ -51,6 +58,18 @@ mod tests {
         assert!(["0", "0.0000001", "1000001", "1000000.5"].into_iter().all(|text| epsilon(text).is_none()));
         assert_eq!((share("0"), share("1")), (Share::new(0, 1), Share::new(1, 1)));
         assert!(["1.1", "a tenth"].into_iter().all(|text| share(text).is_none()));
+    }
+
+    #[test]
+    fn the_epsilon_of_a_day_is_none_or_a_number_of_millionths() {
+        let found = ["0", "72", "0.000001", "45.5", "1099511.627775"].map(day_micro_epsilon);
+        assert_eq!(found, [0, 72_000_000, 1, 45_500_000, (1 << 40) - 1].map(Some));
+        assert!(
+            ["-1", "0.0000001", "1099511.627776", "999999999", "none"]
+                .map(day_micro_epsilon)
+                .iter()
+                .all(Option::is_none)
+        );
     }
 
     #[test]

@@ -38,7 +38,8 @@ use crate::serve::board::{self, Board};
 use crate::serve::gateway_view::{BrokerView, GatewayView};
 use crate::serve::http::Service;
 use crate::serve::metrics::{Metrics, Stage};
-use crate::serve::offenders::{self, NamedOffenders};
+use crate::serve::offenders;
+use crate::serve::operator::{NamedMembers, Names};
 use crate::serve::readiness::{Latch, Readiness};
 use crate::store::{Change, Store};
 
@@ -70,8 +71,8 @@ pub struct Parts {
     pub status_topic: String,
     pub store: Arc<Store>,
     pub board: Arc<Board>,
-    /// Who spoils slots, for the operator's address.
-    pub offenders: Arc<NamedOffenders>,
+    /// Members by name, for the operator's address.
+    pub members: Arc<NamedMembers>,
     pub telemetry: Telemetry,
     pub readiness: Arc<Readiness>,
     pub clock: Arc<dyn Clock>,
@@ -83,8 +84,8 @@ impl Parts {
         let status_topic = topic::gateway_status(&config.replica_name()?);
         let store = Arc::new(Store::open(&config.store.path, config.store.cache_mebibytes)?);
         let telemetry = Telemetry { metrics: Arc::new(Metrics::new(&Trouble::LABELS)) };
-        let (board, offenders, readiness) = (Arc::default(), Arc::default(), Arc::default());
-        Ok(Self { config, identity, status_topic, store, board, offenders, telemetry, readiness, clock })
+        let (board, members, readiness) = (Arc::default(), Arc::default(), Arc::default());
+        Ok(Self { config, identity, status_topic, store, board, members, telemetry, readiness, clock })
     }
 
     /// Returns what HTTP serves of these parts.
@@ -370,7 +371,7 @@ impl Driver {
             self.state.ticks.remove(&(due, cluster.clone()));
             self.input(&cluster, Input::Tick);
         }
-        let (mut views, mut offenders) = (Vec::new(), Vec::new());
+        let (mut views, mut names) = (Vec::new(), Vec::new());
         for cluster in std::mem::take(&mut self.state.touched) {
             let Some(served) = self.state.clusters.get_mut(&cluster) else { continue };
             served.touched = false;
@@ -378,11 +379,14 @@ impl Driver {
             served.next_tick = served.machine.deadline().unwrap_or(NEVER);
             self.state.ticks.insert((served.next_tick, cluster));
             let Some(view) = served.take_view(at) else { continue };
-            offenders.push((served.id.clone(), offenders::named(&served.id, &served.machine, at)));
+            names.push((
+                served.id.clone(),
+                Names { offenders: offenders::named(&served.id, &served.machine, at), holders: served.named_holders() },
+            ));
             views.push(view);
         }
         if !views.is_empty() {
-            self.state.job.effects.push(Effect::Show { views, offenders });
+            self.state.job.effects.push(Effect::Show { views, names });
         }
         if self.state.next_expiry.is_none_or(|due| due <= at) {
             self.state.next_expiry = Some(at.plus_secs(EXPIRE_EVERY_SECONDS));
@@ -494,7 +498,7 @@ fn drain(
                 }
             }
             Output::Notice(notice) => {
-                served.note(&notice);
+                served.note(&notice, now);
                 telemetry.notice(&served.id, &notice, now);
             }
         }

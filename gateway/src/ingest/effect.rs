@@ -14,7 +14,7 @@ use crate::ingest::telemetry::Telemetry;
 use crate::ingest::transport::{Receipt, Session};
 use crate::ingest::window::WindowWatch;
 use crate::serve::board::{Board, ClusterView};
-use crate::serve::offenders::{NamedOffenders, OffenderJson};
+use crate::serve::operator::{NamedMembers, Names};
 use crate::serve::readiness::{Latch, Readiness};
 use crate::store::{ClosedSlot, History as _, Store, StoreError};
 
@@ -35,7 +35,7 @@ pub enum Effect {
     Show {
         views: Vec<ClusterView>,
         /// Of each of these clusters, for the operator alone.
-        offenders: Vec<(ClusterId, Vec<OffenderJson>)>,
+        names: Vec<(ClusterId, Names)>,
     },
     /// Everything before this has happened.
     Flushed(oneshot::Sender<()>),
@@ -46,7 +46,7 @@ pub enum Effect {
 pub struct EffectRunner {
     pub(super) store: Arc<Store>,
     pub(super) board: Arc<Board>,
-    pub(super) offenders: Arc<NamedOffenders>,
+    pub(super) members: Arc<NamedMembers>,
     pub(super) telemetry: Telemetry,
     pub(super) readiness: Arc<Readiness>,
     pub(super) clock: Arc<dyn Clock>,
@@ -59,7 +59,7 @@ impl EffectRunner {
         Self {
             store: parts.store.clone(),
             board: parts.board.clone(),
-            offenders: parts.offenders.clone(),
+            members: parts.members.clone(),
             telemetry: parts.telemetry.clone(),
             readiness: parts.readiness.clone(),
             clock: parts.clock.clone(),
@@ -84,9 +84,9 @@ impl EffectRunner {
                 }
                 Effect::Publish { session, topic, payload, retain } => session.publish(topic, payload, retain),
                 Effect::Closed { cluster, closed } => self.telemetry.slot_closed(&cluster, &closed, self.clock.now()),
-                Effect::Show { views, offenders } => {
+                Effect::Show { views, names } => {
                     self.board.show(views);
-                    self.offenders.set(offenders);
+                    self.members.set(names);
                 }
                 Effect::Flushed(done) => drop(done.send(())),
             }

@@ -8,14 +8,17 @@ use dream_filter::{Filter, Release};
 use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::cluster::{Cluster, ClusterConfig, ClusterError, Notice};
 use dream_protocol::ids::ClusterId;
+use dream_protocol::membership::MembershipList;
 use dream_protocol::time::Timestamp;
 use thiserror::Error;
 
 use crate::config::ClusterSettings;
 use crate::config::secrets::GatewayIdentity;
+use crate::ingest::holders::HolderTally;
 use crate::ingest::statuses::Statuses;
 use crate::serve::board::{ClusterView, ENDING_SECONDS, ListView, Spent};
 use crate::serve::evidence::EvidenceView;
+use crate::serve::holders::{HolderJson, HoldersView};
 use crate::serve::offenders::OffenderCounts;
 use crate::store::{ClosedSlot, FilteredLoad, History as _, HistoryError, Store, StoreError};
 
@@ -51,6 +54,11 @@ pub struct ServedCluster {
     spent: Spent,
     filter: Filter,
     cannot_form: Option<String>,
+    /// How the holders answered when they were last asked, and who did not.
+    holders: Option<HoldersView>,
+    tally: HolderTally,
+    /// Why a list has no committee, by its epoch.
+    no_committee: Option<(u64, Option<String>)>,
     statuses: Statuses,
     candidates: usize,
     evidence: Arc<[EvidenceView]>,
@@ -77,6 +85,7 @@ impl ServedCluster {
             terms: settings.terms,
             scheme: settings.scheme,
             committee_attempts: settings.committee_attempts,
+            may_draw: !settings.profile.rules().certified_size,
             missing_share: settings.missing_share,
             malicious_share: settings.malicious_share,
             floors: settings.profile.floors(),
@@ -101,6 +110,9 @@ impl ServedCluster {
             spent: Spent::default(),
             filter: before.map(|before| before.filter.clone()).unwrap_or_default(),
             cannot_form: None,
+            holders: before.and_then(|before| before.holders),
+            tally: before.map(|before| before.tally.clone()).unwrap_or_default(),
+            no_committee: None,
             statuses: before.map(|before| before.statuses.clone()).unwrap_or_default(),
             evidence: Arc::default(),
             since: before.map_or(now, |before| before.since),
@@ -144,7 +156,7 @@ impl ServedCluster {
     }
 
     /// Notes what the machine says.
-    pub fn note(&mut self, notice: &Notice) {
+    pub fn note(&mut self, notice: &Notice, now: Timestamp) {
         match notice {
             Notice::ListPublished { .. } => (self.cannot_form, self.changed) = (None, true),
             Notice::CannotForm { members, reason } => {
@@ -154,6 +166,11 @@ impl ServedCluster {
             Notice::MeterStatus { meter, code, epoch, .. } => {
                 self.changed |= self.statuses.note(meter, *code, *epoch);
             }
+            Notice::Holders(report) => {
+                self.holders = Some(HoldersView::new(report, now));
+                self.tally.note(report, now);
+                self.changed = true;
+            }
             Notice::Quarantined { .. }
             | Notice::Released { .. }
             | Notice::LeftOutOfLists { .. }
@@ -161,7 +178,6 @@ impl ServedCluster {
             | Notice::SearchesByLists { .. }
             | Notice::SpoilerFound { .. }
             | Notice::CannotBeFound { .. }
-            | Notice::Holders(_)
             | Notice::NoCommittee(_)
             | Notice::Proven { .. } => self.changed = true,
             Notice::Requested { .. }
@@ -180,6 +196,23 @@ impl ServedCluster {
         }
     }
 
+    /// Returns which holders vanished or were at odds with others.
+    pub fn named_holders(&self) -> Vec<HolderJson> {
+        self.tally.named(&self.id)
+    }
+
+    /// Returns why a list has no committee although it is large enough for one, found out once for each list.
+    fn why_no_committee(&mut self, list: &MembershipList) -> Option<String> {
+        if let Some((epoch, known)) = &self.no_committee
+            && *epoch == list.epoch()
+        {
+            return known.clone();
+        }
+        let why = self.settings.why_no_committee(list);
+        self.no_committee = Some((list.epoch(), why.clone()));
+        why
+    }
+
     /// Returns what the board is to show, if that has changed since the last call.
     pub fn take_view(&mut self, now: Timestamp) -> Option<ClusterView> {
         let candidates = self.machine.candidates();
@@ -190,6 +223,9 @@ impl ServedCluster {
         if self.evidence.len() != self.machine.evidence().len() {
             self.evidence = EvidenceView::all(self.machine.evidence());
         }
+        let newest = self.machine.newest_list();
+        let list = self.machine.list_at(now).or(newest);
+        let no_committee = list.cloned().and_then(|list| self.why_no_committee(&list));
         let newest = self.machine.newest_list();
         let list = self.machine.list_at(now).or(newest);
         let next = newest.filter(|newest| list.is_some_and(|list| newest.epoch() > list.epoch()));
@@ -208,6 +244,8 @@ impl ServedCluster {
             evidence: self.evidence.clone(),
             statuses,
             offenders: OffenderCounts::of(&self.machine),
+            holders: self.holders.filter(|_| list.is_some_and(|list| has_committee(list))),
+            no_committee,
             cannot_form: self.cannot_form.clone(),
             last: self.last,
             last_decoded: self.last_decoded,
@@ -216,6 +254,11 @@ impl ServedCluster {
             since: self.since,
         })
     }
+}
+
+/// Returns whether a list has holders.
+fn has_committee(list: &MembershipList) -> bool {
+    list.params().terms().scheme.committee().is_some()
 }
 
 /// Lets a filter see what was released; returns what it makes of the slot, if anything.

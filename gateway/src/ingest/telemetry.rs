@@ -14,6 +14,7 @@ use tracing::{debug, error, info, warn};
 
 use crate::clock::rfc3339;
 use crate::ingest::mqtt::Trouble;
+use crate::serve::holders::HoldersView;
 use crate::serve::metrics::{Metrics, Stage, status_label};
 use crate::store::{ClosedSlot, StoreError};
 
@@ -135,8 +136,18 @@ impl Telemetry {
                 warn!(%cluster, members, max_missing, "who spoils sums cannot be found at this size");
             }
             Notice::Holders(report) => {
-                let (slot, answered, needed) = (report.slot.0, report.answered, report.needed);
-                debug!(%cluster, slot, answered, needed, wrong = report.wrong.len(), "holders answered");
+                let seen = HoldersView::new(report, now);
+                self.metrics.holders_answered(cluster, &seen);
+                let (slot, HoldersView { holders, needed, answered, wrong, .. }) = (report.slot.0, seen);
+                if seen.runs_low() {
+                    warn!(%cluster, slot, holders, needed, answered, wrong, "hardly more holders answered than are needed");
+                } else {
+                    debug!(%cluster, slot, holders, needed, answered, wrong, "holders answered");
+                }
+                let (vanished, wrong) = (&report.vanished, &report.wrong);
+                if !vanished.is_empty() || !wrong.is_empty() {
+                    debug!(%cluster, slot, ?vanished, ?wrong, "holders that did not answer, or not rightly");
+                }
             }
             Notice::NoCommittee(reason) => {
                 warn!(%cluster, %reason, "the list is pairwise, because no committee can be formed");

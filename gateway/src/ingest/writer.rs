@@ -160,7 +160,7 @@ mod tests {
         let runner = EffectRunner {
             store: store.clone(),
             board: Arc::default(),
-            offenders: Arc::default(),
+            members: Arc::default(),
             telemetry: Telemetry { metrics: Arc::new(Metrics::new(&[])) },
             readiness: Arc::default(),
             clock: Arc::new(SystemClock),

@@ -17,6 +17,7 @@ use tokio::sync::watch;
 
 use crate::serve::evidence::EvidenceView;
 use crate::serve::gateway_view::GatewayView;
+use crate::serve::holders::HoldersView;
 use crate::serve::offenders::OffenderCounts;
 use crate::store::ClosedSlot;
 
@@ -54,6 +55,10 @@ pub struct ClusterView {
     pub statuses: Vec<StatusCount>,
     /// How many members spoil slots.
     pub offenders: OffenderCounts,
+    /// How the holders answered when they were last asked, if the list has a committee.
+    pub holders: Option<HoldersView>,
+    /// Why the list has no committee, if one was preferred.
+    pub no_committee: Option<String>,
     /// Why no list can be formed, if that is so.
     pub cannot_form: Option<String>,
     /// The last slot that closed.
@@ -143,6 +148,11 @@ impl ClusterView {
     /// Returns the last slot, unless it is too old: an old load must not look like a new one.
     pub fn recent(&self, now: Timestamp) -> Option<&ClosedSlot> {
         self.last.as_ref().filter(|closed| is_recent(closed, self.slot_seconds, now))
+    }
+
+    /// Returns how the holders answered, unless that is too old to stand for the present.
+    pub fn recent_holders(&self, now: Timestamp) -> Option<&HoldersView> {
+        self.holders.as_ref().filter(|holders| now <= holders.told.plus_secs(STALLED_SLOTS * self.slot_seconds))
     }
 
     /// Returns whether the cluster has closed slots before, or has a list, but has closed none for so long that something must

@@ -45,7 +45,7 @@ use crate::serve::metrics::Metrics;
 use crate::serve::readiness::{Latch, Readiness};
 use crate::store::History;
 
-pub use api::{ClusterJson, ClusterState, ListJson};
+pub use api::{ClusterJson, ClusterState, HoldersJson, ListJson};
 
 /// What is served.
 #[derive(Clone)]

@@ -8,6 +8,7 @@ use std::time::Duration;
 use dream_protocol::aggregate::Failure;
 use dream_protocol::cluster::Rejection;
 use dream_protocol::ids::ClusterId;
+use dream_protocol::scheme::committee::Committee;
 use dream_protocol::time::Timestamp;
 use dream_protocol::topic::{GatewayChannel, MeterChannel};
 use dream_protocol::wire::StatusCode;
@@ -18,6 +19,8 @@ use prometheus::{
 };
 
 use crate::serve::board::{Board, ClusterView};
+use crate::serve::day_epsilon;
+use crate::serve::holders::HoldersView;
 use crate::serve::offenders::OffenderCounts;
 use crate::serve::process::Process;
 use crate::store::{FilteredLoad, Load};
@@ -39,6 +42,7 @@ pub struct Metrics {
     store_bytes: IntGauge,
     meter_status: IntCounterVec,
     contradictions: IntCounterVec,
+    holder_answers: IntCounterVec,
     certificate_expiry: IntGauge,
     process: Process,
 }
@@ -102,6 +106,11 @@ impl Metrics {
                 "Contradictions of gateways that meters have proven with signed messages.",
                 &["cluster"],
             ),
+            holder_answers: counters(
+                "dream_holder_answers_total",
+                "Answers that holders of committees owed: right, wrong, or none by the deadline.",
+                &["cluster", "answer"],
+            ),
             certificate_expiry: gauge(
                 "dream_certificate_expiry_timestamp_seconds",
                 "When the gateway's certificate ends: no list reaches beyond it.",
@@ -109,7 +118,7 @@ impl Metrics {
             process: Process::started_now(),
             registry,
         };
-        let parts: [Box<dyn Collector>; 12] = [
+        let parts: [Box<dyn Collector>; 13] = [
             Box::new(metrics.messages.clone()),
             Box::new(metrics.slots.clone()),
             Box::new(metrics.stages.clone()),
@@ -121,6 +130,7 @@ impl Metrics {
             Box::new(metrics.store_bytes.clone()),
             Box::new(metrics.meter_status.clone()),
             Box::new(metrics.contradictions.clone()),
+            Box::new(metrics.holder_answers.clone()),
             Box::new(metrics.certificate_expiry.clone()),
         ];
         for part in parts.into_iter().chain([build_info()]) {
@@ -167,6 +177,14 @@ impl Metrics {
         self.contradictions.with_label_values(&[cluster.as_str()]).inc();
     }
 
+    /// Counts how the holders of a slot answered.
+    pub fn holders_answered(&self, cluster: &ClusterId, holders: &HoldersView) {
+        let right = holders.answered.saturating_sub(holders.wrong);
+        for (answer, count) in HOLDER_ANSWERS.into_iter().zip([right, holders.wrong, holders.vanished()]) {
+            self.holder_answers.with_label_values(&[cluster.as_str(), answer]).inc_by(count.into());
+        }
+    }
+
     pub fn stage(&self, stage: Stage, took: Duration) {
         self.stages.with_label_values(&[stage.as_str()]).observe(took.as_secs_f64());
     }
@@ -207,6 +225,9 @@ impl Metrics {
             self.meter_status.with_label_values(&[cluster.as_str(), code]);
         }
         self.contradictions.with_label_values(&[cluster.as_str()]);
+        for answer in HOLDER_ANSWERS {
+            self.holder_answers.with_label_values(&[cluster.as_str(), answer]);
+        }
     }
 
     /// Removes the counters of a cluster.
@@ -218,6 +239,9 @@ impl Metrics {
             self.meter_status.remove_label_values(&[cluster.as_str(), code]).ok();
         }
         self.contradictions.remove_label_values(&[cluster.as_str()]).ok();
+        for answer in HOLDER_ANSWERS {
+            self.holder_answers.remove_label_values(&[cluster.as_str(), answer]).ok();
+        }
     }
 
     /// Returns the text that Prometheus scrapes.
@@ -252,9 +276,13 @@ pub const fn status_label(code: StatusCode) -> &'static str {
     }
 }
 
+/// The labels of `answer`.
+const HOLDER_ANSWERS: [&str; 3] = ["right", "wrong", "none"];
+
 /// Returns the labels of `kind`: the channels that a gateway subscribes to, and `other`.
 fn message_kinds() -> impl Iterator<Item = &'static str> {
-    MeterChannel::ALL.map(MeterChannel::as_str).into_iter().chain([GatewayChannel::FullMembership.as_str(), "other"])
+    let lists = [GatewayChannel::Membership, GatewayChannel::FullMembership].map(GatewayChannel::as_str);
+    MeterChannel::ALL.map(MeterChannel::as_str).into_iter().chain(lists).chain(["other"])
 }
 
 /// Returns the labels of `outcome`.
@@ -351,13 +379,43 @@ impl ClusterGauges {
             one("dream_cluster_max_missing", "More missing members than this cost the slot.", |view, _| {
                 view.list.as_ref().map(|list| list.params.max_missing().into()).into()
             }),
+            one("dream_cluster_holders", "Holders of the list in force (K), if it has a committee.", |view, _| {
+                committee(view).map(|committee| count(committee.holders)).into()
+            }),
+            one("dream_cluster_holders_needed", "How many holders must answer (q).", |view, _| {
+                committee(view).map(|committee| count(committee.needed)).into()
+            }),
+            one("dream_cluster_holders_answered", "Holders that answered when they were last asked.", |view, now| {
+                view.recent_holders(now).map(|holders| holders.answered.into()).into()
+            }),
+            one(
+                "dream_cluster_holders_spare",
+                "How many more holders could have vanished then; a wrong answer costs two.",
+                |view, now| view.recent_holders(now).map(|holders| holders.spare().into()).into(),
+            ),
+            one("dream_cluster_holders_wrong", "Holders whose answers were wrong then.", |view, now| {
+                view.recent_holders(now).map(|holders| holders.wrong.into()).into()
+            }),
             one("dream_cluster_epsilon", "Epsilon of one attempt.", |view, _| {
                 view.list.as_ref().map(|list| count(list.params.charge_micro_epsilon()) / 1e6).into()
             }),
             one(
                 "dream_cluster_epsilon_day",
-                "Epsilon that today's slots (UTC) have cost each participant so far.",
+                "Epsilon that today's slots (UTC) have cost each participant so far, counted slot by slot.",
                 |view, now| Value::One(count(view.spent.at(now)) / 1e6),
+            ),
+            one(
+                "dream_cluster_epsilon_day_reserved",
+                "E: epsilon of all slots of a UTC day together, which every member reserves. Never what homes used of it.",
+                |view, _| {
+                    let stated = view.list.as_ref().map(|list| list.params.terms().day_micro_epsilon);
+                    stated.filter(|&stated| stated > 0).map(|stated| count(stated) / 1e6).into()
+                },
+            ),
+            one(
+                "dream_cluster_epsilon_day_at_delta",
+                "Epsilon of a whole day of the list in force, but for a probability of 1e-6, if no slot is tried twice.",
+                |view, _| view.list.as_ref().map(|list| day_epsilon::at_delta(&list.params, 1)).into(),
             ),
             one(
                 "dream_cluster_membership_epoch",
@@ -427,6 +485,11 @@ impl ClusterGauges {
     fn collect(&self) -> impl Iterator<Item = prometheus::proto::MetricFamily> {
         self.0.iter().flat_map(|(gauge, _)| gauge.collect()).filter(|family| !family.get_metric().is_empty())
     }
+}
+
+/// Returns the committee of the list in force.
+fn committee(view: &ClusterView) -> Option<Committee> {
+    view.list.as_ref()?.params.terms().scheme.committee()
 }
 
 /// Returns the sum of a recent last slot.

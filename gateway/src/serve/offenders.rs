@@ -1,22 +1,11 @@
 //! Members that spoil slots: how many there are, for everybody, and who they are, for the operator alone.
 //!
-//! Names are kept apart from the [board](super::board), and served on an address of their own (`http.operator_listen`):
-//! what shows the board cannot show a meter.
+//! Names are served on the [operator's address](super::operator) alone.
 
-use std::collections::BTreeMap;
-use std::io;
-use std::sync::{Arc, RwLock};
-
-use axum::Json;
-use axum::extract::State;
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
-use axum::routing::get;
 use dream_protocol::cluster::{Cluster, Offence, Offender};
 use dream_protocol::ids::{ClusterId, MeterId};
 use dream_protocol::time::{Slot, Timestamp};
 use serde::{Deserialize, Serialize};
-use tokio::net::TcpListener;
 
 use crate::clock::rfc3339;
 
@@ -129,49 +118,4 @@ pub fn named(cluster: &ClusterId, machine: &Cluster, now: Timestamp) -> Vec<Offe
     let Some(list) = machine.list_at(now).or_else(|| machine.newest_list()) else { return Vec::new() };
     let start = |slot| list.params().slot_start(slot);
     machine.offenders().map(|(meter, offender)| OffenderJson::new(cluster, meter, offender, start, now)).collect()
-}
-
-/// Who spoils slots, by cluster: the driver writes it, and only the operator's address shows it.
-#[derive(Debug, Default)]
-pub struct NamedOffenders(RwLock<BTreeMap<ClusterId, Vec<OffenderJson>>>);
-
-impl NamedOffenders {
-    /// Replaces the offenders of these clusters.
-    pub fn set(&self, offenders: impl IntoIterator<Item = (ClusterId, Vec<OffenderJson>)>) {
-        self.0.write().expect("nobody panics while writing").extend(offenders);
-    }
-
-    /// Forgets a cluster that is no longer served.
-    pub fn remove(&self, cluster: &ClusterId) {
-        self.0.write().expect("nobody panics while writing").remove(cluster);
-    }
-
-    /// Returns all of them, by cluster and meter.
-    pub fn all(&self) -> Vec<OffenderJson> {
-        self.0.read().expect("nobody panics while writing").values().flatten().cloned().collect()
-    }
-}
-
-/// Returns the router of the operator's address.
-pub fn router(offenders: Arc<NamedOffenders>) -> axum::Router {
-    axum::Router::new()
-        .route(PATH, get(async |State(offenders): State<Arc<NamedOffenders>>| Json(offenders.all())))
-        .fallback(not_found)
-        .layer(axum::middleware::map_response(never_stored))
-        .with_state(offenders)
-}
-
-/// Serves the operator's address.
-pub async fn serve(listener: TcpListener, offenders: Arc<NamedOffenders>) -> io::Result<()> {
-    axum::serve(listener, router(offenders)).await
-}
-
-async fn not_found() -> Response {
-    (StatusCode::NOT_FOUND, format!("this address has only {PATH}; everything else is on `http.listen`\n"))
-        .into_response()
-}
-
-async fn never_stored(mut response: Response) -> Response {
-    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
 }

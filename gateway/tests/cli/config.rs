@@ -101,11 +101,18 @@ fn every_mistake_is_named_with_its_key_and_what_is_allowed() {
         ("[clusters.north]", "max_missing = 0.3"),
         ("[clusters.north]", "max_malicious = 0.05"),
         ("[clusters.north]", "max_missing = 10"),
+        ("[clusters.north]", "kind = \"castle\""),
+        ("[clusters.north]", "day_epsilon = -1"),
+        ("[clusters.north]", "day_epsilon = 2000000"),
         ("[clusters.north]", "range_watts = [100, 9000]"),
         ("[clusters.north]", "slot_seconds = 60\nreading_seconds = 40"),
         ("[clusters.north]", "min_members = 1"),
         ("[clusters.north]", "partners = 3"),
         ("[clusters.north]", "meter_policy = \"lenient\""),
+        ("[clusters.north]", "scheme = \"both\""),
+        ("[clusters.north]", "scheme = \"committee\"\npartners = 60"),
+        ("[clusters.north]", "scheme = \"committee\"\nmeter_policy = \"trial\"\nmin_members = 3"),
+        ("[clusters.north]", "scheme = \"committee\"\nmax_missing = 0.2"),
         ("[clusters.north]", "min_members = 49"),
         ("[clusters.north]", "meter_policy = \"community\"\nmin_members = 22"),
         ("[clusters.north]", "allow_file = \"nobody\""),
@@ -173,7 +180,7 @@ fn a_key_of_the_defaults_is_named_as_it_is_written_and_once() {
 #[test]
 fn what_meters_refuse_is_noted() {
     let south =
-        "min_members = 60\n[clusters.south]\nslot_seconds = 30\nepsilon = 2\nrange_watts = [-100, 5000]\nattempts = 3";
+        "min_members = 60\n[clusters.south]\nslot_seconds = 30\nepsilon = 2\nrange_watts = [-100, 20000]\nattempts = 3";
     insta::assert_snapshot!(Place::new().check(&with("[clusters.north]", south)));
 }
 
@@ -182,6 +189,14 @@ fn a_cluster_is_judged_by_the_policy_of_its_meters() {
     let smaller = "meter_policy = \"community\"\nepsilon = 2\n[clusters.south]\nmeter_policy = \"trial\"\n\
                    slot_seconds = 10\nmin_members = 5";
     insta::assert_snapshot!(Place::new().check(&with("[clusters.north]", smaller)));
+}
+
+#[test]
+fn the_scheme_of_a_cluster_is_told_with_what_it_needs() {
+    let others = "[clusters.pairs]\nscheme = \"pairwise\"\n[clusters.holders]\nscheme = \"committee\"\nmin_members = 1000\n\
+                  [clusters.small]\nmeter_policy = \"community\"\n[clusters.missing]\nmax_missing = 0.2\n\
+                  [clusters.twice]\nattempts = 2";
+    insta::assert_snapshot!(Place::new().check(&with("[clusters.north]", others)));
 }
 
 #[test]

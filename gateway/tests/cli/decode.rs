@@ -69,8 +69,12 @@ impl Capture {
     }
 
     fn retry(&self) -> Vec<u8> {
+        self.retry_on("dream/v1/north/retry")
+    }
+
+    fn retry_on(&self, topic: &str) -> Vec<u8> {
         let retry = Retry { list: self.list_hash, slot: SLOT, attempt: 1, deadline: START + 750 };
-        retry.seal(&self.pki.gateway("gw").identity(), "dream/v1/north/recovery")
+        retry.seal(&self.pki.gateway("gw").identity(), topic)
     }
 
     fn status(&self, meter: &str, code: StatusCode) -> Vec<u8> {
@@ -124,7 +128,10 @@ fn a_request_that_breaks_a_rule_of_its_list_is_invalid() {
 #[test]
 fn a_retry_is_shown_and_verifies_under_its_list() {
     let capture = Capture::new();
-    insta::assert_snapshot!(capture.decode(&capture.retry(), "--list list.cbor --authority authority.pem"));
+    let known = "--topic dream/v1/north/retry --list list.cbor --authority authority.pem";
+    insta::assert_snapshot!(capture.decode(&capture.retry(), known));
+    let elsewhere = capture.retry_on("dream/v1/north/recovery");
+    insta::assert_snapshot!("a_retry_signed_for_requests", capture.decode(&elsewhere, known));
 }
 
 #[test]
@@ -174,7 +181,7 @@ fn a_list_of_an_earlier_format_is_told_to_be_one() {
     let capture = Capture::new();
     let header = FullList::decode(&capture.list).unwrap().header;
     // Earlier lists were one envelope with message 5 in it.
-    let at = header.windows(4).position(|part| part == [0x98, 29, 10, 0x65]).unwrap();
+    let at = header.windows(4).position(|part| matches!(part, [0x98, _, 10, 0x65])).unwrap();
     let earlier = [&header[..at + 2], &[5], &header[at + 3..]].concat();
     assert!(capture.decode(&earlier, "").contains("earlier format"), "{}", capture.decode(&earlier, ""));
 }
@@ -229,7 +236,7 @@ fn a_message_on_the_wrong_topic_is_invalid() {
         (capture.reading(), "dream/v1/north/reveal/m-0001"),
         (capture.reading(), "dream/v2/north/reading/m-0001"),
         (capture.reading(), "dream/v1/north/readings/m-0001"),
-        (capture.retry(), "dream/v1/north/membership"),
+        (capture.retry(), "dream/v1/north/recovery"),
         (capture.list.clone(), "dream/v1/south/membership/full"),
         (capture.list.clone(), "dream/v1/north/membership"),
         (enrolment, "dream/v1/north/enrol/m-0002"),
@@ -252,7 +259,7 @@ fn a_message_that_its_list_does_not_allow_is_invalid() {
         let arguments = format!("--list list.cbor --topic dream/v1/north/{topic}");
         problem(&capture.decode(&reading.seal(&key, topic), &arguments), topic)
     });
-    let elsewhere = capture.decode(&capture.retry(), "--list list.cbor --topic dream/v1/south/recovery");
+    let elsewhere = capture.decode(&capture.retry(), "--list list.cbor --topic dream/v1/south/retry");
     insta::assert_snapshot!(format!("{}{}", answers.concat(), problem(&elsewhere, "a retry elsewhere")));
     let other = MaskedReading { list: [9; 8], ..good }.seal(&key, "reading");
     insta::assert_snapshot!("a_reading_of_another_list", capture.decode(&other, "--list list.cbor"));
@@ -274,7 +281,7 @@ fn malformed_bytes_are_told_with_what_is_wrong_and_where() {
         ("has five parts", change(0, 0x85)),
         ("has another algorithm", change(4, 0x05)),
         ("has a header", change(5, 0xa1)),
-        ("is of an unknown kind", change(9, 0x09)),
+        ("is of an unknown kind", change(9, 0x0c)),
         ("is of another kind", change(9, 0x03)),
         ("is another message in a Mac0", change(9, 0x06)),
         ("has an attempt that is no number", change(24, 0x40)),
@@ -378,7 +385,7 @@ fn statement(issued: &Issued, number: u8) -> EnrolmentStatement {
         not_before: START - 86_400,
         not_after: START + 30 * 86_400,
         seq: START - 86_400,
-        holds: 0,
+        holds: 10_000,
     }
 }
 
@@ -409,6 +416,7 @@ pub(crate) fn list(pki: &Pki, change: impl FnOnce(&mut ListStatement<'_>)) -> Ve
             ..Terms::DEFAULT
         },
         enrolments: enrolments.iter().map(Vec::as_slice).collect(),
+        holders: Vec::new(),
     };
     change(&mut statement);
     let issued = pki.gateway("gw");

@@ -3,6 +3,7 @@
 #![allow(unreachable_pub, reason = "a test has no outside")]
 
 mod command;
+mod committee;
 mod config;
 mod decode;
 mod documentation;

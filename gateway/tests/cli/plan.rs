@@ -25,6 +25,43 @@ fn a_large_cluster_is_useful() {
 }
 
 #[test]
+fn a_pairwise_cluster_says_how_often_everybody_answers() {
+    insta::assert_snapshot!(plan(&["--scheme", "pairwise", "--loss", "0.05"]));
+}
+
+#[test]
+fn a_drawn_committee_is_planned_with_what_it_loses_and_risks() {
+    insta::assert_snapshot!(plan(&["--members", "10000", "--willing", "0.6", "--loss", "0.05"]));
+}
+
+#[test]
+fn too_few_willing_members_are_told_and_leave_the_list_pairwise() {
+    let told = plan(&["--members", "1000", "--willing", "0.3"]);
+    assert!(told.contains("How sums are opened: pairwise"), "{told}");
+    assert!(told.contains("NOTE: no committee can be formed: 300 of 1000 members are willing"), "{told}");
+}
+
+#[test]
+fn losses_cost_a_committee_of_a_hundred_nothing_and_pairs_two_slots_in_three() {
+    let of = |arguments: &[&str]| -> serde_json::Value {
+        let text = plan(&[arguments, &["--json"]].concat());
+        serde_json::from_str(text.split("--- out\n").nth(1).unwrap().split("--- err").next().unwrap()).unwrap()
+    };
+    let committee = of(&["--members", "100", "--loss", "0.01"]);
+    assert_eq!((committee["opening"]["scheme"].as_str(), committee["attempts"].as_u64()), (Some("committee"), Some(1)));
+    let [small, large] =
+        ["slot_fails", "pairwise_attempt_fails"].map(|key| committee["opening"][key].as_f64().unwrap());
+    assert!(small < 1e-20 && (large - 0.634).abs() < 0.001, "{small} {large}");
+    let thousand = of(&["--members", "1000", "--loss", "0.05"]);
+    assert!(thousand["opening"]["slot_fails"].as_f64().unwrap() < 1e-3, "{thousand}");
+    let ten_thousand = of(&["--members", "10000"]);
+    let per_list = |plan: &serde_json::Value| plan["bytes"]["cluster"]["bytes_per_list"].as_u64().unwrap();
+    assert!(per_list(&ten_thousand) < 3_000_000_000, "{ten_thousand}");
+    let pairs = of(&["--members", "10000", "--scheme", "pairwise"]);
+    assert!(per_list(&pairs) > 40_000_000_000, "{pairs}");
+}
+
+#[test]
 fn fewer_partners_cost_blocks_to_select_them_and_less_epsilon_suffices_the_budget() {
     insta::assert_snapshot!(plan(&[
         "--members",
@@ -46,7 +83,7 @@ fn a_meter_with_the_default_policy_refuses_by_every_rule_that_is_broken() {
         "--members",
         "20",
         "--range",
-        "-5000..9000",
+        "-12000..500",
         "--epsilon",
         "1.5",
         "--slot-seconds",
@@ -75,7 +112,7 @@ fn help_explains_every_flag() {
 fn the_examples_in_the_help_work() {
     let help = plan(&["--help"]);
     let examples = examples(&help);
-    assert_eq!(examples.len(), 4);
+    assert_eq!(examples.len(), 5);
     for example in examples {
         let arguments = example.strip_prefix("dream-gateway ").unwrap().split(' ');
         command(Path::new(".")).args(arguments).assert().success();
@@ -95,6 +132,9 @@ fn every_mistake_names_its_flag_what_was_found_and_what_is_allowed() {
         &["--epsilon", "0"],
         &["--epsilon", "-1"],
         &["--epsilon", "1e3"],
+        &["--kind", "castle"],
+        &["--day-epsilon", "-1"],
+        &["--day-epsilon", "1099512"],
         &["--range", "9000"],
         &["--range", "-5000"],
         &["--range", "100..9000"],
@@ -109,6 +149,13 @@ fn every_mistake_names_its_flag_what_was_found_and_what_is_allowed() {
         &["--mean-load", "0"],
         &["--list-slots", "3"],
         &["--homes", "7"],
+        &["--scheme", "both"],
+        &["--scheme", "committee", "--partners", "60"],
+        &["--scheme", "committee", "--members", "20"],
+        &["--scheme", "committee", "--members", "1000", "--willing", "0.3"],
+        &["--scheme", "committee", "--max-missing", "0.2", "--max-malicious", "0.2"],
+        &["--willing", "1.5"],
+        &["--loss", "0.6"],
     ];
     let answers = mistakes.iter().map(|mistake| {
         let answer = plan(mistake);

@@ -4,9 +4,10 @@ use dream_protocol::noise::{Confidence, Scale, Spread};
 use dream_protocol::time::Timestamp;
 use dream_testkit::lab::browser::Browser;
 use dream_testkit::lab::http;
+use dream_testkit::outcomes::Slotted;
 use serde_json::Value;
 
-use crate::fixture::{Gateway, LAST_SLOT, NOW, closed, listed, slot_of};
+use crate::fixture::{Gateway, LAST_SLOT, NOW, closed, feeding_in, listed, slot_of};
 use crate::page::open;
 
 const RIGHT: &str = "\u{E014}";
@@ -131,6 +132,59 @@ fn a_range_is_as_long_as_it_says_unless_there_is_less() {
     gateway.fixture.set_clock(Timestamp::from_secs(NOW.as_secs() + 3 * 86_400));
     go(&gateway, &browser, "altstadt?range=7d");
     assert_eq!(data(&browser)["from"].as_f64(), Some(now + 3.0 * 86_400.0 - week));
+}
+
+#[test]
+fn a_chart_of_homes_that_feed_in_has_its_zero_inside_and_every_band_whole() {
+    let (gateway, browser) = open();
+    let view = feeding_in("sunny", 300);
+    // From 60 kW at night to -336 kW at noon, with a slot of nearly nothing between.
+    for slot in LAST_SLOT - 143..=LAST_SLOT {
+        let sun = 36u64.saturating_sub(72u64.abs_diff(slot % 144)).cast_signed();
+        let watts = if slot % 144 == 40 { -3 } else { 60_000 - 11_000 * sun };
+        let outcome = Slotted { noise_scale: 16_000, ..slot_of(300, slot) }.decoded(watts, 300);
+        gateway.fixture.close(&view, closed(outcome));
+    }
+    go(&gateway, &browser, "sunny?range=24h");
+    let data = data(&browser);
+    let slots = told(&gateway, "sunny", &data);
+    for name in ["load_watts", "load_estimated_watts", "load_filtered_watts"] {
+        let expected: Vec<_> = slots.iter().map(|slot| slot[name].as_f64()).collect();
+        assert_eq!(column(&data, name), expected, "{name}");
+        assert!(expected.iter().flatten().any(|watts| *watts < -300_000.0), "{name}");
+    }
+    let (low, high) = (data["low"].as_f64().unwrap(), data["high"].as_f64().unwrap());
+    for (load, band) in column(&data, "load_watts").into_iter().zip(column(&data, "band95_watts")) {
+        let (load, band) = (load.unwrap(), band.unwrap());
+        assert!(low <= load - band && load + band <= high, "{load} ± {band} is not within {low} to {high}");
+    }
+    let inside = browser.run(
+        "const places = [...document.querySelectorAll('#load-chart polygon, #load-chart polyline')]\
+         .flatMap(line => line.getAttribute('points').split(' ').map(place => Number(place.split(',')[1]))); \
+         return [Math.min(...places) >= 0, Math.max(...places) <= 480, places.length > 700]",
+    );
+    assert_eq!(inside, serde_json::json!([true, true, true]));
+    // The line of 0 is between the lowest and the highest, where its value is.
+    let zero = browser.text("document.querySelector('#load-chart .grid.zero').getAttribute('y1')");
+    let share: f64 = zero.trim_end_matches('%').parse().unwrap();
+    assert!((share - 100.0 * high / (high - low)).abs() < 0.01 && (5.0..95.0).contains(&share), "{zero}");
+    assert_eq!(browser.text("document.querySelectorAll('#load-chart text.y')[0].textContent"), "\u{2212}400\u{a0}kW");
+    // What is 0 after rounding has no sign, and what is fed in has one.
+    browser.run("document.getElementById('load-chart').focus()");
+    let at = slots.iter().position(|slot| slot["load_watts"] == -3).unwrap();
+    for _ in 0..slots.len() - at {
+        browser.press(LEFT);
+    }
+    assert!(tip(&browser).unwrap().contains("Plain sum 0.0 ± "), "{:?}", tip(&browser));
+    let headline = browser.text("document.querySelector('#state').textContent");
+    let last = slots.last().unwrap()["load_filtered_watts"].as_f64().unwrap();
+    assert!(last < -100_000.0 && headline.contains(&format!("\u{2212}{:.1}", last / -1000.0)), "{headline}");
+    assert!(headline.contains("Its homes feed in more than they draw"), "{headline}");
+    assert!(browser.text("document.querySelector('#recent').textContent").contains('\u{2212}'));
+    // A positive range keeps its foot at 0 or at the lowest sum.
+    go(&gateway, &browser, "altstadt?range=24h");
+    assert_eq!(crate::charts::data(&browser)["low"], 0.0);
+    assert_eq!(browser.console_errors(), Vec::<Value>::new());
 }
 
 /// The middle of a point on the screen.

@@ -9,9 +9,11 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, Request};
 use dream_gateway::clock::Clock;
+use dream_gateway::config::{even_draws, with_committee};
 use dream_gateway::serve::board::{Board, ClusterView, ListView, Spent};
 use dream_gateway::serve::evidence::EvidenceView;
 use dream_gateway::serve::gateway_view::{BrokerView, GatewayView};
+use dream_gateway::serve::holders::HoldersView;
 use dream_gateway::serve::http::{Service, router, serve};
 use dream_gateway::serve::metrics::Metrics;
 use dream_gateway::serve::offenders::OffenderCounts;
@@ -274,6 +276,8 @@ pub fn waiting(id: &str) -> ClusterView {
         evidence: Arc::default(),
         statuses: Vec::new(),
         offenders: OffenderCounts::default(),
+        holders: None,
+        no_committee: None,
         cannot_form: None,
         last: None,
         last_decoded: None,
@@ -294,6 +298,27 @@ pub fn listed(id: &str, members: u16) -> ClusterView {
         bytes: format!("a signed list with {METER}").into_bytes().into(),
     };
     ClusterView { candidates: members.into(), list: Some(list), next_deadline: Some(NOW.plus_secs(400)), ..waiting(id) }
+}
+
+/// The same cluster with a committee in its list, of whose holders so many answered, some of them wrongly. Of 100 members all are
+/// holders, and 75 must answer.
+pub fn with_holders(mut view: ClusterView, answered: u16, wrong: u16) -> ClusterView {
+    let list = view.list.as_mut().unwrap();
+    list.params = with_committee(&list.params, 1, &even_draws(list.params.members()), Profile::Strict).unwrap();
+    let committee = list.params.terms().scheme.committee().unwrap();
+    let [holders, needed] = [committee.holders, committee.needed].map(|count| u16::try_from(count).unwrap());
+    view.holders = Some(HoldersView { told: NOW, holders, needed, answered, wrong });
+    view
+}
+
+/// The same of homes that feed in.
+pub fn feeding_in(id: &str, members: u16) -> ClusterView {
+    let mut view = listed(id, members);
+    let tenth = Share::new(1, 10).unwrap();
+    let terms = Terms { lo: -8000, hi: 8000, ..Terms::DEFAULT };
+    let params = terms.for_members(members, tenth, tenth, Profile::Strict.floors().malicious).unwrap();
+    view.list = view.list.map(|list| ListView { params, ..list });
+    view
 }
 
 /// What members have proven: a contradiction, whose bytes nobody judges here.

@@ -9,7 +9,7 @@ use dream_testkit::lab::http::Answer;
 use serde_json::Value;
 
 use crate::api::filled;
-use crate::fixture::{Asked, proven};
+use crate::fixture::{Asked, listed, proven, with_holders};
 
 /// The description, and which of its fields were met in answers.
 struct Description {
@@ -160,7 +160,9 @@ fn answers_have_the_fields_that_are_described_and_no_others_and_all_are_met() {
         ("/readyz", "/readyz"),
     ];
     let north = gateway.fixture.board.cluster("north").unwrap();
-    gateway.fixture.board.show([ClusterView { evidence: proven(), ..(*north).clone() }]);
+    let north = with_holders((*north).clone(), 98, 1);
+    let pairwise = ClusterView { no_committee: Some("too few are willing".into()), ..listed("pairwise", 100) };
+    gateway.fixture.board.show([ClusterView { evidence: proven(), ..north }, pairwise]);
     for (path, asked) in asked {
         description.check(path, &gateway.get(asked));
     }

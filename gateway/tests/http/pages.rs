@@ -9,7 +9,7 @@ use dream_protocol::policy::Profile;
 use dream_protocol::time::Slot;
 use dream_protocol::wire::StatusCode;
 
-use crate::fixture::{Asked, EPOCH, LAST_SLOT, NOW, closed, listed, proven, slot_of, waiting};
+use crate::fixture::{Asked, EPOCH, LAST_SLOT, NOW, closed, listed, proven, slot_of, waiting, with_holders};
 
 /// A page as a reader sees it: without marks, and with single spaces.
 fn read(gateway: &Asked, path: &str) -> String {
@@ -83,14 +83,14 @@ fn a_list_is_judged_by_the_policy_that_its_meters_have() {
 fn every_rule_that_is_broken_is_told_in_the_words_of_the_configuration() {
     let gateway = ready();
     let terms =
-        Terms { lo: -10, epsilon_numerator: 3, epsilon_denominator: 2, attempts: 3, ..Terms::with_slots_of(60) };
+        Terms { lo: -10_010, epsilon_numerator: 3, epsilon_denominator: 2, attempts: 3, ..Terms::with_slots_of(60) };
     let mut view = with_terms("hill", 30, terms);
     view.statuses = vec![count(StatusCode::ListRefused, EPOCH + 600, 4, 30)];
     gateway.fixture.board.show([view]);
     says(
         &read(&gateway, "/"),
-        "4 of 30 meters refuse the list of 9 Nov, 15:50: range_watts [-10, 9000] is not their [0, 9000], and epsilon 1.5 is above their maximum \
-         1, and attempts 3 is above their maximum 2, and 30 members are below their minimum 50: more members are needed, and 17 \
+        "4 of 30 meters refuse the list of 9 Nov, 15:50: range_watts [-10010, 5000] is not within their [-10000, 15000], and epsilon 1.5 is \
+         above their maximum 1, and attempts 3 is above their maximum 2, and 30 members are below their minimum 50: more members are needed, and 17 \
          honest members are below their minimum 20: more members are needed.",
     );
 }
@@ -162,6 +162,79 @@ fn a_failed_slot_says_how_many_were_missing_and_how_many_may_be() {
     let gateway = ready();
     gateway.fixture.close(&listed("hill", 100), closed(slot_of(100, LAST_SLOT).failed("too_many_missing", 80)));
     says(&read(&gateway, "/"), "20 of 100 meters were missing in the last slot; the list tolerates 10.");
+}
+
+#[test]
+fn holders_that_answered_are_shown_beside_those_that_must() {
+    let gateway = ready();
+    gateway
+        .fixture
+        .close(&with_holders(listed("hill", 100), 98, 0), closed(slot_of(100, LAST_SLOT).decoded(50_000, 98)));
+    let page = read(&gateway, "/clusters/hill");
+    says(&page, "Holders 98 of 100answered; 75 are needed, 23 to spare");
+    assert!(!page.contains("Needs a look"), "{page}");
+    let lists = read(&gateway, "/clusters/hill/lists");
+    says(&lists, "100 members are holders, and any 75 of them open a sum together: 25 may vanish.");
+    says(&lists, "answers of holders for another");
+}
+
+#[test]
+fn holders_that_run_low_or_answer_wrongly_are_told_before_slots_fail() {
+    let gateway = ready();
+    let slot = || closed(slot_of(100, LAST_SLOT).decoded(50_000, 95));
+    gateway.fixture.close(&with_holders(listed("hill", 100), 81, 0), slot());
+    says(
+        &read(&gateway, "/"),
+        "Holders run low: 81 of 100 answered and 75 are needed, so that 6 more may vanish before slots give no sum; \
+         `dream-gateway holders` names those that did not answer.",
+    );
+    gateway.fixture.close(&with_holders(listed("hill", 100), 98, 2), slot());
+    let page = read(&gateway, "/clusters/hill");
+    says(
+        &page,
+        "2 holders\u{2019} answers were wrong in the last slot: a holder, or a member that dealt to it, lies or has lost its keys.",
+    );
+    says(&page, "75 are needed, 19 to spare, 2 wrong");
+    assert!(!page.contains("Holders run low"), "{page}");
+}
+
+#[test]
+fn too_few_answers_of_holders_are_told_with_how_many_came() {
+    let gateway = ready();
+    let view = with_holders(listed("hill", 100), 60, 0);
+    gateway.fixture.close(&view, closed(slot_of(100, LAST_SLOT).failed("reveal_missing", 98)));
+    let page = read(&gateway, "/");
+    says(&page, "Too few holders answered in the last slot: 60 of 100, and 75 are needed.");
+    assert!(!page.contains("Holders run low"), "{page}");
+}
+
+#[test]
+fn counts_of_holders_are_gone_when_they_are_old() {
+    let gateway = ready();
+    gateway.fixture.board.show([with_holders(listed("hill", 100), 80, 0)]);
+    gateway.fixture.set_clock(NOW.plus_secs(3 * 600 + 1));
+    assert!(!read(&gateway, "/clusters/hill").contains("80 of 100answered"));
+}
+
+#[test]
+fn why_a_list_has_no_committee_is_told() {
+    let gateway = ready();
+    let reason = "12 of 100 members are willing to be holders".to_owned();
+    gateway.fixture.board.show([ClusterView { no_committee: Some(reason), ..listed("hill", 100) }]);
+    says(
+        &read(&gateway, "/clusters/hill"),
+        "The list is pairwise, in which a sum needs an answer of everyone: 12 of 100 members are willing to be holders.",
+    );
+}
+
+#[test]
+fn why_the_last_list_is_kept_is_told_with_its_end() {
+    let gateway = ready();
+    let reason = "100 meters are enrolled, but 12 of 100 members are willing".to_owned();
+    gateway.fixture.board.show([ClusterView { cannot_form: Some(reason), ..listed("hill", 100) }]);
+    let page = read(&gateway, "/");
+    says(&page, "No new list can be formed, and the last one ends at");
+    says(&page, "12 of 100 members are willing.");
 }
 
 #[test]

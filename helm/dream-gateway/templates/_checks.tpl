@@ -168,7 +168,7 @@ config.clusters.{{ $name }}: a name has 1 to 64 small letters, digits, - and _, 
 {{- end }}
 {{ include "dream.wrongSettings" (dict "key" (printf "config.clusters.%s" $name) "settings" $cluster) }}
 {{- $all := mergeOverwrite (deepCopy (default dict $.Values.config.defaults)) (deepCopy (default dict $cluster)) -}}
-{{- range list "dream.wrongWindows" "dream.wrongMembers" -}}
+{{- range list "dream.wrongWindows" "dream.wrongMembers" "dream.wrongScheme" -}}
 {{- with include . $all | trim -}}
 {{- $_ := set $together . (append (get $together . | default list) $name) -}}
 {{- end -}}
@@ -186,6 +186,7 @@ config.clusters.{{ join ", config.clusters." $names }}: {{ $mistake }}
 {{ include "dream.outOfBounds" (dict "key" $key "settings" $settings "table" (include "dream.clusterNumbers" . | fromYaml)) }}
 {{- range $name, $rule := dict
       "epsilon" (list 0.000001 1000000.0 "above 0, up to 1000000, with at most six places; very small and very large ones in quotes")
+      "day_epsilon" (list 0.0 1099511.0 "from 0, which is none, to 1099511, with at most six places")
       "max_missing" (list 0.0 0.2 "from 0 to 0.2, with at most six places")
       "max_malicious" (list 0.1 1.0 "from 0.1 to 1, with at most six places") -}}
 {{- if hasKey $settings $name -}}
@@ -214,12 +215,20 @@ meters with the {{ $policy }} policy refuse a list of {{ int64 .min_members }} m
 {{- end -}}
 {{- end -}}
 
+{{/* Whether a cluster's scheme goes with its other settings. */}}
+{{- define "dream.wrongScheme" -}}
+{{- if and (eq (default "auto" .scheme) "committee") (gt (int64 (default 0 .partners)) 0) -}}
+a committee has no mask partners; leave partners out, or use the scheme pairwise
+{{- end -}}
+{{- end -}}
+
 {{/* Whether a cluster's windows fit its slot, with the gateway's own defaults. Numbers out of bounds are told elsewhere. */}}
 {{- define "dream.wrongWindows" -}}
 {{- $slot := int64 (default 600 .slot_seconds) -}}
 {{- $reading := int64 (default (div $slot 10) .reading_seconds) -}}
 {{- $reveal := int64 (default (div $slot 10) .reveal_seconds) -}}
-{{- $attempts := int64 (default 2 .attempts) -}}
+{{- $usual := ternary 1 2 (eq (default "auto" .scheme) "committee") -}}
+{{- $attempts := int64 (default $usual .attempts) -}}
 {{- if and (gt $slot 0) (or (eq $reading 0) (eq $reveal 0)) -}}
 in a slot of {{ $slot }} s a window, a tenth of it, is shorter than a second; use a slot_seconds of 10 or more, or set reading_seconds and reveal_seconds
 {{- else if gt (mul $attempts (add $reading $reveal)) $slot -}}

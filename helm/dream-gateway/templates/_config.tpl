@@ -72,13 +72,13 @@ discovery_prefix = {{ $config.home_assistant.discovery_prefix | quote }}
 
 {{- define "dream.cluster" -}}
 {{- range $key, $value := . }}
-{{- if has $key (list "epsilon" "max_missing" "max_malicious") }}
+{{- if has $key (list "epsilon" "day_epsilon" "max_missing" "max_malicious") }}
 {{ $key }} = {{ $value | toString | quote }}
 {{- else if eq $key "range_watts" }}
 {{ $key }} = [{{ int64 (first $value) }}, {{ int64 (last $value) }}]
 {{- else if has $key (list "allow_file" "deny_file") }}
 {{ $key }} = {{ printf "/etc/dream/lists/%s" $value | quote }}
-{{- else if eq $key "meter_policy" }}
+{{- else if has $key (list "meter_policy" "kind" "scheme") }}
 {{ $key }} = {{ $value | quote }}
 {{- else }}
 {{ $key }} = {{ int64 $value }}

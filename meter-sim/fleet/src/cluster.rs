@@ -1,5 +1,7 @@
 //! Runs the meters of one cluster.
 
+mod incoming;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,13 +11,11 @@ use dream_protocol::ids::ClusterId;
 use dream_protocol::membership::MembershipList;
 use dream_protocol::meter::{Input, MeterError};
 use dream_protocol::time::{Now, Slot, Timestamp};
-use dream_protocol::topic::{self, GatewayChannel, MeterChannel, Topic};
-use dream_protocol::wire::{RecoveryMessage, Sign1};
+use dream_protocol::topic::{GatewayChannel, MeterChannel};
 use dream_testkit::oracle::Oracle;
 use thiserror::Error;
 use tokio::sync::{mpsc, watch};
 
-use crate::agreements::{self, Agreements};
 use crate::clock;
 use crate::connection::{Connection, Event};
 use crate::homes::Homes;
@@ -51,10 +51,12 @@ pub(crate) struct ClusterRunner {
     connections: Vec<Connection>,
     events: mpsc::UnboundedReceiver<Event>,
     wakes: BTreeSet<(Timestamp, usize)>,
-    /// The newest list that was verified.
+    /// The newest list that was verified, whole and in its short form, as far as they came.
     list: Option<Arc<MembershipList>>,
-    /// The common keys of pairs for the newest list, until a meter takes its own.
-    agreements: Agreements,
+    short: Option<Arc<MembershipList>>,
+    /// Connections whose meters need other topics than before, and meters that need whole lists only now.
+    resubscribing: BTreeSet<usize>,
+    newcomers: Vec<usize>,
     /// Readings that are held back, by when they go out.
     late: BTreeMap<(Timestamp, usize), Packet>,
     /// The slot in which a meter was last restarted by a fault.
@@ -87,7 +89,8 @@ impl ClusterRunner {
         let connect = |(number, some): (usize, &[SimulatedMeter])| {
             let first = &some[0].setup;
             let id = if some.len() == 1 { first.id.to_string() } else { format!("fleet-{cluster}-{number}") };
-            Connection::start(number, first.access.options(&id), subscriptions(&cluster), sender.clone())
+            let topics = incoming::topics(&cluster, some);
+            Connection::start(number, first.access.options(&id), topics, sender.clone())
         };
         let connections: Vec<_> = members.chunks(fleet.per_connection.max(1)).enumerate().map(connect).collect();
         *lock(&status) = Status { meters: members.len(), connections: connections.len(), ..Status::default() };
@@ -101,7 +104,9 @@ impl ClusterRunner {
             events,
             wakes,
             list: None,
-            agreements: Agreements::new(),
+            short: None,
+            resubscribing: BTreeSet::new(),
+            newcomers: Vec::new(),
             late: BTreeMap::new(),
             restarted: HashMap::new(),
             effects: Vec::new(),
@@ -138,6 +143,9 @@ impl ClusterRunner {
             }
             self.tick();
             self.carry_out()?;
+            while self.follow_subscriptions() {
+                self.carry_out()?;
+            }
             self.begin_lies()?;
             self.end_round();
         }
@@ -200,69 +208,14 @@ impl ClusterRunner {
         connection * each..((connection + 1) * each).min(self.members.len())
     }
 
+    fn connection_of(&self, index: usize) -> usize {
+        index / self.fleet.per_connection.max(1)
+    }
+
     fn connected(&mut self, connection: usize) {
         lock(&self.status).connected.insert(connection);
         for index in self.on(connection) {
             self.input(index, Input::Connected);
-        }
-    }
-
-    fn message(&mut self, connection: usize, topic: &str, payload: &[u8]) {
-        match Topic::parse(topic) {
-            Ok(Topic::Gateway { channel: GatewayChannel::FullMembership, .. }) => self.list(connection, topic, payload),
-            Ok(Topic::Gateway { channel: GatewayChannel::Recovery | GatewayChannel::Retry, .. }) => {
-                self.recovery(connection, topic, payload);
-            }
-            Ok(Topic::Gateway { .. } | Topic::Meter { .. }) => {}
-            // Whether a gateway is online, or what is for the meters to refuse.
-            Err(_) => self.on(connection).for_each(|index| self.input(index, Input::Message { topic, payload })),
-        }
-    }
-
-    /// Verifies a list once for all meters, and of a renewed one only what is new. A list that does not verify goes to each of them, so that each refuses it.
-    fn list(&mut self, connection: usize, topic: &str, payload: &[u8]) {
-        if self.list.as_ref().is_none_or(|known| **known.bytes() != *payload) {
-            let known = self.list.as_deref();
-            let Ok(list) = MembershipList::verify_after(known, payload, &self.cluster, &self.fleet.policy.authorities)
-            else {
-                return self.on(connection).for_each(|index| self.input(index, Input::Message { topic, payload }));
-            };
-            lock(&self.oracle).note_list(&list);
-            if !self.complete {
-                lock(&self.status).busy = true;
-            }
-            self.agreements = agreements::compute(&self.members, &list);
-            self.list = Some(list);
-        }
-        let Some(list) = self.list.clone() else { return };
-        if !self.complete {
-            lock(&self.status).busy = true;
-        }
-        for index in self.on(connection) {
-            self.accept(index, &list);
-        }
-    }
-
-    fn accept(&mut self, index: usize, list: &Arc<MembershipList>) {
-        let id = &self.members[index].setup.id;
-        let own = list.index_of(id.as_str()).and_then(|at| list.member(at)).map(|member| *member.agreement());
-        if let Some(known) = own.and_then(|own| self.agreements.remove(&own)) {
-            let meter = &mut self.members[index].meter;
-            known.into_iter().for_each(|(with, shared)| meter.offer_agreement(with, shared));
-        }
-        self.input(index, Input::List(list.clone()));
-    }
-
-    fn recovery(&mut self, connection: usize, topic: &str, payload: &[u8]) {
-        lock(&self.oracle).note_recovery(payload);
-        let message = Sign1::decode(payload).and_then(|envelope| RecoveryMessage::decode(envelope.payload()));
-        let slot = message.map(|message| message.slot()).ok();
-        for index in self.on(connection) {
-            let id = &self.members[index].setup.id;
-            let gone = slot.is_some_and(|slot| self.fleet.faults.vanishes(id, slot) || self.is_off(index, slot));
-            if !gone {
-                self.input(index, Input::Message { topic, payload });
-            }
         }
     }
 
@@ -281,6 +234,12 @@ impl ClusterRunner {
         if !effects.notices.is_empty() {
             let mut status = lock(&self.status);
             effects.notices.iter().for_each(|notice| status.note(notice));
+        }
+        if effects.resubscribes {
+            self.resubscribing.insert(self.connection_of(index));
+        }
+        if effects.subscribed.contains(&GatewayChannel::FullMembership) {
+            self.newcomers.push(index);
         }
         self.effects.push((index, effects));
         self.schedule(index);
@@ -332,7 +291,8 @@ impl ClusterRunner {
             effects.changes.iter().map(move |change: &Change| (cluster, id, change))
         });
         if round.iter().any(|(_, effects)| !effects.changes.is_empty()) {
-            self.fleet.records.commit(changes, self.list.as_ref().map(|list| &**list.bytes()))?;
+            let lists: Vec<&[u8]> = self.lists().map(|list| &**list.bytes()).collect();
+            self.fleet.records.commit(changes, &lists)?;
         }
         for (index, effects) in round {
             for packet in effects.packets {
@@ -353,7 +313,7 @@ impl ClusterRunner {
         let (topic, mut bytes) = (topic.clone(), payload.to_vec());
         match fault {
             Some(Fault::Late) => {
-                let after = self.list.as_ref().map_or(1, |list| list.params().terms().reading_seconds);
+                let after = self.lists().next().map_or(1, |list| list.params().terms().reading_seconds);
                 self.late.insert((self.now().wall.plus_secs(after), index), packet);
                 return Ok(());
             }
@@ -375,7 +335,12 @@ impl ClusterRunner {
     }
 
     fn send(&self, index: usize, topic: String, bytes: Vec<u8>) {
-        self.connections[index / self.fleet.per_connection.max(1)].publish(topic, bytes);
+        self.connections[self.connection_of(index)].publish(topic, bytes);
+    }
+
+    /// The newest list, in the forms that came.
+    fn lists(&self) -> impl Iterator<Item = &MembershipList> {
+        [&self.short, &self.list].into_iter().filter_map(|list| list.as_deref())
     }
 
     /// Restarts a meter from its records, as after a power loss.
@@ -384,17 +349,10 @@ impl ClusterRunner {
         let again = resume(&self.fleet, &self.cluster, before.setup.clone())?;
         self.wakes.remove(&(before.wake, index));
         self.members[index] = again;
+        self.resubscribing.insert(self.connection_of(index));
         self.schedule(index);
         Ok(())
     }
-}
-
-/// Returns everything that a meter of the cluster may have to hear.
-fn subscriptions(cluster: &ClusterId) -> Vec<String> {
-    let channels =
-        [GatewayChannel::Membership, GatewayChannel::FullMembership, GatewayChannel::Recovery, GatewayChannel::Retry];
-    let topics = channels.into_iter().map(|channel| channel.topic(cluster));
-    topics.chain([topic::ANY_GATEWAY_STATUS.to_owned()]).collect()
 }
 
 /// Restores a meter from its records.

@@ -7,6 +7,7 @@ use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
 use dream_protocol::meter::Input;
 use dream_protocol::params::{Share, Terms};
 use dream_protocol::policy::{Policy, Profile};
+use dream_protocol::scheme::{Kind, SchemeChoice};
 use dream_protocol::simulation::Simulation;
 use dream_protocol::time::{Now, Timestamp};
 use dream_testkit::node::{self, ClusterNode};
@@ -22,7 +23,16 @@ use dream_homes::street;
 
 #[test]
 fn the_same_seed_gives_the_same_messages() {
-    let fixture = Fixture::new();
+    compare(Kind::Pairwise);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_messages_with_a_committee() {
+    compare(Kind::Committee);
+}
+
+fn compare(scheme: Kind) {
+    let fixture = Fixture::new(scheme);
     let (sent, decoded) = fixture.run(7, Some(7));
     assert!(decoded >= 2, "slots, so that there is something to compare: {decoded}");
     let kinds = ["/enrol/", "/reading/", "/reveal/"];
@@ -41,6 +51,7 @@ struct Fixture {
     gateway: (GatewayId, Issued),
     meters: Vec<(MeterId, Issued)>,
     cluster: ClusterId,
+    scheme: Kind,
     /// The begin of a slot, now: certificates are not valid before.
     start: Timestamp,
 }
@@ -48,14 +59,14 @@ struct Fixture {
 type Sent = Vec<(String, Arc<[u8]>)>;
 
 impl Fixture {
-    fn new() -> Self {
+    fn new(scheme: Kind) -> Self {
         let authority = Authority::new("an authority", 3650);
         let gateway = GatewayId::new("gw-1").unwrap();
         let meters = (0..6).map(|number| MeterId::new(&format!("m-{number}")).unwrap());
         let meters = meters.map(|id| (id.clone(), authority.meter(&id))).collect();
         let cluster = ClusterId::new("north").unwrap();
         let start = Timestamp::from_secs(clock::wall().as_millis() / 8000 * 8);
-        Self { gateway: (gateway.clone(), authority.gateway(&gateway)), meters, authority, cluster, start }
+        Self { gateway: (gateway.clone(), authority.gateway(&gateway)), meters, authority, cluster, scheme, start }
     }
 
     /// Runs the cluster for some seconds; returns what the meters send, and how many slots are decoded from it.
@@ -112,6 +123,9 @@ impl Fixture {
             floors: Profile::Trial.floors(),
             roster: RosterRules { min_members: 6, settle_seconds: 1, list_slots: 100, ..RosterRules::default() },
             clock_skew_seconds: 1,
+            scheme: SchemeChoice::Only(self.scheme),
+            committee_attempts: 1,
+            may_draw: true,
         }
     }
 }

@@ -10,7 +10,8 @@ pub struct Faults {
     pub seed: u64,
     /// The share of readings with a fault.
     pub rate: f64,
-    /// The share of readings after which a meter vanishes before it reveals.
+    /// The share of requests that find a meter gone which should answer: any member in the pairwise scheme, a holder of a
+    /// committee.
     pub vanish: f64,
 }
 
@@ -48,20 +49,20 @@ impl Fault {
 impl Faults {
     /// Returns the fault of this meter in this slot, if there is one.
     pub fn at(&self, meter: &MeterId, slot: Slot) -> Option<Fault> {
-        let (chance, choice) = self.draw("fault", meter, slot);
+        let (chance, choice) = self.draw(&format!("fault/{meter}/{slot}"));
         let kind = usize::try_from(choice % Fault::ALL.len() as u64).expect("one of six");
         (chance < self.rate).then_some(Fault::ALL[kind])
     }
 
-    /// Returns whether this meter is gone when its reveal is requested.
-    pub fn vanishes(&self, meter: &MeterId, slot: Slot) -> bool {
-        self.draw("vanish", meter, slot).0 < self.vanish
+    /// Returns whether this meter is gone when its answer for an attempt is requested. It is back for the next attempt, in
+    /// which others may be gone.
+    pub fn vanishes(&self, meter: &MeterId, slot: Slot, attempt: u8) -> bool {
+        self.draw(&format!("vanish/{meter}/{slot}/{attempt}")).0 < self.vanish
     }
 
     /// Returns a pseudo-random number from 0 to 1, and one of 64 bits.
-    fn draw(&self, what: &str, meter: &MeterId, slot: Slot) -> (f64, u64) {
-        let text = format!("{}/{what}/{meter}/{slot}", self.seed);
-        let hash = <[u8; 32]>::from(Sha256::digest(text));
+    fn draw(&self, what: &str) -> (f64, u64) {
+        let hash = <[u8; 32]>::from(Sha256::digest(format!("{}/{what}", self.seed)));
         let word = |at: usize| u64::from_be_bytes(hash[at..at + 8].try_into().expect("eight bytes"));
         ((word(0) >> 11) as f64 / (1u64 << 53) as f64, word(8))
     }
@@ -90,15 +91,17 @@ mod tests {
         }
         assert_eq!(found, all(faults));
         assert_ne!(found, all(Faults { seed: 8, ..faults }));
-        let vanished = (0..10_000).filter(|&slot| faults.vanishes(&meter(1), Slot(slot))).count();
-        assert!((850..1150).contains(&vanished), "{vanished}");
+        let gone = |slot: u64, attempt| faults.vanishes(&meter(1), Slot(slot), attempt);
+        let vanished = |attempt| (0..10_000).filter(|&slot| gone(slot, attempt)).count();
+        assert!((850..1150).contains(&vanished(0)) && (850..1150).contains(&vanished(1)));
+        let twice = (0..10_000).filter(|&slot| gone(slot, 0) && gone(slot, 1)).count();
+        assert!((60..140).contains(&twice), "one attempt says nothing of the next: {twice}");
     }
 
     #[test]
     fn nothing_happens_at_rate_zero() {
         let faults = Faults { seed: 7, rate: 0.0, vanish: 0.0 };
-        assert!(
-            (0..1000).all(|slot| faults.at(&meter(1), Slot(slot)).is_none() && !faults.vanishes(&meter(1), Slot(slot)))
-        );
+        let happens = |slot| faults.at(&meter(1), slot).is_some() || faults.vanishes(&meter(1), slot, 0);
+        assert!((0..1000).map(Slot).all(|slot| !happens(slot)));
     }
 }

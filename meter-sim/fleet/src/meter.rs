@@ -1,6 +1,6 @@
 //! One simulated meter: the protocol's own machine with its randomness, its clock and the slots it has to measure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use dream_protocol::ids::{ClusterId, MeterId};
@@ -8,7 +8,7 @@ use dream_protocol::meter::{About, Input, Meter, MeterConfig, MeterError, Notice
 use dream_protocol::policy::Policy;
 use dream_protocol::simulation::{Hidden, Simulated, Simulation};
 use dream_protocol::time::{Now, Slot, Timestamp};
-use dream_protocol::topic::MeterChannel;
+use dream_protocol::topic::{GatewayChannel, MeterChannel};
 use rand::rand_core::UnwrapErr;
 use rand::rngs::SysRng;
 use rand_chacha::ChaCha20Rng;
@@ -55,6 +55,8 @@ pub(crate) struct SimulatedMeter {
     pub(crate) meter: Meter<Simulated>,
     /// The source of all its randomness.
     rng: ChaCha20Rng,
+    /// What it has to hear of the gateway now.
+    pub(crate) channels: BTreeSet<GatewayChannel>,
     /// The slots that are to be measured, by their end.
     measuring: BTreeMap<Timestamp, Measuring>,
     /// How far its clock is ahead.
@@ -71,6 +73,9 @@ pub(crate) type Measuring = (Slot, Timestamp, Timestamp);
 pub(crate) struct Effects {
     pub(crate) changes: Vec<Change>,
     pub(crate) packets: Vec<Packet>,
+    /// Whether it has other channels to hear, and which of them are new.
+    pub(crate) resubscribes: bool,
+    pub(crate) subscribed: Vec<GatewayChannel>,
     pub(crate) notices: Vec<Notice>,
     pub(crate) hidden: Option<Hidden>,
 }
@@ -103,7 +108,11 @@ impl SimulatedMeter {
             None => ChaCha20Rng::from_rng(&mut UnwrapErr(SysRng)),
         };
         let meter = setup.resume(cluster, policy, records)?;
-        Ok(Self { setup, meter, rng, measuring: BTreeMap::new(), ahead_millis: 0, wake: Timestamp::from_millis(0) })
+        let topics = meter.subscriptions();
+        let wanted = |channel: &GatewayChannel| topics.contains(&channel.topic(cluster));
+        let channels = GatewayChannel::ALL.into_iter().filter(wanted).collect();
+        let (measuring, wake) = (BTreeMap::new(), Timestamp::from_millis(0));
+        Ok(Self { setup, meter, rng, channels, measuring, ahead_millis: 0, wake })
     }
 
     pub(crate) fn handle(&mut self, input: Input<'_>, now: Now) -> Effects {
@@ -118,8 +127,15 @@ impl SimulatedMeter {
                 Output::Publish { channel, about, payload } => {
                     effects.packets.push(Packet { channel, about, topic: self.meter.topic(channel), payload });
                 }
-                // A connection is shared by meters, and subscribes to what any of them may need.
-                Output::Subscribe(_) | Output::Unsubscribe(_) => {}
+                Output::Subscribe(channel) => {
+                    self.channels.insert(channel);
+                    effects.subscribed.push(channel);
+                    effects.resubscribes = true;
+                }
+                Output::Unsubscribe(channel) => {
+                    self.channels.remove(&channel);
+                    effects.resubscribes = true;
+                }
                 Output::Notice(notice) => effects.notices.push(notice),
             }
         }

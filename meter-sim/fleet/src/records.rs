@@ -132,18 +132,18 @@ impl Records {
         Ok(records)
     }
 
-    /// Commits the changes of many meters, all or none. `list` is the one that they may have accepted. Evidence is also
-    /// written to files of its own, which `dream-gateway verify-evidence` judges.
+    /// Commits the changes of many meters, all or none. `shared` are the lists that many of them may have accepted. Evidence is
+    /// also written to files of its own, which `dream-gateway verify-evidence` judges.
     pub(crate) fn commit<'a>(
         &self,
         changes: impl Iterator<Item = (&'a ClusterId, &'a MeterId, &'a Change)>,
-        list: Option<&[u8]>,
+        shared: &[&[u8]],
     ) -> Result<(), RecordsError> {
         let write = self.database.begin_write().map_err(redb::Error::from)?;
         {
             let mut table = write.open_table(RECORDS).map_err(redb::Error::from)?;
             let mut lists = write.open_table(LISTS).map_err(redb::Error::from)?;
-            let mut kept: Option<[u8; 32]> = None;
+            let mut kept: Vec<Option<[u8; 32]>> = vec![None; shared.len()];
             for (cluster, meter, change) in changes {
                 let place = |key: &Key| {
                     let (kind, number) = place(key);
@@ -155,18 +155,19 @@ impl Records {
                             self.write_evidence(cluster, meter, &record.key(), evidence.bytes())?;
                         }
                         let (key, bytes) = (record.key(), record.encode());
-                        let shared = list.filter(|_| matches!(key, Key::List(_)));
-                        let value = match shared.and_then(|list| Some((list, bytes.strip_suffix(list)?))) {
-                            None => (None, bytes.as_slice()),
-                            Some((list, own)) => {
-                                if kept.is_none() {
-                                    let hash = Sha256::digest(list).into();
-                                    lists.insert(&hash, list).map_err(redb::Error::from)?;
-                                    kept = Some(hash);
+                        let mut of_list = shared.iter().zip(&mut kept).filter(|_| matches!(key, Key::List(_)));
+                        let value =
+                            match of_list.find_map(|(list, kept)| Some((list, kept, bytes.strip_suffix(*list)?))) {
+                                None => (None, bytes.as_slice()),
+                                Some((list, kept, own)) => {
+                                    if kept.is_none() {
+                                        let hash = Sha256::digest(list).into();
+                                        lists.insert(&hash, *list).map_err(redb::Error::from)?;
+                                        *kept = Some(hash);
+                                    }
+                                    (kept.as_ref(), own)
                                 }
-                                (kept.as_ref(), own)
-                            }
-                        };
+                            };
                         table.insert(place(&key), value).map_err(redb::Error::from)?;
                     }
                     Change::Erase(key) => drop(table.remove(place(key)).map_err(redb::Error::from)?),
@@ -221,7 +222,7 @@ mod tests {
         let records = Records::open(&path).unwrap();
         let (first, second) = (Change::Put(entry(1, &list)), Change::Put(entry(2, &list)));
         let both = [(&cluster, &id("a"), &first), (&cluster, &id("b"), &second)];
-        records.commit(both.into_iter(), Some(&list)).unwrap();
+        records.commit(both.into_iter(), &[b"another", &list]).unwrap();
         for (meter, at) in [("a", 1), ("b", 2)] {
             let found = records.of(&cluster, &id(meter)).unwrap();
             assert_eq!(found.len(), 1);
@@ -230,11 +231,11 @@ mod tests {
         assert_eq!(lists(&records), 1);
 
         let erase = Change::Erase(Key::List(epoch));
-        records.commit([(&cluster, &id("a"), &erase)].into_iter(), None).unwrap();
+        records.commit([(&cluster, &id("a"), &erase)].into_iter(), &[]).unwrap();
         drop(records);
         assert_eq!(lists(&Records::open(&path).unwrap()), 1, "the other meter needs it");
         let records = Records::open(&path).unwrap();
-        records.commit([(&cluster, &id("b"), &erase)].into_iter(), None).unwrap();
+        records.commit([(&cluster, &id("b"), &erase)].into_iter(), &[]).unwrap();
         drop(records);
         assert_eq!(lists(&Records::open(&path).unwrap()), 0);
     }

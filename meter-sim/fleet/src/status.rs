@@ -19,6 +19,8 @@ pub struct Status {
     pub trouble: Option<String>,
     /// The newest list, and how many meters have accepted it.
     pub list: Option<(u64, usize)>,
+    /// How many holders the newest list has; 0 in the pairwise scheme, where all meters answer.
+    pub holders: usize,
     /// Whether meters are agreeing on keys for a list right now: so many in one process take long.
     pub busy: bool,
     /// When that ended for the first list of this process.

@@ -16,12 +16,14 @@ mod hours;
 mod irradiance;
 mod lighting;
 mod occupancy;
+mod rooftop;
 mod table;
 
 pub use activity::ActivityModel;
 pub use appliances::Device;
 pub use calendar::{Day, DayKind, Month, MonthError};
 pub use occupancy::{Occupancy, Residents, ResidentsError};
+pub use rooftop::{PvShare, PvShareError, Rooftop};
 
 use self::appliances::{Appliance, catalogue};
 use self::cycle::Surroundings;
@@ -42,6 +44,7 @@ pub struct Home {
     activities: ActivityModel,
     owned: Vec<Device>,
     lamps: Lamps,
+    rooftop: Option<Rooftop>,
 }
 
 impl Home {
@@ -51,13 +54,28 @@ impl Home {
         let residents = residents.draw(&mut draw);
         let owned = catalogue().iter().filter(|appliance| draw.chance(appliance.ownership));
         let owned = owned.map(|appliance| appliance.device).collect();
-        Self { seed, number, residents, activities: ActivityModel::default(), owned, lamps: Lamps::draw(&mut draw) }
+        let (activities, lamps) = (ActivityModel::default(), Lamps::draw(&mut draw));
+        Self { seed, number, residents, activities, owned, lamps, rooftop: None }
     }
 
     /// The same home with another idea of what its residents do.
     #[must_use]
     pub fn with_activities(self, activities: ActivityModel) -> Self {
         Self { activities, ..self }
+    }
+
+    /// The same home, which has panels on its roof with the probability `share`. What it draws does not change, and a home
+    /// that has panels has the same ones if more homes do.
+    #[must_use]
+    pub fn with_pv(self, share: PvShare) -> Self {
+        let mut draw = Draw::of_roof(self.seed, self.number);
+        let rooftop = draw.chance(share.probability()).then(|| Rooftop::draw(&mut draw));
+        Self { rooftop, ..self }
+    }
+
+    /// The panels on its roof.
+    pub fn rooftop(&self) -> Option<&Rooftop> {
+        self.rooftop.as_ref()
     }
 
     pub fn number(&self) -> u32 {
@@ -81,7 +99,8 @@ impl Home {
         let mut loads: Vec<Load> =
             self.owned.iter().map(|device| cycle::run(Appliance::of(*device), &surroundings, &mut draw)).collect();
         loads.push(self.lamps.day(day.month, &occupancy, &mut draw));
-        DayTrace { occupancy, loads }
+        let generation = self.rooftop.map(|rooftop| Box::new(rooftop.day(self.seed, day)));
+        DayTrace { occupancy, loads, generation }
     }
 }
 
@@ -91,14 +110,19 @@ pub struct DayTrace {
     pub occupancy: Occupancy,
     /// Every appliance that the home owns, also if it was never switched on, and its lighting last.
     pub loads: Vec<Load>,
+    /// What the panels on its roof give, if it has any.
+    pub generation: Option<Box<Minutes>>,
 }
 
 impl DayTrace {
-    /// The power of the whole home.
+    /// The power of the whole home: what it draws less what it generates, and so negative while it feeds in.
     pub fn total(&self) -> Minutes {
         let mut total = [0; MINUTES_PER_DAY];
         for load in &self.loads {
             total.iter_mut().zip(load.watts.iter()).for_each(|(sum, watts)| *sum += watts);
+        }
+        if let Some(generation) = &self.generation {
+            total.iter_mut().zip(generation.iter()).for_each(|(sum, watts)| *sum -= watts);
         }
         total
     }
@@ -147,6 +171,24 @@ mod tests {
         let alone = home.day(second);
         assert_ne!(home.day(november()), alone);
         assert_eq!(home.day(second), alone);
+    }
+
+    #[test]
+    fn panels_change_nothing_but_what_is_left_of_the_load() {
+        let share = |text: &str| text.parse::<PvShare>().unwrap();
+        let june = Day { month: Month::new(6).unwrap(), ..november() };
+        for number in 1..=200 {
+            let home = Home::new(1, number, anybody());
+            let [without, some, all] = ["0", "0.3", "1"].map(|pv| home.clone().with_pv(share(pv)));
+            assert!(without.rooftop().is_none() && all.rooftop().is_some());
+            assert!(some.rooftop().is_none() || some.rooftop() == all.rooftop(), "more homes, the same panels");
+            let (before, after) = (home.day(june), all.day(june));
+            assert_eq!((&before.loads, &before.occupancy), (&after.loads, &after.occupancy));
+            let generation = after.generation.as_ref().unwrap();
+            let (drawn, left) = (before.total(), after.total());
+            assert!((0..MINUTES_PER_DAY).all(|minute| left[minute] == drawn[minute] - generation[minute]));
+            assert_eq!(without.day(june), before);
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Where the loads of homes come from: the model, or a file of one's own readings.
 
-use crate::home::{ActivityModel, Day, DayKind, Home, Month};
+use crate::home::{ActivityModel, Day, DayKind, Home, Month, PvShare};
 use crate::readings::Readings;
 use crate::street;
 
@@ -20,7 +20,16 @@ impl Source {
     /// So many simulated homes of one to five residents, on weekdays in November.
     pub fn street(seed: u64, homes: u32) -> Self {
         let homes = street::usual_homes(seed, homes, ActivityModel::Crest);
-        Self::Model { homes, month: Month::new(11).expect("of twelve"), kind: DayKind::Weekday }
+        Self::Model { homes, month: Month::NOVEMBER, kind: DayKind::Weekday }
+    }
+
+    /// The same homes in another month, some of them with panels on their roofs. A file stays as it is.
+    #[must_use]
+    pub fn with_pv(self, share: PvShare, month: Month) -> Self {
+        match self {
+            Self::Model { homes, kind, .. } => Self::Model { homes: street::with_pv(homes, share), month, kind },
+            Self::Readings(readings) => Self::Readings(readings),
+        }
     }
 
     pub fn homes(&self) -> usize {

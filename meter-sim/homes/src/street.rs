@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use crate::home::{ActivityModel, Home, Residents};
+use crate::home::{ActivityModel, Home, PvShare, Residents};
 
 /// Homes of one seed, numbered from 1.
 pub fn homes(seed: u64, count: u32, residents: Residents, activities: ActivityModel) -> Vec<Home> {
@@ -14,6 +14,11 @@ pub fn homes(seed: u64, count: u32, residents: Residents, activities: ActivityMo
 /// Homes of one to five residents, each equally probable, as in the paper.
 pub fn usual_homes(seed: u64, count: u32, activities: ActivityModel) -> Vec<Home> {
     homes(seed, count, Residents::between(1, 5).expect("of one to five"), activities)
+}
+
+/// The same homes, of which this share has panels on their roofs.
+pub fn with_pv(homes: Vec<Home>, share: PvShare) -> Vec<Home> {
+    homes.into_iter().map(|home| home.with_pv(share)).collect()
 }
 
 /// As many threads as there are cores to run them.

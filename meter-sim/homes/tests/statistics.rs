@@ -7,7 +7,7 @@
 
 use std::sync::LazyLock;
 
-use dream_homes::home::{ActivityModel, Day, DayKind, Device, Home, Month, Residents};
+use dream_homes::home::{ActivityModel, Day, DayKind, Device, Home, Month, Residents, Rooftop};
 use dream_homes::slots::SlotLength;
 use dream_homes::street::{self, all_cores, in_parallel};
 
@@ -121,6 +121,64 @@ fn users(activities: ActivityModel) -> impl Fn(&str) -> f64 {
 fn agree(count: f64, reported: f64) -> bool {
     let variance = 2.0 * reported * (1.0 - reported / 3000.0);
     (count - reported).abs() < 5.0 * variance.sqrt()
+}
+
+/// What a kilowatt of panels that look south yields in each month, in kWh: the mean over all British postcodes of the typical
+/// years of PVGIS (solarbypostcode.co.uk, "How does solar output vary by month?", 2026).
+const PUBLISHED: [f64; 12] = [33.0, 49.0, 82.0, 110.0, 119.0, 117.0, 117.0, 105.0, 87.0, 61.0, 40.0, 29.0];
+
+#[test]
+fn a_kilowatt_of_panels_yields_in_every_month_what_is_published() {
+    const DAYS: [f64; 12] = [31.0, 28.25, 31.0, 30.0, 31.0, 30.0, 31.0, 31.0, 30.0, 31.0, 30.0, 31.0];
+    let south: Vec<f64> = (1..=12).map(|month| daily_yield(&Rooftop::new(1000, 0), month)).collect();
+    let months: Vec<f64> = south.iter().zip(DAYS).map(|(day, days)| day * days).collect();
+    for (month, (found, published)) in (1..).zip(months.iter().zip(PUBLISHED)) {
+        // The mean of 400 skies is known to two per cent. In the real ones winters are a little clearer than summers: a
+        // level roof would yield half as much in December, and one without diffuse light a third less all year.
+        assert!((found / published - 1.0).abs() < 0.2, "month {month}: {found:.0} kWh instead of {published}");
+    }
+    let (year, published) = (months.iter().sum::<f64>(), PUBLISHED.iter().sum::<f64>());
+    assert!((year / published - 1.0).abs() < 0.05, "{year:.0} kWh a year instead of {published}");
+    // East and west yield about four fifths of that.
+    let east: f64 = (1..=12).zip(DAYS).map(|(month, days)| days * daily_yield(&Rooftop::new(1000, -90), month)).sum();
+    assert!((0.75..0.87).contains(&(east / year)), "{east:.0} kWh a year to the east");
+}
+
+#[test]
+fn roofs_have_two_to_six_kilowatts_and_as_many_homes_have_one_as_were_asked_for() {
+    let homes = street::with_pv(homes(5, 4000, "1..5"), "0.3".parse().unwrap());
+    let peaks: Vec<f64> = homes.iter().filter_map(Home::rooftop).map(Rooftop::peak_watts).collect();
+    assert!((peaks.len() as f64 - 1200.0).abs() < 145.0, "{}: five deviations", peaks.len());
+    let mean = peaks.iter().sum::<f64>() / peaks.len() as f64;
+    assert!((mean - 4000.0).abs() < 170.0, "{mean}: five standard errors");
+    assert!(peaks.iter().all(|peak| (2000.0..6000.0).contains(peak)));
+}
+
+#[test]
+fn a_street_with_panels_feeds_in_at_noon_in_june_and_never_at_night() {
+    let homes = street::with_pv(homes(6, 400, "1..5"), "0.5".parse().unwrap());
+    let ten_minutes = SlotLength::new(600).unwrap();
+    let sums = |month: u8| -> Vec<i64> {
+        let days = (1..=10).flat_map(|number| {
+            let day = Day { number, ..day(month, DayKind::Weekday) };
+            in_parallel(all_cores(), &homes, |home| ten_minutes.means(&home.day(day).total()))
+        });
+        days.fold(vec![0; SLOTS], |sums, home| sums.iter().zip(home).map(|(sum, watts)| sum + watts).collect())
+    };
+    let (june, december) = (sums(6), sums(12));
+    let noon = 6 * 12..6 * 15;
+    assert!(june[noon.clone()].iter().all(|watts| *watts < 0), "{june:?}");
+    let night = (0..4 * 6).chain(22 * 6..SLOTS);
+    assert!(night.clone().all(|slot| june[slot] > 0 && december[slot] > 0), "{june:?} {december:?}");
+    // In winter half of the homes cannot carry the other half.
+    assert!(december[noon].iter().sum::<i64>() > 0, "{december:?}");
+}
+
+/// The mean energy of a day of the month over many skies, in kWh.
+fn daily_yield(rooftop: &Rooftop, month: u8) -> f64 {
+    let days = (0..400).map(|number| Day { number, ..day(month, DayKind::Weekday) });
+    let minutes = days.map(|day| rooftop.day(9, day).iter().copied().map(i64::from).sum::<i64>());
+    minutes.sum::<i64>() as f64 / 60_000.0 / 400.0
 }
 
 const HEATERS: [&str; 2] = ["storage_heater", "elec_space_heating"];

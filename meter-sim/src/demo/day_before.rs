@@ -5,7 +5,7 @@ use dream_homes::source::Source;
 use dream_homes::street;
 use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::params::Params;
-use dream_protocol::simulation::unmasked_slot;
+use dream_protocol::simulation::{EnergyAccount, unmasked_slot};
 use dream_protocol::time::{Slot, Timestamp};
 use rand_chacha::ChaCha20Rng;
 
@@ -26,7 +26,9 @@ pub(super) fn slots(
     let loads = street::in_parallel(street::all_cores(), &cluster.homes, |&home| {
         let mut homes = Homes::new(vec![home]);
         let times = |slot| (params.slot_start(slot), params.slot_end(slot));
-        slots.iter().map(|&slot| homes.watts(source, 1.0, 0, slot, times(slot))).collect::<Vec<_>>()
+        let mut account = EnergyAccount::default();
+        let mut reported = |slot| account.report(params, slot, homes.watts(source, 1.0, 0, slot, times(slot)));
+        slots.iter().map(|&slot| reported(slot)).collect::<Vec<_>>()
     });
     let close = |(at, &slot): (usize, &Slot)| {
         let members = cluster.meters.iter().zip(&loads).map(|(meter, loads)| {
@@ -43,6 +45,7 @@ mod tests {
     use dream_fleet::MeterSetup;
     use dream_fleet::access::Access;
     use dream_fleet::authority::Authority;
+    use dream_homes::home::Month;
     use dream_protocol::ids::{ClusterId, MeterId};
     use dream_protocol::params::Terms;
     use dream_protocol::simulation::Simulation;
@@ -54,6 +57,10 @@ mod tests {
     const UNTIL: Timestamp = Timestamp::from_secs(1_794_933_600);
 
     fn day(rate: f64, simulation: Simulation) -> (Vec<SlotOutcome>, Source) {
+        day_of(Source::street(7, 30), Terms::DEFAULT, rate, simulation)
+    }
+
+    fn day_of(source: Source, terms: Terms, rate: f64, simulation: Simulation) -> (Vec<SlotOutcome>, Source) {
         let authority = Authority::new("an authority", 1);
         let meter = |number: usize| {
             let id = MeterId::new(&format!("m-{number}")).unwrap();
@@ -65,8 +72,7 @@ mod tests {
             homes: (0..METERS).collect(),
             liars: Vec::new(),
         };
-        let source = Source::street(7, 30);
-        let params = Params::new(METERS, Terms { max_missing: 3, max_malicious: 3, ..Terms::DEFAULT }).unwrap();
+        let params = Params::new(METERS, Terms { max_missing: 3, max_malicious: 3, ..terms }).unwrap();
         let faults = Faults { seed: 7, rate, vanish: 0.0 };
         (slots(UNTIL, &params, &cluster, &source, &faults, &mut ChaCha20Rng::seed_from_u64(7)), source)
     }
@@ -85,10 +91,29 @@ mod tests {
         let mut homes = Homes::new((0..METERS).collect());
         for at in [0, 50, 143] {
             let slot = slots[at];
-            let watts = |home| homes.watts(&source, 1.0, home, slot.slot, (slot.start, slot.end)).clamp(0, 9000);
+            let watts = |home| homes.watts(&source, 1.0, home, slot.slot, (slot.start, slot.end)).clamp(0, 5000);
             let drawn = (0..METERS).map(watts);
+            // 30 kWh are more than any home of this street draws in a day, but for one that heats with electricity.
             assert_eq!(slot.result.unwrap().watts(), drawn.sum::<i64>(), "{at}");
         }
+    }
+
+    #[test]
+    fn homes_with_panels_feed_in_by_day_and_draw_by_night() {
+        let source = Source::street(7, 30).with_pv("1".parse().unwrap(), Month::new(6).unwrap());
+        let terms = Terms { lo: -8000, hi: 8000, ..Terms::DEFAULT };
+        let (slots, source) = day_of(source, terms, 0.0, Simulation::NOISELESS);
+        let mut homes = Homes::new((0..METERS).collect());
+        for slot in &slots {
+            let drawn = (0..METERS).map(|home| homes.watts(&source, 1.0, home, slot.slot, (slot.start, slot.end)));
+            assert_eq!(slot.result.unwrap().watts(), drawn.sum::<i64>(), "{:?}", slot.start);
+        }
+        let sums = |hours: std::ops::Range<u64>| {
+            let within = |slot: &&SlotOutcome| hours.contains(&(slot.start.as_secs() % DAY_SECONDS / 3600));
+            slots.iter().filter(within).map(|slot| slot.result.unwrap().watts()).collect::<Vec<_>>()
+        };
+        assert!(sums(11..15).iter().all(|watts| *watts < 0), "{:?}", sums(11..15));
+        assert!(sums(0..4).iter().all(|watts| *watts > 0), "{:?}", sums(0..4));
     }
 
     #[test]

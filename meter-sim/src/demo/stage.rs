@@ -16,6 +16,7 @@ use dream_homes::street;
 use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
 use dream_protocol::params::Params;
 use dream_protocol::policy::{Policy, Profile};
+use dream_protocol::scheme::Kind;
 
 use super::{DemoArgs, GATEWAY, HONEST_SLOTS};
 
@@ -61,8 +62,10 @@ impl<'a> Stage<'a> {
             "id = \"{GATEWAY}\"\n[identity]\ncertificate = \"gateway.pem\"\nkey = \"gateway.key\"\n\
              authorities = [\"authority.pem\"]\n[broker]\nurl = \"mqtt://{broker}\"\n[http]\nlisten = \"{}\"\n\
              [defaults]\nslot_seconds = {slot}\nreading_seconds = {window}\nreveal_seconds = {window}\n\
-             meter_policy = \"{}\"\nmin_members = {}\ndrop_after_slots = 0\n",
+             kind = \"{}\"\nscheme = \"{}\"\nmeter_policy = \"{}\"\nmin_members = {}\ndrop_after_slots = 0\n",
             args.listen,
+            args.home_kind(),
+            args.scheme,
             // A cluster that is too small is refused as meters refuse it, with the number that they accept: see `params`.
             if args.meters < Profile::Strict.floors().members { Profile::Trial } else { Profile::Strict },
             args.meters,
@@ -81,7 +84,12 @@ impl<'a> Stage<'a> {
     pub(super) fn policy(&self) -> anyhow::Result<Policy> {
         let strict = Policy::new(self.authority.authorities(), [GatewayId::new(GATEWAY)?]);
         let hurried = self.args.real_time;
-        Ok(if hurried { Policy { min_slot_seconds: 1, daily_micro_epsilon: u64::MAX, ..strict } } else { strict })
+        let unlimited = u64::MAX;
+        Ok(if hurried {
+            Policy { min_slot_seconds: 1, daily_micro_epsilon: unlimited, day_micro_epsilon: unlimited, ..strict }
+        } else {
+            strict
+        })
     }
 
     /// Gives every meter a certificate and a home.
@@ -115,7 +123,12 @@ impl<'a> Stage<'a> {
     /// Returns which meters of the first cluster turn dishonest. Those that cheat otherwise are the first ones.
     fn liars(&self) -> Vec<(usize, Liar)> {
         let meters = usize::from(self.args.meters);
-        let lies = [Lie::NeverReveals, Lie::SpoilsSums].into_iter().cycle();
+        let lies: &[Lie] = match self.args.scheme_kind() {
+            Kind::Pairwise => &[Lie::NeverReveals, Lie::SpoilsSums],
+            // A member that does not answer costs a committee nothing.
+            Kind::Committee => &[Lie::SpoilsSums],
+        };
+        let lies = lies.iter().copied().cycle();
         let liar = |(number, lie): (usize, Lie)| {
             let after_slots = HONEST_SLOTS * (number + 1);
             (meters / 2 + number, Liar { lie, after_slots })

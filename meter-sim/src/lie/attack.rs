@@ -6,6 +6,8 @@ use dream_protocol::membership::ListError;
 use dream_protocol::meter::Refusal;
 use dream_protocol::policy::PolicyError;
 
+use super::committee::CommitteeAttack;
+
 /// What a dishonest gateway tries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Attack {
@@ -35,6 +37,45 @@ pub enum Attack {
     NamedMissing,
 }
 
+/// A lie of a gateway.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lie {
+    /// To members that mask their readings pairwise.
+    ToMembers(Attack),
+    ToCommittee(CommitteeAttack),
+}
+
+impl Lie {
+    pub(super) fn name(self) -> String {
+        match self {
+            Self::ToMembers(attack) => name(&attack),
+            Self::ToCommittee(attack) => name(&attack),
+        }
+    }
+
+    /// Returns the lie in one line.
+    pub(super) fn summary(self) -> String {
+        match self {
+            Self::ToMembers(attack) => summary(&attack),
+            Self::ToCommittee(attack) => summary(&attack),
+        }
+    }
+
+    pub(super) const fn explanation(self) -> &'static str {
+        match self {
+            Self::ToMembers(attack) => attack.explanation(),
+            Self::ToCommittee(attack) => attack.explanation(),
+        }
+    }
+
+    pub(super) const fn is_stopped_by(self, refusal: &Refusal) -> bool {
+        match self {
+            Self::ToMembers(attack) => attack.is_stopped_by(refusal),
+            Self::ToCommittee(attack) => attack.is_stopped_by(refusal),
+        }
+    }
+}
+
 /// What must have happened before an attack can be tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Precondition {
@@ -47,15 +88,6 @@ pub(super) enum Precondition {
 }
 
 impl Attack {
-    pub(super) fn name(self) -> String {
-        name(&self)
-    }
-
-    /// Returns the attack in one line.
-    pub(super) fn summary(self) -> String {
-        summary(&self)
-    }
-
     pub(super) const fn precondition(self) -> Precondition {
         match self {
             Self::InventedMembers | Self::SwappedKeys | Self::SmallCrowd | Self::WeakEpsilon => Precondition::NoList,

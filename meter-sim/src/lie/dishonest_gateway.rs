@@ -21,7 +21,7 @@ use dream_protocol::wire::{MaskedReading, Reveal};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::SLOT_SECONDS;
-use super::attack::{Attack, Precondition};
+use super::attack::{Attack, Lie, Precondition};
 use super::draft::Draft;
 use super::link::{Event, Publish};
 use super::meters::{MeterEvent, Reaction, digest};
@@ -190,7 +190,7 @@ impl DishonestGateway {
                 self.send(channel, &bytes, all).await?
             }
         };
-        Ok(Outcome::new(attack, responses))
+        Ok(Outcome::new(Lie::ToMembers(attack), responses))
     }
 
     fn wall(&self) -> Timestamp {
@@ -299,7 +299,7 @@ impl DishonestGateway {
 }
 
 /// How a meter responded to a message.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Response {
     pub(super) refusal: Option<Refusal>,
     pub(super) complied: bool,

@@ -5,14 +5,14 @@ use std::fmt;
 
 use dream_protocol::meter::Refusal;
 
-use super::attack::Attack;
+use super::attack::Lie;
 use super::dishonest_gateway::Response;
 use super::dishonest_member::Day;
 
 /// The result of one attack.
 #[derive(Debug)]
 pub struct Outcome {
-    pub attack: Attack,
+    pub lie: Lie,
     /// How many meters it was tried on.
     pub meters: usize,
     /// How many refused it by the rule that is there for it.
@@ -27,8 +27,24 @@ pub struct Outcome {
 /// An honest step, which shows that the meters do not refuse everything.
 #[derive(Debug)]
 pub enum Control {
-    List { accepted: usize, meters: usize },
-    Slot { answered: usize, meters: usize, sum: Option<i64>, exact: i64 },
+    List {
+        accepted: usize,
+        meters: usize,
+    },
+    Slot {
+        answered: usize,
+        meters: usize,
+        sum: Option<i64>,
+        exact: i64,
+    },
+    /// As many holders as may collude lost all their records, answered twice, and the others were shown one of two requests
+    /// each: the most answers that one of them got, how many it takes, and whether that opened anything.
+    RollBack {
+        again: usize,
+        most: usize,
+        needed: usize,
+        opens: bool,
+    },
 }
 
 /// A whole run.
@@ -41,13 +57,13 @@ pub struct Report {
 }
 
 impl Outcome {
-    pub(super) fn new(attack: Attack, responses: Vec<Response>) -> Self {
+    pub(super) fn new(lie: Lie, responses: Vec<Response>) -> Self {
         let mut outcome =
-            Self { attack, meters: responses.len(), refused: 0, complied: 0, rules: BTreeMap::new(), too_late: false };
+            Self { lie, meters: responses.len(), refused: 0, complied: 0, rules: BTreeMap::new(), too_late: false };
         for Response { refusal, complied } in responses {
             outcome.complied += usize::from(complied);
             let Some(refusal) = refusal else { continue };
-            outcome.refused += usize::from(!complied && attack.is_stopped_by(&refusal));
+            outcome.refused += usize::from(!complied && lie.is_stopped_by(&refusal));
             // The slot was over, or had not begun for this meter: nothing was tried.
             outcome.too_late |= matches!(refusal, Refusal::UnknownSlot | Refusal::OtherAttempt | Refusal::OtherList);
             *outcome.rules.entry(refusal.to_string()).or_default() += 1;
@@ -84,6 +100,7 @@ impl Control {
         match self {
             Self::List { accepted, meters } => accepted == meters,
             Self::Slot { answered, meters, sum, .. } => answered == meters && sum.is_some(),
+            Self::RollBack { most, needed, opens, .. } => most < needed && !opens,
         }
     }
 }
@@ -100,6 +117,21 @@ impl fmt::Display for Control {
             ),
             Self::Slot { answered, meters, sum: None, .. } => {
                 write!(f, "An honest slot: answered by {answered} of {meters}, and the sum does not open.")
+            }
+            Self::RollBack { again, most, needed, opens } => {
+                write!(
+                    f,
+                    "What this cannot stop: put back everything, the account as well, and a holder knows nothing of its answer. \
+                     {again} holders, as many as the list allows to work for the gateway, were put back so and answered twice. "
+                )?;
+                match opens {
+                    false => write!(
+                        f,
+                        "Of two different requests, one gets {most} answers at most, and {needed} open a sum: nothing opens. \
+                         With more such holders it would."
+                    ),
+                    true => write!(f, "THAT OPENS A SECOND SUM."),
+                }
             }
         }
     }
@@ -119,7 +151,7 @@ impl Report {
         let costly = self.days.iter().filter(|day| !day.is_good());
         let worked = self.controls.iter().all(Control::worked);
         let complaints = [
-            names(succeeded.map(|outcome| outcome.attack.name()).collect())
+            names(succeeded.map(|outcome| outcome.lie.name()).collect())
                 .map(|names| format!("not refused by all meters: {names}")),
             names(costly.map(|day| day.liar.name()).collect())
                 .map(|names| format!("not found in time, or at the cost of honest members: {names}")),
@@ -136,25 +168,25 @@ impl fmt::Display for Report {
         if !self.outcomes.is_empty() {
             writeln!(
                 f,
-                "{:<18} {:<10} {:<11} what it tries, and the rule that stops it",
+                "{:<19} {:<10} {:<11} what it tries, and the rule that stops it",
                 "attack", "verdict", "refused by"
             )?;
         }
         for outcome in &self.outcomes {
             let by = format!("{} of {}", outcome.refused, outcome.meters);
-            let (name, verdict, tries) = (outcome.attack.name(), outcome.verdict(), outcome.attack.summary());
-            writeln!(f, "{name:<18} {verdict:<10} {by:<11} {tries}")?;
-            writeln!(f, "{:<41} - {}", "", outcome.rule())?;
+            let (name, verdict, tries) = (outcome.lie.name(), outcome.verdict(), outcome.lie.summary());
+            writeln!(f, "{name:<19} {verdict:<10} {by:<11} {tries}")?;
+            writeln!(f, "{:<42} - {}", "", outcome.rule())?;
         }
         let between = if self.outcomes.is_empty() || self.days.is_empty() { "" } else { "\n" };
         write!(f, "{between}")?;
         if !self.days.is_empty() {
-            writeln!(f, "{:<18} {:<10} {:<11} what it does, and what that costs", "member", "verdict", "found after")?;
+            writeln!(f, "{:<19} {:<10} {:<11} what it does, and what that costs", "member", "verdict", "found after")?;
         }
         for day in &self.days {
             let after = day.found_after.map_or_else(|| "-".to_owned(), |after| format!("{after} slots"));
-            writeln!(f, "{:<18} {:<10} {after:<11} {}", day.liar.name(), day.verdict(), day.liar.summary())?;
-            writeln!(f, "{:<41} - {} of {} slots of the day decoded", "", day.decoded, day.slots)?;
+            writeln!(f, "{:<19} {:<10} {after:<11} {}", day.liar.name(), day.verdict(), day.liar.summary())?;
+            writeln!(f, "{:<42} - {} of {} slots of the day decoded", "", day.decoded, day.slots)?;
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use dream_protocol::simulation::Simulation;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::link::{Event, Link, Publish};
-use super::{Attack, Participants, Report, play};
+use super::{Attack, Lie, Participants, Report, play};
 
 /// Carries what anyone publishes to all who have subscribed to it.
 #[derive(Debug, Clone, Default)]
@@ -66,15 +66,19 @@ async fn tell(meters: usize, simulation: Simulation, attacks: &[Attack]) -> Repo
 }
 
 /// Returns the lies that meters did not refuse, and how many meters complied.
-fn succeeded(report: &Report) -> Vec<(Attack, usize)> {
+fn succeeded(report: &Report) -> Vec<(Lie, usize)> {
     let outcomes = report.outcomes.iter().filter(|outcome| !outcome.is_refused());
-    outcomes.map(|outcome| (outcome.attack, outcome.complied)).collect()
+    outcomes.map(|outcome| (outcome.lie, outcome.complied)).collect()
 }
 
 #[tokio::test(start_paused = true)]
 async fn meters_that_answer_twice_are_found_out() {
     let report = tell(51, Simulation { one_answer: false, ..Simulation::default() }, Attack::value_variants()).await;
-    assert_eq!(succeeded(&report), [(Attack::SecondRequest, 50)], "all but the one that it names\n{report}");
+    assert_eq!(
+        succeeded(&report),
+        [(Lie::ToMembers(Attack::SecondRequest), 50)],
+        "all but the one that it names\n{report}"
+    );
     assert_eq!(report.complaint(), "not refused by all meters: second-request");
     assert!(!report.is_good());
 }
@@ -82,7 +86,7 @@ async fn meters_that_answer_twice_are_found_out() {
 #[tokio::test(start_paused = true)]
 async fn a_meter_that_does_not_count_who_is_missing_is_found_out() {
     let report = tell(51, Simulation { missing_bound: false, ..Simulation::default() }, Attack::value_variants()).await;
-    assert_eq!(succeeded(&report), [(Attack::OversizedRequest, 1)], "the victim\n{report}");
+    assert_eq!(succeeded(&report), [(Lie::ToMembers(Attack::OversizedRequest), 1)], "the victim\n{report}");
     assert_eq!(report.complaint(), "not refused by all meters: oversized-request");
     assert!(!report.is_good());
 }
@@ -91,6 +95,6 @@ async fn a_meter_that_does_not_count_who_is_missing_is_found_out() {
 async fn a_request_may_name_a_tenth_of_sixty_meters_and_each_of_them_refuses() {
     let report = tell(60, Simulation::default(), &[Attack::NamedMissing]).await;
     let table = report.to_string();
-    assert!(table.contains("\nnamed-missing      refused    6 of 6      A request"), "{table}");
+    assert!(table.contains("\nnamed-missing       refused    6 of 6      A request"), "{table}");
     assert!(report.is_good(), "{report}");
 }

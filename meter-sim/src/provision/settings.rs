@@ -1,7 +1,9 @@
 //! `gateway.toml` for a trial: what `dream-gateway run` needs, and comments that explain it.
 
 use dream_protocol::ids::{ClusterId, GatewayId};
+use dream_protocol::kind::Kind as HomeKind;
 use dream_protocol::policy::Profile;
+use dream_protocol::scheme::{Kind, SchemeChoice};
 
 const HEAD: &str = "\
 # A gateway for trials, written by `meter-sim provision`. Paths are taken from the directory of this file. Every key is
@@ -45,6 +47,8 @@ pub(super) struct Settings<'a> {
     pub(super) profile: Profile,
     pub(super) slot_seconds: u64,
     pub(super) epsilon: &'a str,
+    pub(super) kind: HomeKind,
+    pub(super) scheme: SchemeChoice,
 }
 
 impl Settings<'_> {
@@ -63,12 +67,18 @@ impl Settings<'_> {
             Profile::Community => "certificates say how many meters a cluster has",
             Profile::Trial => "meters that take clusters as small as this; real ones do not",
         };
-        let settings: [(&str, String, &str); 10] = [
+        let scheme = match self.scheme {
+            SchemeChoice::Auto => "a committee from 50 members on, pairwise below",
+            SchemeChoice::Only(Kind::Committee) => "holders open the sum; a part of them may vanish",
+            SchemeChoice::Only(Kind::Pairwise) => "every member must help to open the sum",
+        };
+        let settings: [(&str, String, &str); 11] = [
             ("slot_seconds", slot_seconds.to_string(), ""),
             ("reading_seconds", window.to_string(), "how long meters may take to report"),
             ("reveal_seconds", window.to_string(), "and then to answer the request that follows"),
+            ("scheme", format!("\"{}\"", self.scheme), scheme),
             ("epsilon", (*epsilon).to_owned(), "of each attempt: smaller is more private, and noisier"),
-            ("range_watts", "[0, 9000]".to_owned(), "meters clip to it; their policy names the same"),
+            ("kind", format!("\"{}\"", self.kind), "of homes: the range of readings, and the energy of a day"),
             ("max_missing", "0.1".to_owned(), "the share of members that may be silent"),
             ("max_malicious", "0.1".to_owned(), "the share that may work for the gateway; less is refused"),
             ("meter_policy", format!("\"{}\"", self.profile), policy),

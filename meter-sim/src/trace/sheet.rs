@@ -11,6 +11,9 @@ use dream_homes::street::in_parallel;
 /// Sums over homes may exceed what one home can draw.
 type Sums = [i64; MINUTES_PER_DAY];
 
+/// The column of what panels generate, which is negative.
+const PANELS: &str = "pv";
+
 #[derive(Debug)]
 pub(super) struct Sheet {
     names: Vec<String>,
@@ -55,8 +58,13 @@ impl Sheet {
         });
         let mut all = Group::default();
         results.into_iter().for_each(|group| all.merge(group));
-        let columns = all.sums.iter().map(|sums| slot.means(sums)).collect();
-        Self { names: Device::all().map(|device| device.name().to_owned()).collect(), columns, energies: all.energies }
+        let mut columns: Vec<_> = all.sums.iter().map(|sums| slot.means(sums)).collect();
+        let mut names: Vec<_> = Device::all().map(|device| device.name().to_owned()).collect();
+        if homes.iter().any(|home| home.rooftop().is_some()) {
+            names.push(PANELS.to_owned());
+            columns.push(slot.means(&all.panels));
+        }
+        Self { names, columns, energies: all.energies }
     }
 
     pub(super) fn energies(&self) -> &[i64] {
@@ -100,12 +108,14 @@ pub(super) fn time(day: u32, slot: usize, length: SlotLength) -> String {
 #[derive(Debug)]
 struct Group {
     sums: Vec<Sums>,
+    panels: Box<Sums>,
     energies: Vec<i64>,
 }
 
 impl Default for Group {
     fn default() -> Self {
-        Self { sums: vec![[0; MINUTES_PER_DAY]; Device::COUNT], energies: Vec::new() }
+        let panels = Box::new([0; MINUTES_PER_DAY]);
+        Self { sums: vec![[0; MINUTES_PER_DAY]; Device::COUNT], panels, energies: Vec::new() }
     }
 }
 
@@ -115,6 +125,9 @@ impl Group {
             let sums = &mut self.sums[load.device.index()];
             sums.iter_mut().zip(load.watts.iter()).for_each(|(sum, watts)| *sum += i64::from(*watts));
         }
+        if let Some(generation) = &day.generation {
+            self.panels.iter_mut().zip(generation.iter()).for_each(|(sum, watts)| *sum -= i64::from(*watts));
+        }
         self.energies.push(energy(&day.total()));
     }
 
@@ -122,6 +135,7 @@ impl Group {
         for (sums, others) in self.sums.iter_mut().zip(&other.sums) {
             sums.iter_mut().zip(others).for_each(|(sum, other)| *sum += other);
         }
+        self.panels.iter_mut().zip(other.panels.iter()).for_each(|(sum, other)| *sum += other);
         self.energies.extend(other.energies);
     }
 }

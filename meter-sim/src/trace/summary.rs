@@ -1,4 +1,4 @@
-//! What a trace amounts to, in two lines.
+//! What a trace amounts to, in two lines, or three if homes feed in.
 
 use std::fmt;
 
@@ -13,6 +13,8 @@ pub(super) struct Summary {
     homes: usize,
     /// The greatest load of all homes together in a slot, in watts, and when.
     peak: Option<(i64, String)>,
+    /// The least, and when.
+    least: Option<(i64, String)>,
 }
 
 impl Summary {
@@ -22,6 +24,9 @@ impl Summary {
         for (slot, total) in sheet.totals().into_iter().enumerate() {
             if self.peak.as_ref().is_none_or(|(peak, _)| *peak < total) {
                 self.peak = Some((total, time(day, slot, length)));
+            }
+            if self.least.as_ref().is_none_or(|(least, _)| total < *least) {
+                self.least = Some((total, time(day, slot, length)));
             }
         }
     }
@@ -38,7 +43,13 @@ impl fmt::Display for Summary {
         let median = energies[energies.len() / 2];
         let peak = *watts as f64 / 1000.0;
         writeln!(f, "energy a day: mean {mean:.1} kWh a home, median {median:.1}, from {least:.1} to {most:.1}")?;
-        write!(f, "peak: {peak:.1} kW at {time}, {:.2} kW a home", peak / self.homes as f64)
+        write!(f, "peak: {peak:.1} kW at {time}, {:.2} kW a home", peak / self.homes as f64)?;
+        match &self.least {
+            Some((watts, time)) if *watts < 0 => {
+                write!(f, "\nmost fed in: {:.1} kW at {time}", -*watts as f64 / 1000.0)
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 }
 

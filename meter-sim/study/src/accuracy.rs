@@ -93,10 +93,14 @@ impl fmt::Display for Range {
 /// Returns a note about readings below 0, which widen the range; none if there are none.
 pub(super) fn feed_in_note(data: &Dataset) -> Option<String> {
     let FeedIn { readings, lowest } = data.feed_in()?;
+    if readings == 0 {
+        return None;
+    }
+    let correct = if data.is_model() { "" } else { " If no home feeds in, correct the file." };
     let (are, range) = (if readings == 1 { "reading is" } else { "readings are" }, Range::product(data));
     Some(format!(
         "{readings} {are} below 0, the lowest is {lowest} W: the range is {range}, and its noise is twice that of a range \
-         that begins at 0. If no home feeds in, correct the file."
+         that begins at 0.{correct}"
     ))
 }
 
@@ -104,6 +108,8 @@ pub(super) fn feed_in_note(data: &Dataset) -> Option<String> {
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct ClusterSlot {
     pub(super) load: f64,
+    /// What errors are shares of.
+    size: f64,
     /// Of the home that uses (or feeds in) the most.
     highest: f64,
     /// What clipping takes away from the sum.
@@ -113,14 +119,17 @@ pub(super) struct ClusterSlot {
 impl ClusterSlot {
     /// The cluster of these homes in all slots.
     pub(super) fn of(loads: &Loads, members: &[usize], range: Range) -> Vec<Self> {
-        let mut slots = vec![Self::default(); loads.slots()];
+        let (mut slots, mut feeds_in) = (vec![Self::default(); loads.slots()], false);
         for &home in members {
             for (slot, &watts) in slots.iter_mut().zip(&loads.watts[home]) {
+                feeds_in |= watts < 0.0;
                 slot.load += watts;
                 slot.highest = slot.highest.max(watts.abs());
                 slot.excess += range.excess(watts);
             }
         }
+        let mean = slots.iter().map(|slot| slot.load.abs()).sum::<f64>() / slots.len() as f64;
+        slots.iter_mut().for_each(|slot| slot.size = if feeds_in { mean } else { slot.load.abs() });
         slots
     }
 
@@ -134,14 +143,11 @@ impl ClusterSlot {
         noise.mean_distance(range.width(), self.excess) / self.base()
     }
 
+    /// What errors are divided by: as in the paper the load of the slot and a watt. Where a member feeds in, sums go through 0,
+    /// and a share of that means nothing: there it is the mean of what is drawn or fed in over all slots.
     pub(super) fn base(&self) -> f64 {
-        base(self.load)
+        self.size + 1.0
     }
-}
-
-/// What the paper divides the errors of a load by.
-pub(super) fn base(load: f64) -> f64 {
-    load.abs() + 1.0
 }
 
 /// The noise of a sum to which all members added their shares, at any scale.
@@ -251,7 +257,7 @@ mod tests {
         assert_eq!((range.width(), range.to_string().as_str()), (1000.0, "-500 to 500 W"));
         let slots = ClusterSlot::of(&loads, &[0], range);
         assert_eq!((slots[0].load, slots[0].highest, slots[0].excess), (-700.0, 700.0, -200.0));
-        assert_eq!(slots[0].base(), 701.0);
+        assert_eq!([slots[0].base(), slots[1].base()], [451.0; 2], "of what is fed in and drawn");
     }
 
     #[test]

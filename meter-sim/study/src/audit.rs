@@ -12,11 +12,12 @@
 
 mod binomial;
 mod cluster;
+pub mod day;
 mod event;
 
 use std::fmt;
 
-use self::cluster::{HONEST, MEMBERS, Participants, RANGE, Role, Run};
+use self::cluster::{HONEST, MEMBERS, Participants, RANGE, Role, Run, slot_terms};
 pub use self::event::Event;
 use self::event::Released;
 use super::section::{Cell, Section, Table};
@@ -54,7 +55,7 @@ pub struct Finding {
 
 pub(crate) fn section(seed: u64) -> Section {
     let table = table(Trial::all().map(|trial| trial.run(seed)));
-    Section { tables: vec![table], figures: Vec::new() }
+    Section { tables: vec![table, day::table(seed)], figures: Vec::new() }
 }
 
 fn table(findings: impl Iterator<Item = Finding>) -> Table {
@@ -122,7 +123,7 @@ impl Trial {
     fn sums(self, participants: &Participants, watts: i64, number: u32, seed: u64) -> Vec<i64> {
         let (numerator, denominator) = self.epsilon;
         let seed = format!("{seed}/audit/{numerator}/{denominator}/{}/{watts}/{number}", self.left_out);
-        let mut cluster = Run::new(participants, self.epsilon, &self.roles(watts), &seed);
+        let mut cluster = Run::new(participants, slot_terms(self.epsilon), &self.roles(watts), &seed);
         let sum = |_| {
             let outcome = cluster.next_outcome();
             assert_eq!((outcome.honest, outcome.responders), (HONEST, MEMBERS - 1), "as the trial was meant");
@@ -134,10 +135,10 @@ impl Trial {
     /// The claim reckons with one silent member and one malicious one, so there is one of each, and the malicious one
     /// leaves out its noise. The others add theirs, or all but one of them.
     fn roles(self, watts: i64) -> [Role; MEMBERS as usize] {
-        let noisy = |watts| Role { watts: Some(watts), noise: true };
-        let noiseless = |watts| Role { watts: Some(watts), noise: false };
+        let noisy = |watts| Role { watts: Some(watts), noise: true, account: true };
+        let noiseless = |watts| Role { watts: Some(watts), noise: false, account: true };
         let fourth = if self.left_out { noiseless(1) } else { noisy(1) };
-        [noisy(watts), noisy(2), noisy(0), fourth, noiseless(2), Role { watts: None, noise: false }]
+        [noisy(watts), noisy(2), noisy(0), fourth, noiseless(2), Role { watts: None, noise: false, account: true }]
     }
 }
 

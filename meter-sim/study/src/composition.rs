@@ -1,10 +1,12 @@
 //! What a day costs: the epsilon of a slot is not that of a day.
 
+use dream_protocol::noise::{Composition, Scale};
+
 use super::section::{Axis, Cell, Figure, Section, Series, Stroke, Table};
 
 const SLOT_MINUTES: [u32; 4] = [5, 10, 15, 30];
 const EPSILONS: [f64; 4] = [0.01, 0.1, 0.5, 1.0];
-/// How probable it may be that the epsilon of zero-concentrated privacy does not hold.
+/// How probable it may be that an epsilon does not hold.
 const DELTAS: [f64; 2] = [1e-6, 1e-9];
 
 pub(super) fn section() -> Section {
@@ -17,19 +19,16 @@ fn plain(slots: u32, epsilon: f64) -> f64 {
 }
 
 /// The epsilon of so many slots that holds but for a probability of `delta`.
-///
-/// What costs epsilon is (epsilon^2 / 2)-zero-concentrated private, and that adds up (Bun and Steinke 2016). What comes of
-/// rho in all is the least epsilon for which `delta >= exp((a-1)(a rho - epsilon)) / (a-1) * (1 - 1/a)^a` for some a > 1
-/// (Canonne, Kamath and Steinke 2020).
-fn concentrated(slots: u32, epsilon: f64, delta: f64) -> f64 {
-    let rho = f64::from(slots) * epsilon * epsilon / 2.0;
-    let by_order = |order: f64| {
-        let above = order - 1.0;
-        rho * order + (order * (1.0 - 1.0 / order).ln() - above.ln() - delta.ln()) / above
-    };
-    // Convex in the order's logarithm: a fine grid finds the least to more digits than are shown.
-    let orders = (1..=4000).map(|step| 1.0 + (f64::from(step) / 4000.0 * 16.0 - 8.0).exp());
-    orders.map(by_order).fold(f64::INFINITY, f64::min).min(plain(slots, epsilon))
+fn but_for(delta: f64, slots: u32, epsilon: f64) -> f64 {
+    // Lambda to the sixth decimal of epsilon.
+    let micro = whole(epsilon * 1e6);
+    let scale = Scale::new(u64::from(super::accuracy::PRODUCT_WATTS) * 1_000_000, micro);
+    Composition::of(slots.into(), scale, epsilon).epsilon(delta)
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "millionths of at most some")]
+fn whole(number: f64) -> u64 {
+    number.round() as u64
 }
 
 fn per_day(minutes: u32) -> u32 {
@@ -39,7 +38,7 @@ fn per_day(minutes: u32) -> u32 {
 fn table() -> Table {
     let row = |minutes: u32, epsilon: f64| {
         let slots = per_day(minutes);
-        let of = |delta| Cell::Number(concentrated(slots, epsilon, delta));
+        let of = |delta| Cell::Number(but_for(delta, slots, epsilon));
         vec![
             Cell::Count(minutes.into()),
             Cell::Number(epsilon),
@@ -71,8 +70,8 @@ fn figure() -> Figure {
         y: Axis::logarithmic("epsilon of a day"),
         series: vec![
             curve("added up", Stroke::Solid, &|epsilon| plain(slots, epsilon)),
-            curve("zero-concentrated, delta 1e-6", Stroke::Dashed, &|epsilon| concentrated(slots, epsilon, DELTAS[0])),
-            curve("zero-concentrated, delta 1e-9", Stroke::Dashed, &|epsilon| concentrated(slots, epsilon, DELTAS[1])),
+            curve("but for one in 10^6", Stroke::Dashed, &|epsilon| but_for(DELTAS[0], slots, epsilon)),
+            curve("but for one in 10^9", Stroke::Dashed, &|epsilon| but_for(DELTAS[1], slots, epsilon)),
         ],
     }
 }
@@ -87,22 +86,18 @@ mod tests {
     }
 
     #[test]
-    fn zero_concentrated_privacy_comes_to_what_another_program_computed() {
-        for (slots, epsilon, expected) in [(144, 0.1, 6.426), (288, 1.0, 230.889)] {
-            let found = concentrated(slots, epsilon, 1e-6);
-            assert!((found - expected).abs() < 0.001, "{slots} {epsilon}: {found}");
-            // rho + 2 sqrt(rho ln(1/delta)) is the older and slightly larger conversion.
-            let rho = f64::from(slots) * epsilon * epsilon / 2.0;
-            assert!(found < rho + 2.0 * (rho * 1e6f64.ln()).sqrt());
+    fn but_for_one_in_a_million_it_costs_less() {
+        for (epsilon, expected) in [(1.0, 95.5), (0.5, 39.5), (0.1, 5.8)] {
+            let found = but_for(1e-6, per_day(10), epsilon);
+            assert!((found / expected - 1.0).abs() < 0.01, "{epsilon}: {found}");
         }
     }
 
     #[test]
     fn more_certainty_costs_more_and_never_more_than_adding_up() {
         for epsilon in EPSILONS {
-            let [loose, strict] = DELTAS.map(|delta| concentrated(144, epsilon, delta));
-            assert!(loose <= strict && strict <= plain(144, epsilon));
+            let [loose, strict] = DELTAS.map(|delta| but_for(delta, 144, epsilon));
+            assert!(loose < strict && strict < plain(144, epsilon), "{epsilon}: {loose} {strict}");
         }
-        assert!(concentrated(144, 0.1, 1e-6) < 0.5 * plain(144, 0.1));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use dream_homes::home::{ActivityModel, Day, DayKind, DayTrace, Home, Minutes, Month};
+use dream_homes::home::{ActivityModel, Day, DayKind, DayTrace, Home, Minutes, Month, PvShare};
 use dream_homes::readings::Readings;
 use dream_homes::slots::SlotLength;
 use dream_homes::street::{self, all_cores, in_parallel};
@@ -30,6 +30,8 @@ enum Origin {
     Model {
         seed: u64,
         activities: ActivityModel,
+        pv: PvShare,
+        month: Month,
         homes: Vec<Home>,
         totals: Vec<Minutes>,
         /// The same homes with the other model of activities, once somebody asks for it.
@@ -49,12 +51,23 @@ pub struct Loads {
 }
 
 impl Dataset {
-    /// So many simulated homes of one to five residents.
+    /// So many simulated homes of one to five residents, in November and without panels, as in the paper.
     pub fn model(seed: u64, homes: u32, activities: ActivityModel) -> Self {
-        let homes = street::usual_homes(seed, homes, activities);
-        let totals = in_parallel(all_cores(), &homes, |home| home.day(day(DAY)).total());
-        let origin = Origin::Model { seed, activities, homes, totals, other: OnceLock::new() };
-        Self { origin: Arc::new(origin), feed_in: None } // simulated homes have no panels
+        Self::street(seed, homes, activities, PvShare::NONE, Month::NOVEMBER)
+    }
+
+    /// So many simulated homes of one to five residents, of which this share have panels on their roofs.
+    pub fn street(seed: u64, homes: u32, activities: ActivityModel, pv: PvShare, month: Month) -> Self {
+        let homes = street::with_pv(street::usual_homes(seed, homes, activities), pv);
+        let totals = in_parallel(all_cores(), &homes, |home| home.day(day(DAY, month)).total());
+        let mut data = Self {
+            origin: Arc::new(Origin::Model { seed, activities, pv, month, homes, totals, other: OnceLock::new() }),
+            feed_in: None,
+        };
+        if !pv.is_none() {
+            data.feed_in = Some(FeedIn::of_model(&data));
+        }
+        data
     }
 
     /// The homes of a file, whose rows are slots of this length.
@@ -70,10 +83,20 @@ impl Dataset {
         }
     }
 
+    /// The homes that do not own a device of this name; of a file, all of them.
+    pub fn without(&self, device: &str) -> Vec<usize> {
+        let owns = |home: &usize| match &*self.origin {
+            Origin::Model { homes, .. } => homes[*home].owned().iter().any(|owned| owned.name() == device),
+            Origin::Own { .. } => false,
+        };
+        (0..self.homes()).filter(|home| !owns(home)).collect()
+    }
+
     /// The same simulated homes with another idea of what their residents do. A file has no such thing.
     pub fn with_activities(&self, activities: ActivityModel) -> Option<Self> {
-        let Origin::Model { seed, activities: own, homes, other, .. } = &*self.origin else { return None };
-        let model = || Self::model(*seed, u32::try_from(homes.len()).expect("counted in u32"), activities);
+        let Origin::Model { seed, activities: own, pv, month, homes, other, .. } = &*self.origin else { return None };
+        let count = u32::try_from(homes.len()).expect("counted in u32");
+        let model = || Self::street(*seed, count, activities, *pv, *month);
         Some(if activities == *own { self.clone() } else { other.get_or_init(model).clone() })
     }
 
@@ -94,18 +117,18 @@ impl Dataset {
 
     /// What every device of every home did on the paper's day: `work` gets the day of each. Only of the model.
     pub fn each_day<T: Send>(&self, work: impl Fn(&DayTrace) -> T + Sync) -> Option<Vec<T>> {
-        let Origin::Model { homes, .. } = &*self.origin else { return None };
-        Some(in_parallel(all_cores(), homes, |home| work(&home.day(day(DAY)))))
+        let Origin::Model { homes, month, .. } = &*self.origin else { return None };
+        Some(in_parallel(all_cores(), homes, |home| work(&home.day(day(DAY, *month)))))
     }
 
     /// Some homes on several days in a row, day by day, in the data's own slots. Of a file, its whole days.
     pub fn days(&self, members: &[usize], days: u32) -> Vec<Loads> {
         let slot = self.slot();
         match &*self.origin {
-            Origin::Model { homes, .. } => {
+            Origin::Model { homes, month, .. } => {
                 let numbers: Vec<u32> = (DAY..DAY + days).collect();
                 in_parallel(all_cores(), &numbers, |&number| {
-                    let load = |&home: &usize| as_f64(&slot.means(&homes[home].day(day(number)).total()));
+                    let load = |&home: &usize| as_f64(&slot.means(&homes[home].day(day(number, *month)).total()));
                     Loads { slot, watts: members.iter().map(load).collect() }
                 })
             }
@@ -133,7 +156,7 @@ impl Dataset {
         matches!(*self.origin, Origin::Model { .. })
     }
 
-    /// Nothing if no home ever feeds in.
+    /// Nothing if no home ever feeds in. Simulated homes with panels may, even if none does on the paper's day.
     pub fn feed_in(&self) -> Option<FeedIn> {
         self.feed_in
     }
@@ -143,6 +166,13 @@ impl FeedIn {
     fn of(readings: &Readings) -> Option<Self> {
         let below = || (0..readings.homes()).flat_map(|home| readings.column(home)).filter(|watts| **watts < 0);
         Some(Self { lowest: *below().min()?, readings: below().count() })
+    }
+
+    /// Of simulated homes with panels, on the paper's day.
+    fn of_model(data: &Dataset) -> Self {
+        let loads = data.loads(data.slot()).map(|loads| loads.watts).unwrap_or_default();
+        let below = || loads.iter().flatten().filter(|watts| **watts < 0.0);
+        Self { lowest: below().fold(0, |lowest, watts| lowest.min(whole(*watts))), readings: below().count() }
     }
 }
 
@@ -164,8 +194,13 @@ impl Loads {
     }
 }
 
-fn day(number: u32) -> Day {
-    Day { number, month: Month::new(11).expect("of twelve"), kind: DayKind::Weekday }
+fn day(number: u32, month: Month) -> Day {
+    Day { number, month, kind: DayKind::Weekday }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "mean watts of a home, which are whole")]
+fn whole(watts: f64) -> i64 {
+    watts.round() as i64
 }
 
 fn as_f64(watts: &[i64]) -> Vec<f64> {
@@ -211,6 +246,20 @@ mod tests {
         let data = own("1,-10\n3,30\n-5,0\n7,7\n", minutes(5));
         assert_eq!(data.feed_in(), Some(FeedIn { readings: 2, lowest: -10 }));
         assert_eq!(own("1,0\n", minutes(5)).feed_in(), None);
+    }
+
+    #[test]
+    fn simulated_homes_with_panels_feed_in_in_june() {
+        let june = Month::new(6).unwrap();
+        let data = Dataset::street(1, 60, ActivityModel::Crest, "0.5".parse().unwrap(), june);
+        let loads = data.loads(data.slot()).unwrap();
+        let below = loads.watts.iter().flatten().filter(|watts| **watts < 0.0).count();
+        let feed_in = data.feed_in().unwrap();
+        assert!(feed_in.readings == below && below > 500 && feed_in.lowest < -500, "{feed_in:?} {below}");
+        let pooled = data.with_activities(ActivityModel::Pooled).unwrap();
+        assert!(pooled.feed_in().is_some(), "the same roofs");
+        let without = Dataset::street(1, 60, ActivityModel::Crest, PvShare::NONE, june);
+        assert!(without.feed_in().is_none());
     }
 
     #[test]

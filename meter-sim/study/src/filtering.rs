@@ -5,7 +5,7 @@ use dream_protocol::noise::{Sampler, Spread};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng as _;
 
-use super::accuracy::{Alpha, ClusterSlot, Range, base};
+use super::accuracy::{Alpha, ClusterSlot, Range};
 use super::dataset::Dataset;
 use super::grouping::PAPERS_SIZE;
 use super::section::{Axis, Cell, Figure, Section, Series, Stroke, Table};
@@ -46,6 +46,8 @@ struct Cluster {
 #[derive(Debug, Clone, Copy)]
 struct Observed {
     truth: f64,
+    /// What errors are shares of.
+    base: f64,
     /// What is left of it when readings are clipped.
     clipped: f64,
     released: f64,
@@ -94,7 +96,7 @@ impl Cluster {
             let released = clipped.round() + noise as f64;
             let release = Release { start_millis, end_millis, watts: released, variance, responders: members, members };
             let filtered = filter.observe(&release).expect("somebody responds in every slot, one after the other");
-            Observed { truth: cluster.load, clipped, released, filtered }
+            Observed { truth: cluster.load, base: cluster.base(), clipped, released, filtered }
         };
         let mut day = |slots: &Vec<ClusterSlot>| {
             let seconds = u64::from(SECONDS_PER_DAY) / slots.len() as u64;
@@ -167,8 +169,8 @@ impl Score {
     ];
 
     fn of(slot: &Observed, level: f64) -> Self {
-        let Observed { truth, clipped, released, filtered: Filtered { watts, band95 } } = *slot;
-        let error = |estimate: f64| (estimate - truth).abs() / base(truth);
+        let Observed { truth, base, clipped, released, filtered: Filtered { watts, band95 } } = *slot;
+        let error = |estimate: f64| (estimate - truth).abs() / base;
         let held = |load: f64| f64::from(u8::from((watts - load).abs() <= band95));
         Self {
             raw: error(released),
@@ -176,7 +178,7 @@ impl Score {
             filtered: error(watts),
             covered: held(truth),
             covered_clipped: held(clipped),
-            band: band95 / base(truth),
+            band: band95 / base,
         }
     }
 
@@ -355,7 +357,7 @@ mod tests {
     #[test]
     fn errors_of_homes_that_feed_in_are_shares_of_what_they_feed_in() {
         let filtered = Filtered { watts: -350.0, band95: 60.0 };
-        let slot = Observed { truth: -399.0, clipped: -300.0, released: -199.0, filtered };
+        let slot = Observed { truth: -399.0, base: 400.0, clipped: -300.0, released: -199.0, filtered };
         let score = Score::of(&slot, -299.0);
         assert_eq!((score.raw, score.level, score.filtered, score.band), (0.5, 0.25, 0.1225, 0.15));
         assert_eq!((score.covered, score.covered_clipped), (1.0, 1.0));

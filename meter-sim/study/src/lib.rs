@@ -12,6 +12,7 @@ mod clipping;
 mod composition;
 mod csv;
 pub mod dataset;
+mod day;
 mod error;
 mod filtering;
 mod grouping;
@@ -40,7 +41,7 @@ use self::accuracy::feed_in_note;
 use self::dataset::Dataset;
 use self::section::Section;
 use dream_homes::args::{BadInput, whole};
-use dream_homes::home::ActivityModel;
+use dream_homes::home::{ActivityModel, Month, PvShare};
 use dream_homes::readings::Readings;
 use dream_homes::slots::SlotLength;
 
@@ -51,6 +52,7 @@ const EXAMPLES: &str = "\
 Examples:
   meter-sim study --out study
   meter-sim study --out study --only error,filtering
+  meter-sim study --out panels --pv 0.5 --month 6 --only error,clipping,filtering
   meter-sim study --out ours --csv readings.csv --slot-seconds 900";
 
 /// Work out what error and what privacy one gets, beside the paper's figures and tables
@@ -70,6 +72,13 @@ pub struct StudyArgs {
     /// The seed of all randomness
     #[arg(long, default_value_t = 1, value_parser = whole::<u64, 0, { u64::MAX }>)]
     seed: u64,
+    /// The share of the simulated homes with panels on their roofs, which feed in: the range then reaches as far below 0 as
+    /// above it
+    #[arg(long, value_name = "SHARE", default_value_t, conflicts_with = "csv")]
+    pv: PvShare,
+    /// The month of the simulated homes, from 1 to 12
+    #[arg(long, default_value = "11", conflicts_with = "csv")]
+    month: Month,
     /// A file of your own readings, instead of simulated homes
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
@@ -104,6 +113,8 @@ enum Part {
     Activation,
     /// What a day costs
     Composition,
+    /// What range and energy account of a kind of home cost its sums
+    Day,
     /// The epsilon that is left when shares of the noise are missing
     Shortfall,
     /// Whether meters and gateway, run many times, keep the promised epsilon
@@ -141,7 +152,9 @@ impl StudyArgs {
     }
 
     fn dataset(&self) -> Result<Dataset, BadInput> {
-        let Some(path) = &self.csv else { return Ok(Dataset::model(self.seed, self.homes, ActivityModel::Crest)) };
+        let Some(path) = &self.csv else {
+            return Ok(Dataset::street(self.seed, self.homes, ActivityModel::Crest, self.pv, self.month));
+        };
         let readings = Readings::open(path).map_err(|error| BadInput(format!("--csv: {error}")))?;
         if readings.homes() < FEWEST_HOMES {
             let (path, found) = (path.display(), readings.homes());
@@ -192,6 +205,7 @@ impl Part {
             Self::Presence => "presence",
             Self::Activation => "activation",
             Self::Composition => "composition",
+            Self::Day => "day",
             Self::Shortfall => "shortfall",
             Self::Audit => "audit",
         }
@@ -210,6 +224,7 @@ impl Part {
             Self::Presence => presence::section(data),
             Self::Activation => activation::section(data, seed),
             Self::Composition => Some(composition::section()),
+            Self::Day => day::section(data, seed),
             Self::Shortfall => Some(shortfall::section()),
             Self::Audit => Some(audit::section(seed)),
         }
@@ -220,6 +235,7 @@ impl Part {
         let needs = match self {
             Self::Presence | Self::Activation => "single appliances, which a file of homes does not tell",
             Self::Filtering => "at least two whole days of slots",
+            Self::Day => "a hundred homes and at least eight whole days of slots",
             Self::Error
             | Self::Utility
             | Self::Clipping

@@ -4,10 +4,12 @@
 //! With `DREAM_AUDIT_FULL`, as `make long` sets it, every claim of the study is audited, with as many slots. Without it only
 //! the largest one is: it takes the fewest to be told from a broken one.
 
+use dream_study::audit::day::DayTrial;
 use dream_study::audit::{Finding, Trial};
 
-/// How many thousand slots are run with each input, unless the audit is a full one.
+/// How many thousand slots, and how many clusters of 18 days, are run with each input, unless the audit is a full one.
 const FEW: u32 = 2;
+const FEW_CLUSTERS: u32 = 100;
 
 fn findings(left_out: bool) -> impl Iterator<Item = Finding> {
     trials().into_iter().filter(move |trial| trial.left_out == left_out).map(|trial| trial.run(2026))
@@ -35,4 +37,24 @@ fn a_share_that_is_left_out_is_noticed() {
     for finding in findings(true) {
         assert!(finding.exceeds_claim(), "{finding:?}");
     }
+}
+
+fn days(account: bool) -> DayTrial {
+    let [kept, switched_off] = DayTrial::all();
+    let trial = if account { kept } else { switched_off };
+    let clusters = if std::env::var_os("DREAM_AUDIT_FULL").is_some() { trial.clusters } else { FEW_CLUSTERS };
+    DayTrial { clusters, ..trial }
+}
+
+#[test]
+fn the_sums_of_a_day_tell_no_more_than_its_epsilon_allows_and_nearly_as_much() {
+    let finding = days(true).run(2026);
+    assert!(finding.epsilon_at_least <= DayTrial::CLAIM, "{finding:?}");
+    assert!(finding.epsilon_at_least > 0.6 * DayTrial::CLAIM, "{finding:?}");
+}
+
+#[test]
+fn a_day_without_its_account_is_noticed() {
+    let finding = days(false).run(2026);
+    assert!(finding.exceeds_claim(), "{finding:?}");
 }

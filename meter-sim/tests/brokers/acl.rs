@@ -21,7 +21,7 @@ enum Rule {
     ObserversOnlyObserve,
     /// A meter publishes on its own topics only.
     NobodySpeaksForAMeter,
-    /// A meter publishes no list, no request, no aggregate, and nothing else of a gateway's.
+    /// A meter publishes no list, no request, no retry, no aggregate, and nothing else of a gateway's.
     NobodySpeaksForTheGateway,
     /// Nor does it as a last will.
     WillsAreMessages,
@@ -134,8 +134,8 @@ impl Scene {
     /// The gateway listens to all that it may.
     async fn gateway(&self) -> Watcher {
         let meters = CHANNELS.map(|channel| topic(&format!("{channel}/+")));
-        let membership = topic("membership/full");
-        let filters: Vec<&str> = meters.iter().chain([&membership]).map(String::as_str).collect();
+        let lists = ["membership", "membership/full"].map(topic);
+        let filters: Vec<&str> = meters.iter().chain(&lists).map(String::as_str).collect();
         Watcher::start(self.as_gateway(&self.trial.gateway), &filters).await
     }
 
@@ -164,7 +164,7 @@ impl Scene {
             subscribe_once(self.options(attacker), filter, QoS::AtMostOnce).await;
         }
         let mut gateway = self.gateway().await;
-        let mut spy = self.meter(attacker, &["membership/full", "recovery"]).await;
+        let mut spy = self.meter(attacker, &TO_METERS).await;
         for (number, topic) in own.iter().enumerate() {
             self.says(victim, topic, &format!("secret {number}"), false).await;
             gateway.wait_until_seen(topic, format!("secret {number}").as_bytes()).await;
@@ -174,8 +174,8 @@ impl Scene {
         // Requests come after all that, and do arrive.
         gateway.publish(&topic("recovery"), b"a request", false);
         spy.wait_until_seen(&topic("recovery"), b"a request").await;
-        let allowed = [topic("membership/full"), topic("recovery"), status()];
-        let held = spy.seen().iter().all(|message| allowed.contains(&message.topic));
+        let allowed = TO_METERS.map(topic);
+        let held = spy.seen().iter().all(|message| allowed.contains(&message.topic) || message.topic == status());
         gateway.leave().await;
         spy.leave().await;
         held
@@ -188,7 +188,7 @@ impl Scene {
             subscribe_once(self.options(observer), filter, QoS::AtLeastOnce).await;
         }
         let mut gateway = self.gateway().await;
-        for topic in [reading.clone(), topic("membership/full")] {
+        for topic in [reading.clone(), topic("membership"), topic("membership/full")] {
             self.says(observer, &topic, "forged", false).await;
         }
         let mut spy = Watcher::start(self.options(observer), &["dream/v1/+/aggregate"]).await;
@@ -223,8 +223,8 @@ impl Scene {
         let attacker = self.attacker();
         let mut gateway = self.gateway().await;
         let mut meter = {
-            let (membership, recovery) = (topic("membership/full"), topic("recovery"));
-            let filters = [membership.as_str(), recovery.as_str(), "dream/v1/gateway/+/status"];
+            let said = TO_METERS.map(topic);
+            let filters: Vec<&str> = said.iter().map(String::as_str).chain(["dream/v1/gateway/+/status"]).collect();
             Watcher::start(self.options(self.victim()), &filters).await
         };
         let observed = [topic("aggregate"), status(), DISCOVERY.to_owned()];
@@ -241,16 +241,20 @@ impl Scene {
         for (topic, retain) in gateways_topics() {
             gateway.publish(&topic, b"the gateway's", retain);
         }
-        gateway.wait_until_seen(&topic("membership/full"), b"the gateway's").await;
-        for topic in [topic("membership/full"), topic("recovery"), status()] {
+        for list in ["membership", "membership/full"] {
+            gateway.wait_until_seen(&topic(list), b"the gateway's").await;
+        }
+        for topic in TO_METERS.map(topic).into_iter().chain([status()]) {
             meter.wait_until_seen(&topic, b"the gateway's").await;
         }
         for topic in &observed {
             observer.wait_until_seen(topic, b"the gateway's").await;
         }
         // What is kept is the gateway's too.
-        let mut late = self.meter(&self.trial.meters[1], &["membership/full"]).await;
-        late.wait_until_seen(&topic("membership/full"), b"the gateway's").await;
+        let mut late = self.meter(&self.trial.meters[1], &["membership", "membership/full"]).await;
+        for list in ["membership", "membership/full"] {
+            late.wait_until_seen(&topic(list), b"the gateway's").await;
+        }
         let mut held = true;
         for listener in [&mut gateway, &mut meter, &mut observer, &mut late] {
             held &= listener.seen().iter().all(|message| message.payload != b"forged");
@@ -264,7 +268,7 @@ impl Scene {
     async fn wills_are_messages(&self) -> bool {
         let (attacker, victim) = (self.attacker(), self.victim());
         let mut gateway = self.gateway().await;
-        for topic in [topic("membership/full"), topic(&format!("reading/{}", victim.name))] {
+        for topic in [topic("membership"), topic("membership/full"), topic(&format!("reading/{}", victim.name))] {
             leave_will(self.options(attacker), &topic, b"forged will").await;
         }
         // Its own will is carried out.
@@ -346,6 +350,8 @@ impl Scene {
 }
 
 const CHANNELS: [&str; 4] = ["enrol", "reading", "reveal", "status"];
+/// What a gateway says to meters of a cluster, who may read all of it.
+const TO_METERS: [&str; 4] = ["membership", "membership/full", "recovery", "retry"];
 const DISCOVERY: &str = "homeassistant/sensor/dream_riverside/config";
 
 fn topic(below: &str) -> String {
@@ -361,10 +367,12 @@ fn status() -> String {
 }
 
 /// With whether they are retained.
-fn gateways_topics() -> [(String, bool); 5] {
+fn gateways_topics() -> [(String, bool); 7] {
     [
+        (topic("membership"), true),
         (topic("membership/full"), true),
         (topic("recovery"), false),
+        (topic("retry"), false),
         (topic("aggregate"), true),
         (status(), true),
         (DISCOVERY.to_owned(), true),

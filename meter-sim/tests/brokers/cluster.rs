@@ -29,8 +29,8 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    /// With these terms of the cluster, and a share of readings that something goes wrong with.
-    pub(super) async fn start(trial: &Trial, broker: &Broker, terms: &str, faults: f64) -> Self {
+    /// With these terms of the cluster, and faults.
+    pub(super) async fn start(trial: &Trial, broker: &Broker, terms: &str, faults: Faults) -> Self {
         let observer = Watcher::start(trial.options(broker, &trial.observer), &["dream/v1/+/aggregate"]).await;
         let directory = TempDir::new().unwrap();
         let mut gateway = gateway::of_trial(trial, broker, terms, directory.path());
@@ -79,6 +79,11 @@ impl Cluster {
     }
 }
 
+/// A share of readings that something goes wrong with, and of requests that do not reach whom they ask.
+pub(super) fn faults(rate: f64, vanish: f64) -> Faults {
+    Faults { seed: 2026, rate, vanish }
+}
+
 /// Whether a slot was decoded, and the truth is known.
 pub(super) fn is_proven(row: &Row) -> bool {
     row.aggregate.load_watts.is_some() && row.expected.is_some()
@@ -90,12 +95,12 @@ pub(super) fn setups(trial: &Trial, broker: &Broker) -> Vec<MeterSetup> {
     each.map(|(setup, party)| MeterSetup { access: trial.access(broker, party), ..setup.clone() }).collect()
 }
 
-pub(super) fn fleet_of(trial: &Trial, records: Records, faults: f64) -> Fleet {
+pub(super) fn fleet_of(trial: &Trial, records: Records, faults: Faults) -> Fleet {
     Fleet {
         policy: Policy::new(trial.authorities(), [GatewayId::new(GATEWAY).unwrap()]).with_profile(Profile::Trial),
         source: Source::street(2026, trial.setups.len().try_into().unwrap()),
         speed: 100.0,
-        faults: Faults { seed: 2026, rate: faults, vanish: 0.0 },
+        faults,
         clock: None,
         seed: Some(2026),
         per_connection: 1,

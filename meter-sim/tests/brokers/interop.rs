@@ -7,7 +7,7 @@ use dream_testkit::lab::brokers::{Broker, Kind};
 use dream_testkit::lab::client::{Answer, publish_once};
 use dream_testkit::lab::watcher::Watcher;
 
-use super::cluster::{Cluster, is_proven};
+use super::cluster::{Cluster, faults, is_proven};
 use super::trial::{CLUSTER, GATEWAY, Trial};
 use super::{EXPLAINED, number};
 
@@ -48,7 +48,7 @@ async fn the_embedded_one_carries_it_all_but_its_own_restart() {
 async fn carries_it_all(kind: Kind) {
     let trial = Trial::new(METERS);
     let mut broker = Broker::start(kind, &trial.clients());
-    let mut cluster = Cluster::start(&trial, &broker, TERMS, FAULTS).await;
+    let mut cluster = Cluster::start(&trial, &broker, TERMS, faults(FAULTS, 0.0)).await;
 
     // On with it until one was recovered from missing readings.
     let slots = usize::try_from(number("DREAM_INTEROP_SLOTS", 3)).unwrap();

@@ -4,6 +4,7 @@
 mod acl;
 mod chaos;
 mod cluster;
+mod committee;
 mod config;
 mod day_two;
 mod gateway;

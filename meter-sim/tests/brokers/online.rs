@@ -11,7 +11,7 @@ use dream_testkit::lab::patiently;
 use dream_testkit::lab::watcher::Watcher;
 use tokio::sync::watch;
 
-use super::cluster::{fleet_of, setups};
+use super::cluster::{faults, fleet_of, setups};
 use super::trial::{CLUSTER, GATEWAY, Trial};
 
 const METERS: usize = 4;
@@ -46,7 +46,8 @@ async fn meters_enrol_when_a_gateway_comes_online(kind: Kind) {
     let (id, enrolments) = (format!("{GATEWAY}-0"), format!("dream/v1/{CLUSTER}/enrol/+"));
     let mut gateway = Watcher::start(trial.access(&broker, &trial.gateway).options(&id), &[&enrolments]).await;
     let directory = tempfile::tempdir().unwrap();
-    let fleet = Arc::new(fleet_of(&trial, Records::open(&directory.path().join("meters.redb")).unwrap(), 0.0));
+    let records = Records::open(&directory.path().join("meters.redb")).unwrap();
+    let fleet = Arc::new(fleet_of(&trial, records, faults(0.0, 0.0)));
     let setup = ClusterSetup {
         cluster: ClusterId::new(CLUSTER).unwrap(),
         meters: setups(&trial, &broker),

@@ -36,6 +36,14 @@ fn slots_are_decoded_although_readings_are_lost_late_and_broken() {
 }
 
 #[test]
+fn holders_of_a_committee_may_vanish_and_every_slot_is_decoded_at_once() {
+    let (slots, verdict) =
+        demo(&["--slots", "3", "--meters", "100", "--faults", "0", "--vanish", "0.05", "--seed", "7"]);
+    assert_eq!((&verdict["decoded"], &verdict["exact"]), (&3.into(), &3.into()), "{verdict}");
+    assert!(slots.iter().all(|slot| slot["attempts"] == 1 && slot["missing"] == 0), "{slots:?}");
+}
+
+#[test]
 fn in_real_time_slots_are_seconds_and_without_noise_every_sum_is_exact() {
     let (slots, verdict) =
         demo(&["--real-time", "--slots", "2", "--meters", "50", "--faults", "0", "--no-noise", "--clusters", "2"]);
@@ -46,6 +54,15 @@ fn in_real_time_slots_are_seconds_and_without_noise_every_sum_is_exact() {
         let start: jiff::Timestamp = slot["start"].as_str().unwrap().parse().unwrap();
         assert!((now - start).get_seconds() < 600 && slot["load_watts"] == slot["expected"]["truth"], "{slot}");
     }
+}
+
+#[test]
+fn homes_with_panels_report_below_0_within_a_range_of_their_own() {
+    let homes = ["--pv", "1", "--month", "6", "--meters", "50", "--seed", "7"];
+    let (slots, verdict) = demo(&[&homes[..], &["--no-noise", "--faults", "0", "--slots", "1"]].concat());
+    assert_eq!((&verdict["decoded"], &verdict["exact"]), (&1.into(), &1.into()), "{verdict}");
+    let slot = &slots[0];
+    assert_eq!(slot["load_watts"], slot["expected"]["truth"], "{slot}");
 }
 
 #[test]
@@ -61,7 +78,7 @@ fn what_it_prints_is_for_people_and_cheats_are_told() {
 #[test]
 fn a_liar_is_told_of_found_and_left_out_and_sums_go_on() {
     let args = ["demo", "--slots", "16", "--meters", "51", "--faults", "0", "--liars", "1", "--seed", "7"];
-    let out = succeed(meter_sim(Path::new(".")).args(args));
+    let out = succeed(meter_sim(Path::new(".")).args(args).args(["--scheme", "pairwise"]));
     let at = |text: &str| out.find(text).unwrap_or_else(|| panic!("`{text}` is not in\n{out}"));
     let order = [
         " decoded\n",
@@ -78,7 +95,9 @@ fn a_liar_is_told_of_found_and_left_out_and_sums_go_on() {
 fn mistakes_name_the_flag_and_what_is_allowed() {
     for (args, allowed) in [
         (["--faults", "2"], "use a share from 0 to 1"),
-        (["--meters", "1"], "from 2 to 5000"),
+        (["--meters", "1"], "from 2 to 10000"),
+        (["--scheme", "secret"], "use auto, committee or pairwise"),
+        (["--pv", "2"], "use a share of the homes from 0 to 1"),
         (["--slot-seconds", "1"], "from 4 to 600"),
         (["--liars", "5"], "from 0 to 4"),
         (["--mqtt-port", "0"], "not in 1..=65535"),

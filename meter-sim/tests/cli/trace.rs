@@ -45,7 +45,7 @@ fn the_examples_in_the_help_work() {
     let folder = tempfile::tempdir().unwrap();
     let help = trace(&["--help"]);
     let examples = examples(&help);
-    assert_eq!(examples.len(), 4);
+    assert_eq!(examples.len(), 5);
     for example in examples {
         succeed(meter_sim(folder.path()).args(example.split(' ')));
     }
@@ -67,6 +67,8 @@ fn every_mistake_names_its_flag_what_was_found_and_what_is_allowed() {
         &["--days", "0"],
         &["--seed", "-1"],
         &["--activities", "guessed"],
+        &["--pv", "1.1"],
+        &["--pv", "half"],
         &["--slot-seconds", "7000"],
         &["--slot-seconds", "0"],
         &["--by", "room"],
@@ -98,15 +100,37 @@ fn neither_threads_nor_other_homes_nor_other_days_change_a_home() {
 
 #[test]
 fn appliances_add_up_to_the_homes() {
-    let sums = |by: &str| -> Vec<i64> {
-        let table = table(&["--homes", "30", "--by", by]);
+    let sums = |pv: &str, by: &str| -> Vec<i64> {
+        let table = table(&["--homes", "30", "--pv", pv, "--month", "6", "--by", by]);
         table
             .lines()
             .skip(1)
             .map(|row| row.split(',').skip(1).map(|watts| watts.parse::<i64>().unwrap()).sum())
             .collect()
     };
-    assert_eq!(sums("home"), sums("appliance"));
+    for pv in ["0", "0.5"] {
+        assert_eq!(sums(pv, "home"), sums(pv, "appliance"));
+    }
+}
+
+#[test]
+fn panels_leave_homes_without_them_alone_and_let_the_others_feed_in() {
+    let columns = |pv: &[&str]| -> Vec<Vec<String>> {
+        let table = table(&[&["--homes", "20", "--month", "6", "--slot-seconds", "600"], pv].concat());
+        let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split(',').collect()).collect();
+        (1..=20).map(|home| rows.iter().map(|row| row[home].to_owned()).collect()).collect()
+    };
+    let (without, none, some) = (columns(&[]), columns(&["--pv", "0"]), columns(&["--pv", "0.4"]));
+    assert_eq!(without, none);
+    let (same, other): (Vec<_>, Vec<_>) = without.iter().zip(&some).partition(|(before, after)| before == after);
+    assert!((8..=16).contains(&same.len()), "{} of 20", same.len());
+    for (_, panels) in other {
+        let watts: Vec<i64> = panels[1..].iter().map(|watts| watts.parse().unwrap()).collect();
+        assert!(watts[60..100].iter().any(|watts| *watts < 0), "{} by day", panels[0]);
+        assert!(watts[..24].iter().all(|watts| *watts >= 0), "{} by night", panels[0]);
+    }
+    let told = trace(&["--homes", "20", "--month", "6", "--pv", "1", "--slot-seconds", "600", "--out", "/dev/null"]);
+    assert!(told.contains("\nmost fed in: "), "{told}");
 }
 
 #[test]

@@ -156,7 +156,7 @@ impl ClusterConfig {
         let pairwise = self.params_for(count)?;
         let day = committee::day_of(pairwise.slot_start(from_slot).as_secs());
         let draws: Vec<u64> = members.iter().filter_map(|member| member.draw(count, day)).collect();
-        let committee = committee::choose(count, pairwise.max_malicious(), &draws)?.committee;
+        let committee = committee::choose(count, pairwise.max_malicious(), &draws, self.may_draw)?.committee;
         let terms =
             Terms { scheme: Scheme::Committee(committee), attempts: self.committee_attempts, ..*pairwise.terms() };
         let params = Params::new(count.into(), terms)?;

@@ -48,6 +48,9 @@ pub(super) struct Attempt {
     pub(super) most_silent: bool,
     /// Whether the sum is one of readings and noise, if everybody revealed.
     pub(super) decoded: Option<bool>,
+    /// Whether a member must have spoiled it. Answers of a committee that do not agree may be wrong themselves, and then
+    /// holders could frame a member.
+    pub(super) blames_members: bool,
     /// Whether the slot closed with it.
     pub(super) last: bool,
 }
@@ -286,11 +289,11 @@ impl OpenSlot {
                 }
                 Failure::RevealMissing
             }
-            Collected::Committee { overdue, .. } if now < expiry => {
+            Collected::Committee { overdue, .. } if !*overdue => {
                 *overdue = true;
                 self.closes = expiry;
                 self.open_sum();
-                return if self.is_complete() { self.unmask(now, judges) } else { Step::Wait };
+                return self.step(now, judges);
             }
             Collected::Committee { collector, .. } if collector.has_enough() => Failure::UnmaskFailed,
             Collected::Committee { .. } => Failure::RevealMissing,
@@ -441,7 +444,12 @@ impl OpenSlot {
         let (members, missing) = (self.own.list.params().members(), missing.clone());
         let not_revealed = (0..members).filter(|&member| silent.contains(member) || self.silent.contains(member));
         let most_silent = not_revealed.count() > usize::from(members / 2);
-        Some(Attempt { own: self.own.clone(), slot: self.slot, missing, silent, most_silent, decoded, last })
+        let blames_members = match &self.collected {
+            Collected::Pairwise(_) => true,
+            Collected::Committee { opened, .. } => opened.is_some(),
+        };
+        let (own, slot) = (self.own.clone(), self.slot);
+        Some(Attempt { own, slot, missing, silent, most_silent, decoded, blames_members, last })
     }
 
     /// Who was asked to reveal and did not yet.

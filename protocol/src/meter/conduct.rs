@@ -35,6 +35,11 @@ pub trait Conduct: sealed::Sealed + fmt::Debug {
         allowed
     }
 
+    /// Returns whether readings draw on the energy account of their day.
+    fn keeps_account(&self) -> bool {
+        true
+    }
+
     /// Learns what an attempt's message hides.
     fn hid(&mut self, _hidden: Hidden) {}
 }

@@ -112,7 +112,9 @@ impl<C: Conduct> Meter<C> {
     fn complete(&mut self, list: &Arc<MembershipList>) -> Result<(), Refusal> {
         let short = self.lists.get(&list.epoch()).filter(|held| !held.list.is_full() && list.is_full());
         let Some(accepted_at) = short.map(|held| held.accepted_at) else { return Ok(()) };
-        let held = self.hold(list, accepted_at)?;
+        // Whoever has enrolled again meanwhile goes on with the enrolment that the list names.
+        let own = self.own_enrolment(list)?;
+        let held = self.derive_keys(list, &own, accepted_at).ok_or(Refusal::RecordLost)?;
         self.lists.insert(list.epoch(), held);
         let accepted = AcceptedList { epoch: list.epoch(), accepted_at, bytes: list.bytes().clone() };
         self.outputs.push_back(Output::Persist(Record::List(accepted)));

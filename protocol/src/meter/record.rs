@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use zeroize::Zeroizing;
 
+use crate::day::Days;
 use crate::derive::sha256;
 use crate::enrolment::MAX_ENROLMENT_SECONDS;
 use crate::ids::ClusterId;
@@ -49,7 +50,9 @@ pub enum Record {
 pub struct Account {
     pub(crate) cluster: ClusterId,
     pub(crate) ledger: Ledger,
-    /// End, in Unix seconds, of the last slot reported in any cluster or list.
+    /// What the days that are not closed have cost; derives from readings.
+    pub(crate) days: Days,
+    /// End, in Unix seconds, of the last slot reported in any cluster or list, or of the last day that was closed.
     pub(crate) high_water: u64,
     /// Sequence number of the newest enrolment.
     pub(crate) seq: u64,
@@ -251,7 +254,7 @@ fn encode_account(account: &Account) -> Vec<u8> {
         None => (0, &[]),
         Some((epoch, hash)) => (*epoch, &hash.0),
     };
-    let head = Writer::array(10)
+    let head = Writer::array(11)
         .uint(1)
         .text(account.cluster.as_str())
         .uint(account.high_water)
@@ -262,7 +265,8 @@ fn encode_account(account: &Account) -> Vec<u8> {
         .uint(account.answered.0)
         .uint(account.answered.1.into())
         .nested_array(2 * account.ledger.charges().len() as u64);
-    account.ledger.charges().fold(head, |writer, (start, spent)| writer.uint(start).uint(spent)).finish()
+    let head = account.ledger.charges().fold(head, |writer, (start, spent)| writer.uint(start).uint(spent));
+    account.days.write(head).finish()
 }
 
 fn decode_account(reader: &mut Reader<'_>) -> Result<Account, DecodeError> {
@@ -277,7 +281,8 @@ fn decode_account(reader: &mut Reader<'_>) -> Result<Account, DecodeError> {
     let answered = (reader.below(MAX_COUNT, "answered")?, reader.small("answered")?);
     let charges = (0..reader.array_of_any()? / 2).map(|_| Ok((reader.uint()?, reader.uint()?)));
     let ledger = Ledger::from_charges(charges.collect::<Result<Vec<_>, DecodeError>>()?);
-    Ok(Account { cluster, ledger, high_water, seq, newest_list, evidence, answered })
+    let days = Days::read(reader)?;
+    Ok(Account { cluster, ledger, days, high_water, seq, newest_list, evidence, answered })
 }
 
 fn encode_slot(record: &SlotRecord) -> Vec<u8> {

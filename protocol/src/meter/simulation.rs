@@ -1,7 +1,9 @@
 //! Meters for simulators and tests, whose noise can be replaced and whose rules can be switched off: [`Meter<Simulated>`].
 
+mod energy;
 mod unmasked;
 
+pub use energy::EnergyAccount;
 pub use unmasked::unmasked_slot;
 
 use super::lists::Role;
@@ -21,9 +23,12 @@ pub struct Simulation {
     pub one_answer: bool,
     /// Whether a request may name at most M members.
     pub missing_bound: bool,
+    /// Whether readings draw on the energy account of their day.
+    pub energy_account: bool,
 }
 
-/// What a meter hid in an attempt's message: the reading, clipped, and its share of the noise.
+/// What a meter hid in an attempt's message: the reading, clipped and as far as the day's account allowed it, and its share of
+/// the noise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hidden {
     pub slot: Slot,
@@ -35,13 +40,13 @@ pub struct Hidden {
 impl Default for Simulation {
     /// An honest meter.
     fn default() -> Self {
-        Self { share: None, one_answer: true, missing_bound: true }
+        Self { share: None, one_answer: true, missing_bound: true, energy_account: true }
     }
 }
 
 impl Simulation {
     /// A meter that adds no noise, so that sums are exact.
-    pub const NOISELESS: Self = Self { share: Some(0), one_answer: true, missing_bound: true };
+    pub const NOISELESS: Self = Self { share: Some(0), one_answer: true, missing_bound: true, energy_account: true };
 }
 
 /// The conduct of a simulated meter: its settings, and what its last attempt hid.
@@ -62,6 +67,10 @@ impl Conduct for Simulated {
 
     fn most_missing(&self, allowed: u16) -> u16 {
         if self.settings.missing_bound { allowed } else { u16::MAX }
+    }
+
+    fn keeps_account(&self) -> bool {
+        self.settings.energy_account
     }
 
     fn hid(&mut self, hidden: Hidden) {

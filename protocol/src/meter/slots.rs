@@ -180,7 +180,7 @@ impl<C: Conduct> Meter<C> {
         self.attempt(SlotRecord { retry: Some(bytes.into()), ..record }, retry.attempt, publish_at, rng)
     }
 
-    /// Draws noise and secret, charges the ledger, masks, records, and schedules the reading (`protocol.md 4`, steps 2 to 6).
+    /// Draws noise and secret, charges the ledger and the day, masks, records, and schedules the reading (`protocol.md 4`, steps 2 to 6).
     fn attempt(
         &mut self,
         record: SlotRecord,
@@ -192,20 +192,26 @@ impl<C: Conduct> Meter<C> {
         let held = self.list(&record.list).ok_or(Refusal::NoList)?;
         let params = *held.list.params();
         let start = params.slot_start(slot);
-        if !self.account.ledger.charge(start, params.charge_micro_epsilon(), self.config.policy.daily_micro_epsilon) {
+        let policy = &self.config.policy;
+        let (day, largest) = (start.utc_day(), self.largest_day(start));
+        if !self.account.days.allow(day, &params, largest, policy.day_micro_epsilon)
+            || !self.account.ledger.charge(start, params.charge_micro_epsilon(), policy.daily_micro_epsilon)
+        {
             return Err(Refusal::LedgerExhausted);
         }
+        self.account.days.charge(day, &params, largest);
+        let reported = self.reported(day, &params, &record.reading);
         let prepared = self.prepared.remove(&slot).filter(|ready| attempt == 0 && ready.list == record.list);
         let prepared = prepared.unwrap_or_else(|| self.draw(slot, &record.list, attempt, rng));
         let held = self.list(&record.list).ok_or(Refusal::NoList)?;
         let share = Zeroizing::new(self.conduct.share(*prepared.noise));
-        let noisy = Zeroizing::new(record.reading.watts().wrapping_add(*share));
+        let noisy = Zeroizing::new(reported.watts().wrapping_add(*share));
         let stage = match prepared.cover {
             Cover::Masks(masks) => self.mask(held, slot, attempt, &noisy, &masks, publish_at, rng),
             Cover::Dealing(dealing) => self.deal(held, slot, attempt, &noisy, &dealing, publish_at),
         };
 
-        self.conduct.hid(Hidden { slot, attempt, watts: record.reading.watts(), share: *share });
+        self.conduct.hid(Hidden { slot, attempt, watts: reported.watts(), share: *share });
         self.account.high_water = self.account.high_water.max(params.slot_end(slot).as_secs());
         self.account.ledger.forget_before(self.oldest_open(start));
         self.persist_account();

@@ -3,7 +3,7 @@
 //! `k` shares made for `n` have the characteristic function
 //! `((1-p)^2 / (1 - 2p cos t + p^2))^a`, `a = k/n`, and everything here is read off it: the tails
 //! are exponential, so a Gaussian band would be too narrow. This module only reports, so it may
-//! use floating point; it is the only part of the noise that does.
+//! use floating point.
 
 mod quadrature;
 

@@ -29,8 +29,6 @@ pub struct ListHeader {
     pub from_slot: Slot,
     pub to_slot: Slot,
     pub terms: Terms,
-    /// E: the epsilon of a day in millionths; 0 for none.
-    pub day_epsilon: u64,
     /// N.
     pub members: u64,
     pub hashes: ListHashes,
@@ -89,7 +87,7 @@ impl<'a> Message<'a> for ListHeader {
         let needed = reader.uint()?;
         let (lo, hi) = (reader.int()?, reader.int()?);
         let (epsilon_numerator, epsilon_denominator) = (reader.uint()?, reader.uint()?);
-        let (day_epsilon, attempts) = (reader.uint()?, reader.uint()?);
+        let (day_micro_epsilon, attempts) = (reader.uint()?, reader.uint()?);
         let (members, holders) = (reader.uint()?, reader.uint()?);
         let scheme = scheme(kind, Committee { drawn, needed, holders })?;
         Ok(Self {
@@ -113,9 +111,9 @@ impl<'a> Message<'a> for ListHeader {
                 hi,
                 epsilon_numerator,
                 epsilon_denominator,
+                day_micro_epsilon,
                 attempts,
             },
-            day_epsilon,
             members,
             hashes: ListHashes {
                 entries: reader.fixed("hash of the entries")?,
@@ -153,7 +151,7 @@ impl<'a> Message<'a> for ListHeader {
             .int(terms.hi)
             .uint(terms.epsilon_numerator)
             .uint(terms.epsilon_denominator)
-            .uint(self.day_epsilon)
+            .uint(terms.day_micro_epsilon)
             .uint(terms.attempts)
             .uint(self.members)
             .uint(holders)
@@ -332,7 +330,6 @@ impl<'a> ListStatement<'a> {
             from_slot: self.from_slot,
             to_slot: self.to_slot,
             terms: self.terms,
-            day_epsilon: 0,
             members: self.enrolments.len() as u64,
             hashes: ListHashes::new(&entries, holders),
         }

@@ -4,6 +4,7 @@
 
 mod clocks;
 mod crashes;
+mod day;
 mod enrolling;
 mod epochs;
 mod equivocation;

@@ -13,7 +13,7 @@ use dream_protocol::time::{Slot, Timestamp};
 
 use crate::support::world::{Packet, World};
 
-/// Ten honest members, M = 2, T = 1, in their first slot; meter `i` measures `100 << i` watts, at most 9,000.
+/// Ten honest members, M = 2, T = 1, in their first slot; meter `i` measures `100 << i` watts, at most 5,000.
 struct Round {
     world: World,
     slot: Slot,
@@ -32,7 +32,7 @@ impl Round {
     }
 
     fn watts(meter: usize) -> i64 {
-        (100i64 << meter).min(9000)
+        (100i64 << meter).min(5000)
     }
 
     fn sum(meters: impl IntoIterator<Item = usize>) -> i64 {

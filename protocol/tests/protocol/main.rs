@@ -5,6 +5,7 @@
 mod accidents;
 mod cddl;
 mod certificates;
+mod committee;
 mod committee_maths;
 mod coset;
 mod evidence;

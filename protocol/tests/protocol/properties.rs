@@ -186,21 +186,22 @@ proptest! {
     fn every_list_decodes_to_itself(
         (epoch, previous, gateway) in (integer(), any::<[u8; 32]>(), any::<[u8; 32]>()),
         (from_slot, to_slot) in (integer().prop_map(Slot), integer().prop_map(Slot)),
-        (uints, lo, hi) in (proptest::array::uniform9(integer()), any::<i64>(), any::<i64>()),
+        (uints, lo, hi) in (proptest::array::uniform10(integer()), any::<i64>(), any::<i64>()),
         entries in vec(vec(any::<u8>(), 0..300), 0..5),
     ) {
-        let [slot_seconds, reading_seconds, reveal_seconds, max_missing, max_malicious, partners, en, ed, attempts] = uints;
+        let [slot_seconds, reading_seconds, reveal_seconds, missing, malicious, partners, en, ed, day, attempts] = uints;
         let terms = Terms {
             slot_seconds,
             reading_seconds,
             reveal_seconds,
-            max_missing,
-            max_malicious,
+            max_missing: missing,
+            max_malicious: malicious,
             scheme: Scheme::Pairwise { partners },
             lo,
             hi,
             epsilon_numerator: en,
             epsilon_denominator: ed,
+            day_micro_epsilon: day,
             attempts,
         };
         let list = ListStatement {
@@ -236,15 +237,30 @@ fn every_record_comes_back_as_it_was_written() {
 #[test]
 fn records_that_were_never_written_are_refused() {
     let (cluster, bytes) = (raw::text("north"), raw::bytes(&[1; 32]));
-    let account = |days: Vec<Vec<u8>>, hash: &[u8]| {
-        let numbers = [raw::uint(7), raw::uint(8), raw::uint(9), raw::bytes(hash), raw::uint(0), raw::array(&days)];
-        raw::array(&[vec![raw::uint(1), cluster.clone()], numbers.to_vec()].concat())
+    let with_days = |ledger: Vec<Vec<u8>>, hash: &[u8], days: Vec<Vec<u8>>| {
+        let numbers = [raw::uint(7), raw::uint(8), raw::uint(9), raw::bytes(hash), raw::uint(0)];
+        let lists = [raw::array(&ledger), raw::array(&days)];
+        raw::array(&[&[raw::uint(1), cluster.clone()], &numbers[..], &lists].concat())
     };
+    let account = |ledger, hash: &[u8]| with_days(ledger, hash, Vec::new());
+    let day = |number: u64, reserved: u64, used: u128| {
+        [raw::uint(number), raw::uint(5), raw::uint(reserved), raw::bytes(&used.to_be_bytes())]
+    };
+    let accounts = |days: &[[Vec<u8>; 4]]| with_days(Vec::new(), &[1; 32], days.concat());
+    let half = |reserved: u64| u128::from(reserved) << 31;
+    for sound in [account(vec![], &[1; 32]), accounts(&[day(8, 72, half(72)), day(9, 0, 0)])] {
+        assert!(meter::Record::decode(&sound).is_ok());
+    }
     for (defect, record) in [
         ("half a ledger entry", account(vec![raw::uint(1)], &[1; 32])),
         ("a ledger out of order", account([2, 0, 1, 0].map(raw::uint).to_vec(), &[1; 32])),
-        ("a day twice", account([1, 0, 1, 5].map(raw::uint).to_vec(), &[1; 32])),
+        ("a slot twice", account([1, 0, 1, 5].map(raw::uint).to_vec(), &[1; 32])),
         ("an epoch without a list", account(vec![], &[])),
+        ("more used than half of what is reserved", accounts(&[day(8, 72, half(72) + 1)])),
+        ("days out of order", accounts(&[day(9, 1, 0), day(8, 1, 0)])),
+        ("one day twice", accounts(&[day(8, 1, 0), day(8, 2, 0)])),
+        ("a day at the end of time", accounts(&[day(u64::MAX / 86_400, 1, 0)])),
+        ("a day without its account", with_days(vec![], &[1; 32], day(8, 1, 0)[..3].to_vec())),
         ("too few fields", [&[0x85], &account(vec![], &[1; 32])[1..]].concat()),
         (
             "a slot with a field too many",

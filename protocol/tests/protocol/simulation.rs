@@ -133,6 +133,18 @@ fn a_spent_budget_silences_meters_until_midnight() {
 }
 
 #[test]
+fn a_day_reports_no_more_energy_than_its_account_holds_whatever_goes_wrong() {
+    let runs = simulate("energy", 150, |dice| {
+        let mut scenario = Scenario::everything(dice);
+        scenario.terms.day_micro_epsilon = [2_000_000, 4_000_000][dice.below(2)];
+        scenario.vanish = dice.between((10, 60));
+        scenario.meter_faults.crash = dice.between((50, 300));
+        scenario
+    });
+    runs.expect(|tally| tally.in_part > 10 * tally.runs && tally.retried > 0 && tally.whole > 0);
+}
+
+#[test]
 fn meters_join_a_running_cluster() {
     let runs = simulate("joins", 60, |dice| {
         let mut scenario = Scenario { all_meters: 14, expected: 14, ..Scenario::calm(9, 10) };
@@ -324,6 +336,6 @@ fn report(family: &str, tally: &Tally) {
 }
 
 #[expect(clippy::disallowed_methods, reason = "which seeds to run is up to whoever runs the test")]
-fn variable(name: &str) -> Option<u64> {
+pub(crate) fn variable(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|value| value.parse().expect("a number"))
 }

@@ -3,6 +3,7 @@
 mod broken;
 mod cluster;
 mod credentials;
+mod day;
 mod json;
 mod keys;
 mod messages;
@@ -57,6 +58,11 @@ fn noise_is_as_recorded() {
 #[test]
 fn parameters_are_as_recorded() {
     check("params.json", &numbers::params());
+}
+
+#[test]
+fn days_are_as_recorded() {
+    check("day.json", &day::days());
 }
 
 /// Certificates are not made anew for this: the recorded bytes are judged.

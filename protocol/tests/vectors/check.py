@@ -281,11 +281,12 @@ TERMS = (
     "hi",
     "epsilon_numerator",
     "epsilon_denominator",
+    "day_micro_epsilon",
     "attempts",
 )
 
 # What a scheme other than that of masks between pairs would say. No other is defined.
-UNDEFINED = ("scheme", "quorum", "day_epsilon", "holders")
+UNDEFINED = ("scheme", "quorum", "holders")
 
 EQUIVOCATION = 8  # the code of a status with evidence
 
@@ -362,7 +363,7 @@ PAYLOADS: dict[int, tuple[str, dict[str, Callable[[Any], bool]]]] = {
             "hi": sint,
             "epsilon_numerator": uint,
             "epsilon_denominator": uint,
-            "day_epsilon": uint,
+            "day_micro_epsilon": uint,
             "attempts": uint,
             "members": uint,
             "holders": uint,
@@ -630,6 +631,7 @@ class Params:
         require(missing + malicious < n, "none_honest")
         parts = (t["epsilon_numerator"], t["epsilon_denominator"])
         require(all(1 <= part <= 1_000_000 for part in parts), "epsilon")
+        require(t["day_micro_epsilon"] < 2**40, "day_epsilon")
         require(t["lo"] <= 0 <= t["hi"] and t["lo"] < t["hi"], "range")
         require(n * self.sensitivity + 200 * self.scale < 2**40, "too_large")
         windows = (t["reading_seconds"], t["reveal_seconds"], t["slot_seconds"], t["attempts"])
@@ -662,6 +664,12 @@ class Params:
         return math.ceil(1_000_000 * self.epsilon)
 
     @property
+    def day(self) -> int:
+        """What the slots of a day cost in millionths, but for retries: E, or epsilon for each if none is stated."""
+        slots = -(-86_400 // self.terms["slot_seconds"])
+        return self.terms["day_micro_epsilon"] or slots * self.charge
+
+    @property
     def threshold(self) -> int | None:
         return threshold(self.members, self.terms["partners"])
 
@@ -677,6 +685,29 @@ class Params:
 
     def starts(self, slot: int) -> int:
         return slot * self.terms["slot_seconds"]
+
+
+# ---- 5a. A day -------------------------------------------------------------------------------------------------------
+
+UNITS = 2**32  # of a millionth of epsilon
+
+
+@dataclass
+class Day:
+    """The energy account of one UTC day."""
+
+    reserved: int = 0  # E, in millionths
+    used: int = 0  # in units
+
+    def report(self, stated: int, scale: Fraction, x: int) -> int:
+        """What is reported of a clipped reading, under a list that states this E."""
+        if stated == 0:
+            return x
+        self.reserved = self.reserved or stated
+        left = max(0, min(stated, self.reserved) * UNITS // 2 - self.used)
+        part = min(abs(x), math.floor(left * scale / (1_000_000 * UNITS)))
+        self.used += math.ceil(part * 1_000_000 * UNITS / scale)
+        return part if x >= 0 else -part
 
 
 # ---- 5. Noise --------------------------------------------------------------------------------------------------------
@@ -811,9 +842,11 @@ class Policy:
     """What a meter accepts (2); the defaults, but for how small a cluster may be."""
 
     gateways: set[str]
-    lo: int = 0
-    hi: int = 9000
+    lo: int = -10_000
+    hi: int = 15_000
+    scale: int = 2_000
     epsilon: Fraction = Fraction(1)
+    day: int = 100_000_000
     attempts: int = 2
     members: int = 3
     malicious: int = 1
@@ -823,8 +856,10 @@ class Policy:
     def check(self, a_list: MembershipList) -> None:
         terms = a_list.params.terms
         require(a_list.gateway.id in self.gateways, "gateway")
-        require((terms["lo"], terms["hi"]) == (self.lo, self.hi), "range")
+        require(self.lo <= terms["lo"] and terms["hi"] <= self.hi, "range")
         require(a_list.params.epsilon <= self.epsilon, "epsilon")
+        require(a_list.params.scale >= self.scale, "noise_scale")
+        require(a_list.params.day <= self.day, "day_epsilon")
         require(terms["attempts"] <= self.attempts, "attempts")
         require(terms["partners"] == 0, "partial_masks")
         require(terms["slot_seconds"] >= self.slot_seconds, "slot_too_short")
@@ -1327,11 +1362,24 @@ def check_accepted(case: Case) -> None:
     same("D", params.sensitivity, case["sensitivity"])
     same("lambda", [params.scale.numerator, params.scale.denominator], case["lambda"])
     same("charge", params.charge, case["charge_micro_epsilon"])
+    same("cost of a day", params.day, case["cost_of_a_day"])
     same("plausible", params.plausible(), (case["least_plausible"], case["most_plausible"]))
     check_threshold({"members": case["members"], "w": case["terms"]["partners"], "threshold": case["threshold"]})
     if case["closing"] is not None:
         same("closing is close", abs(params.closing - float(case["closing"])) < 1e-5, True)
     same("closing is given", case["closing"] is None, case["threshold"] is None)
+
+
+def check_day(case: Case) -> None:
+    days: dict[int, Day] = {}
+    for attempt in case["attempts"]:
+        scale = Fraction(*attempt["lambda"])
+        same("lambda", (attempt["hi"] - attempt["lo"]) / Fraction(*attempt["epsilon"]), scale)
+        x = min(max(attempt["measured"], attempt["lo"]), attempt["hi"])
+        same("x", x, attempt["x"])
+        day = days.setdefault(attempt["slot_start"] // 86_400, Day())
+        same("reported", day.report(attempt["day_micro_epsilon"], scale, x), attempt["reported"])
+        same("never more than half of E", 2 * day.used <= day.reserved * UNITS, True)
 
 
 def check_refused(case: Case) -> None:
@@ -1493,6 +1541,7 @@ def vectors() -> list[Vector]:
     file = load("params.json")
     add("params.json", file["accepted"], check_accepted)
     add("params.json", file["refused"], check_refused)
+    add("day.json", load("day.json")["cases"], check_day)
     add("broken.json", load("broken.json")["cases"], lambda case: check_broken(case, world, slot))
     return found
 
@@ -1541,6 +1590,8 @@ def is_binding(case: Case, path: tuple) -> bool:
         return False  # binds nobody but its maker
     if case.get("refusal") is not None:
         return path == ("refusal",)  # what is refused may be refused in many forms
+    if path[:1] == ("attempts",) and path[-1] == "slot_start":
+        return case["attempts"][path[1]]["day_micro_epsilon"] > 0  # without E, a reading draws on no day
     if case.get("threshold", "") is None:
         return path not in [("members",), ("w",), ("terms", "partners")]  # many numbers mean: all are partners
     return True

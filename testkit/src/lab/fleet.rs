@@ -102,10 +102,11 @@ impl Fleet {
         format!("fleet-{cluster}")
     }
 
-    /// Returns what a fleet subscribes to.
-    pub fn filters(cluster: &str) -> [String; 2] {
+    /// Returns what a fleet subscribes to: lists whole, which serve every meter in both schemes, requests and retries.
+    pub fn filters(cluster: &str) -> [String; 3] {
         let cluster = ClusterId::new(cluster).unwrap();
-        [GatewayChannel::FullMembership, GatewayChannel::Recovery].map(|channel| channel.topic(&cluster))
+        let channels = [GatewayChannel::FullMembership, GatewayChannel::Recovery, GatewayChannel::Retry];
+        channels.map(|channel| channel.topic(&cluster))
     }
 
     /// Puts meters on any connection that has subscribed to [`Fleet::filters`].
@@ -260,7 +261,7 @@ impl State {
                         let input = self.verify(payload).map_or(raw, Input::List);
                         self.tell_all(&input);
                     }
-                    Ok(Topic::Gateway { channel: GatewayChannel::Recovery, .. }) => {
+                    Ok(Topic::Gateway { channel: GatewayChannel::Recovery | GatewayChannel::Retry, .. }) => {
                         self.oracle.note_recovery(payload);
                         self.tell_all(&raw);
                     }

@@ -34,7 +34,9 @@ impl Identities {
         let issued = self.pki.issue(id, "meter", valid_for_decades);
         let policy = Policy {
             range: RANGE,
+            min_noise_watts: 0,
             daily_micro_epsilon: u64::MAX,
+            day_micro_epsilon: u64::MAX,
             floors: SMALL,
             min_slot_seconds: 1,
             ..Policy::new(self.pki.authorities(), [GatewayId::new(GATEWAY).unwrap()])

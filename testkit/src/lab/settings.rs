@@ -99,7 +99,7 @@ impl Settings {
         write!(
             text,
             "{}\n[store]\npath = \"gateway.redb\"\nretention_days = {}\n[http]\nlisten = \"127.0.0.1:{http}\"\n\
-             [log]\nlevel = \"{}\"\n[home_assistant]\nenabled = {}\n[defaults]\nrange_watts = [{}, {}]\n{}",
+             [log]\nlevel = \"{}\"\n[home_assistant]\nenabled = {}\n[defaults]\nrange_watts = [{}, {}]\nday_epsilon = 1000000\n{}",
             self.broker, self.retention_days, self.log, self.home_assistant, RANGE.0, RANGE.1, self.defaults
         )
         .unwrap();

@@ -4,8 +4,10 @@ use dream_protocol::keys::IdentityKey;
 use dream_protocol::meter::MeterConfig;
 use dream_protocol::params::{Share, Terms};
 use dream_protocol::policy::Policy;
+use dream_protocol::scheme::{self, SchemeChoice};
 use dream_protocol::simulation::Simulation;
 use dream_protocol::time::Timestamp;
+use dream_protocol::topic::GatewayChannel;
 use dream_protocol::wire::{Message as _, Retry};
 
 use super::*;
@@ -60,7 +62,7 @@ fn a_gateway_that_says_two_things_contradicts_itself() {
     for message in [&first, &first, &gateway.retry(1), &gateway.retry(1)] {
         oracle.note_recovery(message);
     }
-    assert_eq!(oracle.contradictions(), 0);
+    assert_eq!((oracle.contradictions(), oracle.messages.len()), (0, 2), "a retry counts on its own topic");
     for message in [&other, &other, &first] {
         oracle.note_recovery(message);
     }
@@ -151,6 +153,9 @@ impl Gateway {
             floors: SMALL,
             roster: RosterRules { min_members: 4, settle_seconds: 5, ..RosterRules::default() },
             clock_skew_seconds: 0,
+            scheme: SchemeChoice::Only(scheme::Kind::Pairwise),
+            committee_attempts: 1,
+            may_draw: true,
         };
         // 15 January 2027.
         let mut cluster = VirtualCluster::new(config, meters, Timestamp::from_secs(1_800_000_000), rng(9));
@@ -180,14 +185,12 @@ impl Gateway {
 
     fn request_signed(&self, key: &IdentityKey, slot: Slot, attempt: u8, missing: &[u16]) -> Vec<u8> {
         let missing = MemberSet::from_members(4, missing.iter().copied()).as_bytes().to_vec();
-        RecoveryRequest { list: *self.list.hash(), slot, attempt, missing, deadline: 1 }.seal(key, &self.topic())
+        let topic = GatewayChannel::Recovery.topic(self.list.cluster());
+        RecoveryRequest { list: *self.list.hash(), slot, attempt, missing, deadline: 1 }.seal(key, &topic)
     }
 
     fn retry(&self, attempt: u8) -> Vec<u8> {
-        Retry { list: *self.list.hash(), slot: SLOT, attempt, deadline: 1 }.seal(&self.identity, &self.topic())
-    }
-
-    fn topic(&self) -> String {
-        GatewayChannel::Recovery.topic(self.list.cluster())
+        let topic = GatewayChannel::Retry.topic(self.list.cluster());
+        Retry { list: *self.list.hash(), slot: SLOT, attempt, deadline: 1 }.seal(&self.identity, &topic)
     }
 }

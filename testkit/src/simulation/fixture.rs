@@ -27,11 +27,17 @@ pub(super) const MIDNIGHT: u64 = 20_695 * 86_400;
 
 pub(super) const SLOT_SECONDS: u64 = 60;
 
-/// Readings go up to 2^30: large random numbers, so that no lost or doubled one can hide in a sum.
+/// Readings go up to 2^30, and a day's account holds twenty of the largest: large random numbers, so that no lost or doubled one can hide in a sum.
 pub(super) const HIGHEST: i64 = 1 << 30;
 
-pub(super) const SLOT_TERMS: Terms =
-    Terms { slot_seconds: SLOT_SECONDS, reading_seconds: 15, reveal_seconds: 5, hi: HIGHEST, ..TERMS };
+pub(super) const SLOT_TERMS: Terms = Terms {
+    slot_seconds: SLOT_SECONDS,
+    reading_seconds: 15,
+    reveal_seconds: 5,
+    hi: HIGHEST,
+    day_micro_epsilon: 40_000_000,
+    ..TERMS
+};
 
 /// How many meters small runs share, and how many there are in all.
 const FEW_METERS: usize = 14;

@@ -213,7 +213,8 @@ impl Run {
                 if !self.meters[meter].process.node.as_ref().is_none_or(subscribed) {
                     return;
                 }
-                let recovery = packet.topic.ends_with(GatewayChannel::Recovery.as_str());
+                let channels = [GatewayChannel::Recovery, GatewayChannel::Retry];
+                let recovery = channels.iter().any(|channel| packet.topic.ends_with(channel.as_str()));
                 let may_vanish = recovery && self.no_vanishing_until <= self.network.now();
                 if may_vanish && self.network.dice.chance(self.scenario.vanish, 1000) {
                     self.no_vanishing_until = self.network.now().plus_millis(self.scenario.vanish_pause);

@@ -13,6 +13,8 @@ pub struct Tally {
     pub whole: u64,
     pub recovered: u64,
     pub retried: u64,
+    /// Readings of which the day's account left only a part, or nothing.
+    pub in_part: u64,
     pub failed: BTreeMap<Failure, u64>,
     pub lists: u64,
     pub rejections: BTreeMap<&'static str, u64>,
@@ -26,6 +28,7 @@ impl Tally {
         self.whole += other.whole;
         self.recovered += other.recovered;
         self.retried += other.retried;
+        self.in_part += other.in_part;
         self.lists += other.lists;
         other.failed.iter().for_each(|(why, count)| *self.failed.entry(*why).or_default() += count);
         other.rejections.iter().for_each(|(why, count)| *self.rejections.entry(why).or_default() += count);

@@ -22,18 +22,35 @@ pub(super) struct Witness {
     recorded: BTreeSet<Attempt>,
     /// Charges by their slot.
     charged: BTreeMap<Slot, u64>,
+    /// What each UTC day's account was drawn on, in watts; and what was reported of each reading.
+    drawn: BTreeMap<u64, i64>,
+    reported: BTreeMap<Attempt, i64>,
 }
 
 impl Witness {
-    /// Takes note of what the meter wanted to do and did: the first `kept` outputs.
-    pub(super) fn watch(&mut self, outputs: &[meter::Output], kept: usize) {
+    /// Takes note of what the meter wanted to do and did: the first `kept` outputs. `reported` is a reading that it made, as it
+    /// was measured and as it was hidden; returns whether the day's account, of `half` watts, left only a part of it.
+    pub(super) fn watch(
+        &mut self,
+        outputs: &[meter::Output],
+        kept: usize,
+        reported: Option<(i64, i64)>,
+        half: i64,
+    ) -> bool {
+        let mut in_part = false;
         for (place, output) in outputs.iter().enumerate() {
             match output {
                 // The account, the record, then this notice: a crash between the first two wastes the charge.
                 meter::Output::Notice(meter::Notice::Charged { slot, attempt }) => {
                     assert!(matches!(outputs[place - 2], meter::Output::Persist(meter::Record::Account(_))));
+                    let (measured, hidden) = reported.expect("a reading was made");
+                    let drawn = self.drawn.entry(slot.0 * SLOT_SECONDS / 86_400).or_default();
+                    assert_eq!(hidden, measured.min(half - *drawn), "what is left of {slot}/{attempt} is reported");
+                    in_part = hidden < measured;
                     if kept + 1 >= place {
                         *self.charged.entry(*slot).or_default() += 1;
+                        *drawn += hidden;
+                        self.reported.insert((*slot, *attempt), hidden);
                     }
                     if kept >= place {
                         assert!(self.recorded.insert((*slot, *attempt)), "{slot}/{attempt} is recorded once");
@@ -49,6 +66,12 @@ impl Witness {
                 | meter::Output::Notice(_) => {}
             }
         }
+        in_part
+    }
+
+    /// What the meter reported in an attempt.
+    pub(super) fn reported(&self, attempt: Attempt) -> i64 {
+        self.reported[&attempt]
     }
 
     /// How many attempts were charged for slots that start in the 24 hours up to `end`.
@@ -62,6 +85,7 @@ impl Witness {
 
     pub(super) fn lost_its_store(&mut self) {
         self.charged.clear();
+        self.drawn.clear();
     }
 
     fn published(&mut self, channel: MeterChannel, payload: &Arc<[u8]>) {

@@ -8,7 +8,7 @@ use dream_protocol::topic::{GatewayChannel, MeterChannel, PREFIX, Topic};
 use dream_protocol::wire::Sign1;
 
 use super::input::Context;
-use super::message::{Envelope, Message, Plain};
+use super::message::{Body, Envelope, Message, Plain};
 
 /// What became of a tag or a signature.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(super) enum Verdict {
 /// Checks that the envelope is the one for this kind of message.
 pub(super) fn seal(message: &Message<'_>, envelope: &Envelope<'_>) -> Result<(), String> {
     let expected = match message {
-        Message::Reading(_) | Message::Reveal(_) => "a Mac0",
+        Message::Reading(_) | Message::Reveal(_) | Message::Dealt(_) | Message::Answer(_) => "a Mac0",
         Message::Enrolment(_) | Message::List(..) => "a Sign1 with a certificate",
         Message::Request(_) | Message::Status(_) | Message::Retry(_) => "a Sign1 without a certificate",
     };
@@ -64,7 +64,9 @@ pub(super) fn topic(
         return Err(format!("it is of meter `{id}`, its topic of `{meter}`"));
     }
     match (message, list) {
-        (Message::Reading(_) | Message::Reveal(_), Some(list)) if !list.members.iter().any(|id| id == meter) => {
+        (Message::Reading(_) | Message::Reveal(_) | Message::Dealt(_) | Message::Answer(_), Some(list))
+            if !list.members.iter().any(|id| id == meter) =>
+        {
             Err(format!("its topic is of meter `{meter}`, which is not in the list"))
         }
         _ => Ok(()),
@@ -91,12 +93,14 @@ pub(super) fn verify(bytes: &[u8], message: &Message<'_>, envelope: &Envelope<'_
         return Verdict::Unchecked("only the gateway and the meter can check a tag");
     };
     match message {
-        Message::Reading(_) | Message::Reveal(_) => Verdict::Unchecked("a signature means nothing here"),
+        Message::Reading(_) | Message::Reveal(_) | Message::Dealt(_) | Message::Answer(_) => {
+            Verdict::Unchecked("a signature means nothing here")
+        }
         Message::Enrolment(statement) => by_authority(context, |authorities| {
             let found = Enrolment::verify(bytes, &statement.cluster, authorities).map_err(|error| error.to_string())?;
             Ok(format!("enrolment of meter {}, certified by an authority", found.id()))
         }),
-        Message::List(header, None) => by_authority(context, |authorities| {
+        Message::List(header, Body::Nothing) => by_authority(context, |authorities| {
             let der = envelope.certificate().ok_or("it carries no certificate")?;
             let certificate = authorities.verify(der).map_err(|error| error.to_string())?;
             let gateway = certificate.gateway().map_err(|error| error.to_string())?;
@@ -106,7 +110,18 @@ pub(super) fn verify(bytes: &[u8], message: &Message<'_>, envelope: &Envelope<'_
                 .then(|| format!("signed by gateway {gateway}"))
                 .ok_or_else(|| "its signature does not verify".into())
         }),
-        Message::List(header, Some(_)) => by_authority(context, |authorities| {
+        Message::List(header, Body::Short(_)) => by_authority(context, |authorities| {
+            let found = MembershipList::verify_short(bytes, &header.cluster, authorities);
+            Ok(match found.map_err(|error| error.to_string())? {
+                Some(list) => format!(
+                    "signed by gateway {}, and so are the entries of its {} holders by their meters",
+                    list.gateway(),
+                    list.holders().len()
+                ),
+                None => "signed by its gateway; every member takes the whole list, from membership/full".to_owned(),
+            })
+        }),
+        Message::List(header, Body::Full(_)) => by_authority(context, |authorities| {
             let found = MembershipList::verify(bytes, &header.cluster, authorities);
             let list = found.map_err(|error| error.to_string())?;
             Ok(format!(
@@ -115,8 +130,8 @@ pub(super) fn verify(bytes: &[u8], message: &Message<'_>, envelope: &Envelope<'_
                 list.members().len()
             ))
         }),
-        Message::Request(request) => by_gateway(signed, &request.list.0, context),
-        Message::Retry(retry) => by_gateway(signed, &retry.list.0, context),
+        Message::Request(request) => by_gateway(signed, &request.list.0, GatewayChannel::Recovery, context),
+        Message::Retry(retry) => by_gateway(signed, &retry.list.0, GatewayChannel::Retry, context),
         Message::Status(_) => by_member(signed, context),
     }
 }
@@ -129,18 +144,20 @@ fn by_authority(context: &Context, verify: impl FnOnce(&Authorities) -> Result<S
 }
 
 /// Requests and retries verify under the key that signed their list.
-fn by_gateway(signed: &Sign1<'_>, hash: &[u8], context: &Context) -> Verdict {
+fn by_gateway(signed: &Sign1<'_>, hash: &[u8], channel: GatewayChannel, context: &Context) -> Verdict {
     let Some(list) = context.list_of(hash) else {
         return Verdict::Unchecked("give its list as --list, and --authority, to check the signature");
     };
     let Some(verified) = &list.verified else {
         return Verdict::Unchecked("give --authority to check list and signature");
     };
-    if signed.verifies(verified.gateway_identity(), &GatewayChannel::Recovery.topic(verified.cluster())) {
+    if signed.verifies(verified.gateway_identity(), &channel.topic(verified.cluster())) {
         Verdict::Verified("signed by the gateway of the list".to_owned())
     } else {
-        let why = "its signature does not verify under the key of the list's gateway, on the cluster's recovery topic";
-        Verdict::Refused(why.to_owned())
+        let channel = channel.as_str();
+        Verdict::Refused(format!(
+            "its signature does not verify under the key of the list's gateway, on the cluster's {channel} topic"
+        ))
     }
 }
 
@@ -166,13 +183,15 @@ fn by_member(signed: &Sign1<'_>, context: &Context) -> Verdict {
 /// Returns the channel that a message belongs on, and how its topic ends; `None` for a header without its list.
 fn channel(message: &Message<'_>) -> Option<(&'static str, &'static str)> {
     Some(match message {
-        Message::Reading(_) => ("reading", "reading/{meter}"),
-        Message::Reveal(_) => ("reveal", "reveal/{meter}"),
+        Message::Reading(_) | Message::Dealt(_) => ("reading", "reading/{meter}"),
+        Message::Reveal(_) | Message::Answer(_) => ("reveal", "reveal/{meter}"),
         Message::Enrolment(_) => ("enrol", "enrol/{meter}"),
         Message::Status(_) => ("status", "status/{meter}"),
-        Message::List(_, None) => return None,
-        Message::List(_, Some(_)) => ("membership/full", "membership/full"),
-        Message::Request(_) | Message::Retry(_) => ("recovery", "recovery"),
+        Message::List(_, Body::Nothing) => return None,
+        Message::List(_, Body::Full(_)) => ("membership/full", "membership/full"),
+        Message::List(_, Body::Short(_)) => ("membership", "membership"),
+        Message::Request(_) => ("recovery", "recovery"),
+        Message::Retry(_) => ("retry", "retry"),
     })
 }
 
@@ -181,6 +200,11 @@ fn stated_cluster<'a>(message: &'a Message<'_>) -> Option<&'a ClusterId> {
         Message::Enrolment(statement) => Some(&statement.cluster),
         Message::List(header, _) => Some(&header.cluster),
         Message::Status(status) => Some(&status.cluster),
-        Message::Reading(_) | Message::Reveal(_) | Message::Request(_) | Message::Retry(_) => None,
+        Message::Reading(_)
+        | Message::Reveal(_)
+        | Message::Dealt(_)
+        | Message::Answer(_)
+        | Message::Request(_)
+        | Message::Retry(_) => None,
     }
 }

@@ -3,14 +3,13 @@
 use dream_protocol::certificate::{Certificate, CertifiedCluster, Subject};
 use dream_protocol::evidence;
 use dream_protocol::member_set::MemberSet;
-use dream_protocol::params::{Params, Terms};
-use dream_protocol::scheme::Scheme;
-use dream_protocol::scheme::committee::Committee;
+use dream_protocol::scheme::Kind;
 use dream_protocol::time::Slot;
-use dream_protocol::wire::{EnrolmentStatement, EvidenceStatement, ListHeader, RecoveryRequest, Status, StatusCode};
+use dream_protocol::wire::{DealtReading, EnrolmentStatement, EvidenceStatement, RecoveryRequest, Status, StatusCode};
 
 use super::Report;
 use super::input::{self, Context};
+use super::lists;
 use super::message::{Envelope, Message};
 
 /// The envelope's kind and its certificate.
@@ -45,6 +44,7 @@ pub(super) fn message(message: &Message<'_>, envelope: &Envelope<'_>, context: &
     match message {
         Message::Reading(reading) => {
             attempt(&reading.list, reading.slot, reading.attempt, context, report);
+            of_scheme(&reading.list, Kind::Pairwise, context, report);
             report.row("ciphertext", format!("{:016x}", reading.ciphertext));
         }
         Message::Request(request) => {
@@ -55,16 +55,48 @@ pub(super) fn message(message: &Message<'_>, envelope: &Envelope<'_>, context: &
         }
         Message::Reveal(reveal) => {
             attempt(&reveal.list, reveal.slot, reveal.attempt, context, report);
+            of_scheme(&reveal.list, Kind::Pairwise, context, report);
             report.row("revealed", format!("{:016x}", reveal.revealed));
             report.row("request hash", hex(&reveal.request));
         }
+        Message::Dealt(reading) => {
+            attempt(&reading.list, reading.slot, reading.attempt, context, report);
+            report.row("ciphertext", hex(&reading.ciphertext.to_be_bytes()));
+            corrections(reading, context, report);
+        }
+        Message::Answer(answer) => {
+            attempt(&answer.list, answer.slot, answer.attempt, context, report);
+            of_scheme(&answer.list, Kind::Committee, context, report);
+            report.row("sum", hex(&answer.sum.to_be_bytes()));
+            report.row("request hash", hex(&answer.request));
+        }
         Message::Enrolment(statement) => enrolment(statement, report),
-        Message::List(header, enrolments) => list(header, enrolments.as_deref(), envelope, context, report),
+        Message::List(header, body) => lists::list(header, body, envelope, context, report),
         Message::Status(message) => status(message, context, report),
         Message::Retry(retry) => {
             attempt(&retry.list.0, retry.slot, retry.attempt, context, report);
             report.row("deadline", time(retry.deadline));
         }
+    }
+}
+
+/// What holders after the first q are off by; how many there must be follows from the list.
+fn corrections(reading: &DealtReading<'_>, context: &Context, report: &mut Report) {
+    let found = reading.corrections.len() / 8;
+    report.row("corrections", format!("{found}, for the holders after the first q"));
+    of_scheme(&reading.list, Kind::Committee, context, report);
+    let committee = context.list_of(&reading.list).and_then(|list| list.params.terms().scheme.committee());
+    if let Some(expected) = committee.map(|committee| committee.spare()).filter(|&expected| expected != found as u64) {
+        report.problem(format!("it has {found} corrections; the list's committee needs {expected} (K - q)"));
+    }
+}
+
+/// Finds a message that is of another scheme than its list.
+fn of_scheme(list: &[u8], kind: Kind, context: &Context, report: &mut Report) {
+    let Some(list) = context.list_of(list) else { return };
+    let found = list.params.terms().scheme.kind();
+    if found != kind {
+        report.problem(format!("it is a message of the {kind} scheme, and its list is of the {found} one"));
     }
 }
 
@@ -118,81 +150,6 @@ fn enrolment(statement: &EnrolmentStatement, report: &mut Report) {
             most => format!("of others, in clusters of up to {most}"),
         },
     );
-}
-
-fn list(
-    header: &ListHeader,
-    enrolments: Option<&[&[u8]]>,
-    envelope: &Envelope<'_>,
-    context: &Context,
-    report: &mut Report,
-) {
-    let seconds = Some(header.terms.slot_seconds).filter(|&seconds| seconds > 0);
-    report.row("cluster", header.cluster.to_string());
-    report.row("epoch", time(header.epoch));
-    report.row("list hash", hex(&input::hash(envelope.payload()).0));
-    report.row(
-        "previous list",
-        match (header.previous_epoch, header.previous.0 == [0; 32]) {
-            (0, _) => "none: the first of its cluster".to_owned(),
-            (epoch, true) => format!("unknown to the gateway, before epoch {}", time(epoch)),
-            (epoch, false) => format!("{}, epoch {}", hex(&header.previous.0), time(epoch)),
-        },
-    );
-    report.row("certificate hash", hex(&header.certificate));
-    report.row("gateway's key", hex(&header.gateway.0));
-    header.authorities.iter().for_each(|fingerprint| report.row("authority", hex(fingerprint)));
-    report.row("slots", slot_times(header.from_slot, header.to_slot, seconds));
-    terms(&header.terms, report);
-    scheme(header, report);
-    match Params::new(usize::try_from(header.members).unwrap_or(usize::MAX), header.terms) {
-        Ok(params) => report.row("honest shares", format!("{} (n)", params.honest())),
-        // With authorities the whole list is verified, and this found again.
-        Err(_) if context.authorities.is_some() && enrolments.is_some() => {}
-        Err(error) => report.problem(format!("the list's parameters are refused: {error}")),
-    }
-    let Some(enrolments) = enrolments else { return report.row("members", header.members.to_string()) };
-    if enrolments.len() as u64 != header.members {
-        report.problem(format!("its header speaks of {} members, {} follow", header.members, enrolments.len()));
-    }
-    let hint = if context.name_members { "" } else { "; --members names them" };
-    report.row("members", format!("{}{hint}", enrolments.len()));
-    if context.name_members {
-        enrolments.iter().for_each(|entry| report.row("  member", input::member_id(entry)));
-    }
-}
-
-/// The scheme, and what belongs to it.
-fn scheme(header: &ListHeader, report: &mut Report) {
-    match header.terms.scheme {
-        Scheme::Pairwise { partners } => {
-            report.row("scheme", "pairwise masks (0)".to_owned());
-            let partners = if partners == 0 { "all other members".to_owned() } else { partners.to_string() };
-            report.row("mask partners", partners);
-        }
-        Scheme::Committee(Committee { drawn, needed, holders }) => {
-            report.row("scheme", "committee (1)".to_owned());
-            report.row("holders", format!("{holders} (K), of which {needed} must answer (q)"));
-            let drawn = match drawn {
-                0 => "all willing members are holders (k = 0)".to_owned(),
-                drawn => format!("by certificate, k = {drawn}"),
-            };
-            report.row("drawn", drawn);
-        }
-    }
-    if header.day_epsilon != 0 {
-        report.row("epsilon of a day", format!("{} millionths", header.day_epsilon));
-    }
-}
-
-fn terms(terms: &Terms, report: &mut Report) {
-    report.row("slot length", format!("{} s", terms.slot_seconds));
-    report.row("windows", format!("readings {} s, reveals {} s", terms.reading_seconds, terms.reveal_seconds));
-    report.row("attempts", format!("{} a slot", terms.attempts));
-    report.row("may be silent", format!("up to {} members (M)", terms.max_missing));
-    report.row("may be malicious", format!("up to {} members (T)", terms.max_malicious));
-    report.row("range", format!("{}..{} W", terms.lo, terms.hi));
-    report.row("epsilon", format!("{}/{} an attempt", terms.epsilon_numerator, terms.epsilon_denominator));
 }
 
 fn status(status: &Status, context: &Context, report: &mut Report) {
@@ -251,9 +208,12 @@ fn about(message: &Message<'_>, context: &Context) -> String {
         Message::Request(request) => attempt(&request.list.0, request.slot, request.attempt),
         Message::Retry(retry) => attempt(&retry.list.0, retry.slot, retry.attempt),
         Message::List(header, _) => format!("of epoch {}", time(header.epoch)),
-        Message::Reading(_) | Message::Reveal(_) | Message::Enrolment(_) | Message::Status(_) => {
-            "which is no message of a gateway".to_owned()
-        }
+        Message::Reading(_)
+        | Message::Reveal(_)
+        | Message::Dealt(_)
+        | Message::Answer(_)
+        | Message::Enrolment(_)
+        | Message::Status(_) => "which is no message of a gateway".to_owned(),
     }
 }
 
@@ -286,7 +246,7 @@ fn subject(certificate: &Certificate) -> String {
     format!("{who}{cluster}, {from} to {to}")
 }
 
-fn slot_times(from: Slot, to: Slot, slot_seconds: Option<u64>) -> String {
+pub(super) fn slot_times(from: Slot, to: Slot, slot_seconds: Option<u64>) -> String {
     let slots = if from == to { from.to_string() } else { format!("{from} to {to}") };
     let Some(seconds) = slot_seconds else { return slots };
     let [start, end] = [from, to.plus(1)].map(|slot| utc(slot.0.saturating_mul(seconds)));
@@ -294,7 +254,7 @@ fn slot_times(from: Slot, to: Slot, slot_seconds: Option<u64>) -> String {
 }
 
 /// Unix seconds, with what they mean.
-fn time(seconds: u64) -> String {
+pub(super) fn time(seconds: u64) -> String {
     format!("{} ({seconds})", utc(seconds))
 }
 

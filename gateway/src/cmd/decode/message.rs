@@ -1,8 +1,8 @@
 //! Which message it is: the envelope, the payload, or one of the plain texts that a gateway publishes.
 
 use dream_protocol::wire::{
-    self, DecodeError, EnrolmentStatement, ListHeader, Mac0, MaskedReading, Message as _, RecoveryRequest, Retry,
-    Reveal, Sign1, Status,
+    self, Answer, DealtReading, DecodeError, EnrolmentStatement, FullList, ListHeader, Mac0, MaskedReading,
+    Message as _, RecoveryRequest, Retry, Reveal, ShortList, Sign1, Status,
 };
 
 /// One of the two envelopes.
@@ -50,10 +50,21 @@ pub(super) enum Message<'a> {
     Request(RecoveryRequest),
     Reveal(Reveal),
     Enrolment(EnrolmentStatement),
-    /// A list's header, with the enrolments that follow it in a list.
-    List(Box<ListHeader>, Option<Vec<&'a [u8]>>),
+    /// A list's header, with what follows it.
+    List(Box<ListHeader>, Body<'a>),
     Status(Status),
     Retry(Retry),
+    Dealt(DealtReading<'a>),
+    Answer(Answer),
+}
+
+/// What follows the header of a list.
+#[derive(Debug)]
+pub(super) enum Body<'a> {
+    /// Nothing: a header by itself.
+    Nothing,
+    Full(FullList<'a>),
+    Short(ShortList<'a>),
 }
 
 impl<'a> Message<'a> {
@@ -66,8 +77,10 @@ impl<'a> Message<'a> {
             5 => Err(DecodeError::EarlierFormat),
             6 => Status::decode(payload).map(Self::Status),
             7 => Retry::decode(payload).map(Self::Retry),
-            10 => ListHeader::decode(payload).map(|header| Self::List(Box::new(header), None)),
-            other => return Err(format!("it is of kind {other}; kinds are 1 to 7, 10 and 11")),
+            8 => DealtReading::decode(payload).map(Self::Dealt),
+            9 => Answer::decode(payload).map(Self::Answer),
+            10 => ListHeader::decode(payload).map(|header| Self::List(Box::new(header), Body::Nothing)),
+            other => return Err(format!("it is of kind {other}; kinds are 1 to 4 and 6 to 11")),
         };
         message.map_err(|error| error.to_string())
     }
@@ -80,6 +93,8 @@ impl<'a> Message<'a> {
             Self::Reveal(reveal) => Some(&reveal.list),
             Self::Status(status) => status.list.as_ref().map(<[u8; 8]>::as_slice),
             Self::Retry(retry) => Some(&retry.list.0),
+            Self::Dealt(reading) => Some(&reading.list),
+            Self::Answer(answer) => Some(&answer.list),
             Self::Enrolment(_) | Self::List(..) => None,
         }
     }
@@ -90,10 +105,13 @@ impl<'a> Message<'a> {
             Self::Request(_) => "recovery request (message 2)",
             Self::Reveal(_) => "reveal (message 3)",
             Self::Enrolment(_) => "enrolment (message 4)",
-            Self::List(_, Some(_)) => "membership list",
-            Self::List(_, None) => "header of a membership list (message 10)",
+            Self::List(_, Body::Full(_)) => "membership list",
+            Self::List(_, Body::Short(_)) => "short membership list",
+            Self::List(_, Body::Nothing) => "header of a membership list (message 10)",
             Self::Status(_) => "status (message 6)",
             Self::Retry(_) => "retry (message 7)",
+            Self::Dealt(_) => "reading dealt to holders (message 8)",
+            Self::Answer(_) => "answer of a holder (message 9)",
         }
     }
 }

@@ -3,14 +3,19 @@
 use std::fmt;
 use std::io::{Result, Write};
 
-use super::cost::{CERTIFICATE_BYTES, ID_CHARACTERS, MessageSize};
-use super::{DailyEpsilon, Deviation, HourMean, Plan, USEFUL_PERCENT, Verdict, real};
+use super::cost::{AesBlocks, CERTIFICATE_BYTES, ClusterTraffic, ID_CHARACTERS, MessageSize};
+use super::error::{Deviation, HourMean, USEFUL_PERCENT, Verdict};
+use super::{DailyEpsilon, Plan, real};
+use crate::serve::day_epsilon;
+
+mod opening;
 
 /// Writes the whole plan.
 pub(super) fn write(plan: &Plan, out: &mut impl Write) -> Result<()> {
     head(plan, out)?;
     error(plan, out)?;
     verdict(plan, out)?;
+    opening::write(plan, out)?;
     privacy(plan, out)?;
     policy(plan, out)?;
     traffic(plan, out)?;
@@ -87,8 +92,23 @@ fn verdict(plan: &Plan, out: &mut impl Write) -> Result<()> {
 fn privacy(plan: &Plan, out: &mut impl Write) -> Result<()> {
     let daily = &plan.epsilon_per_day;
     writeln!(out, "\nEpsilon a meter spends a day, in {} slots", Grouped(daily.slots))?;
-    writeln!(out, "  at best      {:>10}  one attempt each", Micro(daily.micro_epsilon_one_attempt_each).to_string())?;
-    writeln!(out, "  at worst     {:>10}  every attempt used", Micro(daily.micro_epsilon_all_attempts).to_string())?;
+    match daily.energy_watt_hours {
+        Some(energy) => {
+            let (reserved, whole) = (Micro(daily.micro_epsilon_reserved).to_string(), real(energy) / 1000.0);
+            writeln!(out, "  together     {reserved:>10}  all slots of a UTC day (E), for {whole} kWh of a home")?;
+            writeln!(out, "  Slot by slot, as the budget counts them:")?;
+        }
+        None => writeln!(out, "  Nothing bounds a day but the number of its slots: no E is stated.")?,
+    }
+    writeln!(out, "  {:<11}{:>11}{:>21}", "", "added up", "but for one in 10^6")?;
+    let rows = [
+        ("at best", daily.micro_epsilon_one_attempt_each, daily.epsilon_one_attempt_each_at_delta, "one attempt each"),
+        ("at worst", daily.micro_epsilon_all_attempts, daily.epsilon_all_attempts_at_delta, "every attempt used"),
+    ];
+    for (name, added_up, at_delta, when) in rows {
+        let (added_up, at_delta) = (Micro(added_up).to_string(), day_epsilon::shown(at_delta));
+        writeln!(out, "  {name:<11}{added_up:>11}{at_delta:>21}  {when}")?;
+    }
     budget(daily, out)
 }
 
@@ -117,18 +137,40 @@ fn policy(plan: &Plan, out: &mut impl Write) -> Result<()> {
 fn traffic(plan: &Plan, out: &mut impl Write) -> Result<()> {
     let bytes = &plan.bytes;
     writeln!(out, "\nBytes for each meter      message   with MQTT")?;
-    let rows: [(&str, &MessageSize, &str); 4] = [
-        ("sends a reading", &bytes.reading, "each attempt"),
-        ("sends a reveal", &bytes.reveal, "each attempt"),
-        ("gets a request", &bytes.request, "each attempt; repeated while reveals are missing"),
-        ("gets a list", &bytes.list, "whenever the members or their keys change"),
-    ];
+    let drawn = plan.opening.committee.is_some_and(|committee| committee.drawn > 0);
+    let reading = ("sends a reading", &bytes.reading, "each attempt");
+    let rows: [(&str, &MessageSize, &str); 5] = match (plan.opening.committee, drawn) {
+        (None, _) => [
+            reading,
+            ("sends a reveal", &bytes.answer, "each attempt"),
+            ("gets a request", &bytes.request, "each attempt; repeated while reveals are missing"),
+            ("gets a list", &bytes.list, "whenever the members or their keys change"),
+            ("and its header", &bytes.short_list, "with it, on a topic of its own"),
+        ],
+        (Some(_), false) => [
+            reading,
+            ("sends an answer", &bytes.answer, "holders only"),
+            ("gets a request", &bytes.request, "holders only; repeated while too few answers are in"),
+            ("gets a list", &bytes.list, "whenever the members or their keys change"),
+            ("and its header", &bytes.short_list, "with it, on a topic of its own"),
+        ],
+        (Some(_), true) => [
+            reading,
+            ("sends an answer", &bytes.answer, "holders only"),
+            ("gets a request", &bytes.request, "holders only; repeated while too few answers are in"),
+            ("gets a short list", &bytes.short_list, "whenever the members or their keys change"),
+            ("gets a whole list", &bytes.list, "holders only, with it"),
+        ],
+    };
     for (name, packet, when) in rows {
         let [message, with_mqtt] = [packet.message, packet.with_mqtt].map(|count| Grouped(count).to_string());
         writeln!(out, "  {name:<20}{message:>11}{with_mqtt:>12}  {when}")?;
     }
     let slots = Grouped(bytes.slots_per_list);
     writeln!(out, "  a slot              {:>23}  one attempt", Grouped(bytes.per_slot).to_string())?;
+    if let Some(holder) = bytes.per_slot_of_holder {
+        writeln!(out, "  a holder's slot     {:>23}  one attempt", Grouped(holder).to_string())?;
+    }
     writeln!(
         out,
         "  and its list        {:>23}  if one serves for {slots} slots, the longest it can",
@@ -137,23 +179,36 @@ fn traffic(plan: &Plan, out: &mut impl Write) -> Result<()> {
     writeln!(
         out,
         "  Ids of {ID_CHARACTERS} characters, certificates of {CERTIFICATE_BYTES} bytes; without TLS and TCP."
+    )?;
+    let ClusterTraffic { messages_per_slot, bytes_per_slot, bytes_per_list } = bytes.cluster;
+    writeln!(
+        out,
+        "  All members together: {} messages and {} a slot, and {} for each list.",
+        Grouped(messages_per_slot),
+        Bytes(bytes_per_slot),
+        Bytes(bytes_per_list)
     )
 }
 
 fn aes(plan: &Plan, out: &mut impl Write) -> Result<()> {
-    let aes = &plan.aes_blocks;
     writeln!(out, "\nAES-128 blocks for each meter")?;
-    let selection =
-        if aes.selection > 0 { format!(" + {} to select partners", Grouped(aes.selection)) } else { String::new() };
-    let parts = format!("{} masks, two slots a block{selection} + {} stream", aes.masks, aes.stream);
-    writeln!(out, "  a slot       {:>10}  {parts}", aes.per_slot)?;
-    writeln!(
-        out,
-        "  a reveal     {:>10}  at most, when {} are silent",
-        Grouped(aes.reveal_at_most).to_string(),
-        plan.max_missing
-    )?;
-    writeln!(out, "  a retry      {:>10}  at most", Grouped(aes.retry_at_most).to_string())?;
+    match plan.aes_blocks {
+        AesBlocks::Pairwise { masks, selection, stream, per_slot, reveal_at_most, retry_at_most } => {
+            let selection =
+                if selection > 0 { format!(" + {} to select partners", Grouped(selection)) } else { String::new() };
+            let parts = format!("{masks} masks, two slots a block{selection} + {stream} stream");
+            writeln!(out, "  a slot       {per_slot:>10}  {parts}")?;
+            let reveal = Grouped(reveal_at_most).to_string();
+            writeln!(out, "  a reveal     {reveal:>10}  at most, when {} are silent", plan.max_missing)?;
+            writeln!(out, "  a retry      {:>10}  at most", Grouped(retry_at_most).to_string())?;
+        }
+        AesBlocks::Committee { dealing, stream, per_slot, answer_at_most } => {
+            let parts = format!("{dealing} dealt to the holders + {stream} stream; a retry costs the same");
+            writeln!(out, "  a slot       {:>10}  {parts}", Grouped(per_slot).to_string())?;
+            writeln!(out, "  an answer    {:>10}  at most, by a holder", Grouped(answer_at_most).to_string())?;
+            writeln!(out, "  Besides, a member computes a polynomial over the holders: additions only.")?;
+        }
+    }
     writeln!(out, "  Not counted: key schedules, HMAC, and the random numbers of the noise.")
 }
 
@@ -180,6 +235,20 @@ impl fmt::Display for Grouped {
             write!(f, "{digit}")?;
         }
         Ok(())
+    }
+}
+
+/// A number of bytes in a unit that suits it.
+struct Bytes(u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            ..10_000 => write!(f, "{} bytes", Grouped(self.0)),
+            ..1_000_000 => write!(f, "{:.1} kB", real(self.0) / 1e3),
+            ..1_000_000_000 => write!(f, "{:.1} MB", real(self.0) / 1e6),
+            _ => write!(f, "{:.1} GB", real(self.0) / 1e9),
+        }
     }
 }
 

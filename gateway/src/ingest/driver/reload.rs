@@ -75,7 +75,7 @@ impl Driver {
         self.forget(cluster);
         self.parts.telemetry.metrics.remove_cluster(cluster);
         self.parts.board.remove(cluster);
-        self.parts.offenders.remove(cluster);
+        self.parts.members.remove(cluster);
         self.subscribe_without(cluster);
         if let Some(session) = &self.state.session {
             session.unsubscribe(filters(cluster));

@@ -18,6 +18,7 @@ use super::{Shared, blocking};
 use crate::clock::rfc3339;
 use crate::serve::board::{ClusterView, ListView};
 use crate::serve::evidence::EvidenceView;
+use crate::serve::holders::HoldersView;
 use crate::serve::offenders::OffenderCounts;
 use crate::serve::slot_json::{CSV_HEADER, SlotJson, of_micro};
 
@@ -36,6 +37,10 @@ pub struct ClusterJson {
     pub candidates: usize,
     /// How many members spoil slots, and what is done about it.
     pub offenders: OffenderCounts,
+    /// How the holders answered when they were last asked; `None` without a committee.
+    pub holders: Option<HoldersJson>,
+    /// Why the list has no committee, if one was preferred.
+    pub no_committee: Option<String>,
     /// Why no list can be formed, if that is so.
     pub cannot_form: Option<String>,
     /// The list in force, or else the newest one published.
@@ -98,13 +103,43 @@ pub struct ListJson {
     /// Epsilon of one attempt.
     pub epsilon: f64,
     pub micro_epsilon: u64,
+    /// E: epsilon of all slots of a UTC day together, reserved by every member; none if the list states none.
+    pub day_epsilon: Option<f64>,
+    pub day_micro_epsilon: Option<u64>,
+    /// The energy of a day that a meter can tell under E.
+    pub day_watt_hours: Option<u64>,
     pub noise_scale_watts: f64,
+    /// `pairwise` or `committee`.
+    pub scheme: &'static str,
+    /// K and q of a committee.
+    pub holders: Option<u64>,
+    pub holders_needed: Option<u64>,
+}
+
+/// How the holders of a committee answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct HoldersJson {
+    pub holders: u16,
+    pub needed: u16,
+    pub answered: u16,
+    pub wrong: u16,
+    pub vanished: u16,
+    /// How many more could have vanished.
+    pub spare: u16,
+}
+
+impl From<&HoldersView> for HoldersJson {
+    fn from(view: &HoldersView) -> Self {
+        let HoldersView { holders, needed, answered, wrong, .. } = *view;
+        Self { holders, needed, answered, wrong, vanished: view.vanished(), spare: view.spare() }
+    }
 }
 
 impl From<&ListView> for ListJson {
     fn from(list: &ListView) -> Self {
         let params = &list.params;
-        let micro_epsilon = params.charge_micro_epsilon();
+        let (micro_epsilon, scheme) = (params.charge_micro_epsilon(), params.terms().scheme);
+        let day_micro_epsilon = Some(params.terms().day_micro_epsilon).filter(|&stated| stated > 0);
         Self {
             epoch: list.epoch,
             from_slot: list.from_slot.0,
@@ -120,7 +155,13 @@ impl From<&ListView> for ListJson {
             attempts: params.attempts(),
             epsilon: of_micro(micro_epsilon),
             micro_epsilon,
+            day_epsilon: day_micro_epsilon.map(of_micro),
+            day_micro_epsilon,
+            day_watt_hours: params.day_watt_hours(),
             noise_scale_watts: params.noise_scale().as_f64(),
+            scheme: scheme.kind().as_str(),
+            holders: scheme.committee().map(|committee| committee.holders),
+            holders_needed: scheme.committee().map(|committee| committee.needed),
         }
     }
 }
@@ -135,6 +176,8 @@ impl ClusterJson {
             min_members: view.min_members,
             candidates: view.candidates,
             offenders: view.offenders,
+            holders: view.recent_holders(now).map(HoldersJson::from),
+            no_committee: view.no_committee.clone(),
             cannot_form: view.cannot_form.clone(),
             list: view.list.as_ref().map(ListJson::from),
             epsilon_day: of_micro(micro_epsilon_day),

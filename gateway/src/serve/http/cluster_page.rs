@@ -196,6 +196,14 @@ fn tiles(view: &ClusterView, now: Timestamp) -> Markup {
                 "at least " (words::count(view.min_members)) " needed"
             }))
         }
+        @if let Some(holders) = view.recent_holders(now) {
+            (tile("Holders", &html! {
+                (words::count(holders.answered)) " " span.within { "of " (words::count(holders.holders)) }
+            }, &html! {
+                "answered; " (words::count(holders.needed)) " are needed, " (words::count(holders.spare())) " to spare"
+                @if holders.wrong > 0 { ", " (words::count(holders.wrong)) " wrong" }
+            }))
+        }
         @if let Some(list) = &view.list {
             (tile("ε today", &html! { (words::epsilon(view.spent.at(now))) }, &html! {
                 "spent by a meter that took part in all, " (words::epsilon(list.params.charge_micro_epsilon())) " an attempt"
@@ -210,7 +218,8 @@ fn explained() -> Markup {
         details.explain {
             summary #explained { "How to read these numbers" }
             p {
-                "Loads contain noise: with 95 % confidence the true load is within the ± band. The plain sum is that of the                  meters that answered. The estimate assumes that silent meters used as much as those. The filtered load takes                  the sums before into account: it has less noise, its band is that of a model, and it follows a change late:                  after one that lasts, its band is too narrow for hours."
+                "Loads contain noise: with 95 % confidence the true load is within the ± band. The plain sum is that of the                  meters that answered. The estimate assumes that silent meters used as much as those. The filtered load takes                  the sums before into account: it has less noise, its band is that of a model, and it follows a change late:                  after one that lasts, its band is too narrow for hours. A load below 0 is noise around a small one, or homes that \
+                 feed in more than the others draw."
             }
         }
     }
@@ -231,7 +240,7 @@ fn choice(view: &ClusterView, chosen: Range) -> Markup {
 }
 
 fn load_chart(view: &ClusterView, range: Range, past: &Past) -> Markup {
-    let series = Series::new(&past.slots, past.fitted, past.now, CHART_POINTS);
+    let series = Series::new(&past.slots, past.fitted, past.now, CHART_POINTS).of(view);
     let title = format!("Load of {} {}", view.cluster, range.words());
     html! {
         figure {

@@ -12,6 +12,14 @@ pub(super) struct Figure {
     pub(super) band95: u64,
 }
 
+impl Figure {
+    /// Returns what a load that is surely below 0 means.
+    fn direction(self) -> &'static str {
+        let highest = self.watts.saturating_add_unsigned(self.band95);
+        if highest < 0 { ". Its homes feed in more than they draw" } else { "" }
+    }
+}
+
 impl From<Load> for Figure {
     fn from(Load { watts, band95, .. }: Load) -> Self {
         Self { watts, band95 }
@@ -66,10 +74,10 @@ pub(super) fn headline(closed: Option<&ClosedSlot>, when: &Markup) -> Markup {
         p.figure { strong { (load) } " " span.within { "± " (band) } " " span.unit { (unit) } }
         @match figures.warm() {
             Some(_) => {
-                p.what { "Load of all " (members) " members, filtered" (when) }
+                p.what { "Load of all " (members) " members, filtered" (when) (figures.best().direction()) }
                 p.second { "Plain sum " (figure(Some(figures.sum))) }
             }
-            None => p.what { "Plain sum of " (answered) " of " (members) " meters" (when) }
+            None => p.what { "Plain sum of " (answered) " of " (members) " meters" (when) (figures.best().direction()) }
         }
     }
 }
@@ -87,6 +95,18 @@ mod tests {
     use dream_testkit::outcomes::Slotted;
 
     use super::*;
+
+    #[test]
+    fn a_load_that_is_surely_below_0_is_fed_in() {
+        let shown = |watts| {
+            let closed = ClosedSlot::from(Slotted::new(7).decoded(watts, 100));
+            headline(Some(&closed), &html! { "" }).into_string()
+        };
+        let fed_in = "Its homes feed in more than they draw";
+        assert!(shown(-90_000).contains(fed_in) && shown(-90_000).contains("<strong>\u{2212}90.0</strong>"));
+        assert!(!shown(-9000).contains(fed_in), "it may be noise");
+        assert!(!shown(90_000).contains(fed_in));
+    }
 
     #[test]
     fn the_filtered_load_is_best_once_its_band_is_narrower_than_that_of_the_scaled_sum() {

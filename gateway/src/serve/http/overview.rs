@@ -191,7 +191,7 @@ fn draw(shared: &Shared, view: &ClusterView, now: Timestamp) -> Result<Markup, H
         return Ok(Markup::default());
     }
     let any_before = !shared.service.history.slots(&view.cluster, Timestamp::from_secs(0), from, 1)?.is_empty();
-    let series = Series::new(&slots, fitted(&slots, from, any_before), now, SPARK_POINTS);
+    let series = Series::new(&slots, fitted(&slots, from, any_before), now, SPARK_POINTS).of(view);
     let id = format!("spark-{}", view.cluster);
     let title = format!("Load of {} in the last 24 hours", view.cluster);
     Ok(sparkline(&series, &Caption { id: &id, title, description: described(&series) }))

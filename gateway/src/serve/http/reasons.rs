@@ -8,7 +8,7 @@ use dream_protocol::wire::StatusCode;
 
 use super::api::ClusterState;
 use super::words;
-use crate::serve::board::{ClusterView, ENDING_SECONDS, StatusCount};
+use crate::serve::board::{ClusterView, ENDING_SECONDS, ListView, StatusCount};
 use crate::serve::evidence::EvidenceView;
 use crate::serve::offenders::OffenderCounts;
 
@@ -33,6 +33,8 @@ pub(super) fn reasons(view: &ClusterView, now: Timestamp) -> Vec<Reason> {
     found.extend(evidence(view));
     found.extend(last_slot(view, now).map(urgent));
     found.extend(offenders(&view.offenders));
+    found.extend(holders(view, now).into_iter().map(in_time));
+    found.extend(list_kept(view, now).map(in_time));
     found.extend(denied(view, now).map(in_time));
     if view.ending > 0 {
         let days = ENDING_SECONDS / 86_400;
@@ -140,6 +142,7 @@ fn last_slot(view: &ClusterView, now: Timestamp) -> Option<String> {
                         most.map_or_else(String::new, |most| format!("; the list tolerates {}", words::count(most)));
                     format!("{missing} of {members} meters were missing in the last slot{most}")
                 }
+                Failure::RevealMissing if list.is_some_and(has_committee) => too_few_holders(view, now),
                 Failure::RevealMissing => "A meter sent its reading in the last slot, but not its reveal".to_owned(),
                 Failure::UnmaskFailed => {
                     "The last slot\u{2019}s result is no sum of readings: a member lied, or lost its keys".to_owned()
@@ -148,6 +151,51 @@ fn last_slot(view: &ClusterView, now: Timestamp) -> Option<String> {
             })
         }
     }
+}
+
+fn has_committee(list: &ListView) -> bool {
+    list.params.terms().scheme.committee().is_some()
+}
+
+/// Says how far the answers of the last slot's holders fell short.
+fn too_few_holders(view: &ClusterView, now: Timestamp) -> String {
+    let counts = view.recent_holders(now).map(|holders| {
+        let [answered, of, needed] = [holders.answered, holders.holders, holders.needed].map(words::count);
+        format!(": {answered} of {of}, and {needed} are needed")
+    });
+    format!("Too few holders answered in the last slot{}", counts.unwrap_or_default())
+}
+
+/// Says what holders' answers tell, and why there are no holders. Who they are is told on the operator's address alone.
+fn holders(view: &ClusterView, now: Timestamp) -> Vec<String> {
+    let mut found = Vec::new();
+    if let Some(holders) = view.recent_holders(now) {
+        if holders.runs_low() && holders.answered >= holders.needed {
+            let [spare, answered, of, needed] =
+                [holders.spare(), holders.answered, holders.holders, holders.needed].map(words::count);
+            found.push(format!(
+                "Holders run low: {answered} of {of} answered and {needed} are needed, so that {spare} more may vanish before \
+                 slots give no sum; `dream-gateway holders` names those that did not answer"
+            ));
+        }
+        if holders.wrong > 0 {
+            let answers = counted(holders.wrong.into(), "holder\u{2019}s answer was", "holders\u{2019} answers were");
+            found.push(format!(
+                "{answers} wrong in the last slot: a holder, or a member that dealt to it, lies or has lost its keys"
+            ));
+        }
+    }
+    if let Some(reason) = &view.no_committee {
+        found.push(format!("The list is pairwise, in which a sum needs an answer of everyone: {reason}"));
+    }
+    found
+}
+
+/// Says why the list in force is not replaced, if no new one can be formed.
+fn list_kept(view: &ClusterView, now: Timestamp) -> Option<String> {
+    let (list, reason) = view.list.as_ref().zip(view.cannot_form.as_ref())?;
+    let until = words::instant(list.params.slot_end(list.to_slot), now);
+    Some(format!("No new list can be formed, and the last one ends at {until}: {reason}"))
 }
 
 /// Says how many members spoil slots, and what is done about it. Who they are is told on the operator's address alone.
@@ -241,10 +289,22 @@ pub(super) fn objection(broken: &PolicyError) -> String {
         PolicyError::TooFewHonest { least, found } => {
             format!("{found} honest members are below their minimum {least}: more members are needed")
         }
-        PolicyError::Range { expected, found } => {
-            format!("range_watts [{}, {}] is not their [{}, {}]", found.0, found.1, expected.0, expected.1)
+        PolicyError::Range { outer, found } => {
+            format!("range_watts [{}, {}] is not within their [{}, {}]", found.0, found.1, outer.0, outer.1)
         }
-        PolicyError::Authorities | PolicyError::Gateway(_) | PolicyError::NoCertifiedSize { .. } => broken.to_string(),
+        PolicyError::NoiseScale { least, found } => {
+            format!(
+                "the noise scale {found} W is below their minimum {least} W: a wider range or a smaller epsilon is needed"
+            )
+        }
+        PolicyError::DayEpsilon { most, found } => {
+            let [found, most] = [found, most].map(|micro| fraction((*micro, 1_000_000)));
+            format!("a day of epsilon {found} is above their maximum {most}: `day_epsilon` bounds it")
+        }
+        PolicyError::Authorities
+        | PolicyError::Gateway(_)
+        | PolicyError::NoCertifiedSize { .. }
+        | PolicyError::ShortList => broken.to_string(),
     }
 }
 

@@ -4,6 +4,7 @@ use dream_protocol::aggregate::Failure;
 use dream_protocol::time::Timestamp;
 
 use super::mean;
+use crate::serve::board::ClusterView;
 use crate::store::ClosedSlot;
 
 /// One or several neighbouring slots that gave aggregates.
@@ -58,6 +59,8 @@ pub(super) struct Series {
     pub(super) slots_per_point: u64,
     pub(super) slots: usize,
     pub(super) decoded: usize,
+    /// Whether homes may feed in, so that bands mean something below 0 too.
+    feeds_in: bool,
 }
 
 impl Series {
@@ -76,9 +79,16 @@ impl Series {
             slots_per_point,
             slots: slots.len(),
             decoded: slots.iter().filter(|slot| slot.is_decoded()).count(),
+            feeds_in: false,
         };
         buckets.for_each(|bucket| series.add(bucket, width));
         series
+    }
+
+    /// Says whose loads these are: a list whose range begins below 0 is of homes that feed in.
+    #[must_use]
+    pub(super) fn of(self, view: &ClusterView) -> Self {
+        Self { feeds_in: view.list.as_ref().is_some_and(|list| list.params.terms().lo < 0), ..self }
     }
 
     fn add(&mut self, bucket: &[ClosedSlot], width: u64) {
@@ -96,11 +106,13 @@ impl Series {
         self.segments.iter().flatten()
     }
 
-    /// Returns how far these values go up with their bands, and down without: noise may reach below 0 where no load is.
+    /// Returns how far these values go with their bands. Where no home feeds in, bands do not count downwards: noise may reach
+    /// below 0 where no load is.
     pub(super) fn extent<I: IntoIterator<Item = Within>>(&self, values: impl Fn(&Point) -> I) -> (f64, f64) {
         let values = self.points().flat_map(values);
         values.fold((0.0, 0.0), |(low, high), value| {
-            (f64::min(low, value.watts), f64::max(high, value.watts + value.band95))
+            let below = if self.feeds_in { value.band95 } else { 0.0 };
+            (f64::min(low, value.watts - below), f64::max(high, value.watts + value.band95))
         })
     }
 }
@@ -237,5 +249,12 @@ mod tests {
         assert_eq!(extent(&["100", "20"]), (0.0, 200.0 + 2.0 * band()));
         assert_eq!(extent(&["-1", "5"]), (-2.0, 10.0 + 2.0 * band()));
         assert_eq!(extent(&["interrupted"]), (0.0, 0.0));
+    }
+
+    #[test]
+    fn where_homes_feed_in_the_extent_holds_bands_on_both_sides() {
+        let extent = |words: &[&str]| Series { feeds_in: true, ..series(words, 9) }.extent(|point| [point.load]);
+        assert_eq!(extent(&["-100000", "-20000"]), (-100_000.0 - band(), band() - 20_000.0));
+        assert_eq!(extent(&["100000"]), (0.0, 100_000.0 + band()), "0 is always there");
     }
 }

@@ -10,6 +10,7 @@ use maud::{Markup, html};
 use super::reasons::{objection, objections, policy_name};
 use super::words;
 use crate::serve::board::{ClusterView, ListView};
+use crate::serve::day_epsilon;
 
 /// Returns paragraphs about what the list in force promises to its homes.
 pub(super) fn privacy(view: &ClusterView, now: Timestamp) -> Markup {
@@ -21,11 +22,12 @@ pub(super) fn privacy(view: &ClusterView, now: Timestamp) -> Markup {
         p {
             "Every attempt at a slot costs each meter that takes part "
             strong { "ε = " (words::epsilon(params.charge_micro_epsilon())) }
-            "; a slot has at most " (params.attempts()) " attempts. The slots of today have cost a meter that took part in all \
-             of them "
+            "; a slot is tried at most " (times(params.attempts())) ". Counted slot by slot, today has cost a meter that took part \
+             in all of them "
             strong { "ε = " (words::epsilon(view.spent.at(now))) }
             " so far. The smaller ε is, the less a sum tells about any one home."
         }
+        p { (day(params)) }
         p { (noise(params)) }
         p { (tolerance(params)) }
     }
@@ -37,7 +39,7 @@ pub(super) fn terms(list: &ListView, profile: Profile, now: Timestamp) -> Markup
     let terms = params.terms();
     let slots = list.to_slot.0 - list.from_slot.0 + 1;
     let (begins, ends) = (params.slot_start(list.from_slot), params.slot_end(list.to_slot));
-    let daily = 86_400u64.div_ceil(terms.slot_seconds) * params.charge_micro_epsilon();
+    let daily = day_epsilon::slots(params) * params.charge_micro_epsilon();
     let spread = Spread::new(params.noise_scale(), params.honest().into(), params.members().into());
     let term = |name: &str, text: &Markup| html! { div { dt { (name) } dd { (text) } } };
     html! {
@@ -47,7 +49,8 @@ pub(super) fn terms(list: &ListView, profile: Profile, now: Timestamp) -> Markup
             }))
             (term("Members", &html! { (words::count(params.members())) ". " (tolerance(params)) }))
             (term("Readings", &html! {
-                "Readings are waited for until " (words::duration(terms.reading_seconds)) " after a slot ended, reveals for another "
+                "Readings are waited for until " (words::duration(terms.reading_seconds)) " after a slot ended, "
+                @if terms.scheme.committee().is_some() { "answers of holders" } @else { "reveals" } " for another "
                 (words::duration(terms.reveal_seconds)) "; a slot is tried at most " (times(params.attempts())) "."
             }))
             (term("Noise", &html! {
@@ -55,11 +58,14 @@ pub(super) fn terms(list: &ListView, profile: Profile, now: Timestamp) -> Markup
                 (words::watts(spread.half_width(Confidence::P95) as f64)) " of the truth with 95 % confidence."
             }))
             (term("Privacy", &html! {
-                "An attempt costs ε = " (words::epsilon(params.charge_micro_epsilon())) ". A day costs a meter ε = "
-                (words::epsilon(daily)) " if no slot is tried twice, and at most "
-                (words::epsilon(daily * u64::from(params.attempts()))) "."
+                "An attempt costs ε = " (words::epsilon(params.charge_micro_epsilon())) ". Counted slot by slot, a day costs a \
+                 meter ε = " (words::epsilon(daily)) " if no slot is tried twice, and at most "
+                (words::epsilon(daily * u64::from(params.attempts()))) ". If one chance in a million is left aside, it costs "
+                (day_epsilon::shown(day_epsilon::at_delta(params, 1))) " and at most "
+                (day_epsilon::shown(day_epsilon::at_delta(params, params.attempts()))) "."
             }))
-            (term("Masks", &html! {
+            (term("A day", &day(params)))
+            (term(if terms.scheme.committee().is_some() { "Holders" } else { "Masks" }, &html! {
                 @match terms.scheme {
                     Scheme::Pairwise { partners: 0 } => "Every member masks with every other.",
                     Scheme::Pairwise { partners } => {
@@ -72,6 +78,21 @@ pub(super) fn terms(list: &ListView, profile: Profile, now: Timestamp) -> Markup
                 }
             }))
             (term("Meters\u{2019} policy", &accepted(params, profile)))
+        }
+    }
+}
+
+/// What a list promises for all slots of a UTC day together.
+fn day(params: &Params) -> Markup {
+    html! {
+        @match params.day_watt_hours() {
+            Some(energy) => {
+                "All slots of a UTC day together cost a home at most "
+                strong { "ε = " (words::epsilon(params.terms().day_micro_epsilon)) }
+                ", whatever it did: its meter reports at most " (words::count(energy.div_ceil(1000)))
+                " kWh a day, and noise alone after that."
+            }
+            None => { "Nothing bounds a whole day but the number of its slots." }
         }
     }
 }

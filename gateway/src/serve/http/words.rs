@@ -41,9 +41,14 @@ fn places(value: f64) -> usize {
     if value < 10.0 { 2 } else { 1 }
 }
 
-/// With a proper minus sign.
+/// With a proper minus sign, and none before what is rounded to 0.
 fn number(value: f64, places: usize) -> String {
-    format!("{value:.places$}").replace('-', "\u{2212}")
+    let text = format!("{value:.places$}");
+    match text.strip_prefix('-') {
+        Some(digits) if digits.bytes().all(|byte| matches!(byte, b'0' | b'.')) => digits.to_owned(),
+        Some(digits) => format!("\u{2212}{digits}"),
+        None => text,
+    }
 }
 
 /// Without zeros at the end of its decimals.
@@ -152,9 +157,10 @@ pub(super) const fn failure(failure: Failure) -> (&'static str, &'static str) {
             "Too many missing",
             "More meters were silent than the list tolerates, so no sum was asked for and none was released.",
         ),
-        Failure::RevealMissing => {
-            ("Reveal missing", "A meter sent its reading but did not help to unmask the sum, and no attempt was left.")
-        }
+        Failure::RevealMissing => (
+            "Reveal missing",
+            "A meter sent its reading but did not help to unmask the sum, or too few holders answered, and no attempt was left.",
+        ),
         Failure::UnmaskFailed => {
             ("Unmasking failed", "The result is no sum of readings and noise: a member lied, or a mask did not cancel.")
         }
@@ -175,6 +181,12 @@ mod tests {
         assert_eq!(load(1_234_567, 27_000), ("1.23".into(), "0.03".into(), "MW"));
         assert_eq!(watts(9000.0), "9\u{a0}kW");
         assert_eq!(axis_watts(20_000.0, 100_000.0), "20\u{a0}kW");
+        assert_eq!(load(-3, 27_000), ("0.0".into(), "27.0".into(), "kW"));
+        assert_eq!(load(-93_440, 27_000), ("\u{2212}93.4".into(), "27.0".into(), "kW"));
+        assert_eq!(
+            [watts(-8000.0), watts(-0.001), axis_watts(-0.0, 9.0)],
+            ["\u{2212}8\u{a0}kW", "0\u{a0}W", "0\u{a0}W"]
+        );
         assert_eq!(axis_watts(-500.0, 2500.0), "\u{2212}0.5\u{a0}kW");
     }
 

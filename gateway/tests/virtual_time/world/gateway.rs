@@ -11,7 +11,7 @@ use dream_gateway::ingest::driver::{Command, Driver, Parts};
 use dream_gateway::ingest::effect::EffectRunner;
 use dream_gateway::ingest::transport;
 use dream_gateway::serve::http::router;
-use dream_gateway::serve::offenders;
+use dream_gateway::serve::operator;
 use dream_testkit::lab::aggregates::{Slots, decoded, listed};
 use dream_testkit::lab::http::Answer;
 use dream_testkit::lab::identities::GATEWAY;
@@ -93,7 +93,7 @@ impl Gateway {
         let parts = Parts::new(config, identity, self.world.clock.clone()).unwrap();
         let (store, service, status_topic) =
             (parts.store.clone(), parts.service().unwrap(), parts.status_topic.clone());
-        let operator = offenders::router(parts.offenders.clone());
+        let operator = operator::router(parts.members.clone());
         let (jobs, waiting) = mpsc::channel(8);
         let runner = EffectRunner::new(&parts);
         let driver = Driver::start(parts, jobs).unwrap();

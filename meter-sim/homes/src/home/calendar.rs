@@ -42,6 +42,9 @@ impl fmt::Display for DayKind {
 pub struct Month(u8);
 
 impl Month {
+    /// The month that the paper looks at.
+    pub const NOVEMBER: Self = Self(11);
+
     pub fn new(month: u8) -> Result<Self, MonthError> {
         if (1..=12).contains(&month) { Ok(Self(month)) } else { Err(MonthError) }
     }

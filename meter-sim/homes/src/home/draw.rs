@@ -22,6 +22,16 @@ impl Draw {
         Self::stream(seed, (u64::from(home) << 32).wrapping_add(u64::from(day) + 1))
     }
 
+    /// What decides about the home's roof: the stream after all of its days, so that nothing else of the home depends on it.
+    pub(super) fn of_roof(seed: u64, home: u32) -> Self {
+        Self::stream(seed, (u64::from(home) << 32) | u64::from(u32::MAX))
+    }
+
+    /// What decides about the sky of a day, for all homes: the streams of a home that no street has.
+    pub(super) fn of_sky(seed: u64, day: u32) -> Self {
+        Self::stream(seed, (u64::from(u32::MAX) << 32) | u64::from(day))
+    }
+
     fn stream(seed: u64, stream: u64) -> Self {
         let mut generator = ChaCha8Rng::seed_from_u64(seed);
         generator.set_stream(stream);
@@ -135,10 +145,11 @@ mod tests {
     #[test]
     fn a_day_is_a_stream_of_its_own() {
         let first = |mut draw: Draw| draw.unit().to_bits();
-        let streams = [Draw::of_home(7, 1), Draw::of_day(7, 1, 0), Draw::of_day(7, 1, 1), Draw::of_day(7, 2, 0)];
-        let mut numbers: Vec<u64> = streams.map(first).into();
+        let homes = [Draw::of_home(7, 1), Draw::of_day(7, 1, 0), Draw::of_day(7, 1, 1), Draw::of_day(7, 2, 0)];
+        let streams = homes.into_iter().chain([Draw::of_roof(7, 1), Draw::of_roof(7, 2), Draw::of_sky(7, 0)]);
+        let mut numbers: Vec<u64> = streams.map(first).collect();
         numbers.sort_unstable();
         numbers.dedup();
-        assert_eq!(numbers.len(), 4);
+        assert_eq!(numbers.len(), 7);
     }
 }

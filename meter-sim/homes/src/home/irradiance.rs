@@ -1,4 +1,4 @@
-//! How bright it is outside, which decides when lamps are lit.
+//! How bright it is outside, which decides when lamps are lit and what panels generate.
 //!
 //! A clear sky after Haurwitz, dimmed evenly to what an average one lets through. All homes of a day are under the same
 //! sky, in Loughborough, where the model comes from.
@@ -16,6 +16,34 @@ pub(super) fn of(month: Month) -> &'static [f64; MINUTES_PER_DAY] {
         months.map(|month| std::array::from_fn(|minute| irradiance(month, minute))).collect()
     });
     &MONTHS[month.index()]
+}
+
+/// Where the sun is: a vector of length 1.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sun {
+    /// The sine of its height above the horizon; below 0 it is down.
+    pub(super) height: f64,
+    pub(super) south: f64,
+    pub(super) west: f64,
+}
+
+/// Where the sun is in each minute of the middle of the month.
+pub(super) fn suns(month: Month) -> &'static [Sun; MINUTES_PER_DAY] {
+    static MONTHS: LazyLock<Vec<[Sun; MINUTES_PER_DAY]>> = LazyLock::new(|| {
+        let months = (1..=12).map(|month| Month::new(month).expect("1 to 12"));
+        months.map(|month| std::array::from_fn(|minute| sun(month, minute))).collect()
+    });
+    &MONTHS[month.index()]
+}
+
+/// The irradiance of a level square metre under a clear sky, in watts.
+pub(super) fn clear_sky(height: f64) -> f64 {
+    1098.0 * height * (-0.057 / height).exp()
+}
+
+/// The irradiance above the air, of a square metre that faces the sun, in watts.
+pub(super) fn above_the_air(month: Month) -> f64 {
+    1367.0 * (1.0 + 0.033 * (TAU * f64::from(month.middle()) / 365.0).cos())
 }
 
 const LATITUDE: f64 = 52.77;
@@ -37,12 +65,28 @@ fn solar_minute(month: Month, minute: usize) -> f64 {
     minute as f64 - summer + 4.0 * LONGITUDE + equation_of_time
 }
 
+fn sun(month: Month, minute: usize) -> Sun {
+    let (day, solar_minute) = (month.middle(), solar_minute(month, minute));
+    let (declination, hour_angle, latitude) = (declination(day), hour_angle(solar_minute), LATITUDE.to_radians());
+    Sun {
+        height: sine_of_height(day, solar_minute),
+        south: latitude.sin() * declination.cos() * hour_angle.cos() - latitude.cos() * declination.sin(),
+        west: declination.cos() * hour_angle.sin(),
+    }
+}
+
 /// The cosine of the sun's angle from the zenith.
 fn sine_of_height(day: u16, solar_minute: f64) -> f64 {
-    let declination = 23.45_f64.to_radians() * (TAU * (284.0 + f64::from(day)) / 365.0).sin();
-    let hour_angle = TAU * (solar_minute - 720.0) / 1440.0;
-    let latitude = LATITUDE.to_radians();
+    let (declination, hour_angle, latitude) = (declination(day), hour_angle(solar_minute), LATITUDE.to_radians());
     latitude.sin() * declination.sin() + latitude.cos() * declination.cos() * hour_angle.cos()
+}
+
+fn declination(day: u16) -> f64 {
+    23.45_f64.to_radians() * (TAU * (284.0 + f64::from(day)) / 365.0).sin()
+}
+
+fn hour_angle(solar_minute: f64) -> f64 {
+    TAU * (solar_minute - 720.0) / 1440.0
 }
 
 #[cfg(test)]
@@ -63,6 +107,17 @@ mod tests {
             let (first, last) = sunlight(month);
             assert!(first.abs_diff(rise) < 10 && last.abs_diff(set) < 10, "month {month}: {first} {last}");
         }
+    }
+
+    #[test]
+    fn the_sun_is_one_away_and_goes_from_east_over_south_to_west() {
+        let suns = suns(Month::new(3).unwrap());
+        for sun in suns {
+            assert!((sun.height.hypot(sun.south).hypot(sun.west) - 1.0).abs() < 1e-12, "{sun:?}");
+        }
+        let [morning, noon, evening] = [8, 12, 16].map(|hour| suns[hour * 60]);
+        assert!(morning.west < -0.5 && noon.west.abs() < 0.1 && evening.west > 0.5, "{morning:?} {noon:?} {evening:?}");
+        assert!(noon.south > 0.5 && noon.height > 0.5, "{noon:?}");
     }
 
     #[test]

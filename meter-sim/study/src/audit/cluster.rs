@@ -11,7 +11,7 @@ use dream_protocol::params::{Share, Terms};
 use dream_protocol::policy::{Floors, Policy};
 use dream_protocol::scheme::{Kind, SchemeChoice};
 use dream_protocol::simulation::Simulation;
-use dream_protocol::time::Timestamp;
+use dream_protocol::time::{Slot, Timestamp};
 use dream_testkit::node::MeterNode;
 use dream_testkit::pki::{Issued, Pki};
 use dream_testkit::virtual_cluster::VirtualCluster;
@@ -39,9 +39,12 @@ pub(super) struct Participants {
     authorities: Authorities,
     gateway: Issued,
     meters: Vec<Issued>,
-    /// When every run begins: the start of a slot at which all certificates hold.
-    start: Timestamp,
+    /// From when on all certificates hold, in Unix seconds.
+    begins: u64,
 }
+
+/// How many slots a day of the audit has.
+pub(super) const SLOTS_OF_A_DAY: usize = 4;
 
 /// What one member does in every slot.
 #[derive(Debug, Clone, Copy)]
@@ -50,6 +53,8 @@ pub(super) struct Role {
     pub(super) watts: Option<i64>,
     /// Whether it adds its share of the noise.
     pub(super) noise: bool,
+    /// Whether its readings draw on the account of their day.
+    pub(super) account: bool,
 }
 
 /// A cluster whose members play their roles in virtual time.
@@ -66,8 +71,7 @@ impl Participants {
         let gateway = pki.gateway(gateway_id().as_str());
         let meters = (1..=MEMBERS).map(|number| pki.meter(&format!("m-{number}"))).collect();
         let begins = authorities.verify(&gateway.der).expect("just issued").not_before();
-        let start = Timestamp::from_secs(begins.next_multiple_of(SLOT_SECONDS));
-        Self { authorities, gateway, meters, start }
+        Self { authorities, gateway, meters, begins }
     }
 
     /// A test policy: it accepts a small cluster and range, and any number of slots a day.
@@ -75,7 +79,9 @@ impl Participants {
         Policy {
             range: (0, RANGE.into()),
             floors: FLOORS,
+            min_noise_watts: 0,
             daily_micro_epsilon: u64::MAX,
+            day_micro_epsilon: u64::MAX,
             ..Policy::new(self.authorities.clone(), [gateway_id()])
         }
     }
@@ -83,16 +89,17 @@ impl Participants {
 
 impl Run {
     /// Starts everybody; all chance follows from the seed.
-    pub(super) fn new(participants: &Participants, epsilon: (u64, u64), roles: &[Role], seed: &str) -> Self {
+    pub(super) fn new(participants: &Participants, terms: Terms, roles: &[Role], seed: &str) -> Self {
         let id = ClusterId::new("audit").expect("a plain name");
         let config = ClusterConfig {
             cluster: id.clone(),
             identity: Arc::new(participants.gateway.identity()),
             certificate: participants.gateway.der.clone().into(),
             authorities: participants.authorities.clone(),
-            terms: terms(epsilon),
+            terms,
             scheme: SchemeChoice::Only(Kind::Pairwise),
             committee_attempts: 1,
+            may_draw: true,
             missing_share: one_member(),
             malicious_share: one_member(),
             floors: FLOORS,
@@ -106,6 +113,7 @@ impl Run {
             clock_skew_seconds: 0,
         };
         let policy = participants.policy();
+        let start = Timestamp::from_secs(participants.begins.next_multiple_of(terms.slot_seconds));
         let meter = |(number, (issued, part)): (usize, (&Issued, &Role))| {
             let config = MeterConfig {
                 identity: issued.identity(),
@@ -114,10 +122,11 @@ impl Run {
                 policy: policy.clone(),
             };
             let simulation = if part.noise { Simulation::default() } else { Simulation::NOISELESS };
+            let simulation = Simulation { energy_account: part.account, ..simulation };
             MeterNode::new(config, simulation, rng(seed, &format!("meter {number}")))
         };
         let meters = participants.meters.iter().zip(roles).enumerate().map(meter);
-        let mut cluster = VirtualCluster::new(config, meters, participants.start, rng(seed, "gateway"));
+        let mut cluster = VirtualCluster::new(config, meters, start, rng(seed, "gateway"));
         for (meter, part) in cluster.meters.iter_mut().zip(roles) {
             if part.watts.is_none() {
                 *meter = None;
@@ -130,16 +139,45 @@ impl Run {
     pub(super) fn next_outcome(&mut self) -> SlotOutcome {
         self.cluster.next_outcome(|meter, _| self.roles[meter].watts)
     }
+
+    /// Lets days pass until one is over, and returns its sums. The first home draws what `home` says of each slot of a day.
+    pub(super) fn next_day(&mut self, home: [i64; SLOTS_OF_A_DAY]) -> [i64; SLOTS_OF_A_DAY] {
+        let mut sums = Vec::new();
+        while sums.len() < home.len() {
+            let outcome = self.cluster.next_outcome(|meter, slot| match meter {
+                0 => home.get(of_day(slot)).copied(),
+                other => self.roles[other].watts,
+            });
+            // A list may begin in the middle of a day.
+            if of_day(outcome.slot) == 0 || !sums.is_empty() {
+                sums.push(outcome.result.expect("nothing disturbs a slot here").watts());
+            }
+        }
+        sums.try_into().expect("a day of sums")
+    }
 }
 
-fn terms((epsilon_numerator, epsilon_denominator): (u64, u64)) -> Terms {
+/// One slot after the other, each for itself: nothing is stated for a day.
+pub(super) fn slot_terms((epsilon_numerator, epsilon_denominator): (u64, u64)) -> Terms {
     Terms {
         hi: RANGE.into(),
         epsilon_numerator,
         epsilon_denominator,
+        day_micro_epsilon: 0,
         attempts: 1,
         ..Terms::with_slots_of(SLOT_SECONDS)
     }
+}
+
+/// Days of four slots of epsilon 1, and E for all four: an account of E/2 holds so many of the highest reading.
+pub(super) fn day_terms(day_micro_epsilon: u64) -> Terms {
+    let slots = Terms::with_slots_of(86_400 / SLOTS_OF_A_DAY as u64);
+    Terms { hi: RANGE.into(), day_micro_epsilon, attempts: 1, ..slots }
+}
+
+/// Which slot of its day a slot is.
+fn of_day(slot: Slot) -> usize {
+    usize::try_from(slot.0 % SLOTS_OF_A_DAY as u64).expect("few")
 }
 
 fn one_member() -> Share {
@@ -158,13 +196,14 @@ fn rng(seed: &str, whose: &str) -> ChaCha20Rng {
 mod tests {
     use super::*;
 
-    const EXACT: Role = Role { watts: Some(1), noise: false };
-    const SILENT: Role = Role { watts: None, noise: false };
+    const EXACT: Role = Role { watts: Some(1), noise: false, account: true };
+    const SILENT: Role = Role { watts: None, ..EXACT };
     const NOISY: Role = Role { noise: true, ..EXACT };
 
     #[test]
     fn masks_cancel_though_one_member_is_silent_and_lists_are_renewed() {
-        let mut cluster = Run::new(&Participants::new(), (1, 1), &[EXACT, EXACT, EXACT, EXACT, EXACT, SILENT], "exact");
+        let mut cluster =
+            Run::new(&Participants::new(), slot_terms((1, 1)), &[EXACT, EXACT, EXACT, EXACT, EXACT, SILENT], "exact");
         let outcomes: Vec<SlotOutcome> = (0..1100).map(|_| cluster.next_outcome()).collect();
         assert!(outcomes.iter().all(|outcome| outcome.result.unwrap().watts() == 5));
         assert!(outcomes.iter().all(|outcome| (outcome.members, outcome.honest, outcome.responders) == (6, 4, 5)));
@@ -174,10 +213,22 @@ mod tests {
     }
 
     #[test]
+    fn a_day_has_an_account_unless_it_is_switched_off() {
+        let day = |account| {
+            let idle = Role { watts: Some(0), account, ..EXACT };
+            let roles = [idle, idle, idle, idle, idle, Role { watts: None, ..idle }];
+            let mut run = Run::new(&Participants::new(), day_terms(2_000_000), &roles, "a day");
+            (0..3).map(|_| run.next_day([0, 2, 2, 2])).collect::<Vec<_>>()
+        };
+        assert_eq!(day(true), [[0, 2, 0, 0]; 3]);
+        assert_eq!(day(false), [[0, 2, 2, 2]; 3]);
+    }
+
+    #[test]
     fn chance_follows_from_the_seed_alone() {
         let sums = |seed| {
             let roles = [NOISY, NOISY, NOISY, NOISY, EXACT, SILENT];
-            let mut cluster = Run::new(&Participants::new(), (1, 2), &roles, seed);
+            let mut cluster = Run::new(&Participants::new(), slot_terms((1, 2)), &roles, seed);
             (0..50).map(|_| cluster.next_outcome().result.unwrap().watts()).collect::<Vec<i64>>()
         };
         assert_eq!(sums("one"), sums("one"));

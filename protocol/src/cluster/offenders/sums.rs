@@ -165,7 +165,7 @@ impl Offenders {
             let alone = self.search.as_ref().is_some_and(|search| search.leaves_only(&meter, list, known));
             let Some(offender) = self.meters.get_mut(meter.as_str()) else { continue };
             let accused = self.search.as_ref().and_then(Search::accused) == Some(&meter);
-            offender.alone |= alone;
+            offender.alone |= alone && attempt.blames_members;
             offender.failures = offender.failures.saturating_add(1);
             offender.last = slot;
             let settled = offender.offence == Offence::SpoilsSums && (offender.alone || !accused);

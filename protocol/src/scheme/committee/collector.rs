@@ -155,3 +155,116 @@ impl Collector {
         &self.corrections[usize::from(member) * width..][..width]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::keys::{ListHash, PairKey, SelfKey};
+    use crate::scheme::committee::dealing::Dealer;
+    use crate::scheme::committee::member::{Holder, Member};
+    use crate::time::Slot;
+
+    const MEMBERS: u16 = 14;
+    /// The members 2 to 13 are holders, and nine answers are needed.
+    const COMMITTEE: Committee = Committee { drawn: 0, needed: 9, holders: 12 };
+    const FIRST_HOLDER: u16 = 2;
+    const SLOT: Slot = Slot(2_980_000);
+    const LIST: ListHash = ListHash([7; 32]);
+
+    fn pair(one: u16, other: u16) -> Option<PairKey> {
+        let ends = [one.min(other), one.max(other)].map(u16::to_be_bytes).concat();
+        (one != other).then(|| PairKey::from_bytes(std::array::from_fn(|i| ends[i % 4] ^ 0x5a)))
+    }
+
+    fn self_key(member: u16) -> Arc<SelfKey> {
+        Arc::new(SelfKey::from_bytes([u8::try_from(member).unwrap(); 32]))
+    }
+
+    fn watts(member: u16) -> i64 {
+        1000 * i64::from(member) - 3000
+    }
+
+    /// A collector with everybody's readings, of which the corrections of some may be changed; streams are left out.
+    fn collected(change: impl Fn(u16, &mut Vec<Element>)) -> Collector {
+        let dealer = Arc::new(Dealer::new(12, 9));
+        let mut collector = Collector::new(MEMBERS, COMMITTEE);
+        for member in 0..MEMBERS {
+            let seats = (FIRST_HOLDER..MEMBERS).map(|holder| Some((pair(member, holder)?, member < holder)));
+            let dealing = Member::new(seats, dealer.clone(), self_key(member), LIST).deal(SLOT, 0);
+            let mut corrections = dealing.corrections().to_vec();
+            change(member, &mut corrections);
+            let corrections: Vec<u8> = corrections.iter().flat_map(|value| value.to_be_bytes()).collect();
+            let hidden = Element::from_signed(watts(member)) + dealing.secret();
+            assert_eq!(collector.reading_is(member, hidden, &corrections), None);
+            collector.add_reading(member, hidden, hidden, &corrections);
+            assert_eq!(collector.reading_is(member, hidden, &corrections), Some(true));
+            assert_eq!(collector.reading_is(member, hidden + Element::ONE, &corrections), Some(false));
+        }
+        collector
+    }
+
+    fn answer(holder: u16, missing: &MemberSet) -> Element {
+        let own = FIRST_HOLDER + holder;
+        let keys = (0..MEMBERS).map(|member| pair(own, member)).collect();
+        Holder::new(keys, self_key(own), LIST).answer(missing, SLOT, 0)
+    }
+
+    fn opened(
+        collector: &mut Collector,
+        missing: &MemberSet,
+        holders: impl IntoIterator<Item = u16>,
+    ) -> Option<Opened> {
+        holders.into_iter().for_each(|holder| collector.add_answer(holder, answer(holder, missing)));
+        collector.open(missing, |_, ciphertext| ciphertext)
+    }
+
+    fn sum_without(missing: &MemberSet) -> i64 {
+        (0..MEMBERS).filter(|&member| !missing.contains(member)).map(watts).sum()
+    }
+
+    #[test]
+    fn any_holders_that_are_enough_open_the_sum_of_those_who_are_not_missing() {
+        for missing in [MemberSet::empty(MEMBERS), MemberSet::from_members(MEMBERS, [0, 5])] {
+            for gone in 0..12u16 {
+                let there = (0..12).filter(|&holder| ![gone, (gone + 1) % 12, (gone + 5) % 12].contains(&holder));
+                let found = opened(&mut collected(|_, _| {}), &missing, there).unwrap();
+                assert_eq!((found.sum, found.agreeing), (sum_without(&missing), 9));
+            }
+            assert_eq!(opened(&mut collected(|_, _| {}), &missing, 0..8), None, "one too few");
+        }
+    }
+
+    #[test]
+    fn a_wrong_answer_is_found_and_the_sum_is_right() {
+        let missing = MemberSet::from_members(MEMBERS, [1]);
+        let mut collector = collected(|_, _| {});
+        collector.add_answer(4, Element::from_signed(12_345));
+        let found = opened(&mut collector, &missing, 0..12).unwrap();
+        assert_eq!((found.sum, found.agreeing, found.wrong), (sum_without(&missing), 11, vec![4]));
+    }
+
+    #[test]
+    fn a_wrong_dealing_looks_like_a_wrong_answer_of_the_holder() {
+        let missing = MemberSet::empty(MEMBERS);
+        let deals_wrongly = |member: u16, corrections: &mut Vec<Element>| {
+            if member == 6 {
+                corrections[1] += Element::ONE;
+            }
+        };
+        let found = opened(&mut collected(deals_wrongly), &missing, 0..12).unwrap();
+        assert_eq!((found.sum, found.wrong), (sum_without(&missing), vec![10]));
+        let without = MemberSet::from_members(MEMBERS, [6]);
+        let found = opened(&mut collected(deals_wrongly), &without, 0..12).unwrap();
+        assert_eq!((found.sum, found.wrong), (sum_without(&without), vec![]), "whoever is left out spoils nothing");
+    }
+
+    #[test]
+    fn too_many_wrong_answers_open_nothing() {
+        let mut collector = collected(|_, _| {});
+        collector.add_answer(0, Element::from_signed(1));
+        collector.add_answer(1, Element::from_signed(2));
+        assert_eq!(opened(&mut collector, &MemberSet::empty(MEMBERS), 2..12), None);
+    }
+}

@@ -10,7 +10,7 @@ use crate::derive;
 const MOST_WITHOUT_DRAW: u16 = 200;
 
 /// How many holders a gateway aims for where they are drawn, and what it tries if too few of those could vanish.
-const WANTED: [u64; 4] = [160, 180, 200, 220];
+const WANTED: [u64; 5] = [160, 180, 200, 220, 130];
 
 /// The fewest holders that must be able to vanish where they are drawn.
 const LEAST_SPARE: u64 = 15;
@@ -62,8 +62,8 @@ pub struct NoCommittee {
 }
 
 /// Chooses k and q for a list of so many members, of whom T may be malicious, and of whom those with these draws are willing
-/// to be holders.
-pub fn choose(members: u16, malicious: u16, draws: &[u64]) -> Result<Choice, NoCommittee> {
+/// to be holders. Where holders may not be drawn, because meters want to see every certificate, all of them are holders.
+pub fn choose(members: u16, malicious: u16, draws: &[u64], may_draw: bool) -> Result<Choice, NoCommittee> {
     let (count, willing) = (u64::from(members), draws.len());
     let of = |drawn: u64| {
         let holders = match threshold(drawn, count) {
@@ -80,7 +80,7 @@ pub fn choose(members: u16, malicious: u16, draws: &[u64]) -> Result<Choice, NoC
         let least = least_of(drawn, holders).max(1);
         (1..=MAX_HOLDERS).contains(&holders) && choice.committee.spare() >= least
     };
-    let drawn: Vec<u64> = if members <= MOST_WITHOUT_DRAW {
+    let drawn: Vec<u64> = if members <= MOST_WITHOUT_DRAW || !may_draw {
         vec![0]
     } else {
         WANTED.iter().map(|wanted| (wanted * count).div_ceil((willing as u64).max(1)).min(count - 1)).collect()
@@ -105,7 +105,7 @@ mod tests {
 
     fn chosen(members: u16, willing: u64) -> Result<(u64, u64, u64, u64), NoCommittee> {
         let Choice { committee: Committee { drawn, needed, holders }, colluding } =
-            choose(members, (members / 10).max(10), &draws(willing))?;
+            choose(members, (members / 10).max(10), &draws(willing), true)?;
         Ok((drawn, holders, colluding, needed))
     }
 

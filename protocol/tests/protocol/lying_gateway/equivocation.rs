@@ -161,7 +161,7 @@ fn play(meters: &mut Liar, slot: Slot, shown: &[Option<BTreeSet<u16>>], random: 
     let asked_at = meters.slot_end(slot).plus_secs(61);
     let mut seen = Seen { views: Vec::new(), values: Vec::new(), watts: Vec::new() };
     for (index, told) in shown.iter().enumerate() {
-        let watts = i64::from(random.next_u32() % 9001);
+        let watts = i64::from(random.next_u32() % 5001);
         seen.watts.push(watts);
         let reading = meters.measure(index, slot, watts);
         let reveal = told.as_ref().map(|told| {

@@ -181,7 +181,7 @@ fn a_member_that_shifts_the_sum_out_of_the_plausible_range_fails_the_slot() {
     let honest = reading_in(&round.reading(0)).ciphertext;
     let liar = Insider::new(&round.world, 0);
     // 100 noise scales beyond the most that ten readings add up to.
-    let most = 10 * 9000 + 100 * 9000;
+    let most = 10 * 5000 + 100 * 5000;
     let shift = most - Round::sum(0..10) + 1;
     assert_eq!(round.receive(&liar.reading(round.slot, 0, honest.wrapping_add_signed(shift))), None);
     let request = round.freeze();

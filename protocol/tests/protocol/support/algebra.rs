@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 /// 2^61 - 1.
-const PRIME: u64 = (1 << 61) - 1;
+pub(crate) const PRIME: u64 = (1 << 61) - 1;
 
 /// One meter's reading with one answer to it, if any.
 #[derive(Debug, Clone)]
@@ -145,12 +145,15 @@ fn reduce(rows: &mut [Vec<u64>], columns: usize) -> Vec<usize> {
     pivots
 }
 
-fn multiply(a: u64, b: u64) -> u64 {
-    u64::try_from(u128::from(a) * u128::from(b) % u128::from(PRIME)).unwrap()
+/// `a * b` modulo the prime. 2^61 is 1, so the upper bits of the product are added to the lower ones.
+pub(crate) fn multiply(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    let folded = (product & u128::from(PRIME)) + (product >> 61);
+    u64::try_from(folded).unwrap() % PRIME
 }
 
-/// Fermat.
-fn inverse(value: u64) -> u64 {
+/// `1 / value` modulo the prime, by Fermat.
+pub(crate) fn inverse(value: u64) -> u64 {
     let (mut result, mut base, mut exponent) = (1, value, PRIME - 2);
     while exponent > 0 {
         if exponent & 1 == 1 {

@@ -70,6 +70,7 @@ impl Draft {
 
     /// Signs for a topic; the packet travels on the cluster's membership topic all the same.
     pub(crate) fn sign_for(&self, signer: &Issued, topic: &str) -> Packet {
+        let committee = self.terms.scheme.committee().is_some();
         let statement = ListStatement {
             cluster: self.cluster.clone(),
             epoch: self.epoch,
@@ -81,7 +82,8 @@ impl Draft {
             to_slot: self.to_slot,
             terms: self.terms,
             enrolments: self.enrolments.iter().map(Vec::as_slice).collect(),
-            holders: Vec::new(),
+            // With a committee everybody is willing.
+            holders: (0u16..).zip(&self.enrolments).filter(|_| committee).map(|(member, _)| member).collect(),
         };
         let payload = statement.seal((&signer.identity(), &signer.der), topic);
         Packet::new(GatewayChannel::FullMembership.topic(&cluster_id()), payload)

@@ -888,8 +888,10 @@ impl Workshop<'_> {
                 raw::uint(good.to_slot.0),
             ];
             items.extend([t.slot_seconds, t.reading_seconds, t.reveal_seconds, 0].map(raw::uint));
-            items.extend([t.max_missing, t.max_malicious, t.scheme.partners(), 0, 0, 9000].map(raw::uint));
-            items.extend([t.epsilon_numerator, t.epsilon_denominator, 0, t.attempts, 3, 0].map(raw::uint));
+            items.extend([t.max_missing, t.max_malicious, t.scheme.partners(), 0, 0, 5000].map(raw::uint));
+            items.extend(
+                [t.epsilon_numerator, t.epsilon_denominator, t.day_micro_epsilon, t.attempts, 3, 0].map(raw::uint),
+            );
             items.extend([hashes.entries, hashes.digests, hashes.holders].map(|hash| raw::bytes(&hash)));
             change(&mut items);
             let header = envelope::seal(&Seal::Certified(gateway.clone()), &raw::array(&items), TOPIC);
@@ -941,7 +943,6 @@ impl Workshop<'_> {
             ("unknown scheme", raw_items(&|items| items[13] = raw::uint(2))),
             ("quorum in the pairwise scheme", raw_items(&|items| items[17] = raw::uint(1))),
             ("holders in the pairwise scheme", raw_items(&|items| items[25] = raw::uint(1))),
-            ("epsilon of a day", header_with(&|h| h.day_epsilon = 1)),
             ("authority that is not configured", of(&|s| s.authorities = sorted([s.authorities[0], [7; 32]]))),
             ("another authority than its certificates'", of(&|s| s.authorities = vec![[7; 32]])),
             ("byte after its end", [signed(&good).as_slice(), &[0]].concat()),
@@ -1054,13 +1055,27 @@ impl Workshop<'_> {
             ("empty range", terms(&|t| t.hi = 0)),
             ("epsilon 0", terms(&|t| t.epsilon_numerator = 0)),
             ("epsilon's denominator above a million", terms(&|t| t.epsilon_denominator = 1_000_001)),
-            ("sums that could reach 2^40", terms(&|t| t.epsilon_denominator = 1_000_000)),
+            ("epsilon of a day 2^40", terms(&|t| t.day_micro_epsilon = 1 << 40)),
+            ("sums that could reach 2^40", terms(&|t| (t.hi, t.epsilon_denominator) = (6000, 1_000_000))),
             ("windows that do not fit the slot", terms(&|t| t.reading_seconds = 271)),
             ("too few partners", terms(&|t| t.scheme = Scheme::Pairwise { partners: 1 })),
             ("as many partners as other members", terms(&|t| t.scheme = Scheme::Pairwise { partners: 2 })),
-            ("range that is not the policy's", terms(&|t| t.hi = 9001)),
-            ("range that is smaller than the policy's", terms(&|t| t.hi = 8999)),
-            ("range that begins below the policy's", terms(&|t| t.lo = -1)),
+            ("range that ends above the policy's", terms(&|t| t.hi = 15_001)),
+            ("range that begins below the policy's", terms(&|t| t.lo = -10_001)),
+            ("range as wide as the policy's", terms(&|t| (t.lo, t.hi) = (-10_000, 15_000))),
+            ("less noise than the policy's", terms(&|t| t.hi = 1999)),
+            ("as little noise as the policy's", terms(&|t| t.hi = 2000)),
+            (
+                "as little noise as the policy's, of a smaller range",
+                terms(&|t| (t.hi, t.epsilon_numerator, t.epsilon_denominator) = (1900, 19, 20)),
+            ),
+            ("epsilon of a day above the policy's", terms(&|t| t.day_micro_epsilon = 100_000_001)),
+            ("epsilon of a day as large as the policy's", terms(&|t| t.day_micro_epsilon = 100_000_000)),
+            ("no epsilon of a day, and slots that cost more", terms(&|t| t.day_micro_epsilon = 0)),
+            (
+                "no epsilon of a day, and slots that cost less",
+                terms(&|t| (t.day_micro_epsilon, t.epsilon_numerator, t.epsilon_denominator) = (0, 2, 3)),
+            ),
             (
                 "epsilon above the policy's",
                 terms(&|t| (t.epsilon_numerator, t.epsilon_denominator) = (1_000_000, 999_999)),

@@ -188,7 +188,7 @@ pub(crate) fn header_fields(header: &ListHeader) -> Json {
         "hi": terms.hi,
         "epsilon_numerator": terms.epsilon_numerator,
         "epsilon_denominator": terms.epsilon_denominator,
-        "day_epsilon": header.day_epsilon,
+        "day_micro_epsilon": terms.day_micro_epsilon,
         "attempts": terms.attempts,
         "members": header.members,
         "holders": holders,

@@ -19,11 +19,12 @@ impl Run {
         let Some(node) = self.meters[index].process.node.as_mut() else { return false };
         node.meter.handle(input, now, &mut node.rng);
         let outputs: Vec<_> = std::iter::from_fn(|| node.meter.poll()).collect();
+        let hidden = node.meter.take_hidden();
         let faults = self.scenario.meter_faults;
         let dice = &mut self.network.dice;
         let crash = dice.chance(faults.crash, 10_000);
         let kept = if crash { dice.below(outputs.len() + 1) } else { outputs.len() };
-        self.referee.meter_outputs(index, &outputs, kept);
+        self.referee.meter_outputs(index, &outputs, kept, hidden);
         let Some(node) = self.meters[index].process.node.as_mut() else { return false };
         let mut measure = None;
         for output in outputs.into_iter().take(kept) {

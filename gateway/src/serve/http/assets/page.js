@@ -133,7 +133,12 @@ const UNITS = [["W", 1], ["kW", 1e3], ["MW", 1e6], ["GW", 1e9]];
 function load(watts, band) {
   const most = Math.max(Math.abs(watts), band);
   const [name, unit] = UNITS.findLast(([, unit]) => most >= unit) ?? UNITS[0];
-  const number = (value) => (value / unit).toFixed(most / unit < 10 ? 2 : 1).replace("-", "\u2212");
+  // What is rounded to 0 has no sign.
+  const number = (value) =>
+    (value / unit)
+      .toFixed(most / unit < 10 ? 2 : 1)
+      .replace(/^-(?=[0.]*$)/, "")
+      .replace("-", "\u2212");
   return `${number(watts)} ± ${number(band)} ${name}`;
 }
 
