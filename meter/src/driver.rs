@@ -1,6 +1,6 @@
 //! Drives the protocol's machine: what happens goes in with the time, and what comes out is carried out in its order.
 //!
-//! The durability contract (`protocol.md 9`) is all in [`Driver::handle`]: what a call asks to persist or erase is on disk before
+//! The durability contract (`protocol.md 9`) is all in `Driver::handle`: what a call asks to persist or erase is on disk before
 //! anything of it is published, and the message that caused it is acknowledged after that. There is no other place that sends.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -2,7 +2,7 @@
 //!
 //! A commit is on disk before [`Records::commit`] returns, and nothing that depends on it is sent before that. Entries that hold
 //! a reading or a key are encrypted under a key of a file of its own, which is replaced whenever such an entry goes: see
-//! [`shred`]. What this file was last seen as, and what follows if it was copied or restored, is in [`crate::origin`].
+//! `records/shred.rs`. What this file was last seen as, and what follows if it was copied or restored, is in [`crate::origin`].
 
 mod shred;
 
