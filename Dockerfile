@@ -1,6 +1,7 @@
-# The images of gateway and simulator: one static binary each and nothing else, run by an ordinary user.
+# The images of gateway, meter and simulator: one static binary each and nothing else, run by an ordinary user.
 #
 #   docker build --target gateway --tag dream-gateway .
+#   docker build --target meter --tag dream-meter .
 #   docker build --target meter-sim --tag dream-meter-sim .
 #
 # Where no base image can be pulled, build the binaries first and take them from target/image. The linker of the machine
@@ -16,6 +17,7 @@ WORKDIR /source
 COPY Cargo.toml Cargo.lock ./
 COPY protocol protocol
 COPY gateway gateway
+COPY meter meter
 COPY meter-sim meter-sim
 COPY testkit testkit
 COPY scripts/static-binaries scripts/
@@ -35,6 +37,18 @@ COPY --from=binaries --chown=65532:65532 /image/empty /tmp
 USER 65532:65532
 WORKDIR /tmp
 ENTRYPOINT ["/usr/bin/meter-sim"]
+
+FROM scratch AS meter
+LABEL org.opencontainers.image.title="DREAM meter" \
+      org.opencontainers.image.description="Lets a home take part in a cluster, and shows its readings to nobody" \
+      org.opencontainers.image.licenses="Apache-2.0"
+COPY --from=binaries /image/dream-meter /usr/bin/dream-meter
+COPY --from=binaries --chown=65532:65532 /image/empty /var/lib/dream-meter
+COPY --from=binaries --chown=65532:65532 /image/empty /var/cache/dream-meter
+USER 65532:65532
+WORKDIR /var/lib/dream-meter
+ENTRYPOINT ["/usr/bin/dream-meter"]
+CMD ["run", "--config", "/etc/dream-meter/meter.toml"]
 
 FROM scratch AS gateway
 LABEL org.opencontainers.image.title="DREAM gateway" \

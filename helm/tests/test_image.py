@@ -46,7 +46,7 @@ class Buildah:
 def buildah():
     with tempfile.TemporaryDirectory() as folder:
         tool = Buildah(pathlib.Path(folder))
-        for target in ("gateway", "meter-sim"):
+        for target in ("gateway", "meter", "meter-sim"):
             tool(
                 "build",
                 "--format",
@@ -86,7 +86,10 @@ def config_of(buildah, image):
     return json.loads(buildah("inspect", "--type", "image", image))["OCIv1"]["config"]
 
 
-@pytest.mark.parametrize(("image", "binary"), [("dream-gateway", "dream-gateway"), ("dream-meter-sim", "meter-sim")])
+@pytest.mark.parametrize(
+    ("image", "binary"),
+    [("dream-gateway", "dream-gateway"), ("dream-meter", "dream-meter"), ("dream-meter-sim", "meter-sim")],
+)
 def test_an_image_holds_one_binary_and_an_ordinary_user_runs_it(buildah, image, binary):
     container, _, found = files(buildah, image)
     assert found == {f"usr/bin/{binary}"}
@@ -103,7 +106,7 @@ def test_an_engine_asks_the_gateway_itself_for_its_health(buildah):
     assert check[:3] == ["CMD", "/usr/bin/dream-gateway", "health"], check
 
 
-@pytest.mark.parametrize("binary", ["dream-gateway", "meter-sim"])
+@pytest.mark.parametrize("binary", ["dream-gateway", "dream-meter", "meter-sim"])
 def test_binaries_need_no_libraries(binary):
     """No program header asks for an interpreter: 3 is PT_INTERP."""
     with (IMAGE / binary).open("rb") as file:

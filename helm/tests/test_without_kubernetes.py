@@ -15,7 +15,8 @@ import yaml
 from conftest import CHART, ROOT, RULES, program
 from lab import PATIENCE_SECONDS, free_port, running, until
 
-UNIT = ROOT / "docs" / "systemd" / "dream-gateway.service"
+UNITS = ROOT / "docs" / "systemd"
+UNIT = UNITS / "dream-gateway.service"
 COMPOSE = ROOT / "docs" / "compose"
 BUILTIN = pathlib.Path(check_jsonschema.__file__).parent / "builtin_schemas" / "vendor" / "compose-spec.json"
 
@@ -24,10 +25,10 @@ def compose():
     return yaml.safe_load((COMPOSE / "compose.yaml").read_text())
 
 
-def verify(text, tmp_path):
+def verify(text, tmp_path, name="dream-gateway"):
     """The unit as systemd sees it, with the binary that there is."""
-    path = tmp_path / "dream-gateway.service"
-    path.write_text(text.replace("/usr/local/bin/dream-gateway", program("dream-gateway")))
+    path = tmp_path / f"{name}.service"
+    path.write_text(text.replace(f"/usr/local/bin/{name}", program(name)))
     return subprocess.run(["systemd-analyze", "verify", "--man=no", path], capture_output=True, text=True)
 
 
@@ -35,9 +36,10 @@ needs_systemd = pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="
 
 
 @needs_systemd
-def test_systemd_accepts_the_unit(tmp_path):
-    done = verify(UNIT.read_text(), tmp_path)
-    assert done.returncode == 0 and "dream-gateway.service" not in done.stderr, done.stderr
+@pytest.mark.parametrize("name", ["dream-gateway", "dream-meter"])
+def test_systemd_accepts_the_unit(tmp_path, name):
+    done = verify((UNITS / f"{name}.service").read_text(), tmp_path, name)
+    assert done.returncode == 0 and f"{name}.service" not in done.stderr, done.stderr
 
 
 @needs_systemd
@@ -49,9 +51,10 @@ def test_systemd_notices_a_mistake_in_the_unit(tmp_path):
 
 
 @needs_systemd
-def test_the_unit_exposes_little(tmp_path):
-    path = tmp_path / "dream-gateway.service"
-    path.write_text(UNIT.read_text())
+@pytest.mark.parametrize("name", ["dream-gateway", "dream-meter"])
+def test_the_unit_exposes_little(tmp_path, name):
+    path = tmp_path / f"{name}.service"
+    path.write_text((UNITS / f"{name}.service").read_text())
     command = ["systemd-analyze", "security", "--offline=true", "--threshold=20", path]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr

@@ -1,0 +1,310 @@
+//! A running meter: waits until it may speak, and then lets the driver and its surroundings talk to each other.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use dream_protocol::meter::MeterConfig;
+use dream_protocol::time::Timestamp;
+use dream_sources::{Clock, SlotMean, Source, SystemClock};
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tracing::{error, info, warn};
+
+use crate::broker::{self, Access, AccessError, Event};
+use crate::clock::{TimeSource, utc};
+use crate::config::Config;
+use crate::driver::{Driver, Machine, ResumeError};
+use crate::home;
+use crate::http;
+use crate::identity::Identity;
+use crate::notify::Notifier;
+use crate::origin::{self, Witness};
+use crate::records::{Number, Records};
+use crate::standing::{SourceState, Stage, Standing, Totals};
+use crate::words;
+
+/// How often to look whether a clock that is not synchronised is so now.
+const CLOCK_AGAIN: Duration = Duration::from_secs(2);
+
+/// How often a synchronised clock is confirmed.
+const CONFIRM: Duration = Duration::from_secs(600);
+
+/// How long to sleep at most while the meter is silent, because somebody may set the clock.
+const SILENT_NAP: Duration = Duration::from_secs(30);
+
+/// How many events of the source may wait.
+const SAMPLES: usize = 64;
+
+/// Runs a meter until `shutdown` is done. What comes in on `reloads` makes it read its certificate again.
+pub async fn run<M: Machine>(
+    config: Config,
+    machine: M,
+    time: &dyn TimeSource,
+    reloads: mpsc::Receiver<()>,
+    shutdown: impl Future<Output = ()>,
+) -> anyhow::Result<()> {
+    let identity = Identity::load(&config.identity, config.cluster.as_ref())?;
+    let access = community(&config, &identity)?;
+    let source = Source::new(config.source.clone())?;
+    let records = Records::open(&config.state)?;
+    let listener = TcpListener::bind(config.http).await;
+    let listener = listener.with_context(|| format!("`http.listen`: cannot listen on {}", config.http))?;
+    let (standing, shown) = watch::channel(first_standing(&config, &identity));
+    let (meter, cluster, version) = (identity.id.as_str(), identity.cluster.as_str(), env!("CARGO_PKG_VERSION"));
+    info!(meter, cluster, version, http = %listener.local_addr()?, "starting");
+    let server = tokio::spawn(http::serve(listener, shown.clone()));
+    if let Some(home) = &config.home {
+        tokio::spawn(home::inform(Access::new(&home.broker, None)?, home.prefix.clone(), shown.clone()));
+    }
+    let notifier = Notifier::from_environment();
+    notifier.ready();
+    let meter = Agent { config, machine, identity, access, source, records, standing, clock: Arc::new(SystemClock) };
+    let living = pin!(meter.live(time, reloads));
+    let ended = tokio::select! {
+        ended = living => ended,
+        served = server => served?.context("the page cannot be served"),
+        () = say_status(&notifier, shown) => Ok(()),
+        () = notifier.keep_watchdog_calm() => Ok(()),
+        () = shutdown => Ok(()),
+    };
+    // Connections just end: everything that matters is on disk, and the home's broker says that the meter is offline.
+    notifier.stopping();
+    info!("stopped");
+    ended
+}
+
+/// What a meter is made of before it lives.
+struct Agent<M> {
+    config: Config,
+    machine: M,
+    identity: Identity,
+    access: Access,
+    source: Source,
+    records: Records,
+    standing: watch::Sender<Standing>,
+    clock: Arc<dyn Clock>,
+}
+
+impl<M: Machine> Agent<M> {
+    /// Waits for the right time, and for the end of a silence that copied records ask for; then takes part. Ends only with an
+    /// error.
+    async fn live(mut self, time: &dyn TimeSource, mut reloads: mpsc::Receiver<()>) -> anyhow::Result<()> {
+        wait_for_clock(time).await;
+        let now = self.clock.now().wall;
+        let machine = origin::Machine::of_system();
+        let (witness, doubt) = Witness::examine(&self.config.witness, &mut self.records, machine, now)?;
+        if let Some(doubt) = doubt {
+            warn!(%doubt, "the meter is silent until the next day in UTC, and enrols anew then");
+        }
+        stay_silent(self.records.number(Number::SilentUntil)?, &*self.clock, &self.standing).await;
+        self.standing.send_modify(|standing| standing.stage = Stage::Connecting { trouble: None });
+        if let Err(error) = self.identity.check_period(&self.config.identity.certificate, self.clock.now().wall) {
+            error!("{error}");
+        }
+
+        let Self { config, machine, identity, access, source, records, standing, clock } = self;
+        let mean = SlotMean::new(source.cadence());
+        let (sender, mut samples) = mpsc::channel(SAMPLES);
+        tokio::spawn(source.run(clock.clone(), sender));
+        let mut driver =
+            Driver::resume(machine, meter_config(&config, &identity), records, witness, mean, clock, standing.clone())?;
+        driver.time_confirmed()?;
+        let mut connection = Connection::start(access, &identity);
+        let mut source_runs = true;
+        let mut confirm = tokio::time::interval(CONFIRM);
+        loop {
+            tokio::select! {
+                event = connection.next() => driver.broker_event(event)?,
+                event = samples.recv(), if source_runs => match event {
+                    Some(event) => driver.source_event(&event),
+                    None => source_runs = false,
+                },
+                () = tokio::time::sleep(driver.idle()) => driver.tick()?,
+                _ = confirm.tick(), if time.is_worth_asking_again() => if time.is_synchronised() {
+                    driver.time_confirmed()?;
+                },
+                Some(()) = reloads.recv() => match renewed(&config) {
+                    Ok((identity, access)) => match driver.renew(meter_config(&config, &identity)) {
+                        Ok(()) => {
+                            info!(until = utc(identity.checked.not_after()), "the certificate was read again");
+                            standing.send_modify(|standing| {
+                                standing.certificate_to = identity.checked.not_after();
+                                standing.renewable_from = identity.renewable_from();
+                            });
+                            connection = Connection::start(access, &identity);
+                        }
+                        Err(ResumeError::Meter(error)) => error!(%error, "the certificate stays as it was"),
+                        Err(error @ ResumeError::Records(_)) => return Err(error.into()),
+                    },
+                    Err(error) => error!(error = format!("{error:#}"), "the certificate stays as it was"),
+                },
+            }
+        }
+    }
+}
+
+/// The connection to the community's broker, which ends when it is dropped.
+struct Connection {
+    events: mpsc::Receiver<Event>,
+    task: JoinHandle<()>,
+}
+
+impl Connection {
+    fn start(access: Access, identity: &Identity) -> Self {
+        let (sender, events) = mpsc::channel(broker::EVENTS);
+        let task = tokio::spawn(broker::keep_connected(access, identity.id.to_string(), None, sender));
+        Self { events, task }
+    }
+
+    async fn next(&mut self) -> Event {
+        match self.events.recv().await {
+            Some(event) => event,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Says who the meter is, and what it accepts.
+fn meter_config(config: &Config, identity: &Identity) -> MeterConfig {
+    MeterConfig {
+        identity: identity.key(),
+        certificate: identity.certificate.clone(),
+        cluster: identity.cluster.clone(),
+        policy: config.policy.with(identity.authorities.clone()),
+    }
+}
+
+/// How the community's broker is reached: the meter's certificate is its client certificate.
+fn community(config: &Config, identity: &Identity) -> Result<Access, AccessError> {
+    Ok(Access::new(&config.community, Some((&identity.certificate, identity.pkcs8())))?.persistent())
+}
+
+fn renewed(config: &Config) -> anyhow::Result<(Identity, Access)> {
+    let identity = Identity::load(&config.identity, config.cluster.as_ref())?;
+    let access = community(config, &identity)?;
+    Ok((identity, access))
+}
+
+fn first_standing(config: &Config, identity: &Identity) -> Standing {
+    Standing {
+        meter: identity.id.clone(),
+        cluster: identity.cluster.clone(),
+        profile: config.policy.profile,
+        stage: Stage::WaitingForClock,
+        list: None,
+        sent_today: 0,
+        spent_micro: 0,
+        budget_micro: config.policy.with(identity.authorities.clone()).daily_micro_epsilon,
+        load: None,
+        load_refused: false,
+        last_refusal: None,
+        source: SourceState::NotAsked,
+        certificate_to: identity.checked.not_after(),
+        renewable_from: identity.renewable_from(),
+        totals: Totals::default(),
+    }
+}
+
+async fn wait_for_clock(time: &dyn TimeSource) {
+    if time.is_synchronised() {
+        return;
+    }
+    warn!("the clock of this machine is not synchronised yet; nothing is sent before it is");
+    while !time.is_synchronised() {
+        tokio::time::sleep(CLOCK_AGAIN).await;
+    }
+    info!("the clock is synchronised");
+}
+
+async fn stay_silent(until: Option<u64>, clock: &dyn Clock, standing: &watch::Sender<Standing>) {
+    let Some(until) = until else { return };
+    let end = Timestamp::from_secs(until);
+    while clock.now().wall < end {
+        standing.send_modify(|standing| standing.stage = Stage::Silent { until });
+        let left = Duration::from_millis(end.millis_since(clock.now().wall));
+        tokio::time::sleep(left.min(SILENT_NAP)).await;
+    }
+}
+
+/// Tells the service manager whether the meter takes part, whenever that changes.
+async fn say_status(notifier: &Notifier, mut standing: watch::Receiver<Standing>) {
+    let mut said = String::new();
+    loop {
+        let words = words::taking_part(&standing.borrow_and_update());
+        if words != said {
+            notifier.status(&format!("taking part: {words}"));
+            said = words;
+        }
+        if standing.changed().await.is_err() {
+            return std::future::pending().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use dream_protocol::time::Now;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    /// A clock that is right after it was asked so often.
+    #[derive(Debug)]
+    struct RightLater(Cell<u32>);
+
+    impl TimeSource for RightLater {
+        fn is_synchronised(&self) -> bool {
+            self.0.set(self.0.get().saturating_sub(1));
+            self.0.get() == 0
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_waits_until_the_clock_is_right() {
+        let begun = Instant::now();
+        wait_for_clock(&RightLater(Cell::new(1))).await;
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+        wait_for_clock(&RightLater(Cell::new(5))).await;
+        assert_eq!(begun.elapsed(), 3 * CLOCK_AGAIN);
+    }
+
+    /// The clock of tokio, which jumps to whatever is due next.
+    #[derive(Debug)]
+    struct VirtualClock {
+        begun: Instant,
+        start: Timestamp,
+    }
+
+    impl Clock for VirtualClock {
+        fn now(&self) -> Now {
+            let passed = u64::try_from(self.begun.elapsed().as_millis()).unwrap();
+            Now { wall: self.start.plus_millis(passed), monotonic_millis: passed }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn copied_records_keep_it_silent_until_the_day_is_over() {
+        let clock = VirtualClock { begun: Instant::now(), start: Timestamp::from_secs(20_000 * 86_400 + 3_600) };
+        let (standing, shown) = watch::channel(words::tests::ordinary());
+        let until = 20_001 * 86_400;
+        stay_silent(Some(until), &clock, &standing).await;
+        assert_eq!(clock.now().wall, Timestamp::from_secs(until));
+        assert_eq!(shown.borrow().stage, Stage::Silent { until });
+        let before = clock.now().wall;
+        stay_silent(Some(until), &clock, &standing).await;
+        stay_silent(None, &clock, &standing).await;
+        assert_eq!(clock.now().wall, before, "a silence that is over, or none, takes no time");
+    }
+}

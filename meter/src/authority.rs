@@ -1,0 +1,314 @@
+//! A small authority on files: it certifies which meters are in a cluster, and how many.
+//!
+//! What it has issued is its register: every certificate is kept beside its key, and the rules look at nothing else. In a
+//! community the authority's count is what keeps a gateway from filling a cluster with meters of its own, so it refuses to be
+//! kept where a gateway's key is. `docs/authority.md` says how to keep it.
+
+mod request;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use dream_protocol::certificate::{Authorities, Certificate, CertificateError, Subject};
+use dream_protocol::ids::{ClusterId, MeterId};
+use dream_protocol::params::MAX_MEMBERS;
+use dream_protocol::time::Timestamp;
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, PublicKeyData, SanType,
+    SerialNumber, date_time_ymd,
+};
+use rustls::pki_types::CertificateDer;
+use thiserror::Error;
+
+use crate::clock::utc;
+use crate::files::{self, FileError};
+use crate::identity::renewable_from;
+pub use request::{Request, RequestError, write_request};
+
+const DAY_SECONDS: u64 = 86_400;
+
+/// Certificates hold from an hour ago: clocks differ.
+const BACKDATED_SECONDS: u64 = 3_600;
+
+/// So many certificates of a meter may be valid at once: the one in use, and its successor.
+const MOST_VALID: usize = 2;
+
+/// Why the authority does not do what it is asked.
+#[derive(Debug, Error)]
+pub enum AuthorityError {
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    #[error("there is no authority in {}; `dream-meter authority init` makes one", directory.display())]
+    None { directory: PathBuf },
+    #[error("{}: {error}", path.display())]
+    Certificate { path: PathBuf, error: CertificateError },
+    #[error(
+        "{} belongs to a gateway, and an authority must not be kept where a gateway's key is: whoever has both can certify \
+         meters that do not exist, list them beside a few real homes, and see those homes. Keep the authority on another machine, \
+         with another person",
+        found.display()
+    )]
+    BesideGateway { found: PathBuf },
+    #[error("a cluster has 1 to {MAX_MEMBERS} meters, not {0}")]
+    Size(u64),
+    #[error("{0} days: use 1 to 3650")]
+    Days(u64),
+    #[error(
+        "`{meter}` has a certificate that is valid until {}; renew that one with `authority renew {meter}` when its last third \
+         begins, or use --replace if its key is lost",
+        utc(*until)
+    )]
+    Certified { meter: MeterId, until: u64 },
+    #[error(
+        "`{meter}` has two valid certificates already, and no meter has more; the earlier one ends at {}",
+        utc(*until)
+    )]
+    TwoValid { meter: MeterId, until: u64 },
+    #[error(
+        "{found} meters of `{cluster}` are certified, and it is said to have {size}; count again, and use --size if it has grown"
+    )]
+    Full { cluster: ClusterId, size: u64, found: usize },
+    #[error("`{0}` has no valid certificate to renew; sign a request of it")]
+    NothingToRenew(MeterId),
+    #[error("the certificate of `{meter}` can be renewed in the last third of its life, from {} on", utc(*from))]
+    TooEarly { meter: MeterId, from: u64 },
+    #[error("the certificate of `{0}` names no cluster with a size; it was not issued here")]
+    Foreign(MeterId),
+}
+
+/// What a certificate is to say beside who the meter is.
+#[derive(Debug, Clone)]
+pub struct Grant {
+    pub cluster: ClusterId,
+    /// How many meters the cluster has.
+    pub size: u64,
+    pub days: u64,
+}
+
+/// A certificate that was issued, where it is kept, and what it says.
+#[derive(Debug, Clone)]
+pub struct Issued {
+    pub path: PathBuf,
+    pub meter: MeterId,
+    pub certificate: Certificate,
+}
+
+impl Issued {
+    pub fn is_valid(&self, now: Timestamp) -> bool {
+        (self.certificate.not_before()..=self.certificate.not_after()).contains(&now.as_secs())
+    }
+}
+
+/// An authority and everything that it has issued.
+#[derive(Debug)]
+pub struct Authority {
+    directory: PathBuf,
+    /// Its own certificate.
+    der: CertificateDer<'static>,
+    /// Itself, as those who verify its certificates see it.
+    authorities: Authorities,
+    issued: Vec<Issued>,
+}
+
+impl Authority {
+    /// Makes an authority with a new key in a directory.
+    pub fn init(directory: &Path, name: &str, days: u64, now: Timestamp) -> Result<Self, AuthorityError> {
+        if !(1..=3650).contains(&days) {
+            return Err(AuthorityError::Days(days));
+        }
+        refuse_beside_gateway(directory)?;
+        let issued = directory.join("issued");
+        fs::create_dir_all(&issued).map_err(|error| FileError::Write { path: issued, error })?;
+        let seed = files::create_key(&directory.join("authority.key"))?;
+        let mut params = params(name, now, days);
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        let der = params.self_signed(&files::key_pair(&seed)).expect("a common name can be encoded").der().clone();
+        files::create(&directory.join("authority.pem"), files::encode("CERTIFICATE", &der).as_bytes(), 0o644)?;
+        Self::open(directory)
+    }
+
+    /// Opens an authority with all that it has issued.
+    pub fn open(directory: &Path) -> Result<Self, AuthorityError> {
+        refuse_beside_gateway(directory)?;
+        let path = directory.join("authority.pem");
+        if !path.exists() {
+            return Err(AuthorityError::None { directory: directory.to_owned() });
+        }
+        let der = files::certificates(&path)?.swap_remove(0);
+        let authorities =
+            Authorities::new([der.as_ref()]).map_err(|error| AuthorityError::Certificate { path, error })?;
+        let mut issued = Vec::new();
+        for path in pem_files(&directory.join("issued"))? {
+            let found = files::certificates(&path)?.swap_remove(0);
+            let refused = |error| AuthorityError::Certificate { path: path.clone(), error };
+            let certificate = authorities.verify(&found).map_err(refused)?;
+            let meter = certificate.meter().map_err(refused)?.clone();
+            issued.push(Issued { path, meter, certificate });
+        }
+        issued.sort_by_key(|issued| (issued.meter.clone(), issued.certificate.not_after()));
+        Ok(Self { directory: directory.to_owned(), der, authorities, issued })
+    }
+
+    /// Returns everything that was issued, sorted by meter and end.
+    pub fn issued(&self) -> &[Issued] {
+        &self.issued
+    }
+
+    /// Certifies a meter by its request. A second valid certificate for another key needs `replace`.
+    pub fn sign(
+        &mut self,
+        request: &Request,
+        grant: &Grant,
+        replace: bool,
+        now: Timestamp,
+    ) -> Result<&Issued, AuthorityError> {
+        let meter = request.meter();
+        let valid: Vec<u64> = self.valid(meter, now).map(|issued| issued.certificate.not_after()).collect();
+        match valid.as_slice() {
+            [] => {}
+            [until] if !replace => return Err(AuthorityError::Certified { meter: meter.clone(), until: *until }),
+            [_] => {}
+            [until, ..] => return Err(AuthorityError::TwoValid { meter: meter.clone(), until: *until }),
+        }
+        let mut members = self.members(&grant.cluster, now);
+        members.insert(meter.clone());
+        let size = usize::try_from(grant.size).unwrap_or(usize::MAX);
+        if members.len() > size && (1..=MAX_MEMBERS).contains(&size) {
+            let (cluster, size, found) = (grant.cluster.clone(), grant.size, members.len());
+            return Err(AuthorityError::Full { cluster, size, found });
+        }
+        self.issue(meter, request, grant, now)
+    }
+
+    /// Certifies a meter's key again, in the last third of its certificate's life. `size` is what the cluster has now, if
+    /// that has changed.
+    pub fn renew(
+        &mut self,
+        meter: &MeterId,
+        size: Option<u64>,
+        days: u64,
+        now: Timestamp,
+    ) -> Result<&Issued, AuthorityError> {
+        let valid: Vec<&Issued> = self.valid(meter, now).collect();
+        if valid.len() >= MOST_VALID {
+            let until = valid[0].certificate.not_after();
+            return Err(AuthorityError::TwoValid { meter: meter.clone(), until });
+        }
+        let newest = valid.last().ok_or_else(|| AuthorityError::NothingToRenew(meter.clone()))?;
+        let from = renewable_from(&newest.certificate);
+        if now.as_secs() < from {
+            return Err(AuthorityError::TooEarly { meter: meter.clone(), from });
+        }
+        let certified = newest.certificate.cluster().and_then(|cluster| Some((cluster.id.clone(), cluster.size?)));
+        let (cluster, certified) = certified.ok_or_else(|| AuthorityError::Foreign(meter.clone()))?;
+        let key = request::Ed25519(newest.certificate.key().0);
+        let grant = Grant { cluster, size: size.unwrap_or_else(|| certified.into()), days };
+        self.issue(meter, &key, &grant, now)
+    }
+
+    fn issue(
+        &mut self,
+        meter: &MeterId,
+        key: &impl PublicKeyData,
+        grant: &Grant,
+        now: Timestamp,
+    ) -> Result<&Issued, AuthorityError> {
+        let Grant { cluster, size, days } = grant;
+        if !(1..=MAX_MEMBERS as u64).contains(size) {
+            return Err(AuthorityError::Size(*size));
+        }
+        if !(1..=3650).contains(days) {
+            return Err(AuthorityError::Days(*days));
+        }
+        let names = [format!("urn:dream:meter:{meter}"), format!("urn:dream:cluster:{cluster}:{size}")];
+        let mut params = params(meter.as_str(), now, *days);
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        let uri = |name: String| SanType::URI(name.try_into().expect("ids are ASCII"));
+        params.subject_alt_names = names.into_iter().map(uri).collect();
+        // Positive, and other than that of an earlier certificate of the same key.
+        let serial = rand::random::<u64>() >> 1 | 1 << 62;
+        params.serial_number = Some(SerialNumber::from(serial));
+        let der = params.signed_by(key, &self.issuer()?).expect("ids can be encoded").der().clone();
+        let path = self.directory.join("issued").join(format!("{meter}-{serial:016x}.pem"));
+        let refused = |error| AuthorityError::Certificate { path: path.clone(), error };
+        let certificate = self.authorities.verify(&der).map_err(refused)?;
+        files::create(&path, files::encode("CERTIFICATE", &der).as_bytes(), 0o644)?;
+        self.issued.push(Issued { path, meter: meter.clone(), certificate });
+        Ok(self.issued.last().expect("it was just added"))
+    }
+
+    fn issuer(&self) -> Result<Issuer<'static, KeyPair>, AuthorityError> {
+        let seed = files::seed(&self.directory.join("authority.key"))?;
+        // An issuer's name is copied byte for byte, and ours is one common name.
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, request::common_name(&self.der).unwrap_or_default());
+        Ok(Issuer::new(params, files::key_pair(&seed)))
+    }
+
+    /// Returns the meters of a cluster that have a valid certificate for it.
+    fn members(&self, cluster: &ClusterId, now: Timestamp) -> BTreeSet<MeterId> {
+        let of_cluster = |issued: &&Issued| {
+            issued.is_valid(now) && issued.certificate.cluster().is_some_and(|found| found.id == *cluster)
+        };
+        self.issued.iter().filter(of_cluster).map(|issued| issued.meter.clone()).collect()
+    }
+
+    /// Returns the valid certificates of a meter, the one that ends first before the others.
+    fn valid(&self, meter: &MeterId, now: Timestamp) -> impl Iterator<Item = &Issued> {
+        self.issued.iter().filter(move |issued| issued.meter == *meter && issued.is_valid(now))
+    }
+}
+
+fn params(name: &str, now: Timestamp, days: u64) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, name);
+    let from = Duration::from_secs(now.as_secs().saturating_sub(BACKDATED_SECONDS));
+    params.not_before = date_time_ymd(1970, 1, 1) + from;
+    params.not_after = params.not_before + Duration::from_secs(BACKDATED_SECONDS + days * DAY_SECONDS);
+    params
+}
+
+/// Looks for a gateway's files in the directory and beside it.
+fn refuse_beside_gateway(directory: &Path) -> Result<(), AuthorityError> {
+    let parent = directory.canonicalize().ok().and_then(|full| full.parent().map(Path::to_owned));
+    for folder in std::iter::once(directory.to_owned()).chain(parent) {
+        for name in ["gateway.key", "gateway.toml"] {
+            let found = folder.join(name);
+            if found.exists() {
+                return Err(AuthorityError::BesideGateway { found });
+            }
+        }
+        // One that cannot be listed holds nothing that can be read here.
+        for found in pem_files(&folder).unwrap_or_default() {
+            let certificates = files::certificates(&found).unwrap_or_default();
+            let is_gateway = |der: &CertificateDer<'_>| {
+                Certificate::unverified(der).is_ok_and(|found| matches!(found.subject(), Subject::Gateway(_)))
+            };
+            if certificates.iter().any(is_gateway) {
+                return Err(AuthorityError::BesideGateway { found });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn pem_files(folder: &Path) -> Result<Vec<PathBuf>, FileError> {
+    let broken = |error| FileError::Read { path: folder.to_owned(), error };
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).map_err(broken)? {
+        let path = entry.map_err(broken)?.path();
+        if path.extension().is_some_and(|extension| extension == "pem") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests;

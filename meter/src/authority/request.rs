@@ -1,0 +1,106 @@
+//! A meter's request for a certificate (PKCS#10), made by the meter and read by the authority.
+
+use std::path::{Path, PathBuf};
+
+use dream_protocol::ids::{IdError, MeterId};
+use rcgen::{CertificateParams, DnType, PKCS_ED25519, PublicKeyData, SignatureAlgorithm};
+use rustls::pki_types::CertificateSigningRequestDer;
+use rustls::pki_types::pem::PemObject as _;
+use thiserror::Error;
+use x509_parser::certification_request::X509CertificationRequest;
+use x509_parser::oid_registry::OID_SIG_ED25519;
+use x509_parser::prelude::FromDer as _;
+use x509_parser::x509::X509Name;
+
+use crate::files::{self, FileError, Seed};
+
+/// Why a request is not signed.
+#[derive(Debug, Error)]
+pub enum RequestError {
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("{} holds no request in PEM (a block `-----BEGIN CERTIFICATE REQUEST-----`)", path.display())]
+    NoPem { path: PathBuf },
+    #[error("{} is no request that can be read, or its signature is wrong: let the meter make it again", path.display())]
+    Broken { path: PathBuf },
+    #[error("{} is for a key that is not Ed25519, which is the only kind of the protocol", path.display())]
+    NotEd25519 { path: PathBuf },
+    #[error("{} names no meter: {error}", path.display())]
+    Name { path: PathBuf, error: IdError },
+}
+
+/// A request whose signature shows that the meter has the key.
+#[derive(Debug)]
+pub struct Request {
+    meter: MeterId,
+    key: Ed25519,
+}
+
+impl Request {
+    /// Reads a request and checks its signature. Nothing of it counts but the name and the key.
+    pub fn read(path: &Path) -> Result<Self, RequestError> {
+        let text = files::read(path)?;
+        let path = || path.to_owned();
+        let der =
+            CertificateSigningRequestDer::from_pem_slice(&text).map_err(|_| RequestError::NoPem { path: path() })?;
+        let (rest, request) =
+            X509CertificationRequest::from_der(&der).map_err(|_| RequestError::Broken { path: path() })?;
+        if !rest.is_empty() || request.verify_signature().is_err() {
+            return Err(RequestError::Broken { path: path() });
+        }
+        let info = &request.certification_request_info;
+        let key = info.subject_pki.subject_public_key.as_ref().try_into().ok();
+        let key = key.filter(|_| info.subject_pki.algorithm.algorithm == OID_SIG_ED25519);
+        let name = name_of(&info.subject).unwrap_or_default();
+        Ok(Self {
+            meter: MeterId::new(&name).map_err(|error| RequestError::Name { path: path(), error })?,
+            key: Ed25519(key.ok_or_else(|| RequestError::NotEd25519 { path: path() })?),
+        })
+    }
+
+    pub const fn meter(&self) -> &MeterId {
+        &self.meter
+    }
+}
+
+impl PublicKeyData for Request {
+    fn der_bytes(&self) -> &[u8] {
+        self.key.der_bytes()
+    }
+
+    fn algorithm(&self) -> &'static SignatureAlgorithm {
+        self.key.algorithm()
+    }
+}
+
+/// A public key that a certificate is for.
+#[derive(Debug)]
+pub(super) struct Ed25519(pub(super) [u8; 32]);
+
+impl PublicKeyData for Ed25519 {
+    fn der_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn algorithm(&self) -> &'static SignatureAlgorithm {
+        &PKCS_ED25519
+    }
+}
+
+/// Writes a request for a certificate.
+pub fn write_request(path: &Path, meter: &MeterId, seed: &Seed) -> Result<(), FileError> {
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, meter.as_str());
+    let request = params.serialize_request(&files::key_pair(seed)).expect("an id can be encoded");
+    files::replace(path, files::encode("CERTIFICATE REQUEST", request.der()).as_bytes())
+}
+
+/// Returns the common name of a certificate.
+pub(super) fn common_name(der: &[u8]) -> Option<String> {
+    let (_, certificate) = x509_parser::parse_x509_certificate(der).ok()?;
+    name_of(certificate.subject())
+}
+
+fn name_of(name: &X509Name<'_>) -> Option<String> {
+    name.iter_common_name().next()?.as_str().ok().map(str::to_owned)
+}

@@ -1,0 +1,113 @@
+//! The command line: what there is to say, and how a mistake is answered.
+
+mod authority;
+mod check_config;
+mod enrol;
+mod leave;
+mod probe;
+mod run;
+mod status;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use thiserror::Error;
+
+use crate::authority::{AuthorityError, RequestError};
+use crate::broker::AccessError;
+use crate::config::{Config, ConfigError};
+use crate::driver::ResumeError;
+use crate::files::FileError;
+use crate::identity::IdentityError;
+
+/// What was asked for cannot be: told in one line, exit code 2. Everything else that goes wrong exits with 1.
+#[derive(Debug, Error)]
+#[error("{0}")]
+struct BadInput(String);
+
+#[derive(Debug, Parser)]
+#[command(name = "dream-meter", version, about, propagate_version = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Probe(probe::ProbeArgs),
+    Enrol(enrol::EnrolArgs),
+    /// Check a configuration, with the files that it names, and say what it means
+    CheckConfig(ConfigArgs),
+    /// Take part: measure, blur, mask and send
+    ///
+    /// SIGTERM and SIGINT stop it; it can be stopped and started at any time. SIGHUP reads the certificate again after it was
+    /// renewed.
+    #[command(after_help = "Example:\n  dream-meter run --config /etc/dream-meter/meter.toml")]
+    Run(ConfigArgs),
+    /// Say how the running meter stands: enrolled, on which terms, what was sent and spent, what was refused
+    Status(ConfigArgs),
+    Leave(leave::LeaveArgs),
+    #[command(subcommand)]
+    Authority(authority::AuthorityCommand),
+}
+
+/// Which configuration.
+#[derive(Debug, Clone, Args)]
+struct ConfigArgs {
+    /// The configuration file
+    #[arg(long, short, value_name = "FILE", env = "DREAM_METER_CONFIG", default_value = "/etc/dream-meter/meter.toml")]
+    config: PathBuf,
+}
+
+impl ConfigArgs {
+    fn load(&self) -> Result<Config, ConfigError> {
+        Config::load(&self.config)
+    }
+}
+
+/// Runs the command that the arguments name.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let mut out = std::io::stdout().lock();
+    let done = match cli.command {
+        Command::Probe(args) => args.run(&mut out),
+        Command::Enrol(args) => args.run(&mut out),
+        Command::CheckConfig(args) => check_config::run(&args, &mut out),
+        Command::Run(args) => run::run(&args),
+        Command::Status(args) => status::run(&args, &mut out),
+        Command::Leave(args) => args.run(&mut out),
+        Command::Authority(command) => command.run(&mut out),
+    };
+    match done.and_then(|()| Ok(out.flush()?)) {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever reads the output has seen enough, as `head` does.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => fail(&error),
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+fn fail(error: &anyhow::Error) -> ExitCode {
+    // Where nothing can be written the exit code says enough.
+    writeln!(std::io::stderr(), "dream-meter: {error:#}").ok();
+    let refused = error.downcast_ref::<ResumeError>().is_some_and(|error| matches!(error, ResumeError::Meter(_)));
+    let of_input = refused
+        || error.is::<BadInput>()
+        || error.is::<ConfigError>()
+        || error.is::<IdentityError>()
+        || error.is::<AuthorityError>()
+        || error.is::<RequestError>()
+        || error.is::<AccessError>()
+        || error.is::<FileError>();
+    if of_input { ExitCode::from(2) } else { ExitCode::FAILURE }
+}
+
+/// Returns a runtime on this thread alone: a meter waits more than it computes.
+fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()
+}

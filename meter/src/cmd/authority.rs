@@ -1,0 +1,177 @@
+//! `dream-meter authority`: a community's own authority, on files.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use dream_protocol::ids::{ClusterId, MeterId};
+
+use crate::authority::{Authority, Grant, Issued, Request};
+use crate::clock::{utc, wall};
+use crate::files;
+use crate::identity::renewable_from;
+
+/// Certify the meters of a community
+///
+/// The authority says which meters are in a cluster and how many: that keeps a gateway from listing meters of its own beside a
+/// few homes. Run it on another machine than the gateway's, and let somebody else run it. docs/authority.md says how to back it up.
+#[derive(Debug, Subcommand)]
+pub(super) enum AuthorityCommand {
+    Init(InitArgs),
+    Sign(SignArgs),
+    Renew(RenewArgs),
+    /// List every certificate that was issued
+    List(Directory),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Directory {
+    /// Where the authority is kept
+    #[arg(long, value_name = "DIR", default_value = "authority")]
+    directory: PathBuf,
+}
+
+/// Make an authority with a new key
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  dream-meter authority init --name \"Riverside energy community\"")]
+pub(super) struct InitArgs {
+    #[command(flatten)]
+    at: Directory,
+    /// Its name in certificates
+    #[arg(long, value_name = "NAME")]
+    name: String,
+    /// For how many days its own certificate is valid
+    #[arg(long, default_value_t = 3650)]
+    days: u64,
+}
+
+/// Sign a meter's request
+///
+/// Refused if the meter has a valid certificate, or if more meters of the cluster would be certified than it is said to have.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  dream-meter authority sign m-0007.csr --cluster riverside --size 25")]
+pub(super) struct SignArgs {
+    /// The request, as `dream-meter enrol` made it
+    request: PathBuf,
+    #[command(flatten)]
+    at: Directory,
+    /// The one cluster that the meter may join
+    #[arg(long, value_name = "NAME", value_parser = ClusterId::new)]
+    cluster: ClusterId,
+    /// How many meters the cluster has. A list with fewer than seven tenths of them is refused by all
+    #[arg(long, value_name = "METERS")]
+    size: u64,
+    /// For how many days
+    #[arg(long, default_value_t = 365)]
+    days: u64,
+    /// Certify another key although a certificate is valid: the meter was replaced, or its key is lost
+    #[arg(long)]
+    replace: bool,
+    /// Also write the certificate here, to send it to the meter's owner
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+/// Renew a meter's certificate for the same key, in the last third of its life
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  dream-meter authority renew m-0007")]
+pub(super) struct RenewArgs {
+    /// The meter's name
+    #[arg(value_parser = MeterId::new)]
+    meter: MeterId,
+    #[command(flatten)]
+    at: Directory,
+    /// How many meters the cluster has now, if that has changed
+    #[arg(long, value_name = "METERS")]
+    size: Option<u64>,
+    /// For how many days
+    #[arg(long, default_value_t = 365)]
+    days: u64,
+    /// Also write the certificate here, to send it to the meter's owner
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+impl AuthorityCommand {
+    pub(super) fn run(&self, out: &mut impl Write) -> anyhow::Result<()> {
+        match self {
+            Self::Init(args) => args.run(out),
+            Self::Sign(args) => {
+                let mut authority = Authority::open(&args.at.directory)?;
+                let request = Request::read(&args.request)?;
+                let grant = Grant { cluster: args.cluster.clone(), size: args.size, days: args.days };
+                tell(authority.sign(&request, &grant, args.replace, wall())?, args.out.as_ref(), out)
+            }
+            Self::Renew(args) => {
+                let mut authority = Authority::open(&args.at.directory)?;
+                tell(authority.renew(&args.meter, args.size, args.days, wall())?, args.out.as_ref(), out)
+            }
+            Self::List(at) => list(at, out),
+        }
+    }
+}
+
+impl InitArgs {
+    fn run(&self, out: &mut impl Write) -> anyhow::Result<()> {
+        Authority::init(&self.at.directory, &self.name, self.days, wall())?;
+        let at = self.at.directory.display();
+        writeln!(out, "The authority `{}` is in {at}.", self.name)?;
+        writeln!(
+            out,
+            "Give {at}/authority.pem to everybody. Show {at}/authority.key to nobody, and back up the whole directory:"
+        )?;
+        writeln!(
+            out,
+            "without the key no meter can be certified or renewed, and without `issued` nobody knows which are."
+        )?;
+        Ok(())
+    }
+}
+
+fn tell(issued: &Issued, copy: Option<&PathBuf>, out: &mut impl Write) -> anyhow::Result<()> {
+    let path = match copy {
+        None => &issued.path,
+        Some(copy) => {
+            files::replace(copy, &files::read(&issued.path)?)?;
+            copy
+        }
+    };
+    let certified = issued.certificate.cluster().map_or("-", |cluster| cluster.id.as_str());
+    let until = utc(issued.certificate.not_after());
+    writeln!(
+        out,
+        "{} is certified for the cluster {certified} until {until}: send {} to its owner.",
+        issued.meter,
+        path.display()
+    )?;
+    Ok(())
+}
+
+fn list(at: &Directory, out: &mut impl Write) -> anyhow::Result<()> {
+    let (authority, now) = (Authority::open(&at.directory)?, wall());
+    let all = authority.issued();
+    let longest = |length: fn(&Issued) -> usize| all.iter().map(length).max().unwrap_or_default();
+    let meter = longest(|issued| issued.meter.as_str().len()).max(5);
+    let cluster = longest(|issued| cluster_of(issued).len()).max(7);
+    writeln!(out, "{:meter$}  {:cluster$}  {:>5}  {:20}  {:20}  state", "meter", "cluster", "size", "from", "to")?;
+    for issued in all {
+        let (from, to) = (issued.certificate.not_before(), issued.certificate.not_after());
+        let size = issued.certificate.cluster().and_then(|cluster| cluster.size);
+        let size = size.map_or_else(|| "-".to_owned(), |size| size.to_string());
+        let state = if !issued.is_valid(now) {
+            "over"
+        } else if now.as_secs() >= renewable_from(&issued.certificate) {
+            "renew"
+        } else {
+            "valid"
+        };
+        let name = issued.meter.as_str();
+        let of = cluster_of(issued);
+        writeln!(out, "{name:meter$}  {of:cluster$}  {size:>5}  {:20}  {:20}  {state}", utc(from), utc(to))?;
+    }
+    Ok(())
+}
+
+fn cluster_of(issued: &Issued) -> &str {
+    issued.certificate.cluster().map_or("-", |cluster| cluster.id.as_str())
+}

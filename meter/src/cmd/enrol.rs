@@ -1,0 +1,221 @@
+//! `dream-meter enrol`: makes the key here, where it stays, and installs the certificate.
+
+use std::fmt::Write as _;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use dream_protocol::broker_address::broker_address;
+use dream_protocol::ids::{GatewayId, MeterId};
+use dream_protocol::policy::Profile;
+
+use super::BadInput;
+use crate::authority::write_request;
+use crate::clock::{utc, wall};
+use crate::config::{edit, meaning};
+use crate::files::{self, FileError};
+use crate::identity::{Identity, IdentityFiles};
+
+/// Make a key and a request for a certificate, then install the certificate
+///
+/// With --meter it makes `meter.key`, which never leaves this machine, and `meter.csr` for the authority. With --certificate it
+/// installs what the authority sent, and the first time writes `meter.toml` from the other flags.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  dream-meter enrol --meter m-0007
+  dream-meter enrol --certificate m-0007.pem --authority authority.pem --gateway gw-1 \\
+      --broker mqtts://broker.example --profile community
+  dream-meter enrol --certificate renewed.pem")]
+pub(super) struct EnrolArgs {
+    /// Where the files go
+    #[arg(long, value_name = "DIR", default_value = "/etc/dream-meter")]
+    directory: PathBuf,
+    /// The meter's name, as agreed with the authority: makes a key and a request
+    #[arg(long, value_name = "NAME", value_parser = MeterId::new, required_unless_present = "certificate", conflicts_with = "certificate")]
+    meter: Option<MeterId>,
+    /// The certificate that the authority sent, in PEM
+    #[arg(long, value_name = "FILE")]
+    certificate: Option<PathBuf>,
+    /// The certificate of an authority that you trust: that of the meters, and that of the gateway if it has another
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    authority: Vec<PathBuf>,
+    /// The community's broker: `mqtts://HOST[:8883]`
+    #[arg(long, value_name = "URL", requires = "certificate")]
+    broker: Option<String>,
+    /// The certificates that the broker's own is checked with; by default those of the authorities
+    #[arg(long, value_name = "FILE", requires = "broker")]
+    broker_ca: Option<PathBuf>,
+    /// A gateway whose lists the meter may accept
+    #[arg(long, value_name = "NAME", value_parser = GatewayId::new, requires = "certificate")]
+    gateway: Vec<GatewayId>,
+    /// What you allow: strict or community
+    #[arg(long, value_name = "NAME", requires = "certificate", default_value = "strict")]
+    profile: Profile,
+    /// Believe this machine's clock without a check, where it is always right
+    #[arg(long, requires = "certificate")]
+    trust_clock: bool,
+}
+
+impl EnrolArgs {
+    pub(super) fn run(&self, out: &mut impl Write) -> anyhow::Result<()> {
+        match (&self.meter, &self.certificate) {
+            (Some(meter), _) => self.request(meter, out),
+            (None, Some(certificate)) => self.install(certificate, out),
+            (None, None) => {
+                Err(BadInput("name the meter with --meter, or its certificate with --certificate".to_owned()).into())
+            }
+        }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    fn request(&self, meter: &MeterId, out: &mut impl Write) -> anyhow::Result<()> {
+        let (key, request) = (self.file("meter.key"), self.file("meter.csr"));
+        std::fs::create_dir_all(&self.directory)
+            .map_err(|error| FileError::Write { path: self.directory.clone(), error })?;
+        // One that is there already asks again.
+        let seed = if key.exists() { files::seed(&key)? } else { files::create_key(&key)? };
+        write_request(&request, meter, &seed)?;
+        writeln!(out, "The key of {meter} is in {}; it stays on this machine.", key.display())?;
+        writeln!(out, "Send {} to your community's authority. Then install its answer:", request.display())?;
+        writeln!(
+            out,
+            "  dream-meter enrol --certificate FILE --authority FILE --gateway NAME --broker URL --profile NAME"
+        )?;
+        Ok(())
+    }
+
+    fn install(&self, certificate: &Path, out: &mut impl Write) -> anyhow::Result<()> {
+        let (config, key) = (self.file("meter.toml"), self.file("meter.key"));
+        if !key.exists() {
+            let message =
+                "is missing: `dream-meter enrol --meter NAME` makes it, and the request that the authority signs";
+            return Err(BadInput(format!("{} {message}", key.display())).into());
+        }
+        let text = match std::fs::read_to_string(&config) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(FileError::Read { path: config, error }.into()),
+        };
+        let first = !text.lines().any(|line| line.trim() == "[identity]");
+        if first {
+            self.install_authorities()?;
+        } else if self.broker.is_some() || !self.authority.is_empty() || !self.gateway.is_empty() {
+            let message = "says already how to take part; change it there, or give only --certificate to renew";
+            return Err(BadInput(format!("{} {message}", config.display())).into());
+        }
+        let identity = self.check(certificate)?;
+        let der = &identity.certificate;
+        files::replace(&self.file("meter.pem"), files::encode("CERTIFICATE", der).as_bytes())?;
+        if first {
+            let text = edit::add(&text, &self.sections()?).map_err(|error| BadInput(error.to_string()))?;
+            files::replace(&config, text.as_bytes())?;
+            writeln!(
+                out,
+                "{} may take part in the cluster {} until {}.",
+                identity.id,
+                identity.cluster,
+                utc(identity.checked.not_after())
+            )?;
+            writeln!(out, "What you allow is in {}, and nobody else can change it:", config.display())?;
+            writeln!(out, "  {}", meaning(self.profile))?;
+            let at = config.display();
+            writeln!(
+                out,
+                "Next: `dream-meter probe --serial DEVICE --write {at}`, then `dream-meter run --config {at}`."
+            )?;
+        } else {
+            writeln!(
+                out,
+                "The certificate of {} is renewed until {}.",
+                identity.id,
+                utc(identity.checked.not_after())
+            )?;
+            writeln!(out, "A running meter takes it after SIGHUP: `systemctl reload dream-meter`.")?;
+        }
+        Ok(())
+    }
+
+    /// Checks a certificate before anything is replaced.
+    fn check(&self, certificate: &Path) -> anyhow::Result<Identity> {
+        let files = IdentityFiles {
+            certificate: certificate.to_owned(),
+            key: self.file("meter.key"),
+            authorities: vec![self.file("authorities.pem")],
+        };
+        let identity = Identity::load(&files, None)?;
+        identity.check_period(certificate, wall())?;
+        let sized = identity.checked.cluster().is_some_and(|cluster| cluster.size.is_some());
+        if self.profile == Profile::Community && !sized {
+            let message =
+                "names no cluster with a size, which the profile community needs; ask the authority for one that does";
+            return Err(BadInput(format!("the certificate in {} {message}", certificate.display())).into());
+        }
+        Ok(identity)
+    }
+
+    fn install_authorities(&self) -> anyhow::Result<()> {
+        if self.authority.is_empty() {
+            return Err(BadInput(
+                "--authority is missing: name the certificate of your community's authority".to_owned(),
+            )
+            .into());
+        }
+        let mut all = String::new();
+        for path in &self.authority {
+            for der in files::certificates(path)? {
+                all += &files::encode("CERTIFICATE", &der);
+            }
+        }
+        files::replace(&self.file("authorities.pem"), all.as_bytes())?;
+        if let Some(ca) = &self.broker_ca {
+            let found: String = files::certificates(ca)?.iter().map(|der| files::encode("CERTIFICATE", der)).collect();
+            files::replace(&self.file("broker-ca.pem"), found.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Returns what is written into a new configuration.
+    fn sections(&self) -> Result<String, BadInput> {
+        let missing = |flag: &str, what: &str| BadInput(format!("{flag} is missing: {what}"));
+        let broker = self.broker.as_ref().ok_or_else(|| missing("--broker", "where your community's broker is"))?;
+        // What stands before an `@` may be a password, and what is an address has no quotes.
+        if broker_address(broker).is_none() {
+            return Err(BadInput(
+                "--broker: use mqtts://HOST[:8883] or mqtt://HOST[:1883]; a login goes into meter.toml".to_owned(),
+            ));
+        }
+        if self.gateway.is_empty() {
+            return Err(missing("--gateway", "which gateway's lists the meter may accept"));
+        }
+        let gateways: Vec<String> = self.gateway.iter().map(|gateway| format!("\"{gateway}\"")).collect();
+        let mut text = String::from(IDENTITY);
+        write!(text, "\n[community]\nurl = \"{broker}\"\n").expect(FITS);
+        if broker.starts_with("mqtts://") {
+            let ca = if self.broker_ca.is_some() { "broker-ca.pem" } else { "authorities.pem" };
+            writeln!(text, "ca = \"{ca}\"").expect(FITS);
+        }
+        let (profile, gateways) = (self.profile, gateways.join(", "));
+        write!(text, "\n# {}.\n[policy]\nprofile = \"{profile}\"\ngateways = [{gateways}]\n", meaning(profile))
+            .expect(FITS);
+        if !self.directory.starts_with("/etc") {
+            text += "\n[state]\ndirectory = \"state\"\nwitness = \"witness\"\n";
+        }
+        if self.trust_clock {
+            text += "\n[clock]\ntrusted = true\n";
+        }
+        Ok(text)
+    }
+}
+
+const FITS: &str = "a String takes everything";
+
+const IDENTITY: &str = "\
+# What this home shares, and with whom. Every key is explained in docs/meter.md.
+[identity]
+certificate = \"meter.pem\"
+key = \"meter.key\"
+authorities = [\"authorities.pem\"]
+";

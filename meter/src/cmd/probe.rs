@@ -1,0 +1,339 @@
+//! `dream-meter probe`: listens to a meter, recognises what it speaks, and shows on this terminal what it says. Sends nothing.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::Args;
+use dream_protocol::broker_address::broker_address;
+use dream_sources::{Event, Proposal, Sample, SlotMean, Source, SourceConfig, SystemClock, recognise_message};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::BadInput;
+use crate::broker::{self, Access};
+use crate::config::{Broker, edit};
+use crate::files::{self, FileError};
+
+/// How long one way to read a meter is tried: some speak every ten seconds, and a serial line has two speeds.
+const PATIENCE: Duration = Duration::from_secs(25);
+
+/// How long to listen for other bridges once one is recognised.
+const OTHERS: Duration = Duration::from_secs(5);
+
+/// How long bridges on a broker are listened to: Tasmota speaks every five minutes unless it is told otherwise.
+const LONG_PATIENCE: Duration = Duration::from_secs(310);
+
+/// Listen to your meter, recognise what it speaks and show it; sends nothing
+///
+/// Readings are shown on this terminal and go nowhere else. With --write, what was recognised is added to a configuration.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  dream-meter probe --serial /dev/ttyUSB0
+  dream-meter probe --tcp p1-bridge.lan:23 --write meter.toml
+  dream-meter probe --mqtt mqtt://homeassistant.lan --username me --password-file password
+  dream-meter probe --source 'kind = \"lines\"
+interval_seconds = 10' < my-readings")]
+pub(super) struct ProbeArgs {
+    #[command(flatten)]
+    at: Place,
+    /// Which of several devices on the broker, by its name there
+    #[arg(long, value_name = "NAME", requires = "mqtt")]
+    device: Option<String>,
+    /// The user name at the home's broker
+    #[arg(long, value_name = "NAME", requires = "mqtt")]
+    username: Option<String>,
+    /// A file whose first line is the password
+    #[arg(long, value_name = "FILE", requires = "username")]
+    password_file: Option<PathBuf>,
+    /// Add what was recognised to this configuration
+    #[arg(long, value_name = "FILE")]
+    write: Option<PathBuf>,
+    /// How many samples to wait for
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(2..=1000))]
+    samples: u64,
+}
+
+/// Where the meter is.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+struct Place {
+    /// A serial port: the cable to a P1 port, or an optical head
+    #[arg(long, value_name = "DEVICE")]
+    serial: Option<PathBuf>,
+    /// A bridge that passes on what a meter says
+    #[arg(long, value_name = "HOST:PORT")]
+    tcp: Option<String>,
+    /// The home's broker, for a bridge that publishes there: `mqtt://HOST[:1883]`
+    #[arg(long, value_name = "URL")]
+    mqtt: Option<String>,
+    /// A device on the local network that answers with JSON, such as HomeWizard's
+    #[arg(long, value_name = "URL")]
+    http: Option<String>,
+    /// A meter that speaks Modbus over TCP
+    #[arg(long, value_name = "HOST:PORT")]
+    modbus: Option<String>,
+    /// A file that a sample a line is added to
+    #[arg(long, value_name = "FILE")]
+    lines: Option<PathBuf>,
+    /// A source as `[source]` of a configuration has it, in TOML
+    #[arg(long, value_name = "TOML")]
+    source: Option<String>,
+}
+
+impl Place {
+    /// Returns the ways to read a meter there, the likeliest first, each as `[source]` has it.
+    fn candidates(&self) -> Vec<String> {
+        let at = |kind: &str, key: &str, value: &str| format!("kind = \"{kind}\"\n{key} = {}\n", quoted(value));
+        // Some SML meters compute checksums in another way, which then says so.
+        let telegrams = |key, value: &str| {
+            vec![at("p1", key, value), at("sml", key, value), at("sml", key, value) + "crc = \"kermit\"\n"]
+        };
+        if let Some(device) = &self.serial {
+            return telegrams("serial", &device.display().to_string());
+        }
+        if let Some(address) = &self.tcp {
+            return telegrams("tcp", address);
+        }
+        if let Some(url) = &self.http {
+            return vec![at("http", "url", url) + "preset = \"homewizard\"\n"];
+        }
+        if let Some(address) = &self.modbus {
+            let preset = |name: &str| at("modbus", "tcp", address) + &format!("preset = \"{name}\"\n");
+            // One that answers as SunSpec is; an Eastron answers as any of them.
+            return ["sunspec", "eastron-sdm630", "eastron-sdm120"].map(preset).to_vec();
+        }
+        if let Some(file) = &self.lines {
+            return vec![at("lines", "path", &file.display().to_string()) + "interval_seconds = 10\n"];
+        }
+        let own = self.source.iter().map(|text| format!("{}\n", text.trim_end()));
+        own.collect()
+    }
+}
+
+/// Reads a source as `[source]` has it.
+fn source(text: &str) -> Result<Source, BadInput> {
+    let config: SourceConfig = toml::from_str(text).map_err(|error| BadInput(error.message().to_owned()))?;
+    Source::new(config).map_err(|error| BadInput(error.to_string()))
+}
+
+/// Returns the kind and the preset of a source.
+fn kind(text: &str) -> String {
+    let keys = text.lines().filter_map(|line| line.split_once(" = "));
+    let names = keys.filter(|(key, _)| ["kind", "preset"].contains(key)).map(|(_, name)| name.trim_matches('"'));
+    names.collect::<Vec<_>>().join(" ")
+}
+
+/// Listens until bridges are recognised, and a little longer for others beside them.
+async fn gather_proposals(
+    mut events: mpsc::Receiver<broker::Event>,
+    device: Option<&str>,
+) -> anyhow::Result<Vec<Proposal>> {
+    let mut found: Vec<Proposal> = Vec::new();
+    let mut session = None;
+    let mut until = Instant::now() + LONG_PATIENCE;
+    while let Ok(Some(event)) = timeout_at(until, events.recv()).await {
+        match event {
+            broker::Event::Connected(connected) => {
+                connected.subscribe(vec!["#".to_owned()], "everything");
+                session = Some(connected);
+            }
+            broker::Event::Message { topic, payload, receipt } => {
+                if let (Some(session), Some(receipt)) = (&session, receipt) {
+                    session.acknowledge(receipt);
+                }
+                let Some(proposal) = recognise_message(&topic, &payload) else { continue };
+                let wanted =
+                    device.is_none_or(|device| proposal.config.contains(&format!("device = {}\n", quoted(device))));
+                if wanted && !found.contains(&proposal) {
+                    until = until.min(Instant::now() + OTHERS);
+                    found.push(proposal);
+                }
+            }
+            broker::Event::Lost { reason } => anyhow::bail!("the home's broker cannot be reached: {reason}"),
+            broker::Event::Refused { .. } => anyhow::bail!("the home's broker does not let this user read everything"),
+            broker::Event::Subscribed { .. } => {}
+        }
+    }
+    anyhow::ensure!(
+        !found.is_empty(),
+        "nothing on the home's broker was recognised; docs/meter-sources.md has every source"
+    );
+    Ok(found)
+}
+
+/// Writes a string as TOML does.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+impl ProbeArgs {
+    pub(super) fn run(&self, out: &mut impl Write) -> anyhow::Result<()> {
+        super::runtime()?.block_on(self.probe(out))
+    }
+
+    async fn probe(&self, out: &mut impl Write) -> anyhow::Result<()> {
+        let texts = match &self.at.mqtt {
+            Some(url) => vec![self.recognise_bridge(url, out).await?],
+            None => self.at.candidates(),
+        };
+        let mut troubles = String::new();
+        for text in texts {
+            let source = source(&text)?;
+            writeln!(out, "Listening for {} ...", kind(&text))?;
+            out.flush()?;
+            match self.listen(source, out).await? {
+                Ok(()) => return self.write(&text, out),
+                Err(why) => troubles += &format!("\n  {}: {why}", kind(&text)),
+            }
+        }
+        anyhow::bail!("nothing was recognised:{troubles}")
+    }
+
+    /// Listens to everything on the home's broker until a bridge is recognised by what it says; returns it as `[source]` has it.
+    async fn recognise_bridge(&self, url: &str, out: &mut impl Write) -> anyhow::Result<String> {
+        let login = self.username.clone().map(|name| (name, self.password_file.clone()));
+        let Some((false, host, port)) = broker_address(url) else {
+            return Err(
+                BadInput("--mqtt: use mqtt://HOST[:1883]; for TLS, write the source with --source".to_owned()).into()
+            );
+        };
+        let access = Access::new(&Broker { host, port, ca: None, login }, None)?;
+        let (sender, events) = mpsc::channel(broker::EVENTS);
+        let polling = tokio::spawn(broker::keep_connected(access, "dream-meter-probe".to_owned(), None, sender));
+        writeln!(out, "Listening to everything on {url} ...")?;
+        out.flush()?;
+        let found = gather_proposals(events, self.device.as_deref()).await;
+        polling.abort();
+        let found = found?;
+        let mut reached = format!("broker = {}\n", quoted(url));
+        if let Some(name) = &self.username {
+            reached += &format!("username = {}\n", quoted(name));
+        }
+        if let Some(file) = &self.password_file {
+            reached += &format!("password_file = {}\n", quoted(&file.display().to_string()));
+        }
+        let [one] = &found[..] else {
+            let names: String = found.iter().map(|found| format!("\n  {}", found.what)).collect();
+            return Err(BadInput(format!("there are several; say which one with --device:{names}")).into());
+        };
+        writeln!(out, "This is {}.", one.what)?;
+        // The kind comes first, as in every configuration.
+        let (first, rest) = one.config.split_once('\n').unwrap_or((&one.config, ""));
+        Ok(format!("{first}\n{reached}{rest}"))
+    }
+
+    /// Shows the samples of a source; returns why there were none, if so.
+    async fn listen(&self, source: Source, out: &mut impl Write) -> anyhow::Result<Result<(), String>> {
+        let mut mean = SlotMean::new(source.cadence());
+        let (sender, mut events) = mpsc::channel(16);
+        let running = tokio::spawn(source.run(Arc::new(SystemClock), sender));
+        let patience = if self.at.mqtt.is_some() { LONG_PATIENCE } else { PATIENCE };
+        let mut seen: Vec<Sample> = Vec::new();
+        let mut why = format!("nothing came in {} seconds", patience.as_secs());
+        while (seen.len() as u64) < self.samples {
+            let Ok(Some(event)) = timeout(patience, events.recv()).await else { break };
+            mean.push(&event);
+            match event {
+                Event::Sample(sample) => {
+                    if seen.is_empty() {
+                        writeln!(out, "Recognised. What follows is shown here and sent nowhere.")?;
+                    }
+                    writeln!(out, "  {}", shown(&sample))?;
+                    out.flush()?;
+                    seen.push(sample);
+                }
+                Event::Lost { why: lost, .. } if seen.is_empty() => {
+                    why = lost;
+                    break;
+                }
+                Event::Lost { why, .. } => writeln!(out, "  lost: {why}")?,
+                Event::Connected { .. } | Event::ClockStepped { .. } => {}
+            }
+        }
+        running.abort();
+        let [first, .., last] = seen.as_slice() else { return Ok(Err(why)) };
+        let seconds = last.at.millis_since(first.at) / 1000;
+        match mean.mean(first.at, last.at) {
+            Ok(watts) => writeln!(
+                out,
+                "Over these {seconds} s the mean is {watts} W: a slot would report this, blurred and masked."
+            )?,
+            Err(why) => writeln!(out, "Over these {seconds} s there is no reading: {why}.")?,
+        }
+        Ok(Ok(()))
+    }
+
+    fn write(&self, source: &str, out: &mut impl Write) -> anyhow::Result<()> {
+        let section = format!("[source]\n{source}");
+        let Some(path) = &self.write else {
+            writeln!(out, "For your configuration (--write FILE adds it):\n\n{section}")?;
+            return Ok(());
+        };
+        let text = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(FileError::Read { path: path.clone(), error }.into()),
+        };
+        let text = edit::add(&text, &section)
+            .map_err(|error| BadInput(error.to_string()))
+            .context(path.display().to_string())?;
+        files::replace(path, text.as_bytes())?;
+        writeln!(out, "{} has the source now.", path.display())?;
+        Ok(())
+    }
+}
+
+/// Writes a sample for the owner's eyes.
+fn shown(sample: &Sample) -> String {
+    let power = sample.power.map(|milliwatts| format!("{} W", decimal(milliwatts, 1)));
+    let energy =
+        |name: &str, counter: Option<i64>| counter.map(|milli| format!("{name} {} kWh", decimal(milli / 1000, 3)));
+    let parts = [power, energy("import", sample.import), energy("export", sample.export)];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// Writes thousandths as a decimal with so many places.
+fn decimal(thousandths: i64, places: usize) -> String {
+    let sign = if thousandths < 0 { "-" } else { "" };
+    let (whole, rest) = (thousandths.unsigned_abs() / 1000, thousandths.unsigned_abs() % 1000);
+    let rest = format!("{rest:03}");
+    format!("{sign}{whole}.{}", &rest[..places])
+}
+
+#[cfg(test)]
+mod tests {
+    use dream_protocol::time::Timestamp;
+    use dream_sources::Values;
+
+    use super::*;
+
+    #[test]
+    fn a_sample_is_shown_in_the_units_of_a_meter() {
+        let values =
+            Values { import: Some(7_881_115_000), export: Some(0), power: Some(-412_090), ..Values::default() };
+        let sample = values.at(Timestamp::from_secs(0));
+        assert_eq!(shown(&sample), "-412.0 W, import 7881.115 kWh, export 0.000 kWh");
+    }
+
+    #[test]
+    fn every_place_gives_sources_that_can_be_parsed() {
+        let none =
+            || Place { serial: None, tcp: None, mqtt: None, http: None, modbus: None, lines: None, source: None };
+        let places = [
+            (Place { serial: Some("/dev/ttyUSB0".into()), ..none() }, 3),
+            (Place { tcp: Some("bridge:23".into()), ..none() }, 3),
+            (Place { http: Some("http://p1.lan".into()), ..none() }, 1),
+            (Place { modbus: Some("rail:502".into()), ..none() }, 3),
+            (Place { lines: Some("a \"b\"".into()), ..none() }, 1),
+            (none(), 0),
+        ];
+        for (place, expected) in places {
+            let candidates = place.candidates();
+            assert_eq!(candidates.len(), expected, "{place:?}");
+            candidates.iter().for_each(|text| drop(source(text).unwrap()));
+        }
+    }
+}

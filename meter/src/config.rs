@@ -1,0 +1,388 @@
+//! The configuration: one TOML file of the owner's, every mistake named with its key, secrets by their path.
+//!
+//! The policy is in here and nowhere else: nothing that arrives over a network can widen it. `docs/meter.md` has every key.
+
+pub mod edit;
+mod file;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use dream_protocol::broker_address::broker_address;
+use dream_protocol::certificate::Authorities;
+use dream_protocol::ids::{ClusterId, GatewayId};
+use dream_protocol::policy::{Policy, Profile};
+use dream_sources::{Source, SourceConfig};
+
+use crate::clock::SystemTimeSource;
+use crate::identity::IdentityFiles;
+
+/// How much of a day's epsilon the protocol allows at most, in millionths.
+const MOST_DAILY_MICRO_EPSILON: u64 = 160_000_000;
+
+/// A checked configuration.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The cluster, if the certificate does not name it.
+    pub cluster: Option<ClusterId>,
+    pub identity: IdentityFiles,
+    pub community: Broker,
+    pub policy: OwnerPolicy,
+    pub source: SourceConfig,
+    /// The home's own broker, for Home Assistant.
+    pub home: Option<Home>,
+    /// Where records are kept.
+    pub state: PathBuf,
+    /// The file outside that directory which counts commits.
+    pub witness: PathBuf,
+    pub http: SocketAddr,
+    pub time: SystemTimeSource,
+    pub log_level: String,
+}
+
+/// What the owner allows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnerPolicy {
+    pub profile: Profile,
+    pub gateways: Vec<GatewayId>,
+    /// A tighter budget than the protocol's, in millionths of epsilon.
+    pub daily_micro_epsilon: Option<u64>,
+    /// Of how large a cluster the meter is willing to be a holder.
+    pub holds: u16,
+}
+
+impl OwnerPolicy {
+    /// Returns the policy for the protocol's machine.
+    pub fn with(&self, authorities: Authorities) -> Policy {
+        let policy = Policy::new(authorities, self.gateways.iter().cloned()).with_profile(self.profile);
+        let daily_micro_epsilon = self.daily_micro_epsilon.unwrap_or(policy.daily_micro_epsilon);
+        Policy { daily_micro_epsilon, holds: self.holds, ..policy }
+    }
+}
+
+/// Says in one plain sentence what a profile means for the home.
+pub const fn meaning(profile: Profile) -> &'static str {
+    match profile {
+        Profile::Strict => {
+            "strict: your reading is hidden among those of at least 50 homes, even if ten of them work for the gateway, and \
+             each reading is blurred with epsilon 1 or less"
+        }
+        Profile::Community => {
+            "community: your reading is hidden among those of at least 23 homes that your community's authority has counted, \
+             even if three of them work for the gateway, and each reading is blurred with epsilon 2 or less"
+        }
+        Profile::Trial => {
+            "trial: next to nothing is refused, for trying things out with readings that are nobody's; not for a home"
+        }
+    }
+}
+
+/// How to reach a broker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Broker {
+    pub host: String,
+    pub port: u16,
+    /// The certificates that its own is checked with; `None` without TLS.
+    pub ca: Option<PathBuf>,
+    /// The user name, and the file whose first line is the password.
+    pub login: Option<(String, Option<PathBuf>)>,
+}
+
+impl fmt::Display for Broker {
+    /// The address, and nothing of a login.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.ca.is_some() { "mqtts" } else { "mqtt" };
+        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        write!(f, "{scheme}://{host}:{}", self.port)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Home {
+    pub broker: Broker,
+    /// Home Assistant's discovery prefix.
+    pub prefix: String,
+}
+
+/// Everything that is wrong with a configuration, each with its key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigError {
+    pub file: PathBuf,
+    pub problems: Vec<Problem>,
+}
+
+/// One mistake; the key is empty if the file as a whole is meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    pub key: String,
+    pub message: String,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} cannot be used", self.file.display())?;
+        for Problem { key, message } in &self.problems {
+            let message = message.trim_end().replace('\n', "\n  ");
+            if key.is_empty() { write!(f, "\n  {message}")? } else { write!(f, "\n  {key}: {message}")? }
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+impl Config {
+    /// Reads and checks a file. Paths in it are relative to its folder.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let wrong = |problems| ConfigError { file: path.to_owned(), problems };
+        let whole = |message| vec![Problem { key: String::new(), message }];
+        let text =
+            std::fs::read_to_string(path).map_err(|error| wrong(whole(format!("it cannot be read: {error}"))))?;
+        Self::parse(&text, path.parent().unwrap_or_else(|| Path::new(""))).map_err(wrong)
+    }
+
+    fn parse(text: &str, folder: &Path) -> Result<Self, Vec<Problem>> {
+        let file: file::File = toml::from_str(text).map_err(|error| vec![mistake(&error, text)])?;
+        let mut checker = Checker { folder, problems: Vec::new() };
+        match checker.config(file) {
+            Some(config) if checker.problems.is_empty() => Ok(config),
+            Some(_) | None => Err(checker.problems),
+        }
+    }
+}
+
+/// Returns what cannot be read, or what is missing and where it comes from.
+fn mistake(error: &toml::de::Error, text: &str) -> Problem {
+    if error.message() == "missing field `source`" {
+        let message = "it is missing: `dream-meter probe` finds out how your meter speaks, and --write adds it here";
+        return Problem { key: "source".to_owned(), message: message.to_owned() };
+    }
+    Problem { key: String::new(), message: without_the_line(error, text) }
+}
+
+/// Returns what is wrong and where, without the line itself: somebody may have written a password into it.
+fn without_the_line(error: &toml::de::Error, text: &str) -> String {
+    let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+    let (line, column) =
+        (before.matches('\n').count() + 1, before.chars().rev().take_while(|c| *c != '\n').count() + 1);
+    format!("line {line}, column {column}: {}", error.message())
+}
+
+struct Checker<'a> {
+    folder: &'a Path,
+    problems: Vec<Problem>,
+}
+
+impl Checker<'_> {
+    fn config(&mut self, file: file::File) -> Option<Config> {
+        let cluster = file.cluster.map(|name| self.id("cluster", &name, ClusterId::new));
+        let identity = IdentityFiles {
+            certificate: self.path(file.identity.certificate),
+            key: self.path(file.identity.key),
+            authorities: file.identity.authorities.into_iter().map(|path| self.path(path)).collect(),
+        };
+        if identity.authorities.is_empty() {
+            self.problem("identity.authorities", "name at least one file with the certificate of an authority");
+        }
+        let community = self.broker("community", file.community);
+        let policy = self.policy(&file.policy);
+        let home = file.home.map(|home| {
+            let prefix = home.discovery_prefix;
+            self.broker("home", home.broker).map(|broker| Home { broker, prefix })
+        });
+        let http = self.http(&file.http.listen);
+        let state = self.path(file.state.directory);
+        let witness = self.path(file.state.witness);
+        if witness.starts_with(&state) {
+            self.problem(
+                "state.witness",
+                "it is inside `state.directory`: it must be outside, so that a copy of that directory does not bring it along",
+            );
+        }
+        let time = if file.clock.trusted {
+            SystemTimeSource::Trusted
+        } else {
+            SystemTimeSource::Asked { flag: file.clock.flag }
+        };
+        if file.log.level.parse::<tracing_subscriber::filter::LevelFilter>().is_err() {
+            self.problem("log.level", format!("`{}`: use error, warn, info, debug or trace", file.log.level));
+        }
+        if let Err(error) = Source::new(file.source.clone()) {
+            self.problem(format!("source.{}", error.key), error.problem);
+        }
+        Some(Config {
+            cluster: transposed(cluster)?,
+            identity,
+            community: community?,
+            policy: policy?,
+            source: file.source,
+            home: transposed(home)?,
+            state,
+            witness,
+            http: http?,
+            time,
+            log_level: file.log.level,
+        })
+    }
+
+    fn policy(&mut self, policy: &file::Policy) -> Option<OwnerPolicy> {
+        let profile = policy.profile.parse::<Profile>();
+        if let Err(allowed) = &profile {
+            self.problem("policy.profile", format!("`{}`: {allowed}", policy.profile));
+        }
+        let gateways: Vec<_> =
+            policy.gateways.iter().filter_map(|name| self.id("policy.gateways", name, GatewayId::new)).collect();
+        if policy.gateways.is_empty() {
+            self.problem("policy.gateways", "name at least one gateway whose lists the meter may accept");
+        }
+        let daily_micro_epsilon = policy.daily_epsilon.map(|epsilon| epsilon.saturating_mul(1_000_000));
+        if daily_micro_epsilon.is_some_and(|budget| !(1..=MOST_DAILY_MICRO_EPSILON).contains(&budget)) {
+            self.problem("policy.daily_epsilon", "use 1 to 160: the protocol's own budget can only be made tighter");
+        }
+        if policy.holds > 10_000 {
+            self.problem("policy.holds", "use 0 to 10000: no cluster has more members");
+        }
+        Some(OwnerPolicy { profile: profile.ok()?, gateways, daily_micro_epsilon, holds: policy.holds })
+    }
+
+    fn broker(&mut self, section: &str, broker: file::Broker) -> Option<Broker> {
+        let Some((tls, host, port)) = broker_address(&broker.url) else {
+            // What stands before an `@` may be a password.
+            let shown = if broker.url.contains('@') { "the value".to_owned() } else { format!("`{}`", broker.url) };
+            let allowed = "mqtt://HOST[:1883] or mqtts://HOST[:8883], and `username` and `password_file` for a login";
+            self.problem(format!("{section}.url"), format!("{shown} is not a broker's address; use {allowed}"));
+            return None;
+        };
+        match (tls, &broker.ca) {
+            (true, None) => self.problem(
+                format!("{section}.ca"),
+                "it is missing: mqtts:// needs the certificates that the broker's own is checked with",
+            ),
+            (false, Some(_)) => {
+                self.problem(format!("{section}.ca"), "it has no effect with mqtt://; use mqtts://, or leave it out");
+            }
+            (true, Some(_)) | (false, None) => {}
+        }
+        if broker.username.is_none() && broker.password_file.is_some() {
+            self.problem(format!("{section}.password_file"), "it has no effect without `username`");
+        }
+        let password = broker.password_file.map(|path| self.path(path));
+        let login = broker.username.map(|name| (name, password));
+        Some(Broker { host, port, ca: broker.ca.map(|path| self.path(path)), login })
+    }
+
+    fn http(&mut self, listen: &str) -> Option<SocketAddr> {
+        let address = listen.parse::<SocketAddr>().ok().filter(|address| address.ip().is_loopback());
+        if address.is_none() {
+            let message = "use an address of the loopback, such as 127.0.0.1:9465: the page is for this machine";
+            self.problem("http.listen", format!("`{listen}`: {message}"));
+        }
+        address
+    }
+
+    fn id<T, E: fmt::Display>(&mut self, key: &str, text: &str, parse: impl Fn(&str) -> Result<T, E>) -> Option<T> {
+        parse(text).inspect_err(|error| self.problem(key, format!("`{text}`: {error}"))).ok()
+    }
+
+    fn path(&self, path: PathBuf) -> PathBuf {
+        self.folder.join(path)
+    }
+
+    fn problem(&mut self, key: impl Into<String>, message: impl Into<String>) {
+        self.problems.push(Problem { key: key.into(), message: message.into() });
+    }
+}
+
+/// Returns `None` if there was something that is not sound.
+fn transposed<T>(found: Option<Option<T>>) -> Option<Option<T>> {
+    found.map_or(Some(None), |checked| checked.map(Some))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOUND: &str = r#"
+[identity]
+certificate = "meter.pem"
+key = "meter.key"
+authorities = ["authority.pem"]
+[community]
+url = "mqtts://broker.example"
+ca = "broker-ca.pem"
+[policy]
+profile = "community"
+gateways = ["gw-1"]
+[source]
+kind = "lines"
+interval_seconds = 1
+"#;
+
+    fn problems(text: &str) -> Vec<String> {
+        let found = Config::parse(text, Path::new("/etc/dream-meter")).unwrap_err();
+        found.into_iter().map(|problem| format!("{}: {}", problem.key, problem.message)).collect()
+    }
+
+    #[test]
+    fn paths_are_relative_to_the_file_and_what_is_left_out_has_defaults() {
+        let config = Config::parse(SOUND, Path::new("/etc/dream-meter")).unwrap();
+        assert_eq!(config.identity.key, Path::new("/etc/dream-meter/meter.key"));
+        assert_eq!(config.community.to_string(), "mqtts://broker.example:8883");
+        assert_eq!(config.policy.holds, 10_000);
+        assert_eq!(config.state, Path::new("/var/lib/dream-meter"));
+        assert_eq!(config.http.to_string(), "127.0.0.1:9465");
+        assert!(config.home.is_none() && config.cluster.is_none());
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused_wherever_it_stands() {
+        for (line, key) in [("[policy]\n", "epsilon"), ("[community]\n", "retain"), ("[identity]\n", "password")] {
+            let text = SOUND.replace(line, &format!("{line}{key} = 1\n"));
+            let found = problems(&text);
+            assert!(found[0].contains(&format!("unknown field `{key}`")), "{found:?}");
+        }
+        assert!(problems(&format!("noise = false\n{SOUND}"))[0].contains("unknown field `noise`"));
+    }
+
+    #[test]
+    fn every_mistake_is_named_with_its_key() {
+        let text = SOUND
+            .replace("\"community\"", "\"lax\"")
+            .replace("[\"gw-1\"]", "[\"GW 1\"]\nholds = 20000\ndaily_epsilon = 200")
+            .replace("ca = \"broker-ca.pem\"", "")
+            + "[http]\nlisten = \"0.0.0.0:80\"\n[state]\ndirectory = \"state\"\nwitness = \"state/witness\"\n\
+               [home]\nurl = \"mqtt://me:hunter2@home\"\n";
+        let found = problems(&text);
+        let keys: Vec<&str> = found.iter().map(|problem| problem.split(": ").next().unwrap()).collect();
+        assert_eq!(
+            keys,
+            [
+                "community.ca",
+                "policy.profile",
+                "policy.gateways",
+                "policy.daily_epsilon",
+                "policy.holds",
+                "home.url",
+                "http.listen",
+                "state.witness"
+            ]
+        );
+        assert!(!found.concat().contains("hunter2"));
+    }
+
+    #[test]
+    fn a_line_that_cannot_be_read_is_not_repeated() {
+        let found = problems("[community]\nurl = mqtt://me:hunter2@broker\n");
+        assert!(found[0].contains("line 2") && !found[0].contains("hunter2"), "{found:?}");
+    }
+
+    #[test]
+    fn an_owner_can_only_tighten_the_budget() {
+        let tight = SOUND.replace("gateways =", "daily_epsilon = 72\ngateways =");
+        let config = Config::parse(&tight, Path::new("")).unwrap();
+        let policy = config.policy.with(Authorities::new([]).unwrap());
+        assert_eq!(policy.daily_micro_epsilon, 72_000_000);
+        assert!(policy.certified_size);
+    }
+}

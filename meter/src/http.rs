@@ -1,0 +1,119 @@
+//! A small page on the loopback, the same as text for `dream-meter status`, and metrics. Nothing here changes anything.
+
+use std::fmt::Write as _;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::response::{Html, IntoResponse};
+use axum::routing::get;
+use maud::{DOCTYPE, html};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::standing::{SourceState, Stage, Standing};
+use crate::words;
+
+/// Answers until the process ends.
+pub async fn serve(listener: TcpListener, standing: watch::Receiver<Standing>) -> std::io::Result<()> {
+    axum::serve(listener, router(standing)).await
+}
+
+fn router(standing: watch::Receiver<Standing>) -> Router {
+    Router::new()
+        .route("/", get(page))
+        .route("/status", get(text))
+        .route("/metrics", get(metrics))
+        .route("/livez", get(|| async { "ok\n" }))
+        .with_state(standing)
+}
+
+async fn page(State(standing): State<watch::Receiver<Standing>>) -> impl IntoResponse {
+    let standing = standing.borrow().clone();
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width";
+                meta http-equiv="refresh" content="30";
+                title { "Meter " (standing.meter) }
+                style { (STYLE) }
+            }
+            body {
+                h1 { "Meter " (standing.meter) }
+                dl { @for (heading, words) in words::lines(&standing) { dt { (heading) } dd { (words) } } }
+                p { "Your readings are on no page: they leave this machine only blurred and masked." }
+            }
+        }
+    };
+    ([(CONTENT_SECURITY_POLICY, "default-src 'none'; style-src 'unsafe-inline'")], Html(page.into_string()))
+}
+
+const STYLE: &str = "body{font:1rem/1.5 system-ui,sans-serif;max-width:44rem;margin:2rem auto;padding:0 1rem}\
+                     dt{font-weight:600;margin-top:.8rem}dd{margin:0}";
+
+async fn text(State(standing): State<watch::Receiver<Standing>>) -> String {
+    words::text(&standing.borrow())
+}
+
+async fn metrics(State(standing): State<watch::Receiver<Standing>>) -> impl IntoResponse {
+    ([(CONTENT_TYPE, "text/plain; version=0.0.4")], exposition(&standing.borrow()))
+}
+
+/// Writes the metrics in Prometheus' text format.
+fn exposition(standing: &Standing) -> String {
+    let mut text = String::new();
+    let mut one = |name: &str, kind: &str, help: &str, value: &str| {
+        writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}")
+            .expect("a String takes everything");
+    };
+    let flag = |is: bool| if is { "1" } else { "0" };
+    let gauge = "gauge";
+    one(
+        "dream_meter_taking_part",
+        gauge,
+        "Whether readings of this home are in the sums.",
+        flag(standing.takes_part()),
+    );
+    let connected = flag(standing.stage == Stage::Connected);
+    one("dream_meter_connected", gauge, "Whether the community's broker is connected.", connected);
+    one("dream_meter_listed", gauge, "Whether a list names this meter.", flag(standing.list.is_some()));
+    let fine = !matches!(standing.source, SourceState::NoReading(_));
+    one("dream_meter_source_up", gauge, "Whether the last slot had a reading.", flag(fine));
+    let sent = standing.sent_today.to_string();
+    one("dream_meter_readings_sent_today", gauge, "Slots of this UTC day that a reading was sent for.", &sent);
+    let spent = words::micro(standing.spent_micro);
+    one("dream_meter_epsilon_spent", gauge, "Epsilon spent in the last 24 hours.", &spent);
+    if standing.budget_micro != u64::MAX {
+        let budget = words::micro(standing.budget_micro);
+        one("dream_meter_epsilon_budget", gauge, "Epsilon allowed in any 24 hours.", &budget);
+    }
+    let ends = standing.certificate_to.to_string();
+    one("dream_meter_certificate_end_seconds", gauge, "When the certificate ends, in Unix seconds.", &ends);
+    let totals = standing.totals;
+    for (name, help, value) in [
+        ("dream_meter_readings_total", "Slots that a reading was sent for.", totals.readings),
+        (
+            "dream_meter_slots_without_reading_total",
+            "Slots that the source gave no reading for.",
+            totals.slots_without_reading,
+        ),
+        ("dream_meter_refusals_total", "What the meter refused and told the gateway.", totals.refusals),
+        ("dream_meter_connections_lost_total", "How often the community's broker was lost.", totals.connections_lost),
+    ] {
+        one(name, "counter", help, &value.to_string());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::words::tests::ordinary;
+
+    #[test]
+    fn the_metrics_of_an_ordinary_day() {
+        insta::assert_snapshot!(exposition(&ordinary()));
+    }
+}

@@ -1,0 +1,45 @@
+//! The command `dream-meter` as an owner and an authority see it.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod authority;
+mod documentation;
+mod owner;
+
+use std::path::Path;
+use std::process::Command;
+
+use dream_testkit::lab::command::{self, seen, succeed};
+
+/// Returns the command, to be run in this folder.
+fn dream_meter(folder: &Path) -> Command {
+    command::command(env!("CARGO_BIN_EXE_dream-meter"), folder)
+}
+
+/// Runs a line of arguments that must succeed; returns what it says.
+fn run(folder: &Path, line: &str) -> String {
+    succeed(dream_meter(folder).args(line.split(' ')))
+}
+
+/// Runs a line of arguments, whatever comes of it; returns everything that is seen, with dates and folders replaced.
+fn answer(folder: &Path, line: &str) -> String {
+    let text = seen(dream_meter(folder).args(line.split(' ')));
+    let text = text.replace(folder.to_str().unwrap(), "FOLDER");
+    let words = text.split_inclusive([' ', '\n']).map(|word| {
+        let date = word.get(..10).is_some_and(|date| date.as_bytes()[4] == b'-' && date.starts_with("20"));
+        let time = word.len() >= 5 && word.as_bytes()[2] == b':' && word.as_bytes()[..2].iter().all(u8::is_ascii_digit);
+        match (date, time) {
+            (true, _) => word.replacen(&word[..10], "DATE", 1),
+            (false, true) => word.replacen(&word[..5], "TIME", 1),
+            (false, false) => word.to_owned(),
+        }
+    });
+    words.collect()
+}
+
+#[test]
+fn help_explains_every_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let commands = ["", "probe ", "enrol ", "check-config ", "run ", "status ", "leave "];
+    let help = |command: &&str| answer(folder.path(), &format!("{command}--help"));
+    insta::assert_snapshot!(commands.iter().map(help).collect::<Vec<_>>().join("\n"));
+}
