@@ -192,7 +192,7 @@ impl DemoArgs {
 
     /// What kind of homes the gateway takes them for.
     fn home_kind(&self) -> HomeKind {
-        self.kind.unwrap_or(if self.pv.is_none() { HomeKind::House } else { HomeKind::Pv })
+        self.kind.unwrap_or_else(|| if self.pv.is_none() { HomeKind::House } else { HomeKind::Pv })
     }
 
     fn homes(&self) -> u32 {

@@ -117,7 +117,7 @@ impl Days {
             let (number, plain, reserved) = (reader.uint()?, reader.uint()?, reader.uint()?);
             let used = Zeroizing::new(u128::from_be_bytes(reader.fixed("energy account")?));
             let most = u128::from(reserved) << (UNITS_OF_A_MILLIONTH - 1);
-            let within = number <= u64::MAX / DAY_SECONDS - 1 && *used <= most;
+            let within = number < u64::MAX / DAY_SECONDS && *used <= most;
             within.then_some((number, Day { plain, reserved, used })).ok_or(DecodeError::OutOfRange { field: "day" })
         });
         Ok(Self { days: days.collect::<Result<_, _>>()? })

@@ -84,7 +84,10 @@ impl Terms {
         let watt_seconds = 3600 * 2_000_000 * watt_hours as u128 * self.epsilon_numerator as u128;
         let lambda_slots =
             self.hi.abs_diff(self.lo) as u128 * self.epsilon_denominator as u128 * self.slot_seconds as u128;
-        let whole = if lambda_slots == 0 { 0 } else { watt_seconds / lambda_slots };
+        let whole = match watt_seconds.checked_div(lambda_slots) {
+            Some(whole) => whole,
+            None => 0,
+        };
         // Where one slot costs so much, nobody asks for the day.
         let most = MAX_DAY_MICRO_EPSILON as u128 - 1;
         Self { day_micro_epsilon: narrow_u64(if whole < most { whole } else { most }), ..self }

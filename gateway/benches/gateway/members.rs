@@ -11,6 +11,7 @@ use dream_protocol::cluster::{Cluster, ClusterConfig, Input, Output, Record};
 use dream_protocol::derive;
 use dream_protocol::ids::{ClusterId, MeterId};
 use dream_protocol::keys::{AgreementSecret, MacKey, StreamKey};
+use dream_protocol::scheme::{Kind, SchemeChoice};
 use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::MeterChannel;
 use dream_protocol::wire::{EnrolmentStatement, MaskedReading, Message as _, Reveal, Sign1};
@@ -153,6 +154,9 @@ fn cluster_config(id: &ClusterId, settings: &ClusterSettings, gateway: &GatewayI
         certificate: Arc::clone(&gateway.certificate),
         authorities: gateway.authorities.clone(),
         terms: settings.terms,
+        scheme: SchemeChoice::Only(Kind::Pairwise),
+        committee_attempts: settings.committee_attempts,
+        may_draw: true,
         missing_share: settings.missing_share,
         malicious_share: settings.malicious_share,
         floors: settings.profile.floors(),

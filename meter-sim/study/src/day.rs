@@ -331,9 +331,7 @@ mod tests {
     #[test]
     fn every_column_is_documented() {
         let page = include_str!("../../../docs/study.md");
-        for (table, header) in [("day", &HEADER[..])] {
-            let line = page.lines().find(|line| line.starts_with(&format!("| `{table}.csv` |"))).unwrap();
-            assert!(header.iter().all(|column| line.contains(&format!("`{column}`"))), "{line}");
-        }
+        let line = page.lines().find(|line| line.starts_with("| `day.csv` |")).unwrap();
+        assert!(HEADER.iter().all(|column| line.contains(&format!("`{column}`"))), "{line}");
     }
 }

@@ -253,11 +253,14 @@ fn any(tally: &Tally, reasons: &[Failure]) -> bool {
     reasons.iter().all(|reason| tally.failed(*reason) > 0)
 }
 
+/// What a family is called, how many runs it has, and what each is made of.
+type Family = (&'static str, u64, fn(&mut Dice) -> Scenario);
+
 /// Every family again, in the committee scheme: holders vanish, members and gateway crash at every output, and what decodes is
 /// right. Nothing but too few readings is tried again.
 #[test]
 fn committees_survive_what_clusters_of_pairs_survive() {
-    let families: [(&str, u64, fn(&mut Dice) -> Scenario); 10] = [
+    let families: [Family; 10] = [
         ("calm", 60, |dice| Scenario::calm(10 + dice.below(5), 8)),
         ("lossy", 150, |dice| {
             let link = if dice.one_in(2) { Link::LIGHT } else { Link::HEAVY };

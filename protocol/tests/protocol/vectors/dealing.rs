@@ -111,7 +111,7 @@ fn draws() -> Json {
     let members = 10_000u64;
     let around = |sigma: u64| {
         // The least k whose threshold is above the draw, and the one before it.
-        let least = u64::try_from(u128::from(sigma) * u128::from(members) >> 64).unwrap() + 1;
+        let least = u64::try_from((u128::from(sigma) * u128::from(members)) >> 64).unwrap() + 1;
         [least - 1, least, 160]
     };
     let mut each = Vec::new();
@@ -166,8 +166,11 @@ fn dealings() -> Json {
     })
 }
 
+/// What a decoding is called, q, the answers, and which of them are made wrong.
+type DecodingCase = (&'static str, usize, Vec<(u16, Element)>, &'static [u16]);
+
 fn decodings() -> Json {
-    let cases: [(&str, usize, Vec<(u16, Element)>, &[u16]); 15] = [
+    let cases: [DecodingCase; 15] = [
         ("all answers, as many as needed", 6, answers(6, 1..=6), &[]),
         ("any six of eight", 6, answers(6, [8, 3, 1, 7, 2, 5]), &[]),
         ("all eight of eight", 6, answers(6, 1..=8), &[]),

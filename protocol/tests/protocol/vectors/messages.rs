@@ -170,7 +170,7 @@ fn list_message(gateway: &Issued, authority: &Issued, entries: &[Vec<u8>]) -> Js
 pub(crate) fn header_fields(header: &ListHeader) -> Json {
     let terms = &header.terms;
     let Committee { drawn, needed, holders } =
-        terms.scheme.committee().unwrap_or(Committee { drawn: terms.scheme.partners(), needed: 0, holders: 0 });
+        terms.scheme.committee().unwrap_or_else(|| Committee { drawn: terms.scheme.partners(), needed: 0, holders: 0 });
     object! {
         "cluster": header.cluster.as_str(),
         "epoch": header.epoch,
