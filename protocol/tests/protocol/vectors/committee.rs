@@ -123,7 +123,8 @@ fn play(mut homes: Homes, slot: &Slot) -> Json {
     homes.gateway.tick_until(end.plus_secs(90));
     let outcome = homes.gateway.outcomes.first().expect("the slot is closed");
     let reports = homes.gateway.notices.iter();
-    let mut reports = reports.filter_map(|notice| if let Notice::Holders(report) = notice { Some(report) } else { None });
+    let mut reports =
+        reports.filter_map(|notice| if let Notice::Holders(report) = notice { Some(report) } else { None });
     let report = reports.next_back().expect("the holders are reported");
     let id = |index: usize| homes.meters[index].id.clone();
     assert_eq!(report.wrong, Vec::from_iter(slot.lying.map(id)));

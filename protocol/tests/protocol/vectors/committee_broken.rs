@@ -70,8 +70,8 @@ impl Bench {
         let mut holder = node(config, every.meters[0].meter.store.clone());
         // A meter that starts again sends its reading again; what follows is the answer.
         holder.handle(meter::Input::Tick, end.plus_secs(61));
-        let answers = holder.receive(&request, end.plus_secs(61)).into_iter();
-        let answer = answers.filter(|packet| packet.topic.contains("/reveal/")).last().expect("an answer");
+        let mut answers = holder.receive(&request, end.plus_secs(61)).into_iter();
+        let answer = answers.find(|packet| packet.topic.contains("/reveal/")).expect("an answer");
         let mut forgetful = holder.store;
         forgetful.retain(|key, _| !matches!(key, meter::Key::Answer(_)));
 
