@@ -64,9 +64,12 @@ fn holders_that_are_asked_twice_answer_once() {
 
 fn cluster(simulation: Simulation) -> Liar {
     let (needed, holders) = (NEEDED as u64, MEMBERS as u64);
-    let generous = |policy: &mut Policy| policy.daily_micro_epsilon = u64::MAX;
+    let generous = |policy: &mut Policy| {
+        (policy.daily_micro_epsilon, policy.day_micro_epsilon) = (u64::MAX, u64::MAX);
+    };
     let change = |draft: &mut Draft| {
         draft.to_slot = FIRST.plus(2999);
+        draft.terms.day_micro_epsilon = 0;
         draft.terms.scheme = Scheme::Committee(Committee { drawn: 0, needed, holders });
     };
     Liar::with(MEMBERS, MISSING as u64, 1, generous, change, simulation)
