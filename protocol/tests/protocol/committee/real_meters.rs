@@ -109,7 +109,7 @@ fn play(meters: &mut Liar, slot: Slot, shown: &[(usize, usize)], random: &mut Ch
         view.insert(row);
     };
     for member in 0..MEMBERS {
-        let measured = random.next_u32() % 9001;
+        let measured = random.next_u32() % 5001;
         watts.push(u64::from(measured));
         let packet = meters.measure(member, slot, measured.into());
         let numbers = numbers_in(meters, member, &packet);
