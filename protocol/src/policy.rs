@@ -262,13 +262,14 @@ impl Policy {
             outside.then_some(PolicyError::Range { outer, found: range }),
             too_large.then_some(PolicyError::Epsilon { most, found }),
             too_quiet.then(|| PolicyError::NoiseScale { least, found: lambda.numerator() / lambda.denominator() }),
+            // Short slots make a long day of themselves: say that first.
+            too_short.then_some(PolicyError::SlotTooShort { least: self.min_slot_seconds, found: slot }),
             (day > most_a_day).then_some(PolicyError::DayEpsilon { most: most_a_day, found: day }),
             too_many.then_some(PolicyError::Attempts { most: self.max_attempts, found: attempts }),
             partial.then_some(PolicyError::PartialMasks { partners }),
             self.refused_scheme
                 .filter(|refused| *refused == terms.scheme.kind())
                 .map(|refused| PolicyError::Scheme { refused }),
-            too_short.then_some(PolicyError::SlotTooShort { least: self.min_slot_seconds, found: slot }),
         ]
         .into_iter()
         .flatten()
@@ -316,10 +317,10 @@ mod tests {
             [
                 PolicyError::Range { outer: (-10_000, 15_000), found: (-10_001, 1) },
                 PolicyError::Epsilon { most: (1, 1), found: (3, 2) },
+                PolicyError::SlotTooShort { least: 60, found: 59 },
                 PolicyError::DayEpsilon { most: 100_000_000, found: 100_000_001 },
                 PolicyError::Attempts { most: 2, found: 3 },
                 PolicyError::PartialMasks { partners: 28 },
-                PolicyError::SlotTooShort { least: 60, found: 59 },
                 PolicyError::TooFewMembers { least: 50, found: 29 },
                 PolicyError::TooFewMalicious { least: 10, found: 9 },
                 PolicyError::TooFewHonest { least: 20, found: 19 },

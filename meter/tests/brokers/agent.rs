@@ -24,6 +24,7 @@ impl Machine for Noiseless {
 
     fn resume(&self, mut config: MeterConfig, records: Vec<Record>) -> Result<Meter<Simulated>, MeterError> {
         config.policy.min_slot_seconds = 1;
+        config.policy.day_micro_epsilon = u64::MAX;
         Meter::simulated(config, records, Simulation::NOISELESS)
     }
 }

@@ -64,9 +64,12 @@ fn holders_that_are_asked_twice_answer_once() {
 
 fn cluster(simulation: Simulation) -> Liar {
     let (needed, holders) = (NEEDED as u64, MEMBERS as u64);
-    let generous = |policy: &mut Policy| policy.daily_micro_epsilon = u64::MAX;
+    let generous = |policy: &mut Policy| {
+        (policy.daily_micro_epsilon, policy.day_micro_epsilon) = (u64::MAX, u64::MAX);
+    };
     let change = |draft: &mut Draft| {
         draft.to_slot = FIRST.plus(2999);
+        draft.terms.day_micro_epsilon = 0;
         draft.terms.scheme = Scheme::Committee(Committee { drawn: 0, needed, holders });
     };
     Liar::with(MEMBERS, MISSING as u64, 1, generous, change, simulation)
@@ -106,7 +109,7 @@ fn play(meters: &mut Liar, slot: Slot, shown: &[(usize, usize)], random: &mut Ch
         view.insert(row);
     };
     for member in 0..MEMBERS {
-        let measured = random.next_u32() % 9001;
+        let measured = random.next_u32() % 5001;
         watts.push(u64::from(measured));
         let packet = meters.measure(member, slot, measured.into());
         let numbers = numbers_in(meters, member, &packet);

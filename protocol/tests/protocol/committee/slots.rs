@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use dream_protocol::aggregate::{Failure, SlotOutcome};
 use dream_protocol::cluster::{ClusterConfig, HoldersReport, Notice};
 use dream_protocol::ids::MeterId;
-use dream_protocol::params::Share;
+use dream_protocol::params::{Share, Terms};
 use dream_protocol::scheme::{Kind, Scheme, SchemeChoice};
 use dream_protocol::simulation::Simulation;
 use dream_protocol::time::Slot;
@@ -16,7 +16,7 @@ use rand_chacha::rand_core::Rng;
 
 use crate::support::pki::Pki;
 use crate::support::world::MeterNode;
-use crate::support::{START, at, cluster_config, cluster_id, meter_config, meter_name, rng};
+use crate::support::{START, TERMS, at, cluster_config, cluster_id, meter_config, meter_name, rng};
 
 /// A cluster of noiseless meters in one scheme; these meters add something to their readings.
 fn cluster(members: usize, kind: Kind, liars: &[(usize, i64)]) -> VirtualCluster {
@@ -24,6 +24,7 @@ fn cluster(members: usize, kind: Kind, liars: &[(usize, i64)]) -> VirtualCluster
     let tenth = Share::new(1, 10).unwrap();
     let config = ClusterConfig {
         scheme: SchemeChoice::Only(kind),
+        terms: Terms { day_micro_epsilon: 0, ..TERMS },
         missing_share: tenth,
         malicious_share: tenth,
         ..cluster_config(&pki, u16::try_from(members).unwrap())
@@ -31,7 +32,9 @@ fn cluster(members: usize, kind: Kind, liars: &[(usize, i64)]) -> VirtualCluster
     let meter = |index: usize| {
         let lie = liars.iter().find(|(liar, _)| *liar == index).map(|(_, watts)| *watts);
         let simulation = Simulation { share: Some(lie.unwrap_or(0)), ..Simulation::NOISELESS };
-        MeterNode::new(meter_config(&pki, &meter_name(index)), simulation, rng(1000 + index as u64))
+        let mut config = meter_config(&pki, &meter_name(index));
+        config.policy.day_micro_epsilon = u64::MAX;
+        MeterNode::new(config, simulation, rng(1000 + index as u64))
     };
     VirtualCluster::new(config, (0..members).map(meter), at(START), rng(1))
 }

@@ -11,7 +11,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::Rng;
 
 use crate::support::algebra::{Opening, View, cancels, leak, openings};
-use crate::support::liar::{FIRST, Liar, NO_NOISE, on, reading_in};
+use crate::support::liar::{Draft, FIRST, Liar, NO_NOISE, on, reading_in};
 use crate::support::rng;
 use crate::support::world::Packet;
 
@@ -126,8 +126,11 @@ impl Seen {
 }
 
 fn cluster(simulation: Simulation) -> Liar {
-    let generous = |policy: &mut Policy| policy.daily_micro_epsilon = u64::MAX;
-    Liar::with(MEMBERS.into(), MISSING.into(), 1, generous, |draft| draft.to_slot = FIRST.plus(2999), simulation)
+    let generous = |policy: &mut Policy| {
+        (policy.daily_micro_epsilon, policy.day_micro_epsilon) = (u64::MAX, u64::MAX);
+    };
+    let change = |draft: &mut Draft| (draft.to_slot, draft.terms.day_micro_epsilon) = (FIRST.plus(2999), 0);
+    Liar::with(MEMBERS.into(), MISSING.into(), 1, generous, change, simulation)
 }
 
 fn honest() -> BTreeSet<u16> {
