@@ -10,6 +10,7 @@ mod list;
 
 pub use cbor::DecodeError;
 pub(crate) use cbor::{Reader, Writer};
+pub(crate) use committee::corrections;
 pub use committee::{Answer, DealtReading};
 pub use cose::{Mac0, Seal, Sign1};
 pub(crate) use list::DIGEST;

@@ -13,7 +13,7 @@ use crate::noise::Scale;
 use crate::params::{MAX_EPOCH, MAX_EPSILON_PART, MAX_SLOT};
 use crate::scheme::committee::field::Element;
 use crate::time::{Slot, Timestamp};
-use crate::wire::{DecodeError, FullList, Reader, Writer};
+use crate::wire::{DecodeError, FullList, Reader, Writer, corrections};
 
 /// The name of an entry; a later entry of the same name replaces the earlier one. Sorted, a slot's entries are in the
 /// order in which they came about.
@@ -221,7 +221,7 @@ impl Record {
                 attempt: reader.attempt()?,
                 member: count(&mut reader, "member")?,
                 ciphertext: element(u64::from_be_bytes(reader.fixed("ciphertext")?))?,
-                corrections: corrections(&mut reader)?,
+                corrections: corrections(&mut reader)?.into(),
             },
             (11, 5) => {
                 let (slot, attempt, member, sum) = value(&mut reader)?;
@@ -267,14 +267,6 @@ fn value(reader: &mut Reader<'_>) -> Result<(Slot, u8, u16, u64), DecodeError> {
 
 fn element(value: u64) -> Result<Element, DecodeError> {
     Element::from_canonical(value).ok_or(DecodeError::OutOfRange { field: "element" })
-}
-
-/// Corrections as they travelled: numbers below p.
-fn corrections(reader: &mut Reader<'_>) -> Result<Box<[u8]>, DecodeError> {
-    let bytes = reader.bytes()?;
-    let (values, rest) = bytes.as_chunks::<8>();
-    values.iter().try_for_each(|value| element(u64::from_be_bytes(*value)).map(drop))?;
-    if rest.is_empty() { Ok(bytes.into()) } else { Err(DecodeError::OutOfRange { field: "corrections" }) }
 }
 
 fn encode_outcome(outcome: &SlotOutcome) -> Vec<u8> {

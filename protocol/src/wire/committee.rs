@@ -75,7 +75,7 @@ fn element(bytes: [u8; 8], field: &'static str) -> Result<Element, DecodeError> 
 }
 
 /// Whole numbers below p; how many there are is for whoever knows the list.
-fn corrections<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], DecodeError> {
+pub(crate) fn corrections<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], DecodeError> {
     const FIELD: &str = "corrections";
     let bytes = reader.bytes()?;
     let (values, rest) = bytes.as_chunks::<8>();

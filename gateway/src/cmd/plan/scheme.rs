@@ -1,13 +1,10 @@
 //! How sums are opened, how often that fails when messages are lost between the rounds, and what each scheme risks.
 
 use dream_protocol::params::Params;
-use dream_protocol::scheme::committee::Committee;
+use dream_protocol::scheme::committee::{Committee, LEAST_SPARE};
 use serde::Serialize;
 
 use super::real;
-
-/// The fewest holders that must be able to vanish where they are drawn (`protocol.md 4a`).
-const LEAST_SPARE: u64 = 15;
 
 /// The scheme of the lists, and how often it fails.
 #[derive(Debug, Clone, Serialize)]

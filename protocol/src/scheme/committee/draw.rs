@@ -13,7 +13,7 @@ const MOST_WITHOUT_DRAW: u16 = 200;
 const WANTED: [u64; 5] = [160, 180, 200, 220, 130];
 
 /// The fewest holders that must be able to vanish where they are drawn.
-const LEAST_SPARE: u64 = 15;
+pub const LEAST_SPARE: u64 = 15;
 
 /// The authority's Ed25519 signature under a meter's certificate: what the meter is drawn by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
