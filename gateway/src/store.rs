@@ -5,6 +5,7 @@
 
 mod closed_slot;
 mod history;
+mod rollup;
 mod schema;
 mod trial;
 
@@ -24,6 +25,8 @@ use thiserror::Error;
 
 pub use closed_slot::{ClosedSlot, FilteredLoad, Load};
 pub use history::{History, HistoryError};
+pub(crate) use rollup::deviations95;
+pub use rollup::{Rollup, Step};
 
 use schema::{ENROLMENTS, EVIDENCE, FILTERED, FORMAT, LISTS, META, OFFENDERS, OUTCOMES, SLOTS};
 
