@@ -21,10 +21,13 @@
 
 mod hypothesis;
 mod laplace;
+mod local_time;
 mod weights;
 
 use hypothesis::{DAY, Estimate, Hypothesis, Model, Observation};
 use weights::ModelWeights;
+
+pub use local_time::LocalTime;
 
 const MINUTE: f64 = 60.0;
 const HOMES: Hypothesis =
