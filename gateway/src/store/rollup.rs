@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use dream_protocol::time::Timestamp;
 
-use super::{ClosedSlot, FilteredLoad};
+use super::{ClosedSlot, Extent, FilteredLoad};
 
 /// How many standard deviations hold 95 % of a normal distribution.
 const NORMAL95: f64 = 1.959_964;
@@ -21,6 +21,11 @@ pub enum Step {
 
 impl Step {
     pub const ALL: [Self; 2] = [Self::Hour, Self::Day];
+
+    /// Returns the step of this word.
+    pub fn named(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|step| step.as_str() == word)
+    }
 
     /// Returns the word for it in addresses and on the command line.
     pub const fn as_str(self) -> &'static str {
@@ -149,6 +154,13 @@ impl Rollup {
         self.micro_epsilon += other.micro_epsilon;
     }
 
+    /// Adds the hour that follows: what is filled in there errs as it does here.
+    pub fn append(&mut self, next: &Self) {
+        let deviation = self.filled_deviation + next.filled_deviation;
+        self.combine(next);
+        self.filled_deviation = deviation;
+    }
+
     /// Returns the energy of all members in the time that was measured or filled in.
     pub fn energy_watt_hours(&self) -> f64 {
         self.watt_seconds / 3600.0
@@ -174,11 +186,21 @@ impl Rollup {
         if known == 0 { 0.0 } else { self.filled_millis as f64 / known as f64 }
     }
 
-    /// Returns how much of the time from `begun`, when the cluster's first slot began, to `until`, when its last one ended, is
-    /// neither measured nor filled in.
-    pub fn missing_millis(&self, begun: Timestamp, until: Timestamp) -> u64 {
-        let elapsed = self.end.min(until).millis_since(self.start.max(begun));
-        elapsed.saturating_sub(self.measured_millis + self.filled_millis)
+    /// Returns how much time of the period in which the cluster had slots is neither measured nor filled in.
+    pub fn missing_millis(&self, extent: Extent) -> u64 {
+        self.elapsed_millis(extent).saturating_sub(self.measured_millis + self.filled_millis)
+    }
+
+    /// Returns the share of that time that is in the energy.
+    pub fn covered_share(&self, extent: Extent) -> f64 {
+        match self.elapsed_millis(extent) {
+            0 => 0.0,
+            elapsed => 1.0 - self.missing_millis(extent) as f64 / elapsed as f64,
+        }
+    }
+
+    fn elapsed_millis(&self, extent: Extent) -> u64 {
+        self.end.min(extent.until).millis_since(self.start.max(extent.begun))
     }
 
     /// Returns the mean load of all members over that time, and half the width of its band, in watts.
@@ -406,11 +428,13 @@ mod tests {
         hour.add(&noisy(0, &mut Chance(1)), None);
         hour.add(&silent(1), None);
         hour.add(&silent(2), Some(FilteredLoad { watts: 50_000, band95: 1000 }));
-        let (begun, until) = (Timestamp::from_secs(0), Timestamp::from_secs(3000));
+        let missing = |begun, until| {
+            let [begun, until] = [begun, until].map(Timestamp::from_secs);
+            hour.missing_millis(Extent { begun, until }) / 1000
+        };
         assert_eq!((hour.measured_millis, hour.filled_millis, hour.slots, hour.decoded), (600_000, 600_000, 3, 1));
-        assert_eq!(hour.missing_millis(begun, until), 1_800_000, "one that was not filled, and two that never closed");
-        assert_eq!(hour.missing_millis(Timestamp::from_secs(600), until), 1_200_000);
-        assert_eq!(hour.missing_millis(begun, Timestamp::from_secs(DAY)), 2_400_000);
+        assert_eq!(missing(0, 3000), 1800, "one that was not filled, and two that never closed");
+        assert_eq!([missing(600, 3000), missing(0, DAY)], [1200, 2400]);
         let (load, band) = hour.mean_load().unwrap();
         assert!((load * 1200.0 / 3600.0 - hour.energy_watt_hours()).abs() < 1e-9 && band > 0.0);
         assert_eq!(period(0, HOUR).mean_load(), None);
