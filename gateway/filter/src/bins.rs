@@ -6,6 +6,7 @@
 
 use crate::daily::{DAY, whole};
 use crate::hypothesis::PROFILE_TAU;
+use crate::normal::Normal;
 
 /// Length of a time-of-day bin, in seconds.
 const BIN: f64 = 600.0;
@@ -16,36 +17,30 @@ const BINS: usize = 144;
 pub(crate) struct Bins {
     /// The variance of a correction before anything is known.
     most: f64,
-    pub(crate) all: Vec<Bin>,
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Bin {
-    pub(crate) mean: f64,
-    pub(crate) variance: f64,
+    pub(crate) all: Vec<Normal>,
 }
 
 impl Bins {
     pub(crate) fn new(variance: f64) -> Self {
         let count = if variance > 0.0 { BINS } else { 0 };
-        Self { most: variance, all: vec![Bin { mean: 0.0, variance }; count] }
+        Self { most: variance, all: vec![Normal { mean: 0.0, variance }; count] }
     }
 
     /// Returns the correction at a time in seconds since midnight.
-    pub(crate) fn at(&self, time: f64) -> Bin {
+    pub(crate) fn at(&self, time: f64) -> Normal {
         self.all.get(whole(time / BIN)).copied().unwrap_or_default()
     }
 
     /// Returns the same when it was not observed for `elapsed` seconds.
-    pub(crate) fn later(&self, time: f64, elapsed: f64) -> Bin {
+    pub(crate) fn later(&self, time: f64, elapsed: f64) -> Normal {
         let bin = self.at(time);
-        if elapsed > DAY { bin.later(self.most, elapsed - DAY) } else { bin }
+        if elapsed > DAY { faded(bin, self.most, elapsed - DAY) } else { bin }
     }
 
     /// Predicts the corrections after `elapsed` seconds without a sum.
     pub(crate) fn predict(&mut self, elapsed: f64) {
         if elapsed > DAY {
-            self.all.iter_mut().for_each(|bin| *bin = bin.later(self.most, elapsed - DAY));
+            self.all.iter_mut().for_each(|bin| *bin = faded(*bin, self.most, elapsed - DAY));
         }
     }
 
@@ -59,9 +54,7 @@ impl Bins {
     }
 }
 
-impl Bin {
-    fn later(self, most: f64, elapsed: f64) -> Self {
-        let kept = (-elapsed / PROFILE_TAU).exp();
-        Self { mean: kept * self.mean, variance: kept * kept * self.variance + (1.0 - kept * kept) * most }
-    }
+fn faded(bin: Normal, most: f64, elapsed: f64) -> Normal {
+    let kept = (-elapsed / PROFILE_TAU).exp();
+    Normal { mean: kept * bin.mean, variance: kept * kept * bin.variance + (1.0 - kept * kept) * most }
 }

@@ -12,6 +12,7 @@ use crate::bins::Bins;
 use crate::daily::{DAY, DEVIATION, HARMONIC_SD, LEVEL, Parts, STATE, When, diagonal, dot, prior_variances};
 use crate::laplace::posterior;
 use crate::late::Past;
+use crate::normal::Normal;
 
 /// Time constant with which the profile is forgotten, in seconds. Seasons change it, so it is never known for good.
 pub(crate) const PROFILE_TAU: f64 = 200.0 * DAY;
@@ -38,6 +39,13 @@ pub(crate) struct Hypothesis {
     pub(crate) noise_ratio: f64,
 }
 
+impl Hypothesis {
+    /// Returns whether it is about homes on ordinary days.
+    pub(crate) fn is_of_homes(self) -> bool {
+        self.noise_ratio == 0.0
+    }
+}
+
 /// The sum of a slot, per member.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Observation {
@@ -57,8 +65,7 @@ pub(crate) struct Observation {
 /// A member's load after a slot.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Estimate {
-    pub(crate) mean: f64,
-    pub(crate) variance: f64,
+    pub(crate) load: Normal,
     /// The logarithm of how probable the slot's sum was to this model.
     pub(crate) log_evidence: f64,
 }
@@ -71,6 +78,8 @@ pub(crate) struct Model {
     pub(crate) mean: Parts,
     pub(crate) covariance: [Parts; STATE],
     pub(crate) bins: Bins,
+    /// Whether it begins with what other clusters learned.
+    pub(crate) primed: bool,
     /// The slots whose loads later sums may still change, oldest first.
     pub(crate) past: VecDeque<Past>,
 }
@@ -84,6 +93,7 @@ impl Model {
             mean: [0.0; STATE],
             covariance: diagonal(&variances),
             bins: Bins::new(hypothesis.tod_sd * hypothesis.tod_sd),
+            primed: false,
             past: VecDeque::new(),
         }
     }
@@ -115,14 +125,14 @@ impl Model {
         self.update(&spread, shift, sharpening);
         self.bins.update(time, length, shift, sharpening);
         let share = variance / responding;
-        let (mean, left) = (predicted + shift * variance, share * (share * after.variance + doubt));
-        self.past.push_back(Past::new(mean, left, &spread, 1.0 - sharpening * variance));
-        Estimate { mean, variance: left, log_evidence: after.log_evidence }
+        let load = Normal { mean: predicted + shift * variance, variance: share * (share * after.variance + doubt) };
+        self.past.push_back(Past::new(load, &spread, 1.0 - sharpening * variance));
+        Estimate { load, log_evidence: after.log_evidence }
     }
 
-    /// Returns mean and variance of a member's load in another slot, so many seconds from the last, under a noise of this
+    /// Returns a member's load in another slot, so many seconds from the last, under a noise of this
     /// variance. Nothing changes.
-    pub(crate) fn foresee(&self, elapsed: f64, when: &When, members: f64, noise: f64) -> (f64, f64) {
+    pub(crate) fn foresee(&self, elapsed: f64, when: &When, members: f64, noise: f64) -> Normal {
         let elapsed = elapsed.min(LONGEST_GAP);
         let kept = self.kept(elapsed);
         let bin = self.bins.later(when.time, elapsed);
@@ -134,7 +144,7 @@ impl Model {
         let known: f64 = (0..STATE).map(|row| before[row] * dot(&self.covariance[row], &before)).sum();
         let since = self.gathered(&kept, elapsed);
         let unknown: f64 = (0..STATE).map(|part| weights[part] * weights[part] * since[part]).sum();
-        (dot(&weights, &mean) + bin.mean, (known + unknown + bin.variance).max(LEAST_VARIANCE))
+        Normal { mean: dot(&weights, &mean) + bin.mean, variance: (known + unknown + bin.variance).max(LEAST_VARIANCE) }
     }
 
     /// Returns the load that deviations go with, of a mean load.
@@ -150,7 +160,12 @@ impl Model {
         // Where the range is large, a hypothesis of more than homes expects large harmonics too.
         let wider = (self.hypothesis.noise_ratio * observed.noise / (HARMONIC_SD * HARMONIC_SD)).max(1.0);
         self.variances[1..DEVIATION].iter_mut().for_each(|variance| *variance *= wider);
-        self.covariance = diagonal(&self.variances);
+        if self.primed {
+            let further = (observed.load - self.mean[LEVEL]).powi(2);
+            self.covariance[LEVEL][LEVEL] = self.covariance[LEVEL][LEVEL].max(further);
+        } else {
+            self.covariance = diagonal(&self.variances);
+        }
     }
 
     /// Predicts the state after `elapsed` seconds.
@@ -227,14 +242,14 @@ mod tests {
 
     #[test]
     fn a_first_sum_without_noise_is_the_estimate() {
-        let found = Model::new(HYPOTHESIS).observe(&Observation { noise: 1e-6, ..slot(0, 720.0) });
+        let found = Model::new(HYPOTHESIS).observe(&Observation { noise: 1e-6, ..slot(0, 720.0) }).load;
         assert!((found.mean - 720.0).abs() < 1e-2 && found.variance < 2e-6, "{found:?}");
     }
 
     #[test]
     fn silent_members_widen_the_estimate() {
         let variance =
-            |responders| Model::new(HYPOTHESIS).observe(&Observation { responders, ..slot(0, 500.0) }).variance;
+            |responders| Model::new(HYPOTHESIS).observe(&Observation { responders, ..slot(0, 500.0) }).load.variance;
         let (all, most, few) = (variance(100.0), variance(80.0), variance(10.0));
         assert!(all < most && most < few, "{all} {most} {few}");
     }
@@ -248,7 +263,7 @@ mod tests {
                 model.observe(&slot(number, load(number)));
             }
             // So much noise that what is learned decides.
-            (model.observe(&Observation { noise: 1e9, ..slot(12, 0.0) }).mean - 800.0).abs()
+            (model.observe(&Observation { noise: 1e9, ..slot(12, 0.0) }).load.mean - 800.0).abs()
         };
         let (smooth, sharp) = (miss(0.0), miss(150.0));
         assert!(sharp < 60.0 && smooth > 2.0 * sharp, "{smooth} {sharp}");
@@ -296,7 +311,7 @@ mod tests {
         }
         let blind = |hours: f64| {
             let mut model = model.clone();
-            model.observe(&Observation { noise: 1e12, elapsed: Some(hours * 3600.0), ..slot(1003, 0.0) })
+            model.observe(&Observation { noise: 1e12, elapsed: Some(hours * 3600.0), ..slot(1003, 0.0) }).load
         };
         let (soon, late) = (blind(0.1), blind(4.0));
         assert!(soon.mean > 500.0 && (late.mean - 400.0).abs() < 60.0, "{soon:?} {late:?}");

@@ -20,20 +20,26 @@
 //! the ninth day: their daily profile is larger than that of homes, and small beside the noise.
 
 mod bins;
+mod change;
 mod daily;
 mod hypothesis;
 mod laplace;
 mod late;
 mod local_time;
+mod normal;
+mod prior;
 mod weights;
 
 use std::collections::VecDeque;
 
-use daily::When;
-use hypothesis::{Estimate, Hypothesis, Model, Observation};
+use change::Change;
+use daily::{DAY, When};
+use hypothesis::{Hypothesis, Model, Observation};
+use normal::Normal;
 use weights::ModelWeights;
 
 pub use local_time::LocalTime;
+pub use prior::Profile;
 
 const MINUTE: f64 = 60.0;
 const HOMES: Hypothesis =
@@ -55,6 +61,9 @@ const HYPOTHESES: [Hypothesis; 8] = [
     // The sums before tell nothing: the load is what the sum says, within its noise.
     Hypothesis { ou_variance: 20_000.0, ou_tau: 1.0, noise_ratio: 1000.0, ..HOMES },
 ];
+
+/// The one of them that a change for good is measured by: the load may go anywhere and stay there.
+const ANYWHERE: usize = 5;
 
 /// A released sum as the filter takes it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -132,13 +141,21 @@ const LAG_MILLIS: u64 = 3_600_000;
 /// How many slots wait at most: where slots are shorter than five minutes, the wait is shorter than an hour.
 const MOST_WAITING: usize = 12;
 
+/// Sums of so many seconds tell what a cluster's days are like: those of a week.
+const PROFILE_SECONDS: f64 = 7.0 * DAY;
+
+type Weights = [f64; HYPOTHESES.len()];
+
 /// The filter of one cluster.
 #[derive(Debug, Clone)]
 pub struct Filter {
     last: Option<Last>,
     models: Box<[Model; HYPOTHESES.len()]>,
     weights: ModelWeights<{ HYPOTHESES.len() }>,
-    /// The slots that every model keeps as past.
+    change: Change,
+    /// How many seconds there were sums of.
+    seen: f64,
+    /// The slots that every model keeps as past, oldest first.
     waiting: VecDeque<Waiting>,
     smoothed: Vec<Smoothed>,
 }
@@ -148,7 +165,7 @@ pub struct Filter {
 struct Last {
     end_millis: u64,
     members: f64,
-    /// The variance of the noise, per responder.
+    /// The variance of the noise of a member's load.
     noise: f64,
 }
 
@@ -156,6 +173,7 @@ struct Last {
 #[derive(Debug, Clone, Copy)]
 struct Waiting {
     end_millis: u64,
+    time: f64,
     members: f64,
     noise: f64,
 }
@@ -163,18 +181,33 @@ struct Waiting {
 impl Default for Filter {
     fn default() -> Self {
         // Whether these are homes has to show first.
-        let prior = HYPOTHESES.map(|hypothesis| if hypothesis.noise_ratio > 0.0 { 0.0 } else { -3.0 });
-        Self {
-            last: None,
-            models: Box::new(HYPOTHESES.map(Model::new)),
-            weights: ModelWeights::starting(prior),
-            waiting: VecDeque::new(),
-            smoothed: Vec::new(),
-        }
+        Self::weighing(HYPOTHESES.map(|hypothesis| if hypothesis.is_of_homes() { -3.0 } else { 0.0 }))
     }
 }
 
 impl Filter {
+    /// Returns the filter of a new cluster that begins with what others of its gateway learned, if there are any.
+    pub fn starting_from(others: &[Profile]) -> Self {
+        if others.is_empty() {
+            return Self::default();
+        }
+        let mut filter = Self::weighing([0.0; HYPOTHESES.len()]);
+        prior::begin(&mut *filter.models, others);
+        filter
+    }
+
+    fn weighing(prior: Weights) -> Self {
+        Self {
+            last: None,
+            models: Box::new(HYPOTHESES.map(Model::new)),
+            weights: ModelWeights::starting(prior),
+            change: Change::default(),
+            seen: 0.0,
+            waiting: VecDeque::new(),
+            smoothed: Vec::new(),
+        }
+    }
+
     /// Updates with the sum of a slot; returns the estimate after it. `None` for a slot that ended no later than the one
     /// before, or that nobody responded in: it changes nothing.
     pub fn observe(&mut self, release: &Release) -> Option<Filtered> {
@@ -183,79 +216,60 @@ impl Filter {
             return None;
         }
         let observed = release.observation(self.last.as_ref())?;
-        let (end_millis, Observation { members, noise, .. }) = (release.end_millis, observed);
+        let (end_millis, Observation { when, members, noise, .. }) = (release.end_millis, observed);
         self.last = Some(Last { end_millis, members, noise });
+        self.seen += when.length;
         let estimates = self.models.each_mut().map(|model| model.observe(&observed));
-        let weights = self.weights.weigh(&observed.when, &estimates);
-        self.waiting.push_back(Waiting { end_millis, members, noise });
-        self.smooth(end_millis, &weights);
-        let known = estimates.map(|estimate| (estimate.mean, estimate.variance));
-        Some(mixture(&weights, &known).filtered(members, noise))
+        self.change.observe(self.weights.log_ratio(&when, &estimates, ANYWHERE));
+        let weights = self.weights.weigh(&when, &estimates);
+        self.waiting.push_back(Waiting { end_millis, time: when.time, members, noise });
+        self.smooth(end_millis);
+        Some(self.load(&weights, &estimates.map(|estimate| estimate.load), members, noise))
     }
 
-    /// Returns what became final with the last sum, oldest first: the loads of slots that ended an hour before its slot, or
-    /// as far back as [`MOST_WAITING`] slots. What came after a slot tells about it too, so these are nearer to the truth
-    /// than what [`Filter::observe`] returned for them.
+    /// Returns what became final with the last sum, oldest first: the loads of slots that ended an hour or more before its
+    /// slot did. Where slots are shorter than five minutes, it is those that ended twelve slots before. What came after a
+    /// slot tells about it too, so these are nearer to the truth than what [`Filter::observe`] returned for them.
     pub fn smoothed(&self) -> &[Smoothed] {
         &self.smoothed
     }
 
-    /// Returns the load of a slot that gave no sum, from those around it that did, without changing anything. `None` if
+    /// Returns the load of a slot that gave no sum, from those before it that did, without changing anything. `None` if
     /// there was no sum yet.
     pub fn predict(&self, slot: &Slot) -> Option<Filtered> {
         let last = self.last?;
         let elapsed = seconds(slot.end_millis.abs_diff(last.end_millis));
         let when = when(slot.start_millis, slot.end_millis, slot.local);
-        let members = f64::from(slot.members);
-        let known = self.models.each_ref().map(|model| model.foresee(elapsed, &when, members.max(1.0), last.noise));
-        Some(mixture(&self.weights.now(when.time), &known).filtered(members, f64::INFINITY))
+        let members = f64::from(slot.members.max(1));
+        let loads = self.models.each_ref().map(|model| model.foresee(elapsed, &when, members, last.noise));
+        Some(self.load(&self.weights.now(when.time), &loads, members, f64::INFINITY))
     }
 
-    fn smooth(&mut self, now_millis: u64, weights: &[f64; HYPOTHESES.len()]) {
-        while self.waiting.len() > MOST_WAITING
-            || self.waiting.front().is_some_and(|slot| slot.end_millis.saturating_add(LAG_MILLIS) <= now_millis)
-        {
+    /// Returns what a new cluster may begin with; `None` before there was a week of sums.
+    pub fn profile(&self) -> Option<Profile> {
+        (self.seen >= PROFILE_SECONDS).then(|| Profile::of(&*self.models))
+    }
+
+    /// Returns whether there was a sum yet.
+    pub fn has_begun(&self) -> bool {
+        self.last.is_some()
+    }
+
+    fn smooth(&mut self, now_millis: u64) {
+        let is_final = |slot: &Waiting| slot.end_millis.saturating_add(LAG_MILLIS) <= now_millis;
+        while self.waiting.len() > MOST_WAITING || self.waiting.front().is_some_and(is_final) {
             let Some(slot) = self.waiting.pop_front() else { return };
-            let known = self.models.each_mut().map(|model| {
-                let past = model.past.pop_front().expect("every model keeps the slots that wait");
-                (past.mean, past.variance)
-            });
-            let load = mixture(weights, &known).filtered(slot.members, slot.noise);
+            let loads = self.models.each_mut().map(|model| model.past.pop_front().unwrap_or_default().load);
+            let load = self.load(&self.weights.now(slot.time), &loads, slot.members, slot.noise);
             self.smoothed.push(Smoothed { end_millis: slot.end_millis, load });
         }
     }
-}
 
-/// A member's load as mean and variance.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Load {
-    mean: f64,
-    variance: f64,
-}
-
-impl Load {
-    /// Of so many members, where the slot's own sum had noise of this variance.
-    fn filtered(self, members: f64, noise: f64) -> Filtered {
-        let band95 = deviations95(self.variance / noise) * self.variance.sqrt();
-        Filtered { watts: members * self.mean, band95: members * band95 }
+    /// Returns the load of so many members from what each model makes of one, where the slot's sum had noise of this variance.
+    fn load(&self, weights: &Weights, loads: &[Normal; HYPOTHESES.len()], members: f64, noise: f64) -> Filtered {
+        let load = Normal::mixture(weights, loads).allowing_for(loads[ANYWHERE], self.change.probability());
+        Filtered { watts: members * load.mean, band95: members * load.band95(noise) }
     }
-}
-
-/// Returns the mixture of means and variances.
-fn mixture<const N: usize>(weights: &[f64; N], known: &[(f64, f64); N]) -> Load {
-    let weighted = |value: &dyn Fn(&(f64, f64)) -> f64| -> f64 {
-        weights.iter().zip(known).map(|(weight, known)| weight * value(known)).sum()
-    };
-    let mean = weighted(&|known| known.0);
-    Load { mean, variance: weighted(&|known| known.1 + (known.0 - mean).powi(2)) }
-}
-
-/// Returns how many standard deviations hold 95 %: those of Laplace noise if the slot's sum is all that is known (the
-/// variance is all of the noise's), those of a normal distribution if it hardly counts.
-fn deviations95(share_of_noise: f64) -> f64 {
-    const NORMAL: f64 = 1.959_964;
-    const LAPLACE: f64 = 2.118_277; // ln(20) / sqrt(2)
-    NORMAL + (LAPLACE - NORMAL) * share_of_noise.min(1.0)
 }
 
 fn seconds(millis: u64) -> f64 {

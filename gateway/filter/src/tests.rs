@@ -31,12 +31,6 @@ fn noise_of_more_responders_than_were_counted_on_keeps_the_band() {
 }
 
 #[test]
-fn hypotheses_that_disagree_widen_the_mixture() {
-    assert_eq!(mixture(&[0.5, 0.5], &[(10.0, 4.0), (10.0, 4.0)]), Load { mean: 10.0, variance: 4.0 });
-    assert_eq!(mixture(&[0.25, 0.75], &[(10.0, 4.0), (18.0, 4.0)]), Load { mean: 16.0, variance: 16.0 });
-}
-
-#[test]
 fn slots_of_any_length_are_filtered() {
     for seconds in [60, 420, 900, 1800, 3600] {
         let days = Run::of(seconds, seconds).days(8);

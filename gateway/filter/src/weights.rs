@@ -38,6 +38,15 @@ impl<const MODELS: usize> ModelWeights<MODELS> {
         probabilities(&self.recent, &before)
     }
 
+    /// Returns the logarithm of how much more probable a slot's sum was to one model than it was to all of them, by what they
+    /// weighed before it.
+    pub(crate) fn log_ratio(&self, when: &When, estimates: &[Estimate; MODELS], model: usize) -> f64 {
+        let best = estimates.iter().map(|estimate| estimate.log_evidence).fold(f64::NEG_INFINITY, f64::max);
+        let weighted = |(weight, estimate): (f64, &Estimate)| weight * (estimate.log_evidence - best).exp();
+        let all: f64 = self.now(when.time).into_iter().zip(estimates).map(weighted).sum();
+        estimates[model].log_evidence - best - all.ln()
+    }
+
     /// Returns the probability of each model at a time of a day, in seconds, before there is a sum.
     pub(crate) fn now(&self, time: f64) -> [f64; MODELS] {
         probabilities(&self.recent, &self.hours[hour(time)])
@@ -65,13 +74,14 @@ fn add<const MODELS: usize>(logs: &mut [f64; MODELS], kept: f64, estimates: &[Es
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::normal::Normal;
 
     fn at(time: f64, length: f64) -> When {
         When { time, weekend: false, length }
     }
 
     fn predicted(log_evidence: [f64; 2]) -> [Estimate; 2] {
-        log_evidence.map(|log_evidence| Estimate { mean: 0.0, variance: 1.0, log_evidence })
+        log_evidence.map(|log_evidence| Estimate { load: Normal::default(), log_evidence })
     }
 
     #[test]
@@ -79,6 +89,13 @@ mod tests {
         let [one, other] =
             ModelWeights::starting([0.0; 2]).weigh(&at(0.0, 600.0), &predicted([-5.0, -5.0 - f64::ln(3.0)]));
         assert!((one - 0.75).abs() < 1e-12 && (other - 0.25).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_model_is_compared_with_what_all_of_them_predict() {
+        let weights = ModelWeights::starting([f64::ln(3.0), 0.0]);
+        let ratio = weights.log_ratio(&at(0.0, 600.0), &predicted([-8.0, -5.0]), 1);
+        assert!((ratio + (0.75 * f64::exp(-3.0) + 0.25).ln()).abs() < 1e-12, "{ratio}");
     }
 
     #[test]
