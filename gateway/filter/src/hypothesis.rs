@@ -161,8 +161,9 @@ impl Model {
         let wider = (self.hypothesis.noise_ratio * observed.noise / (HARMONIC_SD * HARMONIC_SD)).max(1.0);
         self.variances[1..DEVIATION].iter_mut().for_each(|variance| *variance *= wider);
         if self.primed {
-            let further = (observed.load - self.mean[LEVEL]).powi(2);
-            self.covariance[LEVEL][LEVEL] = self.covariance[LEVEL][LEVEL].max(further);
+            // What the noise does not explain.
+            let further = ((observed.load - self.mean[LEVEL]).abs() - 2.0 * observed.noise.sqrt()).max(0.0);
+            self.covariance[LEVEL][LEVEL] = self.covariance[LEVEL][LEVEL].max(further * further);
         } else {
             self.covariance = diagonal(&self.variances);
         }

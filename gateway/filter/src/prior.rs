@@ -11,6 +11,8 @@ use crate::normal::Normal;
 /// Clusters differ by so much of the standard deviation of what may be, before it is seen by how much they do: a quarter, as
 /// weekends differ from weekdays.
 const BETWEEN: f64 = 0.25;
+/// Homes of one cluster may be larger than those of another: the level may differ by so much of it.
+const LEVEL_SHARE: f64 = 0.5;
 
 /// What one cluster learned of its days, per member: as much as a new one may begin with.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,8 +42,7 @@ pub(crate) fn begin(models: &mut [Model], others: &[Profile]) {
             let found = pooled(others.iter().map(|other| other.0[at].parts[part]), model.variances[part]);
             (model.mean[part], model.covariance[part][part]) = (found.mean, found.variance);
         }
-        // Whether the new homes are as large as the others is not known.
-        model.covariance[LEVEL][LEVEL] += model.mean[LEVEL].powi(2);
+        model.covariance[LEVEL][LEVEL] += (LEVEL_SHARE * model.mean[LEVEL]).powi(2);
         for (number, bin) in model.bins.all.iter_mut().enumerate() {
             *bin = pooled(others.iter().map(|other| other.0[at].bins[number]), bin.variance);
         }
