@@ -1,21 +1,28 @@
-//! What clocks show where the homes are: people get up by them, not by UTC.
+//! What the clocks say where the homes are, as far as habits follow it.
 
-/// The time of day and the kind of day in the middle of a slot.
+const DAY_SECONDS: u64 = 86_400;
+
+/// A moment by the clocks where the homes are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LocalTime {
-    /// Below 86,400, whatever the length of the day.
+    /// Since midnight, by what the clock shows: an hour is left out of a day in spring, and one comes twice in autumn.
     pub second_of_day: u32,
-    /// Saturday or Sunday.
+    /// Whether the day is a Saturday or a Sunday. Public holidays count as the day of the week that they are on.
     pub weekend: bool,
 }
 
 impl LocalTime {
-    /// Returns the local time of an instant, in milliseconds of Unix time, where clocks show UTC.
+    /// Returns the time of UTC, for callers without a zone.
     pub fn utc(millis: u64) -> Self {
-        const DAY_MILLIS: u64 = 86_400_000;
-        let second_of_day = u32::try_from(millis % DAY_MILLIS / 1000).expect("a day has fewer seconds");
-        // The first of January 1970 was a Thursday.
-        Self { second_of_day, weekend: matches!(millis / DAY_MILLIS % 7, 2 | 3) }
+        let seconds = millis / 1000;
+        // The first day of Unix time was a Thursday.
+        let day_of_week = (seconds / DAY_SECONDS + 3) % 7;
+        Self { second_of_day: (seconds % DAY_SECONDS) as u32, weekend: day_of_week >= 5 }
+    }
+
+    /// Returns the seconds since midnight, below a day whatever a caller says.
+    pub(crate) fn time(self) -> f64 {
+        f64::from(self.second_of_day % DAY_SECONDS as u32)
     }
 }
 
@@ -24,14 +31,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn weekends_of_utc_are_those_of_the_calendar() {
-        // 2026-11-20 was a Friday.
-        let friday = 1_795_132_800_000;
-        let weekend = [false, true, true, false, false, false, false];
-        for (day, weekend) in (0..).zip(weekend) {
-            let last = friday + day * 86_400_000 + 86_399_999;
-            assert_eq!(LocalTime::utc(last), LocalTime { second_of_day: 86_399, weekend });
-            assert_eq!(LocalTime::utc(last - 86_399_999), LocalTime { second_of_day: 0, weekend });
-        }
+    fn weekends_of_utc_are_its_saturdays_and_sundays() {
+        let weekends: Vec<u64> = (0..14).filter(|day| LocalTime::utc(day * DAY_SECONDS * 1000).weekend).collect();
+        assert_eq!(weekends, [2, 3, 9, 10], "1970 began on a Thursday");
+        // 2026-11-14T23:59:59.999Z was a Saturday, and a day later a Sunday's end.
+        let saturday = LocalTime { second_of_day: 86_399, weekend: true };
+        assert_eq!(LocalTime::utc(1_794_700_799_999), saturday);
+        assert_eq!(LocalTime::utc(1_794_787_200_000), LocalTime { second_of_day: 0, weekend: false });
     }
 }
