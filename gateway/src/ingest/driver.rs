@@ -136,10 +136,11 @@ impl Driver {
     /// Rebuilds the clusters from the store, which takes a while for large ones. Whoever receives the jobs commits each
     /// before it lets its effects happen, in their order: a [`Writer`](crate::ingest::writer::Writer) with an [`EffectRunner`](crate::ingest::effect::EffectRunner).
     pub fn start(parts: Parts, jobs: mpsc::Sender<Job>) -> anyhow::Result<Self> {
-        let Config { clock_skew_seconds, clusters, .. } = &parts.config;
+        let Config { clock_skew_seconds, clusters, time_zone, .. } = &parts.config;
         let owned: Vec<_> = parts.config.owned().collect();
         let Parts { identity, store, clock, .. } = &parts;
-        let served = served::resume_all(&owned, identity, *clock_skew_seconds, store, &HashMap::new(), clock.now())?;
+        let (skew, none) = (*clock_skew_seconds, HashMap::new());
+        let served = served::resume_all(&owned, identity, skew, time_zone, store, &none, clock.now())?;
         info!(clusters = served.len(), of = clusters.len(), "clusters rebuilt from the store");
         parts.readiness.set(Latch::StoreReplayed);
         parts.telemetry.metrics.certificate_ends(parts.identity.checked.not_after());
@@ -392,7 +393,18 @@ impl Driver {
             self.state.next_expiry = Some(at.plus_secs(EXPIRE_EVERY_SECONDS));
             let kept = self.parts.config.store.retention_days * 86_400_000;
             self.state.job.changes.push(Change::Expire(Timestamp::from_millis(at.as_millis().saturating_sub(kept))));
+            self.begin_filters();
         }
+    }
+
+    /// Lets the filters of clusters that gave no sum yet begin with what the others learned by now.
+    fn begin_filters(&mut self) {
+        let clusters = &mut self.state.clusters;
+        if clusters.values().all(|served| served.filter.has_begun()) {
+            return;
+        }
+        let profiles = served::profiles(clusters.values());
+        clusters.values_mut().for_each(|served| served.filter.begin_with(&profiles));
     }
 
     fn until_due(&self) -> Duration {
@@ -485,11 +497,7 @@ fn drain(
                 }
             }
             Output::Closed(outcome) => {
-                let closed = served.note_closed(outcome);
-                if let Some(filtered) = closed.filtered {
-                    let cluster = served.id.clone();
-                    job.changes.push(Change::PutFiltered { cluster, end: outcome.end, filtered });
-                }
+                let closed = served.note_closed(outcome, &mut job.changes);
                 job.effects.push(Effect::Closed { cluster: served.id.clone(), closed });
                 if let Some(session) = session {
                     let (topic, payload) = announce::aggregate(&served.id, &closed);

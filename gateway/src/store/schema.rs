@@ -28,6 +28,8 @@ pub(super) const SLOTS: TableDefinition<'_, (&str, u64, u64), &[u8]> = TableDefi
 pub(super) const OUTCOMES: TableDefinition<'_, (&str, u64), &[u8]> = TableDefinition::new("outcomes");
 /// By the same key as its outcome: the watts of the filtered load, and of its band.
 pub(super) const FILTERED: TableDefinition<'_, (&str, u64), (i64, u64)> = TableDefinition::new("filtered");
+/// By the same key: the same an hour later.
+pub(super) const SMOOTHED: TableDefinition<'_, (&str, u64), (i64, u64)> = TableDefinition::new("smoothed");
 /// By cluster: what is known of members that spoil slots.
 pub(super) const OFFENDERS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("offenders");
 /// By cluster and number: messages of a gateway that contradict each other.
@@ -41,6 +43,7 @@ pub(super) struct Tables<'txn> {
     slots: Table<'txn, (&'static str, u64, u64), &'static [u8]>,
     outcomes: Table<'txn, (&'static str, u64), &'static [u8]>,
     filtered: Table<'txn, (&'static str, u64), (i64, u64)>,
+    smoothed: Table<'txn, (&'static str, u64), (i64, u64)>,
     offenders: Table<'txn, &'static str, &'static [u8]>,
     evidence: Table<'txn, (&'static str, u64), &'static [u8]>,
 }
@@ -54,6 +57,7 @@ impl<'txn> Tables<'txn> {
             slots: write.open_table(SLOTS)?,
             outcomes: write.open_table(OUTCOMES)?,
             filtered: write.open_table(FILTERED)?,
+            smoothed: write.open_table(SMOOTHED)?,
             offenders: write.open_table(OFFENDERS)?,
             evidence: write.open_table(EVIDENCE)?,
         })
@@ -76,9 +80,13 @@ impl<'txn> Tables<'txn> {
                 Change::PutFiltered { cluster, end, filtered: FilteredLoad { watts, band95 } } => {
                     self.filtered.insert((cluster.as_str(), end.as_millis()), (*watts, *band95))?;
                 }
+                Change::PutSmoothed { cluster, end, smoothed: FilteredLoad { watts, band95 } } => {
+                    self.smoothed.insert((cluster.as_str(), end.as_millis()), (*watts, *band95))?;
+                }
                 Change::Expire(before) => {
                     expire(&mut self.outcomes, *before)?;
                     expire(&mut self.filtered, *before)?;
+                    expire(&mut self.smoothed, *before)?;
                 }
             }
         }

@@ -54,7 +54,7 @@ impl Scene {
 
     fn serve(&self, store: &Store, before: Option<&ServedCluster>) -> ServedCluster {
         let (id, settings) = self.config.owned().next().unwrap();
-        ServedCluster::resume(id, settings, &self.identity, 1, store, before, NOW).unwrap()
+        ServedCluster::resume(id, settings, &self.identity, 1, &self.config.time_zone, store, before, NOW).unwrap()
     }
 }
 
@@ -69,11 +69,9 @@ impl Life {
     fn close(&mut self, outcomes: &[SlotOutcome]) -> Vec<Option<FilteredLoad>> {
         let mut closed = Vec::new();
         for outcome in outcomes {
-            let filtered = self.served.note_closed(*outcome).filtered;
-            let put = filtered.map(|filtered| Change::PutFiltered { cluster: north(), end: outcome.end, filtered });
-            let changes = [Change::Put(north(), Record::Outcome(*outcome))].into_iter().chain(put);
-            self.store.commit(&changes.collect::<Vec<_>>()).unwrap();
-            closed.push(filtered);
+            let mut changes = vec![Change::Put(north(), Record::Outcome(*outcome))];
+            closed.push(self.served.note_closed(*outcome, &mut changes).filtered);
+            self.store.commit(&changes).unwrap();
         }
         closed
     }

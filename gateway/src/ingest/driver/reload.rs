@@ -39,7 +39,8 @@ impl Driver {
         }
         let all: Vec<_> = config.owned().filter(|(id, _)| changed.contains(id)).collect();
         let (skew, store, before) = (config.clock_skew_seconds, &self.parts.store, &self.state.clusters);
-        let rebuilt = served::resume_all(&all, &identity, skew, store, before, self.parts.clock.now());
+        let (zone, now) = (&self.parts.config.time_zone, self.parts.clock.now());
+        let rebuilt = served::resume_all(&all, &identity, skew, zone, store, before, now);
         let rebuilt = match rebuilt {
             Ok(rebuilt) => rebuilt,
             Err(error) => {
