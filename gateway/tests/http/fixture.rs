@@ -374,7 +374,7 @@ pub fn proven() -> Arc<[EvidenceView]> {
 /// A closed slot with a filtered load that no filter made.
 pub fn closed(outcome: SlotOutcome) -> ClosedSlot {
     let filtered = outcome.result.ok().map(|sum| FilteredLoad { watts: sum.watts() - 1500, band95: 12_345 });
-    ClosedSlot { outcome, filtered }
+    ClosedSlot { filtered, ..outcome.into() }
 }
 
 /// A slot of such a cluster.

@@ -1,7 +1,7 @@
 //! Eight clusters with a week behind them: homes that rise, cook and sleep, noise, and a few troubles.
 
-use dream_filter::Filter;
-use dream_gateway::ingest::served::filtered;
+use dream_gateway::clock::Zone;
+use dream_gateway::ingest::cluster_filter::ClusterFilter;
 use dream_gateway::serve::board::ClusterView;
 use dream_gateway::store::ClosedSlot;
 use dream_protocol::aggregate::SlotOutcome;
@@ -24,7 +24,7 @@ pub fn fill(fixture: &Fixture) {
         ("riverside", 850, 5),
         ("windmill-hill", 2000, 6),
     ] {
-        let (mut cluster, mut filter) = (listed(id, members), Filter::default());
+        let (mut cluster, mut filter) = (listed(id, members), ClusterFilter::new(&Zone::default(), &[]));
         for slot in LAST_SLOT - WEEK..=LAST_SLOT {
             // One cluster fell silent at noon, and one has trouble with its meters right now.
             if id == "riverside" && slot > LAST_SLOT - 16 {
@@ -44,11 +44,11 @@ pub fn fill(fixture: &Fixture) {
     fixture.board.show([fresh]);
 }
 
-fn live(fixture: &Fixture, cluster: &ClusterView, filter: &mut Filter, outcome: SlotOutcome) -> ClusterView {
+fn live(fixture: &Fixture, cluster: &ClusterView, filter: &mut ClusterFilter, outcome: SlotOutcome) -> ClusterView {
     let mut cluster = cluster.clone();
     cluster.since = outcome.start;
-    let filtered = filtered(filter, &outcome);
-    fixture.close(&cluster, ClosedSlot { outcome, filtered });
+    let filtered = filter.observe(&outcome);
+    fixture.close(&cluster, ClosedSlot { filtered, ..outcome.into() });
     let shown = fixture.board.cluster(cluster.cluster.as_str()).expect("it was just shown");
     ClusterView::clone(&shown)
 }
