@@ -19,7 +19,9 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use dream_protocol::cluster::{Forget, Key, Record};
 use dream_protocol::ids::ClusterId;
 use dream_protocol::time::{Slot, Timestamp};
-use redb::{Builder, Database, DatabaseError, ReadTransaction, ReadableDatabase as _, StorageError, TableDefinition, TableError};
+use redb::{
+    Builder, Database, DatabaseError, ReadTransaction, ReadableDatabase as _, StorageError, TableDefinition, TableError,
+};
 use thiserror::Error;
 
 pub use closed_slot::{ClosedSlot, FilteredLoad, Load};

@@ -4,9 +4,9 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
+use dream_gateway::clock::Zone;
 use dream_gateway::config::secrets::GatewayIdentity;
 use dream_gateway::config::{Config, Overrides};
-use dream_gateway::clock::Zone;
 use dream_gateway::ingest::cluster_filter::ClusterFilter;
 use dream_gateway::ingest::served::{NEVER, ServedCluster, profiles, resume_all};
 use dream_gateway::store::{Change, ClosedSlot, FilteredLoad, History, Store};
@@ -64,8 +64,7 @@ impl Scene {
     /// Serves all clusters, as the driver does when it starts, or when its configuration is read again.
     fn serve_all(&self, store: &Store, before: &HashMap<ClusterId, ServedCluster>) -> Vec<ServedCluster> {
         let all: Vec<_> = self.config.owned().filter(|(id, _)| !before.contains_key(*id)).collect();
-        let mut served =
-            resume_all(&all, &self.identity, 1, &self.config.time_zone, store, before, NOW).unwrap();
+        let mut served = resume_all(&all, &self.identity, 1, &self.config.time_zone, store, before, NOW).unwrap();
         served.sort_by(|a, b| a.id.cmp(&b.id));
         served
     }
