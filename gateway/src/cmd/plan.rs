@@ -5,6 +5,8 @@
 
 mod cost;
 mod error;
+mod numbers;
+mod report;
 mod scheme;
 mod text;
 
@@ -13,17 +15,15 @@ use std::io::Write;
 use clap::Args;
 use dream_protocol::kind::Kind as HomeKind;
 use dream_protocol::params::{Params, ParamsError, Share, Terms};
-use dream_protocol::policy::{Policy, Profile};
+use dream_protocol::policy::Profile;
 use dream_protocol::scheme::{COMMITTEE_FROM, Kind, Scheme, SchemeChoice};
-use serde::Serialize;
 
-use self::cost::{AesBlocks, Traffic};
-use self::error::{Deviation, HourMean, Verdict};
+use self::numbers::real;
+use self::report::Plan;
 use self::scheme::SchemePlan;
 use crate::cmd::BadInput;
 use crate::config::decimal::{self, Fraction};
 use crate::config::{even_draws, with_committee};
-use crate::serve::day_epsilon;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -207,116 +207,4 @@ fn day_epsilon(text: &str) -> Result<u64, &'static str> {
 fn range(text: &str) -> Result<(i64, i64), &'static str> {
     let ends = text.split_once("..").and_then(|(lo, hi)| Some((lo.parse().ok()?, hi.parse().ok()?)));
     ends.ok_or("use two whole numbers of watts, such as 0..9000 or -5000..9000")
-}
-
-/// What there is to know about a cluster before it exists.
-#[derive(Debug, Serialize)]
-struct Plan {
-    members: u16,
-    max_missing: u16,
-    max_malicious: u16,
-    /// How many honest shares make up the whole noise.
-    honest: u16,
-    slot_seconds: u64,
-    attempts: u8,
-    range_watts: (i64, i64),
-    micro_epsilon_per_attempt: u64,
-    noise_scale_watts: f64,
-    /// Of the whole cluster.
-    mean_load_watts: u64,
-    error_when_all_answer: Deviation,
-    error_when_most_are_silent: Deviation,
-    error_of_an_hours_mean: Option<HourMean>,
-    verdict: Verdict,
-    epsilon_per_day: DailyEpsilon,
-    opening: SchemePlan,
-    meter_policy: &'static str,
-    /// By which rules a meter with this policy would refuse the list.
-    meter_objections: Vec<String>,
-    bytes: Traffic,
-    aes_blocks: AesBlocks,
-}
-
-/// What the slots of one UTC day cost a meter, added up in millionths of epsilon.
-#[derive(Debug, Clone, Copy, Serialize)]
-struct DailyEpsilon {
-    slots: u64,
-    micro_epsilon_one_attempt_each: u64,
-    micro_epsilon_all_attempts: u64,
-    /// E, which bounds all slots of a UTC day together; 0 for none.
-    micro_epsilon_reserved: u64,
-    /// The energy of a day that a meter can tell under E, in watt-hours.
-    energy_watt_hours: Option<u64>,
-    /// The most that a day may cost by the meters' policy.
-    limit_micro_epsilon: u64,
-    /// Both, but for a probability of `delta`.
-    delta: f64,
-    epsilon_one_attempt_each_at_delta: f64,
-    epsilon_all_attempts_at_delta: f64,
-    /// That of the meters' policy.
-    budget_micro_epsilon: u64,
-    /// How many attempts it pays for.
-    attempts_within_budget: u64,
-}
-
-impl Plan {
-    fn new(params: &Params, opening: SchemePlan, profile: Profile, mean_load: u32, list_slots: u64) -> Self {
-        let mean_load_watts = u64::from(params.members()) * u64::from(mean_load);
-        let deviation = |silent| Deviation::new(params, params.members() - silent, mean_load_watts);
-        let terms = params.terms();
-        let policy = profile.rules();
-        let error_when_all_answer = deviation(0);
-        Self {
-            members: params.members(),
-            max_missing: params.max_missing(),
-            max_malicious: params.max_malicious(),
-            honest: params.honest(),
-            slot_seconds: terms.slot_seconds,
-            attempts: params.attempts(),
-            range_watts: (terms.lo, terms.hi),
-            micro_epsilon_per_attempt: params.charge_micro_epsilon(),
-            noise_scale_watts: params.noise_scale().as_f64(),
-            mean_load_watts,
-            error_when_all_answer,
-            error_when_most_are_silent: deviation(params.max_missing()),
-            error_of_an_hours_mean: HourMean::new(params, mean_load_watts),
-            verdict: Verdict::of(error_when_all_answer.band95_percent),
-            epsilon_per_day: DailyEpsilon::new(params, &policy),
-            opening,
-            meter_policy: profile.as_str(),
-            meter_objections: policy.objections(params).map(|objection| objection.to_string()).collect(),
-            bytes: Traffic::measure(params, list_slots),
-            aes_blocks: AesBlocks::count(params),
-        }
-    }
-}
-
-impl DailyEpsilon {
-    fn new(params: &Params, policy: &Policy) -> Self {
-        let slots = day_epsilon::slots(params);
-        let charge = params.charge_micro_epsilon();
-        Self {
-            slots,
-            micro_epsilon_one_attempt_each: slots * charge,
-            micro_epsilon_all_attempts: slots * charge * u64::from(params.attempts()),
-            micro_epsilon_reserved: params.terms().day_micro_epsilon,
-            energy_watt_hours: params.day_watt_hours(),
-            limit_micro_epsilon: policy.day_micro_epsilon,
-            delta: day_epsilon::DELTA,
-            epsilon_one_attempt_each_at_delta: thousandths(day_epsilon::at_delta(params, 1)),
-            epsilon_all_attempts_at_delta: thousandths(day_epsilon::at_delta(params, params.attempts())),
-            budget_micro_epsilon: policy.daily_micro_epsilon,
-            attempts_within_budget: policy.daily_micro_epsilon / charge,
-        }
-    }
-}
-
-/// Leaves out the digits that nobody can rely on.
-fn thousandths(epsilon: f64) -> f64 {
-    (1000.0 * epsilon).round() / 1000.0
-}
-
-#[expect(clippy::cast_precision_loss, reason = "watts and bytes of a report, below 2^53")]
-fn real(count: u64) -> f64 {
-    count as f64
 }

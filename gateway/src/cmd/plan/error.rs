@@ -4,7 +4,7 @@ use dream_protocol::noise::{Confidence, Spread};
 use dream_protocol::params::Params;
 use serde::Serialize;
 
-use super::real;
+use super::numbers::real;
 
 /// How far a sum of so many readings may be off.
 #[derive(Debug, Clone, Copy, Serialize)]

@@ -4,7 +4,7 @@ use dream_protocol::params::Params;
 use dream_protocol::scheme::committee::{Committee, LEAST_SPARE};
 use serde::Serialize;
 
-use super::real;
+use super::numbers::real;
 
 /// The scheme of the lists, and how often it fails.
 #[derive(Debug, Clone, Serialize)]

@@ -5,7 +5,8 @@ use std::io::{Result, Write};
 
 use super::cost::{AesBlocks, CERTIFICATE_BYTES, ClusterTraffic, ID_CHARACTERS, MessageSize};
 use super::error::{Deviation, HourMean, USEFUL_PERCENT, Verdict};
-use super::{DailyEpsilon, Plan, real};
+use super::numbers::{Bytes, Grouped, Micro, Rounded, real};
+use super::report::{DailyEpsilon, Plan};
 use crate::serve::day_epsilon;
 
 mod opening;
@@ -219,58 +220,5 @@ impl fmt::Display for WattsAndPercent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (watts, percent) = self.0;
         write!(f, "{} W {:>7}", Rounded(watts), format!("{percent:.1} %"))
-    }
-}
-
-/// A count with its thousands set apart.
-struct Grouped(u64);
-
-impl fmt::Display for Grouped {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let digits = self.0.to_string();
-        for (at, digit) in digits.chars().enumerate() {
-            if at > 0 && (digits.len() - at).is_multiple_of(3) {
-                f.write_str(",")?;
-            }
-            write!(f, "{digit}")?;
-        }
-        Ok(())
-    }
-}
-
-/// A number of bytes in a unit that suits it.
-struct Bytes(u64);
-
-impl fmt::Display for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            0..10_000 => write!(f, "{} bytes", Grouped(self.0)),
-            10_000..1_000_000 => write!(f, "{:.1} kB", real(self.0) / 1e3),
-            1_000_000..1_000_000_000 => write!(f, "{:.1} MB", real(self.0) / 1e6),
-            1_000_000_000.. => write!(f, "{:.1} GB", real(self.0) / 1e9),
-        }
-    }
-}
-
-/// A number that is large enough to be shown without places, or else with one.
-struct Rounded(f64);
-
-impl fmt::Display for Rounded {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match format!("{:.0}", self.0).parse() {
-            Ok(whole) if self.0 >= 100.0 => Grouped(whole).fmt(f),
-            _ => write!(f, "{:.1}", self.0),
-        }
-    }
-}
-
-/// Millionths, exactly.
-struct Micro(u64);
-
-impl fmt::Display for Micro {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (whole, places) = (self.0 / 1_000_000, self.0 % 1_000_000);
-        Grouped(whole).fmt(f)?;
-        if places > 0 { write!(f, ".{}", format!("{places:06}").trim_end_matches('0')) } else { Ok(()) }
     }
 }
