@@ -25,6 +25,8 @@ use dream_protocol::scheme::{COMMITTEE_FROM, Kind, Scheme, SchemeChoice};
 
 use check::Checker;
 
+use crate::clock::Zone;
+
 /// A checked configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
@@ -33,6 +35,8 @@ pub struct Config {
     pub ordinal: u32,
     pub clock_skew_seconds: u64,
     pub shutdown_grace_seconds: u64,
+    /// When days begin, and what clocks show where the homes are.
+    pub time_zone: Zone,
     pub identity: Identity,
     pub broker: Broker,
     pub store: Store,

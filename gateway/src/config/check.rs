@@ -15,6 +15,7 @@ use dream_protocol::scheme::{self, Scheme, SchemeChoice};
 
 use super::decimal::{self, Fraction};
 use super::{Broker, BrokerTls, ClusterSettings, Config, Files, Identity, Log, Login, Overrides, Problem, Store, file};
+use crate::clock::Zone;
 
 /// What a member takes in a list, with a certificate of some 500 bytes.
 const LIST_BYTES_PER_MEMBER: usize = 700;
@@ -67,6 +68,7 @@ impl<'a> Checker<'a> {
         let ordinal = self.ordinal(&file, overrides);
         let skew = self.within("clock_skew_seconds", file.clock_skew_seconds, 0, 3600);
         let grace = self.within("shutdown_grace_seconds", file.shutdown_grace_seconds, 1, 3600);
+        let time_zone = self.time_zone(&file.time_zone);
         if file.identity.authorities.is_empty() {
             self.wrong("identity.authorities", "name at least one file with the certificate of a meters' authority");
         }
@@ -109,6 +111,7 @@ impl<'a> Checker<'a> {
                 ordinal: ordinal?,
                 clock_skew_seconds: skew?,
                 shutdown_grace_seconds: grace?,
+                time_zone: time_zone?,
                 identity,
                 broker: broker?,
                 store: store?,
@@ -182,6 +185,11 @@ impl<'a> Checker<'a> {
             return None;
         }
         Some(ordinal)
+    }
+
+    fn time_zone(&mut self, name: &str) -> Option<Zone> {
+        let allowed = "use a name of the IANA database, such as UTC, Europe/Amsterdam or America/New_York";
+        self.note("time_zone", Zone::named(name).ok_or_else(|| format!("`{name}` is no time zone; {allowed}")))
     }
 
     fn broker(&mut self, file: &file::Broker) -> Option<Broker> {

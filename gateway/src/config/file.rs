@@ -20,6 +20,8 @@ pub struct File {
     pub clock_skew_seconds: u64,
     #[serde(default = "default::shutdown_grace_seconds")]
     pub shutdown_grace_seconds: u64,
+    #[serde(default = "default::time_zone")]
+    pub time_zone: String,
     pub identity: Identity,
     pub broker: Broker,
     #[serde(default)]
@@ -212,6 +214,10 @@ mod default {
         10
     }
 
+    pub(super) fn time_zone() -> String {
+        "UTC".to_owned()
+    }
+
     pub(super) fn keep_alive_seconds() -> u16 {
         30
     }
@@ -263,10 +269,11 @@ fn require(file: &mut Table, table: &str, key: &str, problems: &mut Vec<Problem>
 }
 
 /// The environment variables that replace a key of the file, as `DREAM_` and the key in capitals with `_` for `.`.
-pub const OVERRIDABLE: [&str; 16] = [
+pub const OVERRIDABLE: [&str; 17] = [
     "id",
     "replicas",
     "ordinal",
+    "time_zone",
     "identity.certificate",
     "identity.key",
     "broker.url",
@@ -339,6 +346,7 @@ impl File {
             "id" => self.id = text(),
             "replicas" => self.replicas = value.parse().map_err(|_| number)?,
             "ordinal" => self.ordinal = Some(value.parse().map_err(|_| number)?),
+            "time_zone" => self.time_zone = text(),
             "identity.certificate" => self.identity.certificate = value.into(),
             "identity.key" => self.identity.key = value.into(),
             "broker.url" => self.broker.url = text(),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use dream_filter::{Filter, Release};
+use dream_filter::{Filter, LocalTime, Release};
 use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::cluster::{Cluster, ClusterConfig, ClusterError, Notice};
 use dream_protocol::ids::ClusterId;
@@ -271,6 +271,7 @@ fn released(outcome: &SlotOutcome) -> Option<Release> {
     Some(Release {
         start_millis: outcome.start.as_millis(),
         end_millis: outcome.end.as_millis(),
+        local: LocalTime::utc(outcome.start.as_millis().midpoint(outcome.end.as_millis())),
         watts: outcome.result.ok()?.watts() as f64,
         variance: outcome.spread().variance(),
         responders: outcome.responders,

@@ -129,6 +129,7 @@ impl Driver {
             ("ordinal", old.ordinal == new.ordinal),
             ("broker", old.broker == new.broker),
             ("shutdown_grace_seconds", old.shutdown_grace_seconds == new.shutdown_grace_seconds),
+            ("time_zone", old.time_zone == new.time_zone),
             ("store.path", old.store.path == new.store.path),
             ("store.cache_mebibytes", old.store.cache_mebibytes == new.store.cache_mebibytes),
             ("http.listen", old.http == new.http),
