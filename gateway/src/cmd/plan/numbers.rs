@@ -71,6 +71,36 @@ impl fmt::Display for Probability {
     }
 }
 
+/// Per cent with two digits that count, or more.
+pub(super) struct Percent(pub(super) f64);
+
+impl fmt::Display for Percent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            ..0.095 => write!(f, "{:.3} %", self.0),
+            ..0.95 => write!(f, "{:.2} %", self.0),
+            ..9.95 => write!(f, "{:.1} %", self.0),
+            _ => write!(f, "{:.0} %", self.0),
+        }
+    }
+}
+
+/// A length of time in the unit that suits it, as in "slots of 10 minutes".
+pub(super) struct Length(pub(super) u64);
+
+impl fmt::Display for Length {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            3600 => f.write_str("an hour"),
+            60 => f.write_str("a minute"),
+            86_400 => f.write_str("a day"),
+            hours if hours.is_multiple_of(3600) => write!(f, "{} hours", hours / 3600),
+            minutes if minutes.is_multiple_of(60) => write!(f, "{} minutes", minutes / 60),
+            seconds => write!(f, "{seconds} seconds"),
+        }
+    }
+}
+
 #[expect(clippy::cast_precision_loss, reason = "watts and bytes of a report, below 2^53")]
 pub(super) fn real(count: u64) -> f64 {
     count as f64

@@ -13,6 +13,8 @@ mod opening;
 
 /// Writes the whole plan.
 pub(super) fn write(plan: &Plan, out: &mut impl Write) -> Result<()> {
+    summary(plan, out)?;
+    configuration(plan, out)?;
     head(plan, out)?;
     error(plan, out)?;
     verdict(plan, out)?;
@@ -21,6 +23,47 @@ pub(super) fn write(plan: &Plan, out: &mut impl Write) -> Result<()> {
     policy(plan, out)?;
     traffic(plan, out)?;
     aes(plan, out)
+}
+
+/// Writes what can be quoted.
+fn summary(plan: &Plan, out: &mut impl Write) -> Result<()> {
+    if let Some(found) = &plan.found {
+        writeln!(out, "{}\n", found.told)?;
+    }
+    let summary = &plan.summary;
+    for (number, sentence) in (1..).zip([&summary.accuracy, &summary.privacy, &summary.robustness]) {
+        paragraph(&format!("{number}. "), sentence, out)?;
+    }
+    writeln!(out)?;
+    paragraph("", &summary.assumed, out)?;
+    if !plan.meter_objections.is_empty() {
+        writeln!(out, "WARNING: meters with the {} policy refuse such a list; why is below.", plan.meter_policy)?;
+    }
+    Ok(())
+}
+
+/// Writes a text in lines of readable length.
+fn paragraph(start: &str, text: &str, out: &mut impl Write) -> Result<()> {
+    const WIDTH: usize = 100;
+    // A number and its sign stay together.
+    let text = text.replace(" %", "\u{a0}%");
+    let mut line = start.to_owned();
+    for word in text.split(' ') {
+        if line.chars().count() + 1 + word.chars().count() > WIDTH {
+            writeln!(out, "{}", line.replace('\u{a0}', " "))?;
+            line = " ".repeat(start.len());
+        } else if line.len() > start.len() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    writeln!(out, "{}", line.replace('\u{a0}', " "))
+}
+
+fn configuration(plan: &Plan, out: &mut impl Write) -> Result<()> {
+    writeln!(out, "\nIn the gateway's configuration, for this cluster:")?;
+    plan.configuration.iter().try_for_each(|line| writeln!(out, "  {line}"))?;
+    writeln!(out)
 }
 
 fn head(plan: &Plan, out: &mut impl Write) -> Result<()> {
