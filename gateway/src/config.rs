@@ -94,7 +94,9 @@ pub struct Login {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Store {
     pub path: PathBuf,
+    /// For how long slots and hours are kept. Days are kept for ever.
     pub retention_days: u64,
+    pub hours_retention_days: u64,
     pub cache_mebibytes: usize,
 }
 

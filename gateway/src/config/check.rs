@@ -253,7 +253,13 @@ impl<'a> Checker<'a> {
     fn store(&mut self, file: &file::Store) -> Option<Store> {
         let retention = self.within("store.retention_days", file.retention_days, 1, 36_500);
         let cache = self.within("store.cache_mebibytes", file.cache_mebibytes, 1, 65_536);
-        Some(Store { path: self.path(&file.path), retention_days: retention?, cache_mebibytes: cache? })
+        let hours = self.within("store.hours_retention_days", file.hours_retention_days, 1, 36_500);
+        Some(Store {
+            path: self.path(&file.path),
+            retention_days: retention?,
+            hours_retention_days: hours?,
+            cache_mebibytes: cache?,
+        })
     }
 
     fn log(&mut self, file: file::Log) -> Option<Log> {

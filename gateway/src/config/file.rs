@@ -66,12 +66,14 @@ pub struct Broker {
 pub struct Store {
     pub path: PathBuf,
     pub retention_days: u64,
+    pub hours_retention_days: u64,
     pub cache_mebibytes: usize,
 }
 
 impl Default for Store {
     fn default() -> Self {
-        Self { path: PathBuf::from("gateway.redb"), retention_days: 400, cache_mebibytes: 8 }
+        let (retention_days, hours_retention_days) = (56, 1830);
+        Self { path: PathBuf::from("gateway.redb"), retention_days, hours_retention_days, cache_mebibytes: 8 }
     }
 }
 
@@ -269,7 +271,7 @@ fn require(file: &mut Table, table: &str, key: &str, problems: &mut Vec<Problem>
 }
 
 /// The environment variables that replace a key of the file, as `DREAM_` and the key in capitals with `_` for `.`.
-pub const OVERRIDABLE: [&str; 17] = [
+pub const OVERRIDABLE: [&str; 18] = [
     "id",
     "replicas",
     "ordinal",
@@ -284,6 +286,7 @@ pub const OVERRIDABLE: [&str; 17] = [
     "broker.password_file",
     "store.path",
     "store.retention_days",
+    "store.hours_retention_days",
     "http.listen",
     "log.level",
     "log.format",
@@ -357,6 +360,7 @@ impl File {
             "broker.password_file" => self.broker.password_file = path(),
             "store.path" => self.store.path = value.into(),
             "store.retention_days" => self.store.retention_days = value.parse().map_err(|_| number)?,
+            "store.hours_retention_days" => self.store.hours_retention_days = value.parse().map_err(|_| number)?,
             "http.listen" => self.http.listen = text(),
             "log.level" => self.log.level = text(),
             "log.format" => {

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::series::{Failed, Point, Series, Within};
 use super::words;
+use crate::store::Step;
 
 /// Columns of points; the names are those of the API. Times are in Unix seconds.
 #[derive(Debug, Serialize)]
@@ -16,6 +17,8 @@ pub(super) struct ChartData {
     low: f64,
     high: f64,
     slots_per_point: u64,
+    /// What points are made of: `slot`, `hour` or `day`.
+    step: &'static str,
     start: Vec<f64>,
     end: Vec<f64>,
     /// How many slots each point is the mean of.
@@ -49,6 +52,7 @@ impl ChartData {
             low,
             high,
             slots_per_point: series.slots_per_point,
+            step: series.step.map_or("slot", Step::as_str),
             start: column(series, |point| seconds(point.start)),
             end: column(series, |point| seconds(point.end)),
             slots: column(series, |point| point.slots),

@@ -1,6 +1,6 @@
 //! The noise of means: slots add theirs independently, so that the band of a mean shrinks with their number.
 
-use crate::store::ClosedSlot;
+use crate::store::{ClosedSlot, deviations95};
 
 /// Returns half the width of the band that holds, with 95 % confidence, the mean of the sums without noise: the root of the
 /// sum of the variances over the number of sums, times as many standard deviations as hold 95 %. `scale` is what each sum
@@ -21,18 +21,6 @@ pub(super) fn band95(slots: &[&ClosedSlot], scale: impl Fn(&ClosedSlot) -> f64) 
         return 0.0;
     }
     deviations95(tails / (variance * variance)) * variance.sqrt() / slots.len() as f64
-}
-
-/// Returns how many standard deviations hold 95 % of noise whose shape is `1 / heaviness`: 1 is Laplace noise, 0 normal.
-fn deviations95(heaviness: f64) -> f64 {
-    // Through the exact values of the shapes 1, 2 and infinity.
-    const NORMAL: f64 = 1.959_964;
-    const TWO: f64 = 2.056_5;
-    const LAPLACE: f64 = 2.118_277;
-    const BEND: f64 = 2.0 * (LAPLACE + NORMAL - 2.0 * TWO);
-    const SLOPE: f64 = LAPLACE - NORMAL - BEND;
-    let heaviness = heaviness.clamp(0.0, 1.0);
-    NORMAL + heaviness * (SLOPE + heaviness * BEND)
 }
 
 #[cfg(test)]
