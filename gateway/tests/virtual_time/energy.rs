@@ -279,6 +279,7 @@ fn hours_expire_and_days_do_not() {
 /// Fills a year of ten-minute slots as a gateway with the usual retention does. What it takes is in docs/performance.md; a row
 /// that grows, or that is never dropped, has to show here.
 #[test]
+#[expect(clippy::print_stdout, reason = "it measures")]
 fn a_year_of_a_cluster_takes_a_few_megabytes() {
     const CLUSTERS: u64 = 2;
     let directory = in_memory();

@@ -175,7 +175,8 @@ fn mean_of(step: Step, bucket: &[Rollup]) -> Option<Point> {
     }
     let within = |(watts, band95): (f64, f64)| Within { watts, band95 };
     let load = within(all.mean_load()?);
-    let filtered = all.mean_filtered().map(within);
+    // Noise averages out over a day, and what the filter errs by does not.
+    let filtered = all.mean_filtered().map(within).filter(|_| step == Step::Hour);
     let slots = usize::try_from(all.decoded).unwrap_or(usize::MAX);
     Some(Point { start: all.first, end: all.last, slots, load, estimate: load, filtered })
 }
