@@ -17,7 +17,7 @@ use super::range::Range;
 use super::reasons::reasons;
 use super::series::{Series, fitted};
 use super::slots_page::{outcomes, slot_table};
-use super::status::{Group, Status};
+use super::status::{Standing, Status};
 use super::terms::privacy;
 use super::{Shared, blocking, page, simulated, words};
 use crate::clock::rfc3339;
@@ -153,7 +153,7 @@ fn state(view: &ClusterView, now: Timestamp) -> Markup {
     let status = Status::of(view, now);
     // A sum speaks for itself, and where there is none for long, the reason is the sentence.
     let state = ClusterState::of(view, now);
-    let silent = status.group == Group::Decoded || matches!(state, ClusterState::Stalled | ClusterState::CannotForm);
+    let silent = status.standing == Standing::Decoded || matches!(state, ClusterState::Stalled | ClusterState::CannotForm);
     html! {
         (headline(last, &when))
         @if !silent { p.sentence { (status.sentence) } }

@@ -16,7 +16,7 @@ use super::headline::headline;
 use super::query::MAX_LIMIT;
 use super::reasons::reasons;
 use super::series::{Series, fitted};
-use super::status::{Group, Status};
+use super::status::{Standing, Status};
 use super::{Shared, blocking, page, words};
 use crate::serve::board::ClusterView;
 use crate::store::{ClosedSlot, HistoryError};
@@ -79,13 +79,13 @@ fn render(shared: &Shared) -> Response {
 type Clusters<'a> = [(&'a ClusterView, Status)];
 
 fn summary(clusters: &Clusters<'_>) -> Markup {
-    let count = |group: Group| clusters.iter().filter(|(_, status)| status.group == group).count();
+    let count = |standing: Standing| clusters.iter().filter(|(_, status)| status.standing == standing).count();
     html! {
-        @for (group, count) in Group::ALL.map(|group| (group, count(group))) {
-            li class={ "tile " (group.class()) @if count == 0 { " none" } } {
+        @for (standing, count) in Standing::ALL.map(|standing| (standing, count(standing))) {
+            li class={ "tile " (standing.class()) @if count == 0 { " none" } } {
                 span.amount { (words::count(count)) } " "
-                span.what { (group.label()) } " "
-                span.note { (group.meaning()) }
+                span.what { (standing.label()) } " "
+                span.note { (standing.meaning()) }
             }
         }
     }
@@ -125,17 +125,17 @@ fn attention(shared: &Shared, clusters: &Clusters<'_>, now: Timestamp) -> Markup
 
 fn card(shared: &Shared, view: &ClusterView, status: &Status, now: Timestamp) -> Markup {
     let id = &view.cluster;
-    let (group, label) = (status.group.label().to_lowercase(), status.label.to_lowercase());
-    let when = |end: Timestamp| html! { @if status.group != Group::Decoded { ", slot to " (words::time(end, now)) } };
+    let (standing, label) = (status.standing.label().to_lowercase(), status.label.to_lowercase());
+    let when = |end: Timestamp| html! { @if status.standing != Standing::Decoded { ", slot to " (words::time(end, now)) } };
     let last = view.last_decoded.as_ref();
     html! {
-        li id={ "card-" (id) } class={ "card " (status.group.class()) } data-filter={ (id) " " (group) " " (label) } data-live {
+        li id={ "card-" (id) } class={ "card " (status.standing.class()) } data-filter={ (id) " " (standing) " " (label) } data-live {
             article aria-labelledby={ "name-" (id) } {
                 div.head {
                     h2 id={ "name-" (id) } { a id={ "to-" (id) } href={ "/clusters/" (id) } { (id) } }
                     (status.badge())
                 }
-                @if status.group != Group::Decoded { p.sentence { (status.sentence) } }
+                @if status.standing != Standing::Decoded { p.sentence { (status.sentence) } }
                 (headline(last, &last.map(|closed| when(closed.outcome.end)).unwrap_or_default()))
                 (shared.sparklines.of(shared, view, now))
                 dl.facts { (facts(view, now)) }
