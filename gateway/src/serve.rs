@@ -5,6 +5,7 @@ pub mod board;
 pub mod day_epsilon;
 pub mod evidence;
 pub mod gateway_view;
+pub mod group;
 pub mod holders;
 pub mod http;
 pub mod metrics;

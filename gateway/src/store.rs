@@ -5,6 +5,7 @@
 
 mod closed_slot;
 mod history;
+mod noise;
 mod schema;
 mod trial;
 
@@ -24,6 +25,7 @@ use thiserror::Error;
 
 pub use closed_slot::{ClosedSlot, FilteredLoad, Load};
 pub use history::{History, HistoryError};
+pub use noise::AddedNoise;
 
 use schema::{ENROLMENTS, EVIDENCE, FILTERED, FORMAT, LISTS, META, OFFENDERS, OUTCOMES, SLOTS};
 

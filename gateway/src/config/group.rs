@@ -61,6 +61,15 @@ pub enum Part {
     Group(GroupId),
 }
 
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cluster(cluster) => fmt::Display::fmt(cluster, f),
+            Self::Group(group) => fmt::Display::fmt(group, f),
+        }
+    }
+}
+
 /// Checks the groups of a file. `written` are the clusters of the file, `clusters` those of them that are in order.
 pub(super) fn check(
     groups: &BTreeMap<String, file::Group>,

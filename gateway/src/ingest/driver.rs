@@ -148,6 +148,7 @@ impl Driver {
         parts.board.update_gateway(|gateway| {
             *gateway = GatewayView { since: Some(since), retention_days, certificate_ends, ..GatewayView::default() };
         });
+        parts.board.set_groups(&parts.config.groups);
         let mut driver = Self { parts, jobs, state: State::default() };
         for served in served {
             driver.add(served);
