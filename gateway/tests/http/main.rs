@@ -5,6 +5,7 @@
 mod api;
 mod charts;
 mod fixture;
+mod groups;
 mod openapi;
 mod page;
 mod pages;

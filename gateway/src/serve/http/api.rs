@@ -267,20 +267,28 @@ fn slots_of(shared: &Shared, cluster: &ClusterId, query: &SlotsQuery) -> Result<
             Json(SlotsJson { cluster: cluster.as_str(), from, to, limit: query.limit, truncated, slots })
                 .into_response()
         }
-        Format::Csv => csv(cluster, &slots),
+        Format::Csv => {
+            let mut body = format!("{CSV_HEADER}\n").into_bytes();
+            for slot in slots {
+                slot.write_csv(cluster, &mut body).expect("a Vec takes everything");
+            }
+            csv(&format!("{cluster}-slots.csv"), body)
+        }
     };
-    let truncated = HeaderValue::from_static(if truncated { "true" } else { "false" });
-    let truncated = (HeaderName::from_static("dream-truncated"), truncated);
-    Ok(([truncated, (VARY, HeaderValue::from_static("accept"))], body).into_response())
+    Ok(with_truncation(truncated, body))
 }
 
-fn csv(cluster: &ClusterId, slots: &[SlotJson]) -> Response {
-    let mut body = format!("{CSV_HEADER}\n").into_bytes();
-    for slot in slots {
-        slot.write_csv(cluster, &mut body).expect("a Vec takes everything");
-    }
+/// Says in a header whether there are older slots in the range than those told.
+pub(super) fn with_truncation(truncated: bool, body: Response) -> Response {
+    let truncated = HeaderValue::from_static(if truncated { "true" } else { "false" });
+    let truncated = (HeaderName::from_static("dream-truncated"), truncated);
+    ([truncated, (VARY, HeaderValue::from_static("accept"))], body).into_response()
+}
+
+/// Answers with a file of comma-separated values.
+pub(super) fn csv(file: &str, body: Vec<u8>) -> Response {
     let kind = HeaderValue::from_static("text/csv; charset=utf-8; header=present");
-    ([(CONTENT_TYPE, kind), (CONTENT_DISPOSITION, attachment(&format!("{cluster}-slots.csv")))], body).into_response()
+    ([(CONTENT_TYPE, kind), (CONTENT_DISPOSITION, attachment(file))], body).into_response()
 }
 
 /// `GET /api/v1/clusters/{id}/membership`: the signed list as it was published.

@@ -25,7 +25,7 @@ use crate::serve::board::ClusterView;
 use crate::store::{ClosedSlot, HistoryError};
 
 /// About as many points as a chart can show.
-const CHART_POINTS: u64 = 300;
+pub(super) const CHART_POINTS: u64 = 300;
 
 /// How many slots the table lists.
 const RECENT: usize = 12;
@@ -50,7 +50,7 @@ pub(super) async fn cluster(State(shared): State<Arc<Shared>>, Id(id): Id, uri: 
 }
 
 /// Returns the range that is asked for; a day, if none is.
-fn asked(uri: &Uri) -> Result<Range, Markup> {
+pub(super) fn asked(uri: &Uri) -> Result<Range, Markup> {
     let given = page::parameters(uri, &["range"])?;
     given.get("range").map_or(Ok(Range::Day), |name| {
         let names = Range::ALL.map(Range::name).join(", ");
@@ -74,7 +74,7 @@ impl Past {
         let any_before = !shared.service.history.slots(&view.cluster, Timestamp::from_secs(0), from, 1)?.is_empty();
         // An axis that began in 1970 would show nothing.
         let from = if slots.is_empty() { from.max(Range::Day.from(now)) } else { from };
-        Ok(Self { now, from, fitted: fitted(&slots, from, any_before), slots })
+        Ok(Self { now, from, fitted: fitted(slots.first().map(|slot| slot.outcome.start), from, any_before), slots })
     }
 }
 
@@ -110,7 +110,7 @@ fn render(shared: &Shared, view: &ClusterView, range: Range, past: &Past, versio
         section #load aria-labelledby="load-heading" data-live {
             div.head {
                 h2 #load-heading { "Load" }
-                nav aria-label="Range of the chart" { ul.choice { (choice(view, range)) } }
+                nav aria-label="Range of the chart" { ul.choice { (choice(&format!("/clusters/{id}"), range)) } }
             }
             (load_chart(view, range, past))
         }
@@ -153,7 +153,8 @@ fn state(view: &ClusterView, now: Timestamp) -> Markup {
     let status = Status::of(view, now);
     // A sum speaks for itself, and where there is none for long, the reason is the sentence.
     let state = ClusterState::of(view, now);
-    let silent = status.standing == Standing::Decoded || matches!(state, ClusterState::Stalled | ClusterState::CannotForm);
+    let silent =
+        status.standing == Standing::Decoded || matches!(state, ClusterState::Stalled | ClusterState::CannotForm);
     html! {
         (headline(last, &when))
         @if !silent { p.sentence { (status.sentence) } }
@@ -172,9 +173,6 @@ fn state(view: &ClusterView, now: Timestamp) -> Markup {
 
 /// Shows what else is known. Later figures have their place here.
 fn tiles(view: &ClusterView, now: Timestamp) -> Markup {
-    let tile = |name: &str, value: &Markup, note: &Markup| {
-        html! { div.tile { dt { (name) } dd { (value) span.note { (note) } } } }
-    };
     let decoded = view.last_decoded.and_then(|closed| Some((closed.outcome, Figures::of(&closed)?)));
     let due = view.next_deadline.map_or_else(|| html! { "–" }, |due| words::time(due, now));
     html! {
@@ -213,6 +211,11 @@ fn tiles(view: &ClusterView, now: Timestamp) -> Markup {
     }
 }
 
+/// Shows one figure with its name and what it is.
+pub(super) fn tile(name: &str, value: &Markup, note: &Markup) -> Markup {
+    html! { div.tile { dt { (name) } dd { (value) span.note { (note) } } } }
+}
+
 fn explained() -> Markup {
     html! {
         details.explain {
@@ -225,11 +228,11 @@ fn explained() -> Markup {
     }
 }
 
-/// Shows links to the ranges.
-fn choice(view: &ClusterView, chosen: Range) -> Markup {
+/// Shows links to the ranges of a page's chart.
+pub(super) fn choice(page: &str, chosen: Range) -> Markup {
     html! {
         @for range in Range::ALL {
-            @let href = format!("/clusters/{}?range={}", view.cluster, range.name());
+            @let href = format!("{page}?range={}", range.name());
             li {
                 a id={ "range-" (range.name()) } href=(href) aria-current=[(range == chosen).then_some("true")] {
                     (range.label())
@@ -240,7 +243,7 @@ fn choice(view: &ClusterView, chosen: Range) -> Markup {
 }
 
 fn load_chart(view: &ClusterView, range: Range, past: &Past) -> Markup {
-    let series = Series::new(&past.slots, past.fitted, past.now, CHART_POINTS).of(view);
+    let series = Series::new(&past.slots, past.fitted, past.now, CHART_POINTS).of([view]);
     let title = format!("Load of {} {}", view.cluster, range.words());
     html! {
         figure {
