@@ -6,6 +6,7 @@
 mod backfill;
 mod crash;
 mod filtered;
+mod groups;
 mod holders;
 mod offenders;
 mod outages;
