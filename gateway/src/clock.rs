@@ -1,9 +1,13 @@
 //! The wall clock, handed to whoever needs it: tests and demonstrations run gateways in a time of their own.
 
+mod zone;
+
 use std::fmt::Debug;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use dream_protocol::time::Timestamp;
+
+pub use zone::{Period, Zone};
 
 /// Tells the time. It may be set, and jump, while nothing happens.
 pub trait Clock: Debug + Send + Sync {

@@ -26,6 +26,8 @@ use dream_protocol::scheme::{COMMITTEE_FROM, Kind, Scheme, SchemeChoice};
 
 use check::Checker;
 
+use crate::clock::Zone;
+
 pub use group::{Group, GroupId, Part};
 
 /// A checked configuration.
@@ -36,6 +38,8 @@ pub struct Config {
     pub ordinal: u32,
     pub clock_skew_seconds: u64,
     pub shutdown_grace_seconds: u64,
+    /// When days begin, and what clocks show where the homes are.
+    pub time_zone: Zone,
     pub identity: Identity,
     pub broker: Broker,
     pub store: Store,
@@ -95,7 +99,9 @@ pub struct Login {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Store {
     pub path: PathBuf,
+    /// For how long slots and hours are kept. Days are kept for ever.
     pub retention_days: u64,
+    pub hours_retention_days: u64,
     pub cache_mebibytes: usize,
 }
 

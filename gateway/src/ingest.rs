@@ -3,6 +3,7 @@
 pub mod backfill;
 pub mod driver;
 pub mod effect;
+pub mod energy;
 pub mod holders;
 pub mod mqtt;
 pub mod served;

@@ -3,6 +3,7 @@
 pub mod announce;
 pub mod board;
 pub mod day_epsilon;
+pub mod energy;
 pub mod evidence;
 pub mod gateway_view;
 pub mod group;

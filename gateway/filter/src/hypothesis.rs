@@ -1,40 +1,27 @@
 //! One hypothesis about how a cluster's load moves, as a Kalman filter.
 //!
-//! The state is in watts per member, so that it does not dip when members are missing: a level; the daily profile around
-//! it, as cosines and sines of the time of day; and a short-term deviation, an Ornstein-Uhlenbeck process. The level
-//! drifts, the profile is slowly forgotten, and the deviation decays within minutes or hours. The loads of independent homes
-//! that use `p` watts each on average have a mean that differs from `p` by a variance in proportion to `p / members`: the
-//! deviation is scaled by the root of that, so it is small at night and large in the evening.
-//!
-//! Sinusoids are smooth, and time switches are not. So a hypothesis may also have a correction for every ten minutes of
-//! the day: what the sinusoids miss there. Corrections are kept apart from the state and from each other, each with its own
-//! variance. That leaves their covariances out, and saves a matrix of the size of a day.
+//! The state (`daily`) has a level, which drifts; the daily profile and that of weekends, which are slowly forgotten; and a
+//! short-term deviation, an Ornstein-Uhlenbeck process, which decays within minutes or hours. The loads of independent
+//! homes that use `p` watts each on average have a mean that differs from `p` by a variance in proportion to `p / members`:
+//! the deviation is scaled by the root of that, so it is small at night and large in the evening. A hypothesis may also
+//! have corrections by time of day (`bins`).
 
-use std::f64::consts::TAU;
+use std::collections::VecDeque;
 
+use crate::bins::Bins;
+use crate::daily::{DAY, DEVIATION, HARMONIC_SD, LEVEL, Parts, STATE, When, diagonal, dot, prior_variances};
 use crate::laplace::posterior;
+use crate::late::Past;
+use crate::normal::Normal;
 
-pub(crate) const DAY: f64 = 86_400.0;
-/// Harmonics of the daily profile: the shortest has a period of an eighth of a day.
-const HARMONICS: usize = 8;
-/// Level, cosine and sine of each harmonic, short-term deviation.
-const STATE: usize = 2 * HARMONICS + 2;
-const DEVIATION: usize = STATE - 1;
-/// Prior standard deviation of the level, in watts. A first sum that is large beside it, or has much noise, widens it.
-const LEVEL_SD: f64 = 1000.0;
-/// The same for the first harmonic; the k-th has a k-th of it.
-const HARMONIC_SD: f64 = 250.0;
-/// Time constant with which the profile is forgotten, in seconds. Seasons and weekends change it, so it is never known for good.
-const PROFILE_TAU: f64 = 200.0 * DAY;
+/// Time constant with which the profile is forgotten, in seconds. Seasons change it, so it is never known for good.
+pub(crate) const PROFILE_TAU: f64 = 200.0 * DAY;
 /// A longer gap counts as one of this length; little of the profile is left then.
 const LONGEST_GAP: f64 = 400.0 * DAY;
 /// The load of a cluster that uses hardly anything moves as if each home used this many watts.
 const LEAST_LOAD: f64 = 50.0;
 /// Variances below this, in square watts, are rounding.
 const LEAST_VARIANCE: f64 = 1e-9;
-/// Length of a time-of-day bin, in seconds.
-const BIN: f64 = 600.0;
-const BINS: usize = 144;
 
 /// What distinguishes one hypothesis from another.
 #[derive(Debug, Clone, Copy)]
@@ -52,15 +39,19 @@ pub(crate) struct Hypothesis {
     pub(crate) noise_ratio: f64,
 }
 
+impl Hypothesis {
+    /// Returns whether it is about homes on ordinary days.
+    pub(crate) fn is_of_homes(self) -> bool {
+        self.noise_ratio == 0.0
+    }
+}
+
 /// The sum of a slot, per member.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Observation {
     /// Since the end of the slot before, in seconds; nothing if there was none.
     pub(crate) elapsed: Option<f64>,
-    /// The middle of the slot, in seconds since midnight, below [`DAY`].
-    pub(crate) time: f64,
-    /// In seconds.
-    pub(crate) length: f64,
+    pub(crate) when: When,
     /// In watts per responder.
     pub(crate) load: f64,
     /// The variance that the noise gives it.
@@ -74,39 +65,36 @@ pub(crate) struct Observation {
 /// A member's load after a slot.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Estimate {
-    pub(crate) mean: f64,
-    pub(crate) variance: f64,
+    pub(crate) load: Normal,
     /// The logarithm of how probable the slot's sum was to this model.
     pub(crate) log_evidence: f64,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct Model {
-    hypothesis: Hypothesis,
+    pub(crate) hypothesis: Hypothesis,
     /// Those of the state before anything is known.
-    variances: [f64; STATE],
-    mean: [f64; STATE],
-    covariance: [[f64; STATE]; STATE],
-    /// Corrections by time of day; empty if the hypothesis has none.
-    bins: Vec<Bin>,
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Bin {
-    mean: f64,
-    variance: f64,
+    pub(crate) variances: Parts,
+    pub(crate) mean: Parts,
+    pub(crate) covariance: [Parts; STATE],
+    pub(crate) bins: Bins,
+    /// Whether it begins with what other clusters learned.
+    pub(crate) primed: bool,
+    /// The slots whose loads later sums may still change, oldest first.
+    pub(crate) past: VecDeque<Past>,
 }
 
 impl Model {
     pub(crate) fn new(hypothesis: Hypothesis) -> Self {
-        let variances = hypothesis.variances();
-        let count = if hypothesis.tod_sd > 0.0 { BINS } else { 0 };
+        let variances = prior_variances(hypothesis.ou_variance);
         Self {
             hypothesis,
             variances,
             mean: [0.0; STATE],
             covariance: diagonal(&variances),
-            bins: vec![Bin { mean: 0.0, variance: hypothesis.tod_sd * hypothesis.tod_sd }; count],
+            bins: Bins::new(hypothesis.tod_sd * hypothesis.tod_sd),
+            primed: false,
+            past: VecDeque::new(),
         }
     }
 
@@ -116,16 +104,15 @@ impl Model {
             None => self.start(observed),
         }
         self.turn_over(observed.turnover);
-        let at = whole(observed.time / BIN);
-        let bin = self.bins.get(at).copied().unwrap_or_default();
-        let mut design = profile(observed);
-        let reached = self.hypothesis.noise_ratio * observed.noise * observed.members / self.hypothesis.ou_variance;
-        let usual = (dot(&design, &self.mean) + bin.mean).abs().max(LEAST_LOAD).max(reached);
-        design[DEVIATION] = (usual / observed.members).sqrt();
+        let When { time, length, .. } = observed.when;
+        let bin = self.bins.at(time);
+        let weights = observed.when.weights();
+        let usual = self.usual(dot(&weights, &self.mean) + bin.mean, observed.members, observed.noise);
+        let weights = with_deviation(weights, usual, observed.members);
 
-        let predicted = dot(&design, &self.mean) + bin.mean;
-        let spread: [f64; STATE] = std::array::from_fn(|row| dot(&self.covariance[row], &design));
-        let variance = (dot(&design, &spread) + bin.variance).max(LEAST_VARIANCE);
+        let predicted = dot(&weights, &self.mean) + bin.mean;
+        let spread: Parts = std::array::from_fn(|row| dot(&self.covariance[row], &weights));
+        let variance = (dot(&weights, &spread) + bin.variance).max(LEAST_VARIANCE);
         // Those who are silent may differ from those who are not.
         let silent = (1.0 - observed.responders / observed.members).max(0.0);
         let doubt = silent * self.hypothesis.ou_variance * usual / observed.responders;
@@ -134,53 +121,89 @@ impl Model {
         // What the responders' load tells about each part of the state is in proportion to their covariance.
         let shift = after.shift / responding;
         let sharpening = (responding - after.variance) / (responding * responding);
+        self.past.iter_mut().for_each(|past| past.update(&weights, &spread, shift, sharpening));
         self.update(&spread, shift, sharpening);
-        if let Some(bin) = self.bins.get_mut(at) {
-            bin.update(self.hypothesis, observed.length, shift, sharpening);
-        }
+        self.bins.update(time, length, shift, sharpening);
         let share = variance / responding;
-        Estimate {
-            mean: predicted + shift * variance,
-            variance: share * (share * after.variance + doubt),
-            log_evidence: after.log_evidence,
-        }
+        let load = Normal { mean: predicted + shift * variance, variance: share * (share * after.variance + doubt) };
+        self.past.push_back(Past::new(load, &spread, 1.0 - sharpening * variance));
+        Estimate { load, log_evidence: after.log_evidence }
+    }
+
+    /// Returns a member's load in another slot, so many seconds from the last, under a noise of this
+    /// variance. Nothing changes.
+    pub(crate) fn foresee(&self, elapsed: f64, when: &When, members: f64, noise: f64) -> Normal {
+        let elapsed = elapsed.min(LONGEST_GAP);
+        let kept = self.kept(elapsed);
+        let bin = self.bins.later(when.time, elapsed);
+        let mean: Parts = std::array::from_fn(|part| kept[part] * self.mean[part]);
+        let weights = when.weights();
+        let usual = self.usual(dot(&weights, &mean) + bin.mean, members, noise);
+        let weights = with_deviation(weights, usual, members);
+        let before: Parts = std::array::from_fn(|part| kept[part] * weights[part]);
+        let known: f64 = (0..STATE).map(|row| before[row] * dot(&self.covariance[row], &before)).sum();
+        let since = self.gathered(&kept, elapsed);
+        let unknown: f64 = (0..STATE).map(|part| weights[part] * weights[part] * since[part]).sum();
+        Normal { mean: dot(&weights, &mean) + bin.mean, variance: (known + unknown + bin.variance).max(LEAST_VARIANCE) }
+    }
+
+    /// Returns the load that deviations go with, of a mean load.
+    fn usual(&self, load: f64, members: f64, noise: f64) -> f64 {
+        let reached = self.hypothesis.noise_ratio * noise * members / self.hypothesis.ou_variance;
+        load.abs().max(LEAST_LOAD).max(reached)
     }
 
     /// Widens the prior by what the first sum says about how large loads may be here: the level may be anywhere that the sum
     /// does not rule out. Otherwise a sum far beyond the prior would move the level by little, and leave it as certain as before.
     fn start(&mut self, observed: &Observation) {
-        self.variances[0] = self.variances[0].max(100.0 * (observed.load * observed.load + observed.noise));
+        self.variances[LEVEL] = self.variances[LEVEL].max(100.0 * (observed.load * observed.load + observed.noise));
         // Where the range is large, a hypothesis of more than homes expects large harmonics too.
         let wider = (self.hypothesis.noise_ratio * observed.noise / (HARMONIC_SD * HARMONIC_SD)).max(1.0);
         self.variances[1..DEVIATION].iter_mut().for_each(|variance| *variance *= wider);
-        self.covariance = diagonal(&self.variances);
+        if self.primed {
+            // What the noise does not explain.
+            let further = ((observed.load - self.mean[LEVEL]).abs() - 2.0 * observed.noise.sqrt()).max(0.0);
+            self.covariance[LEVEL][LEVEL] = self.covariance[LEVEL][LEVEL].max(further * further);
+        } else {
+            self.covariance = diagonal(&self.variances);
+        }
     }
 
     /// Predicts the state after `elapsed` seconds.
-    fn predict(&mut self, elapsed: f64) {
-        let variances = self.variances;
-        let mut kept = [(-elapsed / PROFILE_TAU).exp(); STATE];
-        kept[0] = 1.0;
-        kept[DEVIATION] = (-elapsed / self.hypothesis.ou_tau).exp();
+    pub(crate) fn predict(&mut self, elapsed: f64) {
+        let kept = self.kept(elapsed);
+        let gathered = self.gathered(&kept, elapsed);
         for row in 0..STATE {
             self.mean[row] *= kept[row];
             (0..STATE).for_each(|column| self.covariance[row][column] *= kept[row] * kept[column]);
-            self.covariance[row][row] += variances[row] * (1.0 - kept[row] * kept[row]);
+            self.covariance[row][row] += gathered[row];
         }
-        self.covariance[0][0] += self.hypothesis.level_drift.powi(2) * elapsed / DAY;
-        if elapsed > DAY {
-            let hypothesis = self.hypothesis;
-            self.bins.iter_mut().for_each(|bin| bin.predict(hypothesis, elapsed - DAY));
-        }
+        self.past.iter_mut().for_each(|past| past.predict(&kept));
+        self.bins.predict(elapsed);
+    }
+
+    /// Returns how much of each part is left after `elapsed` seconds.
+    fn kept(&self, elapsed: f64) -> Parts {
+        let mut kept = [(-elapsed / PROFILE_TAU).exp(); STATE];
+        kept[LEVEL] = 1.0;
+        kept[DEVIATION] = (-elapsed / self.hypothesis.ou_tau).exp();
+        kept
+    }
+
+    /// Returns the variance that came to each part in that time.
+    fn gathered(&self, kept: &Parts, elapsed: f64) -> Parts {
+        let mut gathered: Parts = std::array::from_fn(|part| self.variances[part] * (1.0 - kept[part] * kept[part]));
+        gathered[LEVEL] += self.hypothesis.level_drift.powi(2) * elapsed / DAY;
+        gathered
     }
 
     /// Widens the level when members come or go, who may use nothing, or twice as much as the others.
     fn turn_over(&mut self, share: f64) {
-        self.covariance[0][0] += (share * self.mean[0].abs().max(LEAST_LOAD)).powi(2);
+        self.covariance[LEVEL][LEVEL] += (share * self.mean[LEVEL].abs().max(LEAST_LOAD)).powi(2);
     }
 
     /// Updates the state. Both halves of the covariance get the same numbers, so that it stays symmetric however long this runs.
-    fn update(&mut self, spread: &[f64; STATE], shift: f64, sharpening: f64) {
+    fn update(&mut self, spread: &Parts, shift: f64, sharpening: f64) {
         for row in 0..STATE {
             self.mean[row] += shift * spread[row];
             for column in 0..=row {
@@ -193,66 +216,9 @@ impl Model {
     }
 }
 
-impl Hypothesis {
-    /// The variances of the state before anything is known.
-    fn variances(self) -> [f64; STATE] {
-        let mut variances = [0.0; STATE];
-        variances[0] = LEVEL_SD * LEVEL_SD;
-        for (order, pair) in harmonics().zip(variances[1..DEVIATION].chunks_exact_mut(2)) {
-            pair.fill((HARMONIC_SD / order).powi(2));
-        }
-        variances[DEVIATION] = self.ou_variance;
-        variances
-    }
-}
-
-impl Bin {
-    /// Predicts the correction when it was not observed for `elapsed` seconds beyond a day.
-    fn predict(&mut self, hypothesis: Hypothesis, elapsed: f64) {
-        let kept = (-elapsed / PROFILE_TAU).exp();
-        self.mean *= kept;
-        self.variance = kept * kept * self.variance + (1.0 - kept * kept) * hypothesis.tod_sd * hypothesis.tod_sd;
-    }
-
-    fn update(&mut self, hypothesis: Hypothesis, length: f64, shift: f64, sharpening: f64) {
-        self.mean += shift * self.variance;
-        // It is observed once a day, or by several slots that are shorter: it forgets a day in all.
-        let forgotten = 2.0 * DAY / PROFILE_TAU * (length / BIN).min(1.0);
-        let most = hypothesis.tod_sd * hypothesis.tod_sd;
-        self.variance = (self.variance - sharpening * self.variance * self.variance + forgotten * most).min(most);
-    }
-}
-
-/// Returns the weights with which level and harmonics make the mean load of a slot; the deviation has none yet.
-fn profile(observed: &Observation) -> [f64; STATE] {
-    let mut profile = [0.0; STATE];
-    profile[0] = 1.0;
-    for (order, pair) in harmonics().zip(profile[1..DEVIATION].chunks_exact_mut(2)) {
-        let frequency = TAU * order / DAY;
-        let half = frequency * observed.length / 2.0;
-        let flattened = if half > 1e-6 { half.sin() / half } else { 1.0 };
-        let (sine, cosine) = (frequency * observed.time).sin_cos();
-        pair.copy_from_slice(&[flattened * cosine, flattened * sine]);
-    }
-    profile
-}
-
-fn diagonal(numbers: &[f64; STATE]) -> [[f64; STATE]; STATE] {
-    std::array::from_fn(|row| std::array::from_fn(|column| if row == column { numbers[row] } else { 0.0 }))
-}
-
-fn harmonics() -> impl Iterator<Item = f64> {
-    std::iter::successors(Some(1.0), |order| Some(order + 1.0)).take(HARMONICS)
-}
-
-fn dot(a: &[f64; STATE], b: &[f64; STATE]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
-}
-
-/// The whole part of a number.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "of a day, counted in tens of minutes")]
-pub(crate) fn whole(number: f64) -> usize {
-    number as usize
+fn with_deviation(mut weights: Parts, usual: f64, members: f64) -> Parts {
+    weights[DEVIATION] = (usual / members).sqrt();
+    weights
 }
 
 #[cfg(test)]
@@ -266,8 +232,7 @@ mod tests {
         let time = f64::from(number % 144) * 600.0 + 300.0;
         Observation {
             elapsed: Some(600.0),
-            time,
-            length: 600.0,
+            when: When { time, weekend: false, length: 600.0 },
             load,
             noise: 100.0,
             responders: 100.0,
@@ -277,26 +242,15 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_of_a_whole_day_averages_the_harmonics_out_and_a_short_one_has_them_whole() {
-        let of = |length| profile(&Observation { length, time: 0.0, ..slot(0, 0.0) });
-        let day = of(DAY);
-        assert!(day[0] == 1.0 && day[1..].iter().all(|share| share.abs() < 1e-12), "{day:?}");
-        let moment = of(0.0);
-        assert!(moment[1..DEVIATION].chunks_exact(2).all(|pair| pair == [1.0, 0.0]), "{moment:?}");
-        // The mean of a cosine over half its period around its top.
-        assert!((of(DAY / 2.0)[1] - 2.0 / std::f64::consts::PI).abs() < 1e-12);
-    }
-
-    #[test]
     fn a_first_sum_without_noise_is_the_estimate() {
-        let found = Model::new(HYPOTHESIS).observe(&Observation { noise: 1e-6, ..slot(0, 720.0) });
+        let found = Model::new(HYPOTHESIS).observe(&Observation { noise: 1e-6, ..slot(0, 720.0) }).load;
         assert!((found.mean - 720.0).abs() < 1e-2 && found.variance < 2e-6, "{found:?}");
     }
 
     #[test]
     fn silent_members_widen_the_estimate() {
         let variance =
-            |responders| Model::new(HYPOTHESIS).observe(&Observation { responders, ..slot(0, 500.0) }).variance;
+            |responders| Model::new(HYPOTHESIS).observe(&Observation { responders, ..slot(0, 500.0) }).load.variance;
         let (all, most, few) = (variance(100.0), variance(80.0), variance(10.0));
         assert!(all < most && most < few, "{all} {most} {few}");
     }
@@ -310,7 +264,7 @@ mod tests {
                 model.observe(&slot(number, load(number)));
             }
             // So much noise that what is learned decides.
-            (model.observe(&Observation { noise: 1e9, ..slot(12, 0.0) }).mean - 800.0).abs()
+            (model.observe(&Observation { noise: 1e9, ..slot(12, 0.0) }).load.mean - 800.0).abs()
         };
         let (smooth, sharp) = (miss(0.0), miss(150.0));
         assert!(sharp < 60.0 && smooth > 2.0 * sharp, "{smooth} {sharp}");
@@ -326,9 +280,9 @@ mod tests {
         let after = |days: f64| {
             let mut model = model.clone();
             model.predict(days * DAY);
-            model.bins[13]
+            model.bins.all[13]
         };
-        let (now, week, year) = (model.bins[13], after(7.0), after(400.0));
+        let (now, week, year) = (model.bins.all[13], after(7.0), after(400.0));
         assert!(week.mean / now.mean > 0.95 && week.variance > now.variance, "{now:?} {week:?}");
         assert!(year.mean / now.mean < 0.2 && year.variance > 0.9 * 150.0 * 150.0, "{now:?} {year:?}");
         assert_eq!(after(1.0).mean, now.mean, "a day's forgetting is counted when the bin is observed");
@@ -358,7 +312,7 @@ mod tests {
         }
         let blind = |hours: f64| {
             let mut model = model.clone();
-            model.observe(&Observation { noise: 1e12, elapsed: Some(hours * 3600.0), ..slot(1003, 0.0) })
+            model.observe(&Observation { noise: 1e12, elapsed: Some(hours * 3600.0), ..slot(1003, 0.0) }).load
         };
         let (soon, late) = (blind(0.1), blind(4.0));
         assert!(soon.mean > 500.0 && (late.mean - 400.0).abs() < 60.0, "{soon:?} {late:?}");

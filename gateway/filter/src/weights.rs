@@ -2,7 +2,8 @@
 //!
 //! What is right at night may be wrong in the evening, so every hour of the day has a record of its own, beside the recent one.
 
-use crate::hypothesis::{Estimate, whole};
+use crate::daily::{When, whole};
+use crate::hypothesis::Estimate;
 
 const HOURS: usize = 24;
 const HOUR: f64 = 3600.0;
@@ -28,19 +29,40 @@ impl<const MODELS: usize> ModelWeights<MODELS> {
         Self { recent, hours: [[0.0; MODELS]; HOURS] }
     }
 
-    /// Updates with the estimates of a slot, at a time in seconds since midnight and of a length in seconds; returns the
-    /// probability of each model.
-    pub(crate) fn weigh(&mut self, time: f64, length: f64, estimates: &[Estimate; MODELS]) -> [f64; MODELS] {
-        let hour = &mut self.hours[whole(time / HOUR).min(HOURS - 1)];
+    /// Updates with the estimates of a slot; returns the probability of each model.
+    pub(crate) fn weigh(&mut self, when: &When, estimates: &[Estimate; MODELS]) -> [f64; MODELS] {
+        let hour = &mut self.hours[hour(when.time)];
         let before = *hour;
         add(&mut self.recent, RECENT_DECAY, estimates);
-        add(hour, HOUR_DECAY.powf(length / HOUR_DECAY_SECONDS), estimates);
-        let both: [f64; MODELS] = std::array::from_fn(|model| self.recent[model] + before[model]);
-        let best = both.into_iter().fold(f64::NEG_INFINITY, f64::max);
-        let probabilities = both.map(|log| (log - best).exp());
-        let sum: f64 = probabilities.iter().sum();
-        probabilities.map(|probability| probability / sum)
+        add(hour, HOUR_DECAY.powf(when.length / HOUR_DECAY_SECONDS), estimates);
+        probabilities(&self.recent, &before)
     }
+
+    /// Returns the logarithm of how much more probable a slot's sum was to one model than it was to all of them, by what they
+    /// weighed before it.
+    pub(crate) fn log_ratio(&self, when: &When, estimates: &[Estimate; MODELS], model: usize) -> f64 {
+        let best = estimates.iter().map(|estimate| estimate.log_evidence).fold(f64::NEG_INFINITY, f64::max);
+        let weighted = |(weight, estimate): (f64, &Estimate)| weight * (estimate.log_evidence - best).exp();
+        let all: f64 = self.now(when.time).into_iter().zip(estimates).map(weighted).sum();
+        estimates[model].log_evidence - best - all.ln()
+    }
+
+    /// Returns the probability of each model at a time of a day, in seconds, before there is a sum.
+    pub(crate) fn now(&self, time: f64) -> [f64; MODELS] {
+        probabilities(&self.recent, &self.hours[hour(time)])
+    }
+}
+
+fn hour(time: f64) -> usize {
+    whole(time / HOUR).min(HOURS - 1)
+}
+
+fn probabilities<const MODELS: usize>(recent: &[f64; MODELS], hour: &[f64; MODELS]) -> [f64; MODELS] {
+    let both: [f64; MODELS] = std::array::from_fn(|model| recent[model] + hour[model]);
+    let best = both.into_iter().fold(f64::NEG_INFINITY, f64::max);
+    let probabilities = both.map(|log| (log - best).exp());
+    let sum: f64 = probabilities.iter().sum();
+    probabilities.map(|probability| probability / sum)
 }
 
 fn add<const MODELS: usize>(logs: &mut [f64; MODELS], kept: f64, estimates: &[Estimate; MODELS]) {
@@ -52,15 +74,28 @@ fn add<const MODELS: usize>(logs: &mut [f64; MODELS], kept: f64, estimates: &[Es
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::normal::Normal;
+
+    fn at(time: f64, length: f64) -> When {
+        When { time, weekend: false, length }
+    }
 
     fn predicted(log_evidence: [f64; 2]) -> [Estimate; 2] {
-        log_evidence.map(|log_evidence| Estimate { mean: 0.0, variance: 1.0, log_evidence })
+        log_evidence.map(|log_evidence| Estimate { load: Normal::default(), log_evidence })
     }
 
     #[test]
     fn at_first_the_evidence_of_the_slot_decides() {
-        let [one, other] = ModelWeights::starting([0.0; 2]).weigh(0.0, 600.0, &predicted([-5.0, -5.0 - f64::ln(3.0)]));
+        let [one, other] =
+            ModelWeights::starting([0.0; 2]).weigh(&at(0.0, 600.0), &predicted([-5.0, -5.0 - f64::ln(3.0)]));
         assert!((one - 0.75).abs() < 1e-12 && (other - 0.25).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_model_is_compared_with_what_all_of_them_predict() {
+        let weights = ModelWeights::starting([f64::ln(3.0), 0.0]);
+        let ratio = weights.log_ratio(&at(0.0, 600.0), &predicted([-8.0, -5.0]), 1);
+        assert!((ratio + (0.75 * f64::exp(-3.0) + 0.25).ln()).abs() < 1e-12, "{ratio}");
     }
 
     #[test]
@@ -69,24 +104,24 @@ mod tests {
         let mut weights = ModelWeights::starting([0.0; 2]);
         for _ in 0..10 {
             for _ in 0..6 {
-                weights.weigh(night, 600.0, &predicted([-1.0, -1.5]));
+                weights.weigh(&at(night, 600.0), &predicted([-1.0, -1.5]));
             }
             for _ in 0..6 {
-                weights.weigh(evening, 600.0, &predicted([-1.5, -1.0]));
+                weights.weigh(&at(evening, 600.0), &predicted([-1.5, -1.0]));
             }
         }
         let even = predicted([-1.0, -1.0]);
-        assert!(weights.clone().weigh(night, 600.0, &even)[0] > 0.99);
-        assert!(weights.weigh(evening, 600.0, &even)[1] > 0.99);
+        assert!(weights.clone().weigh(&at(night, 600.0), &even)[0] > 0.99);
+        assert!(weights.weigh(&at(evening, 600.0), &even)[1] > 0.99);
     }
 
     #[test]
     fn an_hour_forgets_by_time_and_not_by_slots() {
         let after = |slots: usize, length: f64| {
             let mut weights = ModelWeights::starting([0.0; 2]);
-            weights.weigh(0.0, 600.0, &predicted([-1.0, -5.0]));
+            weights.weigh(&at(0.0, 600.0), &predicted([-1.0, -5.0]));
             for _ in 0..slots {
-                weights.weigh(0.0, length, &predicted([-1.0, -1.0]));
+                weights.weigh(&at(0.0, length), &predicted([-1.0, -1.0]));
             }
             weights.hours[0][1]
         };
@@ -98,9 +133,9 @@ mod tests {
     fn a_hypothesis_that_was_wrong_for_long_comes_back_within_a_few_slots() {
         let mut weights = ModelWeights::starting([0.0; 2]);
         for _ in 0..10_000 {
-            weights.weigh(0.0, 600.0, &predicted([0.0, -1e20]));
+            weights.weigh(&at(0.0, 600.0), &predicted([0.0, -1e20]));
         }
-        let slots = (1..).find(|_| weights.weigh(0.0, 600.0, &predicted([-3.0, 0.0]))[1] > 0.5);
+        let slots = (1..).find(|_| weights.weigh(&at(0.0, 600.0), &predicted([-3.0, 0.0]))[1] > 0.5);
         assert!(slots < Some(15), "{slots:?}");
     }
 }

@@ -17,6 +17,7 @@ use super::decimal::{self, Fraction};
 use super::{
     Broker, BrokerTls, ClusterSettings, Config, Files, Identity, Log, Login, Overrides, Problem, Store, file, group,
 };
+use crate::clock::Zone;
 
 /// What a member takes in a list, with a certificate of some 500 bytes.
 const LIST_BYTES_PER_MEMBER: usize = 700;
@@ -69,6 +70,7 @@ impl<'a> Checker<'a> {
         let ordinal = self.ordinal(&file, overrides);
         let skew = self.within("clock_skew_seconds", file.clock_skew_seconds, 0, 3600);
         let grace = self.within("shutdown_grace_seconds", file.shutdown_grace_seconds, 1, 3600);
+        let time_zone = self.time_zone(&file.time_zone);
         if file.identity.authorities.is_empty() {
             self.wrong("identity.authorities", "name at least one file with the certificate of a meters' authority");
         }
@@ -113,6 +115,7 @@ impl<'a> Checker<'a> {
                 ordinal: ordinal?,
                 clock_skew_seconds: skew?,
                 shutdown_grace_seconds: grace?,
+                time_zone: time_zone?,
                 identity,
                 broker: broker?,
                 store: store?,
@@ -189,6 +192,11 @@ impl<'a> Checker<'a> {
         Some(ordinal)
     }
 
+    fn time_zone(&mut self, name: &str) -> Option<Zone> {
+        let allowed = "use a name of the IANA database, such as UTC, Europe/Amsterdam or America/New_York";
+        self.note("time_zone", Zone::named(name).ok_or_else(|| format!("`{name}` is no time zone; {allowed}")))
+    }
+
     fn broker(&mut self, file: &file::Broker) -> Option<Broker> {
         let address = self.address(&file.url);
         let keep_alive = self.within("broker.keep_alive_seconds", file.keep_alive_seconds, 5, 3600);
@@ -250,7 +258,13 @@ impl<'a> Checker<'a> {
     fn store(&mut self, file: &file::Store) -> Option<Store> {
         let retention = self.within("store.retention_days", file.retention_days, 1, 36_500);
         let cache = self.within("store.cache_mebibytes", file.cache_mebibytes, 1, 65_536);
-        Some(Store { path: self.path(&file.path), retention_days: retention?, cache_mebibytes: cache? })
+        let hours = self.within("store.hours_retention_days", file.hours_retention_days, 1, 36_500);
+        Some(Store {
+            path: self.path(&file.path),
+            retention_days: retention?,
+            hours_retention_days: hours?,
+            cache_mebibytes: cache?,
+        })
     }
 
     fn log(&mut self, file: file::Log) -> Option<Log> {

@@ -20,6 +20,8 @@ pub struct File {
     pub clock_skew_seconds: u64,
     #[serde(default = "default::shutdown_grace_seconds")]
     pub shutdown_grace_seconds: u64,
+    #[serde(default = "default::time_zone")]
+    pub time_zone: String,
     pub identity: Identity,
     pub broker: Broker,
     #[serde(default)]
@@ -66,12 +68,14 @@ pub struct Broker {
 pub struct Store {
     pub path: PathBuf,
     pub retention_days: u64,
+    pub hours_retention_days: u64,
     pub cache_mebibytes: usize,
 }
 
 impl Default for Store {
     fn default() -> Self {
-        Self { path: PathBuf::from("gateway.redb"), retention_days: 400, cache_mebibytes: 8 }
+        let (retention_days, hours_retention_days) = (56, 1830);
+        Self { path: PathBuf::from("gateway.redb"), retention_days, hours_retention_days, cache_mebibytes: 8 }
     }
 }
 
@@ -221,6 +225,10 @@ mod default {
         10
     }
 
+    pub(super) fn time_zone() -> String {
+        "UTC".to_owned()
+    }
+
     pub(super) fn keep_alive_seconds() -> u16 {
         30
     }
@@ -283,10 +291,11 @@ fn require(file: &mut Table, table: &str, key: &str, problems: &mut Vec<Problem>
 }
 
 /// The environment variables that replace a key of the file, as `DREAM_` and the key in capitals with `_` for `.`.
-pub const OVERRIDABLE: [&str; 16] = [
+pub const OVERRIDABLE: [&str; 18] = [
     "id",
     "replicas",
     "ordinal",
+    "time_zone",
     "identity.certificate",
     "identity.key",
     "broker.url",
@@ -297,6 +306,7 @@ pub const OVERRIDABLE: [&str; 16] = [
     "broker.password_file",
     "store.path",
     "store.retention_days",
+    "store.hours_retention_days",
     "http.listen",
     "log.level",
     "log.format",
@@ -353,6 +363,7 @@ impl File {
             "id" => self.id = text(),
             "replicas" => self.replicas = value.parse().map_err(|_| number)?,
             "ordinal" => self.ordinal = Some(value.parse().map_err(|_| number)?),
+            "time_zone" => self.time_zone = text(),
             "identity.certificate" => self.identity.certificate = value.into(),
             "identity.key" => self.identity.key = value.into(),
             "broker.url" => self.broker.url = text(),
@@ -363,6 +374,7 @@ impl File {
             "broker.password_file" => self.broker.password_file = path(),
             "store.path" => self.store.path = value.into(),
             "store.retention_days" => self.store.retention_days = value.parse().map_err(|_| number)?,
+            "store.hours_retention_days" => self.store.hours_retention_days = value.parse().map_err(|_| number)?,
             "http.listen" => self.http.listen = text(),
             "log.level" => self.log.level = text(),
             "log.format" => {

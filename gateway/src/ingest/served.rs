@@ -1,10 +1,10 @@
 //! A cluster that this gateway serves: its state machine, and what may be shown of it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use dream_filter::{Filter, Release};
+use dream_filter::{Filter, LocalTime, Release};
 use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::cluster::{Cluster, ClusterConfig, ClusterError, Notice};
 use dream_protocol::ids::ClusterId;
@@ -12,15 +12,18 @@ use dream_protocol::membership::MembershipList;
 use dream_protocol::time::Timestamp;
 use thiserror::Error;
 
+use crate::clock::Zone;
 use crate::config::ClusterSettings;
 use crate::config::secrets::GatewayIdentity;
+use crate::ingest::energy::RunningEnergy;
 use crate::ingest::holders::HolderTally;
 use crate::ingest::statuses::Statuses;
 use crate::serve::board::{ClusterView, ENDING_SECONDS, ListView, Spent};
+use crate::serve::energy::EnergyView;
 use crate::serve::evidence::EvidenceView;
 use crate::serve::holders::{HolderJson, HoldersView};
 use crate::serve::offenders::OffenderCounts;
-use crate::store::{ClosedSlot, FilteredLoad, History as _, HistoryError, Store, StoreError};
+use crate::store::{Change, ClosedSlot, FilteredLoad, History as _, HistoryError, Rollup, Step, Store, StoreError};
 
 /// Why a cluster cannot be served.
 #[derive(Debug, Error)]
@@ -53,6 +56,7 @@ pub struct ServedCluster {
     last_decoded: Option<ClosedSlot>,
     spent: Spent,
     filter: Filter,
+    energy: RunningEnergy,
     cannot_form: Option<String>,
     /// How the holders answered when they were last asked, and who did not.
     holders: Option<HoldersView>,
@@ -73,6 +77,7 @@ impl ServedCluster {
         settings: &ClusterSettings,
         identity: &GatewayIdentity,
         clock_skew_seconds: u64,
+        zone: &Zone,
         store: &Store,
         before: Option<&Self>,
         now: Timestamp,
@@ -109,6 +114,7 @@ impl ServedCluster {
             last_decoded: None,
             spent: Spent::default(),
             filter: before.map(|before| before.filter.clone()).unwrap_or_default(),
+            energy: RunningEnergy::resume(store, id, zone)?,
             cannot_form: None,
             holders: before.and_then(|before| before.holders),
             tally: before.map(|before| before.tally.clone()).unwrap_or_default(),
@@ -129,14 +135,26 @@ impl ServedCluster {
         served.last_decoded = recent.iter().rfind(|closed| closed.is_decoded()).copied();
         if before.is_none() {
             let since = Timestamp::from_secs(now.as_secs().saturating_sub(REPLAYED_SECONDS));
-            served.replay_filter(&store.slots(id, since, NEVER, REPLAYED_SLOTS)?);
+            let replayed = store.slots(id, since, NEVER, REPLAYED_SLOTS)?;
+            let rows = served.catch_up(store, &replayed)?;
+            if !rows.is_empty() {
+                tracing::info!(cluster = %id, rows = rows.len(), "hours and days were made of the slots that are kept");
+                let put = |((step, _), rollup)| Change::PutRollup { cluster: id.clone(), step, rollup };
+                store.commit(&rows.into_iter().map(put).collect::<Vec<_>>())?;
+            }
         }
         Ok(served)
     }
 
-    /// Notes a closed slot, and returns it with its filtered load.
-    pub fn note_closed(&mut self, outcome: SlotOutcome) -> ClosedSlot {
+    /// Notes a closed slot, and returns it with its filtered load. What belongs to its outcome is added to `changes`.
+    pub fn note_closed(&mut self, outcome: SlotOutcome, changes: &mut Vec<Change>) -> ClosedSlot {
         let closed = ClosedSlot { outcome, filtered: filtered(&mut self.filter, &outcome) };
+        if let Some(filtered) = closed.filtered {
+            changes.push(Change::PutFiltered { cluster: self.id.clone(), end: outcome.end, filtered });
+        }
+        for (step, rollup) in self.add_energy(&closed) {
+            changes.push(Change::PutRollup { cluster: self.id.clone(), step, rollup });
+        }
         self.changed = true;
         self.spent.add(&outcome);
         self.last = Some(closed);
@@ -146,13 +164,54 @@ impl ServedCluster {
         closed
     }
 
-    /// Lets a new filter see what the one before the restart saw: not what closed too late for it.
-    fn replay_filter(&mut self, slots: &[ClosedSlot]) {
-        let first = slots.iter().position(|closed| closed.filtered.is_some()).unwrap_or(slots.len());
-        let (before, since) = slots.split_at(first);
-        for closed in before.iter().chain(since.iter().filter(|closed| closed.filtered.is_some())) {
-            filtered(&mut self.filter, &closed.outcome);
+    /// Adds a slot to its hour and its day; where it gave no sum, what the filter expected.
+    fn add_energy(&mut self, closed: &ClosedSlot) -> Vec<(Step, Rollup)> {
+        let predicted = if closed.is_decoded() { None } else { self.predicted(&closed.outcome) };
+        self.energy.add(closed, predicted)
+    }
+
+    /// Lets a new filter see what the one before the restart saw: not what closed too late for it. Slots that are in no hour and
+    /// no day yet are added on the way, as far as a version wrote the store that knew of none; returns what became of the rows.
+    /// Slots from before those that the filter sees are added without being filled in.
+    fn catch_up(
+        &mut self,
+        store: &Store,
+        replayed: &[ClosedSlot],
+    ) -> Result<BTreeMap<(Step, Timestamp), Rollup>, HistoryError> {
+        let until = self.energy.until();
+        let mut rows = BTreeMap::new();
+        let mut changed = |some: Vec<(Step, Rollup)>| {
+            rows.extend(some.into_iter().map(|(step, rollup)| ((step, rollup.start), rollup)));
+        };
+        if let Some(first) = replayed.first() {
+            let mut end = first.outcome.end;
+            let mut pieces = Vec::new();
+            while end > until.plus_millis(1) {
+                let piece = store.slots(&self.id, until.plus_millis(1), end, REPLAYED_SLOTS)?;
+                let Some(oldest) = piece.first() else { break };
+                end = oldest.outcome.end;
+                pieces.push(piece);
+            }
+            for closed in pieces.iter().rev().flatten() {
+                changed(self.energy.add(closed, None));
+            }
         }
+        let first = replayed.iter().position(|closed| closed.filtered.is_some()).unwrap_or(replayed.len());
+        for (at, closed) in replayed.iter().enumerate() {
+            if at < first || closed.filtered.is_some() {
+                filtered(&mut self.filter, &closed.outcome);
+            }
+            if closed.outcome.end > until {
+                changed(self.add_energy(closed));
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Returns what the filter expects of a slot that gave no sum.
+    fn predicted(&self, outcome: &SlotOutcome) -> Option<FilteredLoad> {
+        let last = self.last_decoded?;
+        last.filtered.filter(|_| last.outcome.members == outcome.members)
     }
 
     /// Notes what the machine says.
@@ -199,6 +258,11 @@ impl ServedCluster {
     /// Returns which holders vanished or were at odds with others.
     pub fn named_holders(&self) -> Vec<HolderJson> {
         self.tally.named(&self.id)
+    }
+
+    /// Returns what the slots have come to in the hour, the day and the month of the last one.
+    pub fn energy(&self) -> Option<EnergyView> {
+        self.energy.view()
     }
 
     /// Returns why a list has no committee although it is large enough for one, found out once for each list.
@@ -249,6 +313,7 @@ impl ServedCluster {
             cannot_form: self.cannot_form.clone(),
             last: self.last,
             last_decoded: self.last_decoded,
+            energy: self.energy.view(),
             spent: self.spent,
             next_deadline: self.machine.deadline(),
             since: self.since,
@@ -271,6 +336,7 @@ fn released(outcome: &SlotOutcome) -> Option<Release> {
     Some(Release {
         start_millis: outcome.start.as_millis(),
         end_millis: outcome.end.as_millis(),
+        local: LocalTime::utc(outcome.start.as_millis().midpoint(outcome.end.as_millis())),
         watts: outcome.result.ok()?.watts() as f64,
         variance: outcome.spread().variance(),
         responders: outcome.responders,
@@ -295,6 +361,7 @@ pub fn resume_all(
     all: &[(&ClusterId, &ClusterSettings)],
     identity: &GatewayIdentity,
     clock_skew_seconds: u64,
+    zone: &Zone,
     store: &Store,
     before: &HashMap<ClusterId, ServedCluster>,
     now: Timestamp,
@@ -303,7 +370,8 @@ pub fn resume_all(
     let worker = || -> Result<Vec<ServedCluster>, ServeError> {
         let mut mine = Vec::new();
         while let Some((id, settings)) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
-            mine.push(ServedCluster::resume(id, settings, identity, clock_skew_seconds, store, before.get(*id), now)?);
+            let before = before.get(*id);
+            mine.push(ServedCluster::resume(id, settings, identity, clock_skew_seconds, zone, store, before, now)?);
             let done = done.fetch_add(1, Ordering::Relaxed) + 1;
             if done.is_multiple_of(100) {
                 tracing::info!(done, of = all.len(), "rebuilding clusters from the store");

@@ -16,6 +16,7 @@ use dream_protocol::wire::StatusCode;
 use tokio::sync::watch;
 
 use crate::config::{Group, GroupId};
+use crate::serve::energy::EnergyView;
 use crate::serve::evidence::EvidenceView;
 use crate::serve::gateway_view::GatewayView;
 use crate::serve::group::{GroupView, Shown};
@@ -69,6 +70,8 @@ pub struct ClusterView {
     pub last: Option<ClosedSlot>,
     /// The last slot that gave an aggregate.
     pub last_decoded: Option<ClosedSlot>,
+    /// What its slots have come to in the hour, the day and the month of the last one.
+    pub energy: Option<EnergyView>,
     /// What the slots of the current UTC day have cost each participant so far.
     pub spent: Spent,
     /// When something is due next: a slot's end, the end of a window, a new list.

@@ -8,6 +8,7 @@ mod assets;
 mod chart;
 mod chart_data;
 mod cluster_page;
+mod energy_panel;
 mod error;
 mod gateway_page;
 mod group_api;
@@ -17,6 +18,7 @@ mod headline;
 mod lists_page;
 mod overview;
 mod page;
+mod past;
 mod query;
 mod range;
 mod reasons;
@@ -102,6 +104,7 @@ fn routes(service: Service, closing: watch::Sender<bool>) -> axum::Router {
         .route("/api/v1/clusters", get(api::clusters))
         .route("/api/v1/clusters/{id}", get(api::cluster))
         .route("/api/v1/clusters/{id}/slots", get(api::slots))
+        .route("/api/v1/clusters/{id}/history", get(api::history))
         .route("/api/v1/clusters/{id}/membership", get(api::membership))
         .route("/api/v1/clusters/{id}/evidence", get(api::evidence))
         .route("/api/v1/clusters/{id}/evidence/{number}", get(api::evidence_bytes))

@@ -21,12 +21,14 @@ use prometheus::{
 };
 
 use self::groups::Told;
+use crate::clock::Period;
 use crate::serve::board::{Board, ClusterView};
 use crate::serve::day_epsilon;
+use crate::serve::energy;
 use crate::serve::holders::HoldersView;
 use crate::serve::offenders::OffenderCounts;
 use crate::serve::process::Process;
-use crate::store::{FilteredLoad, Load};
+use crate::store::{Extent, FilteredLoad, Load, Rollup};
 
 /// Everything that is counted.
 #[derive(Debug)]
@@ -303,13 +305,16 @@ struct Gauges<V>(Vec<(GaugeVec, fn(&V, Timestamp) -> Value)>);
 
 type ReadOff = fn(&ClusterView, Timestamp) -> Value;
 
-/// Nothing, one number, one for each confidence, or one for each offence.
+/// Nothing, one number, or one for each confidence, offence or period.
 enum Value {
     Absent,
     One(f64),
     Band95(f64),
     Bands(f64, f64),
     Offenders(OffenderCounts),
+    /// One for each running period.
+    Periods(Vec<(Period, f64)>),
+    PeriodBands(Vec<(Period, f64)>),
 }
 
 impl From<Option<f64>> for Value {
@@ -325,10 +330,18 @@ impl Value {
     }
 }
 
+/// Reads a number off each running period.
+fn periods(view: &ClusterView, now: Timestamp, value: impl Fn(&Rollup, Extent) -> f64) -> Vec<(Period, f64)> {
+    let energy = view.energy.as_ref();
+    let running = energy.into_iter().flat_map(|energy| energy.running(now).map(|running| (running, energy.extent)));
+    running.map(|((period, rollup), extent)| (period, value(&rollup, extent))).collect()
+}
+
 impl Gauges<ClusterView> {
     fn of_clusters() -> Self {
         let one = |name: &str, help: &str, value: ReadOff| (gauges(name, help, &["cluster"]), value);
         let bands = |name: &str, help: &str, value: ReadOff| (gauges(name, help, &["cluster", "confidence"]), value);
+        let each = |name: &str, help: &str, value: ReadOff| (gauges(name, help, &["cluster", "period"]), value);
         Self(vec![
             one(
                 "dream_cluster_load_watts",
@@ -359,6 +372,29 @@ impl Gauges<ClusterView> {
                 "dream_cluster_load_filtered_band_watts",
                 "Half the width of the band around the filtered load, if its model is right.",
                 |view, now| filtered(view, now).map_or(Value::Absent, |filtered| Value::Band95(count(filtered.band95))),
+            ),
+            each(
+                "dream_cluster_energy_watt_hours",
+                "Energy of all members in the running hour, day or month so far. It has noise, and may fall.",
+                |view, now| Value::Periods(periods(view, now, |rollup, _| rollup.energy_watt_hours())),
+            ),
+            (
+                gauges(
+                    "dream_cluster_energy_band_watt_hours",
+                    "Half the width of the band around that energy.",
+                    &["cluster", "period", "confidence"],
+                ),
+                |view, now| Value::PeriodBands(periods(view, now, |rollup, _| rollup.band95_watt_hours())),
+            ),
+            each(
+                "dream_cluster_energy_filled_ratio",
+                "Share of the time behind that energy in which slots gave no sum, and the filter filled in their load.",
+                |view, now| Value::Periods(periods(view, now, |rollup, _| rollup.filled_share())),
+            ),
+            each(
+                "dream_cluster_energy_covered_ratio",
+                "Share of the time of the period, until the last slot ended, that is in the energy: the rest is missing.",
+                |view, now| Value::Periods(periods(view, now, Rollup::covered_share)),
             ),
             one("dream_cluster_noise_scale_watts", "The scale of the noise, lambda.", |view, _| {
                 view.list.as_ref().map(|list| list.params.noise_scale().as_f64()).into()
@@ -482,6 +518,12 @@ impl<V> Gauges<V> {
                     .by_offence()
                     .into_iter()
                     .for_each(|(offence, members)| gauge.with_label_values(&[id, offence]).set(members as f64)),
+                Value::Periods(all) => all
+                    .into_iter()
+                    .for_each(|(period, value)| gauge.with_label_values(&[id, energy::label(period)]).set(value)),
+                Value::PeriodBands(all) => all.into_iter().for_each(|(period, p95)| {
+                    gauge.with_label_values(&[id, energy::label(period), "0.95"]).set(p95);
+                }),
                 Value::Bands(p95, p99) => {
                     gauge.with_label_values(&[id, "0.95"]).set(p95);
                     gauge.with_label_values(&[id, "0.99"]).set(p99);

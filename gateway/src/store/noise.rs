@@ -29,7 +29,7 @@ impl AddedNoise {
 
     /// Returns normal noise, half the width of whose 95 % band is given.
     pub fn normal(band95: f64) -> Self {
-        Self { variance: (band95 / Quantiles::P95.normal).powi(2), tails: 0.0 }
+        Self { variance: (band95 / NORMAL95).powi(2), tails: 0.0 }
     }
 
     /// Returns half the width of the band that holds the total without noise with 95 % confidence.
@@ -58,6 +58,14 @@ impl AddAssign for AddedNoise {
     }
 }
 
+/// How many standard deviations hold 95 % of a normal distribution.
+pub(super) const NORMAL95: f64 = 1.959_964;
+
+/// Returns how many standard deviations hold 95 % of noise whose shape is `1 / heaviness`: 1 is Laplace noise, 0 normal.
+pub(super) fn deviations95(heaviness: f64) -> f64 {
+    Quantiles::P95.deviations(heaviness)
+}
+
 /// How many standard deviations hold most of a noise, for three shapes of it, exactly.
 struct Quantiles {
     normal: f64,
@@ -66,7 +74,7 @@ struct Quantiles {
 }
 
 impl Quantiles {
-    const P95: Self = Self { normal: 1.959_964, two: 2.056_5, laplace: 2.118_277 };
+    const P95: Self = Self { normal: NORMAL95, two: 2.056_5, laplace: 2.118_277 };
     const P99: Self = Self { normal: 2.575_829, two: 2.995_2, laplace: 3.256_347 };
 
     /// Returns the number for noise whose shape is `1 / heaviness`: 1 is Laplace noise, 0 normal. It lies on the parabola through

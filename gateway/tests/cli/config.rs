@@ -89,6 +89,7 @@ fn every_mistake_is_named_with_its_key_and_what_is_allowed() {
         ("", "replicas = 2"),
         ("", "ordinal = 1"),
         ("", "clock_skew_seconds = \"5\""),
+        ("", "time_zone = \"CET/Berlin\""),
         ("[identity]", "password = \"x\""),
         ("[broker]", "ca = \"ca.pem\""),
         ("[broker]", "password_file = \"x\""),

@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, Request};
-use dream_gateway::clock::Clock;
+use dream_gateway::clock::{Clock, Zone};
 use dream_gateway::config::{Group, GroupId, Part, even_draws, with_committee};
+use dream_gateway::ingest::energy::RunningEnergy;
 use dream_gateway::serve::board::{Board, ClusterView, ListView, Spent};
+use dream_gateway::serve::energy::EnergyView;
 use dream_gateway::serve::evidence::EvidenceView;
 use dream_gateway::serve::gateway_view::{BrokerView, GatewayView};
 use dream_gateway::serve::holders::HoldersView;
@@ -18,7 +20,7 @@ use dream_gateway::serve::http::{Service, router, serve};
 use dream_gateway::serve::metrics::Metrics;
 use dream_gateway::serve::offenders::OffenderCounts;
 use dream_gateway::serve::readiness::{Latch, Readiness};
-use dream_gateway::store::{ClosedSlot, FilteredLoad, History, HistoryError};
+use dream_gateway::store::{ClosedSlot, Extent, FilteredLoad, History, HistoryError, Rollup, Step};
 use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::evidence::Contradiction;
 use dream_protocol::ids::ClusterId;
@@ -109,7 +111,8 @@ impl Fixture {
                 since: Some(since),
                 broker: BrokerView::Subscribed { since },
                 commit_error: None,
-                retention_days: 400,
+                retention_days: 56,
+                hours_retention_days: 1830,
                 certificate_ends: Some(NOW.as_secs() + 100 * 86_400),
             };
         });
@@ -133,8 +136,8 @@ impl Fixture {
 
     /// Keeps a slot and shows it, as the driver does.
     pub fn close(&self, cluster: &ClusterView, slot: ClosedSlot) {
-        self.past.add(&cluster.cluster, slot);
         let mut view = cluster.clone();
+        view.energy = self.past.add(&cluster.cluster, slot);
         view.spent.add(&slot.outcome);
         view.last = Some(slot);
         view.last_decoded = if slot.is_decoded() { Some(slot) } else { view.last_decoded };
@@ -245,12 +248,33 @@ impl Drop for Gateway {
 #[derive(Debug, Default)]
 pub struct Past {
     slots: Mutex<BTreeMap<ClusterId, Vec<ClosedSlot>>>,
+    energy: Mutex<BTreeMap<ClusterId, RunningEnergy>>,
+    rollups: Mutex<BTreeMap<(ClusterId, Step, Timestamp), Rollup>>,
     pub broken: AtomicBool,
 }
 
 impl Past {
-    pub fn add(&self, cluster: &ClusterId, slot: ClosedSlot) {
+    /// Keeps a slot, and what its hour and day come to; returns what is running.
+    pub fn add(&self, cluster: &ClusterId, slot: ClosedSlot) -> Option<EnergyView> {
         self.slots.lock().unwrap().entry(cluster.clone()).or_default().push(slot);
+        let mut energy = self.energy.lock().unwrap();
+        let new = || RunningEnergy::resume(&Self::default(), cluster, &Zone::default()).unwrap();
+        let energy = energy.entry(cluster.clone()).or_insert_with(new);
+        // A slot without a sum is filled in with the load of somebody else.
+        let predicted = (!slot.is_decoded()).then_some(FilteredLoad { watts: 50_000, band95: 20_000 });
+        for (step, rollup) in energy.add(&slot, predicted) {
+            self.rollups.lock().unwrap().insert((cluster.clone(), step, rollup.start), rollup);
+        }
+        energy.view()
+    }
+
+    /// Drops slots that ended before this: their hours and days stay.
+    pub fn expire_slots(&self, before: Timestamp) {
+        self.slots.lock().unwrap().values_mut().for_each(|slots| slots.retain(|slot| slot.outcome.end >= before));
+    }
+
+    fn check(&self) -> Result<(), HistoryError> {
+        if self.broken.load(Ordering::Relaxed) { Err(HistoryError::new("the disk is gone")) } else { Ok(()) }
     }
 }
 
@@ -262,14 +286,32 @@ impl History for Past {
         to: Timestamp,
         limit: usize,
     ) -> Result<Vec<ClosedSlot>, HistoryError> {
-        if self.broken.load(Ordering::Relaxed) {
-            return Err(HistoryError::new("the disk is gone"));
-        }
+        self.check()?;
         let slots = self.slots.lock().unwrap();
         let slots = slots.get(cluster).map(Vec::as_slice).unwrap_or_default();
         let mut found: Vec<_> = slots.iter().filter(|slot| (from..to).contains(&slot.outcome.end)).copied().collect();
         found.drain(..found.len().saturating_sub(limit));
         Ok(found)
+    }
+
+    fn rollups(
+        &self,
+        cluster: &ClusterId,
+        step: Step,
+        from: Timestamp,
+        to: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Rollup>, HistoryError> {
+        self.check()?;
+        let range = (cluster.clone(), step, from)..(cluster.clone(), step, to);
+        let mut found: Vec<_> = self.rollups.lock().unwrap().range(range).map(|(_, rollup)| *rollup).collect();
+        found.drain(..found.len().saturating_sub(limit));
+        Ok(found)
+    }
+
+    fn extent(&self, cluster: &ClusterId) -> Result<Option<Extent>, HistoryError> {
+        self.check()?;
+        Ok(self.energy.lock().unwrap().get(cluster).and_then(|energy| Some(energy.view()?.extent)))
     }
 
     fn file_bytes(&self) -> u64 {
@@ -297,6 +339,7 @@ pub fn waiting(id: &str) -> ClusterView {
         cannot_form: None,
         last: None,
         last_decoded: None,
+        energy: None,
         spent: Spent::default(),
         next_deadline: None,
         since: NOW,

@@ -21,17 +21,17 @@ use crate::world::World;
 const FILTERED: TableDefinition<'_, (&str, u64), (i64, u64)> = TableDefinition::new("filtered");
 
 /// When these tests take place: 2026-11-16T14:00:00Z.
-const NOW: Timestamp = Timestamp::from_secs(1_794_837_600);
+pub const NOW: Timestamp = Timestamp::from_secs(1_794_837_600);
 
 /// A cluster with its store, as a gateway has them, and nothing else of a gateway.
-struct Scene {
+pub struct Scene {
     directory: TempDir,
-    config: Config,
+    pub config: Config,
     identity: GatewayIdentity,
 }
 
 impl Scene {
-    fn set() -> Self {
+    pub fn set() -> Self {
         let directory = TempDir::new().unwrap();
         Identities::default().write_gateway(directory.path(), GATEWAY);
         let path = directory.path().join("gateway.toml");
@@ -41,39 +41,37 @@ impl Scene {
         Self { directory, config, identity }
     }
 
-    fn store_path(&self) -> PathBuf {
+    pub fn store_path(&self) -> PathBuf {
         self.directory.path().join("gateway.redb")
     }
 
     /// Starts a gateway on what is there.
-    fn start(&self) -> Life {
+    pub fn start(&self) -> Life {
         let store = Store::open(&self.store_path(), 4).unwrap();
         let served = self.serve(&store, None);
         Life { store, served }
     }
 
-    fn serve(&self, store: &Store, before: Option<&ServedCluster>) -> ServedCluster {
+    pub fn serve(&self, store: &Store, before: Option<&ServedCluster>) -> ServedCluster {
         let (id, settings) = self.config.owned().next().unwrap();
-        ServedCluster::resume(id, settings, &self.identity, 1, store, before, NOW).unwrap()
+        ServedCluster::resume(id, settings, &self.identity, 1, &self.config.time_zone, store, before, NOW).unwrap()
     }
 }
 
 /// From one start to the next.
-struct Life {
-    store: Store,
-    served: ServedCluster,
+pub struct Life {
+    pub store: Store,
+    pub served: ServedCluster,
 }
 
 impl Life {
     /// Closes slots, as the driver does.
-    fn close(&mut self, outcomes: &[SlotOutcome]) -> Vec<Option<FilteredLoad>> {
+    pub fn close(&mut self, outcomes: &[SlotOutcome]) -> Vec<Option<FilteredLoad>> {
         let mut closed = Vec::new();
         for outcome in outcomes {
-            let filtered = self.served.note_closed(*outcome).filtered;
-            let put = filtered.map(|filtered| Change::PutFiltered { cluster: north(), end: outcome.end, filtered });
-            let changes = [Change::Put(north(), Record::Outcome(*outcome))].into_iter().chain(put);
-            self.store.commit(&changes.collect::<Vec<_>>()).unwrap();
-            closed.push(filtered);
+            let mut changes = vec![Change::Put(north(), Record::Outcome(*outcome))];
+            closed.push(self.served.note_closed(*outcome, &mut changes).filtered);
+            self.store.commit(&changes).unwrap();
         }
         closed
     }
@@ -87,12 +85,16 @@ impl Life {
     }
 }
 
-fn north() -> ClusterId {
+fn expiry(slots: Timestamp) -> Change {
+    Change::Expire { slots, hours: Timestamp::from_millis(0) }
+}
+
+pub fn north() -> ClusterId {
     ClusterId::new("north").unwrap()
 }
 
 /// Slots until now, one after the other: loads that move, silent meters, and every thirtieth failed.
-fn past(count: u64) -> Vec<SlotOutcome> {
+pub fn past(count: u64) -> Vec<SlotOutcome> {
     let first = NOW.as_secs() / 600 - count;
     let slot = |at: u64| {
         let (slotted, number) = (Slotted::new(first + at), i64::try_from(at).unwrap());
@@ -147,7 +149,7 @@ fn a_new_configuration_leaves_the_filter_as_it_was_and_looks_at_no_slot_again() 
     let scene = Scene::set();
     let mut life = scene.start();
     life.close(&outcomes[..150]);
-    life.store.commit(&[Change::Expire(NEVER)]).unwrap();
+    life.store.commit(&[expiry(NEVER)]).unwrap();
     let since = life.served.since;
     life.served = scene.serve(&life.store, Some(&life.served));
     assert_eq!(life.close(&outcomes[150..]), unbroken[150..]);
@@ -169,7 +171,7 @@ fn a_filtered_load_whose_slot_is_gone_is_ignored_and_expires() {
         life.close(&outcomes[14..]),
         Scene::set().start().close(&[&outcomes[..10], &outcomes[14..]].concat())[10..]
     );
-    life.store.commit(&[Change::Expire(outcomes[14].end)]).unwrap();
+    life.store.commit(&[expiry(outcomes[14].end)]).unwrap();
     let kept = life.kept_loads().into_iter().flatten().count();
     drop(life);
     let database = redb::Database::open(scene.store_path()).unwrap();
@@ -201,7 +203,7 @@ fn filtered_loads_expire_with_their_slots() {
     let scene = Scene::set();
     let mut life = scene.start();
     let closed = life.close(&outcomes);
-    life.store.commit(&[Change::Expire(outcomes[60].end)]).unwrap();
+    life.store.commit(&[expiry(outcomes[60].end)]).unwrap();
     assert_eq!(life.kept_loads(), closed[60..]);
     drop(life);
     let database = redb::Database::open(scene.store_path()).unwrap();

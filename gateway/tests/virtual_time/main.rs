@@ -5,6 +5,7 @@
 
 mod backfill;
 mod crash;
+mod energy;
 mod filtered;
 mod groups;
 mod holders;

@@ -10,6 +10,7 @@ id = {{ $config.id | quote }}
 replicas = {{ max 1 (int64 .Values.replicas) }}
 clock_skew_seconds = {{ int64 $config.clock_skew_seconds }}
 shutdown_grace_seconds = {{ int64 $config.shutdown_grace_seconds }}
+time_zone = {{ $config.time_zone | quote }}
 
 [identity]
 certificate = {{ printf "/etc/dream/identity/%s" .Values.identity.certificateKey | quote }}

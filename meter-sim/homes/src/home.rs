@@ -21,7 +21,7 @@ mod table;
 
 pub use activity::ActivityModel;
 pub use appliances::Device;
-pub use calendar::{Day, DayKind, Month, MonthError};
+pub use calendar::{Calendar, Day, DayKind, Month, MonthError};
 pub use occupancy::{Occupancy, Residents, ResidentsError};
 pub use rooftop::{PvShare, PvShareError, Rooftop};
 

@@ -3,6 +3,9 @@
 //! A first line of words is a header. A first column that holds times is skipped: it is known by its header (`time`,
 //! `timestamp`, `date`, `slot`, or nothing) or, without a header, by not being a number. Empty lines and lines that begin
 //! with `#` are skipped too. Power that a home feeds in is negative.
+//!
+//! Real files have gaps. [`Readings::open_with_gaps`] takes an empty cell, or one that says `NaN`, `NA` or `null`, as a reading
+//! that is missing: a meter that was silent. Times are not read, so that every slot needs a row, of empty cells if need be.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,31 +20,58 @@ const TIME_HEADERS: [&str; 5] = ["time", "timestamp", "date", "slot", ""];
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Readings {
     columns: Vec<Vec<i64>>,
+    /// The slots in which each home's reading is missing, in order: its reading there is 0.
+    missing: Vec<Vec<usize>>,
+}
+
+/// What an empty cell is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Gaps {
+    Refused,
+    Missing,
 }
 
 impl Readings {
-    /// Reads a file.
+    /// Reads a file that has a reading in every cell.
     pub fn open(path: &Path) -> Result<Self, ReadingsError> {
-        let text = std::fs::read_to_string(path);
-        Self::parse(&text.map_err(|source| ReadingsError::Io { path: path.to_owned(), source })?, path)
+        Self::parse(&read(path)?, path)
+    }
+
+    /// Reads a file in which readings may be missing.
+    pub fn open_with_gaps(path: &Path) -> Result<Self, ReadingsError> {
+        Self::parse_with_gaps(&read(path)?, path)
     }
 
     /// Reads text; the path is for what has to be said about it.
     pub fn parse(text: &str, path: &Path) -> Result<Self, ReadingsError> {
-        let rows = Row::all(text, path)?;
-        let header = rows.first().filter(|row| row.is_header());
+        Self::of(text, path, Gaps::Refused)
+    }
+
+    /// Reads text in which readings may be missing.
+    pub fn parse_with_gaps(text: &str, path: &Path) -> Result<Self, ReadingsError> {
+        Self::of(text, path, Gaps::Missing)
+    }
+
+    fn of(text: &str, path: &Path, gaps: Gaps) -> Result<Self, ReadingsError> {
+        let rows = Row::all(text, path, gaps)?;
+        let header = rows.first().filter(|row| row.is_header(gaps));
         let readings = &rows[usize::from(header.is_some())..];
         let first = readings.first().ok_or_else(|| ReadingsError::Empty { path: path.to_owned() })?;
-        let skipped = usize::from(first_is_time(header, first));
+        let skipped = usize::from(first_is_time(header, readings, gaps));
         let width = rows[0].cells.len();
         if width == skipped {
             return Err(ReadingsError::NoHome { path: path.to_owned(), line: first.line });
         }
         let mut columns = vec![Vec::with_capacity(readings.len()); width - skipped];
         for row in readings {
-            row.append_to(&mut columns, skipped, path)?;
+            row.append_to(&mut columns, skipped, path, gaps)?;
         }
-        Ok(Self { columns })
+        let slots_without = |column: &Vec<Option<i64>>| {
+            column.iter().enumerate().filter(|(_, watts)| watts.is_none()).map(|(slot, _)| slot).collect()
+        };
+        let missing = columns.iter().map(slots_without).collect();
+        let columns = columns.into_iter().map(|column| column.into_iter().map(Option::unwrap_or_default).collect());
+        Ok(Self { columns: columns.collect(), missing })
     }
 
     pub fn homes(&self) -> usize {
@@ -52,10 +82,19 @@ impl Readings {
         self.columns[0].len()
     }
 
-    /// The readings of a home, counted from 0.
+    /// The readings of a home, counted from 0; those that are missing are 0.
     pub fn column(&self, home: usize) -> &[i64] {
         &self.columns[home]
     }
+
+    /// The slots in which a home's reading is missing, in order.
+    pub fn missing(&self, home: usize) -> &[usize] {
+        &self.missing[home]
+    }
+}
+
+fn read(path: &Path) -> Result<String, ReadingsError> {
+    std::fs::read_to_string(path).map_err(|source| ReadingsError::Io { path: path.to_owned(), source })
 }
 
 /// What is wrong with a file, and where: lines and columns count from 1.
@@ -91,7 +130,7 @@ struct Row {
 
 impl Row {
     /// Reads all lines but empty ones and remarks.
-    fn all(text: &str, path: &Path) -> Result<Vec<Self>, ReadingsError> {
+    fn all(text: &str, path: &Path, gaps: Gaps) -> Result<Vec<Self>, ReadingsError> {
         let mut reader = csv::ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
@@ -102,8 +141,9 @@ impl Row {
         for record in reader.records() {
             let record = record.map_err(|source| ReadingsError::Csv { path: path.to_owned(), source })?;
             let cells: Vec<String> = record.iter().map(str::to_owned).collect();
-            // A line of blanks is as good as empty.
-            if cells.iter().any(|cell| !cell.is_empty()) {
+            // A line of blanks is as good as empty, or a slot in which every home is silent.
+            let silence = gaps == Gaps::Missing && cells.len() > 1 && !rows.is_empty();
+            if silence || cells.iter().any(|cell| !cell.is_empty()) {
                 rows.push(Self { line: line_of(&record, text), cells });
             }
         }
@@ -111,12 +151,19 @@ impl Row {
     }
 
     /// Returns whether no cell is a number. Only that of the times may be empty: elsewhere a reading is missing.
-    fn is_header(&self) -> bool {
+    fn is_header(&self, gaps: Gaps) -> bool {
         let is_number = |cell: &String| cell.parse::<f64>().is_ok();
-        !self.cells.iter().any(is_number) && self.cells[1..].iter().all(|cell| !cell.is_empty())
+        let is_name = |cell: &String| !cell.is_empty() && (gaps == Gaps::Refused || !is_missing(cell));
+        !self.cells.iter().any(is_number) && self.cells[1..].iter().all(is_name) && self.cells.iter().any(is_name)
     }
 
-    fn append_to(&self, columns: &mut [Vec<i64>], skipped: usize, path: &Path) -> Result<(), ReadingsError> {
+    fn append_to(
+        &self,
+        columns: &mut [Vec<Option<i64>>],
+        skipped: usize,
+        path: &Path,
+        gaps: Gaps,
+    ) -> Result<(), ReadingsError> {
         let (line, expected) = (self.line, columns.len() + skipped);
         if self.cells.len() != expected {
             return Err(ReadingsError::Width { path: path.to_owned(), line, found: self.cells.len(), expected });
@@ -124,7 +171,8 @@ impl Row {
         for (at, (cell, column)) in self.cells[skipped..].iter().zip(columns).enumerate() {
             let bad =
                 || ReadingsError::Value { path: path.to_owned(), line, column: at + skipped + 1, found: cell.clone() };
-            column.push(watts(cell).ok_or_else(bad)?);
+            let gap = gaps == Gaps::Missing && is_missing(cell);
+            column.push(if gap { None } else { Some(watts(cell).ok_or_else(bad)?) });
         }
         Ok(())
     }
@@ -138,11 +186,19 @@ fn line_of(record: &csv::StringRecord, text: &str) -> usize {
     usize::try_from(position.line()).unwrap_or(usize::MAX).saturating_add(skipped)
 }
 
-fn first_is_time(header: Option<&Row>, first: &Row) -> bool {
-    match header {
-        Some(header) => TIME_HEADERS.contains(&header.cells[0].to_lowercase().as_str()),
-        None => first.cells.len() > 1 && first.cells[0].parse::<f64>().is_err(),
-    }
+/// Whether the first column holds times: as its header says or, without one, if its first cell is neither a number nor missing.
+fn first_is_time(header: Option<&Row>, readings: &[Row], gaps: Gaps) -> bool {
+    let Some(header) = header else {
+        let mut cells = readings.iter().filter(|row| row.cells.len() > 1).map(|row| &row.cells[0]);
+        let told = cells.find(|cell| gaps == Gaps::Refused || !is_missing(cell));
+        return told.is_some_and(|cell| cell.parse::<f64>().is_err());
+    };
+    TIME_HEADERS.contains(&header.cells[0].to_lowercase().as_str())
+}
+
+/// Whether a cell says that there is no reading.
+fn is_missing(cell: &str) -> bool {
+    ["", "nan", "na", "null"].contains(&cell.to_lowercase().as_str())
 }
 
 /// A number, to the nearest watt.
@@ -204,6 +260,30 @@ mod tests {
         ];
         let told = mistakes.map(|text| format!("{text:?}\n  {}\n", parse(text).unwrap_err()));
         insta::assert_snapshot!(told.concat());
+    }
+
+    #[test]
+    fn readings_may_be_missing_where_gaps_are_asked_for() {
+        let gaps = |text: &str| {
+            let readings = Readings::parse_with_gaps(text, "homes.csv".as_ref()).unwrap();
+            let missing: Vec<Vec<usize>> = (0..readings.homes()).map(|home| readings.missing(home).to_vec()).collect();
+            (readings.columns, missing)
+        };
+        let expected = (vec![vec![100, 0, 120, 0], vec![0, 0, 8, -5]], vec![vec![1, 3], vec![0, 1]]);
+        for text in [
+            "time,a,b\n00:00,100,\n00:10,,\n00:20,120,8\n00:30,,-5\n",
+            "a,b\n100,NaN\n,\n120,8\nNA,-5\n",
+            "100,null\nnan,na\n120,8\n,-5\n",
+            "2026-11-01T00:00,100,\n2026-11-01T00:10,,\n2026-11-01T00:20,120,8\n2026-11-01T00:30,,-5\n",
+        ] {
+            assert_eq!(gaps(text), expected, "{text}");
+        }
+        let first = (vec![vec![0, 7], vec![3, 0]], vec![vec![0], vec![1]]);
+        assert_eq!(gaps(",3\n7,\n"), first, "an empty cell is no time");
+        assert_eq!(gaps("a,b\nNA,3\n7,NA\n"), first, "nor is `NA` a name");
+        assert_eq!(gaps("NA,NA\n1,2\n"), (vec![vec![0, 1], vec![0, 2]], vec![vec![0], vec![0]]));
+        let wrong = Readings::parse_with_gaps("a,b\n1,x\n", "homes.csv".as_ref()).unwrap_err().to_string();
+        assert!(wrong.contains("line 2, column 2: found `x`"), "{wrong}");
     }
 
     #[test]

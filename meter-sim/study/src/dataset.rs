@@ -2,12 +2,12 @@
 
 use std::sync::{Arc, OnceLock};
 
-use dream_homes::home::{ActivityModel, Day, DayKind, DayTrace, Home, Minutes, Month, PvShare};
+use dream_homes::home::{ActivityModel, Calendar, DayKind, DayTrace, Home, Minutes, PvShare};
 use dream_homes::readings::Readings;
 use dream_homes::slots::SlotLength;
 use dream_homes::street::{self, all_cores, in_parallel};
 
-/// The day that the paper looks at, a weekday in November.
+/// The day that the paper looks at, a weekday, in November unless another month is asked for.
 const DAY: u32 = 1;
 
 /// The homes of the study.
@@ -31,7 +31,7 @@ enum Origin {
         seed: u64,
         activities: ActivityModel,
         pv: PvShare,
-        month: Month,
+        calendar: Calendar,
         homes: Vec<Home>,
         totals: Vec<Minutes>,
         /// The same homes with the other model of activities, once somebody asks for it.
@@ -51,17 +51,17 @@ pub struct Loads {
 }
 
 impl Dataset {
-    /// So many simulated homes of one to five residents, in November and without panels, as in the paper.
+    /// So many simulated homes of one to five residents, without panels, as in the paper.
     pub fn model(seed: u64, homes: u32, activities: ActivityModel) -> Self {
-        Self::street(seed, homes, activities, PvShare::NONE, Month::NOVEMBER)
+        Self::street(seed, homes, activities, PvShare::NONE, Calendar::Year)
     }
 
     /// So many simulated homes of one to five residents, of which this share have panels on their roofs.
-    pub fn street(seed: u64, homes: u32, activities: ActivityModel, pv: PvShare, month: Month) -> Self {
+    pub fn street(seed: u64, homes: u32, activities: ActivityModel, pv: PvShare, calendar: Calendar) -> Self {
         let homes = street::with_pv(street::usual_homes(seed, homes, activities), pv);
-        let totals = in_parallel(all_cores(), &homes, |home| home.day(day(DAY, month)).total());
+        let totals = in_parallel(all_cores(), &homes, |home| home.day(calendar.day(DAY)).total());
         let mut data = Self {
-            origin: Arc::new(Origin::Model { seed, activities, pv, month, homes, totals, other: OnceLock::new() }),
+            origin: Arc::new(Origin::Model { seed, activities, pv, calendar, homes, totals, other: OnceLock::new() }),
             feed_in: None,
         };
         if !pv.is_none() {
@@ -94,9 +94,11 @@ impl Dataset {
 
     /// The same simulated homes with another idea of what their residents do. A file has no such thing.
     pub fn with_activities(&self, activities: ActivityModel) -> Option<Self> {
-        let Origin::Model { seed, activities: own, pv, month, homes, other, .. } = &*self.origin else { return None };
+        let Origin::Model { seed, activities: own, pv, calendar, homes, other, .. } = &*self.origin else {
+            return None;
+        };
         let count = u32::try_from(homes.len()).expect("counted in u32");
-        let model = || Self::street(*seed, count, activities, *pv, *month);
+        let model = || Self::street(*seed, count, activities, *pv, *calendar);
         Some(if activities == *own { self.clone() } else { other.get_or_init(model).clone() })
     }
 
@@ -117,18 +119,19 @@ impl Dataset {
 
     /// What every device of every home did on the paper's day: `work` gets the day of each. Only of the model.
     pub fn each_day<T: Send>(&self, work: impl Fn(&DayTrace) -> T + Sync) -> Option<Vec<T>> {
-        let Origin::Model { homes, month, .. } = &*self.origin else { return None };
-        Some(in_parallel(all_cores(), homes, |home| work(&home.day(day(DAY, *month)))))
+        let Origin::Model { homes, calendar, .. } = &*self.origin else { return None };
+        Some(in_parallel(all_cores(), homes, |home| work(&home.day(calendar.day(DAY)))))
     }
 
-    /// Some homes on several days in a row, day by day, in the data's own slots. Of a file, its whole days.
+    /// Some homes on several days in a row, day by day, in the data's own slots: simulated days run through weeks and months
+    /// as the calendar has them. Of a file, its whole days.
     pub fn days(&self, members: &[usize], days: u32) -> Vec<Loads> {
         let slot = self.slot();
         match &*self.origin {
-            Origin::Model { homes, month, .. } => {
+            Origin::Model { homes, calendar, .. } => {
                 let numbers: Vec<u32> = (DAY..DAY + days).collect();
                 in_parallel(all_cores(), &numbers, |&number| {
-                    let load = |&home: &usize| as_f64(&slot.means(&homes[home].day(day(number, *month)).total()));
+                    let load = |&home: &usize| as_f64(&slot.means(&homes[home].day(calendar.day(number)).total()));
                     Loads { slot, watts: members.iter().map(load).collect() }
                 })
             }
@@ -141,6 +144,14 @@ impl Dataset {
                 };
                 (0..whole).map(of_day).collect()
             }
+        }
+    }
+
+    /// Whether a day of [`Dataset::days`], counted from 0, is on a weekend. A file does not tell, and has none.
+    pub fn weekend(&self, day: u32) -> bool {
+        match &*self.origin {
+            Origin::Model { calendar, .. } => calendar.day(DAY + day).kind == DayKind::Weekend,
+            Origin::Own { .. } => false,
         }
     }
 
@@ -194,10 +205,6 @@ impl Loads {
     }
 }
 
-fn day(number: u32, month: Month) -> Day {
-    Day { number, month, kind: DayKind::Weekday }
-}
-
 #[expect(clippy::cast_possible_truncation, reason = "mean watts of a home, which are whole")]
 fn whole(watts: f64) -> i64 {
     watts.round() as i64
@@ -210,6 +217,11 @@ fn as_f64(watts: &[i64]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dream_homes::home::Month;
+
+    fn june() -> Calendar {
+        Calendar::Of(Month::new(6).unwrap())
+    }
 
     fn minutes(count: u32) -> SlotLength {
         SlotLength::new(count * 60).unwrap()
@@ -250,16 +262,29 @@ mod tests {
 
     #[test]
     fn simulated_homes_with_panels_feed_in_in_june() {
-        let june = Month::new(6).unwrap();
-        let data = Dataset::street(1, 60, ActivityModel::Crest, "0.5".parse().unwrap(), june);
+        let data = Dataset::street(1, 60, ActivityModel::Crest, "0.5".parse().unwrap(), june());
         let loads = data.loads(data.slot()).unwrap();
         let below = loads.watts.iter().flatten().filter(|watts| **watts < 0.0).count();
         let feed_in = data.feed_in().unwrap();
         assert!(feed_in.readings == below && below > 500 && feed_in.lowest < -500, "{feed_in:?} {below}");
         let pooled = data.with_activities(ActivityModel::Pooled).unwrap();
         assert!(pooled.feed_in().is_some(), "the same roofs");
-        let without = Dataset::street(1, 60, ActivityModel::Crest, PvShare::NONE, june);
+        let without = Dataset::street(1, 60, ActivityModel::Crest, PvShare::NONE, june());
         assert!(without.feed_in().is_none());
+    }
+
+    #[test]
+    fn simulated_days_run_through_weekends_as_the_household_model_has_them() {
+        let data = Dataset::model(1, 300, ActivityModel::Crest);
+        assert_eq!((0..14).map(|day| u8::from(data.weekend(day))).collect::<Vec<_>>(), [0, 0, 0, 0, 0, 1, 1].repeat(2));
+        let everybody: Vec<usize> = (0..300).collect();
+        let days = data.days(&everybody, 7);
+        // Who is at work on a weekday is at home on a weekend: at noon, more is used.
+        let at_noon = |day: &Loads| day.watts.iter().flat_map(|home| &home[66..84]).sum::<f64>() / 300.0 / 18.0;
+        let [weekday, weekend] =
+            [&days[..5], &days[5..]].map(|days| days.iter().map(at_noon).sum::<f64>() / days.len() as f64);
+        assert!(weekend > 1.1 * weekday, "{weekend} W instead of {weekday} W");
+        assert!(!own("1,2\n", minutes(5)).weekend(5), "a file does not tell");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What range and energy account of a kind of home cost its cluster's sums: error, energy that is lost, bias, and how often the
 //! band holds the load, over whole days, in the evening when accounts run out, and on the days of highest load.
 
-use dream_filter::{Filter, Release};
+use dream_filter::{Filter, LocalTime, Release};
 use dream_protocol::kind::Kind;
 use dream_protocol::noise::{Confidence, Sampler, Spread};
 use dream_protocol::params::{Params, Share, Terms};
@@ -164,7 +164,9 @@ fn follow(params: &Params, days: &[Vec<Reported>], chance: &mut ChaCha8Rng, filt
         end_millis += 1000 * params.terms().slot_seconds;
         let noise: i64 = (0..members).map(|_| sampler.sample(chance)).sum();
         let watts = reported.truth - reported.lost_to_range - reported.lost_to_account + noise as f64;
-        let release = Release { start_millis, end_millis, watts, variance, responders: members, members };
+        // These days are all weekdays.
+        let local = LocalTime { weekend: false, ..LocalTime::utc(start_millis.midpoint(end_millis)) };
+        let release = Release { start_millis, end_millis, local, watts, variance, responders: members, members };
         let filtered = filter.as_mut().and_then(|filter| filter.observe(&release));
         let filtered = filtered.map(|filtered| (filtered.watts, filtered.band95));
         Observed { reported: *reported, released: watts, filtered }

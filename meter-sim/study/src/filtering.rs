@@ -1,6 +1,6 @@
 //! What the gateway's filter gets out of released sums, day after day, beside the sums themselves and a plain filter.
 
-use dream_filter::{Filter, Filtered, Release};
+use dream_filter::{Filter, Filtered, LocalTime, Release};
 use dream_protocol::noise::{Sampler, Spread};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng as _;
@@ -94,7 +94,10 @@ impl Cluster {
             let clipped = cluster.load - cluster.excess;
             let noise: i64 = (0..100 / 20).map(|_| sampler.sample(chance)).sum();
             let released = clipped.round() + noise as f64;
-            let release = Release { start_millis, end_millis, watts: released, variance, responders: members, members };
+            // These days are all weekdays.
+            let local = LocalTime { weekend: false, ..LocalTime::utc(start_millis.midpoint(end_millis)) };
+            let (watts, responders) = (released, members);
+            let release = Release { start_millis, end_millis, local, watts, variance, responders, members };
             let filtered = filter.observe(&release).expect("somebody responds in every slot, one after the other");
             Observed { truth: cluster.load, base: cluster.base(), clipped, released, filtered }
         };

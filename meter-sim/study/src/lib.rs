@@ -41,7 +41,7 @@ use self::accuracy::feed_in_note;
 use self::dataset::Dataset;
 use self::section::Section;
 use dream_homes::args::{BadInput, whole};
-use dream_homes::home::{ActivityModel, Month, PvShare};
+use dream_homes::home::{ActivityModel, Calendar, Month, PvShare};
 use dream_homes::readings::Readings;
 use dream_homes::slots::SlotLength;
 
@@ -76,9 +76,9 @@ pub struct StudyArgs {
     /// above it
     #[arg(long, value_name = "SHARE", default_value_t, conflicts_with = "csv")]
     pv: PvShare,
-    /// The month of the simulated homes, from 1 to 12
-    #[arg(long, default_value = "11", conflicts_with = "csv")]
-    month: Month,
+    /// Keep the simulated days in one month, from 1 to 12; otherwise they run through the year from the first of November
+    #[arg(long, conflicts_with = "csv")]
+    month: Option<Month>,
     /// A file of your own readings, instead of simulated homes
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
@@ -153,7 +153,8 @@ impl StudyArgs {
 
     fn dataset(&self) -> Result<Dataset, BadInput> {
         let Some(path) = &self.csv else {
-            return Ok(Dataset::street(self.seed, self.homes, ActivityModel::Crest, self.pv, self.month));
+            let calendar = self.month.map_or(Calendar::Year, Calendar::Of);
+            return Ok(Dataset::street(self.seed, self.homes, ActivityModel::Crest, self.pv, calendar));
         };
         let readings = Readings::open(path).map_err(|error| BadInput(format!("--csv: {error}")))?;
         if readings.homes() < FEWEST_HOMES {

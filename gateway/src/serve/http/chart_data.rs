@@ -5,6 +5,7 @@ use maud::{Markup, PreEscaped, html};
 use serde::Serialize;
 
 use super::series::{Clusters, Failed, Point, Series, Within};
+use crate::store::Step;
 
 /// Columns of points; the names are those of the API. Times are in Unix seconds.
 #[derive(Debug, Serialize)]
@@ -15,6 +16,8 @@ pub(super) struct ChartData {
     low: f64,
     high: f64,
     slots_per_point: u64,
+    /// What points are made of: `slot`, `hour` or `day`.
+    step: &'static str,
     start: Vec<f64>,
     end: Vec<f64>,
     /// How many slots each point is the mean of.
@@ -52,6 +55,7 @@ impl ChartData {
             low,
             high,
             slots_per_point: series.slots_per_point,
+            step: series.step.map_or("slot", Step::as_str),
             start: column(series, |point| seconds(point.start)),
             end: column(series, |point| seconds(point.end)),
             slots: column(series, |point| point.slots),

@@ -10,22 +10,20 @@ use maud::{Markup, html};
 
 use super::api::ClusterState;
 use super::chart::{Caption, chart};
+use super::energy_panel::energy_panel;
 use super::headline::{Figures, figure, headline};
 use super::overview::described;
+use super::past::Past;
 use super::query::{Id, MAX_LIMIT};
 use super::range::Range;
 use super::reasons::reasons;
-use super::series::{Series, fitted};
 use super::slots_page::{outcomes, slot_table};
 use super::status::{Standing, Status};
 use super::terms::privacy;
 use super::{Shared, blocking, page, simulated, words};
 use crate::clock::rfc3339;
 use crate::serve::board::ClusterView;
-use crate::store::{ClosedSlot, HistoryError};
-
-/// About as many points as a chart can show.
-pub(super) const CHART_POINTS: u64 = 300;
+use crate::store::{ClosedSlot, Step};
 
 /// How many slots the table lists.
 const RECENT: usize = 12;
@@ -56,26 +54,6 @@ pub(super) fn asked(uri: &Uri) -> Result<Range, Markup> {
         let names = Range::ALL.map(Range::name).join(", ");
         Range::named(name).ok_or_else(|| html! { code { "range" } " is one of " (names) ", not " code { (name) } "." })
     })
-}
-
-/// The slots of a range.
-struct Past {
-    now: Timestamp,
-    /// Where the range begins, and where the chart does.
-    from: Timestamp,
-    fitted: Timestamp,
-    slots: Vec<ClosedSlot>,
-}
-
-impl Past {
-    fn read(shared: &Shared, view: &ClusterView, range: Range, now: Timestamp) -> Result<Self, HistoryError> {
-        let from = range.from(now);
-        let slots = shared.service.history.slots(&view.cluster, from, now, MAX_LIMIT)?;
-        let any_before = !shared.service.history.slots(&view.cluster, Timestamp::from_secs(0), from, 1)?.is_empty();
-        // An axis that began in 1970 would show nothing.
-        let from = if slots.is_empty() { from.max(Range::Day.from(now)) } else { from };
-        Ok(Self { now, from, fitted: fitted(slots.first().map(|slot| slot.outcome.start), from, any_before), slots })
-    }
 }
 
 /// The pages of a cluster.
@@ -114,9 +92,13 @@ fn render(shared: &Shared, view: &ClusterView, range: Range, past: &Past, versio
             }
             (load_chart(view, range, past))
         }
+        section #energy aria-labelledby="energy-heading" data-live {
+            h2 #energy-heading { "Energy so far" }
+            (energy_panel(view, now))
+        }
         section #figures aria-label="Figures" data-live { dl.tiles { (tiles(view, now)) } (explained()) }
         section #outcomes aria-labelledby="outcomes-heading" data-live {
-            h2 #outcomes-heading { "Outcomes " (range.words()) }
+            h2 #outcomes-heading { "Outcomes " (range.words()) @if past.is_of_periods() { ", of slots that are kept" } }
             div #outcomes-scroll.scroll tabindex="0" role="region" aria-labelledby="outcomes-heading" {
                 (outcomes(&view.cluster, &past.slots, false))
             }
@@ -243,7 +225,8 @@ pub(super) fn choice(page: &str, chosen: Range) -> Markup {
 }
 
 fn load_chart(view: &ClusterView, range: Range, past: &Past) -> Markup {
-    let series = Series::new(&past.slots, past.fitted, past.now, CHART_POINTS).of([view]);
+    let series = past.series(view);
+    let period = series.step.map(Step::as_str);
     let title = format!("Load of {} {}", view.cluster, range.words());
     html! {
         figure {
@@ -251,18 +234,22 @@ fn load_chart(view: &ClusterView, range: Range, past: &Past) -> Markup {
             figcaption {
                 ul.legend {
                     li.key-filtered { "Filtered load of all members" }
-                    li.key-load { "Plain sum of those who answered" }
-                    li.key-failure { "Slot without a sum" }
+                    @if period.is_some() {
+                        li.key-load { "Mean load of all members" }
+                    } @else {
+                        li.key-load { "Plain sum of those who answered" }
+                        li.key-failure { "Slot without a sum" }
+                    }
                 }
                 p.note {
                     "Shaded are the 95 % bands. "
-                    @match series.slots_per_point {
-                        1 => "Each point is one slot.",
-                        many => {
-                            "Each point is the mean of up to " (words::count(many)) " slots, in the band of that mean."
+                    @match (series.slots_per_point, period.unwrap_or("slot")) {
+                        (1, period) => { "Each point is one " (period) "." },
+                        (many, period) => {
+                            "Each point is the mean of up to " (words::count(many)) " " (period) "s, in the band of that mean."
                         }
                     }
-                    @if past.slots.len() >= MAX_LIMIT { " Only the newest " (words::count(MAX_LIMIT)) " slots are shown." }
+                    @if period.is_none() && past.slots.len() >= MAX_LIMIT { " Only the newest " (words::count(MAX_LIMIT)) " slots are shown." }
                 }
                 (simulated::filled_in(&past.slots, past.now))
             }
@@ -293,6 +280,13 @@ fn downloads(view: &ClusterView, range: Range, past: &Past) -> Markup {
             }
         }
         li { a #get-json href={ (api) "/slots?" (slots) } { "The same as JSON" } }
+        @for (step, words) in [(Step::Hour, "Energy by the hour, of the last 7 days"), (Step::Day, "Energy by the day, of the last year")] {
+            li {
+                a id={ "get-" (step.as_str()) "s" } href={ (api) "/history?step=" (step.as_str()) "&format=csv" } download {
+                    (words) ", as CSV"
+                }
+            }
+        }
         li { a #get-cluster href=(api) { "This cluster as JSON" } }
     }
 }
@@ -303,10 +297,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_range_is_one_of_five_and_a_day_if_none_is_asked_for() {
+    fn a_range_is_one_of_seven_and_a_day_if_none_is_asked_for() {
         let of = |query: &str| asked(&format!("/clusters/x{query}").parse().unwrap()).ok();
         assert_eq!([of(""), of("?")], [Some(Range::Day); 2]);
         assert_eq!(Range::ALL.map(|range| of(&format!("?range={}", range.name()))), Range::ALL.map(Some));
-        assert_eq!([of("?range=1y"), of("?rage=6h"), of("?range=")], [None; 3]);
+        assert_eq!([of("?range=2y"), of("?rage=6h"), of("?range=")], [None; 3]);
     }
 }

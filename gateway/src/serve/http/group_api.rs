@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use dream_protocol::time::Timestamp;
 use serde::Serialize;
 
-use super::api::{csv, with_truncation};
+use super::api::{csv, maybe_truncated};
 use super::error::ApiError;
 use super::query::{Format, Id, Parameters, SlotsQuery};
 use super::{Shared, blocking};
@@ -187,13 +187,9 @@ fn slots_of(shared: &Shared, view: &GroupView, query: &SlotsQuery) -> Result<Res
             let (from, to) = (rfc3339(query.from), rfc3339(query.to));
             Json(GroupSlotsJson { group: view.id.as_str(), from, to, limit, truncated, slots }).into_response()
         }
-        Format::Csv => {
-            let mut body = format!("{CSV_HEADER}\n").into_bytes();
-            for slot in slots {
-                slot.write_csv(&view.id, &mut body).expect("a Vec takes everything");
-            }
-            csv(&format!("{}-slots.csv", view.id), body)
-        }
+        Format::Csv => csv(&format!("{}-slots.csv", view.id), CSV_HEADER, |body| {
+            slots.iter().try_for_each(|slot| slot.write_csv(&view.id, body))
+        }),
     };
-    Ok(with_truncation(truncated, body))
+    Ok(maybe_truncated(truncated, body))
 }

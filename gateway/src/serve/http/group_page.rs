@@ -9,10 +9,11 @@ use dream_protocol::time::Timestamp;
 use maud::{Markup, html};
 
 use super::chart::{Caption, chart};
-use super::cluster_page::{CHART_POINTS, asked, choice, tile};
+use super::cluster_page::{asked, choice, tile};
 use super::group_tree::{Tree, best, in_sum, served_here};
 use super::headline::{Figure, figure};
 use super::overview::described;
+use super::past::CHART_POINTS;
 use super::query::{Id, MAX_LIMIT};
 use super::range::Range;
 use super::series::{Series, fitted};

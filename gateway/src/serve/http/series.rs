@@ -5,7 +5,7 @@ use dream_protocol::time::Timestamp;
 use super::words;
 use crate::serve::board::ClusterView;
 use crate::serve::group::GroupSlot;
-use crate::store::{AddedNoise, ClosedSlot, FilteredLoad, Load};
+use crate::store::{AddedNoise, ClosedSlot, FilteredLoad, Load, Rollup, Step};
 
 /// A slot as a series takes it.
 struct Drawn {
@@ -140,6 +140,8 @@ pub(super) struct Series {
     pub(super) partial: Vec<(Timestamp, Timestamp)>,
     /// How many slots at most make up a point.
     pub(super) slots_per_point: u64,
+    /// Whether points are of hours or of days, and not of slots.
+    pub(super) step: Option<Step>,
     pub(super) slots: usize,
     pub(super) decoded: usize,
     /// Whether homes may feed in, so that bands mean something below 0 too.
@@ -173,12 +175,44 @@ impl Series {
             failures: Vec::new(),
             partial: Vec::new(),
             slots_per_point,
+            step: None,
             slots: slots.len(),
             decoded: slots.iter().filter(|slot| slot.loads.is_ok()).count(),
             feeds_in: false,
             estimates: false,
         };
         slots.chunk_by(|a, b| bucket(a) == bucket(b)).for_each(|bucket| series.add(bucket, width));
+        series
+    }
+
+    /// Makes about `most` points or fewer of hours or days in the order of time. Their plain sum is that of all members.
+    pub(super) fn of_periods(step: Step, rows: &[Rollup], from: Timestamp, to: Timestamp, most: u64) -> Self {
+        let length = match step {
+            Step::Hour => 3_600_000,
+            Step::Day => 86_400_000,
+        };
+        let per_point = to.millis_since(from).div_ceil(most * length).max(1);
+        let width = length * per_point;
+        let bucket = |row: &Rollup| row.start.as_millis() / width;
+        let count = |of: fn(&Rollup) -> u64| usize::try_from(rows.iter().map(of).sum::<u64>()).unwrap_or(usize::MAX);
+        let mut series = Self {
+            from,
+            to,
+            segments: Vec::new(),
+            failures: Vec::new(),
+            partial: Vec::new(),
+            slots_per_point: per_point,
+            step: Some(step),
+            slots: count(|row| row.slots),
+            decoded: count(|row| row.decoded),
+            feeds_in: false,
+            estimates: false,
+        };
+        for bucket in rows.chunk_by(|a, b| bucket(a) == bucket(b)) {
+            if let Some(point) = mean_of(step, bucket) {
+                series.push(point, width);
+            }
+        }
         series
     }
 
@@ -192,9 +226,14 @@ impl Series {
     fn add(&mut self, bucket: &[Drawn], width: u64) {
         self.failures.extend(failed(bucket));
         bucket.iter().for_each(|slot| self.mark(slot));
-        let Some(point) = point(bucket) else { return };
+        if let Some(point) = point(bucket) {
+            self.push(point, width);
+        }
+    }
+
+    /// Adds a point to the last run, or begins another after a gap, or where other clusters are in it.
+    fn push(&mut self, point: Point, width: u64) {
         let goes_on = |last: &Point| {
-            // What has other clusters in it is no continuation.
             point.start.millis_since(last.end) <= width / 2 && point.clusters == last.clusters
         };
         match self.segments.last_mut() {
@@ -245,6 +284,23 @@ pub(super) fn fitted(first: Option<Timestamp>, from: Timestamp, any_before: bool
         Some(first) if !any_before => first.max(from),
         Some(_) | None => from,
     }
+}
+
+/// Returns the means over hours or days.
+fn mean_of(step: Step, bucket: &[Rollup]) -> Option<Point> {
+    let (first, others) = bucket.split_first()?;
+    let mut all = *first;
+    for row in others {
+        match step {
+            Step::Hour => all.append(row),
+            Step::Day => all.combine(row),
+        }
+    }
+    let within = |(watts, band95): (f64, f64)| Within { watts, band95 };
+    let load = within(all.mean_load()?);
+    let filtered = all.mean_filtered().map(within);
+    let slots = usize::try_from(all.decoded).unwrap_or(usize::MAX);
+    Some(Point { start: all.first, end: all.last, slots, load, estimate: load, filtered, clusters: Clusters { added: 1, of: 1 } })
 }
 
 fn failed(bucket: &[Drawn]) -> Option<Failed> {
@@ -336,6 +392,34 @@ mod tests {
             .collect();
         assert_eq!(loads, [(2, 2.0, 4.0, 5.0), (1, 5.0, 10.0, 11.0), (2, 8.0, 16.0, 17.0)]);
         assert_eq!((series.slots_per_point, series.segments.len()), (2, 1));
+    }
+
+    #[test]
+    fn hours_become_points_of_their_mean_load_with_gaps_where_none_were() {
+        let hours: Vec<Rollup> = [0, 1, 2, 6, 7]
+            .map(|hour| {
+                let [start, end] = [hour, hour + 1].map(|hour| Timestamp::from_secs(3600 * hour));
+                let mut row = Rollup::new(start..end);
+                let load = i64::try_from(1000 * hour).unwrap();
+                (6 * hour..6 * hour + 6).for_each(|slot| row.add(&Slotted::new(slot).decoded(load, 50).into(), None));
+                row
+            })
+            .into();
+        let (from, to) = (Timestamp::from_secs(0), Timestamp::from_secs(8 * 3600));
+        let series = Series::of_periods(Step::Hour, &hours, from, to, 100);
+        let loads: Vec<Vec<_>> =
+            series.segments.iter().map(|s| s.iter().map(|point| point.load.watts).collect()).collect();
+        assert_eq!(loads, [vec![0.0, 2000.0, 4000.0], vec![12_000.0, 14_000.0]]);
+        assert_eq!((series.slots, series.decoded, series.slots_per_point), (30, 30, 1));
+        // The mean of six sums has a band narrower by about the root of six; that of all members is twice as wide.
+        let point = series.points().next().unwrap();
+        let exact = 2.0 * 1.99 * closed(0, "1").outcome.spread().deviation() / 6f64.sqrt();
+        assert!((point.load.band95 / exact - 1.0).abs() < 0.02, "{point:?} {exact}");
+        let few = Series::of_periods(Step::Hour, &hours, from, to, 4);
+        assert_eq!(
+            few.points().map(|point| (point.slots, point.load.watts)).collect::<Vec<_>>(),
+            [(12, 1000.0), (6, 4000.0), (12, 13_000.0)]
+        );
     }
 
     #[test]

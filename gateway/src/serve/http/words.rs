@@ -15,6 +15,12 @@ pub(super) fn load(watts: i64, band: u64) -> (String, String, &'static str) {
     (number(load / unit, places), number(band / unit, places), name)
 }
 
+/// Writes an energy and its band in one unit: `("93.4", "27.0", "kWh")`.
+pub(super) fn energy(watt_hours: i64, band: u64) -> (String, String, String) {
+    let (energy, band, unit) = load(watt_hours, band);
+    (energy, band, format!("{unit}h"))
+}
+
 /// Writes a power on its own: `9 kW`.
 pub(super) fn watts(watts: f64) -> String {
     let (unit, name) = unit(watts.abs());

@@ -30,6 +30,36 @@ impl DayKind {
     }
 }
 
+/// Days in a row: the first is a Monday, and every sixth and seventh day is a weekend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Calendar {
+    /// Through all months, from the first of November, the paper's month; after a year of 365 days again.
+    #[default]
+    Year,
+    /// In one month for ever.
+    Of(Month),
+}
+
+impl Calendar {
+    pub const DAYS_OF_A_YEAR: u32 = 365;
+
+    /// The day of this number, from 1.
+    pub fn day(self, number: u32) -> Day {
+        let month = match self {
+            Self::Year => Month::from_november(number.saturating_sub(1) % Self::DAYS_OF_A_YEAR),
+            Self::Of(month) => month,
+        };
+        Day { number, month, kind: DayKind::of(number) }
+    }
+}
+
+impl DayKind {
+    /// Of the day of this number, if day 1 is a Monday.
+    fn of(number: u32) -> Self {
+        if matches!(number % 7, 6 | 0) { Self::Weekend } else { Self::Weekday }
+    }
+}
+
 impl fmt::Display for DayKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name: &&str = self.choose(&["weekday", "weekend"]);
@@ -47,6 +77,30 @@ impl Month {
 
     pub fn new(month: u8) -> Result<Self, MonthError> {
         if (1..=12).contains(&month) { Ok(Self(month)) } else { Err(MonthError) }
+    }
+
+    /// The month so many days after the first of November.
+    fn from_november(mut days: u32) -> Self {
+        const LENGTHS: [(u8, u32); 12] = [
+            (11, 30),
+            (12, 31),
+            (1, 31),
+            (2, 28),
+            (3, 31),
+            (4, 30),
+            (5, 31),
+            (6, 30),
+            (7, 31),
+            (8, 31),
+            (9, 30),
+            (10, 31),
+        ];
+        let month = LENGTHS.into_iter().find(|(_, length)| {
+            let here = days < *length;
+            days = days.saturating_sub(*length);
+            here
+        });
+        month.map_or(Self::NOVEMBER, |(month, _)| Self(month))
     }
 
     /// Counts from 0, for tables.
@@ -91,3 +145,27 @@ impl FromStr for Month {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("use a month from 1 to 12")]
 pub struct MonthError;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_week_has_five_weekdays_and_then_a_weekend() {
+        let june = Calendar::Of(Month(6));
+        let kinds: String =
+            (1..=15).map(|number| if june.day(number).kind == DayKind::Weekend { 'e' } else { 'd' }).collect();
+        assert_eq!(kinds, "dddddeedddddeed");
+        assert!((1..400).all(|number| june.day(number).month == Month(6)));
+    }
+
+    #[test]
+    fn a_year_runs_through_all_months_from_november() {
+        let month = |number| Calendar::Year.day(number).month.0;
+        assert_eq!([1, 30, 31, 61, 62, 92, 93, 120, 121].map(month), [11, 11, 12, 12, 1, 1, 2, 2, 3]);
+        assert_eq!([365, 366].map(month), [10, 11]);
+        let count = |of| (1..=Calendar::DAYS_OF_A_YEAR).filter(|number| month(*number) == of).count();
+        assert_eq!((1..=12).map(count).collect::<Vec<_>>(), [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]);
+        assert_eq!(Calendar::Year.day(3), Day { number: 3, month: Month::NOVEMBER, kind: DayKind::Weekday });
+    }
+}

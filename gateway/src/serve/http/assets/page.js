@@ -150,8 +150,9 @@ function clock(seconds, day) {
 }
 
 function lines(data, target) {
-  const otherDay = Math.floor(target.start / 86_400) !== Math.floor(data.to / 86_400);
-  const when = `${clock(target.start, otherDay)}\u2013${clock(target.end, false)}`;
+  const day = (seconds) => Math.floor(seconds / 86_400);
+  const [otherDay, severalDays] = [day(target.start) !== day(data.to), day(target.start) !== day(target.end - 1)];
+  const when = `${clock(target.start, otherDay)}\u2013${clock(target.end, severalDays)}`;
   if (target.failed) {
     return [["", when], ["", target.slots > 1 ? `${target.slots} slots without a sum, the last: ${target.reason}` : `No sum: ${target.reason}`]];
   }
@@ -164,8 +165,9 @@ function lines(data, target) {
     ["", slots > 1 ? `${when}, mean of ${slots} slots` : when],
     ...(data.clusters[target.at] ? [["", data.clusters[target.at]]] : []),
     ...value("_filtered").map((text) => ["Filtered", text]),
-    ...value("").map((text) => ["Plain sum", text]),
-    ...value("_estimated").map((text) => ["Estimate for all", text]),
+    // Of hours and days there is no plain sum.
+    ...(data.step === "slot" ? value("").map((text) => ["Plain sum", text]) : []),
+    ...value("_estimated").map((text) => [data.step === "slot" ? "Estimate for all" : "Mean load of all", text]),
   ];
 }
 
