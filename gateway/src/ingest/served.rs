@@ -210,8 +210,13 @@ impl ServedCluster {
 
     /// Returns what the filter expects of a slot that gave no sum.
     fn predicted(&self, outcome: &SlotOutcome) -> Option<FilteredLoad> {
-        let last = self.last_decoded?;
-        last.filtered.filter(|_| last.outcome.members == outcome.members)
+        let slot = dream_filter::Slot {
+            start_millis: outcome.start.as_millis(),
+            end_millis: outcome.end.as_millis(),
+            local: local_middle(outcome),
+            members: outcome.members,
+        };
+        FilteredLoad::new(self.filter.predict(&slot)?)
     }
 
     /// Notes what the machine says.
@@ -336,12 +341,17 @@ fn released(outcome: &SlotOutcome) -> Option<Release> {
     Some(Release {
         start_millis: outcome.start.as_millis(),
         end_millis: outcome.end.as_millis(),
-        local: LocalTime::utc(outcome.start.as_millis().midpoint(outcome.end.as_millis())),
+        local: local_middle(outcome),
         watts: outcome.result.ok()?.watts() as f64,
         variance: outcome.spread().variance(),
         responders: outcome.responders,
         members: outcome.members,
     })
+}
+
+/// Returns what clocks show in the middle of a slot.
+fn local_middle(outcome: &SlotOutcome) -> LocalTime {
+    LocalTime::utc(outcome.start.as_millis().midpoint(outcome.end.as_millis()))
 }
 
 /// Later than anything.

@@ -330,6 +330,9 @@ impl Value {
     }
 }
 
+/// Of a watt-hour. Metrics have base units.
+const JOULES: f64 = 3600.0;
+
 /// Reads a number off each running period.
 fn periods(view: &ClusterView, now: Timestamp, value: impl Fn(&Rollup, Extent) -> f64) -> Vec<(Period, f64)> {
     let energy = view.energy.as_ref();
@@ -374,17 +377,17 @@ impl Gauges<ClusterView> {
                 |view, now| filtered(view, now).map_or(Value::Absent, |filtered| Value::Band95(count(filtered.band95))),
             ),
             each(
-                "dream_cluster_energy_watt_hours",
-                "Energy of all members in the running hour, day or month so far. It has noise, and may fall.",
-                |view, now| Value::Periods(periods(view, now, |rollup, _| rollup.energy_watt_hours())),
+                "dream_cluster_energy_joules",
+                "Energy of all members in the running hour, day or month so far; 3.6e6 are a kWh. It has noise, and may fall.",
+                |view, now| Value::Periods(periods(view, now, |rollup, _| JOULES * rollup.energy_watt_hours())),
             ),
             (
                 gauges(
-                    "dream_cluster_energy_band_watt_hours",
+                    "dream_cluster_energy_band_joules",
                     "Half the width of the band around that energy.",
                     &["cluster", "period", "confidence"],
                 ),
-                |view, now| Value::PeriodBands(periods(view, now, |rollup, _| rollup.band95_watt_hours())),
+                |view, now| Value::PeriodBands(periods(view, now, |rollup, _| JOULES * rollup.band95_watt_hours())),
             ),
             each(
                 "dream_cluster_energy_filled_ratio",

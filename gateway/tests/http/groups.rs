@@ -253,7 +253,7 @@ fn the_page_of_a_group_tells_its_load_and_what_is_not_in_it() {
 
     assert_eq!(gateway.get("/groups/nowhere").status, 404);
     assert_eq!(gateway.get("/groups/north").status, 404, "a cluster is no group");
-    assert_eq!(gateway.get("/groups/substation?range=1y").status, 400);
+    assert_eq!(gateway.get("/groups/substation?range=2y").status, 400);
     assert_eq!(gateway.get("/api/v1/groups/nowhere").status, 404);
 }
 

@@ -4,6 +4,7 @@
 
 mod api;
 mod charts;
+mod energy;
 mod fixture;
 mod groups;
 mod openapi;

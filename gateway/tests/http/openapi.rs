@@ -132,6 +132,7 @@ fn answers_have_the_fields_that_are_described_and_no_others_and_all_are_met() {
     let gateway = filled();
     let mut description = Description::of(&gateway);
     let (clusters, cluster) = ("/api/v1/clusters", "/api/v1/clusters/{id}");
+    let history = "/api/v1/clusters/{id}/history";
     let (slots, membership) = ("/api/v1/clusters/{id}/slots", "/api/v1/clusters/{id}/membership");
     let (groups, group, group_slots) = ("/api/v1/groups", "/api/v1/groups/{id}", "/api/v1/groups/{id}/slots");
     let (evidence, one) = ("/api/v1/clusters/{id}/evidence", "/api/v1/clusters/{id}/evidence/{number}");
@@ -145,6 +146,10 @@ fn answers_have_the_fields_that_are_described_and_no_others_and_all_are_met() {
         (slots, "/api/v1/clusters/north/slots?format=csv"),
         (slots, "/api/v1/clusters/north/slots?limit=0"),
         (slots, "/api/v1/clusters/nowhere/slots"),
+        (history, "/api/v1/clusters/north/history"),
+        (history, "/api/v1/clusters/north/history?step=hour&format=csv"),
+        (history, "/api/v1/clusters/north/history?step=slot"),
+        (history, "/api/v1/clusters/nowhere/history"),
         (membership, "/api/v1/clusters/north/membership"),
         (membership, "/api/v1/clusters/north/membership?x=1"),
         (membership, "/api/v1/clusters/waiting/membership"),
@@ -182,6 +187,7 @@ fn answers_have_the_fields_that_are_described_and_no_others_and_all_are_met() {
     gateway.fixture.past.broken.store(true, Ordering::Relaxed);
     description.check(slots, &gateway.get("/api/v1/clusters/north/slots"));
     description.check(group_slots, &gateway.get("/api/v1/groups/region/slots"));
+    description.check(history, &gateway.get("/api/v1/clusters/north/history"));
     let missing: Vec<_> = description.promised().difference(&description.met).cloned().collect();
     assert_eq!(missing, Vec::<String>::new(), "described, and in no answer");
 }

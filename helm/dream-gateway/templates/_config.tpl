@@ -44,6 +44,7 @@ max_packet_bytes = {{ int64 .Values.broker.max_packet_bytes }}
 [store]
 path = "/var/lib/dream/gateway.redb"
 retention_days = {{ int64 $config.store.retention_days }}
+hours_retention_days = {{ int64 $config.store.hours_retention_days }}
 cache_mebibytes = {{ int64 $config.store.cache_mebibytes }}
 
 [http]

@@ -59,7 +59,13 @@ impl Past {
         }
         // An axis that began in 1970 would show nothing.
         let from = if slots.is_empty() { from.max(Range::Day.from(now)) } else { from };
-        Ok(Self { now, from, fitted: fitted(slots.first().map(|slot| slot.outcome.start), from, any_before), slots, periods: None })
+        Ok(Self {
+            now,
+            from,
+            fitted: fitted(slots.first().map(|slot| slot.outcome.start), from, any_before),
+            slots,
+            periods: None,
+        })
     }
 
     /// Returns whether the chart is drawn from hours or days.

@@ -233,9 +233,7 @@ impl Series {
 
     /// Adds a point to the last run, or begins another after a gap, or where other clusters are in it.
     fn push(&mut self, point: Point, width: u64) {
-        let goes_on = |last: &Point| {
-            point.start.millis_since(last.end) <= width / 2 && point.clusters == last.clusters
-        };
+        let goes_on = |last: &Point| point.start.millis_since(last.end) <= width / 2 && point.clusters == last.clusters;
         match self.segments.last_mut() {
             Some(segment) if segment.last().is_some_and(goes_on) => segment.push(point),
             Some(_) | None => self.segments.push(vec![point]),
@@ -300,7 +298,15 @@ fn mean_of(step: Step, bucket: &[Rollup]) -> Option<Point> {
     let load = within(all.mean_load()?);
     let filtered = all.mean_filtered().map(within);
     let slots = usize::try_from(all.decoded).unwrap_or(usize::MAX);
-    Some(Point { start: all.first, end: all.last, slots, load, estimate: load, filtered, clusters: Clusters { added: 1, of: 1 } })
+    Some(Point {
+        start: all.first,
+        end: all.last,
+        slots,
+        load,
+        estimate: load,
+        filtered,
+        clusters: Clusters { added: 1, of: 1 },
+    })
 }
 
 fn failed(bucket: &[Drawn]) -> Option<Failed> {

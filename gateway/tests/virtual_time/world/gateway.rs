@@ -40,7 +40,7 @@ pub struct Gateway {
 }
 
 /// Returns a directory on a file system in memory, if there is one: a process that dies loses nothing there either.
-fn in_memory() -> TempDir {
+pub fn in_memory() -> TempDir {
     TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).unwrap()
 }
 
