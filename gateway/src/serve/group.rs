@@ -2,6 +2,8 @@
 //!
 //! A replica serves some of a group's clusters. It adds up those, and says how many they are of how many.
 
+mod period;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -12,7 +14,9 @@ use crate::config::{Group, GroupId};
 use crate::serve::board::ClusterView;
 use crate::store::{AddedNoise, ClosedSlot, FilteredLoad, History, HistoryError, Load};
 
-/// How many slots of clusters are read for one answer.
+pub use period::GroupPeriod;
+
+/// How many slots of clusters, or hours or days, are read for one answer.
 const MOST_READ: usize = 1_000_000;
 
 /// A group, and those of its clusters that are served here.
@@ -173,7 +177,7 @@ impl GroupView {
         self.served.iter().filter(without).map(|shown| shown.view.as_ref())
     }
 
-    /// Returns how many of the newest slots can be asked for at once.
+    /// Returns how many of the newest slots, hours or days can be asked for at once.
     pub fn most_slots(&self) -> usize {
         MOST_READ / self.served.len().max(1)
     }

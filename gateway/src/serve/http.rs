@@ -51,7 +51,7 @@ use crate::serve::readiness::{Latch, Readiness};
 use crate::store::History;
 
 pub use api::{ClusterJson, ClusterState, HoldersJson, ListJson};
-pub use group_api::{GroupJson, GroupSlotJson};
+pub use group_api::{GroupEnergyJson, GroupJson, GroupPeriodJson, GroupPeriodsJson, GroupSlotJson};
 
 /// What is served.
 #[derive(Clone)]
@@ -111,6 +111,7 @@ fn routes(service: Service, closing: watch::Sender<bool>) -> axum::Router {
         .route("/api/v1/groups", get(group_api::groups))
         .route("/api/v1/groups/{id}", get(group_api::group))
         .route("/api/v1/groups/{id}/slots", get(group_api::slots))
+        .route("/api/v1/groups/{id}/history", get(group_api::history))
         .route("/metrics", get(metrics))
         .route("/api/v1/openapi.json", get(openapi))
         .route("/livez", get(async || "ok\n"))

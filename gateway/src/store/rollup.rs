@@ -25,6 +25,14 @@ impl Step {
         Self::ALL.into_iter().find(|step| step.as_str() == word)
     }
 
+    /// Returns how long one is, but for days on which clocks change.
+    pub const fn millis(self) -> u64 {
+        match self {
+            Self::Hour => 3_600_000,
+            Self::Day => 86_400_000,
+        }
+    }
+
     /// Returns the word for it in addresses and on the command line.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -157,6 +165,19 @@ impl Rollup {
         let deviation = self.filled_deviation + next.filled_deviation;
         self.combine(next);
         self.filled_deviation = deviation;
+    }
+
+    /// Returns neighbouring hours or days as one.
+    pub fn joined(step: Step, rows: &[Self]) -> Option<Self> {
+        let (first, others) = rows.split_first()?;
+        let mut all = *first;
+        for row in others {
+            match step {
+                Step::Hour => all.append(row),
+                Step::Day => all.combine(row),
+            }
+        }
+        Some(all)
     }
 
     /// Returns the energy of all members in the time that was measured or filled in.

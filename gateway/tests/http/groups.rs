@@ -210,7 +210,7 @@ fn the_overview_shows_groups_as_a_tree() {
     assert!(found.is_sorted(), "{found:?} in {tree}");
     says(tree, "All 3 clusters");
     says(tree, "3 of 4 clusters 3 of 4 clusters are served here");
-    says(tree, "far-away – served by another replica");
+    says(tree, "far-away – – served by another replica");
     // Nothing of it without groups.
     let without = Asked::new();
     close(&without, "north", decoded(LAST_SLOT, 50_000, 100));
@@ -300,4 +300,114 @@ fn a_group_with_a_cluster_that_has_no_filtered_load_counts_its_estimate() {
     assert_eq!(numbers(&last, &["load_filtered_watts"]), [62_500 + 30_000]);
     let north = gateway.get("/api/v1/clusters/north").json()["last"]["band95_estimated_watts"].as_f64().unwrap();
     assert!(last["band95_filtered_watts"].as_f64().unwrap() > north, "{last}");
+}
+
+/// The numbers of a period of several clusters.
+const ENERGY: [&str; 4] = ["energy_watt_hours", "measured_seconds", "filled_seconds", "missing_seconds"];
+
+#[test]
+fn the_energy_of_a_group_is_that_of_its_clusters_and_bands_add_in_quadrature() {
+    let gateway = gateway();
+    let of = |path: &str| gateway.get(path).json();
+    let clusters = ["north", "south", "hill"].map(|id| of(&format!("/api/v1/clusters/{id}"))["energy"].clone());
+    let group = of("/api/v1/groups/substation")["energy"].clone();
+    let samples = Samples::parse(gateway.get("/metrics").text());
+    for period in ["hour", "day", "month"] {
+        for name in ENERGY {
+            let sum: i64 = clusters.iter().map(|energy| energy[period][name].as_i64().unwrap()).sum();
+            // Each is rounded to whole watt-hours by itself.
+            let slack = if name == "energy_watt_hours" { 2 } else { 0 };
+            let found = group[period][name].as_i64().unwrap();
+            assert!((found - sum).abs() <= slack, "{name} of the {period}: {found}, {sum}");
+        }
+        let bands = clusters.iter().map(|energy| energy[period]["band95_energy_watt_hours"].as_f64().unwrap());
+        let quadrature = bands.map(|band| band * band).sum::<f64>().sqrt();
+        let found = group[period]["band95_energy_watt_hours"].as_f64().unwrap();
+        assert!((0.93..=1.001).contains(&(found / quadrature)), "{period}: {found}, {quadrature}");
+        assert_eq!(numbers(&group[period], &["clusters", "in_sum"]), [3, 3]);
+
+        let labels = [("group", "substation"), ("period", period)];
+        let joules = |name: &str, labels: &[(&str, &str)]| samples.get(name, labels).unwrap() / 3600.0;
+        let told = group[period]["energy_watt_hours"].as_f64().unwrap();
+        assert!((joules("dream_group_energy_joules", &labels) - told).abs() <= 0.5);
+        let band = joules("dream_group_energy_band_joules", &[&labels[..], &[("confidence", "0.95")]].concat());
+        assert!((found - 1.0..=found).contains(&band), "{band}, {found}");
+        assert_eq!(samples.get("dream_group_energy_clusters_in_sum", &labels), Some(3.0));
+    }
+    let region = of("/api/v1/groups/region")["energy"]["day"].clone();
+    assert_eq!(numbers(&region, &["clusters", "in_sum"]), [4, 3], "one is served elsewhere");
+}
+
+#[test]
+fn hours_and_days_of_a_group_are_sums_of_those_of_its_clusters() {
+    let gateway = Asked::new();
+    // From yesterday on; one of them began this morning.
+    for slot in LAST_SLOT - 200..=LAST_SLOT {
+        close(&gateway, "north", decoded(slot, 50_000, 100));
+        if slot > LAST_SLOT - 40 {
+            close(&gateway, "south", decoded(slot, 40_000, 80));
+        }
+    }
+    gateway.fixture.group("town", &["north", "south"], &[]);
+    for step in ["hour", "day"] {
+        let rows = |of: &str| gateway.get(&format!("/api/v1/{of}/history?step={step}")).json()["periods"].clone();
+        let (group, north, south) = (rows("groups/town"), rows("clusters/north"), rows("clusters/south"));
+        let (group, south) = (group.as_array().unwrap(), south.as_array().unwrap());
+        assert_eq!(group.len(), north.as_array().unwrap().len());
+        for (period, one) in group.iter().zip(north.as_array().unwrap()) {
+            let other = south.iter().find(|row| row["start"] == period["start"]);
+            assert_eq!(period["in_sum"].as_u64(), Some(1 + u64::from(other.is_some())));
+            for name in ENERGY.iter().chain(&["load_estimated_watts", "load_filtered_watts"]) {
+                let of = |row: &Value| row[*name].as_i64().unwrap();
+                let sum = of(one) + other.map_or(0, of);
+                assert!((of(period) - sum).abs() <= 1, "{name}: {period} {sum}");
+            }
+        }
+        assert!(group.iter().any(|period| period["in_sum"] == 1) && group.iter().any(|period| period["in_sum"] == 2));
+        let csv = gateway.get(&format!("/api/v1/groups/town/history?step={step}&format=csv"));
+        let columns: Vec<&str> = csv.text().lines().next().unwrap().split(',').collect();
+        for (line, period) in csv.text().lines().skip(1).zip(group) {
+            for (column, cell) in columns.iter().zip(line.split(',')).skip(1) {
+                let told =
+                    period[*column].as_f64().map_or_else(|| period[*column].to_string(), |number| number.to_string());
+                assert_eq!(cell, told.trim_matches('"'), "{column}");
+            }
+        }
+        let newest = gateway.get(&format!("/api/v1/groups/town/history?step={step}&limit=1"));
+        assert_eq!(newest.header("dream-truncated"), Some("true"));
+        assert_eq!(newest.json()["periods"].as_array().unwrap(), &group[group.len() - 1..]);
+    }
+}
+
+#[test]
+fn a_long_chart_of_a_group_is_drawn_from_hours_and_still_says_where_clusters_are_missing() {
+    let gateway = Asked::new();
+    for slot in LAST_SLOT - 12 * 144..=LAST_SLOT {
+        close(&gateway, "north", decoded(slot, 50_000, 100));
+        if slot > LAST_SLOT - 6 * 144 {
+            close(&gateway, "south", decoded(slot, 40_000, 80));
+        }
+    }
+    gateway.fixture.group("town", &["north", "south"], &[]);
+    let data = chart(&gateway, "/groups/town?range=30d");
+    let column = |name: &str| data[name].as_array().unwrap().clone();
+    let (partial, whole): (Vec<_>, Vec<_>) = column("clusters")
+        .into_iter()
+        .zip(column("load_estimated_watts"))
+        .partition(|(clusters, _)| !clusters.is_null());
+    assert!(partial.len() > 100 && whole.len() > 100, "{} {}", partial.len(), whole.len());
+    // From the hour in which the other began.
+    assert!(partial.iter().all(|(_, watts)| watts == 50_000.0) && whole.iter().all(|(_, watts)| watts == 100_000.0));
+    says(&read(&gateway, "/groups/town?range=30d"), "Estimate of each hour alone");
+    says(&read(&gateway, "/groups/town"), "Estimate of each slot alone");
+}
+
+#[test]
+fn the_pages_tell_the_energy_of_groups() {
+    let gateway = gateway();
+    let page = read(&gateway, "/groups/region");
+    says(&page, "Energy so far Today 23.3 ± ");
+    says(&page, ", 3 of 4 clusters");
+    says(&page, "Energy by the day, of the last year, as CSV");
+    says(&read(&gateway, "/"), "Energy today");
 }

@@ -134,6 +134,7 @@ fn answers_have_the_fields_that_are_described_and_no_others_and_all_are_met() {
     let (clusters, cluster) = ("/api/v1/clusters", "/api/v1/clusters/{id}");
     let history = "/api/v1/clusters/{id}/history";
     let (slots, membership) = ("/api/v1/clusters/{id}/slots", "/api/v1/clusters/{id}/membership");
+    let group_history = "/api/v1/groups/{id}/history";
     let (groups, group, group_slots) = ("/api/v1/groups", "/api/v1/groups/{id}", "/api/v1/groups/{id}/slots");
     let (evidence, one) = ("/api/v1/clusters/{id}/evidence", "/api/v1/clusters/{id}/evidence/{number}");
     let asked = [
@@ -168,6 +169,10 @@ fn answers_have_the_fields_that_are_described_and_no_others_and_all_are_met() {
         (group_slots, "/api/v1/groups/region/slots?format=csv"),
         (group_slots, "/api/v1/groups/region/slots?limit=0"),
         (group_slots, "/api/v1/groups/nowhere/slots"),
+        (group_history, "/api/v1/groups/region/history"),
+        (group_history, "/api/v1/groups/region/history?step=hour&format=csv"),
+        (group_history, "/api/v1/groups/region/history?step=year"),
+        (group_history, "/api/v1/groups/nowhere/history"),
         ("/api/v1/openapi.json", "/api/v1/openapi.json"),
         ("/metrics", "/metrics"),
         ("/livez", "/livez"),
@@ -187,6 +192,7 @@ fn answers_have_the_fields_that_are_described_and_no_others_and_all_are_met() {
     gateway.fixture.past.broken.store(true, Ordering::Relaxed);
     description.check(slots, &gateway.get("/api/v1/clusters/north/slots"));
     description.check(group_slots, &gateway.get("/api/v1/groups/region/slots"));
+    description.check(group_history, &gateway.get("/api/v1/groups/region/history"));
     description.check(history, &gateway.get("/api/v1/clusters/north/history"));
     let missing: Vec<_> = description.promised().difference(&description.met).cloned().collect();
     assert_eq!(missing, Vec::<String>::new(), "described, and in no answer");

@@ -280,14 +280,23 @@ fn downloads(view: &ClusterView, range: Range, past: &Past) -> Markup {
             }
         }
         li { a #get-json href={ (api) "/slots?" (slots) } { "The same as JSON" } }
-        @for (step, words) in [(Step::Hour, "Energy by the hour, of the last 7 days"), (Step::Day, "Energy by the day, of the last year")] {
+        (energy_downloads(&api))
+        li { a #get-cluster href=(api) { "This cluster as JSON" } }
+    }
+}
+
+/// Shows links to hours and days of what has this address in the API.
+pub(super) fn energy_downloads(api: &str) -> Markup {
+    const STEPS: [(Step, &str); 2] =
+        [(Step::Hour, "Energy by the hour, of the last 7 days"), (Step::Day, "Energy by the day, of the last year")];
+    html! {
+        @for (step, words) in STEPS {
             li {
                 a id={ "get-" (step.as_str()) "s" } href={ (api) "/history?step=" (step.as_str()) "&format=csv" } download {
                     (words) ", as CSV"
                 }
             }
         }
-        li { a #get-cluster href=(api) { "This cluster as JSON" } }
     }
 }
 

@@ -78,7 +78,7 @@ impl ApiError {
         error.body.allowed = path.starts_with("/api/").then(|| {
             "/api/v1/clusters, /api/v1/clusters/{id}, /api/v1/clusters/{id}/slots, /api/v1/clusters/{id}/history, \
              /api/v1/clusters/{id}/membership, /api/v1/clusters/{id}/evidence, /api/v1/groups, \
-             /api/v1/groups/{id}, /api/v1/groups/{id}/slots"
+             /api/v1/groups/{id}, /api/v1/groups/{id}/slots, /api/v1/groups/{id}/history"
                 .into()
         });
         error

@@ -9,19 +9,20 @@ use dream_protocol::time::Timestamp;
 use maud::{Markup, html};
 
 use super::chart::{Caption, chart};
-use super::cluster_page::{asked, choice, tile};
+use super::cluster_page::{asked, choice, energy_downloads, tile};
+use super::energy_panel::group_energy;
 use super::group_tree::{Tree, best, in_sum, served_here};
 use super::headline::{Figure, figure};
 use super::overview::described;
-use super::past::CHART_POINTS;
+use super::past::{CHART_POINTS, step_over};
 use super::query::{Id, MAX_LIMIT};
 use super::range::Range;
-use super::series::{Series, fitted};
+use super::series::{Series, fitted, together};
 use super::{Shared, blocking, page, words};
 use crate::clock::rfc3339;
 use crate::config::Part;
 use crate::serve::group::{GroupSlot, GroupView};
-use crate::store::HistoryError;
+use crate::store::{History, HistoryError, Step};
 
 /// How many slots the table lists.
 const RECENT: usize = 12;
@@ -44,48 +45,76 @@ pub(super) async fn group(State(shared): State<Arc<Shared>>, Id(id): Id, uri: Ur
     blocking(move || {
         let now = shared.now();
         match Past::read(&shared, &groups[at], range, now) {
-            Ok(past) => render(&shared, &groups, &groups[at], range, &past, version),
+            Ok(past) => render(&shared, &groups, &groups[at], range, past, version),
             Err(error) => page::no_past(&shared, &error),
         }
     })
     .await
 }
 
-/// The slots of a range.
+/// The past of a group over a range.
 struct Past {
     now: Timestamp,
-    /// Where the range begins, and where the chart does.
+    /// Where the range begins.
     from: Timestamp,
-    fitted: Timestamp,
-    slots: Vec<GroupSlot>,
-    /// Whether only the newest are there.
-    cut: bool,
+    /// The newest slots, newest first.
+    newest: Vec<GroupSlot>,
+    series: Series,
+    /// How many slots, hours or days the chart has, if there may be older ones.
+    cut: Option<usize>,
+    backfilled: bool,
 }
 
 impl Past {
     fn read(shared: &Shared, view: &GroupView, range: Range, now: Timestamp) -> Result<Self, HistoryError> {
         let (from, history, most) =
             (range.from(now), shared.service.history.as_ref(), view.most_slots().min(MAX_LIMIT));
+        let begun = view.served.iter().filter_map(|shown| Some(shown.view.energy?.extent.begun)).min();
+        let shown_from = begun.unwrap_or(now).max(from);
+        if let Some(step) = step_over(now.millis_since(shown_from), false) {
+            return Self::of_periods(history, view, step, from, shown_from, now);
+        }
         let slots = view.slots(history, from, now, most)?;
         let any_before = !view.slots(history, Timestamp::from_secs(0), from, 1)?.is_empty();
-        let cut = slots.len() >= most;
+        let cut = Some(slots.len()).filter(|&found| found >= most);
+        let kept_from = slots.first().map_or(now, |slot| slot.start);
+        if !any_before && cut.is_none() && shown_from < kept_from {
+            return Self::of_periods(history, view, Step::Hour, from, shown_from, now);
+        }
         // An axis that began in 1970 would show nothing.
         let from = if slots.is_empty() { from.max(Range::Day.from(now)) } else { from };
-        let first = slots.first().map(|slot| slot.start);
-        Ok(Self { now, from, fitted: fitted(first, from, any_before && !cut), slots, cut })
+        let fitted = fitted(slots.first().map(|slot| slot.start), from, any_before && cut.is_none());
+        let series = Series::of_group(&slots, fitted, now, CHART_POINTS);
+        let backfilled = slots.iter().any(|slot| slot.backfilled);
+        let newest = slots.iter().rev().take(RECENT).copied().collect();
+        Ok(Self { now, from, newest, series, cut, backfilled })
+    }
+
+    /// Reads hours or days, where slots would be too many or are gone.
+    fn of_periods(
+        history: &dyn History,
+        view: &GroupView,
+        step: Step,
+        from: Timestamp,
+        shown_from: Timestamp,
+        now: Timestamp,
+    ) -> Result<Self, HistoryError> {
+        let most = view.most_slots().min(MAX_LIMIT);
+        let together = together(step, shown_from, now, CHART_POINTS);
+        let periods = view.periods(history, step, shown_from, now, most, together)?;
+        let series = Series::of_group_periods(step, &periods, shown_from, now, together);
+        let newest: Vec<GroupSlot> = view.slots(history, from, now, RECENT)?.into_iter().rev().collect();
+        let backfilled = newest.iter().any(|slot| slot.backfilled);
+        let cut = Some(most).filter(|&most| now.millis_since(shown_from) / step.millis() >= most as u64);
+        Ok(Self { now, from, newest, series, cut, backfilled })
     }
 }
 
-fn render(
-    shared: &Shared,
-    groups: &[GroupView],
-    view: &GroupView,
-    range: Range,
-    past: &Past,
-    version: u64,
-) -> Response {
+fn render(shared: &Shared, groups: &[GroupView], view: &GroupView, range: Range, past: Past, version: u64) -> Response {
     let (now, id) = (past.now, view.id.as_str());
     let current = view.current(now);
+    let series = past.series.of(view.served.iter().map(|shown| shown.view.as_ref()));
+    let past = Past { series, ..past };
     let tree = Tree { groups, most_clusters: usize::MAX, now };
     let content = html! {
         (crumbs(groups, view))
@@ -96,7 +125,11 @@ fn render(
                 h2 #load-heading { "Load" }
                 nav aria-label="Range of the chart" { ul.choice { (choice(&format!("/groups/{id}"), range)) } }
             }
-            (load_chart(view, range, past))
+            (load_chart(view, range, &past))
+        }
+        section #energy aria-labelledby="energy-heading" data-live {
+            h2 #energy-heading { "Energy so far" }
+            (group_energy(view, now))
         }
         section #figures aria-label="Figures" data-live { dl.tiles { (tiles(view, current.as_ref())) } (explained()) }
         section #parts aria-labelledby="parts-heading" data-live {
@@ -106,12 +139,12 @@ fn render(
         section #recent aria-labelledby="recent-heading" data-live {
             h2 #recent-heading { "Recent slots" }
             div #recent-scroll.scroll tabindex="0" role="region" aria-labelledby="recent-heading" {
-                (slot_table(past.slots.iter().rev().take(RECENT), now))
+                (slot_table(&past.newest, now))
             }
         }
         section #downloads aria-labelledby="downloads-heading" data-live {
             h2 #downloads-heading { "Downloads" }
-            ul.links { (downloads(view, range, past)) }
+            ul.links { (downloads(view, range, &past)) }
         }
     };
     page::document(shared, StatusCode::OK, id, version, &content)
@@ -205,36 +238,36 @@ fn explained() -> Markup {
                  load with 95 % confidence. The estimate assumes that silent meters used as much as those that answered. The \
                  filtered load is the sum of the clusters\u{2019} own, and its band takes them to err independently: what \
                  the weather or a holiday does to all at once is not in it. A sum without all clusters is that of a part, and \
-                 says so."
+                 says so. In energy, slots without a sum are filled in from each cluster\u{2019}s own filter."
             }
         }
     }
 }
 
 fn load_chart(view: &GroupView, range: Range, past: &Past) -> Markup {
-    let series = Series::of_group(&past.slots, past.fitted, past.now, CHART_POINTS);
-    let series = series.of(view.served.iter().map(|shown| shown.view.as_ref()));
+    let series = &past.series;
+    let period = series.step.map_or("slot", Step::as_str);
     let title = format!("Load of {} {}", view.id, range.words());
     html! {
         figure {
-            (chart(&series, &Caption { id: "load-chart", title, description: described(&series) }))
+            (chart(series, &Caption { id: "load-chart", title, description: described(series) }))
             figcaption {
                 ul.legend {
                     li.key-filtered { "Filtered load" }
-                    li.key-load { "Estimate of each slot alone" }
+                    li.key-load { "Estimate of each " (period) " alone" }
                     li.key-failure { "Not all clusters are in the sum" }
                 }
                 p.note {
                     "Shaded are the 95 % bands. A line ends where other clusters are in the sum than before. "
                     @match series.slots_per_point {
-                        1 => "Each point is one slot.",
+                        1 => { "Each point is one " (period) "." }
                         many => {
-                            "Each point is the mean of up to " (words::count(many)) " slots, in the band of that mean."
+                            "Each point is the mean of up to " (words::count(many)) " " (period) "s, in the band of that mean."
                         }
                     }
-                    @if past.cut { " Only the newest " (words::count(past.slots.len())) " slots are shown." }
+                    @if let Some(cut) = past.cut { " Only the newest " (words::count(cut)) " " (period) "s are shown." }
                 }
-                @if past.slots.iter().any(|slot| slot.backfilled) {
+                @if past.backfilled {
                     p.note { "A demo filled in some of the slots: no meter reported them." }
                 }
             }
@@ -243,9 +276,8 @@ fn load_chart(view: &GroupView, range: Range, past: &Past) -> Markup {
 }
 
 /// Shows a row for each slot, in this order.
-fn slot_table<'a>(slots: impl Iterator<Item = &'a GroupSlot>, now: Timestamp) -> Markup {
+fn slot_table(slots: &[GroupSlot], now: Timestamp) -> Markup {
     const NUMBERS: [&str; 4] = ["Estimate for all", "Plain sum", "Filtered", "Clusters in the sum"];
-    let mut slots = slots.peekable();
     html! {
         table.stacks {
             thead {
@@ -255,7 +287,7 @@ fn slot_table<'a>(slots: impl Iterator<Item = &'a GroupSlot>, now: Timestamp) ->
                 }
             }
             tbody {
-                @if slots.peek().is_none() { tr { td colspan=(NUMBERS.len() + 1) { "There is no such slot." } } }
+                @if slots.is_empty() { tr { td colspan=(NUMBERS.len() + 1) { "There is no such slot." } } }
                 @for slot in slots {
                     tr {
                         th scope="row" { (words::period(slot.start, slot.end, now)) }
@@ -279,6 +311,7 @@ fn downloads(view: &GroupView, range: Range, past: &Past) -> Markup {
     html! {
         li { a #get-csv href={ (api) "/slots?format=csv&" (slots) } download { "Slots " (range.words()) " as CSV" } }
         li { a #get-json href={ (api) "/slots?" (slots) } { "The same as JSON" } }
+        (energy_downloads(&api))
         li { a #get-group href=(api) { "This group as JSON" } }
     }
 }

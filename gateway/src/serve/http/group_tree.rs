@@ -9,8 +9,11 @@ use maud::{Markup, html};
 use super::headline::{Figure, Figures, figure};
 use super::status::Status;
 use super::words;
+use crate::clock::Period;
 use crate::config::{GroupId, Part};
+use crate::serve::energy::{EnergyJson, EnergyView};
 use crate::serve::group::{GroupSlot, GroupView};
+use crate::store::Rollup;
 
 /// How deep rows are indented at most, by classes of the style sheet.
 const DEEPEST: usize = 6;
@@ -38,6 +41,7 @@ impl Tree<'_> {
                     tr {
                         th scope="col" { "Group or cluster" }
                         th.number scope="col" { "Load" }
+                        th.number scope="col" { "Energy today" }
                         th scope="col" { "State" }
                     }
                 }
@@ -54,6 +58,8 @@ impl Tree<'_> {
             tr.group {
                 th scope="row" class=(indented(depth)) { a id={ "tree" (id) } href={ "/groups/" (view.id) } { (view.id) } }
                 td.number data-name="Load" { (figure(slot.as_ref().and_then(best))) }
+                @let today = view.energy(self.now).into_iter().find(|(period, _)| *period == Period::Day);
+                td.number.minor data-name="Energy today" { (energy(today.map(|(_, today)| today.total))) }
                 td { (in_sum(view, slot.as_ref())) }
             }
             @for group in view.group.of.iter().filter_map(group_of) {
@@ -63,7 +69,7 @@ impl Tree<'_> {
             }
             @for cluster in clusters().take(self.most_clusters) { (self.cluster(view, cluster, depth + 1, &id)) }
             @if let more @ 1.. = clusters().count().saturating_sub(self.most_clusters) {
-                tr { td.note class=(indented(depth + 1)) colspan="3" { "and " (words::count(more)) " more clusters" } }
+                tr { td.note class=(indented(depth + 1)) colspan="4" { "and " (words::count(more)) " more clusters" } }
             }
         }
     }
@@ -78,9 +84,13 @@ impl Tree<'_> {
                     }
                     @let figures = view.recent(self.now).and_then(Figures::of);
                     td.number data-name="Load" { (figure(figures.map(|figures| figures.best()))) }
+                    @let running = |energy: &EnergyView| energy.running(self.now).find(|(period, _)| *period == Period::Day);
+                    @let today = view.energy.as_ref().and_then(running);
+                    td.number.minor data-name="Energy today" { (energy(today.map(|(_, today)| today))) }
                     td { (Status::of(view, self.now).badge()) }
                 } @else {
                     th scope="row" class=(indented(depth)) { (cluster) }
+                    td.number.absent { "–" }
                     td.number.absent { "–" }
                     td.note { "served by another replica" }
                 }
@@ -101,6 +111,13 @@ fn cluster_of(part: &Part) -> Option<&ClusterId> {
         Part::Cluster(cluster) => Some(cluster),
         Part::Group(_) => None,
     }
+}
+
+fn energy(rollup: Option<Rollup>) -> Markup {
+    let Some(rollup) = rollup else { return html! { "–" } };
+    let json = EnergyJson::of(&rollup);
+    let (value, band, unit) = words::energy(json.energy_watt_hours, json.band95_energy_watt_hours);
+    html! { (value) " " span.within { "± " (band) } " " (unit) }
 }
 
 fn indented(depth: usize) -> String {

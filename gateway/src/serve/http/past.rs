@@ -20,6 +20,16 @@ const MOST_MILLIS_OF_SLOTS: u64 = 8 * DAY_MILLIS;
 /// Longer than this, and days are drawn instead of hours.
 const MOST_MILLIS_OF_HOURS: u64 = 62 * DAY_MILLIS;
 
+/// Returns whether a chart over so long is drawn from hours or days and not from slots; `gone` says that some are not kept any
+/// more.
+pub(super) fn step_over(millis: u64, gone: bool) -> Option<Step> {
+    match millis {
+        millis if millis > MOST_MILLIS_OF_HOURS => Some(Step::Day),
+        millis if millis > MOST_MILLIS_OF_SLOTS || gone => Some(Step::Hour),
+        _ => None,
+    }
+}
+
 /// The past of a cluster over a range.
 pub(super) struct Past {
     pub(super) now: Timestamp,
@@ -48,12 +58,7 @@ impl Past {
         let shown_from = begun.unwrap_or(kept_from).min(kept_from).max(from);
         // A slot that began before the range ended in it.
         let gone = !any_before && shown_from < kept_from;
-        let step = match now.millis_since(shown_from) {
-            span if span > MOST_MILLIS_OF_HOURS => Some(Step::Day),
-            span if span > MOST_MILLIS_OF_SLOTS || gone => Some(Step::Hour),
-            _ => None,
-        };
-        if let Some(step) = step {
+        if let Some(step) = step_over(now.millis_since(shown_from), gone) {
             let periods = history.rollups(cluster, step, shown_from, now, MAX_LIMIT)?;
             return Ok(Self { now, from, fitted: shown_from, slots, periods: Some((step, periods)) });
         }

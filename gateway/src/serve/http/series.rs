@@ -4,7 +4,7 @@ use dream_protocol::time::Timestamp;
 
 use super::words;
 use crate::serve::board::ClusterView;
-use crate::serve::group::GroupSlot;
+use crate::serve::group::{GroupPeriod, GroupSlot};
 use crate::store::{AddedNoise, ClosedSlot, FilteredLoad, Load, Rollup, Step};
 
 /// A slot as a series takes it.
@@ -110,6 +110,12 @@ impl From<FilteredLoad> for Within {
     }
 }
 
+impl From<(f64, f64)> for Within {
+    fn from((watts, band95): (f64, f64)) -> Self {
+        Self { watts, band95 }
+    }
+}
+
 impl Point {
     /// Returns the number that says most about the load: filtered where there is that.
     pub(super) fn best(&self) -> Within {
@@ -187,33 +193,61 @@ impl Series {
 
     /// Makes about `most` points or fewer of hours or days in the order of time. Their plain sum is that of all members.
     pub(super) fn of_periods(step: Step, rows: &[Rollup], from: Timestamp, to: Timestamp, most: u64) -> Self {
-        let length = match step {
-            Step::Hour => 3_600_000,
-            Step::Day => 86_400_000,
-        };
-        let per_point = to.millis_since(from).div_ceil(most * length).max(1);
-        let width = length * per_point;
+        let together = together(step, from, to, most);
+        let width = step.millis() * together;
         let bucket = |row: &Rollup| row.start.as_millis() / width;
-        let count = |of: fn(&Rollup) -> u64| usize::try_from(rows.iter().map(of).sum::<u64>()).unwrap_or(usize::MAX);
-        let mut series = Self {
-            from,
-            to,
-            segments: Vec::new(),
-            failures: Vec::new(),
-            partial: Vec::new(),
-            slots_per_point: per_point,
-            step: Some(step),
-            slots: count(|row| row.slots),
-            decoded: count(|row| row.decoded),
-            feeds_in: false,
-            estimates: false,
-        };
+        let count = |of: fn(&Rollup) -> u64| rows.iter().map(of).sum();
+        let mut series = Self::empty(step, from, to, together, count(|row| row.slots), count(|row| row.decoded));
         for bucket in rows.chunk_by(|a, b| bucket(a) == bucket(b)) {
             if let Some(point) = mean_of(step, bucket) {
                 series.push(point, width);
             }
         }
         series
+    }
+
+    /// Draws hours or days of a group, of which so many [`together`] are one point already.
+    pub(super) fn of_group_periods(
+        step: Step,
+        periods: &[GroupPeriod],
+        from: Timestamp,
+        to: Timestamp,
+        together: u64,
+    ) -> Self {
+        let count = |of: fn(&Rollup) -> u64| periods.iter().map(|period| of(&period.total)).sum();
+        let (slots, decoded) = (count(|total| total.slots), count(|total| total.decoded));
+        let mut series = Self { estimates: true, ..Self::empty(step, from, to, together, slots, decoded) };
+        for period in periods {
+            let Some(load) = period.mean_load().map(Within::from) else { continue };
+            let clusters = Clusters { added: period.in_sum, of: period.clusters };
+            let (start, end) = (period.total.first, period.total.last);
+            if clusters.is_partial() {
+                series.partial.push((start, end));
+            }
+            let slots = usize::try_from(period.total.decoded).unwrap_or(usize::MAX);
+            let filtered = period.mean_filtered().map(Within::from);
+            series
+                .push(Point { start, end, slots, load, estimate: load, filtered, clusters }, step.millis() * together);
+        }
+        series
+    }
+
+    /// Returns a series of hours or days without points.
+    fn empty(step: Step, from: Timestamp, to: Timestamp, together: u64, slots: u64, decoded: u64) -> Self {
+        let count = |slots: u64| usize::try_from(slots).unwrap_or(usize::MAX);
+        Self {
+            from,
+            to,
+            segments: Vec::new(),
+            failures: Vec::new(),
+            partial: Vec::new(),
+            slots_per_point: together,
+            step: Some(step),
+            slots: count(slots),
+            decoded: count(decoded),
+            feeds_in: false,
+            estimates: false,
+        }
     }
 
     /// Says whose loads these are: a list whose range begins below 0 is of homes that feed in.
@@ -276,6 +310,11 @@ impl Series {
     }
 }
 
+/// Returns how many hours or days make up a point, so that there are about `most` of them or fewer.
+pub(super) fn together(step: Step, from: Timestamp, to: Timestamp, most: u64) -> u64 {
+    to.millis_since(from).div_ceil(most * step.millis()).max(1)
+}
+
 /// Returns where a chart begins that is to show `from` on: at the start of the first slot, if there is nothing before.
 pub(super) fn fitted(first: Option<Timestamp>, from: Timestamp, any_before: bool) -> Timestamp {
     match first {
@@ -286,17 +325,9 @@ pub(super) fn fitted(first: Option<Timestamp>, from: Timestamp, any_before: bool
 
 /// Returns the means over hours or days.
 fn mean_of(step: Step, bucket: &[Rollup]) -> Option<Point> {
-    let (first, others) = bucket.split_first()?;
-    let mut all = *first;
-    for row in others {
-        match step {
-            Step::Hour => all.append(row),
-            Step::Day => all.combine(row),
-        }
-    }
-    let within = |(watts, band95): (f64, f64)| Within { watts, band95 };
-    let load = within(all.mean_load()?);
-    let filtered = all.mean_filtered().map(within);
+    let all = Rollup::joined(step, bucket)?;
+    let load = Within::from(all.mean_load()?);
+    let filtered = all.mean_filtered().map(Within::from);
     let slots = usize::try_from(all.decoded).unwrap_or(usize::MAX);
     Some(Point {
         start: all.first,

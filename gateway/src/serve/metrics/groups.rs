@@ -2,18 +2,20 @@
 
 use dream_protocol::time::Timestamp;
 
-use super::{Gauges, Value, count, gauges, whole};
-use crate::serve::group::{GroupSlot, GroupView};
+use super::{Gauges, JOULES, Value, count, gauges, whole};
+use crate::clock::Period;
+use crate::serve::group::{GroupPeriod, GroupSlot, GroupView};
 
 /// A group and its newest slot.
 pub(super) struct Told {
     view: GroupView,
     slot: Option<GroupSlot>,
+    energy: Vec<(Period, GroupPeriod)>,
 }
 
 impl Told {
     pub(super) fn new(view: GroupView, now: Timestamp) -> Self {
-        Self { slot: view.current(now), view }
+        Self { slot: view.current(now), energy: view.energy(now), view }
     }
 
     pub(super) fn id(&self) -> &str {
@@ -27,6 +29,7 @@ impl Gauges<Told> {
     pub(super) fn of_groups() -> Self {
         let one = |name: &str, help: &str, value: ReadOff| (gauges(name, help, &["group"]), value);
         let bands = |name: &str, help: &str, value: ReadOff| (gauges(name, help, &["group", "confidence"]), value);
+        let each = |name: &str, help: &str, value: ReadOff| (gauges(name, help, &["group", "period"]), value);
         Self(vec![
             one(
                 "dream_group_load_watts",
@@ -62,6 +65,25 @@ impl Gauges<Told> {
                     filtered.map_or(Value::Absent, |filtered| Value::Band95(count(filtered.band95)))
                 },
             ),
+            each(
+                "dream_group_energy_joules",
+                "Energy of all members of the clusters served here in the running hour, day or month so far; 3.6e6 are a kWh. Add up \
+                 replicas.",
+                |told, _| Value::Periods(periods(told, |period| JOULES * period.total.energy_watt_hours())),
+            ),
+            (
+                gauges(
+                    "dream_group_energy_band_joules",
+                    "Half the width of the band around that energy. Of replicas, take the root of the sum of squares.",
+                    &["group", "period", "confidence"],
+                ),
+                |told, _| Value::PeriodBands(periods(told, |period| JOULES * period.total.band95_watt_hours())),
+            ),
+            each(
+                "dream_group_energy_clusters_in_sum",
+                "How many clusters served here are in that energy. Add up replicas.",
+                |told, _| Value::Periods(periods(told, |period| period.in_sum as f64)),
+            ),
             one(
                 "dream_group_clusters",
                 "How many clusters the group has, whoever serves them. The same in all replicas.",
@@ -75,6 +97,10 @@ impl Gauges<Told> {
             ),
         ])
     }
+}
+
+fn periods(told: &Told, value: impl Fn(&GroupPeriod) -> f64) -> Vec<(Period, f64)> {
+    told.energy.iter().map(|(period, energy)| (*period, value(energy))).collect()
 }
 
 fn slot<T>(told: &Told, value: impl FnOnce(&GroupSlot) -> Option<T>) -> Option<T> {
