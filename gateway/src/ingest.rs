@@ -1,6 +1,7 @@
 //! From the broker to the store: connections, the clusters' state machines, and commits before effects.
 
 pub mod backfill;
+pub mod cluster_filter;
 pub mod driver;
 pub mod effect;
 pub mod energy;

@@ -22,7 +22,8 @@ use dream_protocol::cluster::{Forget, Key, Record};
 use dream_protocol::ids::ClusterId;
 use dream_protocol::time::{Slot, Timestamp};
 use redb::{
-    AccessGuard, Builder, Database, DatabaseError, ReadTransaction, ReadableDatabase as _, StorageError, TableError,
+    AccessGuard, Builder, Database, DatabaseError, ReadTransaction, ReadableDatabase as _, StorageError,
+    TableDefinition, TableError,
 };
 use thiserror::Error;
 
@@ -33,7 +34,7 @@ pub use history::{Extent, History, HistoryError};
 pub use noise::AddedNoise;
 pub use rollup::{Rollup, Step};
 
-use schema::{ENROLMENTS, EVIDENCE, FILTERED, FORMAT, LISTS, META, OFFENDERS, OUTCOMES, SLOTS};
+use schema::{ENROLMENTS, EVIDENCE, FILTERED, FORMAT, LISTS, META, OFFENDERS, OUTCOMES, SLOTS, SMOOTHED};
 
 /// How many of the newest outcomes a cluster is rebuilt with: the last one says which slots are over.
 const OUTCOMES_TO_RESUME: usize = 16;
@@ -98,6 +99,12 @@ pub enum Change {
         cluster: ClusterId,
         end: Timestamp,
         filtered: FilteredLoad,
+    },
+    /// The same, for a slot an hour before.
+    PutSmoothed {
+        cluster: ClusterId,
+        end: Timestamp,
+        smoothed: FilteredLoad,
     },
     /// Replaces what the slots of an hour or a day come to. It goes with the outcome of the slot that was added.
     PutRollup {
@@ -287,11 +294,13 @@ impl History for Store {
             let database = self.database()?;
             let read = database.begin_read()?;
             let range = (id, from.as_millis())..(id, to.as_millis());
-            let filtered = filtered_loads(&read, range.clone(), limit)?;
+            let filtered = loads(&read, FILTERED, range.clone(), limit)?;
+            let smoothed = loads(&read, SMOOTHED, range.clone(), limit)?;
             let mut found = Vec::new();
             for entry in read.open_table(OUTCOMES)?.range(range)?.rev().take(limit) {
                 if let Record::Outcome(outcome) = decode(id, entry?.1.value())? {
-                    found.push(ClosedSlot { outcome, filtered: filtered.get(&outcome.end.as_millis()).copied() });
+                    let of = |loads: &HashMap<_, _>| loads.get(&outcome.end.as_millis()).copied();
+                    found.push(ClosedSlot { outcome, filtered: of(&filtered), smoothed: of(&smoothed) });
                 }
             }
             found.reverse();
@@ -378,13 +387,18 @@ fn rollup(step: Step, row: Result<RollupRow<'_>, StorageError>) -> Result<Rollup
     Rollup::decode(start, row.value()).ok_or_else(wrong)
 }
 
-/// Returns the newest filtered loads of a range, by when their slots ended.
-fn filtered_loads(
+/// Returns the newest loads of a range that a filter made, by when their slots ended. A store that was written only by
+/// versions before the table has none.
+fn loads(
     read: &ReadTransaction,
+    table: TableDefinition<'_, (&'static str, u64), (i64, u64)>,
     range: Range<(&str, u64)>,
     limit: usize,
 ) -> Result<HashMap<u64, FilteredLoad>, StoreError> {
-    let table = read.open_table(FILTERED)?;
+    let table = match read.open_table(table) {
+        Err(TableError::TableDoesNotExist(_)) => return Ok(HashMap::new()),
+        found => found?,
+    };
     let newest = table.range(range)?.rev().take(limit).map(|entry| {
         let (key, value) = entry?;
         let (watts, band95) = value.value();

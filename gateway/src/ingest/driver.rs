@@ -403,7 +403,18 @@ impl Driver {
             let kept = &self.parts.config.store;
             let (slots, hours) = (ago(kept.retention_days), ago(kept.hours_retention_days));
             self.state.job.changes.push(Change::Expire { slots, hours });
+            self.begin_filters();
         }
+    }
+
+    /// Lets the filters of clusters that gave no sum yet begin with what the others learned by now.
+    fn begin_filters(&mut self) {
+        let clusters = &mut self.state.clusters;
+        if clusters.values().all(|served| served.filter.has_begun()) {
+            return;
+        }
+        let profiles = served::profiles(clusters.values());
+        clusters.values_mut().for_each(|served| served.filter.begin_with(&profiles));
     }
 
     fn until_due(&self) -> Duration {

@@ -10,8 +10,9 @@ use dream_protocol::ids::ClusterId;
 use dream_protocol::time::Timestamp;
 
 use crate::clock::{Period, Zone};
+use crate::ingest::cluster_filter::ClusterFilter;
 use crate::serve::energy::EnergyView;
-use crate::store::{ClosedSlot, Extent, FilteredLoad, History, HistoryError, Rollup, Step};
+use crate::store::{Change, ClosedSlot, Extent, FilteredLoad, History, HistoryError, Rollup, Step};
 
 /// How long after a later one a slot may close: longer than any does, by far. What is older has its place in the past.
 const LATEST_MILLIS: u64 = 4 * 86_400_000;
@@ -19,6 +20,7 @@ const LATEST_MILLIS: u64 = 4 * 86_400_000;
 /// The latest rows of a cluster.
 #[derive(Debug, Clone)]
 pub struct RunningEnergy {
+    cluster: ClusterId,
     zone: Zone,
     hours: Rows,
     days: Rows,
@@ -37,7 +39,13 @@ impl RunningEnergy {
     /// Continues from the rows of the past.
     pub fn resume(history: &impl History, cluster: &ClusterId, zone: &Zone) -> Result<Self, HistoryError> {
         let extent = history.extent(cluster)?;
-        let mut running = Self { zone: zone.clone(), hours: Rows::new(Step::Hour), days: Rows::new(Step::Day), extent };
+        let mut running = Self {
+            cluster: cluster.clone(),
+            zone: zone.clone(),
+            hours: Rows::new(Step::Hour),
+            days: Rows::new(Step::Day),
+            extent,
+        };
         if let Some(Extent { until, .. }) = extent {
             for rows in [&mut running.hours, &mut running.days] {
                 // A period that began before may reach into it.
@@ -50,8 +58,48 @@ impl RunningEnergy {
         Ok(running)
     }
 
-    /// Returns when the last slot ended that was added; slots that ended later are still to be added.
-    pub fn until(&self) -> Timestamp {
+    /// Adds a slot that just closed; returns the rows that are to be stored with its outcome.
+    pub fn close(&mut self, closed: &ClosedSlot, filter: &ClusterFilter) -> impl Iterator<Item = Change> {
+        let cluster = self.cluster.clone();
+        let rows = self.add(closed, expected(closed, filter)).into_iter();
+        rows.map(move |(step, rollup)| Change::PutRollup { cluster: cluster.clone(), step, rollup })
+    }
+
+    /// Lets a new filter see the slots that it is to look at again, and adds those of the past that are in no row yet, because a
+    /// version closed them that knew of no rows; returns the rows that became of it. Slots from before those that the filter
+    /// sees are added without being filled in.
+    pub fn catch_up(
+        &mut self,
+        history: &impl History,
+        replayed: &[ClosedSlot],
+        filter: &mut ClusterFilter,
+    ) -> Result<Vec<Change>, HistoryError> {
+        const PIECE: usize = 5000;
+        let until = self.until();
+        let mut rows = BTreeMap::new();
+        let mut keep = |changed: Vec<(Step, Rollup)>| {
+            rows.extend(changed.into_iter().map(|(step, rollup)| ((step, rollup.start), rollup)));
+        };
+        let (mut older, next) = (Vec::new(), until.plus_millis(1));
+        let mut end = replayed.first().map_or(next, |first| first.outcome.end);
+        while end > next {
+            let piece = history.slots(&self.cluster, next, end, PIECE)?;
+            let Some(first) = piece.first() else { break };
+            end = first.outcome.end;
+            older.push(piece);
+        }
+        older.iter().rev().flatten().for_each(|closed| keep(self.add(closed, None)));
+        filter.replay(replayed, |filter, closed| {
+            if closed.outcome.end > until {
+                keep(self.add(closed, expected(closed, filter)));
+            }
+        });
+        let put = |((step, _), rollup)| Change::PutRollup { cluster: self.cluster.clone(), step, rollup };
+        Ok(rows.into_iter().map(put).collect())
+    }
+
+    /// Returns when the last slot ended that was added.
+    fn until(&self) -> Timestamp {
         self.extent.map_or(Timestamp::from_millis(0), |extent| extent.until)
     }
 
@@ -94,6 +142,11 @@ impl RunningEnergy {
         self.days.by_start.range(bounds).for_each(|(_, day)| month.combine(day));
         Some(EnergyView { hour: row(&self.hours, Period::Hour), day: row(&self.days, Period::Day), month, extent })
     }
+}
+
+/// Returns what a filter expects of a slot that gave no sum.
+fn expected(closed: &ClosedSlot, filter: &ClusterFilter) -> Option<FilteredLoad> {
+    if closed.is_decoded() { None } else { filter.predict(&closed.outcome) }
 }
 
 impl Rows {

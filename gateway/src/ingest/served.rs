@@ -1,10 +1,10 @@
 //! A cluster that this gateway serves: its state machine, and what may be shown of it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use dream_filter::{Filter, LocalTime, Release};
+use dream_filter::Profile;
 use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::cluster::{Cluster, ClusterConfig, ClusterError, Notice};
 use dream_protocol::ids::ClusterId;
@@ -15,6 +15,7 @@ use thiserror::Error;
 use crate::clock::Zone;
 use crate::config::ClusterSettings;
 use crate::config::secrets::GatewayIdentity;
+use crate::ingest::cluster_filter::ClusterFilter;
 use crate::ingest::energy::RunningEnergy;
 use crate::ingest::holders::HolderTally;
 use crate::ingest::statuses::Statuses;
@@ -23,7 +24,7 @@ use crate::serve::energy::EnergyView;
 use crate::serve::evidence::EvidenceView;
 use crate::serve::holders::{HolderJson, HoldersView};
 use crate::serve::offenders::OffenderCounts;
-use crate::store::{Change, ClosedSlot, FilteredLoad, History as _, HistoryError, Rollup, Step, Store, StoreError};
+use crate::store::{Change, ClosedSlot, History as _, HistoryError, Store, StoreError};
 
 /// Why a cluster cannot be served.
 #[derive(Debug, Error)]
@@ -55,7 +56,7 @@ pub struct ServedCluster {
     pub last: Option<ClosedSlot>,
     last_decoded: Option<ClosedSlot>,
     spent: Spent,
-    filter: Filter,
+    pub filter: ClusterFilter,
     energy: RunningEnergy,
     cannot_form: Option<String>,
     /// How the holders answered when they were last asked, and who did not.
@@ -113,7 +114,7 @@ impl ServedCluster {
             last: None,
             last_decoded: None,
             spent: Spent::default(),
-            filter: before.map(|before| before.filter.clone()).unwrap_or_default(),
+            filter: before.map_or_else(|| ClusterFilter::new(zone, &[]), |before| before.filter.clone()),
             energy: RunningEnergy::resume(store, id, zone)?,
             cannot_form: None,
             holders: before.and_then(|before| before.holders),
@@ -134,27 +135,21 @@ impl ServedCluster {
         served.last = recent.last().filter(|closed| !closed.is_backfilled()).copied();
         served.last_decoded = recent.iter().rfind(|closed| closed.is_decoded()).copied();
         if before.is_none() {
-            let since = Timestamp::from_secs(now.as_secs().saturating_sub(REPLAYED_SECONDS));
-            let replayed = store.slots(id, since, NEVER, REPLAYED_SLOTS)?;
-            let rows = served.catch_up(store, &replayed)?;
+            let rows = served.energy.catch_up(store, &replayed(store, id, now)?, &mut served.filter)?;
             if !rows.is_empty() {
                 tracing::info!(cluster = %id, rows = rows.len(), "hours and days were made of the slots that are kept");
-                let put = |((step, _), rollup)| Change::PutRollup { cluster: id.clone(), step, rollup };
-                store.commit(&rows.into_iter().map(put).collect::<Vec<_>>())?;
+                store.commit(&rows)?;
             }
         }
         Ok(served)
     }
 
-    /// Notes a closed slot, and returns it with its filtered load. What belongs to its outcome is added to `changes`.
+    /// Notes a closed slot, and returns it with its filtered load. What belongs to its outcome is added to `changes`: what the
+    /// filter makes of it and of slots before it, its hour and its day.
     pub fn note_closed(&mut self, outcome: SlotOutcome, changes: &mut Vec<Change>) -> ClosedSlot {
-        let closed = ClosedSlot { outcome, filtered: filtered(&mut self.filter, &outcome) };
-        if let Some(filtered) = closed.filtered {
-            changes.push(Change::PutFiltered { cluster: self.id.clone(), end: outcome.end, filtered });
-        }
-        for (step, rollup) in self.add_energy(&closed) {
-            changes.push(Change::PutRollup { cluster: self.id.clone(), step, rollup });
-        }
+        let filtered = self.filter.close(&self.id, &outcome, changes);
+        let closed = ClosedSlot { filtered, ..outcome.into() };
+        changes.extend(self.energy.close(&closed, &self.filter));
         self.changed = true;
         self.spent.add(&outcome);
         self.last = Some(closed);
@@ -162,61 +157,6 @@ impl ServedCluster {
             self.last_decoded = Some(closed);
         }
         closed
-    }
-
-    /// Adds a slot to its hour and its day; where it gave no sum, what the filter expected.
-    fn add_energy(&mut self, closed: &ClosedSlot) -> Vec<(Step, Rollup)> {
-        let predicted = if closed.is_decoded() { None } else { self.predicted(&closed.outcome) };
-        self.energy.add(closed, predicted)
-    }
-
-    /// Lets a new filter see what the one before the restart saw: not what closed too late for it. Slots that are in no hour and
-    /// no day yet are added on the way, as far as a version wrote the store that knew of none; returns what became of the rows.
-    /// Slots from before those that the filter sees are added without being filled in.
-    fn catch_up(
-        &mut self,
-        store: &Store,
-        replayed: &[ClosedSlot],
-    ) -> Result<BTreeMap<(Step, Timestamp), Rollup>, HistoryError> {
-        let until = self.energy.until();
-        let mut rows = BTreeMap::new();
-        let mut changed = |some: Vec<(Step, Rollup)>| {
-            rows.extend(some.into_iter().map(|(step, rollup)| ((step, rollup.start), rollup)));
-        };
-        if let Some(first) = replayed.first() {
-            let mut end = first.outcome.end;
-            let mut pieces = Vec::new();
-            while end > until.plus_millis(1) {
-                let piece = store.slots(&self.id, until.plus_millis(1), end, REPLAYED_SLOTS)?;
-                let Some(oldest) = piece.first() else { break };
-                end = oldest.outcome.end;
-                pieces.push(piece);
-            }
-            for closed in pieces.iter().rev().flatten() {
-                changed(self.energy.add(closed, None));
-            }
-        }
-        let first = replayed.iter().position(|closed| closed.filtered.is_some()).unwrap_or(replayed.len());
-        for (at, closed) in replayed.iter().enumerate() {
-            if at < first || closed.filtered.is_some() {
-                filtered(&mut self.filter, &closed.outcome);
-            }
-            if closed.outcome.end > until {
-                changed(self.add_energy(closed));
-            }
-        }
-        Ok(rows)
-    }
-
-    /// Returns what the filter expects of a slot that gave no sum.
-    fn predicted(&self, outcome: &SlotOutcome) -> Option<FilteredLoad> {
-        let slot = dream_filter::Slot {
-            start_millis: outcome.start.as_millis(),
-            end_millis: outcome.end.as_millis(),
-            local: local_middle(outcome),
-            members: outcome.members,
-        };
-        FilteredLoad::new(self.filter.predict(&slot)?)
     }
 
     /// Notes what the machine says.
@@ -331,29 +271,6 @@ fn has_committee(list: &MembershipList) -> bool {
     list.params().terms().scheme.committee().is_some()
 }
 
-/// Lets a filter see what was released; returns what it makes of the slot, if anything.
-pub fn filtered(filter: &mut Filter, outcome: &SlotOutcome) -> Option<FilteredLoad> {
-    FilteredLoad::new(filter.observe(&released(outcome)?)?)
-}
-
-/// Returns the sum of a slot as the filter takes it; `None` if there is no sum.
-fn released(outcome: &SlotOutcome) -> Option<Release> {
-    Some(Release {
-        start_millis: outcome.start.as_millis(),
-        end_millis: outcome.end.as_millis(),
-        local: local_middle(outcome),
-        watts: outcome.result.ok()?.watts() as f64,
-        variance: outcome.spread().variance(),
-        responders: outcome.responders,
-        members: outcome.members,
-    })
-}
-
-/// Returns what clocks show in the middle of a slot.
-fn local_middle(outcome: &SlotOutcome) -> LocalTime {
-    LocalTime::utc(outcome.start.as_millis().midpoint(outcome.end.as_millis()))
-}
-
 /// Later than anything.
 pub const NEVER: Timestamp = Timestamp::from_millis(u64::MAX);
 
@@ -365,6 +282,12 @@ const RECENT_SLOTS: usize = 100;
 /// all cores.
 const REPLAYED_SECONDS: u64 = 14 * 86_400;
 const REPLAYED_SLOTS: usize = 4032;
+
+/// Returns the slots of a cluster that its filter looks at again after a restart.
+fn replayed(store: &Store, cluster: &ClusterId, now: Timestamp) -> Result<Vec<ClosedSlot>, HistoryError> {
+    let since = Timestamp::from_secs(now.as_secs().saturating_sub(REPLAYED_SECONDS));
+    store.slots(cluster, since, NEVER, REPLAYED_SLOTS)
+}
 
 /// Rebuilds clusters from the store, on all cores: most of the time goes into agreeing on keys with members.
 pub fn resume_all(
@@ -380,8 +303,8 @@ pub fn resume_all(
     let worker = || -> Result<Vec<ServedCluster>, ServeError> {
         let mut mine = Vec::new();
         while let Some((id, settings)) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let before = before.get(*id);
-            mine.push(ServedCluster::resume(id, settings, identity, clock_skew_seconds, zone, store, before, now)?);
+            let (skew, before) = (clock_skew_seconds, before.get(*id));
+            mine.push(ServedCluster::resume(id, settings, identity, skew, zone, store, before, now)?);
             let done = done.fetch_add(1, Ordering::Relaxed) + 1;
             if done.is_multiple_of(100) {
                 tracing::info!(done, of = all.len(), "rebuilding clusters from the store");
@@ -390,12 +313,26 @@ pub fn resume_all(
         Ok(mine)
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(all.len().max(1));
-    std::thread::scope(|scope| {
+    let mut served = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
         let mut served = Vec::with_capacity(all.len());
         for worker in workers {
             served.extend(worker.join().expect("rebuilding a cluster does not panic")?);
         }
-        Ok(served)
-    })
+        Ok::<_, ServeError>(served)
+    })?;
+    let others = before.iter().filter(|(id, _)| !all.iter().any(|(rebuilt, _)| rebuilt == id)).map(|(_, other)| other);
+    let profiles = profiles(served.iter().chain(others));
+    for new in served.iter_mut().filter(|served| !before.contains_key(&served.id) && served.filter.is_new()) {
+        new.filter = ClusterFilter::new(zone, &profiles);
+        new.filter.replay(&replayed(store, &new.id, now)?, |_, _| {});
+    }
+    Ok(served)
+}
+
+/// Returns what clusters learned of their days, in the order of their names: sums of numbers depend on it.
+pub fn profiles<'a>(clusters: impl Iterator<Item = &'a ServedCluster>) -> Vec<Profile> {
+    let mut clusters: Vec<_> = clusters.collect();
+    clusters.sort_unstable_by(|a, b| a.id.cmp(&b.id));
+    clusters.iter().filter_map(|cluster| cluster.filter.profile()).collect()
 }

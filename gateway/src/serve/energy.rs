@@ -205,7 +205,7 @@ mod tests {
         for slot in 0..4 {
             let outcome = Slotted::new(slot).decoded(54_000, 90);
             let filtered = Some(FilteredLoad { watts: 58_000, band95: 4000 });
-            hour.add(&ClosedSlot { outcome, filtered }, None);
+            hour.add(&ClosedSlot { filtered, ..outcome.into() }, None);
         }
         let predicted = FilteredLoad { watts: 30_000, band95: 9000 };
         hour.add(&ClosedSlot::from(Slotted::new(4).failed("interrupted", 0)), Some(predicted));

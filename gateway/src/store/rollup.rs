@@ -406,13 +406,15 @@ mod tests {
     }
 
     #[test]
-    fn a_day_of_a_hundred_homes_is_known_to_a_twentieth() {
+    fn a_day_of_a_hundred_homes_is_known_to_four_in_a_hundred() {
         let mut day = period(0, DAY);
-        (0..144).for_each(|slot| day.add(&Slotted::new(slot).decoded(50_000, 100).into(), None));
-        assert!((day.energy_watt_hours() - 24.0 * 50_000.0).abs() < 1e-6, "{day:?}");
+        let slot = |slot| Slotted { noise_scale: 5000, ..Slotted::new(slot) }.decoded(35_000, 100);
+        (0..144).for_each(|at| day.add(&slot(at).into(), None));
+        assert!((day.energy_watt_hours() - 24.0 * 35_000.0).abs() < 1e-6, "{day:?}");
         // Of 144 slots: 12 times as much noise as one of ten minutes has, which is that of 100 shares made for 80.
-        let exact = 1.96 * 12.0 * LAMBDA * (2.0f64 * 100.0 / 80.0).sqrt() / 6.0;
+        let exact = 1.96 * 12.0 * 5000.0 * (2.0f64 * 100.0 / 80.0).sqrt() / 6.0;
         assert!((day.band95_watt_hours() / exact - 1.0).abs() < 0.002, "{} {exact}", day.band95_watt_hours());
+        assert!((0.0365..0.0372).contains(&(day.band95_watt_hours() / day.energy_watt_hours())), "{exact}");
     }
 
     #[test]

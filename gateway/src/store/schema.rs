@@ -28,6 +28,8 @@ pub(super) const SLOTS: TableDefinition<'_, (&str, u64, u64), &[u8]> = TableDefi
 pub(super) const OUTCOMES: TableDefinition<'_, (&str, u64), &[u8]> = TableDefinition::new("outcomes");
 /// By the same key as its outcome: the watts of the filtered load, and of its band.
 pub(super) const FILTERED: TableDefinition<'_, (&str, u64), (i64, u64)> = TableDefinition::new("filtered");
+/// By the same key: the same an hour later.
+pub(super) const SMOOTHED: TableDefinition<'_, (&str, u64), (i64, u64)> = TableDefinition::new("smoothed");
 /// By cluster and the start of the period in Unix milliseconds: what the slots of an hour or a day come to.
 pub(super) const HOURS: TableDefinition<'_, (&str, u64), &[u8]> = TableDefinition::new("hours");
 pub(super) const DAYS: TableDefinition<'_, (&str, u64), &[u8]> = TableDefinition::new("days");
@@ -52,6 +54,7 @@ pub(super) struct Tables<'txn> {
     slots: Table<'txn, (&'static str, u64, u64), &'static [u8]>,
     outcomes: Table<'txn, (&'static str, u64), &'static [u8]>,
     filtered: Table<'txn, (&'static str, u64), (i64, u64)>,
+    smoothed: Table<'txn, (&'static str, u64), (i64, u64)>,
     hours: Table<'txn, (&'static str, u64), &'static [u8]>,
     days: Table<'txn, (&'static str, u64), &'static [u8]>,
     offenders: Table<'txn, &'static str, &'static [u8]>,
@@ -67,6 +70,7 @@ impl<'txn> Tables<'txn> {
             slots: write.open_table(SLOTS)?,
             outcomes: write.open_table(OUTCOMES)?,
             filtered: write.open_table(FILTERED)?,
+            smoothed: write.open_table(SMOOTHED)?,
             hours: write.open_table(HOURS)?,
             days: write.open_table(DAYS)?,
             offenders: write.open_table(OFFENDERS)?,
@@ -91,6 +95,9 @@ impl<'txn> Tables<'txn> {
                 Change::PutFiltered { cluster, end, filtered: FilteredLoad { watts, band95 } } => {
                     self.filtered.insert((cluster.as_str(), end.as_millis()), (*watts, *band95))?;
                 }
+                Change::PutSmoothed { cluster, end, smoothed: FilteredLoad { watts, band95 } } => {
+                    self.smoothed.insert((cluster.as_str(), end.as_millis()), (*watts, *band95))?;
+                }
                 Change::PutRollup { cluster, step, rollup } => {
                     let table = match step {
                         Step::Hour => &mut self.hours,
@@ -101,6 +108,7 @@ impl<'txn> Tables<'txn> {
                 Change::Expire { slots, hours } => {
                     expire(&mut self.outcomes, *slots)?;
                     expire(&mut self.filtered, *slots)?;
+                    expire(&mut self.smoothed, *slots)?;
                     expire(&mut self.hours, *hours)?;
                 }
             }

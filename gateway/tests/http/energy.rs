@@ -65,14 +65,13 @@ fn api_csv_metrics_and_page_tell_the_same_energy() {
     let page = gateway.get("/clusters/north");
     let shown = |period: &str, energy: &Value| {
         let tile = page.text().split(&format!("id=\"energy-{period}\"")).nth(1).unwrap().split("</dd>").next().unwrap();
-        let kilowatt_hours = energy["energy_watt_hours"].as_f64().unwrap() / 1000.0;
-        let band = energy["band95_energy_watt_hours"].as_f64().unwrap() / 1000.0;
-        let number = match kilowatt_hours {
-            1000.0.. => {
-                format!("{:.2} <span class=\"within\">± {:.2}</span> MWh", kilowatt_hours / 1000.0, band / 1000.0)
-            }
-            _ => format!("{kilowatt_hours:.1} <span class=\"within\">± {band:.1}</span> kWh"),
+        let [value, band] =
+            ["energy_watt_hours", "band95_energy_watt_hours"].map(|name| energy[name].as_f64().unwrap());
+        let (unit, name) = if value < 1e6 { (1e3, "kWh") } else { (1e6, "MWh") };
+        let number = |places: usize| {
+            format!("{:.places$} <span class=\"within\">± {:.places$}</span> {name}", value / unit, band / unit)
         };
+        let number = number(if band / unit >= 1.0 { 1 } else { 2 });
         assert!(tile.contains(&number) && tile.contains("filled in"), "{number} is not in {tile}");
     };
     shown("day", day);

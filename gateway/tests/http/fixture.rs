@@ -387,10 +387,11 @@ pub fn proven() -> Arc<[EvidenceView]> {
     Arc::new([EvidenceView { number: 1, gateway: "gw".to_owned(), contradiction, bytes }])
 }
 
-/// A closed slot with a filtered load that no filter made.
+/// A closed slot with a filtered load that no filter made, and what it would be an hour later.
 pub fn closed(outcome: SlotOutcome) -> ClosedSlot {
     let filtered = outcome.result.ok().map(|sum| FilteredLoad { watts: sum.watts() - 1500, band95: 12_345 });
-    ClosedSlot { outcome, filtered }
+    let smoothed = filtered.map(|FilteredLoad { watts, .. }| FilteredLoad { watts: watts + 250, band95: 11_111 });
+    ClosedSlot { outcome, filtered, smoothed }
 }
 
 /// A slot of such a cluster.

@@ -1,8 +1,9 @@
 //! Slots that a demonstration fills in: marked wherever they are shown, and counted nowhere.
 
-use dream_filter::Filter;
+use dream_gateway::clock::Zone;
 use dream_gateway::ingest::backfill::{BackfillError, backfill};
-use dream_gateway::ingest::served::{NEVER, filtered};
+use dream_gateway::ingest::cluster_filter::ClusterFilter;
+use dream_gateway::ingest::served::NEVER;
 use dream_gateway::store::{History as _, Store};
 use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::ids::ClusterId;
@@ -93,9 +94,9 @@ async fn live_slots_follow_and_the_filter_goes_on_from_what_was_filled_in() {
     let store = Store::open(&gateway.store_path(), 4).unwrap();
     let kept = store.slots(&north(), Timestamp::from_secs(0), NEVER, usize::MAX).unwrap();
     assert!(kept.len() > usize::try_from(SLOTS).unwrap());
-    let mut filter = Filter::default();
+    let mut filter = ClusterFilter::new(&Zone::default(), &[]);
     for slot in kept {
-        assert_eq!(slot.filtered, filtered(&mut filter, &slot.outcome), "as if the same filter had seen all: {slot:?}");
+        assert_eq!(slot.filtered, filter.observe(&slot.outcome), "as if the same filter had seen all: {slot:?}");
     }
 }
 

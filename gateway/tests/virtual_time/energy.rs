@@ -294,10 +294,11 @@ fn a_year_of_a_cluster_takes_a_few_megabytes() {
             let (name, running) = (&names[at], &mut running[at]);
             let outcome = Slotted { epoch: 1_794_837_600, ..Slotted::new(slot) }.decoded(51_234, 97);
             let (cluster, filtered) = (name.clone(), FilteredLoad { watts: 50_321, band95: 9876 });
-            let added = running.add(&ClosedSlot { outcome, filtered: Some(filtered) }, None);
+            let added = running.add(&ClosedSlot { filtered: Some(filtered), ..outcome.into() }, None);
             rows.extend(added.into_iter().map(|(step, rollup)| ((at, step, rollup.start), rollup)));
             changes.push(Change::Put(name.clone(), Record::Outcome(outcome)));
-            changes.push(Change::PutFiltered { cluster, end: outcome.end, filtered });
+            changes.push(Change::PutFiltered { cluster: cluster.clone(), end: outcome.end, filtered });
+            changes.push(Change::PutSmoothed { cluster, end: outcome.end, smoothed: filtered });
         }
         changes.extend(rows.into_iter().map(|((at, step, _), rollup)| {
             let cluster = names[at].clone();
@@ -318,8 +319,8 @@ fn a_year_of_a_cluster_takes_a_few_megabytes() {
     let tables: BTreeMap<String, u64> =
         read.list_tables().unwrap().map(|table| (table.name().to_owned(), taken(table))).collect();
     println!("bytes of a cluster and year: {file} in the file; {tables:?}");
-    let slots = tables["outcomes"] + tables["filtered"];
-    assert!((100..350).contains(&(slots / (56 * 144))), "bytes of a slot: {tables:?}");
+    let slots = tables["outcomes"] + tables["filtered"] + tables["smoothed"];
+    assert!((200..420).contains(&(slots / (56 * 144))), "bytes of a slot: {tables:?}");
     assert!(
         (140..400).contains(&(tables["hours"] / 8760)) && (140..400).contains(&(tables["days"] / 365)),
         "{tables:?}"

@@ -401,7 +401,7 @@ mod tests {
         let slot = Slotted::new(slot);
         let outcome = word.parse().map_or_else(|_| slot.failed(word, 50), |load| slot.decoded(load, 50));
         let filtered = outcome.result.ok().map(|sum| FilteredLoad { watts: 2 * sum.watts() + 1, band95: 3 });
-        ClosedSlot { outcome, filtered }
+        ClosedSlot { filtered, ..outcome.into() }
     }
 
     /// Half the width of the band of each sum; the estimate's is twice that.
