@@ -170,7 +170,7 @@ pub(super) fn params(meters: u16, settings: &ClusterSettings, policy: &Policy) -
         let least = least.map_or_else(String::new, |least| format!(" They accept one of {least} or more."));
         BadInput(format!(
             "--meters {meters}: the meters would refuse so small a cluster, as real ones do, because single homes would not \
-             be hidden well enough in it: {reason}.{least} `dream-gateway plan --members {meters}` tells more"
+             be hidden well enough in it: {reason}.{least} `dream-gateway plan --homes {meters}` tells more"
         ))
     })
 }
