@@ -5,6 +5,7 @@
 
 mod closed_slot;
 mod history;
+mod noise;
 mod rollup;
 mod schema;
 mod trial;
@@ -30,7 +31,7 @@ use crate::clock::rfc3339;
 
 pub use closed_slot::{ClosedSlot, FilteredLoad, Load};
 pub use history::{Extent, History, HistoryError};
-pub(crate) use rollup::deviations95;
+pub use noise::AddedNoise;
 pub use rollup::{Rollup, Step};
 
 use schema::{ENROLMENTS, EVIDENCE, FILTERED, FORMAT, LISTS, META, OFFENDERS, OUTCOMES, SLOTS, SMOOTHED};
