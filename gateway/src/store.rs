@@ -5,6 +5,7 @@
 
 mod closed_slot;
 mod history;
+mod noise;
 mod periods;
 mod rollup;
 mod schema;
@@ -28,7 +29,7 @@ use thiserror::Error;
 
 pub use closed_slot::{ClosedSlot, FilteredLoad, Load};
 pub use history::{Extent, History, HistoryError};
-pub(crate) use rollup::deviations95;
+pub use noise::AddedNoise;
 pub use rollup::{Rollup, Step};
 
 use schema::{ENROLMENTS, EVIDENCE, FILTERED, FORMAT, LISTS, META, OFFENDERS, OUTCOMES, SLOTS, SMOOTHED};

@@ -58,6 +58,18 @@ pub(super) fn run(args: &CheckConfigArgs, clock: &dyn Clock, out: &mut impl Writ
             writeln!(out, "      NOTE: {objection}")?;
         }
     }
+    write_groups(&config, out)
+}
+
+fn write_groups(config: &Config, out: &mut impl Write) -> anyhow::Result<()> {
+    if !config.groups.is_empty() {
+        writeln!(out, "  groups    {}", config.groups.len())?;
+    }
+    for (id, group) in &config.groups {
+        let served = config.owned().filter(|(cluster, _)| group.clusters.contains(*cluster)).count();
+        let (clusters, slot) = (group.clusters.len(), group.slot_seconds);
+        writeln!(out, "    {id}: slots of {slot} s, clusters {clusters}, of which this replica serves {served}")?;
+    }
     Ok(())
 }
 

@@ -14,7 +14,9 @@ use dream_protocol::policy::Profile;
 use dream_protocol::scheme::{self, Scheme, SchemeChoice};
 
 use super::decimal::{self, Fraction};
-use super::{Broker, BrokerTls, ClusterSettings, Config, Files, Identity, Log, Login, Overrides, Problem, Store, file};
+use super::{
+    Broker, BrokerTls, ClusterSettings, Config, Files, Identity, Log, Login, Overrides, Problem, Store, file, group,
+};
 use crate::clock::Zone;
 
 /// What a member takes in a list, with a certificate of some 500 bytes.
@@ -99,6 +101,8 @@ impl<'a> Checker<'a> {
         let log = self.log(file.log);
         let home_assistant = self.home_assistant(file.home_assistant);
         let clusters = self.clusters(&file.clusters, &file.defaults);
+        let (groups, wrong) = group::check(&file.groups, &file.clusters, &clusters);
+        wrong.into_iter().for_each(|problem| self.wrong(problem.key, problem.message));
         if let (Some(broker), Some(largest)) =
             (&broker, clusters.values().map(|cluster| cluster.roster.min_members).max())
         {
@@ -123,6 +127,7 @@ impl<'a> Checker<'a> {
                 log: log?,
                 home_assistant,
                 clusters,
+                groups,
             })
         };
         (config(), files)

@@ -36,6 +36,8 @@ pub struct File {
     pub defaults: Cluster,
     #[serde(default)]
     pub clusters: BTreeMap<String, Cluster>,
+    #[serde(default)]
+    pub groups: BTreeMap<String, Group>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -142,6 +144,13 @@ pub struct Cluster {
     pub deny_file: Option<PathBuf>,
 }
 
+/// A sum of clusters.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Group {
+    pub of: Vec<String>,
+}
+
 /// Writes the functions that treat all keys of a cluster alike.
 macro_rules! every_key {
     ($($field:ident),* $(,)?) => {
@@ -236,6 +245,17 @@ fn sift<T: DeserializeOwned>(file: &mut Table, name: &str, problems: &mut Vec<Pr
     }
 }
 
+/// Does the same for each table of a table.
+fn sift_each<T: DeserializeOwned>(file: &mut Table, name: &str, problems: &mut Vec<Problem>) {
+    if let Some(Value::Table(tables)) = file.get_mut(name) {
+        for (own, table) in tables.iter_mut() {
+            if let Value::Table(table) = table {
+                keep_valid::<T>(table, &format!("{name}.{own}."), problems);
+            }
+        }
+    }
+}
+
 /// Tries every entry by itself; takes out and notes those that are refused.
 fn keep_valid<T: DeserializeOwned>(table: &mut Table, prefix: &str, problems: &mut Vec<Problem>) {
     table.retain(|key, value| {
@@ -313,14 +333,8 @@ impl File {
         sift::<Log>(&mut file, "log", problems);
         sift::<HomeAssistant>(&mut file, "home_assistant", problems);
         sift::<Cluster>(&mut file, "defaults", problems);
-        if let Some(Value::Table(clusters)) = file.get_mut("clusters") {
-            let names: Vec<String> = clusters.keys().cloned().collect();
-            for name in names {
-                if let Some(Value::Table(cluster)) = clusters.get_mut(&name) {
-                    keep_valid::<Cluster>(cluster, &format!("clusters.{name}."), problems);
-                }
-            }
-        }
+        sift_each::<Cluster>(&mut file, "clusters", problems);
+        sift_each::<Group>(&mut file, "groups", problems);
         keep_valid::<Self>(&mut file, "", problems);
         for (table, key) in REQUIRED {
             require(&mut file, table, key, problems);

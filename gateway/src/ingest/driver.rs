@@ -156,6 +156,7 @@ impl Driver {
                 ..GatewayView::default()
             };
         });
+        parts.board.set_groups(&parts.config.groups);
         let mut driver = Self { parts, jobs, state: State::default() };
         for served in served {
             driver.add(served);

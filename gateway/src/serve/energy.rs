@@ -58,6 +58,11 @@ pub struct EnergyJson {
 
 impl EnergyJson {
     pub fn new(rollup: &Rollup, extent: Extent) -> Self {
+        Self { missing_seconds: rollup.missing_millis(extent) / 1000, ..Self::of(rollup) }
+    }
+
+    /// Returns what is known without knowing what is missing.
+    pub(super) fn of(rollup: &Rollup) -> Self {
         Self {
             start: rfc3339(rollup.start),
             end: rfc3339(rollup.end),
@@ -65,7 +70,7 @@ impl EnergyJson {
             band95_energy_watt_hours: upwards(rollup.band95_watt_hours()),
             measured_seconds: rollup.measured_millis / 1000,
             filled_seconds: rollup.filled_millis / 1000,
-            missing_seconds: rollup.missing_millis(extent) / 1000,
+            missing_seconds: 0,
             filled_share: (rollup.filled_share() * 1e4).round() / 1e4,
         }
     }
@@ -177,12 +182,12 @@ pub const CSV_HEADER: &str = "cluster,start,end,energy_watt_hours,band95_energy_
     band95_filtered_watts,slots,decoded,members,responders,epsilon,micro_epsilon";
 
 #[expect(clippy::cast_possible_truncation, reason = "a cast to an integer saturates")]
-fn nearest(value: f64) -> i64 {
+pub(super) fn nearest(value: f64) -> i64 {
     value.round() as i64
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast to an integer saturates")]
-fn upwards(value: f64) -> u64 {
+pub(super) fn upwards(value: f64) -> u64 {
     value.ceil() as u64
 }
 

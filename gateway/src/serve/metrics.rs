@@ -1,6 +1,8 @@
 //! What Prometheus sees. Counters and histograms live here; gauges of clusters are read off the board at each scrape, so
 //! that those of a removed cluster are gone and those of a stalled one do not pretend.
 
+mod groups;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -18,6 +20,7 @@ use prometheus::{
     TextEncoder,
 };
 
+use self::groups::Told;
 use crate::clock::Period;
 use crate::serve::board::{Board, ClusterView};
 use crate::serve::day_epsilon;
@@ -251,12 +254,17 @@ impl Metrics {
         let waiting =
             self.session_unacknowledged.lock().unwrap_or_else(PoisonError::into_inner).load(Ordering::Relaxed);
         self.unacknowledged.set(waiting.try_into().unwrap_or(i64::MAX));
-        let gauges = ClusterGauges::new();
+        let (clusters, groups) = (Gauges::of_clusters(), Gauges::of_groups());
         for view in board.clusters().1 {
-            gauges.set(&view, now);
+            clusters.set(view.cluster.as_str(), &view, now);
+        }
+        for view in board.groups().1 {
+            let told = Told::new(view, now);
+            groups.set(told.id(), &told, now);
         }
         let mut families = self.registry.gather();
-        families.extend(gauges.collect());
+        families.extend(clusters.collect());
+        families.extend(groups.collect());
         families.extend(self.process.collect());
         families.sort_by(|a, b| a.name().cmp(b.name()));
         TextEncoder::new().encode_to_string(&families).expect("what was registered can be written as text")
@@ -292,10 +300,9 @@ fn slot_outcomes() -> impl Iterator<Item = &'static str> {
     Failure::ALL.map(Failure::as_str).into_iter().chain(["decoded"])
 }
 
-/// The gauges of all clusters, for one scrape.
-struct ClusterGauges(Vec<(GaugeVec, ReadOff)>);
+/// The gauges of all clusters or groups, for one scrape, each with how its value is read off what is shown of one.
+struct Gauges<V>(Vec<(GaugeVec, fn(&V, Timestamp) -> Value)>);
 
-/// Reads a gauge's value off the board.
 type ReadOff = fn(&ClusterView, Timestamp) -> Value;
 
 /// Nothing, one number, or one for each confidence, offence or period.
@@ -333,8 +340,8 @@ fn periods(view: &ClusterView, now: Timestamp, value: impl Fn(&Rollup, Extent) -
     running.map(|((period, rollup), extent)| (period, value(&rollup, extent))).collect()
 }
 
-impl ClusterGauges {
-    fn new() -> Self {
+impl Gauges<ClusterView> {
+    fn of_clusters() -> Self {
         let one = |name: &str, help: &str, value: ReadOff| (gauges(name, help, &["cluster"]), value);
         let bands = |name: &str, help: &str, value: ReadOff| (gauges(name, help, &["cluster", "confidence"]), value);
         let each = |name: &str, help: &str, value: ReadOff| (gauges(name, help, &["cluster", "period"]), value);
@@ -501,9 +508,10 @@ impl ClusterGauges {
             }),
         ])
     }
+}
 
-    fn set(&self, view: &ClusterView, now: Timestamp) {
-        let id = view.cluster.as_str();
+impl<V> Gauges<V> {
+    fn set(&self, id: &str, view: &V, now: Timestamp) {
         for (gauge, value) in &self.0 {
             match value(view, now) {
                 Value::Absent => {}

@@ -84,6 +84,14 @@ impl ClosedSlot {
         Some(Load { watts: scaled(watts)?, band95: scaled_band(band95)?, band99: scaled_band(band99)? })
     }
 
+    /// Returns by what a sum is scaled to stand for all members; 1 if nobody responded.
+    pub fn to_members(&self) -> f64 {
+        match self.outcome.responders {
+            0 => 1.0,
+            responders => f64::from(self.outcome.members) / f64::from(responders),
+        }
+    }
+
     /// Returns the mean absolute error of the sum in watts; `None` if the slot gave none.
     pub fn mean_error(&self) -> Option<f64> {
         self.is_decoded().then(|| Noise::of(&self.outcome).mean_error)

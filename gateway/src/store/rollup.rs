@@ -7,10 +7,8 @@ use std::ops::Range;
 
 use dream_protocol::time::Timestamp;
 
+use super::noise::{NORMAL95, deviations95};
 use super::{ClosedSlot, Extent, FilteredLoad};
-
-/// How many standard deviations hold 95 % of a normal distribution.
-const NORMAL95: f64 = 1.959_964;
 
 /// Which periods are stored as rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,6 +23,14 @@ impl Step {
     /// Returns the step of this word.
     pub fn named(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|step| step.as_str() == word)
+    }
+
+    /// Returns how long one is, but for days on which clocks change.
+    pub const fn millis(self) -> u64 {
+        match self {
+            Self::Hour => 3_600_000,
+            Self::Day => 86_400_000,
+        }
     }
 
     /// Returns the word for it in addresses and on the command line.
@@ -161,6 +167,19 @@ impl Rollup {
         self.filled_deviation = deviation;
     }
 
+    /// Returns neighbouring hours or days as one.
+    pub fn joined(step: Step, rows: &[Self]) -> Option<Self> {
+        let (first, others) = rows.split_first()?;
+        let mut all = *first;
+        for row in others {
+            match step {
+                Step::Hour => all.append(row),
+                Step::Day => all.combine(row),
+            }
+        }
+        Some(all)
+    }
+
     /// Returns the energy of all members in the time that was measured or filled in.
     pub fn energy_watt_hours(&self) -> f64 {
         self.watt_seconds / 3600.0
@@ -278,17 +297,6 @@ impl Rollup {
 /// The first byte of a row, before its numbers.
 const VERSION: u8 = 1;
 const WORDS: usize = 17;
-
-/// Returns how many standard deviations hold 95 % of noise whose shape is `1 / heaviness`: 1 is Laplace noise, 0 normal.
-pub(crate) fn deviations95(heaviness: f64) -> f64 {
-    // Through the exact values of the shapes 1, 2 and infinity.
-    const TWO: f64 = 2.056_5;
-    const LAPLACE: f64 = 2.118_277;
-    const BEND: f64 = 2.0 * (LAPLACE + NORMAL95 - 2.0 * TWO);
-    const SLOPE: f64 = LAPLACE - NORMAL95 - BEND;
-    let heaviness = heaviness.clamp(0.0, 1.0);
-    NORMAL95 + heaviness * (SLOPE + heaviness * BEND)
-}
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]

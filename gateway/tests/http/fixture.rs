@@ -9,7 +9,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, Request};
 use dream_gateway::clock::{Clock, Zone};
-use dream_gateway::config::{even_draws, with_committee};
+use dream_gateway::config::{Group, GroupId, Part, even_draws, with_committee};
 use dream_gateway::ingest::energy::RunningEnergy;
 use dream_gateway::serve::board::{Board, ClusterView, ListView, Spent};
 use dream_gateway::serve::energy::EnergyView;
@@ -116,6 +116,22 @@ impl Fixture {
                 certificate_ends: Some(NOW.as_secs() + 100 * 86_400),
             };
         });
+    }
+
+    /// Adds a group of clusters and of groups that were added before.
+    pub fn group(&self, id: &str, clusters: &[&str], groups: &[&str]) {
+        let mut all: BTreeMap<GroupId, Group> =
+            self.board.groups().1.into_iter().map(|view| (view.id, Group::clone(&view.group))).collect();
+        let clusters = clusters.iter().map(|id| ClusterId::new(id).unwrap());
+        let groups: Vec<GroupId> = groups.iter().map(|id| GroupId::new(id).unwrap()).collect();
+        let inner = groups.iter().flat_map(|group| all[group].clusters.clone());
+        let group = Group {
+            clusters: inner.chain(clusters.clone()).collect(),
+            of: groups.into_iter().map(Part::Group).chain(clusters.map(Part::Cluster)).collect(),
+            slot_seconds: 600,
+        };
+        all.insert(GroupId::new(id).unwrap(), group);
+        self.board.set_groups(&all);
     }
 
     /// Keeps a slot and shows it, as the driver does.

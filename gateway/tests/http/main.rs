@@ -6,6 +6,7 @@ mod api;
 mod charts;
 mod energy;
 mod fixture;
+mod groups;
 mod openapi;
 mod page;
 mod pages;

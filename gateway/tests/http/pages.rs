@@ -12,7 +12,7 @@ use dream_protocol::wire::StatusCode;
 use crate::fixture::{Asked, EPOCH, LAST_SLOT, NOW, closed, listed, proven, slot_of, waiting, with_holders};
 
 /// A page as a reader sees it: without marks, and with single spaces.
-fn read(gateway: &Asked, path: &str) -> String {
+pub(crate) fn read(gateway: &Asked, path: &str) -> String {
     const INLINE: [&str; 5] = ["a", "code", "span", "strong", "time"];
     let page = gateway.get(path);
     assert_eq!(page.status, 200, "{path}");
@@ -28,7 +28,7 @@ fn read(gateway: &Asked, path: &str) -> String {
 }
 
 #[track_caller]
-fn says(page: &str, expected: &str) {
+pub(crate) fn says(page: &str, expected: &str) {
     assert!(page.contains(expected), "{expected:?} is not in {page}");
 }
 

@@ -7,6 +7,7 @@ mod backfill;
 mod crash;
 mod energy;
 mod filtered;
+mod groups;
 mod holders;
 mod offenders;
 mod outages;

@@ -70,6 +70,11 @@ discovery_prefix = {{ $config.home_assistant.discovery_prefix | quote }}
 [clusters.{{ $name }}]
 {{- include "dream.cluster" (default dict $cluster) }}
 {{- end }}
+{{- range $name, $group := $config.groups }}
+
+[groups.{{ $name }}]
+of = {{ $group.of | toJson }}
+{{- end }}
 {{ end -}}
 
 {{- define "dream.cluster" -}}

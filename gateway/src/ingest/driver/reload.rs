@@ -49,6 +49,8 @@ impl Driver {
             }
         };
         self.parts.config.clusters = config.clusters;
+        self.parts.board.set_groups(&config.groups);
+        self.parts.config.groups = config.groups;
         self.parts.config.log.level = config.log.level;
         self.parts.config.clock_skew_seconds = config.clock_skew_seconds;
         self.parts.config.store.retention_days = config.store.retention_days;

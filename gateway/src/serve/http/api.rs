@@ -322,13 +322,15 @@ fn history_of(shared: &Shared, cluster: &ClusterId, query: &HistoryQuery) -> Res
     Ok(maybe_truncated(truncated, body))
 }
 
-fn maybe_truncated(truncated: bool, body: Response) -> Response {
+/// Says in a header whether there are older ones in the range than those told.
+pub(super) fn maybe_truncated(truncated: bool, body: Response) -> Response {
     let truncated = HeaderValue::from_static(if truncated { "true" } else { "false" });
     let truncated = (HeaderName::from_static("dream-truncated"), truncated);
     ([truncated, (VARY, HeaderValue::from_static("accept"))], body).into_response()
 }
 
-fn csv(file: &str, header: &str, write: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> Response {
+/// Answers with a file of comma-separated values.
+pub(super) fn csv(file: &str, header: &str, write: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> Response {
     let mut body = format!("{header}\n").into_bytes();
     write(&mut body).expect("a Vec takes everything");
     let kind = HeaderValue::from_static("text/csv; charset=utf-8; header=present");

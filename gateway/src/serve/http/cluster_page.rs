@@ -18,7 +18,7 @@ use super::query::{Id, MAX_LIMIT};
 use super::range::Range;
 use super::reasons::reasons;
 use super::slots_page::{outcomes, slot_table};
-use super::status::{Group, Status};
+use super::status::{Standing, Status};
 use super::terms::privacy;
 use super::{Shared, blocking, page, simulated, words};
 use crate::clock::rfc3339;
@@ -48,7 +48,7 @@ pub(super) async fn cluster(State(shared): State<Arc<Shared>>, Id(id): Id, uri: 
 }
 
 /// Returns the range that is asked for; a day, if none is.
-fn asked(uri: &Uri) -> Result<Range, Markup> {
+pub(super) fn asked(uri: &Uri) -> Result<Range, Markup> {
     let given = page::parameters(uri, &["range"])?;
     given.get("range").map_or(Ok(Range::Day), |name| {
         let names = Range::ALL.map(Range::name).join(", ");
@@ -88,7 +88,7 @@ fn render(shared: &Shared, view: &ClusterView, range: Range, past: &Past, versio
         section #load aria-labelledby="load-heading" data-live {
             div.head {
                 h2 #load-heading { "Load" }
-                nav aria-label="Range of the chart" { ul.choice { (choice(view, range)) } }
+                nav aria-label="Range of the chart" { ul.choice { (choice(&format!("/clusters/{id}"), range)) } }
             }
             (load_chart(view, range, past))
         }
@@ -135,7 +135,8 @@ fn state(view: &ClusterView, now: Timestamp) -> Markup {
     let status = Status::of(view, now);
     // A sum speaks for itself, and where there is none for long, the reason is the sentence.
     let state = ClusterState::of(view, now);
-    let silent = status.group == Group::Decoded || matches!(state, ClusterState::Stalled | ClusterState::CannotForm);
+    let silent =
+        status.standing == Standing::Decoded || matches!(state, ClusterState::Stalled | ClusterState::CannotForm);
     html! {
         (headline(last, &when))
         @if !silent { p.sentence { (status.sentence) } }
@@ -154,9 +155,6 @@ fn state(view: &ClusterView, now: Timestamp) -> Markup {
 
 /// Shows what else is known. Later figures have their place here.
 fn tiles(view: &ClusterView, now: Timestamp) -> Markup {
-    let tile = |name: &str, value: &Markup, note: &Markup| {
-        html! { div.tile { dt { (name) } dd { (value) span.note { (note) } } } }
-    };
     let decoded = view.last_decoded.and_then(|closed| Some((closed.outcome, Figures::of(&closed)?)));
     let due = view.next_deadline.map_or_else(|| html! { "–" }, |due| words::time(due, now));
     html! {
@@ -195,6 +193,11 @@ fn tiles(view: &ClusterView, now: Timestamp) -> Markup {
     }
 }
 
+/// Shows one figure with its name and what it is.
+pub(super) fn tile(name: &str, value: &Markup, note: &Markup) -> Markup {
+    html! { div.tile { dt { (name) } dd { (value) span.note { (note) } } } }
+}
+
 fn explained() -> Markup {
     html! {
         details.explain {
@@ -207,11 +210,11 @@ fn explained() -> Markup {
     }
 }
 
-/// Shows links to the ranges.
-fn choice(view: &ClusterView, chosen: Range) -> Markup {
+/// Shows links to the ranges of a page's chart.
+pub(super) fn choice(page: &str, chosen: Range) -> Markup {
     html! {
         @for range in Range::ALL {
-            @let href = format!("/clusters/{}?range={}", view.cluster, range.name());
+            @let href = format!("{page}?range={}", range.name());
             li {
                 a id={ "range-" (range.name()) } href=(href) aria-current=[(range == chosen).then_some("true")] {
                     (range.label())
@@ -282,14 +285,23 @@ fn downloads(view: &ClusterView, range: Range, past: &Past) -> Markup {
             }
         }
         li { a #get-json href={ (api) "/slots?" (slots) } { "The same as JSON" } }
-        @for (step, words) in [(Step::Hour, "Energy by the hour, of the last 7 days"), (Step::Day, "Energy by the day, of the last year")] {
+        (energy_downloads(&api))
+        li { a #get-cluster href=(api) { "This cluster as JSON" } }
+    }
+}
+
+/// Shows links to hours and days of what has this address in the API.
+pub(super) fn energy_downloads(api: &str) -> Markup {
+    const STEPS: [(Step, &str); 2] =
+        [(Step::Hour, "Energy by the hour, of the last 7 days"), (Step::Day, "Energy by the day, of the last year")];
+    html! {
+        @for (step, words) in STEPS {
             li {
                 a id={ "get-" (step.as_str()) "s" } href={ (api) "/history?step=" (step.as_str()) "&format=csv" } download {
                     (words) ", as CSV"
                 }
             }
         }
-        li { a #get-cluster href=(api) { "This cluster as JSON" } }
     }
 }
 

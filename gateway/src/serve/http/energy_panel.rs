@@ -1,31 +1,50 @@
-//! The energy of a cluster so far: today, this month, this hour.
+//! The energy of a cluster or a group so far: today, this month, this hour.
 
 use dream_protocol::time::Timestamp;
 use maud::{Markup, html};
 
+use super::group_api::GroupEnergyJson;
 use super::words;
 use crate::clock::Period;
 use crate::serve::board::ClusterView;
-use crate::serve::energy::{EnergyJson, EnergyView};
-use crate::store::Rollup;
+use crate::serve::energy::EnergyJson;
+use crate::serve::group::GroupView;
 
-/// Shows a tile for each period, with its band and how much of it is not measured.
+/// Shows a tile for each period of a cluster, with its band and how much of it is not measured.
 pub(super) fn energy_panel(view: &ClusterView, now: Timestamp) -> Markup {
+    let energy = view.energy.as_ref();
+    panel(|wanted| {
+        let energy = energy?;
+        let (_, rollup) = energy.running(now).find(|(period, _)| *period == wanted)?;
+        let json = EnergyJson::new(&rollup, energy.extent);
+        let since = rollup.start.max(energy.extent.begun);
+        Some(tile(&json, &words::period(since, rollup.end.min(energy.extent.until), now)))
+    })
+}
+
+/// Shows the same of a group, with how many of its clusters are in it.
+pub(super) fn group_energy(view: &GroupView, now: Timestamp) -> Markup {
+    let energy = view.energy(now);
+    panel(|wanted| {
+        let (_, period) = energy.iter().find(|(period, _)| *period == wanted)?;
+        let GroupEnergyJson { energy, clusters, in_sum } = GroupEnergyJson::from(period);
+        let when = words::period(period.total.first, period.total.last, now);
+        let partial = (in_sum < clusters).then(|| format!(", {in_sum} of {clusters} clusters"));
+        Some(tile(&energy, &html! { (when) @if let Some(partial) = partial { (partial) } }))
+    })
+}
+
+fn panel(tile: impl Fn(Period) -> Option<Markup>) -> Markup {
     const PERIODS: [(Period, &str); 3] =
         [(Period::Day, "Today"), (Period::Month, "This month"), (Period::Hour, "This hour")];
-    let energy = view.energy.as_ref();
-    let running = |wanted| {
-        let found = energy.and_then(|energy| energy.running(now).find(|(period, _)| *period == wanted));
-        found.map(|(_, rollup)| rollup)
-    };
     html! {
         dl.tiles {
             @for (period, name) in PERIODS {
                 div.tile id={ "energy-" (crate::serve::energy::label(period)) } {
                     dt { (name) }
-                    @match (energy, running(period)) {
-                        (Some(energy), Some(rollup)) => (tile(energy, &rollup, now)),
-                        _ => dd { "–" span.note { "no slot has closed yet" } },
+                    @match tile(period) {
+                        Some(tile) => (tile),
+                        None => dd { "–" span.note { "no slot has closed yet" } },
                     }
                 }
             }
@@ -43,16 +62,13 @@ pub(super) fn energy_panel(view: &ClusterView, now: Timestamp) -> Markup {
     }
 }
 
-fn tile(energy: &EnergyView, rollup: &Rollup, now: Timestamp) -> Markup {
-    let json = EnergyJson::new(rollup, energy.extent);
+fn tile(json: &EnergyJson, when: &Markup) -> Markup {
     let (value, band, unit) = words::energy(json.energy_watt_hours, json.band95_energy_watt_hours);
-    let since = rollup.start.max(energy.extent.begun);
     html! {
         dd {
             (value) " " span.within { "± " (band) } " " (unit)
             span.note {
-                (words::period(since, rollup.end.min(energy.extent.until), now))
-                (share(json.filled_seconds, &json, "filled in")) (share(json.missing_seconds, &json, "missing"))
+                (when) (share(json.filled_seconds, json, "filled in")) (share(json.missing_seconds, json, "missing"))
             }
         }
     }

@@ -9,6 +9,9 @@ use super::series::{Series, fitted};
 use crate::serve::board::ClusterView;
 use crate::store::{ClosedSlot, HistoryError, Rollup, Step};
 
+/// About as many points as a chart can show.
+pub(super) const CHART_POINTS: u64 = 300;
+
 const DAY_MILLIS: u64 = 86_400_000;
 
 /// Longer than this, and hours are drawn instead of slots.
@@ -16,6 +19,16 @@ const MOST_MILLIS_OF_SLOTS: u64 = 8 * DAY_MILLIS;
 
 /// Longer than this, and days are drawn instead of hours.
 const MOST_MILLIS_OF_HOURS: u64 = 62 * DAY_MILLIS;
+
+/// Returns whether a chart over so long is drawn from hours or days and not from slots; `gone` says that some are not kept any
+/// more.
+pub(super) fn step_over(millis: u64, gone: bool) -> Option<Step> {
+    match millis {
+        millis if millis > MOST_MILLIS_OF_HOURS => Some(Step::Day),
+        millis if millis > MOST_MILLIS_OF_SLOTS || gone => Some(Step::Hour),
+        _ => None,
+    }
+}
 
 /// The past of a cluster over a range.
 pub(super) struct Past {
@@ -45,18 +58,19 @@ impl Past {
         let shown_from = begun.unwrap_or(kept_from).min(kept_from).max(from);
         // A slot that began before the range ended in it.
         let gone = !any_before && shown_from < kept_from;
-        let step = match now.millis_since(shown_from) {
-            span if span > MOST_MILLIS_OF_HOURS => Some(Step::Day),
-            span if span > MOST_MILLIS_OF_SLOTS || gone => Some(Step::Hour),
-            _ => None,
-        };
-        if let Some(step) = step {
+        if let Some(step) = step_over(now.millis_since(shown_from), gone) {
             let periods = history.rollups(cluster, step, shown_from, now, MAX_LIMIT)?;
             return Ok(Self { now, from, fitted: shown_from, slots, periods: Some((step, periods)) });
         }
         // An axis that began in 1970 would show nothing.
         let from = if slots.is_empty() { from.max(Range::Day.from(now)) } else { from };
-        Ok(Self { now, from, fitted: fitted(&slots, from, any_before), slots, periods: None })
+        Ok(Self {
+            now,
+            from,
+            fitted: fitted(slots.first().map(|slot| slot.outcome.start), from, any_before),
+            slots,
+            periods: None,
+        })
     }
 
     /// Returns whether the chart is drawn from hours or days.
@@ -64,13 +78,12 @@ impl Past {
         self.periods.is_some()
     }
 
-    /// Returns about as many points as a chart can show.
+    /// Returns what the chart shows.
     pub(super) fn series(&self, view: &ClusterView) -> Series {
-        const POINTS: u64 = 300;
         let series = match &self.periods {
-            Some((step, rows)) => Series::of_periods(*step, rows, self.fitted, self.now, POINTS),
-            None => Series::new(&self.slots, self.fitted, self.now, POINTS),
+            Some((step, rows)) => Series::of_periods(*step, rows, self.fitted, self.now, CHART_POINTS),
+            None => Series::new(&self.slots, self.fitted, self.now, CHART_POINTS),
         };
-        series.of(view)
+        series.of([view])
     }
 }

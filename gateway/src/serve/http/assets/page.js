@@ -163,6 +163,7 @@ function lines(data, target) {
   const slots = data.slots[target.at];
   return [
     ["", slots > 1 ? `${when}, mean of ${slots} slots` : when],
+    ...(data.clusters[target.at] ? [["", data.clusters[target.at]]] : []),
     ...value("_filtered").map((text) => ["Filtered", text]),
     // Of hours and days there is no plain sum.
     ...(data.step === "slot" ? value("").map((text) => ["Plain sum", text]) : []),
@@ -176,7 +177,7 @@ function tell(plot, target) {
   const share = Math.min(1, Math.max(0, (target.middle - data.from) / (data.to - data.from)));
   pointer.removeAttribute("hidden");
   for (const end of ["x1", "x2"]) pointer.querySelector(".cursor").setAttribute(end, `${100 * share}%`);
-  for (const [name, kind] of [["load", ""], ["filtered", "_filtered"]]) {
+  for (const [name, kind] of [["load", data.unfiltered], ["filtered", "_filtered"]]) {
     const watts = target.failed ? null : data[`load${kind}_watts`][target.at];
     const dot = pointer.querySelector(`.dot-${name}`);
     dot.toggleAttribute("hidden", watts === null);
