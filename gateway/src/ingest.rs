@@ -1,8 +1,10 @@
 //! From the broker to the store: connections, the clusters' state machines, and commits before effects.
 
 pub mod backfill;
+pub mod cluster_filter;
 pub mod driver;
 pub mod effect;
+pub mod energy;
 pub mod holders;
 pub mod mqtt;
 pub mod served;

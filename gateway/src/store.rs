@@ -5,6 +5,8 @@
 
 mod closed_slot;
 mod history;
+mod noise;
+mod rollup;
 mod schema;
 mod trial;
 
@@ -19,13 +21,20 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use dream_protocol::cluster::{Forget, Key, Record};
 use dream_protocol::ids::ClusterId;
 use dream_protocol::time::{Slot, Timestamp};
-use redb::{Builder, Database, DatabaseError, ReadTransaction, ReadableDatabase as _, StorageError, TableError};
+use redb::{
+    AccessGuard, Builder, Database, DatabaseError, ReadTransaction, ReadableDatabase as _, StorageError,
+    TableDefinition, TableError,
+};
 use thiserror::Error;
 
-pub use closed_slot::{ClosedSlot, FilteredLoad, Load};
-pub use history::{History, HistoryError};
+use crate::clock::rfc3339;
 
-use schema::{ENROLMENTS, EVIDENCE, FILTERED, FORMAT, LISTS, META, OFFENDERS, OUTCOMES, SLOTS};
+pub use closed_slot::{ClosedSlot, FilteredLoad, Load};
+pub use history::{Extent, History, HistoryError};
+pub use noise::AddedNoise;
+pub use rollup::{Rollup, Step};
+
+use schema::{ENROLMENTS, EVIDENCE, FILTERED, FORMAT, LISTS, META, OFFENDERS, OUTCOMES, SLOTS, SMOOTHED};
 
 /// How many of the newest outcomes a cluster is rebuilt with: the last one says which slots are over.
 const OUTCOMES_TO_RESUME: usize = 16;
@@ -67,6 +76,8 @@ pub enum StoreError {
     Redb(#[from] redb::Error),
     #[error("an entry of the cluster `{cluster}` is damaged: {error}")]
     Entry { cluster: String, error: dream_protocol::wire::DecodeError },
+    #[error("a row of the cluster `{cluster}` is damaged, or of a newer version: that of the {step} from {start}")]
+    Row { cluster: String, step: &'static str, start: String },
 }
 
 macro_rules! from_redb {
@@ -89,8 +100,23 @@ pub enum Change {
         end: Timestamp,
         filtered: FilteredLoad,
     },
-    /// Aggregates of slots that ended before this are dropped, of all clusters.
-    Expire(Timestamp),
+    /// The same, for a slot an hour before.
+    PutSmoothed {
+        cluster: ClusterId,
+        end: Timestamp,
+        smoothed: FilteredLoad,
+    },
+    /// Replaces what the slots of an hour or a day come to. It goes with the outcome of the slot that was added.
+    PutRollup {
+        cluster: ClusterId,
+        step: Step,
+        rollup: Rollup,
+    },
+    /// Drops slots that ended, and hours that began, before these moments, of all clusters. Days are kept for ever.
+    Expire {
+        slots: Timestamp,
+        hours: Timestamp,
+    },
 }
 
 /// The open store.
@@ -172,20 +198,15 @@ impl Store {
         Ok(())
     }
 
-    /// Returns the clusters that there are aggregates of.
+    /// Returns the clusters that there are slots or days of.
     pub fn clusters(&self) -> Result<Vec<ClusterId>, StoreError> {
-        let database = self.database()?;
-        let outcomes = database.begin_read()?.open_table(OUTCOMES)?;
-        let mut found: Vec<ClusterId> = Vec::new();
-        loop {
-            let after = found.last().map_or(("", 0), |last| (last.as_str(), u64::MAX));
-            let next = outcomes.range(after..)?.find(|entry| {
-                entry.as_ref().map_or(true, |(key, _)| found.last().is_none_or(|last| key.value().0 != last.as_str()))
-            });
-            let Some(entry) = next else { return Ok(found) };
-            let Ok(cluster) = ClusterId::new(entry?.0.value().0) else { return Ok(found) };
-            found.push(cluster);
+        let mut found = clusters_in(&self.database()?.begin_read()?.open_table(OUTCOMES)?)?;
+        if let Some(days) = self.rollup_table(Step::Day)? {
+            found.extend(clusters_in(&days)?);
         }
+        found.sort();
+        found.dedup();
+        Ok(found)
     }
 
     /// Returns when the first and the last slot of a cluster ended, in Unix milliseconds.
@@ -196,7 +217,6 @@ impl Store {
         let last = all.next_back().transpose()?.map(|(key, _)| key.value().1);
         Ok(first.map(|first| (first, last.unwrap_or(first))))
     }
-
     /// Closes the file and opens it again: after an error nothing else gets it out of its doubts.
     pub(crate) fn reopen(&self) -> Result<(), OpenStoreError> {
         let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
@@ -274,15 +294,52 @@ impl History for Store {
             let database = self.database()?;
             let read = database.begin_read()?;
             let range = (id, from.as_millis())..(id, to.as_millis());
-            let filtered = filtered_loads(&read, range.clone(), limit)?;
+            let filtered = loads(&read, FILTERED, range.clone(), limit)?;
+            let smoothed = loads(&read, SMOOTHED, range.clone(), limit)?;
             let mut found = Vec::new();
             for entry in read.open_table(OUTCOMES)?.range(range)?.rev().take(limit) {
                 if let Record::Outcome(outcome) = decode(id, entry?.1.value())? {
-                    found.push(ClosedSlot { outcome, filtered: filtered.get(&outcome.end.as_millis()).copied() });
+                    let of = |loads: &HashMap<_, _>| loads.get(&outcome.end.as_millis()).copied();
+                    found.push(ClosedSlot { outcome, filtered: of(&filtered), smoothed: of(&smoothed) });
                 }
             }
             found.reverse();
             Ok(found)
+        };
+        read().map_err(HistoryError::new)
+    }
+
+    fn rollups(
+        &self,
+        cluster: &ClusterId,
+        step: Step,
+        from: Timestamp,
+        to: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Rollup>, HistoryError> {
+        let range = (cluster.as_str(), from.as_millis())..(cluster.as_str(), to.as_millis());
+        let read = || -> Result<Vec<Rollup>, StoreError> {
+            let Some(table) = self.rollup_table(step)? else { return Ok(Vec::new()) };
+            let mut found =
+                table.range(range)?.rev().take(limit).map(|row| rollup(step, row)).collect::<Result<Vec<_>, _>>()?;
+            found.reverse();
+            Ok(found)
+        };
+        read().map_err(HistoryError::new)
+    }
+
+    fn extent(&self, cluster: &ClusterId) -> Result<Option<Extent>, HistoryError> {
+        let read = || -> Result<Option<Extent>, StoreError> {
+            let Some(days) = self.rollup_table(Step::Day)? else { return Ok(None) };
+            let mut all = days.range((cluster.as_str(), 0)..=(cluster.as_str(), u64::MAX))?;
+            let Some(first) = all.next() else { return Ok(None) };
+            let first = rollup(Step::Day, first)?;
+            // After a change of the time zone days may overlap.
+            let mut until = first.last;
+            for day in all.rev().take(3) {
+                until = until.max(rollup(Step::Day, day)?.last);
+            }
+            Ok(Some(Extent { begun: first.first, until }))
         };
         read().map_err(HistoryError::new)
     }
@@ -292,13 +349,56 @@ impl History for Store {
     }
 }
 
-/// Returns the newest filtered loads of a range, by when their slots ended.
-fn filtered_loads(
+/// A table by cluster and time.
+type PeriodTable = redb::ReadOnlyTable<(&'static str, u64), &'static [u8]>;
+
+/// Returns the clusters of a table, without reading all of it.
+fn clusters_in(table: &PeriodTable) -> Result<Vec<ClusterId>, StoreError> {
+    let mut found: Vec<ClusterId> = Vec::new();
+    loop {
+        let after = found.last().map_or(("", 0), |last| (last.as_str(), u64::MAX));
+        let next = table.range(after..)?.find(|entry| {
+            entry.as_ref().map_or(true, |(key, _)| found.last().is_none_or(|last| key.value().0 != last.as_str()))
+        });
+        let Some(entry) = next else { return Ok(found) };
+        let Ok(cluster) = ClusterId::new(entry?.0.value().0) else { return Ok(found) };
+        found.push(cluster);
+    }
+}
+
+impl Store {
+    /// Returns the rows of a step; `None` if the store was written only by versions before them.
+    fn rollup_table(&self, step: Step) -> Result<Option<PeriodTable>, StoreError> {
+        match self.database()?.begin_read()?.open_table(schema::rollups(step)) {
+            Ok(table) => Ok(Some(table)),
+            Err(TableError::TableDoesNotExist(_)) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+type RollupRow<'a> = (AccessGuard<'a, (&'static str, u64)>, AccessGuard<'a, &'static [u8]>);
+
+fn rollup(step: Step, row: Result<RollupRow<'_>, StorageError>) -> Result<Rollup, StoreError> {
+    let (key, row) = row?;
+    let (cluster, start) = key.value();
+    let start = Timestamp::from_millis(start);
+    let wrong = || StoreError::Row { cluster: cluster.to_owned(), step: step.as_str(), start: rfc3339(start) };
+    Rollup::decode(start, row.value()).ok_or_else(wrong)
+}
+
+/// Returns the newest loads of a range that a filter made, by when their slots ended. A store that was written only by
+/// versions before the table has none.
+fn loads(
     read: &ReadTransaction,
+    table: TableDefinition<'_, (&'static str, u64), (i64, u64)>,
     range: Range<(&str, u64)>,
     limit: usize,
 ) -> Result<HashMap<u64, FilteredLoad>, StoreError> {
-    let table = read.open_table(FILTERED)?;
+    let table = match read.open_table(table) {
+        Err(TableError::TableDoesNotExist(_)) => return Ok(HashMap::new()),
+        found => found?,
+    };
     let newest = table.range(range)?.rev().take(limit).map(|entry| {
         let (key, value) = entry?;
         let (watts, band95) = value.value();

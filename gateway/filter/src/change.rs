@@ -6,7 +6,7 @@
 //! better a load that may go anywhere explains the sums since the moment at which it explains them best.
 
 /// How often one would bet on a change before there is evidence, as odds.
-const ODDS: f64 = 0.1;
+const ODDS: f64 = 0.2;
 /// Factor by which the evidence decays in a slot: what changed for good shows in the records within hours.
 const DECAY: f64 = 0.9;
 /// More evidence than this, as a logarithm, tells nothing more.
@@ -39,7 +39,7 @@ mod tests {
         (0..100).for_each(|_| change.observe(-5.0));
         assert_eq!(change.probability(), 0.0, "what spoke against it before counts for nothing");
         change.observe(2.0);
-        assert!((change.probability() - 0.39).abs() < 0.01, "{}", change.probability());
+        assert!((change.probability() - 0.561).abs() < 0.01, "{}", change.probability());
         change.observe(2.0);
         assert!(change.probability() > 0.8);
         (0..60).for_each(|_| change.observe(0.0));

@@ -35,3 +35,34 @@ impl Past {
         (0..STATE).for_each(|part| self.covariance[part] -= sharpening * spread[part] * shared);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_past_load_moves_as_if_it_were_a_part_of_the_state() {
+        // A state of two parts that vary together, and the load of a past slot as a third.
+        let mut covariance = [[9.0, 2.0, 4.0], [2.0, 5.0, 1.0], [4.0, 1.0, 6.0]];
+        let parts = |of: [f64; 2]| -> Parts { std::array::from_fn(|part| of.get(part).copied().unwrap_or(0.0)) };
+        let mut past = Past { load: Normal { mean: 10.0, variance: 6.0 }, covariance: parts([4.0, 1.0]) };
+        let (mut mean, weights) = ([0.0, 0.0, 10.0], [1.0, 0.5, 0.0]);
+        for (shift, sharpening) in [(0.3, 0.05), (-0.1, 0.08)] {
+            let spread: [f64; 3] =
+                std::array::from_fn(|row| covariance[row].iter().zip(&weights).map(|(a, b)| a * b).sum());
+            past.update(&parts([1.0, 0.5]), &parts([spread[0], spread[1]]), shift, sharpening);
+            for row in 0..3 {
+                mean[row] += shift * spread[row];
+                (0..3).for_each(|column| covariance[row][column] -= sharpening * spread[row] * spread[column]);
+            }
+            // Then a tenth of the second part is forgotten.
+            past.predict(&parts([1.0, 0.9]));
+            (0..3).for_each(|at| covariance[1][at] *= 0.9);
+            (0..3).for_each(|at| covariance[at][1] *= 0.9);
+        }
+        assert!((past.load.mean - mean[2]).abs() < 1e-12 && (past.load.variance - covariance[2][2]).abs() < 1e-12);
+        assert!((past.covariance[0] - covariance[2][0]).abs() < 1e-12, "{past:?}");
+        assert!((past.covariance[1] - covariance[2][1]).abs() < 1e-12, "{past:?}");
+        assert!(past.load.variance < 6.0);
+    }
+}

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use dream_filter::{Filter, LocalTime, Release};
+use dream_filter::Profile;
 use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::cluster::{Cluster, ClusterConfig, ClusterError, Notice};
 use dream_protocol::ids::ClusterId;
@@ -12,15 +12,19 @@ use dream_protocol::membership::MembershipList;
 use dream_protocol::time::Timestamp;
 use thiserror::Error;
 
+use crate::clock::Zone;
 use crate::config::ClusterSettings;
 use crate::config::secrets::GatewayIdentity;
+use crate::ingest::cluster_filter::ClusterFilter;
+use crate::ingest::energy::RunningEnergy;
 use crate::ingest::holders::HolderTally;
 use crate::ingest::statuses::Statuses;
 use crate::serve::board::{ClusterView, ENDING_SECONDS, ListView, Spent};
+use crate::serve::energy::EnergyView;
 use crate::serve::evidence::EvidenceView;
 use crate::serve::holders::{HolderJson, HoldersView};
 use crate::serve::offenders::OffenderCounts;
-use crate::store::{ClosedSlot, FilteredLoad, History as _, HistoryError, Store, StoreError};
+use crate::store::{Change, ClosedSlot, History as _, HistoryError, Store, StoreError};
 
 /// Why a cluster cannot be served.
 #[derive(Debug, Error)]
@@ -52,7 +56,8 @@ pub struct ServedCluster {
     pub last: Option<ClosedSlot>,
     last_decoded: Option<ClosedSlot>,
     spent: Spent,
-    filter: Filter,
+    pub filter: ClusterFilter,
+    energy: RunningEnergy,
     cannot_form: Option<String>,
     /// How the holders answered when they were last asked, and who did not.
     holders: Option<HoldersView>,
@@ -73,6 +78,7 @@ impl ServedCluster {
         settings: &ClusterSettings,
         identity: &GatewayIdentity,
         clock_skew_seconds: u64,
+        zone: &Zone,
         store: &Store,
         before: Option<&Self>,
         now: Timestamp,
@@ -108,7 +114,8 @@ impl ServedCluster {
             last: None,
             last_decoded: None,
             spent: Spent::default(),
-            filter: before.map(|before| before.filter.clone()).unwrap_or_default(),
+            filter: before.map_or_else(|| ClusterFilter::new(zone, &[]), |before| before.filter.clone()),
+            energy: RunningEnergy::resume(store, id, zone)?,
             cannot_form: None,
             holders: before.and_then(|before| before.holders),
             tally: before.map(|before| before.tally.clone()).unwrap_or_default(),
@@ -128,15 +135,21 @@ impl ServedCluster {
         served.last = recent.last().filter(|closed| !closed.is_backfilled()).copied();
         served.last_decoded = recent.iter().rfind(|closed| closed.is_decoded()).copied();
         if before.is_none() {
-            let since = Timestamp::from_secs(now.as_secs().saturating_sub(REPLAYED_SECONDS));
-            served.replay_filter(&store.slots(id, since, NEVER, REPLAYED_SLOTS)?);
+            let rows = served.energy.catch_up(store, &replayed(store, id, now)?, &mut served.filter)?;
+            if !rows.is_empty() {
+                tracing::info!(cluster = %id, rows = rows.len(), "hours and days were made of the slots that are kept");
+                store.commit(&rows)?;
+            }
         }
         Ok(served)
     }
 
-    /// Notes a closed slot, and returns it with its filtered load.
-    pub fn note_closed(&mut self, outcome: SlotOutcome) -> ClosedSlot {
-        let closed = ClosedSlot { outcome, filtered: filtered(&mut self.filter, &outcome) };
+    /// Notes a closed slot, and returns it with its filtered load. What belongs to its outcome is added to `changes`: what the
+    /// filter makes of it and of slots before it, its hour and its day.
+    pub fn note_closed(&mut self, outcome: SlotOutcome, changes: &mut Vec<Change>) -> ClosedSlot {
+        let filtered = self.filter.close(&self.id, &outcome, changes);
+        let closed = ClosedSlot { filtered, ..outcome.into() };
+        changes.extend(self.energy.close(&closed, &self.filter));
         self.changed = true;
         self.spent.add(&outcome);
         self.last = Some(closed);
@@ -144,15 +157,6 @@ impl ServedCluster {
             self.last_decoded = Some(closed);
         }
         closed
-    }
-
-    /// Lets a new filter see what the one before the restart saw: not what closed too late for it.
-    fn replay_filter(&mut self, slots: &[ClosedSlot]) {
-        let first = slots.iter().position(|closed| closed.filtered.is_some()).unwrap_or(slots.len());
-        let (before, since) = slots.split_at(first);
-        for closed in before.iter().chain(since.iter().filter(|closed| closed.filtered.is_some())) {
-            filtered(&mut self.filter, &closed.outcome);
-        }
     }
 
     /// Notes what the machine says.
@@ -199,6 +203,11 @@ impl ServedCluster {
     /// Returns which holders vanished or were at odds with others.
     pub fn named_holders(&self) -> Vec<HolderJson> {
         self.tally.named(&self.id)
+    }
+
+    /// Returns what the slots have come to in the hour, the day and the month of the last one.
+    pub fn energy(&self) -> Option<EnergyView> {
+        self.energy.view()
     }
 
     /// Returns why a list has no committee although it is large enough for one, found out once for each list.
@@ -249,6 +258,7 @@ impl ServedCluster {
             cannot_form: self.cannot_form.clone(),
             last: self.last,
             last_decoded: self.last_decoded,
+            energy: self.energy.view(),
             spent: self.spent,
             next_deadline: self.machine.deadline(),
             since: self.since,
@@ -259,24 +269,6 @@ impl ServedCluster {
 /// Returns whether a list has holders.
 fn has_committee(list: &MembershipList) -> bool {
     list.params().terms().scheme.committee().is_some()
-}
-
-/// Lets a filter see what was released; returns what it makes of the slot, if anything.
-pub fn filtered(filter: &mut Filter, outcome: &SlotOutcome) -> Option<FilteredLoad> {
-    FilteredLoad::new(filter.observe(&released(outcome)?)?)
-}
-
-/// Returns the sum of a slot as the filter takes it; `None` if there is no sum.
-fn released(outcome: &SlotOutcome) -> Option<Release> {
-    Some(Release {
-        start_millis: outcome.start.as_millis(),
-        end_millis: outcome.end.as_millis(),
-        local: LocalTime::utc(outcome.start.as_millis().midpoint(outcome.end.as_millis())),
-        watts: outcome.result.ok()?.watts() as f64,
-        variance: outcome.spread().variance(),
-        responders: outcome.responders,
-        members: outcome.members,
-    })
 }
 
 /// Later than anything.
@@ -291,11 +283,18 @@ const RECENT_SLOTS: usize = 100;
 const REPLAYED_SECONDS: u64 = 14 * 86_400;
 const REPLAYED_SLOTS: usize = 4032;
 
+/// Returns the slots of a cluster that its filter looks at again after a restart.
+fn replayed(store: &Store, cluster: &ClusterId, now: Timestamp) -> Result<Vec<ClosedSlot>, HistoryError> {
+    let since = Timestamp::from_secs(now.as_secs().saturating_sub(REPLAYED_SECONDS));
+    store.slots(cluster, since, NEVER, REPLAYED_SLOTS)
+}
+
 /// Rebuilds clusters from the store, on all cores: most of the time goes into agreeing on keys with members.
 pub fn resume_all(
     all: &[(&ClusterId, &ClusterSettings)],
     identity: &GatewayIdentity,
     clock_skew_seconds: u64,
+    zone: &Zone,
     store: &Store,
     before: &HashMap<ClusterId, ServedCluster>,
     now: Timestamp,
@@ -304,7 +303,8 @@ pub fn resume_all(
     let worker = || -> Result<Vec<ServedCluster>, ServeError> {
         let mut mine = Vec::new();
         while let Some((id, settings)) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
-            mine.push(ServedCluster::resume(id, settings, identity, clock_skew_seconds, store, before.get(*id), now)?);
+            let (skew, before) = (clock_skew_seconds, before.get(*id));
+            mine.push(ServedCluster::resume(id, settings, identity, skew, zone, store, before, now)?);
             let done = done.fetch_add(1, Ordering::Relaxed) + 1;
             if done.is_multiple_of(100) {
                 tracing::info!(done, of = all.len(), "rebuilding clusters from the store");
@@ -313,12 +313,26 @@ pub fn resume_all(
         Ok(mine)
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(all.len().max(1));
-    std::thread::scope(|scope| {
+    let mut served = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
         let mut served = Vec::with_capacity(all.len());
         for worker in workers {
             served.extend(worker.join().expect("rebuilding a cluster does not panic")?);
         }
-        Ok(served)
-    })
+        Ok::<_, ServeError>(served)
+    })?;
+    let others = before.iter().filter(|(id, _)| !all.iter().any(|(rebuilt, _)| rebuilt == id)).map(|(_, other)| other);
+    let profiles = profiles(served.iter().chain(others));
+    for new in served.iter_mut().filter(|served| !before.contains_key(&served.id) && served.filter.is_new()) {
+        new.filter = ClusterFilter::new(zone, &profiles);
+        new.filter.replay(&replayed(store, &new.id, now)?, |_, _| {});
+    }
+    Ok(served)
+}
+
+/// Returns what clusters learned of their days, in the order of their names: sums of numbers depend on it.
+pub fn profiles<'a>(clusters: impl Iterator<Item = &'a ServedCluster>) -> Vec<Profile> {
+    let mut clusters: Vec<_> = clusters.collect();
+    clusters.sort_unstable_by(|a, b| a.id.cmp(&b.id));
+    clusters.iter().filter_map(|cluster| cluster.filter.profile()).collect()
 }

@@ -34,6 +34,9 @@ pub struct SlotJson {
     /// What the slots before tell about the load of all members now, and its band: less noise, but by a model.
     pub load_filtered_watts: Option<i64>,
     pub band95_filtered_watts: Option<u64>,
+    /// The same with what the slots of the hour after it tell; absent until then.
+    pub load_smoothed_watts: Option<i64>,
+    pub band95_smoothed_watts: Option<u64>,
     pub members: u16,
     pub responders: u16,
     pub missing: u16,
@@ -51,7 +54,8 @@ pub struct SlotJson {
 impl From<&ClosedSlot> for SlotJson {
     fn from(closed: &ClosedSlot) -> Self {
         let outcome = &closed.outcome;
-        let (sum, estimate, filtered) = (closed.sum(), closed.estimate(), closed.filtered);
+        let (sum, estimate) = (closed.sum(), closed.estimate());
+        let (filtered, smoothed) = (closed.filtered, closed.smoothed);
         Self {
             slot: outcome.slot.0,
             start: rfc3339(outcome.start),
@@ -67,6 +71,8 @@ impl From<&ClosedSlot> for SlotJson {
             band99_estimated_watts: estimate.map(|load| load.band99),
             load_filtered_watts: filtered.map(|load| load.watts),
             band95_filtered_watts: filtered.map(|load| load.band95),
+            load_smoothed_watts: smoothed.map(|load| load.watts),
+            band95_smoothed_watts: smoothed.map(|load| load.band95),
             members: outcome.members,
             responders: outcome.responders,
             missing: outcome.missing(),
@@ -83,15 +89,15 @@ impl From<&ClosedSlot> for SlotJson {
 /// The first line of a CSV file of slots.
 pub const CSV_HEADER: &str = "cluster,slot,start,end,epoch,outcome,load_watts,band95_watts,band99_watts,\
     mean_error_watts,load_estimated_watts,band95_estimated_watts,band99_estimated_watts,load_filtered_watts,\
-    band95_filtered_watts,members,responders,missing,honest,attempts,epsilon,micro_epsilon,noise_scale_watts,\
-    backfilled";
+    band95_filtered_watts,load_smoothed_watts,band95_smoothed_watts,members,responders,missing,honest,attempts,\
+    epsilon,micro_epsilon,noise_scale_watts,backfilled";
 
 impl SlotJson {
     /// Writes the slot as a line under [`CSV_HEADER`]. Nothing needs quotes: ids and words have neither commas nor any.
     pub fn write_csv(&self, cluster: &ClusterId, out: &mut impl io::Write) -> io::Result<()> {
         writeln!(
             out,
-            "{cluster},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
+            "{cluster},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
             self.slot,
             self.start,
             self.end,
@@ -106,6 +112,8 @@ impl SlotJson {
             cell(self.band99_estimated_watts),
             cell(self.load_filtered_watts),
             cell(self.band95_filtered_watts),
+            cell(self.load_smoothed_watts),
+            cell(self.band95_smoothed_watts),
             self.members,
             self.responders,
             self.missing,
@@ -120,7 +128,7 @@ impl SlotJson {
 }
 
 /// Empty where there is nothing to tell.
-fn cell(value: Option<impl ToString>) -> String {
+pub(super) fn cell(value: Option<impl ToString>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }
 

@@ -14,6 +14,8 @@ pub struct ClosedSlot {
     /// Absent in a slot without an aggregate, in one that closed after a later one, and in those of versions before the
     /// filter.
     pub filtered: Option<FilteredLoad>,
+    /// What the sums of the hour after the slot add to that; absent until then.
+    pub smoothed: Option<FilteredLoad>,
 }
 
 /// A load in watts, with half the width of the bands that hold it with 95 and 99 % confidence.
@@ -24,7 +26,7 @@ pub struct Load {
     pub band99: u64,
 }
 
-/// What the filter made of a slot when it closed, in whole watts. It is stored with the slot and never computed again, so
+/// What the filter made of a slot when it closed, or an hour later, in whole watts. It is stored with the slot and never computed again, so
 /// that everybody is told the same number, also after a restart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FilteredLoad {
@@ -45,7 +47,7 @@ impl FilteredLoad {
 
 impl From<SlotOutcome> for ClosedSlot {
     fn from(outcome: SlotOutcome) -> Self {
-        Self { outcome, filtered: None }
+        Self { outcome, filtered: None, smoothed: None }
     }
 }
 
@@ -80,6 +82,14 @@ impl ClosedSlot {
         let scaled = |watts| scale(watts, self.outcome.members, self.outcome.responders);
         let scaled_band = |band| Some(scaled(i64::try_from(band).ok()?)?.unsigned_abs());
         Some(Load { watts: scaled(watts)?, band95: scaled_band(band95)?, band99: scaled_band(band99)? })
+    }
+
+    /// Returns by what a sum is scaled to stand for all members; 1 if nobody responded.
+    pub fn to_members(&self) -> f64 {
+        match self.outcome.responders {
+            0 => 1.0,
+            responders => f64::from(self.outcome.members) / f64::from(responders),
+        }
     }
 
     /// Returns the mean absolute error of the sum in watts; `None` if the slot gave none.

@@ -201,12 +201,15 @@ pub fn close_next(gateway: &Gateway, watts: i64) {
 #[test]
 fn pictures_can_be_taken() {
     let (gateway, browser) = open();
+    scenery::fill_year(&gateway.fixture, "station-road");
     let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("pictures");
     std::fs::create_dir_all(&directory).unwrap();
     let pages = [
         ("overview", "/"),
         ("cluster", "/clusters/altstadt"),
         ("week", "/clusters/oststadt?range=7d"),
+        ("month", "/clusters/station-road?range=30d"),
+        ("year", "/clusters/station-road?range=1y"),
         ("slots", "/clusters/oststadt/slots"),
         ("lists", "/clusters/altstadt/lists"),
         ("gateway", "/gateway"),

@@ -1,11 +1,11 @@
 //! Eight clusters with a week behind them: homes that rise, cook and sleep, noise, and a few troubles.
 
-use dream_filter::Filter;
-use dream_gateway::ingest::served::filtered;
+use dream_gateway::clock::Zone;
+use dream_gateway::ingest::cluster_filter::ClusterFilter;
 use dream_gateway::serve::board::ClusterView;
 use dream_gateway::store::ClosedSlot;
 use dream_protocol::aggregate::SlotOutcome;
-use dream_protocol::time::Slot;
+use dream_protocol::time::{Slot, Timestamp};
 
 use crate::fixture::{Fixture, LAST_SLOT, NOW, listed, slot_of, waiting};
 
@@ -24,7 +24,7 @@ pub fn fill(fixture: &Fixture) {
         ("riverside", 850, 5),
         ("windmill-hill", 2000, 6),
     ] {
-        let (mut cluster, mut filter) = (listed(id, members), Filter::default());
+        let (mut cluster, mut filter) = (listed(id, members), ClusterFilter::new(&Zone::default(), &[]));
         for slot in LAST_SLOT - WEEK..=LAST_SLOT {
             // One cluster fell silent at noon, and one has trouble with its meters right now.
             if id == "riverside" && slot > LAST_SLOT - 16 {
@@ -44,11 +44,33 @@ pub fn fill(fixture: &Fixture) {
     fixture.board.show([fresh]);
 }
 
-fn live(fixture: &Fixture, cluster: &ClusterView, filter: &mut Filter, outcome: SlotOutcome) -> ClusterView {
+/// A cluster with more than a year behind it, of which the slots of eight weeks are kept.
+pub fn fill_year(fixture: &Fixture, id: &str) {
+    let mut cluster = listed(id, 400);
+    for slot in LAST_SLOT - 400 * 144..=LAST_SLOT {
+        let day = slot / 144;
+        // The gateway was away for nine days in summer.
+        if (20_620..20_629).contains(&day) {
+            continue;
+        }
+        let season = 1.0 + 0.35 * (std::f64::consts::TAU * (day as f64 - 20_469.0) / 365.25).cos();
+        let mut outcome = outcome(400, 7, slot, false);
+        if let Ok(sum) = outcome.result {
+            #[expect(clippy::cast_possible_truncation, reason = "a load is far below 2^63")]
+            let watts = (sum.watts() as f64 * season).round() as i64;
+            outcome = slot_of(400, slot).decoded(watts, outcome.responders);
+        }
+        fixture.close(&cluster, crate::fixture::closed(outcome));
+        cluster = ClusterView::clone(&fixture.board.cluster(id).expect("it was just shown"));
+    }
+    fixture.past.expire_slots(Timestamp::from_secs(NOW.as_secs() - 56 * 86_400));
+}
+
+fn live(fixture: &Fixture, cluster: &ClusterView, filter: &mut ClusterFilter, outcome: SlotOutcome) -> ClusterView {
     let mut cluster = cluster.clone();
     cluster.since = outcome.start;
-    let filtered = filtered(filter, &outcome);
-    fixture.close(&cluster, ClosedSlot { outcome, filtered });
+    let filtered = filter.observe(&outcome);
+    fixture.close(&cluster, ClosedSlot { filtered, ..outcome.into() });
     let shown = fixture.board.cluster(cluster.cluster.as_str()).expect("it was just shown");
     ClusterView::clone(&shown)
 }

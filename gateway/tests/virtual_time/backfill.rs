@@ -1,8 +1,9 @@
 //! Slots that a demonstration fills in: marked wherever they are shown, and counted nowhere.
 
-use dream_filter::Filter;
+use dream_gateway::clock::Zone;
 use dream_gateway::ingest::backfill::{BackfillError, backfill};
-use dream_gateway::ingest::served::{NEVER, filtered};
+use dream_gateway::ingest::cluster_filter::ClusterFilter;
+use dream_gateway::ingest::served::NEVER;
 use dream_gateway::store::{History as _, Store};
 use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::ids::ClusterId;
@@ -63,6 +64,10 @@ async fn what_was_filled_in_is_marked_and_neither_counted_nor_announced() {
     assert_eq!(gateway.metric("dream_cluster_epsilon_day", "north").await, Some(0.0));
     assert_eq!(gateway.metric("dream_cluster_stalled", "north").await, Some(0.0));
     assert_eq!(gateway.metrics().await.sum("dream_slots_total", &[("cluster", "north")]), 0.0);
+    assert!(gateway.get("/metrics").await.text().lines().all(|line| !line.starts_with("dream_cluster_energy")));
+    assert_eq!(cluster["energy"]["month"], serde_json::Value::Null);
+    let days = gateway.get("/api/v1/clusters/north/history").await.json();
+    assert_eq!(days["periods"], serde_json::json!([]), "they are in no energy");
     for gauge in ["load_watts", "load_filtered_watts", "responders", "last_slot_timestamp_seconds"] {
         let name = format!("dream_cluster_{gauge}");
         assert_eq!(gateway.metric(&name, "north").await, None, "{gauge}");
@@ -89,9 +94,9 @@ async fn live_slots_follow_and_the_filter_goes_on_from_what_was_filled_in() {
     let store = Store::open(&gateway.store_path(), 4).unwrap();
     let kept = store.slots(&north(), Timestamp::from_secs(0), NEVER, usize::MAX).unwrap();
     assert!(kept.len() > usize::try_from(SLOTS).unwrap());
-    let mut filter = Filter::default();
+    let mut filter = ClusterFilter::new(&Zone::default(), &[]);
     for slot in kept {
-        assert_eq!(slot.filtered, filtered(&mut filter, &slot.outcome), "as if the same filter had seen all: {slot:?}");
+        assert_eq!(slot.filtered, filter.observe(&slot.outcome), "as if the same filter had seen all: {slot:?}");
     }
 }
 

@@ -1,5 +1,9 @@
+//! A cluster that lives, for tests of the filter.
+
+use std::f64::consts::TAU;
+
 use super::{LAMBDA, MEMBERS, MONDAY};
-use crate::{Filter, Filtered, LocalTime, Release};
+use crate::{Filter, Filtered, LocalTime, Release, Slot, Smoothed};
 
 /// A cluster whose load has a daily profile and a short-term deviation, and a filter that sees its sums.
 #[derive(Clone)]
@@ -23,6 +27,13 @@ pub(super) struct Run {
     pub(super) panels: f64,
     /// What the day's sky lets through.
     pub(super) sky: f64,
+    /// How much less is used in the mornings of weekends, and more at noon, in watts.
+    pub(super) weekend: f64,
+    /// By how many seconds clocks are ahead of UTC, and whether the filter is told so, and of weekends.
+    pub(super) ahead: u64,
+    pub(super) told: bool,
+    /// What the filter said of slots an hour later, by their ends.
+    pub(super) late: Vec<Smoothed>,
 }
 
 /// A day's mean relative errors, how often the band held the load, and its mean half width.
@@ -53,30 +64,72 @@ impl Run {
             scale,
             panels: 0.0,
             sky: 0.0,
+            weekend: 0.0,
+            ahead: 0,
+            told: true,
+            late: Vec::new(),
         }
     }
 
     /// The load of all members in the next slot, and what the filter makes of its sum.
     pub(super) fn slot(&mut self) -> (f64, Filtered) {
-        let turn = std::f64::consts::TAU * (self.lived as f64 + self.lives as f64 / 2.0) / 86_400.0;
-        let kept = (-(self.lives as f64) / 2400.0).exp();
-        self.deviation = kept * self.deviation + (1.0 - kept * kept).sqrt() * self.chance.normal();
-        let profile = 45_000.0 - 16_000.0 * turn.cos() + 9_000.0 * (2.0 * turn).sin();
-        let drawn = self.scale * (profile + 25.0 * profile.sqrt() * self.deviation);
-        if self.panels > 0.0 && self.lived.is_multiple_of(86_400) {
-            self.sky = 0.25 + 0.75 * self.chance.unit();
-        }
-        let sun = (-turn.cos()).max(0.0);
-        let truth = drawn - 0.7 * self.sky * self.panels * sun * f64::from(self.members);
+        let truth = self.live();
         let (start_millis, end_millis) = (self.end * 1000, (self.end + self.slot) * 1000);
         let noise = self.lambda * (self.chance.gamma(self.shape) - self.chance.gamma(self.shape));
         let (members, responders) = (self.members, self.responders);
         let watts = (truth * f64::from(responders) / f64::from(members) + noise).round();
         let variance = 2.0 * self.shape * self.lambda * self.lambda;
-        let local = LocalTime::utc(start_millis + 500 * self.slot);
+        let local = self.local();
         let release = Release { start_millis, end_millis, local, watts, variance, responders, members };
-        (self.end, self.lived) = (self.end + self.slot, self.lived + self.lives);
-        (truth, self.filter.observe(&release).unwrap())
+        self.end += self.slot;
+        let filtered = self.filter.observe(&release).unwrap();
+        self.late.extend(self.filter.smoothed());
+        (truth, filtered)
+    }
+
+    /// The load in the next slot, which gives no sum, and what the filter expects it to be.
+    pub(super) fn failed_slot(&mut self) -> (f64, Filtered) {
+        let (start_millis, end_millis) = (self.end * 1000, (self.end + self.slot) * 1000);
+        let slot = Slot { start_millis, end_millis, local: self.local(), members: self.members };
+        let truth = self.live();
+        self.end += self.slot;
+        (truth, self.filter.predict(&slot).unwrap())
+    }
+
+    /// What the filter is told of the clocks in the next slot.
+    fn local(&self) -> LocalTime {
+        let middle = self.end * 1000 + 500 * self.slot;
+        if self.told {
+            LocalTime::utc(middle + self.ahead * 1000)
+        } else {
+            LocalTime { weekend: false, ..LocalTime::utc(middle) }
+        }
+    }
+
+    /// Lets the cluster live through the next slot; returns its load.
+    fn live(&mut self) -> f64 {
+        let clock = (self.lived + self.ahead) as f64 + self.lives as f64 / 2.0;
+        let turn = TAU * clock / 86_400.0;
+        let kept = (-(self.lives as f64) / 2400.0).exp();
+        self.deviation = kept * self.deviation + (1.0 - kept * kept).sqrt() * self.chance.normal();
+        let around = |hour: f64| (-((clock / 3600.0) % 24.0 - hour).powi(2) / 8.0).exp();
+        let weekend = matches!((self.lived + self.ahead) / 86_400 % 7, 5 | 6);
+        let later = if weekend { self.weekend * (around(12.5) - around(7.5)) } else { 0.0 };
+        let profile = 45_000.0 - 16_000.0 * turn.cos() + 9_000.0 * (2.0 * turn).sin() + later;
+        let drawn = self.scale * (profile + 25.0 * profile.sqrt() * self.deviation);
+        if self.panels > 0.0 && self.lived.is_multiple_of(86_400) {
+            self.sky = 0.25 + 0.75 * self.chance.unit();
+        }
+        let sun = (-turn.cos()).max(0.0);
+        self.lived += self.lives;
+        drawn - 0.7 * self.sky * self.panels * sun * f64::from(self.members)
+    }
+
+    /// Lets so many slots pass.
+    pub(super) fn pass(&mut self, slots: usize) {
+        for _ in 0..slots {
+            self.slot();
+        }
     }
 
     pub(super) fn days(&mut self, count: usize) -> Vec<Score> {
@@ -135,6 +188,6 @@ impl Chance {
     }
 
     pub(super) fn normal(&mut self) -> f64 {
-        (2.0 * self.exponential()).sqrt() * (std::f64::consts::TAU * self.unit()).cos()
+        (2.0 * self.exponential()).sqrt() * (TAU * self.unit()).cos()
     }
 }
