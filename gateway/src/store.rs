@@ -287,7 +287,11 @@ impl History for Store {
             for entry in read.open_table(OUTCOMES)?.range(range)?.rev().take(limit) {
                 if let Record::Outcome(outcome) = decode(id, entry?.1.value())? {
                     let of = |loads: &HashMap<_, _>| loads.get(&outcome.end.as_millis()).copied();
-                    found.push(ClosedSlot { outcome, filtered: of(&filtered), smoothed: of(&smoothed) });
+                    let (filtered, predicted) = match outcome.result {
+                        Ok(_) => (of(&filtered), None),
+                        Err(_) => (None, of(&filtered)),
+                    };
+                    found.push(ClosedSlot { outcome, filtered, smoothed: of(&smoothed), predicted });
                 }
             }
             found.reverse();

@@ -148,7 +148,13 @@ impl ServedCluster {
     /// filter makes of it and of slots before it, its hour and its day.
     pub fn note_closed(&mut self, outcome: SlotOutcome, changes: &mut Vec<Change>) -> ClosedSlot {
         let filtered = self.filter.close(&self.id, &outcome, changes);
-        let closed = ClosedSlot { filtered, ..outcome.into() };
+        let predicted = outcome.result.err().and_then(|_| self.filter.predict(&outcome));
+        changes.extend(predicted.map(|filtered| Change::PutFiltered {
+            cluster: self.id.clone(),
+            end: outcome.end,
+            filtered,
+        }));
+        let closed = ClosedSlot { filtered, predicted, ..outcome.into() };
         changes.extend(self.energy.close(&closed, &self.filter));
         self.changed = true;
         self.spent.add(&outcome);

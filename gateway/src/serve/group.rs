@@ -43,7 +43,9 @@ pub struct GroupSlot {
     pub clusters: usize,
     /// How many of them gave a sum that is known here.
     pub in_sum: usize,
-    /// Members and responders of those.
+    /// How many gave none, and are filled in with what their filters expected, in the estimate and the filtered load.
+    pub filled: usize,
+    /// Members and responders of those that gave a sum.
     pub members: u64,
     pub responders: u64,
     /// Whether a demonstration filled in any of it.
@@ -89,6 +91,7 @@ impl GroupSlot {
             end,
             clusters: group.clusters.len(),
             in_sum: 0,
+            filled: 0,
             members: 0,
             responders: 0,
             backfilled: false,
@@ -102,7 +105,7 @@ impl GroupSlot {
     /// Adds what a cluster released in the slot.
     fn add(&mut self, closed: &ClosedSlot) {
         self.backfilled |= closed.is_backfilled();
-        let (Some(sum), Some(estimate)) = (closed.sum(), closed.estimate()) else { return };
+        let (Some(sum), Some(estimate)) = (closed.sum(), closed.estimate()) else { return self.fill(closed) };
         let outcome = &closed.outcome;
         self.in_sum += 1;
         self.members += u64::from(outcome.members);
@@ -119,9 +122,24 @@ impl GroupSlot {
         }
     }
 
-    /// Returns whether every cluster of the group is in it.
+    /// Adds what the filter of a cluster expected, if it gave no sum.
+    fn fill(&mut self, closed: &ClosedSlot) {
+        let Some(FilteredLoad { watts, band95 }) = closed.predicted else { return };
+        let noise = AddedNoise::normal(band95 as f64);
+        self.filled += 1;
+        // Without a sum of any cluster nothing of it is told, so that this is never the only one.
+        self.estimate.add(watts, (band95, band95), noise);
+        self.filtered.add(watts, (band95, band95), noise);
+    }
+
+    /// Returns how many clusters are in the estimate and the filtered load.
+    pub fn added(&self) -> usize {
+        self.in_sum + self.filled
+    }
+
+    /// Returns whether every cluster of the group is in them.
     pub fn is_whole(&self) -> bool {
-        self.in_sum == self.clusters
+        self.added() == self.clusters
     }
 
     /// Returns the sum of the noisy sums over the responders; `None` if no cluster gave one.
@@ -129,9 +147,10 @@ impl GroupSlot {
         self.sum.load()
     }
 
-    /// Returns the sum of the clusters' estimates for all of their members.
+    /// Returns the sum of the clusters' estimates for all of their members, and of what was filled in; `None` if no cluster gave
+    /// a sum.
     pub fn estimate(&self) -> Option<Load> {
-        self.estimate.load()
+        self.estimate.load().filter(|_| self.in_sum > 0)
     }
 
     /// Returns the noise in both.
@@ -166,7 +185,7 @@ impl GroupView {
         };
         let last = at(newest)?;
         let awaited = recent.iter().any(|closed| closed.outcome.end < newest);
-        let before = at(last.start).filter(|before| awaited && before.in_sum > last.in_sum);
+        let before = at(last.start).filter(|before| awaited && before.added() > last.added());
         Some(before.unwrap_or(last))
     }
 
@@ -347,6 +366,26 @@ mod tests {
         assert!(added([&one, &one]).filtered().is_none(), "no cluster has one");
         let none = added([&failed]);
         assert_eq!((none.sum(), none.estimate(), none.filtered(), none.in_sum), (None, None, None, 0));
+    }
+
+    #[test]
+    fn a_cluster_without_a_sum_is_filled_in_with_what_its_filter_expected_and_counted_as_such() {
+        let one = ClosedSlot {
+            filtered: Some(FilteredLoad { watts: 1100, band95: 300 }),
+            ..ClosedSlot::from(Slotted::new(7).decoded(900, 90))
+        };
+        let failed = Slotted::new(7).failed("too_many_missing", 60);
+        let filled = ClosedSlot { predicted: Some(FilteredLoad { watts: 700, band95: 400 }), ..failed.into() };
+        let slot = added([&one, &filled]);
+        assert_eq!((slot.clusters, slot.in_sum, slot.filled, slot.is_whole()), (2, 1, 1, true));
+        assert_eq!((slot.sum(), slot.estimate().unwrap().watts), (one.sum(), 1000 + 700), "no meter stands behind it");
+        let filtered = slot.filtered().unwrap();
+        assert_eq!((filtered.watts, filtered.band95.abs_diff(500) <= 1), (1100 + 700, true), "{filtered:?}");
+        let quadrature = f64::hypot(one.estimate().unwrap().band95 as f64, 400.0);
+        assert!((slot.estimate().unwrap().band95 as f64 / quadrature - 1.0).abs() < 0.01);
+        // Of expectations alone nothing is told.
+        let none = added([&filled, &filled]);
+        assert_eq!((none.sum(), none.estimate(), none.filtered(), none.filled), (None, None, None, 2));
     }
 
     #[test]

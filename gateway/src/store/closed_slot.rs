@@ -16,6 +16,8 @@ pub struct ClosedSlot {
     pub filtered: Option<FilteredLoad>,
     /// What the sums of the hour after the slot add to that; absent until then.
     pub smoothed: Option<FilteredLoad>,
+    /// What the filter expected of a slot that gave no sum. Only sums of clusters and energies are filled in with it.
+    pub predicted: Option<FilteredLoad>,
 }
 
 /// A load in watts, with half the width of the bands that hold it with 95 and 99 % confidence.
@@ -47,7 +49,7 @@ impl FilteredLoad {
 
 impl From<SlotOutcome> for ClosedSlot {
     fn from(outcome: SlotOutcome) -> Self {
-        Self { outcome, filtered: None, smoothed: None }
+        Self { outcome, filtered: None, smoothed: None, predicted: None }
     }
 }
 

@@ -391,7 +391,7 @@ pub fn proven() -> Arc<[EvidenceView]> {
 pub fn closed(outcome: SlotOutcome) -> ClosedSlot {
     let filtered = outcome.result.ok().map(|sum| FilteredLoad { watts: sum.watts() - 1500, band95: 12_345 });
     let smoothed = filtered.map(|FilteredLoad { watts, .. }| FilteredLoad { watts: watts + 250, band95: 11_111 });
-    ClosedSlot { outcome, filtered, smoothed }
+    ClosedSlot { filtered, smoothed, ..outcome.into() }
 }
 
 /// A slot of such a cluster.

@@ -177,6 +177,7 @@ fn metrics_of_a_group_are_those_of_its_api_and_say_when_it_is_a_part() {
         assert_eq!(band("load_filtered_band_watts", "0.95"), last("band95_filtered_watts"));
         assert_eq!(of("clusters"), told["clusters"].as_f64());
         assert_eq!(of("clusters_in_sum"), last("in_sum"));
+        assert_eq!(of("clusters_filled"), last("filled"));
     }
     let region = [("group", "region")];
     let counts = ["dream_group_clusters", "dream_group_clusters_in_sum"].map(|name| samples.get(name, &region));
@@ -237,10 +238,10 @@ fn a_group_of_very_many_clusters_names_some_of_them_in_the_overview() {
 fn the_page_of_a_group_tells_its_load_and_what_is_not_in_it() {
     let gateway = gateway();
     let page = read(&gateway, "/groups/substation");
-    says(&page, "Load of all 300 members of all 3 clusters, filtered, slot to 14:40");
+    says(&page, "Load of all members of all 3 clusters, filtered, slot to 14:40");
     says(&page, "Estimate of this slot alone 65.0 ± ");
     says(&page, "costs no home any privacy beyond that");
-    assert!(!page.contains("Not in it"), "{page}");
+    assert!(!page.contains("Without a sum"), "{page}");
     assert!(gateway.get("/groups/substation").text().contains("href=\"/groups/region\""), "the way up");
     let slots = gateway.get("/groups/substation").text().matches("of 3</td>").count();
     assert_eq!(slots, 2, "recent slots");
@@ -248,8 +249,8 @@ fn the_page_of_a_group_tells_its_load_and_what_is_not_in_it() {
     says(&read(&gateway, "/groups/region"), "one of several replicas: 3 of 4 clusters are served here");
     close(&gateway, "hill", failed(LAST_SLOT));
     let page = read(&gateway, "/groups/substation");
-    says(&page, "Load of all 200 members of 2 of 3 clusters");
-    says(&page, "Not in it: hill.");
+    says(&page, "Load of all members of 2 of 3 clusters");
+    says(&page, "Without a sum of their own: hill.");
 
     assert_eq!(gateway.get("/groups/nowhere").status, 404);
     assert_eq!(gateway.get("/groups/north").status, 404, "a cluster is no group");
@@ -410,4 +411,29 @@ fn the_pages_tell_the_energy_of_groups() {
     says(&page, ", 3 of 4 clusters");
     says(&page, "Energy by the day, of the last year, as CSV");
     says(&read(&gateway, "/"), "Energy today");
+}
+
+#[test]
+fn a_cluster_that_gives_no_sum_is_filled_in_and_everybody_is_told() {
+    let gateway = gateway();
+    let predicted = Some(FilteredLoad { watts: 31_000, band95: 9000 });
+    close(&gateway, "hill", ClosedSlot { predicted, ..failed(LAST_SLOT) });
+    let last = gateway.get("/api/v1/groups/substation").json()["last"].clone();
+    assert_eq!(numbers(&last, &["clusters", "in_sum", "filled", "load_watts", "members"]), [3, 2, 1, 30_000, 200]);
+    assert_eq!(numbers(&last, &["load_estimated_watts"]), [50_000 - 25_000 + 31_000]);
+    let samples = Samples::parse(gateway.get("/metrics").text());
+    let of = |name: &str| samples.get(&format!("dream_group_{name}"), &[("group", "substation")]);
+    assert_eq!((of("clusters_in_sum"), of("clusters_filled")), (Some(2.0), Some(1.0)));
+    let page = read(&gateway, "/groups/substation");
+    says(&page, "All 3 clusters, 1 filled in");
+    says(&page, "Without a sum of their own: hill.");
+    let data = chart(&gateway, "/groups/substation");
+    assert_eq!(
+        data["clusters"],
+        json!(["2 of 3 clusters", null]),
+        "only what is neither measured nor filled in is missing"
+    );
+    // The cluster itself has no load, whatever its filter expected.
+    let hill = gateway.get("/api/v1/clusters/hill").json()["last"].clone();
+    assert_eq!((&hill["load_filtered_watts"], &hill["load_estimated_watts"]), (&Value::Null, &Value::Null));
 }

@@ -1,5 +1,7 @@
 //! Sums of clusters, of a gateway that runs: new ones without a restart, and parts of them in several replicas.
 
+use dream_protocol::topic::MeterChannel;
+use dream_testkit::lab::fleet::{Fate, Outgoing};
 use dream_testkit::lab::prometheus::Samples;
 use serde_json::{Value, json};
 
@@ -141,4 +143,40 @@ async fn replicas_tell_parts_that_add_up_to_the_group() {
         assert!(page.text().contains(&format!("{own} of 6 clusters are served here")), "{}", page.text());
     }
     assert_eq!(served, 6);
+}
+
+/// Every fifth slot of `south` has too few readings.
+fn drops_some(outgoing: &Outgoing<'_>) -> Fate {
+    let dropped = outgoing.channel == MeterChannel::Reading && outgoing.slot.0.is_multiple_of(5) && outgoing.meter > 1;
+    if dropped { Fate::Lost } else { Fate::Sent }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_without_a_sum_is_filled_in_from_its_filter_and_stays_so_after_a_restart() {
+    let world = World::new();
+    let settings =
+        World::settings().cluster("north", METERS).cluster("south", METERS).group("town", &["north", "south"]);
+    let mut gateway = Gateway::ready(&world, settings).await;
+    let _fleets = (world.fleet("north", METERS), world.faulty_fleet("south", METERS, drops_some));
+    let slots = async |gateway: &Gateway| json(gateway, "/api/v1/groups/town/slots").await["slots"].clone();
+    let filled = |slots: &Value| -> Vec<Value> {
+        slots.as_array().unwrap().iter().filter(|slot| slot["filled"] == 1).cloned().collect()
+    };
+    eventually("a slot is filled in", async || !filled(&slots(&gateway).await).is_empty()).await;
+    let before = filled(&slots(&gateway).await);
+    let slot = before[0].clone();
+    assert_eq!((&slot["in_sum"], &slot["clusters"]), (&json!(1), &json!(2)));
+    let north = json(&gateway, "/api/v1/clusters/north/slots").await["slots"].clone();
+    let own = north.as_array().unwrap().iter().find(|one| one["start"] == slot["start"]).unwrap().clone();
+    assert_eq!(slot["load_watts"], own["load_watts"], "the plain sum is of those who answered");
+    assert!(
+        slot["band95_estimated_watts"].as_u64() > own["band95_estimated_watts"].as_u64(),
+        "what is filled in has a band"
+    );
+    let south = json(&gateway, "/api/v1/clusters/south/slots").await["slots"].clone();
+    let failed = south.as_array().unwrap().iter().find(|one| one["start"] == slot["start"]).unwrap().clone();
+    assert_eq!((&failed["outcome"], &failed["load_filtered_watts"]), (&json!("too_many_missing"), &Value::Null));
+
+    gateway.crash().await;
+    assert_eq!(filled(&slots(&gateway).await).first(), Some(&slot), "it was stored");
 }

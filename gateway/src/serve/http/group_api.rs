@@ -96,9 +96,11 @@ pub struct GroupSlotJson {
     /// RFC 3339, UTC.
     pub start: String,
     pub end: String,
-    /// How many clusters the group has, and how many of them are in the sum.
+    /// How many clusters the group has, how many of them are in the sum, and how many others are filled in with what their filters
+    /// expected.
     pub clusters: usize,
     pub in_sum: usize,
+    pub filled: usize,
     /// The sum of the noisy sums over the responders, and its bands.
     pub load_watts: Option<i64>,
     pub band95_watts: Option<u64>,
@@ -125,6 +127,7 @@ impl From<&GroupSlot> for GroupSlotJson {
             end: rfc3339(slot.end),
             clusters: slot.clusters,
             in_sum: slot.in_sum,
+            filled: slot.filled,
             load_watts: sum.map(|load| load.watts),
             band95_watts: sum.map(|load| load.band95),
             band99_watts: sum.map(|load| load.band99),
@@ -141,7 +144,7 @@ impl From<&GroupSlot> for GroupSlotJson {
 }
 
 /// The first line of a CSV file of a group's slots.
-const CSV_HEADER: &str = "group,start,end,clusters,in_sum,load_watts,band95_watts,band99_watts,load_estimated_watts,\
+const CSV_HEADER: &str = "group,start,end,clusters,in_sum,filled,load_watts,band95_watts,band99_watts,load_estimated_watts,\
     band95_estimated_watts,band99_estimated_watts,load_filtered_watts,band95_filtered_watts,members,responders,backfilled";
 
 impl GroupSlotJson {
@@ -149,11 +152,12 @@ impl GroupSlotJson {
     fn write_csv(&self, group: &GroupId, out: &mut impl Write) -> io::Result<()> {
         writeln!(
             out,
-            "{group},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
+            "{group},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
             self.start,
             self.end,
             self.clusters,
             self.in_sum,
+            self.filled,
             cell(self.load_watts),
             cell(self.band95_watts),
             cell(self.band99_watts),

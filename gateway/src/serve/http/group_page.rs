@@ -184,8 +184,8 @@ fn headline(slot: &GroupSlot, best: Figure, now: Timestamp) -> Markup {
     html! {
         p.figure { strong { (load) } " " span.within { "± " (band) } " " span.unit { (unit) } }
         p.what {
-            "Load of all " (words::count(slot.members)) " members of "
-            @if slot.is_whole() { "all " (clusters) } @else { (words::count(slot.in_sum)) " of " (clusters) }
+            "Load of all members of "
+            @if slot.is_whole() { "all " (clusters) } @else { (words::count(slot.added())) " of " (clusters) }
             " clusters" @if estimate != Some(best) { ", filtered" } ", slot to " (words::time(slot.end, now))
         }
         @if estimate != Some(best) { p.second { "Estimate of this slot alone " (figure(estimate)) } }
@@ -198,7 +198,7 @@ fn absent(view: &GroupView, slot: &GroupSlot) -> Markup {
     html! {
         @if !absent.is_empty() {
             p.sentence {
-                "Not in it: "
+                "Without a sum of their own: "
                 @for (at, cluster) in absent.iter().take(MOST_NAMED).enumerate() {
                     @if at > 0 { ", " }
                     a id={ "absent-" (cluster.cluster) } href={ "/clusters/" (cluster.cluster) } { (cluster.cluster) }
@@ -222,7 +222,9 @@ fn tiles(view: &GroupView, slot: Option<&GroupSlot>) -> Markup {
             (tile("Filtered", &figure(slot.filtered().map(Figure::from)), &html! { "the sum of the filtered loads" }))
             (tile("In the sum", &html! {
                 (words::count(slot.in_sum)) " " span.within { "of " (words::count(slot.clusters)) }
-            }, &html! { "clusters in the last slot" }))
+            }, &html! {
+                "clusters in the last slot" @if slot.filled > 0 { "; " (words::count(slot.filled)) " filled in" }
+            }))
         }
         (tile("Slot", &html! { (words::duration(view.group.slot_seconds)) }, &html! { "in all of its clusters" }))
     }
@@ -238,7 +240,8 @@ fn explained() -> Markup {
                  load with 95 % confidence. The estimate assumes that silent meters used as much as those that answered. The \
                  filtered load is the sum of the clusters\u{2019} own, and its band takes them to err independently: what \
                  the weather or a holiday does to all at once is not in it. A sum without all clusters is that of a part, and \
-                 says so. In energy, slots without a sum are filled in from each cluster\u{2019}s own filter."
+                 says so. Where a cluster gave no sum, its \
+                 own filter\u{2019}s expectation fills it in, and is counted as such."
             }
         }
     }
@@ -296,6 +299,7 @@ fn slot_table(slots: &[GroupSlot], now: Timestamp) -> Markup {
                         td.number data-name=(NUMBERS[2]) { (figure(slot.filtered().map(Figure::from))) }
                         td.number data-name=(NUMBERS[3]) {
                             (words::count(slot.in_sum)) " of " (words::count(slot.clusters))
+                            @if slot.filled > 0 { ", " (words::count(slot.filled)) " filled in" }
                         }
                     }
                 }

@@ -133,7 +133,7 @@ pub(super) fn best(slot: &GroupSlot) -> Option<Figure> {
 
 /// Says how many clusters are in a group's load. A part never looks like the whole.
 pub(super) fn in_sum(view: &GroupView, slot: Option<&GroupSlot>) -> Markup {
-    let (added, of) = (slot.map_or(0, |slot| slot.in_sum), view.group.clusters.len());
+    let (added, of) = (slot.map_or(0, GroupSlot::added), view.group.clusters.len());
     let class = match added {
         0 => "stalled",
         added if added < of => "failed",
@@ -144,6 +144,7 @@ pub(super) fn in_sum(view: &GroupView, slot: Option<&GroupSlot>) -> Markup {
             @if added == of && of > 1 { "All " }
             @else if added < of { (words::count(added)) " of " }
             (words::count(of)) @if of == 1 { " cluster" } @else { " clusters" }
+            @if let Some(filled @ 1..) = slot.map(|slot| slot.filled) { ", " (words::count(filled)) " filled in" }
         }
         @if view.served.len() < of { " " span.note { (served_here(view)) } }
     }

@@ -74,7 +74,7 @@ impl From<&GroupSlot> for Drawn {
                 sum: Noisy::new(slot.sum()?, in_sum),
                 estimate: Noisy::new(slot.estimate()?, in_estimate),
                 filtered: slot.filtered().map(Within::from),
-                clusters: Clusters { added: slot.in_sum, of: slot.clusters },
+                clusters: Clusters { added: slot.added(), of: slot.clusters },
             })
         };
         Self { start: slot.start, end: slot.end, loads: loads().ok_or("no cluster gave one") }

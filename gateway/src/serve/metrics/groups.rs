@@ -91,9 +91,15 @@ impl Gauges<Told> {
             ),
             one(
                 "dream_group_clusters_in_sum",
-                "How many clusters served here are in the load. If replicas add up to fewer than the group has, its load is \
-                 that of a part.",
+                "How many clusters served here gave a sum. If these and the filled ones of all replicas are fewer than the group has, \
+                 its load is that of a part.",
                 |told, _| Value::One(told.slot.map_or(0, |slot| slot.in_sum) as f64),
+            ),
+            one(
+                "dream_group_clusters_filled",
+                "How many clusters served here gave none and are filled in, in the estimate and the filtered load, with what their \
+                 filters expected.",
+                |told, _| Value::One(told.slot.map_or(0, |slot| slot.filled) as f64),
             ),
         ])
     }
