@@ -6,6 +6,7 @@
 mod closed_slot;
 mod history;
 mod noise;
+mod periods;
 mod rollup;
 mod schema;
 mod trial;
@@ -22,12 +23,9 @@ use dream_protocol::cluster::{Forget, Key, Record};
 use dream_protocol::ids::ClusterId;
 use dream_protocol::time::{Slot, Timestamp};
 use redb::{
-    AccessGuard, Builder, Database, DatabaseError, ReadTransaction, ReadableDatabase as _, StorageError,
-    TableDefinition, TableError,
+    Builder, Database, DatabaseError, ReadTransaction, ReadableDatabase as _, StorageError, TableDefinition, TableError,
 };
 use thiserror::Error;
-
-use crate::clock::rfc3339;
 
 pub use closed_slot::{ClosedSlot, FilteredLoad, Load};
 pub use history::{Extent, History, HistoryError};
@@ -198,17 +196,6 @@ impl Store {
         Ok(())
     }
 
-    /// Returns the clusters that there are slots or days of.
-    pub fn clusters(&self) -> Result<Vec<ClusterId>, StoreError> {
-        let mut found = clusters_in(&self.database()?.begin_read()?.open_table(OUTCOMES)?)?;
-        if let Some(days) = self.rollup_table(Step::Day)? {
-            found.extend(clusters_in(&days)?);
-        }
-        found.sort();
-        found.dedup();
-        Ok(found)
-    }
-
     /// Returns when the first and the last slot of a cluster ended, in Unix milliseconds.
     pub fn span(&self, cluster: &ClusterId) -> Result<Option<(u64, u64)>, StoreError> {
         let outcomes = self.database()?.begin_read()?.open_table(OUTCOMES)?;
@@ -321,74 +308,16 @@ impl History for Store {
         to: Timestamp,
         limit: usize,
     ) -> Result<Vec<Rollup>, HistoryError> {
-        let range = (cluster.as_str(), from.as_millis())..(cluster.as_str(), to.as_millis());
-        let read = || -> Result<Vec<Rollup>, StoreError> {
-            let Some(table) = self.rollup_table(step)? else { return Ok(Vec::new()) };
-            let mut found =
-                table.range(range)?.rev().take(limit).map(|row| rollup(step, row)).collect::<Result<Vec<_>, _>>()?;
-            found.reverse();
-            Ok(found)
-        };
-        read().map_err(HistoryError::new)
+        self.read_rollups(cluster, step, from..to, limit).map_err(HistoryError::new)
     }
 
     fn extent(&self, cluster: &ClusterId) -> Result<Option<Extent>, HistoryError> {
-        let read = || -> Result<Option<Extent>, StoreError> {
-            let Some(days) = self.rollup_table(Step::Day)? else { return Ok(None) };
-            let mut all = days.range((cluster.as_str(), 0)..=(cluster.as_str(), u64::MAX))?;
-            let Some(first) = all.next() else { return Ok(None) };
-            let first = rollup(Step::Day, first)?;
-            // After a change of the time zone days may overlap.
-            let mut until = first.last;
-            for day in all.rev().take(3) {
-                until = until.max(rollup(Step::Day, day)?.last);
-            }
-            Ok(Some(Extent { begun: first.first, until }))
-        };
-        read().map_err(HistoryError::new)
+        self.read_extent(cluster).map_err(HistoryError::new)
     }
 
     fn file_bytes(&self) -> u64 {
         std::fs::metadata(&self.path).map_or(0, |file| file.len())
     }
-}
-
-/// A table by cluster and time.
-type PeriodTable = redb::ReadOnlyTable<(&'static str, u64), &'static [u8]>;
-
-/// Returns the clusters of a table, without reading all of it.
-fn clusters_in(table: &PeriodTable) -> Result<Vec<ClusterId>, StoreError> {
-    let mut found: Vec<ClusterId> = Vec::new();
-    loop {
-        let after = found.last().map_or(("", 0), |last| (last.as_str(), u64::MAX));
-        let next = table.range(after..)?.find(|entry| {
-            entry.as_ref().map_or(true, |(key, _)| found.last().is_none_or(|last| key.value().0 != last.as_str()))
-        });
-        let Some(entry) = next else { return Ok(found) };
-        let Ok(cluster) = ClusterId::new(entry?.0.value().0) else { return Ok(found) };
-        found.push(cluster);
-    }
-}
-
-impl Store {
-    /// Returns the rows of a step; `None` if the store was written only by versions before them.
-    fn rollup_table(&self, step: Step) -> Result<Option<PeriodTable>, StoreError> {
-        match self.database()?.begin_read()?.open_table(schema::rollups(step)) {
-            Ok(table) => Ok(Some(table)),
-            Err(TableError::TableDoesNotExist(_)) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
-    }
-}
-
-type RollupRow<'a> = (AccessGuard<'a, (&'static str, u64)>, AccessGuard<'a, &'static [u8]>);
-
-fn rollup(step: Step, row: Result<RollupRow<'_>, StorageError>) -> Result<Rollup, StoreError> {
-    let (key, row) = row?;
-    let (cluster, start) = key.value();
-    let start = Timestamp::from_millis(start);
-    let wrong = || StoreError::Row { cluster: cluster.to_owned(), step: step.as_str(), start: rfc3339(start) };
-    Rollup::decode(start, row.value()).ok_or_else(wrong)
 }
 
 /// Returns the newest loads of a range that a filter made, by when their slots ended. A store that was written only by

@@ -111,6 +111,8 @@ fn long_ranges_are_drawn_from_hours_and_days_and_short_ones_from_slots() {
         assert_eq!(data["step"], step, "{range}");
         assert!((points..=302).contains(&found), "{range}: {found}");
         assert_eq!(page.text().contains("Mean load of all members"), step != "slot", "{range}");
+        assert_eq!(page.text().contains("Filtered load of all members"), step != "day", "{range}: the mean is better");
+        assert_eq!(data["load_filtered_watts"][3].is_null(), step == "day", "{range}");
         let loads = data["load_estimated_watts"].as_array().unwrap();
         assert!(loads.iter().all(|load| (57_000.0..=60_000.0).contains(&load.as_f64().unwrap())), "{range}: {loads:?}");
     }

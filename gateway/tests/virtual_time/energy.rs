@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use dream_gateway::clock::Zone;
 use dream_gateway::config::file;
+use dream_gateway::ingest::cluster_filter::ClusterFilter;
 use dream_gateway::ingest::energy::RunningEnergy;
 use dream_gateway::ingest::served::NEVER;
 use dream_gateway::serve::energy::EnergyView;
@@ -13,6 +14,8 @@ use dream_protocol::cluster::Record;
 use dream_protocol::ids::ClusterId;
 use dream_protocol::time::Timestamp;
 use dream_testkit::outcomes::Slotted;
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
 use redb::{ReadableDatabase as _, ReadableTableMetadata as _, TableDefinition, TableHandle as _};
 
 use crate::filtered::{Life, NOW, Scene, north, past};
@@ -276,9 +279,75 @@ fn hours_expire_and_days_do_not() {
     assert_eq!(running(&mut life).day.slots, 85);
 }
 
+/// A cluster of homes that rise, cook and sleep, with weather that differs from day to day, and with the noise that meters add.
+struct Homes(StdRng);
+
+impl Homes {
+    fn uniform(&mut self) -> f64 {
+        self.0.random::<f64>().max(1e-17)
+    }
+
+    /// Returns the true loads of a day's slots, in watts.
+    fn day(&mut self) -> Vec<f64> {
+        let weather = 0.9 + 0.2 * self.uniform();
+        let mut wander = 0.0;
+        let slots = (0..144u32).map(|slot| {
+            let hour = f64::from(slot) / 6.0;
+            let peak = |at: f64, width: f64, height: f64| height * (-((hour - at) / width).powi(2)).exp();
+            wander = 0.9 * wander + 3000.0 * (self.uniform() - 0.5);
+            weather * (20_000.0 + peak(7.5, 1.4, 20_000.0) + peak(19.5, 2.4, 45_000.0)) + wander
+        });
+        slots.collect()
+    }
+
+    /// Returns a slot: one in twelve gives no sum, and one in a hundred begins an outage of two hours.
+    fn close(&mut self, slot: u64, load: f64, away: &mut u32) -> SlotOutcome {
+        let slotted = Slotted { noise_scale: 5000, ..Slotted::new(slot) };
+        *away = if self.uniform() < 0.01 { 12 } else { away.saturating_sub(1) };
+        if *away > 0 || self.uniform() < 0.08 {
+            return slotted.failed("too_many_missing", 70);
+        }
+        // With as many shares as make up all of it, the noise is Laplace's.
+        let noise = 5000.0 * (self.uniform().ln() - self.uniform().ln());
+        #[expect(clippy::cast_possible_truncation, reason = "a load is far below 2^63")]
+        slotted.decoded((0.8 * load + noise).round() as i64, 80)
+    }
+}
+
+#[test]
+fn the_band_of_a_day_holds_its_true_energy_although_a_fifth_of_it_is_filled_in() {
+    const DAYS: u64 = 45;
+    let (mut held, mut days, mut filled) = (0, 0, 0.0);
+    for seed in 0..6 {
+        let (mut homes, zone) = (Homes(StdRng::seed_from_u64(seed)), Zone::default());
+        let mut filter = ClusterFilter::new(&zone, &[]);
+        let store = Store::open(&in_memory().path().join("gateway.redb"), 4).unwrap();
+        let (mut energy, mut away) = (RunningEnergy::resume(&store, &north(), &zone).unwrap(), 0);
+        for day in 20_000..20_000 + DAYS {
+            let loads = homes.day();
+            for (slot, load) in (day * 144..).zip(&loads) {
+                let outcome = homes.close(slot, *load, &mut away);
+                let closed = ClosedSlot { filtered: filter.observe(&outcome), ..outcome.into() };
+                energy.close(&closed, &filter).for_each(drop);
+            }
+            let today = energy.view().unwrap().day;
+            // The filter has to learn first.
+            if day >= 20_010 {
+                let truth = loads.iter().sum::<f64>() / 6.0;
+                held += u32::from((today.energy_watt_hours() - truth).abs() <= today.band95_watt_hours());
+                (days, filled) = (days + 1, filled + today.filled_share());
+            }
+        }
+    }
+    let (covered, filled) = (f64::from(held) / f64::from(days), filled / f64::from(days));
+    assert!((0.12..0.3).contains(&filled), "{filled}");
+    assert!((0.92..=0.99).contains(&covered), "{covered} of {days} days");
+}
+
 /// Fills a year of ten-minute slots as a gateway with the usual retention does. What it takes is in docs/performance.md; a row
 /// that grows, or that is never dropped, has to show here.
 #[test]
+#[expect(clippy::print_stdout, reason = "it measures")]
 fn a_year_of_a_cluster_takes_a_few_megabytes() {
     const CLUSTERS: u64 = 2;
     let directory = in_memory();

@@ -246,6 +246,26 @@ fn a_new_cluster_begins_with_what_the_others_learned_and_an_older_one_stays_as_i
 }
 
 #[test]
+fn a_cluster_without_sums_still_begins_with_what_others_learn_later_and_one_with_sums_does_not() {
+    let zone = Zone::default();
+    let outcomes = past(8 * 144 + 2);
+    let (learned, next) = outcomes.split_at(8 * 144);
+    let mut other = ClusterFilter::new(&zone, &[]);
+    for outcome in learned {
+        other.observe(outcome);
+    }
+    let profiles = [other.profile().unwrap()];
+    let (mut waiting, mut begun) = (ClusterFilter::new(&zone, &[]), ClusterFilter::new(&zone, &[]));
+    begun.observe(&next[0]);
+    let mut as_it_was = begun.clone();
+    assert!(!waiting.has_begun() && begun.has_begun() && begun.is_new() && !other.is_new());
+    waiting.begin_with(&profiles);
+    begun.begin_with(&profiles);
+    assert_eq!(waiting.observe(&next[1]), ClusterFilter::new(&zone, &profiles).observe(&next[1]));
+    assert_eq!(begun.observe(&next[1]), as_it_was.observe(&next[1]));
+}
+
+#[test]
 fn a_slot_that_closes_after_a_later_one_has_none_and_disturbs_no_other() {
     let outcomes = past(10);
     let straight: Vec<_> = Scene::set().start().close(&[&outcomes[..4], &outcomes[5..]].concat());

@@ -1,5 +1,7 @@
 //! What the gateway's filter gets out of released sums, day after day, beside the sums themselves and a plain filter.
 
+mod cases;
+
 use dream_filter::{Filter, Filtered, LocalTime, Release};
 use dream_protocol::noise::{Sampler, Spread};
 use rand_chacha::ChaCha8Rng;
@@ -29,7 +31,9 @@ pub(crate) fn section(data: &Dataset, seed: u64) -> Option<Section> {
     let days = scores(&clusters, step);
     let intolerant = scores(&observe(data, seed, CLUSTERS, most_days, Alpha::NONE)?, step);
     let weeks = [(Alpha::PRODUCT, last_week(&days)), (Alpha::NONE, last_week(&intolerant))];
-    let tables = vec![table(&days), last_week_table(&weeks)];
+    let weekend = |day: usize| u32::try_from(day).is_ok_and(|day| data.weekend(day));
+    let cases = cases::table(cases::rows(seed, &clusters, weekend));
+    let tables = vec![table(&days), last_week_table(&weeks), cases];
     Some(Section { tables, figures: vec![day_figure(&clusters[0]), days_figure(&days)] })
 }
 
@@ -71,7 +75,7 @@ fn observe(data: &Dataset, seed: u64, clusters: usize, days: u32, alpha: Alpha) 
     let follow = |(number, days): &(u64, Vec<Vec<ClusterSlot>>)| {
         let mut chance = ChaCha8Rng::seed_from_u64(seed);
         chance.set_stream(STREAM + number);
-        Cluster::follow(days, u16::try_from(size).expect("at most a hundred"), range, alpha, &mut chance)
+        Cluster::follow(data, days, u16::try_from(size).expect("at most a hundred"), range, alpha, &mut chance)
     };
     enough.then(|| in_parallel(all_cores(), &clusters, follow))
 }
@@ -82,7 +86,14 @@ impl Cluster {
     /// With the product's tolerance, four fifths of the members make up the full noise. Five shares for four honest meters
     /// then have the distribution of the sum of all members' shares when all of them respond: the noise comes from the
     /// meters' own sampler, in five draws instead of one for each member.
-    fn follow(days: &[Vec<ClusterSlot>], members: u16, range: Range, alpha: Alpha, chance: &mut ChaCha8Rng) -> Self {
+    fn follow(
+        data: &Dataset,
+        days: &[Vec<ClusterSlot>],
+        members: u16,
+        range: Range,
+        alpha: Alpha,
+        chance: &mut ChaCha8Rng,
+    ) -> Self {
         let honest = alpha.honest_of_hundred();
         let sampler = Sampler::new(honest / 20, range.scale());
         let variance = Spread::new(range.scale(), honest, 100).variance();
@@ -94,8 +105,8 @@ impl Cluster {
             let clipped = cluster.load - cluster.excess;
             let noise: i64 = (0..100 / 20).map(|_| sampler.sample(chance)).sum();
             let released = clipped.round() + noise as f64;
-            // These days are all weekdays.
-            let local = LocalTime { weekend: false, ..LocalTime::utc(start_millis.midpoint(end_millis)) };
+            let day = u32::try_from(start_millis / 1000 / u64::from(SECONDS_PER_DAY)).unwrap_or(u32::MAX);
+            let local = LocalTime { weekend: data.weekend(day), ..LocalTime::utc(start_millis.midpoint(end_millis)) };
             let (watts, responders) = (released, members);
             let release = Release { start_millis, end_millis, local, watts, variance, responders, members };
             let filtered = filter.observe(&release).expect("somebody responds in every slot, one after the other");
@@ -302,7 +313,12 @@ mod tests {
     use dream_homes::readings::Readings;
     use dream_homes::slots::SlotLength;
 
-    fn model() -> Dataset {
+    /// Two clusters over sixteen days.
+    pub(super) fn followed() -> Vec<Cluster> {
+        observe(&model(), 1, 2, 16, Alpha::PRODUCT).unwrap()
+    }
+
+    pub(super) fn model() -> Dataset {
         Dataset::model(1, 200, ActivityModel::Crest)
     }
 
@@ -341,7 +357,7 @@ mod tests {
         let slot = SlotLength::new(900).unwrap();
         let loads = Loads { slot, watts: watts.map(|watts| vec![watts; slot.per_day()]).into() };
         let days = vec![ClusterSlot::of(&loads, &[0, 1], range); days];
-        let cluster = Cluster::follow(&days, 2, range, Alpha::PRODUCT, &mut ChaCha8Rng::seed_from_u64(1));
+        let cluster = Cluster::follow(&model(), &days, 2, range, Alpha::PRODUCT, &mut ChaCha8Rng::seed_from_u64(1));
         cluster.days.concat()
     }
 

@@ -233,12 +233,17 @@ fn load_chart(view: &ClusterView, range: Range, past: &Past) -> Markup {
             (chart(&series, &Caption { id: "load-chart", title, description: described(&series) }))
             figcaption {
                 ul.legend {
-                    li.key-filtered { "Filtered load of all members" }
-                    @if period.is_some() {
-                        li.key-load { "Mean load of all members" }
-                    } @else {
-                        li.key-load { "Plain sum of those who answered" }
-                        li.key-failure { "Slot without a sum" }
+                    @match series.step {
+                        Some(Step::Day) => li.key-filtered { "Mean load of all members" },
+                        Some(Step::Hour) => {
+                            li.key-filtered { "Filtered load of all members" }
+                            li.key-load { "Mean load of all members" }
+                        }
+                        None => {
+                            li.key-filtered { "Filtered load of all members" }
+                            li.key-load { "Plain sum of those who answered" }
+                            li.key-failure { "Slot without a sum" }
+                        }
                     }
                 }
                 p.note {

@@ -225,7 +225,7 @@ impl Series {
                 series.partial.push((start, end));
             }
             let slots = usize::try_from(period.total.decoded).unwrap_or(usize::MAX);
-            let filtered = period.mean_filtered().map(Within::from);
+            let filtered = drawn_filtered(step, period.mean_filtered());
             series
                 .push(Point { start, end, slots, load, estimate: load, filtered, clusters }, step.millis() * together);
         }
@@ -327,7 +327,7 @@ pub(super) fn fitted(first: Option<Timestamp>, from: Timestamp, any_before: bool
 fn mean_of(step: Step, bucket: &[Rollup]) -> Option<Point> {
     let all = Rollup::joined(step, bucket)?;
     let load = Within::from(all.mean_load()?);
-    let filtered = all.mean_filtered().map(Within::from);
+    let filtered = drawn_filtered(step, all.mean_filtered());
     let slots = usize::try_from(all.decoded).unwrap_or(usize::MAX);
     Some(Point {
         start: all.first,
@@ -338,6 +338,12 @@ fn mean_of(step: Step, bucket: &[Rollup]) -> Option<Point> {
         filtered,
         clusters: Clusters { added: 1, of: 1 },
     })
+}
+
+/// Returns the mean of filtered loads, where it is surer than that of sums: noise averages out over a day, and what the filter
+/// errs by does not.
+fn drawn_filtered(step: Step, mean: Option<(f64, f64)>) -> Option<Within> {
+    mean.map(Within::from).filter(|_| step == Step::Hour)
 }
 
 fn failed(bucket: &[Drawn]) -> Option<Failed> {
