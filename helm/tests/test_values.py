@@ -82,7 +82,6 @@ WRONG = {
     "an epsilon with an exponent": ("config.defaults.epsilon=1e3", "config.defaults.epsilon: 1e3 is not allowed"),
     "a day beyond all": ("config.defaults.day_epsilon=2000000", "config.defaults.day_epsilon: 2000000 is not allowed"),
     "a range without 0": ("config.defaults.range_watts={10,20}", "config.defaults.range_watts: [10, 20] is not allowed"),
-    "a group of nothing": ("config.groups.west.of=[]", "config.groups.west.of: names nothing; list the clusters"),
     "a group of a cluster that is none": (
         "config.groups.west.of={riverside,old-twon}",
         "config.groups.west.of: old-twon is neither a cluster nor a group; correct it, or leave it out",
@@ -156,6 +155,11 @@ def test_one_line_says_what_is_wrong(helm, case):
     setting, said = WRONG[case]
     (line,) = refusal(helm, setting)
     assert said in line, line
+
+
+def test_a_group_of_nothing_is_refused(helm):
+    done = helm.run("template", "grid", CHART, *BASE, "--set-json", 'config.groups={"west": {"of": []}}')
+    assert done.returncode != 0 and "config.groups.west.of: names nothing; list the clusters" in done.stderr, done.stderr
 
 
 def test_all_mistakes_are_told_at_once(helm):

@@ -301,9 +301,9 @@ fn slot_outcomes() -> impl Iterator<Item = &'static str> {
 }
 
 /// The gauges of all clusters or groups, for one scrape, each with how its value is read off what is shown of one.
-struct Gauges<V>(Vec<(GaugeVec, fn(&V, Timestamp) -> Value)>);
+struct Gauges<V>(Vec<(GaugeVec, ReadOff<V>)>);
 
-type ReadOff = fn(&ClusterView, Timestamp) -> Value;
+type ReadOff<V = ClusterView> = fn(&V, Timestamp) -> Value;
 
 /// Nothing, one number, or one for each confidence, offence or period.
 enum Value {

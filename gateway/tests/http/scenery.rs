@@ -42,6 +42,9 @@ pub fn fill(fixture: &Fixture) {
     }
     fresh.since = NOW;
     fixture.board.show([fresh]);
+    fixture.group("harbour", &["harbour-7", "oststadt"], &[]);
+    fixture.group("valley", &["altstadt", "bergheim", "riverside"], &[]);
+    fixture.group("region", &["windmill-hill"], &["harbour", "valley"]);
 }
 
 /// A cluster with more than a year behind it, of which the slots of eight weeks are kept.

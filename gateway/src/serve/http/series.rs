@@ -159,17 +159,17 @@ pub(super) struct Series {
 impl Series {
     /// Makes about `most` points or fewer of a cluster's slots in the order of time.
     pub(super) fn new(slots: &[ClosedSlot], from: Timestamp, to: Timestamp, most: u64) -> Self {
-        Self::draw(slots.iter().map(Drawn::from).collect(), from, to, most)
+        Self::draw(&slots.iter().map(Drawn::from).collect::<Vec<_>>(), from, to, most)
     }
 
     /// Does the same for a group. A point is of those of its slots that have most clusters in them. Drawn are estimates for all
     /// members: meters that are silent in many clusters are nothing to look into at once.
     pub(super) fn of_group(slots: &[GroupSlot], from: Timestamp, to: Timestamp, most: u64) -> Self {
-        let series = Self::draw(slots.iter().map(Drawn::from).collect(), from, to, most);
+        let series = Self::draw(&slots.iter().map(Drawn::from).collect::<Vec<_>>(), from, to, most);
         Self { estimates: true, ..series }
     }
 
-    fn draw(slots: Vec<Drawn>, from: Timestamp, to: Timestamp, most: u64) -> Self {
+    fn draw(slots: &[Drawn], from: Timestamp, to: Timestamp, most: u64) -> Self {
         let slot_length = slots.iter().map(|slot| slot.end.millis_since(slot.start)).max().unwrap_or(1).max(1);
         let slots_per_point = to.millis_since(from).div_ceil(most * slot_length).max(1);
         let width = slot_length * slots_per_point;
@@ -361,22 +361,21 @@ fn point(bucket: &[Drawn]) -> Option<Point> {
         start: slots.first()?.start,
         end: slots.last()?.end,
         slots: slots.len(),
-        load: mean(loads.iter().map(|loads| &loads.sum)),
-        estimate: mean(loads.iter().map(|loads| &loads.estimate)),
+        load: mean(&loads, |loads| &loads.sum),
+        estimate: mean(&loads, |loads| &loads.estimate),
         filtered: filtered(&loads),
         clusters,
     })
 }
 
 /// Returns the mean of loads whose noise is independent: its band is narrower than theirs.
-fn mean<'a>(loads: impl ExactSizeIterator<Item = &'a Noisy> + Clone) -> Within {
-    let count = loads.len() as f64;
-    let mut noise = AddedNoise::default();
-    loads.clone().for_each(|load| noise += load.noise);
-    let watts = loads.clone().map(|load| load.watts).sum::<f64>() / count;
-    let band95 = match loads.clone().next() {
-        Some(only) if loads.len() == 1 => only.band95,
-        Some(_) | None => noise.band95() / count,
+fn mean(loads: &[&Loads], of: fn(&Loads) -> &Noisy) -> Within {
+    let (count, mut noise) = (loads.len() as f64, AddedNoise::default());
+    loads.iter().for_each(|loads| noise += of(loads).noise);
+    let watts = loads.iter().map(|loads| of(loads).watts).sum::<f64>() / count;
+    let band95 = match loads {
+        [only] => of(only).band95,
+        _ => noise.band95() / count,
     };
     Within { watts, band95 }
 }

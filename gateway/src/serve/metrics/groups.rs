@@ -23,7 +23,7 @@ impl Told {
     }
 }
 
-type ReadOff = fn(&Told, Timestamp) -> Value;
+type ReadOff = super::ReadOff<Told>;
 
 impl Gauges<Told> {
     pub(super) fn of_groups() -> Self {
