@@ -35,7 +35,7 @@ pub fn backfill(store: &Store, cluster: &ClusterId, slots: &[SlotOutcome]) -> Re
     let mut changes = Vec::with_capacity(3 * slots.len());
     for outcome in slots {
         changes.push(Change::Put(cluster.clone(), Record::Outcome(*outcome)));
-        filter.close(cluster, outcome, &mut changes);
+        filter.close(cluster, *outcome, &mut changes);
     }
     Ok(store.commit(&changes)?)
 }

@@ -35,26 +35,30 @@ impl ClusterFilter {
         FilteredLoad::new(self.filter.observe(&release)?)
     }
 
-    /// The same for a slot that just closed. What is to be stored with its outcome is added to `changes`: what the filter makes
-    /// of it, and what is final now of slots that ended an hour before.
-    pub fn close(
-        &mut self,
-        cluster: &ClusterId,
-        outcome: &SlotOutcome,
-        changes: &mut Vec<Change>,
-    ) -> Option<FilteredLoad> {
-        let filtered = self.observe(outcome)?;
-        changes.push(Change::PutFiltered { cluster: cluster.clone(), end: outcome.end, filtered });
-        for slot in self.filter.smoothed() {
-            let end = Timestamp::from_millis(slot.end_millis);
-            let smoothed = FilteredLoad::new(slot.load);
-            changes.extend(smoothed.map(|smoothed| Change::PutSmoothed { cluster: cluster.clone(), end, smoothed }));
+    /// The same for a slot that just closed; returns it with what the filter makes of it, or expected of it if it gave no sum.
+    /// What is to be stored with its outcome is added to `changes`: that, and what is final now of slots that ended an hour before.
+    pub fn close(&mut self, cluster: &ClusterId, outcome: SlotOutcome, changes: &mut Vec<Change>) -> ClosedSlot {
+        let filtered = self.observe(&outcome);
+        let closed = ClosedSlot { filtered, predicted: self.predict(&outcome), ..outcome.into() };
+        let load = closed.filtered.or(closed.predicted);
+        changes.extend(load.map(|filtered| Change::PutFiltered {
+            cluster: cluster.clone(),
+            end: outcome.end,
+            filtered,
+        }));
+        if filtered.is_some() {
+            for slot in self.filter.smoothed() {
+                let (cluster, end) = (cluster.clone(), Timestamp::from_millis(slot.end_millis));
+                let smoothed = FilteredLoad::new(slot.load);
+                changes.extend(smoothed.map(|smoothed| Change::PutSmoothed { cluster, end, smoothed }));
+            }
         }
-        Some(filtered)
+        closed
     }
 
-    /// Returns the load that the filter expects of a slot that gave no sum; `None` before the first sum.
+    /// Returns the load that the filter expects of a slot that gave no sum; `None` of one that did, and before the first sum.
     pub fn predict(&self, outcome: &SlotOutcome) -> Option<FilteredLoad> {
+        outcome.result.err()?;
         let slot = Slot {
             start_millis: outcome.start.as_millis(),
             end_millis: outcome.end.as_millis(),

@@ -12,7 +12,7 @@ use dream_protocol::time::Timestamp;
 use crate::clock::{Period, Zone};
 use crate::ingest::cluster_filter::ClusterFilter;
 use crate::serve::energy::EnergyView;
-use crate::store::{Change, ClosedSlot, Extent, FilteredLoad, History, HistoryError, Rollup, Step};
+use crate::store::{Change, ClosedSlot, Extent, History, HistoryError, Rollup, Step};
 
 /// How long after a later one a slot may close: longer than any does, by far. What is older has its place in the past.
 const LATEST_MILLIS: u64 = 4 * 86_400_000;
@@ -59,9 +59,9 @@ impl RunningEnergy {
     }
 
     /// Adds a slot that just closed; returns the rows that are to be stored with its outcome.
-    pub fn close(&mut self, closed: &ClosedSlot, filter: &ClusterFilter) -> impl Iterator<Item = Change> {
+    pub fn close(&mut self, closed: &ClosedSlot) -> impl Iterator<Item = Change> {
         let cluster = self.cluster.clone();
-        let rows = self.add(closed, expected(closed, filter)).into_iter();
+        let rows = self.add(closed).into_iter();
         rows.map(move |(step, rollup)| Change::PutRollup { cluster: cluster.clone(), step, rollup })
     }
 
@@ -88,10 +88,11 @@ impl RunningEnergy {
             end = first.outcome.end;
             older.push(piece);
         }
-        older.iter().rev().flatten().for_each(|closed| keep(self.add(closed, None)));
+        older.iter().rev().flatten().for_each(|closed| keep(self.add(closed)));
         filter.replay(replayed, |filter, closed| {
             if closed.outcome.end > until {
-                keep(self.add(closed, expected(closed, filter)));
+                let predicted = closed.predicted.or_else(|| filter.predict(&closed.outcome));
+                keep(self.add(&ClosedSlot { predicted, ..*closed }));
             }
         });
         let put = |((step, _), rollup)| Change::PutRollup { cluster: self.cluster.clone(), step, rollup };
@@ -103,9 +104,9 @@ impl RunningEnergy {
         self.extent.map_or(Timestamp::from_millis(0), |extent| extent.until)
     }
 
-    /// Adds a closed slot, or what the filter expected of one without a sum; returns the rows that have changed. Slots that a
+    /// Adds a closed slot; returns the rows that have changed. Slots that a
     /// demonstration filled in count nowhere.
-    pub fn add(&mut self, closed: &ClosedSlot, predicted: Option<FilteredLoad>) -> Vec<(Step, Rollup)> {
+    pub fn add(&mut self, closed: &ClosedSlot) -> Vec<(Step, Rollup)> {
         let (start, end) = (closed.outcome.start, closed.outcome.end);
         let until = self.until().max(end);
         if closed.is_backfilled() || start.plus_millis(LATEST_MILLIS) < until {
@@ -118,7 +119,7 @@ impl RunningEnergy {
             let mut at = start;
             while at < end {
                 let rollup = rows.at(&self.zone, at);
-                rollup.add(closed, predicted);
+                rollup.add(closed);
                 let row = *rollup;
                 changed.push((rows.step, row));
                 at = row.end;
@@ -142,11 +143,6 @@ impl RunningEnergy {
         self.days.by_start.range(bounds).for_each(|(_, day)| month.combine(day));
         Some(EnergyView { hour: row(&self.hours, Period::Hour), day: row(&self.days, Period::Day), month, extent })
     }
-}
-
-/// Returns what a filter expects of a slot that gave no sum.
-fn expected(closed: &ClosedSlot, filter: &ClusterFilter) -> Option<FilteredLoad> {
-    if closed.is_decoded() { None } else { filter.predict(&closed.outcome) }
 }
 
 impl Rows {

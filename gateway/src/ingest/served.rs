@@ -147,15 +147,8 @@ impl ServedCluster {
     /// Notes a closed slot, and returns it with its filtered load. What belongs to its outcome is added to `changes`: what the
     /// filter makes of it and of slots before it, its hour and its day.
     pub fn note_closed(&mut self, outcome: SlotOutcome, changes: &mut Vec<Change>) -> ClosedSlot {
-        let filtered = self.filter.close(&self.id, &outcome, changes);
-        let predicted = outcome.result.err().and_then(|_| self.filter.predict(&outcome));
-        changes.extend(predicted.map(|filtered| Change::PutFiltered {
-            cluster: self.id.clone(),
-            end: outcome.end,
-            filtered,
-        }));
-        let closed = ClosedSlot { filtered, predicted, ..outcome.into() };
-        changes.extend(self.energy.close(&closed, &self.filter));
+        let closed = self.filter.close(&self.id, outcome, changes);
+        changes.extend(self.energy.close(&closed));
         self.changed = true;
         self.spent.add(&outcome);
         self.last = Some(closed);

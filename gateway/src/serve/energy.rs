@@ -205,10 +205,10 @@ mod tests {
         for slot in 0..4 {
             let outcome = Slotted::new(slot).decoded(54_000, 90);
             let filtered = Some(FilteredLoad { watts: 58_000, band95: 4000 });
-            hour.add(&ClosedSlot { filtered, ..outcome.into() }, None);
+            hour.add(&ClosedSlot { filtered, ..outcome.into() });
         }
-        let predicted = FilteredLoad { watts: 30_000, band95: 9000 };
-        hour.add(&ClosedSlot::from(Slotted::new(4).failed("interrupted", 0)), Some(predicted));
+        let predicted = Some(FilteredLoad { watts: 30_000, band95: 9000 });
+        hour.add(&ClosedSlot { predicted, ..Slotted::new(4).failed("interrupted", 0).into() });
         (hour, Extent { begun, until })
     }
 

@@ -101,16 +101,16 @@ impl Rollup {
         }
     }
 
-    /// Adds as much of a slot as lies in the period, in proportion to its time; `predicted` is what the filter expected of a
-    /// slot that gave no sum. What is counted and not measured belongs to the period in which the slot began.
-    pub fn add(&mut self, closed: &ClosedSlot, predicted: Option<FilteredLoad>) {
+    /// Adds as much of a slot as lies in the period, in proportion to its time; of one that gave no sum, what the filter
+    /// expected. What is counted and not measured belongs to the period in which the slot began.
+    pub fn add(&mut self, closed: &ClosedSlot) {
         let outcome = &closed.outcome;
         let (from, to) = (outcome.start.max(self.start), outcome.end.min(self.end));
         let millis = to.millis_since(from);
         let seconds = millis as f64 / 1000.0;
         self.first = self.first.min(from);
         self.last = self.last.max(to);
-        match (closed.estimate(), predicted) {
+        match (closed.estimate(), closed.predicted) {
             (Some(estimate), _) => {
                 self.measured_millis += millis;
                 self.watt_seconds += seconds * estimate.watts as f64;
@@ -363,7 +363,7 @@ mod tests {
         for (seconds, runs) in [(600, 6000), (HOUR, 4000), (DAY, 2000)] {
             let covered = coverage(runs, seconds, |chance| {
                 let mut rollup = period(0, seconds);
-                (0..seconds / 600).for_each(|slot| rollup.add(&noisy(slot, chance), None));
+                (0..seconds / 600).for_each(|slot| rollup.add(&noisy(slot, chance)));
                 rollup
             });
             assert!((0.94..0.96).contains(&covered), "{seconds} s: {covered}");
@@ -380,8 +380,8 @@ mod tests {
         let mut day = period(0, DAY);
         for slot in 0..144 {
             match slot {
-                60..90 => day.add(&silent(slot), Some(predicted)),
-                _ => day.add(&noisy(slot, chance), None),
+                60..90 => day.add(&ClosedSlot { predicted: Some(predicted), ..silent(slot) }),
+                _ => day.add(&noisy(slot, chance)),
             }
         }
         day
@@ -409,7 +409,7 @@ mod tests {
     fn a_day_of_a_hundred_homes_is_known_to_four_in_a_hundred() {
         let mut day = period(0, DAY);
         let slot = |slot| Slotted { noise_scale: 5000, ..Slotted::new(slot) }.decoded(35_000, 100);
-        (0..144).for_each(|at| day.add(&slot(at).into(), None));
+        (0..144).for_each(|at| day.add(&slot(at).into()));
         assert!((day.energy_watt_hours() - 24.0 * 35_000.0).abs() < 1e-6, "{day:?}");
         // Of 144 slots: 12 times as much noise as one of ten minutes has, which is that of 100 shares made for 80.
         let exact = 1.96 * 12.0 * 5000.0 * (2.0f64 * 100.0 / 80.0).sqrt() / 6.0;
@@ -422,7 +422,7 @@ mod tests {
         let mut chance = Chance(3);
         let slot: ClosedSlot = noisy(5, &mut chance); // from 3000 s to 3600 s
         let (mut whole, mut before, mut after) = (period(0, HOUR), period(0, 3150), period(3150, HOUR));
-        [&mut whole, &mut before, &mut after].into_iter().for_each(|part| part.add(&slot, None));
+        [&mut whole, &mut before, &mut after].into_iter().for_each(|part| part.add(&slot));
         assert_eq!((before.measured_millis, after.measured_millis), (150_000, 450_000));
         assert_eq!((before.slots, after.slots, before.decoded, after.responders), (1, 0, 1, 0));
         assert_eq!((before.first.as_secs(), before.last.as_secs()), (3000, 3150));
@@ -435,9 +435,10 @@ mod tests {
     #[test]
     fn time_that_nothing_is_known_of_is_missing_and_not_zero() {
         let mut hour = period(0, HOUR);
-        hour.add(&noisy(0, &mut Chance(1)), None);
-        hour.add(&silent(1), None);
-        hour.add(&silent(2), Some(FilteredLoad { watts: 50_000, band95: 1000 }));
+        hour.add(&noisy(0, &mut Chance(1)));
+        hour.add(&silent(1));
+        let predicted = Some(FilteredLoad { watts: 50_000, band95: 1000 });
+        hour.add(&ClosedSlot { predicted, ..silent(2) });
         let missing = |begun, until| {
             let [begun, until] = [begun, until].map(Timestamp::from_secs);
             hour.missing_millis(Extent { begun, until }) / 1000

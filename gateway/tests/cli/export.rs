@@ -22,7 +22,8 @@ fn store() -> TempDir {
             3 => Slotted::new(slot).failed("reveal_missing", 95),
             _ => Slotted::new(slot).decoded(60_000, 100),
         };
-        let rows = energy.add(&ClosedSlot::from(outcome), Some(FilteredLoad { watts: 60_000, band95: 6000 }));
+        let predicted = outcome.result.err().map(|_| FilteredLoad { watts: 60_000, band95: 6000 });
+        let rows = energy.add(&ClosedSlot { predicted, ..outcome.into() });
         let rows = rows.into_iter().map(|(step, rollup)| Change::PutRollup { cluster: north.clone(), step, rollup });
         let put = Change::Put(north.clone(), Record::Outcome(outcome));
         store.commit(&rows.chain([put]).collect::<Vec<_>>()).unwrap();

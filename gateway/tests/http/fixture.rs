@@ -262,7 +262,7 @@ impl Past {
         let energy = energy.entry(cluster.clone()).or_insert_with(new);
         // A slot without a sum is filled in with the load of somebody else.
         let predicted = (!slot.is_decoded()).then_some(FilteredLoad { watts: 50_000, band95: 20_000 });
-        for (step, rollup) in energy.add(&slot, predicted) {
+        for (step, rollup) in energy.add(&ClosedSlot { predicted, ..slot }) {
             self.rollups.lock().unwrap().insert((cluster.clone(), step, rollup.start), rollup);
         }
         energy.view()

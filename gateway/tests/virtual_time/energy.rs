@@ -327,8 +327,8 @@ fn the_band_of_a_day_holds_its_true_energy_although_a_fifth_of_it_is_filled_in()
             let loads = homes.day();
             for (slot, load) in (day * 144..).zip(&loads) {
                 let outcome = homes.close(slot, *load, &mut away);
-                let closed = ClosedSlot { filtered: filter.observe(&outcome), ..outcome.into() };
-                energy.close(&closed, &filter).for_each(drop);
+                let closed = filter.close(&north(), outcome, &mut Vec::new());
+                energy.close(&closed).for_each(drop);
             }
             let today = energy.view().unwrap().day;
             // The filter has to learn first.
@@ -363,7 +363,7 @@ fn a_year_of_a_cluster_takes_a_few_megabytes() {
             let (name, running) = (&names[at], &mut running[at]);
             let outcome = Slotted { epoch: 1_794_837_600, ..Slotted::new(slot) }.decoded(51_234, 97);
             let (cluster, filtered) = (name.clone(), FilteredLoad { watts: 50_321, band95: 9876 });
-            let added = running.add(&ClosedSlot { filtered: Some(filtered), ..outcome.into() }, None);
+            let added = running.add(&ClosedSlot { filtered: Some(filtered), ..outcome.into() });
             rows.extend(added.into_iter().map(|(step, rollup)| ((at, step, rollup.start), rollup)));
             changes.push(Change::Put(name.clone(), Record::Outcome(outcome)));
             changes.push(Change::PutFiltered { cluster: cluster.clone(), end: outcome.end, filtered });

@@ -207,7 +207,7 @@ fn a_new_cluster_begins_with_what_the_others_learned_and_an_older_one_stays_as_i
         let (mut filter, mut changes) = (others.clone(), Vec::new());
         for outcome in outcomes {
             changes.push(Change::Put(cluster.clone(), Record::Outcome(*outcome)));
-            filter.close(cluster, outcome, &mut changes);
+            filter.close(cluster, *outcome, &mut changes);
         }
         store.commit(&changes).unwrap();
     };

@@ -443,7 +443,7 @@ mod tests {
                 let [start, end] = [hour, hour + 1].map(|hour| Timestamp::from_secs(3600 * hour));
                 let mut row = Rollup::new(start..end);
                 let load = i64::try_from(1000 * hour).unwrap();
-                (6 * hour..6 * hour + 6).for_each(|slot| row.add(&Slotted::new(slot).decoded(load, 50).into(), None));
+                (6 * hour..6 * hour + 6).for_each(|slot| row.add(&Slotted::new(slot).decoded(load, 50).into()));
                 row
             })
             .into();
