@@ -95,9 +95,8 @@ fn hours(name: &'static str, rows: &[Row]) -> Table {
         let mut cells = vec![row.device.name().into(), row.users.into()];
         cells.push(printed.map_or(Cell::Empty, |printed| Cell::Count(printed.users)));
         for (which, ours) in row.adversaries.iter().enumerate() {
-            let told = |mean, deviation| Cell::Text(format!("{mean:.2} ± {deviation:.2}"));
-            cells.push(told(ours.mean, ours.deviation));
-            cells.push(printed.map_or(Cell::Empty, |row| told(row.adversaries[which].0, row.adversaries[which].1)));
+            cells.push(Cell::Number(ours.mean));
+            cells.push(printed.map_or(Cell::Empty, |row| Cell::Number(row.adversaries[which].0)));
         }
         cells
     };

@@ -14,14 +14,21 @@ pub(super) struct Ruler {
 impl Ruler {
     /// Values that a logarithmic axis cannot show are left out; an axis without any value goes from 0 (or 1) on.
     pub(super) fn fit(axis: Axis, values: impl Iterator<Item = f64>) -> Self {
-        let shown = values.filter(|value| value.is_finite() && (axis.scale == Scale::Linear || *value > 0.0));
+        let shown = values.filter(|value| value.is_finite() && (axis.scale != Scale::Logarithmic || *value > 0.0));
         let (low, high) = shown.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)));
         match axis.scale {
             Scale::Linear if low > high => Self::linear(0.0, 1.0),
             Scale::Linear => Self::linear(low, high),
+            Scale::Hours => Self::hours(),
             Scale::Logarithmic if low > high => Self::logarithmic(1.0, 10.0),
             Scale::Logarithmic => Self::logarithmic(low, high),
         }
+    }
+
+    /// A day, marked every three hours.
+    fn hours() -> Self {
+        let marks = whole_numbers(0.0, 8.0).map(|mark| 3.0 * mark).collect();
+        Self { scale: Scale::Hours, low: 0.0, high: 24.0, marks }
     }
 
     /// From 0 if that is near, in steps of 1, 2 or 5.
@@ -56,7 +63,7 @@ impl Ruler {
     /// Where a value is, from 0 at the beginning to 1 at the end; none if it cannot be shown.
     pub(super) fn place(&self, value: f64) -> Option<f64> {
         let share = match self.scale {
-            Scale::Linear => (value - self.low) / (self.high - self.low),
+            Scale::Linear | Scale::Hours => (value - self.low) / (self.high - self.low),
             Scale::Logarithmic => (value / self.low).log10() / (self.high / self.low).log10(),
         };
         share.is_finite().then_some(share)
@@ -101,6 +108,12 @@ mod tests {
         assert_eq!(labels(Axis::linear(""), &[990.0, 1010.0]), "990 995 1000 1005 1010");
         assert_eq!(labels(Axis::linear(""), &[3.0]), "0 0.5 1 1.5 2 2.5 3");
         assert_eq!(labels(Axis::linear(""), &[]), "0 0.2 0.4 0.6 0.8 1");
+    }
+
+    #[test]
+    fn hours_run_to_24() {
+        assert_eq!(labels(Axis::hours(""), &[0.1, 23.8]), "0 3 6 9 12 15 18 21 24");
+        assert_eq!(Ruler::fit(Axis::hours(""), [12.0].into_iter()).place(24.0), Some(1.0));
     }
 
     #[test]

@@ -1,50 +1,42 @@
 //! Choosing the range that readings are clipped to: a narrow one needs less noise and cuts off more.
 
-use super::accuracy::{Alpha, ClusterSlot, Noise, PRODUCT_WATTS, Range};
+use super::accuracy::{ClusterSlot, Noise, Range};
 use super::dataset::{Dataset, Loads};
-use super::grouping::{clusters, sizes, usual_size};
+use super::grouping::{clusters, sizes_and, usual_size};
 use super::section::{Axis, Cell, Figure, Section, Series, Stroke, Table};
+use super::settings::Settings;
 use dream_homes::clustering::Clustering;
 use dream_homes::street::{all_cores, in_parallel};
 
 /// The greatest readings to try, in watts.
 const WATTS: [u32; 20] = [
-    500,
-    750,
-    1000,
-    1250,
-    1500,
-    1750,
-    2000,
-    2500,
-    3000,
-    3500,
-    4000,
-    5000,
-    6000,
-    7000,
-    8000,
-    PRODUCT_WATTS,
-    10_000,
-    12_000,
-    15_000,
-    20_000,
+    500, 750, 1000, 1250, 1500, 1750, 2000, 2500, 3000, 3500, 4000, 5000, 6000, 7000, 8000, 9000, 10_000, 12_000,
+    15_000, 20_000,
 ];
 
-/// What ranges cost. Nothing if there are too few homes for a cluster.
-pub(crate) fn section(data: &Dataset, seed: u64) -> Option<Section> {
-    let usual = usual_size(data.homes())?;
-    let loads = data.loads(data.slot())?;
-    let noise = Noise::new(Alpha::PRODUCT);
-    let clipped = in_parallel(all_cores(), &WATTS, |&watts| Clipped::new(&loads, Range::up_to(watts, data.feed_in())));
+/// What ranges cost houses. Says what is missing if there are too few homes for a cluster.
+pub(crate) fn section(data: &Dataset, settings: &Settings, seed: u64) -> Result<Section, String> {
+    let usual = usual_size(data.homes(), settings.asked_size()).ok_or("It needs at least ten homes.")?;
+    let loads = data.loads(data.slot()).ok_or("It needs a slot.")?;
+    let noise = settings.noise();
+    let product = settings.range(data);
+    let clipped = in_parallel(all_cores(), &ranges(data, product), |&range| Clipped::new(&loads, range));
     let of_size = |homes| {
         let members = clusters(&loads, Clustering::Random, homes, seed);
         let sums = Sums::of(&loads, &members);
         (homes, in_parallel(all_cores(), &clipped, |clipped| Row::new(&sums, clipped, &noise)))
     };
-    let all: Vec<(usize, Vec<Row>)> = sizes(data.homes()).map(of_size).collect();
-    let (_, rows) = all.iter().find(|(homes, _)| *homes == usual)?;
-    Some(Section { tables: vec![table(rows), best_table(&all)], figures: vec![figure(rows)] })
+    let all: Vec<(usize, Vec<Row>)> = sizes_and(data.homes(), usual).into_iter().map(of_size).collect();
+    let (_, rows) = all.iter().find(|(homes, _)| *homes == usual).expect("among the sizes");
+    Ok(Section { tables: vec![table(rows), best_table(&all, product)], figures: vec![figure(rows)] })
+}
+
+/// The ranges to try, and the one that is used, from the narrowest to the widest.
+fn ranges(data: &Dataset, product: Range) -> Vec<Range> {
+    let mut ranges: Vec<Range> = WATTS.iter().map(|&watts| Range::up_to(watts, data.feed_in())).collect();
+    ranges.extend((!ranges.contains(&product)).then_some(product));
+    ranges.sort_by_key(|range| (range.watts(), range.above()));
+    ranges
 }
 
 /// What one range takes from each home.
@@ -106,15 +98,16 @@ struct Row {
     noise_error: f64,
     bias_error: f64,
     error: f64,
+    /// The mean error in watts over the mean load.
+    absolute: f64,
 }
 
 impl Row {
     fn new(sums: &Sums<'_>, clipped: &Clipped, noise: &Noise) -> Self {
         let (range, clusters) = (clipped.range, sums.clip(clipped));
         let (homes, slots) = (clipped.excesses.len(), clusters[0].len());
-        let all = || clusters.iter().flatten();
-        let mean =
-            |value: &dyn Fn(&ClusterSlot) -> f64| all().map(value).sum::<f64>() / (clusters.len() * slots) as f64;
+        let all = || clusters.iter().flatten().filter(|slot| slot.responders > 0);
+        let mean = |value: &dyn Fn(&ClusterSlot) -> f64| all().map(value).sum::<f64>() / all().count() as f64;
         let peaks = clusters.iter().filter_map(|slots| slots.iter().max_by(|a, b| a.load.total_cmp(&b.load)));
         let at = |slot: usize| bias(clusters.iter().map(|slots| &slots[slot]));
         Self {
@@ -126,6 +119,7 @@ impl Row {
             noise_error: mean(&|slot| noise.mean_distance(range.width(), 0.0) / slot.base()),
             bias_error: mean(&|slot| slot.excess.abs() / slot.base()),
             error: mean(&|slot| slot.error(noise, range)),
+            absolute: mean(&|slot| slot.watts(noise, range)) / mean(&|slot| slot.load.abs()),
         }
     }
 
@@ -146,8 +140,8 @@ fn best(rows: &[Row]) -> &Row {
     rows.iter().min_by(|a, b| a.error.total_cmp(&b.error)).expect("some ranges were tried")
 }
 
-fn products(rows: &[Row]) -> &Row {
-    rows.iter().find(|row| row.watts() == PRODUCT_WATTS).expect("one of those that were tried")
+fn of_range(rows: &[Row], range: Range) -> &Row {
+    rows.iter().find(|row| row.range == range).expect("one of those that were tried")
 }
 
 fn table(rows: &[Row]) -> Table {
@@ -162,6 +156,7 @@ fn table(rows: &[Row]) -> Table {
             Cell::Number(row.noise_error),
             Cell::Number(row.bias_error),
             Cell::Number(row.error),
+            Cell::Number(row.absolute),
         ]
     };
     Table {
@@ -175,19 +170,21 @@ fn table(rows: &[Row]) -> Table {
             "noise_error",
             "bias_error",
             "error_mean",
+            "absolute_error_over_mean_load",
         ],
         rows: rows.iter().map(row).collect(),
     }
 }
 
-fn best_table(all: &[(usize, Vec<Row>)]) -> Table {
+fn best_table(all: &[(usize, Vec<Row>)], product: Range) -> Table {
     let row = |(homes, rows): &(usize, Vec<Row>)| {
-        let (best, product) = (best(rows), products(rows));
+        let (best, product) = (best(rows), of_range(rows, product));
         vec![
             (*homes).into(),
             Cell::Count(best.watts().into()),
             Cell::Number(best.error),
             Cell::Number(100.0 * best.bias),
+            Cell::Count(product.watts().into()),
             Cell::Number(product.error),
             Cell::Number(product.noise_error),
             Cell::Number(100.0 * product.bias),
@@ -200,6 +197,7 @@ fn best_table(all: &[(usize, Vec<Row>)]) -> Table {
             "best_range_watts",
             "best_error_mean",
             "best_bias_percent",
+            "product_range_watts",
             "product_error_mean",
             "product_noise_error",
             "product_bias_percent",
@@ -229,13 +227,14 @@ fn figure(rows: &[Row]) -> Figure {
 
 #[cfg(test)]
 mod tests {
+    use super::super::accuracy::Alpha;
     use super::super::dataset::FeedIn;
     use super::*;
     use dream_homes::readings::Readings;
     use dream_homes::slots::SlotLength;
 
     fn loads(watts: &[&[f64]]) -> Loads {
-        Loads { slot: SlotLength::new(43_200).unwrap(), watts: watts.iter().map(|home| home.to_vec()).collect() }
+        Loads::new(SlotLength::new(43_200).unwrap(), watts.iter().map(|home| home.to_vec()).collect())
     }
 
     fn assert_close(found: f64, expected: f64) {
@@ -245,7 +244,7 @@ mod tests {
     #[test]
     fn a_narrow_range_cuts_off_and_a_wide_one_needs_noise() {
         let loads = loads(&[&[100.0, 100.0], &[900.0, 300.0]]);
-        let noise = Noise::new(Alpha::NONE);
+        let noise = Noise::new(Alpha::NONE, Default::default());
         let members = [vec![0, 1]];
         let sums = Sums::of(&loads, &members);
         let row = |watts| Row::new(&sums, &Clipped::new(&loads, Range::up_to(watts, None)), &noise);
@@ -257,6 +256,7 @@ mod tests {
         assert_close(narrow.bias_error, 200.0 / 1001.0);
         let clipped = 400.0 + 500.0 * (-0.8f64).exp();
         assert_close(narrow.error, f64::midpoint(clipped / 1001.0, 500.0 / 401.0));
+        assert_close(narrow.absolute, (clipped + 500.0) / 1400.0);
 
         let wide = row(2000);
         assert_eq!((wide.clipped, wide.bias, wide.bias_error), (0.0, 0.0, 0.0));
@@ -273,7 +273,7 @@ mod tests {
         let text = (0..20).map(row).collect::<Vec<_>>().join("\n");
         let readings = Readings::parse(&text, "own.csv".as_ref()).unwrap();
         let data = Dataset::own(readings, SlotLength::new(3600).unwrap());
-        let section = section(&data, 1).unwrap();
+        let section = section(&data, &Settings::default(), 1).unwrap();
         let best: Vec<String> = section.tables[1].rows.iter().map(|row| row[1].csv()).collect();
         assert_eq!(best.last().map(String::as_str), Some("6000"), "{best:?}");
         assert_eq!(best[0], "500", "{best:?}");
@@ -283,7 +283,8 @@ mod tests {
     fn homes_that_feed_in_have_a_best_range_on_both_sides_of_0() {
         let text = format!("-700{}\n", ",300".repeat(11));
         let readings = Readings::parse(&text.repeat(24), "own.csv".as_ref()).unwrap();
-        let section = section(&Dataset::own(readings, SlotLength::new(3600).unwrap()), 1).unwrap();
+        let section =
+            section(&Dataset::own(readings, SlotLength::new(3600).unwrap()), &Settings::default(), 1).unwrap();
         assert_eq!(section.tables[1].rows[0][1], Cell::Count(500));
     }
 
@@ -300,12 +301,22 @@ mod tests {
     }
 
     #[test]
+    fn a_range_that_is_asked_for_is_among_those_that_are_tried() {
+        let readings = Readings::parse(&["40"; 12].join(","), "own.csv".as_ref()).unwrap();
+        let data = Dataset::own(readings, SlotLength::new(900).unwrap());
+        let asked = ranges(&data, "-100..4500".parse().unwrap());
+        assert_eq!((asked.len(), asked[11].ends()), (WATTS.len() + 1, (-100, 4500)));
+        assert_eq!(ranges(&data, "0..5000".parse().unwrap()).len(), WATTS.len());
+    }
+
+    #[test]
     fn ten_homes_are_enough_and_nine_are_not() {
         let data = |homes| {
             let readings = Readings::parse(&vec!["-40"; homes].join(","), "own.csv".as_ref()).unwrap();
             Dataset::own(readings, SlotLength::new(900).unwrap())
         };
-        assert!(section(&data(9), 1).is_none());
-        assert!(section(&data(10), 1).is_some());
+        let section = |homes| section(&data(homes), &Settings::default(), 1);
+        assert!(section(9).is_err());
+        assert!(section(10).is_ok());
     }
 }

@@ -4,6 +4,8 @@ use dream_protocol::noise::{Composition, Scale};
 
 use super::section::{Axis, Cell, Figure, Section, Series, Stroke, Table};
 
+/// The range of houses; what a day costs hardly depends on it.
+const WATTS: u64 = 5000;
 const SLOT_MINUTES: [u32; 4] = [5, 10, 15, 30];
 const EPSILONS: [f64; 4] = [0.01, 0.1, 0.5, 1.0];
 /// How probable it may be that an epsilon does not hold.
@@ -22,7 +24,7 @@ fn plain(slots: u32, epsilon: f64) -> f64 {
 fn but_for(delta: f64, slots: u32, epsilon: f64) -> f64 {
     // Lambda to the sixth decimal of epsilon.
     let micro = whole(epsilon * 1e6);
-    let scale = Scale::new(u64::from(super::accuracy::PRODUCT_WATTS) * 1_000_000, micro);
+    let scale = Scale::new(WATTS * 1_000_000, micro);
     Composition::of(slots.into(), scale, epsilon).epsilon(delta)
 }
 

@@ -1,8 +1,10 @@
 //! The loads that the study looks at: of simulated homes, or of a file of one's own.
 
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use dream_homes::home::{ActivityModel, Calendar, DayKind, DayTrace, Home, Minutes, PvShare};
+use dream_filter::LocalTime;
+use dream_homes::home::{ActivityModel, Calendar, DayKind, DayTrace, Home, Minutes, Month, PvShare};
 use dream_homes::readings::Readings;
 use dream_homes::slots::SlotLength;
 use dream_homes::street::{self, all_cores, in_parallel};
@@ -28,12 +30,11 @@ pub struct FeedIn {
 #[derive(Debug)]
 enum Origin {
     Model {
-        seed: u64,
+        street: Street,
         activities: ActivityModel,
-        pv: PvShare,
-        calendar: Calendar,
         homes: Vec<Home>,
-        totals: Vec<Minutes>,
+        /// The paper's day, once somebody asks for it.
+        totals: OnceLock<Vec<Minutes>>,
         /// The same homes with the other model of activities, once somebody asks for it.
         other: OnceLock<Dataset>,
     },
@@ -43,12 +44,31 @@ enum Origin {
     },
 }
 
+/// Which homes are simulated, and when.
+#[derive(Debug, Clone, Copy)]
+struct Street {
+    seed: u64,
+    count: u32,
+    pv: PvShare,
+    calendar: Calendar,
+    /// Whether those with storage heaters are among them.
+    heaters: bool,
+}
+
 /// The mean loads of homes in the slots of one day or more, in watts: `watts[home][slot]`.
 #[derive(Debug, Clone)]
 pub struct Loads {
     pub slot: SlotLength,
     pub watts: Vec<Vec<f64>>,
+    /// The slots in which each home is silent, and has 0 above; nothing at all if none ever is.
+    pub silent: Vec<Vec<usize>>,
 }
+
+/// The first of simulated days, since 1970: a Monday, as in the calendar.
+pub const FIRST_DAY: u64 = 20_003;
+
+/// What heats with electricity at night, and draws more than all else in a home.
+const HEATER: &str = "storage_heater";
 
 impl Dataset {
     /// So many simulated homes of one to five residents, without panels, as in the paper.
@@ -58,16 +78,40 @@ impl Dataset {
 
     /// So many simulated homes of one to five residents, of which this share have panels on their roofs.
     pub fn street(seed: u64, homes: u32, activities: ActivityModel, pv: PvShare, calendar: Calendar) -> Self {
-        let homes = street::with_pv(street::usual_homes(seed, homes, activities), pv);
-        let totals = in_parallel(all_cores(), &homes, |home| home.day(calendar.day(DAY)).total());
-        let mut data = Self {
-            origin: Arc::new(Origin::Model { seed, activities, pv, calendar, homes, totals, other: OnceLock::new() }),
-            feed_in: None,
-        };
+        Self::simulate(Street { seed, count: homes, pv, calendar, heaters: true }, activities)
+    }
+
+    fn simulate(street: Street, activities: ActivityModel) -> Self {
+        let Street { seed, count, pv, heaters, .. } = street;
+        let mut homes = street::with_pv(street::usual_homes(seed, count, activities), pv);
+        homes.retain(|home| heaters || !home.owned().iter().any(|device| device.name() == HEATER));
+        let (totals, other) = (OnceLock::new(), OnceLock::new());
+        let origin = Arc::new(Origin::Model { street, activities, homes, totals, other });
+        let mut data = Self { origin, feed_in: None };
         if !pv.is_none() {
             data.feed_in = Some(FeedIn::of_model(&data));
         }
         data
+    }
+
+    /// The same street without the homes that have storage heaters, whose clusters are of another kind. Of a file, all homes.
+    #[must_use]
+    pub fn houses(&self) -> Self {
+        match &*self.origin {
+            Origin::Model { street, activities, .. } => {
+                Self::simulate(Street { heaters: false, ..*street }, *activities)
+            }
+            Origin::Own { .. } => self.clone(),
+        }
+    }
+
+    /// Another street like this one, or the same file.
+    #[must_use]
+    pub fn with_seed(&self, seed: u64) -> Self {
+        match &*self.origin {
+            Origin::Model { street, activities, .. } => Self::simulate(Street { seed, ..*street }, *activities),
+            Origin::Own { .. } => self.clone(),
+        }
     }
 
     /// The homes of a file, whose rows are slots of this length.
@@ -83,44 +127,35 @@ impl Dataset {
         }
     }
 
-    /// The homes that do not own a device of this name; of a file, all of them.
-    pub fn without(&self, device: &str) -> Vec<usize> {
-        let owns = |home: &usize| match &*self.origin {
-            Origin::Model { homes, .. } => homes[*home].owned().iter().any(|owned| owned.name() == device),
-            Origin::Own { .. } => false,
-        };
-        (0..self.homes()).filter(|home| !owns(home)).collect()
-    }
-
     /// The same simulated homes with another idea of what their residents do. A file has no such thing.
     pub fn with_activities(&self, activities: ActivityModel) -> Option<Self> {
-        let Origin::Model { seed, activities: own, pv, calendar, homes, other, .. } = &*self.origin else {
-            return None;
-        };
-        let count = u32::try_from(homes.len()).expect("counted in u32");
-        let model = || Self::street(*seed, count, activities, *pv, *calendar);
+        let Origin::Model { street, activities: own, other, .. } = &*self.origin else { return None };
+        let model = || Self::simulate(*street, activities);
         Some(if activities == *own { self.clone() } else { other.get_or_init(model).clone() })
     }
 
     /// The paper's day in slots of this length; of a file, all of it. None if the file's rows do not make such slots.
     pub fn loads(&self, slot: SlotLength) -> Option<Loads> {
-        let watts = match &*self.origin {
-            Origin::Model { totals, .. } => in_parallel(all_cores(), totals, |total| as_f64(&slot.means(total))),
+        let loads = match &*self.origin {
+            Origin::Model { street, homes, totals, .. } => {
+                let of_day = || in_parallel(all_cores(), homes, |home| home.day(street.calendar.day(DAY)).total());
+                let totals = totals.get_or_init(of_day);
+                Loads::new(slot, in_parallel(all_cores(), totals, |total| as_f64(&slot.means(total))))
+            }
             Origin::Own { readings, slot: own } => {
                 let rows =
                     slot.seconds().is_multiple_of(own.seconds()).then(|| slot.seconds() / own.seconds())? as usize;
-                let joined = |rows: &[i64]| rows.iter().sum::<i64>() as f64 / rows.len() as f64;
-                let home = |home| readings.column(home).chunks_exact(rows).map(joined).collect();
-                (0..readings.homes()).map(home).collect()
+                let every: Vec<usize> = (0..readings.homes()).collect();
+                Loads::of_file(readings, &every, slot, rows, 0..readings.slots() / rows * rows)
             }
         };
-        Some(Loads { slot, watts }).filter(|loads| loads.slots() > 0)
+        Some(loads).filter(|loads| loads.slots() > 0)
     }
 
     /// What every device of every home did on the paper's day: `work` gets the day of each. Only of the model.
     pub fn each_day<T: Send>(&self, work: impl Fn(&DayTrace) -> T + Sync) -> Option<Vec<T>> {
-        let Origin::Model { homes, calendar, .. } = &*self.origin else { return None };
-        Some(in_parallel(all_cores(), homes, |home| work(&home.day(calendar.day(DAY)))))
+        let Origin::Model { homes, street, .. } = &*self.origin else { return None };
+        Some(in_parallel(all_cores(), homes, |home| work(&home.day(street.calendar.day(DAY)))))
     }
 
     /// Some homes on several days in a row, day by day, in the data's own slots: simulated days run through weeks and months
@@ -128,20 +163,19 @@ impl Dataset {
     pub fn days(&self, members: &[usize], days: u32) -> Vec<Loads> {
         let slot = self.slot();
         match &*self.origin {
-            Origin::Model { homes, calendar, .. } => {
+            Origin::Model { homes, street, .. } => {
                 let numbers: Vec<u32> = (DAY..DAY + days).collect();
                 in_parallel(all_cores(), &numbers, |&number| {
-                    let load = |&home: &usize| as_f64(&slot.means(&homes[home].day(calendar.day(number)).total()));
-                    Loads { slot, watts: members.iter().map(load).collect() }
+                    let day = street.calendar.day(number);
+                    let load = |&home: &usize| as_f64(&slot.means(&homes[home].day(day).total()));
+                    Loads::new(slot, members.iter().map(load).collect())
                 })
             }
             Origin::Own { readings, .. } => {
                 let per_day = slot.per_day();
                 let whole = (readings.slots() / per_day).min(days as usize);
-                let of_day = |day: usize| {
-                    let load = |&home: &usize| as_f64(&readings.column(home)[day * per_day..][..per_day]);
-                    Loads { slot, watts: members.iter().map(load).collect() }
-                };
+                let of_day =
+                    |day: usize| Loads::of_file(readings, members, slot, 1, day * per_day..(day + 1) * per_day);
                 (0..whole).map(of_day).collect()
             }
         }
@@ -150,9 +184,35 @@ impl Dataset {
     /// Whether a day of [`Dataset::days`], counted from 0, is on a weekend. A file does not tell, and has none.
     pub fn weekend(&self, day: u32) -> bool {
         match &*self.origin {
-            Origin::Model { calendar, .. } => calendar.day(DAY + day).kind == DayKind::Weekend,
+            Origin::Model { street, .. } => street.calendar.day(DAY + day).kind == DayKind::Weekend,
             Origin::Own { .. } => false,
         }
+    }
+
+    /// What the clocks of the homes say at a time of simulated days. Those of a file are taken as weekdays.
+    pub fn local_time(&self, millis: u64) -> LocalTime {
+        let utc = LocalTime::utc(millis);
+        LocalTime { weekend: self.is_model() && utc.weekend, ..utc }
+    }
+
+    /// The month of a day of [`Dataset::days`], counted from 0. A file does not tell.
+    pub fn month(&self, day: u32) -> Option<Month> {
+        match &*self.origin {
+            Origin::Model { street, .. } => Some(street.calendar.day(DAY + day).month),
+            Origin::Own { .. } => None,
+        }
+    }
+
+    /// Whether the simulated days run through all months.
+    pub fn has_all_months(&self) -> bool {
+        matches!(&*self.origin, Origin::Model { street, .. } if street.calendar == Calendar::Year)
+    }
+
+    /// How many of a file's cells have a reading missing, and how many cells there are; nothing if none is missing.
+    pub fn missing(&self) -> Option<(usize, usize)> {
+        let Origin::Own { readings, .. } = &*self.origin else { return None };
+        let missing = (0..readings.homes()).map(|home| readings.missing(home).len()).sum();
+        Some((missing, readings.homes() * readings.slots())).filter(|(missing, _)| *missing > 0)
     }
 
     /// The slot length of a file; ten minutes of the model, as in the paper.
@@ -161,6 +221,19 @@ impl Dataset {
             Origin::Model { .. } => SlotLength::new(600).expect("divides a day"),
             Origin::Own { slot, .. } => *slot,
         }
+    }
+
+    /// The seed of simulated homes.
+    pub fn seed(&self) -> Option<u64> {
+        match &*self.origin {
+            Origin::Model { street, .. } => Some(street.seed),
+            Origin::Own { .. } => None,
+        }
+    }
+
+    /// Whether simulated homes with storage heaters are among these.
+    pub fn has_heaters(&self) -> bool {
+        matches!(&*self.origin, Origin::Model { street, .. } if street.heaters)
     }
 
     pub fn is_model(&self) -> bool {
@@ -188,6 +261,36 @@ impl FeedIn {
 }
 
 impl Loads {
+    /// Nobody is silent.
+    pub fn new(slot: SlotLength, watts: Vec<Vec<f64>>) -> Self {
+        Self { slot, watts, silent: Vec::new() }
+    }
+
+    /// Of these rows of a file, so many to a slot. Who has no reading in one of them is silent in the slot.
+    fn of_file(readings: &Readings, members: &[usize], slot: SlotLength, rows: usize, of: Range<usize>) -> Self {
+        let joined = |rows: &[i64]| rows.iter().sum::<i64>() as f64 / rows.len() as f64;
+        let silent = |home: &usize| {
+            let missing = readings.missing(*home).iter().filter(|row| of.contains(row));
+            let mut slots: Vec<usize> = missing.map(|row| (row - of.start) / rows).collect();
+            slots.dedup();
+            slots
+        };
+        let silent: Vec<Vec<usize>> = members.iter().map(silent).collect();
+        let load = |(home, silent): (&usize, &Vec<usize>)| {
+            let column = &readings.column(*home)[of.clone()];
+            let mut watts: Vec<f64> = column.chunks_exact(rows).map(joined).collect();
+            silent.iter().for_each(|slot| watts[*slot] = 0.0);
+            watts
+        };
+        let watts = members.iter().zip(&silent).map(load).collect();
+        Self { slot, watts, silent: if silent.iter().all(Vec::is_empty) { Vec::new() } else { silent } }
+    }
+
+    /// The slots in which a home is silent.
+    pub fn silent_slots(&self, home: usize) -> &[usize] {
+        self.silent.get(home).map_or(&[], Vec::as_slice)
+    }
+
     pub fn homes(&self) -> usize {
         self.watts.len()
     }
@@ -196,9 +299,11 @@ impl Loads {
         self.watts[0].len()
     }
 
-    /// The homes by how much they use, the smallest first.
+    /// The homes by how much they use on average while they are not silent, the smallest first.
     pub fn by_consumption(&self) -> Vec<usize> {
-        let used: Vec<f64> = self.watts.iter().map(|watts| watts.iter().sum()).collect();
+        let answered = |home: usize| (self.slots() - self.silent_slots(home).len()).max(1) as f64;
+        let used = self.watts.iter().enumerate().map(|(home, watts)| watts.iter().sum::<f64>() / answered(home));
+        let used: Vec<f64> = used.collect();
         let mut homes: Vec<usize> = (0..self.homes()).collect();
         homes.sort_by(|&a, &b| used[a].total_cmp(&used[b]).then(a.cmp(&b)));
         homes
@@ -217,7 +322,6 @@ fn as_f64(watts: &[i64]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dream_homes::home::Month;
 
     fn june() -> Calendar {
         Calendar::Of(Month::new(6).unwrap())
@@ -228,7 +332,7 @@ mod tests {
     }
 
     fn own(text: &str, slot: SlotLength) -> Dataset {
-        Dataset::own(Readings::parse(text, "own.csv".as_ref()).unwrap(), slot)
+        Dataset::own(Readings::parse_with_gaps(text, "own.csv".as_ref()).unwrap(), slot)
     }
 
     #[test]
@@ -251,6 +355,38 @@ mod tests {
         let longer = own(&rows.repeat(3), minutes(60));
         assert_eq!(longer.days(&[0], 9).iter().map(|day| day.watts[0][7]).collect::<Vec<_>>(), [7.0, 1.0, 25.0]);
         assert_eq!(longer.days(&[0], 2).len(), 2);
+    }
+
+    #[test]
+    fn a_missing_reading_is_a_home_that_is_silent() {
+        let data = own("1,10\n3,\n,50\n7,70\n", minutes(5));
+        assert_eq!(data.missing(), Some((2, 8)));
+        let loads = data.loads(minutes(5)).unwrap();
+        assert_eq!(loads.watts, [[1.0, 3.0, 0.0, 7.0], [10.0, 0.0, 50.0, 70.0]]);
+        assert_eq!([0, 1].map(|home| loads.silent_slots(home)), [[2], [1]]);
+        let longer = data.loads(minutes(10)).unwrap();
+        assert_eq!(longer.watts, [[2.0, 0.0], [0.0, 60.0]], "half a slot is none");
+        assert_eq!([0, 1].map(|home| longer.silent_slots(home)), [[1], [0]]);
+        let rows: String =
+            (0..48).map(|hour| if hour == 30 { ",5\n".to_owned() } else { "9,5\n".to_owned() }).collect();
+        let days = own(&rows, minutes(60)).days(&[1, 0], 9);
+        assert!(days[0].silent.is_empty() && days[1].silent_slots(1) == [6], "{days:?}");
+        assert_eq!(own("1,2\n", minutes(5)).missing(), None);
+        let order = own("6,5\n,5\n,5\n", minutes(5)).loads(minutes(5)).unwrap().by_consumption();
+        assert_eq!(order, [1, 0], "by what is used while there is a reading");
+    }
+
+    #[test]
+    fn houses_are_the_homes_without_storage_heaters() {
+        let data = Dataset::model(1, 200, ActivityModel::Crest);
+        let houses = data.houses();
+        assert!((180..200).contains(&houses.homes()), "{}", houses.homes());
+        let night =
+            |data: &Dataset| data.loads(data.slot()).unwrap().watts.iter().map(|home| home[18]).fold(0.0, f64::max);
+        assert!(night(&data) > 8000.0 && night(&houses) < 6000.0, "{} {}", night(&data), night(&houses));
+        let pooled = houses.with_activities(ActivityModel::Pooled).unwrap();
+        assert_eq!(pooled.homes(), houses.homes());
+        assert_ne!(data.with_seed(2).loads(data.slot()).unwrap().watts, data.loads(data.slot()).unwrap().watts);
     }
 
     #[test]
@@ -277,6 +413,8 @@ mod tests {
     fn simulated_days_run_through_weekends_as_the_household_model_has_them() {
         let data = Dataset::model(1, 300, ActivityModel::Crest);
         assert_eq!((0..14).map(|day| u8::from(data.weekend(day))).collect::<Vec<_>>(), [0, 0, 0, 0, 0, 1, 1].repeat(2));
+        let noon = |day: u64| (FIRST_DAY + day) * 86_400_000 + 43_200_000;
+        assert!((0..14).all(|day| data.local_time(noon(day.into())).weekend == data.weekend(day)));
         let everybody: Vec<usize> = (0..300).collect();
         let days = data.days(&everybody, 7);
         // Who is at work on a weekday is at home on a weekend: at noon, more is used.

@@ -4,7 +4,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng as _;
 
 use super::dataset::Loads;
-use dream_homes::clustering::Clustering;
+use dream_homes::clustering::{Clustering, shuffle};
 
 /// As many as the paper looked at for each size.
 pub(super) const CLUSTERS: usize = 200;
@@ -17,9 +17,20 @@ pub(super) fn sizes(homes: usize) -> impl Iterator<Item = usize> {
     SIZES.into_iter().filter(move |size| *size <= homes)
 }
 
-/// The paper's size, or the largest below it of which so many homes can make clusters that differ; if there is none, the
-/// smallest size.
-pub(super) fn usual_size(homes: usize) -> Option<usize> {
+/// The same and this one.
+pub(super) fn sizes_and(homes: usize, size: usize) -> Vec<usize> {
+    let mut sizes: Vec<usize> = sizes(homes).chain(Some(size).filter(|size| *size <= homes)).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes
+}
+
+/// The size that was asked for. If none was, the paper's size, or the largest below it of which so many homes can make clusters
+/// that differ; if there is none, the smallest size.
+pub(super) fn usual_size(homes: usize, asked: Option<usize>) -> Option<usize> {
+    if let Some(asked) = asked {
+        return (asked <= homes).then_some(asked);
+    }
     let usual = sizes(homes).take_while(|size| *size <= PAPERS_SIZE && differ(*size, homes));
     usual.last().or_else(|| sizes(homes).next())
 }
@@ -51,6 +62,18 @@ pub(super) fn clusters(loads: &Loads, clustering: Clustering, size: usize, seed:
     }
 }
 
+/// Clusters that have no home in common, at most as many as [`clusters`] makes: what is left over is in none. Homes are taken by
+/// lot, or as neighbours in the order of daily use.
+pub(super) fn disjoint(loads: &Loads, clustering: Clustering, size: usize, seed: u64) -> Vec<Vec<usize>> {
+    let mut order = loads.by_consumption();
+    if clustering == Clustering::Random {
+        shuffle(&mut order, seed);
+    }
+    let all: Vec<Vec<usize>> = order.chunks_exact(size).map(<[usize]>::to_vec).collect();
+    let count = all.len().min(CLUSTERS);
+    (0..count).map(|number| all[number * (all.len() - 1) / (count - 1).max(1)].clone()).collect()
+}
+
 /// What figures and tables call it.
 pub(super) fn name(clustering: Clustering) -> &'static str {
     match clustering {
@@ -69,15 +92,17 @@ mod tests {
     /// Home `i` of 400 uses 7 i mod 400, so that every use from 0 to 399 occurs once.
     fn loads() -> Loads {
         let watts = (0..400u32).map(|home| vec![f64::from(home * 7 % 400)]).collect();
-        Loads { slot: SlotLength::new(86_400).unwrap(), watts }
+        Loads::new(SlotLength::new(86_400).unwrap(), watts)
     }
 
     #[test]
     fn sizes_end_with_the_homes() {
         assert_eq!(sizes(69).collect::<Vec<_>>(), [10, 20, 30, 50]);
         assert_eq!(sizes(3000).last(), Some(1000));
-        assert_eq!([9, 10, 19, 40].map(usual_size), [None, Some(10), Some(10), Some(20)]);
-        assert_eq!([99, 100, 199, 200, 3000].map(usual_size), [30, 50, 70, 100, 100].map(Some));
+        assert_eq!([9, 10, 19, 40].map(|homes| usual_size(homes, None)), [None, Some(10), Some(10), Some(20)]);
+        assert_eq!([usual_size(99, Some(60)), usual_size(99, Some(100))], [Some(60), None]);
+        assert_eq!(sizes_and(69, 60), [10, 20, 30, 50, 60]);
+        assert_eq!([99, 100, 199, 200, 3000].map(|homes| usual_size(homes, None)), [30, 50, 70, 100, 100].map(Some));
     }
 
     #[test]
@@ -89,6 +114,19 @@ mod tests {
         assert_ne!(made, clusters(&loads(), Clustering::Random, 100, 2));
         let mean = made.concat().iter().sum::<usize>() as f64 / 20_000.0;
         assert!((mean - 199.5).abs() < 3.0, "{mean}: no home is favoured (deviation 0.7)");
+    }
+
+    #[test]
+    fn clusters_side_by_side_have_no_home_in_common() {
+        for clustering in [Clustering::Random, Clustering::Consumption] {
+            let made = disjoint(&loads(), clustering, 30, 1);
+            assert_eq!(made.len(), 13);
+            assert_eq!(made.concat().iter().collect::<BTreeSet<_>>().len(), 390);
+        }
+        assert_eq!(disjoint(&loads(), Clustering::Consumption, 1, 1).len(), CLUSTERS);
+        let used: Vec<f64> =
+            disjoint(&loads(), Clustering::Consumption, 100, 1)[3].iter().map(|home| loads().watts[*home][0]).collect();
+        assert_eq!((used[0], used[99]), (300.0, 399.0));
     }
 
     #[test]

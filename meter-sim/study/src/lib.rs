@@ -21,6 +21,7 @@ mod partners;
 mod peaks;
 mod presence;
 pub mod section;
+mod settings;
 mod share;
 mod shortfall;
 mod spread;
@@ -40,6 +41,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use self::accuracy::feed_in_note;
 use self::dataset::Dataset;
 use self::section::Section;
+use self::settings::{Setting, Settings};
 use dream_homes::args::{BadInput, whole};
 use dream_homes::home::{ActivityModel, Calendar, Month, PvShare};
 use dream_homes::readings::Readings;
@@ -52,14 +54,15 @@ const EXAMPLES: &str = "\
 Examples:
   meter-sim study --out study
   meter-sim study --out study --only error,filtering
+  meter-sim study --out large --homes 12000 --size 10000 --epsilon 0.05 --day-epsilon 4 --only day
   meter-sim study --out panels --pv 0.5 --month 6 --only error,clipping,filtering
   meter-sim study --out ours --csv readings.csv --slot-seconds 900";
 
 /// Work out what error and what privacy one gets, beside the paper's figures and tables
 ///
 /// Writes every table as CSV, and every figure as SVG with its points as CSV; docs/study.md explains them. Homes are
-/// simulated, or come from a file of your own: one column a home, one row a slot, mean watts in every cell. Parts that need
-/// single appliances are left out for a file.
+/// simulated, or come from a file of your own: one column a home, one row a slot, mean watts in every cell. A cell that is empty
+/// or says NaN, NA or null is a home that is silent in that slot. Parts that need single appliances are left out for a file.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub struct StudyArgs {
@@ -79,6 +82,8 @@ pub struct StudyArgs {
     /// Keep the simulated days in one month, from 1 to 12; otherwise they run through the year from the first of November
     #[arg(long, conflicts_with = "csv")]
     month: Option<Month>,
+    #[command(flatten)]
+    settings: Settings,
     /// A file of your own readings, instead of simulated homes
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
@@ -125,30 +130,53 @@ impl StudyArgs {
     /// Runs the study and writes its files.
     pub fn run(&self) -> anyhow::Result<()> {
         let data = self.dataset()?;
+        self.check(&data)?;
         // A folder that cannot be used is an error before the work, not after.
         std::fs::create_dir_all(&self.out).with_context(|| format!("--out: cannot make {}", self.out.display()))?;
-        let parts = Part::value_variants().iter().copied();
-        let parts: Vec<Part> = parts.filter(|part| self.only.is_empty() || self.only.contains(part)).collect();
+        let parts = self.parts();
         let watch = Watch::new(parts.len());
         let (mut sections, mut left_out) = (Vec::new(), Vec::new());
+        let homes = Homes { houses: data.houses(), data };
         for part in parts {
             watch.begin(part);
-            match part.section(&data, self.seed) {
-                Some(section) => {
+            match part.section(&homes, &self.settings, self.seed) {
+                Ok(section) => {
                     sections.push(section);
                     watch.end(part);
                 }
-                None => left_out.push(part.left_out()),
+                Err(why) => left_out.push(format!("Left out: {}. {why}", part.name())),
             }
         }
         drop(watch);
         if sections.is_empty() {
-            return Err(BadInput(format!("--csv: there is nothing to compute. {}", left_out.join(" "))).into());
+            return Err(BadInput(format!("there is nothing to compute. {}", left_out.join(" "))).into());
         }
         sections.iter().try_for_each(|section| section.write(&self.out))?;
-        left_out.extend(feed_in_note(&data));
+        left_out.extend(feed_in_note(&homes.data, &self.settings));
+        left_out.extend(missing_note(&homes.data));
         self.tell(&sections, &left_out);
         Ok(())
+    }
+
+    fn parts(&self) -> Vec<Part> {
+        let parts = Part::value_variants().iter().copied();
+        parts.filter(|part| self.only.is_empty() || self.only.contains(part)).collect()
+    }
+
+    /// Refuses settings that the homes are too few for, or that no part looks at.
+    fn check(&self, data: &Dataset) -> Result<(), BadInput> {
+        let homes = data.homes();
+        if let Some(size) = self.settings.asked_size().filter(|size| *size > homes) {
+            let more = if data.is_model() { ", or simulate more with --homes" } else { "" };
+            return Err(BadInput(format!("--size: {size}, but there are {homes} homes; use {homes} or less{more}")));
+        }
+        let unused = self.settings.asked().find(|setting| !self.parts().iter().any(|part| part.looks_at(*setting)));
+        unused.map_or(Ok(()), |setting| {
+            let parts = Part::value_variants().iter().filter(|part| part.looks_at(setting));
+            let parts: Vec<&str> = parts.map(|part| part.name()).collect();
+            let flag = setting.flag();
+            Err(BadInput(format!("{flag}: no part of --only looks at it; leave it out, or add {}", parts.join(" or "))))
+        })
     }
 
     fn dataset(&self) -> Result<Dataset, BadInput> {
@@ -156,7 +184,7 @@ impl StudyArgs {
             let calendar = self.month.map_or(Calendar::Year, Calendar::Of);
             return Ok(Dataset::street(self.seed, self.homes, ActivityModel::Crest, self.pv, calendar));
         };
-        let readings = Readings::open(path).map_err(|error| BadInput(format!("--csv: {error}")))?;
+        let readings = Readings::open_with_gaps(path).map_err(|error| BadInput(format!("--csv: {error}")))?;
         if readings.homes() < FEWEST_HOMES {
             let (path, found) = (path.display(), readings.homes());
             return Err(BadInput(format!(
@@ -173,6 +201,22 @@ impl StudyArgs {
         let figures: usize = sections.iter().map(|section| section.figures.len()).sum();
         println!("Wrote {tables} tables and {figures} figures to {}.", self.out.display());
     }
+}
+
+/// The homes of a run, and those of them that have no storage heaters.
+struct Homes {
+    data: Dataset,
+    houses: Dataset,
+}
+
+/// Says how many readings a file is without.
+fn missing_note(data: &Dataset) -> Option<String> {
+    let (missing, cells) = data.missing()?;
+    let (are, homes) = if missing == 1 { ("cell is", "its home is") } else { ("cells are", "their homes are") };
+    Some(format!(
+        "{missing} of {cells} {are} missing: {homes} silent in those slots. Sums of the others stand for all members, as in the \
+         gateway, and errors are against the load of those who answered."
+    ))
 }
 
 impl Section {
@@ -212,42 +256,43 @@ impl Part {
         }
     }
 
-    /// Computes the part; none if the data is not enough for it.
-    fn section(self, data: &Dataset, seed: u64) -> Option<Section> {
+    /// Computes the part, or says what the data is without. Parts about the product look at houses; those that follow the paper
+    /// look at all homes.
+    fn section(self, homes: &Homes, settings: &Settings, seed: u64) -> Result<Section, String> {
+        const APPLIANCES: &str = "It needs single appliances, which a file of homes does not tell.";
+        let Homes { data, houses } = homes;
         match self {
-            Self::Error => error::section(data, seed),
-            Self::Utility => Some(utility::section(seed)),
-            Self::Clipping => clipping::section(data, seed),
-            Self::Filtering => filtering::section(data, seed),
-            Self::Partners => Some(partners::section()),
-            Self::Share => share::section(data, seed),
-            Self::Windows => windows::section(data, seed),
-            Self::Presence => presence::section(data),
-            Self::Activation => activation::section(data, seed),
-            Self::Composition => Some(composition::section()),
-            Self::Day => day::section(data, seed),
-            Self::Shortfall => Some(shortfall::section()),
-            Self::Audit => Some(audit::section(seed)),
+            Self::Error => error::section(data, houses, settings, seed),
+            Self::Utility => Ok(utility::section(seed)),
+            Self::Clipping => clipping::section(houses, settings, seed),
+            Self::Filtering => filtering::section(houses, settings, seed),
+            Self::Partners => Ok(partners::section()),
+            Self::Share => share::section(houses, settings, seed),
+            Self::Windows => windows::section(data, settings, seed),
+            Self::Presence => presence::section(data).ok_or_else(|| APPLIANCES.to_owned()),
+            Self::Activation => activation::section(data, seed).ok_or_else(|| APPLIANCES.to_owned()),
+            Self::Composition => Ok(composition::section()),
+            Self::Day => day::section(data, houses, settings, seed),
+            Self::Shortfall => Ok(shortfall::section()),
+            Self::Audit => Ok(audit::section(seed)),
         }
     }
 
-    /// Why a file gave no section.
-    fn left_out(self) -> String {
-        let needs = match self {
-            Self::Presence | Self::Activation => "single appliances, which a file of homes does not tell",
-            Self::Filtering => "at least two whole days of slots",
-            Self::Day => "a hundred homes and at least eight whole days of slots",
-            Self::Error
-            | Self::Utility
-            | Self::Clipping
+    /// Whether a setting changes what it finds.
+    fn looks_at(self, setting: Setting) -> bool {
+        match self {
+            Self::Error | Self::Clipping | Self::Filtering => setting != Setting::DayEpsilon,
+            Self::Day => true,
+            Self::Share => matches!(setting, Setting::Range | Setting::Epsilon | Setting::Alpha),
+            Self::Windows => matches!(setting, Setting::Range | Setting::Epsilon),
+            Self::Utility
             | Self::Partners
-            | Self::Share
-            | Self::Windows
+            | Self::Presence
+            | Self::Activation
             | Self::Composition
             | Self::Shortfall
-            | Self::Audit => "more homes or slots than the file has",
-        };
-        format!("Left out: {}. It needs {needs}.", self.name())
+            | Self::Audit => false,
+        }
     }
 }
 

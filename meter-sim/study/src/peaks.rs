@@ -53,7 +53,7 @@ mod tests {
 
     fn loads() -> Loads {
         let watts = [[1.0, 50.0], [20.0, 5.0], [3.0, 7.0], [-40.0, 0.0], [5.0, 0.0]];
-        Loads { slot: SlotLength::new(600).unwrap(), watts: watts.map(|watts| watts.to_vec()).into() }
+        Loads::new(SlotLength::new(600).unwrap(), watts.map(|watts| watts.to_vec()).into())
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The paper's Table 1: whether an appliance was used in some window, appliance by appliance.
 
+mod standby;
+
 use super::dataset::Dataset;
 use super::paper;
 use super::section::{Axis, Cell, Figure, Section, Series, Stroke, Table};
@@ -15,12 +17,16 @@ use dream_homes::street::{all_cores, in_parallel};
 const WINDOWS: [(&str, usize); 5] = [("30 min", 4), ("1 h", 7), ("4 h", 25), ("8 h", 49), ("24 h", 144)];
 
 pub(crate) fn section(data: &Dataset) -> Option<Section> {
-    let crest = rows(&Usage::of(&data.with_activities(ActivityModel::Crest)?)?);
-    let pooled = rows(&Usage::of(&data.with_activities(ActivityModel::Pooled)?)?);
+    let [crest_data, pooled_data] = [ActivityModel::Crest, ActivityModel::Pooled].map(|of| data.with_activities(of));
+    let (crest_data, pooled_data) = (crest_data?, pooled_data?);
+    let (crest_usage, pooled_usage) = (Usage::of(&crest_data)?, Usage::of(&pooled_data)?);
+    let (crest, pooled) = (rows(&crest_usage), rows(&pooled_usage));
+    let standby = [("crest", &crest_data, &crest_usage), ("pooled", &pooled_data, &pooled_usage)];
     let tables = vec![
-        spreads("presence_crest", &crest),
-        spreads("presence_pooled", &pooled),
+        means("presence_crest", &crest),
+        means("presence_pooled", &pooled),
         every(&[("crest", &crest), ("pooled", &pooled)]),
+        standby::table(&standby)?,
     ];
     Some(Section { tables, figures: vec![figure(&crest, &pooled)] })
 }
@@ -52,13 +58,13 @@ fn possible(printed: &Spread, slots: usize) -> bool {
     printed.max <= slots as f64
 }
 
-fn spreads(name: &'static str, rows: &[Row]) -> Table {
+fn means(name: &'static str, rows: &[Row]) -> Table {
     let cells = |row: &Row| {
         let printed = paper::presence(row.device).map(|row| &row.windows);
         let mut cells = vec![row.device.name().into(), row.users.into()];
         for (window, ours) in row.windows.iter().enumerate() {
-            cells.push(ours.cell());
-            cells.push(printed.map_or(Cell::Empty, |printed| printed[window].cell()));
+            cells.push(Cell::Number(ours.mean));
+            cells.push(printed.map_or(Cell::Empty, |printed| Cell::Number(printed[window].mean)));
         }
         let wrong = printed.into_iter().flat_map(|printed| printed.iter().zip(WINDOWS));
         let wrong = wrong.filter(|(printed, (_, slots))| !possible(printed, *slots)).map(|(_, (name, _))| name);
@@ -192,7 +198,7 @@ mod tests {
 
     #[test]
     fn impossible_maxima_of_the_paper_are_named() {
-        let table = spreads("presence_crest", &rows_of(ActivityModel::Crest));
+        let table = means("presence_crest", &rows_of(ActivityModel::Crest));
         let impossible = |name: &str| table.rows.iter().find(|row| row[0] == name.into()).unwrap()[12].csv();
         assert_eq!(impossible("elec_shower"), "30 min, 1 h, 4 h, 8 h, 24 h");
         assert_eq!(impossible("washer_dryer"), "30 min, 1 h, 4 h");

@@ -82,6 +82,8 @@ pub struct Axis {
 pub enum Scale {
     Linear,
     Logarithmic,
+    /// From 0 to 24, whatever is shown.
+    Hours,
 }
 
 #[derive(Debug)]
@@ -97,11 +99,17 @@ pub enum Stroke {
     Dashed,
     /// Only points: what the paper gives, or what was counted.
     Dots,
+    /// Not a line but what lies between two: the points go along the upper one and back along the lower.
+    Band,
 }
 
 impl Axis {
     pub const fn linear(label: &'static str) -> Self {
         Self { label, scale: Scale::Linear }
+    }
+
+    pub const fn hours(label: &'static str) -> Self {
+        Self { label, scale: Scale::Hours }
     }
 
     pub const fn logarithmic(label: &'static str) -> Self {

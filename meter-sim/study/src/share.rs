@@ -4,22 +4,20 @@ use dream_protocol::noise::{Sampler, Scale};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng as _;
 
-use super::accuracy::PRODUCT_WATTS;
 use super::dataset::Dataset;
 use super::section::{Axis, Cell, Figure, Section, Series, Stroke, Table};
+use super::settings::Settings;
 
-/// The product's default range, at epsilon 1.
-const RANGE_WATTS: u64 = PRODUCT_WATTS as u64;
-/// Of 100 members, 20 may be silent or malicious.
-const HONEST: u32 = 80;
 const DRAWS: u32 = 40_000;
 
-pub(super) fn section(data: &Dataset, seed: u64) -> Option<Section> {
-    let loads = data.loads(data.slot())?;
+pub(super) fn section(data: &Dataset, settings: &Settings, seed: u64) -> Result<Section, String> {
+    let loads = data.loads(data.slot()).ok_or("It needs a slot.")?;
+    let scale = settings.scale(settings.range(data));
     // A home in the middle by consumption, on its first day.
     let home = loads.by_consumption()[loads.homes() / 2];
     let watts: Vec<f64> = loads.watts[home].iter().take(data.slot().per_day()).copied().collect();
-    let shares = draws(HONEST, watts.len(), seed);
+    // Of a cluster of a hundred.
+    let shares = draws(settings.alpha().honest_of_hundred(), scale, watts.len(), seed);
     let hour = |slot: usize| slot as f64 * f64::from(data.slot().seconds()) / 3600.0;
     let series = |label: &str, stroke, watts: Vec<f64>| Series {
         label: label.to_owned(),
@@ -30,40 +28,40 @@ pub(super) fn section(data: &Dataset, seed: u64) -> Option<Section> {
     let figure = Figure {
         name: "share",
         title: "One home's day, and the same with its share of the noise but without masks".to_owned(),
-        x: Axis::linear("hour"),
+        x: Axis::hours("hour of the day"),
         y: Axis::linear("W"),
         series: vec![series("with its noise share", Stroke::Dots, noisy), series("the home", Stroke::Solid, watts)],
     };
-    Some(Section { tables: vec![table(seed)], figures: vec![figure] })
+    Ok(Section { tables: vec![table(scale, seed)], figures: vec![figure] })
 }
 
-fn draws(honest: u32, count: usize, seed: u64) -> Vec<i64> {
-    let sampler = Sampler::new(honest, Scale::new(RANGE_WATTS, 1));
+fn draws(honest: u32, scale: Scale, count: usize, seed: u64) -> Vec<i64> {
+    let sampler = Sampler::new(honest, scale);
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     (0..count).map(|_| sampler.sample(&mut rng)).collect()
 }
 
 /// How probable it is that a share is exactly 0. It is the difference of two negative binomials of shape 1/n with p =
 /// exp(-1/lambda), so they have to be the same.
-fn nothing_added(honest: u32) -> f64 {
-    let p = (-1.0 / RANGE_WATTS as f64).exp();
+fn nothing_added(honest: u32, scale: Scale) -> f64 {
+    let p = (-1.0 / scale.as_f64()).exp();
     let shape = 1.0 / f64::from(honest);
     let mut probability = (1.0 - p).powf(shape);
     let mut both_same = 0.0;
     // What is beyond 40 lambda is less probable than a double can add.
-    for value in 1..=40 * RANGE_WATTS {
+    for value in 1..=40 * scale.numerator().div_ceil(scale.denominator()) {
         both_same += probability * probability;
         probability *= p * (value as f64 - 1.0 + shape) / value as f64;
     }
     both_same
 }
 
-fn table(seed: u64) -> Table {
+fn table(scale: Scale, seed: u64) -> Table {
     let row = |honest: u32| {
-        let shares = draws(honest, DRAWS as usize, seed);
+        let shares = draws(honest, scale, DRAWS as usize, seed);
         let within = |watts: u64| shares.iter().filter(|share| share.unsigned_abs() <= watts).count() as f64;
         let part = |watts| Cell::Number(within(watts) / f64::from(DRAWS));
-        vec![Cell::Count(honest.into()), Cell::Number(nothing_added(honest)), part(0), part(100), part(1000)]
+        vec![Cell::Count(honest.into()), Cell::Number(nothing_added(honest, scale)), part(0), part(100), part(1000)]
     };
     Table {
         name: "shares",
@@ -78,13 +76,15 @@ mod tests {
 
     #[test]
     fn a_share_is_nothing_as_often_as_theory_says() {
+        let scale = Scale::new(9000, 1);
         for honest in [8, 80] {
-            let zero = draws(honest, 20_000, 7).iter().filter(|share| **share == 0).count() as f64 / 20_000.0;
-            assert!((zero - nothing_added(honest)).abs() < 0.012, "{honest}: {zero}");
+            let zero = draws(honest, scale, 20_000, 7).iter().filter(|share| **share == 0).count() as f64 / 20_000.0;
+            assert!((zero - nothing_added(honest, scale)).abs() < 0.012, "{honest}: {zero}");
         }
         // One share is the discrete Laplace distribution itself.
-        let p = (-1.0 / RANGE_WATTS as f64).exp();
-        assert!((nothing_added(1) / ((1.0 - p) / (1.0 + p)) - 1.0).abs() < 1e-9);
-        assert!((nothing_added(80) - 0.796_63).abs() < 0.000_01, "{}", nothing_added(80));
+        let p = (-1.0 / scale.as_f64()).exp();
+        assert!((nothing_added(1, scale) / ((1.0 - p) / (1.0 + p)) - 1.0).abs() < 1e-9);
+        let theory = nothing_added(80, scale);
+        assert!((theory - 0.796_63).abs() < 0.000_01, "{theory}");
     }
 }

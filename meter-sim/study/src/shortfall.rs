@@ -8,7 +8,7 @@ use dream_homes::street::{all_cores, in_parallel};
 const NEEDED: u32 = 80;
 
 /// D, in watts, as meters have it by default.
-const RANGE: u32 = super::accuracy::PRODUCT_WATTS;
+const RANGE: u32 = 5000;
 
 const EPSILONS: [f64; 3] = [0.1, 0.5, 1.0];
 

@@ -1,7 +1,5 @@
 //! How values are spread: their mean, deviation and maximum.
 
-use super::section::Cell;
-
 /// What the paper's tables tell of many values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Spread {
@@ -18,11 +16,6 @@ impl Spread {
         let mean = values.iter().sum::<f64>() / count;
         let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count;
         Some(Self { mean, deviation: variance.sqrt(), max })
-    }
-
-    /// For people; whoever computes takes the numbers one by one.
-    pub(super) fn cell(&self) -> Cell {
-        Cell::Text(format!("{:.2} ± {:.2} ({:.2})", self.mean, self.deviation, self.max))
     }
 }
 

@@ -30,12 +30,50 @@ impl Figure {
         let mut drawing = Drawing { svg: String::new(), x, y };
         drawing.open(&self.title);
         drawing.axes(self.x, self.y);
+        let mut markers = Marker::ALL.iter().cycle();
         for ((number, series), colour) in self.series.iter().enumerate().zip(COLOURS.iter().cycle()) {
-            drawing.series(series, colour);
-            drawing.legend(number, series, colour);
+            let marker = match series.stroke {
+                Stroke::Dots => *markers.next().expect("they start over"),
+                Stroke::Solid | Stroke::Dashed | Stroke::Band => Marker::Circle,
+            };
+            let pen = Pen { stroke: series.stroke, colour, marker };
+            drawing.series(series, pen);
+            drawing.legend(number, series, pen);
         }
         drawing.add("</svg>");
         drawing.svg
+    }
+}
+
+/// How a series is drawn.
+#[derive(Debug, Clone, Copy)]
+struct Pen<'a> {
+    stroke: Stroke,
+    colour: &'a str,
+    marker: Marker,
+}
+
+/// What a point looks like: outlines only, which do not hide each other where they are at the same place.
+#[derive(Debug, Clone, Copy)]
+enum Marker {
+    Circle,
+    Cross,
+    Square,
+    Plus,
+}
+
+impl Marker {
+    const ALL: [Self; 4] = [Self::Circle, Self::Cross, Self::Square, Self::Plus];
+
+    fn path(self, (x, y): Point) -> String {
+        match self {
+            Self::Circle => {
+                format!("M{:.1} {y:.1}a4 4 0 1 0 8 0a4 4 0 1 0 -8 0", x - 4.0)
+            }
+            Self::Cross => format!("M{:.1} {:.1}l8 8m0 -8l-8 8", x - 4.0, y - 4.0),
+            Self::Square => format!("M{:.1} {:.1}h12v12h-12z", x - 6.0, y - 6.0),
+            Self::Plus => format!("M{:.1} {y:.1}h16m-8 -8v16", x - 8.0),
+        }
     }
 }
 
@@ -80,22 +118,29 @@ impl Drawing {
     }
 
     /// Draws a curve. A point that the axes cannot show interrupts it.
-    fn series(&mut self, series: &Series, colour: &str) {
+    fn series(&mut self, series: &Series, pen: Pen<'_>) {
         let place = |&(x, y): &Point| Some((column(self.x.place(x)?), row(self.y.place(y)?)));
         let places: Vec<Option<Point>> = series.points.iter().map(place).collect();
         for run in places.split(Option::is_none) {
             let run: Vec<Point> = run.iter().flatten().copied().collect();
-            self.stroke(&run, series.stroke, colour);
+            self.stroke(&run, pen);
         }
     }
 
-    fn stroke(&mut self, points: &[Point], stroke: Stroke, colour: &str) {
+    fn stroke(&mut self, points: &[Point], Pen { stroke, colour, marker }: Pen<'_>) {
         let dashes = if stroke == Stroke::Dashed { " stroke-dasharray=\"8 5\"" } else { "" };
         match (stroke, points) {
             (_, []) => {}
+            (Stroke::Band, _) => {
+                let places = places(points);
+                self.add(&format!("<polygon points=\"{places}\" fill=\"{colour}\" fill-opacity=\"0.2\"/>"));
+            }
             (Stroke::Dots, _) | (_, [_]) => {
-                for (x, y) in points {
-                    self.add(&format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\" fill=\"{colour}\"/>"));
+                for point in points {
+                    let path = marker.path(*point);
+                    self.add(&format!(
+                        "<path class=\"point\" d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.5\"/>"
+                    ));
                 }
             }
             (Stroke::Solid | Stroke::Dashed, _) => {
@@ -104,28 +149,36 @@ impl Drawing {
         }
     }
 
-    fn legend(&mut self, number: usize, series: &Series, colour: &str) {
+    fn legend(&mut self, number: usize, series: &Series, pen: Pen<'_>) {
         debug_assert!(series.label.chars().count() <= LABEL, "the legend has no room for `{}`", series.label);
         let left = WIDTH - RIGHT + 16.0;
         let at = TOP + 12.0 + 22.0 * number as f64;
-        let sample: &[Point] =
-            if series.stroke == Stroke::Dots { &[(left + 14.0, at)] } else { &[(left, at), (left + 28.0, at)] };
-        self.stroke(sample, series.stroke, colour);
+        let sample: &[Point] = match series.stroke {
+            Stroke::Dots => &[(left + 14.0, at)],
+            Stroke::Solid | Stroke::Dashed => &[(left, at), (left + 28.0, at)],
+            Stroke::Band => &[(left, at - 7.0), (left + 28.0, at - 7.0), (left + 28.0, at + 7.0), (left, at + 7.0)],
+        };
+        self.stroke(sample, pen);
         self.text(&series.label, (left + 36.0, at + 5.0), "");
     }
 
     fn line(&mut self, points: &[Point], style: &str) {
-        let mut places = String::new();
-        for (number, (x, y)) in points.iter().enumerate() {
-            let space = if number == 0 { "" } else { " " };
-            write!(places, "{space}{x:.1},{y:.1}").expect("writing to a string does not fail");
-        }
+        let places = places(points);
         self.add(&format!("<polyline points=\"{places}\" fill=\"none\" {style}/>"));
     }
 
     fn text(&mut self, text: &str, (x, y): Point, style: &str) {
         self.add(&format!("<text x=\"{x:.1}\" y=\"{y:.1}\" {style}>{}</text>", escaped(text)));
     }
+}
+
+fn places(points: &[Point]) -> String {
+    let mut places = String::new();
+    for (number, (x, y)) in points.iter().enumerate() {
+        let space = if number == 0 { "" } else { " " };
+        write!(places, "{space}{x:.1},{y:.1}").expect("writing to a string does not fail");
+    }
+    places
 }
 
 /// Returns the horizontal place of a value that is so far along its axis, from 0 to 1.
@@ -171,8 +224,21 @@ mod tests {
         for text in ["An &lt;example&gt;", "homes", "error &lt;mean&gt;", "a &lt; b", "dashed", "dots"] {
             assert!(svg.contains(text), "{text}");
         }
-        assert_eq!(svg.matches("<circle").count(), 51, "fifty points and the legend's");
+        assert_eq!(svg.matches("class=\"point\"").count(), 51, "fifty points and the legend's");
         assert_eq!(svg.matches("stroke-dasharray").count(), 2, "a curve and the legend's");
+    }
+
+    #[test]
+    fn a_band_is_filled_and_points_at_one_place_have_other_shapes() {
+        let points = vec![(1.0, 2.0), (2.0, 3.0), (2.0, 1.0), (1.0, 0.5)];
+        let series = |stroke| Series { label: String::new(), points: points.clone(), stroke };
+        let all = vec![series(Stroke::Band), series(Stroke::Dots), series(Stroke::Dots)];
+        let svg = Figure { series: all, ..figure() }.svg();
+        let band = svg.lines().find(|line| line.starts_with("<polygon")).unwrap();
+        assert!(band.contains("fill-opacity") && band.matches(',').count() == 4, "{band}");
+        let shapes: Vec<&str> = svg.lines().filter(|line| line.contains("class=\"point\"")).collect();
+        assert!(shapes[0].contains("a4 4") && shapes[5].contains("l8 8"), "{shapes:?}");
+        assert!(shapes.iter().all(|shape| shape.contains("fill=\"none\"")));
     }
 
     #[test]

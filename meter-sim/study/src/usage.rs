@@ -46,8 +46,13 @@ pub(super) fn uses(day: &DayTrace) -> Vec<Use> {
 }
 
 fn while_on(load: &Load) -> Vec<f64> {
-    let on = |watts: &i32| if *watts == load.standby { 0.0 } else { f64::from(*watts) };
-    load.watts.chunks_exact(MINUTES).map(|slot| slot.iter().map(on).sum::<f64>() / MINUTES as f64).collect()
+    means(load, |watts, standby| if watts == standby { 0 } else { watts })
+}
+
+/// The mean of what counts of each minute's watts, given those of standby, slot by slot.
+pub(super) fn means(load: &Load, counts: impl Fn(i32, i32) -> i32) -> Vec<f64> {
+    let sum = |slot: &[i32]| slot.iter().map(|watts| f64::from(counts(*watts, load.standby))).sum::<f64>();
+    load.watts.chunks_exact(MINUTES).map(|slot| sum(slot) / MINUTES as f64).collect()
 }
 
 #[cfg(test)]

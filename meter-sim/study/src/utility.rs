@@ -7,11 +7,13 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng as _;
 use rand_distr::{Distribution as _, Exp1, Gamma};
 
-use super::accuracy::{Alpha, PRODUCT_WATTS};
+use super::accuracy::Alpha;
 use super::grouping::sizes;
 use super::section::{Axis, Cell, Figure, Section, Series, Stroke, Table};
 use dream_homes::street::{all_cores, in_parallel};
 
+/// What the integer shares hide; so many watts are as good as continuous.
+const WATTS: u64 = 9000;
 /// Members of the cluster whose shares are drawn.
 const MEMBERS: u32 = 100;
 /// Sums drawn for each alpha, and for each size of a cluster.
@@ -88,7 +90,7 @@ impl UtilityRow {
         let honest = MEMBERS * alpha.honest_of_hundred() / 100;
         let half = Gamma::new(f64::from(honest).recip(), 1.0).expect("a positive shape");
         let gamma = |chance: &mut ChaCha8Rng| (0..MEMBERS).map(|_| half.sample(chance) - half.sample(chance)).sum();
-        let scale = Scale::new(u64::from(PRODUCT_WATTS), 1);
+        let scale = Scale::new(WATTS, 1);
         let sampler = Sampler::new(honest, scale);
         let integer =
             |chance: &mut ChaCha8Rng| (0..MEMBERS).map(|_| sampler.sample(chance)).sum::<i64>() as f64 / scale.as_f64();

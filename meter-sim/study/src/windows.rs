@@ -9,6 +9,7 @@ use super::grouping::{PAPERS_SIZE, name};
 use super::paper;
 use super::peaks::Peaks;
 use super::section::{Axis, Cell, Figure, Section, Series, Stroke, Table};
+use super::settings::{Epsilon, Settings};
 use super::spread::Spread;
 use super::usage;
 use dream_homes::clustering::{Clustering, shuffle};
@@ -19,9 +20,10 @@ use dream_homes::street::{all_cores, in_parallel};
 const WINDOWS: [u32; 8] = [10, 30, 60, 120, 240, 480, 720, 1440];
 const CLUSTER_SIZES: [usize; 5] = [10, 30, 100, 300, 1000];
 
-pub(crate) fn section(data: &Dataset, seed: u64) -> Option<Section> {
-    let loads = data.loads(SlotLength::new(600).ok()?).or_else(|| data.loads(data.slot()))?;
-    let shown = Shown { active: active(data), loads, range: Range::product(data) };
+pub(crate) fn section(data: &Dataset, settings: &Settings, seed: u64) -> Result<Section, String> {
+    let ten_minutes = SlotLength::new(600).expect("divides a day");
+    let loads = data.loads(ten_minutes).or_else(|| data.loads(data.slot())).ok_or("It needs a slot.")?;
+    let shown = Shown { active: active(data), loads, range: settings.range(data), epsilon: settings.epsilon() };
     let found = shown.all_clusters(seed);
     let mut figures = vec![figure(
         "windows",
@@ -32,7 +34,7 @@ pub(crate) fn section(data: &Dataset, seed: u64) -> Option<Section> {
     if shown.active.is_some() {
         figures.push(figure("windows_active", "The same for active appliances alone", Of::Active, &found));
     }
-    Some(Section { tables: vec![shown.summary(&found), every(&found)], figures })
+    Ok(Section { tables: vec![shown.summary(&found), every(&found)], figures })
 }
 
 /// The largest sum of so many slots in a row; of all, if there are not as many.
@@ -65,6 +67,8 @@ struct Shown {
     loads: Loads,
     active: Option<Vec<Vec<f64>>>,
     range: Range,
+    /// Of a slot, with the constant range.
+    epsilon: Epsilon,
 }
 
 /// Which loads of a home.
@@ -124,7 +128,7 @@ impl Shown {
 
     /// What a constant range comes to: each load, drawn or fed in, as a part of the range instead of the peak.
     fn of_range(&self, slots: usize) -> Option<Spread> {
-        let part = |watts: &f64| self.range.clip(*watts).abs() / self.range.width();
+        let part = |watts: &f64| self.epsilon.as_f64() * self.range.clip(*watts).abs() / self.range.width();
         let epsilons: Vec<Vec<f64>> = self.loads.watts.iter().map(|watts| watts.iter().map(part).collect()).collect();
         Some(spent(&epsilons, slots)?.0)
     }
@@ -143,7 +147,7 @@ impl Shown {
             row.extend(cells(Of::All, minutes));
             row.extend(cells(Of::Active, minutes));
             row.extend(self.of_range(slots).map_or([Cell::Empty, Cell::Empty], mean_and_max));
-            row.push(slots.into());
+            row.push(Cell::Number(slots as f64 * self.epsilon.as_f64()));
             row
         });
         Table {
@@ -257,6 +261,7 @@ mod tests {
             loads: own("100,50\n50,100\n50,200\n", 10).loads(SlotLength::new(600).unwrap()).unwrap(),
             active: None,
             range: Range::up_to(9000, None),
+            epsilon: Epsilon::default(),
         };
         let peaks = Peaks::of(&shown.loads, &[0, 1], 2);
         let epsilons: Vec<Vec<f64>> = (0..2).map(|home| peaks.epsilons(home, &shown.loads.watts[home])).collect();
@@ -270,17 +275,18 @@ mod tests {
     #[test]
     fn what_is_fed_in_spends_its_part_of_the_range_too() {
         let data = own("-900,50\n-20000,100\n", 10);
-        let (loads, range) = (data.loads(data.slot()).unwrap(), Range::product(&data));
-        let shown = Shown { loads, active: None, range };
+        let (loads, range) = (data.loads(data.slot()).unwrap(), Settings::default().range(&data));
+        let shown = Shown { loads, active: None, range, epsilon: "0.5".parse().unwrap() };
         let spent = shown.of_range(2).unwrap();
-        assert!((spent.max - (0.05 + 0.5)).abs() < 1e-12, "{spent:?}: of 18 kW, and never more than half of them");
+        let whole = 900.0 / 16_000.0 + 0.5;
+        assert!((spent.max - whole / 2.0).abs() < 1e-12, "{spent:?}: of 16 kW, and never more than half of them");
     }
 
     #[test]
     fn more_homes_hide_each_other_and_nobody_spends_more_than_one_a_slot() {
         let data = Dataset::model(1, 300, ActivityModel::Crest);
-        let (loads, range) = (data.loads(data.slot()).unwrap(), Range::product(&data));
-        let shown = Shown { active: active(&data), loads, range };
+        let (loads, range) = (data.loads(data.slot()).unwrap(), Settings::default().range(&data));
+        let shown = Shown { active: active(&data), loads, range, epsilon: Epsilon::default() };
         let found = shown.all_clusters(1);
         assert_eq!(found.len(), 2 * 4 * 2 * 8, "ways to make clusters, sizes, kinds of load, windows");
         assert!(found.iter().all(|one| one.worst.max <= one.slots as f64 + 1e-9 && one.mean <= one.worst.mean));
@@ -303,7 +309,7 @@ mod tests {
     #[test]
     fn of_a_file_only_whole_loads_are_known_and_windows_that_it_holds() {
         let rows = "10,20,30,40,50,60,70,80,90,100\n".repeat(8);
-        let section = section(&own(&rows, 15), 1).unwrap();
+        let section = section(&own(&rows, 15), &Settings::default(), 1).unwrap();
         assert_eq!(section.figures.len(), 1);
         let summary = section.tables.iter().find(|table| table.name == "windows_summary").map(|table| &table.rows);
         let windows: Vec<Cell> = summary.unwrap().iter().map(|row| row[0].clone()).collect();

@@ -13,10 +13,10 @@ use super::meter_sim;
 #[test]
 fn the_whole_study_draws_its_figures_and_its_files_are_documented() {
     let but_the_audit =
-        "error,utility,clipping,filtering,partners,share,windows,presence,activation,composition,shortfall";
+        "error,utility,clipping,filtering,partners,share,windows,presence,activation,composition,day,shortfall";
     let folder = match std::env::var("DREAM_STUDY_HOMES") {
         Ok(homes) => study(&["--homes", &homes]),
-        Err(_) => study(&["--homes", "100", "--only", but_the_audit]),
+        Err(_) => study(&["--homes", "100", "--size", "20", "--only", but_the_audit]),
     };
     let headers = csv_headers(folder.path());
     assert!(headers.len() > 20, "{headers:?}");
@@ -34,6 +34,63 @@ fn a_file_of_ones_own_gives_what_it_can_tell() {
     insta::assert_snapshot!(succeed(meter_sim(folder.path()).args(asked)));
     let written = csv_headers(&folder.path().join("ours"));
     assert!(written.contains_key("error.csv") && !written.contains_key("presence_all.csv"), "{written:?}");
+}
+
+/// A meter that was down for an hour, and one that never came back.
+#[test]
+fn readings_that_are_missing_are_homes_that_are_silent() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = ["trace", "--homes", "40", "--days", "3", "--slot-seconds", "900", "--out", "homes.csv"];
+    succeed(meter_sim(folder.path()).args(trace));
+    let whole = fs::read_to_string(folder.path().join("homes.csv")).unwrap();
+    let mut lines = whole.lines();
+    let header = lines.next().unwrap();
+    let with_gaps = lines.enumerate().map(|(slot, line)| {
+        let mut cells: Vec<&str> = line.split(',').collect();
+        if (40..44).contains(&slot) {
+            cells[3] = "";
+        }
+        if slot >= 280 {
+            cells[7] = "NaN";
+        }
+        cells.join(",")
+    });
+    let with_gaps: Vec<String> = std::iter::once(header.to_owned()).chain(with_gaps).collect();
+    fs::write(folder.path().join("gaps.csv"), with_gaps.join("\n")).unwrap();
+    let asked = ["--slot-seconds", "900", "--only", "error,filtering"];
+    let study =
+        |file: &str| succeed(meter_sim(folder.path()).args(["study", "--out", &file[..4], "--csv", file]).args(asked));
+    study("homes.csv");
+    insta::assert_snapshot!(study("gaps.csv"));
+    let raw = |of: &str| column(&folder.path().join(of).join("filtering_last_week.csv"), "error_raw")[0];
+    let (whole, gaps) = (raw("home"), raw("gaps"));
+    assert!((gaps / whole - 1.0).abs() < 0.05 && gaps != whole, "{gaps} {whole}: one of forty is silent now and then");
+}
+
+/// Settings change what they should, by as much as they should.
+#[test]
+fn settings_change_the_noise_as_theory_says() {
+    let noise = |settings: &[&str]| {
+        let folder = study(&[&["--homes", "100", "--only", "error"], settings].concat());
+        // The last rows are of a constant range.
+        *column(&folder.path().join("error.csv"), "noise_alone").last().unwrap()
+    };
+    let usual = noise(&[]);
+    let near = |found: f64, expected: f64| (found / expected - 1.0).abs() < 1e-5;
+    assert!(near(noise(&["--epsilon", "0.25"]), 4.0 * usual));
+    assert!(near(noise(&["--range", "-5000..10000"]), 3.0 * usual));
+    // The last alpha is 0.5; at 0.8, noise is made of the shares of a fifth: 2 / B(1/2, 5) instead of 1.5.
+    assert!(near(noise(&["--alpha", "0.8"]), 2.460_937_5 / 1.5 * usual));
+}
+
+#[test]
+fn a_size_that_is_asked_for_is_the_one_that_is_looked_at() {
+    let folder = study(&["--homes", "100", "--size", "45", "--only", "error,day", "--day-epsilon", "20"]);
+    assert!(column(&folder.path().join("error.csv"), "homes").contains(&45.0));
+    let day = folder.path().join("day.csv");
+    assert!(column(&day, "homes").iter().all(|homes| *homes == 45.0));
+    assert!(column(&day, "epsilon_of_a_day").iter().all(|day| *day == 20.0));
+    assert_eq!(column(&day, "seed").iter().filter(|seed| **seed == 2.0).count(), 6, "both kinds, three times of a day");
 }
 
 #[test]
@@ -105,6 +162,16 @@ fn every_mistake_names_its_flag_what_was_found_and_what_is_allowed() {
         &["--out", "o", "--slot-seconds", "900"],
         &["--out", "file/o", "--homes", "100", "--only", "composition"],
         &["--out", "appliances", "--csv", "ten.csv", "--only", "presence"],
+        &["--out", "o", "--homes", "100", "--size", "101"],
+        &["--out", "o", "--csv", "ten.csv", "--size", "11"],
+        &["--out", "o", "--range", "5000"],
+        &["--out", "o", "--range", "100..5000"],
+        &["--out", "o", "--epsilon", "0"],
+        &["--out", "o", "--day-epsilon", "none"],
+        &["--out", "o", "--alpha", "1"],
+        &["--out", "o", "--csv", "ten.csv", "--pv", "0.5"],
+        &["--out", "o", "--homes", "100", "--day-epsilon", "4", "--only", "error,audit"],
+        &["--out", "weak", "--homes", "120", "--alpha", "0.05", "--only", "day"],
     ];
     let answers = mistakes.iter().map(|mistake| {
         let answer = seen(meter_sim(folder.path()).arg("study").args(*mistake));
@@ -119,6 +186,14 @@ fn study(arguments: &[&str]) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     succeed(meter_sim(folder.path()).args(["study", "--out", "."]).args(arguments));
     folder
+}
+
+/// The numbers of a column.
+fn column(table: &Path, name: &str) -> Vec<f64> {
+    let csv = fs::read_to_string(table).unwrap();
+    let mut lines = csv.lines();
+    let at = lines.next().unwrap().split(',').position(|column| column == name).unwrap();
+    lines.map(|line| line.split(',').nth(at).unwrap().parse().unwrap()).collect()
 }
 
 /// The first line of every CSV file, by its name.
@@ -156,7 +231,7 @@ fn assert_drawn(folder: &Path) {
     assert!(figures.len() > 10, "{figures:?}");
     for path in figures {
         let svg = fs::read_to_string(&path).unwrap();
-        let curves = svg.matches("stroke-width=\"2\"").count() + svg.matches("<circle").count();
+        let curves = svg.matches("stroke-width=\"2\"").count() + svg.matches("class=\"point\"").count();
         assert!(curves >= 2 && svg.contains("<text") && svg.ends_with("</svg>\n"), "{}", path.display());
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{}", path.display());
     }

@@ -12,7 +12,7 @@ const PAPERS_MEANS: [(Clustering, f64); 2] = [(Clustering::Random, 0.13), (Clust
 impl Found {
     pub(super) fn section(&self) -> Section {
         let mut section = Section {
-            tables: vec![self.usual_table(), self.table()],
+            tables: vec![self.usual_table(), self.gain_table(), self.table()],
             figures: vec![self.clustering_figure(), self.deviation_figure(), self.alpha_figure(), self.range_figure()],
         };
         if self.rows.iter().any(|row| row.slot != self.rows[0].slot) {
@@ -23,16 +23,21 @@ impl Found {
     }
 
     fn papers_mean(&self, clustering: Clustering, follows: Follows, alpha: Alpha) -> Option<f64> {
-        let told = self.model && self.usual == 100 && follows == Follows::Highest && alpha == Alpha::NONE;
+        let told = self.papers && self.usual == 100 && follows == Follows::Highest && alpha == Alpha::NONE;
         PAPERS_MEANS.into_iter().find(|(of, _)| told && *of == clustering).map(|(_, mean)| mean)
     }
 
     fn usual_table(&self) -> Table {
         let mut rows = Vec::new();
-        for follows in Follows::ALL {
+        for follows in self.both() {
             for clustering in CLUSTERINGS {
-                rows.extend(Alpha::ALL.map(|alpha| {
-                    let mut row = vec![follows.name().into(), name(clustering).into(), Cell::Number(alpha.share())];
+                rows.extend(self.alphas.iter().map(|&alpha| {
+                    let mut row = vec![
+                        follows.name().into(),
+                        range_cell(follows),
+                        name(clustering).into(),
+                        Cell::Number(alpha.share()),
+                    ];
                     row.extend(numbers(self.usual(clustering, follows, alpha)));
                     row.push(self.papers_mean(clustering, follows, alpha).map_or(Cell::Empty, Cell::Number));
                     row
@@ -43,9 +48,11 @@ impl Found {
             name: "error_usual",
             header: &[
                 "noise_follows",
+                "range_watts",
                 "clustering",
                 "alpha",
                 "error_mean",
+                "absolute_error_over_mean_load",
                 "error_deviation",
                 "error_maximum",
                 "worst_cluster",
@@ -63,12 +70,31 @@ impl Found {
                 row.follows.name().into(),
                 name(row.clustering).into(),
                 Cell::Number(row.size.mean),
+                Cell::Number(row.size.absolute),
             ]
         };
         Table {
             name: "error_slots",
-            header: &["slot_seconds", "noise_follows", "clustering", "error_mean"],
+            header: &["slot_seconds", "noise_follows", "clustering", "error_mean", "absolute_error_over_mean_load"],
             rows: rows.map(row).collect(),
+        }
+    }
+
+    /// What it gains, with the paper's noise, to put homes of like consumption together.
+    fn gain_table(&self) -> Table {
+        let means = |clustering| {
+            let rows = self.rows(clustering, Follows::Highest, Alpha::NONE);
+            rows.map(|row| (row.homes, row.size.mean)).collect::<Vec<_>>()
+        };
+        let [random, alike] = CLUSTERINGS.map(means);
+        let row = |((homes, random), (_, alike)): (&(usize, f64), &(usize, f64))| {
+            let numbers = [*random, *alike, random - alike, 1.0 - alike / random].map(Cell::Number);
+            [vec![Cell::from(*homes)], numbers.into()].concat()
+        };
+        Table {
+            name: "error_gain",
+            header: &["homes", "random", "consumption", "difference", "difference_as_share"],
+            rows: random.iter().zip(&alike).map(row).collect(),
         }
     }
 
@@ -94,6 +120,7 @@ impl Found {
                 "alpha",
                 "homes",
                 "error_mean",
+                "absolute_error_over_mean_load",
                 "error_deviation",
                 "error_maximum",
                 "worst_cluster",
@@ -128,7 +155,7 @@ impl Found {
                 series(clustering, "maximum", |size| Some(size.differences?.maximum), Stroke::Dashed)
             }),
         );
-        if self.model {
+        if self.papers {
             all.extend(PAPERS_MEANS.map(|(clustering, mean)| Series {
                 label: format!("{}, paper", name(clustering)),
                 points: vec![(100.0, mean)],
@@ -171,8 +198,11 @@ impl Found {
 
     fn range_figure(&self) -> Figure {
         let mut series = Vec::new();
-        for (follows, label, stroke) in
-            [(Follows::Highest, "highest", Stroke::Dashed), (Follows::Range, "range", Stroke::Solid)]
+        for (follows, label, stroke) in self
+            .both()
+            .into_iter()
+            .zip([("highest", Stroke::Dashed), ("range", Stroke::Solid)])
+            .map(|(follows, (label, stroke))| (follows, label, stroke))
         {
             series.extend(CLUSTERINGS.map(|clustering| Series {
                 label: format!("{}, {label}", name(clustering)),
@@ -193,7 +223,7 @@ impl Found {
         for row in self.rows.iter().filter(|row| (row.clustering, row.alpha) == (Clustering::Random, Alpha::NONE)) {
             let (label, stroke) = match row.follows {
                 Follows::Highest => (format!("{} s, highest reading", row.slot), Stroke::Dashed),
-                Follows::Range => (format!("{} s, constant range", row.slot), Stroke::Solid),
+                Follows::Range(_) => (format!("{} s, constant range", row.slot), Stroke::Solid),
             };
             let point = (row.homes as f64, row.size.mean);
             match series.iter_mut().find(|series| series.label == label) {
@@ -210,13 +240,21 @@ impl Found {
     }
 }
 
-fn numbers(size: ErrorSize) -> [Cell; 4] {
+/// Of noise that follows the range.
+fn range_cell(follows: Follows) -> Cell {
+    match follows {
+        Follows::Highest => Cell::Empty,
+        Follows::Range(range) => range.to_string().trim_end_matches(" W").into(),
+    }
+}
+
+fn numbers(size: ErrorSize) -> [Cell; 5] {
     let number = Cell::Number;
     let differences = size
         .differences
         .map(|Differences { deviation, maximum, worst_cluster }| [deviation, maximum, worst_cluster].map(number));
     let [deviation, maximum, worst] = differences.unwrap_or([Cell::Empty, Cell::Empty, Cell::Empty]);
-    [number(size.mean), deviation, maximum, worst]
+    [number(size.mean), number(size.absolute), deviation, maximum, worst]
 }
 
 fn figure(name: &'static str, title: String, y: &'static str, series: Vec<Series>) -> Figure {

@@ -6,10 +6,9 @@ use dream_homes::slots::SECONDS_PER_DAY;
 use dream_homes::street::{all_cores, in_parallel};
 
 use super::{Cluster, Observed, WEEK};
+use crate::dataset::FIRST_DAY;
 use crate::section::{Cell, Table};
 
-/// The first day's number since 1970: a Monday.
-const FIRST_DAY: u64 = 20_003;
 /// What a load is multiplied with when it changes for good, two weeks after the filter began.
 const CHANGES: [f64; 2] = [0.55, 2.0];
 const CHANGE_DAY: usize = 2 * WEEK;
@@ -114,23 +113,30 @@ impl Counted {
     }
 }
 
-/// The slots of a cluster in the order of time.
+/// The slots of a cluster in the order of time, as if all members had answered in each of them.
 fn seen<'a>(cluster: &'a Cluster, weekend: &impl Fn(usize) -> bool) -> Vec<Seen<'a>> {
     let members = cluster.members;
+    let per_day = cluster.days.iter().map(Vec::len).max().unwrap_or(1).max(1);
+    let length = u64::from(SECONDS_PER_DAY) * 1000 / per_day as u64;
     let of_day = |(day, slots): (usize, &'a Vec<Observed>)| {
         let midnight = (FIRST_DAY + day as u64) * u64::from(SECONDS_PER_DAY) * 1000;
-        let length = u64::from(SECONDS_PER_DAY) * 1000 / slots.len() as u64;
         let weekend = weekend(day);
-        let seen = move |(at, slot): (u64, &'a Observed)| {
-            let (start_millis, end_millis) = (midnight + at * length, midnight + (at + 1) * length);
+        let seen = move |slot: &'a Observed| {
+            let end_millis = midnight + millis(slot.until);
+            let start_millis = end_millis - length;
             let local = LocalTime { weekend, ..LocalTime::utc(start_millis.midpoint(end_millis)) };
             let (watts, variance, responders) = (slot.released, cluster.variance, members);
             let release = Release { start_millis, end_millis, local, watts, variance, responders, members };
             Seen { release, slot, day }
         };
-        (0..).zip(slots).map(seen)
+        slots.iter().map(seen)
     };
     cluster.days.iter().enumerate().flat_map(of_day).collect()
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "hours of a day, above 0")]
+fn millis(hours: f64) -> u64 {
+    (3.6e6 * hours).round() as u64
 }
 
 /// Has a filter follow a cluster, and counts every case but that of a first day with others' profiles.

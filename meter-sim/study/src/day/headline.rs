@@ -1,0 +1,198 @@
+//! The figures that whoever decides reads first: with and without storage heaters, under the ranges that suit them and under
+//! others, with two seeds and their spread; and month by month.
+
+use dream_protocol::kind::Kind;
+use dream_protocol::params::Terms;
+
+use super::score::Score;
+use super::{CLUSTERS_OF_A_YEAR, WEEK, Watched, terms};
+use crate::dataset::Dataset;
+use crate::section::{Cell, Table};
+use crate::settings::Settings;
+use dream_homes::home::{Calendar, Month};
+
+/// What the product had before ranges suited homes, and what most figures about it rest on.
+const FORMER_HI: i64 = 9000;
+
+/// What is told of each case.
+const NUMBERS: [fn(&Score) -> f64; 6] = [
+    |score| score.raw,
+    |score| score.absolute,
+    |score| score.filtered,
+    |score| score.absolute_filtered,
+    Score::bias,
+    |score| score.covered_filtered,
+];
+
+/// Homes and terms that are looked at with every seed.
+#[derive(Debug, Clone, PartialEq)]
+struct Case {
+    heaters: &'static str,
+    terms: Terms,
+}
+
+/// What was found with one seed.
+type Numbers = (u64, [f64; NUMBERS.len()]);
+
+/// What was found in each case, seed by seed.
+#[derive(Debug, Default)]
+pub(super) struct Headline {
+    found: Vec<(Case, Vec<Numbers>)>,
+}
+
+impl Headline {
+    /// Looks at one seed's homes.
+    pub(super) fn add(
+        &mut self,
+        alike: &Watched<'_>,
+        mixed: &Watched<'_>,
+        settings: &Settings,
+        seed: u64,
+    ) -> Result<(), String> {
+        let with = cases(mixed, settings).into_iter().map(|case| (mixed, case));
+        // Without simulated heaters, there is one set of homes.
+        let without = mixed.heaters.then(|| cases(alike, settings).into_iter().map(|case| (alike, case)));
+        for (watched, case) in without.into_iter().flatten().chain(with) {
+            let score = watched.last_week_under(case.terms, settings, seed)?.all();
+            let numbers = (seed, NUMBERS.map(|number| number(&score)));
+            match self.found.iter_mut().find(|(same, _)| *same == case) {
+                Some((_, seeds)) => seeds.push(numbers),
+                None => self.found.push((case, vec![numbers])),
+            }
+        }
+        Ok(())
+    }
+
+    /// A row for each seed, one for their mean, and one for how far they are apart.
+    pub(super) fn table(&self) -> Table {
+        let mut rows = Vec::new();
+        for (case, seeds) in &self.found {
+            let mut row = |seed: Cell, numbers: [f64; NUMBERS.len()]| {
+                let Terms { lo, hi, day_micro_epsilon, .. } = case.terms;
+                let head = [case.heaters.into(), Cell::Text(format!("{lo} to {hi}"))];
+                let day = Cell::Number(day_micro_epsilon as f64 / 1e6);
+                rows.push([head.to_vec(), vec![day, seed], numbers.map(Cell::Number).to_vec()].concat());
+            };
+            seeds.iter().for_each(|(seed, numbers)| row(Cell::Count(*seed), *numbers));
+            let of = |fold: fn(f64, f64) -> f64, first: f64| {
+                std::array::from_fn(|at| seeds.iter().map(|(_, numbers)| numbers[at]).fold(first, fold))
+            };
+            let (sum, low, high) = (of(|a, b| a + b, 0.0), of(f64::min, f64::MAX), of(f64::max, f64::MIN));
+            row("mean".into(), sum.map(|sum: f64| sum / seeds.len() as f64));
+            row("spread".into(), std::array::from_fn(|at| high[at] - low[at]));
+        }
+        Table {
+            name: "headline",
+            header: &[
+                "storage_heaters",
+                "range_watts",
+                "epsilon_of_a_day",
+                "seed",
+                "error_raw",
+                "absolute_error_over_mean_load",
+                "error_filtered",
+                "absolute_error_filtered",
+                "bias",
+                "band95_coverage_filtered",
+            ],
+            rows,
+        }
+    }
+}
+
+/// The range of the kind, and others that one might take; if one was asked for, that alone.
+fn cases(watched: &Watched<'_>, settings: &Settings) -> Vec<Case> {
+    let heaters = if watched.heaters { "with" } else { "without" };
+    let of = |kind: Kind| Case { heaters, terms: terms(kind, settings, watched.slot_seconds) };
+    // As much energy as the kind's own range would let them tell.
+    let under = |kind: Kind, hi: i64| {
+        let terms = Terms { hi, ..of(kind).terms }.with_day_watt_hours(kind.day_watt_hours());
+        let day_micro_epsilon = settings.day_epsilon().map_or(terms.day_micro_epsilon, |day| day.millionths());
+        Case { heaters, terms: Terms { day_micro_epsilon, ..terms } }
+    };
+    let suits = match (watched.feeds_in, watched.heaters) {
+        (true, _) => return vec![of(Kind::Pv)],
+        (false, true) => Kind::ElectricHeat,
+        (false, false) => Kind::House,
+    };
+    if settings.asked_range().is_some() {
+        return vec![of(suits)];
+    }
+    let former = under(suits, FORMER_HI);
+    if watched.heaters { vec![of(Kind::House), former, of(suits)] } else { vec![of(suits), former] }
+}
+
+/// Houses over a year, month by month, after a week of learning.
+pub(super) fn months(houses: &Dataset, settings: &Settings, seed: u64) -> Result<Table, String> {
+    let watched = Watched::over(houses, settings, seed, CLUSTERS_OF_A_YEAR, Calendar::DAYS_OF_A_YEAR)?;
+    let scores = watched.under(cases(&watched, settings)[0].terms, settings, seed)?;
+    let month_of = |day: usize| houses.month(u32::try_from(day).expect("a day of a year"));
+    let row = |month: Month| {
+        let score = scores.of_days(|day| day >= WEEK && month_of(day) == Some(month));
+        let watts = score.mean_load / watched.size as f64;
+        let numbers =
+            [score.raw, score.absolute, score.filtered, score.absolute_filtered, score.covered_filtered, watts];
+        [vec![Cell::Text(month.to_string())], numbers.map(Cell::Number).to_vec()].concat()
+    };
+    Ok(Table {
+        name: "months",
+        header: &[
+            "month",
+            "error_raw",
+            "absolute_error_over_mean_load",
+            "error_filtered",
+            "absolute_error_filtered",
+            "band95_coverage_filtered",
+            "mean_watts_of_a_home",
+        ],
+        rows: (1..=12).filter_map(|month| Month::new(month).ok()).map(row).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dream_homes::home::ActivityModel;
+
+    fn homes(heaters: bool) -> Dataset {
+        let data = Dataset::model(3, 120, ActivityModel::Crest);
+        if heaters { data } else { data.houses() }
+    }
+
+    fn watched(data: &Dataset) -> Watched<'_> {
+        Watched::over(data, &Settings::default(), 3, 1, 9).unwrap()
+    }
+
+    #[test]
+    fn seeds_have_a_mean_and_a_spread() {
+        let case = Case { heaters: "without", terms: Terms::DEFAULT };
+        let headline = Headline { found: vec![(case, vec![(1, [0.2; 6]), (2, [0.25; 6])])] };
+        let table = headline.table();
+        assert!(table.rows.iter().all(|row| row.len() == table.header.len()));
+        let column: Vec<String> = table.rows.iter().map(|row| row[3].csv() + " " + &row[4].csv()).collect();
+        assert_eq!(column, ["1 0.2", "2 0.25", "mean 0.225", "spread 0.05"]);
+    }
+
+    #[test]
+    fn homes_are_looked_at_under_the_range_that_suits_them_and_under_others() {
+        let ends = |heaters, settings: &Settings| {
+            let cases = cases(&watched(&homes(heaters)), settings);
+            cases.iter().map(|case| (case.terms.hi, case.terms.day_micro_epsilon / 1_000_000)).collect::<Vec<_>>()
+        };
+        assert_eq!(ends(false, &Settings::default()), [(5000, 72), (9000, 40)]);
+        assert_eq!(ends(true, &Settings::default()), [(5000, 72), (9000, 133), (15_000, 80)]);
+        assert_eq!(ends(false, &Settings::asking("0..6000", "1", None)), [(6000, 60)]);
+    }
+
+    #[test]
+    fn without_storage_heaters_a_wider_range_errs_as_much_more_as_it_is_wider() {
+        let (settings, homes) = (Settings::default(), homes(false));
+        let watched = watched(&homes);
+        let [narrow, wide] = [5000, 9000].map(|hi| {
+            let terms = Terms { hi, ..Terms::DEFAULT }.with_day_watt_hours(30_000);
+            watched.last_week_under(terms, &settings, 1).unwrap().all()
+        });
+        assert!((wide.raw / narrow.raw / 1.8 - 1.0).abs() < 0.06, "{wide:?} {narrow:?}");
+        assert!((wide.absolute / narrow.absolute / 1.8 - 1.0).abs() < 0.06, "{wide:?} {narrow:?}");
+    }
+}
