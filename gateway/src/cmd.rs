@@ -127,6 +127,13 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// Returns what `dream-gateway plan` answers to these arguments: for those who hold it against something else.
+pub fn plan(arguments: &[&str]) -> anyhow::Result<String> {
+    let mut answer = Vec::new();
+    PlanArgs::of(arguments.iter().copied())?.run(&mut answer)?;
+    Ok(String::from_utf8(answer)?)
+}
+
 fn completions(shell: Shell, out: &mut impl Write) -> anyhow::Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "dream-gateway", &mut script);

@@ -6,6 +6,7 @@
 mod check;
 pub(crate) mod decimal;
 pub mod file;
+mod group;
 mod ownership;
 pub mod secrets;
 
@@ -26,6 +27,8 @@ use dream_protocol::scheme::{COMMITTEE_FROM, Kind, Scheme, SchemeChoice};
 use check::Checker;
 
 use crate::clock::Zone;
+
+pub use group::{Group, GroupId, Part};
 
 /// A checked configuration.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,6 +51,8 @@ pub struct Config {
     pub home_assistant: Option<String>,
     /// All clusters, also those of other replicas.
     pub clusters: BTreeMap<ClusterId, ClusterSettings>,
+    /// Sums of them.
+    pub groups: BTreeMap<GroupId, Group>,
 }
 
 /// Who the gateway is, and whose certificates count: files in PEM.
@@ -94,7 +99,9 @@ pub struct Login {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Store {
     pub path: PathBuf,
+    /// For how long slots and hours are kept. Days are kept for ever.
     pub retention_days: u64,
+    pub hours_retention_days: u64,
     pub cache_mebibytes: usize,
 }
 

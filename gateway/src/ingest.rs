@@ -4,6 +4,7 @@ pub mod backfill;
 pub mod cluster_filter;
 pub mod driver;
 pub mod effect;
+pub mod energy;
 pub mod holders;
 pub mod mqtt;
 pub mod served;

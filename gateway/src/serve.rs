@@ -3,8 +3,10 @@
 pub mod announce;
 pub mod board;
 pub mod day_epsilon;
+pub mod energy;
 pub mod evidence;
 pub mod gateway_view;
+pub mod group;
 pub mod holders;
 pub mod http;
 pub mod metrics;

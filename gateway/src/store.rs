@@ -5,6 +5,9 @@
 
 mod closed_slot;
 mod history;
+mod noise;
+mod periods;
+mod rollup;
 mod schema;
 mod trial;
 
@@ -19,11 +22,15 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use dream_protocol::cluster::{Forget, Key, Record};
 use dream_protocol::ids::ClusterId;
 use dream_protocol::time::{Slot, Timestamp};
-use redb::{Builder, Database, DatabaseError, ReadTransaction, ReadableDatabase as _, StorageError, TableDefinition, TableError};
+use redb::{
+    Builder, Database, DatabaseError, ReadTransaction, ReadableDatabase as _, StorageError, TableDefinition, TableError,
+};
 use thiserror::Error;
 
 pub use closed_slot::{ClosedSlot, FilteredLoad, Load};
-pub use history::{History, HistoryError};
+pub use history::{Extent, History, HistoryError};
+pub use noise::AddedNoise;
+pub use rollup::{Rollup, Step};
 
 use schema::{ENROLMENTS, EVIDENCE, FILTERED, FORMAT, LISTS, META, OFFENDERS, OUTCOMES, SLOTS, SMOOTHED};
 
@@ -67,6 +74,8 @@ pub enum StoreError {
     Redb(#[from] redb::Error),
     #[error("an entry of the cluster `{cluster}` is damaged: {error}")]
     Entry { cluster: String, error: dream_protocol::wire::DecodeError },
+    #[error("a row of the cluster `{cluster}` is damaged, or of a newer version: that of the {step} from {start}")]
+    Row { cluster: String, step: &'static str, start: String },
 }
 
 macro_rules! from_redb {
@@ -95,8 +104,17 @@ pub enum Change {
         end: Timestamp,
         smoothed: FilteredLoad,
     },
-    /// Aggregates of slots that ended before this are dropped, of all clusters.
-    Expire(Timestamp),
+    /// Replaces what the slots of an hour or a day come to. It goes with the outcome of the slot that was added.
+    PutRollup {
+        cluster: ClusterId,
+        step: Step,
+        rollup: Rollup,
+    },
+    /// Drops slots that ended, and hours that began, before these moments, of all clusters. Days are kept for ever.
+    Expire {
+        slots: Timestamp,
+        hours: Timestamp,
+    },
 }
 
 /// The open store.
@@ -178,22 +196,6 @@ impl Store {
         Ok(())
     }
 
-    /// Returns the clusters that there are aggregates of.
-    pub fn clusters(&self) -> Result<Vec<ClusterId>, StoreError> {
-        let database = self.database()?;
-        let outcomes = database.begin_read()?.open_table(OUTCOMES)?;
-        let mut found: Vec<ClusterId> = Vec::new();
-        loop {
-            let after = found.last().map_or(("", 0), |last| (last.as_str(), u64::MAX));
-            let next = outcomes.range(after..)?.find(|entry| {
-                entry.as_ref().map_or(true, |(key, _)| found.last().is_none_or(|last| key.value().0 != last.as_str()))
-            });
-            let Some(entry) = next else { return Ok(found) };
-            let Ok(cluster) = ClusterId::new(entry?.0.value().0) else { return Ok(found) };
-            found.push(cluster);
-        }
-    }
-
     /// Returns when the first and the last slot of a cluster ended, in Unix milliseconds.
     pub fn span(&self, cluster: &ClusterId) -> Result<Option<(u64, u64)>, StoreError> {
         let outcomes = self.database()?.begin_read()?.open_table(OUTCOMES)?;
@@ -202,7 +204,6 @@ impl Store {
         let last = all.next_back().transpose()?.map(|(key, _)| key.value().1);
         Ok(first.map(|first| (first, last.unwrap_or(first))))
     }
-
     /// Closes the file and opens it again: after an error nothing else gets it out of its doubts.
     pub(crate) fn reopen(&self) -> Result<(), OpenStoreError> {
         let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
@@ -286,13 +287,32 @@ impl History for Store {
             for entry in read.open_table(OUTCOMES)?.range(range)?.rev().take(limit) {
                 if let Record::Outcome(outcome) = decode(id, entry?.1.value())? {
                     let of = |loads: &HashMap<_, _>| loads.get(&outcome.end.as_millis()).copied();
-                    found.push(ClosedSlot { outcome, filtered: of(&filtered), smoothed: of(&smoothed) });
+                    let (filtered, predicted) = match outcome.result {
+                        Ok(_) => (of(&filtered), None),
+                        Err(_) => (None, of(&filtered)),
+                    };
+                    found.push(ClosedSlot { outcome, filtered, smoothed: of(&smoothed), predicted });
                 }
             }
             found.reverse();
             Ok(found)
         };
         read().map_err(HistoryError::new)
+    }
+
+    fn rollups(
+        &self,
+        cluster: &ClusterId,
+        step: Step,
+        from: Timestamp,
+        to: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Rollup>, HistoryError> {
+        self.read_rollups(cluster, step, from..to, limit).map_err(HistoryError::new)
+    }
+
+    fn extent(&self, cluster: &ClusterId) -> Result<Option<Extent>, HistoryError> {
+        self.read_extent(cluster).map_err(HistoryError::new)
     }
 
     fn file_bytes(&self) -> u64 {

@@ -83,15 +83,17 @@ class Lab:
         return self.get(f"label/{label}/values", **{"match[]": self.fill(selector)})
 
     def fill(self, expr):
-        """What Grafana does with variables: everything is chosen, and one cluster."""
+        """What Grafana does with variables: everything is chosen, and one cluster, and one group."""
         chosen = {"job": ".*", "cluster": ".*", "instance": ".*", "focus": "district-1", "datasource": "prometheus"}
+        chosen |= {"group": ".*", "single": "town"}
         chosen |= {"__rate_interval": "20s", "__range": f"{max(5, int(time.time() - self.started))}s"}
         return re.sub(r"\$\{?(\w+)\}?", lambda found: chosen[found[1]], expr)
 
 
 @contextlib.contextmanager
 def lab(clusters=2, meters=51, faults=0.05, vanish=0.002, slot_seconds=5):
-    """A demo and a Prometheus that scrapes it, on the loopback. Its clusters are district-1, district-2 and so on."""
+    """A demo and a Prometheus that scrapes it, on the loopback. Its clusters are district-1, district-2 and so on,
+    and its group is the town."""
     # Prometheus knows no time but its own.
     command = [program("meter-sim"), "demo", "--real-time", "--clusters", clusters, "--meters", meters]
     command += ["--slot-seconds", slot_seconds, "--faults", faults, "--vanish", vanish]

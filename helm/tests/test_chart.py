@@ -373,7 +373,7 @@ def test_dashboards_arrive_whole(helm):
     assert {name: text.strip() for name, text in carried.items()} == {
         name: text.strip() for name, text in files.items()
     }
-    assert sorted(files) == ["clusters.json", "gateway.json", "privacy.json"]
+    assert sorted(files) == ["clusters.json", "gateway.json", "groups.json", "privacy.json"]
 
 
 def test_notes_say_what_to_do_next():

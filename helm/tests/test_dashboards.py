@@ -44,7 +44,7 @@ def type_check(boards):
 
 
 def test_dashboards_are_of_grafanas_types():
-    assert len(DASHBOARDS) == 3
+    assert len(DASHBOARDS) == 4
     assert type_check({path.stem: read(path) for path in DASHBOARDS}) == ""
 
 
@@ -93,10 +93,11 @@ def test_panels_have_ids_and_places_of_their_own(path):
 
 
 @each_board
-def test_there_are_variables_for_the_data_source_and_the_clusters(path):
+def test_there_are_variables_for_the_data_source_and_what_is_shown(path):
     board = read(path)
     variables = {variable["name"]: variable for variable in board["templating"]["list"]}
-    assert variables["datasource"]["type"] == "datasource" and {"job", "cluster"} <= set(variables)
+    shown = "group" if path.stem == "groups" else "cluster"
+    assert variables["datasource"]["type"] == "datasource" and {"job", shown} <= set(variables)
     used = set(re.findall(r"\$\{?([a-z]\w*)", json.dumps(board["panels"])))
     assert set(variables) <= used, set(variables) - used
 
@@ -123,10 +124,10 @@ def test_every_alert_is_linked_from_a_panel():
 
 @each_board
 def test_a_thousand_clusters_do_not_become_a_thousand_lines(path):
-    """A series for each cluster is drawn for at most twenty of them, or for the one that is chosen."""
+    """A series for each cluster or group is drawn for at most twenty of them, or for the one that is chosen."""
     for panel in panels(read(path)):
         for target in panel["targets"]:
-            by_cluster = re.search(r"\{\{cluster\}\}", target["legendFormat"])
+            by_cluster = re.search(r"\{\{(cluster|group)\}\}", target["legendFormat"])
             if panel["type"] == "timeseries" and by_cluster:
                 assert re.search(r"(topk|bottomk)\(20, ", target["expr"]), panel["title"]
             if panel["type"] == "table":

@@ -107,19 +107,21 @@ def test_every_metric_of_a_cluster_is_on_a_dashboard_or_in_a_rule(demo):
     used = "".join(path.read_text() for path in DASHBOARDS) + json.dumps(rule_groups())
     unused = {family for family in families if family not in used}
     # The plain load, without scaling, is for those who ask for it by name.
-    assert unused <= {"dream_cluster_load_watts", "dream_cluster_load_band_watts"}, unused
+    plain = {f"dream_{of}_{what}_watts" for of in ["cluster", "group"] for what in ["load", "load_band"]}
+    assert unused <= plain, unused
 
 
 def test_a_thousand_clusters_are_told_apart_in_tables_and_not_in_a_thousand_lines(demo):
-    """A real scrape, with one cluster a thousand times."""
-    one = 'cluster="district-1"'
+    """A real scrape, with one cluster a thousand times, and one group."""
+    one, town = 'cluster="district-1"', 'group="town"'
     lines = until("a slot with a load", lambda: with_load(scrape(demo), one)).splitlines()
-    rest = [line for line in lines if "cluster=" not in line]
+    rest = [line for line in lines if "cluster=" not in line and "group=" not in line]
     many = [line.replace(one, f'cluster="c-{number:04}"') for line in lines if one in line for number in range(1000)]
+    many += [line.replace(town, f'group="g-{number:04}"') for line in lines if town in line for number in range(1000)]
     with serving("\n".join(rest + many) + "\n") as metrics, prometheus(metrics) as found:
         until("records", lambda: len(found.instant("dream:cluster_load_error:ratio")) == 1000)
         for target in panel_queries():
-            expr = target.values[0]["expr"].replace("$focus", "c-0042")
+            expr = target.values[0]["expr"].replace("$focus", "c-0042").replace("$single", "g-0042")
             if target.values[0].get("format") == "table":
                 until(target.id, lambda expr=expr: len(found.instant(expr)) == 1000)
             elif not target.values[0].get("instant"):

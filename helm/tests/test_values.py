@@ -19,6 +19,8 @@ MISSHAPEN = {
     "a range of one": ("config.defaults.range_watts={9000}", "range_watts"),
     "a kind of home that is none": ("config.defaults.kind=castle", "kind"),
     "a level that is none": ("config.log.level=loud", "level"),
+    "an unknown key of a group": ("config.groups.west.off={riverside}", "off"),
+    "a group of one text": ("config.groups.west.of=riverside", "of"),
     "an alert that is none": ("prometheusRule.disabled={DreamNothing}", "disabled"),
     "an override of no alert": ("prometheusRule.overrides.DreamNothing.for=5m", "DreamNothing"),
     "a secret's value": ("broker.credentials.password=hunter2", "password"),
@@ -80,6 +82,16 @@ WRONG = {
     "an epsilon with an exponent": ("config.defaults.epsilon=1e3", "config.defaults.epsilon: 1e3 is not allowed"),
     "a day beyond all": ("config.defaults.day_epsilon=2000000", "config.defaults.day_epsilon: 2000000 is not allowed"),
     "a range without 0": ("config.defaults.range_watts={10,20}", "config.defaults.range_watts: [10, 20] is not allowed"),
+    "a group of a cluster that is none": (
+        "config.groups.west.of={riverside,old-twon}",
+        "config.groups.west.of: old-twon is neither a cluster nor a group; correct it, or leave it out",
+    ),
+    "a group with a cluster's name": (
+        "config.groups.riverside.of={riverside}",
+        "config.groups.riverside: a cluster has this name; choose another",
+    ),
+    "a group's name in capitals": ("config.groups.West.of={riverside}", "config.groups.West: a name has 1 to 64 small"),
+    "a group's reserved name": ("config.groups.gateway.of={riverside}", "config.groups.gateway: a name has 1 to 64 small"),
     "lists from nowhere": ("config.clusters.riverside.allow_file=a", "the lists that the cluster riverside names"),
     "lists of all clusters from nowhere": (
         "config.clusters.defaults.epsilon=0.5,config.defaults.deny_file=a",
@@ -143,6 +155,11 @@ def test_one_line_says_what_is_wrong(helm, case):
     setting, said = WRONG[case]
     (line,) = refusal(helm, setting)
     assert said in line, line
+
+
+def test_a_group_of_nothing_is_refused(helm):
+    done = helm.run("template", "grid", CHART, *BASE, "--set-json", 'config.groups={"west": {"of": []}}')
+    assert done.returncode != 0 and "config.groups.west.of: names nothing; list the clusters" in done.stderr, done.stderr
 
 
 def test_all_mistakes_are_told_at_once(helm):

@@ -66,7 +66,7 @@ pub(crate) struct DemoArgs {
     /// `pairwise`, where all must help; or `auto`, as gateways do by default: a committee from 50 meters on
     #[arg(long, value_name = "SCHEME", default_value_t)]
     scheme: SchemeChoice,
-    /// The number of clusters
+    /// The number of clusters. Several of them are a group, the town, and from four on it has two substations
     #[arg(long, default_value_t = 1, value_parser = whole::<u32, 1, 100>)]
     clusters: u32,
     /// The share of the homes with panels on their roofs. They feed in: readings then count from -8 to 8 kW, which takes more

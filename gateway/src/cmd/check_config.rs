@@ -46,7 +46,9 @@ pub(super) fn run(args: &CheckConfigArgs, clock: &dyn Clock, out: &mut impl Writ
     let Config { id, ordinal, replicas, store, .. } = &config;
     writeln!(out, "  gateway   {id}, replica {ordinal} of {replicas}{until}")?;
     writeln!(out, "  broker    {}, as client {id}-{ordinal}", address(&config.broker))?;
-    writeln!(out, "  store     {}, aggregates kept for {} days", store.path.display(), store.retention_days)?;
+    let (slots, hours) = (store.retention_days, store.hours_retention_days);
+    let path = store.path.display();
+    writeln!(out, "  store     {path}, slots kept for {slots} days, hours for {hours} days, days for ever")?;
     writeln!(out, "  http      {}", config.http)?;
     let owned: Vec<_> = config.owned().collect();
     writeln!(out, "  clusters  {}, of which this replica serves {}", config.clusters.len(), owned.len())?;
@@ -55,6 +57,18 @@ pub(super) fn run(args: &CheckConfigArgs, clock: &dyn Clock, out: &mut impl Writ
         for objection in no_committee(settings).into_iter().chain(objections(settings)) {
             writeln!(out, "      NOTE: {objection}")?;
         }
+    }
+    write_groups(&config, out)
+}
+
+fn write_groups(config: &Config, out: &mut impl Write) -> anyhow::Result<()> {
+    if !config.groups.is_empty() {
+        writeln!(out, "  groups    {}", config.groups.len())?;
+    }
+    for (id, group) in &config.groups {
+        let served = config.owned().filter(|(cluster, _)| group.clusters.contains(*cluster)).count();
+        let (clusters, slot) = (group.clusters.len(), group.slot_seconds);
+        writeln!(out, "    {id}: slots of {slot} s, clusters {clusters}, of which this replica serves {served}")?;
     }
     Ok(())
 }

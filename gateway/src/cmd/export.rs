@@ -10,16 +10,18 @@ use serde::Serialize;
 
 use crate::cmd::BadInput;
 use crate::config::{Config, Overrides};
-use crate::serve::slot_json::{CSV_HEADER, SlotJson};
-use crate::store::{History as _, OpenStoreError, Store};
+use crate::serve::energy::{self, RollupJson};
+use crate::serve::slot_json::{self, SlotJson};
+use crate::store::{self, History as _, OpenStoreError, Store};
 
-/// Write aggregates from the store as CSV or JSON lines
+/// Write slots, hours or days from the store as CSV or JSON lines
 ///
 /// The store is used by one process at a time: stop the gateway first, or ask the running one for
-/// /api/v1/clusters/NAME/slots?format=csv.
+/// /api/v1/clusters/NAME/slots?format=csv or /api/v1/clusters/NAME/history?step=day&format=csv.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   dream-gateway export --config gateway.toml > all.csv
+  dream-gateway export --config gateway.toml --step day > energy.csv
   dream-gateway export --store gateway.redb --cluster riverside --from 2026-11-01 --to 2026-12-01T00:00:00Z
   dream-gateway export --store gateway.redb --format jsonl | jq .load_watts")]
 pub(super) struct ExportArgs {
@@ -32,14 +34,24 @@ pub(super) struct ExportArgs {
     /// Only this cluster; may be given more than once
     #[arg(long, value_name = "NAME")]
     cluster: Vec<String>,
-    /// Only slots that ended at this time or later: a date, RFC 3339, or Unix seconds
+    /// What a line is of: slots as long as they are kept, then hours, then days. Hours and days have energy
+    #[arg(long, value_enum, default_value_t = Step::Slot)]
+    step: Step,
+    /// Only slots that ended, or hours and days that began, at this time or later: a date, RFC 3339, or Unix seconds
     #[arg(long, value_name = "TIME", value_parser = instant)]
     from: Option<Timestamp>,
-    /// Only slots that ended before this time
+    /// Only slots that ended, or hours and days that began, before this time
     #[arg(long, value_name = "TIME", value_parser = instant)]
     to: Option<Timestamp>,
     #[arg(long, value_enum, default_value_t = Format::Csv)]
     format: Format,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Step {
+    Slot,
+    Hour,
+    Day,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -71,10 +83,24 @@ pub(super) fn run(args: &ExportArgs, out: &mut impl Write) -> anyhow::Result<()>
     })?;
     let known = store.clusters()?;
     let chosen = choose(&args.cluster, &known)?;
-    if matches!(args.format, Format::Csv) {
-        writeln!(out, "{CSV_HEADER}")?;
-    }
     let mut progress = Progress::default();
+    match args.step {
+        Step::Slot => export_slots(args, &store, &chosen, &mut progress, out)?,
+        Step::Hour => export_periods(args, store::Step::Hour, &store, &chosen, &mut progress, out)?,
+        Step::Day => export_periods(args, store::Step::Day, &store, &chosen, &mut progress, out)?,
+    }
+    progress.end();
+    Ok(())
+}
+
+fn export_slots(
+    args: &ExportArgs,
+    store: &Store,
+    chosen: &[ClusterId],
+    progress: &mut Progress,
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
+    args.write_header(slot_json::CSV_HEADER, out)?;
     for (at, cluster) in chosen.iter().enumerate() {
         let (first, last) = store.span(cluster)?.unwrap_or((0, 0));
         let end = args.to.map_or(last + 1, |to| to.as_millis().min(last + 1));
@@ -83,31 +109,65 @@ pub(super) fn run(args: &ExportArgs, out: &mut impl Write) -> anyhow::Result<()>
             let to = end.min(from.saturating_add(PIECE_MILLIS));
             let (begin, until) = (Timestamp::from_millis(from), Timestamp::from_millis(to));
             for closed in store.slots(cluster, begin, until, usize::MAX)? {
-                write_slot(&SlotJson::from(&closed), cluster, args.format, out)?;
+                let slot = SlotJson::from(&closed);
+                args.write_line(cluster, &slot, |out| slot.write_csv(cluster, out), out)?;
                 progress.step(at, chosen.len());
             }
             from = to;
         }
     }
-    progress.end();
     Ok(())
 }
 
-fn write_slot(slot: &SlotJson, cluster: &ClusterId, format: Format, out: &mut impl Write) -> anyhow::Result<()> {
-    #[derive(Serialize)]
-    struct Line<'a> {
-        cluster: &'a str,
-        #[serde(flatten)]
-        slot: &'a SlotJson,
-    }
-    match format {
-        Format::Csv => slot.write_csv(cluster, out)?,
-        Format::Jsonl => {
-            serde_json::to_writer(&mut *out, &Line { cluster: cluster.as_str(), slot })?;
-            writeln!(out)?;
+fn export_periods(
+    args: &ExportArgs,
+    step: store::Step,
+    store: &Store,
+    chosen: &[ClusterId],
+    progress: &mut Progress,
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
+    args.write_header(energy::CSV_HEADER, out)?;
+    let from = args.from.unwrap_or(Timestamp::from_millis(0));
+    let to = args.to.unwrap_or(Timestamp::from_millis(u64::MAX));
+    for (at, cluster) in chosen.iter().enumerate() {
+        let Some(extent) = store.extent(cluster)? else { continue };
+        for rollup in store.rollups(cluster, step, from, to, usize::MAX)? {
+            let period = RollupJson::new(&rollup, extent);
+            args.write_line(cluster, &period, |out| period.write_csv(cluster, out), out)?;
+            progress.step(at, chosen.len());
         }
     }
     Ok(())
+}
+
+impl ExportArgs {
+    fn write_header(&self, header: &str, out: &mut impl Write) -> std::io::Result<()> {
+        if matches!(self.format, Format::Csv) { writeln!(out, "{header}") } else { Ok(()) }
+    }
+
+    fn write_line<W: Write>(
+        &self,
+        cluster: &ClusterId,
+        json: &impl Serialize,
+        csv: impl FnOnce(&mut W) -> std::io::Result<()>,
+        out: &mut W,
+    ) -> anyhow::Result<()> {
+        #[derive(Serialize)]
+        struct Line<'a, T> {
+            cluster: &'a str,
+            #[serde(flatten)]
+            json: &'a T,
+        }
+        match self.format {
+            Format::Csv => csv(out)?,
+            Format::Jsonl => {
+                serde_json::to_writer(&mut *out, &Line { cluster: cluster.as_str(), json })?;
+                writeln!(out)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Returns all clusters, or those that were named; one that is not in the store is a mistake.
@@ -140,22 +200,22 @@ fn instant(text: &str) -> Result<Timestamp, String> {
 /// One line that is written over, on a terminal only.
 #[derive(Debug, Default)]
 struct Progress {
-    slots: u64,
+    lines: u64,
 }
 
 impl Progress {
     #[expect(clippy::print_stderr, reason = "progress is for whoever watches, not for the file")]
     fn step(&mut self, cluster: usize, of: usize) {
-        self.slots += 1;
-        if self.slots.is_multiple_of(10_000) && std::io::stderr().is_terminal() {
-            eprint!("\r{} slots, cluster {} of {of}", self.slots, cluster + 1);
+        self.lines += 1;
+        if self.lines.is_multiple_of(10_000) && std::io::stderr().is_terminal() {
+            eprint!("\r{} lines, cluster {} of {of}", self.lines, cluster + 1);
         }
     }
 
     #[expect(clippy::print_stderr, reason = "progress is for whoever watches, not for the file")]
     fn end(&self) {
-        if self.slots >= 10_000 && std::io::stderr().is_terminal() {
-            eprintln!("\r{} slots written{:20}", self.slots, "");
+        if self.lines >= 10_000 && std::io::stderr().is_terminal() {
+            eprintln!("\r{} lines written{:20}", self.lines, "");
         }
     }
 }

@@ -3,66 +3,87 @@
 //! Everything is computed by the code that later does it: parameters, noise and policy are the protocol's, and message
 //! sizes are those of real messages. Nothing is read and nothing is sent.
 
+mod choice;
 mod cost;
 mod error;
+mod homes;
+mod numbers;
+mod report;
 mod scheme;
+mod solve;
+mod summary;
 mod text;
 
+use std::fmt;
 use std::io::Write;
 
-use clap::Args;
+use clap::{Args, FromArgMatches as _};
 use dream_protocol::kind::Kind as HomeKind;
-use dream_protocol::params::{Params, ParamsError, Share, Terms};
-use dream_protocol::policy::{Policy, Profile};
-use dream_protocol::scheme::{COMMITTEE_FROM, Kind, Scheme, SchemeChoice};
-use serde::Serialize;
+use dream_protocol::params::{Params, Terms};
+use dream_protocol::policy::Profile;
+use dream_protocol::scheme::{COMMITTEE_FROM, Kind, SchemeChoice};
 
-use self::cost::{AesBlocks, Traffic};
-use self::error::{Deviation, HourMean, Verdict};
+use self::homes::Homes;
+use self::numbers::real;
+use self::report::{Found, Plan};
 use self::scheme::SchemePlan;
 use crate::cmd::BadInput;
 use crate::config::decimal::{self, Fraction};
 use crate::config::{even_draws, with_committee};
-use crate::serve::day_epsilon;
 
 const EXAMPLES: &str = "\
 Examples:
-  dream-gateway plan
-  dream-gateway plan --members 600 --mean-load 400
-  dream-gateway plan --members 1000 --slot-seconds 900 --epsilon 0.5
-  dream-gateway plan --members 10000 --kind pv --epsilon 0.1
-  dream-gateway plan --members 10000 --willing 0.6 --loss 0.05
-  dream-gateway plan --members 300 --range -5000..9000 --json";
+  dream-gateway plan --homes 600 --kind house
+  dream-gateway plan --homes 10000 --kind house --day-epsilon 4 --willing 0.9 --loss 0.02
+  dream-gateway plan --error 3 --day-epsilon 10                  # how many homes?
+  dream-gateway plan --error 3 --homes 600                       # what epsilon of a day?
+  dream-gateway plan --error 3 --homes 600 --day-epsilon 10      # how long are slots?
+  dream-gateway plan --homes 300 --range -5000..9000 --mean-load 400 --json";
 
 /// A cluster that is thought about. Defaults are those of the gateway's configuration.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct PlanArgs {
-    /// How many meters the cluster has
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=10_000))]
-    members: u16,
-    /// The share of the members that may be silent in a slot, at most 0.2; rounded down to whole members
-    #[arg(long, value_name = "SHARE", default_value = "0.1", value_parser = share)]
-    max_missing: Share,
-    /// The share of the members that may collude with the gateway, at least 0.1; rounded up to whole members
-    #[arg(long, value_name = "SHARE", default_value = "0.1", value_parser = share)]
-    max_malicious: Share,
-    /// Epsilon of one attempt: a decimal, used exactly
-    #[arg(long, default_value = "1", value_parser = epsilon)]
-    epsilon: Fraction,
+    /// How many homes the cluster has, each with a meter; by default 100
+    #[arg(long, value_name = "COUNT", visible_alias = "members", value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    homes: Option<u16>,
     /// What kind of homes they are: flat, house, electric-heat or pv. It sets the range of readings and the energy of a day
     #[arg(long, value_name = "KIND", default_value_t)]
     kind: HomeKind,
+    /// The error that is accepted: the mean size of the noise in a slot's sum when all answer, in per cent of the mean load. What it
+    /// takes is then found: the homes, if --homes is left out, or else the epsilon of a day, or else the length of slots
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    error: Option<f64>,
+    /// Epsilon of all slots of a UTC day together; 0 for none. That of an attempt is then the largest under which the kind's energy of
+    /// a day fits, and which meters accept; if --epsilon is given too, the energy is what fits. By default, what the kind's energy takes
+    #[arg(long, value_name = "EPSILON", value_parser = day_epsilon)]
+    day_epsilon: Option<u64>,
+    /// The length of a slot; by default 600
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    slot_seconds: Option<u64>,
+    /// The share of the members that are willing to be holders of a committee
+    #[arg(long, value_name = "SHARE", default_value = "1", value_parser = share)]
+    willing: Fraction,
+    /// The share of members that send a reading and then cannot be reached: to tell how often that costs a slot. At most 0.5
+    #[arg(long, value_name = "SHARE", default_value = "0.01", value_parser = loss)]
+    loss: f64,
+    /// What a home draws on average, in watts: errors are also told in per cent of this times the homes. By default that of simulated
+    /// homes of the kind: flat 390, house 480, electric-heat 2100, pv 410 (drawn or fed in)
+    #[arg(long, value_name = "WATTS", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    mean_load: Option<u32>,
+    /// Epsilon of one attempt: a decimal, used exactly. By default 1, or what --day-epsilon leaves for the slots of a day
+    #[arg(long, value_parser = epsilon)]
+    epsilon: Option<Fraction>,
     /// The least and the greatest reading in watts, instead of the kind's; meters clip what lies outside. Homes that feed in
     /// start below 0
     #[arg(long, value_name = "LO..HI", value_parser = range, allow_hyphen_values = true)]
     range: Option<(i64, i64)>,
-    /// Epsilon of all slots of a UTC day together, instead of the one that the kind's energy takes; 0 for none
-    #[arg(long, value_name = "EPSILON", value_parser = day_epsilon)]
-    day_epsilon: Option<u64>,
-    /// The length of a slot
-    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    slot_seconds: u64,
+    /// The share of the members that may be silent in a slot, at most 0.2; rounded down to whole members
+    #[arg(long, value_name = "SHARE", default_value = "0.1", value_parser = share)]
+    max_missing: Fraction,
+    /// The share of the members that may collude with the gateway, at least 0.1; rounded up to whole members
+    #[arg(long, value_name = "SHARE", default_value = "0.1", value_parser = share)]
+    max_malicious: Fraction,
     /// How long readings may take to arrive; by default a tenth of the slot
     #[arg(long, value_name = "SECONDS")]
     reading_seconds: Option<u64>,
@@ -75,12 +96,6 @@ pub(crate) struct PlanArgs {
     /// How sums are opened: auto (a committee from 50 members on), committee or pairwise
     #[arg(long, value_name = "NAME", default_value_t)]
     scheme: SchemeChoice,
-    /// The share of the members that are willing to be holders of a committee
-    #[arg(long, value_name = "SHARE", default_value = "1", value_parser = willing)]
-    willing: Fraction,
-    /// The share of members that send a reading and then cannot be reached: to tell how often that costs a slot. At most 0.5
-    #[arg(long, value_name = "SHARE", default_value = "0.01", value_parser = loss)]
-    loss: f64,
     /// How many mask partners a member has on average; 0 means all other members, which is safest
     #[arg(long, default_value_t = 0)]
     partners: u64,
@@ -91,20 +106,24 @@ pub(crate) struct PlanArgs {
     /// For how many slots a membership list is made
     #[arg(long, value_name = "SLOTS", default_value_t = 1008, value_parser = clap::value_parser!(u64).range(4..=1_000_000))]
     list_slots: u64,
-    /// What a home draws on average, in watts: errors are also told in per cent of this times the members
-    #[arg(long, value_name = "WATTS", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    mean_load: u32,
     /// Print JSON instead of text
     #[arg(long)]
     json: bool,
 }
 
 impl PlanArgs {
+    /// Parses arguments that are not this process's own.
+    pub(crate) fn of<'a>(arguments: impl Iterator<Item = &'a str>) -> clap::error::Result<Self> {
+        let command = Self::augment_args(clap::Command::new("plan"));
+        Self::from_arg_matches(&command.try_get_matches_from(std::iter::once("plan").chain(arguments))?)
+    }
+
     pub(crate) fn run(&self, out: &mut impl Write) -> anyhow::Result<()> {
-        let pairwise = self.params().map_err(|error| BadInput(format!("{}: {error}", flags(&error))))?;
-        let (params, no_committee) = self.with_scheme(pairwise)?;
-        let scheme = SchemePlan::new(&params, self.willing_members(), self.loss, no_committee);
-        let plan = Plan::new(&params, scheme, self.meter_policy, self.mean_load, self.list_slots);
+        let (choice, free) = self.solved()?;
+        let (params, no_committee) = self.with_scheme(self.params(&choice)?)?;
+        let scheme = SchemePlan::new(&params, self.willing_of(params.members()), self.loss, no_committee);
+        let found = free.zip(self.error).map(|(free, error)| Found::new(free, error, &params));
+        let plan = Plan::new(self, &params, scheme, found);
         if self.json {
             serde_json::to_writer_pretty(&mut *out, &plan)?;
             writeln!(out)?;
@@ -114,38 +133,34 @@ impl PlanArgs {
         Ok(())
     }
 
-    fn params(&self) -> Result<Params, ParamsError> {
-        let usual = Terms::with_slots_of(self.slot_seconds);
-        let (lo, hi) = self.range.unwrap_or_else(|| self.kind.range());
-        let terms = Terms {
-            reading_seconds: self.reading_seconds.unwrap_or(usual.reading_seconds),
-            reveal_seconds: self.reveal_seconds.unwrap_or(usual.reveal_seconds),
-            scheme: Scheme::Pairwise { partners: self.partners },
-            lo,
-            hi,
-            epsilon_numerator: self.epsilon.numerator,
-            epsilon_denominator: self.epsilon.denominator,
-            attempts: self.attempts.unwrap_or(usual.attempts),
-            ..usual
-        }
-        .with_day_watt_hours(self.kind.day_watt_hours());
-        let day_micro_epsilon = self.day_epsilon.unwrap_or(terms.day_micro_epsilon);
-        let terms = Terms { day_micro_epsilon, ..terms };
-        let least = self.meter_policy.floors().malicious;
-        terms.for_members(self.members, self.max_missing, self.max_malicious, least)
+    /// Returns how many members are willing to be holders, rounded down.
+    fn willing_of(&self, members: u16) -> u16 {
+        let Fraction { numerator, denominator } = self.willing;
+        u16::try_from(numerator * u64::from(members) / denominator).unwrap_or(members)
     }
 
-    /// Returns how many members are willing to be holders, rounded down.
-    fn willing_members(&self) -> u16 {
-        let Fraction { numerator, denominator } = self.willing;
-        u16::try_from(numerator * u64::from(self.members) / denominator).unwrap_or(self.members)
+    fn mean_watts_per_home(&self) -> u32 {
+        self.mean_load.unwrap_or_else(|| Homes::of(self.kind).mean_watts)
+    }
+
+    /// Returns the mean load of the whole cluster.
+    fn mean_watts(&self, params: &Params) -> u64 {
+        u64::from(params.members()) * u64::from(self.mean_watts_per_home())
+    }
+
+    /// Returns how much of the energy is cut off, if it is about the kind's homes, range and energy of a day.
+    fn cut_off_percent(&self, params: &Params) -> Option<f64> {
+        let usual = self.kind.day_watt_hours();
+        let as_usual = params.day_watt_hours().is_some_and(|energy| (usual..usual + usual / 100).contains(&energy));
+        (as_usual && self.range.is_none() && self.mean_load.is_none()).then(|| Homes::of(self.kind).cut_off_percent)
     }
 
     /// Returns the parameters with a committee if there is to be one; with why there is none, if one was preferred.
     fn with_scheme(&self, pairwise: Params) -> Result<(Params, Option<String>), BadInput> {
+        let members = pairwise.members();
         let wanted = match self.scheme {
             SchemeChoice::Only(kind) => kind,
-            SchemeChoice::Auto if self.partners == 0 && self.members >= COMMITTEE_FROM => Kind::Committee,
+            SchemeChoice::Auto if self.partners == 0 && members >= COMMITTEE_FROM => Kind::Committee,
             SchemeChoice::Auto => Kind::Pairwise,
         };
         if wanted == Kind::Pairwise {
@@ -154,39 +169,55 @@ impl PlanArgs {
         if self.partners != 0 {
             return Err(BadInput("--scheme, --partners: a committee has no mask partners; leave one out".to_owned()));
         }
-        let draws = even_draws(self.willing_members());
+        let draws = even_draws(self.willing_of(members));
         match with_committee(&pairwise, self.attempts.unwrap_or(1), self.meter_policy, &draws) {
             Ok(params) => Ok((params, None)),
             Err(reason) if self.scheme == SchemeChoice::Auto => Ok((pairwise, Some(reason))),
-            Err(reason) => Err(BadInput(format!("--scheme, --members, --willing, --max-missing: {reason}"))),
+            Err(reason) => Err(BadInput(format!("--scheme, --homes, --willing, --max-missing: {reason}"))),
         }
     }
-}
 
-/// Returns the flags that a refusal is about.
-fn flags(error: &ParamsError) -> &'static str {
-    match error {
-        ParamsError::Members { .. } => "--members",
-        ParamsError::TooManyMissing { .. } => "--max-missing",
-        ParamsError::TooFewMalicious { .. } => "--max-malicious",
-        ParamsError::NoneHonest { .. } => "--members, --max-missing, --max-malicious, --meter-policy",
-        ParamsError::Range { .. } => "--range",
-        ParamsError::Epsilon { .. } => "--epsilon",
-        ParamsError::DayEpsilon { .. } => "--day-epsilon, --slot-seconds",
-        ParamsError::Windows { .. } => "--slot-seconds, --reading-seconds, --reveal-seconds, --attempts",
-        ParamsError::TooLarge { .. } => "--range, --epsilon",
-        ParamsError::TooFewPartners { .. } | ParamsError::TooLargeForPartners { .. } => "--partners",
-        ParamsError::Committee(_) => "--members, --max-missing, --max-malicious, --scheme",
+    /// Returns the keys that a cluster with this plan needs in the gateway's configuration: those that the plan is about, and others where
+    /// they are not the default.
+    fn configuration(&self, params: &Params) -> Vec<String> {
+        let terms = params.terms();
+        let usual = Terms::with_slots_of(terms.slot_seconds);
+        let tenth = Fraction { numerator: 1, denominator: 10 };
+        let key = |name: &str, value: &dyn fmt::Display| Some(format!("{name} = {value}"));
+        let text = |name: &str, value: &dyn fmt::Display| Some(format!("{name} = \"{value}\""));
+        let other = |name: &str, value: Option<u64>, usual: u64| {
+            value.filter(|value| *value != usual).and_then(|value| key(name, &value))
+        };
+        let lines = [
+            text("kind", &self.kind),
+            self.range.and_then(|(lo, hi)| key("range_watts", &format_args!("[{lo}, {hi}]"))),
+            key("slot_seconds", &terms.slot_seconds),
+            key("epsilon", &Fraction::millionths(params.charge_micro_epsilon())),
+            key("day_epsilon", &Fraction::millionths(terms.day_micro_epsilon)),
+            other("reading_seconds", self.reading_seconds, usual.reading_seconds),
+            other("reveal_seconds", self.reveal_seconds, usual.reveal_seconds),
+            self.attempts.and_then(|attempts| key("attempts", &attempts)),
+            (self.max_missing != tenth).then(|| key("max_missing", &self.max_missing)).flatten(),
+            (self.max_malicious != tenth).then(|| key("max_malicious", &self.max_malicious)).flatten(),
+            (self.scheme != SchemeChoice::Auto).then(|| text("scheme", &self.scheme)).flatten(),
+            other("partners", Some(self.partners), 0),
+            (self.meter_policy != Profile::Strict).then(|| text("meter_policy", &self.meter_policy)).flatten(),
+            other("list_slots", Some(self.list_slots), 1008),
+        ];
+        lines.into_iter().flatten().collect()
     }
 }
 
-fn share(text: &str) -> Result<Share, &'static str> {
-    decimal::share(text).ok_or("it is not a share of the members; use a decimal from 0 to 1, such as 0.1")
+fn share(text: &str) -> Result<Fraction, &'static str> {
+    let share = Fraction::parse(text).filter(|share| share.share().is_some());
+    share.ok_or("it is not a share of the members; use a decimal from 0 to 1, such as 0.1")
 }
 
-fn willing(text: &str) -> Result<Fraction, &'static str> {
-    share(text)?;
-    Fraction::parse(text).ok_or("use a decimal from 0 to 1, such as 0.8")
+fn percent(text: &str) -> Result<f64, &'static str> {
+    let percent = Fraction::parse(text).map(|percent| real(percent.numerator) / real(percent.denominator));
+    percent
+        .filter(|percent| *percent > 0.0 && *percent <= 100.0)
+        .ok_or("use per cent of the mean load above 0, such as 3 or 2.5")
 }
 
 fn loss(text: &str) -> Result<f64, &'static str> {
@@ -209,114 +240,17 @@ fn range(text: &str) -> Result<(i64, i64), &'static str> {
     ends.ok_or("use two whole numbers of watts, such as 0..9000 or -5000..9000")
 }
 
-/// What there is to know about a cluster before it exists.
-#[derive(Debug, Serialize)]
-struct Plan {
-    members: u16,
-    max_missing: u16,
-    max_malicious: u16,
-    /// How many honest shares make up the whole noise.
-    honest: u16,
-    slot_seconds: u64,
-    attempts: u8,
-    range_watts: (i64, i64),
-    micro_epsilon_per_attempt: u64,
-    noise_scale_watts: f64,
-    /// Of the whole cluster.
-    mean_load_watts: u64,
-    error_when_all_answer: Deviation,
-    error_when_most_are_silent: Deviation,
-    error_of_an_hours_mean: Option<HourMean>,
-    verdict: Verdict,
-    epsilon_per_day: DailyEpsilon,
-    opening: SchemePlan,
-    meter_policy: &'static str,
-    /// By which rules a meter with this policy would refuse the list.
-    meter_objections: Vec<String>,
-    bytes: Traffic,
-    aes_blocks: AesBlocks,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// What the slots of one UTC day cost a meter, added up in millionths of epsilon.
-#[derive(Debug, Clone, Copy, Serialize)]
-struct DailyEpsilon {
-    slots: u64,
-    micro_epsilon_one_attempt_each: u64,
-    micro_epsilon_all_attempts: u64,
-    /// E, which bounds all slots of a UTC day together; 0 for none.
-    micro_epsilon_reserved: u64,
-    /// The energy of a day that a meter can tell under E, in watt-hours.
-    energy_watt_hours: Option<u64>,
-    /// The most that a day may cost by the meters' policy.
-    limit_micro_epsilon: u64,
-    /// Both, but for a probability of `delta`.
-    delta: f64,
-    epsilon_one_attempt_each_at_delta: f64,
-    epsilon_all_attempts_at_delta: f64,
-    /// That of the meters' policy.
-    budget_micro_epsilon: u64,
-    /// How many attempts it pays for.
-    attempts_within_budget: u64,
-}
-
-impl Plan {
-    fn new(params: &Params, opening: SchemePlan, profile: Profile, mean_load: u32, list_slots: u64) -> Self {
-        let mean_load_watts = u64::from(params.members()) * u64::from(mean_load);
-        let deviation = |silent| Deviation::new(params, params.members() - silent, mean_load_watts);
-        let terms = params.terms();
-        let policy = profile.rules();
-        let error_when_all_answer = deviation(0);
-        Self {
-            members: params.members(),
-            max_missing: params.max_missing(),
-            max_malicious: params.max_malicious(),
-            honest: params.honest(),
-            slot_seconds: terms.slot_seconds,
-            attempts: params.attempts(),
-            range_watts: (terms.lo, terms.hi),
-            micro_epsilon_per_attempt: params.charge_micro_epsilon(),
-            noise_scale_watts: params.noise_scale().as_f64(),
-            mean_load_watts,
-            error_when_all_answer,
-            error_when_most_are_silent: deviation(params.max_missing()),
-            error_of_an_hours_mean: HourMean::new(params, mean_load_watts),
-            verdict: Verdict::of(error_when_all_answer.band95_percent),
-            epsilon_per_day: DailyEpsilon::new(params, &policy),
-            opening,
-            meter_policy: profile.as_str(),
-            meter_objections: policy.objections(params).map(|objection| objection.to_string()).collect(),
-            bytes: Traffic::measure(params, list_slots),
-            aes_blocks: AesBlocks::count(params),
-        }
+    /// Returns the arguments as a user would give them.
+    pub(super) fn parsed(arguments: &str) -> PlanArgs {
+        PlanArgs::of(arguments.split_whitespace()).unwrap()
     }
-}
 
-impl DailyEpsilon {
-    fn new(params: &Params, policy: &Policy) -> Self {
-        let slots = day_epsilon::slots(params);
-        let charge = params.charge_micro_epsilon();
-        Self {
-            slots,
-            micro_epsilon_one_attempt_each: slots * charge,
-            micro_epsilon_all_attempts: slots * charge * u64::from(params.attempts()),
-            micro_epsilon_reserved: params.terms().day_micro_epsilon,
-            energy_watt_hours: params.day_watt_hours(),
-            limit_micro_epsilon: policy.day_micro_epsilon,
-            delta: day_epsilon::DELTA,
-            epsilon_one_attempt_each_at_delta: thousandths(day_epsilon::at_delta(params, 1)),
-            epsilon_all_attempts_at_delta: thousandths(day_epsilon::at_delta(params, params.attempts())),
-            budget_micro_epsilon: policy.daily_micro_epsilon,
-            attempts_within_budget: policy.daily_micro_epsilon / charge,
-        }
+    /// Returns why there is no such plan.
+    pub(super) fn refused(arguments: &str) -> String {
+        parsed(arguments).run(&mut Vec::new()).unwrap_err().to_string()
     }
-}
-
-/// Leaves out the digits that nobody can rely on.
-fn thousandths(epsilon: f64) -> f64 {
-    (1000.0 * epsilon).round() / 1000.0
-}
-
-#[expect(clippy::cast_precision_loss, reason = "watts and bytes of a report, below 2^53")]
-fn real(count: u64) -> f64 {
-    count as f64
 }

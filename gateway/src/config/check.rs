@@ -14,7 +14,9 @@ use dream_protocol::policy::Profile;
 use dream_protocol::scheme::{self, Scheme, SchemeChoice};
 
 use super::decimal::{self, Fraction};
-use super::{Broker, BrokerTls, ClusterSettings, Config, Files, Identity, Log, Login, Overrides, Problem, Store, file};
+use super::{
+    Broker, BrokerTls, ClusterSettings, Config, Files, Identity, Log, Login, Overrides, Problem, Store, file, group,
+};
 use crate::clock::Zone;
 
 /// What a member takes in a list, with a certificate of some 500 bytes.
@@ -99,6 +101,8 @@ impl<'a> Checker<'a> {
         let log = self.log(file.log);
         let home_assistant = self.home_assistant(file.home_assistant);
         let clusters = self.clusters(&file.clusters, &file.defaults);
+        let (groups, wrong) = group::check(&file.groups, &file.clusters, &clusters);
+        wrong.into_iter().for_each(|problem| self.wrong(problem.key, problem.message));
         if let (Some(broker), Some(largest)) =
             (&broker, clusters.values().map(|cluster| cluster.roster.min_members).max())
         {
@@ -123,6 +127,7 @@ impl<'a> Checker<'a> {
                 log: log?,
                 home_assistant,
                 clusters,
+                groups,
             })
         };
         (config(), files)
@@ -253,7 +258,13 @@ impl<'a> Checker<'a> {
     fn store(&mut self, file: &file::Store) -> Option<Store> {
         let retention = self.within("store.retention_days", file.retention_days, 1, 36_500);
         let cache = self.within("store.cache_mebibytes", file.cache_mebibytes, 1, 65_536);
-        Some(Store { path: self.path(&file.path), retention_days: retention?, cache_mebibytes: cache? })
+        let hours = self.within("store.hours_retention_days", file.hours_retention_days, 1, 36_500);
+        Some(Store {
+            path: self.path(&file.path),
+            retention_days: retention?,
+            hours_retention_days: hours?,
+            cache_mebibytes: cache?,
+        })
     }
 
     fn log(&mut self, file: file::Log) -> Option<Log> {

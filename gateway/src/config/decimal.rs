@@ -1,5 +1,7 @@
 //! Decimals as exact fractions: a privacy parameter is never rounded.
 
+use std::fmt;
+
 use dream_protocol::params::{MAX_DAY_MICRO_EPSILON, Share};
 
 /// A decimal of at most nine places, in lowest terms.
@@ -18,9 +20,35 @@ impl Fraction {
             return None;
         }
         let denominator = 10u64.pow(u32::try_from(places.len()).ok()?);
-        let numerator = whole.parse::<u64>().ok()? * denominator + places.parse::<u64>().ok()?;
+        Some(Self::reduced(whole.parse::<u64>().ok()? * denominator + places.parse::<u64>().ok()?, denominator))
+    }
+
+    /// Returns so many millionths.
+    pub(crate) fn millionths(count: u64) -> Self {
+        Self::reduced(count, 1_000_000)
+    }
+
+    fn reduced(numerator: u64, denominator: u64) -> Self {
         let divisor = greatest_common_divisor(numerator, denominator);
-        Some(Self { numerator: numerator / divisor, denominator: denominator / divisor })
+        Self { numerator: numerator / divisor, denominator: denominator / divisor }
+    }
+
+    /// Returns it as a share of the members, from 0 to 1.
+    pub(crate) fn share(self) -> Option<Share> {
+        Share::new(self.numerator.try_into().ok()?, self.denominator.try_into().ok()?)
+    }
+}
+
+impl fmt::Display for Fraction {
+    /// Writes the decimal, exactly.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, rest) = (self.numerator / self.denominator, self.numerator % self.denominator);
+        // The denominator divides 10^9.
+        let places = format!("{:09}", rest * (1_000_000_000 / self.denominator));
+        match places.trim_end_matches('0') {
+            "" => write!(f, "{whole}"),
+            places => write!(f, "{whole}.{places}"),
+        }
     }
 }
 
@@ -39,8 +67,7 @@ pub(crate) fn day_micro_epsilon(text: &str) -> Option<u64> {
 
 /// Parses a share of the members, from 0 to 1.
 pub(crate) fn share(text: &str) -> Option<Share> {
-    let fraction = Fraction::parse(text)?;
-    Share::new(fraction.numerator.try_into().ok()?, fraction.denominator.try_into().ok()?)
+    Fraction::parse(text)?.share()
 }
 
 fn greatest_common_divisor(a: u64, b: u64) -> u64 {
@@ -80,6 +107,10 @@ mod tests {
         assert_eq!(parse("0.250"), Some((1, 4)));
         assert_eq!(parse("12.5"), Some((25, 2)));
         assert_eq!(parse("0"), Some((0, 1)));
+        for text in ["1", "0.1", "12.5", "0", "0.055555", "1099511.627775", "0.000000001"] {
+            assert_eq!(Fraction::parse(text).unwrap().to_string(), text);
+        }
+        assert_eq!(Fraction::millionths(4_500_000), Fraction { numerator: 9, denominator: 2 });
         for bad in ["", ".", ".5", "1.", "-1", "+1", "1e3", "1,5", "0.0000000001", "inf", "NaN", "1.2.3"] {
             assert_eq!(parse(bad), None, "{bad}");
         }

@@ -36,6 +36,8 @@ pub struct File {
     pub defaults: Cluster,
     #[serde(default)]
     pub clusters: BTreeMap<String, Cluster>,
+    #[serde(default)]
+    pub groups: BTreeMap<String, Group>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -66,12 +68,14 @@ pub struct Broker {
 pub struct Store {
     pub path: PathBuf,
     pub retention_days: u64,
+    pub hours_retention_days: u64,
     pub cache_mebibytes: usize,
 }
 
 impl Default for Store {
     fn default() -> Self {
-        Self { path: PathBuf::from("gateway.redb"), retention_days: 400, cache_mebibytes: 8 }
+        let (retention_days, hours_retention_days) = (56, 1830);
+        Self { path: PathBuf::from("gateway.redb"), retention_days, hours_retention_days, cache_mebibytes: 8 }
     }
 }
 
@@ -138,6 +142,13 @@ pub struct Cluster {
     pub min_interval_seconds: Option<u64>,
     pub allow_file: Option<PathBuf>,
     pub deny_file: Option<PathBuf>,
+}
+
+/// A sum of clusters.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Group {
+    pub of: Vec<String>,
 }
 
 /// Writes the functions that treat all keys of a cluster alike.
@@ -234,6 +245,17 @@ fn sift<T: DeserializeOwned>(file: &mut Table, name: &str, problems: &mut Vec<Pr
     }
 }
 
+/// Does the same for each table of a table.
+fn sift_each<T: DeserializeOwned>(file: &mut Table, name: &str, problems: &mut Vec<Problem>) {
+    if let Some(Value::Table(tables)) = file.get_mut(name) {
+        for (own, table) in tables.iter_mut() {
+            if let Value::Table(table) = table {
+                keep_valid::<T>(table, &format!("{name}.{own}."), problems);
+            }
+        }
+    }
+}
+
 /// Tries every entry by itself; takes out and notes those that are refused.
 fn keep_valid<T: DeserializeOwned>(table: &mut Table, prefix: &str, problems: &mut Vec<Problem>) {
     table.retain(|key, value| {
@@ -269,7 +291,7 @@ fn require(file: &mut Table, table: &str, key: &str, problems: &mut Vec<Problem>
 }
 
 /// The environment variables that replace a key of the file, as `DREAM_` and the key in capitals with `_` for `.`.
-pub const OVERRIDABLE: [&str; 17] = [
+pub const OVERRIDABLE: [&str; 18] = [
     "id",
     "replicas",
     "ordinal",
@@ -284,6 +306,7 @@ pub const OVERRIDABLE: [&str; 17] = [
     "broker.password_file",
     "store.path",
     "store.retention_days",
+    "store.hours_retention_days",
     "http.listen",
     "log.level",
     "log.format",
@@ -310,14 +333,8 @@ impl File {
         sift::<Log>(&mut file, "log", problems);
         sift::<HomeAssistant>(&mut file, "home_assistant", problems);
         sift::<Cluster>(&mut file, "defaults", problems);
-        if let Some(Value::Table(clusters)) = file.get_mut("clusters") {
-            let names: Vec<String> = clusters.keys().cloned().collect();
-            for name in names {
-                if let Some(Value::Table(cluster)) = clusters.get_mut(&name) {
-                    keep_valid::<Cluster>(cluster, &format!("clusters.{name}."), problems);
-                }
-            }
-        }
+        sift_each::<Cluster>(&mut file, "clusters", problems);
+        sift_each::<Group>(&mut file, "groups", problems);
         keep_valid::<Self>(&mut file, "", problems);
         for (table, key) in REQUIRED {
             require(&mut file, table, key, problems);
@@ -357,6 +374,7 @@ impl File {
             "broker.password_file" => self.broker.password_file = path(),
             "store.path" => self.store.path = value.into(),
             "store.retention_days" => self.store.retention_days = value.parse().map_err(|_| number)?,
+            "store.hours_retention_days" => self.store.hours_retention_days = value.parse().map_err(|_| number)?,
             "http.listen" => self.http.listen = text(),
             "log.level" => self.log.level = text(),
             "log.format" => {

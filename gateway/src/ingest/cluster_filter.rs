@@ -64,12 +64,15 @@ impl ClusterFilter {
         FilteredLoad::new(self.filter.predict(&slot)?)
     }
 
-    /// Lets a new filter see what the one before a restart saw: not what closed too late for it.
-    pub fn replay(&mut self, slots: &[ClosedSlot]) {
+    /// Lets a new filter see what the one before a restart saw: not what closed too late for it. `then` is told of every slot when
+    /// the filter is as it was when the slot had closed.
+    pub fn replay(&mut self, slots: &[ClosedSlot], mut then: impl FnMut(&Self, &ClosedSlot)) {
         let first = slots.iter().position(|closed| closed.filtered.is_some()).unwrap_or(slots.len());
-        let (before, since) = slots.split_at(first);
-        for closed in before.iter().chain(since.iter().filter(|closed| closed.filtered.is_some())) {
-            self.observe(&closed.outcome);
+        for (at, closed) in slots.iter().enumerate() {
+            if at < first || closed.filtered.is_some() {
+                self.observe(&closed.outcome);
+            }
+            then(self, closed);
         }
     }
 

@@ -144,11 +144,19 @@ impl Driver {
         info!(clusters = served.len(), of = clusters.len(), "clusters rebuilt from the store");
         parts.readiness.set(Latch::StoreReplayed);
         parts.telemetry.metrics.certificate_ends(parts.identity.checked.not_after());
-        let (since, retention_days) = (parts.clock.now(), parts.config.store.retention_days);
+        let (since, kept) = (parts.clock.now(), &parts.config.store);
+        let (retention_days, hours_retention_days) = (kept.retention_days, kept.hours_retention_days);
         let certificate_ends = Some(parts.identity.checked.not_after());
         parts.board.update_gateway(|gateway| {
-            *gateway = GatewayView { since: Some(since), retention_days, certificate_ends, ..GatewayView::default() };
+            *gateway = GatewayView {
+                since: Some(since),
+                retention_days,
+                hours_retention_days,
+                certificate_ends,
+                ..GatewayView::default()
+            };
         });
+        parts.board.set_groups(&parts.config.groups);
         let mut driver = Self { parts, jobs, state: State::default() };
         for served in served {
             driver.add(served);
@@ -264,7 +272,7 @@ impl Driver {
         let slot_seconds = served.settings.terms.slot_seconds;
         // An old one would replace what another replica has published since.
         let last = served.last.filter(|closed| board::is_recent(closed, slot_seconds, self.parts.clock.now()));
-        let aggregate = last.map(|closed| announce::aggregate(cluster, &closed));
+        let aggregate = last.map(|closed| announce::aggregate(cluster, &closed, served.energy().as_ref()));
         let Parts { config, status_topic, .. } = &self.parts;
         let prefix = config.home_assistant.as_ref();
         let discovery = prefix.map(|prefix| announce::discovery(prefix, cluster, slot_seconds, status_topic));
@@ -391,8 +399,10 @@ impl Driver {
         }
         if self.state.next_expiry.is_none_or(|due| due <= at) {
             self.state.next_expiry = Some(at.plus_secs(EXPIRE_EVERY_SECONDS));
-            let kept = self.parts.config.store.retention_days * 86_400_000;
-            self.state.job.changes.push(Change::Expire(Timestamp::from_millis(at.as_millis().saturating_sub(kept))));
+            let ago = |days: u64| Timestamp::from_millis(at.as_millis().saturating_sub(days * 86_400_000));
+            let kept = &self.parts.config.store;
+            let (slots, hours) = (ago(kept.retention_days), ago(kept.hours_retention_days));
+            self.state.job.changes.push(Change::Expire { slots, hours });
             self.begin_filters();
         }
     }
@@ -500,7 +510,7 @@ fn drain(
                 let closed = served.note_closed(outcome, &mut job.changes);
                 job.effects.push(Effect::Closed { cluster: served.id.clone(), closed });
                 if let Some(session) = session {
-                    let (topic, payload) = announce::aggregate(&served.id, &closed);
+                    let (topic, payload) = announce::aggregate(&served.id, &closed, served.energy().as_ref());
                     let (session, payload) = (session.clone(), payload.into());
                     job.effects.push(Effect::Publish { session, topic, payload, retain: true });
                 }

@@ -16,9 +16,11 @@ use crate::clock::Zone;
 use crate::config::ClusterSettings;
 use crate::config::secrets::GatewayIdentity;
 use crate::ingest::cluster_filter::ClusterFilter;
+use crate::ingest::energy::RunningEnergy;
 use crate::ingest::holders::HolderTally;
 use crate::ingest::statuses::Statuses;
 use crate::serve::board::{ClusterView, ENDING_SECONDS, ListView, Spent};
+use crate::serve::energy::EnergyView;
 use crate::serve::evidence::EvidenceView;
 use crate::serve::holders::{HolderJson, HoldersView};
 use crate::serve::offenders::OffenderCounts;
@@ -55,6 +57,7 @@ pub struct ServedCluster {
     last_decoded: Option<ClosedSlot>,
     spent: Spent,
     pub filter: ClusterFilter,
+    energy: RunningEnergy,
     cannot_form: Option<String>,
     /// How the holders answered when they were last asked, and who did not.
     holders: Option<HoldersView>,
@@ -112,6 +115,7 @@ impl ServedCluster {
             last_decoded: None,
             spent: Spent::default(),
             filter: before.map_or_else(|| ClusterFilter::new(zone, &[]), |before| before.filter.clone()),
+            energy: RunningEnergy::resume(store, id, zone)?,
             cannot_form: None,
             holders: before.and_then(|before| before.holders),
             tally: before.map(|before| before.tally.clone()).unwrap_or_default(),
@@ -131,16 +135,27 @@ impl ServedCluster {
         served.last = recent.last().filter(|closed| !closed.is_backfilled()).copied();
         served.last_decoded = recent.iter().rfind(|closed| closed.is_decoded()).copied();
         if before.is_none() {
-            served.filter.replay(&replayed(store, id, now)?);
+            let rows = served.energy.catch_up(store, &replayed(store, id, now)?, &mut served.filter)?;
+            if !rows.is_empty() {
+                tracing::info!(cluster = %id, rows = rows.len(), "hours and days were made of the slots that are kept");
+                store.commit(&rows)?;
+            }
         }
         Ok(served)
     }
 
-    /// Notes a closed slot, and returns it with its filtered load. What the filter makes of it, and of slots before it, is
-    /// added to `changes`.
+    /// Notes a closed slot, and returns it with its filtered load. What belongs to its outcome is added to `changes`: what the
+    /// filter makes of it and of slots before it, its hour and its day.
     pub fn note_closed(&mut self, outcome: SlotOutcome, changes: &mut Vec<Change>) -> ClosedSlot {
         let filtered = self.filter.close(&self.id, &outcome, changes);
-        let closed = ClosedSlot { filtered, ..outcome.into() };
+        let predicted = outcome.result.err().and_then(|_| self.filter.predict(&outcome));
+        changes.extend(predicted.map(|filtered| Change::PutFiltered {
+            cluster: self.id.clone(),
+            end: outcome.end,
+            filtered,
+        }));
+        let closed = ClosedSlot { filtered, predicted, ..outcome.into() };
+        changes.extend(self.energy.close(&closed, &self.filter));
         self.changed = true;
         self.spent.add(&outcome);
         self.last = Some(closed);
@@ -196,6 +211,11 @@ impl ServedCluster {
         self.tally.named(&self.id)
     }
 
+    /// Returns what the slots have come to in the hour, the day and the month of the last one.
+    pub fn energy(&self) -> Option<EnergyView> {
+        self.energy.view()
+    }
+
     /// Returns why a list has no committee although it is large enough for one, found out once for each list.
     fn why_no_committee(&mut self, list: &MembershipList) -> Option<String> {
         if let Some((epoch, known)) = &self.no_committee
@@ -244,6 +264,7 @@ impl ServedCluster {
             cannot_form: self.cannot_form.clone(),
             last: self.last,
             last_decoded: self.last_decoded,
+            energy: self.energy.view(),
             spent: self.spent,
             next_deadline: self.machine.deadline(),
             since: self.since,
@@ -310,7 +331,7 @@ pub fn resume_all(
     let profiles = profiles(served.iter().chain(others));
     for new in served.iter_mut().filter(|served| !before.contains_key(&served.id) && served.filter.is_new()) {
         new.filter = ClusterFilter::new(zone, &profiles);
-        new.filter.replay(&replayed(store, &new.id, now)?);
+        new.filter.replay(&replayed(store, &new.id, now)?, |_, _| {});
     }
     Ok(served)
 }

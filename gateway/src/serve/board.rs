@@ -15,8 +15,11 @@ use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::wire::StatusCode;
 use tokio::sync::watch;
 
+use crate::config::{Group, GroupId};
+use crate::serve::energy::EnergyView;
 use crate::serve::evidence::EvidenceView;
 use crate::serve::gateway_view::GatewayView;
+use crate::serve::group::{GroupView, Shown};
 use crate::serve::holders::HoldersView;
 use crate::serve::offenders::OffenderCounts;
 use crate::store::ClosedSlot;
@@ -24,7 +27,9 @@ use crate::store::ClosedSlot;
 /// Everything that may be shown, with a version that grows with every change.
 #[derive(Debug)]
 pub struct Board {
-    clusters: RwLock<BTreeMap<ClusterId, Arc<ClusterView>>>,
+    clusters: RwLock<BTreeMap<ClusterId, Shown>>,
+    /// Also those with clusters that are served elsewhere.
+    groups: RwLock<BTreeMap<GroupId, Arc<Group>>>,
     gateway: RwLock<GatewayView>,
     version: watch::Sender<u64>,
 }
@@ -65,6 +70,8 @@ pub struct ClusterView {
     pub last: Option<ClosedSlot>,
     /// The last slot that gave an aggregate.
     pub last_decoded: Option<ClosedSlot>,
+    /// What its slots have come to in the hour, the day and the month of the last one.
+    pub energy: Option<EnergyView>,
     /// What the slots of the current UTC day have cost each participant so far.
     pub spent: Spent,
     /// When something is due next: a slot's end, the end of a window, a new list.
@@ -167,7 +174,12 @@ impl ClusterView {
 
 impl Default for Board {
     fn default() -> Self {
-        Self { clusters: RwLock::default(), gateway: RwLock::default(), version: watch::Sender::new(0) }
+        Self {
+            clusters: RwLock::default(),
+            groups: RwLock::default(),
+            gateway: RwLock::default(),
+            version: watch::Sender::new(0),
+        }
     }
 }
 
@@ -175,18 +187,49 @@ impl Board {
     /// Returns all clusters, by id, with the version they stand for.
     pub fn clusters(&self) -> (u64, Vec<Arc<ClusterView>>) {
         let clusters = self.clusters.read().expect("nobody panics while writing to the board");
-        (*self.version.borrow(), clusters.values().cloned().collect())
+        (*self.version.borrow(), clusters.values().map(|shown| shown.view.clone()).collect())
     }
 
     /// Returns one cluster, if it is served here.
     pub fn cluster(&self, cluster: &str) -> Option<Arc<ClusterView>> {
-        self.clusters.read().expect("nobody panics while writing to the board").get(cluster).cloned()
+        let clusters = self.clusters.read().expect("nobody panics while writing to the board");
+        clusters.get(cluster).map(|shown| shown.view.clone())
+    }
+
+    /// Returns all groups, by id, with the version they stand for.
+    pub fn groups(&self) -> (u64, Vec<GroupView>) {
+        let clusters = self.clusters.read().expect("nobody panics while writing to the board");
+        let groups = self.groups.read().expect("nobody panics while writing to the board");
+        let view = |(id, group): (&GroupId, &Arc<Group>)| GroupView::new(id, group, |cluster| clusters.get(cluster));
+        (*self.version.borrow(), groups.iter().map(view).collect())
+    }
+
+    /// Returns one group, if it is in the configuration.
+    pub fn group(&self, group: &str) -> Option<GroupView> {
+        let clusters = self.clusters.read().expect("nobody panics while writing to the board");
+        let groups = self.groups.read().expect("nobody panics while writing to the board");
+        let (id, group) = groups.get_key_value(group)?;
+        Some(GroupView::new(id, group, |cluster| clusters.get(cluster)))
+    }
+
+    /// Puts the groups of the configuration on the board, in place of those before.
+    pub fn set_groups(&self, groups: &BTreeMap<GroupId, Group>) {
+        let groups = groups.iter().map(|(id, group)| (id.clone(), Arc::new(group.clone()))).collect();
+        *self.groups.write().expect("nobody panics while writing to the board") = groups;
+        self.version.send_modify(|version| *version += 1);
     }
 
     /// Puts clusters on the board, as one change.
     pub fn show(&self, views: impl IntoIterator<Item = ClusterView>) {
         let mut clusters = self.clusters.write().expect("nobody panics while writing to the board");
-        clusters.extend(views.into_iter().map(|view| (view.cluster.clone(), Arc::new(view))));
+        for view in views {
+            let slot = |last: Option<ClosedSlot>| last.map(|closed| closed.outcome.slot);
+            let before = clusters.get(&view.cluster).and_then(|shown| {
+                let last = shown.view.last;
+                if slot(last) == slot(view.last) { shown.before } else { last }
+            });
+            clusters.insert(view.cluster.clone(), Shown { view: Arc::new(view), before });
+        }
         self.version.send_modify(|version| *version += 1);
     }
 

@@ -10,8 +10,9 @@ pub struct GatewayView {
     pub broker: BrokerView,
     /// Why the last commit failed, if it did.
     pub commit_error: Option<String>,
-    /// For how long closed slots are kept.
+    /// For how long slots and hours are kept.
     pub retention_days: u64,
+    pub hours_retention_days: u64,
     /// When the certificate ends that is in use, in Unix seconds.
     pub certificate_ends: Option<u64>,
 }

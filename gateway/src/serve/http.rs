@@ -8,13 +8,17 @@ mod assets;
 mod chart;
 mod chart_data;
 mod cluster_page;
+mod energy_panel;
 mod error;
 mod gateway_page;
+mod group_api;
+mod group_page;
+mod group_tree;
 mod headline;
 mod lists_page;
-mod mean;
 mod overview;
 mod page;
+mod past;
 mod query;
 mod range;
 mod reasons;
@@ -41,11 +45,13 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::clock::Clock;
 use crate::serve::board::{Board, ClusterView};
+use crate::serve::group::GroupView;
 use crate::serve::metrics::Metrics;
 use crate::serve::readiness::{Latch, Readiness};
 use crate::store::History;
 
 pub use api::{ClusterJson, ClusterState, HoldersJson, ListJson};
+pub use group_api::{GroupEnergyJson, GroupJson, GroupPeriodJson, GroupPeriodsJson, GroupSlotJson};
 
 /// What is served.
 #[derive(Clone)]
@@ -92,14 +98,20 @@ fn routes(service: Service, closing: watch::Sender<bool>) -> axum::Router {
         .route("/clusters/{id}", get(cluster_page::cluster))
         .route("/clusters/{id}/slots", get(slots_page::slots))
         .route("/clusters/{id}/lists", get(lists_page::lists))
+        .route("/groups/{id}", get(group_page::group))
         .route("/gateway", get(gateway_page::gateway))
         .route("/assets/{name}", get(assets::asset))
         .route("/api/v1/clusters", get(api::clusters))
         .route("/api/v1/clusters/{id}", get(api::cluster))
         .route("/api/v1/clusters/{id}/slots", get(api::slots))
+        .route("/api/v1/clusters/{id}/history", get(api::history))
         .route("/api/v1/clusters/{id}/membership", get(api::membership))
         .route("/api/v1/clusters/{id}/evidence", get(api::evidence))
         .route("/api/v1/clusters/{id}/evidence/{number}", get(api::evidence_bytes))
+        .route("/api/v1/groups", get(group_api::groups))
+        .route("/api/v1/groups/{id}", get(group_api::group))
+        .route("/api/v1/groups/{id}/slots", get(group_api::slots))
+        .route("/api/v1/groups/{id}/history", get(group_api::history))
         .route("/metrics", get(metrics))
         .route("/api/v1/openapi.json", get(openapi))
         .route("/livez", get(async || "ok\n"))
@@ -126,6 +138,10 @@ impl Shared {
 
     fn cluster(&self, id: &str) -> Option<Arc<ClusterView>> {
         self.service.board.cluster(id)
+    }
+
+    fn group(&self, id: &str) -> Option<GroupView> {
+        self.service.board.group(id)
     }
 }
 

@@ -1,6 +1,8 @@
 //! What Prometheus sees. Counters and histograms live here; gauges of clusters are read off the board at each scrape, so
 //! that those of a removed cluster are gone and those of a stalled one do not pretend.
 
+mod groups;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -18,12 +20,15 @@ use prometheus::{
     TextEncoder,
 };
 
+use self::groups::Told;
+use crate::clock::Period;
 use crate::serve::board::{Board, ClusterView};
 use crate::serve::day_epsilon;
+use crate::serve::energy;
 use crate::serve::holders::HoldersView;
 use crate::serve::offenders::OffenderCounts;
 use crate::serve::process::Process;
-use crate::store::{FilteredLoad, Load};
+use crate::store::{Extent, FilteredLoad, Load, Rollup};
 
 /// Everything that is counted.
 #[derive(Debug)]
@@ -249,12 +254,17 @@ impl Metrics {
         let waiting =
             self.session_unacknowledged.lock().unwrap_or_else(PoisonError::into_inner).load(Ordering::Relaxed);
         self.unacknowledged.set(waiting.try_into().unwrap_or(i64::MAX));
-        let gauges = ClusterGauges::new();
+        let (clusters, groups) = (Gauges::of_clusters(), Gauges::of_groups());
         for view in board.clusters().1 {
-            gauges.set(&view, now);
+            clusters.set(view.cluster.as_str(), &view, now);
+        }
+        for view in board.groups().1 {
+            let told = Told::new(view, now);
+            groups.set(told.id(), &told, now);
         }
         let mut families = self.registry.gather();
-        families.extend(gauges.collect());
+        families.extend(clusters.collect());
+        families.extend(groups.collect());
         families.extend(self.process.collect());
         families.sort_by(|a, b| a.name().cmp(b.name()));
         TextEncoder::new().encode_to_string(&families).expect("what was registered can be written as text")
@@ -290,19 +300,21 @@ fn slot_outcomes() -> impl Iterator<Item = &'static str> {
     Failure::ALL.map(Failure::as_str).into_iter().chain(["decoded"])
 }
 
-/// The gauges of all clusters, for one scrape.
-struct ClusterGauges(Vec<(GaugeVec, ReadOff)>);
+/// The gauges of all clusters or groups, for one scrape, each with how its value is read off what is shown of one.
+struct Gauges<V>(Vec<(GaugeVec, ReadOff<V>)>);
 
-/// Reads a gauge's value off the board.
-type ReadOff = fn(&ClusterView, Timestamp) -> Value;
+type ReadOff<V = ClusterView> = fn(&V, Timestamp) -> Value;
 
-/// Nothing, one number, one for each confidence, or one for each offence.
+/// Nothing, one number, or one for each confidence, offence or period.
 enum Value {
     Absent,
     One(f64),
     Band95(f64),
     Bands(f64, f64),
     Offenders(OffenderCounts),
+    /// One for each running period.
+    Periods(Vec<(Period, f64)>),
+    PeriodBands(Vec<(Period, f64)>),
 }
 
 impl From<Option<f64>> for Value {
@@ -318,10 +330,21 @@ impl Value {
     }
 }
 
-impl ClusterGauges {
-    fn new() -> Self {
+/// Of a watt-hour. Metrics have base units.
+const JOULES: f64 = 3600.0;
+
+/// Reads a number off each running period.
+fn periods(view: &ClusterView, now: Timestamp, value: impl Fn(&Rollup, Extent) -> f64) -> Vec<(Period, f64)> {
+    let energy = view.energy.as_ref();
+    let running = energy.into_iter().flat_map(|energy| energy.running(now).map(|running| (running, energy.extent)));
+    running.map(|((period, rollup), extent)| (period, value(&rollup, extent))).collect()
+}
+
+impl Gauges<ClusterView> {
+    fn of_clusters() -> Self {
         let one = |name: &str, help: &str, value: ReadOff| (gauges(name, help, &["cluster"]), value);
         let bands = |name: &str, help: &str, value: ReadOff| (gauges(name, help, &["cluster", "confidence"]), value);
+        let each = |name: &str, help: &str, value: ReadOff| (gauges(name, help, &["cluster", "period"]), value);
         Self(vec![
             one(
                 "dream_cluster_load_watts",
@@ -352,6 +375,29 @@ impl ClusterGauges {
                 "dream_cluster_load_filtered_band_watts",
                 "Half the width of the band around the filtered load, if its model is right.",
                 |view, now| filtered(view, now).map_or(Value::Absent, |filtered| Value::Band95(count(filtered.band95))),
+            ),
+            each(
+                "dream_cluster_energy_joules",
+                "Energy of all members in the running hour, day or month so far; 3.6e6 are a kWh. It has noise, and may fall.",
+                |view, now| Value::Periods(periods(view, now, |rollup, _| JOULES * rollup.energy_watt_hours())),
+            ),
+            (
+                gauges(
+                    "dream_cluster_energy_band_joules",
+                    "Half the width of the band around that energy.",
+                    &["cluster", "period", "confidence"],
+                ),
+                |view, now| Value::PeriodBands(periods(view, now, |rollup, _| JOULES * rollup.band95_watt_hours())),
+            ),
+            each(
+                "dream_cluster_energy_filled_ratio",
+                "Share of the time behind that energy in which slots gave no sum, and the filter filled in their load.",
+                |view, now| Value::Periods(periods(view, now, |rollup, _| rollup.filled_share())),
+            ),
+            each(
+                "dream_cluster_energy_covered_ratio",
+                "Share of the time of the period, until the last slot ended, that is in the energy: the rest is missing.",
+                |view, now| Value::Periods(periods(view, now, Rollup::covered_share)),
             ),
             one("dream_cluster_noise_scale_watts", "The scale of the noise, lambda.", |view, _| {
                 view.list.as_ref().map(|list| list.params.noise_scale().as_f64()).into()
@@ -462,9 +508,10 @@ impl ClusterGauges {
             }),
         ])
     }
+}
 
-    fn set(&self, view: &ClusterView, now: Timestamp) {
-        let id = view.cluster.as_str();
+impl<V> Gauges<V> {
+    fn set(&self, id: &str, view: &V, now: Timestamp) {
         for (gauge, value) in &self.0 {
             match value(view, now) {
                 Value::Absent => {}
@@ -474,6 +521,12 @@ impl ClusterGauges {
                     .by_offence()
                     .into_iter()
                     .for_each(|(offence, members)| gauge.with_label_values(&[id, offence]).set(members as f64)),
+                Value::Periods(all) => all
+                    .into_iter()
+                    .for_each(|(period, value)| gauge.with_label_values(&[id, energy::label(period)]).set(value)),
+                Value::PeriodBands(all) => all.into_iter().for_each(|(period, p95)| {
+                    gauge.with_label_values(&[id, energy::label(period), "0.95"]).set(p95);
+                }),
                 Value::Bands(p95, p99) => {
                     gauge.with_label_values(&[id, "0.95"]).set(p95);
                     gauge.with_label_values(&[id, "0.99"]).set(p99);

@@ -128,7 +128,7 @@ impl SlotJson {
 }
 
 /// Empty where there is nothing to tell.
-fn cell(value: Option<impl ToString>) -> String {
+pub(super) fn cell(value: Option<impl ToString>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }
 

@@ -16,6 +16,8 @@ pub struct ClosedSlot {
     pub filtered: Option<FilteredLoad>,
     /// What the sums of the hour after the slot add to that; absent until then.
     pub smoothed: Option<FilteredLoad>,
+    /// What the filter expected of a slot that gave no sum. Only sums of clusters and energies are filled in with it.
+    pub predicted: Option<FilteredLoad>,
 }
 
 /// A load in watts, with half the width of the bands that hold it with 95 and 99 % confidence.
@@ -47,7 +49,7 @@ impl FilteredLoad {
 
 impl From<SlotOutcome> for ClosedSlot {
     fn from(outcome: SlotOutcome) -> Self {
-        Self { outcome, filtered: None, smoothed: None }
+        Self { outcome, filtered: None, smoothed: None, predicted: None }
     }
 }
 
@@ -82,6 +84,14 @@ impl ClosedSlot {
         let scaled = |watts| scale(watts, self.outcome.members, self.outcome.responders);
         let scaled_band = |band| Some(scaled(i64::try_from(band).ok()?)?.unsigned_abs());
         Some(Load { watts: scaled(watts)?, band95: scaled_band(band95)?, band99: scaled_band(band99)? })
+    }
+
+    /// Returns by what a sum is scaled to stand for all members; 1 if nobody responded.
+    pub fn to_members(&self) -> f64 {
+        match self.outcome.responders {
+            0 => 1.0,
+            responders => f64::from(self.outcome.members) / f64::from(responders),
+        }
     }
 
     /// Returns the mean absolute error of the sum in watts; `None` if the slot gave none.

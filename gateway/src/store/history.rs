@@ -5,7 +5,7 @@ use std::error::Error;
 use dream_protocol::ids::ClusterId;
 use dream_protocol::time::Timestamp;
 
-use super::ClosedSlot;
+use super::{ClosedSlot, Rollup, Step};
 
 /// Closed slots of the past: those in the store, or in tests those in memory.
 pub trait History: Send + Sync {
@@ -19,8 +19,31 @@ pub trait History: Send + Sync {
         limit: usize,
     ) -> Result<Vec<ClosedSlot>, HistoryError>;
 
+    /// Returns the hours or days of a cluster that began in `from..to`, oldest first; if there are more than `limit`, the
+    /// newest of them.
+    fn rollups(
+        &self,
+        cluster: &ClusterId,
+        step: Step,
+        from: Timestamp,
+        to: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Rollup>, HistoryError>;
+
+    /// Returns from when to when there were slots, as the days know it; `None` before the first.
+    fn extent(&self, cluster: &ClusterId) -> Result<Option<Extent>, HistoryError>;
+
     /// Returns how large the file is that they are in, in bytes.
     fn file_bytes(&self) -> u64;
+}
+
+/// The time over which a cluster's slots are added up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// When the first of them began.
+    pub begun: Timestamp,
+    /// When the last of them ended.
+    pub until: Timestamp,
 }
 
 /// Why the past cannot be read.

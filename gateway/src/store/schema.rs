@@ -11,7 +11,7 @@ use dream_protocol::time::{Slot, Timestamp};
 use redb::{ReadableTable as _, Table, TableDefinition, Value, WriteTransaction};
 use zeroize::Zeroizing;
 
-use super::{Change, FilteredLoad, StoreError, slot_of};
+use super::{Change, FilteredLoad, Step, StoreError, slot_of};
 
 /// The version of everything below. A table that an older version does not know, and need not, is no new format: it leaves
 /// the table alone.
@@ -30,10 +30,21 @@ pub(super) const OUTCOMES: TableDefinition<'_, (&str, u64), &[u8]> = TableDefini
 pub(super) const FILTERED: TableDefinition<'_, (&str, u64), (i64, u64)> = TableDefinition::new("filtered");
 /// By the same key: the same an hour later.
 pub(super) const SMOOTHED: TableDefinition<'_, (&str, u64), (i64, u64)> = TableDefinition::new("smoothed");
+/// By cluster and the start of the period in Unix milliseconds: what the slots of an hour or a day come to.
+pub(super) const HOURS: TableDefinition<'_, (&str, u64), &[u8]> = TableDefinition::new("hours");
+pub(super) const DAYS: TableDefinition<'_, (&str, u64), &[u8]> = TableDefinition::new("days");
 /// By cluster: what is known of members that spoil slots.
 pub(super) const OFFENDERS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("offenders");
 /// By cluster and number: messages of a gateway that contradict each other.
 pub(super) const EVIDENCE: TableDefinition<'_, (&str, u64), &[u8]> = TableDefinition::new("evidence");
+
+/// Returns the table of the rows of a step.
+pub(super) const fn rollups(step: Step) -> TableDefinition<'static, (&'static str, u64), &'static [u8]> {
+    match step {
+        Step::Hour => HOURS,
+        Step::Day => DAYS,
+    }
+}
 
 /// The tables in one write transaction.
 pub(super) struct Tables<'txn> {
@@ -44,6 +55,8 @@ pub(super) struct Tables<'txn> {
     outcomes: Table<'txn, (&'static str, u64), &'static [u8]>,
     filtered: Table<'txn, (&'static str, u64), (i64, u64)>,
     smoothed: Table<'txn, (&'static str, u64), (i64, u64)>,
+    hours: Table<'txn, (&'static str, u64), &'static [u8]>,
+    days: Table<'txn, (&'static str, u64), &'static [u8]>,
     offenders: Table<'txn, &'static str, &'static [u8]>,
     evidence: Table<'txn, (&'static str, u64), &'static [u8]>,
 }
@@ -58,6 +71,8 @@ impl<'txn> Tables<'txn> {
             outcomes: write.open_table(OUTCOMES)?,
             filtered: write.open_table(FILTERED)?,
             smoothed: write.open_table(SMOOTHED)?,
+            hours: write.open_table(HOURS)?,
+            days: write.open_table(DAYS)?,
             offenders: write.open_table(OFFENDERS)?,
             evidence: write.open_table(EVIDENCE)?,
         })
@@ -83,10 +98,18 @@ impl<'txn> Tables<'txn> {
                 Change::PutSmoothed { cluster, end, smoothed: FilteredLoad { watts, band95 } } => {
                     self.smoothed.insert((cluster.as_str(), end.as_millis()), (*watts, *band95))?;
                 }
-                Change::Expire(before) => {
-                    expire(&mut self.outcomes, *before)?;
-                    expire(&mut self.filtered, *before)?;
-                    expire(&mut self.smoothed, *before)?;
+                Change::PutRollup { cluster, step, rollup } => {
+                    let table = match step {
+                        Step::Hour => &mut self.hours,
+                        Step::Day => &mut self.days,
+                    };
+                    table.insert((cluster.as_str(), rollup.start.as_millis()), rollup.encode().as_slice())?;
+                }
+                Change::Expire { slots, hours } => {
+                    expire(&mut self.outcomes, *slots)?;
+                    expire(&mut self.filtered, *slots)?;
+                    expire(&mut self.smoothed, *slots)?;
+                    expire(&mut self.hours, *hours)?;
                 }
             }
         }
@@ -134,7 +157,7 @@ impl<'txn> Tables<'txn> {
     }
 }
 
-/// Drops what is kept of slots that ended before this, of all clusters.
+/// Drops what is kept of slots that ended, or hours that began, before this, of all clusters.
 fn expire<V: Value>(table: &mut Table<'_, (&'static str, u64), V>, before: Timestamp) -> Result<(), StoreError> {
     let mut after = (String::new(), 0);
     loop {

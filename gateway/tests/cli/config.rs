@@ -178,6 +178,68 @@ fn a_key_of_the_defaults_is_named_as_it_is_written_and_once() {
     insta::assert_snapshot!(Place::new().check(&toml));
 }
 
+/// The good configuration with three more clusters, one of them with longer slots, and these groups.
+fn grouped(groups: &str) -> String {
+    let more = "[clusters.south]\n[clusters.west]\n[clusters.hourly]\nslot_seconds = 3600";
+    format!("{}\n{groups}", with("[clusters.north]", more))
+}
+
+#[test]
+fn groups_are_summed_up_with_the_clusters_in_them() {
+    let groups = "[groups.feeder-1]\nof = [\"north\", \"south\"]\n[groups.substation]\nof = [\"feeder-1\", \"west\"]\n\
+                  [groups.hours]\nof = [\"hourly\"]\n[groups.other]\nof = [\"west\", \"north\"]";
+    let place = Place::new();
+    place.write("gateway.toml", &grouped(groups));
+    let check = ["check-config", "--config", "gateway.toml", "--without-files"];
+    let replica = [("DREAM_REPLICAS", "2"), ("DREAM_ORDINAL", "1")];
+    insta::assert_snapshot!([place.say(&check), place.say_with(&check, &replica)].join("\n\n"));
+}
+
+#[test]
+fn every_mistake_of_groups_is_named_where_it_is_and_once() {
+    let groups = r#"
+[groups.empty]
+of = []
+[groups.nothing]
+[groups.typing]
+of = "north"
+[groups.unknown]
+of = ["north", "nroth"]
+off = ["south"]
+[groups.north]
+of = ["south"]
+[groups.Region]
+of = ["south"]
+[groups.twice]
+of = ["north", "west", "north"]
+[groups.feeder]
+of = ["south", "west"]
+[groups.substation]
+of = ["feeder", "west"]
+[groups.above]
+of = ["substation"]
+[groups.round]
+of = ["west", "and-round"]
+[groups.and-round]
+of = ["round"]
+[groups.to-the-round]
+of = ["round"]
+[groups.itself]
+of = ["itself"]
+[groups.mixed]
+of = ["north", "hourly", "south"]
+[groups.above-mixed]
+of = ["mixed"]
+"#;
+    insta::assert_snapshot!(Place::new().check(&grouped(groups)));
+}
+
+#[test]
+fn a_cluster_that_is_wrong_makes_no_group_wrong() {
+    let toml = with("[clusters.north]", "epsilon = 0\n[groups.all]\nof = [\"north\"]");
+    insta::assert_snapshot!(Place::new().check(&toml));
+}
+
 #[test]
 fn what_meters_refuse_is_noted() {
     let south =

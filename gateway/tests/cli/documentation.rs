@@ -26,9 +26,9 @@ fn all_keys() -> BTreeSet<String> {
         let prefix = if table.is_empty() || *table == "defaults" { String::new() } else { format!("{table}.") };
         keys(table).into_iter().map(move |key| format!("{prefix}{key}")).collect::<Vec<_>>()
     };
-    let tables: BTreeSet<String> =
-        TABLES.iter().map(|table| (*table).to_owned()).chain(["clusters".to_owned()]).collect();
-    TABLES.iter().flat_map(of_table).filter(|key| !tables.contains(key)).collect()
+    let tables: BTreeSet<String> = TABLES.iter().copied().chain(["clusters", "groups"]).map(str::to_owned).collect();
+    let of_groups = keys("groups.region").into_iter().map(|key| format!("groups.NAME.{key}"));
+    TABLES.iter().flat_map(of_table).filter(|key| !tables.contains(key)).chain(of_groups).collect()
 }
 
 #[test]

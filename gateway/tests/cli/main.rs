@@ -8,4 +8,5 @@ mod config;
 mod decode;
 mod documentation;
 mod evidence;
+mod export;
 mod plan;

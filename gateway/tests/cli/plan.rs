@@ -2,10 +2,24 @@
 
 use std::path::Path;
 
+use dream_gateway::config::{Config, Overrides};
+use serde_json::Value;
+
 use crate::command::{command, examples, seen};
 
 fn plan(arguments: &[&str]) -> String {
     seen(command(Path::new(".")).arg("plan").args(arguments))
+}
+
+/// Returns the plan in JSON.
+fn json(arguments: &str) -> Value {
+    let arguments: Vec<&str> = arguments.split_whitespace().chain(["--json"]).collect();
+    let text = dream_gateway::cmd::plan(&arguments).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+fn number(of: &Value) -> f64 {
+    of.as_f64().unwrap_or_else(|| panic!("{of} is no number"))
 }
 
 #[test]
@@ -15,13 +29,14 @@ fn the_default_cluster_is_accepted_by_meters_but_too_small() {
 
 #[test]
 fn the_cluster_of_the_demo_is_useful() {
-    let told = plan(&["--members", "600"]);
+    let told = plan(&["--homes", "600"]);
+    assert_eq!(told, plan(&["--members", "600"]), "the name that it had before");
     assert!(told.contains("Useful: single slots can be read.") && !told.contains("WARNING"), "{told}");
 }
 
 #[test]
 fn a_large_cluster_is_useful() {
-    insta::assert_snapshot!(plan(&["--members", "1000", "--max-missing", "0.05"]));
+    insta::assert_snapshot!(plan(&["--homes", "1000", "--max-missing", "0.05"]));
 }
 
 #[test]
@@ -31,40 +46,36 @@ fn a_pairwise_cluster_says_how_often_everybody_answers() {
 
 #[test]
 fn a_drawn_committee_is_planned_with_what_it_loses_and_risks() {
-    insta::assert_snapshot!(plan(&["--members", "10000", "--willing", "0.6", "--loss", "0.05"]));
+    insta::assert_snapshot!(plan(&["--homes", "10000", "--willing", "0.6", "--loss", "0.05"]));
 }
 
 #[test]
 fn too_few_willing_members_are_told_and_leave_the_list_pairwise() {
-    let told = plan(&["--members", "1000", "--willing", "0.3"]);
+    let told = plan(&["--homes", "1000", "--willing", "0.3"]);
     assert!(told.contains("How sums are opened: pairwise"), "{told}");
     assert!(told.contains("NOTE: no committee can be formed: 300 of 1000 members are willing"), "{told}");
 }
 
 #[test]
 fn losses_cost_a_committee_of_a_hundred_nothing_and_pairs_two_slots_in_three() {
-    let of = |arguments: &[&str]| -> serde_json::Value {
-        let text = plan(&[arguments, &["--json"]].concat());
-        serde_json::from_str(text.split("--- out\n").nth(1).unwrap().split("--- err").next().unwrap()).unwrap()
-    };
-    let committee = of(&["--members", "100", "--loss", "0.01"]);
+    let committee = json("--homes 100 --loss 0.01");
     assert_eq!((committee["opening"]["scheme"].as_str(), committee["attempts"].as_u64()), (Some("committee"), Some(1)));
     let [small, large] =
         ["slot_fails", "pairwise_attempt_fails"].map(|key| committee["opening"][key].as_f64().unwrap());
     assert!(small < 1e-20 && (large - 0.634).abs() < 0.001, "{small} {large}");
-    let thousand = of(&["--members", "1000", "--loss", "0.05"]);
+    let thousand = json("--homes 1000 --loss 0.05");
     assert!(thousand["opening"]["slot_fails"].as_f64().unwrap() < 1e-3, "{thousand}");
-    let ten_thousand = of(&["--members", "10000"]);
-    let per_list = |plan: &serde_json::Value| plan["bytes"]["cluster"]["bytes_per_list"].as_u64().unwrap();
+    let ten_thousand = json("--homes 10000");
+    let per_list = |plan: &Value| plan["bytes"]["cluster"]["bytes_per_list"].as_u64().unwrap();
     assert!(per_list(&ten_thousand) < 3_000_000_000, "{ten_thousand}");
-    let pairs = of(&["--members", "10000", "--scheme", "pairwise"]);
+    let pairs = json("--homes 10000 --scheme pairwise");
     assert!(per_list(&pairs) > 40_000_000_000, "{pairs}");
 }
 
 #[test]
 fn fewer_partners_cost_blocks_to_select_them_and_less_epsilon_suffices_the_budget() {
     insta::assert_snapshot!(plan(&[
-        "--members",
+        "--homes",
         "500",
         "--partners",
         "100",
@@ -80,7 +91,7 @@ fn fewer_partners_cost_blocks_to_select_them_and_less_epsilon_suffices_the_budge
 #[test]
 fn a_meter_with_the_default_policy_refuses_by_every_rule_that_is_broken() {
     insta::assert_snapshot!(plan(&[
-        "--members",
+        "--homes",
         "20",
         "--range",
         "-12000..500",
@@ -94,10 +105,119 @@ fn a_meter_with_the_default_policy_refuses_by_every_rule_that_is_broken() {
 }
 
 #[test]
+fn ten_thousand_houses_are_planned_at_a_day_of_four() {
+    let asked = ["--homes", "10000", "--kind", "house", "--day-epsilon", "4", "--loss", "0.02", "--willing", "0.9"];
+    insta::assert_snapshot!(plan(&asked));
+}
+
+#[test]
+fn a_plan_has_the_numbers_of_the_protocol() {
+    let plan = json("--homes 10000 --day-epsilon 4");
+    // 30 kWh in E/2 = 2: lambda = 90 kW, but for the six places of epsilon. 1.1441 is the utility theorem's for alpha 0.2.
+    assert!((number(&plan["noise_scale_watts"]) - 90_000.9).abs() < 0.01, "{plan}");
+    let error = &plan["error_when_all_answer"];
+    assert!((number(&error["mean_percent"]) - 100.0 * 1.1441 * 90.0 / 4800.0).abs() < 0.001, "{error}");
+    assert!((number(&error["band95_percent"]) - 100.0 * 3.316 * 90.0 / 4800.0).abs() < 0.01, "{error}");
+    // 144 slots of ten minutes, whose variances add: 2 * 1.25 * lambda^2 each. So many sums are nearly normal.
+    let day = 1.96 * (144.0f64 * 2.5).sqrt() * 90.0 / 6.0;
+    let band = number(&plan["error_of_a_days_energy"]["band95_watt_hours"]) / 1000.0;
+    assert!((band / day - 1.0).abs() < 0.005, "{band} kWh and {day} kWh");
+    let percent = number(&plan["error_of_a_days_energy"]["band95_percent"]);
+    assert!((percent - 100.0 * band / (24.0 * 4800.0)).abs() < 1e-9, "{percent}");
+    let costs = &plan["epsilon_per_day"];
+    assert_eq!(
+        (costs["micro_epsilon_reserved"].as_u64(), costs["energy_watt_hours"].as_u64()),
+        (Some(4_000_000), Some(30_000))
+    );
+    assert!((number(&costs["epsilon_of_a_kilowatt_hour"]) - 4.0 / 60.0).abs() < 1e-5, "{costs}");
+    let twice = json("--homes 100 --day-epsilon 4 --scheme pairwise");
+    let twice = number(&twice["epsilon_per_day"]["epsilon_of_a_kilowatt_hour"]);
+    assert!((twice - 8.0 / 60.0).abs() < 1e-5, "{twice}: it is told again in a retry");
+}
+
+#[test]
+fn sentences_say_what_the_tables_do() {
+    let plan = json("--homes 600 --kind flat --error 5");
+    let summary = ["accuracy", "privacy", "robustness"].map(|part| plan["summary"][part].as_str().unwrap());
+    assert_eq!(plan["found"]["what"], "day_epsilon");
+    let day = number(&plan["epsilon_per_day"]["micro_epsilon_reserved"]) / 1e6;
+    assert!(
+        summary[0].starts_with("The load of 600 flats, in slots of 10 minutes, is off by 5.0 % of its mean"),
+        "{summary:?}"
+    );
+    assert!(
+        summary[1].contains("60 of the 600 homes") && summary[1].contains(&format!("epsilon {day} a day")),
+        "{summary:?}"
+    );
+    assert!(summary[2].starts_with("Up to 60 of the 600 homes may be silent"), "{summary:?}");
+    assert!(
+        summary.iter().all(|sentence| sentence.ends_with('.') && sentence.matches(". ").count() == 0),
+        "{summary:?}"
+    );
+    let hidden = |arguments: &str| !json(arguments)["summary"]["privacy"].as_str().unwrap().contains("hides no day");
+    assert!(hidden("--homes 10000 --day-epsilon 4") && !hidden("--homes 600"));
+}
+
+#[test]
+fn what_is_left_out_is_found() {
+    insta::assert_snapshot!(plan(&["--error", "3", "--homes", "600", "--day-epsilon", "10"]));
+    for (asked, free, value) in [
+        ("--error 3 --day-epsilon 10", "homes", "members"),
+        ("--error 3 --homes 600", "day_epsilon", "noise_scale_watts"),
+        ("--error 3 --homes 600 --day-epsilon 10", "slot_seconds", "slot_seconds"),
+    ] {
+        let found = json(asked);
+        assert_eq!(found["found"]["what"], free);
+        assert!(number(&found["error_when_all_answer"]["mean_percent"]) <= 3.0, "{found}");
+        let given = json("--homes 600 --day-epsilon 10");
+        assert_ne!(found[value], given[value], "{asked}");
+    }
+}
+
+/// What a plan says to write into the configuration makes a list of the same terms.
+#[test]
+fn the_lines_for_the_configuration_make_such_a_list() {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/gateway.example.toml");
+    let example = std::fs::read_to_string(example).unwrap();
+    let folder = tempfile::TempDir::new().unwrap();
+    let file = folder.path().join("gateway.toml");
+    for asked in [
+        "",
+        "--homes 10000 --day-epsilon 4",
+        "--error 4 --kind pv --day-epsilon 13.37",
+        "--homes 700 --kind flat --slot-seconds 900 --epsilon 0.123456 --day-epsilon 3 --max-missing 0.05 --max-malicious 0.125",
+        "--homes 300 --range -5000..9000 --scheme pairwise --attempts 3 --reading-seconds 30 --reveal-seconds 40",
+        "--homes 30 --meter-policy community --day-epsilon 80 --list-slots 500",
+    ] {
+        let plan = json(asked);
+        let lines: Vec<&str> =
+            plan["configuration"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
+        let least = if asked.contains("community") { 30 } else { 50 };
+        let cluster = format!("[clusters.planned]\nmin_members = {least}\n{}", lines.join("\n"));
+        std::fs::write(&file, format!("{example}\n{cluster}\n")).unwrap();
+        let config = Config::load(&file, &Overrides::default()).unwrap();
+        let settings = config.clusters.iter().find(|(id, _)| id.as_str() == "planned").unwrap().1;
+        let members = u16::try_from(plan["members"].as_u64().unwrap()).unwrap();
+        let params = settings.formed(members).unwrap();
+        let (terms, listed) = (params.terms(), &plan["epsilon_per_day"]);
+        assert_eq!(plan["noise_scale_watts"], params.noise_scale().as_f64(), "{asked}");
+        assert_eq!(listed["micro_epsilon_reserved"], terms.day_micro_epsilon, "{asked}");
+        assert_eq!((&plan["slot_seconds"], &plan["attempts"]), (&terms.slot_seconds.into(), &params.attempts().into()));
+        assert_eq!((&plan["range_watts"][0], &plan["range_watts"][1]), (&terms.lo.into(), &terms.hi.into()));
+        let tolerated = [params.max_missing(), params.max_malicious(), params.honest()];
+        assert_eq!(
+            ["max_missing", "max_malicious", "honest"].map(|key| &plan[key]),
+            tolerated.map(Value::from).each_ref()
+        );
+        assert_eq!(plan["opening"]["scheme"], terms.scheme.kind().as_str(), "{asked}");
+        assert_eq!(plan["meter_policy"], settings.profile.as_str());
+    }
+}
+
+#[test]
 fn json_says_the_same_in_numbers() {
     let text = plan(&["--json"]);
-    let json = text.split("--- out\n").nth(1).unwrap().split("--- err").next().unwrap();
-    let value: serde_json::Value = serde_json::from_str(json).unwrap();
+    let value = json("");
     assert_eq!(value["honest"], 80);
     assert_eq!(value["verdict"], "too_noisy");
     insta::assert_snapshot!(text);
@@ -114,7 +234,8 @@ fn the_examples_in_the_help_work() {
     let examples = examples(&help);
     assert_eq!(examples.len(), 6);
     for example in examples {
-        let arguments = example.strip_prefix("dream-gateway ").unwrap().split(' ');
+        let arguments = example.split(" #").next().unwrap().trim_end();
+        let arguments = arguments.strip_prefix("dream-gateway ").unwrap().split(' ');
         command(Path::new(".")).args(arguments).assert().success();
     }
 }
@@ -122,8 +243,8 @@ fn the_examples_in_the_help_work() {
 #[test]
 fn every_mistake_names_its_flag_what_was_found_and_what_is_allowed() {
     let mistakes: &[&[&str]] = &[
-        &["--members", "0"],
-        &["--members", "10001"],
+        &["--homes", "0"],
+        &["--homes", "10001"],
         &["--max-missing", "half"],
         &["--max-missing", "0.21"],
         &["--max-malicious", "1.5"],
@@ -149,10 +270,20 @@ fn every_mistake_names_its_flag_what_was_found_and_what_is_allowed() {
         &["--mean-load", "0"],
         &["--list-slots", "3"],
         &["--homes", "7"],
+        &["--error", "0"],
+        &["--error", "3 %"],
+        &["--error", "101"],
+        &["--error", "3", "--homes", "600", "--epsilon", "1"],
+        &["--error", "3", "--homes", "600", "--day-epsilon", "4", "--slot-seconds", "600"],
+        &["--error", "0.5", "--day-epsilon", "4"],
+        &["--error", "1", "--homes", "600"],
+        &["--error", "1", "--homes", "600", "--day-epsilon", "10"],
+        &["--error", "3", "--range", "9..0"],
+        &["--day-epsilon", "0.000001", "--slot-seconds", "60"],
         &["--scheme", "both"],
         &["--scheme", "committee", "--partners", "60"],
-        &["--scheme", "committee", "--members", "20"],
-        &["--scheme", "committee", "--members", "1000", "--willing", "0.3"],
+        &["--scheme", "committee", "--homes", "20"],
+        &["--scheme", "committee", "--homes", "1000", "--willing", "0.3"],
         &["--scheme", "committee", "--max-missing", "0.2", "--max-malicious", "0.2"],
         &["--willing", "1.5"],
         &["--loss", "0.6"],

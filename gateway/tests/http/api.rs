@@ -150,7 +150,7 @@ fn everybody_is_told_the_same_estimate_of_a_slot() {
     let first = CSV_HEADER.split(',').position(|name| name == "load_estimated_watts").unwrap();
     assert_eq!(row[first..first + 3], [load, band95, band99].map(|watts| watts.to_string()));
 
-    let (_, message) = announce::aggregate(&ClusterId::new("north").unwrap(), &slot);
+    let (_, message) = announce::aggregate(&ClusterId::new("north").unwrap(), &slot, None);
     let message: Value = serde_json::from_slice(&message).unwrap();
     assert_eq!(api.as_object().unwrap().iter().find(|(name, value)| message[name.as_str()] != **value), None);
 

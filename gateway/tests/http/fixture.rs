@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, Request};
-use dream_gateway::clock::Clock;
-use dream_gateway::config::{even_draws, with_committee};
+use dream_gateway::clock::{Clock, Zone};
+use dream_gateway::config::{Group, GroupId, Part, even_draws, with_committee};
+use dream_gateway::ingest::energy::RunningEnergy;
 use dream_gateway::serve::board::{Board, ClusterView, ListView, Spent};
+use dream_gateway::serve::energy::EnergyView;
 use dream_gateway::serve::evidence::EvidenceView;
 use dream_gateway::serve::gateway_view::{BrokerView, GatewayView};
 use dream_gateway::serve::holders::HoldersView;
@@ -18,7 +20,7 @@ use dream_gateway::serve::http::{Service, router, serve};
 use dream_gateway::serve::metrics::Metrics;
 use dream_gateway::serve::offenders::OffenderCounts;
 use dream_gateway::serve::readiness::{Latch, Readiness};
-use dream_gateway::store::{ClosedSlot, FilteredLoad, History, HistoryError};
+use dream_gateway::store::{ClosedSlot, Extent, FilteredLoad, History, HistoryError, Rollup, Step};
 use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::evidence::Contradiction;
 use dream_protocol::ids::ClusterId;
@@ -109,16 +111,33 @@ impl Fixture {
                 since: Some(since),
                 broker: BrokerView::Subscribed { since },
                 commit_error: None,
-                retention_days: 400,
+                retention_days: 56,
+                hours_retention_days: 1830,
                 certificate_ends: Some(NOW.as_secs() + 100 * 86_400),
             };
         });
     }
 
+    /// Adds a group of clusters and of groups that were added before.
+    pub fn group(&self, id: &str, clusters: &[&str], groups: &[&str]) {
+        let mut all: BTreeMap<GroupId, Group> =
+            self.board.groups().1.into_iter().map(|view| (view.id, Group::clone(&view.group))).collect();
+        let clusters = clusters.iter().map(|id| ClusterId::new(id).unwrap());
+        let groups: Vec<GroupId> = groups.iter().map(|id| GroupId::new(id).unwrap()).collect();
+        let inner = groups.iter().flat_map(|group| all[group].clusters.clone());
+        let group = Group {
+            clusters: inner.chain(clusters.clone()).collect(),
+            of: groups.into_iter().map(Part::Group).chain(clusters.map(Part::Cluster)).collect(),
+            slot_seconds: 600,
+        };
+        all.insert(GroupId::new(id).unwrap(), group);
+        self.board.set_groups(&all);
+    }
+
     /// Keeps a slot and shows it, as the driver does.
     pub fn close(&self, cluster: &ClusterView, slot: ClosedSlot) {
-        self.past.add(&cluster.cluster, slot);
         let mut view = cluster.clone();
+        view.energy = self.past.add(&cluster.cluster, slot);
         view.spent.add(&slot.outcome);
         view.last = Some(slot);
         view.last_decoded = if slot.is_decoded() { Some(slot) } else { view.last_decoded };
@@ -229,12 +248,33 @@ impl Drop for Gateway {
 #[derive(Debug, Default)]
 pub struct Past {
     slots: Mutex<BTreeMap<ClusterId, Vec<ClosedSlot>>>,
+    energy: Mutex<BTreeMap<ClusterId, RunningEnergy>>,
+    rollups: Mutex<BTreeMap<(ClusterId, Step, Timestamp), Rollup>>,
     pub broken: AtomicBool,
 }
 
 impl Past {
-    pub fn add(&self, cluster: &ClusterId, slot: ClosedSlot) {
+    /// Keeps a slot, and what its hour and day come to; returns what is running.
+    pub fn add(&self, cluster: &ClusterId, slot: ClosedSlot) -> Option<EnergyView> {
         self.slots.lock().unwrap().entry(cluster.clone()).or_default().push(slot);
+        let mut energy = self.energy.lock().unwrap();
+        let new = || RunningEnergy::resume(&Self::default(), cluster, &Zone::default()).unwrap();
+        let energy = energy.entry(cluster.clone()).or_insert_with(new);
+        // A slot without a sum is filled in with the load of somebody else.
+        let predicted = (!slot.is_decoded()).then_some(FilteredLoad { watts: 50_000, band95: 20_000 });
+        for (step, rollup) in energy.add(&slot, predicted) {
+            self.rollups.lock().unwrap().insert((cluster.clone(), step, rollup.start), rollup);
+        }
+        energy.view()
+    }
+
+    /// Drops slots that ended before this: their hours and days stay.
+    pub fn expire_slots(&self, before: Timestamp) {
+        self.slots.lock().unwrap().values_mut().for_each(|slots| slots.retain(|slot| slot.outcome.end >= before));
+    }
+
+    fn check(&self) -> Result<(), HistoryError> {
+        if self.broken.load(Ordering::Relaxed) { Err(HistoryError::new("the disk is gone")) } else { Ok(()) }
     }
 }
 
@@ -246,14 +286,32 @@ impl History for Past {
         to: Timestamp,
         limit: usize,
     ) -> Result<Vec<ClosedSlot>, HistoryError> {
-        if self.broken.load(Ordering::Relaxed) {
-            return Err(HistoryError::new("the disk is gone"));
-        }
+        self.check()?;
         let slots = self.slots.lock().unwrap();
         let slots = slots.get(cluster).map(Vec::as_slice).unwrap_or_default();
         let mut found: Vec<_> = slots.iter().filter(|slot| (from..to).contains(&slot.outcome.end)).copied().collect();
         found.drain(..found.len().saturating_sub(limit));
         Ok(found)
+    }
+
+    fn rollups(
+        &self,
+        cluster: &ClusterId,
+        step: Step,
+        from: Timestamp,
+        to: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Rollup>, HistoryError> {
+        self.check()?;
+        let range = (cluster.clone(), step, from)..(cluster.clone(), step, to);
+        let mut found: Vec<_> = self.rollups.lock().unwrap().range(range).map(|(_, rollup)| *rollup).collect();
+        found.drain(..found.len().saturating_sub(limit));
+        Ok(found)
+    }
+
+    fn extent(&self, cluster: &ClusterId) -> Result<Option<Extent>, HistoryError> {
+        self.check()?;
+        Ok(self.energy.lock().unwrap().get(cluster).and_then(|energy| Some(energy.view()?.extent)))
     }
 
     fn file_bytes(&self) -> u64 {
@@ -281,6 +339,7 @@ pub fn waiting(id: &str) -> ClusterView {
         cannot_form: None,
         last: None,
         last_decoded: None,
+        energy: None,
         spent: Spent::default(),
         next_deadline: None,
         since: NOW,
@@ -328,10 +387,11 @@ pub fn proven() -> Arc<[EvidenceView]> {
     Arc::new([EvidenceView { number: 1, gateway: "gw".to_owned(), contradiction, bytes }])
 }
 
-/// A closed slot with a filtered load that no filter made.
+/// A closed slot with a filtered load that no filter made, and what it would be an hour later.
 pub fn closed(outcome: SlotOutcome) -> ClosedSlot {
     let filtered = outcome.result.ok().map(|sum| FilteredLoad { watts: sum.watts() - 1500, band95: 12_345 });
-    ClosedSlot { filtered, ..outcome.into() }
+    let smoothed = filtered.map(|FilteredLoad { watts, .. }| FilteredLoad { watts: watts + 250, band95: 11_111 });
+    ClosedSlot { filtered, smoothed, ..outcome.into() }
 }
 
 /// A slot of such a cluster.

@@ -4,7 +4,9 @@
 
 mod api;
 mod charts;
+mod energy;
 mod fixture;
+mod groups;
 mod openapi;
 mod page;
 mod pages;

@@ -132,7 +132,10 @@ fn answers_have_the_fields_that_are_described_and_no_others_and_all_are_met() {
     let gateway = filled();
     let mut description = Description::of(&gateway);
     let (clusters, cluster) = ("/api/v1/clusters", "/api/v1/clusters/{id}");
+    let history = "/api/v1/clusters/{id}/history";
     let (slots, membership) = ("/api/v1/clusters/{id}/slots", "/api/v1/clusters/{id}/membership");
+    let group_history = "/api/v1/groups/{id}/history";
+    let (groups, group, group_slots) = ("/api/v1/groups", "/api/v1/groups/{id}", "/api/v1/groups/{id}/slots");
     let (evidence, one) = ("/api/v1/clusters/{id}/evidence", "/api/v1/clusters/{id}/evidence/{number}");
     let asked = [
         (clusters, "/api/v1/clusters"),
@@ -144,6 +147,10 @@ fn answers_have_the_fields_that_are_described_and_no_others_and_all_are_met() {
         (slots, "/api/v1/clusters/north/slots?format=csv"),
         (slots, "/api/v1/clusters/north/slots?limit=0"),
         (slots, "/api/v1/clusters/nowhere/slots"),
+        (history, "/api/v1/clusters/north/history"),
+        (history, "/api/v1/clusters/north/history?step=hour&format=csv"),
+        (history, "/api/v1/clusters/north/history?step=slot"),
+        (history, "/api/v1/clusters/nowhere/history"),
         (membership, "/api/v1/clusters/north/membership"),
         (membership, "/api/v1/clusters/north/membership?x=1"),
         (membership, "/api/v1/clusters/waiting/membership"),
@@ -153,6 +160,19 @@ fn answers_have_the_fields_that_are_described_and_no_others_and_all_are_met() {
         (one, "/api/v1/clusters/north/evidence/1"),
         (one, "/api/v1/clusters/north/evidence/1?x=1"),
         (one, "/api/v1/clusters/north/evidence/2"),
+        (groups, "/api/v1/groups"),
+        (groups, "/api/v1/groups?x=1"),
+        (group, "/api/v1/groups/region"),
+        (group, "/api/v1/groups/region?x=1"),
+        (group, "/api/v1/groups/nowhere"),
+        (group_slots, "/api/v1/groups/region/slots"),
+        (group_slots, "/api/v1/groups/region/slots?format=csv"),
+        (group_slots, "/api/v1/groups/region/slots?limit=0"),
+        (group_slots, "/api/v1/groups/nowhere/slots"),
+        (group_history, "/api/v1/groups/region/history"),
+        (group_history, "/api/v1/groups/region/history?step=hour&format=csv"),
+        (group_history, "/api/v1/groups/region/history?step=year"),
+        (group_history, "/api/v1/groups/nowhere/history"),
         ("/api/v1/openapi.json", "/api/v1/openapi.json"),
         ("/metrics", "/metrics"),
         ("/livez", "/livez"),
@@ -162,6 +182,7 @@ fn answers_have_the_fields_that_are_described_and_no_others_and_all_are_met() {
     let north = gateway.fixture.board.cluster("north").unwrap();
     let north = with_holders((*north).clone(), 98, 1);
     let pairwise = ClusterView { no_committee: Some("too few are willing".into()), ..listed("pairwise", 100) };
+    gateway.fixture.group("region", &["north", "stalled"], &[]);
     gateway.fixture.board.show([ClusterView { evidence: proven(), ..north }, pairwise]);
     for (path, asked) in asked {
         description.check(path, &gateway.get(asked));
@@ -170,6 +191,9 @@ fn answers_have_the_fields_that_are_described_and_no_others_and_all_are_met() {
     description.check("/readyz", &gateway.get("/readyz"));
     gateway.fixture.past.broken.store(true, Ordering::Relaxed);
     description.check(slots, &gateway.get("/api/v1/clusters/north/slots"));
+    description.check(group_slots, &gateway.get("/api/v1/groups/region/slots"));
+    description.check(group_history, &gateway.get("/api/v1/groups/region/history"));
+    description.check(history, &gateway.get("/api/v1/clusters/north/history"));
     let missing: Vec<_> = description.promised().difference(&description.met).cloned().collect();
     assert_eq!(missing, Vec::<String>::new(), "described, and in no answer");
 }
@@ -178,7 +202,9 @@ fn answers_have_the_fields_that_are_described_and_no_others_and_all_are_met() {
 fn the_parameters_that_are_described_are_those_that_are_allowed() {
     let gateway = filled();
     let description = Description::of(&gateway);
-    for path in description.paths().iter().filter(|path| path.starts_with("/api/v1/clusters")) {
+    gateway.fixture.group("north", &["north"], &[]);
+    let asked = |path: &&String| ["/api/v1/clusters", "/api/v1/groups"].iter().any(|known| path.starts_with(known));
+    for path in description.paths().iter().filter(asked) {
         let answer = gateway.get(&format!("{}?nonsense=1", path.replace("{id}", "north").replace("{number}", "1")));
         let allowed = description.parameters(path);
         let allowed = if allowed.is_empty() { "none".to_owned() } else { allowed.join(", ") };

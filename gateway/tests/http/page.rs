@@ -122,6 +122,8 @@ fn the_filter_narrows_the_cards_and_survives_an_update() {
 fn nothing_scrolls_sideways_on_a_small_screen_and_text_is_readable_in_the_dark_and_in_the_light() {
     let (gateway, browser) = open();
     gateway.fixture.board.show([fixture::waiting(&"long".repeat(16))]);
+    gateway.fixture.group(&"group".repeat(12), &[&"long".repeat(16)], &[]);
+    gateway.fixture.group("far-away", &["elsewhere"], &[]);
     let paths = [
         "/",
         "/clusters/oststadt",
@@ -129,6 +131,8 @@ fn nothing_scrolls_sideways_on_a_small_screen_and_text_is_readable_in_the_dark_a
         "/clusters/mill-lane",
         "/clusters/oststadt/slots",
         "/clusters/oststadt/lists",
+        "/groups/region",
+        "/groups/far-away",
         "/gateway",
         "/nothing",
     ];
@@ -201,12 +205,15 @@ pub fn close_next(gateway: &Gateway, watts: i64) {
 #[test]
 fn pictures_can_be_taken() {
     let (gateway, browser) = open();
+    scenery::fill_year(&gateway.fixture, "station-road");
     let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("pictures");
     std::fs::create_dir_all(&directory).unwrap();
     let pages = [
         ("overview", "/"),
         ("cluster", "/clusters/altstadt"),
         ("week", "/clusters/oststadt?range=7d"),
+        ("month", "/clusters/station-road?range=30d"),
+        ("year", "/clusters/station-road?range=1y"),
         ("slots", "/clusters/oststadt/slots"),
         ("lists", "/clusters/altstadt/lists"),
         ("gateway", "/gateway"),

@@ -12,7 +12,7 @@ use dream_protocol::wire::StatusCode;
 use crate::fixture::{Asked, EPOCH, LAST_SLOT, NOW, closed, listed, proven, slot_of, waiting, with_holders};
 
 /// A page as a reader sees it: without marks, and with single spaces.
-fn read(gateway: &Asked, path: &str) -> String {
+pub(crate) fn read(gateway: &Asked, path: &str) -> String {
     const INLINE: [&str; 5] = ["a", "code", "span", "strong", "time"];
     let page = gateway.get(path);
     assert_eq!(page.status, 200, "{path}");
@@ -28,7 +28,7 @@ fn read(gateway: &Asked, path: &str) -> String {
 }
 
 #[track_caller]
-fn says(page: &str, expected: &str) {
+pub(crate) fn says(page: &str, expected: &str) {
     assert!(page.contains(expected), "{expected:?} is not in {page}");
 }
 
@@ -404,7 +404,7 @@ fn the_gateway_tells_how_it_is_itself() {
     for told in [
         "gw-1-0 Ready",
         "Broker Connected Since 12:43:20; all subscriptions are confirmed.",
-        "Store Writable 1.2 MB; closed slots are kept for 400 days.",
+        "Store Writable 1.2 MB; closed slots are kept for 56 days, hours for 1,830 days, and days for ever.",
         "Certificate Valid Until 24 Feb 2027, for 100 more days.",
         "1 served here, with 640 members in their lists.",
         &format!("Version {}, running since 12:43:20", env!("CARGO_PKG_VERSION")),

@@ -5,7 +5,7 @@ use dream_gateway::ingest::cluster_filter::ClusterFilter;
 use dream_gateway::serve::board::ClusterView;
 use dream_gateway::store::ClosedSlot;
 use dream_protocol::aggregate::SlotOutcome;
-use dream_protocol::time::Slot;
+use dream_protocol::time::{Slot, Timestamp};
 
 use crate::fixture::{Fixture, LAST_SLOT, NOW, listed, slot_of, waiting};
 
@@ -42,6 +42,31 @@ pub fn fill(fixture: &Fixture) {
     }
     fresh.since = NOW;
     fixture.board.show([fresh]);
+    fixture.group("harbour", &["harbour-7", "oststadt"], &[]);
+    fixture.group("valley", &["altstadt", "bergheim", "riverside"], &[]);
+    fixture.group("region", &["windmill-hill"], &["harbour", "valley"]);
+}
+
+/// A cluster with more than a year behind it, of which the slots of eight weeks are kept.
+pub fn fill_year(fixture: &Fixture, id: &str) {
+    let mut cluster = listed(id, 400);
+    for slot in LAST_SLOT - 400 * 144..=LAST_SLOT {
+        let day = slot / 144;
+        // The gateway was away for nine days in summer.
+        if (20_620..20_629).contains(&day) {
+            continue;
+        }
+        let season = 1.0 + 0.35 * (std::f64::consts::TAU * (day as f64 - 20_469.0) / 365.25).cos();
+        let mut outcome = outcome(400, 7, slot, false);
+        if let Ok(sum) = outcome.result {
+            #[expect(clippy::cast_possible_truncation, reason = "a load is far below 2^63")]
+            let watts = (sum.watts() as f64 * season).round() as i64;
+            outcome = slot_of(400, slot).decoded(watts, outcome.responders);
+        }
+        fixture.close(&cluster, crate::fixture::closed(outcome));
+        cluster = ClusterView::clone(&fixture.board.cluster(id).expect("it was just shown"));
+    }
+    fixture.past.expire_slots(Timestamp::from_secs(NOW.as_secs() - 56 * 86_400));
 }
 
 fn live(fixture: &Fixture, cluster: &ClusterView, filter: &mut ClusterFilter, outcome: SlotOutcome) -> ClusterView {

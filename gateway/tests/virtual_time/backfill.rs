@@ -64,6 +64,10 @@ async fn what_was_filled_in_is_marked_and_neither_counted_nor_announced() {
     assert_eq!(gateway.metric("dream_cluster_epsilon_day", "north").await, Some(0.0));
     assert_eq!(gateway.metric("dream_cluster_stalled", "north").await, Some(0.0));
     assert_eq!(gateway.metrics().await.sum("dream_slots_total", &[("cluster", "north")]), 0.0);
+    assert!(gateway.get("/metrics").await.text().lines().all(|line| !line.starts_with("dream_cluster_energy")));
+    assert_eq!(cluster["energy"]["month"], serde_json::Value::Null);
+    let days = gateway.get("/api/v1/clusters/north/history").await.json();
+    assert_eq!(days["periods"], serde_json::json!([]), "they are in no energy");
     for gauge in ["load_watts", "load_filtered_watts", "responders", "last_slot_timestamp_seconds"] {
         let name = format!("dream_cluster_{gauge}");
         assert_eq!(gateway.metric(&name, "north").await, None, "{gauge}");

@@ -91,6 +91,7 @@ async fn a_gateway_that_dies_before_any_step_of_a_slot_loses_nothing_and_repeats
     assert_eq!(count(&died, Step::Closed), 1, "{died:?}");
     let slots = scene.gateway.decode_more("north", 2).await;
     let decoded = scene.assert_nothing_lost_or_doubled(&slots, &[]);
+    scene.gateway.assert_energy_has_each_slot_once("north").await;
     assert!(decoded > died.len(), "{slots:?}");
     Scene::assert_only_the_silent_meter_is_missing(&slots);
 }
@@ -109,6 +110,7 @@ async fn a_gateway_that_dies_before_any_step_of_a_slot_that_is_tried_again_repea
     assert!(count(&died, Step::Publish) >= 4, "two requests, a retry and an aggregate: {died:?}");
     let slots = scene.gateway.decode_more("north", 2).await;
     let decoded = scene.assert_nothing_lost_or_doubled(&slots, &[]);
+    scene.gateway.assert_energy_has_each_slot_once("north").await;
     assert!(decoded > died.len(), "{slots:?}");
     // The silent meter, and one of those who had not revealed: no more may be left out.
     assert!(slots.values().all(|aggregate| (aggregate.attempts, aggregate.missing) == (2, 2)), "{slots:?}");
@@ -131,6 +133,7 @@ async fn a_gateway_that_dies_at_every_step_of_its_start_comes_up_all_the_same() 
     scene.gateway.crash().await;
     let slots = scene.gateway.decode_more("north", 2).await;
     scene.assert_nothing_lost_or_doubled(&slots, &["interrupted", "too_many_missing"]);
+    scene.gateway.assert_energy_has_each_slot_once("north").await;
     assert_eq!(scene.fleet.lists().len(), 1, "the list was kept");
 }
 
@@ -146,6 +149,7 @@ async fn a_broker_lost_at_any_moment_of_a_slot_loses_nothing() {
     }
     let slots = scene.gateway.decode_more("north", 2).await;
     scene.assert_nothing_lost_or_doubled(&slots, &["reveal_missing"]);
+    scene.gateway.assert_energy_has_each_slot_once("north").await;
     Scene::assert_only_the_silent_meter_is_missing(&slots);
     assert_eq!(scene.gateway.metrics().await.get("dream_broker_connected", &[]), Some(1.0));
     assert_eq!(scene.fleet.lists().len(), 1, "the list outlived the broker");
@@ -170,6 +174,7 @@ async fn only_the_gateways_connection_is_cut_at_any_moment_and_nothing_is_lost()
     }
     let slots = scene.gateway.decode_more("north", 2).await;
     scene.assert_nothing_lost_or_doubled(&slots, &["reveal_missing"]);
+    scene.gateway.assert_energy_has_each_slot_once("north").await;
     Scene::assert_only_the_silent_meter_is_missing(&slots);
 }
 
@@ -198,6 +203,7 @@ async fn a_slot_that_was_stored_and_not_announced_is_announced_after_a_restart()
     assert_eq!(announced, *last);
     let slots = scene.gateway.decode_more("north", 1).await;
     scene.assert_nothing_lost_or_doubled(&slots, &[]);
+    scene.gateway.assert_energy_has_each_slot_once("north").await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -211,6 +217,7 @@ async fn a_meter_that_restarts_in_every_slot_is_still_counted_once() {
     }
     let slots = scene.gateway.decode_more("north", 2).await;
     scene.assert_nothing_lost_or_doubled(&slots, &[]);
+    scene.gateway.assert_energy_has_each_slot_once("north").await;
     Scene::assert_only_the_silent_meter_is_missing(&slots);
 }
 

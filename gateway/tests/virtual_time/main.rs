@@ -5,7 +5,9 @@
 
 mod backfill;
 mod crash;
+mod energy;
 mod filtered;
+mod groups;
 mod holders;
 mod offenders;
 mod outages;

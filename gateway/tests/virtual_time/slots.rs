@@ -156,6 +156,16 @@ async fn whoever_comes_later_finds_the_list_the_last_slot_the_gateway_and_the_se
     assert_eq!((&filtered["device_class"], &filtered["state_class"]), (&"power".into(), &"measurement".into()));
     assert_eq!(filtered["device"], sensor["device"], "one device for each cluster");
     assert_ne!(filtered["unique_id"], sensor["unique_id"]);
+    let energy = retained("homeassistant/sensor/dream_north_energy/config");
+    let energy: serde_json::Value = serde_json::from_slice(&energy).unwrap();
+    assert_eq!((&energy["device_class"], &energy["state_class"]), (&"energy".into(), &"total".into()), "it may fall");
+    assert_eq!((&energy["unit_of_measurement"], &energy["device"]), (&"Wh".into(), &sensor["device"]));
+    let last: serde_json::Value = serde_json::from_slice(&retained(topic)).unwrap();
+    for (template, expected) in [("value_template", "energy_watt_hours"), ("last_reset_value_template", "start")] {
+        let path = energy[template].as_str().unwrap().trim_matches(['{', '}', ' ']).replace('.', "/");
+        let pointer = path.strip_prefix("value_json").unwrap();
+        assert!(pointer.ends_with(expected) && !last.pointer(pointer).unwrap().is_null(), "{template} of {last}");
+    }
     assert!(world.broker.retained("dream/v1/north/recovery").is_none(), "a request is for those who are there");
 }
 

@@ -2,7 +2,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use dream_gateway::store::{Change, ClosedSlot, History, OpenStoreError, Store};
+use dream_gateway::store::{Change, ClosedSlot, History, OpenStoreError, Rollup, Step, Store};
 use dream_protocol::cluster::{Forget, Key, Record, SlotEntry};
 use dream_protocol::ids::{ClusterId, MeterId};
 use dream_protocol::time::{Slot, Timestamp};
@@ -56,11 +56,29 @@ async fn a_running_gateway_drops_what_is_older_than_its_retention() {
     for (slot, age) in [(1, 72 * hour), (2, 49 * hour), (3, 47 * hour), (4, hour)] {
         put(&store, &north(), outcome(slot, now - age));
     }
+    let ten_years = 10 * 366 * 24 * hour;
+    let periods = [(Step::Hour, ten_years), (Step::Hour, 100 * hour), (Step::Day, ten_years)].map(|(step, age)| {
+        let [start, end] = [now - age, now - age + hour].map(Timestamp::from_secs);
+        Change::PutRollup { cluster: north(), step, rollup: Rollup::new(start..end) }
+    });
+    store.commit(&periods).unwrap();
     drop(store);
     gateway.restart();
     gateway.wait_until_ready().await;
     gateway.stop().await;
-    assert_eq!(slots(&Store::open(&gateway.store_path(), 4).unwrap(), 0, now, usize::MAX), [3, 4]);
+    let store = Store::open(&gateway.store_path(), 4).unwrap();
+    assert_eq!(slots(&store, 0, now, usize::MAX), [3, 4]);
+    let oldest = |step| {
+        let rows = store.rollups(&north(), step, Timestamp::from_secs(0), Timestamp::from_secs(now), 9).unwrap();
+        (now - rows[0].start.as_secs()) / hour
+    };
+    assert_eq!(oldest(Step::Hour), 100, "hours are kept for five years");
+    assert_eq!(oldest(Step::Day) * hour, ten_years, "days are kept for ever");
+}
+
+/// Drops slots that ended before this, and no hours.
+fn expiry(seconds: u64) -> Change {
+    Change::Expire { slots: Timestamp::from_secs(seconds), hours: Timestamp::from_secs(0) }
 }
 
 /// A closed slot; only the protocol makes aggregates, so this one has failed.
@@ -170,11 +188,11 @@ fn aggregates_expire_in_all_clusters() {
             put(&store, &cluster, outcome(slot, slot * 1000));
         }
     }
-    store.commit(&[Change::Expire(Timestamp::from_secs(4000))]).unwrap();
+    store.commit(&[expiry(4000)]).unwrap();
     for cluster in [north()].into_iter().chain(others()) {
         assert_eq!(store.span(&cluster).unwrap(), Some((4_000_000, 9_000_000)), "{cluster}");
     }
-    store.commit(&[Change::Expire(Timestamp::from_secs(40_000))]).unwrap();
+    store.commit(&[expiry(40_000)]).unwrap();
     assert_eq!(store.clusters().unwrap(), [0; 0].map(|_: u8| north()));
 }
 

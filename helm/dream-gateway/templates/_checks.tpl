@@ -5,7 +5,7 @@ the hook in check-config.yaml.
 */}}
 {{- define "dream.checks" -}}
 {{- $mistakes := list -}}
-{{- range list "numbers" "texts" "broker" "identity" "clusters" "lists" "resources" "replicas" "simulator" -}}
+{{- range list "numbers" "texts" "broker" "identity" "clusters" "groups" "lists" "resources" "replicas" "simulator" -}}
 {{- range include (printf "dream.wrong.%s" .) $ | splitList "\n" -}}
 {{- with trim . -}}
 {{- $mistakes = append $mistakes . -}}
@@ -26,6 +26,7 @@ broker.max_packet_bytes: [131072, 268435455]
 config.clock_skew_seconds: [0, 3600]
 config.shutdown_grace_seconds: [1, 3600]
 config.store.retention_days: [1, 36500]
+config.store.hours_retention_days: [1, 36500]
 config.store.cache_mebibytes: [1, 65536]
 http.port: [1024, 65535]
 service.port: [1, 65535]
@@ -177,6 +178,27 @@ config.clusters.{{ $name }}: a name has 1 to 64 small letters, digits, - and _, 
 {{- range $mistake, $names := $together }}
 config.clusters.{{ join ", config.clusters." $names }}: {{ $mistake }}
 {{- end -}}
+{{- end -}}
+
+{{/* Ways round, clusters that would count twice and slots of different lengths are left to the gateway. */}}
+{{- define "dream.wrong.groups" -}}
+{{- $clusters := default dict .Values.config.clusters -}}
+{{- $groups := default dict .Values.config.groups -}}
+{{- range $name, $group := $groups -}}
+{{- if hasKey $clusters $name }}
+config.groups.{{ $name }}: a cluster has this name; choose another
+{{- else if or (eq $name "gateway") (not (regexMatch "^[a-z0-9][a-z0-9_-]{0,63}$" $name)) }}
+config.groups.{{ $name }}: a name has 1 to 64 small letters, digits, - and _, and a letter or a digit first; gateway is reserved
+{{- end }}
+{{- if not $group.of }}
+config.groups.{{ $name }}.of: names nothing; list the clusters or groups that it is the sum of
+{{- end }}
+{{- range $group.of -}}
+{{- if not (or (hasKey $clusters .) (hasKey $groups .)) }}
+config.groups.{{ $name }}.of: {{ . }} is neither a cluster nor a group; correct it, or leave it out
+{{- end }}
+{{- end }}
+{{- end }}
 {{- end -}}
 
 {{/* What is wrong with a cluster's settings, or the defaults, looked at one by one. */}}

@@ -44,6 +44,7 @@ max_packet_bytes = {{ int64 .Values.broker.max_packet_bytes }}
 [store]
 path = "/var/lib/dream/gateway.redb"
 retention_days = {{ int64 $config.store.retention_days }}
+hours_retention_days = {{ int64 $config.store.hours_retention_days }}
 cache_mebibytes = {{ int64 $config.store.cache_mebibytes }}
 
 [http]
@@ -68,6 +69,11 @@ discovery_prefix = {{ $config.home_assistant.discovery_prefix | quote }}
 
 [clusters.{{ $name }}]
 {{- include "dream.cluster" (default dict $cluster) }}
+{{- end }}
+{{- range $name, $group := $config.groups }}
+
+[groups.{{ $name }}]
+of = {{ $group.of | toJson }}
 {{- end }}
 {{ end -}}
 

@@ -75,6 +75,10 @@ impl<'a> Stage<'a> {
             std::fs::write(directory.join(format!("{cluster}.allow")), allowed)?;
             writeln!(toml, "[clusters.{cluster}]\nallow_file = \"{cluster}.allow\"")?;
         }
+        let names: Vec<&str> = clusters.iter().map(|(cluster, _)| cluster.as_str()).collect();
+        for (group, of) in groups(&names) {
+            writeln!(toml, "[groups.{group}]\nof = {of:?}")?;
+        }
         let path = directory.join("gateway.toml");
         std::fs::write(&path, toml)?;
         Ok(Config::load(&path, &Overrides::default())?)
@@ -137,6 +141,23 @@ impl<'a> Stage<'a> {
     }
 }
 
+/// From how many clusters on the town of a demo has two substations.
+const SUBSTATIONS_FROM: usize = 4;
+
+/// Returns the groups of a demo, each with what it is the sum of: the town, if there are several clusters, and from four on two
+/// substations in it.
+fn groups<'a>(clusters: &[&'a str]) -> Vec<(&'static str, Vec<&'a str>)> {
+    match clusters.len() {
+        0 | 1 => Vec::new(),
+        2..SUBSTATIONS_FROM => vec![("town", clusters.to_vec())],
+        many => {
+            let (one, other) = clusters.split_at(many / 2);
+            let town = vec!["substation-1", "substation-2"];
+            vec![("substation-1", one.to_vec()), ("substation-2", other.to_vec()), ("town", town)]
+        }
+    }
+}
+
 /// The parameters of a list of so many meters; if they would refuse it, why, and from how many on they would not.
 pub(super) fn params(meters: u16, settings: &ClusterSettings, policy: &Policy) -> Result<Params, BadInput> {
     let settings = ClusterSettings { profile: Profile::Strict, ..settings.clone() };
@@ -149,7 +170,21 @@ pub(super) fn params(meters: u16, settings: &ClusterSettings, policy: &Policy) -
         let least = least.map_or_else(String::new, |least| format!(" They accept one of {least} or more."));
         BadInput(format!(
             "--meters {meters}: the meters would refuse so small a cluster, as real ones do, because single homes would not \
-             be hidden well enough in it: {reason}.{least} `dream-gateway plan --members {meters}` tells more"
+             be hidden well enough in it: {reason}.{least} `dream-gateway plan --homes {meters}` tells more"
         ))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_clusters_are_a_town_and_many_have_two_substations() {
+        assert_eq!(groups(&["riverside"]), []);
+        assert_eq!(groups(&["a", "b"]), [("town", vec!["a", "b"])]);
+        let many = groups(&["a", "b", "c", "d", "e"]);
+        let (one, other) = (("substation-1", vec!["a", "b"]), ("substation-2", vec!["c", "d", "e"]));
+        assert_eq!(many, [one, other, ("town", vec!["substation-1", "substation-2"])]);
+    }
 }

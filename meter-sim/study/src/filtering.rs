@@ -1,5 +1,7 @@
 //! What the gateway's filter gets out of released sums, day after day, beside the sums themselves and a plain filter.
 
+mod cases;
+
 use dream_filter::{Filter, Filtered, Release};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng as _;
@@ -24,7 +26,7 @@ const STREAM: u64 = 3 << 24;
 pub(crate) fn section(data: &Dataset, settings: &Settings, seed: u64) -> Result<Section, String> {
     let most_days = if data.is_model() { DAYS } else { MOST_DAYS };
     let mut weeks = Vec::new();
-    let mut first = None;
+    let (mut first, mut hard) = (None, Vec::new());
     for seed in [seed, seed.wrapping_add(1)] {
         let other = data.seed().is_some_and(|own| own != seed).then(|| data.with_seed(seed));
         let drawn = Drawn::new(other.as_ref().unwrap_or(data), settings, seed, CLUSTERS, most_days)?;
@@ -35,10 +37,12 @@ pub(crate) fn section(data: &Dataset, settings: &Settings, seed: u64) -> Result<
         if settings.alpha() != Alpha::NONE {
             weeks.push((Alpha::NONE, seed, last_week(&scores(&drawn.observe(Alpha::NONE), step))));
         }
+        let weekend = |day: usize| u32::try_from(day).is_ok_and(|day| data.weekend(day));
+        hard.extend(cases::rows(seed, &clusters, weekend));
         first.get_or_insert((clusters, days));
     }
     let (clusters, days) = first.expect("there are two seeds");
-    let tables = vec![table(&days), last_week_table(&weeks)];
+    let tables = vec![table(&days), last_week_table(&weeks), cases::table(hard)];
     Ok(Section { tables, figures: vec![day_figure(&clusters[0]), days_figure(&days)] })
 }
 
@@ -46,6 +50,8 @@ pub(crate) fn section(data: &Dataset, settings: &Settings, seed: u64) -> Result<
 #[derive(Debug)]
 struct Cluster {
     members: u16,
+    /// How long a slot is.
+    slot_millis: u64,
     /// Of the noise.
     variance: f64,
     days: Vec<Vec<Observed>>,
@@ -144,7 +150,8 @@ impl<'a> Drawn<'a> {
             let until = |number: usize| (number + 1) as f64 * seconds as f64 / 3600.0;
             slots.iter().enumerate().filter_map(|(at, cluster)| slot(cluster, until(at), seconds)).collect()
         };
-        Cluster { members, variance: everybody.variance(), days: days.iter().map(&mut day).collect() }
+        let slot_millis = 1000 * u64::from(SECONDS_PER_DAY) / days[0].len() as u64;
+        Cluster { members, slot_millis, variance: everybody.variance(), days: days.iter().map(&mut day).collect() }
     }
 }
 
@@ -376,7 +383,12 @@ mod tests {
     use dream_homes::readings::Readings;
     use dream_homes::slots::SlotLength;
 
-    fn model() -> Dataset {
+    /// Two clusters over sixteen days.
+    pub(super) fn followed() -> Vec<Cluster> {
+        Drawn::new(&model(), &Settings::default(), 1, 2, 16).unwrap().observe(Alpha::PRODUCT)
+    }
+
+    pub(super) fn model() -> Dataset {
         Dataset::model(1, 230, ActivityModel::Crest).houses()
     }
 

@@ -3,6 +3,7 @@
 
 mod demo;
 mod lie;
+mod plan;
 mod provision;
 mod run;
 mod study;

@@ -21,6 +21,8 @@ pub struct Settings {
     pub defaults: String,
     /// Lines of each cluster.
     pub clusters: BTreeMap<String, String>,
+    /// What each group is the sum of.
+    pub groups: BTreeMap<String, Vec<String>>,
 }
 
 /// Short slots: two attempts of three seconds fill one. A fifth of the members may be silent, and there are few.
@@ -50,6 +52,7 @@ impl Settings {
             retention_days: 1,
             defaults: DEFAULTS.to_owned(),
             clusters: BTreeMap::new(),
+            groups: BTreeMap::new(),
         }
     }
 
@@ -63,6 +66,13 @@ impl Settings {
     #[must_use]
     pub fn cluster_with(mut self, name: &str, members: usize, lines: &str) -> Self {
         self.clusters.insert(name.to_owned(), format!("min_members = {members}\n{lines}"));
+        self
+    }
+
+    /// Adds a group of clusters and groups.
+    #[must_use]
+    pub fn group(mut self, name: &str, of: &[&str]) -> Self {
+        self.groups.insert(name.to_owned(), of.iter().map(|&part| part.to_owned()).collect());
         self
     }
 
@@ -105,6 +115,9 @@ impl Settings {
         .unwrap();
         for (name, lines) in &self.clusters {
             write!(text, "[clusters.{name}]\n{lines}\n").unwrap();
+        }
+        for (name, of) in &self.groups {
+            write!(text, "[groups.{name}]\nof = {of:?}\n").unwrap();
         }
         text
     }

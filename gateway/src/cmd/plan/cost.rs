@@ -16,7 +16,7 @@ use dream_protocol::wire::{
 };
 use serde::Serialize;
 
-use super::real;
+use super::numbers::real;
 
 /// When the messages that are measured would be sent: early 2027. Sizes stay the same for decades.
 const MOMENT: u64 = 1_800_000_000;

@@ -4,7 +4,7 @@ use dream_protocol::params::Params;
 use dream_protocol::scheme::committee::{Committee, LEAST_SPARE};
 use serde::Serialize;
 
-use super::real;
+use super::numbers::real;
 
 /// The scheme of the lists, and how often it fails.
 #[derive(Debug, Clone, Serialize)]
@@ -63,6 +63,9 @@ impl SchemePlan {
     }
 }
 
+/// Numbers of holders that are less probable than this are left out: they change nothing that is shown, and there are thousands.
+const NEGLIGIBLE: f64 = 1e-60;
+
 /// The committees that a draw may give: K varies, and q with it.
 struct Draws {
     plan: CommitteePlan,
@@ -80,7 +83,8 @@ impl Draws {
         } else {
             let each = binomial(willing.into(), real(drawn) / real(members));
             let spare = |count: u64| count.saturating_sub(Committee::needed_of(count, colluding));
-            (0u64..).zip(each).filter(|(count, _)| spare(*count) >= LEAST_SPARE).collect()
+            let counts = (0u64..).zip(each).filter(|(_, probability)| *probability > NEGLIGIBLE);
+            counts.filter(|(count, _)| spare(*count) >= LEAST_SPARE).collect()
         };
         let all: f64 = formed.iter().map(|(_, probability)| probability).sum();
         let holders_between = (quantile(&formed, 0.005 * all)?, quantile(&formed, 0.995 * all)?);

@@ -5,13 +5,16 @@ use std::io::{Result, Write};
 
 use super::cost::{AesBlocks, CERTIFICATE_BYTES, ClusterTraffic, ID_CHARACTERS, MessageSize};
 use super::error::{Deviation, HourMean, USEFUL_PERCENT, Verdict};
-use super::{DailyEpsilon, Plan, real};
+use super::numbers::{Bytes, Grouped, Micro, Rounded, real};
+use super::report::{DailyEpsilon, Plan};
 use crate::serve::day_epsilon;
 
 mod opening;
 
 /// Writes the whole plan.
 pub(super) fn write(plan: &Plan, out: &mut impl Write) -> Result<()> {
+    summary(plan, out)?;
+    configuration(plan, out)?;
     head(plan, out)?;
     error(plan, out)?;
     verdict(plan, out)?;
@@ -20,6 +23,47 @@ pub(super) fn write(plan: &Plan, out: &mut impl Write) -> Result<()> {
     policy(plan, out)?;
     traffic(plan, out)?;
     aes(plan, out)
+}
+
+/// Writes what can be quoted.
+fn summary(plan: &Plan, out: &mut impl Write) -> Result<()> {
+    if let Some(found) = &plan.found {
+        writeln!(out, "{}\n", found.told)?;
+    }
+    let summary = &plan.summary;
+    for (number, sentence) in (1..).zip([&summary.accuracy, &summary.privacy, &summary.robustness]) {
+        paragraph(&format!("{number}. "), sentence, out)?;
+    }
+    writeln!(out)?;
+    paragraph("", &summary.assumed, out)?;
+    if !plan.meter_objections.is_empty() {
+        writeln!(out, "WARNING: meters with the {} policy refuse such a list; why is below.", plan.meter_policy)?;
+    }
+    Ok(())
+}
+
+/// Writes a text in lines of readable length.
+fn paragraph(start: &str, text: &str, out: &mut impl Write) -> Result<()> {
+    const WIDTH: usize = 100;
+    // A number and its sign stay together.
+    let text = text.replace(" %", "\u{a0}%");
+    let mut line = start.to_owned();
+    for word in text.split(' ') {
+        if line.chars().count() + 1 + word.chars().count() > WIDTH {
+            writeln!(out, "{}", line.replace('\u{a0}', " "))?;
+            line = " ".repeat(start.len());
+        } else if line.len() > start.len() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    writeln!(out, "{}", line.replace('\u{a0}', " "))
+}
+
+fn configuration(plan: &Plan, out: &mut impl Write) -> Result<()> {
+    writeln!(out, "\nIn the gateway's configuration, for this cluster:")?;
+    plan.configuration.iter().try_for_each(|line| writeln!(out, "  {line}"))?;
+    writeln!(out)
 }
 
 fn head(plan: &Plan, out: &mut impl Write) -> Result<()> {
@@ -219,58 +263,5 @@ impl fmt::Display for WattsAndPercent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (watts, percent) = self.0;
         write!(f, "{} W {:>7}", Rounded(watts), format!("{percent:.1} %"))
-    }
-}
-
-/// A count with its thousands set apart.
-struct Grouped(u64);
-
-impl fmt::Display for Grouped {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let digits = self.0.to_string();
-        for (at, digit) in digits.chars().enumerate() {
-            if at > 0 && (digits.len() - at).is_multiple_of(3) {
-                f.write_str(",")?;
-            }
-            write!(f, "{digit}")?;
-        }
-        Ok(())
-    }
-}
-
-/// A number of bytes in a unit that suits it.
-struct Bytes(u64);
-
-impl fmt::Display for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            0..10_000 => write!(f, "{} bytes", Grouped(self.0)),
-            10_000..1_000_000 => write!(f, "{:.1} kB", real(self.0) / 1e3),
-            1_000_000..1_000_000_000 => write!(f, "{:.1} MB", real(self.0) / 1e6),
-            1_000_000_000.. => write!(f, "{:.1} GB", real(self.0) / 1e9),
-        }
-    }
-}
-
-/// A number that is large enough to be shown without places, or else with one.
-struct Rounded(f64);
-
-impl fmt::Display for Rounded {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match format!("{:.0}", self.0).parse() {
-            Ok(whole) if self.0 >= 100.0 => Grouped(whole).fmt(f),
-            _ => write!(f, "{:.1}", self.0),
-        }
-    }
-}
-
-/// Millionths, exactly.
-struct Micro(u64);
-
-impl fmt::Display for Micro {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (whole, places) = (self.0 / 1_000_000, self.0 % 1_000_000);
-        Grouped(whole).fmt(f)?;
-        if places > 0 { write!(f, ".{}", format!("{places:06}").trim_end_matches('0')) } else { Ok(()) }
     }
 }

@@ -49,13 +49,17 @@ impl Driver {
             }
         };
         self.parts.config.clusters = config.clusters;
+        self.parts.board.set_groups(&config.groups);
+        self.parts.config.groups = config.groups;
         self.parts.config.log.level = config.log.level;
         self.parts.config.clock_skew_seconds = config.clock_skew_seconds;
         self.parts.config.store.retention_days = config.store.retention_days;
+        self.parts.config.store.hours_retention_days = config.store.hours_retention_days;
         self.parts.telemetry.metrics.certificate_ends(identity.checked.not_after());
         self.parts.board.update_gateway(|gateway| {
             gateway.certificate_ends = Some(identity.checked.not_after());
             gateway.retention_days = config.store.retention_days;
+            gateway.hours_retention_days = config.store.hours_retention_days;
         });
         self.parts.identity = identity;
         for cluster in &removed {

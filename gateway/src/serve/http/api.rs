@@ -13,10 +13,11 @@ use dream_protocol::time::Timestamp;
 use serde::Serialize;
 
 use super::error::ApiError;
-use super::query::{Format, Id, Parameters, SlotsQuery};
+use super::query::{Format, HistoryQuery, Id, Parameters, SlotsQuery};
 use super::{Shared, blocking};
 use crate::clock::rfc3339;
 use crate::serve::board::{ClusterView, ListView};
+use crate::serve::energy::{self, PeriodsJson, RollupJson};
 use crate::serve::evidence::EvidenceView;
 use crate::serve::holders::HoldersView;
 use crate::serve::offenders::OffenderCounts;
@@ -48,6 +49,8 @@ pub struct ClusterJson {
     /// What the slots of the current UTC day have cost each participant so far.
     pub epsilon_day: f64,
     pub micro_epsilon_day: u64,
+    /// What the running hour, day and month have come to.
+    pub energy: PeriodsJson,
     pub last: Option<SlotJson>,
     pub last_decoded: Option<SlotJson>,
     /// When something is due next.
@@ -182,6 +185,7 @@ impl ClusterJson {
             list: view.list.as_ref().map(ListJson::from),
             epsilon_day: of_micro(micro_epsilon_day),
             micro_epsilon_day,
+            energy: PeriodsJson::running(view.energy.as_ref(), now),
             last: view.last.as_ref().map(SlotJson::from),
             last_decoded: view.last_decoded.as_ref().map(SlotJson::from),
             next_deadline: view.next_deadline.map(rfc3339),
@@ -267,20 +271,70 @@ fn slots_of(shared: &Shared, cluster: &ClusterId, query: &SlotsQuery) -> Result<
             Json(SlotsJson { cluster: cluster.as_str(), from, to, limit: query.limit, truncated, slots })
                 .into_response()
         }
-        Format::Csv => csv(cluster, &slots),
+        Format::Csv => csv(&format!("{cluster}-slots.csv"), CSV_HEADER, |body| {
+            slots.iter().try_for_each(|slot| slot.write_csv(cluster, body))
+        }),
     };
-    let truncated = HeaderValue::from_static(if truncated { "true" } else { "false" });
-    let truncated = (HeaderName::from_static("dream-truncated"), truncated);
-    Ok(([truncated, (VARY, HeaderValue::from_static("accept"))], body).into_response())
+    Ok(maybe_truncated(truncated, body))
 }
 
-fn csv(cluster: &ClusterId, slots: &[SlotJson]) -> Response {
-    let mut body = format!("{CSV_HEADER}\n").into_bytes();
-    for slot in slots {
-        slot.write_csv(cluster, &mut body).expect("a Vec takes everything");
-    }
+#[derive(Serialize)]
+struct HistoryJson<'a> {
+    cluster: &'a str,
+    step: &'static str,
+    from: String,
+    to: String,
+    limit: usize,
+    /// Whether there are older ones in the range than those told.
+    truncated: bool,
+    periods: Vec<RollupJson>,
+}
+
+/// `GET /api/v1/clusters/{id}/history`: the hours or days that began in `from..to`, oldest first.
+pub(super) async fn history(
+    State(shared): State<Arc<Shared>>,
+    Id(id): Id,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let view = shared.cluster(&id).ok_or_else(|| ApiError::unknown_cluster(&id))?;
+    let query = parameters.history(shared.now())?;
+    blocking(move || history_of(&shared, &view.cluster, &query)).await
+}
+
+fn history_of(shared: &Shared, cluster: &ClusterId, query: &HistoryQuery) -> Result<Response, ApiError> {
+    let HistoryQuery { step, rows: SlotsQuery { from, to, limit, format } } = *query;
+    let mut rows = shared.service.history.rollups(cluster, step, from, to, limit + 1)?;
+    let truncated = rows.len() > limit;
+    rows.drain(..rows.len().saturating_sub(limit));
+    let extent = shared.service.history.extent(cluster)?;
+    let periods: Vec<_> =
+        extent.map(|extent| rows.iter().map(|row| RollupJson::new(row, extent)).collect()).unwrap_or_default();
+    let step = step.as_str();
+    let body = match format {
+        Format::Json => {
+            let (from, to) = (rfc3339(from), rfc3339(to));
+            Json(HistoryJson { cluster: cluster.as_str(), step, from, to, limit, truncated, periods }).into_response()
+        }
+        Format::Csv => csv(&format!("{cluster}-{step}s.csv"), energy::CSV_HEADER, |body| {
+            periods.iter().try_for_each(|period| period.write_csv(cluster, body))
+        }),
+    };
+    Ok(maybe_truncated(truncated, body))
+}
+
+/// Says in a header whether there are older ones in the range than those told.
+pub(super) fn maybe_truncated(truncated: bool, body: Response) -> Response {
+    let truncated = HeaderValue::from_static(if truncated { "true" } else { "false" });
+    let truncated = (HeaderName::from_static("dream-truncated"), truncated);
+    ([truncated, (VARY, HeaderValue::from_static("accept"))], body).into_response()
+}
+
+/// Answers with a file of comma-separated values.
+pub(super) fn csv(file: &str, header: &str, write: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> Response {
+    let mut body = format!("{header}\n").into_bytes();
+    write(&mut body).expect("a Vec takes everything");
     let kind = HeaderValue::from_static("text/csv; charset=utf-8; header=present");
-    ([(CONTENT_TYPE, kind), (CONTENT_DISPOSITION, attachment(&format!("{cluster}-slots.csv")))], body).into_response()
+    ([(CONTENT_TYPE, kind), (CONTENT_DISPOSITION, attachment(file))], body).into_response()
 }
 
 /// `GET /api/v1/clusters/{id}/membership`: the signed list as it was published.

@@ -9,6 +9,7 @@ use maud::{Markup, html};
 use super::chart_data::ChartData;
 use super::series::{Point, Series, Within};
 use super::words;
+use crate::store::Step;
 
 /// The size of the drawing before it is stretched: only its resolution.
 const WIDTH: f64 = 1200.0;
@@ -22,14 +23,16 @@ pub(super) struct Caption<'a> {
     pub(super) description: String,
 }
 
-/// Draws a chart with axes: the plain sum and the filtered load, each in its band.
+/// Draws a chart with axes: the plain sum and the filtered load, each in its band; of days only their mean load.
 pub(super) fn chart(series: &Series, caption: &Caption<'_>) -> Markup {
-    let ticks = Ticks::around(series.extent(|point| [Some(point.load), point.filtered].into_iter().flatten()));
+    let ticks =
+        Ticks::around(series.extent(|point| [Some(series.unfiltered(point)), point.filtered].into_iter().flatten()));
     let canvas = Canvas { series, low: ticks.low, high: ticks.high };
     let data = ChartData::new(series, ticks.low, ticks.high);
+    let lines = if series.step == Some(Step::Day) { Lines::Best } else { Lines::SumAndFiltered };
     let drawing = html! {
         rect.area width="100%" height="100%" {}
-        (ticks.render()) (time_axis(series)) (canvas.draw(Lines::SumAndFiltered)) (pointer())
+        (ticks.render()) (time_axis(series)) (canvas.draw(lines)) (pointer())
     };
     html! {
         div.plot id=(caption.id) tabindex="0" role="group" aria-label="Values of the chart: left and right arrow keys" {
@@ -89,9 +92,10 @@ impl Canvas<'_> {
         html! {
             svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } preserveAspectRatio="none" {
                 @for failed in &self.series.failures { (self.failure(failed.start, failed.end)) }
+                @for &(start, end) in &self.series.partial { (self.failure(start, end)) }
                 @match lines {
                     Lines::SumAndFiltered => {
-                        @for segment in segments { (self.line("load", segment, |point| Some(point.load))) }
+                        @for segment in segments { (self.line("load", segment, |point| Some(self.series.unfiltered(point)))) }
                         @for segment in segments { (self.line("filtered", segment, |point| point.filtered)) }
                     }
                     Lines::Best => {

@@ -4,8 +4,8 @@ use dream_protocol::time::Timestamp;
 use maud::{Markup, PreEscaped, html};
 use serde::Serialize;
 
-use super::series::{Failed, Point, Series, Within};
-use super::words;
+use super::series::{Clusters, Failed, Point, Series, Within};
+use crate::store::Step;
 
 /// Columns of points; the names are those of the API. Times are in Unix seconds.
 #[derive(Debug, Serialize)]
@@ -16,6 +16,8 @@ pub(super) struct ChartData {
     low: f64,
     high: f64,
     slots_per_point: u64,
+    /// What points are made of: `slot`, `hour` or `day`.
+    step: &'static str,
     start: Vec<f64>,
     end: Vec<f64>,
     /// How many slots each point is the mean of.
@@ -26,6 +28,10 @@ pub(super) struct ChartData {
     band95_estimated_watts: Vec<f64>,
     load_filtered_watts: Vec<Option<f64>>,
     band95_filtered_watts: Vec<Option<f64>>,
+    /// How many clusters of how many a point is of, if not of all.
+    clusters: Vec<Option<String>>,
+    /// What the load beside the filtered one is called: `load` with this and `_watts`.
+    unfiltered: &'static str,
     failures: Vec<FailedJson>,
 }
 
@@ -49,6 +55,7 @@ impl ChartData {
             low,
             high,
             slots_per_point: series.slots_per_point,
+            step: series.step.map_or("slot", Step::as_str),
             start: column(series, |point| seconds(point.start)),
             end: column(series, |point| seconds(point.end)),
             slots: column(series, |point| point.slots),
@@ -58,6 +65,11 @@ impl ChartData {
             band95_estimated_watts: column(series, |point| rounded(point.estimate.band95)),
             load_filtered_watts: filtered(|it| it.watts),
             band95_filtered_watts: filtered(|it| it.band95),
+            clusters: column(series, |point| {
+                let Clusters { added, of } = point.clusters;
+                point.clusters.is_partial().then(|| format!("{added} of {of} clusters"))
+            }),
+            unfiltered: series.unfiltered_name(),
             failures: series.failures.iter().map(FailedJson::from).collect(),
         }
     }
@@ -73,7 +85,7 @@ impl ChartData {
 impl From<&Failed> for FailedJson {
     fn from(failed: &Failed) -> Self {
         let (start, end) = (seconds(failed.start), seconds(failed.end));
-        Self { start, end, slots: failed.slots, reason: words::failure(failed.reason).0 }
+        Self { start, end, slots: failed.slots, reason: failed.reason }
     }
 }
 

@@ -10,22 +10,20 @@ use maud::{Markup, html};
 
 use super::api::ClusterState;
 use super::chart::{Caption, chart};
+use super::energy_panel::energy_panel;
 use super::headline::{Figures, figure, headline};
 use super::overview::described;
+use super::past::Past;
 use super::query::{Id, MAX_LIMIT};
 use super::range::Range;
 use super::reasons::reasons;
-use super::series::{Series, fitted};
 use super::slots_page::{outcomes, slot_table};
-use super::status::{Group, Status};
+use super::status::{Standing, Status};
 use super::terms::privacy;
 use super::{Shared, blocking, page, simulated, words};
 use crate::clock::rfc3339;
 use crate::serve::board::ClusterView;
-use crate::store::{ClosedSlot, HistoryError};
-
-/// About as many points as a chart can show.
-const CHART_POINTS: u64 = 300;
+use crate::store::{ClosedSlot, Step};
 
 /// How many slots the table lists.
 const RECENT: usize = 12;
@@ -50,32 +48,12 @@ pub(super) async fn cluster(State(shared): State<Arc<Shared>>, Id(id): Id, uri: 
 }
 
 /// Returns the range that is asked for; a day, if none is.
-fn asked(uri: &Uri) -> Result<Range, Markup> {
+pub(super) fn asked(uri: &Uri) -> Result<Range, Markup> {
     let given = page::parameters(uri, &["range"])?;
     given.get("range").map_or(Ok(Range::Day), |name| {
         let names = Range::ALL.map(Range::name).join(", ");
         Range::named(name).ok_or_else(|| html! { code { "range" } " is one of " (names) ", not " code { (name) } "." })
     })
-}
-
-/// The slots of a range.
-struct Past {
-    now: Timestamp,
-    /// Where the range begins, and where the chart does.
-    from: Timestamp,
-    fitted: Timestamp,
-    slots: Vec<ClosedSlot>,
-}
-
-impl Past {
-    fn read(shared: &Shared, view: &ClusterView, range: Range, now: Timestamp) -> Result<Self, HistoryError> {
-        let from = range.from(now);
-        let slots = shared.service.history.slots(&view.cluster, from, now, MAX_LIMIT)?;
-        let any_before = !shared.service.history.slots(&view.cluster, Timestamp::from_secs(0), from, 1)?.is_empty();
-        // An axis that began in 1970 would show nothing.
-        let from = if slots.is_empty() { from.max(Range::Day.from(now)) } else { from };
-        Ok(Self { now, from, fitted: fitted(&slots, from, any_before), slots })
-    }
 }
 
 /// The pages of a cluster.
@@ -110,13 +88,17 @@ fn render(shared: &Shared, view: &ClusterView, range: Range, past: &Past, versio
         section #load aria-labelledby="load-heading" data-live {
             div.head {
                 h2 #load-heading { "Load" }
-                nav aria-label="Range of the chart" { ul.choice { (choice(view, range)) } }
+                nav aria-label="Range of the chart" { ul.choice { (choice(&format!("/clusters/{id}"), range)) } }
             }
             (load_chart(view, range, past))
         }
+        section #energy aria-labelledby="energy-heading" data-live {
+            h2 #energy-heading { "Energy so far" }
+            (energy_panel(view, now))
+        }
         section #figures aria-label="Figures" data-live { dl.tiles { (tiles(view, now)) } (explained()) }
         section #outcomes aria-labelledby="outcomes-heading" data-live {
-            h2 #outcomes-heading { "Outcomes " (range.words()) }
+            h2 #outcomes-heading { "Outcomes " (range.words()) @if past.is_of_periods() { ", of slots that are kept" } }
             div #outcomes-scroll.scroll tabindex="0" role="region" aria-labelledby="outcomes-heading" {
                 (outcomes(&view.cluster, &past.slots, false))
             }
@@ -153,7 +135,8 @@ fn state(view: &ClusterView, now: Timestamp) -> Markup {
     let status = Status::of(view, now);
     // A sum speaks for itself, and where there is none for long, the reason is the sentence.
     let state = ClusterState::of(view, now);
-    let silent = status.group == Group::Decoded || matches!(state, ClusterState::Stalled | ClusterState::CannotForm);
+    let silent =
+        status.standing == Standing::Decoded || matches!(state, ClusterState::Stalled | ClusterState::CannotForm);
     html! {
         (headline(last, &when))
         @if !silent { p.sentence { (status.sentence) } }
@@ -172,9 +155,6 @@ fn state(view: &ClusterView, now: Timestamp) -> Markup {
 
 /// Shows what else is known. Later figures have their place here.
 fn tiles(view: &ClusterView, now: Timestamp) -> Markup {
-    let tile = |name: &str, value: &Markup, note: &Markup| {
-        html! { div.tile { dt { (name) } dd { (value) span.note { (note) } } } }
-    };
     let decoded = view.last_decoded.and_then(|closed| Some((closed.outcome, Figures::of(&closed)?)));
     let due = view.next_deadline.map_or_else(|| html! { "–" }, |due| words::time(due, now));
     html! {
@@ -213,6 +193,11 @@ fn tiles(view: &ClusterView, now: Timestamp) -> Markup {
     }
 }
 
+/// Shows one figure with its name and what it is.
+pub(super) fn tile(name: &str, value: &Markup, note: &Markup) -> Markup {
+    html! { div.tile { dt { (name) } dd { (value) span.note { (note) } } } }
+}
+
 fn explained() -> Markup {
     html! {
         details.explain {
@@ -225,11 +210,11 @@ fn explained() -> Markup {
     }
 }
 
-/// Shows links to the ranges.
-fn choice(view: &ClusterView, chosen: Range) -> Markup {
+/// Shows links to the ranges of a page's chart.
+pub(super) fn choice(page: &str, chosen: Range) -> Markup {
     html! {
         @for range in Range::ALL {
-            @let href = format!("/clusters/{}?range={}", view.cluster, range.name());
+            @let href = format!("{page}?range={}", range.name());
             li {
                 a id={ "range-" (range.name()) } href=(href) aria-current=[(range == chosen).then_some("true")] {
                     (range.label())
@@ -240,26 +225,36 @@ fn choice(view: &ClusterView, chosen: Range) -> Markup {
 }
 
 fn load_chart(view: &ClusterView, range: Range, past: &Past) -> Markup {
-    let series = Series::new(&past.slots, past.fitted, past.now, CHART_POINTS).of(view);
+    let series = past.series(view);
+    let period = series.step.map(Step::as_str);
     let title = format!("Load of {} {}", view.cluster, range.words());
     html! {
         figure {
             (chart(&series, &Caption { id: "load-chart", title, description: described(&series) }))
             figcaption {
                 ul.legend {
-                    li.key-filtered { "Filtered load of all members" }
-                    li.key-load { "Plain sum of those who answered" }
-                    li.key-failure { "Slot without a sum" }
+                    @match series.step {
+                        Some(Step::Day) => li.key-filtered { "Mean load of all members" },
+                        Some(Step::Hour) => {
+                            li.key-filtered { "Filtered load of all members" }
+                            li.key-load { "Mean load of all members" }
+                        }
+                        None => {
+                            li.key-filtered { "Filtered load of all members" }
+                            li.key-load { "Plain sum of those who answered" }
+                            li.key-failure { "Slot without a sum" }
+                        }
+                    }
                 }
                 p.note {
                     "Shaded are the 95 % bands. "
-                    @match series.slots_per_point {
-                        1 => "Each point is one slot.",
-                        many => {
-                            "Each point is the mean of up to " (words::count(many)) " slots, in the band of that mean."
+                    @match (series.slots_per_point, period.unwrap_or("slot")) {
+                        (1, period) => { "Each point is one " (period) "." },
+                        (many, period) => {
+                            "Each point is the mean of up to " (words::count(many)) " " (period) "s, in the band of that mean."
                         }
                     }
-                    @if past.slots.len() >= MAX_LIMIT { " Only the newest " (words::count(MAX_LIMIT)) " slots are shown." }
+                    @if period.is_none() && past.slots.len() >= MAX_LIMIT { " Only the newest " (words::count(MAX_LIMIT)) " slots are shown." }
                 }
                 (simulated::filled_in(&past.slots, past.now))
             }
@@ -290,7 +285,23 @@ fn downloads(view: &ClusterView, range: Range, past: &Past) -> Markup {
             }
         }
         li { a #get-json href={ (api) "/slots?" (slots) } { "The same as JSON" } }
+        (energy_downloads(&api))
         li { a #get-cluster href=(api) { "This cluster as JSON" } }
+    }
+}
+
+/// Shows links to hours and days of what has this address in the API.
+pub(super) fn energy_downloads(api: &str) -> Markup {
+    const STEPS: [(Step, &str); 2] =
+        [(Step::Hour, "Energy by the hour, of the last 7 days"), (Step::Day, "Energy by the day, of the last year")];
+    html! {
+        @for (step, words) in STEPS {
+            li {
+                a id={ "get-" (step.as_str()) "s" } href={ (api) "/history?step=" (step.as_str()) "&format=csv" } download {
+                    (words) ", as CSV"
+                }
+            }
+        }
     }
 }
 
@@ -300,10 +311,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_range_is_one_of_five_and_a_day_if_none_is_asked_for() {
+    fn a_range_is_one_of_seven_and_a_day_if_none_is_asked_for() {
         let of = |query: &str| asked(&format!("/clusters/x{query}").parse().unwrap()).ok();
         assert_eq!([of(""), of("?")], [Some(Range::Day); 2]);
         assert_eq!(Range::ALL.map(|range| of(&format!("?range={}", range.name()))), Range::ALL.map(Some));
-        assert_eq!([of("?range=1y"), of("?rage=6h"), of("?range=")], [None; 3]);
+        assert_eq!([of("?range=2y"), of("?rage=6h"), of("?range=")], [None; 3]);
     }
 }

@@ -57,6 +57,10 @@ impl ApiError {
         Self::new(StatusCode::NOT_FOUND, format!("this gateway serves no cluster `{id}`; see /api/v1/clusters"))
     }
 
+    pub(super) fn unknown_group(id: &str) -> Self {
+        Self::new(StatusCode::NOT_FOUND, format!("there is no group `{id}`; see /api/v1/groups"))
+    }
+
     pub(super) fn no_list(id: &str) -> Self {
         Self::new(StatusCode::NOT_FOUND, format!("cluster `{id}` has no membership list yet"))
     }
@@ -72,8 +76,9 @@ impl ApiError {
     pub(super) fn unknown_path(path: &str) -> Self {
         let mut error = Self::new(StatusCode::NOT_FOUND, format!("there is nothing at {path}"));
         error.body.allowed = path.starts_with("/api/").then(|| {
-            "/api/v1/clusters, /api/v1/clusters/{id}, /api/v1/clusters/{id}/slots, /api/v1/clusters/{id}/membership, \
-             /api/v1/clusters/{id}/evidence"
+            "/api/v1/clusters, /api/v1/clusters/{id}, /api/v1/clusters/{id}/slots, /api/v1/clusters/{id}/history, \
+             /api/v1/clusters/{id}/membership, /api/v1/clusters/{id}/evidence, /api/v1/groups, \
+             /api/v1/groups/{id}, /api/v1/groups/{id}/slots, /api/v1/groups/{id}/history"
                 .into()
         });
         error

@@ -96,11 +96,15 @@ fn store(shared: &Shared, view: &GatewayView) -> (Markup, Markup) {
         (None, true) => ("decoded", "Writable"),
     };
     let text = html! {
-        (words::bytes(shared.service.history.file_bytes())) "; closed slots are kept for "
-        (words::count(view.retention_days)) @if view.retention_days == 1 { " day." } @else { " days." }
+        (words::bytes(shared.service.history.file_bytes())) "; closed slots are kept for " (days(view.retention_days))
+        ", hours for " (days(view.hours_retention_days)) ", and days for ever."
         @if let Some(error) = &view.commit_error { " " (error) "." }
     };
     (badge(state), text)
+}
+
+fn days(days: u64) -> String {
+    if days == 1 { "1 day".to_owned() } else { format!("{} days", words::count(days)) }
 }
 
 fn ends_soon(ends: u64, now: Timestamp) -> bool {

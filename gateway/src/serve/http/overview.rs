@@ -12,11 +12,12 @@ use maud::{Markup, html};
 
 use super::chart::{Caption, sparkline};
 use super::gateway_page::trouble_of_the_gateway;
+use super::group_tree::Tree;
 use super::headline::headline;
 use super::query::MAX_LIMIT;
 use super::reasons::reasons;
 use super::series::{Series, fitted};
-use super::status::{Group, Status};
+use super::status::{Standing, Status};
 use super::{Shared, blocking, page, words};
 use crate::serve::board::ClusterView;
 use crate::store::{ClosedSlot, HistoryError};
@@ -26,7 +27,7 @@ const DAY_SECONDS: u64 = 86_400;
 /// So few that a page of a thousand clusters stays light.
 const SPARK_POINTS: u64 = 96;
 
-/// How many clusters that need attention are named at the top, and how many reasons for each.
+/// How many clusters are named that need attention, or that are in a group, and how many reasons for each.
 const MOST_NAMED: usize = 12;
 const MOST_REASONS: usize = 2;
 
@@ -61,6 +62,7 @@ fn render(shared: &Shared) -> Response {
             ul.tiles { (summary(&clusters)) }
             (attention(shared, &clusters, now))
         }
+        (groups(shared, now))
         form #filter.filter role="search" hidden {
             label for="filter-text" { "Filter clusters" }
             input #filter-text type="search" autocomplete="off" spellcheck="false" placeholder="name or state";
@@ -76,16 +78,32 @@ fn render(shared: &Shared) -> Response {
     page::document(shared, StatusCode::OK, "Clusters", version, &content)
 }
 
+/// Shows groups as a tree, if there are any.
+fn groups(shared: &Shared, now: Timestamp) -> Markup {
+    let (_, groups) = shared.service.board.groups();
+    let tree = Tree { groups: &groups, most_clusters: MOST_NAMED, now };
+    html! {
+        @if !groups.is_empty() {
+            section #groups aria-labelledby="groups-heading" data-live {
+                h2 #groups-heading { "Groups" }
+                div #groups-scroll.scroll tabindex="0" role="region" aria-labelledby="groups-heading" {
+                    (tree.render(&tree.roots()))
+                }
+            }
+        }
+    }
+}
+
 type Clusters<'a> = [(&'a ClusterView, Status)];
 
 fn summary(clusters: &Clusters<'_>) -> Markup {
-    let count = |group: Group| clusters.iter().filter(|(_, status)| status.group == group).count();
+    let count = |standing: Standing| clusters.iter().filter(|(_, status)| status.standing == standing).count();
     html! {
-        @for (group, count) in Group::ALL.map(|group| (group, count(group))) {
-            li class={ "tile " (group.class()) @if count == 0 { " none" } } {
+        @for (standing, count) in Standing::ALL.map(|standing| (standing, count(standing))) {
+            li class={ "tile " (standing.class()) @if count == 0 { " none" } } {
                 span.amount { (words::count(count)) } " "
-                span.what { (group.label()) } " "
-                span.note { (group.meaning()) }
+                span.what { (standing.label()) } " "
+                span.note { (standing.meaning()) }
             }
         }
     }
@@ -125,17 +143,18 @@ fn attention(shared: &Shared, clusters: &Clusters<'_>, now: Timestamp) -> Markup
 
 fn card(shared: &Shared, view: &ClusterView, status: &Status, now: Timestamp) -> Markup {
     let id = &view.cluster;
-    let (group, label) = (status.group.label().to_lowercase(), status.label.to_lowercase());
-    let when = |end: Timestamp| html! { @if status.group != Group::Decoded { ", slot to " (words::time(end, now)) } };
+    let (standing, label) = (status.standing.label().to_lowercase(), status.label.to_lowercase());
+    let when =
+        |end: Timestamp| html! { @if status.standing != Standing::Decoded { ", slot to " (words::time(end, now)) } };
     let last = view.last_decoded.as_ref();
     html! {
-        li id={ "card-" (id) } class={ "card " (status.group.class()) } data-filter={ (id) " " (group) " " (label) } data-live {
+        li id={ "card-" (id) } class={ "card " (status.standing.class()) } data-filter={ (id) " " (standing) " " (label) } data-live {
             article aria-labelledby={ "name-" (id) } {
                 div.head {
                     h2 id={ "name-" (id) } { a id={ "to-" (id) } href={ "/clusters/" (id) } { (id) } }
                     (status.badge())
                 }
-                @if status.group != Group::Decoded { p.sentence { (status.sentence) } }
+                @if status.standing != Standing::Decoded { p.sentence { (status.sentence) } }
                 (headline(last, &last.map(|closed| when(closed.outcome.end)).unwrap_or_default()))
                 (shared.sparklines.of(shared, view, now))
                 dl.facts { (facts(view, now)) }
@@ -191,7 +210,9 @@ fn draw(shared: &Shared, view: &ClusterView, now: Timestamp) -> Result<Markup, H
         return Ok(Markup::default());
     }
     let any_before = !shared.service.history.slots(&view.cluster, Timestamp::from_secs(0), from, 1)?.is_empty();
-    let series = Series::new(&slots, fitted(&slots, from, any_before), now, SPARK_POINTS).of(view);
+    let series =
+        Series::new(&slots, fitted(slots.first().map(|slot| slot.outcome.start), from, any_before), now, SPARK_POINTS)
+            .of([view]);
     let id = format!("spark-{}", view.cluster);
     let title = format!("Load of {} in the last 24 hours", view.cluster);
     Ok(sparkline(&series, &Caption { id: &id, title, description: described(&series) }))

@@ -9,6 +9,7 @@ use dream_protocol::time::Timestamp;
 use serde::de::DeserializeOwned;
 
 use super::error::ApiError;
+use crate::store::Step;
 
 /// The parameters of a request as they came. Of one that comes twice, the last counts.
 #[derive(Debug)]
@@ -54,6 +55,13 @@ pub(super) struct SlotsQuery {
     pub(super) format: Format,
 }
 
+/// What hours or days are asked for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct HistoryQuery {
+    pub(super) step: Step,
+    pub(super) rows: SlotsQuery,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
     Json,
@@ -78,9 +86,26 @@ impl Parameters {
     /// By default the newest thousand slots of the last 24 hours.
     pub(super) fn slots(&self, now: Timestamp) -> Result<SlotsQuery, ApiError> {
         self.only(&["from", "to", "limit", "format"])?;
+        self.rows(now, DAY_SECONDS)
+    }
+
+    /// By default the newest thousand days of the last year, or hours of the last week.
+    pub(super) fn history(&self, now: Timestamp) -> Result<HistoryQuery, ApiError> {
+        self.only(&["step", "from", "to", "limit", "format"])?;
+        let step = self.get("step").map_or(Some(Step::Day), Step::named);
+        let step = step.ok_or_else(|| self.refuse("step", "hour or day; slots are at /api/v1/clusters/{id}/slots"))?;
+        let back = match step {
+            Step::Hour => 7 * DAY_SECONDS,
+            Step::Day => 366 * DAY_SECONDS,
+        };
+        Ok(HistoryQuery { step, rows: self.rows(now, back)? })
+    }
+
+    /// Reads from when to when, how many at most and how, by default for so many seconds until now.
+    fn rows(&self, now: Timestamp, back: u64) -> Result<SlotsQuery, ApiError> {
         let to = self.instant("to")?.unwrap_or(now);
-        let day_before = Timestamp::from_secs(to.as_secs().saturating_sub(DAY_SECONDS));
-        let from = self.instant("from")?.unwrap_or(day_before);
+        let before = Timestamp::from_secs(to.as_secs().saturating_sub(back));
+        let from = self.instant("from")?.unwrap_or(before);
         if from > to {
             return Err(self.refuse("from", "an instant not after `to`"));
         }
@@ -153,6 +178,19 @@ mod tests {
         let from = Timestamp::from_secs(1_800_000_000 - 86_400);
         let expected = SlotsQuery { from, to: NOW, limit: 1000, format: Format::Json };
         assert_eq!(parameters(&[]).slots(NOW).unwrap(), expected);
+    }
+
+    #[test]
+    fn history_defaults_to_the_days_of_the_last_year_or_the_hours_of_the_last_week() {
+        let asked = |pairs: &[(&str, &str)]| {
+            let HistoryQuery { step, rows } = parameters(pairs).history(NOW).unwrap();
+            (step, (NOW.as_secs() - rows.from.as_secs()) / 86_400, rows.limit)
+        };
+        assert_eq!(asked(&[]), (Step::Day, 366, 1000));
+        assert_eq!(asked(&[("step", "hour"), ("limit", "7")]), (Step::Hour, 7, 7));
+        for step in ["", "slot", "month"] {
+            parameters(&[("step", step)]).history(NOW).unwrap_err();
+        }
     }
 
     #[test]

@@ -9,12 +9,15 @@ pub(super) enum Range {
     SixHours,
     Day,
     Week,
+    Month,
+    Year,
     /// Everything that is kept.
     All,
 }
 
 impl Range {
-    pub(super) const ALL: [Self; 5] = [Self::Hour, Self::SixHours, Self::Day, Self::Week, Self::All];
+    pub(super) const ALL: [Self; 7] =
+        [Self::Hour, Self::SixHours, Self::Day, Self::Week, Self::Month, Self::Year, Self::All];
 
     /// As it stands in the address.
     pub(super) const fn name(self) -> &'static str {
@@ -23,6 +26,8 @@ impl Range {
             Self::SixHours => "6h",
             Self::Day => "24h",
             Self::Week => "7d",
+            Self::Month => "30d",
+            Self::Year => "1y",
             Self::All => "all",
         }
     }
@@ -34,6 +39,8 @@ impl Range {
             Self::SixHours => "6 h",
             Self::Day => "24 h",
             Self::Week => "7 d",
+            Self::Month => "30 d",
+            Self::Year => "1 y",
             Self::All => "All",
         }
     }
@@ -45,6 +52,8 @@ impl Range {
             Self::SixHours => "in the last 6 hours",
             Self::Day => "in the last 24 hours",
             Self::Week => "in the last 7 days",
+            Self::Month => "in the last 30 days",
+            Self::Year => "in the last year",
             Self::All => "in all the time that is kept",
         }
     }
@@ -57,6 +66,8 @@ impl Range {
             Self::SixHours => 6 * HOUR,
             Self::Day => 24 * HOUR,
             Self::Week => 7 * 24 * HOUR,
+            Self::Month => 30 * 24 * HOUR,
+            Self::Year => 366 * 24 * HOUR,
             Self::All => u64::MAX,
         };
         Timestamp::from_secs(now.as_secs().saturating_sub(back))

@@ -29,7 +29,7 @@ pub(super) fn filled_in(slots: &[ClosedSlot], now: Timestamp) -> Markup {
         @if let Some(end) = last {
             p.note {
                 "The slots until " (words::time(end, now)) " were filled in by the demo: no meter reported them. They are \
-                 made of the same homes with the exact same noise, without the masks, and no metric counts them."
+                 made of the same homes with the exact same noise, without the masks, and no metric and no energy counts them."
             }
         }
     }

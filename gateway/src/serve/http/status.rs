@@ -9,7 +9,7 @@ use crate::serve::board::ClusterView;
 
 /// Where a cluster counts in the overview.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Group {
+pub(super) enum Standing {
     /// Its last slot gave a sum.
     Decoded,
     /// Its last slot gave none.
@@ -18,10 +18,10 @@ pub(super) enum Group {
     Waiting,
 }
 
-impl Group {
+impl Standing {
     pub(super) const ALL: [Self; 4] = [Self::Decoded, Self::Failed, Self::Stalled, Self::Waiting];
 
-    /// Returns the class that gives the group its tone.
+    /// Returns the class that gives it its tone.
     pub(super) const fn class(self) -> &'static str {
         match self {
             Self::Decoded => "decoded",
@@ -52,7 +52,7 @@ impl Group {
 
 #[derive(Debug)]
 pub(super) struct Status {
-    pub(super) group: Group,
+    pub(super) standing: Standing,
     /// A few words.
     pub(super) label: &'static str,
     pub(super) sentence: Markup,
@@ -60,18 +60,18 @@ pub(super) struct Status {
 
 impl Status {
     pub(super) fn of(view: &ClusterView, now: Timestamp) -> Self {
-        let (group, label, sentence) = match ClusterState::of(view, now) {
-            ClusterState::WaitingForMembers => (Group::Waiting, "Waiting for members", enrolled(view)),
-            ClusterState::CannotForm => (Group::Waiting, "Cannot form a list", cannot_form(view)),
-            ClusterState::WaitingForFirstSlot => (Group::Waiting, "Waiting for first slot", first_slot(view, now)),
-            ClusterState::Stalled => (Group::Stalled, "Stalled", stalled(view, now)),
+        let (standing, label, sentence) = match ClusterState::of(view, now) {
+            ClusterState::WaitingForMembers => (Standing::Waiting, "Waiting for members", enrolled(view)),
+            ClusterState::CannotForm => (Standing::Waiting, "Cannot form a list", cannot_form(view)),
+            ClusterState::WaitingForFirstSlot => (Standing::Waiting, "Waiting for first slot", first_slot(view, now)),
+            ClusterState::Stalled => (Standing::Stalled, "Stalled", stalled(view, now)),
             ClusterState::Running => last_slot(view, now),
         };
-        Self { group, label, sentence }
+        Self { standing, label, sentence }
     }
 
     pub(super) fn badge(&self) -> Markup {
-        html! { span class={ "badge " (self.group.class()) } { (self.label) } }
+        html! { span class={ "badge " (self.standing.class()) } { (self.label) } }
     }
 }
 
@@ -97,16 +97,16 @@ fn stalled(view: &ClusterView, now: Timestamp) -> Markup {
     html! { "No slot has closed since " (words::time(since, now)) ", although one should every " (every) "." }
 }
 
-fn last_slot(view: &ClusterView, now: Timestamp) -> (Group, &'static str, Markup) {
+fn last_slot(view: &ClusterView, now: Timestamp) -> (Standing, &'static str, Markup) {
     let Some(outcome) = view.last.map(|closed| closed.outcome) else {
-        return (Group::Waiting, "Waiting for first slot", Markup::default());
+        return (Standing::Waiting, "Waiting for first slot", Markup::default());
     };
     let (start, end) = (words::time(outcome.start, now), words::time(outcome.end, now));
     match outcome.result {
-        Ok(_) => (Group::Decoded, "Decoded", html! { "The slot from " (start) " to " (end) " gave a sum." }),
+        Ok(_) => (Standing::Decoded, "Decoded", html! { "The slot from " (start) " to " (end) " gave a sum." }),
         Err(failure) => {
             let label = words::failure(failure).0;
-            (Group::Failed, label, html! { "The slot from " (start) " to " (end) " gave no sum." })
+            (Standing::Failed, label, html! { "The slot from " (start) " to " (end) " gave no sum." })
         }
     }
 }

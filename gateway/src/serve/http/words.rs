@@ -15,6 +15,19 @@ pub(super) fn load(watts: i64, band: u64) -> (String, String, &'static str) {
     (number(load / unit, places), number(band / unit, places), name)
 }
 
+/// Writes an energy and its band in one unit: `("3.036", "0.038", "MWh")`. Over time the band becomes small beside the energy, and
+/// keeps two digits.
+pub(super) fn energy(watt_hours: i64, band: u64) -> (String, String, String) {
+    let (energy, band) = (watt_hours as f64, band as f64);
+    let (unit, name) = unit(energy.abs().max(band));
+    let places = match band / unit {
+        band if band >= 1.0 => 1,
+        band if band >= 0.1 => 2,
+        _ => 3,
+    };
+    (number(energy / unit, places), number(band / unit, places), format!("{name}h"))
+}
+
 /// Writes a power on its own: `9 kW`.
 pub(super) fn watts(watts: f64) -> String {
     let (unit, name) = unit(watts.abs());
@@ -188,6 +201,18 @@ mod tests {
             ["\u{2212}8\u{a0}kW", "0\u{a0}W", "0\u{a0}W"]
         );
         assert_eq!(axis_watts(-500.0, 2500.0), "\u{2212}0.5\u{a0}kW");
+    }
+
+    #[test]
+    fn bands_of_energies_keep_two_digits() {
+        let words = |energy, band| {
+            let (energy, band, unit) = super::energy(energy, band);
+            format!("{energy} {band} {unit}")
+        };
+        assert_eq!(words(3_036_400, 38_200), "3.036 0.038 MWh");
+        assert_eq!(words(41_312_000, 103_000), "41.31 0.10 MWh");
+        assert_eq!(words(136_700, 9600), "136.7 9.6 kWh");
+        assert_eq!(words(-250, 900), "\u{2212}250.0 900.0 Wh");
     }
 
     #[test]

@@ -25,7 +25,7 @@ use tower::ServiceExt as _;
 use super::connection::keep_connected;
 use super::freezer::Freezer;
 use super::writer::{Doom, write};
-use super::{World, eventually, eventually_some};
+use super::{SLOT_SECONDS, World, eventually, eventually_some};
 
 /// A gateway with its directory, running or not.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub struct Gateway {
 }
 
 /// Returns a directory on a file system in memory, if there is one: a process that dies loses nothing there either.
-fn in_memory() -> TempDir {
+pub fn in_memory() -> TempDir {
     TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).unwrap()
 }
 
@@ -216,6 +216,28 @@ impl Gateway {
             Some(self.slots(cluster).await).filter(|slots| decoded(slots) >= before + more)
         })
         .await
+    }
+
+    /// Checks that the hours and days of a cluster have every slot in them that is listed, once.
+    pub async fn assert_energy_has_each_slot_once(&self, cluster: &str) {
+        for step in ["hour", "day"] {
+            let (slots, rows) = eventually_some("no slot closes in between", async || {
+                let slots = self.slots(cluster).await;
+                let path = format!("/api/v1/clusters/{cluster}/history?step={step}");
+                let rows = self.get(&path).await.json()["periods"].as_array().unwrap().clone();
+                (self.slots(cluster).await.len() == slots.len()).then_some((slots, rows))
+            })
+            .await;
+            let sum = |of: &str| rows.iter().map(|row| row[of].as_f64().unwrap()).sum::<f64>();
+            #[expect(clippy::cast_precision_loss, reason = "few slots")]
+            let [all, gave_sums, length] = [slots.len() as f64, decoded(&slots) as f64, SLOT_SECONDS as f64];
+            assert_eq!((sum("slots"), sum("measured_seconds")), (all, gave_sums * length), "{step}: {rows:?}");
+            assert_eq!(sum("filled_seconds") + sum("missing_seconds"), (all - gave_sums) * length, "{step}: {rows:?}");
+            if all == gave_sums {
+                let watts: f64 = slots.values().filter_map(|slot| slot.load_estimated_watts).sum();
+                assert!((sum("energy_watt_hours") - watts * length / 3600.0).abs() < 2.0, "{step}: {rows:?}");
+            }
+        }
     }
 
     fn load(&self) -> (Config, GatewayIdentity) {

@@ -1,11 +1,10 @@
 //! How sums are opened, how often that fails, and what it risks.
 
-use std::fmt;
 use std::io::{Result, Write};
 
-use super::super::Plan;
+use super::super::numbers::{Grouped, Probability};
+use super::super::report::Plan;
 use super::super::scheme::CommitteePlan;
-use super::Grouped;
 
 /// Writes the part about the scheme.
 pub(super) fn write(plan: &Plan, out: &mut impl Write) -> Result<()> {
@@ -76,22 +75,6 @@ fn losses(plan: &Plan, out: &mut impl Write) -> Result<()> {
                 "  - all {attempts} attempts do with {}, each at its own epsilon",
                 Probability(opening.slot_fails)
             )
-        }
-    }
-}
-
-/// A probability in per cent, or as a power of ten if it is small.
-struct Probability(f64);
-
-impl fmt::Display for Probability {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let percent = 100.0 * self.0;
-        match percent {
-            ..=0.0 => f.write_str("0 %"),
-            ..0.01 => write!(f, "{:.0e}", self.0),
-            ..1.0 => write!(f, "{percent:.2} %"),
-            ..99.95 => write!(f, "{} %", format!("{percent:.1}").trim_end_matches(".0")),
-            _ => f.write_str("100 %"),
         }
     }
 }

@@ -150,8 +150,9 @@ function clock(seconds, day) {
 }
 
 function lines(data, target) {
-  const otherDay = Math.floor(target.start / 86_400) !== Math.floor(data.to / 86_400);
-  const when = `${clock(target.start, otherDay)}\u2013${clock(target.end, false)}`;
+  const day = (seconds) => Math.floor(seconds / 86_400);
+  const [otherDay, severalDays] = [day(target.start) !== day(data.to), day(target.start) !== day(target.end - 1)];
+  const when = `${clock(target.start, otherDay)}\u2013${clock(target.end, severalDays)}`;
   if (target.failed) {
     return [["", when], ["", target.slots > 1 ? `${target.slots} slots without a sum, the last: ${target.reason}` : `No sum: ${target.reason}`]];
   }
@@ -162,9 +163,11 @@ function lines(data, target) {
   const slots = data.slots[target.at];
   return [
     ["", slots > 1 ? `${when}, mean of ${slots} slots` : when],
+    ...(data.clusters[target.at] ? [["", data.clusters[target.at]]] : []),
     ...value("_filtered").map((text) => ["Filtered", text]),
-    ...value("").map((text) => ["Plain sum", text]),
-    ...value("_estimated").map((text) => ["Estimate for all", text]),
+    // Of hours and days there is no plain sum.
+    ...(data.step === "slot" ? value("").map((text) => ["Plain sum", text]) : []),
+    ...value("_estimated").map((text) => [data.step === "slot" ? "Estimate for all" : "Mean load of all", text]),
   ];
 }
 
@@ -174,7 +177,7 @@ function tell(plot, target) {
   const share = Math.min(1, Math.max(0, (target.middle - data.from) / (data.to - data.from)));
   pointer.removeAttribute("hidden");
   for (const end of ["x1", "x2"]) pointer.querySelector(".cursor").setAttribute(end, `${100 * share}%`);
-  for (const [name, kind] of [["load", ""], ["filtered", "_filtered"]]) {
+  for (const [name, kind] of [["load", data.unfiltered], ["filtered", "_filtered"]]) {
     const watts = target.failed ? null : data[`load${kind}_watts`][target.at];
     const dot = pointer.querySelector(`.dot-${name}`);
     dot.toggleAttribute("hidden", watts === null);

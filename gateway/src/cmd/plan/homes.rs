@@ -1,0 +1,29 @@
+//! What homes of a kind are like: what a plan assumes unless it is told otherwise.
+//!
+//! The numbers are those of simulated homes over a year, five weekdays to two days of a weekend: docs/operations.md says how they
+//! were measured.
+
+use dream_protocol::kind::Kind;
+
+/// Homes of one kind.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Homes {
+    /// What a home draws on average, in watts; where homes feed in, the mean size of their cluster's load over its size.
+    pub(super) mean_watts: u32,
+    /// How much of the energy lies outside the kind's range and beyond its day, in per cent.
+    pub(super) cut_off_percent: f64,
+    pub(super) one: &'static str,
+    pub(super) many: &'static str,
+}
+
+impl Homes {
+    pub(super) const fn of(kind: Kind) -> Self {
+        let (mean_watts, cut_off_percent, one, many) = match kind {
+            Kind::Flat => (390, 5.5, "flat", "flats"),
+            Kind::House => (480, 0.5, "house", "houses"),
+            Kind::ElectricHeat => (2100, 0.0, "home with electric heating", "homes with electric heating"),
+            Kind::Pv => (410, 0.0, "home with panels", "homes with panels"),
+        };
+        Self { mean_watts, cut_off_percent, one, many }
+    }
+}

@@ -1,0 +1,166 @@
+//! What there is to know about a cluster before it exists.
+
+use dream_protocol::params::Params;
+use dream_protocol::policy::Policy;
+use serde::Serialize;
+
+use super::PlanArgs;
+use super::cost::{AesBlocks, Traffic};
+use super::error::{DayEnergy, Deviation, HourMean, Verdict};
+use super::homes::Homes;
+use super::scheme::SchemePlan;
+use super::solve::{self, Free};
+use super::summary::{Facts, Summary, epsilon_of_kilowatt_hour};
+use crate::serve::day_epsilon;
+
+/// What there is to know about a cluster before it exists.
+#[derive(Debug, Serialize)]
+pub(super) struct Plan {
+    /// What was found for the error that was asked for, if one was.
+    pub(super) found: Option<Found>,
+    pub(super) summary: Summary,
+    /// The lines of a cluster's table in the gateway's configuration that differ from the defaults, or that the plan rests on.
+    pub(super) configuration: Vec<String>,
+    pub(super) kind: &'static str,
+    pub(super) members: u16,
+    pub(super) max_missing: u16,
+    pub(super) max_malicious: u16,
+    /// How many honest shares make up the whole noise.
+    pub(super) honest: u16,
+    pub(super) slot_seconds: u64,
+    pub(super) attempts: u8,
+    pub(super) range_watts: (i64, i64),
+    pub(super) micro_epsilon_per_attempt: u64,
+    pub(super) noise_scale_watts: f64,
+    pub(super) mean_load_watts_per_home: u32,
+    /// Of the whole cluster.
+    pub(super) mean_load_watts: u64,
+    pub(super) error_when_all_answer: Deviation,
+    pub(super) error_when_most_are_silent: Deviation,
+    pub(super) error_of_an_hours_mean: Option<HourMean>,
+    pub(super) error_of_a_days_energy: DayEnergy,
+    /// How much of the energy of simulated homes of this kind is cut off, if the range and the energy of a day are the kind's.
+    pub(super) cut_off_percent: Option<f64>,
+    pub(super) verdict: Verdict,
+    pub(super) epsilon_per_day: DailyEpsilon,
+    pub(super) opening: SchemePlan,
+    pub(super) meter_policy: &'static str,
+    /// By which rules a meter with this policy would refuse the list.
+    pub(super) meter_objections: Vec<String>,
+    pub(super) bytes: Traffic,
+    pub(super) aes_blocks: AesBlocks,
+}
+
+/// What was found, with what it was found for.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Found {
+    pub(super) what: Free,
+    pub(super) error_percent: f64,
+    pub(super) told: String,
+}
+
+impl Found {
+    pub(super) fn new(what: Free, error_percent: f64, params: &Params) -> Self {
+        Self { what, error_percent, told: solve::told(what, params, error_percent) }
+    }
+}
+
+/// What the slots of one UTC day cost a meter, added up in millionths of epsilon.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(super) struct DailyEpsilon {
+    pub(super) slots: u64,
+    pub(super) micro_epsilon_one_attempt_each: u64,
+    pub(super) micro_epsilon_all_attempts: u64,
+    /// E, which bounds all slots of a UTC day together; 0 for none.
+    pub(super) micro_epsilon_reserved: u64,
+    /// The energy of a day that a meter can tell under E, in watt-hours.
+    pub(super) energy_watt_hours: Option<u64>,
+    /// What using one kilowatt-hour costs, within that energy, whenever it is used.
+    pub(super) epsilon_of_a_kilowatt_hour: Option<f64>,
+    /// The most that a day may cost by the meters' policy.
+    pub(super) limit_micro_epsilon: u64,
+    /// Both, but for a probability of `delta`.
+    pub(super) delta: f64,
+    pub(super) epsilon_one_attempt_each_at_delta: f64,
+    pub(super) epsilon_all_attempts_at_delta: f64,
+    /// That of the meters' policy.
+    pub(super) budget_micro_epsilon: u64,
+    /// How many attempts it pays for.
+    pub(super) attempts_within_budget: u64,
+}
+
+impl Plan {
+    pub(super) fn new(args: &PlanArgs, params: &Params, opening: SchemePlan, found: Option<Found>) -> Self {
+        let mean_load_watts = args.mean_watts(params);
+        let deviation = |silent| Deviation::new(params, params.members() - silent, mean_load_watts);
+        let terms = params.terms();
+        let policy = args.meter_policy.rules();
+        let error_when_all_answer = deviation(0);
+        let error_of_a_days_energy = DayEnergy::new(params, mean_load_watts);
+        let cut_off_percent = args.cut_off_percent(params);
+        let facts = Facts {
+            params,
+            homes: Homes::of(args.kind),
+            mean_watts: args.mean_watts_per_home(),
+            slot: &error_when_all_answer,
+            day: &error_of_a_days_energy,
+            cut_off_percent,
+            opening: &opening,
+        };
+        Self {
+            found,
+            summary: facts.summary(),
+            configuration: args.configuration(params),
+            kind: args.kind.as_str(),
+            members: params.members(),
+            max_missing: params.max_missing(),
+            max_malicious: params.max_malicious(),
+            honest: params.honest(),
+            slot_seconds: terms.slot_seconds,
+            attempts: params.attempts(),
+            range_watts: (terms.lo, terms.hi),
+            micro_epsilon_per_attempt: params.charge_micro_epsilon(),
+            noise_scale_watts: params.noise_scale().as_f64(),
+            mean_load_watts_per_home: args.mean_watts_per_home(),
+            mean_load_watts,
+            error_when_all_answer,
+            error_when_most_are_silent: deviation(params.max_missing()),
+            error_of_an_hours_mean: HourMean::new(params, mean_load_watts),
+            error_of_a_days_energy,
+            cut_off_percent,
+            verdict: Verdict::of(error_when_all_answer.band95_percent),
+            epsilon_per_day: DailyEpsilon::new(params, &policy),
+            opening,
+            meter_policy: args.meter_policy.as_str(),
+            meter_objections: policy.objections(params).map(|objection| objection.to_string()).collect(),
+            bytes: Traffic::measure(params, args.list_slots),
+            aes_blocks: AesBlocks::count(params),
+        }
+    }
+}
+
+impl DailyEpsilon {
+    fn new(params: &Params, policy: &Policy) -> Self {
+        let slots = day_epsilon::slots(params);
+        let charge = params.charge_micro_epsilon();
+        Self {
+            slots,
+            micro_epsilon_one_attempt_each: slots * charge,
+            micro_epsilon_all_attempts: slots * charge * u64::from(params.attempts()),
+            micro_epsilon_reserved: params.terms().day_micro_epsilon,
+            energy_watt_hours: params.day_watt_hours(),
+            epsilon_of_a_kilowatt_hour: params.day_watt_hours().map(|_| epsilon_of_kilowatt_hour(params)),
+            limit_micro_epsilon: policy.day_micro_epsilon,
+            delta: day_epsilon::DELTA,
+            epsilon_one_attempt_each_at_delta: thousandths(day_epsilon::at_delta(params, 1)),
+            epsilon_all_attempts_at_delta: thousandths(day_epsilon::at_delta(params, params.attempts())),
+            budget_micro_epsilon: policy.daily_micro_epsilon,
+            attempts_within_budget: policy.daily_micro_epsilon / charge,
+        }
+    }
+}
+
+/// Leaves out the digits that nobody can rely on.
+fn thousandths(epsilon: f64) -> f64 {
+    (1000.0 * epsilon).round() / 1000.0
+}

@@ -1,0 +1,206 @@
+//! Groups: sums of clusters, and of other groups.
+//!
+//! A group has no state of its own. What is shown of it is added up from what its clusters released.
+
+use std::borrow::Borrow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use dream_protocol::ids::{ClusterId, IdError};
+
+use super::{ClusterSettings, Problem, file};
+
+/// The name of a group, which no cluster has.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GroupId(ClusterId);
+
+impl GroupId {
+    /// Checks the grammar, which is that of clusters, and keeps the text.
+    pub fn new(text: &str) -> Result<Self, IdError> {
+        ClusterId::new(text).map(Self)
+    }
+
+    pub fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+}
+
+impl Borrow<str> for GroupId {
+    fn borrow(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl fmt::Display for GroupId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for GroupId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A sum of clusters that have slots of one length.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// What it is the sum of, in the order of the file.
+    pub of: Vec<Part>,
+    /// Every cluster in it, also those in groups in it, each of them once.
+    pub clusters: BTreeSet<ClusterId>,
+    /// How long their slots are.
+    pub slot_seconds: u64,
+}
+
+/// A part of a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Part {
+    Cluster(ClusterId),
+    Group(GroupId),
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cluster(cluster) => fmt::Display::fmt(cluster, f),
+            Self::Group(group) => fmt::Display::fmt(group, f),
+        }
+    }
+}
+
+/// Checks the groups of a file. `written` are the clusters of the file, `clusters` those of them that are in order.
+pub(super) fn check(
+    groups: &BTreeMap<String, file::Group>,
+    written: &BTreeMap<String, file::Cluster>,
+    clusters: &BTreeMap<ClusterId, ClusterSettings>,
+) -> (BTreeMap<GroupId, Group>, Vec<Problem>) {
+    let mut check = Check { groups, written, clusters, found: BTreeMap::new(), problems: Vec::new() };
+    for name in groups.keys() {
+        check.name(name);
+        check.group(name, &mut Vec::new());
+    }
+    let found = check.found.into_iter();
+    let found = found.filter_map(|(name, group)| Some((GroupId::new(name).ok()?, group?))).collect();
+    (found, check.problems)
+}
+
+struct Check<'a> {
+    groups: &'a BTreeMap<String, file::Group>,
+    written: &'a BTreeMap<String, file::Cluster>,
+    clusters: &'a BTreeMap<ClusterId, ClusterSettings>,
+    /// The groups that were looked at; `None` if something in one is wrong, which was noted where it is.
+    found: BTreeMap<&'a str, Option<Group>>,
+    problems: Vec<Problem>,
+}
+
+impl<'a> Check<'a> {
+    fn wrong(&mut self, name: &str, message: String) {
+        self.problems.push(Problem { key: format!("groups.{name}.of"), message });
+    }
+
+    fn name(&mut self, name: &str) {
+        let message = match GroupId::new(name) {
+            Err(error) => error.to_string(),
+            Ok(_) if self.written.contains_key(name) => {
+                "a cluster has this name; give the group another, or nobody could tell them apart".to_owned()
+            }
+            Ok(_) => return,
+        };
+        self.problems.push(Problem { key: format!("groups.{name}"), message });
+    }
+
+    /// Looks at a group and everything in it, on the way that led to it.
+    fn group(&mut self, name: &'a str, way: &mut Vec<&'a str>) -> Option<Group> {
+        if let Some(begin) = way.iter().position(|before| *before == name) {
+            let round = [&way[begin..], &[name]].concat();
+            // Each of them is noted as wrong on the way back; the way round is told once.
+            self.wrong(name, format!("{} goes round; no group can be a part of itself", round.join(" > ")));
+            return None;
+        }
+        if let Some(group) = self.found.get(name) {
+            return group.clone();
+        }
+        way.push(name);
+        let group = self.look(name, way);
+        way.pop();
+        self.found.insert(name, group.clone());
+        group
+    }
+
+    fn look(&mut self, name: &'a str, way: &mut Vec<&'a str>) -> Option<Group> {
+        let parts: &'a [String] = &self.groups.get(name)?.of;
+        if parts.is_empty() {
+            self.wrong(name, "names nothing; list the clusters or groups that it is the sum of".to_owned());
+            return None;
+        }
+        let before = self.problems.len();
+        let (mut of, mut through) = (Vec::new(), BTreeMap::<ClusterId, &str>::new());
+        for part in parts {
+            let Some((known, clusters)) = self.part(name, part, way) else { continue };
+            for cluster in clusters {
+                match through.get(&cluster) {
+                    None => drop(through.insert(cluster, part)),
+                    Some(first) => {
+                        let how = twice(first, part, &cluster);
+                        self.wrong(name, format!("`{cluster}` would count twice, {how}; leave one of them out"));
+                    }
+                }
+            }
+            of.push(known);
+        }
+        let clusters: BTreeSet<ClusterId> = through.into_keys().collect();
+        let whole = of.len() == parts.len() && self.problems.len() == before;
+        let slot_seconds = if whole { self.slot_seconds(name, &clusters) } else { None };
+        Some(Group { of, clusters, slot_seconds: slot_seconds? })
+    }
+
+    /// Returns what a part is, and the clusters in it.
+    fn part(&mut self, name: &'a str, part: &'a str, way: &mut Vec<&'a str>) -> Option<(Part, BTreeSet<ClusterId>)> {
+        if self.written.contains_key(part) {
+            // One whose name is none was noted as such.
+            let cluster = ClusterId::new(part).ok()?;
+            return Some((Part::Cluster(cluster.clone()), BTreeSet::from([cluster])));
+        }
+        if self.groups.contains_key(part) {
+            let group = self.group(part, way)?;
+            return Some((Part::Group(GroupId::new(part).ok()?), group.clusters));
+        }
+        self.wrong(
+            name,
+            format!("`{part}` is neither a cluster nor a group of this file; correct it, or leave it out"),
+        );
+        None
+    }
+
+    /// Returns how long the slots of all clusters are. Sums of slots that begin or end at different times would be sums of
+    /// nothing that ever was.
+    fn slot_seconds(&mut self, name: &str, clusters: &BTreeSet<ClusterId>) -> Option<u64> {
+        let mut lengths = BTreeMap::<u64, Vec<&str>>::new();
+        for cluster in clusters {
+            let settings = self.clusters.get(cluster)?;
+            lengths.entry(settings.terms.slot_seconds).or_default().push(cluster.as_str());
+        }
+        if let Some((&only, _)) = lengths.first_key_value().filter(|_| lengths.len() == 1) {
+            return Some(only);
+        }
+        let found: Vec<_> = lengths.iter().map(|(length, of)| format!("{length} s ({})", of.join(", "))).collect();
+        let message = format!(
+            "its clusters have slots of {}; only slots of one length can be added up, so use one `slot_seconds`, or a group \
+             for each",
+            found.join(" and ")
+        );
+        self.wrong(name, message);
+        None
+    }
+}
+
+/// Says by which parts of a group a cluster is in it.
+fn twice(first: &str, second: &str, cluster: &ClusterId) -> String {
+    if first == second {
+        return format!("because `{first}` is named twice");
+    }
+    let by = |part: &str| if part == cluster.as_str() { "by itself".to_owned() } else { format!("in `{part}`") };
+    format!("{} and {}", by(first), by(second))
+}
