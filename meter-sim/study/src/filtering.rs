@@ -26,7 +26,7 @@ const STREAM: u64 = 3 << 24;
 pub(crate) fn section(data: &Dataset, settings: &Settings, seed: u64) -> Result<Section, String> {
     let most_days = if data.is_model() { DAYS } else { MOST_DAYS };
     let mut weeks = Vec::new();
-    let (mut hard, mut first) = (Vec::new(), None);
+    let (mut first, mut hard) = (None, Vec::new());
     for seed in [seed, seed.wrapping_add(1)] {
         let other = data.seed().is_some_and(|own| own != seed).then(|| data.with_seed(seed));
         let drawn = Drawn::new(other.as_ref().unwrap_or(data), settings, seed, CLUSTERS, most_days)?;
@@ -50,6 +50,8 @@ pub(crate) fn section(data: &Dataset, settings: &Settings, seed: u64) -> Result<
 #[derive(Debug)]
 struct Cluster {
     members: u16,
+    /// How long a slot is.
+    slot_millis: u64,
     /// Of the noise.
     variance: f64,
     days: Vec<Vec<Observed>>,
@@ -148,7 +150,8 @@ impl<'a> Drawn<'a> {
             let until = |number: usize| (number + 1) as f64 * seconds as f64 / 3600.0;
             slots.iter().enumerate().filter_map(|(at, cluster)| slot(cluster, until(at), seconds)).collect()
         };
-        Cluster { members, variance: everybody.variance(), days: days.iter().map(&mut day).collect() }
+        let slot_millis = 1000 * u64::from(SECONDS_PER_DAY) / days[0].len() as u64;
+        Cluster { members, slot_millis, variance: everybody.variance(), days: days.iter().map(&mut day).collect() }
     }
 }
 
@@ -382,8 +385,7 @@ mod tests {
 
     /// Two clusters over sixteen days.
     pub(super) fn followed() -> Vec<Cluster> {
-        let (data, settings) = (model(), Settings::default());
-        Drawn::new(&data, &settings, 1, 2, 16).unwrap().observe(Alpha::PRODUCT)
+        Drawn::new(&model(), &Settings::default(), 1, 2, 16).unwrap().observe(Alpha::PRODUCT)
     }
 
     pub(super) fn model() -> Dataset {

@@ -5,8 +5,7 @@ use dream_filter::{Filter, Filtered, LocalTime, Profile, Release, Slot};
 use dream_homes::slots::SECONDS_PER_DAY;
 use dream_homes::street::{all_cores, in_parallel};
 
-use super::{Cluster, Observed, WEEK};
-use crate::dataset::FIRST_DAY;
+use super::{Cluster, FIRST_DAY, Observed, WEEK};
 use crate::section::{Cell, Table};
 
 /// What a load is multiplied with when it changes for good, two weeks after the filter began.
@@ -116,14 +115,12 @@ impl Counted {
 /// The slots of a cluster in the order of time, as if all members had answered in each of them.
 fn seen<'a>(cluster: &'a Cluster, weekend: &impl Fn(usize) -> bool) -> Vec<Seen<'a>> {
     let members = cluster.members;
-    let per_day = cluster.days.iter().map(Vec::len).max().unwrap_or(1).max(1);
-    let length = u64::from(SECONDS_PER_DAY) * 1000 / per_day as u64;
     let of_day = |(day, slots): (usize, &'a Vec<Observed>)| {
         let midnight = (FIRST_DAY + day as u64) * u64::from(SECONDS_PER_DAY) * 1000;
         let weekend = weekend(day);
         let seen = move |slot: &'a Observed| {
             let end_millis = midnight + millis(slot.until);
-            let start_millis = end_millis - length;
+            let start_millis = end_millis - cluster.slot_millis;
             let local = LocalTime { weekend, ..LocalTime::utc(start_millis.midpoint(end_millis)) };
             let (watts, variance, responders) = (slot.released, cluster.variance, members);
             let release = Release { start_millis, end_millis, local, watts, variance, responders, members };
@@ -134,7 +131,8 @@ fn seen<'a>(cluster: &'a Cluster, weekend: &impl Fn(usize) -> bool) -> Vec<Seen<
     cluster.days.iter().enumerate().flat_map(of_day).collect()
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "hours of a day, above 0")]
+/// Hours of a day in milliseconds.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most a day's")]
 fn millis(hours: f64) -> u64 {
     (3.6e6 * hours).round() as u64
 }
