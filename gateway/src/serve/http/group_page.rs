@@ -74,7 +74,7 @@ impl Past {
         if let Some(step) = step_over(now.millis_since(shown_from), false) {
             return Self::of_periods(history, view, step, from, shown_from, now);
         }
-        let slots = view.slots(history, from, now, most)?;
+        let slots = Self::settled(view, view.slots(history, from, now, most)?, now);
         let any_before = !view.slots(history, Timestamp::from_secs(0), from, 1)?.is_empty();
         let cut = Some(slots.len()).filter(|&found| found >= most);
         let kept_from = slots.first().map_or(now, |slot| slot.start);
@@ -90,6 +90,14 @@ impl Past {
         Ok(Self { now, from, newest, series, cut, backfilled })
     }
 
+    /// Leaves out the slot that some clusters have yet to close: it would look like a load that falls.
+    fn settled(view: &GroupView, mut slots: Vec<GroupSlot>, now: Timestamp) -> Vec<GroupSlot> {
+        if let Some(current) = view.current(now) {
+            slots.retain(|slot| slot.end <= current.end);
+        }
+        slots
+    }
+
     /// Reads hours or days, where slots would be too many or are gone.
     fn of_periods(
         history: &dyn History,
@@ -103,7 +111,8 @@ impl Past {
         let together = together(step, shown_from, now, CHART_POINTS);
         let periods = view.periods(history, step, shown_from, now, most, together)?;
         let series = Series::of_group_periods(step, &periods, shown_from, now, together);
-        let newest: Vec<GroupSlot> = view.slots(history, from, now, RECENT)?.into_iter().rev().collect();
+        let newest = Self::settled(view, view.slots(history, from, now, RECENT)?, now);
+        let newest: Vec<GroupSlot> = newest.into_iter().rev().collect();
         let backfilled = newest.iter().any(|slot| slot.backfilled);
         let cut = Some(most).filter(|&most| now.millis_since(shown_from) / step.millis() >= most as u64);
         Ok(Self { now, from, newest, series, cut, backfilled })
