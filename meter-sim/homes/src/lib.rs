@@ -23,6 +23,7 @@
 
 pub mod args;
 pub mod clustering;
+pub mod date;
 pub mod home;
 pub mod readings;
 pub mod slots;

@@ -5,12 +5,15 @@
 //! with `#` are skipped too. Power that a home feeds in is negative.
 //!
 //! Real files have gaps. [`Readings::open_with_gaps`] takes an empty cell, or one that says `NaN`, `NA` or `null`, as a reading
-//! that is missing: a meter that was silent. Times are not read, so that every slot needs a row, of empty cells if need be.
+//! that is missing: a meter that was silent. Every slot needs a row, of empty cells if need be: of times, only the date of the first
+//! row is read (`2026-11-17`, with or without a time behind it).
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
+
+use crate::date::Date;
 
 /// More than any home draws or feeds in: a value beyond it is probably not in watts.
 const MOST_WATTS: f64 = 1_000_000.0;
@@ -22,6 +25,7 @@ pub struct Readings {
     columns: Vec<Vec<i64>>,
     /// The slots in which each home's reading is missing, in order: its reading there is 0.
     missing: Vec<Vec<usize>>,
+    first_day: Option<Date>,
 }
 
 /// What an empty cell is.
@@ -71,7 +75,8 @@ impl Readings {
         };
         let missing = columns.iter().map(slots_without).collect();
         let columns = columns.into_iter().map(|column| column.into_iter().map(Option::unwrap_or_default).collect());
-        Ok(Self { columns: columns.collect(), missing })
+        let first_day = first.cells.first().filter(|_| skipped == 1).and_then(|time| Date::of_instant(time));
+        Ok(Self { columns: columns.collect(), missing, first_day })
     }
 
     pub fn homes(&self) -> usize {
@@ -85,6 +90,17 @@ impl Readings {
     /// The readings of a home, counted from 0; those that are missing are 0.
     pub fn column(&self, home: usize) -> &[i64] {
         &self.columns[home]
+    }
+
+    /// The same readings with another date of the first row.
+    #[must_use]
+    pub fn beginning(self, first_day: Date) -> Self {
+        Self { first_day: Some(first_day), ..self }
+    }
+
+    /// The date of the first row, if it is known.
+    pub fn first_day(&self) -> Option<Date> {
+        self.first_day
     }
 
     /// The slots in which a home's reading is missing, in order.

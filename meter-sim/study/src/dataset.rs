@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use dream_filter::LocalTime;
+use dream_homes::date::Date;
 use dream_homes::home::{ActivityModel, Calendar, DayKind, DayTrace, Home, Minutes, Month, PvShare};
 use dream_homes::readings::Readings;
 use dream_homes::slots::SlotLength;
@@ -66,6 +67,7 @@ pub struct Loads {
 
 /// The first of simulated days, since 1970: a Monday, as in the calendar.
 pub const FIRST_DAY: u64 = 20_003;
+const DAY_MILLIS: u64 = 86_400_000;
 
 /// What heats with electricity at night, and draws more than all else in a home.
 const HEATER: &str = "storage_heater";
@@ -114,7 +116,7 @@ impl Dataset {
         }
     }
 
-    /// The homes of a file, whose rows are slots of this length.
+    /// The homes of a file, whose rows are slots of this length from a midnight on.
     pub fn own(readings: Readings, slot: SlotLength) -> Self {
         let feed_in = FeedIn::of(&readings);
         Self { origin: Arc::new(Origin::Own { readings, slot }), feed_in }
@@ -181,18 +183,30 @@ impl Dataset {
         }
     }
 
-    /// Whether a day of [`Dataset::days`], counted from 0, is on a weekend. A file does not tell, and has none.
+    /// Whether a day of [`Dataset::days`], counted from 0, is on a weekend.
     pub fn weekend(&self, day: u32) -> bool {
         match &*self.origin {
             Origin::Model { street, .. } => street.calendar.day(DAY + day).kind == DayKind::Weekend,
-            Origin::Own { .. } => false,
+            Origin::Own { .. } => self.local_time((FIRST_DAY + u64::from(day)) * DAY_MILLIS).weekend,
         }
     }
 
-    /// What the clocks of the homes say at a time of simulated days. Those of a file are taken as weekdays.
+    /// Whether it is known which days are on a weekend. Those of a file without a date are all taken as weekdays.
+    pub fn has_weekends(&self) -> bool {
+        match &*self.origin {
+            Origin::Model { .. } => true,
+            Origin::Own { readings, .. } => readings.first_day().is_some(),
+        }
+    }
+
+    /// What the clocks of the homes say at a time of days that begin with [`FIRST_DAY`].
     pub fn local_time(&self, millis: u64) -> LocalTime {
-        let utc = LocalTime::utc(millis);
-        LocalTime { weekend: self.is_model() && utc.weekend, ..utc }
+        let after_monday = match &*self.origin {
+            Origin::Model { .. } => 0,
+            Origin::Own { readings, .. } => readings.first_day().map_or(0, Date::weekday),
+        };
+        let LocalTime { second_of_day, weekend } = LocalTime::utc(millis + after_monday * DAY_MILLIS);
+        LocalTime { second_of_day, weekend: weekend && self.has_weekends() }
     }
 
     /// The month of a day of [`Dataset::days`], counted from 0. A file does not tell.
@@ -423,6 +437,12 @@ mod tests {
             [&days[..5], &days[5..]].map(|days| days.iter().map(at_noon).sum::<f64>() / days.len() as f64);
         assert!(weekend > 1.1 * weekday, "{weekend} W instead of {weekday} W");
         assert!(!own("1,2\n", minutes(5)).weekend(5), "a file does not tell");
+        let dated = own("time,a,b\n2026-11-20 00:00,1,2\n", minutes(5));
+        assert_eq!(
+            (0..4).map(|day| dated.weekend(day)).collect::<Vec<_>>(),
+            [false, true, true, false],
+            "a Friday first"
+        );
     }
 
     #[test]

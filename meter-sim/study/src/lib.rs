@@ -43,6 +43,7 @@ use self::dataset::Dataset;
 use self::section::Section;
 use self::settings::{Setting, Settings};
 use dream_homes::args::{BadInput, whole};
+use dream_homes::date::Date;
 use dream_homes::home::{ActivityModel, Calendar, Month, PvShare};
 use dream_homes::readings::Readings;
 use dream_homes::slots::SlotLength;
@@ -90,6 +91,9 @@ pub struct StudyArgs {
     /// The length of a row of that file; it has to divide a day
     #[arg(long, value_name = "SECONDS", default_value = "600", requires = "csv")]
     slot_seconds: SlotLength,
+    /// The date of that file's first row, which tells weekends; by default that of a first column with times
+    #[arg(long, value_name = "DATE", requires = "csv")]
+    first_day: Option<Date>,
     /// Limit to these parts, separated by commas
     #[arg(long, value_enum, value_name = "PARTS", value_delimiter = ',')]
     only: Vec<Part>,
@@ -154,6 +158,7 @@ impl StudyArgs {
         sections.iter().try_for_each(|section| section.write(&self.out))?;
         left_out.extend(feed_in_note(&homes.data, &self.settings));
         left_out.extend(missing_note(&homes.data));
+        left_out.extend(weekends_note(&homes.data));
         self.tell(&sections, &left_out);
         Ok(())
     }
@@ -184,12 +189,15 @@ impl StudyArgs {
             let calendar = self.month.map_or(Calendar::Year, Calendar::Of);
             return Ok(Dataset::street(self.seed, self.homes, ActivityModel::Crest, self.pv, calendar));
         };
-        let readings = Readings::open_with_gaps(path).map_err(|error| BadInput(format!("--csv: {error}")))?;
+        let mut readings = Readings::open_with_gaps(path).map_err(|error| BadInput(format!("--csv: {error}")))?;
         if readings.homes() < FEWEST_HOMES {
             let (path, found) = (path.display(), readings.homes());
             return Err(BadInput(format!(
                 "--csv: {path} has {found} homes; a study needs at least {FEWEST_HOMES}, one column each"
             )));
+        }
+        if let Some(first_day) = self.first_day {
+            readings = readings.beginning(first_day);
         }
         Ok(Dataset::own(readings, self.slot_seconds))
     }
@@ -217,6 +225,13 @@ fn missing_note(data: &Dataset) -> Option<String> {
         "{missing} of {cells} {are} missing: {homes} silent in those slots. Sums of the others stand for all members, as in the \
          gateway, and errors are against the load of those who answered."
     ))
+}
+
+/// Says that it is not known which days of a file are on a weekend.
+fn weekends_note(data: &Dataset) -> Option<String> {
+    let note =
+        "The file has no dates, so all of its days are taken as weekdays: --first-day tells the date of its first row.";
+    (!data.has_weekends()).then(|| note.to_owned())
 }
 
 impl Section {
