@@ -13,7 +13,7 @@ test: ## Set up and run every suite, as CI does; SUITES="fmt clippy" runs only t
 check: ## The inner loop: formatting, lints, unit tests and tests in virtual time, with fewer simulated runs than `make test`
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
-	DREAM_SIM_RUNS=40 cargo nextest run --workspace --profile check
+	DREAM_SIM_RUNS=10 cargo nextest run --workspace --profile check
 
 chaos: ## The long version of the chaos test: SLOTS=200, SEED=2026
 	cargo test --workspace --tests --no-run
