@@ -107,17 +107,60 @@ impl PeriodsJson {
     }
 }
 
-/// An hour or a day of the past.
+impl EnergyJson {
+    /// Returns the fields as cells of a CSV row.
+    pub(super) fn cells(&self) -> String {
+        format!(
+            "{},{},{},{},{},{},{},{}",
+            self.start,
+            self.end,
+            self.energy_watt_hours,
+            self.band95_energy_watt_hours,
+            self.measured_seconds,
+            self.filled_seconds,
+            self.missing_seconds,
+            self.filled_share,
+        )
+    }
+}
+
+/// The loads of a period on average.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct RollupJson {
-    #[serde(flatten)]
-    pub energy: EnergyJson,
+pub struct MeanLoadsJson {
     /// The energy over its time: the mean load of all members, and its band.
     pub load_estimated_watts: Option<i64>,
     pub band95_estimated_watts: Option<u64>,
     /// The mean of the filtered loads, and of their bands.
     pub load_filtered_watts: Option<i64>,
     pub band95_filtered_watts: Option<u64>,
+}
+
+impl MeanLoadsJson {
+    /// Rounds loads and their bands, the bands upwards.
+    pub(super) fn new(load: Option<(f64, f64)>, filtered: Option<(f64, f64)>) -> Self {
+        Self {
+            load_estimated_watts: load.map(|(watts, _)| nearest(watts)),
+            band95_estimated_watts: load.map(|(_, band95)| upwards(band95)),
+            load_filtered_watts: filtered.map(|(watts, _)| nearest(watts)),
+            band95_filtered_watts: filtered.map(|(_, band95)| upwards(band95)),
+        }
+    }
+
+    /// Returns the fields as cells of a CSV row.
+    pub(super) fn cells(&self) -> String {
+        let (estimated, filtered) = (cell(self.load_estimated_watts), cell(self.load_filtered_watts));
+        let (band, filtered_band) = (cell(self.band95_estimated_watts), cell(self.band95_filtered_watts));
+        format!("{estimated},{band},{filtered},{filtered_band}")
+    }
+}
+
+/// An hour or a day of the past.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RollupJson {
+    #[serde(flatten)]
+    pub energy: EnergyJson,
+    #[serde(flatten)]
+    pub loads: MeanLoadsJson,
     /// Slots that began in it, and those of them that gave a sum.
     pub slots: u64,
     pub decoded: u64,
@@ -131,14 +174,10 @@ pub struct RollupJson {
 
 impl RollupJson {
     pub fn new(rollup: &Rollup, extent: Extent) -> Self {
-        let (load, filtered) = (rollup.mean_load(), rollup.mean_filtered());
         let mean = |sum: u64| (rollup.slots > 0).then(|| (10.0 * sum as f64 / rollup.slots as f64).round() / 10.0);
         Self {
             energy: EnergyJson::new(rollup, extent),
-            load_estimated_watts: load.map(|(watts, _)| nearest(watts)),
-            band95_estimated_watts: load.map(|(_, band95)| upwards(band95)),
-            load_filtered_watts: filtered.map(|(watts, _)| nearest(watts)),
-            band95_filtered_watts: filtered.map(|(_, band95)| upwards(band95)),
+            loads: MeanLoadsJson::new(rollup.mean_load(), rollup.mean_filtered()),
             slots: rollup.slots,
             decoded: rollup.decoded,
             members: mean(rollup.members),
@@ -150,22 +189,11 @@ impl RollupJson {
 
     /// Writes the period as a line under [`CSV_HEADER`].
     pub fn write_csv(&self, cluster: &ClusterId, out: &mut impl io::Write) -> io::Result<()> {
-        let energy = &self.energy;
         writeln!(
             out,
-            "{cluster},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
-            energy.start,
-            energy.end,
-            energy.energy_watt_hours,
-            energy.band95_energy_watt_hours,
-            energy.measured_seconds,
-            energy.filled_seconds,
-            energy.missing_seconds,
-            energy.filled_share,
-            cell(self.load_estimated_watts),
-            cell(self.band95_estimated_watts),
-            cell(self.load_filtered_watts),
-            cell(self.band95_filtered_watts),
+            "{cluster},{},{},{},{},{},{},{},{}",
+            self.energy.cells(),
+            self.loads.cells(),
             self.slots,
             self.decoded,
             cell(self.members),
@@ -182,12 +210,12 @@ pub const CSV_HEADER: &str = "cluster,start,end,energy_watt_hours,band95_energy_
     band95_filtered_watts,slots,decoded,members,responders,epsilon,micro_epsilon";
 
 #[expect(clippy::cast_possible_truncation, reason = "a cast to an integer saturates")]
-pub(super) fn nearest(value: f64) -> i64 {
+fn nearest(value: f64) -> i64 {
     value.round() as i64
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast to an integer saturates")]
-pub(super) fn upwards(value: f64) -> u64 {
+fn upwards(value: f64) -> u64 {
     value.ceil() as u64
 }
 
@@ -218,7 +246,7 @@ mod tests {
         let json = RollupJson::new(&hour, extent);
         // Four slots of 60 kW for all and one of 30 kW, of ten minutes each.
         assert_eq!(json.energy.energy_watt_hours, 45_000);
-        assert_eq!((json.load_estimated_watts, json.load_filtered_watts), (Some(54_000), Some(58_000)));
+        assert_eq!((json.loads.load_estimated_watts, json.loads.load_filtered_watts), (Some(54_000), Some(58_000)));
         assert_eq!(
             (json.energy.measured_seconds, json.energy.filled_seconds, json.energy.missing_seconds),
             (2400, 600, 0)

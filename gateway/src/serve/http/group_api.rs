@@ -15,7 +15,7 @@ use super::query::{Format, HistoryQuery, Id, Parameters, SlotsQuery};
 use super::{Shared, blocking};
 use crate::clock::{Period, rfc3339};
 use crate::config::{GroupId, Part};
-use crate::serve::energy::{EnergyJson, nearest, upwards};
+use crate::serve::energy::{EnergyJson, MeanLoadsJson};
 use crate::serve::group::{GroupPeriod, GroupSlot, GroupView};
 use crate::serve::slot_json::cell;
 
@@ -248,24 +248,14 @@ fn slots_of(shared: &Shared, view: &GroupView, query: &SlotsQuery) -> Result<Res
 pub struct GroupPeriodJson {
     #[serde(flatten)]
     pub energy: GroupEnergyJson,
-    /// The sum of the clusters' mean loads, and its band.
-    pub load_estimated_watts: Option<i64>,
-    pub band95_estimated_watts: Option<u64>,
-    /// The sum of the means of the clusters' filtered loads, and its band.
-    pub load_filtered_watts: Option<i64>,
-    pub band95_filtered_watts: Option<u64>,
+    /// Sums of those of the clusters.
+    #[serde(flatten)]
+    pub loads: MeanLoadsJson,
 }
 
 impl From<&GroupPeriod> for GroupPeriodJson {
     fn from(period: &GroupPeriod) -> Self {
-        let (load, filtered) = (period.mean_load(), period.mean_filtered());
-        Self {
-            energy: period.into(),
-            load_estimated_watts: load.map(|(watts, _)| nearest(watts)),
-            band95_estimated_watts: load.map(|(_, band95)| upwards(band95)),
-            load_filtered_watts: filtered.map(|(watts, _)| nearest(watts)),
-            band95_filtered_watts: filtered.map(|(_, band95)| upwards(band95)),
-        }
+        Self { energy: period.into(), loads: MeanLoadsJson::new(period.mean_load(), period.mean_filtered()) }
     }
 }
 
@@ -278,22 +268,7 @@ impl GroupPeriodJson {
     /// Writes the period as a line under [`PERIODS_CSV_HEADER`].
     fn write_csv(&self, group: &GroupId, out: &mut impl Write) -> io::Result<()> {
         let GroupEnergyJson { energy, clusters, in_sum } = &self.energy;
-        writeln!(
-            out,
-            "{group},{},{},{},{},{},{},{},{},{clusters},{in_sum},{},{},{},{}",
-            energy.start,
-            energy.end,
-            energy.energy_watt_hours,
-            energy.band95_energy_watt_hours,
-            energy.measured_seconds,
-            energy.filled_seconds,
-            energy.missing_seconds,
-            energy.filled_share,
-            cell(self.load_estimated_watts),
-            cell(self.band95_estimated_watts),
-            cell(self.load_filtered_watts),
-            cell(self.band95_filtered_watts),
-        )
+        writeln!(out, "{group},{},{clusters},{in_sum},{}", energy.cells(), self.loads.cells())
     }
 }
 
