@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import cbor2
+import pycddl
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -2219,6 +2220,65 @@ def vectors() -> list[Vector]:
     return found
 
 
+# ---- The grammar -----------------------------------------------------------------------------------------------------
+
+GRAMMAR = (FOLDER / "../../../docs/protocol.cddl").read_text()
+
+
+@cache
+def rule(name: str) -> pycddl.Schema:
+    """A rule of docs/protocol.cddl. Where one item of an array is `bstr .cbor`, pycddl expects it of all of them. So byte
+    strings are just that here; what is in them is compared with a rule of its own."""
+    return pycddl.Schema(f"start = {name}\n" + re.sub(r"bstr \.cbor (\{[^}]*\}|[a-z0-9-]+)", "bstr", GRAMMAR))
+
+
+def fits(name: str, data: bytes) -> bool:
+    try:
+        rule(name).validate_cbor(data)
+    except pycddl.ValidationError:
+        return False
+    return True
+
+
+def messages_and_rules() -> Iterator[tuple[str, bytes]]:
+    """Everything in the vectors that travels or is signed, with its rule."""
+    for case in load("messages.json")["messages"]:
+        name = case["message"].replace(" ", "-")
+        yield f"{name}-payload", raw(case["payload"])
+        yield name, raw(case["envelope"])
+        if case["fields"].get("evidence"):
+            yield "evidence", raw(case["fields"]["evidence"])
+    worlds = [(load("membership.json"), ["list"]), (load("committee.json"), ["every", "drawn"])]
+    for world, names in worlds:
+        for the_list in (world[name] for name in names):
+            header, entries = raw(the_list["envelope"]), [raw(meter["enrolment"]["envelope"]) for meter in world["meters"]]
+            yield "list-header-payload", raw(the_list["payload"])
+            yield "full-list", encode([header, entries])
+            yield "short-list", encode([header, entries[:3], digests_of(entries)])
+            yield "short-list", encode([header, [], b""])
+
+
+def check_grammar() -> int:
+    """Compares the grammar with the vectors; returns how many disagree. To name a rule like one of the prelude's is an error."""
+    pycddl.Schema(GRAMMAR)
+    fitting = broken = wrong = 0
+    for name, data in messages_and_rules():
+        fitting += 1
+        if not fits(name, data):
+            wrong += 1
+            print(f"  protocol.cddl: {name} does not fit {show(data)}")
+        items = decode(data)
+        places = [at for at, item in enumerate(items) if item != {}]  # pycddl takes anything for an empty map
+        others = [[*items[:at], None, *items[at + 1 :]] for at in places] + [items[:-1], [*items, 0]]
+        for other in others:
+            broken += 1
+            if fits(name, encode(other)):
+                wrong += 1
+                print(f"  protocol.cddl: {name} fits {show(encode(other))}")
+    print(f"{'protocol.cddl':24} {fitting} fit, {broken} broken ones, {wrong} wrong")
+    return wrong
+
+
 # ---- The self-test ---------------------------------------------------------------------------------------------------
 
 # What explains a vector.
@@ -2313,6 +2373,7 @@ def main() -> int:
             for vector, why in failures:
                 print(f"  {vector.case.get('name', '')} {why}")
             failed += len(failures)
+        failed += check_grammar()
     unnoticed = self_test(all_vectors)
     if "--self-test" not in sys.argv[1:]:
         print(f"{len(all_vectors) - failed} passed, {failed} failed")
