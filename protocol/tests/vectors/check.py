@@ -351,7 +351,7 @@ def chosen(members: int, malicious: int, draws: list[int]) -> dict[str, int] | N
     require(len(draws) <= members, "willing")
     tried = [0]
     if members > 200:
-        tried = [min(-(-wanted * members // len(draws)), members - 1) for wanted in (160, 180, 200, 220)]
+        tried = [min(-(-wanted * members // len(draws)), members - 1) for wanted in (160, 180, 200, 220, 130)]
     for k in tried:
         f = colluding(members, malicious, k)
         holders = len(draws) if k == 0 else sum(draw < drawn_below(members, k) for draw in draws)
@@ -2279,6 +2279,73 @@ def check_grammar() -> int:
     return wrong
 
 
+# ---- 7. How large lists may be ---------------------------------------------------------------------------------------
+
+PAGE = (FOLDER / "../../../docs/protocol.md").read_text()
+
+
+def envelope_of(content: Any, certificate: int) -> bytes:
+    """An envelope with a certificate of some length, whoever signed it."""
+    return encode([SIGN_HEADER, {X5CHAIN: bytes(certificate)}, encode(content), bytes(64)])
+
+
+def largest_header(cluster: int, certificate: int, authorities: int) -> bytes:
+    """Every number as long as it gets while times are below 2^32."""
+    time, count, watts = 2**32 - 1, 10_000, 2**39
+    ids = ["c" * cluster, time, time, bytes(32), bytes(32), bytes(32), bytes(32 * authorities), bytes(32)]
+    windows = [time, time, 86_400, 86_399, 86_399]
+    terms = [1, count, count, 2**64 - 1, 256, -watts, watts, 10**6, 10**6, 1, 2**40 - 1, 255, count, 256]
+    return envelope_of([10, *ids, *windows, *terms, bytes(32), bytes(32), bytes(32)], certificate)
+
+
+def largest_enrolment(cluster: int, certificate: int, holds: int) -> bytes:
+    time = 2**32 - 1
+    return envelope_of([4, "c" * cluster, bytes(32), bytes(32), time, time, time, holds], certificate)
+
+
+def check_sizes() -> int:
+    """Compares the bounds of section 7 with lists of many sizes; returns how many are larger, or far smaller than a bound."""
+    pattern = r"\| (\d+) \+ c \+ L \|.*?\| (\d+) \+ 32 \*.*?N \* entry \+ (\d+) \|.*?8N \+ (\d+) \|"
+    found = re.search(pattern, PAGE, re.DOTALL)
+    if found is None:
+        raise Mismatch("the sizes of section 7 are not where they were")
+    entry_more, header_more, full_more, short_more = map(int, found.groups())
+    tried = wrong = 0
+    gaps: dict[str, int] = {}
+
+    def compare(what: str, size: int, bound: int) -> None:
+        nonlocal tried, wrong
+        tried += 1
+        gaps[what] = min(bound - size, gaps.get(what, bound))
+        if size > bound:
+            wrong += 1
+            print(f"  sizes: {what} of {size} bytes, and the page allows {bound}")
+
+    for cluster in (1, 23, 24, 64):
+        for certificate in (200, 255, 256, 390, 4000):
+            header_bounds = {}
+            for authorities in (1, 7, 8, 16):
+                header = encode(largest_header(cluster, certificate, authorities))
+                header_bounds[authorities] = header_more + 32 * authorities + certificate + cluster
+                compare("header", len(header), header_bounds[authorities])
+            bound = entry_more + certificate + cluster
+            for holds in (0, 23, 24, 255, 256, 10_000):
+                enrolment = largest_enrolment(cluster, certificate, holds)
+                compare("entry", len(encode(enrolment)), bound)
+                for members in (1, 23, 24, 240, 256):
+                    header, entries = largest_header(cluster, certificate, 16), [enrolment] * members
+                    full = header_bounds[16] + members * bound + full_more
+                    compare("full list", len(encode([header, entries])), full)
+                    short = header_bounds[16] + members * bound + 8 * 10_000 + short_more
+                    compare("short list", len(encode([header, entries, bytes(80_000)])), short)
+    for what, gap in gaps.items():
+        if gap > 8:
+            wrong += 1
+            print(f"  sizes: no {what} comes closer than {gap} bytes to what the page allows")
+    print(f"{'sizes of lists':24} {tried} compared, {wrong} wrong")
+    return wrong
+
+
 # ---- The self-test ---------------------------------------------------------------------------------------------------
 
 # What explains a vector.
@@ -2373,7 +2440,7 @@ def main() -> int:
             for vector, why in failures:
                 print(f"  {vector.case.get('name', '')} {why}")
             failed += len(failures)
-        failed += check_grammar()
+        failed += check_grammar() + check_sizes()
     unnoticed = self_test(all_vectors)
     if "--self-test" not in sys.argv[1:]:
         print(f"{len(all_vectors) - failed} passed, {failed} failed")
