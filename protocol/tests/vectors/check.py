@@ -2303,6 +2303,16 @@ def largest_enrolment(cluster: int, certificate: int, holds: int) -> bytes:
     return envelope_of([4, "c" * cluster, bytes(32), bytes(32), time, time, time, holds], certificate)
 
 
+def check_example() -> int:
+    """Compares the draw that section 3 shows with ours; returns whether they differ."""
+    shown = re.search(r"sigma, with draw value `000102\.\.\.0f` and day 20,691 \| `([0-9a-f]{16})`", PAGE)
+    ours = sigma(bytes(range(16)), 20_691).to_bytes(8, "big").hex()
+    wrong = shown is None or shown[1] != ours
+    if wrong:
+        print(f"  the draw in section 3 of protocol.md should be {ours}")
+    return int(wrong)
+
+
 def check_sizes() -> int:
     """Compares the bounds of section 7 with lists of many sizes; returns how many are larger, or far smaller than a bound."""
     pattern = r"\| (\d+) \+ c \+ L \|.*?\| (\d+) \+ 32 \*.*?N \* entry \+ (\d+) \|.*?8N \+ (\d+) \|"
@@ -2440,7 +2450,7 @@ def main() -> int:
             for vector, why in failures:
                 print(f"  {vector.case.get('name', '')} {why}")
             failed += len(failures)
-        failed += check_grammar() + check_sizes()
+        failed += check_grammar() + check_sizes() + check_example()
     unnoticed = self_test(all_vectors)
     if "--self-test" not in sys.argv[1:]:
         print(f"{len(all_vectors) - failed} passed, {failed} failed")
