@@ -206,7 +206,7 @@ pub struct Meter<C: Conduct = Honest> {
     statuses: BTreeMap<StatusCode, (Timestamp, Option<[u8; 8]>, Slot)>,
     /// Hashes of the contradictions that are kept, so that their repetition is not.
     proven: BTreeMap<u64, [u8; 32]>,
-    /// The contradiction that was seen last, for the status that tells of it.
+    /// The contradiction that was seen last, until the status that tells of it.
     newest_evidence: Option<Arc<[u8]>>,
     outputs: VecDeque<Output>,
     conduct: C,
@@ -226,7 +226,7 @@ impl<C: Conduct> Meter<C> {
         records: impl IntoIterator<Item = Record>,
         conduct: C,
     ) -> Result<Self, MeterError> {
-        let certificate = config.policy.authorities.verify(&config.certificate)?;
+        let certificate = config.policy.authorities.verify_meter(&config.certificate)?;
         if *certificate.key() != config.identity.public() {
             return Err(MeterError::OtherKey);
         }
@@ -481,7 +481,8 @@ impl<C: Conduct> Meter<C> {
     /// Sends a status, once for each list and slot, and not more than once a minute.
     fn say(&mut self, code: StatusCode, list: Option<[u8; 8]>, slot: Slot) {
         let Some(at) = self.clock.last else { return };
-        let evidence = self.newest_evidence.clone().filter(|_| code == StatusCode::Equivocation);
+        // Taken, so that a later contradiction does not go with the evidence of this one.
+        let evidence = if code == StatusCode::Equivocation { self.newest_evidence.take() } else { None };
         // A contradiction of which nothing is in hand would have to be believed.
         if code == StatusCode::Equivocation && evidence.is_none() {
             return;

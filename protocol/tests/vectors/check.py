@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import cbor2
+import pycddl
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -350,7 +351,7 @@ def chosen(members: int, malicious: int, draws: list[int]) -> dict[str, int] | N
     require(len(draws) <= members, "willing")
     tried = [0]
     if members > 200:
-        tried = [min(-(-wanted * members // len(draws)), members - 1) for wanted in (160, 180, 200, 220)]
+        tried = [min(-(-wanted * members // len(draws)), members - 1) for wanted in (160, 180, 200, 220, 130)]
     for k in tried:
         f = colluding(members, malicious, k)
         holders = len(draws) if k == 0 else sum(draw < drawn_below(members, k) for draw in draws)
@@ -2219,6 +2220,142 @@ def vectors() -> list[Vector]:
     return found
 
 
+# ---- The grammar -----------------------------------------------------------------------------------------------------
+
+GRAMMAR = (FOLDER / "../../../docs/protocol.cddl").read_text()
+
+
+@cache
+def rule(name: str) -> pycddl.Schema:
+    """A rule of docs/protocol.cddl. Where one item of an array is `bstr .cbor`, pycddl expects it of all of them. So byte
+    strings are just that here; what is in them is compared with a rule of its own."""
+    return pycddl.Schema(f"start = {name}\n" + re.sub(r"bstr \.cbor (\{[^}]*\}|[a-z0-9-]+)", "bstr", GRAMMAR))
+
+
+def fits(name: str, data: bytes) -> bool:
+    try:
+        rule(name).validate_cbor(data)
+    except pycddl.ValidationError:
+        return False
+    return True
+
+
+def messages_and_rules() -> Iterator[tuple[str, bytes]]:
+    """Everything in the vectors that travels or is signed, with its rule."""
+    for case in load("messages.json")["messages"]:
+        name = case["message"].replace(" ", "-")
+        yield f"{name}-payload", raw(case["payload"])
+        yield name, raw(case["envelope"])
+        if case["fields"].get("evidence"):
+            yield "evidence", raw(case["fields"]["evidence"])
+    worlds = [(load("membership.json"), ["list"]), (load("committee.json"), ["every", "drawn"])]
+    for world, names in worlds:
+        for the_list in (world[name] for name in names):
+            header, entries = raw(the_list["envelope"]), [raw(meter["enrolment"]["envelope"]) for meter in world["meters"]]
+            yield "list-header-payload", raw(the_list["payload"])
+            yield "full-list", encode([header, entries])
+            yield "short-list", encode([header, entries[:3], digests_of(entries)])
+            yield "short-list", encode([header, [], b""])
+
+
+def check_grammar() -> int:
+    """Compares the grammar with the vectors; returns how many disagree. To name a rule like one of the prelude's is an error."""
+    pycddl.Schema(GRAMMAR)
+    fitting = broken = wrong = 0
+    for name, data in messages_and_rules():
+        fitting += 1
+        if not fits(name, data):
+            wrong += 1
+            print(f"  protocol.cddl: {name} does not fit {show(data)}")
+        items = decode(data)
+        places = [at for at, item in enumerate(items) if item != {}]  # pycddl takes anything for an empty map
+        others = [[*items[:at], None, *items[at + 1 :]] for at in places] + [items[:-1], [*items, 0]]
+        for other in others:
+            broken += 1
+            if fits(name, encode(other)):
+                wrong += 1
+                print(f"  protocol.cddl: {name} fits {show(encode(other))}")
+    print(f"{'protocol.cddl':24} {fitting} fit, {broken} broken ones, {wrong} wrong")
+    return wrong
+
+
+# ---- 7. How large lists may be ---------------------------------------------------------------------------------------
+
+PAGE = (FOLDER / "../../../docs/protocol.md").read_text()
+
+
+def envelope_of(content: Any, certificate: int) -> bytes:
+    """An envelope with a certificate of some length, whoever signed it."""
+    return encode([SIGN_HEADER, {X5CHAIN: bytes(certificate)}, encode(content), bytes(64)])
+
+
+def largest_header(cluster: int, certificate: int, authorities: int) -> bytes:
+    """Every number as long as it gets while times are below 2^32."""
+    time, count, watts = 2**32 - 1, 10_000, 2**39
+    ids = ["c" * cluster, time, time, bytes(32), bytes(32), bytes(32), bytes(32 * authorities), bytes(32)]
+    windows = [time, time, 86_400, 86_399, 86_399]
+    terms = [1, count, count, 2**64 - 1, 256, -watts, watts, 10**6, 10**6, 1, 2**40 - 1, 255, count, 256]
+    return envelope_of([10, *ids, *windows, *terms, bytes(32), bytes(32), bytes(32)], certificate)
+
+
+def largest_enrolment(cluster: int, certificate: int, holds: int) -> bytes:
+    time = 2**32 - 1
+    return envelope_of([4, "c" * cluster, bytes(32), bytes(32), time, time, time, holds], certificate)
+
+
+def check_example() -> int:
+    """Compares the draw that section 3 shows with ours; returns whether they differ."""
+    shown = re.search(r"sigma, with draw value `000102\.\.\.0f` and day 20,691 \| `([0-9a-f]{16})`", PAGE)
+    ours = sigma(bytes(range(16)), 20_691).to_bytes(8, "big").hex()
+    wrong = shown is None or shown[1] != ours
+    if wrong:
+        print(f"  the draw in section 3 of protocol.md should be {ours}")
+    return int(wrong)
+
+
+def check_sizes() -> int:
+    """Compares the bounds of section 7 with lists of many sizes; returns how many are larger, or far smaller than a bound."""
+    pattern = r"\| (\d+) \+ c \+ L \|.*?\| (\d+) \+ 32 \*.*?N \* entry \+ (\d+) \|.*?8N \+ (\d+) \|"
+    found = re.search(pattern, PAGE, re.DOTALL)
+    if found is None:
+        raise Mismatch("the sizes of section 7 are not where they were")
+    entry_more, header_more, full_more, short_more = map(int, found.groups())
+    tried = wrong = 0
+    gaps: dict[str, int] = {}
+
+    def compare(what: str, size: int, bound: int) -> None:
+        nonlocal tried, wrong
+        tried += 1
+        gaps[what] = min(bound - size, gaps.get(what, bound))
+        if size > bound:
+            wrong += 1
+            print(f"  sizes: {what} of {size} bytes, and the page allows {bound}")
+
+    for cluster in (1, 23, 24, 64):
+        for certificate in (200, 255, 256, 390, 4000):
+            header_bounds = {}
+            for authorities in (1, 7, 8, 16):
+                header = encode(largest_header(cluster, certificate, authorities))
+                header_bounds[authorities] = header_more + 32 * authorities + certificate + cluster
+                compare("header", len(header), header_bounds[authorities])
+            bound = entry_more + certificate + cluster
+            for holds in (0, 23, 24, 255, 256, 10_000):
+                enrolment = largest_enrolment(cluster, certificate, holds)
+                compare("entry", len(encode(enrolment)), bound)
+                for members in (1, 23, 24, 240, 256):
+                    header, entries = largest_header(cluster, certificate, 16), [enrolment] * members
+                    full = header_bounds[16] + members * bound + full_more
+                    compare("full list", len(encode([header, entries])), full)
+                    short = header_bounds[16] + members * bound + 8 * 10_000 + short_more
+                    compare("short list", len(encode([header, entries, bytes(80_000)])), short)
+    for what, gap in gaps.items():
+        if gap > 8:
+            wrong += 1
+            print(f"  sizes: no {what} comes closer than {gap} bytes to what the page allows")
+    print(f"{'sizes of lists':24} {tried} compared, {wrong} wrong")
+    return wrong
+
+
 # ---- The self-test ---------------------------------------------------------------------------------------------------
 
 # What explains a vector.
@@ -2313,6 +2450,7 @@ def main() -> int:
             for vector, why in failures:
                 print(f"  {vector.case.get('name', '')} {why}")
             failed += len(failures)
+        failed += check_grammar() + check_sizes() + check_example()
     unnoticed = self_test(all_vectors)
     if "--self-test" not in sys.argv[1:]:
         print(f"{len(all_vectors) - failed} passed, {failed} failed")

@@ -5,10 +5,11 @@ use dream_protocol::keys::ListHash;
 use dream_protocol::membership::{ListError, MembershipList};
 use dream_protocol::meter::{Input, Notice, Record, Refusal};
 use dream_protocol::time::Slot;
+use dream_protocol::topic::MeterChannel;
 use dream_protocol::wire::{EvidenceStatement, FullList, StatusCode};
 
 use super::lists::enrolled;
-use crate::support::liar::{Draft, FIRST, LISTED, Liar};
+use crate::support::liar::{Draft, FIRST, LISTED, Liar, NO_NOISE, on};
 use crate::support::{at, cluster_id};
 
 #[test]
@@ -53,6 +54,23 @@ fn two_lists_of_one_epoch_are_refused_and_both_are_kept() {
     other.terms = *meters.list().params().terms();
     other.to_slot = other.to_slot.plus(1);
     assert_evidence(&mut meters, &other, &Refusal::TwoListsOfAnEpoch(1));
+}
+
+#[test]
+fn a_contradiction_without_evidence_of_its_own_is_refused_and_no_status_tells_of_it() {
+    let mut meters = Liar::with(10, 2, 1, |_| {}, |draft| draft.to_slot = FIRST, NO_NOISE);
+    meters.measure(0, FIRST, 100);
+    let asked_at = meters.slot_end(FIRST).plus_secs(61);
+    meters.tell(0, &meters.request(FIRST, 0, &[]), asked_at);
+    meters.refused(0, &meters.request(FIRST, 0, &[1]), asked_at, &Refusal::SecondRequest);
+
+    // The accepted list is over and erased: its header is not there any more to show that the next one contradicts it.
+    let later = meters.slot_end(FIRST.plus(1)).plus_secs(300);
+    meters.meters[0].handle(Input::Tick, later);
+    let other = Draft { to_slot: FIRST.plus(100), terms: *meters.list().params().terms(), ..meters.draft() };
+    let (sent, refusals) = meters.tell(0, &other.sign(&meters.identity), later);
+    assert_eq!(refusals, [Refusal::TwoListsOfAnEpoch(1)]);
+    assert_eq!(on(MeterChannel::Status, &sent), [], "the evidence of two requests shows nothing of two lists");
 }
 
 #[test]
@@ -151,4 +169,22 @@ fn a_list_accepted_in_the_middle_of_a_slot_does_not_hold_for_it() {
     assert_eq!(meters.codes(0, &sent), [StatusCode::NoList]);
     let sent = meters.meters[0].handle(Input::Measured { slot: FIRST.plus(1), watts: 1 }, at((FIRST.0 + 2) * 600));
     assert_eq!((sent, meters.meters[0].refusals()), (vec![], vec![]));
+}
+
+#[test]
+fn a_list_that_came_late_is_in_force_from_the_next_slot_on_and_the_one_before_is_not_held_for_it() {
+    let mut meters = Liar::new(10, 2, 1);
+    meters.measure(0, FIRST, 100);
+    // It replaces the list in force from the next slot on, and arrives in the middle of the third one.
+    let next = Draft { from_slot: FIRST.plus(1), ..meters.next_draft() };
+    let late = meters.slot_end(FIRST.plus(1)).plus_secs(300);
+    assert_eq!(meters.tell(0, &next.sign(&meters.identity), late).1, []);
+    let end = meters.slot_end(FIRST.plus(2));
+    let sent = meters.meters[0].handle(Input::Measured { slot: FIRST.plus(2), watts: 100 }, end);
+    assert_eq!(meters.meters[0].refusals(), [Refusal::NoList], "the old list is erased, the new one came too late");
+    assert_eq!(on(MeterChannel::Reading, &sent), []);
+    let end = meters.slot_end(FIRST.plus(3));
+    let mut sent = meters.meters[0].handle(Input::Measured { slot: FIRST.plus(3), watts: 100 }, end);
+    sent.extend(meters.meters[0].handle(Input::Tick, end.plus_secs(30)));
+    assert_eq!(on(MeterChannel::Reading, &sent).len(), 1);
 }
