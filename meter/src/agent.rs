@@ -100,7 +100,7 @@ impl<M: Machine> Agent<M> {
         if let Some(doubt) = doubt {
             warn!(%doubt, "the meter is silent until the next day in UTC, and enrols anew then");
         }
-        stay_silent(self.records.number(Number::SilentUntil)?, &*self.clock, &self.standing).await;
+        stay_silent(self.records.number(Number::SilentUntil), &*self.clock, &self.standing).await;
         self.standing.send_modify(|standing| standing.stage = Stage::Connecting { trouble: None });
         if let Err(error) = self.identity.check_period(&self.config.identity.certificate, self.clock.now().wall) {
             error!("{error}");

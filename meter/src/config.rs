@@ -199,6 +199,12 @@ impl Checker<'_> {
                 "state.witness",
                 "it is inside `state.directory`: it must be outside, so that a copy of that directory does not bring it along",
             );
+        } else if is_below(&witness, self.folder) && is_below(&state, self.folder) {
+            self.problem(
+                "state.witness",
+                "it is beside `state.directory`, below the folder of this file: a back-up of that folder brings both along. Name a \
+                 file elsewhere, such as one in ~/.cache",
+            );
         }
         let time = if file.clock.trusted {
             SystemTimeSource::Trusted
@@ -294,6 +300,13 @@ impl Checker<'_> {
     }
 }
 
+fn is_below(path: &Path, folder: &Path) -> bool {
+    // The folder of `meter.toml` alone is empty.
+    let absolute = |path: &Path| std::path::absolute(Path::new(".").join(path)).unwrap_or_else(|_| path.to_owned());
+    let below = absolute(path).strip_prefix(absolute(folder)).map(Path::to_owned);
+    below.is_ok_and(|rest| !rest.components().any(|part| part == std::path::Component::ParentDir))
+}
+
 /// Returns `None` if there was something that is not sound.
 fn transposed<T>(found: Option<Option<T>>) -> Option<Option<T>> {
     found.map_or(Some(None), |checked| checked.map(Some))
@@ -369,6 +382,23 @@ interval_seconds = 1
             ]
         );
         assert!(!found.concat().contains("hunter2"));
+    }
+
+    #[test]
+    fn a_witness_that_a_back_up_brings_along_is_refused() {
+        let with = |state: &str| format!("{SOUND}[state]\n{state}\n");
+        for state in
+            ["directory = \"state\"\nwitness = \"witness\"", "directory = \"/etc/dream-meter/x/y\"\nwitness = \"w\""]
+        {
+            assert!(problems(&with(state))[0].starts_with("state.witness: it is beside"), "{state}");
+        }
+        for state in [
+            "directory = \"state\"\nwitness = \"/var/cache/w\"",
+            "witness = \"w\"",
+            "directory = \"s\"\nwitness = \"../w\"",
+        ] {
+            assert!(Config::parse(&with(state), Path::new("/etc/dream-meter")).is_ok(), "{state}");
+        }
     }
 
     #[test]

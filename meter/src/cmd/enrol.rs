@@ -2,12 +2,14 @@
 
 use std::fmt::Write as _;
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use dream_protocol::broker_address::broker_address;
 use dream_protocol::ids::{GatewayId, MeterId};
 use dream_protocol::policy::Profile;
+use sha2::{Digest as _, Sha256};
 
 use super::BadInput;
 use crate::authority::write_request;
@@ -110,7 +112,7 @@ impl EnrolArgs {
         let der = &identity.certificate;
         files::replace(&self.file("meter.pem"), files::encode("CERTIFICATE", der).as_bytes())?;
         if first {
-            let text = edit::add(&text, &self.sections()?).map_err(|error| BadInput(error.to_string()))?;
+            let text = edit::add(&text, &self.sections(&identity.id)?).map_err(|error| BadInput(error.to_string()))?;
             files::replace(&config, text.as_bytes())?;
             writeln!(
                 out,
@@ -177,8 +179,17 @@ impl EnrolArgs {
         Ok(())
     }
 
+    /// Returns where the witness of a meter outside /etc is kept: not in this directory, whose back-up would bring it along.
+    fn witness(&self, meter: &MeterId, cache: &Path) -> PathBuf {
+        let directory = std::path::absolute(&self.directory).unwrap_or_else(|_| self.directory.clone());
+        let hash = Sha256::digest(directory.as_os_str().as_bytes());
+        // The same name in another directory is another meter: a trial, mostly.
+        let name = format!("{meter}-{:02x}{:02x}{:02x}{:02x}.witness", hash[0], hash[1], hash[2], hash[3]);
+        cache.join("dream-meter").join(name)
+    }
+
     /// Returns what is written into a new configuration.
-    fn sections(&self) -> Result<String, BadInput> {
+    fn sections(&self, meter: &MeterId) -> Result<String, BadInput> {
         let missing = |flag: &str, what: &str| BadInput(format!("{flag} is missing: {what}"));
         let broker = self.broker.as_ref().ok_or_else(|| missing("--broker", "where your community's broker is"))?;
         // What stands before an `@` may be a password, and what is an address has no quotes.
@@ -201,13 +212,21 @@ impl EnrolArgs {
         write!(text, "\n# {}.\n[policy]\nprofile = \"{profile}\"\ngateways = [{gateways}]\n", meaning(profile))
             .expect(FITS);
         if !self.directory.starts_with("/etc") {
-            text += "\n[state]\ndirectory = \"state\"\nwitness = \"witness\"\n";
+            let witness = self.witness(meter, &cache_folder());
+            write!(text, "\n[state]\ndirectory = \"state\"\nwitness = {witness:?}\n").expect(FITS);
         }
         if self.trust_clock {
             text += "\n[clock]\ntrusted = true\n";
         }
         Ok(text)
     }
+}
+
+/// Returns a folder that outlives a restart of the machine and that back-ups leave out.
+fn cache_folder() -> PathBuf {
+    let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = || absolute("HOME").map(|home| home.join(".cache"));
+    absolute("XDG_CACHE_HOME").or_else(home).unwrap_or_else(|| "/var/cache".into())
 }
 
 const FITS: &str = "a String takes everything";

@@ -42,6 +42,7 @@ impl Owner {
     fn shell(&self, line: &str) -> Command {
         let mut command = Command::new("sh");
         command.args(["-euc", line]).current_dir(&self.folder).env("PATH", &self.path);
+        command.env("XDG_CACHE_HOME", self.folder.with_extension("cache"));
         command
     }
 

@@ -95,9 +95,10 @@ impl Site {
             "[identity]\ncertificate = \"meter.pem\"\nkey = \"meter.key\"\nauthorities = [\"{ours}\", \"{operators}\"]\n\
              [community]\nurl = \"{}\"\nca = \"{operators}\"\n\
              [policy]\nprofile = \"community\"\ngateways = [\"{GATEWAY}\"]\n\
-             [state]\ndirectory = \"state\"\nwitness = \"witness\"\n[clock]\ntrusted = true\n\
+             [state]\ndirectory = \"state\"\nwitness = \"{}\"\n[clock]\ntrusted = true\n\
              [http]\nlisten = \"127.0.0.1:{}\"\n{lines}",
             self.broker.url(),
+            home.with_extension("witness").display(),
             free_port()
         );
         std::fs::write(&config, text).unwrap();

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use super::{answer, run};
+use super::{answer, elsewhere, run};
 
 /// Makes an authority and the certificate of a meter.
 fn certified(folder: &Path) {
@@ -36,7 +36,7 @@ fn an_owner_enrols_and_is_told_what_it_means() {
     say("leave --config home/meter.toml");
     say("leave --config home/meter.toml --yes");
     insta::assert_snapshot!(said);
-    insta::assert_snapshot!(text);
+    insta::assert_snapshot!(elsewhere(at, &text));
     assert!(!at.join("home/meter.key").exists() && !at.join("home/meter.pem").exists());
 }
 
