@@ -56,7 +56,7 @@ pub async fn run<M: Machine>(
     let (standing, shown) = watch::channel(first_standing(&config, &identity));
     let (meter, cluster, version) = (identity.id.as_str(), identity.cluster.as_str(), env!("CARGO_PKG_VERSION"));
     info!(meter, cluster, version, http = %listener.local_addr()?, "starting");
-    let server = tokio::spawn(http::serve(listener, shown.clone()));
+    let server = tokio::spawn(http::serve(listener, config.http_names.clone(), shown.clone()));
     if let Some(home) = &config.home {
         tokio::spawn(home::inform(Access::new(&home.broker, None)?, home.prefix.clone(), shown.clone()));
     }
@@ -103,6 +103,8 @@ impl<M: Machine> Agent<M> {
             warn!(%doubt, "the meter is silent until the next day in UTC, and enrols anew then");
         }
         stay_silent(self.records.number(Number::SilentUntil), &*self.clock, &self.standing).await;
+        // Somebody may have set it meanwhile.
+        wait_for_clock(&mut time, &*self.clock).await;
         self.standing.send_modify(|standing| standing.stage = Stage::Connecting { trouble: None });
         if let Err(error) = self.identity.check_period(&self.config.identity.certificate, self.clock.now().wall) {
             error!("{error}");
@@ -111,7 +113,7 @@ impl<M: Machine> Agent<M> {
         let Self { config, machine, identity, access, source, records, standing, clock } = self;
         let mean = SlotMean::new(source.cadence());
         let (sender, mut samples) = mpsc::channel(SAMPLES);
-        let now = clock.clone();
+        let clocks = clock.clone();
         tokio::spawn(source.run(clock.clone(), sender));
         let mut driver =
             Driver::resume(machine, meter_config(&config, &identity), records, witness, mean, clock, standing.clone())?;
@@ -121,7 +123,7 @@ impl<M: Machine> Agent<M> {
         let mut confirm = tokio::time::interval(CONFIRM);
         loop {
             // At least every ten seconds, because the driver never sleeps longer.
-            time.look(now.now());
+            time.look(clocks.now());
             tokio::select! {
                 event = connection.next() => driver.broker_event(event)?,
                 event = samples.recv(), if source_runs => match event {
@@ -129,7 +131,7 @@ impl<M: Machine> Agent<M> {
                     None => source_runs = false,
                 },
                 () = tokio::time::sleep(driver.idle()) => driver.tick()?,
-                _ = confirm.tick(), if !trusted => if time.is_confirmed(now.now()) {
+                _ = confirm.tick(), if !trusted => if time.is_confirmed(clocks.now()) {
                     driver.time_confirmed()?;
                 },
                 Some(()) = reloads.recv() => match renewed(&config) {
@@ -205,6 +207,7 @@ fn first_standing(config: &Config, identity: &Identity) -> Standing {
         meter: identity.id.clone(),
         cluster: identity.cluster.clone(),
         profile: config.policy.profile,
+        one_authority: identity.has_one_authority(),
         stage: Stage::WaitingForClock,
         list: None,
         sent_today: 0,

@@ -107,7 +107,7 @@ impl EnrolArgs {
         };
         let first = !text.lines().any(|line| line.trim() == "[identity]");
         if first {
-            self.install_authorities()?;
+            self.name_authorities()?;
         } else if self.broker.is_some()
             || !self.meter_authority.is_empty()
             || !self.gateway_authority.is_empty()
@@ -116,11 +116,16 @@ impl EnrolArgs {
             let message = "says already how to take part; change it there, or give only --certificate to renew";
             return Err(BadInput(format!("{} {message}", config.display())).into());
         }
-        let identity = self.check(certificate)?;
+        let identity = self.check(certificate, first)?;
+        let sections = first.then(|| self.sections(&identity.id)).transpose()?;
+        // Nothing was written so far.
+        if first {
+            self.install_authorities()?;
+        }
         let der = &identity.certificate;
         files::replace(&self.file("meter.pem"), files::encode("CERTIFICATE", der).as_bytes())?;
-        if first {
-            let text = edit::add(&text, &self.sections(&identity.id)?).map_err(|error| BadInput(error.to_string()))?;
+        if let Some(sections) = sections {
+            let text = edit::add(&text, &sections).map_err(|error| BadInput(error.to_string()))?;
             files::replace(&config, text.as_bytes())?;
             writeln!(
                 out,
@@ -149,12 +154,15 @@ impl EnrolArgs {
     }
 
     /// Checks a certificate before anything is replaced.
-    fn check(&self, certificate: &Path) -> anyhow::Result<Identity> {
+    fn check(&self, certificate: &Path, first: bool) -> anyhow::Result<Identity> {
+        let installed = |name: &str| vec![self.file(name)];
         let files = IdentityFiles {
             certificate: certificate.to_owned(),
             key: self.file("meter.key"),
-            meter_authorities: vec![self.file(METER_AUTHORITIES)],
-            gateway_authorities: vec![self.file(GATEWAY_AUTHORITIES)],
+            meter_authorities: if first { self.meter_authority.clone() } else { installed(METER_AUTHORITIES) },
+            gateway_authorities: if first { self.gateway_authority.clone() } else { installed(GATEWAY_AUTHORITIES) },
+            // What is installed was the owner's decision.
+            one_authority: !first,
         };
         let identity = Identity::load(&files, None)?;
         identity.check_period(certificate, wall())?;
@@ -167,14 +175,18 @@ impl EnrolArgs {
         Ok(identity)
     }
 
-    fn install_authorities(&self) -> anyhow::Result<()> {
+    fn name_authorities(&self) -> Result<(), BadInput> {
         let missing = |flag: &str, what: &str| BadInput(format!("{flag} is missing: name the certificate of {what}"));
         if self.meter_authority.is_empty() {
-            return Err(missing("--meter-authority", "your community's authority").into());
+            return Err(missing("--meter-authority", "your community's authority"));
         }
         if self.gateway_authority.is_empty() {
-            return Err(missing("--gateway-authority", "the authority that certifies the gateway").into());
+            return Err(missing("--gateway-authority", "the authority that certifies the gateway"));
         }
+        Ok(())
+    }
+
+    fn install_authorities(&self) -> anyhow::Result<()> {
         for (paths, name) in
             [(&self.meter_authority, METER_AUTHORITIES), (&self.gateway_authority, GATEWAY_AUTHORITIES)]
         {
