@@ -16,6 +16,7 @@ FROM docker.io/library/rust:1-bookworm AS build
 WORKDIR /source
 COPY Cargo.toml Cargo.lock ./
 COPY protocol protocol
+COPY edge edge
 COPY gateway gateway
 COPY meter meter
 COPY meter-sim meter-sim

@@ -9,22 +9,19 @@ mod noise;
 mod periods;
 mod rollup;
 mod schema;
-mod trial;
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::{OpenOptions, TryLockError};
 use std::io::ErrorKind;
 use std::ops::Range;
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
+use dream_edge::database;
 use dream_protocol::cluster::{Forget, Key, Record};
 use dream_protocol::ids::ClusterId;
 use dream_protocol::time::{Slot, Timestamp};
-use redb::{
-    Builder, Database, DatabaseError, ReadTransaction, ReadableDatabase as _, StorageError, TableDefinition, TableError,
-};
+use redb::{Database, ReadTransaction, ReadableDatabase as _, StorageError, TableDefinition, TableError};
 use thiserror::Error;
 
 pub use closed_slot::{ClosedSlot, FilteredLoad, Load};
@@ -346,40 +343,20 @@ fn decode(cluster: &str, bytes: &[u8]) -> Result<Record, StoreError> {
 
 /// Checks every page of the file, which is left as it is if it is damaged, and opens it.
 fn open(path: &Path, cache_bytes: usize, create: bool) -> Result<Database, OpenStoreError> {
-    let io = |error: std::io::Error| {
+    let mode = std::fs::metadata(path).map_or(0, |file| file.permissions().mode());
+    let opened = database::open(path, cache_bytes, create).map_err(|error| {
         let path = path.to_owned();
-        let missing = !create && error.kind() == ErrorKind::NotFound;
-        if missing { OpenStoreError::Missing { path } } else { OpenStoreError::Io { path, error } }
-    };
-    let damaged = |detail: String| OpenStoreError::Damaged { path: path.to_owned(), detail };
-    // It holds keys: for nobody but its owner.
-    let file = OpenOptions::new().read(true).write(true).create(create).truncate(false).mode(0o600).open(path);
-    let file = file.map_err(io)?;
-    let mode = file.metadata().map_err(io)?.permissions().mode();
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Err(OpenStoreError::Locked { path: path.to_owned() }),
-        // A file system without locks.
-        Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => {}
-        Err(TryLockError::Error(error)) => return Err(io(error)),
-    }
-    let new = file.metadata().map_err(io)?.len() == 0;
-    let clean = new || trial::check(file.try_clone().map_err(io)?, cache_bytes).map_err(damaged)?;
-    let opened = Builder::new().set_cache_size(cache_bytes).create_file(file).and_then(|mut database| {
-        if !clean {
-            database.check_integrity()?;
+        match error {
+            database::OpenError::Locked => OpenStoreError::Locked { path },
+            database::OpenError::Damaged(detail) => OpenStoreError::Damaged { path, detail },
+            database::OpenError::Io(error) if !create && error.kind() == ErrorKind::NotFound => {
+                OpenStoreError::Missing { path }
+            }
+            database::OpenError::Io(error) => OpenStoreError::Io { path, error },
         }
-        Ok(database)
-    });
-    match opened {
-        Ok(database) => {
-            warn_if_readable(path, mode);
-            Ok(database)
-        }
-        Err(DatabaseError::DatabaseAlreadyOpen) => Err(OpenStoreError::Locked { path: path.to_owned() }),
-        Err(DatabaseError::Storage(StorageError::Io(error))) => Err(io(error)),
-        Err(error) => Err(damaged(error.to_string())),
-    }
+    })?;
+    warn_if_readable(path, mode);
+    Ok(opened)
 }
 
 fn warn_if_readable(path: &Path, mode: u32) {

@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use tracing::{error, info, warn};
 
 use crate::broker::{self, Access, AccessError, Event};
-use crate::clock::{TimeSource, utc};
+use crate::clock::{Synchronised, TimeSource, utc};
 use crate::config::Config;
 use crate::driver::{Driver, Machine, ResumeError};
 use crate::home;
@@ -56,7 +56,7 @@ pub async fn run<M: Machine>(
     let (standing, shown) = watch::channel(first_standing(&config, &identity));
     let (meter, cluster, version) = (identity.id.as_str(), identity.cluster.as_str(), env!("CARGO_PKG_VERSION"));
     info!(meter, cluster, version, http = %listener.local_addr()?, "starting");
-    let server = tokio::spawn(http::serve(listener, shown.clone()));
+    let server = tokio::spawn(http::serve(listener, config.http_names.clone(), shown.clone()));
     if let Some(home) = &config.home {
         tokio::spawn(home::inform(Access::new(&home.broker, None)?, home.prefix.clone(), shown.clone()));
     }
@@ -93,14 +93,18 @@ impl<M: Machine> Agent<M> {
     /// Waits for the right time, and for the end of a silence that copied records ask for; then takes part. Ends only with an
     /// error.
     async fn live(mut self, time: &dyn TimeSource, mut reloads: mpsc::Receiver<()>) -> anyhow::Result<()> {
-        wait_for_clock(time).await;
+        let trusted = time.is_trusted();
+        let mut time = Synchronised::new(time);
+        wait_for_clock(&mut time, &*self.clock).await;
         let now = self.clock.now().wall;
         let machine = origin::Machine::of_system();
         let (witness, doubt) = Witness::examine(&self.config.witness, &mut self.records, machine, now)?;
         if let Some(doubt) = doubt {
             warn!(%doubt, "the meter is silent until the next day in UTC, and enrols anew then");
         }
-        stay_silent(self.records.number(Number::SilentUntil)?, &*self.clock, &self.standing).await;
+        stay_silent(self.records.number(Number::SilentUntil), &*self.clock, &self.standing).await;
+        // Somebody may have set it meanwhile.
+        wait_for_clock(&mut time, &*self.clock).await;
         self.standing.send_modify(|standing| standing.stage = Stage::Connecting { trouble: None });
         if let Err(error) = self.identity.check_period(&self.config.identity.certificate, self.clock.now().wall) {
             error!("{error}");
@@ -109,6 +113,7 @@ impl<M: Machine> Agent<M> {
         let Self { config, machine, identity, access, source, records, standing, clock } = self;
         let mean = SlotMean::new(source.cadence());
         let (sender, mut samples) = mpsc::channel(SAMPLES);
+        let clocks = clock.clone();
         tokio::spawn(source.run(clock.clone(), sender));
         let mut driver =
             Driver::resume(machine, meter_config(&config, &identity), records, witness, mean, clock, standing.clone())?;
@@ -117,6 +122,8 @@ impl<M: Machine> Agent<M> {
         let mut source_runs = true;
         let mut confirm = tokio::time::interval(CONFIRM);
         loop {
+            // At least every ten seconds, because the driver never sleeps longer.
+            time.look(clocks.now());
             tokio::select! {
                 event = connection.next() => driver.broker_event(event)?,
                 event = samples.recv(), if source_runs => match event {
@@ -124,7 +131,7 @@ impl<M: Machine> Agent<M> {
                     None => source_runs = false,
                 },
                 () = tokio::time::sleep(driver.idle()) => driver.tick()?,
-                _ = confirm.tick(), if time.is_worth_asking_again() => if time.is_synchronised() {
+                _ = confirm.tick(), if !trusted => if time.is_confirmed(clocks.now()) {
                     driver.time_confirmed()?;
                 },
                 Some(()) = reloads.recv() => match renewed(&config) {
@@ -200,6 +207,7 @@ fn first_standing(config: &Config, identity: &Identity) -> Standing {
         meter: identity.id.clone(),
         cluster: identity.cluster.clone(),
         profile: config.policy.profile,
+        one_authority: identity.has_one_authority(),
         stage: Stage::WaitingForClock,
         list: None,
         sent_today: 0,
@@ -215,12 +223,12 @@ fn first_standing(config: &Config, identity: &Identity) -> Standing {
     }
 }
 
-async fn wait_for_clock(time: &dyn TimeSource) {
-    if time.is_synchronised() {
+async fn wait_for_clock(time: &mut Synchronised<'_>, clock: &dyn Clock) {
+    if time.is_confirmed(clock.now()) {
         return;
     }
     warn!("the clock of this machine is not synchronised yet; nothing is sent before it is");
-    while !time.is_synchronised() {
+    while !time.is_confirmed(clock.now()) {
         tokio::time::sleep(CLOCK_AGAIN).await;
     }
     info!("the clock is synchronised");
@@ -265,18 +273,23 @@ mod tests {
     struct RightLater(Cell<u32>);
 
     impl TimeSource for RightLater {
-        fn is_synchronised(&self) -> bool {
+        fn kernel_is_synchronised(&self) -> Option<bool> {
             self.0.set(self.0.get().saturating_sub(1));
-            self.0.get() == 0
+            Some(self.0.get() == 0)
+        }
+
+        fn last_synchronised(&self) -> Option<Timestamp> {
+            None
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn it_waits_until_the_clock_is_right() {
         let begun = Instant::now();
-        wait_for_clock(&RightLater(Cell::new(1))).await;
+        let clock = VirtualClock { begun, start: Timestamp::from_secs(20_000 * 86_400) };
+        wait_for_clock(&mut Synchronised::new(&RightLater(Cell::new(1))), &clock).await;
         assert_eq!(begun.elapsed(), Duration::ZERO);
-        wait_for_clock(&RightLater(Cell::new(5))).await;
+        wait_for_clock(&mut Synchronised::new(&RightLater(Cell::new(5))), &clock).await;
         assert_eq!(begun.elapsed(), 3 * CLOCK_AGAIN);
     }
 

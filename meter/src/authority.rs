@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use dream_protocol::certificate::{Anchors, Authorities, Certificate, CertificateError, Subject};
-use dream_protocol::ids::{ClusterId, MeterId};
+use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
 use dream_protocol::params::MAX_MEMBERS;
 use dream_protocol::time::Timestamp;
 use rcgen::{
@@ -34,6 +34,9 @@ const BACKDATED_SECONDS: u64 = 3_600;
 
 /// So many certificates of a meter may be valid at once: the one in use, and its successor.
 const MOST_VALID: usize = 2;
+
+/// The file with names that no meter may have, each on its line.
+const RESERVED: &str = "reserved";
 
 /// Why the authority does not do what it is asked.
 #[derive(Debug, Error)]
@@ -57,6 +60,22 @@ pub enum AuthorityError {
     Size(u64),
     #[error("{0} days: use 1 to 3650")]
     Days(u64),
+    #[error(
+        "the request is of `{found}`, not of `{asked}`; a broker gives a client the rights of the name in its certificate, so make \
+         sure whose request it is"
+    )]
+    OtherName { asked: MeterId, found: MeterId },
+    #[error(
+        "`{name}` is in {}: a broker would give this meter the rights of that gateway or observer; the meter needs another name",
+        path.display()
+    )]
+    Reserved { name: String, path: PathBuf },
+    #[error(
+        "{} is missing: write into it, each on a line of its own, the names of gateways and observers at the broker, which no \
+         meter may have",
+        path.display()
+    )]
+    NoReserved { path: PathBuf },
     #[error(
         "`{meter}` has a certificate that is valid until {}; renew that one with `authority renew {meter}` when its last third \
          begins, or use --replace if its key is lost",
@@ -115,8 +134,14 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// Makes an authority with a new key in a directory.
-    pub fn init(directory: &Path, name: &str, days: u64, now: Timestamp) -> Result<Self, AuthorityError> {
+    /// Makes an authority with a new key in a directory. No meter gets one of the names that are reserved.
+    pub fn init(
+        directory: &Path,
+        name: &str,
+        reserved: &[GatewayId],
+        days: u64,
+        now: Timestamp,
+    ) -> Result<Self, AuthorityError> {
         if !(1..=3650).contains(&days) {
             return Err(AuthorityError::Days(days));
         }
@@ -124,6 +149,8 @@ impl Authority {
         let issued = directory.join("issued");
         fs::create_dir_all(&issued).map_err(|error| FileError::Write { path: issued, error })?;
         let seed = files::create_key(&directory.join("authority.key"))?;
+        let names: String = reserved.iter().map(|name| format!("{name}\n")).collect();
+        files::create(&directory.join(RESERVED), names.as_bytes(), 0o644)?;
         let mut params = params(name, now, days);
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
@@ -159,15 +186,18 @@ impl Authority {
         &self.issued
     }
 
-    /// Certifies a meter by its request. A second valid certificate for another key needs `replace`.
+    /// Certifies a meter by its request, which must be of that name. A second valid certificate for another key needs `replace`.
     pub fn sign(
         &mut self,
+        meter: &MeterId,
         request: &Request,
         grant: &Grant,
         replace: bool,
         now: Timestamp,
     ) -> Result<&Issued, AuthorityError> {
-        let meter = request.meter();
+        if meter != request.meter() {
+            return Err(AuthorityError::OtherName { asked: meter.clone(), found: request.meter().clone() });
+        }
         let valid: Vec<u64> = self.valid(meter, now).map(|issued| issued.certificate.not_after()).collect();
         match valid.as_slice() {
             [] => {}
@@ -225,6 +255,7 @@ impl Authority {
         if !(1..=3650).contains(days) {
             return Err(AuthorityError::Days(*days));
         }
+        self.refuse_reserved(meter)?;
         let names = [format!("urn:dream:meter:{meter}"), format!("urn:dream:cluster:{cluster}:{size}")];
         let mut params = params(meter.as_str(), now, *days);
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
@@ -240,6 +271,19 @@ impl Authority {
         files::create(&path, files::encode("CERTIFICATE", &der).as_bytes(), 0o644)?;
         self.issued.push(Issued { path, meter: meter.clone(), certificate });
         Ok(self.issued.last().expect("it was just added"))
+    }
+
+    fn refuse_reserved(&self, meter: &MeterId) -> Result<(), AuthorityError> {
+        let path = self.directory.join(RESERVED);
+        if !path.exists() {
+            return Err(AuthorityError::NoReserved { path });
+        }
+        let found = files::read(&path)?;
+        let mut names = found.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+        if names.any(|name| name == meter.as_str().as_bytes()) {
+            return Err(AuthorityError::Reserved { name: meter.to_string(), path });
+        }
+        Ok(())
     }
 
     fn issuer(&self) -> Result<Issuer<'static, KeyPair>, AuthorityError> {

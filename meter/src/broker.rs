@@ -77,6 +77,39 @@ impl Access {
         Self { session: SessionMode::Persistent, ..self }
     }
 
+    /// Adds to why there is no connection which setting was checked against what, and what to do.
+    fn explain(&self, reason: &str) -> String {
+        let Some(ca) = &self.broker.ca else { return reason.to_owned() };
+        let (section, ca) = (self.broker.section, ca.display());
+        let is = |signs: &[&str]| signs.iter().any(|sign| reason.contains(sign));
+        let hint = if is(&[
+            "alert: UnknownCA",
+            "alert: DecryptError",
+            "alert: BadCertificate",
+            "alert: CertificateUnknown",
+        ]) {
+            "the broker does not accept `identity.certificate`: ask its operator to let it trust the authority that certifies \
+             your community's meters"
+                .to_owned()
+        } else if is(&["alert: CertificateExpired"]) {
+            "the broker says that `identity.certificate` has ended: renew it, or one of the clocks is wrong".to_owned()
+        } else if is(&["UnknownIssuer", "BadSignature"]) {
+            format!(
+                "the broker's certificate is checked against {ca}, which `{section}.ca` names, and none there has issued it: ask the \
+                 operator for the certificate of the authority that certifies the broker"
+            )
+        } else if is(&["NotValidForName"]) {
+            format!("the broker's certificate is for another name than that in `{section}.url`: use one that is in it")
+        } else if is(&["InvalidCertificate(Expired", "certificate expired"]) {
+            "the broker's certificate has ended, or this machine's clock is wrong".to_owned()
+        } else if is(&["InvalidContentType"]) {
+            format!("the port does not speak TLS: use the broker's port for TLS in `{section}.url`")
+        } else {
+            return reason.to_owned();
+        };
+        format!("{reason}: {hint}")
+    }
+
     fn options(&self, client_id: &str) -> MqttOptions {
         let mut options = MqttOptions::new(client_id, (self.broker.host.clone(), self.broker.port));
         options
@@ -219,6 +252,7 @@ pub async fn keep_connected(
         let (client, eventloop) = AsyncClient::builder(options).unbounded().build();
         let session = Session { client, events: events.clone() };
         let Some((reason, was_connected)) = poll(&session, eventloop).await else { return };
+        let reason = access.explain(&reason);
         if events.send(Event::Lost { reason }).await.is_err() {
             return;
         }

@@ -1,59 +1,17 @@
 //! The clocks of this machine, and whether its wall clock is right.
 
-use std::fmt::Debug;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+mod synchronised;
+
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use dream_protocol::time::Timestamp;
+
+pub use synchronised::{Synchronised, SystemTimeSource, TimeSource};
 
 /// Returns the time of day, which somebody may set.
 pub fn wall() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp::from_millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
-}
-
-/// Whether the wall clock follows a source of time, by somebody who knows.
-pub trait TimeSource: Debug {
-    fn is_synchronised(&self) -> bool;
-
-    /// Returns whether asking again later tells anything.
-    fn is_worth_asking_again(&self) -> bool {
-        true
-    }
-}
-
-/// Asks this machine: a Raspberry Pi, for one, has no clock that outlives a power cut.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SystemTimeSource {
-    /// The file that systemd-timesyncd makes once it has the time; where there is none, `timedatectl`, which also knows of
-    /// chrony and ntpd.
-    Asked { flag: PathBuf },
-    /// The owner says that the clock of this machine is always right.
-    Trusted,
-}
-
-impl TimeSource for SystemTimeSource {
-    fn is_synchronised(&self) -> bool {
-        match self {
-            Self::Asked { flag } => flag.exists() || timedatectl(),
-            Self::Trusted => true,
-        }
-    }
-
-    fn is_worth_asking_again(&self) -> bool {
-        match self {
-            Self::Asked { .. } => true,
-            Self::Trusted => false,
-        }
-    }
-}
-
-/// Asks systemd whether the kernel's clock is synchronised, by whomever. Where there is no systemd nobody answers.
-fn timedatectl() -> bool {
-    let mut command = Command::new("timedatectl");
-    command.args(["show", "--property=NTPSynchronized", "--value"]).stdin(Stdio::null()).stderr(Stdio::null());
-    command.output().is_ok_and(|output| output.stdout.trim_ascii() == b"yes")
 }
 
 /// Writes Unix seconds as a time in UTC, to the minute.
@@ -91,14 +49,5 @@ mod tests {
         ] {
             assert_eq!(utc(seconds), text);
         }
-    }
-
-    #[test]
-    fn a_flag_file_says_that_the_clock_is_right() {
-        let folder = tempfile::tempdir().unwrap();
-        let flag = folder.path().join("synchronized");
-        std::fs::write(&flag, "").unwrap();
-        assert!(SystemTimeSource::Asked { flag }.is_synchronised());
-        assert!(SystemTimeSource::Trusted.is_synchronised());
     }
 }

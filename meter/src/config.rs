@@ -21,6 +21,12 @@ use crate::identity::IdentityFiles;
 /// How much of a day's epsilon the protocol allows at most, in millionths.
 const MOST_DAILY_MICRO_EPSILON: u64 = 160_000_000;
 
+/// What an owner has to write, word for word, to trust one authority in both roles.
+pub const ONE_AUTHORITY: &str = "I accept that whoever certifies the gateway can invent meters and read my home";
+
+/// What that means, in words for the owner.
+pub const ONE_AUTHORITY_MEANS: &str = "one authority certifies the meters and the gateway: it can invent meters, list them beside your home, and read your home";
+
 /// A checked configuration.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -37,6 +43,8 @@ pub struct Config {
     /// The file outside that directory which counts commits.
     pub witness: PathBuf,
     pub http: SocketAddr,
+    /// By which names the page answers beside those of the loopback.
+    pub http_names: Vec<String>,
     pub time: SystemTimeSource,
     pub log_level: String,
 }
@@ -81,6 +89,8 @@ pub const fn meaning(profile: Profile) -> &'static str {
 /// How to reach a broker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Broker {
+    /// The section that says so.
+    pub section: &'static str,
     pub host: String,
     pub port: u16,
     /// The certificates that its own is checked with; `None` without TLS.
@@ -182,16 +192,22 @@ impl Checker<'_> {
             key: self.path(file.identity.key),
             meter_authorities: file.identity.meter_authorities.into_iter().map(|path| self.path(path)).collect(),
             gateway_authorities: file.identity.gateway_authorities.into_iter().map(|path| self.path(path)).collect(),
+            one_authority: file.identity.one_authority.is_some(),
         };
-        if identity.meter_authorities.is_empty() {
+        if file.identity.authorities.is_some() {
             self.problem(
-                "identity.meter_authorities",
-                "name at least one file with the certificate of an authority of meters",
+                "identity.authorities",
+                "`identity.meter_authorities`, for those who certify meters, and `identity.gateway_authorities`, for those who \
+                 certify the gateway, replace it",
             );
+        } else {
+            self.authorities(&identity);
         }
-        if identity.gateway_authorities.is_empty() {
-            let message = "name at least one file with the certificate of an authority of gateways";
-            self.problem("identity.gateway_authorities", message);
+        if file.identity.one_authority.is_some_and(|words| words != ONE_AUTHORITY) {
+            self.problem(
+                "identity.one_authority",
+                format!("leave it out, or write, word for word, \"{ONE_AUTHORITY}\""),
+            );
         }
         let community = self.broker("community", file.community);
         let policy = self.policy(&file.policy);
@@ -206,6 +222,12 @@ impl Checker<'_> {
             self.problem(
                 "state.witness",
                 "it is inside `state.directory`: it must be outside, so that a copy of that directory does not bring it along",
+            );
+        } else if is_below(&witness, self.folder) && is_below(&state, self.folder) {
+            self.problem(
+                "state.witness",
+                "it is beside `state.directory`, below the folder of this file: a back-up of that folder brings both along. Name a \
+                 file elsewhere, such as one in ~/.cache",
             );
         }
         let time = if file.clock.trusted {
@@ -229,9 +251,23 @@ impl Checker<'_> {
             state,
             witness,
             http: http?,
+            http_names: file.http.names,
             time,
             log_level: file.log.level,
         })
+    }
+
+    fn authorities(&mut self, identity: &IdentityFiles) {
+        if identity.meter_authorities.is_empty() {
+            self.problem(
+                "identity.meter_authorities",
+                "name at least one file with the certificate of an authority of meters",
+            );
+        }
+        if identity.gateway_authorities.is_empty() {
+            let message = "name at least one file with the certificate of an authority of gateways";
+            self.problem("identity.gateway_authorities", message);
+        }
     }
 
     fn policy(&mut self, policy: &file::Policy) -> Option<OwnerPolicy> {
@@ -254,7 +290,7 @@ impl Checker<'_> {
         Some(OwnerPolicy { profile: profile.ok()?, gateways, daily_micro_epsilon, holds: policy.holds })
     }
 
-    fn broker(&mut self, section: &str, broker: file::Broker) -> Option<Broker> {
+    fn broker(&mut self, section: &'static str, broker: file::Broker) -> Option<Broker> {
         let Some((tls, host, port)) = broker_address(&broker.url) else {
             // What stands before an `@` may be a password.
             let shown = if broker.url.contains('@') { "the value".to_owned() } else { format!("`{}`", broker.url) };
@@ -277,7 +313,7 @@ impl Checker<'_> {
         }
         let password = broker.password_file.map(|path| self.path(path));
         let login = broker.username.map(|name| (name, password));
-        Some(Broker { host, port, ca: broker.ca.map(|path| self.path(path)), login })
+        Some(Broker { section, host, port, ca: broker.ca.map(|path| self.path(path)), login })
     }
 
     fn http(&mut self, listen: &str) -> Option<SocketAddr> {
@@ -300,6 +336,13 @@ impl Checker<'_> {
     fn problem(&mut self, key: impl Into<String>, message: impl Into<String>) {
         self.problems.push(Problem { key: key.into(), message: message.into() });
     }
+}
+
+fn is_below(path: &Path, folder: &Path) -> bool {
+    // The folder of `meter.toml` alone is empty.
+    let absolute = |path: &Path| std::path::absolute(Path::new(".").join(path)).unwrap_or_else(|_| path.to_owned());
+    let below = absolute(path).strip_prefix(absolute(folder)).map(Path::to_owned);
+    below.is_ok_and(|rest| !rest.components().any(|part| part == std::path::Component::ParentDir))
 }
 
 /// Returns `None` if there was something that is not sound.
@@ -378,6 +421,42 @@ interval_seconds = 1
             ]
         );
         assert!(!found.concat().contains("hunter2"));
+    }
+
+    #[test]
+    fn one_authority_for_both_takes_the_owners_own_words() {
+        let with = |words: &str| SOUND.replace("[community]", &format!("one_authority = \"{words}\"\n[community]"));
+        let found = problems(&with("yes"));
+        assert!(found[0].starts_with("identity.one_authority: ") && found[0].contains(ONE_AUTHORITY), "{found:?}");
+        let config = Config::parse(&with(ONE_AUTHORITY), Path::new("/etc/dream-meter")).unwrap();
+        assert!(config.identity.one_authority);
+    }
+
+    #[test]
+    fn the_key_of_an_earlier_version_says_what_replaces_it() {
+        let earlier = SOUND
+            .replace("meter_authorities = [\"meter-authority.pem\"]", "authorities = [\"authority.pem\"]")
+            .replace("gateway_authorities = [\"gateway-authority.pem\"]\n", "");
+        let found = problems(&earlier);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].starts_with("identity.authorities: ") && found[0].contains("identity.gateway_authorities"));
+    }
+
+    #[test]
+    fn a_witness_that_a_back_up_brings_along_is_refused() {
+        let with = |state: &str| format!("{SOUND}[state]\n{state}\n");
+        for state in
+            ["directory = \"state\"\nwitness = \"witness\"", "directory = \"/etc/dream-meter/x/y\"\nwitness = \"w\""]
+        {
+            assert!(problems(&with(state))[0].starts_with("state.witness: it is beside"), "{state}");
+        }
+        for state in [
+            "directory = \"state\"\nwitness = \"/var/cache/w\"",
+            "witness = \"w\"",
+            "directory = \"s\"\nwitness = \"../w\"",
+        ] {
+            assert!(Config::parse(&with(state), Path::new("/etc/dream-meter")).is_ok(), "{state}");
+        }
     }
 
     #[test]

@@ -105,8 +105,8 @@ impl<M: Machine> Driver<M> {
     ) -> Result<Self, ResumeError> {
         let entries = records.load()?;
         let held = entries.iter().filter_map(|record| epoch_of(&record.key())).collect();
-        let number = |number| records.number(number).map(Option::unwrap_or_default);
-        let sent = (number(Number::Day)?, number(Number::Sent)?, None);
+        let number = |number| records.number(number).unwrap_or_default();
+        let sent = (number(Number::Day), number(Number::Sent), None);
         let aggregate_topic = GatewayChannel::Aggregate.topic(&config.cluster);
         let meter = machine.resume(config, entries)?;
         let measuring = BTreeMap::new();

@@ -1,11 +1,16 @@
 //! A small page on the loopback, the same as text for `dream-meter status`, and metrics. Nothing here changes anything.
 
 use std::fmt::Write as _;
+use std::net::IpAddr;
+use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::State;
-use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
-use axum::response::{Html, IntoResponse};
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST};
+use axum::http::uri::Authority;
+use axum::middleware::{Next, from_fn};
+use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use maud::{DOCTYPE, html};
 use tokio::net::TcpListener;
@@ -14,18 +19,51 @@ use tokio::sync::watch;
 use crate::standing::{SourceState, Stage, Standing};
 use crate::words;
 
-/// Answers until the process ends.
-pub async fn serve(listener: TcpListener, standing: watch::Receiver<Standing>) -> std::io::Result<()> {
-    axum::serve(listener, router(standing)).await
+/// Answers until the process ends, by the names of this machine's loopback and these.
+pub async fn serve(
+    listener: TcpListener,
+    names: Vec<String>,
+    standing: watch::Receiver<Standing>,
+) -> std::io::Result<()> {
+    axum::serve(listener, router(names, standing)).await
 }
 
-fn router(standing: watch::Receiver<Standing>) -> Router {
+fn router(names: Vec<String>, standing: watch::Receiver<Standing>) -> Router {
+    let names: Arc<[String]> = names.into();
     Router::new()
         .route("/", get(page))
         .route("/status", get(text))
         .route("/metrics", get(metrics))
         .route("/livez", get(|| async { "ok\n" }))
         .with_state(standing)
+        .layer(from_fn(move |request, next| only_by_name(names.clone(), request, next)))
+}
+
+/// Refuses a request for any other host: the page of a stranger, whose name was made to point to this machine, would read this
+/// one's as its own (DNS rebinding).
+async fn only_by_name(names: Arc<[String]>, request: Request, next: Next) -> Response {
+    let header = request.headers().get(HOST).and_then(|host| host.to_str().ok());
+    let host = request.uri().authority().map(Authority::as_str).or(header);
+    if host.is_some_and(|host| is_ours(host, &names)) {
+        return next.run(request).await;
+    }
+    let words =
+        "This page answers by the names localhost, 127.0.0.1 and [::1]; `http.names` in meter.toml adds others.\n";
+    (StatusCode::MISDIRECTED_REQUEST, words).into_response()
+}
+
+/// Whether a host, with or without a port, is the loopback or has one of these names.
+fn is_ours(host: &str, names: &[String]) -> bool {
+    let Ok(authority) = host.parse::<Authority>() else { return false };
+    let name = authority.host();
+    let literal = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    match literal {
+        Ok(address) => address.is_loopback(),
+        Err(_) => ["localhost"]
+            .into_iter()
+            .chain(names.iter().map(String::as_str))
+            .any(|known| known.eq_ignore_ascii_case(name.trim_end_matches('.'))),
+    }
 }
 
 async fn page(State(standing): State<watch::Receiver<Standing>>) -> impl IntoResponse {
@@ -109,8 +147,41 @@ fn exposition(standing: &Standing) -> String {
 
 #[cfg(test)]
 mod tests {
+    use axum::body::Body;
+    use tower::ServiceExt as _;
+
     use super::*;
     use crate::words::tests::ordinary;
+
+    async fn status(host: Option<&str>) -> StatusCode {
+        let (_, standing) = watch::channel(ordinary());
+        let mut request = Request::get("/status");
+        if let Some(host) = host {
+            request = request.header(HOST, host);
+        }
+        let request = request.body(Body::empty()).unwrap();
+        router(vec!["pi.example".to_owned()], standing).oneshot(request).await.unwrap().status()
+    }
+
+    #[tokio::test]
+    async fn a_page_answers_by_its_own_names_alone() {
+        for host in
+            ["localhost", "LOCALHOST:9465", "127.0.0.1:9465", "127.0.0.2", "[::1]:9465", "pi.example", "pi.example.:80"]
+        {
+            assert_eq!(status(Some(host)).await, StatusCode::OK, "{host}");
+        }
+        for host in [
+            "evil.example",
+            "evil.example:9465",
+            "localhost.evil.example",
+            "192.0.2.1:9465",
+            "127.0.0.1.evil.example",
+            "",
+        ] {
+            assert_eq!(status(Some(host)).await, StatusCode::MISDIRECTED_REQUEST, "{host}");
+        }
+        assert_eq!(status(None).await, StatusCode::MISDIRECTED_REQUEST);
+    }
 
     #[test]
     fn the_metrics_of_an_ordinary_day() {

@@ -18,6 +18,8 @@ pub struct IdentityFiles {
     pub key: PathBuf,
     pub meter_authorities: Vec<PathBuf>,
     pub gateway_authorities: Vec<PathBuf>,
+    /// Whether the owner accepts one key in both roles, and has said what that gives up.
+    pub one_authority: bool,
 }
 
 /// Why a meter cannot be who its files say.
@@ -71,7 +73,7 @@ impl std::fmt::Debug for SecretSeed {
 impl Identity {
     /// Reads and checks everything that can be wrong before a broker is asked.
     pub fn load(files: &IdentityFiles, cluster: Option<&ClusterId>) -> Result<Self, IdentityError> {
-        let authorities = authorities(&files.meter_authorities, &files.gateway_authorities)?;
+        let authorities = authorities(&files.meter_authorities, &files.gateway_authorities, files.one_authority)?;
         let path = &files.certificate;
         let certificate = files::certificates(path)?.swap_remove(0).to_vec();
         let refused = |error| IdentityError::Certificate { path: path.clone(), error };
@@ -102,6 +104,11 @@ impl Identity {
         Err(IdentityError::Period { path: path.to_owned(), from, to })
     }
 
+    /// Returns whether one key certifies meters and gateways, which the owner has accepted.
+    pub fn has_one_authority(&self) -> bool {
+        self.authorities.meters().share_a_key_with(self.authorities.gateways())
+    }
+
     /// Returns the key that signs.
     pub fn key(&self) -> IdentityKey {
         IdentityKey::from_seed(&self.seed.0)
@@ -124,9 +131,10 @@ pub fn renewable_from(certificate: &Certificate) -> u64 {
     to - (to - from) / 3
 }
 
-/// Reads the authorities of meters and of gateways, which must differ.
-pub fn authorities(meters: &[PathBuf], gateways: &[PathBuf]) -> Result<Authorities, IdentityError> {
-    Ok(Authorities::new(anchors(meters)?, anchors(gateways)?)?)
+/// Reads the authorities of meters and of gateways, which must differ unless the owner says otherwise.
+pub fn authorities(meters: &[PathBuf], gateways: &[PathBuf], one: bool) -> Result<Authorities, IdentityError> {
+    let (meters, gateways) = (anchors(meters)?, anchors(gateways)?);
+    Ok(if one { Authorities::shared(meters, gateways) } else { Authorities::new(meters, gateways)? })
 }
 
 /// Reads the authorities in these files, each of which may hold several.

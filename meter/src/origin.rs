@@ -5,11 +5,12 @@
 //! are looked at when it starts:
 //!
 //! - the machine: a hash of `/etc/machine-id` is in the records;
-//! - the file: its number in the file system is in the records, and a copied or restored file has another one;
+//! - the file: its number in the file system and the moment at which it was made are in the records. A copied or restored file was
+//!   made later, also where it is given the number of one that is gone;
 //! - the *witness*: a small file outside the state directory counts the commits, and records that have fewer went back;
 //! - the witness names other records, or there are none where it knows some.
 //!
-//! Not seen is a machine that is put back as a whole, with its witness and its files under their old numbers: the snapshot of a
+//! All of this is best effort. Not seen is a machine that is put back as a whole, with its witness and its files: the snapshot of a
 //! virtual machine or a disk image. Nothing on the machine itself can tell.
 
 use std::fmt;
@@ -84,9 +85,11 @@ impl Witness {
     ) -> Result<(Self, Option<Doubt>), RecordsError> {
         let seen = read(path);
         let doubt = find_doubt(seen, records, machine)?;
-        let known = records.number(Number::Instance)?.filter(|_| doubt.is_none());
+        let known = records.number(Number::Instance).filter(|_| doubt.is_none());
         let instance = known.unwrap_or_else(rand::random);
-        let mut numbers = vec![(Number::Inode, records.inode()?), (Number::Instance, instance)];
+        let (inode, birth) = records.file_marks()?;
+        let mut numbers = vec![(Number::Inode, inode), (Number::Instance, instance)];
+        numbers.extend(birth.map(|birth| (Number::Birth, birth)));
         numbers.extend(machine.0.map(|machine| (Number::Machine, machine)));
         let commits = if doubt.is_some() {
             let tomorrow = (now.utc_day() + 1) * DAY_SECONDS;
@@ -118,18 +121,19 @@ fn read(path: &Path) -> Option<(u64, u64)> {
 }
 
 fn find_doubt(seen: Option<(u64, u64)>, records: &Records, machine: Machine) -> Result<Option<Doubt>, RecordsError> {
-    let Some(instance) = records.number(Number::Instance)? else {
+    let Some(instance) = records.number(Number::Instance) else {
         return Ok(seen.map(|_| Doubt::NoRecords));
     };
-    let written_by = records.number(Number::Machine)?;
-    let (inode, commits) = (records.number(Number::Inode)?, records.number(Number::Commits)?);
+    let written_by = records.number(Number::Machine);
+    let (inode, birth) = records.file_marks()?;
+    let other_birth = records.number(Number::Birth).zip(birth).is_some_and(|(then, now)| then != now);
     Ok(if written_by.zip(machine.0).is_some_and(|(then, now)| then != now) {
         Some(Doubt::OtherMachine)
     } else if seen.is_some_and(|(other, _)| other != instance) {
         Some(Doubt::OtherRecords)
-    } else if seen.is_some_and(|(_, seen)| commits.is_none_or(|commits| commits < seen)) {
+    } else if seen.is_some_and(|(_, seen)| records.commits() < seen) {
         Some(Doubt::WentBack)
-    } else if inode != Some(records.inode()?) {
+    } else if other_birth || records.number(Number::Inode) != Some(inode) {
         Some(Doubt::OtherFile)
     } else {
         None
@@ -224,6 +228,21 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_was_made_later_under_the_same_number_is_noticed() {
+        let home = Home::new();
+        home.live(1);
+        let (mut records, _, doubt) = home.start(HERE);
+        assert_eq!(doubt, None);
+        let (inode, birth) = records.file_marks().unwrap();
+        let birth = birth.expect("the file systems that tests run on know when a file was made");
+        records.commit(&[], &[(Number::Inode, inode), (Number::Birth, birth - 1)]).unwrap();
+        drop(records);
+        fs::remove_file(home.witness()).unwrap();
+        assert_eq!(home.start(HERE).2, Some(Doubt::OtherFile));
+        assert_eq!(home.start(HERE).2, None, "told once");
+    }
+
+    #[test]
     fn a_back_up_written_into_the_same_file_is_noticed() {
         let home = Home::new();
         home.live(1);
@@ -235,7 +254,7 @@ mod tests {
         }
         let (records, _, doubt) = home.start(HERE);
         assert_eq!(doubt, Some(Doubt::WentBack));
-        assert_eq!(records.number(Number::SilentUntil).unwrap(), Some(20_001 * DAY_SECONDS), "until the next UTC day");
+        assert_eq!(records.number(Number::SilentUntil), Some(20_001 * DAY_SECONDS), "until the next UTC day");
     }
 
     #[test]

@@ -1,32 +1,48 @@
 //! The meter's records in one file: what a device would keep in its flash (`protocol.md 9`).
 //!
-//! A commit is on disk before [`Records::commit`] returns, and nothing that depends on it is sent before that. Entries that hold
-//! a reading or a key are encrypted under a key of a file of its own, which is replaced whenever such an entry goes: see
-//! `records/shred.rs`. What this file was last seen as, and what follows if it was copied or restored, is in [`crate::origin`].
+//! A commit is on disk before [`Records::commit`] returns, and nothing that depends on it is sent before that. Every entry is
+//! sealed under a key of its own (`records/seal.rs`). These keys are in the *index* (`records/index.rs`), which every commit seals
+//! anew under a key in a file of its own, and that key is overwritten by the next commit (`records/shred.rs`). So what was
+//! erased or replaced has lost its key, and an entry that is changed, exchanged, put back or missing does not fit the index. What
+//! this file was last seen as, and what follows if it was copied or restored, is in [`crate::origin`].
 
+mod index;
+mod seal;
 mod shred;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use dream_edge::database::{self, OpenError};
 use dream_protocol::meter::{Key, Record};
-use dream_protocol::wire::DecodeError;
-use redb::{Database, DatabaseError, ReadableDatabase as _, ReadableTable as _, TableDefinition, WriteTransaction};
+use redb::{Database, ReadTransaction, ReadableDatabase as _, ReadableTableMetadata as _, TableDefinition, TableError};
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use thiserror::Error;
-use zeroize::Zeroizing;
 
+use index::Index;
+use seal::Secret;
 use shred::ShredKeys;
 
-/// By the kind of entry and its number.
-const ENTRIES: TableDefinition<'_, (u8, u64), &[u8]> = TableDefinition::new("entries");
+/// Where an entry is: its kind and its number.
+type Place = (u8, u64);
 
-/// Numbers beside the entries, by name.
-const NUMBERS: TableDefinition<'_, &str, u64> = TableDefinition::new("numbers");
+/// What becomes of entries: a record, or nothing any more.
+type Changes<'a> = BTreeMap<Place, Option<&'a Record>>;
 
-/// The version of the file.
-const FORMAT: u64 = 1;
+/// Sealed entries.
+const ENTRIES: TableDefinition<'_, Place, &[u8]> = TableDefinition::new("entries");
+
+/// The sealed index.
+const INDEX: TableDefinition<'_, (), &[u8]> = TableDefinition::new("index");
+
+/// The version of the file, and which commit this is: that says which key opens the index. Nothing else is in clear.
+const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
+const VERSION: &str = "format";
+const COMMIT: &str = "commit";
+
+/// The version of the file. The first had its account in clear, and called this table otherwise.
+const FORMAT: u64 = 2;
 
 /// Little is read twice.
 const CACHE_BYTES: usize = 256 << 10;
@@ -36,15 +52,32 @@ const CACHE_BYTES: usize = 256 << 10;
 pub enum RecordsError {
     #[error("{} is in use: a meter runs once. Stop the running one first", path.display())]
     Locked { path: PathBuf },
-    #[error("{} was written by another version; `dream-meter leave` removes it, and the meter enrols anew", path.display())]
+    #[error(
+        "{} was written by another version, and nothing of it can be used here; `dream-meter leave` removes it, and the \
+         meter enrols anew",
+        path.display()
+    )]
     OtherFormat { path: PathBuf },
+    #[error(
+        "{} is damaged, or no meter's records ({detail}); it was left as it is. Move it away, and put no back-up in its place: the \
+         meter then stays silent until the next day in UTC, and enrols anew",
+        path.display()
+    )]
+    Damaged { path: PathBuf, detail: String },
     #[error("{} cannot be used: {error}", path.display())]
     File { path: PathBuf, error: std::io::Error },
     #[error("the meter's records cannot be read or written")]
     Redb(#[from] redb::Error),
-    #[error("a record is damaged: {0}; `dream-meter leave` removes all of them, and the meter enrols anew")]
-    Entry(DecodeError),
 }
+
+macro_rules! from_redb {
+    ($($error:ty),*) => { $(impl From<$error> for RecordsError {
+        fn from(error: $error) -> Self {
+            Self::Redb(error.into())
+        }
+    })* };
+}
+from_redb!(redb::StorageError, TableError, redb::TransactionError, redb::CommitError);
 
 /// One change of the records.
 #[derive(Debug)]
@@ -53,40 +86,28 @@ pub enum Change {
     Erase(Key),
 }
 
-/// A number that is kept beside the entries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A number that is kept beside the entries. What each is called in the file never changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Number {
-    /// How many commits there were: it only grows.
-    Commits,
-    /// Which file this is: its number in the file system.
-    Inode,
+    /// Which file this is: its number in the file system, which is given out again when a file is gone.
+    Inode = 1,
     /// The machine that wrote it.
-    Machine,
+    Machine = 2,
     /// A random number that one set of records has from its beginning.
-    Instance,
+    Instance = 3,
     /// Until when the meter says nothing, in Unix seconds.
-    SilentUntil,
+    SilentUntil = 4,
     /// The UTC day that `Sent` counts.
-    Day,
+    Day = 5,
     /// For how many slots of that day a reading was recorded to be sent.
-    Sent,
-    /// Which of the keys the entries are encrypted under.
-    ShredKey,
+    Sent = 6,
+    /// When the file was made, in nanoseconds, where the file system knows it.
+    Birth = 7,
 }
 
 impl Number {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Commits => "commits",
-            Self::Inode => "inode",
-            Self::Machine => "machine",
-            Self::Instance => "instance",
-            Self::SilentUntil => "silent_until",
-            Self::Day => "day",
-            Self::Sent => "sent",
-            Self::ShredKey => "shred_key",
-        }
-    }
+    const ALL: [Self; 7] =
+        [Self::Inode, Self::Machine, Self::Instance, Self::SilentUntil, Self::Day, Self::Sent, Self::Birth];
 }
 
 #[derive(Debug)]
@@ -94,6 +115,9 @@ pub struct Records {
     database: Database,
     keys: ShredKeys,
     path: PathBuf,
+    /// How many commits there were: it only grows.
+    commits: u64,
+    index: Index,
 }
 
 impl Records {
@@ -102,67 +126,76 @@ impl Records {
         directory.join("records.redb")
     }
 
-    /// Returns the file with the keys that entries are encrypted under.
+    /// Returns the file with the key that the index is sealed under.
     pub fn key_file(directory: &Path) -> PathBuf {
         directory.join("records.key")
     }
 
-    /// Opens the records of a state directory, or begins new ones.
+    /// Opens the records of a state directory, or begins new ones. Everything in them is checked before a byte is changed.
     pub fn open(directory: &Path) -> Result<Self, RecordsError> {
         let path = Self::file(directory);
         let broken = |error| RecordsError::File { path: path.clone(), error };
         fs::create_dir_all(directory).map_err(broken)?;
-        let database = match Database::builder().set_cache_size(CACHE_BYTES).create(&path) {
-            Ok(database) => database,
-            Err(DatabaseError::DatabaseAlreadyOpen) => return Err(RecordsError::Locked { path }),
-            Err(error) => return Err(RecordsError::Redb(error.into())),
-        };
+        let database = database::open(&path, CACHE_BYTES, true).map_err(|error| match error {
+            OpenError::Locked => RecordsError::Locked { path: path.clone() },
+            OpenError::Damaged(detail) => RecordsError::Damaged { path: path.clone(), detail },
+            OpenError::Io(error) => broken(error),
+        })?;
         private(&path).map_err(broken)?;
-        if !check_format(&database)? {
-            return Err(RecordsError::OtherFormat { path });
-        }
         let key_file = Self::key_file(directory);
-        let keys = ShredKeys::open(&key_file).map_err(|error| RecordsError::File { path: key_file, error })?;
-        let mut records = Self { database, keys, path };
-        let current = records.number(Number::ShredKey)?.unwrap_or(0);
-        records.keys.keep_only(current).map_err(|error| records.key_trouble(error))?;
+        let no_key = |error| RecordsError::File { path: key_file.clone(), error };
+        let Some(commits) = check_format(&database, &path)? else {
+            let keys = ShredKeys::create(&key_file).map_err(no_key)?;
+            return Ok(Self { database, keys, path, commits: 0, index: Index::default() });
+        };
+        let keys = ShredKeys::open(&key_file).map_err(no_key)?;
+        let mut records = Self { database, keys, path, commits, index: Index::default() };
+        records.index = records.read_index()?;
+        records.load()?;
+        records.keys.keep_only(commits).map_err(|error| records.key_trouble(error))?;
         Ok(records)
     }
 
     /// Returns everything that is recorded.
     pub fn load(&self) -> Result<Vec<Record>, RecordsError> {
-        let current = self.number(Number::ShredKey)?.unwrap_or(0);
-        let read = self.database.begin_read().map_err(redb::Error::from)?;
-        let table = read.open_table(ENTRIES).map_err(redb::Error::from)?;
+        if self.commits == 0 {
+            return Ok(Vec::new());
+        }
+        let table = self.database.begin_read()?.open_table(ENTRIES)?;
+        if table.len()? != self.index.keys.len() as u64 {
+            return Err(self.damaged("entries were added or removed"));
+        }
         let mut records = Vec::new();
-        for entry in table.iter().map_err(redb::Error::from)? {
-            let (place, value) = entry.map_err(redb::Error::from)?;
-            let bytes = if is_secret(place.value().0) {
-                self.keys.open_entry(current, value.value())
-            } else {
-                Zeroizing::new(value.value().to_vec())
-            };
-            records.push(Record::decode(&bytes).map_err(RecordsError::Entry)?);
+        for (place, key) in &self.index.keys {
+            let sealed = table.get(place)?.ok_or_else(|| self.damaged("an entry is missing"))?;
+            let bytes = seal::open(key, &place_bytes(*place), sealed.value());
+            let bytes = bytes.ok_or_else(|| self.damaged("an entry is not what was written"))?;
+            records.push(Record::decode(&bytes).map_err(|error| self.damaged(error))?);
         }
         Ok(records)
     }
 
     /// Makes changes durable, all or none, and returns how many commits there were.
     pub fn commit(&mut self, changes: &[Change], numbers: &[(Number, u64)]) -> Result<u64, RecordsError> {
-        let current = self.number(Number::ShredKey)?.unwrap_or(0);
-        let next = if self.ends_a_secret(changes)? { current + 1 } else { current };
-        if next != current {
-            self.keys.add(next).map_err(|error| self.key_trouble(error))?;
+        let commits = self.commits + 1;
+        // The last change of an entry counts: a key seals once.
+        let changes: Changes<'_> = changes.iter().map(Change::of_place).collect();
+        let mut index = self.index.clone();
+        index.numbers.extend(numbers.iter().copied());
+        for (place, record) in &changes {
+            match record {
+                Some(_) => index.keys.insert(*place, Secret::new(rand::random())),
+                None => index.keys.remove(place),
+            };
         }
-        let commits = self.write(changes, numbers, current, next)?;
-        if next != current {
-            self.keys.keep_only(next).map_err(|error| self.key_trouble(error))?;
-        }
+        self.keys.add(commits).map_err(|error| self.key_trouble(error))?;
+        self.write(&changes, &index, commits)?;
+        self.keys.keep_only(commits).map_err(|error| self.key_trouble(error))?;
+        (self.commits, self.index) = (commits, index);
         Ok(commits)
     }
 
-    /// Erases what must not be used after records were copied or restored: all but the account, which only errs on the safe
-    /// side, and evidence.
+    /// Erases what must not be used after records were copied or restored: all but the account and evidence.
     pub fn discard(&mut self, numbers: &[(Number, u64)]) -> Result<u64, RecordsError> {
         let stale = |record: &Record| match record.key() {
             key @ (Key::Enrolment(_) | Key::List(_) | Key::Slot(_) | Key::Answer(_)) => Some(Change::Erase(key)),
@@ -172,92 +205,60 @@ impl Records {
         self.commit(&changes, numbers)
     }
 
-    pub fn number(&self, number: Number) -> Result<Option<u64>, RecordsError> {
-        let read = self.database.begin_read().map_err(redb::Error::from)?;
-        let table = read.open_table(NUMBERS).map_err(redb::Error::from)?;
-        Ok(table.get(number.name()).map_err(redb::Error::from)?.map(|found| found.value()))
+    pub fn number(&self, number: Number) -> Option<u64> {
+        self.index.numbers.get(&number).copied()
     }
 
-    /// Returns the number by which the file system knows this file.
-    pub fn inode(&self) -> Result<u64, RecordsError> {
-        let found = fs::metadata(&self.path);
-        Ok(found.map_err(|error| RecordsError::File { path: self.path.clone(), error })?.ino())
+    /// Returns how many commits there were.
+    pub const fn commits(&self) -> u64 {
+        self.commits
     }
 
-    /// Whether the changes erase or replace an entry that holds a reading or a key.
-    fn ends_a_secret(&self, changes: &[Change]) -> Result<bool, RecordsError> {
-        let read = self.database.begin_read().map_err(redb::Error::from)?;
-        let table = read.open_table(ENTRIES).map_err(redb::Error::from)?;
-        for change in changes {
-            let place = change.place();
-            if is_secret(place.0) && table.get(place).map_err(redb::Error::from)?.is_some() {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+    /// Returns the number by which the file system knows this file, and when it was made if it knows that, too.
+    pub fn file_marks(&self) -> Result<(u64, Option<u64>), RecordsError> {
+        let (all, flags) = (StatxFlags::INO | StatxFlags::BTIME, AtFlags::empty());
+        let found = statx(CWD, &self.path, flags, all)
+            .map_err(|error| RecordsError::File { path: self.path.clone(), error: error.into() })?;
+        let born = found.stx_btime;
+        let nanos = u64::try_from(born.tv_sec).ok().and_then(|seconds| seconds.checked_mul(1_000_000_000));
+        let birth = nanos.map(|nanos| nanos + u64::from(born.tv_nsec));
+        Ok((found.stx_ino, birth.filter(|_| found.stx_mask & StatxFlags::BTIME.bits() != 0)))
     }
 
-    fn write(
-        &self,
-        changes: &[Change],
-        numbers: &[(Number, u64)],
-        current: u64,
-        next: u64,
-    ) -> Result<u64, RecordsError> {
-        let mut write = self.database.begin_write().map_err(redb::Error::from)?;
+    fn write(&self, changes: &Changes<'_>, index: &Index, commits: u64) -> Result<(), RecordsError> {
+        let mut write = self.database.begin_write()?;
         // In one phase, a torn commit could only be taken for the one before: records that went back.
         write.set_two_phase_commit(true);
-        self.apply(&write, changes, current, next)?;
-        let commits = {
-            let mut table = write.open_table(NUMBERS).map_err(redb::Error::from)?;
-            for (number, value) in numbers {
-                table.insert(number.name(), value).map_err(redb::Error::from)?;
+        {
+            let mut entries = write.open_table(ENTRIES)?;
+            for (place, record) in changes {
+                match record {
+                    Some(record) => {
+                        let sealed = seal::seal(&index.keys[place], &place_bytes(*place), &record.encode());
+                        entries.insert(place, sealed.as_slice())?
+                    }
+                    None => entries.remove(place)?,
+                };
             }
-            let name = Number::Commits.name();
-            let commits = table.get(name).map_err(redb::Error::from)?.map_or(0, |found| found.value()) + 1;
-            table.insert(name, commits).map_err(redb::Error::from)?;
-            table.insert(Number::ShredKey.name(), next).map_err(redb::Error::from)?;
-            commits
-        };
-        write.commit().map_err(redb::Error::from)?;
-        Ok(commits)
+            let sealed = seal::seal(self.keys.of(commits), &index_bytes(commits), &index.encode());
+            write.open_table(INDEX)?.insert((), sealed.as_slice())?;
+            let mut meta = write.open_table(META)?;
+            meta.insert(VERSION, FORMAT)?;
+            meta.insert(COMMIT, commits)?;
+        }
+        Ok(write.commit()?)
     }
 
-    fn apply(&self, write: &WriteTransaction, changes: &[Change], current: u64, next: u64) -> Result<(), RecordsError> {
-        let mut table = write.open_table(ENTRIES).map_err(redb::Error::from)?;
-        let mut written = BTreeSet::new();
-        for change in changes {
-            let place = change.place();
-            match change {
-                Change::Put(record) => {
-                    let bytes = record.encode();
-                    if is_secret(place.0) {
-                        table.insert(place, self.keys.seal_entry(next, &bytes).as_slice())
-                    } else {
-                        table.insert(place, bytes.as_slice())
-                    }
-                    .map_err(redb::Error::from)?;
-                }
-                Change::Erase(_) => drop(table.remove(place).map_err(redb::Error::from)?),
-            }
-            written.insert(place);
-        }
-        if next == current {
-            return Ok(());
-        }
-        // What stays needs the new key, because the old one goes.
-        let mut kept = Vec::new();
-        for entry in table.iter().map_err(redb::Error::from)? {
-            let (place, value) = entry.map_err(redb::Error::from)?;
-            let place = place.value();
-            if is_secret(place.0) && !written.contains(&place) {
-                kept.push((place, self.keys.open_entry(current, value.value())));
-            }
-        }
-        for (place, bytes) in kept {
-            table.insert(place, self.keys.seal_entry(next, &bytes).as_slice()).map_err(redb::Error::from)?;
-        }
-        Ok(())
+    fn read_index(&self) -> Result<Index, RecordsError> {
+        let table = self.database.begin_read()?.open_table(INDEX)?;
+        let sealed = table.get(())?.ok_or_else(|| self.damaged("it has no index"))?;
+        let opened = seal::open(self.keys.of(self.commits), &index_bytes(self.commits), sealed.value());
+        let bytes = opened.ok_or_else(|| self.damaged("its index does not fit `records.key`"))?;
+        Index::decode(&bytes).ok_or_else(|| self.damaged("its index cannot be read"))
+    }
+
+    fn damaged(&self, detail: impl ToString) -> RecordsError {
+        RecordsError::Damaged { path: self.path.clone(), detail: detail.to_string() }
     }
 
     fn key_trouble(&self, error: std::io::Error) -> RecordsError {
@@ -266,15 +267,15 @@ impl Records {
 }
 
 impl Change {
-    fn place(&self) -> (u8, u64) {
+    fn of_place(&self) -> (Place, Option<&Record>) {
         match self {
-            Self::Put(record) => place(&record.key()),
-            Self::Erase(key) => place(key),
+            Self::Put(record) => (place(&record.key()), Some(record)),
+            Self::Erase(key) => (place(key), None),
         }
     }
 }
 
-const fn place(key: &Key) -> (u8, u64) {
+const fn place(key: &Key) -> Place {
     match key {
         Key::Account => (0, 0),
         Key::Enrolment(seq) => (1, *seq),
@@ -285,29 +286,35 @@ const fn place(key: &Key) -> (u8, u64) {
     }
 }
 
-/// Enrolments have keys, slots have readings, and answers of a holder what it knew of others.
-const fn is_secret(kind: u8) -> bool {
-    matches!(kind, 1 | 3 | 5)
+/// What an entry and the index are bound to.
+fn place_bytes((kind, number): Place) -> Vec<u8> {
+    [b"dream-meter entry".as_slice(), &[kind], &number.to_be_bytes()].concat()
 }
 
-/// Returns whether the file is of this version; a new one becomes so.
-fn check_format(database: &Database) -> Result<bool, redb::Error> {
-    let write = database.begin_write()?;
-    let new = write.list_tables()?.next().is_none();
-    let found = {
-        let mut numbers = write.open_table(NUMBERS)?;
-        if new {
-            numbers.insert("format", FORMAT)?;
-        }
-        drop(write.open_table(ENTRIES)?);
-        numbers.get("format")?.map(|format| format.value())
-    };
-    if found == Some(FORMAT) {
-        write.commit()?;
-    } else {
-        write.abort()?;
+fn index_bytes(commits: u64) -> Vec<u8> {
+    [b"dream-meter index".as_slice(), &commits.to_be_bytes()].concat()
+}
+
+/// Returns the number of commits in a file of this version, and nothing of a new one.
+fn check_format(database: &Database, path: &Path) -> Result<Option<u64>, RecordsError> {
+    let read = database.begin_read()?;
+    if read.list_tables()?.next().is_none() {
+        return Ok(None);
     }
-    Ok(found == Some(FORMAT))
+    match meta(&read) {
+        Ok((Some(FORMAT), Some(commits))) => Ok(Some(commits)),
+        Ok((Some(FORMAT), None)) => {
+            Err(RecordsError::Damaged { path: path.to_owned(), detail: "it counts no commits".to_owned() })
+        }
+        Ok((_, _)) | Err(TableError::TableDoesNotExist(_)) => Err(RecordsError::OtherFormat { path: path.to_owned() }),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn meta(read: &ReadTransaction) -> Result<(Option<u64>, Option<u64>), TableError> {
+    let meta = read.open_table(META)?;
+    let number = |name: &str| Ok::<_, redb::StorageError>(meta.get(name)?.map(|found| found.value()));
+    Ok((number(VERSION)?, number(COMMIT)?))
 }
 
 /// Makes a file readable for its owner alone.
@@ -347,6 +354,13 @@ mod tests {
         records.iter().map(|record| record.encode().to_vec()).collect()
     }
 
+    /// Returns records with an account and an enrolment in a state directory, cleanly closed.
+    fn closed(folder: &Path) -> Vec<Vec<u8>> {
+        let mut records = Records::open(folder).unwrap();
+        records.commit(&first_changes(), &[(Number::Sent, 7)]).unwrap();
+        encoded(&records.load().unwrap())
+    }
+
     #[test]
     fn what_was_committed_is_there_after_a_restart() {
         let folder = tempfile::tempdir().unwrap();
@@ -359,7 +373,8 @@ mod tests {
         drop(records);
         let records = Records::open(folder.path()).unwrap();
         assert_eq!(encoded(&records.load().unwrap()), before);
-        assert_eq!(records.number(Number::Sent).unwrap(), Some(7));
+        assert_eq!(records.number(Number::Sent), Some(7));
+        assert_eq!(records.commits(), 1);
     }
 
     #[test]
@@ -370,34 +385,56 @@ mod tests {
     }
 
     #[test]
-    fn an_erased_key_can_be_read_from_no_later_copy_of_the_directory() {
+    fn no_entry_is_in_the_file_in_clear() {
+        let folder = tempfile::tempdir().unwrap();
+        let entries = closed(folder.path());
+        let file = fs::read(Records::file(folder.path())).unwrap();
+        for entry in entries {
+            // Also not in part: the account's last bytes are what the day has cost.
+            for part in [&entry[..16], &entry[entry.len() - 16..]] {
+                assert!(!file.windows(part.len()).any(|window| window == part));
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_replaced_or_erased_has_lost_its_key() {
         let folder = tempfile::tempdir().unwrap();
         let mut records = Records::open(folder.path()).unwrap();
         records.commit(&first_changes(), &[]).unwrap();
-        let key_file = Records::key_file(folder.path());
-        let before = fs::read(&key_file).unwrap();
         let enrolment = records.load().unwrap().iter().map(Record::key).find(|key| matches!(key, Key::Enrolment(_)));
-        records.commit(&[Change::Erase(enrolment.unwrap())], &[]).unwrap();
-        let after = fs::read(&key_file).unwrap();
-        let old = before.chunks(32).find(|chunk| chunk.iter().any(|byte| *byte != 0)).unwrap();
-        assert!(!after.windows(32).any(|window| window == old), "the key of what is gone is gone");
+        let account = || first_changes().into_iter().find(|change| change.of_place().0 == (0, 0)).unwrap();
+        for changes in [vec![account()], vec![Change::Erase(enrolment.unwrap())]] {
+            let key_file = Records::key_file(folder.path());
+            let before = fs::read(&key_file).unwrap();
+            let old_keys = records.index.keys.clone();
+            records.commit(&changes, &[]).unwrap();
+            let after = fs::read(&key_file).unwrap();
+            let old = before.chunks(32).find(|chunk| chunk.iter().any(|byte| *byte != 0)).unwrap();
+            assert!(!after.windows(32).any(|window| window == old), "the key of the index before is gone");
+            for change in &changes {
+                let (place, _) = change.of_place();
+                assert_ne!(records.index.keys.get(&place), old_keys.get(&place), "and so is the entry's");
+            }
+        }
         assert_eq!(records.load().unwrap().len(), 1);
     }
 
     #[test]
-    fn no_secret_is_in_the_file_in_clear() {
+    fn the_last_change_of_an_entry_counts() {
         let folder = tempfile::tempdir().unwrap();
         let mut records = Records::open(folder.path()).unwrap();
-        let changes = first_changes();
+        let key = |change: &Change| match change {
+            Change::Put(record) => record.key(),
+            Change::Erase(key) => *key,
+        };
+        let erased = first_changes().iter().map(|change| Change::Erase(key(change))).collect::<Vec<_>>();
+        let changes: Vec<_> = first_changes().into_iter().chain(first_changes()).chain(erased).collect();
         records.commit(&changes, &[]).unwrap();
+        assert!(records.load().unwrap().is_empty());
+        records.commit(&first_changes(), &[]).unwrap();
         drop(records);
-        let file = fs::read(Records::file(folder.path())).unwrap();
-        for change in &changes {
-            let Change::Put(record) = change else { continue };
-            let bytes = record.encode();
-            let found = file.windows(bytes.len()).any(|window| *window == **bytes);
-            assert_eq!(found, !is_secret(change.place().0), "{:?}", record.key());
-        }
+        assert_eq!(Records::open(folder.path()).unwrap().load().unwrap().len(), 2);
     }
 
     #[test]
@@ -406,7 +443,7 @@ mod tests {
         let mut records = Records::open(folder.path()).unwrap();
         records.commit(&first_changes(), &[]).unwrap();
         // The key for the next commit is written, and then the power is gone.
-        records.keys.add(1).unwrap();
+        records.keys.add(2).unwrap();
         drop(records);
         let records = Records::open(folder.path()).unwrap();
         assert_eq!(records.load().unwrap().len(), 2);
@@ -420,6 +457,128 @@ mod tests {
         records.discard(&[(Number::SilentUntil, 5)]).unwrap();
         let left = records.load().unwrap();
         assert_eq!(left.iter().map(Record::key).collect::<Vec<_>>(), [Key::Account]);
-        assert_eq!(records.number(Number::SilentUntil).unwrap(), Some(5));
+        assert_eq!(records.number(Number::SilentUntil), Some(5));
+    }
+
+    /// What is left of a state directory's two files if they are not touched.
+    fn sound(folder: &Path) -> [(PathBuf, Vec<u8>); 2] {
+        [Records::file(folder), Records::key_file(folder)].map(|path| {
+            let bytes = fs::read(&path).unwrap();
+            (path, bytes)
+        })
+    }
+
+    #[test]
+    fn a_flipped_bit_changes_nothing_and_never_panics() {
+        let folder = tempfile::tempdir().unwrap();
+        let entries = closed(folder.path());
+        let files = sound(folder.path());
+        let (mut refused, mut harmless) = (0, 0);
+        for (path, bytes) in &files {
+            // redb's whole header, what is written behind it in even steps, and some of the rest.
+            let written = |at: &usize| !matches!(bytes[*at], 0 | 0xff);
+            let (header, rest): (Vec<usize>, Vec<usize>) = (0..bytes.len()).filter(written).partition(|at| *at < 320);
+            let spread = rest.iter().step_by(rest.len().div_ceil(400)).copied();
+            for at in header.into_iter().chain(spread).chain((0..bytes.len()).step_by(bytes.len().div_ceil(40))) {
+                let mut flipped = bytes.clone();
+                flipped[at] ^= 1 << (at % 8);
+                for (path, bytes) in &files {
+                    fs::write(path, bytes).unwrap();
+                }
+                fs::write(path, &flipped).unwrap();
+                match Records::open(folder.path()) {
+                    Ok(records) => {
+                        assert_eq!(encoded(&records.load().unwrap()), entries, "byte {at} of {}", path.display());
+                        assert_eq!((records.number(Number::Sent), records.commits()), (Some(7), 1), "byte {at}");
+                        harmless += 1;
+                    }
+                    Err(RecordsError::Damaged { .. } | RecordsError::OtherFormat { .. }) => {
+                        let left = fs::read(path).unwrap();
+                        assert!(left == flipped || path.ends_with("records.redb"), "left as it is");
+                        refused += 1;
+                    }
+                    Err(error) => panic!("byte {at} of {}: {error}", path.display()),
+                }
+            }
+        }
+        assert!(refused > 300 && harmless > 50, "{refused} refused, {harmless} harmless");
+    }
+
+    /// Changes sealed entries behind the meter's back, with checksums that are right.
+    fn tamper(folder: &Path, change: impl FnOnce(&mut redb::Table<'_, Place, &[u8]>)) {
+        let database = Database::open(Records::file(folder)).unwrap();
+        let mut write = database.begin_write().unwrap();
+        write.set_two_phase_commit(true);
+        change(&mut write.open_table(ENTRIES).unwrap());
+        write.commit().unwrap();
+    }
+
+    #[test]
+    fn entries_cannot_be_exchanged_put_back_or_left_out() {
+        let earlier = tempfile::tempdir().unwrap();
+        closed(earlier.path());
+        let sealed = |folder: &Path, place: Place| {
+            let database = Database::open(Records::file(folder)).unwrap();
+            let table = database.begin_read().unwrap().open_table(ENTRIES).unwrap();
+            table.get(place).unwrap().map(|found| found.value().to_vec())
+        };
+        let account = (0, 0);
+        let enrolment = *Records::open(earlier.path()).unwrap().index.keys.keys().next_back().unwrap();
+        let old_account = sealed(earlier.path(), account).unwrap();
+        let begin = || {
+            let folder = tempfile::tempdir().unwrap();
+            for file in [Records::file, Records::key_file] {
+                fs::copy(file(earlier.path()), file(folder.path())).unwrap();
+            }
+            let mut records = Records::open(folder.path()).unwrap();
+            records.commit(&first_changes(), &[]).unwrap();
+            folder
+        };
+        let refused = |folder: &Path| matches!(Records::open(folder), Err(RecordsError::Damaged { .. }));
+
+        let folder = begin();
+        assert!(!refused(folder.path()));
+        let other = sealed(folder.path(), enrolment).unwrap();
+        tamper(folder.path(), |table| drop(table.insert(account, other.as_slice()).unwrap()));
+        assert!(refused(folder.path()), "another entry in its place");
+
+        let folder = begin();
+        tamper(folder.path(), |table| drop(table.insert(account, old_account.as_slice()).unwrap()));
+        assert!(refused(folder.path()), "an earlier account in the place of this one");
+
+        let folder = begin();
+        tamper(folder.path(), |table| drop(table.remove(account).unwrap()));
+        assert!(refused(folder.path()), "no account at all");
+
+        let folder = begin();
+        tamper(folder.path(), |table| drop(table.insert((1, 9), other.as_slice()).unwrap()));
+        assert!(refused(folder.path()), "one enrolment more");
+    }
+
+    #[test]
+    fn records_of_an_earlier_version_or_without_their_key_are_refused_in_words() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = Database::create(Records::file(folder.path())).unwrap();
+        let mut write = database.begin_write().unwrap();
+        write.set_two_phase_commit(true);
+        let numbers: TableDefinition<'_, &str, u64> = TableDefinition::new("numbers");
+        write.open_table(numbers).unwrap().insert("format", 1).unwrap();
+        write.commit().unwrap();
+        drop(database);
+        let error = Records::open(folder.path()).unwrap_err();
+        assert!(matches!(error, RecordsError::OtherFormat { .. }), "{error}");
+        assert!(error.to_string().contains("dream-meter leave"));
+
+        let folder = tempfile::tempdir().unwrap();
+        closed(folder.path());
+        fs::write(Records::key_file(folder.path()), vec![0; 8192]).unwrap();
+        let error = Records::open(folder.path()).unwrap_err().to_string();
+        assert!(
+            error.contains("does not fit `records.key`") && error.contains("put no back-up in its place"),
+            "{error}"
+        );
+        fs::remove_file(Records::key_file(folder.path())).unwrap();
+        let error = Records::open(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("records.key cannot be used"), "{error}");
     }
 }

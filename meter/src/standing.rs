@@ -13,6 +13,8 @@ pub struct Standing {
     pub meter: MeterId,
     pub cluster: ClusterId,
     pub profile: Profile,
+    /// Whether one authority certifies meters and gateway, which the owner has accepted.
+    pub one_authority: bool,
     pub stage: Stage,
     /// The newest list that the meter has accepted and holds.
     pub list: Option<ListTerms>,

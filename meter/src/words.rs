@@ -4,7 +4,7 @@ use dream_protocol::meter::Refusal;
 use dream_protocol::wire::StatusCode;
 
 use crate::clock::utc;
-use crate::config::meaning;
+use crate::config::{ONE_AUTHORITY_MEANS, meaning};
 use crate::standing::{ListTerms, SourceState, Stage, Standing};
 
 /// Returns what there is to say, each with its heading.
@@ -18,6 +18,7 @@ pub fn lines(standing: &Standing) -> Vec<(&'static str, String)> {
         ("Policy", meaning(standing.profile).to_owned()),
         ("Enrolled", enrolled(standing)),
     ];
+    lines.extend(standing.one_authority.then(|| ("Beware", ONE_AUTHORITY_MEANS.to_owned())));
     lines.extend(standing.list.as_ref().map(|list| ("Terms", terms(list))));
     lines.extend([
         ("Readings sent today", format!("{}, counted in UTC", standing.sent_today)),
@@ -165,6 +166,7 @@ pub(crate) mod tests {
             meter: MeterId::new("m-0007").unwrap(),
             cluster: ClusterId::new("riverside").unwrap(),
             profile: Profile::Community,
+            one_authority: false,
             stage: Stage::Connected,
             list: Some(ListTerms {
                 epoch: 1_794_900_000,
@@ -211,7 +213,7 @@ pub(crate) mod tests {
             quiet(Stage::Connecting { trouble: None }),
             quiet(Stage::Connecting { trouble: Some("connection refused".to_owned()) }),
             Standing { last_refusal: Some(refused), load_refused: true, ..quiet(Stage::Connected) },
-            Standing { source: dead, ..ordinary() },
+            Standing { source: dead, one_authority: true, ..ordinary() },
         ];
         assert!(cases.iter().all(|standing| !standing.takes_part()));
         insta::assert_snapshot!(cases.iter().map(text).collect::<Vec<_>>().join("\n"));

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use dream_edge::private::mode_for_everybody;
 use dream_protocol::certificate::{Anchors, Authorities, Certificate, CertificateError, Subject};
 use dream_protocol::ids::GatewayId;
 use dream_protocol::keys::IdentityKey;
@@ -22,6 +23,12 @@ pub enum SecretError {
     Read { key: &'static str, path: PathBuf, error: std::io::Error },
     #[error("{}, `{key}`, holds no {what} in PEM (a block `-----BEGIN {label}-----`)", path.display())]
     NoPem { key: &'static str, path: PathBuf, what: &'static str, label: &'static str },
+    #[error(
+        "{}, `{key}`, can be read by everybody on this machine (mode {mode:o}): take it for known, use a new one if others have \
+         had access, and `chmod 600` it, or 440 if a group hands it to the gateway",
+        path.display()
+    )]
+    Open { key: &'static str, path: PathBuf, mode: u32 },
     #[error(
         "{}, `identity.key`, holds no Ed25519 key as PKCS#8; make one with `openssl genpkey -algorithm ed25519`",
         path.display()
@@ -193,6 +200,10 @@ fn certificates(key: &'static str, path: &Path) -> Result<Vec<CertificateDer<'st
 }
 
 fn private_key(key: &'static str, path: &Path) -> Result<PrivateKeyDer<'static>, SecretError> {
+    let mode = mode_for_everybody(path).map_err(|error| SecretError::Read { key, path: path.to_owned(), error })?;
+    if let Some(mode) = mode {
+        return Err(SecretError::Open { key, path: path.to_owned(), mode });
+    }
     let text = read(key, path)?;
     let (what, label) = ("private key", "PRIVATE KEY");
     PrivateKeyDer::from_pem_slice(&text).map_err(|_| SecretError::NoPem { key, path: path.to_owned(), what, label })

@@ -1,6 +1,7 @@
 //! `check-config`, and the mistakes that `run` makes known before it connects: what an operator reads.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use assert_cmd::Command;
@@ -328,6 +329,32 @@ fn broken_files_are_told_before_anything_is_connected() {
     place.write("gateway.toml", &GOOD.replace("\"gw\"", "\"gw-2\""));
     check("another gateway's certificate", &place);
     insta::assert_snapshot!(said.join("\n"));
+}
+
+#[test]
+fn a_key_that_everybody_can_read_is_refused_and_one_of_a_group_is_not() {
+    let place = Place::new();
+    let key = place.path().join("gateway.key");
+    // Kubernetes mounts a secret for a group (fsGroup) with 440.
+    for (mode, refused) in [(0o600, false), (0o440, false), (0o644, true), (0o604, true)] {
+        fs::set_permissions(&key, fs::Permissions::from_mode(mode)).unwrap();
+        for arguments in [["check-config", "--config", "gateway.toml"], ["run", "--config", "gateway.toml"]] {
+            if arguments[0] == "run" && !refused {
+                continue; // it would run
+            }
+            let said = place.say(&arguments);
+            assert_eq!(said.contains("`identity.key`, can be read by everybody"), refused, "{mode:o}: {said}");
+            assert_eq!(said.contains(&format!("(mode {mode:o})")) && said.contains("chmod 600"), refused, "{said}");
+            assert_eq!(said.ends_with("exit code 0"), !refused, "{said}");
+        }
+    }
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
+    fs::copy(&key, place.path().join("client.key")).unwrap();
+    fs::set_permissions(place.path().join("client.key"), fs::Permissions::from_mode(0o644)).unwrap();
+    let tls = "url = \"mqtts://127.0.0.1:1\"\nca = \"gateway-authority.pem\"\nclient_certificate = \"gateway.pem\"\n\
+               client_key = \"client.key\"";
+    let said = place.check(&GOOD.replace("url = \"mqtt://127.0.0.1:1\"", tls));
+    assert!(said.contains("`broker.client_key`, can be read by everybody"), "{said}");
 }
 
 #[test]

@@ -4,8 +4,11 @@
 //! meter of a cluster records, is kept once.
 
 use std::collections::BTreeSet;
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use dream_edge::private::mode_for_everybody;
 use dream_protocol::ids::{ClusterId, MeterId};
 use dream_protocol::meter::{Key, Record};
 use redb::{Database, DatabaseError, ReadableDatabase as _, ReadableTable as _, TableDefinition};
@@ -31,6 +34,11 @@ const FORMAT: u64 = 2;
 pub enum RecordsError {
     #[error("{path} is in use by another process: a file serves one fleet")]
     Locked { path: String },
+    #[error(
+        "{path} holds the keys of meters, and everybody on this machine can read it (mode {mode:o}): `chmod 600` it, or move it \
+         away if others have had access, and the meters start anew"
+    )]
+    Open { path: String, mode: u32 },
     #[error(
         "{path} was written by another version, whose lists and enrolments cannot be used here: move it away, and the meters \
          start anew, without what they remember of their privacy budgets"
@@ -63,7 +71,12 @@ pub struct Records {
 impl Records {
     /// Opens the file, or creates it.
     pub fn open(path: &Path) -> Result<Self, RecordsError> {
-        let records = match Database::builder().set_cache_size(16 << 20).create(path) {
+        if let Ok(Some(mode)) = mode_for_everybody(path) {
+            return Err(RecordsError::Open { path: path.display().to_string(), mode });
+        }
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
+        let opened = file.map_err(DatabaseError::from);
+        let records = match opened.and_then(|file| Database::builder().set_cache_size(16 << 20).create_file(file)) {
             Ok(database) => Self { database, folder: path.with_file_name("") },
             Err(DatabaseError::DatabaseAlreadyOpen) => {
                 return Err(RecordsError::Locked { path: path.display().to_string() });
@@ -241,6 +254,20 @@ mod tests {
     }
 
     #[test]
+    fn a_file_is_for_its_owner_and_refused_if_everybody_can_read_it() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("meters.redb");
+        drop(Records::open(&path).unwrap());
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        for (mode, refused) in [(0o640, false), (0o644, true)] {
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+            let error = Records::open(&path).err().map(|error| error.to_string());
+            assert_eq!(error.is_some_and(|error| error.contains("chmod 600")), refused, "{mode:o}");
+        }
+    }
+
+    #[test]
     fn a_file_of_the_first_version_is_refused_and_left_alone() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("meters.redb");
@@ -249,6 +276,7 @@ mod tests {
         drop(write.open_table(RECORDS).unwrap());
         write.commit().unwrap();
         drop(database);
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
         for _ in 0..2 {
             let refused = Records::open(&path).unwrap_err();
             assert!(matches!(refused, RecordsError::OtherFormat { .. }), "{refused}");

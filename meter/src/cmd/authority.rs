@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use dream_protocol::ids::{ClusterId, MeterId};
+use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
 
 use crate::authority::{Authority, Grant, Issued, Request};
 use crate::clock::{utc, wall};
@@ -33,13 +33,19 @@ pub(super) struct Directory {
 
 /// Make an authority with a new key
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  dream-meter authority init --name \"Riverside energy community\"")]
+#[command(after_help = "Example:\n  dream-meter authority init --name \"Riverside energy community\" --gateway gw-1")]
 pub(super) struct InitArgs {
     #[command(flatten)]
     at: Directory,
     /// Its name in certificates
     #[arg(long, value_name = "NAME")]
     name: String,
+    /// The name of a gateway, which no meter may have: brokers give rights by name
+    #[arg(long, value_name = "NAME", value_parser = GatewayId::new, required = true)]
+    gateway: Vec<GatewayId>,
+    /// The name of another client with rights of its own at the broker
+    #[arg(long, value_name = "NAME", value_parser = GatewayId::new)]
+    observer: Vec<GatewayId>,
     /// For how many days its own certificate is valid
     #[arg(long, default_value_t = 3650)]
     days: u64,
@@ -47,10 +53,13 @@ pub(super) struct InitArgs {
 
 /// Sign a meter's request
 ///
-/// Refused if the meter has a valid certificate, or if more meters of the cluster would be certified than it is said to have.
+/// Refused if the request is of another name, if the name is a gateway's, if the meter has a valid certificate, or if more meters of the cluster would be certified than it is said to have.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  dream-meter authority sign m-0007.csr --cluster riverside --size 25")]
+#[command(after_help = "Example:\n  dream-meter authority sign m-0007 meter.csr --cluster riverside --size 25")]
 pub(super) struct SignArgs {
+    /// The meter's name, as agreed with its owner
+    #[arg(value_parser = MeterId::new)]
+    meter: MeterId,
     /// The request, as `dream-meter enrol` made it
     request: PathBuf,
     #[command(flatten)]
@@ -100,7 +109,7 @@ impl AuthorityCommand {
                 let mut authority = Authority::open(&args.at.directory)?;
                 let request = Request::read(&args.request)?;
                 let grant = Grant { cluster: args.cluster.clone(), size: args.size, days: args.days };
-                tell(authority.sign(&request, &grant, args.replace, wall())?, args.out.as_ref(), out)
+                tell(authority.sign(&args.meter, &request, &grant, args.replace, wall())?, args.out.as_ref(), out)
             }
             Self::Renew(args) => {
                 let mut authority = Authority::open(&args.at.directory)?;
@@ -113,7 +122,8 @@ impl AuthorityCommand {
 
 impl InitArgs {
     fn run(&self, out: &mut impl Write) -> anyhow::Result<()> {
-        Authority::init(&self.at.directory, &self.name, self.days, wall())?;
+        let reserved = [self.gateway.as_slice(), &self.observer].concat();
+        Authority::init(&self.at.directory, &self.name, &reserved, self.days, wall())?;
         let at = self.at.directory.display();
         writeln!(out, "The authority `{}` is in {at}.", self.name)?;
         writeln!(

@@ -7,7 +7,7 @@ use dream_protocol::policy::Profile;
 use super::ConfigArgs;
 use crate::broker::Access;
 use crate::clock::{SystemTimeSource, utc, wall};
-use crate::config::{Config, meaning};
+use crate::config::{Config, ONE_AUTHORITY_MEANS, meaning};
 use crate::identity::Identity;
 
 pub(super) fn run(args: &ConfigArgs, out: &mut impl Write) -> anyhow::Result<()> {
@@ -59,6 +59,11 @@ fn warnings(config: &Config, identity: &Identity) -> Vec<String> {
              meter will not start"
                 .to_owned(),
         );
+    }
+    if identity.has_one_authority() {
+        warnings.push(ONE_AUTHORITY_MEANS.to_owned());
+    } else if config.identity.one_authority {
+        warnings.push("`identity.one_authority` has no effect: no key is in both roles. Leave it out".to_owned());
     }
     if config.community.ca.is_none() {
         warnings.push(

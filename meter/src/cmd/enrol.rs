@@ -2,12 +2,14 @@
 
 use std::fmt::Write as _;
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use dream_protocol::broker_address::broker_address;
 use dream_protocol::ids::{GatewayId, MeterId};
 use dream_protocol::policy::Profile;
+use sha2::{Digest as _, Sha256};
 
 use super::BadInput;
 use crate::authority::write_request;
@@ -105,7 +107,7 @@ impl EnrolArgs {
         };
         let first = !text.lines().any(|line| line.trim() == "[identity]");
         if first {
-            self.install_authorities()?;
+            self.name_authorities()?;
         } else if self.broker.is_some()
             || !self.meter_authority.is_empty()
             || !self.gateway_authority.is_empty()
@@ -114,11 +116,16 @@ impl EnrolArgs {
             let message = "says already how to take part; change it there, or give only --certificate to renew";
             return Err(BadInput(format!("{} {message}", config.display())).into());
         }
-        let identity = self.check(certificate)?;
+        let identity = self.check(certificate, first)?;
+        let sections = first.then(|| self.sections(&identity.id)).transpose()?;
+        // Nothing was written so far.
+        if first {
+            self.install_authorities()?;
+        }
         let der = &identity.certificate;
         files::replace(&self.file("meter.pem"), files::encode("CERTIFICATE", der).as_bytes())?;
-        if first {
-            let text = edit::add(&text, &self.sections()?).map_err(|error| BadInput(error.to_string()))?;
+        if let Some(sections) = sections {
+            let text = edit::add(&text, &sections).map_err(|error| BadInput(error.to_string()))?;
             files::replace(&config, text.as_bytes())?;
             writeln!(
                 out,
@@ -147,12 +154,15 @@ impl EnrolArgs {
     }
 
     /// Checks a certificate before anything is replaced.
-    fn check(&self, certificate: &Path) -> anyhow::Result<Identity> {
+    fn check(&self, certificate: &Path, first: bool) -> anyhow::Result<Identity> {
+        let installed = |name: &str| vec![self.file(name)];
         let files = IdentityFiles {
             certificate: certificate.to_owned(),
             key: self.file("meter.key"),
-            meter_authorities: vec![self.file(METER_AUTHORITIES)],
-            gateway_authorities: vec![self.file(GATEWAY_AUTHORITIES)],
+            meter_authorities: if first { self.meter_authority.clone() } else { installed(METER_AUTHORITIES) },
+            gateway_authorities: if first { self.gateway_authority.clone() } else { installed(GATEWAY_AUTHORITIES) },
+            // What is installed was the owner's decision.
+            one_authority: !first,
         };
         let identity = Identity::load(&files, None)?;
         identity.check_period(certificate, wall())?;
@@ -165,14 +175,18 @@ impl EnrolArgs {
         Ok(identity)
     }
 
-    fn install_authorities(&self) -> anyhow::Result<()> {
+    fn name_authorities(&self) -> Result<(), BadInput> {
         let missing = |flag: &str, what: &str| BadInput(format!("{flag} is missing: name the certificate of {what}"));
         if self.meter_authority.is_empty() {
-            return Err(missing("--meter-authority", "your community's authority").into());
+            return Err(missing("--meter-authority", "your community's authority"));
         }
         if self.gateway_authority.is_empty() {
-            return Err(missing("--gateway-authority", "the authority that certifies the gateway").into());
+            return Err(missing("--gateway-authority", "the authority that certifies the gateway"));
         }
+        Ok(())
+    }
+
+    fn install_authorities(&self) -> anyhow::Result<()> {
         for (paths, name) in
             [(&self.meter_authority, METER_AUTHORITIES), (&self.gateway_authority, GATEWAY_AUTHORITIES)]
         {
@@ -191,8 +205,17 @@ impl EnrolArgs {
         Ok(())
     }
 
+    /// Returns where the witness of a meter outside /etc is kept: not in this directory, whose back-up would bring it along.
+    fn witness(&self, meter: &MeterId, cache: &Path) -> PathBuf {
+        let directory = std::path::absolute(&self.directory).unwrap_or_else(|_| self.directory.clone());
+        let hash = Sha256::digest(directory.as_os_str().as_bytes());
+        // The same name in another directory is another meter: a trial, mostly.
+        let name = format!("{meter}-{:02x}{:02x}{:02x}{:02x}.witness", hash[0], hash[1], hash[2], hash[3]);
+        cache.join("dream-meter").join(name)
+    }
+
     /// Returns what is written into a new configuration.
-    fn sections(&self) -> Result<String, BadInput> {
+    fn sections(&self, meter: &MeterId) -> Result<String, BadInput> {
         let missing = |flag: &str, what: &str| BadInput(format!("{flag} is missing: {what}"));
         let broker = self.broker.as_ref().ok_or_else(|| missing("--broker", "where your community's broker is"))?;
         // What stands before an `@` may be a password, and what is an address has no quotes.
@@ -215,13 +238,21 @@ impl EnrolArgs {
         write!(text, "\n# {}.\n[policy]\nprofile = \"{profile}\"\ngateways = [{gateways}]\n", meaning(profile))
             .expect(FITS);
         if !self.directory.starts_with("/etc") {
-            text += "\n[state]\ndirectory = \"state\"\nwitness = \"witness\"\n";
+            let witness = self.witness(meter, &cache_folder());
+            write!(text, "\n[state]\ndirectory = \"state\"\nwitness = {witness:?}\n").expect(FITS);
         }
         if self.trust_clock {
             text += "\n[clock]\ntrusted = true\n";
         }
         Ok(text)
     }
+}
+
+/// Returns a folder that outlives a restart of the machine and that back-ups leave out.
+fn cache_folder() -> PathBuf {
+    let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = || absolute("HOME").map(|home| home.join(".cache"));
+    absolute("XDG_CACHE_HOME").or_else(home).unwrap_or_else(|| "/var/cache".into())
 }
 
 const METER_AUTHORITIES: &str = "meter-authorities.pem";

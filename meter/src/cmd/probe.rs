@@ -200,7 +200,7 @@ impl ProbeArgs {
                 BadInput("--mqtt: use mqtt://HOST[:1883]; for TLS, write the source with --source".to_owned()).into()
             );
         };
-        let access = Access::new(&Broker { host, port, ca: None, login }, None)?;
+        let access = Access::new(&Broker { section: "source", host, port, ca: None, login }, None)?;
         let (sender, events) = mpsc::channel(broker::EVENTS);
         let polling = tokio::spawn(broker::keep_connected(access, "dream-meter-probe".to_owned(), None, sender));
         writeln!(out, "Listening to everything on {url} ...")?;

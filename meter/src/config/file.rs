@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use dream_sources::SourceConfig;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -29,8 +30,13 @@ pub(super) struct File {
 pub(super) struct Identity {
     pub(super) certificate: PathBuf,
     pub(super) key: PathBuf,
+    #[serde(default)]
     pub(super) meter_authorities: Vec<PathBuf>,
+    #[serde(default)]
     pub(super) gateway_authorities: Vec<PathBuf>,
+    pub(super) one_authority: Option<String>,
+    /// What an earlier version had for both.
+    pub(super) authorities: Option<IgnoredAny>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -96,11 +102,12 @@ impl Default for State {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Http {
     pub(super) listen: String,
+    pub(super) names: Vec<String>,
 }
 
 impl Default for Http {
     fn default() -> Self {
-        Self { listen: "127.0.0.1:9465".to_owned() }
+        Self { listen: "127.0.0.1:9465".to_owned(), names: Vec::new() }
     }
 }
 

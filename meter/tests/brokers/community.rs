@@ -174,7 +174,7 @@ impl Street {
     fn forget(&self, home: usize) {
         let folder = self.configs[home].parent().unwrap();
         std::fs::remove_dir_all(folder.join("state")).unwrap();
-        std::fs::remove_file(folder.join("witness")).unwrap();
+        std::fs::remove_file(folder.with_extension("witness")).unwrap();
     }
 
     /// A source that says nothing for three slots makes its home silent for them, not zero.

@@ -8,6 +8,7 @@ mod observer;
 mod probe;
 mod readme;
 mod site;
+mod strangers;
 
 /// Returns a number from the environment, or the default.
 fn number(name: &str, default: u64) -> u64 {

@@ -48,7 +48,7 @@ pub(super) struct Observer {
 impl Observer {
     pub(super) async fn start(site: &Site) -> Self {
         let [meters, gateways] = site.authorities();
-        let authorities = identity::authorities(&[meters], &[gateways]).unwrap();
+        let authorities = identity::authorities(&[meters], &[gateways], false).unwrap();
         Self {
             watcher: Watcher::start(site.spy(), &["#"]).await,
             cluster: ClusterId::new(CLUSTER).unwrap(),

@@ -42,6 +42,7 @@ impl Owner {
     fn shell(&self, line: &str) -> Command {
         let mut command = Command::new("sh");
         command.args(["-euc", line]).current_dir(&self.folder).env("PATH", &self.path);
+        command.env("XDG_CACHE_HOME", self.folder.with_extension("cache"));
         command
     }
 
@@ -72,7 +73,7 @@ async fn five_commands_lead_from_a_certificate_to_a_decoded_slot() {
     // The authority's part, as docs/authority.md has it.
     let (desk, csr) = (site.file("office/authority"), owner.folder.join("home/meter.csr"));
     let sign = format!(
-        "dream-meter authority sign {} --directory {} --cluster {CLUSTER} --size 4 --out {METER}.pem",
+        "dream-meter authority sign {METER} {} --directory {} --cluster {CLUSTER} --size 4 --out {METER}.pem",
         csr.display(),
         desk.display()
     );

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use dream_meter::authority::{Authority, Grant, Request, write_request};
 use dream_meter::files;
-use dream_protocol::ids::{ClusterId, MeterId};
+use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
 use dream_protocol::time::Timestamp;
 use dream_testkit::lab::access::Access;
 use dream_testkit::lab::brokers::Broker;
@@ -32,7 +32,9 @@ impl Site {
         let folder = TempDir::new().unwrap();
         let desk = folder.path().join("office/authority");
         std::fs::create_dir_all(&desk).unwrap();
-        let authority = Authority::init(&desk, "Riverside energy community", 3650, wall()).unwrap();
+        let authority =
+            Authority::init(&desk, "Riverside energy community", &[GatewayId::new(GATEWAY).unwrap()], 3650, wall())
+                .unwrap();
         // The operator's own authority certifies gateway and broker. Each side trusts both.
         let operator = folder.path().join("operator");
         std::fs::create_dir(&operator).unwrap();
@@ -86,10 +88,11 @@ impl Site {
         let home = self.file(meter);
         std::fs::create_dir_all(&home).unwrap();
         let seed = files::create_key(&home.join("meter.key")).unwrap();
-        write_request(&home.join("meter.csr"), &MeterId::new(meter).unwrap(), &seed).unwrap();
+        let id = MeterId::new(meter).unwrap();
+        write_request(&home.join("meter.csr"), &id, &seed).unwrap();
         let request = Request::read(&home.join("meter.csr")).unwrap();
         let grant = Grant { cluster: ClusterId::new(CLUSTER).unwrap(), size, days: 365 };
-        let certificate = self.authority.sign(&request, &grant, false, issued).unwrap().path.clone();
+        let certificate = self.authority.sign(&id, &request, &grant, false, issued).unwrap().path.clone();
         std::fs::copy(certificate, home.join("meter.pem")).unwrap();
         let [ours, operators] = self.authorities().map(|path| path.display().to_string());
         let config = home.join("meter.toml");
@@ -98,9 +101,10 @@ impl Site {
              meter_authorities = [\"{ours}\"]\ngateway_authorities = [\"{operators}\"]\n\
              [community]\nurl = \"{}\"\nca = \"{operators}\"\n\
              [policy]\nprofile = \"community\"\ngateways = [\"{GATEWAY}\"]\n\
-             [state]\ndirectory = \"state\"\nwitness = \"witness\"\n[clock]\ntrusted = true\n\
+             [state]\ndirectory = \"state\"\nwitness = \"{}\"\n[clock]\ntrusted = true\n\
              [http]\nlisten = \"127.0.0.1:{}\"\n{lines}",
             self.broker.url(),
+            home.with_extension("witness").display(),
             free_port()
         );
         std::fs::write(&config, text).unwrap();

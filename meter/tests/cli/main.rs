@@ -12,7 +12,9 @@ use dream_testkit::lab::command::{self, seen, succeed};
 
 /// Returns the command, to be run in this folder.
 fn dream_meter(folder: &Path) -> Command {
-    command::command(env!("CARGO_BIN_EXE_dream-meter"), folder)
+    let mut command = command::command(env!("CARGO_BIN_EXE_dream-meter"), folder);
+    command.env("XDG_CACHE_HOME", folder.join("cache"));
+    command
 }
 
 /// Runs a line of arguments that must succeed; returns what it says.
@@ -20,10 +22,17 @@ fn run(folder: &Path, line: &str) -> String {
     succeed(dream_meter(folder).args(line.split(' ')))
 }
 
+/// Returns a text with folders replaced, and what is named after them.
+fn elsewhere(folder: &Path, text: &str) -> String {
+    let text = text.replace(folder.to_str().unwrap(), "FOLDER");
+    let (before, last) = text.rsplit_once(".witness").unwrap_or(("", &text));
+    let named = before.split(".witness").filter(|part| !part.is_empty());
+    named.map(|part| part.get(..part.len() - 8).unwrap().to_owned() + "HASH.witness").collect::<String>() + last
+}
+
 /// Runs a line of arguments, whatever comes of it; returns everything that is seen, with dates and folders replaced.
 fn answer(folder: &Path, line: &str) -> String {
-    let text = seen(dream_meter(folder).args(line.split(' ')));
-    let text = text.replace(folder.to_str().unwrap(), "FOLDER");
+    let text = elsewhere(folder, &seen(dream_meter(folder).args(line.split(' '))));
     let words = text.split_inclusive([' ', '\n']).map(|word| {
         let date = word.get(..10).is_some_and(|date| date.as_bytes()[4] == b'-' && date.starts_with("20"));
         let time = word.len() >= 5 && word.as_bytes()[2] == b':' && word.as_bytes()[..2].iter().all(u8::is_ascii_digit);

@@ -4,14 +4,14 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use super::{answer, run};
+use super::{answer, elsewhere, run};
 
 /// Makes an authority and the certificate of a meter.
 fn certified(folder: &Path) {
-    run(folder, "authority init --name Riverside");
-    run(folder, "authority init --directory operator --name Operator");
+    run(folder, "authority init --name Riverside --gateway gw-1");
+    run(folder, "authority init --directory operator --name Operator --gateway gw-1");
     run(folder, "enrol --directory home --meter m-0007");
-    run(folder, "authority sign home/meter.csr --cluster riverside --size 25 --out m-0007.pem");
+    run(folder, "authority sign m-0007 home/meter.csr --cluster riverside --size 25 --out m-0007.pem");
 }
 
 const ENROL: &str = "enrol --directory home --certificate m-0007.pem --meter-authority authority/authority.pem \
@@ -37,7 +37,7 @@ fn an_owner_enrols_and_is_told_what_it_means() {
     say("leave --config home/meter.toml");
     say("leave --config home/meter.toml --yes");
     insta::assert_snapshot!(said);
-    insta::assert_snapshot!(text);
+    insta::assert_snapshot!(elsewhere(at, &text));
     assert!(!at.join("home/meter.key").exists() && !at.join("home/meter.pem").exists());
 }
 
@@ -66,6 +66,13 @@ fn every_mistake_is_named() {
     say(
         "enrol --directory other --certificate m-0007.pem --meter-authority authority/authority.pem --gateway-authority operator/authority.pem --gateway gw-1 --broker mqtt://b",
     );
+    say(
+        "enrol --directory home --certificate m-0007.pem --meter-authority authority/authority.pem --gateway-authority authority/authority.pem --gateway gw-1 --broker mqtt://b",
+    );
+    say(
+        "enrol --directory home --certificate m-0007.pem --meter-authority operator/authority.pem --gateway-authority authority/authority.pem --gateway gw-1 --broker mqtt://b",
+    );
+    assert!(!at.join("home/meter-authorities.pem").exists(), "nothing is installed before it is checked");
     say("probe");
     say("probe --lines nothing");
     say("check-config --config nothing.toml");

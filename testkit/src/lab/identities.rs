@@ -74,6 +74,8 @@ impl Identities {
         file("gateway-authority.pem".to_owned(), gateways);
         file(format!("{name}.pem"), pem("CERTIFICATE", &issued.der));
         file(format!("{name}.key"), pem("PRIVATE KEY", &pkcs8(&issued.seed)));
+        let key = directory.join(format!("{name}.key"));
+        std::fs::set_permissions(key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     }
 }
 

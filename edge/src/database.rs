@@ -1,0 +1,51 @@
+//! Opens a redb file that holds secrets: for its owner alone, for one process at a time, and only if it is sound.
+
+mod trial;
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use redb::{Builder, Database, DatabaseError, StorageError};
+use thiserror::Error;
+
+/// Why a file is not opened. It is left as it is.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    #[error("it is in use by another process")]
+    Locked,
+    #[error("it is damaged: {0}")]
+    Damaged(String),
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// Checks every page of a file and opens it. A file that is not there is an error, or made if `create` says so.
+pub fn open(path: &Path, cache_bytes: usize, create: bool) -> Result<Database, OpenError> {
+    let file = OpenOptions::new().read(true).write(true).create(create).truncate(false).mode(0o600).open(path)?;
+    lock(&file)?;
+    let new = file.metadata()?.len() == 0;
+    let clean = new || trial::check(file.try_clone()?, cache_bytes).map_err(OpenError::Damaged)?;
+    let opened = Builder::new().set_cache_size(cache_bytes).create_file(file).and_then(|mut database| {
+        if !clean {
+            database.check_integrity()?;
+        }
+        Ok(database)
+    });
+    opened.map_err(|error| match error {
+        DatabaseError::DatabaseAlreadyOpen => OpenError::Locked,
+        DatabaseError::Storage(StorageError::Io(error)) => OpenError::Io(error),
+        error => OpenError::Damaged(error.to_string()),
+    })
+}
+
+fn lock(file: &File) -> Result<(), OpenError> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => Err(OpenError::Locked),
+        // A file system without locks.
+        Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => Ok(()),
+        Err(TryLockError::Error(error)) => Err(OpenError::Io(error)),
+    }
+}
