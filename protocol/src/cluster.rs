@@ -14,6 +14,7 @@ mod offenders;
 mod open_slot;
 mod record;
 mod rejection;
+mod retries;
 mod roster;
 mod timers;
 
@@ -27,6 +28,7 @@ pub use holders::HoldersReport;
 pub use offenders::{Offence, Offender, Offenders};
 pub use record::{Forget, Key, ListRecord, Record, SlotEntry};
 pub use rejection::Rejection;
+pub use retries::Retries;
 pub use roster::RosterRules;
 
 use crate::aggregate::{Aggregate, Failure, SlotOutcome};
@@ -37,7 +39,7 @@ use crate::ids::{ClusterId, GatewayId, MeterId};
 use crate::keys::{IdentityKey, ListHash};
 use crate::membership::{ListError, MembershipList};
 use crate::params::{ParamsError, Share, Terms};
-use crate::policy::Floors;
+use crate::policy::{Budget, Floors};
 use crate::scheme::SchemeChoice;
 use crate::scheme::committee::NoCommittee;
 use crate::time::{Slot, Timestamp};
@@ -82,6 +84,8 @@ pub struct ClusterConfig {
     pub malicious_share: Share,
     /// How small a list its meters accept. T is never below theirs.
     pub floors: Floors,
+    /// How much its meters spend. A slot is not tried again where that would leave too little for those that follow.
+    pub budget: Budget,
     pub roster: RosterRules,
     /// How early, by the gateway's clock, a reading may come because a meter's clock is ahead.
     pub clock_skew_seconds: u64,
@@ -222,6 +226,7 @@ pub struct Cluster {
     renewal_failed: Option<u64>,
     /// Members that spoil slots.
     offenders: Offenders,
+    retries: Retries,
     /// Whether the next list does not wait for the interval: the newest names a member that has been denied since, or others
     /// are left out of lists to find who spoils sums.
     list_is_urgent: bool,
@@ -268,6 +273,7 @@ impl Cluster {
             allowance: Allowance::new(),
             renewal_failed: None,
             offenders: Offenders::default(),
+            retries: Retries::default(),
             list_is_urgent: false,
             slots: BTreeMap::new(),
             watched: BTreeMap::new(),
@@ -617,7 +623,8 @@ impl Cluster {
     /// Moves one slot on as far as it goes.
     fn step(&mut self, slot: Slot, now: Timestamp) {
         while let Some(open) = self.slots.get_mut(&slot) {
-            let judges = Judges { config: &self.config, roster: &self.roster, offenders: &self.offenders };
+            let left = self.retries.left(slot, open.list().params(), &self.config);
+            let judges = Judges { config: &self.config, roster: &self.roster, offenders: &self.offenders, left };
             match open.step(now, judges) {
                 Step::Wait => break,
                 Step::Request { attempt, bytes } => {
@@ -628,6 +635,9 @@ impl Cluster {
                 }
                 Step::Retry { attempt, bytes, ended } => {
                     self.outputs.push_back(Output::Persist(Record::Retry { slot, attempt, bytes: bytes.clone() }));
+                    if self.retries.spend(slot, open.list().params(), &self.config) {
+                        self.outputs.push_back(Output::Persist(Record::Retries(Box::new(self.retries.clone()))));
+                    }
                     self.broadcast(GatewayChannel::Retry, bytes);
                     if let Some(ended) = ended {
                         self.learn(&ended, now);
@@ -736,6 +746,7 @@ impl Cluster {
                 Record::Enrolment { meter, bytes } => self.reopen_enrolment(meter, bytes, now),
                 Record::List(list) => self.reopen_list(&list),
                 Record::Offenders(offenders) => self.offenders = *offenders,
+                Record::Retries(retries) => self.retries = *retries,
                 // One whose authority was removed proves nothing any more.
                 Record::Evidence { number, bytes } => {
                     self.evidence_records = self.evidence_records.max(number.saturating_add(1)).min(EVIDENCE_KEPT);

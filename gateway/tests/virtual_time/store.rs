@@ -108,6 +108,7 @@ fn what_was_committed_is_there_after_opening_again() {
         put(&store, &cluster, reading(7, 3, 30));
         put(&store, &cluster, outcome(6, 6000));
         put(&store, &cluster, Record::Offenders(Box::default()));
+        put(&store, &cluster, Record::Retries(Box::default()));
     }
     drop(store);
     let store = open(&dir);
@@ -115,6 +116,7 @@ fn what_was_committed_is_there_after_opening_again() {
         Key::Enrolment(MeterId::new("m-1").unwrap()),
         Key::Outcome(Slot(6)),
         Key::Offenders,
+        Key::Retries,
         Key::Slot(Slot(7), 0, SlotEntry::Reading(3)),
     ];
     for cluster in [north()].into_iter().chain(others()) {

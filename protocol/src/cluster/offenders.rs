@@ -43,8 +43,6 @@ const BOTH: u8 = 2;
 pub struct Offenders {
     meters: BTreeMap<MeterId, Offender>,
     search: Option<Search>,
-    /// Since when sums asked for again are counted, and how many there were.
-    repeated: (Slot, u64),
     /// Whether it changed since it was last persisted.
     changed: bool,
 }
@@ -113,12 +111,6 @@ impl Offenders {
     /// Returns whether something changed since the last call.
     pub(super) fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)
-    }
-
-    /// How many sums were asked for again of late.
-    fn repeated_until(&self, slot: Slot) -> u64 {
-        let (since, count) = self.repeated;
-        if since <= slot && slot.0 < since.0 + LONGEST_WAIT { count } else { 0 }
     }
 
     /// Learns from an attempt that came to its end; returns what an operator should know.

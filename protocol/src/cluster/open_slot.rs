@@ -67,6 +67,8 @@ pub(super) struct Judges<'a> {
     pub(super) config: &'a ClusterConfig,
     pub(super) roster: &'a Roster,
     pub(super) offenders: &'a Offenders,
+    /// How many retries are left.
+    pub(super) left: u64,
 }
 
 /// Readings, and reveals or answers, of the open attempt, by the list's scheme.
@@ -284,7 +286,7 @@ impl OpenSlot {
         let expiry = self.own.list.params().slot_expiry(self.slot);
         let failure = match &mut self.collected {
             Collected::Pairwise(_) => {
-                if let Some(again) = self.try_again(now, judges.config) {
+                if let Some(again) = self.try_again(now, judges) {
                     return again;
                 }
                 Failure::RevealMissing
@@ -377,6 +379,7 @@ impl OpenSlot {
             | Record::List(_)
             | Record::Outcome(_)
             | Record::Offenders(_)
+            | Record::Retries(_)
             | Record::Evidence { .. } => {}
         }
     }
@@ -509,8 +512,8 @@ impl OpenSlot {
         if self.own.list.params().is_plausible(sum) {
             return Step::Close(Ok(Aggregate::new(sum)));
         }
-        let again = judges.offenders.may_repeat(self.slot, &self.own.list, missing);
-        let retry = if again { self.try_again(now, judges.config) } else { None };
+        let again = judges.offenders.may_repeat(&self.own.list, missing);
+        let retry = if again { self.try_again(now, judges) } else { None };
         retry.unwrap_or(Step::Close(Err(Failure::UnmaskFailed)))
     }
 
@@ -543,7 +546,8 @@ impl OpenSlot {
     }
 
     /// Ends the reading window: fixes who is missing or left out and asks the others to reveal, if not too many are missing.
-    fn freeze(&mut self, now: Timestamp, Judges { config, roster, offenders }: Judges<'_>) -> Step {
+    fn freeze(&mut self, now: Timestamp, judges: Judges<'_>) -> Step {
+        let Judges { config, roster, offenders, left } = judges;
         let params = *self.own.list.params();
         let absent = (0..params.members()).filter(|&member| !self.collected.heard(member));
         let absent = MemberSet::from_members(params.members(), absent);
@@ -553,11 +557,11 @@ impl OpenSlot {
         };
         if absent.len() > params.max_missing() {
             // In a committee nothing else costs an attempt, so that one may be left for this.
-            let again = matches!(self.collected, Collected::Committee { .. }).then(|| self.try_again(now, config));
+            let again = matches!(self.collected, Collected::Committee { .. }).then(|| self.try_again(now, judges));
             return again.flatten().unwrap_or(Step::Close(Err(Failure::TooManyMissing)));
         }
         let denied = |meter: &MeterId| !roster.allows(meter);
-        let missing = offenders.choose(self.slot, &self.own.list, absent, &self.silent, denied);
+        let missing = offenders.choose(self.slot, &self.own.list, absent, &self.silent, denied, left);
         let request = RecoveryRequest {
             list: *self.own.list.hash(),
             slot: self.slot,
@@ -570,13 +574,14 @@ impl OpenSlot {
         Step::Request { attempt: self.attempt, bytes }
     }
 
-    /// Opens the next attempt, because this one is lost; `None` if none is left, or no time for it.
-    fn try_again(&mut self, now: Timestamp, config: &ClusterConfig) -> Option<Step> {
+    /// Opens the next attempt, because this one is lost; `None` if none is left, of the slot's or of the day's, or no time for
+    /// it.
+    fn try_again(&mut self, now: Timestamp, Judges { config, left, .. }: Judges<'_>) -> Option<Step> {
         let params = *self.own.list.params();
         let attempt = self.attempt + 1;
         let needed = params.terms().reading_seconds + params.terms().reveal_seconds;
         let fits = now.as_secs() + needed <= params.slot_expiry(self.slot).as_secs();
-        if attempt >= params.attempts() || !fits {
+        if attempt >= params.attempts() || left == 0 || !fits {
             return None;
         }
         let ended = self.ended(false);
