@@ -678,7 +678,7 @@ impl Cluster {
         if !missed {
             self.readmit(&open, now);
         }
-        if let Some(ended) = open.ended(true).filter(|_| !missed) {
+        if let Some(ended) = open.ended().filter(|_| !missed) {
             self.learn(&ended, now);
         }
         if self.offenders.end_exclusions(slot, now) {
@@ -693,7 +693,8 @@ impl Cluster {
         if self.listening.is_none() {
             return;
         }
-        let notices = self.offenders.observe(ended, &self.config, now);
+        let left = self.retries.left(ended.slot, ended.list().params(), &self.config);
+        let notices = self.offenders.observe(ended, &self.config, left, now);
         self.persist_offenders();
         let other_list =
             |notice: &Notice| matches!(notice, Notice::LeftOutOfLists { .. } | Notice::SearchesByLists { .. });

@@ -51,8 +51,6 @@ pub(super) struct Attempt {
     /// Whether a member must have spoiled it. Answers of a committee that do not agree may be wrong themselves, and then
     /// holders could frame a member.
     pub(super) blames_members: bool,
-    /// Whether the slot closed with it.
-    pub(super) last: bool,
 }
 
 impl Attempt {
@@ -434,7 +432,7 @@ impl OpenSlot {
     }
 
     /// The attempt at its end, if its members were asked to reveal.
-    pub(super) fn ended(&self, last: bool) -> Option<Attempt> {
+    pub(super) fn ended(&self) -> Option<Attempt> {
         let Stage::Recovering { missing, .. } = &self.stage else { return None };
         let silent = self.unrevealed();
         let decoded = match &self.collected {
@@ -452,7 +450,7 @@ impl OpenSlot {
             Collected::Committee { opened, .. } => opened.is_some(),
         };
         let (own, slot) = (self.own.clone(), self.slot);
-        Some(Attempt { own, slot, missing, silent, most_silent, decoded, blames_members, last })
+        Some(Attempt { own, slot, missing, silent, most_silent, decoded, blames_members })
     }
 
     /// Who was asked to reveal and did not yet.
@@ -584,7 +582,7 @@ impl OpenSlot {
         if attempt >= params.attempts() || left == 0 || !fits {
             return None;
         }
-        let ended = self.ended(false);
+        let ended = self.ended();
         let deadline = now.as_secs() + params.terms().reading_seconds;
         let retry = Retry { list: *self.own.list.hash(), slot: self.slot, attempt, deadline };
         let bytes: Arc<[u8]> = retry.seal(&config.identity, &GatewayChannel::Retry.topic(&config.cluster)).into();

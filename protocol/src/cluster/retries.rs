@@ -8,7 +8,7 @@ use super::ClusterConfig;
 use crate::ledger::Ledger;
 use crate::params::Params;
 use crate::policy::Budget;
-use crate::time::{Slot, Timestamp};
+use crate::time::Slot;
 use crate::wire::{DecodeError, Reader, Writer};
 
 /// The part of the spare attempts that is not used, rounded up: for meters that have spent elsewhere, and retries that a
@@ -76,4 +76,26 @@ fn spare(params: &Params, budget: Budget) -> Option<u64> {
     let charge = params.charge_micro_epsilon();
     let spare = (most / charge).saturating_sub(slots);
     Some((spare - spare.div_ceil(RESERVED)) * charge)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::params::Terms;
+    use crate::policy::Profile;
+
+    fn spare_of(profile: Profile, terms: Terms) -> Option<u64> {
+        spare(&Params::unchecked(50, terms), profile.budget())
+    }
+
+    #[test]
+    fn what_is_to_spare_follows_from_the_meters_ledger_less_a_reserve() {
+        let half = Terms { epsilon_denominator: 2, ..Terms::DEFAULT };
+        let whole_days = |seconds| Terms { day_micro_epsilon: 0, ..Terms::with_slots_of(seconds) };
+        assert_eq!(spare_of(Profile::Strict, Terms::DEFAULT), Some(14_000_000), "160 less 144 and a reserve of 2");
+        assert_eq!(spare_of(Profile::Strict, half), Some(77 * 1_000_000), "320 less 144 and 22, of half an epsilon");
+        assert_eq!(spare_of(Profile::Strict, Terms::with_slots_of(60)), Some(0), "the ledger ends before the day");
+        assert_eq!(spare_of(Profile::Strict, whole_days(900)), Some(3_000_000), "a day may cost 100, and 96 slots do");
+        assert_eq!(spare_of(Profile::Trial, Terms::DEFAULT), None);
+    }
 }

@@ -57,7 +57,7 @@ impl Offenders {
     }
 
     /// The members in quarantine, the worst first: at most half of those who may be missing, but at least three, so that
-    /// several who were found are left out together.
+    /// several who were found are left out together. Without a retry each of them could cost the slot: then all are.
     fn quarantined(&self, slot: Slot, list: &MembershipList, left: u64) -> Vec<u16> {
         let trial = self.spoiler_on_trial(slot, list, left);
         let excused = |meter: &MeterId, offender: &Offender| match (&offender.offence, trial) {
@@ -84,7 +84,7 @@ impl Offenders {
             .collect();
         waiting.sort_by_key(|&(_, failures)| std::cmp::Reverse(failures));
         let most = list.params().max_missing();
-        let most = if again { most } else { (most / 2).max(LEAST_QUARANTINED) };
+        let most = if again || left == 0 { most } else { (most / 2).max(LEAST_QUARANTINED) };
         waiting.into_iter().take(most.into()).map(|(member, _)| member).collect()
     }
 
