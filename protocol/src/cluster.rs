@@ -14,6 +14,7 @@ mod offenders;
 mod open_slot;
 mod record;
 mod rejection;
+mod reports;
 mod retries;
 mod roster;
 mod timers;
@@ -52,6 +53,7 @@ use allowance::Allowance;
 use holders::Watch;
 use lists::{OwnList, TakeOver};
 use open_slot::{Attempt, Judges, OpenSlot, Step};
+use reports::Reports;
 use roster::Roster;
 use timers::{Timer, Timers};
 
@@ -201,10 +203,7 @@ pub struct Cluster {
     /// The highest epoch ever published or taken over, and its list's hash.
     newest: Option<(u64, ListHash)>,
     newest_published: Option<Timestamp>,
-    /// The newest epoch that members say they know, as far as it is not known here.
-    reported: u64,
-    /// The newest epoch when members last said that they know of a list that it denies.
-    reformed: Option<u64>,
+    reports: Reports,
     /// Proof that this gateway's name signed messages that contradict each other, as members have sent it.
     evidence: Vec<(Contradiction, Arc<[u8]>)>,
     /// How many pieces of evidence are stored, those included that prove nothing any more.
@@ -260,8 +259,7 @@ impl Cluster {
             lists: BTreeMap::new(),
             newest: None,
             newest_published: None,
-            reported: 0,
-            reformed: None,
+            reports: Reports::default(),
             evidence: Vec::new(),
             evidence_records: 0,
             listening: None,
@@ -531,11 +529,11 @@ impl Cluster {
         let (meter, code, slot) = (known.id().clone(), status.code, status.slot);
         let named = |own: &Arc<OwnList>| status.list.is_some_and(|hash| hash == own.list.hash().prefix());
         let epoch = self.lists.iter().find(|(_, own)| named(own)).map(|(&epoch, _)| epoch);
+        self.note_epoch(&meter, status.newest_epoch, now);
         self.outputs.push_back(Output::Notice(Notice::MeterStatus { meter, code, epoch, slot }));
         if let Some(verdict) = proof {
             self.keep_evidence(verdict, &status.evidence);
         }
-        self.note_epoch(status.newest_epoch, now);
         self.set_list_timer();
         Ok(())
     }
