@@ -8,7 +8,7 @@ mod sources;
 
 use std::sync::LazyLock;
 
-use dream_protocol::certificate::Authorities;
+use dream_protocol::certificate::{Anchors, Authorities};
 use dream_protocol::enrolment::Enrolment;
 use dream_protocol::evidence;
 use dream_protocol::membership::MembershipList;
@@ -126,10 +126,10 @@ pub fn evidence(data: &[u8]) {
 
 /// Verifies a certificate, and takes it for an authority's.
 pub fn certificate(data: &[u8]) {
-    if let Ok(certificate) = AUTHORITIES.verify(data) {
+    if let Ok(certificate) = AUTHORITIES.verify_meter(data).or_else(|_| AUTHORITIES.verify_gateway(data)) {
         assert!(certificate.meter().is_ok() != certificate.gateway().is_ok(), "one role each");
     }
-    drop(Authorities::new([data]));
+    drop(Anchors::new([data]));
 }
 
 /// Decodes a meter's record.

@@ -60,7 +60,8 @@ pub struct Config {
 pub struct Identity {
     pub certificate: PathBuf,
     pub key: PathBuf,
-    pub authorities: Vec<PathBuf>,
+    pub meter_authorities: Vec<PathBuf>,
+    pub gateway_authorities: Vec<PathBuf>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

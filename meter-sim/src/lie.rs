@@ -106,7 +106,7 @@ impl LieArgs {
     /// Plays the dishonest gateway.
     fn lie_to_meters(&self, attacks: &[Attack]) -> anyhow::Result<Report> {
         let directory = self.dir.as_deref().map(Directory::open).transpose()?;
-        let ca = directory.as_ref().map(Directory::authority_file);
+        let ca = directory.as_ref().map(Directory::broker_ca);
         // It serves until the end of this function.
         let embedded;
         let access = match self.broker.access(ca.as_deref())? {

@@ -11,7 +11,7 @@ use std::{fs, io};
 
 use anyhow::Context as _;
 use clap::{ArgGroup, Args};
-use dream_fleet::authority::{Authority, Host, TEST_AUTHORITY};
+use dream_fleet::authority::{Host, METER_AUTHORITY, TestAuthorities};
 use dream_homes::street;
 use dream_protocol::broker_address::broker_address;
 use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
@@ -162,7 +162,7 @@ impl ProvisionArgs {
         }
         let meters = out.join("meters");
         // Only what is ours: meters of another authority would be refused.
-        if used && out.join("authority.pem").exists() && meters.exists() {
+        if used && out.join(format!("{METER_AUTHORITY}.pem")).exists() && meters.exists() {
             fs::remove_dir_all(&meters).with_context(unusable)?;
         }
         Ok(used)
@@ -176,8 +176,8 @@ impl ProvisionArgs {
         hosts: &[Host],
     ) -> io::Result<()> {
         let out = &self.out;
-        let authority = Authority::new(TEST_AUTHORITY, self.days);
-        authority.write(out, "authority")?;
+        let authority = TestAuthorities::new(self.days);
+        authority.write(out)?;
         authority.gateway(&self.gateway).write(out, "gateway")?;
         authority.broker(hosts).write(out, "broker")?;
         authority.observer(OBSERVER).write(out, OBSERVER)?;
@@ -215,7 +215,9 @@ impl ProvisionArgs {
     fn tell(&self, clusters: &[ClusterId], tls: bool, earlier: bool) {
         let out = self.out.display();
         println!("Wrote {out}, for trials only, valid for {} days:", self.days);
-        println!("  authority.pem, authority.key   a test authority; its key can invent meters");
+        println!("  meter-authority.pem, .key      the authority of meters; its key can invent meters");
+        println!("  gateway-authority.pem, .key    the authority of the gateway, the broker and the observer");
+        println!("  broker-clients.pem             both: what the broker checks its clients with");
         println!("  gateway.pem, gateway.key       the gateway {}", self.gateway);
         println!("  broker.pem, broker.key         for the broker's TLS");
         println!("  observer.pem, observer.key     for whoever reads the results from the broker");
@@ -227,8 +229,11 @@ impl ProvisionArgs {
         for note in self.notes(earlier) {
             println!("\nNote: {note}");
         }
-        let with =
-            if tls { ", with broker.pem and broker.key; authority.pem tells its clients' certificates" } else { "" };
+        let with = if tls {
+            ", with broker.pem and broker.key; broker-clients.pem tells its clients' certificates"
+        } else {
+            ""
+        };
         println!("\nNext:\n  1. Start a broker at {}{with}.", self.broker_url);
         println!("  2. dream-gateway run --config {out}/gateway.toml");
         let url = &self.broker_url;

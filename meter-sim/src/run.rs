@@ -109,7 +109,7 @@ pub(crate) struct RunArgs {
 impl RunArgs {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
         let directory = Directory::open(&self.dir)?;
-        let Some(access) = self.broker.access(Some(&directory.authority_file()))? else {
+        let Some(access) = self.broker.access(Some(&directory.broker_ca()))? else {
             return Err(BadInput("--broker is missing; `meter-sim demo` brings one along".to_owned()).into());
         };
         let chosen = self.chosen(&directory)?;

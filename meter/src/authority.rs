@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use dream_protocol::certificate::{Authorities, Certificate, CertificateError, Subject};
+use dream_protocol::certificate::{Anchors, Authorities, Certificate, CertificateError, Subject};
 use dream_protocol::ids::{ClusterId, MeterId};
 use dream_protocol::params::MAX_MEMBERS;
 use dream_protocol::time::Timestamp;
@@ -140,13 +140,13 @@ impl Authority {
             return Err(AuthorityError::None { directory: directory.to_owned() });
         }
         let der = files::certificates(&path)?.swap_remove(0);
-        let authorities =
-            Authorities::new([der.as_ref()]).map_err(|error| AuthorityError::Certificate { path, error })?;
+        let meters = Anchors::new([der.as_ref()]).map_err(|error| AuthorityError::Certificate { path, error })?;
+        let authorities = Authorities::shared(meters, Anchors::none());
         let mut issued = Vec::new();
         for path in pem_files(&directory.join("issued"))? {
             let found = files::certificates(&path)?.swap_remove(0);
             let refused = |error| AuthorityError::Certificate { path: path.clone(), error };
-            let certificate = authorities.verify(&found).map_err(refused)?;
+            let certificate = authorities.verify_meter(&found).map_err(refused)?;
             let meter = certificate.meter().map_err(refused)?.clone();
             issued.push(Issued { path, meter, certificate });
         }
@@ -236,7 +236,7 @@ impl Authority {
         let der = params.signed_by(key, &self.issuer()?).expect("ids can be encoded").der().clone();
         let path = self.directory.join("issued").join(format!("{meter}-{serial:016x}.pem"));
         let refused = |error| AuthorityError::Certificate { path: path.clone(), error };
-        let certificate = self.authorities.verify(&der).map_err(refused)?;
+        let certificate = self.authorities.verify_meter(&der).map_err(refused)?;
         files::create(&path, files::encode("CERTIFICATE", &der).as_bytes(), 0o644)?;
         self.issued.push(Issued { path, meter: meter.clone(), certificate });
         Ok(self.issued.last().expect("it was just added"))

@@ -180,10 +180,18 @@ impl Checker<'_> {
         let identity = IdentityFiles {
             certificate: self.path(file.identity.certificate),
             key: self.path(file.identity.key),
-            authorities: file.identity.authorities.into_iter().map(|path| self.path(path)).collect(),
+            meter_authorities: file.identity.meter_authorities.into_iter().map(|path| self.path(path)).collect(),
+            gateway_authorities: file.identity.gateway_authorities.into_iter().map(|path| self.path(path)).collect(),
         };
-        if identity.authorities.is_empty() {
-            self.problem("identity.authorities", "name at least one file with the certificate of an authority");
+        if identity.meter_authorities.is_empty() {
+            self.problem(
+                "identity.meter_authorities",
+                "name at least one file with the certificate of an authority of meters",
+            );
+        }
+        if identity.gateway_authorities.is_empty() {
+            let message = "name at least one file with the certificate of an authority of gateways";
+            self.problem("identity.gateway_authorities", message);
         }
         let community = self.broker("community", file.community);
         let policy = self.policy(&file.policy);
@@ -307,7 +315,8 @@ mod tests {
 [identity]
 certificate = "meter.pem"
 key = "meter.key"
-authorities = ["authority.pem"]
+meter_authorities = ["meter-authority.pem"]
+gateway_authorities = ["gateway-authority.pem"]
 [community]
 url = "mqtts://broker.example"
 ca = "broker-ca.pem"
@@ -381,7 +390,7 @@ interval_seconds = 1
     fn an_owner_can_only_tighten_the_budget() {
         let tight = SOUND.replace("gateways =", "daily_epsilon = 72\ngateways =");
         let config = Config::parse(&tight, Path::new("")).unwrap();
-        let policy = config.policy.with(Authorities::new([]).unwrap());
+        let policy = config.policy.with(Authorities::none());
         assert_eq!(policy.daily_micro_epsilon, 72_000_000);
         assert!(policy.certified_size);
     }

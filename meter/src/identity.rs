@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use dream_protocol::certificate::{Authorities, Certificate, CertificateError};
+use dream_protocol::certificate::{Anchors, Authorities, Certificate, CertificateError, SharedAuthority};
 use dream_protocol::ids::{ClusterId, MeterId};
 use dream_protocol::keys::IdentityKey;
 use dream_protocol::time::Timestamp;
@@ -16,7 +16,8 @@ use crate::files::{self, FileError, Seed};
 pub struct IdentityFiles {
     pub certificate: PathBuf,
     pub key: PathBuf,
-    pub authorities: Vec<PathBuf>,
+    pub meter_authorities: Vec<PathBuf>,
+    pub gateway_authorities: Vec<PathBuf>,
 }
 
 /// Why a meter cannot be who its files say.
@@ -26,6 +27,8 @@ pub enum IdentityError {
     File(#[from] FileError),
     #[error("{}: {error}", path.display())]
     Certificate { path: PathBuf, error: CertificateError },
+    #[error("`identity.meter_authorities` and `identity.gateway_authorities`: {0}")]
+    Shared(#[from] SharedAuthority),
     #[error(
         "the key in {} is not the one that the certificate in {} is for; the request that was signed came from another key",
         key.display(), certificate.display()
@@ -68,11 +71,11 @@ impl std::fmt::Debug for SecretSeed {
 impl Identity {
     /// Reads and checks everything that can be wrong before a broker is asked.
     pub fn load(files: &IdentityFiles, cluster: Option<&ClusterId>) -> Result<Self, IdentityError> {
-        let authorities = authorities(&files.authorities)?;
+        let authorities = authorities(&files.meter_authorities, &files.gateway_authorities)?;
         let path = &files.certificate;
         let certificate = files::certificates(path)?.swap_remove(0).to_vec();
         let refused = |error| IdentityError::Certificate { path: path.clone(), error };
-        let checked = authorities.verify(&certificate).map_err(refused)?;
+        let checked = authorities.verify_meter(&certificate).map_err(refused)?;
         let id = checked.meter().map_err(refused)?.clone();
         let cluster = match (checked.cluster(), cluster) {
             (None, None) => return Err(IdentityError::NoCluster { path: path.clone() }),
@@ -121,14 +124,19 @@ pub fn renewable_from(certificate: &Certificate) -> u64 {
     to - (to - from) / 3
 }
 
+/// Reads the authorities of meters and of gateways, which must differ.
+pub fn authorities(meters: &[PathBuf], gateways: &[PathBuf]) -> Result<Authorities, IdentityError> {
+    Ok(Authorities::new(anchors(meters)?, anchors(gateways)?)?)
+}
+
 /// Reads the authorities in these files, each of which may hold several.
-pub fn authorities(paths: &[PathBuf]) -> Result<Authorities, IdentityError> {
+fn anchors(paths: &[PathBuf]) -> Result<Anchors, IdentityError> {
     let mut all = Vec::new();
     for path in paths {
         let found = files::certificates(path)?;
-        Authorities::new(found.iter().map(|der| der.as_ref()))
+        Anchors::new(found.iter().map(|der| der.as_ref()))
             .map_err(|error| IdentityError::Certificate { path: path.clone(), error })?;
         all.extend(found);
     }
-    Ok(Authorities::new(all.iter().map(|der| der.as_ref())).expect("each was accepted by itself"))
+    Ok(Anchors::new(all.iter().map(|der| der.as_ref())).expect("each was accepted by itself"))
 }

@@ -225,7 +225,7 @@ struct Signatures {
 
 impl Signatures {
     fn of(list: &[u8], pki: &Pki) -> Self {
-        let (_, authority) = X509Certificate::from_der(pki.authority()).expect("a certificate");
+        let (_, authority) = X509Certificate::from_der(pki.meter_authority()).expect("a certificate");
         let authority = authority.public_key().subject_public_key.data.to_vec();
         let mut found = Self { certificates: Vec::new(), messages: Vec::new() };
         let list = FullList::decode(list).expect("sound");

@@ -2,19 +2,19 @@
 //!
 //! The profile is narrow on purpose: issued directly by a configured authority, an Ed25519 key, the id as common name and
 //! again in exactly one `urn:dream:` name that also says the role. A meter's may name its cluster as well. There is no
-//! revocation: operators keep a deny-list and issue for short periods. How the fields are read is in `profile`.
+//! revocation: operators keep a deny-list and issue for short periods. Whose certificates count, and in which role, is in
+//! `authorities`; how the fields are read is in `profile`.
 
+mod authorities;
 mod profile;
 
-use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
 
 use thiserror::Error;
 use x509_parser::certificate::X509Certificate;
-use x509_parser::prelude::FromDer;
-use x509_parser::x509::SubjectPublicKeyInfo;
 
+pub use self::authorities::{Anchors, Authorities, SharedAuthority};
+pub(crate) use self::authorities::{Signatures, Unfit};
 use self::profile::{CLUSTER_URN, GATEWAY_URN, METER_URN, parse};
 use crate::derive::sha256;
 use crate::ids::{ClusterId, GatewayId, IdError, MeterId};
@@ -32,6 +32,8 @@ pub enum CertificateError {
     Malformed,
     #[error("not issued by a configured authority; certificates must be issued by one directly")]
     UnknownAuthority,
+    #[error("issued by an authority that is trusted for {}s, not for {needed}s", needed.other())]
+    WrongAuthority { needed: Role },
     #[error("the authority's signature does not verify")]
     BadSignature,
     #[error("the subject's key is not Ed25519")]
@@ -60,9 +62,34 @@ pub enum CertificateError {
     #[error("the `urn:dream:` name and the common name differ")]
     NameMismatch,
     #[error("the certificate is a {found}'s, a {expected}'s was expected")]
-    WrongRole { expected: &'static str, found: &'static str },
+    WrongRole { expected: Role, found: Role },
     #[error("the common name is not an id: {0}")]
     Id(#[from] IdError),
+}
+
+/// What a certificate is for, and what an authority may certify.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    Meter,
+    Gateway,
+}
+
+impl Role {
+    pub(crate) const fn other(self) -> Self {
+        match self {
+            Self::Meter => Self::Gateway,
+            Self::Gateway => Self::Meter,
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Meter => "meter",
+            Self::Gateway => "gateway",
+        })
+    }
 }
 
 /// Who a certificate speaks of.
@@ -144,7 +171,7 @@ impl Certificate {
     pub fn meter(&self) -> Result<&MeterId, CertificateError> {
         match &self.subject {
             Subject::Meter(id) => Ok(id),
-            Subject::Gateway(_) => Err(CertificateError::WrongRole { expected: "meter", found: "gateway" }),
+            Subject::Gateway(_) => Err(CertificateError::WrongRole { expected: Role::Meter, found: Role::Gateway }),
         }
     }
 
@@ -152,103 +179,7 @@ impl Certificate {
     pub fn gateway(&self) -> Result<&GatewayId, CertificateError> {
         match &self.subject {
             Subject::Gateway(id) => Ok(id),
-            Subject::Meter(_) => Err(CertificateError::WrongRole { expected: "gateway", found: "meter" }),
+            Subject::Meter(_) => Err(CertificateError::WrongRole { expected: Role::Gateway, found: Role::Meter }),
         }
-    }
-}
-
-/// The authorities whose certificates count. Cheap to clone and to share.
-#[derive(Clone)]
-pub struct Authorities(Arc<[Arc<Authority>]>);
-
-/// A trust anchor: a name and a key. Its own validity is the configuration's business.
-#[derive(PartialEq, Eq)]
-struct Authority {
-    /// DER of the subject name, compared bytewise with a certificate's issuer.
-    name: Vec<u8>,
-    /// DER of the SubjectPublicKeyInfo: any key type that x509-parser verifies.
-    key: Vec<u8>,
-    fingerprint: Fingerprint,
-}
-
-impl Authority {
-    fn signed(&self, certificate: &X509Certificate<'_>) -> bool {
-        SubjectPublicKeyInfo::from_der(&self.key).is_ok_and(|(_, key)| certificate.verify_signature(Some(&key)).is_ok())
-    }
-}
-
-/// Whether a signature is checked, or known to be good because it was checked when the bytes were stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Signatures {
-    Check,
-    /// Only for a machine's own records. The issuer's name is still checked: an authority may have been removed since.
-    Stored,
-}
-
-impl Authorities {
-    /// From the authorities' own certificates, in DER.
-    pub fn new<'a>(certificates: impl IntoIterator<Item = &'a [u8]>) -> Result<Self, CertificateError> {
-        let anchors = certificates.into_iter().map(|der| {
-            let parsed = parse(der)?;
-            if !parsed.is_ca() {
-                return Err(CertificateError::NotAnAuthority);
-            }
-            let (name, key) = (parsed.subject().as_raw().to_vec(), parsed.public_key().raw.to_vec());
-            let fingerprint = sha256(&[&name[..], &key].concat());
-            Ok(Arc::new(Authority { name, key, fingerprint }))
-        });
-        Ok(Self(anchors.collect::<Result<_, _>>()?))
-    }
-
-    /// Returns the authorities of this set that have these fingerprints; `None` if one of them is not in the set.
-    pub(crate) fn only(&self, fingerprints: &[Fingerprint]) -> Option<Self> {
-        let find = |wanted: &Fingerprint| self.0.iter().find(|known| known.fingerprint == *wanted).cloned();
-        fingerprints.iter().map(find).collect::<Option<_>>().map(Self)
-    }
-
-    /// Returns the fingerprints of all of them, ascending, as a list names them.
-    pub fn fingerprints(&self) -> Vec<Fingerprint> {
-        self.0.iter().map(|known| known.fingerprint).collect::<BTreeSet<_>>().into_iter().collect()
-    }
-
-    pub fn contains(&self, fingerprint: &Fingerprint) -> bool {
-        self.0.iter().any(|known| known.fingerprint == *fingerprint)
-    }
-
-    /// Checks everything but the period of validity, which concerns a list's slots and never the verifier's clock.
-    pub fn verify(&self, der: &[u8]) -> Result<Certificate, CertificateError> {
-        self.read(der, Signatures::Check)
-    }
-
-    pub(crate) fn read(&self, der: &[u8], signatures: Signatures) -> Result<Certificate, CertificateError> {
-        let parsed = parse(der)?;
-        let authority = self.issuer(&parsed, signatures)?.fingerprint;
-        Ok(Certificate { authority, ..Certificate::of(&parsed, der)? })
-    }
-
-    /// Returns the authority that issued a certificate. Two may share a name while one key replaces the other: then the
-    /// signature says which of them it was.
-    fn issuer(&self, parsed: &X509Certificate<'_>, signatures: Signatures) -> Result<&Authority, CertificateError> {
-        let issuer = parsed.issuer().as_raw();
-        let named: Vec<&Authority> = self.0.iter().map(|known| &**known).filter(|known| known.name == issuer).collect();
-        match (&named[..], signatures) {
-            ([], _) => Err(CertificateError::UnknownAuthority),
-            ([only], Signatures::Stored) => Ok(only),
-            (several, _) => {
-                several.iter().find(|known| known.signed(parsed)).copied().ok_or(CertificateError::BadSignature)
-            }
-        }
-    }
-}
-
-impl PartialEq for Authorities {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
-    }
-}
-
-impl fmt::Debug for Authorities {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Authorities").field(&self.0.len()).finish()
     }
 }

@@ -187,6 +187,7 @@ impl Coded for ListError {
             Self::Slots { .. } => "slots",
             Self::Epoch { .. } => "epoch",
             Self::UnknownAuthority => "unknown_authority",
+            Self::WrongAuthority { .. } => "wrong_authority",
             Self::OtherCertificate => "other_certificate",
             Self::HolderCount { .. } => "holder_count",
             Self::OtherHolders => "other_holders",
@@ -216,6 +217,7 @@ impl Coded for ListError {
             | Self::Slots { .. }
             | Self::Epoch { .. }
             | Self::UnknownAuthority
+            | Self::WrongAuthority { .. }
             | Self::OtherCertificate
             | Self::HolderCount { .. }
             | Self::OtherHolders
@@ -265,6 +267,7 @@ impl Coded for CertificateError {
         match self {
             Self::Malformed => "malformed",
             Self::UnknownAuthority => "unknown_authority",
+            Self::WrongAuthority { .. } => "wrong_authority",
             Self::BadSignature => "bad_signature",
             Self::NotEd25519 => "not_ed25519",
             Self::WeakKey => "weak_key",
@@ -287,6 +290,7 @@ impl Coded for CertificateError {
             Self::Id(error) => Some(error),
             Self::Malformed
             | Self::UnknownAuthority
+            | Self::WrongAuthority { .. }
             | Self::BadSignature
             | Self::NotEd25519
             | Self::WeakKey

@@ -95,7 +95,7 @@ impl Enrolment {
         if statement.cluster != *cluster {
             return Err(EnrolmentError::OtherCluster { expected: cluster.clone(), found: statement.cluster });
         }
-        let certificate = authorities.read(der, signatures)?;
+        let certificate = authorities.read_meter(der, signatures)?;
         if certificate.hash != statement.certificate {
             return Err(EnrolmentError::OtherCertificate);
         }

@@ -1,6 +1,6 @@
 //! Evidence against a gateway: two messages that it signed and that contradict each other (`protocol.md 9`).
 //!
-//! Anybody can judge it, with nothing but the certificates of the authorities: the messages say which cluster, slot and list
+//! Anybody can judge it, with nothing but the certificates of gateways' authorities: the messages say which cluster, slot and list
 //! they are about, and the signatures say who made them. A meter keeps such pairs and sends them with its status.
 
 use thiserror::Error;
@@ -51,7 +51,7 @@ pub enum EvidenceError {
     NoContradiction,
 }
 
-/// Judges evidence with nothing but the authorities' certificates; returns what it shows, of whom.
+/// Judges evidence with nothing but the certificates of gateways' authorities; returns what it shows, of whom.
 pub fn judge(evidence: &EvidenceStatement, authorities: &Authorities) -> Result<Verdict, EvidenceError> {
     let (gateway, contradiction) = if evidence.certificate.is_empty() {
         judge_headers(evidence, authorities)?
@@ -68,7 +68,7 @@ fn judge_headers(
     let read = |bytes, which| {
         let (envelope, der) = Sign1::decode_certified(bytes)?;
         let header = ListHeader::decode(envelope.payload())?;
-        let certificate = authorities.verify(der)?;
+        let certificate = authorities.verify_gateway(der)?;
         let gateway = certificate.gateway()?.clone();
         check_signature(&envelope, &certificate, GatewayChannel::Membership, which, &evidence.cluster)?;
         let right = header.cluster == evidence.cluster && header.certificate == certificate.hash;
@@ -109,7 +109,7 @@ fn judge_recovery(
     evidence: &EvidenceStatement,
     authorities: &Authorities,
 ) -> Result<(GatewayId, Contradiction), EvidenceError> {
-    let certificate = authorities.verify(&evidence.certificate)?;
+    let certificate = authorities.verify_gateway(&evidence.certificate)?;
     let gateway = certificate.gateway()?.clone();
     let read = |bytes, which| {
         let envelope = Sign1::decode(bytes)?;

@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use thiserror::Error;
 
-use crate::certificate::{Authorities, Certificate, CertificateError, Fingerprint, Signatures};
+use crate::certificate::{Authorities, Certificate, CertificateError, Fingerprint, Role, Signatures, Unfit};
 use crate::derive::sha256;
 use crate::enrolment::{Enrolment, EnrolmentError};
 use crate::ids::{ClusterId, GatewayId, MeterId};
@@ -40,6 +40,8 @@ pub enum ListError {
         "the list names an authority that is not configured here; add its certificate, or have the gateway drop its meters"
     )]
     UnknownAuthority,
+    #[error("the list names an authority of {}s as one of {needed}s, for which it is not trusted here", needed.other())]
+    WrongAuthority { needed: Role },
     #[error("the list's gateway certificate is refused: {0}")]
     Gateway(#[from] CertificateError),
     #[error("the list's header names another gateway certificate than it carries")]
@@ -93,7 +95,8 @@ pub struct MembershipList {
     gateway: GatewayId,
     gateway_identity: IdentityPublic,
     gateway_agreement: AgreementPublic,
-    authorities: Vec<Fingerprint>,
+    meter_authorities: Vec<Fingerprint>,
+    gateway_authority: Fingerprint,
     epoch: u64,
     previous_epoch: u64,
     previous: ListHash,
@@ -249,9 +252,14 @@ impl MembershipList {
         &self.gateway_agreement
     }
 
-    /// The authorities under which every certificate of the list verifies.
-    pub fn authorities(&self) -> &[Fingerprint] {
-        &self.authorities
+    /// The authorities under which every meter's certificate of the list verifies.
+    pub fn meter_authorities(&self) -> &[Fingerprint] {
+        &self.meter_authorities
+    }
+
+    /// The authority under which the gateway's certificate verifies.
+    pub const fn gateway_authority(&self) -> &Fingerprint {
+        &self.gateway_authority
     }
 
     pub const fn epoch(&self) -> u64 {
@@ -388,8 +396,12 @@ impl Head {
         if header.cluster != *cluster {
             return Err(ListError::OtherCluster { expected: cluster.clone(), found: header.cluster });
         }
-        let authorities = authorities.only(&header.authorities).ok_or(ListError::UnknownAuthority)?;
-        let certificate = authorities.read(der, signatures)?;
+        let authorities =
+            authorities.only(&header.meter_authorities, &header.gateway_authority).map_err(|unfit| match unfit {
+                Unfit::Unknown => ListError::UnknownAuthority,
+                Unfit::Other(needed) => ListError::WrongAuthority { needed },
+            })?;
+        let certificate = authorities.read_gateway(der, signatures)?;
         let gateway = certificate.gateway()?.clone();
         if certificate.hash != header.certificate {
             return Err(ListError::OtherCertificate);
@@ -413,7 +425,7 @@ impl Head {
         signatures: Signatures,
     ) -> Result<Vec<Enrolment>, ListError> {
         let entries = (0..).zip(enrolments).zip(hashes).map(|((entry, &enrolment), hash)| {
-            match known.get(hash).filter(|known| self.header.authorities.contains(known.authority())) {
+            match known.get(hash).filter(|known| self.header.meter_authorities.contains(known.authority())) {
                 Some(known) => Ok(known.kept_in(part(whole, enrolment))),
                 None => Enrolment::read(part(whole, enrolment), &self.header.cluster, &self.authorities, signatures)
                     .map_err(|reason| ListError::Enrolment { entry, reason }),
@@ -436,7 +448,8 @@ impl Head {
             gateway: self.gateway,
             gateway_identity: self.certificate.key,
             gateway_agreement: self.header.gateway,
-            authorities: self.header.authorities,
+            meter_authorities: self.header.meter_authorities,
+            gateway_authority: self.header.gateway_authority,
             epoch: self.header.epoch,
             previous_epoch: self.header.previous_epoch,
             previous: self.header.previous,

@@ -226,7 +226,7 @@ impl<C: Conduct> Meter<C> {
         records: impl IntoIterator<Item = Record>,
         conduct: C,
     ) -> Result<Self, MeterError> {
-        let certificate = config.policy.authorities.verify(&config.certificate)?;
+        let certificate = config.policy.authorities.verify_meter(&config.certificate)?;
         if *certificate.key() != config.identity.public() {
             return Err(MeterError::OtherKey);
         }

@@ -89,7 +89,7 @@ impl Profile {
 
     /// Returns the policy of a meter that trusts nobody yet: for asking what such meters refuse.
     pub fn rules(self) -> Policy {
-        Policy::new(Authorities::new([]).expect("no certificate is malformed"), []).with_profile(self)
+        Policy::new(Authorities::none(), []).with_profile(self)
     }
 
     pub const fn as_str(self) -> &'static str {
@@ -119,7 +119,7 @@ impl fmt::Display for Profile {
 /// A meter's privacy policy, set by its maker or owner; the defaults are those of `protocol.md 2`.
 #[derive(Debug, Clone)]
 pub struct Policy {
-    /// Who may issue certificates.
+    /// Who may issue certificates, and to whom.
     pub authorities: Authorities,
     /// Which gateways may publish lists.
     pub gateways: BTreeSet<GatewayId>,
@@ -156,7 +156,7 @@ pub struct Policy {
 /// Which rule of a policy a list breaks.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PolicyError {
-    #[error("the list names an authority that the policy does not")]
+    #[error("the list names an authority that the policy does not name in that role")]
     Authorities,
     #[error("gateway `{0}` is not one that the policy names")]
     Gateway(GatewayId),
@@ -236,7 +236,8 @@ impl Policy {
     }
 
     pub fn check(&self, list: &MembershipList) -> Result<(), PolicyError> {
-        if !list.authorities().iter().all(|named| self.authorities.contains(named)) {
+        let meters = list.meter_authorities().iter().all(|named| self.authorities.meters().contains(named));
+        if !meters || !self.authorities.gateways().contains(list.gateway_authority()) {
             return Err(PolicyError::Authorities);
         }
         if !self.gateways.contains(list.gateway()) {

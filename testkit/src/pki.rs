@@ -1,6 +1,6 @@
-//! An authority and the certificates it issues, made anew in every run but from fixed keys.
+//! Two authorities, of meters and of gateways, and the certificates they issue, made anew in every run but from fixed keys.
 
-use dream_protocol::certificate::Authorities;
+use dream_protocol::certificate::{Anchors, Authorities};
 use dream_protocol::keys::IdentityKey;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, PublicKeyData, SanType,
@@ -8,12 +8,20 @@ use rcgen::{
 };
 use sha2::{Digest, Sha256};
 
-/// A test authority.
+/// The authorities of a test: one certifies meters, the other gateways and all else.
 #[derive(Debug)]
 pub struct Pki {
+    /// What all keys depend on.
+    key: String,
+    meters: Authority,
+    gateways: Authority,
+}
+
+#[derive(Debug)]
+struct Authority {
     name: String,
     issuer: Issuer<'static, KeyPair>,
-    authority: Vec<u8>,
+    issued: Issued,
 }
 
 /// A certificate with its key.
@@ -44,30 +52,39 @@ impl Pki {
         Self::with_key(name, name)
     }
 
-    /// An authority of this name whose keys depend on `key`: authorities may share a name.
+    /// Authorities of this name whose keys depend on `key`: authorities may share a name.
     pub fn with_key(name: &str, key: &str) -> Self {
-        let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, name);
-        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-        params.not_before = date_time_ymd(2020, 1, 1);
-        params.not_after = date_time_ymd(2049, 1, 1);
-        let pair = key_pair(&seed(key, "authority"));
-        let authority = params.self_signed(&pair).unwrap().der().to_vec();
-        Self { name: key.to_owned(), issuer: Issuer::new(params, pair), authority }
+        let meters = Authority::new(name, seed(key, "authority"));
+        let gateways = Authority::new(&format!("{name} of gateways"), seed(key, "gateways' authority"));
+        Self { key: key.to_owned(), meters, gateways }
     }
 
-    pub fn authority(&self) -> &[u8] {
-        &self.authority
+    /// The same authorities, but whom the one of meters should certify that of gateways does: an operator that makes its own
+    /// meters.
+    #[must_use]
+    pub fn minting(&self) -> Self {
+        let mint = || Authority::new(&self.gateways.name, self.gateways.issued.seed);
+        Self { key: self.key.clone(), meters: mint(), gateways: mint() }
     }
 
-    /// The private key of the authority.
-    pub fn authority_seed(&self) -> [u8; 32] {
-        seed(&self.name, "authority")
+    /// The certificate of the authority of meters, in DER.
+    pub fn meter_authority(&self) -> &[u8] {
+        &self.meters.issued.der
+    }
+
+    /// The certificate of the authority of gateways, in DER.
+    pub fn gateway_authority(&self) -> &[u8] {
+        &self.gateways.issued.der
+    }
+
+    /// Both authorities, with their keys: of meters, and of gateways.
+    pub fn authority_keys(&self) -> [Issued; 2] {
+        [&self.meters, &self.gateways].map(|authority| authority.issued.clone())
     }
 
     pub fn authorities(&self) -> Authorities {
-        Authorities::new([self.authority.as_slice()]).unwrap()
+        let anchors = |der: &[u8]| Anchors::new([der]).unwrap();
+        Authorities::new(anchors(self.meter_authority()), anchors(self.gateway_authority())).unwrap()
     }
 
     pub fn meter(&self, id: &str) -> Issued {
@@ -85,7 +102,7 @@ impl Pki {
 
     /// A certificate for `id` in `role`, valid from 2026 to 2028, with whatever `change` does to it.
     pub fn issue(&self, id: &str, role: &str, change: impl FnOnce(&mut CertificateParams)) -> Issued {
-        self.issue_for(id, role, seed(&self.name, &format!("{role} {id}")), change)
+        self.issue_for(id, role, seed(&self.key, &format!("{role} {id}")), change)
     }
 
     pub fn issue_for(
@@ -113,12 +130,27 @@ impl Pki {
         params.not_before = date_time_ymd(2026, 1, 1);
         params.not_after = date_time_ymd(2028, 1, 1);
         change(&mut params);
-        self.sign(&params, key)
+        let authority = if role == "meter" { &self.meters } else { &self.gateways };
+        params.signed_by(key, &authority.issuer).unwrap().der().to_vec()
     }
 
-    /// A certificate with nothing in it that its parameters do not say, for any kind of key.
+    /// A meter's certificate with nothing in it that its parameters do not say, for any kind of key.
     pub fn sign(&self, params: &CertificateParams, key: &impl PublicKeyData) -> Vec<u8> {
-        params.signed_by(key, &self.issuer).unwrap().der().to_vec()
+        params.signed_by(key, &self.meters.issuer).unwrap().der().to_vec()
+    }
+}
+
+impl Authority {
+    fn new(name: &str, seed: [u8; 32]) -> Self {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        params.not_before = date_time_ymd(2020, 1, 1);
+        params.not_after = date_time_ymd(2049, 1, 1);
+        let pair = key_pair(&seed);
+        let der = params.self_signed(&pair).unwrap().der().to_vec();
+        Self { name: name.to_owned(), issuer: Issuer::new(params, pair), issued: Issued { der, seed } }
     }
 }
 

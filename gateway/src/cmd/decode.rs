@@ -23,11 +23,11 @@ Examples:
   echo 8443a10104a0581a85014800010203040506071a002d78a00048abad55ca42b55a9d48c0fd9511ffecc7d2 |
     dream-gateway decode --topic dream/v1/north/reading/m-0001 --slot-seconds 600
   mosquitto_sub -t dream/v1/north/membership/full -C 1 -N > list.cbor
-  dream-gateway decode list.cbor --authority authority.pem --members
-  mosquitto_sub -t dream/v1/north/membership -C 1 -F %x |
-    dream-gateway decode --authority authority.pem
+  dream-gateway decode list.cbor --members \\
+    --meter-authority meter-authority.pem --gateway-authority gateway-authority.pem
   mosquitto_sub -t dream/v1/north/recovery -C 1 -F %x |
-    dream-gateway decode --list list.cbor --authority authority.pem
+    dream-gateway decode --list list.cbor \\
+      --meter-authority meter-authority.pem --gateway-authority gateway-authority.pem
 
 Exit codes: 0 if nothing is wrong with the message, 1 if it is invalid, 2 if the command is.";
 
@@ -41,9 +41,12 @@ pub(crate) struct DecodeArgs {
     /// The topic on which it travelled: it must fit the message
     #[arg(long)]
     topic: Option<String>,
-    /// Certificates of authorities that are trusted, in PEM; may be given more than once
+    /// Certificates of authorities that are trusted to certify meters, in PEM; may be given more than once
     #[arg(long, value_name = "PEM")]
-    authority: Vec<PathBuf>,
+    meter_authority: Vec<PathBuf>,
+    /// Certificates of authorities that are trusted to certify gateways, in PEM; may be given more than once
+    #[arg(long, value_name = "PEM")]
+    gateway_authority: Vec<PathBuf>,
     /// The membership list that was in force: gives the times of slots, the names of members and the gateway's key
     #[arg(long, value_name = "FILE")]
     list: Option<PathBuf>,

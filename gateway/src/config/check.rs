@@ -71,13 +71,22 @@ impl<'a> Checker<'a> {
         let skew = self.within("clock_skew_seconds", file.clock_skew_seconds, 0, 3600);
         let grace = self.within("shutdown_grace_seconds", file.shutdown_grace_seconds, 1, 3600);
         let time_zone = self.time_zone(&file.time_zone);
-        if file.identity.authorities.is_empty() {
-            self.wrong("identity.authorities", "name at least one file with the certificate of a meters' authority");
+        let (meters, gateways) = (&file.identity.meter_authorities, &file.identity.gateway_authorities);
+        if meters.is_empty() {
+            self.wrong(
+                "identity.meter_authorities",
+                "name at least one file with the certificate of a meters' authority",
+            );
+        }
+        if gateways.is_empty() {
+            let message = "name at least one file with the certificate of the authority of this gateway";
+            self.wrong("identity.gateway_authorities", message);
         }
         let identity = Identity {
             certificate: self.path(&file.identity.certificate),
             key: self.path(&file.identity.key),
-            authorities: file.identity.authorities.iter().map(|path| self.path(path)).collect(),
+            meter_authorities: meters.iter().map(|path| self.path(path)).collect(),
+            gateway_authorities: gateways.iter().map(|path| self.path(path)).collect(),
         };
         let broker = self.broker(&file.broker);
         let store = self.store(&file.store);

@@ -45,7 +45,8 @@ pub struct File {
 pub struct Identity {
     pub certificate: PathBuf,
     pub key: PathBuf,
-    pub authorities: Vec<PathBuf>,
+    pub meter_authorities: Vec<PathBuf>,
+    pub gateway_authorities: Vec<PathBuf>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -286,7 +287,7 @@ fn require(file: &mut Table, table: &str, key: &str, problems: &mut Vec<Problem>
     if !problems.iter().any(|problem| problem.key == name) {
         problems.push(Problem { key: name, message: "is missing".to_owned() });
     }
-    let nothing = if key == "authorities" { Value::Array(Vec::new()) } else { Value::String(String::new()) };
+    let nothing = if key.ends_with("_authorities") { Value::Array(Vec::new()) } else { Value::String(String::new()) };
     table.insert(key.to_owned(), nothing);
 }
 
@@ -318,8 +319,14 @@ pub fn variable(key: &str) -> String {
 }
 
 /// The keys that must be there.
-const REQUIRED: [(&str, &str); 5] =
-    [("", "id"), ("identity", "certificate"), ("identity", "key"), ("identity", "authorities"), ("broker", "url")];
+const REQUIRED: [(&str, &str); 6] = [
+    ("", "id"),
+    ("identity", "certificate"),
+    ("identity", "key"),
+    ("identity", "meter_authorities"),
+    ("identity", "gateway_authorities"),
+    ("broker", "url"),
+];
 
 impl File {
     /// Reads the file's tables. A key that does not exist, has a value of the wrong type or is missing is noted, so that

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use dream_protocol::certificate::{Authorities, Certificate, CertificateError};
+use dream_protocol::certificate::{Anchors, Authorities, Certificate, CertificateError, Subject};
 use dream_protocol::ids::GatewayId;
 use dream_protocol::keys::IdentityKey;
 use dream_protocol::time::Timestamp;
@@ -56,6 +56,9 @@ impl From<rustls::Error> for SecretError {
     }
 }
 
+const METER_AUTHORITIES: &str = "identity.meter_authorities";
+const GATEWAY_AUTHORITIES: &str = "identity.gateway_authorities";
+
 /// Who the gateway is.
 #[derive(Debug, Clone)]
 pub struct GatewayIdentity {
@@ -69,11 +72,14 @@ pub struct GatewayIdentity {
 impl GatewayIdentity {
     /// Reads and checks everything that can be wrong before a broker is asked.
     pub fn load(files: &Identity, id: &GatewayId, now: Timestamp) -> Result<Self, SecretError> {
-        let authorities = authorities("identity.authorities", &files.authorities)?;
+        let meters = anchors(METER_AUTHORITIES, &files.meter_authorities)?;
+        let gateways = anchors(GATEWAY_AUTHORITIES, &files.gateway_authorities)?;
+        // One key in both roles harms no gateway: it is meters that refuse it.
+        let authorities = Authorities::shared(meters, gateways);
         let path = &files.certificate;
         let certificate = certificates("identity.certificate", path)?.swap_remove(0);
         let refused = |error| SecretError::Certificate { key: "identity.certificate", path: path.clone(), error };
-        let checked = authorities.verify(&certificate).map_err(refused)?;
+        let checked = authorities.verify_gateway(&certificate).map_err(refused)?;
         let found = checked.gateway().map_err(refused)?;
         if found != id {
             let (found, expected) = (found.clone(), id.clone());
@@ -93,10 +99,12 @@ impl GatewayIdentity {
 
 /// Returns everything that is wrong with the files of an identity, as far as one mistake does not hide another.
 pub fn identity_mistakes(files: &Identity, id: Option<&GatewayId>, now: Timestamp) -> Vec<SecretError> {
-    let each = files
-        .authorities
-        .iter()
-        .filter_map(|path| authorities("identity.authorities", std::slice::from_ref(path)).err());
+    let of = |key: &'static str, paths: &[PathBuf]| -> Vec<SecretError> {
+        paths.iter().filter_map(|path| anchors(key, std::slice::from_ref(path)).err()).collect()
+    };
+    let each = of(METER_AUTHORITIES, &files.meter_authorities)
+        .into_iter()
+        .chain(of(GATEWAY_AUTHORITIES, &files.gateway_authorities));
     let certificate = certificates("identity.certificate", &files.certificate).err();
     let alone: Vec<_> = each.chain(certificate).chain(identity_key(&files.key).err()).collect();
     if !alone.is_empty() {
@@ -120,29 +128,29 @@ pub fn tls_mistakes(files: &BrokerTls) -> Vec<SecretError> {
 pub fn foreign_client(tls: &BrokerTls, identity: &GatewayIdentity, id: &GatewayId) -> Option<SecretError> {
     let (path, _) = tls.client.as_ref()?;
     let der = certificates("broker.client_certificate", path).ok()?.swap_remove(0);
-    let checked = identity.authorities.verify(&der).ok()?;
-    let found = match (checked.gateway(), checked.meter()) {
-        (Ok(gateway), _) if gateway == id => return None,
-        (Ok(gateway), _) => format!("gateway `{gateway}`"),
-        (Err(_), Ok(meter)) => format!("meter `{meter}`"),
-        (Err(_), Err(_)) => return None,
+    let authorities = &identity.authorities;
+    let checked = authorities.verify_gateway(&der).or_else(|_| authorities.verify_meter(&der)).ok()?;
+    let found = match checked.subject() {
+        Subject::Gateway(gateway) if gateway == id => return None,
+        Subject::Gateway(gateway) => format!("gateway `{gateway}`"),
+        Subject::Meter(meter) => format!("meter `{meter}`"),
     };
     Some(SecretError::OtherClient { path: path.clone(), found, expected: id.clone() })
 }
 
 /// Reads the authorities in these files, each of which may hold several; `key` is where the files were named.
-pub(crate) fn authorities(key: &'static str, files: &[PathBuf]) -> Result<Authorities, SecretError> {
+pub(crate) fn anchors(key: &'static str, files: &[PathBuf]) -> Result<Anchors, SecretError> {
     let mut all = Vec::new();
     for path in files {
         let found = certificates(key, path)?;
-        Authorities::new(found.iter().map(|der| der.as_ref())).map_err(|error| SecretError::Certificate {
+        Anchors::new(found.iter().map(|der| der.as_ref())).map_err(|error| SecretError::Certificate {
             key,
             path: path.clone(),
             error,
         })?;
         all.extend(found);
     }
-    Ok(Authorities::new(all.iter().map(|der| der.as_ref())).expect("each was accepted by itself"))
+    Ok(Anchors::new(all.iter().map(|der| der.as_ref())).expect("each was accepted by itself"))
 }
 
 /// TLS towards the broker, from the files as they are now: a renewed certificate counts from the next connection on.

@@ -50,7 +50,8 @@ impl Capture {
         let (folder, pki) = (TempDir::new().unwrap(), Pki::new());
         let full = list(&pki, change);
         std::fs::write(folder.path().join("list.cbor"), &full).unwrap();
-        std::fs::write(folder.path().join("authority.pem"), pem(pki.authority())).unwrap();
+        std::fs::write(folder.path().join("meter-authority.pem"), pem(pki.meter_authority())).unwrap();
+        std::fs::write(folder.path().join("gateway-authority.pem"), pem(pki.gateway_authority())).unwrap();
         let list = MembershipList::verify(&full, &cluster(), &pki.authorities()).unwrap();
         Self { folder, pki, full, list }
     }
@@ -111,18 +112,22 @@ fn a_message_of_the_other_scheme_is_invalid_under_a_list() {
 #[test]
 fn a_whole_list_with_a_committee_says_how_many_hold_and_how_many_must_answer() {
     let capture = Capture::of_all();
-    insta::assert_snapshot!("a_list_with_a_committee", capture.decode(&capture.full, "--authority authority.pem"));
+    insta::assert_snapshot!(
+        "a_list_with_a_committee",
+        capture
+            .decode(&capture.full, "--meter-authority meter-authority.pem --gateway-authority gateway-authority.pem")
+    );
 }
 
 #[test]
 fn a_short_list_is_shown_and_verifies_with_its_holders() {
     let capture = Capture::of_drawn();
     let short = capture.list.shortened();
-    let known = "--topic dream/v1/north/membership --authority authority.pem --members";
+    let known = "--topic dream/v1/north/membership --meter-authority meter-authority.pem --gateway-authority gateway-authority.pem --members";
     insta::assert_snapshot!("a_short_list", capture.decode(&short, known));
     let whole = ShortList::decode(&short).unwrap();
     let cut = ShortList { digests: &whole.digests[8..], ..whole }.encode();
-    let told = capture.decode(&cut, "--authority authority.pem");
+    let told = capture.decode(&cut, "--meter-authority meter-authority.pem --gateway-authority gateway-authority.pem");
     assert!(told.starts_with("exit code 1") && told.contains("4 digests follow"), "{told}");
     let elsewhere = capture.decode(&short, "--topic dream/v1/north/membership/full");
     assert!(elsewhere.contains("it belongs on dream/v1/{cluster}/membership"), "{elsewhere}");
@@ -132,6 +137,9 @@ fn a_short_list_is_shown_and_verifies_with_its_holders() {
 fn a_short_list_that_is_a_header_alone_sends_members_to_the_whole_list() {
     let capture = Capture::of_all();
     let short = capture.list.shortened();
-    insta::assert_snapshot!("a_short_list_of_a_header", capture.decode(&short, "--authority authority.pem"));
-    assert!(capture.pki.authorities().verify(capture.pki.gateway("gw").der.as_slice()).is_ok());
+    insta::assert_snapshot!(
+        "a_short_list_of_a_header",
+        capture.decode(&short, "--meter-authority meter-authority.pem --gateway-authority gateway-authority.pem")
+    );
+    assert!(capture.pki.authorities().verify_gateway(capture.pki.gateway("gw").der.as_slice()).is_ok());
 }

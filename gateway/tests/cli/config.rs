@@ -19,7 +19,8 @@ id = "gw"
 [identity]
 certificate = "gateway.pem"
 key = "gateway.key"
-authorities = ["authority.pem"]
+meter_authorities = ["meter-authority.pem"]
+gateway_authorities = ["gateway-authority.pem"]
 [broker]
 url = "mqtt://127.0.0.1:1"
 [clusters.north]
@@ -142,7 +143,10 @@ fn all_mistakes_are_told_at_once() {
 fn mistakes_of_every_kind_are_told_together() {
     let place = Place::new();
     fs::remove_file(place.path().join("gateway.key")).unwrap();
-    place.write("authority.pem", "nothing").write("north.allow", "M-1\nm-2\nM-3\n");
+    place
+        .write("meter-authority.pem", "nothing")
+        .write("gateway-authority.pem", "nothing")
+        .write("north.allow", "M-1\nm-2\nM-3\n");
     insta::assert_snapshot!(place.check(
         r#"
 repicas = 2
@@ -150,7 +154,8 @@ clock_skew_seconds = "5"
 [identity]
 certificate = "nowhere.pem"
 key = "gateway.key"
-authorities = ["authority.pem"]
+meter_authorities = ["meter-authority.pem"]
+gateway_authorities = ["gateway-authority.pem"]
 [broker]
 address = "mqtt://127.0.0.1"
 keep_alive_seconds = 1
@@ -279,7 +284,7 @@ fn a_meters_certificate_is_no_client_certificate_of_a_gateway() {
     let identities = Identities::default();
     identities.write(place.path(), "client", &identities.pki.meter("m-0001"));
     identities.write_gateway(place.path(), GATEWAY);
-    let tls = "url = \"mqtts://127.0.0.1:1\"\nca = \"authority.pem\"\nclient_certificate = \"client.pem\"\n\
+    let tls = "url = \"mqtts://127.0.0.1:1\"\nca = \"gateway-authority.pem\"\nclient_certificate = \"client.pem\"\n\
                client_key = \"client.key\"";
     place.write("gateway.toml", &GOOD.replace("url = \"mqtt://127.0.0.1:1\"", tls));
     let said = ["check-config", "run"].map(|command| place.say(&[command, "--config", "gateway.toml"]));
@@ -313,7 +318,7 @@ fn broken_files_are_told_before_anything_is_connected() {
     other.write_gateway(&place.path().join("other"), GATEWAY);
     fs::copy(place.path().join("other/gateway.key"), place.path().join("gateway.key")).unwrap();
     check("another key", &place);
-    fs::copy(place.path().join("other/authority.pem"), place.path().join("authority.pem")).unwrap();
+    fs::copy(place.path().join("other/gateway-authority.pem"), place.path().join("gateway-authority.pem")).unwrap();
     check("another authority", &place);
     identities.write(place.path(), "gateway", &identities.pki.meter(GATEWAY));
     check("a meter's certificate", &place);
@@ -330,7 +335,7 @@ fn a_key_that_does_not_fit_the_clients_certificate_is_told_once() {
     let place = Place::new();
     fs::create_dir(place.path().join("other")).unwrap();
     Identities { pki: Pki::named("another authority") }.write_gateway(&place.path().join("other"), GATEWAY);
-    let tls = "url = \"mqtts://127.0.0.1:1\"\nca = \"authority.pem\"\nclient_certificate = \"gateway.pem\"\n\
+    let tls = "url = \"mqtts://127.0.0.1:1\"\nca = \"gateway-authority.pem\"\nclient_certificate = \"gateway.pem\"\n\
                client_key = \"other/gateway.key\"";
     let said = place.check(&GOOD.replace("url = \"mqtt://127.0.0.1:1\"", tls));
     let (_, reason) = said.lines().nth(1).unwrap().rsplit_once(": ").unwrap();

@@ -40,8 +40,9 @@ impl Capture {
         let payload = FullList::header_of(&list).unwrap().0.payload();
         let list_hash = ListHash(Sha256::digest(payload).into());
         std::fs::write(folder.path().join("list.cbor"), &list).unwrap();
-        std::fs::write(folder.path().join("authority.pem"), pem(pki.authority())).unwrap();
-        std::fs::write(folder.path().join("stranger.pem"), pem(Pki::named("a stranger").authority())).unwrap();
+        std::fs::write(folder.path().join("meter-authority.pem"), pem(pki.meter_authority())).unwrap();
+        std::fs::write(folder.path().join("gateway-authority.pem"), pem(pki.gateway_authority())).unwrap();
+        std::fs::write(folder.path().join("stranger.pem"), pem(Pki::named("a stranger").meter_authority())).unwrap();
         std::fs::write(folder.path().join("meter.pem"), pem(&pki.meter("m-0001").der)).unwrap();
         Self { folder, pki, list, list_hash }
     }
@@ -107,7 +108,7 @@ fn a_reveal_is_shown() {
 fn a_request_verifies_under_its_list() {
     let capture = Capture::new();
     let request = capture.request(MemberSet::from_members(5, [1]).as_bytes());
-    let known = "--topic dream/v1/north/recovery --list list.cbor --authority authority.pem --members";
+    let known = "--topic dream/v1/north/recovery --list list.cbor --meter-authority meter-authority.pem --gateway-authority gateway-authority.pem --members";
     insta::assert_snapshot!(capture.decode(&request, known));
     insta::assert_snapshot!("a_request_by_itself", capture.decode(&request, ""));
 }
@@ -121,14 +122,14 @@ fn a_request_that_breaks_a_rule_of_its_list_is_invalid() {
     insta::assert_snapshot!("a_request_with_a_long_bitmap", capture.decode(&long, "--list list.cbor"));
     let mut forged = capture.request(&[0]);
     *forged.last_mut().unwrap() ^= 1;
-    let known = "--list list.cbor --authority authority.pem";
+    let known = "--list list.cbor --meter-authority meter-authority.pem --gateway-authority gateway-authority.pem";
     insta::assert_snapshot!("a_forged_request", capture.decode(&forged, known));
 }
 
 #[test]
 fn a_retry_is_shown_and_verifies_under_its_list() {
     let capture = Capture::new();
-    let known = "--topic dream/v1/north/retry --list list.cbor --authority authority.pem";
+    let known = "--topic dream/v1/north/retry --list list.cbor --meter-authority meter-authority.pem --gateway-authority gateway-authority.pem";
     insta::assert_snapshot!(capture.decode(&capture.retry(), known));
     let elsewhere = capture.retry_on("dream/v1/north/recovery");
     insta::assert_snapshot!("a_retry_signed_for_requests", capture.decode(&elsewhere, known));
@@ -139,9 +140,12 @@ fn an_enrolment_verifies_under_its_authority_only() {
     let capture = Capture::new();
     let enrolment = enrolment(&capture.pki, 1);
     insta::assert_snapshot!("an_enrolment", capture.decode(&enrolment, "--topic dream/v1/north/enrol/m-0001"));
-    insta::assert_snapshot!("an_enrolment_verified", capture.decode(&enrolment, "--authority authority.pem"));
-    insta::assert_snapshot!("an_enrolment_of_a_stranger", capture.decode(&enrolment, "--authority stranger.pem"));
-    let both = capture.decode(&enrolment, "--authority stranger.pem --authority authority.pem");
+    insta::assert_snapshot!(
+        "an_enrolment_verified",
+        capture.decode(&enrolment, "--meter-authority meter-authority.pem --gateway-authority gateway-authority.pem")
+    );
+    insta::assert_snapshot!("an_enrolment_of_a_stranger", capture.decode(&enrolment, "--meter-authority stranger.pem"));
+    let both = capture.decode(&enrolment, "--meter-authority stranger.pem --meter-authority meter-authority.pem --gateway-authority gateway-authority.pem");
     assert!(both.starts_with("exit code 0"), "{both}");
 }
 
@@ -151,7 +155,7 @@ fn the_cluster_of_a_certificate_is_shown_and_must_be_the_enrolments() {
     let told = |name: &str| {
         let issued = capture.pki.meter_named("m-0001", name);
         let enrolment = statement(&issued, 1).seal((&issued.identity(), &issued.der), "dream/v1/north/enrol/m-0001");
-        capture.decode(&enrolment, "--authority authority.pem")
+        capture.decode(&enrolment, "--meter-authority meter-authority.pem --gateway-authority gateway-authority.pem")
     };
     let good = told("urn:dream:cluster:north:40");
     assert!(good.contains("of meter m-0001 in cluster north of 40 meters, 2026"), "{good}");
@@ -164,7 +168,7 @@ fn the_cluster_of_a_certificate_is_shown_and_must_be_the_enrolments() {
 #[test]
 fn a_list_verifies_with_its_entries_and_names_its_members() {
     let capture = Capture::new();
-    let known = "--topic dream/v1/north/membership/full --authority authority.pem --members";
+    let known = "--topic dream/v1/north/membership/full --meter-authority meter-authority.pem --gateway-authority gateway-authority.pem --members";
     insta::assert_snapshot!(capture.decode(&capture.list, known));
     insta::assert_snapshot!("a_list_by_itself", capture.decode(&capture.list, ""));
 }
@@ -173,7 +177,9 @@ fn a_list_verifies_with_its_entries_and_names_its_members() {
 fn a_list_with_refused_parameters_is_invalid_whoever_signed_it() {
     let capture = Capture::new();
     let list = list(&capture.pki, |list| list.terms.max_missing = 3);
-    insta::assert_snapshot!(capture.decode(&list, "--authority authority.pem"));
+    insta::assert_snapshot!(
+        capture.decode(&list, "--meter-authority meter-authority.pem --gateway-authority gateway-authority.pem")
+    );
 }
 
 #[test]
@@ -192,19 +198,25 @@ fn evidence_is_shown_and_judged_with_authorities() {
     let requests = two_requests(&capture.pki).encode();
     insta::assert_snapshot!(
         "evidence_of_two_requests",
-        capture.decode(&requests, "--list list.cbor --authority authority.pem")
+        capture.decode(
+            &requests,
+            "--list list.cbor --meter-authority meter-authority.pem --gateway-authority gateway-authority.pem"
+        )
     );
     insta::assert_snapshot!("evidence_by_itself", capture.decode(&two_lists(&capture.pki).encode(), ""));
-    let strange = capture.decode(&requests, "--authority stranger.pem");
+    let strange = capture.decode(&requests, "--meter-authority stranger.pem");
     assert!(strange.starts_with("exit code 1"), "{strange}");
     let status = capture.status("m-0002", StatusCode::Equivocation);
-    insta::assert_snapshot!("a_status_with_evidence", capture.decode(&status, "--authority authority.pem"));
+    insta::assert_snapshot!(
+        "a_status_with_evidence",
+        capture.decode(&status, "--meter-authority meter-authority.pem --gateway-authority gateway-authority.pem")
+    );
 }
 
 #[test]
 fn a_status_says_why_a_meter_is_silent() {
     let capture = Capture::new();
-    let known = "--list list.cbor --authority authority.pem --topic dream/v1/north/status/";
+    let known = "--list list.cbor --meter-authority meter-authority.pem --gateway-authority gateway-authority.pem --topic dream/v1/north/status/";
     let status = capture.status("m-0002", StatusCode::LedgerExhausted);
     insta::assert_snapshot!(capture.decode(&status, &format!("{known}m-0002")));
     insta::assert_snapshot!("a_status_of_another_meter", capture.decode(&status, &format!("{known}m-0003")));
@@ -337,7 +349,7 @@ fn mistakes_of_the_user_are_not_the_messages() {
         "--authority meter.pem",
         "--list nowhere.cbor",
         "--list broken.cbor",
-        "--list list.cbor --authority stranger.pem",
+        "--list list.cbor --meter-authority stranger.pem",
         "--list list.cbor --slot-seconds 600",
         "--slot-seconds 0",
     ];
@@ -404,7 +416,8 @@ pub(crate) fn list(pki: &Pki, change: impl FnOnce(&mut ListStatement<'_>)) -> Ve
         previous_epoch: 0,
         previous: ListHash::NONE,
         gateway: AgreementSecret::from_bytes([0x99; 32]).public(),
-        authorities: pki.authorities().fingerprints(),
+        meter_authorities: pki.authorities().meters().fingerprints(),
+        gateway_authority: pki.authorities().gateways().fingerprints()[0],
         from_slot: SLOT,
         to_slot: SLOT.plus(143),
         terms: Terms {

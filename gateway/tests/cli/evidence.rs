@@ -21,8 +21,8 @@ struct Court {
 impl Court {
     fn new() -> Self {
         let court = Self { folder: TempDir::new().unwrap(), pki: Pki::new() };
-        court.write("authority.pem", pem(court.pki.authority()).as_bytes());
-        court.write("stranger.pem", pem(Pki::named("a stranger").authority()).as_bytes());
+        court.write("gateway-authority.pem", pem(court.pki.gateway_authority()).as_bytes());
+        court.write("stranger.pem", pem(Pki::named("a stranger").gateway_authority()).as_bytes());
         court
     }
 
@@ -33,7 +33,7 @@ impl Court {
     /// Judges evidence; returns the exit code and everything that was said.
     fn judge(&self, evidence: &EvidenceStatement) -> String {
         self.write("evidence.cbor", &evidence.encode());
-        self.run("evidence.cbor --authority authority.pem")
+        self.run("evidence.cbor --gateway-authority gateway-authority.pem")
     }
 
     fn run(&self, arguments: &str) -> String {
@@ -125,7 +125,7 @@ fn what_cannot_be_read_is_a_mistake_of_the_user() {
     court.write("cut.cbor", &two_lists(&court.pki).encode()[..100]);
     court.write("list.cbor", &list(&court.pki, |_| {}));
     for mistake in ["nowhere.cbor", "cut.cbor", "list.cbor"] {
-        let answer = court.run(&format!("{mistake} --authority authority.pem"));
+        let answer = court.run(&format!("{mistake} --gateway-authority gateway-authority.pem"));
         assert!(answer.starts_with("exit code 2\n--- out\n--- err\n"), "{mistake}: {answer}");
     }
     court.write("evidence.cbor", &two_lists(&court.pki).encode());

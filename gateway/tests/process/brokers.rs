@@ -138,7 +138,7 @@ async fn a_broker_that_asks_for_a_certificate_is_told_from_one_that_does_not_tru
     let in_the_clear = |gateway: &Gateway| {
         without(gateway);
         let toml = std::fs::read_to_string(gateway.file("gateway.toml")).unwrap();
-        gateway.configure(&toml.replace("mqtts://", "mqtt://").replace("ca = \"authority.pem\"", ""));
+        gateway.configure(&toml.replace("mqtts://", "mqtt://").replace("ca = \"gateway-authority.pem\"", ""));
     };
     told(["the port seems to expect TLS; use `mqtts://` in `broker.url`"; 2], &in_the_clear).await;
     let foreign = |gateway: &Gateway| {

@@ -62,7 +62,7 @@ pub enum AccessError {
     )]
     Url(String),
     #[error(
-        "--ca is missing: mqtts:// needs the certificates that the broker's is checked with, such as the authority.pem of `meter-sim provision`"
+        "--ca is missing: mqtts:// needs the certificates that the broker's is checked with, such as the gateway-authority.pem of `meter-sim provision`"
     )]
     NoCa,
     #[error("{0} has no effect with mqtt://; use mqtts://, or leave it out")]

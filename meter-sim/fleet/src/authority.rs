@@ -1,13 +1,14 @@
-//! A test authority and what it issues: the profile of `protocol.md 3`, with Ed25519 keys.
+//! Test authorities and what they issue: the profile of `protocol.md 3`, with Ed25519 keys.
 
 use std::fmt;
+use std::fs;
 use std::io;
 use std::net::IpAddr;
 use std::path::Path;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use dream_protocol::certificate::Authorities;
+use dream_protocol::certificate::{Anchors, Authorities};
 use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
 use dream_protocol::keys::IdentityKey;
 use rcgen::{
@@ -18,15 +19,24 @@ use zeroize::Zeroizing;
 
 use crate::pem;
 
-/// The name of the test authority.
-pub const TEST_AUTHORITY: &str = "DREAM test authority";
+/// How trials call their authorities: the certificate is in `NAME.pem`, its key in `NAME.key`.
+pub const METER_AUTHORITY: &str = "meter-authority";
+pub const GATEWAY_AUTHORITY: &str = "gateway-authority";
+
+/// The file with both certificates: what a broker checks its clients' with.
+pub const BROKER_CLIENTS: &str = "broker-clients.pem";
 
 /// Certificates hold from a day ago: clocks differ, and a list's first slot may have begun.
 const BACKDATED: Duration = Duration::from_secs(86_400);
 
-/// Issues certificates for trials. Whoever holds its key can invent meters, so a real one is run by somebody else than the
-/// gateway's operator.
-pub struct Authority {
+/// Issues certificates for trials: one authority certifies meters, the other gateways, brokers and observers. Whoever holds
+/// the key of the first can invent meters, so a real one is run by somebody else than the gateway's operator.
+pub struct TestAuthorities {
+    meters: Authority,
+    gateways: Authority,
+}
+
+struct Authority {
     der: Vec<u8>,
     seed: Zeroizing<[u8; 32]>,
     issuer: Issuer<'static, KeyPair>,
@@ -54,47 +64,36 @@ struct Validity {
     to: Duration,
 }
 
-impl Authority {
-    /// Creates an authority with a new key. Its certificates are valid for so many days from now.
-    pub fn new(name: &str, valid_days: u32) -> Self {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is past 1970");
-        let validity = Validity { from: now - BACKDATED, to: now + Duration::from_secs(86_400) * valid_days };
-        let mut params = params(name, validity);
-        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-        let seed = Zeroizing::new(rand::random());
-        let pair = key_pair(&seed);
-        let der = params.self_signed(&pair).expect("a common name is all there is to encode").der().to_vec();
-        Self { der, seed, issuer: Issuer::new(params, pair), validity }
-    }
-
-    /// The authority's own certificate.
-    pub fn der(&self) -> &[u8] {
-        &self.der
+impl TestAuthorities {
+    /// Creates authorities with new keys. Their certificates are valid for so many days from now.
+    pub fn new(valid_days: u32) -> Self {
+        let authority = |of: &str| Authority::new(&format!("DREAM test authority of {of}"), valid_days);
+        Self { meters: authority("meters"), gateways: authority("gateways") }
     }
 
     /// Returns the authorities that meters and gateways verify with.
     pub fn authorities(&self) -> Authorities {
-        Authorities::new([self.der()]).expect("it was made as an authority's")
+        let anchors = |authority: &Authority| Anchors::new([&*authority.der]).expect("it was made as an authority's");
+        Authorities::new(anchors(&self.meters), anchors(&self.gateways)).expect("each has a key of its own")
     }
 
     pub fn gateway(&self, id: &GatewayId) -> Issued {
-        self.member(id.as_str(), "gateway")
+        self.gateways.named(id.as_str(), [format!("urn:dream:gateway:{id}")])
     }
 
     pub fn meter(&self, id: &MeterId) -> Issued {
-        self.member(id.as_str(), "meter")
+        self.meters.named(id.as_str(), [format!("urn:dream:meter:{id}")])
     }
 
     /// A meter's certificate that also says in which cluster it is, and how many meters that has.
     pub fn meter_of(&self, id: &MeterId, cluster: &ClusterId, size: u16) -> Issued {
         let names = [format!("urn:dream:meter:{id}"), format!("urn:dream:cluster:{cluster}:{size}")];
-        self.named(id.as_str(), names)
+        self.meters.named(id.as_str(), names)
     }
 
     /// A certificate for TLS. It has no name of the protocol's: a broker is neither meter nor gateway.
     pub fn broker(&self, hosts: &[Host]) -> Issued {
-        self.issue("broker", |params| {
+        self.gateways.issue("broker", |params| {
             params.subject_alt_names = hosts.iter().map(Host::name).collect();
             params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
             // Strict TLS clients ask for it. Meters and gateways go without: lists repeat their certificates.
@@ -104,17 +103,32 @@ impl Authority {
 
     /// A certificate for whoever reads results from the broker. It has no name of the protocol's either.
     pub fn observer(&self, name: &str) -> Issued {
-        self.issue(name, |params| params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth])
+        self.gateways.issue(name, |params| params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth])
     }
 
-    /// Writes `NAME.pem` and `NAME.key`.
-    pub fn write(&self, directory: &Path, name: &str) -> io::Result<()> {
-        pem::write_certificate(directory, name, &self.der)?;
-        pem::write_key(directory, name, &self.seed)
+    /// Writes the certificates and keys of both, and [`BROKER_CLIENTS`].
+    pub fn write(&self, directory: &Path) -> io::Result<()> {
+        for (authority, name) in [(&self.meters, METER_AUTHORITY), (&self.gateways, GATEWAY_AUTHORITY)] {
+            pem::write_certificate(directory, name, &authority.der)?;
+            pem::write_key(directory, name, &authority.seed)?;
+        }
+        let both = [METER_AUTHORITY, GATEWAY_AUTHORITY].map(|name| fs::read(directory.join(format!("{name}.pem"))));
+        let [meters, gateways] = both;
+        fs::write(directory.join(BROKER_CLIENTS), [meters?, gateways?].concat())
     }
+}
 
-    fn member(&self, id: &str, role: &str) -> Issued {
-        self.named(id, [format!("urn:dream:{role}:{id}")])
+impl Authority {
+    fn new(name: &str, valid_days: u32) -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is past 1970");
+        let validity = Validity { from: now - BACKDATED, to: now + Duration::from_secs(86_400) * valid_days };
+        let mut params = params(name, validity);
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        let seed = Zeroizing::new(rand::random());
+        let pair = key_pair(&seed);
+        let der = params.self_signed(&pair).expect("a common name is all there is to encode").der().to_vec();
+        Self { der, seed, issuer: Issuer::new(params, pair), validity }
     }
 
     fn named(&self, id: &str, names: impl IntoIterator<Item = String>) -> Issued {
@@ -132,9 +146,9 @@ impl Authority {
     }
 }
 
-impl fmt::Debug for Authority {
+impl fmt::Debug for TestAuthorities {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Authority").finish_non_exhaustive()
+        f.debug_struct("TestAuthorities").finish_non_exhaustive()
     }
 }
 
@@ -199,29 +213,31 @@ mod tests {
 
     #[test]
     fn what_is_issued_is_what_the_protocol_accepts() {
-        let authority = Authority::new("an authority", 1);
+        let authority = TestAuthorities::new(1);
         let authorities = authority.authorities();
         let meter = authority.meter(&MeterId::new("m-1").unwrap());
-        let checked = authorities.verify(&meter.der).unwrap();
+        let checked = authorities.verify_meter(&meter.der).unwrap();
         assert_eq!(checked.meter().unwrap().as_str(), "m-1");
         assert_eq!(*checked.key(), meter.identity().public());
         assert_eq!(checked.not_after() - checked.not_before(), 2 * 86_400);
         assert_eq!(checked.cluster(), None);
         let (meter, north) = (MeterId::new("m-2").unwrap(), ClusterId::new("north").unwrap());
-        let checked = authorities.verify(&authority.meter_of(&meter, &north, 40).der).unwrap();
+        let checked = authorities.verify_meter(&authority.meter_of(&meter, &north, 40).der).unwrap();
         assert_eq!((checked.meter(), checked.cluster().unwrap().size), (Ok(&meter), Some(40)));
         let gateway = authority.gateway(&GatewayId::new("gw").unwrap());
-        assert_eq!(authorities.verify(&gateway.der).unwrap().gateway().unwrap().as_str(), "gw");
+        assert_eq!(authorities.verify_gateway(&gateway.der).unwrap().gateway().unwrap().as_str(), "gw");
     }
 
     #[test]
     fn brokers_and_observers_are_neither_meter_nor_gateway_and_another_authority_nobody() {
-        let authority = Authority::new("an authority", 1);
+        let authority = TestAuthorities::new(1);
         let broker = authority.broker(&["localhost".parse().unwrap(), "::1".parse().unwrap()]);
-        authority.authorities().verify(&broker.der).unwrap_err();
-        authority.authorities().verify(&authority.observer("observer").der).unwrap_err();
-        let meter = Authority::new("an authority", 1).meter(&MeterId::new("m-1").unwrap());
-        authority.authorities().verify(&meter.der).unwrap_err();
+        for der in [broker.der, authority.observer("observer").der] {
+            authority.authorities().verify_gateway(&der).unwrap_err();
+            authority.authorities().verify_meter(&der).unwrap_err();
+        }
+        let meter = TestAuthorities::new(1).meter(&MeterId::new("m-1").unwrap());
+        authority.authorities().verify_meter(&meter.der).unwrap_err();
     }
 
     #[test]
@@ -235,8 +251,8 @@ mod tests {
 
     #[test]
     fn secrets_do_not_print() {
-        let authority = Authority::new("an authority", 1);
+        let authority = TestAuthorities::new(1);
         let issued = authority.meter(&MeterId::new("m-1").unwrap());
-        assert_eq!(format!("{authority:?} {issued:?}"), "Authority { .. } Issued { .. }");
+        assert_eq!(format!("{authority:?} {issued:?}"), "TestAuthorities { .. } Issued { .. }");
     }
 }

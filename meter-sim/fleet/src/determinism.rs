@@ -13,7 +13,7 @@ use dream_protocol::time::{Now, Timestamp};
 use dream_testkit::node::{self, ClusterNode};
 
 use crate::access::Access;
-use crate::authority::{Authority, Issued};
+use crate::authority::{Issued, TestAuthorities};
 use crate::clock;
 use crate::homes::Homes;
 use crate::meter::{MeterSetup, Packet, SimulatedMeter};
@@ -47,7 +47,7 @@ fn compare(scheme: Kind) {
 
 /// The participants, which every run shares.
 struct Fixture {
-    authority: Authority,
+    authority: TestAuthorities,
     gateway: (GatewayId, Issued),
     meters: Vec<(MeterId, Issued)>,
     cluster: ClusterId,
@@ -60,7 +60,7 @@ type Sent = Vec<(String, Arc<[u8]>)>;
 
 impl Fixture {
     fn new(scheme: Kind) -> Self {
-        let authority = Authority::new("an authority", 3650);
+        let authority = TestAuthorities::new(3650);
         let gateway = GatewayId::new("gw-1").unwrap();
         let meters = (0..6).map(|number| MeterId::new(&format!("m-{number}")).unwrap());
         let meters = meters.map(|id| (id.clone(), authority.meter(&id))).collect();

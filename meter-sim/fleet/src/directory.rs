@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use dream_protocol::certificate::{Authorities, Certificate, CertificateError};
+use dream_protocol::certificate::{Anchors, Authorities, Certificate, CertificateError, SharedAuthority};
 use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
 use thiserror::Error;
 
-use crate::authority::Issued;
+use crate::authority::{GATEWAY_AUTHORITY, Issued, METER_AUTHORITY};
 use crate::pem::{self, PemError};
 
 /// Why a directory cannot be used. Names the file, and what to do.
@@ -19,6 +19,8 @@ pub enum OpenError {
     Pem { reason: PemError },
     #[error("{}: {error}; all files of a directory must come from one run of `meter-sim provision`", path.display())]
     Certificate { path: PathBuf, error: CertificateError },
+    #[error("{}: {error}", path.display())]
+    Authorities { path: PathBuf, error: SharedAuthority },
     #[error("the key in {} is not the one that the certificate in {} is for; both must come from one run of `meter-sim provision`", key.display(), certificate.display())]
     Mismatch { key: PathBuf, certificate: PathBuf },
     #[error("{} is for the meter `{found}`, but is named after `{expected}`; name the file after its meter", path.display())]
@@ -54,10 +56,14 @@ pub struct MeterFiles {
 
 impl Directory {
     pub fn open(path: &Path) -> Result<Self, OpenError> {
-        let authority = path.join("authority.pem");
-        let found = pem::certificates(&authority)?;
-        let authorities = Authorities::new(found.iter().map(|der| der.as_ref()))
-            .map_err(|error| OpenError::Certificate { path: authority, error })?;
+        let anchors = |name: &str| {
+            let path = path.join(format!("{name}.pem"));
+            let found = pem::certificates(&path)?;
+            let anchors = Anchors::new(found.iter().map(|der| der.as_ref()));
+            anchors.map_err(|error| OpenError::Certificate { path, error })
+        };
+        let authorities = Authorities::new(anchors(METER_AUTHORITY)?, anchors(GATEWAY_AUTHORITY)?)
+            .map_err(|error| OpenError::Authorities { path: path.to_owned(), error })?;
         let mut clusters = Vec::new();
         for (folder, name) in sorted(&path.join("meters"))? {
             let cluster = ClusterId::new(&name)
@@ -70,9 +76,9 @@ impl Directory {
         Ok(Self { path: path.to_owned(), authorities, clusters })
     }
 
-    /// What broker, gateway and meters are verified with: `authority.pem`.
-    pub fn authority_file(&self) -> PathBuf {
-        self.path.join("authority.pem")
+    /// What the broker is verified with: the certificate of the gateways' authority.
+    pub fn broker_ca(&self) -> PathBuf {
+        self.path.join(format!("{GATEWAY_AUTHORITY}.pem"))
     }
 
     pub fn authorities(&self) -> &Authorities {
@@ -97,7 +103,7 @@ impl Directory {
     /// Returns the gateway's name, certificate and key.
     pub fn gateway(&self) -> Result<(GatewayId, Issued), OpenError> {
         let (certificate, key) = self.gateway_files();
-        let (issued, checked) = load(&certificate, &key, &self.authorities)?;
+        let (issued, checked) = load(&certificate, &key, |der| self.authorities.verify_gateway(der))?;
         let id = checked.gateway().map_err(|error| OpenError::Certificate { path: certificate, error })?.clone();
         Ok((id, issued))
     }
@@ -105,7 +111,7 @@ impl Directory {
     /// Returns the gateway's name without reading its key.
     pub fn gateway_id(&self) -> Result<GatewayId, OpenError> {
         let (path, _) = self.gateway_files();
-        let (_, checked) = certificate(&path, &self.authorities)?;
+        let (_, checked) = certificate(&path, |der| self.authorities.verify_gateway(der))?;
         checked.gateway().cloned().map_err(|error| OpenError::Certificate { path, error })
     }
 }
@@ -113,7 +119,7 @@ impl Directory {
 impl MeterFiles {
     /// The certificate and its key.
     pub fn load(&self) -> Result<Issued, OpenError> {
-        let (issued, checked) = load(&self.certificate, &self.key, &self.authorities)?;
+        let (issued, checked) = load(&self.certificate, &self.key, |der| self.authorities.verify_meter(der))?;
         let refused = |error| OpenError::Certificate { path: self.certificate.clone(), error };
         let found = checked.meter().map_err(refused)?;
         if *found != self.id {
@@ -124,8 +130,10 @@ impl MeterFiles {
     }
 }
 
-fn load(path: &Path, key: &Path, authorities: &Authorities) -> Result<(Issued, Certificate), OpenError> {
-    let (der, checked) = certificate(path, authorities)?;
+type Verified = Result<Certificate, CertificateError>;
+
+fn load(path: &Path, key: &Path, verify: impl FnOnce(&[u8]) -> Verified) -> Result<(Issued, Certificate), OpenError> {
+    let (der, checked) = certificate(path, verify)?;
     let issued = Issued { der, seed: pem::seed(key)? };
     if issued.identity().public() != *checked.key() {
         return Err(OpenError::Mismatch { key: key.to_owned(), certificate: path.to_owned() });
@@ -134,9 +142,9 @@ fn load(path: &Path, key: &Path, authorities: &Authorities) -> Result<(Issued, C
 }
 
 /// In DER, and verified.
-fn certificate(path: &Path, authorities: &Authorities) -> Result<(Vec<u8>, Certificate), OpenError> {
+fn certificate(path: &Path, verify: impl FnOnce(&[u8]) -> Verified) -> Result<(Vec<u8>, Certificate), OpenError> {
     let der = pem::certificates(path)?.swap_remove(0).to_vec();
-    let checked = authorities.verify(&der).map_err(|error| OpenError::Certificate { path: path.to_owned(), error })?;
+    let checked = verify(&der).map_err(|error| OpenError::Certificate { path: path.to_owned(), error })?;
     Ok((der, checked))
 }
 

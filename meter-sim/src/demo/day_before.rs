@@ -44,7 +44,7 @@ pub(super) fn slots(
 mod tests {
     use dream_fleet::MeterSetup;
     use dream_fleet::access::Access;
-    use dream_fleet::authority::Authority;
+    use dream_fleet::authority::TestAuthorities;
     use dream_homes::home::Month;
     use dream_protocol::ids::{ClusterId, MeterId};
     use dream_protocol::params::Terms;
@@ -61,7 +61,7 @@ mod tests {
     }
 
     fn day_of(source: Source, terms: Terms, rate: f64, simulation: Simulation) -> (Vec<SlotOutcome>, Source) {
-        let authority = Authority::new("an authority", 1);
+        let authority = TestAuthorities::new(1);
         let meter = |number: usize| {
             let id = MeterId::new(&format!("m-{number}")).unwrap();
             MeterSetup { issued: authority.meter(&id), id, access: Access::open("localhost", 1), simulation }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use dream_fleet::access::Access;
-use dream_fleet::authority::Authority;
+use dream_fleet::authority::TestAuthorities;
 use dream_fleet::liar::{Liar, Lie};
 use dream_fleet::{ClusterSetup, MeterSetup};
 use dream_gateway::config::{ClusterSettings, Config, Overrides};
@@ -28,12 +28,12 @@ pub(super) struct Stage<'a> {
     pub(super) args: &'a DemoArgs,
     pub(super) directory: &'a Path,
     pub(super) broker: SocketAddr,
-    pub(super) authority: Authority,
+    pub(super) authority: TestAuthorities,
 }
 
 impl<'a> Stage<'a> {
     pub(super) fn new(args: &'a DemoArgs, directory: &'a Path, broker: SocketAddr) -> Self {
-        Self { args, directory, broker, authority: Authority::new("Demo authority", VALID_DAYS) }
+        Self { args, directory, broker, authority: TestAuthorities::new(VALID_DAYS) }
     }
 
     pub(super) fn access(&self) -> Access {
@@ -55,12 +55,13 @@ impl<'a> Stage<'a> {
     /// Writes what a gateway needs, and reads it as the gateway does.
     pub(super) fn gateway(&self, clusters: &[(ClusterId, Vec<MeterId>)]) -> anyhow::Result<Config> {
         let Self { args, directory, broker, authority } = self;
-        authority.write(directory, "authority")?;
+        authority.write(directory)?;
         authority.gateway(&GatewayId::new(GATEWAY)?).write(directory, "gateway")?;
         let (slot, window) = (args.slot_length(), args.slot_length() / 4);
         let mut toml = format!(
             "id = \"{GATEWAY}\"\n[identity]\ncertificate = \"gateway.pem\"\nkey = \"gateway.key\"\n\
-             authorities = [\"authority.pem\"]\n[broker]\nurl = \"mqtt://{broker}\"\n[http]\nlisten = \"{}\"\n\
+             meter_authorities = [\"meter-authority.pem\"]\n\
+             gateway_authorities = [\"gateway-authority.pem\"]\n[broker]\nurl = \"mqtt://{broker}\"\n[http]\nlisten = \"{}\"\n\
              [defaults]\nslot_seconds = {slot}\nreading_seconds = {window}\nreveal_seconds = {window}\n\
              kind = \"{}\"\nscheme = \"{}\"\nmeter_policy = \"{}\"\nmin_members = {}\ndrop_after_slots = 0\n",
             args.listen,

@@ -51,7 +51,8 @@ impl Draft {
             previous_epoch: self.previous_epoch,
             previous: self.previous,
             gateway: secret.public(),
-            authorities: authorities.fingerprints(),
+            meter_authorities: authorities.meters().fingerprints(),
+            gateway_authority: authorities.gateways().fingerprints()[0],
             from_slot: from,
             to_slot: from.plus(SLOTS),
             terms: self.terms,
@@ -87,7 +88,7 @@ mod tests {
 
     #[test]
     fn honest_terms_are_acceptable_and_have_room_for_someone_missing() {
-        let policy = Policy { min_slot_seconds: SLOT_SECONDS, ..Policy::new(Authorities::new([]).unwrap(), []) };
+        let policy = Policy { min_slot_seconds: SLOT_SECONDS, ..Policy::new(Authorities::none(), []) };
         for members in 51..=100 {
             let params = Params::new(members, terms(members)).unwrap();
             assert_eq!(policy.objections(&params).collect::<Vec<_>>(), [], "{members}");

@@ -11,7 +11,7 @@ use dream_protocol::policy::Policy;
 use super::SLOT_SECONDS;
 use super::link::Link;
 use dream_fleet::access::Access;
-use dream_fleet::authority::{Authority, TEST_AUTHORITY};
+use dream_fleet::authority::TestAuthorities;
 use dream_fleet::directory::Directory;
 use dream_homes::args::BadInput;
 
@@ -51,7 +51,7 @@ impl Participants {
 
     /// Returns participants with new certificates that communicate over this link.
     pub(super) fn linked(meters: usize, link: &Arc<dyn Link>) -> Self {
-        let authority = Authority::new(TEST_AUTHORITY, 1);
+        let authority = TestAuthorities::new(1);
         let id = GatewayId::new("gw-1").expect("a plain name");
         let issued = authority.gateway(&id);
         let gateway = Gateway { id, identity: issued.identity(), der: issued.der, link: link.clone() };

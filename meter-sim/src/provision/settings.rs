@@ -13,14 +13,15 @@ const HEAD: &str = "\
 
 const IDENTITY: &str = r#"
 [identity]
-certificate = "gateway.pem"     # issued by the test authority beside it
+certificate = "gateway.pem"
 key = "gateway.key"
-authorities = ["authority.pem"] # whose meters' certificates count
+meter_authorities = ["meter-authority.pem"]     # whose meters' certificates count
+gateway_authorities = ["gateway-authority.pem"] # has issued gateway.pem
 
 [broker]
 "#;
 
-const TLS: &str = r#"ca = "authority.pem"            # the same authority has issued broker.pem
+const TLS: &str = r#"ca = "gateway-authority.pem"    # has issued broker.pem too
 client_certificate = "gateway.pem"
 client_key = "gateway.key"
 "#;

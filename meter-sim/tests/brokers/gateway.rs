@@ -28,19 +28,24 @@ pub(super) fn of_trial(trial: &Trial, broker: &Broker, terms: &str, directory: &
     let at = |name: &str| trial.file(name).display().to_string();
     let (certificate, key) = (trial.gateway.certificate.display(), trial.gateway.key.display());
     let tls = if broker.kind.knows_certificates() {
-        format!("ca = \"{}\"\nclient_certificate = \"{certificate}\"\nclient_key = \"{key}\"\n", at("authority.pem"))
+        format!(
+            "ca = \"{}\"\nclient_certificate = \"{certificate}\"\nclient_key = \"{key}\"\n",
+            at("gateway-authority.pem")
+        )
     } else {
         String::new()
     };
     let gateway = Gateway::new(&program(), directory, http);
     gateway.configure(&format!(
         "id = \"{GATEWAY}\"\nclock_skew_seconds = 1\n\
-         [identity]\ncertificate = \"{certificate}\"\nkey = \"{key}\"\nauthorities = [\"{}\"]\n\
+         [identity]\ncertificate = \"{certificate}\"\nkey = \"{key}\"\nmeter_authorities = [\"{}\"]\n\
+         gateway_authorities = [\"{}\"]\n\
          [broker]\nurl = \"{}\"\nkeep_alive_seconds = 5\n{tls}\
          [store]\npath = \"gateway.redb\"\n[http]\nlisten = \"127.0.0.1:{http}\"\n\
          [home_assistant]\nenabled = true\n\
          [clusters.{CLUSTER}]\nallow_file = \"{}\"\nmeter_policy = \"trial\"\nmin_members = {}\nsettle_seconds = 1\n{terms}",
-        at("authority.pem"),
+        at("meter-authority.pem"),
+        at("gateway-authority.pem"),
         broker.url(),
         trial.clients().allow_file.display(),
         trial.setups.len(),

@@ -17,6 +17,6 @@ fn a_broker_with_certificates_and_rights_works_with_a_provisioned_directory() {
     assert!(answer.starts_with("exit code 0\n"), "{answer}");
     assert!(answer.contains("An honest list: accepted by 51 of 51."), "{answer}");
     assert!(answer.contains("\ntwo-lists ") && !answer.contains("second-request"), "{answer}");
-    let outsider = lie(&["--ca", "trial/authority.pem"]);
+    let outsider = lie(&["--ca", "trial/gateway-authority.pem"]);
     assert!(outsider.starts_with("exit code 1\n"), "{outsider}");
 }

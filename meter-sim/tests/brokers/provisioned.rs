@@ -43,7 +43,7 @@ impl Provisioned {
 
     pub(super) fn spy(&self, broker: &Broker) -> Spy {
         let file = |extension: &str| self.trial().join(format!("meters/zz-spies/{}.{extension}", self.spy_name()));
-        let (certificate, key, authority) = (file("pem"), file("key"), self.trial().join("authority.pem"));
+        let (certificate, key, authority) = (file("pem"), file("key"), self.trial().join("gateway-authority.pem"));
         let client = Some((certificate.as_path(), key.as_path()));
         Spy::start(&Access::parse(&broker.url(), Some(&authority), client, None).unwrap())
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use dream_fleet::MeterSetup;
 use dream_fleet::access::Access;
-use dream_fleet::authority::{Authority, Issued};
+use dream_fleet::authority::{Issued, TestAuthorities};
 use dream_protocol::certificate::Authorities;
 use dream_protocol::ids::{GatewayId, MeterId};
 use dream_protocol::simulation::Simulation;
@@ -27,7 +27,7 @@ pub(super) struct Party {
 
 pub(super) struct Trial {
     directory: TempDir,
-    authority: Authority,
+    authority: TestAuthorities,
     pub(super) gateway: Party,
     pub(super) observer: Party,
     /// Those that the fleet plays, and one more.
@@ -39,8 +39,8 @@ impl Trial {
     /// With so many meters that take part, and a spare one that may and does not.
     pub(super) fn new(meters: usize) -> Self {
         let directory = TempDir::new().unwrap();
-        let authority = Authority::new("Test authority", 1);
-        authority.write(directory.path(), "authority").unwrap();
+        let authority = TestAuthorities::new(1);
+        authority.write(directory.path()).unwrap();
         let broker = authority.broker(&["localhost".parse().unwrap(), "127.0.0.1".parse().unwrap()]);
         broker.write(directory.path(), "broker").unwrap();
         let ids: Vec<MeterId> =
@@ -79,7 +79,7 @@ impl Trial {
 
     /// The gateway's and a meter's names, certified by somebody else.
     pub(super) fn foreigners(&self) -> [Party; 2] {
-        let foreign = Authority::new("Test authority", 1);
+        let foreign = TestAuthorities::new(1);
         let directory = self.file("foreign");
         std::fs::create_dir_all(&directory).unwrap();
         let meter = MeterId::new(&self.meters[0].name).unwrap();
@@ -118,7 +118,7 @@ impl Trial {
         if !broker.kind.knows_certificates() {
             return Access::open("127.0.0.1", broker.port());
         }
-        Access::parse(&broker.url(), Some(&self.file("authority.pem")), client, None).unwrap()
+        Access::parse(&broker.url(), Some(&self.file("gateway-authority.pem")), client, None).unwrap()
     }
 }
 

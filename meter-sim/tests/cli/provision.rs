@@ -92,7 +92,7 @@ fn meters_of_a_community_are_certified_for_their_cluster_and_its_size() {
     let directory = Directory::open(&folder.path().join("village")).unwrap();
     let policy = Profile::Community.rules();
     for files in &directory.clusters()[0].1 {
-        let certificate = directory.authorities().verify(&files.load().unwrap().der).unwrap();
+        let certificate = directory.authorities().verify_meter(&files.load().unwrap().der).unwrap();
         let certified = certificate.cluster().unwrap();
         assert_eq!((certified.id.as_str(), certified.size), ("mill", Some(30)));
     }
@@ -128,7 +128,9 @@ fn keys_are_for_their_owner_alone_even_over_files_that_were_not() {
     fs::write(&key, "").unwrap();
     fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
     succeed(meter_sim(folder.path()).args(["provision", "--out", ".", "--meters", "2", "--force"]));
-    for name in ["gateway.key", "authority.key", "broker.key", "meters/cluster-1/m-0002.key"] {
+    for name in
+        ["gateway.key", "meter-authority.key", "gateway-authority.key", "broker.key", "meters/cluster-1/m-0002.key"]
+    {
         let mode = fs::metadata(folder.path().join(name)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{name}");
     }
@@ -139,9 +141,9 @@ fn only_with_force_is_a_directory_written_anew_and_then_without_the_meters_of_be
     let folder = tempfile::tempdir().unwrap();
     let again = |arguments: &[&str]| provision(folder.path(), &[&["--out", "trial"], arguments].concat());
     assert!(again(&["--meters", "30", "--cluster", "north"]).starts_with("exit code 0"));
-    let before = fs::read(folder.path().join("trial/authority.pem")).unwrap();
+    let before = fs::read(folder.path().join("trial/meter-authority.pem")).unwrap();
     insta::assert_snapshot!(again(&["--meters", "30"]));
-    assert_eq!(fs::read(folder.path().join("trial/authority.pem")).unwrap(), before);
+    assert_eq!(fs::read(folder.path().join("trial/meter-authority.pem")).unwrap(), before);
     fs::write(folder.path().join("trial/gateway.redb"), "").unwrap();
     insta::assert_snapshot!(again(&["--meters", "30", "--force"]));
     let directory = Directory::open(&folder.path().join("trial")).unwrap();
@@ -204,7 +206,7 @@ fn openssl_agrees_if_it_is_there() {
     ];
     for arguments in verify {
         let mut openssl = Command::new("openssl");
-        openssl.current_dir(folder.path()).args(["verify", "-CAfile", "authority.pem"]).args(arguments);
+        openssl.current_dir(folder.path()).args(["verify", "-CAfile", "broker-clients.pem"]).args(arguments);
         let Ok(output) = openssl.output() else { return };
         assert!(output.status.success(), "{output:?}");
     }

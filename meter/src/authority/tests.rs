@@ -53,8 +53,8 @@ fn what_it_issues_is_what_the_protocol_accepts() {
     let mut authority = Authority::open(&desk.directory()).unwrap();
     let (request, key) = desk.request("m-0001");
     let path = authority.sign(&request, &grant(25, 365), false, NOW).unwrap().path.clone();
-    let authorities = crate::identity::authorities(&[desk.directory().join("authority.pem")]).unwrap();
-    let checked = authorities.verify(&files::certificates(&path).unwrap()[0]).unwrap();
+    let authorities = crate::identity::authorities(&[desk.directory().join("authority.pem")], &[]).unwrap();
+    let checked = authorities.verify_meter(&files::certificates(&path).unwrap()[0]).unwrap();
     assert_eq!((checked.meter().unwrap(), checked.key()), (&id("m-0001"), &key.public()));
     let cluster = checked.cluster().unwrap();
     assert_eq!((cluster.id.as_str(), cluster.size), ("riverside", Some(25)));

@@ -23,8 +23,9 @@ use crate::identity::{Identity, IdentityFiles};
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   dream-meter enrol --meter m-0007
-  dream-meter enrol --certificate m-0007.pem --authority authority.pem --gateway gw-1 \\
-      --broker mqtts://broker.example --profile community
+  dream-meter enrol --certificate m-0007.pem --meter-authority meter-authority.pem \\
+      --gateway-authority gateway-authority.pem --gateway gw-1 \\
+      --broker mqtts://broker.example --broker-ca gateway-authority.pem --profile community
   dream-meter enrol --certificate renewed.pem")]
 pub(super) struct EnrolArgs {
     /// Where the files go
@@ -36,13 +37,16 @@ pub(super) struct EnrolArgs {
     /// The certificate that the authority sent, in PEM
     #[arg(long, value_name = "FILE")]
     certificate: Option<PathBuf>,
-    /// The certificate of an authority that you trust: that of the meters, and that of the gateway if it has another
+    /// The certificate of your community's authority, which certifies its meters
     #[arg(long, value_name = "FILE", requires = "certificate")]
-    authority: Vec<PathBuf>,
+    meter_authority: Vec<PathBuf>,
+    /// The certificate of the authority that certifies the gateway: another one
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    gateway_authority: Vec<PathBuf>,
     /// The community's broker: `mqtts://HOST[:8883]`
     #[arg(long, value_name = "URL", requires = "certificate")]
     broker: Option<String>,
-    /// The certificates that the broker's own is checked with; by default those of the authorities
+    /// The certificates that the broker's own is checked with; by default those of the gateway's authorities
     #[arg(long, value_name = "FILE", requires = "broker")]
     broker_ca: Option<PathBuf>,
     /// A gateway whose lists the meter may accept
@@ -82,7 +86,7 @@ impl EnrolArgs {
         writeln!(out, "Send {} to your community's authority. Then install its answer:", request.display())?;
         writeln!(
             out,
-            "  dream-meter enrol --certificate FILE --authority FILE --gateway NAME --broker URL --profile NAME"
+            "  dream-meter enrol --certificate FILE --meter-authority FILE --gateway-authority FILE --gateway NAME --broker URL --profile NAME"
         )?;
         Ok(())
     }
@@ -102,7 +106,11 @@ impl EnrolArgs {
         let first = !text.lines().any(|line| line.trim() == "[identity]");
         if first {
             self.install_authorities()?;
-        } else if self.broker.is_some() || !self.authority.is_empty() || !self.gateway.is_empty() {
+        } else if self.broker.is_some()
+            || !self.meter_authority.is_empty()
+            || !self.gateway_authority.is_empty()
+            || !self.gateway.is_empty()
+        {
             let message = "says already how to take part; change it there, or give only --certificate to renew";
             return Err(BadInput(format!("{} {message}", config.display())).into());
         }
@@ -143,7 +151,8 @@ impl EnrolArgs {
         let files = IdentityFiles {
             certificate: certificate.to_owned(),
             key: self.file("meter.key"),
-            authorities: vec![self.file("authorities.pem")],
+            meter_authorities: vec![self.file(METER_AUTHORITIES)],
+            gateway_authorities: vec![self.file(GATEWAY_AUTHORITIES)],
         };
         let identity = Identity::load(&files, None)?;
         identity.check_period(certificate, wall())?;
@@ -157,19 +166,24 @@ impl EnrolArgs {
     }
 
     fn install_authorities(&self) -> anyhow::Result<()> {
-        if self.authority.is_empty() {
-            return Err(BadInput(
-                "--authority is missing: name the certificate of your community's authority".to_owned(),
-            )
-            .into());
+        let missing = |flag: &str, what: &str| BadInput(format!("{flag} is missing: name the certificate of {what}"));
+        if self.meter_authority.is_empty() {
+            return Err(missing("--meter-authority", "your community's authority").into());
         }
-        let mut all = String::new();
-        for path in &self.authority {
-            for der in files::certificates(path)? {
-                all += &files::encode("CERTIFICATE", &der);
+        if self.gateway_authority.is_empty() {
+            return Err(missing("--gateway-authority", "the authority that certifies the gateway").into());
+        }
+        for (paths, name) in
+            [(&self.meter_authority, METER_AUTHORITIES), (&self.gateway_authority, GATEWAY_AUTHORITIES)]
+        {
+            let mut all = String::new();
+            for path in paths {
+                for der in files::certificates(path)? {
+                    all += &files::encode("CERTIFICATE", &der);
+                }
             }
+            files::replace(&self.file(name), all.as_bytes())?;
         }
-        files::replace(&self.file("authorities.pem"), all.as_bytes())?;
         if let Some(ca) = &self.broker_ca {
             let found: String = files::certificates(ca)?.iter().map(|der| files::encode("CERTIFICATE", der)).collect();
             files::replace(&self.file("broker-ca.pem"), found.as_bytes())?;
@@ -194,7 +208,7 @@ impl EnrolArgs {
         let mut text = String::from(IDENTITY);
         write!(text, "\n[community]\nurl = \"{broker}\"\n").expect(FITS);
         if broker.starts_with("mqtts://") {
-            let ca = if self.broker_ca.is_some() { "broker-ca.pem" } else { "authorities.pem" };
+            let ca = if self.broker_ca.is_some() { "broker-ca.pem" } else { GATEWAY_AUTHORITIES };
             writeln!(text, "ca = \"{ca}\"").expect(FITS);
         }
         let (profile, gateways) = (self.profile, gateways.join(", "));
@@ -210,6 +224,9 @@ impl EnrolArgs {
     }
 }
 
+const METER_AUTHORITIES: &str = "meter-authorities.pem";
+const GATEWAY_AUTHORITIES: &str = "gateway-authorities.pem";
+
 const FITS: &str = "a String takes everything";
 
 const IDENTITY: &str = "\
@@ -217,5 +234,6 @@ const IDENTITY: &str = "\
 [identity]
 certificate = \"meter.pem\"
 key = \"meter.key\"
-authorities = [\"authorities.pem\"]
+meter_authorities = [\"meter-authorities.pem\"]
+gateway_authorities = [\"gateway-authorities.pem\"]
 ";

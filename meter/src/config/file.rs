@@ -29,7 +29,8 @@ pub(super) struct File {
 pub(super) struct Identity {
     pub(super) certificate: PathBuf,
     pub(super) key: PathBuf,
-    pub(super) authorities: Vec<PathBuf>,
+    pub(super) meter_authorities: Vec<PathBuf>,
+    pub(super) gateway_authorities: Vec<PathBuf>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -47,7 +47,8 @@ pub(super) struct Observer {
 
 impl Observer {
     pub(super) async fn start(site: &Site) -> Self {
-        let authorities = identity::authorities(&site.authorities()).unwrap();
+        let [meters, gateways] = site.authorities();
+        let authorities = identity::authorities(&[meters], &[gateways]).unwrap();
         Self {
             watcher: Watcher::start(site.spy(), &["#"]).await,
             cluster: ClusterId::new(CLUSTER).unwrap(),

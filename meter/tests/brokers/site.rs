@@ -40,10 +40,11 @@ impl Site {
         identities.write_gateway(&operator, GATEWAY);
         identities.write_broker(&operator);
         identities.write(&operator, SPY, &identities.pki.issue(SPY, "observer", valid_for_decades));
-        let operators = pem("CERTIFICATE", identities.pki.authority());
+        let operators = pem("CERTIFICATE", identities.pki.gateway_authority());
         let ours = std::fs::read_to_string(desk.join("authority.pem")).unwrap();
         std::fs::write(folder.path().join("operator.pem"), &operators).unwrap();
-        std::fs::write(operator.join("authority.pem"), format!("{ours}{operators}")).unwrap();
+        std::fs::write(operator.join("meter-authority.pem"), &ours).unwrap();
+        std::fs::write(operator.join("broker-clients.pem"), format!("{ours}{operators}")).unwrap();
 
         // In earnest an owner asks the operator for the right to read the cluster's sums.
         let rights = format!("\npattern read dream/v1/+/aggregate\n\nuser {SPY}\ntopic read #\n");
@@ -53,8 +54,9 @@ impl Site {
         let gateway = Gateway::new(&program, &operator, http);
         gateway.configure(&format!(
             "id = \"{GATEWAY}\"\nclock_skew_seconds = 1\n\
-             [identity]\ncertificate = \"gateway.pem\"\nkey = \"gateway.key\"\nauthorities = [\"authority.pem\"]\n\
-             [broker]\nurl = \"{}\"\nkeep_alive_seconds = 5\nca = \"authority.pem\"\n\
+             [identity]\ncertificate = \"gateway.pem\"\nkey = \"gateway.key\"\n\
+             meter_authorities = [\"meter-authority.pem\"]\ngateway_authorities = [\"gateway-authority.pem\"]\n\
+             [broker]\nurl = \"{}\"\nkeep_alive_seconds = 5\nca = \"gateway-authority.pem\"\n\
              client_certificate = \"gateway.pem\"\nclient_key = \"gateway.key\"\n\
              [store]\npath = \"gateway.redb\"\n[http]\nlisten = \"127.0.0.1:{http}\"\n\
              [clusters.{CLUSTER}]\nmeter_policy = \"trial\"\nsettle_seconds = 1\nmin_interval_seconds = 0\n{terms}",
@@ -67,7 +69,7 @@ impl Site {
         self.folder.path().join(name)
     }
 
-    /// Returns what meters trust: the community's authority, and the operator's.
+    /// Returns what meters trust: the community's authority for meters, and the operator's for gateways.
     pub(super) fn authorities(&self) -> [PathBuf; 2] {
         [self.file("office/authority/authority.pem"), self.file("operator.pem")]
     }
@@ -92,7 +94,8 @@ impl Site {
         let [ours, operators] = self.authorities().map(|path| path.display().to_string());
         let config = home.join("meter.toml");
         let text = format!(
-            "[identity]\ncertificate = \"meter.pem\"\nkey = \"meter.key\"\nauthorities = [\"{ours}\", \"{operators}\"]\n\
+            "[identity]\ncertificate = \"meter.pem\"\nkey = \"meter.key\"\n\
+             meter_authorities = [\"{ours}\"]\ngateway_authorities = [\"{operators}\"]\n\
              [community]\nurl = \"{}\"\nca = \"{operators}\"\n\
              [policy]\nprofile = \"community\"\ngateways = [\"{GATEWAY}\"]\n\
              [state]\ndirectory = \"state\"\nwitness = \"witness\"\n[clock]\ntrusted = true\n\

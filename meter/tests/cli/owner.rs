@@ -9,12 +9,13 @@ use super::{answer, run};
 /// Makes an authority and the certificate of a meter.
 fn certified(folder: &Path) {
     run(folder, "authority init --name Riverside");
+    run(folder, "authority init --directory operator --name Operator");
     run(folder, "enrol --directory home --meter m-0007");
     run(folder, "authority sign home/meter.csr --cluster riverside --size 25 --out m-0007.pem");
 }
 
-const ENROL: &str = "enrol --directory home --certificate m-0007.pem --authority authority/authority.pem --gateway gw-1 \
-                     --broker mqtts://broker.example --profile community";
+const ENROL: &str = "enrol --directory home --certificate m-0007.pem --meter-authority authority/authority.pem \
+                     --gateway-authority operator/authority.pem --gateway gw-1 --broker mqtts://broker.example --profile community";
 
 #[test]
 fn an_owner_enrols_and_is_told_what_it_means() {
@@ -51,17 +52,19 @@ fn every_mistake_is_named() {
     say("enrol --directory home --meter M-0007");
     say("enrol --directory home --certificate m-0007.pem");
     say(
-        "enrol --directory home --certificate nothing.pem --authority authority/authority.pem --gateway gw-1 --broker mqtt://b",
-    );
-    say("enrol --directory home --certificate m-0007.pem --authority authority/authority.pem --gateway gw-1");
-    say(
-        "enrol --directory home --certificate m-0007.pem --authority authority/authority.pem --broker mqtt://me:hunter2@b --gateway gw-1",
+        "enrol --directory home --certificate nothing.pem --meter-authority authority/authority.pem --gateway-authority operator/authority.pem --gateway gw-1 --broker mqtt://b",
     );
     say(
-        "enrol --directory home --certificate m-0007.pem --authority authority/authority.pem --broker mqtt://b --profile lax --gateway gw-1",
+        "enrol --directory home --certificate m-0007.pem --meter-authority authority/authority.pem --gateway-authority operator/authority.pem --gateway gw-1",
     );
     say(
-        "enrol --directory other --certificate m-0007.pem --authority authority/authority.pem --gateway gw-1 --broker mqtt://b",
+        "enrol --directory home --certificate m-0007.pem --meter-authority authority/authority.pem --gateway-authority operator/authority.pem --broker mqtt://me:hunter2@b --gateway gw-1",
+    );
+    say(
+        "enrol --directory home --certificate m-0007.pem --meter-authority authority/authority.pem --gateway-authority operator/authority.pem --broker mqtt://b --profile lax --gateway gw-1",
+    );
+    say(
+        "enrol --directory other --certificate m-0007.pem --meter-authority authority/authority.pem --gateway-authority operator/authority.pem --gateway gw-1 --broker mqtt://b",
     );
     say("probe");
     say("probe --lines nothing");

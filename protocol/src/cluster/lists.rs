@@ -325,7 +325,7 @@ impl Cluster {
         }
         let (params, holders, no_committee) =
             self.config.params_of(&members, from_slot).map_err(|error| (count, error))?;
-        let issuers = members.iter().map(|member| *member.authority()).chain([self.certificate.authority]);
+        let issuers: BTreeSet<_> = members.iter().map(|member| *member.authority()).collect();
         let secret = Arc::new(AgreementSecret::generate(rng));
         let statement = ListStatement {
             cluster: self.config.cluster.clone(),
@@ -333,7 +333,8 @@ impl Cluster {
             previous_epoch,
             previous,
             gateway: secret.public(),
-            authorities: issuers.collect::<BTreeSet<_>>().into_iter().collect(),
+            meter_authorities: issuers.into_iter().collect(),
+            gateway_authority: self.certificate.authority,
             from_slot,
             to_slot,
             terms: *params.terms(),

@@ -24,8 +24,10 @@ pub struct ListHeader {
     /// SHA-256 of the gateway's certificate.
     pub certificate: [u8; 32],
     pub gateway: AgreementPublic,
-    /// Fingerprints of the authorities under which every certificate of the list verifies, ascending.
-    pub authorities: Vec<[u8; 32]>,
+    /// Fingerprints of the authorities under which every meter's certificate of the list verifies, ascending.
+    pub meter_authorities: Vec<[u8; 32]>,
+    /// The fingerprint of the authority under which the gateway's certificate verifies.
+    pub gateway_authority: [u8; 32],
     pub from_slot: Slot,
     pub to_slot: Slot,
     pub terms: Terms,
@@ -71,7 +73,8 @@ impl ListHashes {
 
 impl<'a> Message<'a> for ListHeader {
     const KIND: u64 = 10;
-    const FIELDS: u64 = 29;
+    const FIELDS: u64 = 31;
+    const EARLIER_FIELDS: Option<u64> = Some(29);
     type Key<'k> = (&'k IdentityKey, &'k [u8]);
 
     fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
@@ -79,7 +82,8 @@ impl<'a> Message<'a> for ListHeader {
         let previous = ListHash(reader.fixed("previous list hash")?);
         let certificate = reader.fixed("certificate hash")?;
         let gateway = AgreementPublic(reader.fixed("gateway X25519 key")?);
-        let authorities = authorities(reader)?;
+        let meter_authorities = authorities(reader)?;
+        let gateway_authority = reader.fixed("authority of the gateway")?;
         let (from_slot, to_slot) = (Slot(reader.uint()?), Slot(reader.uint()?));
         let (slot_seconds, reading_seconds, reveal_seconds) = (reader.uint()?, reader.uint()?, reader.uint()?);
         let kind = reader.uint()?;
@@ -87,7 +91,10 @@ impl<'a> Message<'a> for ListHeader {
         let needed = reader.uint()?;
         let (lo, hi) = (reader.int()?, reader.int()?);
         let (epsilon_numerator, epsilon_denominator) = (reader.uint()?, reader.uint()?);
-        let (day_micro_epsilon, attempts) = (reader.uint()?, reader.uint()?);
+        let (account, day_micro_epsilon, attempts) = (reader.uint()?, reader.uint()?, reader.uint()?);
+        if account != account_of(day_micro_epsilon) {
+            return Err(DecodeError::OutOfRange { field: "account" });
+        }
         let (members, holders) = (reader.uint()?, reader.uint()?);
         let scheme = scheme(kind, Committee { drawn, needed, holders })?;
         Ok(Self {
@@ -97,7 +104,8 @@ impl<'a> Message<'a> for ListHeader {
             previous,
             certificate,
             gateway,
-            authorities,
+            meter_authorities,
+            gateway_authority,
             from_slot,
             to_slot,
             terms: Terms {
@@ -136,7 +144,8 @@ impl<'a> Message<'a> for ListHeader {
             .bytes(&self.previous.0)
             .bytes(&self.certificate)
             .bytes(&self.gateway.0)
-            .bytes(&self.authorities.concat())
+            .bytes(&self.meter_authorities.concat())
+            .bytes(&self.gateway_authority)
             .uint(self.from_slot.0)
             .uint(self.to_slot.0)
             .uint(terms.slot_seconds)
@@ -151,6 +160,7 @@ impl<'a> Message<'a> for ListHeader {
             .int(terms.hi)
             .uint(terms.epsilon_numerator)
             .uint(terms.epsilon_denominator)
+            .uint(account_of(terms.day_micro_epsilon))
             .uint(terms.day_micro_epsilon)
             .uint(terms.attempts)
             .uint(self.members)
@@ -172,7 +182,12 @@ fn scheme(kind: u64, fields: Committee) -> Result<Scheme, DecodeError> {
     }
 }
 
-/// Reads the fingerprints of a list's authorities, 32 bytes each, ascending.
+/// Returns what a meter keeps an account of for a day: 0 nothing, 1 energy. It does if and only if the list states an E.
+const fn account_of(day_micro_epsilon: u64) -> u64 {
+    if day_micro_epsilon == 0 { 0 } else { 1 }
+}
+
+/// Reads the fingerprints of a list's authorities of meters, 32 bytes each, ascending.
 fn authorities(reader: &mut Reader<'_>) -> Result<Vec<[u8; 32]>, DecodeError> {
     const WRONG: DecodeError = DecodeError::OutOfRange { field: "authorities" };
     let (found, rest) = reader.bytes()?.as_chunks::<32>();
@@ -283,8 +298,10 @@ pub struct ListStatement<'a> {
     pub previous_epoch: u64,
     pub previous: ListHash,
     pub gateway: AgreementPublic,
-    /// Fingerprints of the authorities under which every certificate of the list verifies, ascending.
-    pub authorities: Vec<[u8; 32]>,
+    /// Fingerprints of the authorities under which every meter's certificate of the list verifies, ascending.
+    pub meter_authorities: Vec<[u8; 32]>,
+    /// The fingerprint of the authority under which the gateway's certificate verifies.
+    pub gateway_authority: [u8; 32],
     /// First and last slot, inclusive.
     pub from_slot: Slot,
     pub to_slot: Slot,
@@ -307,7 +324,8 @@ impl<'a> ListStatement<'a> {
             previous_epoch: header.previous_epoch,
             previous: header.previous,
             gateway: header.gateway,
-            authorities: header.authorities,
+            meter_authorities: header.meter_authorities,
+            gateway_authority: header.gateway_authority,
             from_slot: header.from_slot,
             to_slot: header.to_slot,
             terms: header.terms,
@@ -326,7 +344,8 @@ impl<'a> ListStatement<'a> {
             previous: self.previous,
             certificate: sha256(certificate),
             gateway: self.gateway,
-            authorities: self.authorities.clone(),
+            meter_authorities: self.meter_authorities.clone(),
+            gateway_authority: self.gateway_authority,
             from_slot: self.from_slot,
             to_slot: self.to_slot,
             terms: self.terms,

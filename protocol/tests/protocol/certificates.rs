@@ -1,6 +1,8 @@
 //! The certificate profile (`protocol.md 3`), one violation at a time.
 
-use dream_protocol::certificate::{Authorities, Certificate, CertificateError, CertifiedCluster, Subject};
+use dream_protocol::certificate::{
+    Anchors, Authorities, Certificate, CertificateError, CertifiedCluster, Role, Subject,
+};
 use dream_protocol::ids::{ClusterId, IdError, MeterId};
 use rcgen::string::{BmpString, Ia5String, PrintableString, TeletexString, UniversalString};
 use rcgen::{
@@ -13,7 +15,7 @@ use crate::support::pki::Pki;
 /// What becomes of a certificate of meter `m-1` with one change.
 fn verify(change: impl FnOnce(&mut CertificateParams)) -> Result<Certificate, CertificateError> {
     let pki = Pki::new();
-    pki.authorities().verify(&pki.issue("m-1", "meter", change).der)
+    pki.authorities().verify_meter(&pki.issue("m-1", "meter", change).der)
 }
 
 fn uri(text: &str) -> SanType {
@@ -33,10 +35,10 @@ fn a_certificate_of_the_profile_says_who_somebody_is() {
     let certificate = verify(|_| {}).unwrap();
     assert_eq!(*certificate.subject(), Subject::Meter(MeterId::new("m-1").unwrap()));
     assert_eq!(*certificate.key(), pki.meter("m-1").identity().public());
-    assert_eq!(certificate.gateway(), Err(CertificateError::WrongRole { expected: "gateway", found: "meter" }));
-    let gateway = pki.authorities().verify(&pki.gateway("gw").der).unwrap();
+    assert_eq!(certificate.gateway(), Err(CertificateError::WrongRole { expected: Role::Gateway, found: Role::Meter }));
+    let gateway = pki.authorities().verify_gateway(&pki.gateway("gw").der).unwrap();
     assert_eq!(gateway.gateway().unwrap().as_str(), "gw");
-    assert_eq!(gateway.meter(), Err(CertificateError::WrongRole { expected: "meter", found: "gateway" }));
+    assert_eq!(gateway.meter(), Err(CertificateError::WrongRole { expected: Role::Meter, found: Role::Gateway }));
 }
 
 #[test]
@@ -131,7 +133,7 @@ fn a_gateway_is_certified_for_no_cluster() {
     let pki = Pki::new();
     let gateway =
         pki.issue("gw", "gateway", |params| params.subject_alt_names.push(uri("urn:dream:cluster:north:100")));
-    assert_eq!(pki.authorities().verify(&gateway.der), Err(CertificateError::Cluster));
+    assert_eq!(pki.authorities().verify_gateway(&gateway.der), Err(CertificateError::Cluster));
 }
 
 #[test]
@@ -201,7 +203,7 @@ fn a_name_that_is_no_id_is_refused() {
         ("", IdError::Length { len: 0 }),
         (longest.as_str(), IdError::Length { len: 65 }),
     ] {
-        let result = pki.authorities().verify(&pki.meter(id).der);
+        let result = pki.authorities().verify_meter(&pki.meter(id).der);
         assert_eq!(result, Err(CertificateError::Id(error)), "{id}");
     }
 }
@@ -214,7 +216,7 @@ fn a_ca_is_nobodys_meter() {
     }
     // The authority's own certificate is refused already for what its key may be used for.
     let pki = Pki::new();
-    assert_eq!(pki.authorities().verify(pki.authority()), Err(CertificateError::KeyUsage));
+    assert_eq!(pki.authorities().verify_meter(pki.meter_authority()), Err(CertificateError::KeyUsage));
 }
 
 #[test]
@@ -251,26 +253,27 @@ fn a_malformed_or_repeated_extension_is_refused() {
 fn an_unknown_authority_is_refused() {
     let pki = Pki::new();
     let foreign = Pki::named("foreign").meter("m-1");
-    assert_eq!(pki.authorities().verify(&foreign.der), Err(CertificateError::UnknownAuthority));
-    let none = Authorities::new([]).unwrap();
-    assert_eq!(none.verify(&pki.meter("m-1").der), Err(CertificateError::UnknownAuthority));
+    assert_eq!(pki.authorities().verify_meter(&foreign.der), Err(CertificateError::UnknownAuthority));
+    let none = Authorities::none();
+    assert_eq!(none.verify_meter(&pki.meter("m-1").der), Err(CertificateError::UnknownAuthority));
 }
 
 #[test]
 fn an_authority_of_the_same_name_with_another_key_is_refused() {
     let pki = Pki::new();
     let namesake = Pki::with_key("test authority", "another");
-    assert_eq!(pki.authorities().verify(&namesake.meter("m-1").der), Err(CertificateError::BadSignature));
+    assert_eq!(pki.authorities().verify_meter(&namesake.meter("m-1").der), Err(CertificateError::BadSignature));
     // While one key replaces the other, both count.
-    let both = Authorities::new([pki.authority(), namesake.authority()]).unwrap();
-    assert!(both.verify(&pki.meter("m-1").der).is_ok() && both.verify(&namesake.meter("m-1").der).is_ok());
+    let both = Anchors::new([pki.meter_authority(), namesake.meter_authority()]).unwrap();
+    let both = Authorities::new(both, Anchors::none()).unwrap();
+    assert!(both.verify_meter(&pki.meter("m-1").der).is_ok() && both.verify_meter(&namesake.meter("m-1").der).is_ok());
 }
 
 #[test]
 fn an_authority_must_be_a_ca() {
     let pki = Pki::new();
     let meter = pki.meter("m-1").der;
-    assert_eq!(Authorities::new([meter.as_slice()]).unwrap_err(), CertificateError::NotAnAuthority);
+    assert_eq!(Anchors::new([meter.as_slice()]).unwrap_err(), CertificateError::NotAnAuthority);
 }
 
 #[test]
@@ -280,7 +283,7 @@ fn what_is_not_one_certificate_is_refused() {
     let longer = [good.as_slice(), &[0]].concat();
     let two = [good.as_slice(), &good].concat();
     for bad in [&[][..], &[0x30], &good[..good.len() - 1], &longer, &two] {
-        assert_eq!(pki.authorities().verify(bad), Err(CertificateError::Malformed));
+        assert_eq!(pki.authorities().verify_meter(bad), Err(CertificateError::Malformed));
     }
 }
 
@@ -292,7 +295,7 @@ fn no_bit_of_a_certificate_can_be_changed() {
         for bit in 0..8 {
             let mut changed = good.clone();
             changed[at] ^= 1 << bit;
-            assert!(pki.authorities().verify(&changed).is_err(), "bit {bit} of byte {at}");
+            assert!(pki.authorities().verify_meter(&changed).is_err(), "bit {bit} of byte {at}");
         }
     }
 }
@@ -307,6 +310,6 @@ fn other_encodings_of_a_certificate_are_refused() {
     let longer = [&[0x30, 0x83, 0x00, head[2], head[3]], content].concat();
     let indefinite = [&[0x30, 0x80], content, &[0, 0]].concat();
     for bad in [longer, indefinite] {
-        assert_eq!(pki.authorities().verify(&bad), Err(CertificateError::Malformed));
+        assert_eq!(pki.authorities().verify_meter(&bad), Err(CertificateError::Malformed));
     }
 }

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use coset::cbor::value::Value;
 use coset::cbor::{from_reader, into_writer};
-use dream_protocol::certificate::Authorities;
+use dream_protocol::certificate::{Anchors, Authorities};
 use dream_protocol::enrolment::Enrolment;
 use dream_protocol::ids::{ClusterId, MeterId};
 use dream_protocol::keys::{AgreementPublic, ListHash, PairKey};
@@ -36,7 +36,7 @@ static GENUINE: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     let sealed = messages::all(&pki);
     let envelopes = sealed.iter().map(|message| message.envelope.clone());
     let payloads = sealed.iter().map(|message| message.payload.clone());
-    let certificates = [pki.meter("m-0000").der, pki.gateway("gw").der, pki.authority().to_vec()];
+    let certificates = [pki.meter("m-0000").der, pki.gateway("gw").der, pki.meter_authority().to_vec()];
     let lists = [messages::membership_list(&pki).1, messages::short_list(&pki)];
     envelopes
         .chain(payloads)
@@ -151,9 +151,10 @@ proptest! {
         prop_assert!(Enrolment::verify(&bytes, &cluster, &AUTHORITIES).is_err() || genuine);
         prop_assert!(MembershipList::verify(&bytes, &cluster, &AUTHORITIES).is_err() || genuine);
         prop_assert!(MembershipList::verify_short(&bytes, &cluster, &AUTHORITIES).is_err() || genuine);
-        prop_assert!(AUTHORITIES.verify(&bytes).is_err() || genuine);
+        prop_assert!(AUTHORITIES.verify_meter(&bytes).is_err() || genuine);
+        prop_assert!(AUTHORITIES.verify_gateway(&bytes).is_err() || genuine);
         // An authority's own certificate is configuration: it is only read.
-        drop(Authorities::new([&bytes[..]]));
+        drop(Anchors::new([&bytes[..]]));
     }
 }
 
@@ -235,7 +236,8 @@ proptest! {
             previous_epoch: epoch / 2,
             previous: ListHash(previous),
             gateway: AgreementPublic(gateway),
-            authorities: vec![previous],
+            meter_authorities: vec![previous],
+            gateway_authority: gateway,
             from_slot,
             to_slot,
             terms,
@@ -662,7 +664,8 @@ fn list_of(epoch: u64) -> Vec<u8> {
         previous_epoch: 0,
         previous: ListHash([0; 32]),
         gateway: AgreementPublic([9; 32]),
-        authorities: vec![[1; 32]],
+        meter_authorities: vec![[1; 32]],
+        gateway_authority: [2; 32],
         from_slot: Slot(1),
         to_slot: Slot(2),
         terms: Terms::DEFAULT,

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::support::pki::Pki;
 use crate::support::world::{ClusterNode, Packet};
 use crate::support::{cluster_config, cluster_id, enrol, meter_name, rng};
-use dream_protocol::certificate::Authorities;
+use dream_protocol::certificate::{Anchors, Authorities};
 use dream_protocol::cluster::Input;
 use dream_protocol::ids::MeterId;
 use dream_protocol::time::Timestamp;
@@ -16,7 +16,8 @@ const START: Timestamp = Timestamp::from_secs(crate::support::START);
 /// A gateway of one authority that takes the meters of both. Its lists form as soon as there are members.
 fn gateway(staying: &Pki, leaving: &Pki) -> ClusterNode {
     let mut config = cluster_config(staying, 5);
-    config.authorities = Authorities::new([staying.authority(), leaving.authority()]).unwrap();
+    let meters = Anchors::new([staying.meter_authority(), leaving.meter_authority()]).unwrap();
+    config.authorities = Authorities::new(meters, staying.authorities().gateways().clone()).unwrap();
     (config.roster.settle_seconds, config.roster.min_interval_seconds) = (1, 0);
     ClusterNode::new(config, START, rng(1))
 }

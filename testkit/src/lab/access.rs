@@ -11,7 +11,7 @@ pub const MAX_PACKET: usize = 16 << 20;
 #[derive(Debug, Clone)]
 pub struct Access {
     pub port: u16,
-    /// A directory with `authority.pem`, and the name of the client's certificate and key in it.
+    /// A directory with `gateway-authority.pem`, and the name of the client's certificate and key in it.
     pub tls: Option<(PathBuf, String)>,
     /// A user name and its password.
     pub login: Option<(String, String)>,
@@ -39,7 +39,7 @@ impl Access {
         if let Some((directory, name)) = &self.tls {
             let file = |name: &str| std::fs::read(directory.join(name)).unwrap();
             let client_auth = Some((file(&format!("{name}.pem")), file(&format!("{name}.key"))));
-            let tls = TlsConfiguration::Simple { ca: file("authority.pem"), alpn: None, client_auth };
+            let tls = TlsConfiguration::Simple { ca: file("gateway-authority.pem"), alpn: None, client_auth };
             options.set_transport(Transport::Tls(tls));
         }
         options

@@ -65,7 +65,7 @@ impl fmt::Display for Kind {
 /// Whom a broker is configured for.
 #[derive(Debug, Clone)]
 pub struct Clients {
-    /// Where `authority.pem`, and `broker.pem` with its key, are.
+    /// Where `broker-clients.pem`, and `broker.pem` with its key, are.
     pub directory: PathBuf,
     pub gateway: String,
     pub observer: String,

@@ -17,7 +17,7 @@ pub const GATEWAY: &str = "gw";
 /// The range of all readings, in watts: wide enough that a sum tells its readings apart.
 pub const RANGE: (i64, i64) = (0, 1 << 30);
 
-/// An authority, and everyone it vouches for.
+/// Two authorities, and everyone they vouch for.
 #[derive(Debug, Default)]
 pub struct Identities {
     pub pki: Pki,
@@ -44,7 +44,7 @@ impl Identities {
         MeterConfig { identity: issued.identity(), certificate: issued.der, cluster: cluster.clone(), policy }
     }
 
-    /// Writes `gateway.pem` and `gateway.key`, and `authority.pem`.
+    /// Writes `gateway.pem` and `gateway.key`, and the certificates of the authorities.
     pub fn write_gateway(&self, directory: &Path, id: &str) {
         self.write(directory, "gateway", &self.gateway(id));
     }
@@ -54,7 +54,7 @@ impl Identities {
         self.write(directory, "gateway", &self.pki.issue_for(id, "gateway", [7; 32], valid_for_decades));
     }
 
-    /// Writes `broker.pem` and `broker.key` of a broker on the loopback, and `authority.pem`.
+    /// Writes `broker.pem` and `broker.key` of a broker on the loopback, and the certificates of the authorities.
     pub fn write_broker(&self, directory: &Path) {
         let issued = self.pki.issue("broker", "broker", |params| {
             valid_for_decades(params);
@@ -64,10 +64,14 @@ impl Identities {
         self.write(directory, "broker", &issued);
     }
 
-    /// Writes `NAME.pem` and `NAME.key`, and `authority.pem`.
+    /// Writes `NAME.pem` and `NAME.key`, and the certificates of the authorities.
     pub fn write(&self, directory: &Path, name: &str, issued: &Issued) {
         let file = |name: String, text| std::fs::write(directory.join(name), text).unwrap();
-        file("authority.pem".to_owned(), pem("CERTIFICATE", self.pki.authority()));
+        let authorities = [self.pki.meter_authority(), self.pki.gateway_authority()].map(|der| pem("CERTIFICATE", der));
+        file("broker-clients.pem".to_owned(), authorities.concat());
+        let [meters, gateways] = authorities;
+        file("meter-authority.pem".to_owned(), meters);
+        file("gateway-authority.pem".to_owned(), gateways);
         file(format!("{name}.pem"), pem("CERTIFICATE", &issued.der));
         file(format!("{name}.key"), pem("PRIVATE KEY", &pkcs8(&issued.seed)));
     }

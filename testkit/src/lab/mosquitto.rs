@@ -114,7 +114,7 @@ fn admit(door: &Door<'_>, directory: &Path, access: &mut Access) -> String {
             format!(
                 "allow_anonymous false\ncafile {}\ncertfile {}\nkeyfile {}\nrequire_certificate true\n\
                  use_identity_as_username true\n",
-                at("authority.pem"),
+                at("broker-clients.pem"),
                 at("broker.pem"),
                 at("broker.key")
             )

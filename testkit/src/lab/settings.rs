@@ -94,14 +94,16 @@ impl Settings {
     pub fn toml(&self, http: u16) -> String {
         let mut text = format!(
             "id = \"{GATEWAY}\"\nreplicas = {}\nordinal = {}\nclock_skew_seconds = 1\nshutdown_grace_seconds = 10\n\
-             [identity]\ncertificate = \"gateway.pem\"\nkey = \"gateway.key\"\nauthorities = [\"authority.pem\"]\n\
+             [identity]\ncertificate = \"gateway.pem\"\nkey = \"gateway.key\"\n\
+             meter_authorities = [\"meter-authority.pem\"]\ngateway_authorities = [\"gateway-authority.pem\"]\n\
              [broker]\nurl = \"{}\"\nkeep_alive_seconds = 5\n",
             self.replicas,
             self.ordinal,
             self.access.url()
         );
         if self.access.tls.is_some() {
-            text += "ca = \"authority.pem\"\nclient_certificate = \"gateway.pem\"\nclient_key = \"gateway.key\"\n";
+            text +=
+                "ca = \"gateway-authority.pem\"\nclient_certificate = \"gateway.pem\"\nclient_key = \"gateway.key\"\n";
         }
         if let Some((username, _)) = &self.access.login {
             writeln!(text, "username = \"{username}\"\npassword_file = \"password\"").unwrap();

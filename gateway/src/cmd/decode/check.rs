@@ -102,7 +102,7 @@ pub(super) fn verify(bytes: &[u8], message: &Message<'_>, envelope: &Envelope<'_
         }),
         Message::List(header, Body::Nothing) => by_authority(context, |authorities| {
             let der = envelope.certificate().ok_or("it carries no certificate")?;
-            let certificate = authorities.verify(der).map_err(|error| error.to_string())?;
+            let certificate = authorities.verify_gateway(der).map_err(|error| error.to_string())?;
             let gateway = certificate.gateway().map_err(|error| error.to_string())?;
             let topic = GatewayChannel::Membership.topic(&header.cluster);
             let verifies = signed.verifies(certificate.key(), &topic);
@@ -138,7 +138,9 @@ pub(super) fn verify(bytes: &[u8], message: &Message<'_>, envelope: &Envelope<'_
 
 fn by_authority(context: &Context, verify: impl FnOnce(&Authorities) -> Result<String, String>) -> Verdict {
     match &context.authorities {
-        None => Verdict::Unchecked("give --authority to check signature and certificates"),
+        None => {
+            Verdict::Unchecked("give --meter-authority and --gateway-authority to check signature and certificates")
+        }
         Some(authorities) => verify(authorities).map_or_else(Verdict::Refused, Verdict::Verified),
     }
 }
@@ -146,10 +148,10 @@ fn by_authority(context: &Context, verify: impl FnOnce(&Authorities) -> Result<S
 /// Requests and retries verify under the key that signed their list.
 fn by_gateway(signed: &Sign1<'_>, hash: &[u8], channel: GatewayChannel, context: &Context) -> Verdict {
     let Some(list) = context.list_of(hash) else {
-        return Verdict::Unchecked("give its list as --list, and --authority, to check the signature");
+        return Verdict::Unchecked("give its list as --list, and the authorities, to check the signature");
     };
     let Some(verified) = &list.verified else {
-        return Verdict::Unchecked("give --authority to check list and signature");
+        return Verdict::Unchecked("give --meter-authority and --gateway-authority to check list and signature");
     };
     if signed.verifies(verified.gateway_identity(), &channel.topic(verified.cluster())) {
         Verdict::Verified("signed by the gateway of the list".to_owned())
@@ -165,10 +167,10 @@ fn by_gateway(signed: &Sign1<'_>, hash: &[u8], channel: GatewayChannel, context:
 fn by_member(signed: &Sign1<'_>, context: &Context) -> Verdict {
     let topic = context.topic.as_deref().unwrap_or_default();
     let Ok(Topic::Meter { meter, channel: MeterChannel::Status, .. }) = Topic::parse(topic) else {
-        return Verdict::Unchecked("give --topic, which names the meter, --list and --authority");
+        return Verdict::Unchecked("give --topic, which names the meter, --list and the authorities");
     };
     let Some(list) = context.list.as_ref().and_then(|list| list.verified.as_ref()) else {
-        return Verdict::Unchecked("give --list with the meter in it, and --authority, to check the signature");
+        return Verdict::Unchecked("give --list with the meter in it, and the authorities, to check the signature");
     };
     let Some(member) = list.index_of(meter).and_then(|index| list.member(index)) else {
         return Verdict::Unchecked("the meter is not in the list, so that its key is not known");

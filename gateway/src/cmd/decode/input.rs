@@ -52,7 +52,7 @@ pub(super) struct KnownList {
 
 impl Context {
     pub(super) fn new(args: &DecodeArgs) -> Result<Self, BadInput> {
-        let authorities = authorities(&args.authority)?;
+        let authorities = authorities(&args.meter_authority, &args.gateway_authority)?;
         let known = |path: &PathBuf| {
             let bytes = read(path).map_err(|BadInput(reason)| BadInput(format!("--list: {reason}")))?;
             let bytes = if looks_like_hex(&bytes) { from_hex(&bytes).unwrap_or(bytes) } else { bytes };
@@ -108,9 +108,14 @@ pub(super) fn member_id(entry: &[u8]) -> String {
     }
 }
 
-pub(in crate::cmd) fn authorities(files: &[PathBuf]) -> Result<Option<Authorities>, BadInput> {
-    let known = (!files.is_empty()).then(|| secrets::authorities("--authority", files));
-    known.transpose().map_err(|error| BadInput(error.to_string()))
+/// Reads the authorities that are trusted, if any are.
+pub(in crate::cmd) fn authorities(meters: &[PathBuf], gateways: &[PathBuf]) -> Result<Option<Authorities>, BadInput> {
+    if meters.is_empty() && gateways.is_empty() {
+        return Ok(None);
+    }
+    let anchors = |flag, files| secrets::anchors(flag, files).map_err(|error| BadInput(error.to_string()));
+    // Whoever looks at messages may trust one authority with everything.
+    Ok(Some(Authorities::shared(anchors("--meter-authority", meters)?, anchors("--gateway-authority", gateways)?)))
 }
 
 pub(in crate::cmd) fn read(path: &Path) -> Result<Vec<u8>, BadInput> {

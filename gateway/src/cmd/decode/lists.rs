@@ -32,7 +32,8 @@ pub(super) fn list(
     );
     report.row("certificate hash", hex(&header.certificate));
     report.row("gateway's key", hex(&header.gateway.0));
-    header.authorities.iter().for_each(|fingerprint| report.row("authority", hex(fingerprint)));
+    header.meter_authorities.iter().for_each(|fingerprint| report.row("meters' authority", hex(fingerprint)));
+    report.row("its authority", hex(&header.gateway_authority));
     report.row("slots", slot_times(header.from_slot, header.to_slot, seconds));
     terms(&header.terms, report);
     scheme(header, report);

@@ -35,9 +35,9 @@ impl Scene {
         let mut next = self.next_list(&bytes);
         match lie {
             FalseList::ForeignAuthorities => {
-                let foreign = Pki::named("an authority of the gateway's own").authorities().fingerprints();
-                next.authorities.extend(foreign);
-                next.authorities.sort();
+                let foreign = Pki::named("an authority of the gateway's own").authorities().meters().fingerprints();
+                next.meter_authorities.extend(foreign);
+                next.meter_authorities.sort();
                 (GatewayChannel::Membership, self.shortened(&next))
             }
             FalseList::OtherBody => {

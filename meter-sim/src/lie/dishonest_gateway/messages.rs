@@ -12,7 +12,7 @@ use super::{DishonestGateway, EPOCH};
 use crate::lie::attack::Attack;
 use crate::lie::draft::Draft;
 use crate::lie::meters::digest;
-use dream_fleet::authority::{Authority, TEST_AUTHORITY};
+use dream_fleet::authority::TestAuthorities;
 
 impl DishonestGateway {
     pub(super) fn false_list(&self, attack: Attack) -> anyhow::Result<Draft> {
@@ -45,7 +45,7 @@ impl DishonestGateway {
 
     /// Returns enrolments of homes that do not exist, certified by an authority that only has the right name.
     fn invented(&self, count: usize) -> anyhow::Result<Vec<(MeterId, Vec<u8>)>> {
-        let authority = Authority::new(TEST_AUTHORITY, 1);
+        let authority = TestAuthorities::new(1);
         let invent = |number| {
             let id = MeterId::new(&format!("nobody-{number}"))?;
             let issued = authority.meter(&id);

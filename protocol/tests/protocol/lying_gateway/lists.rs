@@ -1,6 +1,6 @@
 //! Membership lists that no honest gateway signs, beside those of `tests/vectors/broken.json`: a meter judges these too.
 
-use dream_protocol::certificate::CertificateError;
+use dream_protocol::certificate::{CertificateError, Role};
 use dream_protocol::enrolment::EnrolmentError;
 use dream_protocol::ids::ClusterId;
 use dream_protocol::keys::AgreementPublic;
@@ -9,7 +9,7 @@ use dream_protocol::meter::{Input, Meter, MeterConfig, MeterError, Refusal};
 use dream_protocol::policy::PolicyError;
 use dream_protocol::topic::MeterChannel;
 
-use crate::support::liar::{Draft, FIRST, LISTED, Liar, NO_NOISE, on};
+use crate::support::liar::{Draft, FIRST, LISTED, Liar, NO_NOISE, named_authorities, on};
 use crate::support::pki::Pki;
 use crate::support::world::Packet;
 use crate::support::{START, at, cluster_id, enrol, meter_config};
@@ -58,7 +58,7 @@ fn a_list_verified_under_other_authorities_is_refused_when_handed_over() {
     let mut meters = enrolled();
     let foreign = Pki::named("foreign");
     let mut draft = meters.draft();
-    draft.authorities = foreign.authorities().fingerprints();
+    (draft.meter_authorities, draft.gateway_authority) = named_authorities(&foreign);
     draft.enrolments =
         (0..10).map(|meter| format!("m-{meter:04}")).map(|id| enrol(&id, &foreign.meter(&id), |_| {})).collect();
     let packet = draft.sign(&foreign.gateway("gw"));
@@ -90,7 +90,7 @@ fn a_meter_does_not_start_under_a_gateways_certificate_or_another_key() {
     let good = || meter_config(&pki, "m-0000");
     let gateway = pki.gateway("gw");
     let as_gateway = MeterConfig { identity: gateway.identity(), certificate: gateway.der, ..good() };
-    let error = CertificateError::WrongRole { expected: "meter", found: "gateway" };
+    let error = CertificateError::WrongAuthority { needed: Role::Meter };
     assert_eq!(Meter::resume(as_gateway, []).unwrap_err(), MeterError::Certificate(error));
     let other = MeterConfig { certificate: pki.meter("m-0001").der, ..good() };
     assert_eq!(Meter::resume(other, []).unwrap_err(), MeterError::OtherKey);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use dream_protocol::certificate::CertificateError;
+use dream_protocol::certificate::{CertificateError, Role};
 use dream_protocol::cluster::Rejection;
 use dream_protocol::enrolment::{Enrolment, EnrolmentError};
 use dream_protocol::ids::{ClusterId, MeterId};
@@ -121,7 +121,7 @@ fn an_enrolment_that_no_list_could_hold_is_refused() {
     let south = ClusterId::new("south").unwrap();
     let period = EnrolmentError::Period { not_before: START, not_after: START };
     let elsewhere = EnrolmentError::OtherCluster { expected: cluster_id(), found: south.clone() };
-    let role = CertificateError::WrongRole { expected: "meter", found: "gateway" };
+    let role = CertificateError::WrongAuthority { needed: Role::Meter };
     let cases: Vec<(Vec<u8>, EnrolmentError)> = vec![
         (
             enrol("newcomer", &newcomer, |statement| statement.agreement = AgreementPublic([0; 32])),

@@ -48,6 +48,12 @@ pub(crate) struct Liar {
     pub(crate) list: Option<Arc<MembershipList>>,
 }
 
+/// The fingerprints by which a list names the authorities of its meters and that of its gateway.
+pub(crate) fn named_authorities(pki: &Pki) -> (Vec<Fingerprint>, Fingerprint) {
+    let authorities = pki.authorities();
+    (authorities.meters().fingerprints(), authorities.gateways().fingerprints()[0])
+}
+
 /// A list that can say anything.
 #[derive(Clone)]
 pub(crate) struct Draft {
@@ -55,7 +61,8 @@ pub(crate) struct Draft {
     pub(crate) epoch: u64,
     pub(crate) previous_epoch: u64,
     pub(crate) previous: ListHash,
-    pub(crate) authorities: Vec<Fingerprint>,
+    pub(crate) meter_authorities: Vec<Fingerprint>,
+    pub(crate) gateway_authority: Fingerprint,
     pub(crate) gateway: AgreementPublic,
     pub(crate) from_slot: Slot,
     pub(crate) to_slot: Slot,
@@ -76,7 +83,8 @@ impl Draft {
             epoch: self.epoch,
             previous_epoch: self.previous_epoch,
             previous: self.previous,
-            authorities: self.authorities.clone(),
+            meter_authorities: self.meter_authorities.clone(),
+            gateway_authority: self.gateway_authority,
             gateway: self.gateway,
             from_slot: self.from_slot,
             to_slot: self.to_slot,
@@ -137,12 +145,14 @@ impl Liar {
 
     /// A good first list of everyone, with a tenth malicious and nobody missing.
     pub(crate) fn draft(&self) -> Draft {
+        let (meter_authorities, gateway_authority) = named_authorities(&self.pki);
         Draft {
             cluster: cluster_id(),
             epoch: 1,
             previous_epoch: 0,
             previous: ListHash::NONE,
-            authorities: self.pki.authorities().fingerprints(),
+            meter_authorities,
+            gateway_authority,
             gateway: self.secret.public(),
             from_slot: FIRST,
             to_slot: FIRST.plus(143),

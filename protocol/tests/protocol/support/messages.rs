@@ -13,6 +13,7 @@ use dream_protocol::wire::{
 };
 use sha2::{Digest, Sha256};
 
+use super::liar::named_authorities;
 use super::pki::{Issued, Pki};
 use super::{START, TERMS, cluster_id};
 
@@ -103,13 +104,15 @@ pub(crate) fn enrolment(pki: &Pki, index: usize) -> Sealed {
 /// A sound list of five members: its header, and the whole list.
 pub(crate) fn membership_list(pki: &Pki) -> (Sealed, Vec<u8>) {
     let enrolments: Vec<_> = (0..5).map(|index| enrolment(pki, index).envelope).collect();
+    let (meter_authorities, gateway_authority) = named_authorities(pki);
     let statement = ListStatement {
         cluster: cluster_id(),
         epoch: 1,
         previous_epoch: 0,
         previous: ListHash::NONE,
         gateway: AgreementSecret::from_bytes([0x99; 32]).public(),
-        authorities: pki.authorities().fingerprints(),
+        meter_authorities,
+        gateway_authority,
         from_slot: SLOT.plus(2),
         to_slot: SLOT.plus(145),
         terms: Terms { max_missing: 1, max_malicious: 1, lo: -500, ..TERMS },

@@ -113,10 +113,7 @@ pub(crate) fn judge(scene: &Scene, case: &Case) -> Option<Reason> {
             let rejection = by_a_new_gateway(scene, case)?;
             Some(if let Rejection::Enrolment(error) = rejection { reason(&error) } else { reason(&rejection) })
         }
-        "certificate" => {
-            let verified = scene.credentials.authorities().verify(&case.bytes);
-            verified.and_then(|certificate| certificate.meter().map(drop)).err().map(|error| reason(&error))
-        }
+        "certificate" => scene.credentials.authorities().verify_meter(&case.bytes).err().map(|error| reason(&error)),
         "list" => by_the_meter(scene, &scene.meters[0].enrolled, case, JUDGED_AT),
         "recovery" => by_the_meter(scene, &scene.meters[0].meter.store, case, scene.slot_end().as_secs() + 61),
         other => panic!("{other}"),
@@ -786,7 +783,7 @@ impl Workshop<'_> {
             ("common name as BMPString", of_type(DnValue::BmpString(BmpString::try_from(id.as_str()).unwrap()))),
             (
                 "extension that says that it is not critical",
-                with_explicit_default(&good, &self.scene.credentials.authority.seed),
+                with_explicit_default(&good, &self.scene.credentials.meter_authority.seed),
             ),
             ("basicConstraints of nobody's CA", raw_extension(19, &[0x30, 0])),
             ("basicConstraints with an explicit FALSE", raw_extension(19, &[0x30, 3, 1, 1, 0])),
@@ -916,14 +913,15 @@ impl Workshop<'_> {
                 raw::bytes(&good.previous.0),
                 raw::bytes(&header.certificate),
                 raw::bytes(&good.gateway.0),
-                raw::bytes(&good.authorities.concat()),
+                raw::bytes(&good.meter_authorities.concat()),
+                raw::bytes(&good.gateway_authority),
                 raw::uint(good.from_slot.0),
                 raw::uint(good.to_slot.0),
             ];
             items.extend([t.slot_seconds, t.reading_seconds, t.reveal_seconds, 0].map(raw::uint));
             items.extend([t.max_missing, t.max_malicious, t.scheme.partners(), 0, 0, 5000].map(raw::uint));
             items.extend(
-                [t.epsilon_numerator, t.epsilon_denominator, t.day_micro_epsilon, t.attempts, 3, 0].map(raw::uint),
+                [t.epsilon_numerator, t.epsilon_denominator, 1, t.day_micro_epsilon, t.attempts, 3, 0].map(raw::uint),
             );
             items.extend([hashes.entries, hashes.digests, hashes.holders].map(|hash| raw::bytes(&hash)));
             change(&mut items);
@@ -948,16 +946,19 @@ impl Workshop<'_> {
             ("authority of 31 bytes", raw_items(&|items| items[7] = raw::bytes(&[1; 31]))),
             (
                 "authority of 33 bytes",
-                raw_items(&|items| items[7] = raw::bytes(&[&good.authorities.concat()[..], &[1]].concat())),
+                raw_items(&|items| items[7] = raw::bytes(&[&good.meter_authorities.concat()[..], &[1]].concat())),
             ),
-            ("an authority twice", raw_items(&|items| items[7] = raw::bytes(&good.authorities.repeat(2).concat()))),
-            ("lo not in its shortest form", raw_items(&|items| items[18] = vec![0x38, 0x00])),
-            ("lo of more than 64 bits", raw_items(&|items| items[18] = raw::long_head(1, u64::MAX))),
-            ("hi of more than 63 bits", raw_items(&|items| items[19] = raw::uint(1 << 63))),
-            ("negative M", raw_items(&|items| items[14] = raw::negative(-1))),
+            (
+                "an authority twice",
+                raw_items(&|items| items[7] = raw::bytes(&good.meter_authorities.repeat(2).concat())),
+            ),
+            ("lo not in its shortest form", raw_items(&|items| items[19] = vec![0x38, 0x00])),
+            ("lo of more than 64 bits", raw_items(&|items| items[19] = raw::long_head(1, u64::MAX))),
+            ("hi of more than 63 bits", raw_items(&|items| items[20] = raw::uint(1 << 63))),
+            ("negative M", raw_items(&|items| items[15] = raw::negative(-1))),
             ("entries of indefinite length", body(&good_header, raw::indefinite(4, &all_entries))),
             ("entry that is an array", body(&good_header, raw::array(&[&all_entries[..2], &[e[2].to_vec()]].concat()))),
-            ("missing field", raw_items(&|items| drop(items.remove(17)))),
+            ("missing field", raw_items(&|items| drop(items.remove(18)))),
             ("extra field", raw_items(&|items| items.push(raw::uint(0)))),
             ("kind of an enrolment", raw_items(&|items| items[0] = raw::uint(4))),
             ("header alone", good_header.clone()),
@@ -973,12 +974,15 @@ impl Workshop<'_> {
             ("another hash of the digests", header_with(&|h| h.hashes.digests[0] ^= 1)),
             ("another hash of the holders", header_with(&|h| h.hashes.holders[0] ^= 1)),
             ("another certificate's hash in the header", header_with(&|h| h.certificate[0] ^= 1)),
-            ("unknown scheme", raw_items(&|items| items[13] = raw::uint(2))),
-            ("committee without holders", raw_items(&|items| items[13] = raw::uint(1))),
-            ("quorum in the pairwise scheme", raw_items(&|items| items[17] = raw::uint(1))),
-            ("holders in the pairwise scheme", raw_items(&|items| items[25] = raw::uint(1))),
-            ("authority that is not configured", of(&|s| s.authorities = sorted([s.authorities[0], [7; 32]]))),
-            ("another authority than its certificates'", of(&|s| s.authorities = vec![[7; 32]])),
+            ("unknown scheme", raw_items(&|items| items[14] = raw::uint(2))),
+            ("committee without holders", raw_items(&|items| items[14] = raw::uint(1))),
+            ("quorum in the pairwise scheme", raw_items(&|items| items[18] = raw::uint(1))),
+            ("holders in the pairwise scheme", raw_items(&|items| items[27] = raw::uint(1))),
+            (
+                "authority that is not configured",
+                of(&|s| s.meter_authorities = sorted([s.meter_authorities[0], [7; 32]])),
+            ),
+            ("another authority than its certificates'", of(&|s| s.meter_authorities = vec![[7; 32]])),
             ("byte after its end", [signed(&good).as_slice(), &[0]].concat()),
             ("altered signature", flipped),
             ("signed by another key than the certificate's", by(&Issued { seed: [6; 32], ..gateway.clone() })),

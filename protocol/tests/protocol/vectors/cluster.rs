@@ -24,11 +24,12 @@ pub(crate) fn membership() -> Json {
     let scene = Scene::new();
     let (envelope, header) = FullList::header_of(scene.list.bytes()).unwrap();
     object! {
-        "comment": "protocol.md 3, 7 and 8: an authority, a gateway and five meters with all their private keys, their \
+        "comment": "protocol.md 3, 7 and 8: an authority of meters, one of gateways, a gateway and five meters with all their private keys, their \
                     enrolments, and a membership list. Certificates are data: nobody needs to make the same ones. Policy of \
                     the meters: the defaults of protocol.md 2, but for its floors: N >= 3, T >= 1, n >= 2.",
         "cluster": header.cluster.as_str(),
-        "authority": identity(&scene.credentials.authority),
+        "meter_authority": identity(&scene.credentials.meter_authority),
+        "gateway_authority": identity(&scene.credentials.gateway_authority),
         "gateway": with(identity(&scene.credentials.gateway), [
             ("id", scene.list.gateway().as_str().into()),
             ("agreement_private", hex(scene.gateway_agreement)),

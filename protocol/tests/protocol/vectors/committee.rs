@@ -21,12 +21,13 @@ pub(crate) fn committee() -> Json {
     let (every, drawn) = (Homes::every(), Homes::drawn());
     let gateway = &every.credentials.gateway;
     object! {
-        "comment": "protocol.md 4a, 7 and 8: two authorities, the second of which signs with ECDSA, a gateway, and fourteen meters \
+        "comment": "protocol.md 4a, 7 and 8: two authorities of meters, the second of which signs with ECDSA, one of gateways, a gateway, and fourteen meters \
                     with all their private keys and enrolments; home-03 is willing to be a holder among 13 only, and home-08 is \
                     certified by the second authority. Two lists of them: in `every` all eligible members are holders (k = 0), in \
                     `drawn` they are drawn. Policy of the meters: as in membership.json.",
         "cluster": every.list.cluster().as_str(),
-        "authorities": list(&every.credentials.authorities, hex),
+        "meter_authorities": list(&every.credentials.meter_authorities, hex),
+        "gateway_authority": hex(&every.credentials.gateway_authority),
         "gateway": with(identity(gateway), [
             ("id", every.list.gateway().as_str().into()),
             ("agreement_private", hex(every.gateway_agreement)),

@@ -381,7 +381,7 @@ impl Workshop<'_> {
             fingerprints.sort_unstable();
             fingerprints
         };
-        let only_first = self.pki.authorities().fingerprints();
+        let only_first = self.pki.authorities().meters().fingerprints();
         let cases = vec![
             ("sound, with every eligible member as a holder", every.full(|_| {})),
             ("sound, with drawn holders", drawn.full(|_| {})),
@@ -419,11 +419,11 @@ impl Workshop<'_> {
             ("q above K", every.with_header(|h| scheme(h).needed = 13)),
             ("k = N", drawn.with_header(|h| scheme(h).drawn = 14)),
             ("no holders", every.with_header(|h| (scheme(h).holders, scheme(h).needed) = (0, 0))),
-            ("one of two authorities alone", every.full(|s| s.authorities = only_first.clone())),
+            ("one of two authorities alone", every.full(|s| s.meter_authorities = only_first.clone())),
             (
                 "an authority that is not configured",
                 every.full(|s| {
-                    s.authorities = sorted([&s.authorities[..], &[[7; 32]]].concat());
+                    s.meter_authorities = sorted([&s.meter_authorities[..], &[[7; 32]]].concat());
                 }),
             ),
         ];
@@ -543,7 +543,7 @@ impl Workshop<'_> {
             (
                 "an authority that is not configured",
                 drawn.short(&holders, &digests, |h| {
-                    h.authorities.push([0xff; 32]);
+                    h.meter_authorities.push([0xff; 32]);
                 }),
             ),
             (

@@ -2,7 +2,7 @@
 //!
 //! Checking reads them from the file and never makes a certificate anew; only blessing does.
 
-use dream_protocol::certificate::Authorities;
+use dream_protocol::certificate::{Anchors, Authorities};
 use dream_protocol::cluster::ClusterConfig;
 use dream_protocol::ids::{GatewayId, MeterId};
 use dream_protocol::meter::MeterConfig;
@@ -17,7 +17,8 @@ pub(crate) const METERS: [&str; 5] = ["cellar-2", "cellar-21", "cellar2", "m-000
 pub(crate) const GATEWAY: &str = "gw";
 
 pub(crate) struct Credentials {
-    pub(crate) authority: Issued,
+    pub(crate) meter_authority: Issued,
+    pub(crate) gateway_authority: Issued,
     pub(crate) gateway: Issued,
     pub(crate) meters: Vec<(MeterId, Issued)>,
 }
@@ -29,8 +30,10 @@ impl Credentials {
 
     fn make() -> Self {
         let pki = Pki::new();
+        let [meter_authority, gateway_authority] = pki.authority_keys();
         Self {
-            authority: Issued { der: pki.authority().to_vec(), seed: pki.authority_seed() },
+            meter_authority,
+            gateway_authority,
             gateway: pki.gateway(GATEWAY),
             meters: METERS.iter().map(|id| (MeterId::new(id).unwrap(), pki.meter(id))).collect(),
         }
@@ -45,7 +48,8 @@ impl Credentials {
         };
         let meters = file["meters"].as_array().unwrap();
         Self {
-            authority: issued(&file["authority"]),
+            meter_authority: issued(&file["meter_authority"]),
+            gateway_authority: issued(&file["gateway_authority"]),
             gateway: issued(&file["gateway"]),
             meters: meters
                 .iter()
@@ -55,7 +59,8 @@ impl Credentials {
     }
 
     pub(crate) fn authorities(&self) -> Authorities {
-        Authorities::new([self.authority.der.as_slice()]).unwrap()
+        let anchors = |authority: &Issued| Anchors::new([authority.der.as_slice()]).unwrap();
+        Authorities::new(anchors(&self.meter_authority), anchors(&self.gateway_authority)).unwrap()
     }
 
     pub(crate) fn meter_config(&self, index: usize) -> MeterConfig {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use dream_protocol::certificate::Authorities;
+use dream_protocol::certificate::{Anchors, Authorities};
 use dream_protocol::cluster::{self, ClusterConfig};
 use dream_protocol::derive;
 use dream_protocol::enrolment::Enrolment;
@@ -43,7 +43,8 @@ const DRAWN: u64 = 10;
 
 pub(crate) struct Credentials {
     /// One that signs with Ed25519, and one that signs with ECDSA.
-    pub(crate) authorities: [Vec<u8>; 2],
+    pub(crate) meter_authorities: [Vec<u8>; 2],
+    pub(crate) gateway_authority: Vec<u8>,
     pub(crate) gateway: Issued,
     pub(crate) meters: Vec<(MeterId, Issued)>,
 }
@@ -64,7 +65,8 @@ impl Credentials {
         Self {
             meters: meters.collect(),
             gateway: pki.gateway(GATEWAY),
-            authorities: [pki.authority().to_vec(), hex::decode(AUTHORITY).unwrap()],
+            meter_authorities: [pki.meter_authority().to_vec(), hex::decode(AUTHORITY).unwrap()],
+            gateway_authority: pki.gateway_authority().to_vec(),
         }
     }
 
@@ -77,14 +79,16 @@ impl Credentials {
         };
         let meter = |value: &serde_json::Value| (MeterId::new(value["id"].as_str().unwrap()).unwrap(), issued(value));
         Self {
-            authorities: [0, 1].map(|at| bytes(&file["authorities"][at])),
+            meter_authorities: [0, 1].map(|at| bytes(&file["meter_authorities"][at])),
+            gateway_authority: bytes(&file["gateway_authority"]),
             gateway: issued(&file["gateway"]),
             meters: file["meters"].as_array().unwrap().iter().map(meter).collect(),
         }
     }
 
     pub(crate) fn authorities(&self) -> Authorities {
-        Authorities::new(self.authorities.iter().map(Vec::as_slice)).unwrap()
+        let meters = Anchors::new(self.meter_authorities.iter().map(Vec::as_slice)).unwrap();
+        Authorities::new(meters, Anchors::new([&*self.gateway_authority]).unwrap()).unwrap()
     }
 
     pub(crate) fn meter_config(&self, index: usize) -> MeterConfig {

@@ -39,7 +39,7 @@ pub(crate) fn messages() -> Json {
             request(&credentials.gateway),
             reveal(&meter.0),
             enrolments[0].1.clone(),
-            list_message(&credentials.gateway, &credentials.authority, &entries),
+            list_message(&credentials.gateway, &credentials.authorities(), &entries),
             status(meter, None, Slot(0), StatusCode::NoList, Vec::new()),
             status(meter, Some(prefix(&bytes("list of north"))), SLOT, StatusCode::NotAsked, Vec::new()),
             status(
@@ -143,14 +143,15 @@ fn enrolment((meter, issued): &(MeterId, Issued)) -> (EnrolmentStatement, Json, 
     (message, json, envelope)
 }
 
-fn list_message(gateway: &Issued, authority: &Issued, entries: &[Vec<u8>]) -> Json {
+fn list_message(gateway: &Issued, authorities: &Authorities, entries: &[Vec<u8>]) -> Json {
     let message = ListStatement {
         cluster: cluster_id(),
         epoch: START,
         previous_epoch: START - 86_400,
         previous: ListHash(bytes("the list before")),
         gateway: AgreementPublic(bytes("a public key of the gateway")),
-        authorities: Authorities::new([&*authority.der]).unwrap().fingerprints(),
+        meter_authorities: authorities.meters().fingerprints(),
+        gateway_authority: authorities.gateways().fingerprints()[0],
         from_slot: SLOT.plus(2),
         to_slot: SLOT.plus(145),
         terms: Terms { max_missing: 0, max_malicious: 1, lo: -500, epsilon_denominator: 3, ..TERMS },
@@ -178,7 +179,8 @@ pub(crate) fn header_fields(header: &ListHeader) -> Json {
         "previous": hex(header.previous.0),
         "certificate": hex(header.certificate),
         "gateway": hex(header.gateway.0),
-        "authorities": hex(header.authorities.concat()),
+        "meter_authorities": hex(header.meter_authorities.concat()),
+        "gateway_authority": hex(header.gateway_authority),
         "from_slot": header.from_slot.0,
         "to_slot": header.to_slot.0,
         "slot_seconds": terms.slot_seconds,
