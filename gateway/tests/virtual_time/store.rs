@@ -253,14 +253,14 @@ fn open_of_format(found: u64) -> OpenStoreError {
 
 #[test]
 fn a_newer_format_is_refused_and_left_alone() {
-    let refused = open_of_format(3);
-    assert!(matches!(refused, OpenStoreError::Newer { found: 3, .. }), "{refused}");
+    let refused = open_of_format(4);
+    assert!(matches!(refused, OpenStoreError::Newer { found: 4, .. }), "{refused}");
 }
 
 #[test]
 fn an_earlier_format_is_refused_and_left_alone_and_the_error_says_what_to_do() {
-    let refused = open_of_format(1);
-    assert!(matches!(refused, OpenStoreError::Earlier { found: 1, .. }), "{refused}");
+    let refused = open_of_format(2);
+    assert!(matches!(refused, OpenStoreError::Earlier { found: 2, .. }), "{refused}");
     for told in ["dream-gateway export", "move the file away", "the meters enrol again"] {
         assert!(refused.to_string().contains(told), "{refused}");
     }
