@@ -13,7 +13,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 use self::notify::Notifier;
 use crate::clock::{Clock, SystemClock};
@@ -37,6 +37,7 @@ pub fn main(source: &ConfigArgs) -> anyhow::Result<()> {
         return Err(foreign.into());
     }
     let level = logging::start(&config.log)?;
+    warn_of_shared_authority(&identity);
     // At least two, so that nothing that takes long keeps the connection waiting.
     let threads = std::thread::available_parallelism().map_or(2, usize::from).max(2);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
@@ -77,6 +78,7 @@ async fn reload_on_hangup(
         match load() {
             Ok(reload) => {
                 level.set(&reload.0.log.level);
+                warn_of_shared_authority(&reload.1);
                 if reloads.send(reload).await.is_err() {
                     return;
                 }
@@ -84,6 +86,12 @@ async fn reload_on_hangup(
             Err(error) => error!(error = format!("{error:#}"), "the configuration stays as it was"),
         }
         notifier.ready();
+    }
+}
+
+fn warn_of_shared_authority(identity: &GatewayIdentity) {
+    if let Some(shared) = identity.shared_authority() {
+        warn!("{shared}");
     }
 }
 

@@ -29,7 +29,7 @@ pub use history::{Extent, History, HistoryError};
 pub use noise::AddedNoise;
 pub use rollup::{Rollup, Step};
 
-use schema::{ENROLMENTS, EVIDENCE, FILTERED, FORMAT, LISTS, META, OFFENDERS, OUTCOMES, SLOTS, SMOOTHED};
+use schema::{ENROLMENTS, EVIDENCE, FILTERED, FORMAT, LISTS, META, OFFENDERS, OUTCOMES, RETRIES, SLOTS, SMOOTHED};
 
 /// How many of the newest outcomes a cluster is rebuilt with: the last one says which slots are over.
 const OUTCOMES_TO_RESUME: usize = 16;
@@ -168,6 +168,7 @@ impl Store {
             take(entry?.1.value())?;
         }
         read.open_table(OFFENDERS)?.get(id)?.map(|entry| take(entry.value())).transpose()?;
+        read.open_table(RETRIES)?.get(id)?.map(|entry| take(entry.value())).transpose()?;
         for entry in read.open_table(EVIDENCE)?.range((id, 0)..=(id, u64::MAX))? {
             take(entry?.1.value())?;
         }
@@ -370,6 +371,6 @@ fn warn_if_readable(path: &Path, mode: u32) {
 fn slot_of(record: &Record) -> Option<Slot> {
     match record.key() {
         Key::Slot(slot, ..) => Some(slot),
-        Key::Enrolment(_) | Key::List(_) | Key::Outcome(_) | Key::Offenders | Key::Evidence(_) => None,
+        Key::Enrolment(_) | Key::List(_) | Key::Outcome(_) | Key::Offenders | Key::Retries | Key::Evidence(_) => None,
     }
 }

@@ -136,7 +136,12 @@ def test_the_hook_accepts_a_trial_with_its_files(helm, tmp_path):
     words += ["--broker-url", "mqtt://mosquitto:1883"]
     subprocess.run([program("meter-sim"), *words], check=True, capture_output=True)
     dream = tmp_path / "root" / "etc" / "dream"
-    files = {"identity/tls.crt": "gateway.pem", "identity/tls.key": "gateway.key", "authorities/ca.crt": "authority.pem"}
+    files = {
+        "identity/tls.crt": "gateway.pem",
+        "identity/tls.key": "gateway.key",
+        "meter-authorities/meter-authority.pem": "meter-authority.pem",
+        "gateway-authorities/ca.crt": "gateway-authority.pem",
+    }
     for name, made in files.items():
         (dream / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(tmp_path / "trial" / made, dream / name)
@@ -147,7 +152,7 @@ def test_the_hook_accepts_a_trial_with_its_files(helm, tmp_path):
 
 def test_the_hook_names_what_is_missing(helm, tmp_path):
     done = run_hook(helm.objects(*BASE), tmp_path)
-    assert done.returncode == 2 and "authorities/ca.crt" in done.stderr, done.stderr
+    assert done.returncode == 2 and "gateway-authorities/ca.crt" in done.stderr, done.stderr
 
 
 def test_the_hook_leaves_files_out_where_there_are_none_yet(helm, tmp_path):

@@ -51,7 +51,18 @@ WRONG = {
         "broker.clientCertificate: only mqtts",
     ),
     "no identity": ("identity.existingSecret=", "identity.existingSecret: name the secret"),
-    "no issuer": ("identity.certManager.enabled=true", "identity.certManager.issuerRef.name: say which"),
+    "no issuer": (
+        "identity.certManager.enabled=true,identity.meterAuthorities.existingSecret=m",
+        "identity.certManager.issuerRef.name: say which",
+    ),
+    "authorities without a role": (
+        "identity.authorities.existingSecret=a",
+        "identity.authorities: is two settings now; use identity.meterAuthorities",
+    ),
+    "no authority of meters beside cert-manager": (
+        "identity.certManager.enabled=true,identity.certManager.issuerRef.name=i",
+        "identity.meterAuthorities: cert-manager's secret has the gateway's authority alone",
+    ),
     "no cluster": ("config.clusters=null", "config.clusters: there is none"),
     "a cluster's reserved name": ("config.clusters.gateway.epsilon=1", "config.clusters.gateway: this name is reserved"),
     "a cluster's name in capitals": ("config.clusters.North.epsilon=1", "config.clusters.North: a name has 1 to 64 small"),

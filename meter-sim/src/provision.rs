@@ -1,6 +1,6 @@
 //! `meter-sim provision`: certificates, keys and a gateway's configuration for trials.
 //!
-//! The authority is for tests: its key lies on the same machine as the gateway's, which `protocol.md 1` forbids.
+//! The authorities are for tests: the key of the meters' lies on the same machine as the gateway's, which `protocol.md 1` forbids.
 
 mod settings;
 
@@ -39,9 +39,9 @@ const LONGEST_GATEWAY: usize = 60;
 
 /// Make certificates, keys and a gateway's configuration for a trial
 ///
-/// Writes a test authority, and what it certifies: a gateway, a broker, meters, and an observer of the results. An authority
-/// whose key lies beside the gateway's is for trials only: in production it belongs to another organisation, which does
-/// not issue certificates for invented meters.
+/// Writes two test authorities, and what they certify: one the meters; the other a gateway, a broker, and an observer of the
+/// results. An authority of meters whose key lies beside the gateway's is for trials only: in production it belongs to another
+/// organisation, which does not issue certificates for invented meters.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 #[command(group = ArgGroup::new("names").args(["clusters", "cluster"]))]

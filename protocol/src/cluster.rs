@@ -14,6 +14,8 @@ mod offenders;
 mod open_slot;
 mod record;
 mod rejection;
+mod reports;
+mod retries;
 mod roster;
 mod timers;
 
@@ -27,6 +29,7 @@ pub use holders::HoldersReport;
 pub use offenders::{Offence, Offender, Offenders};
 pub use record::{Forget, Key, ListRecord, Record, SlotEntry};
 pub use rejection::Rejection;
+pub use retries::Retries;
 pub use roster::RosterRules;
 
 use crate::aggregate::{Aggregate, Failure, SlotOutcome};
@@ -37,7 +40,7 @@ use crate::ids::{ClusterId, GatewayId, MeterId};
 use crate::keys::{IdentityKey, ListHash};
 use crate::membership::{ListError, MembershipList};
 use crate::params::{ParamsError, Share, Terms};
-use crate::policy::Floors;
+use crate::policy::{Budget, Floors};
 use crate::scheme::SchemeChoice;
 use crate::scheme::committee::NoCommittee;
 use crate::time::{Slot, Timestamp};
@@ -50,6 +53,7 @@ use allowance::Allowance;
 use holders::Watch;
 use lists::{OwnList, TakeOver};
 use open_slot::{Attempt, Judges, OpenSlot, Step};
+use reports::Reports;
 use roster::Roster;
 use timers::{Timer, Timers};
 
@@ -82,6 +86,8 @@ pub struct ClusterConfig {
     pub malicious_share: Share,
     /// How small a list its meters accept. T is never below theirs.
     pub floors: Floors,
+    /// How much its meters spend. A slot is not tried again where that would leave too little for those that follow.
+    pub budget: Budget,
     pub roster: RosterRules,
     /// How early, by the gateway's clock, a reading may come because a meter's clock is ahead.
     pub clock_skew_seconds: u64,
@@ -197,10 +203,7 @@ pub struct Cluster {
     /// The highest epoch ever published or taken over, and its list's hash.
     newest: Option<(u64, ListHash)>,
     newest_published: Option<Timestamp>,
-    /// The newest epoch that members say they know, as far as it is not known here.
-    reported: u64,
-    /// The newest epoch when members last said that they know of a list that it denies.
-    reformed: Option<u64>,
+    reports: Reports,
     /// Proof that this gateway's name signed messages that contradict each other, as members have sent it.
     evidence: Vec<(Contradiction, Arc<[u8]>)>,
     /// How many pieces of evidence are stored, those included that prove nothing any more.
@@ -222,6 +225,7 @@ pub struct Cluster {
     renewal_failed: Option<u64>,
     /// Members that spoil slots.
     offenders: Offenders,
+    retries: Retries,
     /// Whether the next list does not wait for the interval: the newest names a member that has been denied since, or others
     /// are left out of lists to find who spoils sums.
     list_is_urgent: bool,
@@ -254,8 +258,7 @@ impl Cluster {
             lists: BTreeMap::new(),
             newest: None,
             newest_published: None,
-            reported: 0,
-            reformed: None,
+            reports: Reports::default(),
             evidence: Vec::new(),
             evidence_records: 0,
             listening: None,
@@ -267,6 +270,7 @@ impl Cluster {
             allowance: Allowance::new(),
             renewal_failed: None,
             offenders: Offenders::default(),
+            retries: Retries::default(),
             list_is_urgent: false,
             slots: BTreeMap::new(),
             watched: BTreeMap::new(),
@@ -524,11 +528,11 @@ impl Cluster {
         let (meter, code, slot) = (known.id().clone(), status.code, status.slot);
         let named = |own: &Arc<OwnList>| status.list.is_some_and(|hash| hash == own.list.hash().prefix());
         let epoch = self.lists.iter().find(|(_, own)| named(own)).map(|(&epoch, _)| epoch);
+        self.note_epoch(&meter, status.newest_epoch, now);
         self.outputs.push_back(Output::Notice(Notice::MeterStatus { meter, code, epoch, slot }));
         if let Some(verdict) = proof {
             self.keep_evidence(verdict, &status.evidence);
         }
-        self.note_epoch(status.newest_epoch, now);
         self.set_list_timer();
         Ok(())
     }
@@ -616,7 +620,8 @@ impl Cluster {
     /// Moves one slot on as far as it goes.
     fn step(&mut self, slot: Slot, now: Timestamp) {
         while let Some(open) = self.slots.get_mut(&slot) {
-            let judges = Judges { config: &self.config, roster: &self.roster, offenders: &self.offenders };
+            let left = self.retries.left(slot, open.list().params(), &self.config);
+            let judges = Judges { config: &self.config, roster: &self.roster, offenders: &self.offenders, left };
             match open.step(now, judges) {
                 Step::Wait => break,
                 Step::Request { attempt, bytes } => {
@@ -627,6 +632,9 @@ impl Cluster {
                 }
                 Step::Retry { attempt, bytes, ended } => {
                     self.outputs.push_back(Output::Persist(Record::Retry { slot, attempt, bytes: bytes.clone() }));
+                    if self.retries.spend(slot, open.list().params(), &self.config) {
+                        self.outputs.push_back(Output::Persist(Record::Retries(Box::new(self.retries.clone()))));
+                    }
                     self.broadcast(GatewayChannel::Retry, bytes);
                     if let Some(ended) = ended {
                         self.learn(&ended, now);
@@ -667,7 +675,7 @@ impl Cluster {
         if !missed {
             self.readmit(&open, now);
         }
-        if let Some(ended) = open.ended(true).filter(|_| !missed) {
+        if let Some(ended) = open.ended().filter(|_| !missed) {
             self.learn(&ended, now);
         }
         if self.offenders.end_exclusions(slot, now) {
@@ -682,7 +690,8 @@ impl Cluster {
         if self.listening.is_none() {
             return;
         }
-        let notices = self.offenders.observe(ended, &self.config, now);
+        let left = self.retries.left(ended.slot, ended.list().params(), &self.config);
+        let notices = self.offenders.observe(ended, &self.config, left, now);
         self.persist_offenders();
         let other_list =
             |notice: &Notice| matches!(notice, Notice::LeftOutOfLists { .. } | Notice::SearchesByLists { .. });
@@ -735,6 +744,7 @@ impl Cluster {
                 Record::Enrolment { meter, bytes } => self.reopen_enrolment(meter, bytes, now),
                 Record::List(list) => self.reopen_list(&list),
                 Record::Offenders(offenders) => self.offenders = *offenders,
+                Record::Retries(retries) => self.retries = *retries,
                 // One whose authority was removed proves nothing any more.
                 Record::Evidence { number, bytes } => {
                     self.evidence_records = self.evidence_records.max(number.saturating_add(1)).min(EVIDENCE_KEPT);

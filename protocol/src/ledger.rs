@@ -17,16 +17,20 @@ impl Ledger {
     /// Charges the slot that starts at `start`, unless the slots that start within some 24 hours would then cost more than
     /// `limit`; returns whether it did.
     pub(crate) fn charge(&mut self, start: Timestamp, amount: u64, limit: u64) -> bool {
-        let start = start.as_secs();
-        // A window that holds this slot may end with it or with any slot of the following 24 hours.
-        let later = self.charges.range(start..start.saturating_add(WINDOW_SECONDS)).map(|(&later, _)| later);
-        let exceeded = |end: u64| self.spent_until(end).saturating_add(amount) > limit;
-        if std::iter::once(start).chain(later).any(exceeded) {
+        if self.fullest(start).saturating_add(amount) > limit {
             return false;
         }
-        let spent = self.charges.entry(start).or_default();
+        let spent = self.charges.entry(start.as_secs()).or_default();
         *spent = spent.saturating_add(amount);
         true
+    }
+
+    /// Returns what was spent in the most expensive 24 hours that hold the slot that starts at `start`.
+    pub(crate) fn fullest(&self, start: Timestamp) -> u64 {
+        let start = start.as_secs();
+        // They may end with the slot or with any slot of the following 24 hours.
+        let later = self.charges.range(start..start.saturating_add(WINDOW_SECONDS)).map(|(&later, _)| later);
+        later.map(|end| self.spent_until(end)).fold(self.spent_until(start), u64::max)
     }
 
     /// Returns what the slots cost that start in the 24 hours up to `end`.

@@ -50,6 +50,15 @@ impl Floors {
     }
 }
 
+/// How much a meter spends, in millionths of epsilon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    /// The most on the slots that start within any 24 hours.
+    pub daily_micro_epsilon: u64,
+    /// The most on all slots of a UTC day, where lists state no epsilon of a day.
+    pub day_micro_epsilon: u64,
+}
+
 /// A named set of rules. A meter's is set by its maker or owner; a gateway asks which one its meters have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Profile {
@@ -71,6 +80,11 @@ impl Profile {
             Self::Community => Floors { members: 23, malicious: 3, honest: 15 },
             Self::Trial => Floors { members: 2, malicious: 1, honest: 2 },
         }
+    }
+
+    pub fn budget(self) -> Budget {
+        let Policy { daily_micro_epsilon, day_micro_epsilon, .. } = self.rules();
+        Budget { daily_micro_epsilon, day_micro_epsilon }
     }
 
     /// Returns the policy of a meter that trusts nobody yet: for asking what such meters refuse.

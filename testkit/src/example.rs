@@ -70,6 +70,7 @@ pub fn cluster_config(pki: &Pki, members: u16) -> ClusterConfig {
         missing_share: Share::new(1, 5).unwrap(),
         malicious_share: Share::new(1, 10).unwrap(),
         floors: SMALL,
+        budget: Profile::Strict.budget(),
         roster: RosterRules {
             min_members: members,
             settle_seconds: 5,

@@ -247,6 +247,7 @@ impl ClusterNode {
                 | cluster::Key::Slot(..)
                 | cluster::Key::Outcome(_)
                 | cluster::Key::Offenders
+                | cluster::Key::Retries
                 | cluster::Key::Evidence(_),
                 _,
             ) => true,

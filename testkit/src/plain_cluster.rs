@@ -33,6 +33,9 @@ pub enum Conduct {
     Off,
     /// Sends readings and no reveal.
     NeverReveals,
+    /// Takes turns with the others of its kind: in each first attempt one of those who are asked does not reveal, the one that
+    /// was silent least often.
+    SilentInTurn,
     /// Reveals after the window has closed.
     RevealsLate,
     /// Reveals nonsense.
@@ -64,6 +67,8 @@ pub struct PlainCluster {
     secrets: Vec<AgreementSecret>,
     lists: BTreeMap<u64, Keys>,
     slot: Slot,
+    /// How often each member that takes turns was silent.
+    turns: Vec<u64>,
     dice: Dice,
     late: Vec<Packet>,
 }
@@ -98,9 +103,9 @@ impl PlainCluster {
             gateway.receive(&Packet::new(topic, enrolment), at(START));
             secrets.push(secret);
         }
-        let (lists, slot) = (BTreeMap::new(), Slot(START / 600));
+        let (lists, slot, turns) = (BTreeMap::new(), Slot(START / 600), vec![0; conducts.len()]);
         let (dice, notices, late) = (Dice::new(seed), Vec::new(), Vec::new());
-        Self { gateway, conducts, notices, secrets, lists, slot, dice, late }
+        Self { gateway, conducts, notices, secrets, lists, slot, turns, dice, late }
     }
 
     /// Lets slots pass until one closes.
@@ -196,11 +201,17 @@ impl PlainCluster {
         let missing = missing_in(request, list);
         let left_out = |number: usize| list.index_of(&meter_name(number)).is_none_or(|index| missing.contains(index));
         let hash = Sha256::digest(request.payload());
+        let in_turn = members.iter().map(|member| member.number).filter(|&number| {
+            request.attempt == 0 && self.conducts[number] == Conduct::SilentInTurn && !left_out(number)
+        });
+        let silent = in_turn.min_by_key(|&number| self.turns[number]);
+        silent.into_iter().for_each(|number| self.turns[number] += 1);
         let mut reveals = Vec::new();
         for member in members.iter().filter(|member| !left_out(member.number)) {
             let lies = match self.conducts[member.number] {
                 Conduct::Off | Conduct::NeverReveals => continue,
-                Conduct::Honest | Conduct::RevealsLate => false,
+                Conduct::SilentInTurn if silent == Some(member.number) => continue,
+                Conduct::Honest | Conduct::RevealsLate | Conduct::SilentInTurn => false,
                 Conduct::Nonsense => true,
                 Conduct::NowAndThen(percent) => self.dice.chance(percent, 100),
                 Conduct::Frames(victim) => !left_out(victim),

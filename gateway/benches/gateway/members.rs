@@ -160,6 +160,7 @@ fn cluster_config(id: &ClusterId, settings: &ClusterSettings, gateway: &GatewayI
         missing_share: settings.missing_share,
         malicious_share: settings.malicious_share,
         floors: settings.profile.floors(),
+        budget: settings.profile.budget(),
         roster: settings.roster.clone(),
         clock_skew_seconds: skew,
     }

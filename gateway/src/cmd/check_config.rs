@@ -37,14 +37,16 @@ pub(super) fn run(args: &CheckConfigArgs, clock: &dyn Clock, out: &mut impl Writ
         return Err(ConfigError { file: file.to_owned(), problems }.into());
     };
     writeln!(out, "{} can be used", file.display())?;
-    let until = if args.without_files {
-        String::new()
-    } else {
-        let identity = GatewayIdentity::load(&config.identity, &config.id, clock.now())?;
+    let identity = (!args.without_files).then(|| GatewayIdentity::load(&config.identity, &config.id, clock.now()));
+    let identity = identity.transpose()?;
+    let until = identity.as_ref().map_or_else(String::new, |identity| {
         format!(", certificate valid until {}", rfc3339(Timestamp::from_secs(identity.checked.not_after())))
-    };
+    });
     let Config { id, ordinal, replicas, store, .. } = &config;
     writeln!(out, "  gateway   {id}, replica {ordinal} of {replicas}{until}")?;
+    if let Some(shared) = identity.and_then(|identity| identity.shared_authority()) {
+        writeln!(out, "      NOTE: {shared}")?;
+    }
     writeln!(out, "  broker    {}, as client {id}-{ordinal}", address(&config.broker))?;
     let (slots, hours) = (store.retention_days, store.hours_retention_days);
     let path = store.path.display();

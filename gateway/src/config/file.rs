@@ -318,6 +318,10 @@ pub fn variable(key: &str) -> String {
     format!("DREAM_{}", key.replace('.', "_").to_uppercase())
 }
 
+/// What replaces `identity.authorities`.
+const TWO_KEYS: &str = "is two keys now; name who certifies meters in `identity.meter_authorities` and who certifies this \
+    gateway in `identity.gateway_authorities`";
+
 /// The keys that must be there.
 const REQUIRED: [(&str, &str); 6] = [
     ("", "id"),
@@ -333,6 +337,11 @@ impl File {
     /// everything else can be checked all the same. The error is a file that is no TOML.
     pub(super) fn read(text: &str, problems: &mut Vec<Problem>) -> Result<Self, toml::de::Error> {
         let mut file: Table = toml::from_str(text)?;
+        if let Some(Value::Table(identity)) = file.get_mut("identity")
+            && identity.remove("authorities").is_some()
+        {
+            problems.push(Problem { key: "identity.authorities".to_owned(), message: TWO_KEYS.to_owned() });
+        }
         sift::<Identity>(&mut file, "identity", problems);
         sift::<Broker>(&mut file, "broker", problems);
         sift::<Store>(&mut file, "store", problems);

@@ -102,6 +102,16 @@ impl GatewayIdentity {
         }
         Ok(Self { key: Arc::new(key), certificate: certificate.to_vec().into(), checked, authorities })
     }
+
+    /// Returns why meters would refuse its lists: one key certifies meters and gateways.
+    pub fn shared_authority(&self) -> Option<String> {
+        self.authorities.meters().share_a_key_with(self.authorities.gateways()).then(|| {
+            format!(
+                "one key is in `{METER_AUTHORITIES}` and in `{GATEWAY_AUTHORITIES}`: who certifies the gateway could invent \
+                 meters and read a home, so meters refuse its lists unless their owners allow it in words; use two authorities"
+            )
+        })
+    }
 }
 
 /// Returns everything that is wrong with the files of an identity, as far as one mistake does not hide another.

@@ -95,6 +95,7 @@ impl ServedCluster {
             missing_share: settings.missing_share,
             malicious_share: settings.malicious_share,
             floors: settings.profile.floors(),
+            budget: settings.profile.budget(),
             roster: settings.roster.clone(),
             clock_skew_seconds,
         };

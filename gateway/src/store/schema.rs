@@ -15,7 +15,7 @@ use super::{Change, FilteredLoad, Step, StoreError, slot_of};
 
 /// The version of everything below. A table that an older version does not know, and need not, is no new format: it leaves
 /// the table alone.
-pub(super) const FORMAT: u64 = 2;
+pub(super) const FORMAT: u64 = 3;
 
 pub(super) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 /// By cluster and meter.
@@ -35,6 +35,8 @@ pub(super) const HOURS: TableDefinition<'_, (&str, u64), &[u8]> = TableDefinitio
 pub(super) const DAYS: TableDefinition<'_, (&str, u64), &[u8]> = TableDefinition::new("days");
 /// By cluster: what is known of members that spoil slots.
 pub(super) const OFFENDERS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("offenders");
+/// By cluster: what was spent on attempts beyond the first.
+pub(super) const RETRIES: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("retries");
 /// By cluster and number: messages of a gateway that contradict each other.
 pub(super) const EVIDENCE: TableDefinition<'_, (&str, u64), &[u8]> = TableDefinition::new("evidence");
 
@@ -58,6 +60,7 @@ pub(super) struct Tables<'txn> {
     hours: Table<'txn, (&'static str, u64), &'static [u8]>,
     days: Table<'txn, (&'static str, u64), &'static [u8]>,
     offenders: Table<'txn, &'static str, &'static [u8]>,
+    retries: Table<'txn, &'static str, &'static [u8]>,
     evidence: Table<'txn, (&'static str, u64), &'static [u8]>,
 }
 
@@ -74,6 +77,7 @@ impl<'txn> Tables<'txn> {
             hours: write.open_table(HOURS)?,
             days: write.open_table(DAYS)?,
             offenders: write.open_table(OFFENDERS)?,
+            retries: write.open_table(RETRIES)?,
             evidence: write.open_table(EVIDENCE)?,
         })
     }
@@ -131,6 +135,7 @@ impl<'txn> Tables<'txn> {
             Record::List(list) => drop(self.lists.insert((id, list.epoch()), bytes.as_slice())?),
             Record::Outcome(outcome) => drop(self.outcomes.insert((id, outcome.end.as_millis()), bytes.as_slice())?),
             Record::Offenders(_) => drop(self.offenders.insert(id, bytes.as_slice())?),
+            Record::Retries(_) => drop(self.retries.insert(id, bytes.as_slice())?),
             Record::Evidence { number, .. } => drop(self.evidence.insert((id, u64::from(*number)), bytes.as_slice())?),
             Record::Retry { .. }
             | Record::Reading { .. }

@@ -74,6 +74,23 @@ fn a_good_configuration_is_summed_up() {
 }
 
 #[test]
+fn the_key_of_before_says_which_two_replace_it() {
+    let before = GOOD.replace("meter_authorities", "authorities").replace("gateway_authorities = ", "#");
+    insta::assert_snapshot!(Place::new().check(&before));
+}
+
+#[test]
+fn one_authority_in_both_roles_is_noted_and_warned_of() {
+    let place = Place::new();
+    fs::copy(place.path().join("gateway-authority.pem"), place.path().join("meter-authority.pem")).unwrap();
+    insta::assert_snapshot!(place.check(GOOD));
+    // Of no other use: `run` ends at the store, and has warned before.
+    let text = with("[broker]", "keep_alive_seconds = 5") + "[store]\npath = \"no/where/gateway.redb\"\n";
+    let said = place.write("gateway.toml", &text).say(&["run", "--config", "gateway.toml"]);
+    assert!(said.contains("one key is in `identity.meter_authorities`"), "{said}");
+}
+
+#[test]
 fn the_example_in_the_documentation_is_good() {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/gateway.example.toml");
     let place = Place::new();

@@ -110,7 +110,7 @@ fn evidence_that_shows_nothing_is_told_with_the_reason() {
         assert!(answer.starts_with("exit code 1\n--- out\n--- err\n"), "{name}: {answer}");
         format!("{name}\n  {}\n", answer.lines().nth(3).unwrap())
     });
-    let strange = court.run("evidence.cbor --authority stranger.pem");
+    let strange = court.run("evidence.cbor --gateway-authority stranger.pem");
     assert!(strange.starts_with("exit code 1"), "{strange}");
     insta::assert_snapshot!(format!(
         "{}of another authority\n  {}\n",
@@ -129,7 +129,7 @@ fn what_cannot_be_read_is_a_mistake_of_the_user() {
         assert!(answer.starts_with("exit code 2\n--- out\n--- err\n"), "{mistake}: {answer}");
     }
     court.write("evidence.cbor", &two_lists(&court.pki).encode());
-    for mistake in ["evidence.cbor", "evidence.cbor --authority nowhere.pem"] {
+    for mistake in ["evidence.cbor", "evidence.cbor --gateway-authority nowhere.pem"] {
         assert!(court.run(mistake).starts_with("exit code 2"), "{mistake}");
     }
 }

@@ -108,6 +108,7 @@ fn what_was_committed_is_there_after_opening_again() {
         put(&store, &cluster, reading(7, 3, 30));
         put(&store, &cluster, outcome(6, 6000));
         put(&store, &cluster, Record::Offenders(Box::default()));
+        put(&store, &cluster, Record::Retries(Box::default()));
     }
     drop(store);
     let store = open(&dir);
@@ -115,6 +116,7 @@ fn what_was_committed_is_there_after_opening_again() {
         Key::Enrolment(MeterId::new("m-1").unwrap()),
         Key::Outcome(Slot(6)),
         Key::Offenders,
+        Key::Retries,
         Key::Slot(Slot(7), 0, SlotEntry::Reading(3)),
     ];
     for cluster in [north()].into_iter().chain(others()) {
@@ -251,14 +253,14 @@ fn open_of_format(found: u64) -> OpenStoreError {
 
 #[test]
 fn a_newer_format_is_refused_and_left_alone() {
-    let refused = open_of_format(3);
-    assert!(matches!(refused, OpenStoreError::Newer { found: 3, .. }), "{refused}");
+    let refused = open_of_format(4);
+    assert!(matches!(refused, OpenStoreError::Newer { found: 4, .. }), "{refused}");
 }
 
 #[test]
 fn an_earlier_format_is_refused_and_left_alone_and_the_error_says_what_to_do() {
-    let refused = open_of_format(1);
-    assert!(matches!(refused, OpenStoreError::Earlier { found: 1, .. }), "{refused}");
+    let refused = open_of_format(2);
+    assert!(matches!(refused, OpenStoreError::Earlier { found: 2, .. }), "{refused}");
     for told in ["dream-gateway export", "move the file away", "the meters enrol again"] {
         assert!(refused.to_string().contains(told), "{refused}");
     }

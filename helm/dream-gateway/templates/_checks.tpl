@@ -153,6 +153,13 @@ identity.certManager.issuerRef.name: say which issuer makes the gateway's certif
 {{- if not (or .Values.identity.certManager.enabled .Values.identity.existingSecret) }}
 identity.existingSecret: name the secret with the gateway's certificate and key, or set identity.certManager.enabled
 {{- end -}}
+{{- if .Values.identity.authorities }}
+identity.authorities: is two settings now; use identity.meterAuthorities for who certifies meters and identity.gatewayAuthorities for who certifies the gateway
+{{- end -}}
+{{- $meters := .Values.identity.meterAuthorities -}}
+{{- if and .Values.identity.certManager.enabled (not (or $meters.existingSecret $meters.existingConfigMap)) }}
+identity.meterAuthorities: cert-manager's secret has the gateway's authority alone; name the secret or config map with the certificates of the meters' authorities
+{{- end -}}
 {{- end -}}
 
 {{- define "dream.wrong.clusters" -}}

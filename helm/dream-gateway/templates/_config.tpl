@@ -15,9 +15,14 @@ time_zone = {{ $config.time_zone | quote }}
 [identity]
 certificate = {{ printf "/etc/dream/identity/%s" .Values.identity.certificateKey | quote }}
 key = {{ printf "/etc/dream/identity/%s" .Values.identity.privateKeyKey | quote }}
-authorities = [
-{{- range .Values.identity.authorities.keys }}
-  {{ printf "/etc/dream/authorities/%s" . | quote }},
+meter_authorities = [
+{{- range .Values.identity.meterAuthorities.keys }}
+  {{ printf "/etc/dream/meter-authorities/%s" . | quote }},
+{{- end }}
+]
+gateway_authorities = [
+{{- range .Values.identity.gatewayAuthorities.keys }}
+  {{ printf "/etc/dream/gateway-authorities/%s" . | quote }},
 {{- end }}
 ]
 

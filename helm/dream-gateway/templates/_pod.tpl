@@ -56,8 +56,11 @@ dnsConfig:
 - name: identity
   mountPath: /etc/dream/identity
   readOnly: true
-- name: authorities
-  mountPath: /etc/dream/authorities
+- name: meter-authorities
+  mountPath: /etc/dream/meter-authorities
+  readOnly: true
+- name: gateway-authorities
+  mountPath: /etc/dream/gateway-authorities
   readOnly: true
 {{- if include "dream.tls" . }}
 - name: broker-ca
@@ -94,14 +97,14 @@ dnsConfig:
         path: {{ .Values.identity.certificateKey }}
       - key: {{ .Values.identity.privateKeyKey }}
         path: {{ .Values.identity.privateKeyKey }}
-- name: authorities
-  {{- $authorities := .Values.identity.authorities }}
+{{- range $role, $authorities := dict "meter" .Values.identity.meterAuthorities "gateway" .Values.identity.gatewayAuthorities }}
+- name: {{ $role }}-authorities
   {{- if $authorities.existingConfigMap }}
   configMap:
     name: {{ $authorities.existingConfigMap }}
   {{- else }}
   secret:
-    secretName: {{ default (include "dream.identitySecret" .) $authorities.existingSecret }}
+    secretName: {{ default (include "dream.identitySecret" $) $authorities.existingSecret }}
     defaultMode: 0440
   {{- end }}
     items:
@@ -109,6 +112,7 @@ dnsConfig:
       - key: {{ . }}
         path: {{ . }}
       {{- end }}
+{{- end }}
 {{- if include "dream.tls" . }}
 - name: broker-ca
   {{- include "dream.source" .Values.broker.ca | nindent 2 }}

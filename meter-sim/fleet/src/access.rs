@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn what_needs_tls_is_refused_without_it_and_demanded_with_it() {
-        let ca = Some(Path::new("authority.pem"));
+        let ca = Some(Path::new("gateway-authority.pem"));
         assert!(matches!(Access::parse("mqtt://broker", ca, None, None), Err(AccessError::NotTls("--ca"))));
         assert!(matches!(Access::parse("mqtts://broker", None, None, None), Err(AccessError::NoCa)));
         assert!(matches!(Access::parse("mqtts://broker", ca, None, None), Err(AccessError::Pem(_))));

@@ -121,6 +121,7 @@ impl Fixture {
             missing_share: Share::new(1, 6).unwrap(),
             malicious_share: Share::new(1, 6).unwrap(),
             floors: Profile::Trial.floors(),
+            budget: Profile::Trial.budget(),
             roster: RosterRules { min_members: 6, settle_seconds: 1, list_slots: 100, ..RosterRules::default() },
             clock_skew_seconds: 1,
             scheme: SchemeChoice::Only(self.scheme),

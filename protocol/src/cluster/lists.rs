@@ -314,8 +314,8 @@ impl Cluster {
             self.roster.eligible().filter(|known| known.covers(&unsized_params, from_slot, to_slot)).cloned().collect();
         let members = self.without_excluded(eligible);
         let count = u16::try_from(members.len()).unwrap_or(u16::MAX);
-        let refused = self.reformed.is_some() && self.reformed == self.newest.map(|(epoch, _)| epoch);
-        if !refused && self.unchanged(&members) && self.newest_own().is_some_and(|own| now < own.renewal()) {
+        let denies = self.agreed_epoch().is_some();
+        if !denies && self.unchanged(&members) && self.newest_own().is_some_and(|own| now < own.renewal()) {
             return Ok(());
         }
         let certified = members.iter().filter_map(Enrolment::certified_size).max().map_or(0, fewest_of);
@@ -353,6 +353,7 @@ impl Cluster {
             self.outputs.push_back(Output::Publish { channel: GatewayChannel::Membership, payload });
         }
         self.outputs.push_back(Output::Publish { channel: GatewayChannel::FullMembership, payload: bytes });
+        self.reports.settle(denies, |reported| previous_epoch < reported && reported != epoch, now);
         self.list_is_urgent = false;
         (self.unseen, self.confirmed, self.last_sent) = (false, false, now);
         (self.short_unseen, self.short_confirmed) = (false, false);
@@ -365,24 +366,28 @@ impl Cluster {
     /// gateway does, it names an epoch after that, of a list that it does not know: none of them can say that it is wrong.
     fn predecessor(&self) -> (u64, ListHash) {
         let (newest, hash) = self.newest.unwrap_or((0, ListHash::NONE));
-        if self.reported > newest { (self.reported + 1, ListHash::NONE) } else { (newest, hash) }
+        match self.agreed_epoch() {
+            Some(reported) if reported > newest => (reported + 1, ListHash::NONE),
+            Some(_) | None => (newest, hash),
+        }
+    }
+
+    /// The newest epoch that enough members say they know, and that the newest list here denies.
+    fn agreed_epoch(&self) -> Option<u64> {
+        self.reports.agreed(self.roster.candidates())
     }
 
     /// Takes note of the newest epoch that a member knows. If the newest list here says that there was no such list, because
-    /// this gateway lost its records, members refuse it: then another list follows, once, which they accept.
-    pub(super) fn note_epoch(&mut self, epoch: u64, now: Timestamp) {
-        if epoch > now.as_secs().saturating_add(MAX_AHEAD_SECONDS) {
+    /// this gateway lost its records, members refuse it: once enough of them say so another list follows, which they accept.
+    pub(super) fn note_epoch(&mut self, meter: &MeterId, epoch: u64, now: Timestamp) {
+        let newest = self.newest.map_or(0, |(newest, _)| newest);
+        let previous = self.newest_own().map_or(newest, |own| own.list.previous_epoch());
+        let ahead = epoch > now.as_secs().saturating_add(MAX_AHEAD_SECONDS);
+        if epoch <= previous || epoch == newest || ahead {
             return;
         }
-        let Some((newest, _)) = self.newest else {
-            self.reported = self.reported.max(epoch);
-            return;
-        };
-        let previous = self.newest_own().map_or(newest, |own| own.list.previous_epoch());
-        let unknown = previous < epoch && epoch != newest;
-        if unknown && ![Some(newest), Some(previous)].contains(&self.reformed) {
-            self.reformed = Some(newest);
-            self.reported = self.reported.max(epoch);
+        self.reports.note(meter, epoch, now);
+        if self.newest.is_some() && self.agreed_epoch().is_some() && self.roster.list_wanted().is_none() {
             self.roster.change(now);
         }
     }

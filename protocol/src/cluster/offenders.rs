@@ -19,6 +19,7 @@ use crate::ids::MeterId;
 use crate::member_set::MemberSet;
 use crate::membership::MembershipList;
 use crate::time::{Slot, Timestamp};
+use offender::EXCLUDED_FROM_WAIT;
 pub use offender::{Offence, Offender};
 use search::Search;
 use several::{Limits, Several};
@@ -43,8 +44,6 @@ const BOTH: u8 = 2;
 pub struct Offenders {
     meters: BTreeMap<MeterId, Offender>,
     search: Option<Search>,
-    /// Since when sums asked for again are counted, and how many there were.
-    repeated: (Slot, u64),
     /// Whether it changed since it was last persisted.
     changed: bool,
 }
@@ -115,14 +114,15 @@ impl Offenders {
         std::mem::take(&mut self.changed)
     }
 
-    /// How many sums were asked for again of late.
-    fn repeated_until(&self, slot: Slot) -> u64 {
-        let (since, count) = self.repeated;
-        if since <= slot && slot.0 < since.0 + LONGEST_WAIT { count } else { 0 }
-    }
-
-    /// Learns from an attempt that came to its end; returns what an operator should know.
-    pub(super) fn observe(&mut self, attempt: &Attempt, config: &ClusterConfig, now: Timestamp) -> Vec<Notice> {
+    /// Learns from an attempt that came to its end, after which so many retries are `left`; returns what an operator should
+    /// know.
+    pub(super) fn observe(
+        &mut self,
+        attempt: &Attempt,
+        config: &ClusterConfig,
+        left: u64,
+        now: Timestamp,
+    ) -> Vec<Notice> {
         let list = attempt.list();
         let away = self.away().cloned();
         let mut notices = Vec::new();
@@ -130,7 +130,7 @@ impl Offenders {
         if !attempt.most_silent {
             for member in attempt.silent.iter() {
                 if let Some(member) = list.member(member) {
-                    self.was_silent(member.id(), attempt.slot, now, &mut notices);
+                    self.was_silent(member.id(), attempt.slot, left, now, &mut notices);
                 }
             }
             self.release_who_revealed(attempt, &mut notices);
@@ -175,16 +175,24 @@ impl Offenders {
         ended
     }
 
-    fn was_silent(&mut self, meter: &MeterId, slot: Slot, now: Timestamp, notices: &mut Vec<Notice>) {
+    fn was_silent(&mut self, meter: &MeterId, slot: Slot, left: u64, now: Timestamp, notices: &mut Vec<Notice>) {
         self.changed = true;
         let Some(offender) = self.meters.get_mut(meter.as_str()) else {
             if self.meters.len() < MOST_OFFENDERS {
-                self.meters.insert(meter.clone(), Offender::new(Offence::Silent, slot));
+                let mut offender = Offender::new(Offence::Silent, slot);
+                // Without a retry the first time has cost a slot, and the second would cost another.
+                if left == 0 {
+                    offender.quarantine(slot, LONGEST_WAIT);
+                }
+                self.meters.insert(meter.clone(), offender);
             }
             return;
         };
         offender.failures = offender.failures.saturating_add(1);
         offender.last = slot;
+        if left == 0 {
+            offender.wait = offender.wait.max(EXCLUDED_FROM_WAIT / 2);
+        }
         offender.quarantine(slot, LONGEST_WAIT);
         self.announce(meter, now, notices);
     }

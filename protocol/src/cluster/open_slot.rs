@@ -51,8 +51,6 @@ pub(super) struct Attempt {
     /// Whether a member must have spoiled it. Answers of a committee that do not agree may be wrong themselves, and then
     /// holders could frame a member.
     pub(super) blames_members: bool,
-    /// Whether the slot closed with it.
-    pub(super) last: bool,
 }
 
 impl Attempt {
@@ -67,6 +65,8 @@ pub(super) struct Judges<'a> {
     pub(super) config: &'a ClusterConfig,
     pub(super) roster: &'a Roster,
     pub(super) offenders: &'a Offenders,
+    /// How many retries are left.
+    pub(super) left: u64,
 }
 
 /// Readings, and reveals or answers, of the open attempt, by the list's scheme.
@@ -284,7 +284,7 @@ impl OpenSlot {
         let expiry = self.own.list.params().slot_expiry(self.slot);
         let failure = match &mut self.collected {
             Collected::Pairwise(_) => {
-                if let Some(again) = self.try_again(now, judges.config) {
+                if let Some(again) = self.try_again(now, judges) {
                     return again;
                 }
                 Failure::RevealMissing
@@ -377,6 +377,7 @@ impl OpenSlot {
             | Record::List(_)
             | Record::Outcome(_)
             | Record::Offenders(_)
+            | Record::Retries(_)
             | Record::Evidence { .. } => {}
         }
     }
@@ -431,7 +432,7 @@ impl OpenSlot {
     }
 
     /// The attempt at its end, if its members were asked to reveal.
-    pub(super) fn ended(&self, last: bool) -> Option<Attempt> {
+    pub(super) fn ended(&self) -> Option<Attempt> {
         let Stage::Recovering { missing, .. } = &self.stage else { return None };
         let silent = self.unrevealed();
         let decoded = match &self.collected {
@@ -449,7 +450,7 @@ impl OpenSlot {
             Collected::Committee { opened, .. } => opened.is_some(),
         };
         let (own, slot) = (self.own.clone(), self.slot);
-        Some(Attempt { own, slot, missing, silent, most_silent, decoded, blames_members, last })
+        Some(Attempt { own, slot, missing, silent, most_silent, decoded, blames_members })
     }
 
     /// Who was asked to reveal and did not yet.
@@ -509,8 +510,8 @@ impl OpenSlot {
         if self.own.list.params().is_plausible(sum) {
             return Step::Close(Ok(Aggregate::new(sum)));
         }
-        let again = judges.offenders.may_repeat(self.slot, &self.own.list, missing);
-        let retry = if again { self.try_again(now, judges.config) } else { None };
+        let again = judges.offenders.may_repeat(&self.own.list, missing);
+        let retry = if again { self.try_again(now, judges) } else { None };
         retry.unwrap_or(Step::Close(Err(Failure::UnmaskFailed)))
     }
 
@@ -543,7 +544,8 @@ impl OpenSlot {
     }
 
     /// Ends the reading window: fixes who is missing or left out and asks the others to reveal, if not too many are missing.
-    fn freeze(&mut self, now: Timestamp, Judges { config, roster, offenders }: Judges<'_>) -> Step {
+    fn freeze(&mut self, now: Timestamp, judges: Judges<'_>) -> Step {
+        let Judges { config, roster, offenders, left } = judges;
         let params = *self.own.list.params();
         let absent = (0..params.members()).filter(|&member| !self.collected.heard(member));
         let absent = MemberSet::from_members(params.members(), absent);
@@ -553,11 +555,11 @@ impl OpenSlot {
         };
         if absent.len() > params.max_missing() {
             // In a committee nothing else costs an attempt, so that one may be left for this.
-            let again = matches!(self.collected, Collected::Committee { .. }).then(|| self.try_again(now, config));
+            let again = matches!(self.collected, Collected::Committee { .. }).then(|| self.try_again(now, judges));
             return again.flatten().unwrap_or(Step::Close(Err(Failure::TooManyMissing)));
         }
         let denied = |meter: &MeterId| !roster.allows(meter);
-        let missing = offenders.choose(self.slot, &self.own.list, absent, &self.silent, denied);
+        let missing = offenders.choose(self.slot, &self.own.list, absent, &self.silent, denied, left);
         let request = RecoveryRequest {
             list: *self.own.list.hash(),
             slot: self.slot,
@@ -570,16 +572,17 @@ impl OpenSlot {
         Step::Request { attempt: self.attempt, bytes }
     }
 
-    /// Opens the next attempt, because this one is lost; `None` if none is left, or no time for it.
-    fn try_again(&mut self, now: Timestamp, config: &ClusterConfig) -> Option<Step> {
+    /// Opens the next attempt, because this one is lost; `None` if none is left, of the slot's or of the day's, or no time for
+    /// it.
+    fn try_again(&mut self, now: Timestamp, Judges { config, left, .. }: Judges<'_>) -> Option<Step> {
         let params = *self.own.list.params();
         let attempt = self.attempt + 1;
         let needed = params.terms().reading_seconds + params.terms().reveal_seconds;
         let fits = now.as_secs() + needed <= params.slot_expiry(self.slot).as_secs();
-        if attempt >= params.attempts() || !fits {
+        if attempt >= params.attempts() || left == 0 || !fits {
             return None;
         }
-        let ended = self.ended(false);
+        let ended = self.ended();
         let deadline = now.as_secs() + params.terms().reading_seconds;
         let retry = Retry { list: *self.own.list.hash(), slot: self.slot, attempt, deadline };
         let bytes: Arc<[u8]> = retry.seal(&config.identity, &GatewayChannel::Retry.topic(&config.cluster)).into();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use zeroize::Zeroizing;
 
-use super::Offenders;
+use super::{Offenders, Retries};
 use crate::aggregate::{Aggregate, Failure, SlotOutcome};
 use crate::ids::MeterId;
 use crate::keys::AgreementSecret;
@@ -25,6 +25,7 @@ pub enum Key {
     Slot(Slot, u8, SlotEntry),
     Outcome(Slot),
     Offenders,
+    Retries,
     /// By number.
     Evidence(u8),
 }
@@ -98,6 +99,8 @@ pub enum Record {
     Outcome(SlotOutcome),
     /// What is known of members that spoil slots.
     Offenders(Box<Offenders>),
+    /// What was spent on attempts beyond the first.
+    Retries(Box<Retries>),
     /// Two messages of a gateway that contradict each other, as an [`crate::wire::EvidenceStatement`].
     Evidence {
         number: u8,
@@ -148,6 +151,7 @@ impl Record {
             }
             Self::Outcome(outcome) => Key::Outcome(outcome.slot),
             Self::Offenders(_) => Key::Offenders,
+            Self::Retries(_) => Key::Retries,
             Self::Evidence { number, .. } => Key::Evidence(*number),
         }
     }
@@ -183,7 +187,8 @@ impl Record {
                 .finish(),
             Self::Answer { slot, attempt, member, sum } => value(11, slot, *attempt, *member, sum.to_canonical()),
             Self::Outcome(outcome) => encode_outcome(outcome),
-            Self::Offenders(offenders) => offenders.encode(Writer::array(5).uint(8)).finish(),
+            Self::Offenders(offenders) => offenders.encode(Writer::array(3).uint(8)).finish(),
+            Self::Retries(retries) => retries.encode(Writer::array(2).uint(12)).finish(),
             Self::Evidence { number, bytes } => Writer::array(3).uint(9).uint((*number).into()).bytes(bytes).finish(),
         })
     }
@@ -214,7 +219,7 @@ impl Record {
                 Self::Reveal { slot, attempt, member, revealed }
             }
             (7, 14) => Self::Outcome(decode_outcome(&mut reader)?),
-            (8, 5) => Self::Offenders(Box::new(Offenders::decode(&mut reader)?)),
+            (8, 3) => Self::Offenders(Box::new(Offenders::decode(&mut reader)?)),
             (9, 3) => Self::Evidence { number: reader.small("number")?, bytes: reader.bytes()?.into() },
             (10, 6) => Self::Dealt {
                 slot: slot(&mut reader)?,
@@ -227,6 +232,7 @@ impl Record {
                 let (slot, attempt, member, sum) = value(&mut reader)?;
                 Self::Answer { slot, attempt, member, sum: element(sum)? }
             }
+            (12, 2) => Self::Retries(Box::new(Retries::decode(&mut reader)?)),
             (found, _) => return Err(DecodeError::WrongKind { expected: 1, found }),
         };
         reader.end()?;

@@ -1,11 +1,12 @@
 //! A gateway that lost its store, and the broker its retained list: members know more than it does.
 
 use dream_protocol::cluster::{Notice, Rejection};
+use dream_protocol::ids::MeterId;
 use dream_protocol::meter::Key;
 use dream_protocol::simulation::Simulation;
 use dream_protocol::time::Slot;
-use dream_protocol::topic::GatewayChannel;
-use dream_protocol::wire::ListStatement;
+use dream_protocol::topic::{GatewayChannel, MeterChannel};
+use dream_protocol::wire::{ListStatement, Message as _, Status, StatusCode};
 use dream_testkit::virtual_cluster::VirtualCluster;
 
 use crate::support::pki::Pki;
@@ -74,6 +75,49 @@ fn members_that_speak_up_after_the_first_list_are_in_the_second() {
     assert_eq!(list.members().len(), 12);
     let last = cluster.gateway.outcomes.last().unwrap();
     assert_eq!(last.result.map(|sum| sum.watts()), Ok(1200), "all of them are heard");
+}
+
+/// Lets half a day pass in which these members claim, slot after slot, to know a list of this very moment; returns how many
+/// lists follow.
+fn lists_that_follow_from(liars: &[usize], interval: u64) -> usize {
+    let pki = Pki::new();
+    let mut cluster = twelve(10);
+    cluster.gateway.config.roster.min_interval_seconds = interval;
+    run_until(&mut cluster, START + 3 * 600);
+    cluster.gateway.restart(cluster.now());
+    let lists = |cluster: &VirtualCluster| {
+        let published = |notice: &&Notice| matches!(notice, Notice::ListPublished { .. });
+        cluster.gateway.notices.iter().filter(published).count()
+    };
+    let before = lists(&cluster);
+    for slot in 0..72 {
+        run_until(&mut cluster, START + (4 + slot) * 600 + 100);
+        for &liar in liars {
+            let name = meter_name(liar);
+            let topic = MeterChannel::Status.topic(&cluster_id(), &MeterId::new(&name).unwrap());
+            let status = Status {
+                cluster: cluster_id(),
+                list: None,
+                slot: Slot(0),
+                code: StatusCode::NoList,
+                newest_epoch: cluster.now().as_secs(),
+                evidence: Vec::new(),
+            };
+            let packet = Packet::new(topic.clone(), status.seal(&pki.meter(&name).identity(), &topic));
+            cluster.gateway.receive(&packet, cluster.now());
+        }
+    }
+    assert!(cluster.gateway.outcomes.iter().filter(|outcome| outcome.result.is_ok()).count() >= 70);
+    lists(&cluster) - before
+}
+
+#[test]
+fn members_that_claim_to_know_a_later_list_cause_none_or_one_if_they_are_many() {
+    for interval in [600, 3600] {
+        assert_eq!(lists_that_follow_from(&[0], interval), 0, "one member, at {interval} s");
+        assert_eq!(lists_that_follow_from(&[3, 7], interval), 0, "two of twelve");
+        assert_eq!(lists_that_follow_from(&[1, 3, 7], interval), 1, "three of twelve, once a day");
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod days;
 mod quarantine;
+mod retries;
 mod search;
 mod several;
 

@@ -3,7 +3,7 @@ use dream_protocol::ids::{ClusterId, GatewayId};
 use dream_protocol::keys::IdentityKey;
 use dream_protocol::meter::MeterConfig;
 use dream_protocol::params::{Share, Terms};
-use dream_protocol::policy::Policy;
+use dream_protocol::policy::{Policy, Profile};
 use dream_protocol::scheme::{self, SchemeChoice};
 use dream_protocol::simulation::Simulation;
 use dream_protocol::time::Timestamp;
@@ -151,6 +151,7 @@ impl Gateway {
             missing_share: Share::new(0, 1).unwrap(),
             malicious_share: Share::new(1, 4).unwrap(),
             floors: SMALL,
+            budget: Profile::Strict.budget(),
             roster: RosterRules { min_members: 4, settle_seconds: 5, ..RosterRules::default() },
             clock_skew_seconds: 0,
             scheme: SchemeChoice::Only(scheme::Kind::Pairwise),

@@ -220,7 +220,10 @@ impl Referee {
             }
             cluster::Record::Outcome(outcome) => self.closed(outcome, now),
             cluster::Record::Evidence { .. } => panic!("an honest gateway contradicts itself"),
-            cluster::Record::Enrolment { .. } | cluster::Record::List(_) | cluster::Record::Offenders(_) => {}
+            cluster::Record::Enrolment { .. }
+            | cluster::Record::List(_)
+            | cluster::Record::Offenders(_)
+            | cluster::Record::Retries(_) => {}
         }
     }
 

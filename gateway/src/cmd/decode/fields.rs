@@ -180,7 +180,7 @@ pub(super) fn evidence(evidence: &EvidenceStatement, context: &Context, report: 
     report.row("  first", said(&evidence.first, context));
     report.row("  second", said(&evidence.second, context));
     match context.authorities.as_ref().map(|authorities| evidence::judge(evidence, authorities)) {
-        None => report.row("  shows", "not checked: give --authority"),
+        None => report.row("  shows", "not checked: give --gateway-authority"),
         Some(Ok(verdict)) => {
             report.row("  shows", format!("of gateway {}: {}", verdict.gateway, verdict.contradiction))
         }

@@ -8,7 +8,7 @@ use dream_protocol::cluster::{ClusterConfig, RosterRules};
 use dream_protocol::ids::{ClusterId, GatewayId};
 use dream_protocol::meter::MeterConfig;
 use dream_protocol::params::{Share, Terms};
-use dream_protocol::policy::{Floors, Policy};
+use dream_protocol::policy::{Floors, Policy, Profile};
 use dream_protocol::scheme::{Kind, SchemeChoice};
 use dream_protocol::simulation::Simulation;
 use dream_protocol::time::{Slot, Timestamp};
@@ -103,6 +103,7 @@ impl Run {
             missing_share: one_member(),
             malicious_share: one_member(),
             floors: FLOORS,
+            budget: Profile::Strict.budget(),
             roster: RosterRules {
                 min_members: MEMBERS,
                 settle_seconds: 5,

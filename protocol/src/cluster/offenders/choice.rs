@@ -7,10 +7,7 @@ use crate::member_set::MemberSet;
 use crate::membership::MembershipList;
 use crate::time::Slot;
 
-/// How many sums may be asked for again in 144 slots, because a known offender is among those who spoiled them.
-const MOST_REPEATED_SUMS: u64 = 12;
-
-/// How many of these are kept for offenders that were released; without one to spare nobody who spoils sums is on trial.
+/// How many retries are kept for members that are on no trial: without one to spare nobody is on trial.
 const KEPT_FROM_TRIALS: u64 = 2;
 
 /// How many members may be in quarantine at once although that is more than half of those who may be missing.
@@ -18,7 +15,7 @@ const LEAST_QUARANTINED: u16 = 3;
 
 impl Offenders {
     /// Chooses S: the absent, then those who were silent in an earlier attempt of the slot and those who are denied, then
-    /// who is in quarantine, then who is left out to search; never more than M.
+    /// who is in quarantine, then who is left out to search; never more than M. `left` retries are left.
     pub(in crate::cluster) fn choose(
         &self,
         slot: Slot,
@@ -26,6 +23,7 @@ impl Offenders {
         absent: MemberSet,
         silent: &MemberSet,
         denied: impl Fn(&MeterId) -> bool,
+        left: u64,
     ) -> MemberSet {
         let most = list.params().max_missing();
         let mut missing = absent;
@@ -38,11 +36,11 @@ impl Offenders {
         };
         leave_out(&mut silent.iter());
         leave_out(&mut (0u16..).zip(list.members()).filter(|(_, member)| denied(member.id())).map(|(index, _)| index));
-        leave_out(&mut self.quarantined(slot, list).into_iter());
+        leave_out(&mut self.quarantined(slot, list, left).into_iter());
         let room = most.saturating_sub(missing.len());
         let group = self.search.as_ref().filter(|search| self.wants_group(search, slot));
         let group = group.map(|search| search.choose(slot, list, &missing, room, |meter| self.spoils_sums(meter)));
-        let both_on_trial = matches!(self.spoiler_on_trial(slot, list), Some((_, BOTH)));
+        let both_on_trial = matches!(self.spoiler_on_trial(slot, list, left), Some((_, BOTH)));
         let others = both_on_trial.then(|| search::any(slot, list, &missing, room, |meter| self.spoils_sums(meter)));
         group.into_iter().flatten().chain(others.into_iter().flatten()).for_each(|member| missing.insert(member));
         missing
@@ -59,11 +57,11 @@ impl Offenders {
     }
 
     /// The members in quarantine, the worst first: at most half of those who may be missing, but at least three, so that
-    /// several who were found are left out together.
-    fn quarantined(&self, slot: Slot, list: &MembershipList) -> Vec<u16> {
-        let trial = self.spoiler_on_trial(slot, list);
+    /// several who were found are left out together. Without a retry each of them could cost the slot: then all are.
+    fn quarantined(&self, slot: Slot, list: &MembershipList, left: u64) -> Vec<u16> {
+        let trial = self.spoiler_on_trial(slot, list, left);
         let excused = |meter: &MeterId, offender: &Offender| match (&offender.offence, trial) {
-            (Offence::Silent, _) => true,
+            (Offence::Silent, _) => left > KEPT_FROM_TRIALS,
             (Offence::SpoilsSums, Some((trial, _))) => meter == trial,
             (Offence::SuspectedWith(other), Some((trial, stage))) => {
                 (meter == trial && stage != 1) || (other == trial && stage != 0)
@@ -86,13 +84,13 @@ impl Offenders {
             .collect();
         waiting.sort_by_key(|&(_, failures)| std::cmp::Reverse(failures));
         let most = list.params().max_missing();
-        let most = if again { most } else { (most / 2).max(LEAST_QUARANTINED) };
+        let most = if again || left == 0 { most } else { (most / 2).max(LEAST_QUARANTINED) };
         waiting.into_iter().take(most.into()).map(|(member, _)| member).collect()
     }
 
     /// Whose trial a slot is, of those who spoil sums: one at a time, and none while sums are tested.
-    fn spoiler_on_trial(&self, slot: Slot, list: &MembershipList) -> Option<(&MeterId, u8)> {
-        if self.is_searching() || self.repeated_until(slot) + KEPT_FROM_TRIALS >= MOST_REPEATED_SUMS {
+    fn spoiler_on_trial(&self, slot: Slot, list: &MembershipList, left: u64) -> Option<(&MeterId, u8)> {
+        if self.is_searching() || left <= KEPT_FROM_TRIALS {
             return None;
         }
         let due = |(meter, offender): &(&MeterId, &Offender)| {
@@ -102,9 +100,9 @@ impl Offenders {
     }
 
     /// Returns whether a sum that failed is worth another attempt: who probably spoiled it is known, and will be left out.
-    pub(in crate::cluster) fn may_repeat(&self, slot: Slot, list: &MembershipList, missing: &MemberSet) -> bool {
+    pub(in crate::cluster) fn may_repeat(&self, list: &MembershipList, missing: &MemberSet) -> bool {
         let explains =
             |(meter, offender): (&MeterId, &Offender)| offender.spoils_sums() && took_part(meter, list, missing);
-        self.repeated_until(slot) < MOST_REPEATED_SUMS && self.meters.iter().any(explains)
+        self.meters.iter().any(explains)
     }
 }

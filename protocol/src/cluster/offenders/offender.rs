@@ -5,7 +5,7 @@ use crate::ids::MeterId;
 use crate::time::{Slot, Timestamp};
 
 /// How long a quarantine has become when its member is left out of lists instead: three trials in a row have failed.
-const EXCLUDED_FROM_WAIT: u64 = 16;
+pub(super) const EXCLUDED_FROM_WAIT: u64 = 16;
 
 /// The longest time that a member is left out of lists, in days.
 pub(super) const MOST_DAYS: u64 = 32;

@@ -17,10 +17,9 @@ const MOST_METERS: u64 = 20_000;
 const MOST: u64 = 1 << 41;
 
 impl Offenders {
-    /// Appends the entry after its kind: an array of four more items.
+    /// Appends the entry after its kind: an array of two more items.
     pub(in crate::cluster) fn encode(&self, writer: Writer) -> Writer {
-        let (since, count) = self.repeated;
-        let mut writer = writer.uint(since.0).uint(count).nested_array(self.meters.len() as u64);
+        let mut writer = writer.nested_array(self.meters.len() as u64);
         for (meter, offender) in &self.meters {
             writer = encode_offender(writer, meter, offender);
         }
@@ -31,8 +30,7 @@ impl Offenders {
     }
 
     pub(in crate::cluster) fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let repeated = (slot(reader, "repeated since")?, number(reader, "repeated", MOST)?);
-        let mut offenders = Self { repeated, ..Self::default() };
+        let mut offenders = Self::default();
         for _ in 0..length(reader, "offenders")? {
             let (meter, offender) = decode_offender(reader)?;
             offenders.meters.insert(meter, offender);

@@ -139,10 +139,6 @@ impl Offenders {
     ) {
         let (slot, list, missing) = (attempt.slot, attempt.list(), &attempt.missing);
         self.changed = true;
-        if !attempt.last {
-            let count = self.repeated_until(slot);
-            self.repeated = (if count > 0 { self.repeated.0 } else { slot }, count + 1);
-        }
         let known = self.meters.iter().filter(|(_, known)| known.spoils_sums());
         let (in_it, left_out): (Vec<_>, Vec<_>) =
             known.map(|(meter, _)| meter.clone()).partition(|meter| took_part(meter, list, missing));

@@ -194,6 +194,7 @@ impl Gateway {
             | Record::Request { .. }
             | Record::Reveal { .. }
             | Record::Offenders(_)
+            | Record::Retries(_)
             | Record::Evidence { .. } => None,
         };
         self.node.store.values().filter_map(outcome).collect()
