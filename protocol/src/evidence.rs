@@ -1,4 +1,4 @@
-//! Evidence against a gateway: two messages that it signed and that contradict each other (`protocol.md 9`).
+//! Evidence against a gateway: two messages that it signed and that contradict each other (`protocol.md 7`, message 11).
 //!
 //! Anybody can judge it, with nothing but the certificates of gateways' authorities: the messages say which cluster, slot and list
 //! they are about, and the signatures say who made them. A meter keeps such pairs and sends them with its status.

@@ -2,7 +2,8 @@
 //!
 //! A cluster of meters reports its load, slot by slot, to a gateway that can open only the noisy sum. Every meter adds a
 //! share of the noise and masks the result with keys it shares with the other members; the masks cancel in the sum of the
-//! whole cluster and nowhere else. `docs/protocol.md` is the specification, and comments cite its sections.
+//! whole cluster and nowhere else. `docs/protocol.md` is the specification of the meter, `docs/protocol-gateway.md` that of
+//! the gateway, and `docs/protocol-proofs.md` says why they are safe; comments cite their sections.
 //!
 //! # What is promised
 //! For any two inputs that differ in one meter's reading of one slot, everything that a gateway and up to T colluding

@@ -1,4 +1,4 @@
-//! The noise each meter adds, and what the sum of it looks like (`protocol.md` 5).
+//! The noise each meter adds, and what the sum of it looks like (`protocol.md 5`, `protocol-gateway.md 5`).
 //!
 //! A share is `z = NB(1/n, p) - NB(1/n, p)` with `p = exp(-1/lambda)`; `n` of them add up to the
 //! discrete Laplace distribution `P(d) ~ p^|d|`. [`Sampler`] draws shares from integers alone,

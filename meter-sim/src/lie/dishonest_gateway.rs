@@ -264,7 +264,7 @@ impl DishonestGateway {
         self.list.as_ref().is_some_and(|list| list.params().slot_expiry(slot) > self.wall())
     }
 
-    /// Returns the sum of a slot that everyone has answered: `protocol.md 4`, "the result".
+    /// Returns the sum of a slot that everyone has answered: `protocol-gateway.md 4`, "The result".
     fn open(&self, slot: Slot) -> Option<i64> {
         let list = self.list.as_ref()?;
         let (readings, reveals) = (self.readings.get(&slot)?, self.reveals.get(&slot)?);

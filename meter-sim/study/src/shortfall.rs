@@ -1,5 +1,5 @@
 //! What epsilon is left when fewer shares of the noise are in a sum than the claim counts on, because more meters collude
-//! than T. Computed, not simulated: the distribution of any number of shares is known (`protocol.md 5`).
+//! than T. Computed, not simulated: the distribution of any number of shares is known (`protocol-gateway.md 5`).
 
 use super::section::{Axis, Cell, Figure, Section, Series, Stroke, Table};
 use dream_homes::street::{all_cores, in_parallel};

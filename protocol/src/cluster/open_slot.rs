@@ -1,4 +1,4 @@
-//! One slot at the gateway: collecting readings, then recovering, then closed (`protocol.md 4`).
+//! One slot at the gateway: collecting readings, then recovering, then closed (`protocol-gateway.md 4, 4a`).
 
 use std::sync::Arc;
 

@@ -98,7 +98,7 @@ impl Committee {
         self.holders.saturating_sub(self.needed)
     }
 
-    /// Checks the conditions under which nothing but one whole sum opens (`protocol.md 4a`).
+    /// Checks the conditions under which nothing but one whole sum opens (`protocol.md 4a`, and `protocol-proofs.md 4a` for why).
     pub fn check(&self, members: u64, missing: u64, malicious: u64) -> Result<(), CommitteeError> {
         let Self { drawn, needed, holders } = *self;
         if holders == 0 || holders > MAX_HOLDERS.min(members) {

@@ -1,4 +1,4 @@
-//! What a gateway can open of a cluster with a committee (protocol.md 4a), whatever it shows to whom: linear algebra over
+//! What a gateway can open of a cluster with a committee (protocol-proofs.md 4a), whatever it shows to whom: linear algebra over
 //! GF(2^61 - 1), which shares nothing with the machines, and the numbers of real meters against it.
 //!
 //! Everything that meters send is a linear combination of numbers that the gateway does not know. What it can compute about

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """An independent implementation of DREAM, version 1, that checks the test vectors beside it.
 
-It is written from docs/protocol.md, not from the Rust code, and may be read as a reference for another meter or
-gateway: section numbers in comments are that page's. It keeps no secrets and runs in no constant time: do not ship it.
+It is written from docs/protocol.md and docs/protocol-gateway.md, not from the Rust code, and may be read as a reference for
+another meter or gateway: section numbers in comments are those pages'. It keeps no secrets and runs in no constant time: do
+not ship it.
 
     python3 -m venv .venv && .venv/bin/pip install -r protocol/tests/vectors/requirements.txt
     .venv/bin/python protocol/tests/vectors/check.py               # all files, then the self-test

@@ -1,4 +1,4 @@
-//! What the gateway collects in an attempt of the committee scheme, and how it opens the sum (`protocol.md 4a`).
+//! What the gateway collects in an attempt of the committee scheme, and how it opens the sum (`protocol-gateway.md 4a`).
 
 use super::Committee;
 use super::decoding::{self, Decoded};
