@@ -25,7 +25,8 @@ pub fn examples(help: &str) -> Vec<String> {
     let lines = lines.take_while(|line| line.starts_with("  "));
     lines.fold(Vec::new(), |mut commands: Vec<String>, line| {
         match commands.last_mut().filter(|_| line.starts_with("    ")) {
-            Some(command) => command.push_str(line),
+            // The shell goes on after a pipe or a backslash.
+            Some(command) => *command = format!("{command}\n{line}"),
             None => commands.push(line.trim().to_owned()),
         }
         commands
