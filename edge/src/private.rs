@@ -21,7 +21,7 @@ mod tests {
         for (mode, open) in
             [(0o600, false), (0o400, false), (0o440, false), (0o640, false), (0o644, true), (0o604, true)]
         {
-            std::fs::set_permissions(file.path(), PermissionsExt::from_mode(mode)).unwrap();
+            std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(mode)).unwrap();
             assert_eq!(mode_for_everybody(file.path()).unwrap(), open.then_some(mode), "{mode:o}");
         }
     }

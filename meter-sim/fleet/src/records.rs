@@ -261,7 +261,7 @@ mod tests {
         drop(Records::open(&path).unwrap());
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         for (mode, refused) in [(0o640, false), (0o644, true)] {
-            std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
             let error = Records::open(&path).err().map(|error| error.to_string());
             assert_eq!(error.is_some_and(|error| error.contains("chmod 600")), refused, "{mode:o}");
         }
