@@ -41,6 +41,7 @@ use crate::keys::{IdentityKey, ListHash};
 use crate::membership::{ListError, MembershipList};
 use crate::params::{ParamsError, Share, Terms};
 use crate::policy::{Budget, Floors};
+use crate::protection::Protection;
 use crate::scheme::SchemeChoice;
 use crate::scheme::committee::NoCommittee;
 use crate::time::{Slot, Timestamp};
@@ -204,6 +205,9 @@ pub struct Cluster {
     newest: Option<(u64, ListHash)>,
     newest_published: Option<Timestamp>,
     reports: Reports,
+    /// The T that the cluster's lists have allowed for, and the least that members say they accept.
+    protection: Option<Protection>,
+    asked: BTreeMap<MeterId, u16>,
     /// Proof that this gateway's name signed messages that contradict each other, as members have sent it.
     evidence: Vec<(Contradiction, Arc<[u8]>)>,
     /// How many pieces of evidence are stored, those included that prove nothing any more.
@@ -259,6 +263,8 @@ impl Cluster {
             newest: None,
             newest_published: None,
             reports: Reports::default(),
+            protection: None,
+            asked: BTreeMap::new(),
             evidence: Vec::new(),
             evidence_records: 0,
             listening: None,
@@ -526,6 +532,7 @@ impl Cluster {
         let proof = (status.code == StatusCode::Equivocation).then_some(&status.evidence);
         let proof = proof.map(|bytes| self.judge(bytes)).transpose()?;
         let (meter, code, slot) = (known.id().clone(), status.code, status.slot);
+        let asking = meter.clone();
         let named = |own: &Arc<OwnList>| status.list.is_some_and(|hash| hash == own.list.hash().prefix());
         let epoch = self.lists.iter().find(|(_, own)| named(own)).map(|(&epoch, _)| epoch);
         self.note_epoch(&meter, status.newest_epoch, now);
@@ -533,6 +540,7 @@ impl Cluster {
         if let Some(verdict) = proof {
             self.keep_evidence(verdict, &status.evidence);
         }
+        self.note_malicious(asking, status.least_malicious, now);
         self.set_list_timer();
         Ok(())
     }
