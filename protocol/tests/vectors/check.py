@@ -2085,7 +2085,8 @@ def verdict(world: Case, certificate: bytes, first: bytes, second: bytes) -> str
 def judge(case: Case, world: Case, slot: Case) -> None:
     """Accepts a message or raises `Refused`, as its receiver would."""
     cluster, first = world["cluster"], world["meters"][0]
-    authorities = Authorities(*((loaded(world[role]["certificate"]),) for role in ("meter_authority", "gateway_authority")))
+    meters, gateways = (loaded(world[f"{role}_authority"]["certificate"]) for role in ("meter", "gateway"))
+    authorities = Authorities((meters,), (gateways,))
     kind, topic, data = case["judge"], case.get("topic", ""), raw(case["bytes"])
     before = messages_before(case)
     if kind in ("reading", "reveal"):
