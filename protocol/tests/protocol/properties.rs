@@ -191,7 +191,7 @@ proptest! {
         prop_assert_eq!(RecoveryMessage::decode(&retry.payload()), Ok(RecoveryMessage::Retry(retry)));
         let code = StatusCode::ALL[code];
         let evidence = if code == StatusCode::Equivocation { vec![7] } else { Vec::new() };
-        let status = Status { cluster: cluster.clone(), list: named, slot, code, newest_epoch: seq, evidence };
+        let status = Status { cluster: cluster.clone(), list: named, slot, code, newest_epoch: seq, least_malicious: 7, evidence };
         prop_assert_eq!(Status::decode(&status.payload()), Ok(status));
         let statement = EnrolmentStatement {
             cluster,

@@ -18,6 +18,7 @@ fn status() -> Status {
         slot: Slot(0),
         code: StatusCode::LedgerExhausted,
         newest_epoch: 0,
+        least_malicious: 0,
         evidence: Vec::new(),
     }
 }
