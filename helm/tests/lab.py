@@ -95,35 +95,49 @@ def lab(clusters=2, meters=51, faults=0.05, vanish=0.002, slot_seconds=5):
     """A demo and a Prometheus that scrapes it, on the loopback. Its clusters are district-1, district-2 and so on,
     and its group is the town."""
     # Prometheus knows no time but its own.
-    command = [program("meter-sim"), "demo", "--real-time", "--clusters", clusters, "--meters", meters]
-    command += ["--slot-seconds", slot_seconds, "--faults", faults, "--vanish", vanish]
-    with running(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as demo:
+    arguments = ["--real-time", "--clusters", clusters, "--meters", meters]
+    arguments += ["--slot-seconds", slot_seconds, "--faults", faults, "--vanish", vanish]
+    with demo(arguments) as metrics, prometheus(metrics) as found:
+        yield found
+
+
+@contextlib.contextmanager
+def demo(arguments):
+    """A demo with these arguments; gives the address of its metrics."""
+    command = [program("meter-sim"), "demo", *arguments]
+    with running(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         said = []
-        address = next((line for line in demo.stdout if said.append(line) or line.startswith("metrics")), None)
+        address = next((line for line in process.stdout if said.append(line) or line.startswith("metrics")), None)
         assert address, "".join(said)
         # Its lines must go somewhere, or it waits for a reader.
-        threading.Thread(target=lambda: [None for _ in demo.stdout], daemon=True).start()
-        with prometheus(address.split()[1]) as found:
-            yield found
+        threading.Thread(target=lambda: [None for _ in process.stdout], daemon=True).start()
+        yield address.split()[1]
 
 
 @contextlib.contextmanager
 def prometheus(metrics):
     """A Prometheus with our rules that scrapes one target every second, in a directory that goes away."""
     with tempfile.TemporaryDirectory() as folder:
-        port, target = free_port(), urllib.parse.urlparse(metrics).netloc
-        config = {
-            "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
-            "rule_files": [str(RULES)],
-            "scrape_configs": [{"job_name": "dream-gateway", "static_configs": [{"targets": [target]}]}],
-        }
-        (pathlib.Path(folder) / "prometheus.yml").write_text(json.dumps(config))
-        command = ["prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data"]
-        command += [f"--web.listen-address=127.0.0.1:{port}", "--log.level=error"]
-        with running(command):
-            found = Lab(metrics, f"http://127.0.0.1:{port}")
-            until("Prometheus", lambda: urllib.request.urlopen(f"{found.prometheus}/-/ready", timeout=5))
-            yield found
+        targets = [{"targets": [urllib.parse.urlparse(metrics).netloc]}]
+        with server(pathlib.Path(folder), [{"job_name": "dream-gateway", "static_configs": targets}]) as url:
+            yield Lab(metrics, url)
+
+
+@contextlib.contextmanager
+def server(folder, scraped=()):
+    """A Prometheus with our rules that keeps its data in a folder, and scrapes these jobs; gives its address."""
+    url = f"http://127.0.0.1:{free_port()}"
+    config = {
+        "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+        "rule_files": [str(RULES)],
+        "scrape_configs": list(scraped),
+    }
+    (folder / "prometheus.yml").write_text(json.dumps(config))
+    command = ["prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data"]
+    command += [f"--web.listen-address={url.removeprefix('http://')}", "--log.level=error"]
+    with running(command):
+        until("Prometheus", lambda: urllib.request.urlopen(f"{url}/-/ready", timeout=5))
+        yield url
 
 
 @contextlib.contextmanager

@@ -49,25 +49,25 @@ use stage::Stage;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   meter-sim demo
-  meter-sim demo --meters 1000 --vanish 0.05
-  meter-sim demo --meters 100 --scheme pairwise
+  meter-sim demo --liars 1
+  meter-sim demo --clusters 1 --meters 1000 --vanish 0.05
+  meter-sim demo --clusters 1 --meters 100 --scheme pairwise
   meter-sim demo --slots 5 --faults 0.05
   meter-sim demo --no-noise --slots 3
   meter-sim demo --shifting 0.005 --slots 10
-  meter-sim demo --liars 1 --slots 20
   meter-sim demo --pv 0.5 --month 6
   meter-sim demo --clusters 10 --meters 200 --slot-seconds 5
   meter-sim demo --real-time --listen 127.0.0.1:9464 --mqtt-port 1883")]
 pub(crate) struct DemoArgs {
     /// The number of meters per cluster
-    #[arg(long, default_value_t = 600, value_parser = whole::<u16, 2, 10_000>)]
+    #[arg(long, default_value_t = 300, value_parser = whole::<u16, 2, 10_000>)]
     meters: u16,
     /// How readings are hidden: `committee`, where holders among the meters open the sum together and a part of them may vanish;
     /// `pairwise`, where all must help; or `auto`, as gateways do by default: a committee from 50 meters on
     #[arg(long, value_name = "SCHEME", default_value_t)]
     scheme: SchemeChoice,
     /// The number of clusters. Several of them are a group, the town, and from four on it has two substations
-    #[arg(long, default_value_t = 1, value_parser = whole::<u32, 1, 100>)]
+    #[arg(long, default_value_t = 4, value_parser = whole::<u32, 1, 100>)]
     clusters: u32,
     /// The share of the homes with panels on their roofs. They feed in: readings then count from -8 to 8 kW, which takes more
     /// noise
@@ -98,8 +98,9 @@ pub(crate) struct DemoArgs {
     mqtt_port: Option<u16>,
     /// The number of meters of the first cluster that turn dishonest, one after the other: they make nonsense of sums. In the
     /// pairwise scheme every other one, from the first on, never helps to unmask instead, which a committee does not mind. The
-    /// gateway finds them and leaves them out, as the page tells. The first begins after a minute or so; 0 for none
-    #[arg(long, value_name = "COUNT", default_value_t = 2, value_parser = whole::<usize, 0, 4>)]
+    /// gateway finds them and leaves them out, as the page tells. The first begins after a few slots; without --slots, the demo
+    /// ends when all are found and sums go on
+    #[arg(long, value_name = "COUNT", default_value_t = 0, value_parser = whole::<usize, 0, 4>)]
     liars: usize,
     /// Print JSON: one object per slot, and the verdict as the last
     #[arg(long)]
@@ -119,8 +120,11 @@ const BEGIN: u64 = (16 * 60 + 40) * 60;
 /// The share of readings with a fault, unless another is asked for.
 const FAULTS: f64 = 0.03;
 
-/// After how many slots a meter turns dishonest, and the next one after as many more: the first look is at how it works.
-const HONEST_SLOTS: usize = 12;
+/// After how many slots a meter turns dishonest: the first look is at how it works.
+const HONEST_SLOTS: usize = 3;
+
+/// After how many more slots the next one does.
+const NEXT_LIAR: usize = 12;
 
 /// About so many holders a committee has.
 const HOLDERS: u32 = 160;

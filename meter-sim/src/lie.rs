@@ -18,11 +18,13 @@ mod report;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
 use dream_protocol::ids::ClusterId;
 use dream_protocol::simulation::Simulation;
+use dream_protocol::topic::{ANY_GATEWAY_STATUS, is_replica_of, replica_of_status};
 use tokio::sync::mpsc::unbounded_channel;
 
 pub use attack::{Attack, Lie};
@@ -34,12 +36,16 @@ pub use report::{Control, Outcome, Report};
 use self::attack::Precondition;
 use self::choice::Choice;
 use self::dishonest_gateway::DishonestGateway;
+use self::link::Event;
 use self::meters::MeterGroup;
 use dream_broker::Broker;
 use dream_fleet::access::{Access, BrokerArgs};
 use dream_fleet::clock::Clock;
 use dream_fleet::directory::Directory;
-use dream_homes::args::whole;
+use dream_homes::args::{BadInput, whole};
+
+/// For how long after a subscription what the broker retains may take to arrive.
+const RETAINED_WITHIN: Duration = Duration::from_secs(1);
 
 /// Short, so that nobody waits long, and long enough for a busy machine.
 const SLOT_SECONDS: u64 = 4;
@@ -121,9 +127,43 @@ impl LieArgs {
             Some(directory) => Participants::of_directory(directory, self.meters, &access)?,
             None => Participants::generate(self.meters, &access),
         };
-        introduce(self.meters);
         let runtime = tokio::runtime::Runtime::new().context("no threads can be started")?;
+        if directory.is_some() {
+            runtime.block_on(refuse_beside_the_real_one(&participants))?;
+        }
+        introduce(self.meters);
         runtime.block_on(play(participants, Simulation::default(), attacks, tell))
+    }
+}
+
+/// Refuses to play a gateway that is at work: a broker that knows clients by their certificates would throw it off.
+async fn refuse_beside_the_real_one(participants: &Participants) -> anyhow::Result<()> {
+    let id = &participants.gateway.id;
+    let Some((link, _)) = participants.groups.first() else { return Ok(()) };
+    let (_client, mut events) =
+        link.connect(&format!("lie-look-{:08x}", rand::random::<u32>()), &[ANY_GATEWAY_STATUS.to_owned()]);
+    let mut subscribed = false;
+    loop {
+        let event = if subscribed {
+            tokio::time::timeout(RETAINED_WITHIN, events.recv()).await.unwrap_or(None)
+        } else {
+            events.recv().await
+        };
+        match event {
+            Some(Event::Message { topic, payload }) => {
+                let own = replica_of_status(&topic).is_some_and(|replica| is_replica_of(replica, id));
+                if own && payload == b"online" {
+                    return Err(BadInput(format!(
+                        "--dir: the gateway {id} is online on this broker. This command shows its certificate, and the broker \
+                         would throw it off. Stop it first, or use a directory that `meter-sim provision` made for this"
+                    ))
+                    .into());
+                }
+            }
+            Some(Event::Subscribed) => subscribed = true,
+            // Those who connect next say what is wrong.
+            Some(Event::Lost(_)) | None => return Ok(()),
+        }
     }
 }
 

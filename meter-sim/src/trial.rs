@@ -24,6 +24,9 @@ const STATUS_INTERVAL: Duration = Duration::from_millis(250);
 /// How many slots may be reported and not yet published when a run ends.
 const OPEN_SLOTS: usize = 2;
 
+/// How many slots in a row must give a sum once all dishonest meters are found, before their story is over.
+const SUMS_AFTERWARDS: usize = 3;
+
 /// After so many reported slots a result should have been heard.
 const SILENT_SLOTS: usize = 3;
 
@@ -38,7 +41,7 @@ pub struct Trial {
     /// A client that may read aggregates.
     pub observer: MqttOptions,
     pub injected: Injected,
-    /// After how many slots of each cluster it ends; without, it does not end by itself.
+    /// After how many slots of each cluster it ends; without, when all dishonest meters are found and sums go on, if there are any.
     pub slots: Option<usize>,
     /// What sets the speed of a simulated clock.
     pub pacer: Option<Pacer>,
@@ -69,12 +72,14 @@ impl Trial {
     /// Runs the meters until there were enough slots, or `stop` is done.
     pub async fn run(self, view: &mut View, stop: impl Future<Output = ()>) -> Result<Verdict, FleetError> {
         let begun = self.fleet.now();
+        let liars = self.clusters.iter().map(|setup| setup.liars.len()).sum();
         let (stopping, stopped) = watch::channel(false);
         let start = |setup| dream_fleet::start(&self.fleet, setup, stopped.clone());
         let running = self.clusters.into_iter().map(start).collect::<Result<Vec<_>, _>>()?;
         let mut observer = Observer {
             clusters: &running,
             slots: self.slots,
+            liars,
             pacer: self.pacer,
             offenders: self.offenders,
             begun,
@@ -140,6 +145,8 @@ async fn listen(options: MqttOptions, topics: Vec<String>, news: mpsc::Unbounded
 struct Observer<'a> {
     clusters: &'a [RunningCluster],
     slots: Option<usize>,
+    /// How many meters turn dishonest.
+    liars: usize,
     pacer: Option<Pacer>,
     offenders: Option<watch::Receiver<BTreeMap<String, Offenders>>>,
     /// Slots that began before are not of this run.
@@ -174,7 +181,7 @@ impl Observer<'_> {
                         if self.seen.insert((aggregate.cluster.clone(), aggregate.slot)) {
                             self.note(aggregate);
                         }
-                        if self.slots.is_some_and(|wanted| self.has_enough(wanted)) {
+                        if self.slots.map_or_else(|| self.is_story_over(), |wanted| self.has_enough(wanted)) {
                             return;
                         }
                     }
@@ -214,6 +221,18 @@ impl Observer<'_> {
             self.rows.iter().filter(of_cluster).count()
         };
         self.clusters.iter().all(|cluster| rows(cluster) >= wanted)
+    }
+
+    /// Returns whether meters were dishonest, all of them are found, and sums go on.
+    fn is_story_over(&self) -> bool {
+        let found = || self.found.values().flatten();
+        let goes_on = |cluster: &RunningCluster| {
+            let since = found().max().map_or(0, |slot| slot.0);
+            let rows = self.rows.iter().rev().filter(|row| row.aggregate.cluster == cluster.cluster.as_str());
+            let sums = rows.take_while(|row| row.aggregate.slot > since && row.aggregate.load_watts.is_some());
+            sums.count() >= SUMS_AFTERWARDS
+        };
+        self.liars > 0 && found().count() >= self.liars && self.clusters.iter().all(goes_on)
     }
 
     fn with_expected(&self, aggregate: Aggregate) -> Row {

@@ -55,12 +55,15 @@ impl Row {
         Some(self.aggregate.load_watts? - self.expected?.truth)
     }
 
-    /// How far the filtered load is from the true one of all members. Nobody measured the silent ones: they count as the
-    /// others do on average.
+    /// The true load of all members, in watts. Nobody measured the silent ones: they count as the others do on average.
+    pub fn truth_of_all(&self) -> Option<f64> {
+        let Aggregate { members, responders, .. } = self.aggregate;
+        (responders > 0).then_some(self.expected?.truth as f64 * f64::from(members) / f64::from(responders))
+    }
+
+    /// How far the filtered load is from the true one of all members.
     pub fn filtered_error(&self) -> Option<f64> {
-        let Aggregate { load_filtered_watts, members, responders, .. } = self.aggregate;
-        let of_all = self.expected?.truth as f64 * f64::from(members) / f64::from(responders.max(1));
-        Some(load_filtered_watts? as f64 - of_all)
+        Some(self.aggregate.load_filtered_watts? as f64 - self.truth_of_all()?)
     }
 
     fn within_band(&self) -> Option<bool> {
@@ -135,7 +138,7 @@ pub struct Verdict {
 const IMPOSSIBLE: f64 = 1e-6;
 
 /// Within so many slots a gateway finds a liar.
-const FOUND_WITHIN: u64 = 24;
+const FOUND_WITHIN: u64 = 40;
 
 impl Verdict {
     pub fn of(rows: &[Row], meters: FromMeters, injected: Injected) -> Self {
@@ -143,7 +146,7 @@ impl Verdict {
         let mut verdict = Self {
             slots: rows.len(),
             liars: lying.len(),
-            liars_found: found,
+            liars_found: found.min(lying.len()),
             refusals,
             on_purpose: injected,
             mean_error_watts: mean(rows, |row| row.error().map(|watts| watts.abs() as f64)),
@@ -247,11 +250,20 @@ impl fmt::Display for Verdict {
             self.write_errors(f)?;
         }
         self.write_cheats(f)?;
-        if self.wrong.is_empty() {
-            return write!(f, "Verdict: all is well.");
+        if !self.wrong.is_empty() {
+            write!(f, "Verdict: SOMETHING IS WRONG.")?;
+            return self.wrong.iter().try_for_each(|wrong| write!(f, "\n  {wrong}"));
         }
-        write!(f, "Verdict: SOMETHING IS WRONG.")?;
-        self.wrong.iter().try_for_each(|wrong| write!(f, "\n  {wrong}"))
+        let gave = format!("{} of {} slots gave a sum", self.decoded, self.slots);
+        match (self.liars, self.liars - self.liars_found) {
+            (0, _) if self.decoded == self.slots => write!(f, "Verdict: all is well."),
+            (0, _) => write!(f, "Verdict: {gave}; the others failed as they were made to."),
+            (1, 0) => write!(f, "Verdict: {gave}; the dishonest meter is found."),
+            (2, 0) => write!(f, "Verdict: {gave}; both dishonest meters are found."),
+            (all, 0) => write!(f, "Verdict: {gave}; all {all} dishonest meters are found."),
+            (_, 1) => write!(f, "Verdict: {gave}; one dishonest meter is still at large."),
+            (_, free) => write!(f, "Verdict: {gave}; {free} dishonest meters are still at large."),
+        }
     }
 }
 
@@ -417,6 +429,24 @@ mod tests {
     }
 
     #[test]
+    fn a_verdict_says_what_was_seen() {
+        let rows = [vec![row("decoded", Some(1), None); 30], vec![row("unmask_failed", None, None); 18]].concat();
+        let told = |lying: usize, found: usize| {
+            let meters = FromMeters { lying: vec![9; lying], found, ..FromMeters::default() };
+            Verdict::of(&rows, meters, Injected::default()).to_string()
+        };
+        let ends = |told: &str, how: &str| assert!(told.ends_with(how), "{told}");
+        ends(&told(2, 1), "Verdict: 30 of 48 slots gave a sum; one dishonest meter is still at large.");
+        ends(&told(2, 0), "Verdict: 30 of 48 slots gave a sum; 2 dishonest meters are still at large.");
+        ends(&told(1, 1), "Verdict: 30 of 48 slots gave a sum; the dishonest meter is found.");
+        ends(&told(2, 2), "Verdict: 30 of 48 slots gave a sum; both dishonest meters are found.");
+        let faulty = [row("decoded", Some(1), None), row("too_many_missing", None, None)];
+        let injected = Injected { faults: true, ..Injected::default() };
+        let verdict = Verdict::of(&faulty, FromMeters::default(), injected).to_string();
+        ends(&verdict, "Verdict: 1 of 2 slots gave a sum; the others failed as they were made to.");
+    }
+
+    #[test]
     fn nothing_at_all_is_wrong() {
         assert!(!Verdict::of(&[], FromMeters::default(), Injected::default()).is_good());
         let failed = [row("too_many_missing", None, None)];
@@ -457,6 +487,6 @@ mod tests {
     fn a_filtered_load_is_held_against_the_load_of_all_members() {
         let mut row = row("decoded", Some(900), Some((900, 900)));
         (row.aggregate.responders, row.aggregate.load_filtered_watts) = (9, Some(1010));
-        assert_eq!(row.filtered_error(), Some(10.0));
+        assert_eq!((row.truth_of_all(), row.filtered_error()), (Some(1000.0), Some(10.0)));
     }
 }

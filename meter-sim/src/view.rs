@@ -98,21 +98,30 @@ impl View {
         }
         if !std::mem::replace(&mut self.headed, true) {
             self.line(&format!(
-                "{:<12} {:<14} {:>9} {:>9} {:>10} {:>9} {:>10} {:>9}  outcome",
-                "cluster", "slot from, UTC", "true sum", "published", "95 % band", "filtered", "95 % band", "in sum"
+                "{:<12} {:<14} {:>9} {:>9} {:>9} {:>10} {:>9} {:>9} {:>10}  outcome",
+                "cluster",
+                "slot from, UTC",
+                "in sum",
+                "true sum",
+                "published",
+                "95 % band",
+                "true, all",
+                "filtered",
+                "95 % band"
             ));
         }
         let aggregate = &row.aggregate;
         self.line(&format!(
-            "{:<12} {:<14} {:>9} {:>9} {:>10} {:>9} {:>10} {:>9}  {}",
+            "{:<12} {:<14} {:>9} {:>9} {:>9} {:>10} {:>9} {:>9} {:>10}  {}",
             aggregate.cluster,
             time_of_day(&aggregate.start),
+            format!("{}/{}", aggregate.responders, aggregate.members),
             watts(row.expected.map(|expected| expected.truth)),
             watts(aggregate.load_watts),
             band(aggregate.band95_watts),
+            row.truth_of_all().map_or_else(|| "-".to_owned(), kilowatts),
             watts(aggregate.load_filtered_watts),
             band(aggregate.band95_filtered_watts),
-            format!("{}/{}", aggregate.responders, aggregate.members),
             outcome(aggregate.outcome.as_str(), aggregate.attempts),
         ));
     }

@@ -146,15 +146,28 @@ pub const ENDING_SECONDS: u64 = 7 * 86_400;
 /// For how many slot lengths a cluster may close nothing before it counts as stalled.
 const STALLED_SLOTS: u64 = 3;
 
+/// For how many slot lengths a load stands for the present: the next slot has ended by then, and its windows are over.
+const FRESH_SLOTS: u64 = 2;
+
 /// Returns whether a slot ended lately enough to stand for the present.
 pub fn is_recent(closed: &ClosedSlot, slot_seconds: u64, now: Timestamp) -> bool {
-    now <= closed.outcome.end.plus_secs(STALLED_SLOTS * slot_seconds)
+    now <= closed.outcome.end.plus_secs(FRESH_SLOTS * slot_seconds)
 }
 
 impl ClusterView {
     /// Returns the last slot, unless it is too old: an old load must not look like a new one.
     pub fn recent(&self, now: Timestamp) -> Option<&ClosedSlot> {
         self.last.as_ref().filter(|closed| is_recent(closed, self.slot_seconds, now))
+    }
+
+    /// Returns the last slot that gave a sum, unless it is too old to stand for the present.
+    pub fn recent_decoded(&self, now: Timestamp) -> Option<&ClosedSlot> {
+        self.last_decoded.as_ref().filter(|closed| is_recent(closed, self.slot_seconds, now))
+    }
+
+    /// Returns how long ago the last slot ended that gave a sum, in seconds.
+    pub fn load_age(&self, now: Timestamp) -> Option<u64> {
+        self.last_decoded.map(|closed| now.millis_since(closed.outcome.end) / 1000)
     }
 
     /// Returns how the holders answered, unless that is too old to stand for the present.

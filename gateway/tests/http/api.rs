@@ -91,8 +91,8 @@ fn a_filtered_load_is_told_with_its_band_until_it_is_old_and_not_after_a_failed_
         r#"dream_cluster_load_filtered_watts{cluster="north"} -1234"#,
     ];
     assert_eq!(told(decoded, 60), both);
-    assert_eq!(told(decoded, 3 * 600), both);
-    assert_eq!(told(decoded, 3 * 600 + 1), [""; 0]);
+    assert_eq!(told(decoded, 2 * 600), both);
+    assert_eq!(told(decoded, 2 * 600 + 1), [""; 0]);
     assert_eq!(told(ClosedSlot::from(slot_of(100, 8).failed("reveal_missing", 95)), 60), [""; 0]);
 }
 

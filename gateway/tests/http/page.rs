@@ -80,6 +80,30 @@ fn the_best_number_is_the_headline_and_the_plain_sum_comes_second() {
 }
 
 #[test]
+fn a_load_of_before_is_never_the_headline_and_says_how_old_it_is() {
+    let (gateway, browser) = open();
+    let text = |selector: &str| browser.text(&format!("document.querySelector({selector:?})?.textContent"));
+    let colour =
+        |selector: &str| browser.text(&format!("getComputedStyle(document.querySelector({selector:?})).color"));
+    assert!(text("#card-riverside .stale").ends_with("kW, 2 h 43 min old"), "{}", text("#card-riverside .stale"));
+    assert_eq!(colour("#card-riverside .stale"), colour("#card-riverside .within"), "greyed");
+    for (id, age) in [("riverside", "2 h 43 min"), ("oststadt", "43 min")] {
+        browser.go(&format!("http://{}/clusters/{id}", gateway.address));
+        assert_eq!((text("#state .figure").as_str(), text("#state .age")), ("No load now", format!("{age} old")));
+        assert!(text("#state .stale").starts_with("Last known "));
+        let figures = text("#figures");
+        assert!(!figures.contains("Plain sum") && !figures.contains("Estimate"), "{figures}");
+    }
+    // A page that is open ages, too.
+    browser.go(&format!("http://{}/clusters/altstadt", gateway.address));
+    assert!(text("#state .figure strong").parse::<f64>().is_ok());
+    gateway.fixture.set_clock(fixture::NOW.plus_secs(2 * 600));
+    gateway.fixture.board.show([fixture::waiting("mill-lane")]);
+    browser.wait_for("document.querySelector('#state .age')?.textContent === '23 min old'");
+    assert_eq!(text("#state .figure"), "No load now");
+}
+
+#[test]
 fn the_lines_of_a_chart_are_told_apart_without_colour() {
     let (gateway, browser) = open();
     browser.go(&format!("http://{}/clusters/altstadt", gateway.address));

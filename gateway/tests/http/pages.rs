@@ -165,6 +165,25 @@ fn a_failed_slot_says_how_many_were_missing_and_how_many_may_be() {
 }
 
 #[test]
+fn a_broker_that_lets_nothing_through_is_told_apart_from_meters_that_are_missing() {
+    let gateway = ready();
+    let none = closed(slot_of(60, LAST_SLOT).failed("too_many_missing", 0));
+    gateway.fixture.close(&listed("hill", 60), none);
+    for path in ["/", "/clusters/hill"] {
+        let page = read(&gateway, path);
+        says(&page, "No meter is heard: check the broker\u{2019}s rights");
+        assert!(!page.contains("meters were missing"), "{page}");
+    }
+    says(gateway.get("/clusters/hill").text(), "none was heard in the last slot");
+    // One is heard, or all refuse and say so.
+    gateway.fixture.close(&listed("hill", 60), closed(slot_of(60, LAST_SLOT).failed("too_many_missing", 1)));
+    says(&read(&gateway, "/"), "59 of 60 meters were missing in the last slot");
+    let refusing = vec![count(StatusCode::ListRefused, EPOCH, 60, 60)];
+    gateway.fixture.close(&ClusterView { statuses: refusing, ..listed("hill", 60) }, none);
+    assert!(!read(&gateway, "/").contains("No meter is heard"));
+}
+
+#[test]
 fn holders_that_answered_are_shown_beside_those_that_must() {
     let gateway = ready();
     gateway

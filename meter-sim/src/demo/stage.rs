@@ -18,7 +18,7 @@ use dream_protocol::params::Params;
 use dream_protocol::policy::{Policy, Profile};
 use dream_protocol::scheme::Kind;
 
-use super::{DemoArgs, GATEWAY, HONEST_SLOTS};
+use super::{DemoArgs, GATEWAY, HONEST_SLOTS, NEXT_LIAR};
 
 /// For how long certificates hold. Simulated time passes fast: this is for some weeks of it.
 const VALID_DAYS: u32 = 3650;
@@ -135,7 +135,7 @@ impl<'a> Stage<'a> {
         };
         let lies = lies.iter().copied().cycle();
         let liar = |(number, lie): (usize, Lie)| {
-            let after_slots = HONEST_SLOTS * (number + 1);
+            let after_slots = HONEST_SLOTS + NEXT_LIAR * number;
             (meters / 2 + number, Liar { lie, after_slots })
         };
         lies.take(self.args.liars).enumerate().map(liar).collect()

@@ -17,7 +17,7 @@ fn demo(args: &[&str]) -> (Vec<Value>, Value) {
 
 #[test]
 fn every_slot_is_ten_minutes_of_the_homes_and_the_filter_knows_the_day_before() {
-    let (slots, verdict) = demo(&["--slots", "2", "--meters", "60", "--faults", "0", "--seed", "7"]);
+    let (slots, verdict) = demo(&["--slots", "2", "--clusters", "1", "--meters", "60", "--faults", "0", "--seed", "7"]);
     assert_eq!((&verdict["slots"], &verdict["decoded"], &verdict["exact"]), (&2.into(), &2.into(), &2.into()));
     let times: Vec<&str> = slots.iter().map(|slot| &slot["start"].as_str().unwrap()[10..]).collect();
     assert_eq!(times, ["T17:00:00Z", "T17:10:00Z"], "none is missed while meters agree on keys: {slots:?}");
@@ -30,15 +30,27 @@ fn every_slot_is_ten_minutes_of_the_homes_and_the_filter_knows_the_day_before() 
 
 #[test]
 fn slots_are_decoded_although_readings_are_lost_late_and_broken() {
-    let (_, verdict) = demo(&["--slots", "3", "--meters", "100", "--faults", "0.05"]);
+    let (_, verdict) = demo(&["--slots", "3", "--clusters", "1", "--meters", "100", "--faults", "0.05"]);
     assert_eq!((&verdict["slots"], &verdict["decoded"]), (&3.into(), &3.into()), "{verdict}");
     assert_eq!(verdict["exact"], verdict["comparable"], "{verdict}");
 }
 
 #[test]
 fn holders_of_a_committee_may_vanish_and_every_slot_is_decoded_at_once() {
-    let (slots, verdict) =
-        demo(&["--slots", "3", "--meters", "100", "--faults", "0", "--vanish", "0.05", "--seed", "7"]);
+    let (slots, verdict) = demo(&[
+        "--slots",
+        "3",
+        "--clusters",
+        "1",
+        "--meters",
+        "100",
+        "--faults",
+        "0",
+        "--vanish",
+        "0.05",
+        "--seed",
+        "7",
+    ]);
     assert_eq!((&verdict["decoded"], &verdict["exact"]), (&3.into(), &3.into()), "{verdict}");
     assert!(slots.iter().all(|slot| slot["attempts"] == 1 && slot["missing"] == 0), "{slots:?}");
 }
@@ -58,7 +70,7 @@ fn in_real_time_slots_are_seconds_and_without_noise_every_sum_is_exact() {
 
 #[test]
 fn homes_with_panels_report_below_0_within_a_range_of_their_own() {
-    let homes = ["--pv", "1", "--month", "6", "--meters", "50", "--seed", "7"];
+    let homes = ["--pv", "1", "--month", "6", "--clusters", "1", "--meters", "50", "--seed", "7"];
     let (slots, verdict) = demo(&[&homes[..], &["--no-noise", "--faults", "0", "--slots", "1"]].concat());
     assert_eq!((&verdict["decoded"], &verdict["exact"]), (&1.into(), &1.into()), "{verdict}");
     let slot = &slots[0];
@@ -67,8 +79,8 @@ fn homes_with_panels_report_below_0_within_a_range_of_their_own() {
 
 #[test]
 fn what_it_prints_is_for_people_and_cheats_are_told() {
-    let args = ["demo", "--slots", "1", "--meters", "60", "--shifting", "0.05", "--faults", "0", "--seed", "4711"];
-    let out = succeed(meter_sim(Path::new(".")).args(args));
+    let args = ["demo", "--slots", "1", "--clusters", "1", "--meters", "60", "--faults", "0", "--seed", "4711"];
+    let out = succeed(meter_sim(Path::new(".")).args(args).args(["--shifting", "0.05"]));
     assert!(out.contains("The seed is 4711."), "{out}");
     assert!(out.contains(" 17:00 "), "{out}");
     assert!(out.contains("3 members shift every sum by 15.0 kW: the protocol cannot see this."), "{out}");
@@ -76,8 +88,8 @@ fn what_it_prints_is_for_people_and_cheats_are_told() {
 }
 
 #[test]
-fn a_liar_is_told_of_found_and_left_out_and_sums_go_on() {
-    let args = ["demo", "--slots", "16", "--meters", "51", "--faults", "0", "--liars", "1", "--seed", "7"];
+fn a_liar_is_told_of_found_and_left_out_and_the_story_ends_when_sums_go_on() {
+    let args = ["demo", "--clusters", "1", "--meters", "51", "--faults", "0", "--liars", "1", "--seed", "7"];
     let out = succeed(meter_sim(Path::new(".")).args(args).args(["--scheme", "pairwise"]));
     let at = |text: &str| out.find(text).unwrap_or_else(|| panic!("`{text}` is not in\n{out}"));
     let order = [
@@ -86,9 +98,17 @@ fn a_liar_is_told_of_found_and_left_out_and_sums_go_on() {
         "decoded, attempt 2",
         "riverside: a dishonest meter is found after ",
         "Cheats: one member spoils slots: the gateway has found 1 of 1",
-        "Verdict: all is well.\n",
+        " slots gave a sum; the dishonest meter is found.\n",
     ];
     assert!(order.map(at).is_sorted(), "{out}");
+}
+
+#[test]
+fn the_first_look_is_a_town_of_four_honest_clusters() {
+    let (slots, verdict) = demo(&["--slots", "1", "--meters", "50", "--faults", "0"]);
+    let clusters: Vec<&str> = slots.iter().map(|slot| slot["cluster"].as_str().unwrap()).collect();
+    assert!((1..=4).all(|number| clusters.contains(&format!("district-{number}").as_str())), "{clusters:?}");
+    assert_eq!((&verdict["decoded"], &verdict["liars"]), (&verdict["slots"], &0.into()), "{verdict}");
 }
 
 #[test]

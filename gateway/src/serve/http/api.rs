@@ -53,6 +53,10 @@ pub struct ClusterJson {
     pub energy: PeriodsJson,
     pub last: Option<SlotJson>,
     pub last_decoded: Option<SlotJson>,
+    /// How long ago the slot of `last_decoded` ended.
+    pub load_age_seconds: Option<u64>,
+    /// Whether its load is too old to stand for the present.
+    pub load_stale: bool,
     /// When something is due next.
     pub next_deadline: Option<String>,
     /// Since when the gateway serves the cluster.
@@ -188,6 +192,8 @@ impl ClusterJson {
             energy: PeriodsJson::running(view.energy.as_ref(), now),
             last: view.last.as_ref().map(SlotJson::from),
             last_decoded: view.last_decoded.as_ref().map(SlotJson::from),
+            load_age_seconds: view.load_age(now),
+            load_stale: view.last_decoded.is_some() && view.recent_decoded(now).is_none(),
             next_deadline: view.next_deadline.map(rfc3339),
             since: rfc3339(view.since),
         }

@@ -129,8 +129,8 @@ fn render(shared: &Shared, view: &ClusterView, range: Range, past: &Past, versio
 
 /// Shows the best number there is, how the cluster is doing, and what needs a look.
 fn state(view: &ClusterView, now: Timestamp) -> Markup {
-    let last = view.last_decoded.as_ref();
-    let when = last.map(|closed| html! { ", slot to " (words::time(closed.outcome.end, now)) }).unwrap_or_default();
+    let when =
+        html! { @if let Some(closed) = view.last_decoded { ", slot to " (words::time(closed.outcome.end, now)) } };
     let found = reasons(view, now);
     let status = Status::of(view, now);
     // A sum speaks for itself, and where there is none for long, the reason is the sentence.
@@ -138,7 +138,7 @@ fn state(view: &ClusterView, now: Timestamp) -> Markup {
     let silent =
         status.standing == Standing::Decoded || matches!(state, ClusterState::Stalled | ClusterState::CannotForm);
     html! {
-        (headline(last, &when))
+        (headline(view, now, &when))
         @if !silent { p.sentence { (status.sentence) } }
         @if !found.is_empty() {
             div.attention {
@@ -155,7 +155,7 @@ fn state(view: &ClusterView, now: Timestamp) -> Markup {
 
 /// Shows what else is known. Later figures have their place here.
 fn tiles(view: &ClusterView, now: Timestamp) -> Markup {
-    let decoded = view.last_decoded.and_then(|closed| Some((closed.outcome, Figures::of(&closed)?)));
+    let decoded = view.recent_decoded(now).and_then(|closed| Some((closed.outcome, Figures::of(closed)?)));
     let due = view.next_deadline.map_or_else(|| html! { "–" }, |due| words::time(due, now));
     html! {
         @if let Some((outcome, figures)) = decoded {
@@ -170,7 +170,10 @@ fn tiles(view: &ClusterView, now: Timestamp) -> Markup {
         @if let Some(ClosedSlot { outcome, .. }) = view.last {
             (tile("Answered", &html! {
                 (words::count(outcome.responders)) " " span.within { "of " (words::count(outcome.members)) }
-            }, &html! { (words::count(outcome.missing())) " missing in the last slot" }))
+            }, &html! {
+                @if outcome.responders == 0 { "none was heard in the last slot" }
+                @else { (words::count(outcome.missing())) " missing in the last slot" }
+            }))
         } @else {
             (tile("Enrolled", &html! { (words::count(view.candidates)) }, &html! {
                 "at least " (words::count(view.min_members)) " needed"

@@ -144,9 +144,8 @@ fn attention(shared: &Shared, clusters: &Clusters<'_>, now: Timestamp) -> Markup
 fn card(shared: &Shared, view: &ClusterView, status: &Status, now: Timestamp) -> Markup {
     let id = &view.cluster;
     let (standing, label) = (status.standing.label().to_lowercase(), status.label.to_lowercase());
-    let when =
-        |end: Timestamp| html! { @if status.standing != Standing::Decoded { ", slot to " (words::time(end, now)) } };
-    let last = view.last_decoded.as_ref();
+    let earlier = view.last_decoded.filter(|_| status.standing != Standing::Decoded);
+    let when = html! { @if let Some(closed) = earlier { ", slot to " (words::time(closed.outcome.end, now)) } };
     html! {
         li id={ "card-" (id) } class={ "card " (status.standing.class()) } data-filter={ (id) " " (standing) " " (label) } data-live {
             article aria-labelledby={ "name-" (id) } {
@@ -155,7 +154,7 @@ fn card(shared: &Shared, view: &ClusterView, status: &Status, now: Timestamp) ->
                     (status.badge())
                 }
                 @if status.standing != Standing::Decoded { p.sentence { (status.sentence) } }
-                (headline(last, &last.map(|closed| when(closed.outcome.end)).unwrap_or_default()))
+                (headline(view, now, &when))
                 (shared.sparklines.of(shared, view, now))
                 dl.facts { (facts(view, now)) }
             }

@@ -136,6 +136,12 @@ fn last_slot(view: &ClusterView, now: Timestamp) -> Option<String> {
             let (missing, members) = (words::count(outcome.missing()), words::count(outcome.members));
             let list = view.list.as_ref().filter(|list| list.epoch == outcome.epoch);
             Some(match outcome.result.err()? {
+                // Those who refuse to take part say so.
+                Failure::TooManyMissing if outcome.responders == 0 && view.statuses.is_empty() => {
+                    "No meter is heard: check the broker\u{2019}s rights, which must let this gateway read what meters \
+                     send and let meters read what it sends"
+                        .to_owned()
+                }
                 Failure::TooManyMissing => {
                     let most = list.map(|list| list.params.max_missing());
                     let most =

@@ -96,6 +96,21 @@ pub(super) fn duration(seconds: u64) -> String {
     }
 }
 
+/// Writes how old something is, in its two largest units: `4 h 20 min`.
+pub(super) fn age(seconds: u64) -> String {
+    let two = |(large, of), (small, rest)| match rest {
+        0 => format!("{large} {of}"),
+        rest => format!("{large} {of} {rest} {small}"),
+    };
+    let (minutes, hours) = (seconds / 60, seconds / 3600);
+    match hours {
+        48.. => two((hours / 24, "days"), ("h", hours % 24)),
+        1.. => two((hours, "h"), ("min", minutes % 60)),
+        0 if minutes > 0 => format!("{minutes} min"),
+        0 => format!("{seconds} s"),
+    }
+}
+
 fn formatted(at: Timestamp, format: &str) -> String {
     calendar(at).to_zoned(TimeZone::UTC).strftime(format).to_string()
 }
@@ -220,6 +235,12 @@ mod tests {
         assert_eq!([count(7u64), count(1008u64), count(1_234_567u64)], ["7", "1,008", "1,234,567"]);
         assert_eq!([epsilon(500_000), epsilon(1_000_000), epsilon(333_334), epsilon(0)], ["0.5", "1", "0.333334", "0"]);
         assert_eq!([duration(600), duration(3600), duration(90), duration(5400)], ["10 min", "1 h", "90 s", "90 min"]);
+    }
+
+    #[test]
+    fn ages_have_two_units_at_most() {
+        let told = [7, 600, 3600, 15_600, 172_799, 172_800, 1_000_000].map(age);
+        assert_eq!(told, ["7 s", "10 min", "1 h", "4 h 20 min", "47 h 59 min", "2 days", "11 days 13 h"]);
     }
 
     #[test]
