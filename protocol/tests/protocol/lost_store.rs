@@ -101,6 +101,7 @@ fn lists_that_follow_from(liars: &[usize], interval: u64) -> usize {
                 slot: Slot(0),
                 code: StatusCode::NoList,
                 newest_epoch: cluster.now().as_secs(),
+                least_malicious: 50,
                 evidence: Vec::new(),
             };
             let packet = Packet::new(topic.clone(), status.seal(&pki.meter(&name).identity(), &topic));
