@@ -1,5 +1,5 @@
-//! What members say of lists that this gateway does not know, because it lost its records (`protocol.md 8`, "Lifecycle at
-//! the gateway").
+//! What members say of lists that this gateway does not know, because it lost its records (`protocol-gateway.md 8`, "Lifecycle
+//! at the gateway").
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Attempts beyond the first of each slot: how many a cluster may make in any 24 hours (`protocol.md 4`, "How often a slot is
-//! tried again").
+//! Attempts beyond the first of each slot: how many a cluster may make in any 24 hours (`protocol-gateway.md 4`, "How
+//! often a slot is tried again").
 //!
 //! Every attempt costs every meter epsilon, whoever made it necessary. Members that make slots fail in turn would otherwise
 //! have the others spend their ledgers, and fall silent for the rest of the day.
@@ -14,6 +14,9 @@ use crate::wire::{DecodeError, Reader, Writer};
 /// The part of the spare attempts that is not used, rounded up: for meters that have spent elsewhere, and retries that a
 /// store from a back-up does not know.
 const RESERVED: u64 = 8;
+
+/// A smaller budget is none: meters whose ledgers hardly last for a day without retries fall silent with or without them.
+const LEAST_BUDGET: u64 = 3;
 
 /// No slot starts later than this, in Unix seconds, and no slot costs more.
 const MOST: u64 = 1 << 50;
@@ -64,7 +67,7 @@ impl Retries {
 }
 
 /// Returns what retries may cost in 24 hours, beside the first attempts of all slots that start within them; `None` if meters
-/// set no limit.
+/// set no limit, or one that leaves too little.
 fn spare(params: &Params, budget: Budget) -> Option<u64> {
     // Attempts under a list with an E for the day cost no more of the day's account.
     let day = if params.terms().day_micro_epsilon > 0 { u64::MAX } else { budget.day_micro_epsilon };
@@ -75,7 +78,8 @@ fn spare(params: &Params, budget: Budget) -> Option<u64> {
     let slots = 86_400_u64.div_ceil(params.terms().slot_seconds);
     let charge = params.charge_micro_epsilon();
     let spare = (most / charge).saturating_sub(slots);
-    Some((spare - spare.div_ceil(RESERVED)) * charge)
+    let budget = spare - spare.div_ceil(RESERVED);
+    (budget >= LEAST_BUDGET).then_some(budget * charge)
 }
 
 #[cfg(test)]
@@ -94,7 +98,7 @@ mod tests {
         let whole_days = |seconds| Terms { day_micro_epsilon: 0, ..Terms::with_slots_of(seconds) };
         assert_eq!(spare_of(Profile::Strict, Terms::DEFAULT), Some(14_000_000), "160 less 144 and a reserve of 2");
         assert_eq!(spare_of(Profile::Strict, half), Some(77 * 1_000_000), "320 less 144 and 22, of half an epsilon");
-        assert_eq!(spare_of(Profile::Strict, Terms::with_slots_of(60)), Some(0), "the ledger ends before the day");
+        assert_eq!(spare_of(Profile::Strict, Terms::with_slots_of(60)), None, "the ledger ends before the day");
         assert_eq!(spare_of(Profile::Strict, whole_days(900)), Some(3_000_000), "a day may cost 100, and 96 slots do");
         assert_eq!(spare_of(Profile::Trial, Terms::DEFAULT), None);
     }
