@@ -31,16 +31,22 @@ impl Capture {
         Self::new(|statement| in_committee(statement, 0, 4, (0..5).collect()))
     }
 
-    /// Some of the five are drawn.
+    /// Some of the five are drawn, on the first day on which enough of them are.
     fn of_drawn() -> Self {
         let pki = Pki::new();
         Self::new(|statement| {
             let drawn = 4;
-            let day = day_of(SLOT.0 * SLOT_SECONDS);
-            let draw = |entry: &&[u8]| Enrolment::verify(entry, &cluster(), &pki.authorities()).unwrap().sigma(day);
-            let below = |entry: &&[u8]| draw(entry).unwrap() < threshold(drawn, 5).unwrap();
-            let holders: Vec<u16> =
-                (0u16..).zip(&statement.enrolments).filter(|(_, entry)| below(entry)).map(|(index, _)| index).collect();
+            let sigma = |entry: &[u8], day| {
+                Enrolment::verify(entry, &cluster(), &pki.authorities()).unwrap().sigma(day).unwrap()
+            };
+            let holders_from = |slot: Slot| -> Vec<u16> {
+                let day = day_of(slot.0 * SLOT_SECONDS);
+                let below = |entry: &[u8]| sigma(entry, day) < threshold(drawn, 5).unwrap();
+                (0u16..).zip(&statement.enrolments).filter(|(_, entry)| below(entry)).map(|(index, _)| index).collect()
+            };
+            let days = (0..).map(|day| SLOT.plus(day * 86_400 / SLOT_SECONDS)).map(|slot| (slot, holders_from(slot)));
+            let (from_slot, holders) = days.into_iter().find(|(_, holders)| (3..5).contains(&holders.len())).unwrap();
+            (statement.from_slot, statement.to_slot) = (from_slot, from_slot.plus(143));
             let needed = holders.len() as u64;
             in_committee(statement, drawn, needed, holders);
         })

@@ -53,7 +53,7 @@ fn a_drawn_committee_is_planned_with_what_it_loses_and_risks() {
 fn too_few_willing_members_are_told_and_leave_the_list_pairwise() {
     let told = plan(&["--homes", "1000", "--willing", "0.3"]);
     assert!(told.contains("How sums are opened: pairwise"), "{told}");
-    assert!(told.contains("NOTE: no committee can be formed: 300 of 1000 members are willing"), "{told}");
+    assert!(told.contains("NOTE: no committee can be formed: 300 of 1000 members can be holders"), "{told}");
 }
 
 #[test]
