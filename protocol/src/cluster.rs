@@ -41,7 +41,7 @@ use crate::membership::{ListError, MembershipList};
 use crate::params::{ParamsError, Share, Terms};
 use crate::policy::{Budget, Floors};
 use crate::scheme::SchemeChoice;
-use crate::scheme::committee::NoCommittee;
+use crate::scheme::committee::{Committee, NoCommittee};
 use crate::time::{Slot, Timestamp};
 use crate::topic::{GatewayChannel, MeterChannel, Topic, TopicError};
 use crate::wire::{
@@ -161,6 +161,8 @@ pub enum Notice {
     SearchesByLists { left_out: u16, wide: bool },
     /// Bets on secret coins have shown that a member spoils sums.
     Convicted { meter: MeterId },
+    /// A holder's answers are wrong if a member is in the sum, and right otherwise: one of the two lies.
+    AtOdds { member: MeterId, holder: MeterId },
     /// Sum after sum fails: who spoils them cannot be found in a cluster of this size, or only by chance.
     CannotBeFound,
     /// Dropped members were heard again, and may be in the next list.
@@ -350,7 +352,14 @@ impl Cluster {
 
     /// Returns the members that spoiled slots, as far as the gateway can tell, by their ids.
     pub fn offenders(&self) -> impl Iterator<Item = (&MeterId, Offender)> {
-        self.offenders.iter()
+        let params = self.newest_list().map(|list| list.params());
+        let malicious = params.map_or(u16::MAX, |params| params.max_malicious());
+        let colluding = params.and_then(|params| {
+            let committee = params.terms().scheme.committee()?;
+            Committee::colluding(committee.drawn, params.members().into(), malicious.into())
+        });
+        let colluding = colluding.and_then(|count| usize::try_from(count).ok()).unwrap_or(usize::MAX);
+        self.offenders.iter(colluding, malicious.into())
     }
 
     /// Returns whether groups of members are left out to find who spoils sums.

@@ -53,6 +53,7 @@ fn print(offenders: &[OffenderJson], out: &mut impl Write) -> anyhow::Result<()>
             "silent" => "sends readings, does not reveal",
             "spoils_sums" => "spoils sums",
             "suspected" => "suspected of spoiling sums",
+            "at_odds" => "deals or answers wrongly",
             other => other,
         };
         let until = match (&offender.left_out_of_lists_until, offender.left_out_of_sums) {

@@ -181,6 +181,7 @@ impl ServedCluster {
             | Notice::SearchStarted { .. }
             | Notice::SearchesByLists { .. }
             | Notice::Convicted { .. }
+            | Notice::AtOdds { .. }
             | Notice::CannotBeFound
             | Notice::NoCommittee(_)
             | Notice::Proven { .. } => self.changed = true,

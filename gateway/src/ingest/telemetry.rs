@@ -107,6 +107,7 @@ impl Telemetry {
                     Offence::Silent => "sends readings and does not reveal",
                     Offence::SpoilsSums => "spoils sums",
                     Offence::Suspected => "is suspected of spoiling sums",
+                    Offence::AtOdds => "deals or answers wrongly",
                 };
                 warn!(%cluster, offence, "a member is left out of sums until it passes a trial");
                 debug!(%cluster, %meter, "the member that is left out of sums");
@@ -134,6 +135,10 @@ impl Telemetry {
             Notice::Convicted { meter } => {
                 warn!(%cluster, "it is shown that a suspected member spoils sums");
                 debug!(%cluster, %meter, "the member that spoils sums");
+            }
+            Notice::AtOdds { member, holder } => {
+                warn!(%cluster, "a holder's answers are wrong if a member is in the sum, and right without it: one of the two lies");
+                debug!(%cluster, %member, %holder, "the member and the holder that are at odds");
             }
             Notice::CannotBeFound => {
                 warn!(%cluster, "sum after sum fails: more members spoil sums than can be found at this size");

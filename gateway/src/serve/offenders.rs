@@ -23,6 +23,8 @@ pub struct OffenderCounts {
     pub spoils_sums: usize,
     /// Sums fail with them and decode without them, as far as can be seen; others may make it look so.
     pub suspected: usize,
+    /// Are at odds with more holders, or as holders with more members, than can lie.
+    pub at_odds: usize,
     /// Are left out of sums until their next trial.
     pub quarantined: usize,
     /// Are left out of lists for some days.
@@ -49,6 +51,7 @@ impl OffenderCounts {
                 Offence::Silent => &mut counts.silent,
                 Offence::SpoilsSums => &mut counts.spoils_sums,
                 Offence::Suspected => &mut counts.suspected,
+                Offence::AtOdds => &mut counts.at_odds,
             } += 1;
             counts.quarantined += usize::from(offender.left_out);
             counts.left_out_of_lists += usize::from(offender.excluded_until.is_some());
@@ -57,8 +60,9 @@ impl OffenderCounts {
     }
 
     /// Returns the counts by the label of the offence.
-    pub fn by_offence(&self) -> [(&'static str, usize); 3] {
-        [("silent", self.silent), ("spoils_sums", self.spoils_sums), ("suspected", self.suspected)]
+    pub fn by_offence(&self) -> [(&'static str, usize); 4] {
+        let Self { silent, spoils_sums, suspected, at_odds, .. } = *self;
+        [("silent", silent), ("spoils_sums", spoils_sums), ("suspected", suspected), ("at_odds", at_odds)]
     }
 }
 
@@ -68,7 +72,7 @@ impl OffenderCounts {
 pub struct OffenderJson {
     pub cluster: String,
     pub meter: String,
-    /// `silent`, `spoils_sums` or `suspected`.
+    /// `silent`, `spoils_sums`, `suspected` or `at_odds`.
     pub offence: String,
     /// How many slots it spoiled.
     pub spoiled_slots: u32,
@@ -93,6 +97,7 @@ impl OffenderJson {
             Offence::Silent => "silent",
             Offence::SpoilsSums => "spoils_sums",
             Offence::Suspected => "suspected",
+            Offence::AtOdds => "at_odds",
         };
         let days_ago = |slot: Slot| now.as_secs().saturating_sub(start(slot).as_secs()) / DAY_SECONDS;
         Self {

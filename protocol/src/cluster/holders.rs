@@ -3,12 +3,14 @@
 //! A sum is released as soon as enough answers agree. The others are counted until the request's deadline, so that an
 //! operator sees how many holders are to spare, and who is not there.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::lists::OwnList;
-use super::offenders::Outcome;
+use super::offenders::{Answers, Outcome};
 use super::open_slot::unstream;
 use super::{Cluster, Notice, Output, Rejection};
+use crate::enrolment::Enrolment;
 use crate::ids::MeterId;
 use crate::member_set::MemberSet;
 use crate::scheme::committee::{Collector, Opened};
@@ -71,6 +73,14 @@ impl Watch {
         }
     }
 
+    /// Who answered rightly, and who did not.
+    fn answers(&self, opened: &Opened) -> Answers {
+        let answered = (0u16..).zip(self.own.list.holders()).filter(|(holder, _)| self.collector.answer(*holder).is_some());
+        let (wrong, right): (Vec<_>, Vec<_>) = answered.partition(|(holder, _)| opened.wrong.contains(holder));
+        let named = |holders: Vec<(u16, &Enrolment)>| holders.into_iter().map(|(_, known)| known.id().clone()).collect();
+        Answers { right: named(right), wrong: named(wrong) }
+    }
+
     fn report(&self, opened: Option<&Opened>) -> HoldersReport {
         let list = &self.own.list;
         let id = |holder: u16| list.holders().nth(holder.into()).map(|holder| holder.id().clone());
@@ -127,8 +137,12 @@ impl Cluster {
                 let report = Box::new(watch.report(opened.as_ref()));
                 self.outputs.push_back(Output::Notice(Notice::Holders(report)));
             }
-            let members = watch.own.list.params().members();
-            let notices = self.offenders.settle(slot, watch.outcome(opened.as_ref()), members);
+            let list = &watch.own.list;
+            let in_sum = (0u16..).zip(list.members()).filter(|(member, _)| !watch.missing.contains(*member));
+            let in_sum: BTreeSet<&MeterId> = in_sum.map(|(_, member)| member.id()).collect();
+            let answers = opened.as_ref().map(|opened| watch.answers(opened));
+            let (outcome, members) = (watch.outcome(opened.as_ref()), list.params().members());
+            let notices = self.offenders.settle(slot, outcome, members, &in_sum, answers.as_ref());
             self.outputs.extend(notices.into_iter().map(Output::Notice));
         }
         self.persist_offenders();

@@ -3,10 +3,13 @@
 //! Leaving a member out means naming it in S, or forming a list without it: nothing that a meter could not check before.
 
 mod dice;
+mod pairs;
 mod posterior;
 mod record;
 mod search;
 mod silence;
+
+use std::collections::BTreeSet;
 
 use rand_core::CryptoRng;
 
@@ -17,6 +20,8 @@ use crate::member_set::MemberSet;
 use crate::membership::MembershipList;
 use crate::scheme::Scheme;
 use crate::time::{Slot, Timestamp};
+pub(super) use pairs::Answers;
+use pairs::Pairs;
 pub use search::{Event, Limits, Outcome, Search};
 use silence::Silences;
 
@@ -32,6 +37,8 @@ pub enum Offence {
     Suspected,
     /// Bets on secret coins have shown that it spoils sums.
     SpoilsSums,
+    /// It deals wrongly to more holders, or answers wrongly to more members, than can lie.
+    AtOdds,
 }
 
 /// A member that spoiled slots, as far as the gateway can tell.
@@ -55,12 +62,14 @@ pub struct Offender {
 pub struct Offenders {
     silent: Silences,
     search: Search,
+    pairs: Pairs,
     /// Whether it changed since it was last persisted.
     changed: bool,
 }
 
 impl Offenders {
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&MeterId, Offender)> {
+    /// Returns who spoils slots, under a list of whose holders and members so many may lie.
+    pub(super) fn iter(&self, colluding: usize, malicious: usize) -> impl Iterator<Item = (&MeterId, Offender)> {
         let silent = self.silent.0.iter().map(|(meter, known)| {
             let left_out = known.next_trial.is_some();
             let offender = Offender {
@@ -73,7 +82,13 @@ impl Offenders {
             };
             (meter, offender)
         });
-        silent.chain(self.search.offenders())
+        let at_odds = self.pairs.liars(colluding, malicious).into_iter().map(|meter| {
+            let (offence, slot) = (Offence::AtOdds, Slot(0));
+            let failures = self.pairs.at_odds.iter().filter(|(one, other)| one == meter || other == meter).count();
+            let failures = u32::try_from(failures).unwrap_or(u32::MAX);
+            (meter, Offender { offence, since: slot, last: slot, failures, left_out: false, excluded_until: None })
+        });
+        silent.chain(self.search.offenders()).chain(at_odds)
     }
 
     pub(super) const fn search(&self) -> &Search {
@@ -120,14 +135,15 @@ impl Offenders {
         leave_out(&mut silent.iter());
         leave_out(&mut (0u16..).zip(list.members()).filter(|(_, member)| denied(member.id())).map(|(index, _)| index));
         leave_out(&mut self.silent.quarantined(slot, list, left).into_iter());
-        if self.search.is_at_rest() {
-            return (missing, Vec::new());
-        }
-        self.changed = true;
+        let at_rest = self.search.is_at_rest();
+        self.changed |= !at_rest;
         let members: Vec<&MeterId> = list.members().iter().map(|member| member.id()).collect();
         // In the pairwise scheme members know S before they reveal: what they do then proves nothing.
         let bets = matches!(list.params().terms().scheme, Scheme::Committee(_));
-        let (missing, events) = self.search.choose(slot, &members, most, missing, bets, rng);
+        let (mut missing, events) = self.search.choose(slot, &members, most, missing, bets, rng);
+        if at_rest && missing.len() < most {
+            self.pairs.choose(slot, &members, &missing, rng).into_iter().for_each(|member| missing.insert(member));
+        }
         (missing, self.told(events))
     }
 
@@ -162,11 +178,21 @@ impl Offenders {
         notices
     }
 
-    /// Settles the bet on the coin of a slot, once all had their time to answer.
-    pub(super) fn settle(&mut self, slot: Slot, outcome: Outcome, members: u16) -> Vec<Notice> {
+    /// Settles the bets on the coins of a slot, once all had their time to answer.
+    pub(super) fn settle(
+        &mut self,
+        slot: Slot,
+        outcome: Outcome,
+        members: u16,
+        in_sum: &BTreeSet<&MeterId>,
+        answers: Option<&Answers>,
+    ) -> Vec<Notice> {
         let events = self.search.settle(slot, outcome, members.into());
         self.changed |= !self.search.is_at_rest();
-        self.told(events)
+        let at_odds = self.pairs.learn(slot, in_sum, answers);
+        self.changed |= !at_odds.is_empty();
+        let at_odds = at_odds.into_iter().map(|(member, holder)| Notice::AtOdds { member, holder });
+        self.told(events).into_iter().chain(at_odds).collect()
     }
 
     /// Ends the time out of lists that is over; returns whether it ended for somebody.

@@ -1,6 +1,7 @@
 //! Members that spoil slots, over days: whom the gateway leaves out, for how long, and what that costs the others.
 
 mod days;
+mod holders;
 mod matrix;
 mod quarantine;
 mod retries;

@@ -3,18 +3,19 @@
 use super::search::{Search, Suspect, Trial};
 use super::silence::{LONGEST_WAIT, MOST_DAYS, Silence, Silences};
 use super::Offenders;
+use super::pairs::Pairs;
 use crate::ids::MeterId;
 use crate::time::{Slot, Timestamp};
 use crate::wire::{DecodeError, Reader, Writer};
 
 /// More meters than are ever remembered.
-const MOST_METERS: u64 = 20_000;
+const MOST_METERS: u64 = 20_001;
 
 /// Above any slot, second and count, and far enough below 2^64 that nothing overflows.
 const MOST: u64 = 1 << 41;
 
 impl Offenders {
-    /// Appends the entry after its kind: an array of four more items.
+    /// Appends the entry after its kind: an array of five more items.
     pub(in crate::cluster) fn encode(&self, writer: Writer) -> Writer {
         let silent = self.silent.0.iter();
         let writer = silent.fold(writer.nested_array(self.silent.0.len() as u64), |writer, (meter, known)| {
@@ -31,13 +32,16 @@ impl Offenders {
         let writer = failed.iter().fold(writer.nested_array(failed.len() as u64), encode_places);
         let writer = writer.nested_array(6).uint(*recent).uint((*calm).into()).uint((*wide).into());
         let writer = encode_places(writer, away).uint(decided.0);
-        match trial {
+        let writer = match trial {
             None => writer.nested_array(0),
             Some(trial) => {
                 let writer = writer.nested_array(4).uint(trial.slot.0).uint(trial.suspect.into());
                 writer.uint(trial.let_in.into()).uint(trial.open.into())
             }
-        }
+        };
+        let Pairs { at_odds, tests, .. } = &self.pairs;
+        let writer = writer.nested_array(1 + 2 * at_odds.len() as u64).uint((*tests).into());
+        at_odds.iter().fold(writer, |writer, (member, holder)| writer.text(member.as_str()).text(holder.as_str()))
     }
 
     pub(in crate::cluster) fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
@@ -75,7 +79,15 @@ impl Offenders {
             }),
             _ => return Err(DecodeError::OutOfRange { field: "trial" }),
         };
-        Ok(Self { silent, search, changed: false })
+        let mut pairs = Pairs::default();
+        let Some(ids) = length(reader, "pairs")?.checked_sub(1).filter(|ids| ids % 2 == 0) else {
+            return Err(DecodeError::OutOfRange { field: "pairs" });
+        };
+        pairs.tests = small(reader, "tests")?;
+        for _ in 0..ids / 2 {
+            pairs.at_odds.insert((id(reader)?, id(reader)?));
+        }
+        Ok(Self { silent, search, pairs, changed: false })
     }
 }
 

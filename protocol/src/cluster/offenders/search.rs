@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use rand_core::CryptoRng;
 
 use super::{Offence, Offender, dice};
-use super::posterior::{self, Chance, RATES};
+use super::posterior::{self, Chance};
 use crate::ids::MeterId;
 use crate::member_set::MemberSet;
 use crate::time::Slot;
@@ -575,7 +575,7 @@ fn at_rest(members: usize) -> [i32; 2] {
 
 /// The logarithm of a number, to the base 2, in thousandths.
 #[expect(clippy::cast_possible_truncation, reason = "the logarithm of any number is far below 2^31, and a cast of it saturates")]
-fn millibits(number: f64) -> i32 {
+pub(super) fn millibits(number: f64) -> i32 {
     (1000.0 * number.log2()).floor() as i32
 }
 
@@ -585,4 +585,33 @@ const fn whole(number: f64) -> usize {
     number as usize
 }
 
-const _: () = assert!(RATES.len() == DECODED.len());
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a bet multiplies wealth with on average, if these are the outcomes with the coin showing either side.
+    fn mean(let_in: Outcome, left_out: Outcome) -> f64 {
+        let factor = |outcome, let_in| (f64::from(won(outcome, let_in)) / 1000.0).exp2();
+        let chance = 1.0 / TRIAL_ONE_IN as f64;
+        chance * factor(let_in, true) + (1.0 - chance) * factor(left_out, false)
+    }
+
+    #[test]
+    fn no_outcome_that_precedes_the_coin_wins_on_average_not_even_if_holders_contest_it_after() {
+        for fixed in [Outcome::Good, Outcome::Bad, Outcome::Contested] {
+            for let_in in [fixed, Outcome::Contested] {
+                for left_out in [fixed, Outcome::Contested] {
+                    assert!(mean(let_in, left_out) < 1.0, "{let_in:?}, {left_out:?}");
+                }
+            }
+        }
+        assert!(mean(Outcome::Bad, Outcome::Good) > 1.4, "that of a liar wins");
+    }
+
+    #[test]
+    fn a_conviction_takes_a_million_times_the_members_and_more_after_every_spell() {
+        assert_eq!((needed(60, 1), needed(1000, 1)), (26_839, 30_898));
+        assert!(needed(60, 2) >= needed(60, 1) + 1584);
+    }
+}
