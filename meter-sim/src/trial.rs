@@ -52,7 +52,10 @@ pub struct Trial {
 /// What a gateway says about members that spoil slots.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub struct Offenders {
-    /// How many are left out of sums: for their silence, or because sums fail with them.
+    /// How many sent readings and did not reveal, and how many were found to spoil sums.
+    pub silent: usize,
+    pub spoils_sums: usize,
+    /// How many are left out of sums, with those that are only suspected.
     pub quarantined: usize,
     /// Whether it leaves out groups of members to find one.
     pub searching: bool,
@@ -61,7 +64,7 @@ pub struct Offenders {
 impl Offenders {
     /// Returns how many were found and are left out.
     pub fn found(&self) -> usize {
-        self.quarantined
+        (self.silent + self.spoils_sums).min(self.quarantined)
     }
 }
 

@@ -180,9 +180,8 @@ impl ServedCluster {
             | Notice::LeftOutOfLists { .. }
             | Notice::SearchStarted { .. }
             | Notice::SearchesByLists { .. }
-            | Notice::Convicted { .. }
-            | Notice::AtOdds { .. }
-            | Notice::CannotBeFound
+            | Notice::SpoilerFound { .. }
+            | Notice::CannotBeFound { .. }
             | Notice::NoCommittee(_)
             | Notice::Proven { .. } => self.changed = true,
             Notice::Requested { .. }
