@@ -47,7 +47,7 @@ fn the_demo_of_the_readme_shows_a_sum() {
     assert_eq!(line, "meter-sim demo");
     let begun = Instant::now();
     let shown = succeed(&mut user.shell(&format!("{line} --slots 1")));
-    assert!(shown.contains("1 of 1 slots gave a sum.") && shown.ends_with("Verdict: all is well.\n"), "{shown}");
+    assert!(shown.contains("4 of 4 slots gave a sum.") && shown.ends_with("Verdict: all is well.\n"), "{shown}");
     // Reported, not asserted: nextest shows it with --no-capture.
     #[expect(clippy::print_stderr, reason = "a measurement")]
     {

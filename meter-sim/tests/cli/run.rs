@@ -49,7 +49,7 @@ fn every_mistake_names_its_flag_what_was_found_and_what_is_allowed() {
 fn records_that_cannot_be_read_are_told_in_one_line() {
     let folder = tempfile::tempdir().unwrap();
     succeed(meter_sim(folder.path()).args(["provision", "--out", "trial", "--meters", "2"]));
-    std::fs::write(folder.path().join("rubbish.redb"), "no records").unwrap();
+    rubbish(folder.path());
     let mut command = meter_sim(folder.path());
     command.args(["run", "--dir", "trial", "--broker", "mqtt://127.0.0.1:1", "--records", "rubbish.redb"]);
     insta::assert_snapshot!(seen(&mut command));
@@ -59,7 +59,7 @@ fn records_that_cannot_be_read_are_told_in_one_line() {
 fn a_seed_for_real_readings_is_warned_of() {
     let folder = tempfile::tempdir().unwrap();
     succeed(meter_sim(folder.path()).args(["provision", "--out", "trial", "--meters", "2"]));
-    std::fs::write(folder.path().join("rubbish.redb"), "no records").unwrap();
+    rubbish(folder.path());
     std::fs::write(folder.path().join("homes.csv"), "1,2\n3,4\n").unwrap();
     let said = |more: &[&str]| {
         let mut command = meter_sim(folder.path());
@@ -71,4 +71,12 @@ fn a_seed_for_real_readings_is_warned_of() {
     for harmless in [&["--readings", "homes.csv"], &["--seed", "7"]] {
         assert!(!said(harmless).contains("warning"));
     }
+}
+
+/// Writes a file that holds no records, for its owner alone.
+fn rubbish(folder: &std::path::Path) {
+    use std::os::unix::fs::PermissionsExt as _;
+    let path = folder.join("rubbish.redb");
+    std::fs::write(&path, "no records").unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
 }

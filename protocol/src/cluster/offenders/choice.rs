@@ -10,6 +10,10 @@ use crate::time::Slot;
 /// How many retries are kept for members that are on no trial: without one to spare nobody is on trial.
 const KEPT_FROM_TRIALS: u64 = 2;
 
+/// For how many slots a trial waits for a retry to spare. Then it is held without one, and may cost the slot: an honest member
+/// must not stay out because others use up the retries.
+const LONGEST_DELAY: u64 = 12;
+
 /// How many members may be in quarantine at once although that is more than half of those who may be missing.
 const LEAST_QUARANTINED: u16 = 3;
 
@@ -90,11 +94,14 @@ impl Offenders {
 
     /// Whose trial a slot is, of those who spoil sums: one at a time, and none while sums are tested.
     fn spoiler_on_trial(&self, slot: Slot, list: &MembershipList, left: u64) -> Option<(&MeterId, u8)> {
-        if self.is_searching() || left <= KEPT_FROM_TRIALS {
+        if self.is_searching() {
             return None;
         }
+        let delay = if left > KEPT_FROM_TRIALS { 0 } else { LONGEST_DELAY };
         let due = |(meter, offender): &(&MeterId, &Offender)| {
-            offender.spoils_sums() && offender.is_on_trial(slot) && list.index_of(meter.as_str()).is_some()
+            let waited = offender.next_trial.is_none_or(|trial| trial.0.saturating_add(delay) <= slot.0);
+            let due = offender.spoils_sums() && offender.is_on_trial(slot) && waited;
+            due && list.index_of(meter.as_str()).is_some()
         };
         self.meters.iter().find(due).map(|(meter, offender)| (meter, offender.stage))
     }
