@@ -144,7 +144,7 @@ impl ClusterSettings {
 
     /// Returns the parameters of a list of so many members in which so many of them, with these draws, are willing to be
     /// holders; an error in words if no committee can be formed of them.
-    pub fn committee_params(&self, members: u16, draws: &[u64]) -> Result<Params, String> {
+    pub fn committee_params(&self, members: u16, draws: &[Option<u64>]) -> Result<Params, String> {
         let pairwise = self.params(members).map_err(|error| error.to_string())?;
         with_committee(&pairwise, self.committee_attempts, self.profile, draws)
     }
@@ -168,14 +168,20 @@ impl ClusterSettings {
             return None;
         }
         let day = committee::day_of(params.slot_start(list.from_slot()).as_secs());
-        let draws: Vec<u64> = list.members().iter().filter_map(|member| member.draw(members, day)).collect();
+        let willing = list.members().iter().filter(|member| member.is_willing(members));
+        let draws: Vec<Option<u64>> = willing.map(|member| member.sigma(day)).collect();
         self.committee_params(members, &draws).err()
     }
 }
 
 /// Returns the same parameters with the committee that a gateway would choose of members with this policy and these draws, and
 /// so many attempts; an error in words if it cannot choose one.
-pub fn with_committee(params: &Params, attempts: u64, profile: Profile, draws: &[u64]) -> Result<Params, String> {
+pub fn with_committee(
+    params: &Params,
+    attempts: u64,
+    profile: Profile,
+    draws: &[Option<u64>],
+) -> Result<Params, String> {
     let members = params.members();
     // Where meters want to see every certificate, all of them are holders.
     let may_draw = !profile.rules().certified_size;
@@ -186,9 +192,9 @@ pub fn with_committee(params: &Params, attempts: u64, profile: Profile, draws: &
 }
 
 /// Returns the draws of so many willing members if they are spread evenly, as they are on average.
-pub fn even_draws(willing: u16) -> Vec<u64> {
+pub fn even_draws(willing: u16) -> Vec<Option<u64>> {
     let count = u128::from(willing.max(1));
-    let draw = |at: u16| u64::try_from((u128::from(2 * u32::from(at) + 1) << 64) / (2 * count)).unwrap_or(u64::MAX);
+    let draw = |at: u16| u64::try_from((u128::from(2 * u32::from(at) + 1) << 64) / (2 * count)).ok();
     (0..willing).map(draw).collect()
 }
 

@@ -6,6 +6,7 @@
 //! `authorities`; how the fields are read is in `profile`.
 
 mod authorities;
+mod draw;
 mod profile;
 
 use std::fmt;
@@ -15,12 +16,14 @@ use x509_parser::certificate::X509Certificate;
 
 pub use self::authorities::{Anchors, Authorities, SharedAuthority};
 pub(crate) use self::authorities::{Signatures, Unfit};
+use self::draw::DRAW_URN;
+pub use self::draw::Draw;
 use self::profile::{CLUSTER_URN, GATEWAY_URN, METER_URN, parse};
 use crate::derive::sha256;
 use crate::ids::{ClusterId, GatewayId, IdError, MeterId};
+pub use crate::keys::DrawKey;
 use crate::keys::IdentityPublic;
 use crate::params::MAX_MEMBERS;
-use crate::scheme::committee::Ticket;
 
 /// Names an authority: SHA-256 of its name and its key, both in DER.
 pub type Fingerprint = [u8; 32];
@@ -59,6 +62,8 @@ pub enum CertificateError {
          size is from 1 to {MAX_MEMBERS}, without leading zeros"
     )]
     Cluster,
+    #[error("there may be one `{DRAW_URN}<32 lowercase hexadecimal digits>` URI name, in a meter's certificate only")]
+    Draw,
     #[error("the `urn:dream:` name and the common name differ")]
     NameMismatch,
     #[error("the certificate is a {found}'s, a {expected}'s was expected")]
@@ -115,9 +120,8 @@ pub struct Certificate {
     pub(crate) key: IdentityPublic,
     /// SHA-256 of the DER.
     pub(crate) hash: [u8; 32],
-    /// The authority's signature, if it is Ed25519's: what the meter is drawn by as a holder. Other algorithms have several
-    /// signatures for one certificate, and so several draws.
-    pub(crate) ticket: Option<Ticket>,
+    /// What the meter is drawn by as a holder.
+    pub(crate) draw: Option<Draw>,
     /// The fingerprint of the authority that issued it; zeros if nobody asked.
     pub(crate) authority: Fingerprint,
     /// Unix seconds; instants before 1970 count as 0.
@@ -133,13 +137,13 @@ impl Certificate {
 
     fn of(parsed: &X509Certificate<'_>, der: &[u8]) -> Result<Self, CertificateError> {
         let key = profile::subject_key(parsed)?;
-        let (subject, cluster) = profile::subject(parsed)?;
+        let (subject, cluster, draw) = profile::subject(parsed)?;
         Ok(Self {
             key,
             subject,
             cluster,
             hash: sha256(der),
-            ticket: profile::ticket(parsed),
+            draw,
             authority: Fingerprint::default(),
             not_before: u64::try_from(parsed.validity().not_before.timestamp()).unwrap_or(0),
             not_after: u64::try_from(parsed.validity().not_after.timestamp()).unwrap_or(0),
@@ -153,6 +157,11 @@ impl Certificate {
     /// Returns the only cluster in which this meter may enrol; `None` if the certificate does not say.
     pub const fn cluster(&self) -> Option<&CertifiedCluster> {
         self.cluster.as_ref()
+    }
+
+    /// Returns the value by which this meter is drawn as a holder, if it has one.
+    pub const fn draw(&self) -> Option<Draw> {
+        self.draw
     }
 
     pub const fn key(&self) -> &IdentityPublic {

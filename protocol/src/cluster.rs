@@ -38,6 +38,7 @@ use crate::keys::{IdentityKey, ListHash};
 use crate::membership::{ListError, MembershipList};
 use crate::params::{ParamsError, Share, Terms};
 use crate::policy::Floors;
+use crate::protection::Protection;
 use crate::scheme::SchemeChoice;
 use crate::scheme::committee::NoCommittee;
 use crate::time::{Slot, Timestamp};
@@ -201,6 +202,9 @@ pub struct Cluster {
     reported: u64,
     /// The newest epoch when members last said that they know of a list that it denies.
     reformed: Option<u64>,
+    /// The T that the cluster's lists have allowed for, and the least that members say they accept.
+    protection: Option<Protection>,
+    asked: BTreeMap<MeterId, u16>,
     /// Proof that this gateway's name signed messages that contradict each other, as members have sent it.
     evidence: Vec<(Contradiction, Arc<[u8]>)>,
     /// How many pieces of evidence are stored, those included that prove nothing any more.
@@ -256,6 +260,8 @@ impl Cluster {
             newest_published: None,
             reported: 0,
             reformed: None,
+            protection: None,
+            asked: BTreeMap::new(),
             evidence: Vec::new(),
             evidence_records: 0,
             listening: None,
@@ -522,6 +528,7 @@ impl Cluster {
         let proof = (status.code == StatusCode::Equivocation).then_some(&status.evidence);
         let proof = proof.map(|bytes| self.judge(bytes)).transpose()?;
         let (meter, code, slot) = (known.id().clone(), status.code, status.slot);
+        let asking = meter.clone();
         let named = |own: &Arc<OwnList>| status.list.is_some_and(|hash| hash == own.list.hash().prefix());
         let epoch = self.lists.iter().find(|(_, own)| named(own)).map(|(&epoch, _)| epoch);
         self.outputs.push_back(Output::Notice(Notice::MeterStatus { meter, code, epoch, slot }));
@@ -529,6 +536,7 @@ impl Cluster {
             self.keep_evidence(verdict, &status.evidence);
         }
         self.note_epoch(status.newest_epoch, now);
+        self.note_malicious(asking, status.least_malicious, now);
         self.set_list_timer();
         Ok(())
     }

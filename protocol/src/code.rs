@@ -48,6 +48,7 @@ impl Coded for Refusal {
             Self::StaleEpoch { .. } => "stale_epoch",
             Self::TwoListsOfAnEpoch(_) => "two_lists_of_an_epoch",
             Self::BrokenChain(_) => "broken_chain",
+            Self::ProtectionFalls { .. } => "protection_falls",
             Self::TooFarAhead => "too_far_ahead",
             Self::ListOver => "list_over",
             Self::TooManyLists => "too_many_lists",
@@ -87,6 +88,7 @@ impl Coded for Refusal {
             | Self::StaleEpoch { .. }
             | Self::TwoListsOfAnEpoch(_)
             | Self::BrokenChain(_)
+            | Self::ProtectionFalls { .. }
             | Self::TooFarAhead
             | Self::ListOver
             | Self::TooManyLists
@@ -279,6 +281,7 @@ impl Coded for CertificateError {
             Self::CommonName => "common_name",
             Self::Name => "name",
             Self::Cluster => "cluster",
+            Self::Draw => "draw",
             Self::NameMismatch => "name_mismatch",
             Self::WrongRole { .. } => "wrong_role",
             Self::Id(_) => "id",
@@ -302,6 +305,7 @@ impl Coded for CertificateError {
             | Self::CommonName
             | Self::Name
             | Self::Cluster
+            | Self::Draw
             | Self::NameMismatch
             | Self::WrongRole { .. } => None,
         }

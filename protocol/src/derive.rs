@@ -10,13 +10,14 @@ use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
 use crate::ids::{ClusterId, MeterId};
-use crate::keys::{ListHash, MacKey, PairKey, SelfKey, SharedSecret, StreamKey};
+use crate::keys::{DrawKey, ListHash, MacKey, PairKey, SelfKey, SharedSecret, StreamKey};
 use crate::time::Slot;
 
 const PAIR: &[u8] = b"dream/1 pair";
 const GATEWAY: &[u8] = b"dream/1 gateway";
 const SECRET: &[u8] = b"dream/1 secret";
 const SELF: &[u8] = b"dream/1 self";
+const DRAW: &[u8] = b"dream/1 draw";
 const COMMITTEE: &[u8] = b"dream/1 committee";
 
 const MASK_BLOCK: u8 = 1;
@@ -71,10 +72,21 @@ pub fn deal_block(up: bool, slot: Slot, attempt: u8) -> [u8; 16] {
     block(if up { DEAL_UP_BLOCK } else { DEAL_DOWN_BLOCK }, attempt, slot.0)
 }
 
-/// Sigma: the number that is drawn for a certificate, by the authority's signature under it, on a day.
-pub fn draw(signature: &[u8; 64], day: u64) -> u64 {
+/// The draw value that an authority gives a meter, if it derives them.
+pub fn draw_value(key: &DrawKey, meter: &MeterId) -> [u8; 16] {
+    let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(key.expose()).expect("any length is a key");
+    for field in [DRAW, bytes(meter.as_str())] {
+        mac.update(&length(field));
+        mac.update(field);
+    }
+    let tag = mac.finalize().into_bytes();
+    std::array::from_fn(|i| tag[i])
+}
+
+/// Sigma: the number that is drawn for a meter, by its draw value, on a day.
+pub fn sigma(value: &[u8; 16], day: u64) -> u64 {
     let mut hash = Sha256::new();
-    let fields: [&[u8]; 3] = [COMMITTEE, signature, &day.to_be_bytes()];
+    let fields: [&[u8]; 3] = [COMMITTEE, value, &day.to_be_bytes()];
     for field in fields {
         hash.update(length(field));
         hash.update(field);

@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::certificate::{Authorities, CertificateError, Fingerprint, Signatures};
+use crate::certificate::{Authorities, CertificateError, Draw, Fingerprint, Signatures};
 use crate::derive::sha256;
 use crate::ids::{ClusterId, MeterId};
 use crate::keys::{AgreementPublic, IdentityPublic};
 use crate::params::Params;
 use crate::part::Part;
-use crate::scheme::committee::Ticket;
 use crate::time::Slot;
 use crate::topic::MeterChannel;
 use crate::wire::{DecodeError, EnrolmentStatement, Message as _, Sign1};
@@ -62,8 +61,8 @@ pub struct Enrolment {
     size: Option<u16>,
     /// The largest cluster in which the meter is willing to be a holder.
     holds: u16,
-    /// What it is drawn by as a holder, if it may be one.
-    ticket: Option<Ticket>,
+    /// What it is drawn by as a holder, if it has a draw value.
+    draw: Option<Draw>,
     bytes: Part,
 }
 
@@ -132,7 +131,7 @@ impl Enrolment {
             hash: sha256(&bytes),
             size,
             holds: u16::try_from(statement.holds).unwrap_or(u16::MAX),
-            ticket: certificate.ticket,
+            draw: certificate.draw,
             bytes,
         })
     }
@@ -150,10 +149,15 @@ impl Enrolment {
         &self.agreement
     }
 
-    /// Returns the number that decides whether the meter is a holder in a list of so many members on a day: `None` if it may
-    /// not or does not want to be one.
-    pub fn draw(&self, members: u16, day: u64) -> Option<u64> {
-        self.ticket.filter(|_| self.holds >= members).map(|ticket| ticket.draw(day))
+    /// Whether the meter is willing to be a holder in a list of so many members.
+    pub const fn is_willing(&self, members: u16) -> bool {
+        self.holds >= members
+    }
+
+    /// Returns the number that decides whether the meter is a holder on a day, where holders are drawn; `None` if its
+    /// certificate states no draw value.
+    pub fn sigma(&self, day: u64) -> Option<u64> {
+        self.draw.map(|draw| draw.sigma(day))
     }
 
     /// When the enrolment or its certificate ends, in Unix seconds.

@@ -50,6 +50,11 @@ symmetric_key!(
     16
 );
 symmetric_key!(
+    /// What an authority of meters makes draw values with; the authority that follows it takes it over.
+    DrawKey,
+    32
+);
+symmetric_key!(
     /// K_self: known to the meter alone, hidden in every C.
     SelfKey,
     32

@@ -45,6 +45,7 @@ pub mod noise;
 pub mod params;
 mod part;
 pub mod policy;
+pub mod protection;
 pub mod reading;
 pub mod scheme;
 pub mod time;

@@ -52,7 +52,7 @@ pub enum ListError {
     HolderCount { stated: u64, found: usize },
     #[error("the holders are not those that the list's header names")]
     OtherHolders,
-    #[error("entry {entry} is no holder: it is not willing, not drawn, or its certificate is not signed with Ed25519")]
+    #[error("entry {entry} is no holder: it is not willing, not drawn, or its certificate states no draw value")]
     NotAHolder { entry: usize },
     #[error("the digests that follow are not those that the list's header names, or the holders are not among them")]
     OtherDigests,
@@ -474,7 +474,7 @@ fn part(whole: &Arc<[u8]>, slice: &[u8]) -> Part {
 /// Returns which of a list's members are holders: those that are willing, and drawn if the list draws them.
 pub(crate) fn holders_of(params: &Params, from_slot: Slot, members: &[Enrolment]) -> Vec<u16> {
     let day = committee::day_of(params.slot_start(from_slot).as_secs());
-    select_holders(params, members.iter().map(|member| member.draw(params.members(), day)))
+    select_holders(params, members.iter().map(|member| (member.is_willing(params.members()), member.sigma(day))))
 }
 
 /// Returns which of the enrolments of a list, of whose signatures nothing is known, are holders'.
@@ -484,16 +484,17 @@ pub(crate) fn drawn(header: &ListHeader, enrolments: &[&[u8]]) -> Vec<u16> {
     let draws = enrolments.iter().map(|bytes| {
         let (envelope, der) = Sign1::decode_certified(bytes).ok()?;
         let willing = EnrolmentStatement::decode(envelope.payload()).ok()?.holds >= u64::from(params.members());
-        Certificate::unverified(der).ok()?.ticket.filter(|_| willing).map(|ticket| ticket.draw(day))
+        Some((willing, Certificate::unverified(der).ok()?.draw.map(|draw| draw.sigma(day))))
     });
-    select_holders(&params, draws)
+    select_holders(&params, draws.map(|draw| draw.unwrap_or((false, None))))
 }
 
-fn select_holders(params: &Params, draws: impl Iterator<Item = Option<u64>>) -> Vec<u16> {
+/// Returns the holders among members of whom it is known whether they are willing, and what was drawn for them.
+fn select_holders(params: &Params, members: impl Iterator<Item = (bool, Option<u64>)>) -> Vec<u16> {
     let Some(committee) = params.terms().scheme.committee() else { return Vec::new() };
     let threshold = committee::threshold(committee.drawn, params.members().into());
-    let is_holder = |draw: Option<u64>| draw.is_some_and(|draw| threshold.is_none_or(|threshold| draw < threshold));
-    (0..).zip(draws).filter(|(_, draw)| is_holder(*draw)).map(|(index, _)| index).collect()
+    let drawn = |sigma: Option<u64>| threshold.is_none_or(|threshold| sigma.is_some_and(|sigma| sigma < threshold));
+    (0..).zip(members).filter(|(_, (willing, sigma))| *willing && drawn(*sigma)).map(|(index, _)| index).collect()
 }
 
 /// Checks that the digests are those that the header names, and that the holders are among them, in order.

@@ -244,6 +244,7 @@ impl<C: Conduct> Meter<C> {
             high_water: 0,
             seq: 0,
             newest_list: None,
+            protection: None,
             evidence: 0,
             answered: (0, 0),
         };
@@ -499,6 +500,7 @@ impl<C: Conduct> Meter<C> {
             slot,
             code,
             newest_epoch: self.account.newest_list.map_or(0, |(epoch, _)| epoch),
+            least_malicious: self.least_malicious(at),
             evidence: evidence.as_deref().unwrap_or_default().to_vec(),
         };
         let topic = self.topic(MeterChannel::Status);
@@ -536,7 +538,8 @@ impl<C: Conduct> Meter<C> {
         let same_cluster = account.as_ref().is_some_and(|account| account.cluster == self.config.cluster);
         if let Some(account) = account {
             let newest_list = account.newest_list.filter(|_| same_cluster);
-            self.account = Account { cluster: self.config.cluster.clone(), newest_list, ..account };
+            let protection = account.protection.filter(|_| same_cluster);
+            self.account = Account { cluster: self.config.cluster.clone(), newest_list, protection, ..account };
         }
         let mut lists = Vec::new();
         let mut slots = Vec::new();

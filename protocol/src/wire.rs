@@ -229,6 +229,8 @@ pub struct Status {
     pub code: StatusCode,
     /// The newest epoch that the meter has accepted, or 0.
     pub newest_epoch: u64,
+    /// The least T that the meter accepts in this cluster, after what protected it, or 0.
+    pub least_malicious: u16,
     /// An [`EvidenceStatement`] for [`StatusCode::Equivocation`], and nothing otherwise.
     pub evidence: Vec<u8>,
 }
@@ -264,8 +266,8 @@ impl StatusCode {
 
 impl Message<'_> for Status {
     const KIND: u64 = 6;
-    const FIELDS: u64 = 7;
-    const EARLIER_FIELDS: Option<u64> = Some(5);
+    const FIELDS: u64 = 8;
+    const EARLIER_FIELDS: Option<u64> = Some(7);
     type Key<'k> = &'k IdentityKey;
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
@@ -282,11 +284,13 @@ impl Message<'_> for Status {
         let code = reader.uint()?;
         let code = StatusCode::ALL.into_iter().find(|&known| known as u64 == code);
         let code = code.ok_or(DecodeError::OutOfRange { field: "code" })?;
-        let (newest_epoch, evidence) = (reader.uint()?, reader.bytes()?.to_vec());
+        let newest_epoch = reader.uint()?;
+        let least_malicious = u16::try_from(reader.below(MAX_MEMBERS as u64 + 1, "T")?).expect("at most 10,000");
+        let evidence = reader.bytes()?.to_vec();
         if evidence.is_empty() == (code == StatusCode::Equivocation) {
             return Err(DecodeError::OutOfRange { field: "evidence" });
         }
-        Ok(Self { cluster, list, slot, code, newest_epoch, evidence })
+        Ok(Self { cluster, list, slot, code, newest_epoch, least_malicious, evidence })
     }
 
     fn write(&self, writer: Writer) -> Writer {
@@ -296,6 +300,7 @@ impl Message<'_> for Status {
             .uint(self.slot.0)
             .uint(self.code as u64)
             .uint(self.newest_epoch)
+            .uint(self.least_malicious.into())
             .bytes(&self.evidence)
     }
 }

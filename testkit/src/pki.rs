@@ -1,6 +1,6 @@
 //! Two authorities, of meters and of gateways, and the certificates they issue, made anew in every run but from fixed keys.
 
-use dream_protocol::certificate::{Anchors, Authorities};
+use dream_protocol::certificate::{Anchors, Authorities, Draw};
 use dream_protocol::keys::IdentityKey;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, PublicKeyData, SanType,
@@ -59,12 +59,11 @@ impl Pki {
         Self { key: key.to_owned(), meters, gateways }
     }
 
-    /// The same authorities, but whom the one of meters should certify that of gateways does: an operator that makes its own
-    /// meters.
+    /// The same authorities, each in the role of the other: meters of this are an operator's that makes its own.
     #[must_use]
-    pub fn minting(&self) -> Self {
-        let mint = || Authority::new(&self.gateways.name, self.gateways.issued.seed);
-        Self { key: self.key.clone(), meters: mint(), gateways: mint() }
+    pub fn swapped(&self) -> Self {
+        let again = |authority: &Authority| Authority::new(&authority.name, authority.issued.seed);
+        Self { key: self.key.clone(), meters: again(&self.gateways), gateways: again(&self.meters) }
     }
 
     /// The certificate of the authority of meters, in DER.
@@ -126,6 +125,9 @@ impl Pki {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, id);
         params.subject_alt_names.push(SanType::URI(format!("urn:dream:{role}:{id}").try_into().unwrap()));
+        if role == "meter" {
+            params.subject_alt_names.push(SanType::URI(draw_of(id).urn().try_into().unwrap()));
+        }
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.not_before = date_time_ymd(2026, 1, 1);
         params.not_after = date_time_ymd(2028, 1, 1);
@@ -152,6 +154,12 @@ impl Authority {
         let der = params.self_signed(&pair).unwrap().der().to_vec();
         Self { name: name.to_owned(), issuer: Issuer::new(params, pair), issued: Issued { der, seed } }
     }
+}
+
+/// The draw value of a meter: the same in all of its certificates, whoever issues them.
+pub fn draw_of(id: &str) -> Draw {
+    let digest: [u8; 32] = Sha256::digest(format!("draw of {id}")).into();
+    Draw(*digest.first_chunk().unwrap())
 }
 
 /// Fixed keys, so that vectors and failures repeat.

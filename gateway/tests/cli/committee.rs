@@ -37,7 +37,7 @@ impl Capture {
         Self::new(|statement| {
             let drawn = 4;
             let day = day_of(SLOT.0 * SLOT_SECONDS);
-            let draw = |entry: &&[u8]| Enrolment::verify(entry, &cluster(), &pki.authorities()).unwrap().draw(5, day);
+            let draw = |entry: &&[u8]| Enrolment::verify(entry, &cluster(), &pki.authorities()).unwrap().sigma(day);
             let below = |entry: &&[u8]| draw(entry).unwrap() < threshold(drawn, 5).unwrap();
             let holders: Vec<u16> =
                 (0u16..).zip(&statement.enrolments).filter(|(_, entry)| below(entry)).map(|(index, _)| index).collect();

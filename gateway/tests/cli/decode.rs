@@ -81,7 +81,8 @@ impl Capture {
     fn status(&self, meter: &str, code: StatusCode) -> Vec<u8> {
         let evidence = if code == StatusCode::Equivocation { two_requests(&self.pki).encode() } else { Vec::new() };
         let list = Some(self.list_hash.prefix());
-        let status = Status { cluster: cluster(), list, slot: SLOT, code, newest_epoch: EPOCH, evidence };
+        let status =
+            Status { cluster: cluster(), list, slot: SLOT, code, newest_epoch: EPOCH, least_malicious: 1, evidence };
         status.seal(&self.pki.meter(meter).identity(), &format!("dream/v1/north/status/{meter}"))
     }
 }

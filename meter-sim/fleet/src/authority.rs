@@ -8,7 +8,7 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use dream_protocol::certificate::{Anchors, Authorities};
+use dream_protocol::certificate::{Anchors, Authorities, DrawKey};
 use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
 use dream_protocol::keys::IdentityKey;
 use rcgen::{
@@ -34,6 +34,7 @@ const BACKDATED: Duration = Duration::from_secs(86_400);
 pub struct TestAuthorities {
     meters: Authority,
     gateways: Authority,
+    draws: DrawKey,
 }
 
 struct Authority {
@@ -68,7 +69,11 @@ impl TestAuthorities {
     /// Creates authorities with new keys. Their certificates are valid for so many days from now.
     pub fn new(valid_days: u32) -> Self {
         let authority = |of: &str| Authority::new(&format!("DREAM test authority of {of}"), valid_days);
-        Self { meters: authority("meters"), gateways: authority("gateways") }
+        Self {
+            meters: authority("meters"),
+            gateways: authority("gateways"),
+            draws: DrawKey::from_bytes(rand::random()),
+        }
     }
 
     /// Returns the authorities that meters and gateways verify with.
@@ -82,13 +87,13 @@ impl TestAuthorities {
     }
 
     pub fn meter(&self, id: &MeterId) -> Issued {
-        self.meters.named(id.as_str(), [format!("urn:dream:meter:{id}")])
+        self.meters.named(id.as_str(), [format!("urn:dream:meter:{id}"), self.draws.value(id).urn()])
     }
 
     /// A meter's certificate that also says in which cluster it is, and how many meters that has.
     pub fn meter_of(&self, id: &MeterId, cluster: &ClusterId, size: u16) -> Issued {
-        let names = [format!("urn:dream:meter:{id}"), format!("urn:dream:cluster:{cluster}:{size}")];
-        self.meters.named(id.as_str(), names)
+        let cluster = format!("urn:dream:cluster:{cluster}:{size}");
+        self.meters.named(id.as_str(), [format!("urn:dream:meter:{id}"), cluster, self.draws.value(id).urn()])
     }
 
     /// A certificate for TLS. It has no name of the protocol's: a broker is neither meter nor gateway.

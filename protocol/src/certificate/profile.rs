@@ -9,11 +9,11 @@ use x509_parser::oid_registry::{
 };
 use x509_parser::prelude::FromDer;
 
+use super::draw::{DRAW_URN, Draw};
 use super::{CertificateError, CertifiedCluster, Subject};
 use crate::ids::{ClusterId, GatewayId, MeterId};
 use crate::keys::IdentityPublic;
 use crate::params::MAX_MEMBERS;
-use crate::scheme::committee::Ticket;
 
 pub(super) const METER_URN: &str = "urn:dream:meter:";
 pub(super) const GATEWAY_URN: &str = "urn:dream:gateway:";
@@ -94,12 +94,6 @@ fn der_head(tag: u8, len: usize) -> Vec<u8> {
     }
 }
 
-/// The signature under a certificate, if it is Ed25519's.
-pub(super) fn ticket(parsed: &X509Certificate<'_>) -> Option<Ticket> {
-    let signature = parsed.signature_value.data.as_ref().try_into().ok();
-    signature.filter(|_| parsed.signature_algorithm.algorithm == OID_SIG_ED25519).map(Ticket)
-}
-
 pub(super) fn subject_key(parsed: &X509Certificate<'_>) -> Result<IdentityPublic, CertificateError> {
     let info = parsed.public_key();
     let key = match info.subject_public_key.data.as_ref().try_into() {
@@ -109,20 +103,27 @@ pub(super) fn subject_key(parsed: &X509Certificate<'_>) -> Result<IdentityPublic
     if key.is_sound() { Ok(key) } else { Err(CertificateError::WeakKey) }
 }
 
-/// Reads who a certificate speaks of, and for which cluster.
-pub(super) fn subject(parsed: &X509Certificate<'_>) -> Result<(Subject, Option<CertifiedCluster>), CertificateError> {
+/// What a certificate's names say: who it speaks of, for which cluster, and what it is drawn by.
+type Named = (Subject, Option<CertifiedCluster>, Option<Draw>);
+
+pub(super) fn subject(parsed: &X509Certificate<'_>) -> Result<Named, CertificateError> {
     check_extensions(parsed)?;
     let common = common_name(parsed)?;
-    let (role, cluster) = dream_names(parsed)?;
+    let Names { role, cluster, draw } = dream_names(parsed)?;
     let matches = |id: &str| if id == common { Ok(()) } else { Err(CertificateError::NameMismatch) };
     if let Some(id) = role.strip_prefix(METER_URN) {
         matches(id)?;
-        Ok((Subject::Meter(MeterId::new(id)?), cluster.map(certified_cluster).transpose()?))
+        let cluster = cluster.map(certified_cluster).transpose()?;
+        Ok((Subject::Meter(MeterId::new(id)?), cluster, draw.map(Draw::from_urn).transpose()?))
     } else if let Some(id) = role.strip_prefix(GATEWAY_URN) {
         matches(id)?;
         let subject = Subject::Gateway(GatewayId::new(id)?);
         // A gateway serves clusters, and belongs to none.
-        if cluster.is_some() { Err(CertificateError::Cluster) } else { Ok((subject, None)) }
+        match (cluster, draw) {
+            (Some(_), _) => Err(CertificateError::Cluster),
+            (None, Some(_)) => Err(CertificateError::Draw),
+            (None, None) => Ok((subject, None, None)),
+        }
     } else {
         Err(CertificateError::Name)
     }
@@ -143,19 +144,31 @@ fn common_name<'a>(parsed: &'a X509Certificate<'_>) -> Result<&'a str, Certifica
     text.ok_or(CertificateError::CommonName)
 }
 
-/// The name that says the role, and the one that says the cluster, if there is one.
-fn dream_names<'a>(parsed: &'a X509Certificate<'_>) -> Result<(&'a str, Option<&'a str>), CertificateError> {
+/// The name that says the role, and those that say the cluster and the draw value, if there are such.
+struct Names<'a> {
+    role: &'a str,
+    cluster: Option<&'a str>,
+    draw: Option<&'a str>,
+}
+
+fn dream_names<'a>(parsed: &'a X509Certificate<'_>) -> Result<Names<'a>, CertificateError> {
     let bad = |_| CertificateError::BadExtension(OID_X509_EXT_SUBJECT_ALT_NAME.to_id_string());
     let names = parsed.subject_alternative_name().map_err(bad)?.ok_or(CertificateError::Name)?;
     let ours = names.value.general_names.iter().filter_map(|name| {
         if let GeneralName::URI(uri) = name { Some(*uri).filter(|uri| uri.starts_with(ANY_URN)) } else { None }
     });
-    let (clusters, roles): (Vec<_>, Vec<_>) = ours.partition(|name| name.starts_with(CLUSTER_URN));
-    match (roles.as_slice(), clusters.as_slice()) {
-        ([role], []) => Ok((role, None)),
-        ([role], [cluster]) => Ok((role, Some(cluster))),
-        ([_], _) => Err(CertificateError::Cluster),
-        (_, _) => Err(CertificateError::Name),
+    let (clusters, others): (Vec<_>, Vec<_>) = ours.partition(|name| name.starts_with(CLUSTER_URN));
+    let (draws, roles): (Vec<_>, Vec<_>) = others.into_iter().partition(|name| name.starts_with(DRAW_URN));
+    let [role] = roles[..] else { return Err(CertificateError::Name) };
+    let cluster = at_most_one(&clusters).ok_or(CertificateError::Cluster)?;
+    Ok(Names { role, cluster, draw: at_most_one(&draws).ok_or(CertificateError::Draw)? })
+}
+
+fn at_most_one<'a>(names: &[&'a str]) -> Option<Option<&'a str>> {
+    match names {
+        [] => Some(None),
+        [only] => Some(Some(only)),
+        _ => None,
     }
 }
 

@@ -14,6 +14,7 @@ use crate::ids::MeterId;
 use crate::keys::{AgreementSecret, ListHash, MacKey, StreamKey};
 use crate::membership::{self, ListError, MAX_LIST_AHEAD_SECONDS, MembershipList, fewest_of};
 use crate::params::{Params, ParamsError, Terms};
+use crate::protection::{GATEWAY_PERIOD, Protection};
 use crate::scheme::committee::{self, NoCommittee};
 use crate::scheme::{COMMITTEE_FROM, Kind, Scheme, SchemeChoice};
 use crate::time::{Slot, Timestamp};
@@ -107,25 +108,41 @@ impl ClusterConfig {
         self.terms.for_members(members, self.missing_share, self.malicious_share, self.floors.malicious)
     }
 
+    /// The terms of a list of so many members that allows for at least so many malicious ones, as far as enough honest ones are
+    /// left.
+    fn params_keeping(&self, members: u16, malicious: u16) -> Result<Params, ParamsError> {
+        let params = self.params_for(members)?;
+        let most = members.saturating_sub(params.max_missing()).saturating_sub(self.floors.honest);
+        let kept = malicious.min(most);
+        if kept <= params.max_malicious() {
+            return Ok(params);
+        }
+        Params::new(members.into(), Terms { max_malicious: kept.into(), ..*params.terms() })
+    }
+
     /// Returns the parameters of a list of these members from a slot on, and who of them are holders. Where a committee was
     /// preferred and cannot be formed, says why.
     fn params_of(
         &self,
         members: &[Enrolment],
+        malicious: u16,
         from_slot: Slot,
     ) -> Result<(Params, Vec<u16>, Option<NoCommittee>), CannotForm> {
         let count = u16::try_from(members.len()).unwrap_or(u16::MAX);
-        let pairwise = || Ok((self.params_for(count)?, Vec::new(), None));
+        let pairwise = || Ok((self.params_keeping(count, malicious)?, Vec::new(), None));
         match self.scheme {
             SchemeChoice::Only(Kind::Pairwise) => pairwise(),
             SchemeChoice::Auto if count < COMMITTEE_FROM => pairwise(),
             SchemeChoice::Only(Kind::Committee) => {
-                let (params, holders) = self.committee_of(members, count, from_slot)?;
+                let (params, holders) =
+                    self.committee_of(members, self.params_keeping(count, malicious)?, from_slot)?;
                 Ok((params, holders, None))
             }
-            SchemeChoice::Auto => match self.committee_of(members, count, from_slot) {
+            SchemeChoice::Auto => match self.committee_of(members, self.params_keeping(count, malicious)?, from_slot) {
                 Ok((params, holders)) => Ok((params, holders, None)),
-                Err(CannotForm::Committee(reason)) => Ok((self.params_for(count)?, Vec::new(), Some(reason))),
+                Err(CannotForm::Committee(reason)) => {
+                    Ok((self.params_keeping(count, malicious)?, Vec::new(), Some(reason)))
+                }
                 Err(CannotForm::Params(_)) => pairwise(),
                 Err(other) => Err(other),
             },
@@ -146,16 +163,17 @@ impl ClusterConfig {
         allowed && expected == *found.terms()
     }
 
-    /// Draws the committee of a list of these members.
+    /// Draws the committee of a list of these members, whose parameters are those in the pairwise scheme.
     fn committee_of(
         &self,
         members: &[Enrolment],
-        count: u16,
+        pairwise: Params,
         from_slot: Slot,
     ) -> Result<(Params, Vec<u16>), CannotForm> {
-        let pairwise = self.params_for(count)?;
+        let count = pairwise.members();
         let day = committee::day_of(pairwise.slot_start(from_slot).as_secs());
-        let draws: Vec<u64> = members.iter().filter_map(|member| member.draw(count, day)).collect();
+        let willing = members.iter().filter(|member| member.is_willing(count));
+        let draws: Vec<Option<u64>> = willing.map(|member| member.sigma(day)).collect();
         let committee = committee::choose(count, pairwise.max_malicious(), &draws, self.may_draw)?.committee;
         let terms =
             Terms { scheme: Scheme::Committee(committee), attempts: self.committee_attempts, ..*pairwise.terms() };
@@ -163,12 +181,13 @@ impl ClusterConfig {
         Ok((params, membership::holders_of(&params, from_slot, members)))
     }
 
-    /// Whether a list of so many members is one that this gateway forms and its meters accept. `size` is the largest
-    /// number of meters that a member's certificate says the cluster has.
-    pub(super) fn allows(&self, members: u16, size: Option<u16>) -> bool {
+    /// Whether a list of so many members, which allows for so many malicious ones, is one that this gateway forms and its meters
+    /// accept. `size` is the largest number of meters that a member's certificate says the cluster has.
+    pub(super) fn allows(&self, members: u16, malicious: u16, size: Option<u16>) -> bool {
+        let sound = |params: Params| params.max_malicious() >= malicious && self.floors.allow(&params);
         members >= self.roster.min_members
             && members >= size.map_or(0, fewest_of)
-            && self.params_for(members).is_ok_and(|params| self.floors.allow(&params))
+            && self.params_keeping(members, malicious).is_ok_and(sound)
     }
 }
 
@@ -214,6 +233,7 @@ impl Cluster {
                         published_at: own.published_at,
                         bytes,
                         secret: None,
+                        protection: self.protection,
                     }))
                 }
                 Some(_) | None => Output::Forget(Forget::List(epoch)),
@@ -312,10 +332,12 @@ impl Cluster {
             self.config.params_for(self.config.roster.min_members).map_err(|error| (0, error.into()))?;
         let eligible: Vec<Enrolment> =
             self.roster.eligible().filter(|known| known.covers(&unsized_params, from_slot, to_slot)).cloned().collect();
-        let members = self.without_excluded(eligible);
+        let everybody = u16::try_from(eligible.len()).unwrap_or(u16::MAX);
+        let malicious = self.malicious_of(everybody, now);
+        let members = self.without_excluded(eligible, malicious);
         let count = u16::try_from(members.len()).unwrap_or(u16::MAX);
         let refused = self.reformed.is_some() && self.reformed == self.newest.map(|(epoch, _)| epoch);
-        if !refused && self.unchanged(&members) && self.newest_own().is_some_and(|own| now < own.renewal()) {
+        if !refused && self.unchanged(&members, malicious) && self.newest_own().is_some_and(|own| now < own.renewal()) {
             return Ok(());
         }
         let certified = members.iter().filter_map(Enrolment::certified_size).max().map_or(0, fewest_of);
@@ -324,7 +346,7 @@ impl Cluster {
             return Err((count, CannotForm::TooFew { least }));
         }
         let (params, holders, no_committee) =
-            self.config.params_of(&members, from_slot).map_err(|error| (count, error))?;
+            self.config.params_of(&members, malicious, from_slot).map_err(|error| (count, error))?;
         let issuers: BTreeSet<_> = members.iter().map(|member| *member.authority()).collect();
         let secret = Arc::new(AgreementSecret::generate(rng));
         let statement = ListStatement {
@@ -343,7 +365,8 @@ impl Cluster {
         };
         let topic = GatewayChannel::Membership.topic(&self.config.cluster);
         let bytes: Arc<[u8]> = statement.seal((&self.config.identity, &self.config.certificate), &topic).into();
-        let record = ListRecord { epoch, published_at: now, bytes: bytes.clone(), secret: Some(secret) };
+        let protection = Some(self.protection_after(params.max_malicious(), now));
+        let record = ListRecord { epoch, published_at: now, bytes: bytes.clone(), secret: Some(secret), protection };
         let before = self.newest.map(|(epoch, _)| epoch).filter(|epoch| !self.lists.contains_key(epoch));
         self.open_list(&record).map_err(|error| (count, error.into()))?;
         self.outputs.push_back(Output::Persist(Record::List(record)));
@@ -354,6 +377,7 @@ impl Cluster {
         }
         self.outputs.push_back(Output::Publish { channel: GatewayChannel::FullMembership, payload: bytes });
         self.list_is_urgent = false;
+        self.asked.clear();
         (self.unseen, self.confirmed, self.last_sent) = (false, false, now);
         (self.short_unseen, self.short_confirmed) = (false, false);
         self.outputs.extend(no_committee.map(|reason| Output::Notice(Notice::NoCommittee(reason))));
@@ -387,12 +411,46 @@ impl Cluster {
         }
     }
 
+    /// Returns the T of lists while so many members could be listed, some of whom a list may leave out. It is that of all of
+    /// them, and no less than members accept after what the cluster had.
+    fn malicious_of(&self, members: u16, now: Timestamp) -> u16 {
+        let share = self.config.params_for(members).map_or(0, |params| params.max_malicious());
+        let remembered = self.protection.map_or(0, |memory| memory.lowered(now, GATEWAY_PERIOD).least());
+        share.max(remembered).max(self.asked_malicious())
+    }
+
+    /// The T that more than a tenth of the members, and at least three, ask for: fewer could be liars that want more noise.
+    fn asked_malicious(&self) -> u16 {
+        let mut asked: Vec<u16> = self.asked.values().copied().collect();
+        asked.sort_unstable_by_key(|&malicious| std::cmp::Reverse(malicious));
+        asked.get((self.roster.candidates() / 10).max(2)).copied().unwrap_or(0)
+    }
+
+    /// Returns what lists have allowed for after one with this T. Members that ask for it remember a step more.
+    fn protection_after(&self, malicious: u16, now: Timestamp) -> Protection {
+        let memory = self.protection.map(|memory| memory.lowered(now, GATEWAY_PERIOD).after(malicious, now));
+        let memory = memory.unwrap_or_else(|| Protection::new(malicious, now));
+        let asked = self.asked_malicious().min(malicious);
+        if memory.least() < asked { Protection::of_least(asked, now) } else { memory }
+    }
+
+    /// Takes note of the least T that a member accepts. A gateway that lost its records states less, and members refuse that:
+    /// another list follows once enough of them have said so.
+    pub(super) fn note_malicious(&mut self, meter: MeterId, malicious: u16, now: Timestamp) {
+        self.asked.insert(meter, malicious);
+        let Some(newest) = self.newest_own().map(|own| *own.list.params()) else { return };
+        let wanted = self.config.params_keeping(newest.members(), self.asked_malicious());
+        if wanted.is_ok_and(|wanted| wanted.max_malicious() > newest.max_malicious()) {
+            self.roster.change(now);
+        }
+    }
+
     /// Leaves out who is to be left out of lists, as long as enough members remain.
-    fn without_excluded(&self, mut members: Vec<Enrolment>) -> Vec<Enrolment> {
+    fn without_excluded(&self, mut members: Vec<Enrolment>, malicious: u16) -> Vec<Enrolment> {
         for meter in self.offenders.left_out_of_lists() {
             let fewer = u16::try_from(members.len().saturating_sub(1)).unwrap_or(u16::MAX);
             let others = members.iter().filter(|known| known.id() != meter);
-            if self.config.allows(fewer, others.filter_map(Enrolment::certified_size).max()) {
+            if self.config.allows(fewer, malicious, others.filter_map(Enrolment::certified_size).max()) {
                 members.retain(|known| known.id() != meter);
             }
         }
@@ -405,12 +463,15 @@ impl Cluster {
     }
 
     /// Whether a list of these members would say what the newest one says.
-    fn unchanged(&self, members: &[Enrolment]) -> bool {
+    fn unchanged(&self, members: &[Enrolment], malicious: u16) -> bool {
         self.newest_own().is_some_and(|own| {
             let listed = own.list.members().iter().map(|member| (member.id(), member.seq()));
             let count = own.list.params().members();
             *own.list.gateway_identity() == self.config.identity.public()
-                && self.config.params_for(count).is_ok_and(|params| self.config.would_say(&params, own.list.params()))
+                && self
+                    .config
+                    .params_keeping(count, malicious)
+                    .is_ok_and(|params| self.config.would_say(&params, own.list.params()))
                 && listed.eq(members.iter().map(|known| (known.id(), known.seq())))
         })
     }
@@ -430,6 +491,7 @@ impl Cluster {
         }
         if self.newest.is_none_or(|(epoch, _)| epoch < newest.0) {
             self.newest = Some(newest);
+            self.protection = record.protection;
             // A list that was taken over cannot be opened here: its successor need not wait.
             self.newest_published = record.secret.as_ref().map(|_| record.published_at);
         }
@@ -448,6 +510,7 @@ impl Cluster {
         if self.newest.is_none_or(|(epoch, _)| epoch < record.epoch) {
             let hash = ListHash(sha256(envelope.payload()));
             self.newest = Some((record.epoch, if record.epoch == header.epoch { hash } else { ListHash::NONE }));
+            self.protection = record.protection;
             self.newest_published = None;
         }
         if record.secret.is_some() {
@@ -492,7 +555,9 @@ impl Cluster {
         let before = self.newest.map(|(epoch, _)| epoch).filter(|epoch| !self.lists.contains_key(epoch));
         self.outputs.extend(before.map(|epoch| Output::Forget(Forget::List(epoch))));
         self.newest = Some((newest, hash));
-        let record = ListRecord { epoch: newest, published_at: now, bytes: list.bytes().clone(), secret: None };
+        self.protection = Some(self.protection_after(list.params().max_malicious(), now));
+        let (bytes, protection) = (list.bytes().clone(), self.protection);
+        let record = ListRecord { epoch: newest, published_at: now, bytes, secret: None, protection };
         self.outputs.push_back(Output::Persist(Record::List(record)));
         for enrolment in list.members() {
             // One that is older than the known one, or denied, is rightly left out.

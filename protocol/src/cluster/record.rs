@@ -11,6 +11,7 @@ use crate::ids::MeterId;
 use crate::keys::AgreementSecret;
 use crate::noise::Scale;
 use crate::params::{MAX_EPOCH, MAX_EPSILON_PART, MAX_SLOT};
+use crate::protection::Protection;
 use crate::scheme::committee::field::Element;
 use crate::time::{Slot, Timestamp};
 use crate::wire::{DecodeError, FullList, Reader, Writer, corrections};
@@ -113,6 +114,8 @@ pub struct ListRecord {
     pub(crate) bytes: Arc<[u8]>,
     /// `None` for a list taken over from another owner of the cluster: its slots cannot be opened here.
     pub(crate) secret: Option<Arc<AgreementSecret>>,
+    /// The T that the cluster's lists have allowed for, as of this list.
+    pub(crate) protection: Option<Protection>,
 }
 
 impl ListRecord {
@@ -162,13 +165,18 @@ impl Record {
         };
         Zeroizing::new(match self {
             Self::Enrolment { meter, bytes } => Writer::array(3).uint(1).text(meter.as_str()).bytes(bytes).finish(),
-            Self::List(list) => Writer::sized(5, list.bytes.len() + 128)
-                .uint(2)
-                .uint(list.epoch)
-                .uint(list.published_at.as_millis())
-                .bytes(&list.bytes)
-                .bytes(list.secret.as_ref().map_or(&[], |secret| secret.expose()))
-                .finish(),
+            Self::List(list) => {
+                let (malicious, since) = list.protection.map_or((0, 0), Protection::parts);
+                Writer::sized(7, list.bytes.len() + 128)
+                    .uint(2)
+                    .uint(list.epoch)
+                    .uint(list.published_at.as_millis())
+                    .bytes(&list.bytes)
+                    .bytes(list.secret.as_ref().map_or(&[], |secret| secret.expose()))
+                    .uint(malicious)
+                    .uint(since)
+                    .finish()
+            }
             Self::Retry { slot, attempt, bytes } => signed(3, slot, *attempt, bytes),
             Self::Reading { slot, attempt, member, ciphertext } => value(4, slot, *attempt, *member, *ciphertext),
             Self::Request { slot, attempt, bytes } => signed(5, slot, *attempt, bytes),
@@ -196,7 +204,7 @@ impl Record {
                 meter: MeterId::new(reader.text()?).map_err(|reason| DecodeError::Id { field: "meter", reason })?,
                 bytes: reader.bytes()?.into(),
             },
-            (2, 5) => Self::List(decode_list(&mut reader)?),
+            (2, 7) => Self::List(decode_list(&mut reader)?),
             (3, 4) => {
                 let (slot, attempt, bytes) = signed(&mut reader)?;
                 Self::Retry { slot, attempt, bytes }
@@ -246,6 +254,7 @@ fn decode_list(reader: &mut Reader<'_>) -> Result<ListRecord, DecodeError> {
                 secret.try_into().map_err(|_| DecodeError::OutOfRange { field: "secret" })?,
             ))),
         },
+        protection: Protection::from_parts(reader.uint()?, reader.below(MAX_EPOCH, "since")?),
     };
     // One that was taken over may leave an epoch out.
     let ahead = list.epoch.checked_sub(FullList::header_of(&list.bytes)?.1.epoch);

@@ -12,6 +12,7 @@ use crate::evidence::{self, Contradiction};
 use crate::keys::{AgreementPublic, ListHash, MacKey, PairKey, SelfKey, StreamKey};
 use crate::membership::{ListError, MAX_LIST_AHEAD_SECONDS, MembershipList};
 use crate::noise::Sampler;
+use crate::protection::{METER_PERIOD, Protection};
 use crate::scheme::pairwise::{self, mask::Masks, partners};
 use crate::scheme::{Scheme, committee};
 use crate::time::{Slot, Timestamp};
@@ -90,6 +91,7 @@ impl<C: Conduct> Meter<C> {
             return Err(Refusal::TooFarAhead);
         }
         let Some(skipped) = self.check_epoch(list)? else { return self.complete(list) };
+        let protection = self.protection_under(list, at)?;
         if list.params().slot_expiry(list.to_slot()) <= at {
             return Err(Refusal::ListOver);
         }
@@ -101,11 +103,42 @@ impl<C: Conduct> Meter<C> {
         (self.listed, self.renewing) = (Some(held.enrolment) == self.newest_seq(), false);
         self.lists.insert(list.epoch(), held);
         self.account.newest_list = Some((list.epoch(), *list.hash()));
+        self.account.protection = Some(protection);
         let accepted = AcceptedList { epoch: list.epoch(), accepted_at: at, bytes: list.bytes().clone() };
         self.outputs.push_back(Output::Persist(Record::List(accepted)));
         self.persist_account();
         self.notice(Notice::ListAccepted { epoch: list.epoch(), skipped });
         Ok(())
+    }
+
+    /// What is remembered at a time of the T that protected this meter.
+    pub(super) fn protection(&self, at: Timestamp) -> Option<Protection> {
+        self.account.protection.map(|remembered| remembered.lowered(at, METER_PERIOD))
+    }
+
+    /// The least T that this meter accepts at a time, or 0 if it accepts any.
+    pub(super) fn least_malicious(&self, at: Timestamp) -> u16 {
+        let least = self.protection(at).map_or(0, Protection::least);
+        self.certified_size().map_or(least, |size| least.min(size.div_ceil(10)))
+    }
+
+    /// How many meters this meter's own certificate says that the cluster has.
+    fn certified_size(&self) -> Option<u16> {
+        self.certificate.cluster().and_then(|cluster| cluster.size)
+    }
+
+    /// Returns what will have protected this meter once a list is accepted. T may be a step below what it was. It may be less
+    /// if this meter's own certificate says that the cluster has so few meters: that is its authority's word, not the gateway's.
+    fn protection_under(&self, list: &MembershipList, at: Timestamp) -> Result<Protection, Refusal> {
+        let found = list.params().max_malicious();
+        let vouched = |size: u16| 10 * u32::from(found) >= u32::from(size);
+        match self.protection(at) {
+            Some(remembered) if found >= remembered.least() => Ok(remembered.after(found, at)),
+            Some(remembered) if !self.certified_size().is_some_and(vouched) => {
+                Err(Refusal::ProtectionFalls { least: remembered.least(), found })
+            }
+            Some(_) | None => Ok(Protection::new(found, at)),
+        }
     }
 
     /// Holds a list whole that is held in its short form, so that this meter can answer as a holder.
@@ -255,6 +288,11 @@ impl<C: Conduct> Meter<C> {
             Some(held) => {
                 // The account is written after the list: a crash between the two must not make the list unaccepted.
                 let newest = self.account.newest_list.filter(|(last, _)| *last >= record.epoch);
+                if newest.is_none() {
+                    let (malicious, at) = (held.list.params().max_malicious(), record.accepted_at);
+                    let after = self.protection(at).map(|remembered| remembered.after(malicious, at));
+                    self.account.protection = after.or_else(|| Some(Protection::new(malicious, at)));
+                }
                 self.account.newest_list = newest.or_else(|| Some((record.epoch, *held.list.hash())));
                 self.needs_full_list = self.is_needed_whole(&held.list);
                 self.lists.insert(record.epoch, held);

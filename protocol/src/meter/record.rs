@@ -15,6 +15,7 @@ use crate::ids::ClusterId;
 use crate::keys::{AgreementSecret, ListHash, SelfKey};
 use crate::ledger::Ledger;
 use crate::params::{MAX_EPOCH, MAX_SLOT};
+use crate::protection::Protection;
 use crate::reading::Reading;
 use crate::time::{Slot, Timestamp};
 use crate::wire::{DecodeError, FullList, Reader, ShortList, Writer};
@@ -58,6 +59,8 @@ pub struct Account {
     pub(crate) seq: u64,
     /// The highest accepted epoch and its list's hash.
     pub(crate) newest_list: Option<(u64, ListHash)>,
+    /// What protected this meter in the cluster; `None` before the first list.
+    pub(crate) protection: Option<Protection>,
     /// How many pieces of evidence were kept.
     pub(crate) evidence: u64,
     /// The end of the last slot for which this meter answered as a holder, in Unix seconds, and the attempt.
@@ -254,13 +257,16 @@ fn encode_account(account: &Account) -> Vec<u8> {
         None => (0, &[]),
         Some((epoch, hash)) => (*epoch, &hash.0),
     };
-    let head = Writer::array(11)
+    let (malicious, since) = account.protection.map_or((0, 0), Protection::parts);
+    let head = Writer::array(13)
         .uint(1)
         .text(account.cluster.as_str())
         .uint(account.high_water)
         .uint(account.seq)
         .uint(epoch)
         .bytes(hash)
+        .uint(malicious)
+        .uint(since)
         .uint(account.evidence)
         .uint(account.answered.0)
         .uint(account.answered.1.into())
@@ -277,12 +283,13 @@ fn decode_account(reader: &mut Reader<'_>) -> Result<Account, DecodeError> {
         [] => None,
         hash => Some((epoch, ListHash(hash.try_into().map_err(|_| DecodeError::OutOfRange { field: "list hash" })?))),
     };
+    let protection = Protection::from_parts(reader.uint()?, reader.below(MAX_COUNT, "since")?);
     let evidence = reader.below(MAX_COUNT, "evidence")?;
     let answered = (reader.below(MAX_COUNT, "answered")?, reader.small("answered")?);
     let charges = (0..reader.array_of_any()? / 2).map(|_| Ok((reader.uint()?, reader.uint()?)));
     let ledger = Ledger::from_charges(charges.collect::<Result<Vec<_>, DecodeError>>()?);
     let days = Days::read(reader)?;
-    Ok(Account { cluster, ledger, days, high_water, seq, newest_list, evidence, answered })
+    Ok(Account { cluster, ledger, days, high_water, seq, newest_list, protection, evidence, answered })
 }
 
 fn encode_slot(record: &SlotRecord) -> Vec<u8> {

@@ -35,6 +35,11 @@ pub enum Refusal {
     TwoListsOfAnEpoch(u64),
     #[error("the list of epoch {0} says that the accepted one never was; both are kept")]
     BrokenChain(u64),
+    #[error(
+        "the list allows for {found} colluders, and this meter accepts no fewer than {least} after what it had: T falls by a \
+         tenth in 30 days, or to a tenth of the size in the meter's certificate"
+    )]
+    ProtectionFalls { least: u16, found: u16 },
     #[error("the list begins more than two days ahead of this meter's clock")]
     TooFarAhead,
     #[error("the list's last slot is over")]
@@ -96,6 +101,7 @@ impl Refusal {
             | Self::Policy(_)
             | Self::OldEnrolment
             | Self::StaleEpoch { .. }
+            | Self::ProtectionFalls { .. }
             | Self::TooFarAhead
             | Self::TooManyLists => StatusCode::ListRefused,
             Self::NotListed => StatusCode::NotListed,

@@ -21,7 +21,7 @@ pub mod member;
 use thiserror::Error;
 
 pub(crate) use collector::{Collector, Opened};
-pub use draw::{Choice, LEAST_SPARE, NoCommittee, Ticket, choose, day_of, threshold};
+pub use draw::{Choice, LEAST_SPARE, NoCommittee, choose, day_of, threshold};
 
 /// The most holders that a list may have.
 pub const MAX_HOLDERS: u64 = 256;

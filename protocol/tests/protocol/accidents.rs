@@ -247,6 +247,7 @@ fn a_meter_that_floods_the_gateway_is_not_listened_to_for_a_minute() {
         slot: FIRST,
         code: StatusCode::NoList,
         newest_epoch: 0,
+        least_malicious: 0,
         evidence: Vec::new(),
     };
     let forged = Packet::new(TOPIC.to_owned(), status.seal(&world.pki.meter("other").identity(), TOPIC));

@@ -24,7 +24,7 @@ const UNBOUNDED: [(&str, usize); 6] = [
     ("enrolment", 4),
     ("enrolment", 5),
     ("enrolment", 6),
-    ("list-header", 16), // w
+    ("list-header", 17), // w
     ("retry", 4),
 ];
 
@@ -153,7 +153,7 @@ fn wrong_values(message: &Sealed, at: usize, value: &Value) -> Vec<(&'static str
         let (short, long) = match (message.rule, at) {
             ("recovery-request", 4) => (Some(0), 1251),
             ("status", 2) => (Some(7), 9),
-            ("status", 6) => (Some(1), 64),
+            ("status", 7) => (Some(1), 64),
             ("list-header", 7) => (Some(31), 513),
             ("dealt-reading", 5) => (None, 2041),
             _ => (Some(bytes.len() - 1), bytes.len() + 1),
@@ -172,7 +172,7 @@ fn wrong_values(message: &Sealed, at: usize, value: &Value) -> Vec<(&'static str
         if !UNBOUNDED.contains(&(message.rule, at)) {
             wrong.push(("too large", Value::from(1u64 << 40)));
         }
-        if (message.rule, at) != ("list-header", 18) {
+        if (message.rule, at) != ("list-header", 19) {
             wrong.push(("negative", Value::from(-1)));
         }
     }

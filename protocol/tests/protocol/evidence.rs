@@ -1,5 +1,6 @@
 //! Two messages of a gateway that contradict each other: what they show to whom, and what shows nothing.
 
+use dream_protocol::certificate::{Anchors, Authorities, CertificateError, Role};
 use dream_protocol::cluster::{Notice, Rejection};
 use dream_protocol::evidence::{self, Contradiction, EvidenceError};
 use dream_protocol::ids::ClusterId;
@@ -43,6 +44,24 @@ fn two_requests_or_two_retries_for_one_attempt_convince_anyone() {
     assert_eq!(judged(&pki, &two_retries), Ok(Contradiction::Retries { slot: Slot(9), attempt: 1 }));
     let verdict = evidence::judge(&two_retries, &pki.authorities()).unwrap();
     assert_eq!((verdict.gateway.as_str(), verdict.cluster), ("gw", cluster_id()));
+}
+
+#[test]
+fn evidence_is_judged_with_authorities_of_gateways_alone() {
+    let pki = Pki::new();
+    let gateway = pki.gateway("gw");
+    let evidence = of_recovery(&gateway, request(&gateway, 9, 1), request(&gateway, 9, 2));
+    let (meters, gateways) = (pki.authorities().meters().clone(), pki.authorities().gateways().clone());
+    let only = Authorities::new(Anchors::none(), gateways).unwrap();
+    assert!(evidence::judge(&evidence, &only).is_ok());
+    let others = Authorities::new(meters, Anchors::none()).unwrap();
+    let unknown = EvidenceError::Certificate(CertificateError::UnknownAuthority);
+    assert_eq!(evidence::judge(&evidence, &others), Err(unknown));
+    // Whoever certifies meters must not be able to frame a gateway.
+    let framed = pki.swapped().gateway("gw");
+    let evidence = of_recovery(&framed, request(&framed, 9, 1), request(&framed, 9, 2));
+    let wrong = EvidenceError::Certificate(CertificateError::WrongAuthority { needed: Role::Gateway });
+    assert_eq!(judged(&pki, &evidence), Err(wrong));
 }
 
 #[test]
@@ -118,7 +137,7 @@ fn headers_of_lists_that_deny_each_other_convince_anyone_in_either_order() {
 fn status(world: &World, meter: &str, evidence: Vec<u8>) -> Packet {
     let topic = format!("dream/v1/north/status/{meter}");
     let (list, slot, code) = (None, Slot(0), StatusCode::Equivocation);
-    let status = Status { cluster: cluster_id(), list, slot, code, newest_epoch: 0, evidence };
+    let status = Status { cluster: cluster_id(), list, slot, code, newest_epoch: 0, least_malicious: 0, evidence };
     let payload = status.seal(&world.pki.meter(meter).identity(), &topic);
     Packet::new(topic, payload)
 }

@@ -12,6 +12,8 @@ mod few_homes;
 mod leaks;
 mod lists;
 mod memberships;
+mod minting;
+mod protection;
 mod records;
 mod requests;
 mod retries;

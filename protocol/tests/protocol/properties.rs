@@ -191,7 +191,7 @@ proptest! {
         prop_assert_eq!(RecoveryMessage::decode(&retry.payload()), Ok(RecoveryMessage::Retry(retry)));
         let code = StatusCode::ALL[code];
         let evidence = if code == StatusCode::Equivocation { vec![7] } else { Vec::new() };
-        let status = Status { cluster: cluster.clone(), list: named, slot, code, newest_epoch: seq, evidence };
+        let status = Status { cluster: cluster.clone(), list: named, slot, code, newest_epoch: seq, least_malicious: 7, evidence };
         prop_assert_eq!(Status::decode(&status.payload()), Ok(status));
         let statement = EnrolmentStatement {
             cluster,
@@ -271,7 +271,8 @@ fn every_record_comes_back_as_it_was_written() {
 fn records_that_were_never_written_are_refused() {
     let (cluster, bytes) = (raw::text("north"), raw::bytes(&[1; 32]));
     let with_days = |ledger: Vec<Vec<u8>>, hash: &[u8], days: Vec<Vec<u8>>| {
-        let numbers = [raw::uint(7), raw::uint(8), raw::uint(9), raw::bytes(hash), raw::uint(0)];
+        let (t, since) = (raw::uint(12), raw::uint(7));
+        let numbers = [raw::uint(7), raw::uint(8), raw::uint(9), raw::bytes(hash), t, since, raw::uint(0)];
         let rest = [raw::uint(600), raw::uint(1), raw::array(&ledger), raw::array(&days)];
         raw::array(&[&[raw::uint(1), cluster.clone()], &numbers[..], &rest].concat())
     };
@@ -294,7 +295,7 @@ fn records_that_were_never_written_are_refused() {
         ("one day twice", accounts(&[day(8, 1, 0), day(8, 2, 0)])),
         ("a day at the end of time", accounts(&[day(u64::MAX / 86_400, 1, 0)])),
         ("a day without its account", with_days(vec![], &[1; 32], day(8, 1, 0)[..3].to_vec())),
-        ("too few fields", [&[0x8a], &account(vec![], &[1; 32])[1..]].concat()),
+        ("too few fields", [&[0x8c], &account(vec![], &[1; 32])[1..]].concat()),
         (
             "a slot with a field too many",
             [&[0x86], &raw::array(&[raw::uint(4), raw::uint(1), bytes, raw::uint(0), raw::uint(0)])[1..]].concat(),
@@ -305,8 +306,13 @@ fn records_that_were_never_written_are_refused() {
     let list = |kind: u64, epoch: u64, of: u64| {
         let (list, key) = (raw::bytes(&list_of(of)), raw::bytes(&[7; 32]));
         let head = [kind, epoch, 17].map(raw::uint).to_vec();
-        raw::array(&[head, if kind == 2 { vec![list, key] } else { vec![list] }].concat())
+        raw::array(&[head, if kind == 2 { vec![list, key, raw::uint(12), raw::uint(7)] } else { vec![list] }].concat())
     };
+    for (t, since) in [(0, 7), (10_001, 7), (12, 1 << 62)] {
+        let mut fields = raw::fields(&account(vec![], &[1; 32]));
+        (fields[6], fields[7]) = (raw::uint(t), raw::uint(since));
+        assert!(meter::Record::decode(&raw::array(&fields)).is_err(), "T {t} since {since}");
+    }
     for (epoch, of) in [(9, 8), (8, 9), (10, 9), (u64::MAX, 9), (1 << 40, 1 << 40)] {
         assert!(meter::Record::decode(&list(3, epoch, of)).is_err(), "a list of epoch {of}, kept as {epoch}");
         let taken_over = epoch == 1 << 40;
@@ -603,11 +609,13 @@ pub(crate) fn records() -> Vec<(&'static str, Vec<u8>)> {
     };
     let ledger = raw::array(&[20_000, 0, 20_001, 144_000_000].map(raw::uint));
     let account = |epoch, list: &[u8], ledger: Vec<u8>| {
-        let numbers = [raw::uint(1_788_000_000), raw::uint(3), raw::uint(epoch), raw::bytes(list), raw::uint(1)];
+        let numbers = [raw::uint(1_788_000_000), raw::uint(3), raw::uint(epoch), raw::bytes(list)];
+        let (t, since) = if epoch == 0 { (0, 0) } else { (12, 1_788_000_000) };
+        let kept = [t, since, 1].map(raw::uint);
         let used = raw::bytes(&(3u128 << 31).to_be_bytes());
         let days = raw::array(&[raw::uint(20_694), raw::uint(5), raw::uint(72_000_000), used]);
         let rest = [raw::uint(1_788_000_600), raw::uint(1), ledger, days];
-        of(&[&[raw::uint(1), raw::text("north")], &numbers, &rest])
+        of(&[&[raw::uint(1), raw::text("north")], &numbers, &kept, &rest])
     };
     let attempt = [raw::uint(2_980_002), raw::uint(1)];
     let list = raw::bytes(&list_of(9));
@@ -634,9 +642,15 @@ pub(crate) fn records() -> Vec<(&'static str, Vec<u8>)> {
         ("meter evidence", of(&[&[5, 0].map(raw::uint), std::slice::from_ref(&message)])),
         ("cluster evidence", of(&[&[9, 0].map(raw::uint), std::slice::from_ref(&message)])),
         ("cluster enrolment", of(&[&[raw::uint(1), raw::text("m-0001"), message.clone()]])),
-        ("cluster list", of(&[&[2, 9, 17].map(raw::uint), &[list.clone(), key]])),
-        ("cluster list without a key", of(&[&[2, 9, 17].map(raw::uint), &[list.clone(), raw::bytes(&[])]])),
-        ("cluster list that leaves an epoch out", of(&[&[2, 10, 17].map(raw::uint), &[list, raw::bytes(&[])]])),
+        ("cluster list", of(&[&[2, 9, 17].map(raw::uint), &[list.clone(), key], &[12, 17].map(raw::uint)])),
+        (
+            "cluster list without a key",
+            of(&[&[2, 9, 17].map(raw::uint), &[list.clone(), raw::bytes(&[])], &[0, 0].map(raw::uint)]),
+        ),
+        (
+            "cluster list that leaves an epoch out",
+            of(&[&[2, 10, 17].map(raw::uint), &[list, raw::bytes(&[])], &[12, 17].map(raw::uint)]),
+        ),
         ("cluster retry", of(&[&[raw::uint(3)], &attempt, std::slice::from_ref(&message)])),
         ("cluster reading", of(&[&[raw::uint(4)], &attempt, &[9999, u64::MAX].map(raw::uint)])),
         (

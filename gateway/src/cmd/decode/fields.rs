@@ -167,6 +167,8 @@ fn status(status: &Status, context: &Context, report: &mut Report) {
     }
     report.row("code", format!("{}: {}", status.code as u64, meaning(status.code)));
     report.row("newest list", if status.newest_epoch == 0 { "none".to_owned() } else { time(status.newest_epoch) });
+    let least = status.least_malicious;
+    report.row("least T", if least == 0 { "any".to_owned() } else { least.to_string() });
     match EvidenceStatement::decode(&status.evidence) {
         _ if status.evidence.is_empty() => {}
         Ok(found) => evidence(&found, context, report),

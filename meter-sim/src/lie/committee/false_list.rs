@@ -86,7 +86,8 @@ impl Scene {
         let start = list.params().slot_start(next.from_slot).as_secs();
         let committee = next.terms.scheme.committee().expect("just set");
         let members = list.params().members();
-        let draws = list.members().iter().map(|member| member.draw(members, start / 86_400));
+        let draws =
+            list.members().iter().map(|member| member.sigma(start / 86_400).filter(|_| member.is_willing(members)));
         // floor(k * 2^64 / N)
         let below = (u128::from(committee.drawn) << 64) / u128::from(members);
         let drawn = (0..).zip(draws).filter(|(_, draw)| draw.is_some_and(|draw| u128::from(draw) < below));

@@ -44,7 +44,9 @@ impl Limits {
             most.saturating_sub(held as u64)
         };
         let half = members.div_ceil(2);
-        let shortest = (half..members).find(|&fewer| config.allows(fewer, size)).unwrap_or(members);
+        // A list without some of them allows for as many colluders as one of all.
+        let malicious = config.params_for(members).map_or(0, |params| params.max_malicious());
+        let shortest = (half..members).find(|&fewer| config.allows(fewer, malicious, size)).unwrap_or(members);
         Self {
             members: members.into(),
             away: u64::from(members - shortest),

@@ -1,10 +1,9 @@
-//! Who is a holder: drawn by what the authority signed, so that a gateway can leave honest holders out, but cannot make more
+//! Who is a holder: drawn by a value that the authority drew, so that a gateway can leave honest holders out, but cannot make more
 //! colluders holders (`protocol.md 4a`).
 
 use thiserror::Error;
 
 use super::{Committee, MAX_HOLDERS};
-use crate::derive;
 
 /// Up to this size every willing member is a holder.
 const MOST_WITHOUT_DRAW: u16 = 200;
@@ -14,17 +13,6 @@ const WANTED: [u64; 5] = [160, 180, 200, 220, 130];
 
 /// The fewest holders that must be able to vanish where they are drawn.
 pub const LEAST_SPARE: u64 = 15;
-
-/// The authority's Ed25519 signature under a meter's certificate: what the meter is drawn by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ticket(pub [u8; 64]);
-
-impl Ticket {
-    /// Returns sigma, the number drawn for a day.
-    pub fn draw(&self, day: u64) -> u64 {
-        derive::draw(&self.0, day)
-    }
-}
 
 /// Returns the day that a list is drawn for: that of its first slot, counted from 1970.
 pub const fn day_of(from_slot_seconds: u64) -> u64 {
@@ -50,8 +38,8 @@ pub struct Choice {
 /// Why no committee can be formed of the members there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error(
-    "{willing} of {members} members are willing to be holders; of the {holders} holders {spare} could vanish, and {least} must \
-     be able to: raise `holds` in meters, or choose the pairwise scheme"
+    "{willing} of {members} members can be holders; of the {holders} holders {spare} could vanish, and {least} must be able to: \
+     raise `holds` in meters, have their certificates state draw values, or choose the pairwise scheme"
 )]
 pub struct NoCommittee {
     pub members: u16,
@@ -61,14 +49,16 @@ pub struct NoCommittee {
     pub least: u64,
 }
 
-/// Chooses k and q for a list of so many members, of whom T may be malicious, and of whom those with these draws are willing
-/// to be holders. Where holders may not be drawn, because meters want to see every certificate, all of them are holders.
-pub fn choose(members: u16, malicious: u16, draws: &[u64], may_draw: bool) -> Result<Choice, NoCommittee> {
-    let (count, willing) = (u64::from(members), draws.len());
+/// Chooses k and q for a list of so many members, of whom T may be malicious. There is a draw for each of them that is willing to
+/// be a holder, which is `None` if it can only be one where all are. Where holders may not be drawn, because meters want to see
+/// every certificate, all willing ones are holders.
+pub fn choose(members: u16, malicious: u16, draws: &[Option<u64>], may_draw: bool) -> Result<Choice, NoCommittee> {
+    let all = members <= MOST_WITHOUT_DRAW || !may_draw;
+    let (count, willing) = (u64::from(members), draws.iter().filter(|draw| all || draw.is_some()).count());
     let of = |drawn: u64| {
         let holders = match threshold(drawn, count) {
             None => willing,
-            Some(threshold) => draws.iter().filter(|draw| **draw < threshold).count(),
+            Some(threshold) => draws.iter().flatten().filter(|draw| **draw < threshold).count(),
         } as u64;
         let colluding = Committee::colluding(drawn, count, malicious.into())?;
         let needed = Committee::needed_of(holders, colluding);
@@ -80,7 +70,7 @@ pub fn choose(members: u16, malicious: u16, draws: &[u64], may_draw: bool) -> Re
         let least = least_of(drawn, holders).max(1);
         (1..=MAX_HOLDERS).contains(&holders) && choice.committee.spare() >= least
     };
-    let drawn: Vec<u64> = if members <= MOST_WITHOUT_DRAW || !may_draw {
+    let drawn: Vec<u64> = if all {
         vec![0]
     } else {
         WANTED.iter().map(|wanted| (wanted * count).div_ceil((willing as u64).max(1)).min(count - 1)).collect()
@@ -99,8 +89,8 @@ mod tests {
     use super::*;
 
     /// Draws that are spread evenly.
-    fn draws(count: u64) -> Vec<u64> {
-        (0..count).map(|i| u64::try_from((u128::from(2 * i + 1) << 64) / u128::from(2 * count)).unwrap()).collect()
+    fn draws(count: u64) -> Vec<Option<u64>> {
+        (0..count).map(|i| u64::try_from((u128::from(2 * i + 1) << 64) / u128::from(2 * count)).ok()).collect()
     }
 
     fn chosen(members: u16, willing: u64) -> Result<(u64, u64, u64, u64), NoCommittee> {
@@ -130,10 +120,14 @@ mod tests {
     }
 
     #[test]
-    fn draws_differ_by_day_and_certificate() {
-        let ticket = Ticket([7; 64]);
-        assert_ne!(ticket.draw(20_000), ticket.draw(20_001));
-        assert_ne!(ticket.draw(20_000), Ticket([8; 64]).draw(20_000));
+    fn who_has_no_draw_value_is_a_holder_only_where_all_are() {
+        let without = |members: u16| choose(members, members / 10, &vec![None; members.into()], true);
+        assert_eq!(without(200).map(|choice| choice.committee.holders), Ok(200));
+        assert_eq!(without(201).map_err(|reason| reason.willing), Err(0));
+    }
+
+    #[test]
+    fn a_threshold_is_a_share_of_all_draws() {
         assert_eq!(threshold(0, 100), None);
         assert_eq!(threshold(50, 100), Some(1 << 63));
     }

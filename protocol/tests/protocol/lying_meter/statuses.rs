@@ -18,6 +18,7 @@ fn status() -> Status {
         slot: Slot(0),
         code: StatusCode::LedgerExhausted,
         newest_epoch: 0,
+        least_malicious: 0,
         evidence: Vec::new(),
     }
 }
@@ -89,9 +90,9 @@ fn an_unknown_status_code_is_refused() {
     let genuine = status();
     let payload = genuine.payload();
     for code in [0, 10, 23] {
-        // An epoch and evidence follow the code, of a byte each; the decoder sees it before the signature does.
+        // An epoch, T and evidence follow the code, of a byte each; the decoder sees it before the signature does.
         let mut bytes = genuine.seal(&own, TOPIC);
-        let at = bytes.windows(payload.len()).position(|part| part == payload).unwrap() + payload.len() - 3;
+        let at = bytes.windows(payload.len()).position(|part| part == payload).unwrap() + payload.len() - 4;
         bytes[at] = code;
         let rejection = round.receive(&packet(TOPIC, bytes));
         assert_eq!(rejection, Some(Rejection::Decode(DecodeError::OutOfRange { field: "code" })));

@@ -81,6 +81,7 @@ fn a_status_with_any_bit_changed_is_refused() {
         slot: Slot(5),
         code: StatusCode::LedgerExhausted,
         newest_epoch: 7,
+        least_malicious: 0,
         evidence: Vec::new(),
     };
     let payload = status.seal(&round.world.pki.meter("m-0000").identity(), &topic);

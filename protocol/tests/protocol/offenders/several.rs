@@ -62,6 +62,22 @@ fn three_are_found_by_shorter_lists() {
     }
 }
 
+#[test]
+fn lists_of_the_search_allow_for_as_many_colluders_as_one_of_everybody() {
+    let mut cluster = liars(wide(200, (1, 10)), 200, 2, Conduct::Nonsense, 1);
+    let mut seen = Vec::new();
+    for _ in 0..40 {
+        cluster.next_slot();
+        seen.extend(cluster.gateway.cluster.newest_list().map(|list| {
+            let params = list.params();
+            (params.members(), params.max_malicious())
+        }));
+    }
+    assert_eq!(seen[0], (200, 20));
+    assert!(seen.iter().any(|&(members, _)| members < 150), "lists are shorter: {seen:?}");
+    assert!(seen.iter().all(|&(_, malicious)| malicious == 20), "{seen:?}");
+}
+
 /// The sizes to try, and more of them if more runs are asked for.
 fn sizes(few: &[Size], more: &[Size]) -> Vec<Size> {
     let more = if runs() > FEW_RUNS { more } else { &[] };

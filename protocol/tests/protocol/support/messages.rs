@@ -134,6 +134,7 @@ pub(crate) fn status(pki: &Pki) -> Sealed {
         slot: Slot(0),
         code: StatusCode::NoList,
         newest_epoch: START,
+        least_malicious: 1,
         evidence: Vec::new(),
     };
     let topic = MeterChannel::Status.topic(&cluster_id(), &meter(0));

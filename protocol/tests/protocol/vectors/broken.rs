@@ -409,17 +409,18 @@ impl Workshop<'_> {
             raw::uint(0),
             raw::uint(1),
             raw::uint(0),
+            raw::uint(0),
             raw::bytes(&[]),
         ];
         let lies: Vec<_> = lies
             .into_iter()
             .map(|(name, evidence)| {
                 let mut items = good.to_vec();
-                (items[4], items[6]) = (raw::uint(8), evidence);
+                (items[4], items[7]) = (raw::uint(8), evidence);
                 (name, envelope::seal(&seal, &raw::array(&items), &topic))
             })
             .collect();
-        let earlier = envelope::seal(&seal, &raw::array(&good[..5]), &topic);
+        let earlier = envelope::seal(&seal, &raw::array(&[&good[..6], &good[7..]].concat()), &topic);
         for (name, bytes) in lies.into_iter().chain([("of the earlier format", earlier)]) {
             self.add("status", name, &topic, bytes);
         }
@@ -428,7 +429,10 @@ impl Workshop<'_> {
             ("code 0", 4, raw::uint(0)),
             ("code 9", 4, raw::uint(9)),
             ("code 10", 4, raw::uint(10)),
-            ("evidence where none belongs", 6, raw::bytes(&[0x80])),
+            ("evidence where none belongs", 7, raw::bytes(&[0x80])),
+            ("T of 10,000", 6, raw::uint(10_000)),
+            ("T of 10,001", 6, raw::uint(10_001)),
+            ("T as bytes", 6, raw::bytes(&[1])),
             ("epoch as bytes", 5, raw::bytes(&[1])),
             ("list hash of 7 bytes", 2, raw::bytes(&[1; 7])),
             ("list hash of 32 bytes", 2, raw::bytes(&[1; 32])),
@@ -664,6 +668,10 @@ impl Workshop<'_> {
             ),
             ("gateway's certificate", self.enrol(id, &gateway, |_| {})),
             ("certificate of an unknown authority", self.enrol(id, &foreign, |_| {})),
+            (
+                "certificate of the gateways' authority",
+                self.enrol(id, &self.pki.swapped().issue_for(id, "meter", issued.seed, |_| {}), |_| {}),
+            ),
             ("certificate for its cluster", self.enrol(id, &certified("urn:dream:cluster:north:5"), |_| {})),
             ("certificate for another cluster", self.enrol(id, &certified("urn:dream:cluster:south:5"), |_| {})),
         ];
@@ -724,6 +732,12 @@ impl Workshop<'_> {
         params.distinguished_name = common(&id);
         params.subject_alt_names = vec![uri(&urn)];
         let also = |name: &str| of(&|p| p.subject_alt_names.push(uri(name)));
+        let swapped = self.pki.swapped();
+        let draw = uri("urn:dream:draw:00112233445566778899aabbccddeeff");
+        let drawn_by = |values: &[&str]| {
+            let draws = values.iter().map(|value| uri(&format!("urn:dream:draw:{value}")));
+            of(&|p| p.subject_alt_names = std::iter::once(uri(&urn)).chain(draws.clone()).collect())
+        };
         let of_type = |value: DnValue| {
             of(&|p| {
                 p.distinguished_name = DistinguishedName::new();
@@ -783,7 +797,7 @@ impl Workshop<'_> {
             ("common name as BMPString", of_type(DnValue::BmpString(BmpString::try_from(id.as_str()).unwrap()))),
             (
                 "extension that says that it is not critical",
-                with_explicit_default(&good, &self.scene.credentials.meter_authority.seed),
+                with_explicit_default(&drawn_by(&[]), &self.scene.credentials.meter_authority.seed),
             ),
             ("basicConstraints of nobody's CA", raw_extension(19, &[0x30, 0])),
             ("basicConstraints with an explicit FALSE", raw_extension(19, &[0x30, 3, 1, 1, 0])),
@@ -818,6 +832,22 @@ impl Workshop<'_> {
             ("dream name of another id", of(&|p| p.subject_alt_names = vec![uri("urn:dream:meter:cellar2")])),
             ("id in capitals", self.pki.issue_for("Cellar-2", "meter", seed, |_| {}).der),
             ("gateway's", self.pki.issue_for(&id, "gateway", seed, |_| {}).der),
+            ("gateway's, of the meters' authority", swapped.issue_for(&id, "gateway", seed, |_| {}).der),
+            ("meter's, of the gateways' authority", swapped.issue_for(&id, "meter", seed, |_| {}).der),
+            (
+                "gateway's with a draw value",
+                swapped.issue_for(&id, "gateway", seed, |p| p.subject_alt_names.push(draw)).der,
+            ),
+            ("without a draw value", drawn_by(&[])),
+            ("draw value of zeros", drawn_by(&["00000000000000000000000000000000"])),
+            ("draw value twice", drawn_by(&["00112233445566778899aabbccddeeff", "00112233445566778899aabbccddeeff"])),
+            ("two draw values", drawn_by(&["00112233445566778899aabbccddeeff", "ffeeddccbbaa99887766554433221100"])),
+            ("draw value of 15 bytes", drawn_by(&["00112233445566778899aabbccddee"])),
+            ("draw value of 17 bytes", drawn_by(&["00112233445566778899aabbccddeeff00"])),
+            ("draw value of 31 digits", drawn_by(&["00112233445566778899aabbccddeef"])),
+            ("draw value in capitals", drawn_by(&["00112233445566778899AABBCCDDEEFF"])),
+            ("draw value that is not hexadecimal", drawn_by(&["00112233445566778899aabbccddeefg"])),
+            ("empty draw value", drawn_by(&[""])),
         ];
         for (name, der) in cases {
             self.add("certificate", name, "", der);
@@ -952,6 +982,18 @@ impl Workshop<'_> {
                 "an authority twice",
                 raw_items(&|items| items[7] = raw::bytes(&good.meter_authorities.repeat(2).concat())),
             ),
+            ("authority of the gateway of 31 bytes", raw_items(&|items| items[8] = raw::bytes(&[1; 31]))),
+            ("no authority of the gateway", raw_items(&|items| items[8] = raw::bytes(&[]))),
+            ("no account with an E", raw_items(&|items| items[23] = raw::uint(0))),
+            ("account 2", raw_items(&|items| items[23] = raw::uint(2))),
+            ("an account without an E", raw_items(&|items| items[24] = raw::uint(0))),
+            (
+                "header of the earlier format",
+                raw_items(&|items| {
+                    items.remove(23);
+                    items.remove(8);
+                }),
+            ),
             ("lo not in its shortest form", raw_items(&|items| items[19] = vec![0x38, 0x00])),
             ("lo of more than 64 bits", raw_items(&|items| items[19] = raw::long_head(1, u64::MAX))),
             ("hi of more than 63 bits", raw_items(&|items| items[20] = raw::uint(1 << 63))),
@@ -983,6 +1025,19 @@ impl Workshop<'_> {
                 of(&|s| s.meter_authorities = sorted([s.meter_authorities[0], [7; 32]])),
             ),
             ("another authority than its certificates'", of(&|s| s.meter_authorities = vec![[7; 32]])),
+            ("authority of the gateway that is not configured", of(&|s| s.gateway_authority = [7; 32])),
+            ("the gateways' authority as one of meters", of(&|s| s.meter_authorities = vec![s.gateway_authority])),
+            (
+                "the gateways' authority as one of meters too",
+                of(&|s| s.meter_authorities = sorted([s.meter_authorities[0], s.gateway_authority])),
+            ),
+            ("the meters' authority as that of the gateway", of(&|s| s.gateway_authority = s.meter_authorities[0])),
+            (
+                "authorities in each other's place",
+                of(&|s| {
+                    (s.meter_authorities, s.gateway_authority) = (vec![s.gateway_authority], s.meter_authorities[0])
+                }),
+            ),
             ("byte after its end", [signed(&good).as_slice(), &[0]].concat()),
             ("altered signature", flipped),
             ("signed by another key than the certificate's", by(&Issued { seed: [6; 32], ..gateway.clone() })),
@@ -1001,6 +1056,10 @@ impl Workshop<'_> {
             ("signed by a member", by(&scene.credentials.meters[1].1)),
             ("signed by a meter of the gateway's name", by(&self.pki.meter("gw"))),
             ("gateway of an unknown authority", by(&foreign)),
+            (
+                "gateway of the meters' authority",
+                by(&self.pki.swapped().issue_for("gw", "gateway", gateway.seed, |_| {})),
+            ),
             ("gateway of an authority with the known one's name", by(&namesake.gateway("gw"))),
             ("gateway that the policy does not name", by(&other_gateway)),
             ("gateway's certificate ends before the list", by(&expired)),
@@ -1054,6 +1113,10 @@ impl Workshop<'_> {
             (
                 "entry of an unknown authority",
                 instead(&self.enrol(third, &Pki::named("another authority").meter(third), |_| {})),
+            ),
+            (
+                "entry of the gateways' authority",
+                instead(&self.enrol(third, &self.pki.swapped().issue_for(third, "meter", issued.seed, |_| {}), |_| {})),
             ),
             (
                 "entry of an authority with the known one's name",
@@ -1169,6 +1232,23 @@ impl Workshop<'_> {
             ("another list of the same epoch", of(&|s| s.to_slot = s.to_slot.plus(1))),
             ("an epoch before", of(&|s| s.epoch -= 1)),
         ];
+        // Five members, of whom three may be malicious: then two may be, but not one.
+        let five = ListStatement {
+            terms: Terms { max_malicious: 3, ..good.terms },
+            enrolments: e[..5].to_vec(),
+            ..good.clone()
+        };
+        let before = signed(&five);
+        let then = |malicious: u64| {
+            let previous = ListHash(Sha256::digest(five.header(&gateway.der).payload()).into());
+            let (epoch, previous_epoch) = (five.epoch + 1, five.epoch);
+            let terms = Terms { max_malicious: malicious, ..five.terms };
+            signed(&ListStatement { epoch, previous_epoch, previous, terms, ..five.clone() })
+        };
+        let falls = [("T that falls by a step", then(2)), ("T that falls by more than a step", then(1))];
+        for (name, bytes) in falls {
+            self.after("list", name, (FULL, &before), FULL, bytes);
+        }
         for (name, bytes) in cases {
             self.after("list", name, (FULL, &accepted), FULL, bytes);
         }
@@ -1188,7 +1268,7 @@ impl PublicKeyData for Ed25519Point {
     }
 }
 
-/// Writes `critical FALSE`, the default, into a certificate's subjectAltName, and signs it again.
+/// Writes `critical FALSE`, the default, into the subjectAltName of a certificate without a draw value, and signs it again.
 fn with_explicit_default(der: &[u8], authority: &[u8; 32]) -> Vec<u8> {
     // 30 82 xx xx, then what is signed: 30 81 xx. After it come the algorithm, 7 bytes, and the signature, 67.
     assert_eq!([&der[..2], &der[4..6]], [[0x30, 0x82], [0x30, 0x81]]);

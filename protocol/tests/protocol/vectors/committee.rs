@@ -23,7 +23,7 @@ pub(crate) fn committee() -> Json {
     object! {
         "comment": "protocol.md 4a, 7 and 8: two authorities of meters, the second of which signs with ECDSA, one of gateways, a gateway, and fourteen meters \
                     with all their private keys and enrolments; home-03 is willing to be a holder among 13 only, and home-08 is \
-                    certified by the second authority. Two lists of them: in `every` all eligible members are holders (k = 0), in \
+                    certified by the second authority, and has no draw value. Two lists of them: in `every` all eligible members are holders (k = 0), in \
                     `drawn` they are drawn. Policy of the meters: as in membership.json.",
         "cluster": every.list.cluster().as_str(),
         "meter_authorities": list(&every.credentials.meter_authorities, hex),

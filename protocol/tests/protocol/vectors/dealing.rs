@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use aes::Aes128;
 use aes::cipher::{BlockCipherEncrypt, KeyInit};
+use dream_protocol::certificate::DrawKey;
 use dream_protocol::derive;
+use dream_protocol::ids::MeterId;
 use dream_protocol::keys::{ListHash, PairKey, SelfKey, StreamKey};
 use dream_protocol::scheme::committee::dealing::Dealer;
 use dream_protocol::scheme::committee::decoding::{Undecodable, decode};
 use dream_protocol::scheme::committee::field::Element;
 use dream_protocol::scheme::committee::member::Member;
-use dream_protocol::scheme::committee::{Committee, Ticket, choose, threshold};
+use dream_protocol::scheme::committee::{Committee, choose, threshold};
 use dream_protocol::time::Slot;
 use sha2::{Digest, Sha256};
 
@@ -101,13 +103,10 @@ fn stream(slot: Slot, attempt: u8) -> Json {
     }
 }
 
-/// Signatures on two days, and how many holders are wanted of how many members: k just above and just below what is drawn.
+/// Draw values on two days, and how many holders are wanted of how many members: k just above and just below what is drawn.
 fn draws() -> Json {
-    let signature = |label: &str| -> [u8; 64] {
-        let halves = [bytes(label), bytes(&format!("{label} again"))].concat();
-        halves.try_into().unwrap()
-    };
-    let signatures = ["first", "second", "third", "fourth"].map(|label| signature(&format!("{label} signature")));
+    let key = DrawKey::from_bytes(bytes("draw key"));
+    let meters = ["m-0001", "m-0002", "home-00", "a"].map(|id| MeterId::new(id).unwrap());
     let members = 10_000u64;
     let around = |sigma: u64| {
         // The least k whose threshold is above the draw, and the one before it.
@@ -115,15 +114,19 @@ fn draws() -> Json {
         [least - 1, least, 160]
     };
     let mut each = Vec::new();
-    for (signature, day) in signatures.iter().flat_map(|signature| [(*signature, 20_693), (*signature, 20_694)]) {
-        let sigma = Ticket(signature).draw(day);
+    for (meter, day) in meters.iter().flat_map(|meter| [(meter, 20_693), (meter, 20_694)]) {
+        let draw = key.value(meter);
+        let sigma = draw.sigma(day);
         let ks = around(sigma).into_iter().filter(|k| (1..members).contains(k));
-        each.extend(ks.map(|k| (signature, day, sigma, k)));
+        each.extend(ks.map(|k| (meter, draw, day, sigma, k)));
     }
-    list(each, |(signature, day, sigma, k)| {
+    list(each, |(meter, draw, day, sigma, k)| {
         let limit = threshold(k, members).unwrap();
         object! {
-            "signature": hex(signature),
+            "draw_key": hex(key.expose()),
+            "meter": meter.as_str(),
+            "draw": hex(draw.0),
+            "urn": draw.urn(),
             "day": day,
             "sigma": word(sigma),
             "k": k,
@@ -252,7 +255,7 @@ fn choices() -> Json {
             let hash = Sha256::digest(format!("willing {index}"));
             u64::from_be_bytes(std::array::from_fn(|i| hash[i]))
         };
-        let draws: Vec<u64> = (0..willing).map(draw).collect();
+        let draws: Vec<Option<u64>> = (0..willing).map(|index| Some(draw(index))).collect();
         let chosen = choose(members, malicious, &draws, true).ok();
         let Committee { drawn, needed, holders } =
             chosen.map_or(Committee { drawn: 0, needed: 0, holders: 0 }, |choice| choice.committee);

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use dream_protocol::certificate::{Anchors, Authorities};
+use dream_protocol::certificate::{Anchors, Authorities, Certificate};
 use dream_protocol::cluster::{self, ClusterConfig};
 use dream_protocol::derive;
 use dream_protocol::enrolment::Enrolment;
@@ -14,7 +14,7 @@ use dream_protocol::meter::{self, MeterConfig};
 use dream_protocol::policy::{Floors, Policy};
 use dream_protocol::scheme::committee::dealing::Dealer;
 use dream_protocol::scheme::committee::field::Element;
-use dream_protocol::scheme::committee::{self, Committee, Ticket};
+use dream_protocol::scheme::committee::{self, Committee};
 use dream_protocol::scheme::{Kind, Scheme, SchemeChoice};
 use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::GatewayChannel;
@@ -35,7 +35,7 @@ pub(crate) const UNWILLING: usize = 3;
 /// Willing to be a holder among fourteen, and no more.
 const JUST_WILLING: usize = 5;
 
-/// Whose certificate is signed with ECDSA: a member like others, and never a holder.
+/// Whose certificate is signed with ECDSA and states no draw value: a holder only where all willing members are.
 pub(crate) const ELLIPTIC: usize = 8;
 
 /// k of the list whose holders are drawn.
@@ -183,7 +183,9 @@ impl Homes {
         let bytes = statement.seal((&signer.identity(), &signer.der), &topic);
         homes.list = MembershipList::verify(&bytes, &cluster_id(), &homes.credentials.authorities()).unwrap();
         let numbers = [2, every.epoch(), at(START + 5).as_millis()].map(raw::uint);
-        let record = [&numbers[..], &[raw::bytes(&bytes), raw::bytes(&homes.gateway_agreement)]].concat();
+        let record =
+            [&numbers[..], &[raw::bytes(&bytes), raw::bytes(&homes.gateway_agreement), raw::uint(0), raw::uint(0)]]
+                .concat();
         homes.gateway.store.insert(cluster::Key::List(every.epoch()), raw::array(&record));
         homes.gateway.restart(at(START + 6));
         homes.deliver();
@@ -316,9 +318,8 @@ pub(crate) fn drawn_holders(statement: &ListStatement<'_>, drawn: u64) -> Vec<u1
     let is_drawn = |&index: &u16| {
         let (envelope, der) = Sign1::decode_certified(statement.enrolments[usize::from(index)]).unwrap();
         let willing = EnrolmentStatement::decode(envelope.payload()).unwrap().holds >= members;
-        // The last 64 bytes of a certificate that is signed with Ed25519 are the signature.
-        let signature = der[der.len() - 64..].try_into().unwrap();
-        willing && usize::from(index) != ELLIPTIC && Ticket(signature).draw(day) < threshold
+        let draw = Certificate::unverified(der).unwrap().draw();
+        willing && draw.is_some_and(|draw| draw.sigma(day) < threshold)
     };
     (0..u16::try_from(members).unwrap()).filter(is_drawn).collect()
 }

@@ -195,6 +195,7 @@ pub(crate) fn header_fields(header: &ListHeader) -> Json {
         "hi": terms.hi,
         "epsilon_numerator": terms.epsilon_numerator,
         "epsilon_denominator": terms.epsilon_denominator,
+        "account": u64::from(terms.day_micro_epsilon > 0),
         "day_micro_epsilon": terms.day_micro_epsilon,
         "attempts": terms.attempts,
         "members": header.members,
@@ -220,14 +221,15 @@ fn status(
     code: StatusCode,
     evidence: Vec<u8>,
 ) -> Json {
-    let newest_epoch = if code == StatusCode::NoList { 0 } else { START };
-    let message = Status { cluster: cluster_id(), list, slot, code, newest_epoch, evidence };
+    let (newest_epoch, least_malicious) = if code == StatusCode::NoList { (0, 0) } else { (START, 12) };
+    let message = Status { cluster: cluster_id(), list, slot, code, newest_epoch, least_malicious, evidence };
     let fields = object! {
         "cluster": message.cluster.as_str(),
         "list": list.map_or_else(|| Json::from(""), hex),
         "slot": slot.0,
         "code": code as u64,
         "newest_epoch": newest_epoch,
+        "least_malicious": least_malicious,
         "evidence": hex(&message.evidence),
     };
     let topic = MeterChannel::Status.topic(&cluster_id(), meter);
