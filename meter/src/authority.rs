@@ -11,8 +11,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use dream_protocol::certificate::{Anchors, Authorities, Certificate, CertificateError, Subject};
+use dream_protocol::certificate::{Anchors, Authorities, Certificate, CertificateError, Draw, Subject};
 use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
+use dream_protocol::keys::DrawKey;
 use dream_protocol::params::MAX_MEMBERS;
 use dream_protocol::time::Timestamp;
 use rcgen::{
@@ -21,6 +22,7 @@ use rcgen::{
 };
 use rustls::pki_types::CertificateDer;
 use thiserror::Error;
+use zeroize::Zeroizing;
 
 use crate::clock::utc;
 use crate::files::{self, FileError};
@@ -37,6 +39,9 @@ const MOST_VALID: usize = 2;
 
 /// The file with names that no meter may have, each on its line.
 const RESERVED: &str = "reserved";
+
+/// The file with the key that makes the values by which meters are drawn as holders.
+const DRAW_KEY: &str = "draw.key";
 
 /// Why the authority does not do what it is asked.
 #[derive(Debug, Error)]
@@ -70,6 +75,12 @@ pub enum AuthorityError {
         path.display()
     )]
     Reserved { name: String, path: PathBuf },
+    #[error(
+        "{} is missing: restore it from the back-up of this directory, or meters would be drawn by new values. An authority \
+         that never had one makes it with `openssl rand -hex 32`, for its owner alone (`chmod 600`)",
+        path.display()
+    )]
+    NoDrawKey { path: PathBuf },
     #[error(
         "{} is missing: write into it, each on a line of its own, the names of gateways and observers at the broker, which no \
          meter may have",
@@ -134,11 +145,13 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// Makes an authority with a new key in a directory. No meter gets one of the names that are reserved.
+    /// Makes an authority with a new key in a directory. No meter gets one of the names that are reserved. If it follows
+    /// another, meters keep the values by which they are drawn: the key for these is taken over.
     pub fn init(
         directory: &Path,
         name: &str,
         reserved: &[GatewayId],
+        draws_of: Option<&Path>,
         days: u64,
         now: Timestamp,
     ) -> Result<Self, AuthorityError> {
@@ -146,9 +159,14 @@ impl Authority {
             return Err(AuthorityError::Days(days));
         }
         refuse_beside_gateway(directory)?;
+        let draws = match draws_of {
+            Some(before) => files::secret(&before.join(DRAW_KEY))?,
+            None => Zeroizing::new(rand::random()),
+        };
         let issued = directory.join("issued");
         fs::create_dir_all(&issued).map_err(|error| FileError::Write { path: issued, error })?;
         let seed = files::create_key(&directory.join("authority.key"))?;
+        files::create_secret(&directory.join(DRAW_KEY), &draws)?;
         let names: String = reserved.iter().map(|name| format!("{name}\n")).collect();
         files::create(&directory.join(RESERVED), names.as_bytes(), 0o644)?;
         let mut params = params(name, now, days);
@@ -186,10 +204,12 @@ impl Authority {
         &self.issued
     }
 
-    /// Certifies a meter by its request, which must be of that name. A second valid certificate for another key needs `replace`.
+    /// Certifies a meter by its request, which must be of that name. A second valid certificate for another key needs `replace`. A
+    /// meter that had another name is drawn by its old value.
     pub fn sign(
         &mut self,
         meter: &MeterId,
+        formerly: Option<&MeterId>,
         request: &Request,
         grant: &Grant,
         replace: bool,
@@ -212,7 +232,8 @@ impl Authority {
             let (cluster, size, found) = (grant.cluster.clone(), grant.size, members.len());
             return Err(AuthorityError::Full { cluster, size, found });
         }
-        self.issue(meter, request, grant, now)
+        let draw = self.draw(meter, formerly)?;
+        self.issue(meter, request, grant, draw, now)
     }
 
     /// Certifies a meter's key again, in the last third of its certificate's life. `size` is what the cluster has now, if
@@ -238,7 +259,8 @@ impl Authority {
         let (cluster, certified) = certified.ok_or_else(|| AuthorityError::Foreign(meter.clone()))?;
         let key = request::Ed25519(newest.certificate.key().0);
         let grant = Grant { cluster, size: size.unwrap_or_else(|| certified.into()), days };
-        self.issue(meter, &key, &grant, now)
+        let draw = self.draw(meter, None)?;
+        self.issue(meter, &key, &grant, draw, now)
     }
 
     fn issue(
@@ -246,6 +268,7 @@ impl Authority {
         meter: &MeterId,
         key: &impl PublicKeyData,
         grant: &Grant,
+        draw: Draw,
         now: Timestamp,
     ) -> Result<&Issued, AuthorityError> {
         let Grant { cluster, size, days } = grant;
@@ -256,7 +279,7 @@ impl Authority {
             return Err(AuthorityError::Days(*days));
         }
         self.refuse_reserved(meter)?;
-        let names = [format!("urn:dream:meter:{meter}"), format!("urn:dream:cluster:{cluster}:{size}")];
+        let names = [format!("urn:dream:meter:{meter}"), format!("urn:dream:cluster:{cluster}:{size}"), draw.urn()];
         let mut params = params(meter.as_str(), now, *days);
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         let uri = |name: String| SanType::URI(name.try_into().expect("ids are ASCII"));
@@ -271,6 +294,21 @@ impl Authority {
         files::create(&path, files::encode("CERTIFICATE", &der).as_bytes(), 0o644)?;
         self.issued.push(Issued { path, meter: meter.clone(), certificate });
         Ok(self.issued.last().expect("it was just added"))
+    }
+
+    /// Returns the value by which a meter is drawn: the same in all of its certificates, under whatever name (`protocol.md 4a`).
+    fn draw(&self, meter: &MeterId, formerly: Option<&MeterId>) -> Result<Draw, AuthorityError> {
+        let certified = |meter: &MeterId| {
+            self.issued.iter().filter(|issued| issued.meter == *meter).find_map(|issued| issued.certificate.draw())
+        };
+        if let Some(draw) = certified(meter).or_else(|| formerly.and_then(certified)) {
+            return Ok(draw);
+        }
+        let path = self.directory.join(DRAW_KEY);
+        if !path.exists() {
+            return Err(AuthorityError::NoDrawKey { path });
+        }
+        Ok(DrawKey::from_bytes(*files::secret(&path)?).value(formerly.unwrap_or(meter)))
     }
 
     fn refuse_reserved(&self, meter: &MeterId) -> Result<(), AuthorityError> {

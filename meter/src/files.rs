@@ -32,6 +32,8 @@ pub enum FileError {
     NoPem { path: PathBuf, what: &'static str, label: &'static str },
     #[error("{} holds no Ed25519 key as PKCS#8; `dream-meter enrol` makes one", path.display())]
     NotEd25519 { path: PathBuf },
+    #[error("{} does not hold 64 hexadecimal digits", path.display())]
+    NotASecret { path: PathBuf },
     #[error("{} can be read by others (mode {mode:o}); `chmod 600` it", path.display())]
     Open { path: PathBuf, mode: u32 },
 }
@@ -53,11 +55,7 @@ pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, FileErr
 
 /// Returns the seed of the Ed25519 key in a file that nobody else can read.
 pub fn seed(path: &Path) -> Result<Seed, FileError> {
-    let metadata = fs::metadata(path).map_err(|error| FileError::Read { path: path.to_owned(), error })?;
-    let mode = metadata.permissions().mode() & 0o777;
-    if mode & 0o077 != 0 {
-        return Err(FileError::Open { path: path.to_owned(), mode });
-    }
+    check_private(path)?;
     let (what, label) = ("private key", "PRIVATE KEY");
     let key = PrivateKeyDer::from_pem_slice(&read(path)?).map_err(|_| FileError::NoPem {
         path: path.to_owned(),
@@ -67,6 +65,38 @@ pub fn seed(path: &Path) -> Result<Seed, FileError> {
     let der = key.secret_der();
     let seed = [PKCS8, PKCS8_V2].iter().find_map(|head| der.strip_prefix(head)?.first_chunk::<32>());
     seed.map(|seed| Zeroizing::new(*seed)).ok_or_else(|| FileError::NotEd25519 { path: path.to_owned() })
+}
+
+/// Returns the 32 bytes that a file which nobody else can read has in hexadecimal digits.
+pub fn secret(path: &Path) -> Result<Zeroizing<[u8; 32]>, FileError> {
+    check_private(path)?;
+    let text = read(path)?;
+    let digits = text.trim_ascii();
+    let mut bytes = Zeroizing::new([0; 32]);
+    let wrong = || FileError::NotASecret { path: path.to_owned() };
+    if digits.len() != 64 {
+        return Err(wrong());
+    }
+    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+        let nibble = |digit: u8| char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+        *byte = nibble(pair[0]).zip(nibble(pair[1])).map(|(high, low)| high << 4 | low).ok_or_else(wrong)?;
+    }
+    Ok(bytes)
+}
+
+/// Writes 32 bytes in hexadecimal digits into a new file for its owner alone.
+pub fn create_secret(path: &Path, bytes: &[u8; 32]) -> Result<(), FileError> {
+    let digits = |nibble: u8| char::from_digit(nibble.into(), 16).expect("four bits");
+    let text = bytes.iter().flat_map(|byte| [digits(byte >> 4), digits(byte & 15)]);
+    let mut all = Zeroizing::new(String::with_capacity(65));
+    all.extend(text.chain(['\n']));
+    create(path, all.as_bytes(), 0o600)
+}
+
+fn check_private(path: &Path) -> Result<(), FileError> {
+    let metadata = fs::metadata(path).map_err(|error| FileError::Read { path: path.to_owned(), error })?;
+    let mode = metadata.permissions().mode() & 0o777;
+    if mode & 0o077 == 0 { Ok(()) } else { Err(FileError::Open { path: path.to_owned(), mode }) }
 }
 
 /// Returns an Ed25519 key as PKCS#8.
@@ -155,6 +185,22 @@ mod tests {
         assert!(matches!(create_key(&path), Err(FileError::Exists { .. })));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
         assert!(matches!(seed(&path), Err(FileError::Open { mode: 0o640, .. })));
+    }
+
+    #[test]
+    fn a_secret_is_written_in_digits_for_its_owner_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("draw.key");
+        let bytes: [u8; 32] = std::array::from_fn(|at| u8::try_from(at * 8 + 7).unwrap());
+        create_secret(&path, &bytes).unwrap();
+        assert_eq!(*secret(&path).unwrap(), bytes);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(matches!(secret(&path), Err(FileError::Open { mode: 0o644, .. })));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        for text in ["", "00ff", &"0g".repeat(32), &"0".repeat(65)] {
+            fs::write(&path, text).unwrap();
+            assert!(matches!(secret(&path), Err(FileError::NotASecret { .. })), "{text}");
+        }
     }
 
     #[test]

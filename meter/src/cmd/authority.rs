@@ -46,6 +46,9 @@ pub(super) struct InitArgs {
     /// The name of another client with rights of its own at the broker
     #[arg(long, value_name = "NAME", value_parser = GatewayId::new)]
     observer: Vec<GatewayId>,
+    /// The directory of the authority that this one follows: its meters keep the values by which they are drawn
+    #[arg(long, value_name = "DIR")]
+    draws_of: Option<PathBuf>,
     /// For how many days its own certificate is valid
     #[arg(long, default_value_t = 3650)]
     days: u64,
@@ -76,6 +79,9 @@ pub(super) struct SignArgs {
     /// Certify another key although a certificate is valid: the meter was replaced, or its key is lost
     #[arg(long)]
     replace: bool,
+    /// The name that this meter had before: it keeps the value by which it is drawn
+    #[arg(long, value_name = "NAME", value_parser = MeterId::new)]
+    formerly: Option<MeterId>,
     /// Also write the certificate here, to send it to the meter's owner
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -109,7 +115,11 @@ impl AuthorityCommand {
                 let mut authority = Authority::open(&args.at.directory)?;
                 let request = Request::read(&args.request)?;
                 let grant = Grant { cluster: args.cluster.clone(), size: args.size, days: args.days };
-                tell(authority.sign(&args.meter, &request, &grant, args.replace, wall())?, args.out.as_ref(), out)
+                tell(
+                    authority.sign(&args.meter, args.formerly.as_ref(), &request, &grant, args.replace, wall())?,
+                    args.out.as_ref(),
+                    out,
+                )
             }
             Self::Renew(args) => {
                 let mut authority = Authority::open(&args.at.directory)?;
@@ -123,16 +133,16 @@ impl AuthorityCommand {
 impl InitArgs {
     fn run(&self, out: &mut impl Write) -> anyhow::Result<()> {
         let reserved = [self.gateway.as_slice(), &self.observer].concat();
-        Authority::init(&self.at.directory, &self.name, &reserved, self.days, wall())?;
+        Authority::init(&self.at.directory, &self.name, &reserved, self.draws_of.as_deref(), self.days, wall())?;
         let at = self.at.directory.display();
         writeln!(out, "The authority `{}` is in {at}.", self.name)?;
         writeln!(
             out,
-            "Give {at}/authority.pem to everybody. Show {at}/authority.key to nobody, and back up the whole directory:"
+            "Give {at}/authority.pem to everybody. Show {at}/authority.key and {at}/draw.key to nobody, and back up the whole directory:"
         )?;
         writeln!(
             out,
-            "without the key no meter can be certified or renewed, and without `issued` nobody knows which are."
+            "without the keys no meter can be certified or renewed, and without `issued` nobody knows which are."
         )?;
         Ok(())
     }
@@ -175,9 +185,10 @@ fn list(at: &Directory, out: &mut impl Write) -> anyhow::Result<()> {
         } else {
             "valid"
         };
+        let lacks = if issued.certificate.draw().is_none() { ", without a draw value" } else { "" };
         let name = issued.meter.as_str();
         let of = cluster_of(issued);
-        writeln!(out, "{name:meter$}  {of:cluster$}  {size:>5}  {:20}  {:20}  {state}", utc(from), utc(to))?;
+        writeln!(out, "{name:meter$}  {of:cluster$}  {size:>5}  {:20}  {:20}  {state}{lacks}", utc(from), utc(to))?;
     }
     Ok(())
 }

@@ -32,9 +32,15 @@ impl Site {
         let folder = TempDir::new().unwrap();
         let desk = folder.path().join("office/authority");
         std::fs::create_dir_all(&desk).unwrap();
-        let authority =
-            Authority::init(&desk, "Riverside energy community", &[GatewayId::new(GATEWAY).unwrap()], 3650, wall())
-                .unwrap();
+        let authority = Authority::init(
+            &desk,
+            "Riverside energy community",
+            &[GatewayId::new(GATEWAY).unwrap()],
+            None,
+            3650,
+            wall(),
+        )
+        .unwrap();
         // The operator's own authority certifies gateway and broker. Each side trusts both.
         let operator = folder.path().join("operator");
         std::fs::create_dir(&operator).unwrap();
@@ -92,7 +98,7 @@ impl Site {
         write_request(&home.join("meter.csr"), &id, &seed).unwrap();
         let request = Request::read(&home.join("meter.csr")).unwrap();
         let grant = Grant { cluster: ClusterId::new(CLUSTER).unwrap(), size, days: 365 };
-        let certificate = self.authority.sign(&id, &request, &grant, false, issued).unwrap().path.clone();
+        let certificate = self.authority.sign(&id, None, &request, &grant, false, issued).unwrap().path.clone();
         std::fs::copy(certificate, home.join("meter.pem")).unwrap();
         let [ours, operators] = self.authorities().map(|path| path.display().to_string());
         let config = home.join("meter.toml");

@@ -52,14 +52,14 @@ async fn a_meter_that_the_broker_does_not_know_is_told_whom_to_ask() {
     let desk = site.file("elsewhere/authority");
     std::fs::create_dir_all(&desk).unwrap();
     let gateway = GatewayId::new(GATEWAY).unwrap();
-    let mut other = Authority::init(&desk, "Hillside", &[gateway], 3650, wall()).unwrap();
+    let mut other = Authority::init(&desk, "Hillside", &[gateway], None, 3650, wall()).unwrap();
     let [ours, _] = site.authorities().map(|path| format!("meter_authorities = [\"{}\"]", path.display()));
     let theirs = format!("meter_authorities = [\"{}\"]", desk.join("authority.pem").display());
     let config = home(&mut site, &ours, &theirs);
     let folder = config.parent().unwrap();
     let grant = Grant { cluster: ClusterId::new(CLUSTER).unwrap(), size: 4, days: 365 };
     let request = Request::read(&folder.join("meter.csr")).unwrap();
-    let issued = other.sign(&MeterId::new(METER).unwrap(), &request, &grant, false, wall()).unwrap();
+    let issued = other.sign(&MeterId::new(METER).unwrap(), None, &request, &grant, false, wall()).unwrap();
     std::fs::copy(&issued.path, folder.join("meter.pem")).unwrap();
     told(&config, &["the broker does not accept `identity.certificate`"]).await;
 }
