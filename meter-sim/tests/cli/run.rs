@@ -74,7 +74,7 @@ fn a_seed_for_real_readings_is_warned_of() {
 }
 
 /// Writes a file that holds no records, for its owner alone.
-fn rubbish(folder: &std::path::Path) {
+fn rubbish(folder: &Path) {
     use std::os::unix::fs::PermissionsExt as _;
     let path = folder.join("rubbish.redb");
     std::fs::write(&path, "no records").unwrap();
