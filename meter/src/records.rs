@@ -170,7 +170,7 @@ impl Records {
             let sealed = table.get(place)?.ok_or_else(|| self.damaged("an entry is missing"))?;
             let bytes = seal::open(key, &place_bytes(*place), sealed.value());
             let bytes = bytes.ok_or_else(|| self.damaged("an entry is not what was written"))?;
-            records.push(Record::decode(&bytes).map_err(|error| self.damaged(error))?);
+            records.push(Record::decode(&bytes).map_err(|error| self.damaged(error.to_string()))?);
         }
         Ok(records)
     }
@@ -257,8 +257,8 @@ impl Records {
         Index::decode(&bytes).ok_or_else(|| self.damaged("its index cannot be read"))
     }
 
-    fn damaged(&self, detail: impl ToString) -> RecordsError {
-        RecordsError::Damaged { path: self.path.clone(), detail: detail.to_string() }
+    fn damaged(&self, detail: impl Into<String>) -> RecordsError {
+        RecordsError::Damaged { path: self.path.clone(), detail: detail.into() }
     }
 
     fn key_trouble(&self, error: std::io::Error) -> RecordsError {
