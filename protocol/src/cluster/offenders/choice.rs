@@ -7,7 +7,7 @@ use crate::member_set::MemberSet;
 use crate::membership::MembershipList;
 use crate::time::Slot;
 
-/// How many retries are kept for members that are on no trial: without one to spare nobody is on trial.
+/// How many retries are kept for members that are on no trial: without one to spare trials wait.
 const KEPT_FROM_TRIALS: u64 = 2;
 
 /// For how many slots a trial waits for a retry to spare. Then it is held without one, and may cost the slot: an honest member
