@@ -52,10 +52,7 @@ pub struct Trial {
 /// What a gateway says about members that spoil slots.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub struct Offenders {
-    /// How many sent readings and did not reveal, and how many were found to spoil sums.
-    pub silent: usize,
-    pub spoils_sums: usize,
-    /// How many are left out of sums, with those that are only suspected.
+    /// How many are left out of sums: for their silence, or because sums fail with them.
     pub quarantined: usize,
     /// Whether it leaves out groups of members to find one.
     pub searching: bool,
@@ -64,7 +61,7 @@ pub struct Offenders {
 impl Offenders {
     /// Returns how many were found and are left out.
     pub fn found(&self) -> usize {
-        (self.silent + self.spoils_sums).min(self.quarantined)
+        self.quarantined
     }
 }
 

@@ -26,7 +26,7 @@ use rand_core::CryptoRng;
 use thiserror::Error;
 
 pub use holders::HoldersReport;
-pub use offenders::{Offence, Offender, Offenders};
+pub use offenders::{Event, Limits, Offence, Offender, Offenders, Outcome, Search};
 pub use record::{Forget, Key, ListRecord, Record, SlotEntry};
 pub use rejection::Rejection;
 pub use retries::Retries;
@@ -43,7 +43,7 @@ use crate::params::{ParamsError, Share, Terms};
 use crate::policy::{Budget, Floors};
 use crate::protection::Protection;
 use crate::scheme::SchemeChoice;
-use crate::scheme::committee::NoCommittee;
+use crate::scheme::committee::{Committee, NoCommittee};
 use crate::time::{Slot, Timestamp};
 use crate::topic::{GatewayChannel, MeterChannel, Topic, TopicError};
 use crate::wire::{
@@ -153,19 +153,21 @@ pub enum Notice {
     /// Members were dropped because they stayed silent.
     Dropped { members: u16 },
     /// A member is left out of sums for its offences, until its trial.
-    Quarantined { meter: MeterId, offence: Offence, next_trial: Slot },
+    Quarantined { meter: MeterId, offence: Offence },
     /// A member takes part again.
     Released { meter: MeterId },
     /// A member failed one trial after the other: lists are formed without it, if that leaves enough members.
     LeftOutOfLists { meter: MeterId, until: Timestamp },
     /// A sum failed and nobody known is in it: groups of members are left out to find who spoils sums.
     SearchStarted { slot: Slot },
-    /// Several members spoil sums: the next list is formed without so many members to find them, or of all again.
-    SearchesByLists { left_out: u16 },
-    /// A member was found to spoil sums, so many slots after the first failed one.
-    SpoilerFound { meter: MeterId, slots: u64 },
-    /// Who spoils sums cannot be found: too few members may be left out.
-    CannotBeFound { members: u16, max_missing: u16 },
+    /// Several members spoil sums: the next list leaves so many out to find them, and lets more be missing if it is wide.
+    SearchesByLists { left_out: u16, wide: bool },
+    /// Bets on secret coins have shown that a member spoils sums.
+    Convicted { meter: MeterId },
+    /// A holder's answers are wrong if a member is in the sum, and right otherwise: one of the two lies.
+    AtOdds { member: MeterId, holder: MeterId },
+    /// Sum after sum fails: who spoils them cannot be found in a cluster of this size, or only by chance.
+    CannotBeFound,
     /// Dropped members were heard again, and may be in the next list.
     Readmitted { members: u16 },
     /// Somebody replaced the newest list on the broker, or erased it; it is published again.
@@ -290,14 +292,15 @@ impl Cluster {
     }
 
     /// Handles one input. Never fails and never blocks: what is not used comes out as a rejection.
-    pub fn handle(&mut self, input: Input<'_>, now: Timestamp, rng: &mut (impl CryptoRng + ?Sized)) {
+    pub fn handle(&mut self, input: Input<'_>, now: Timestamp, mut rng: &mut (impl CryptoRng + ?Sized)) {
+        let rng: &mut dyn CryptoRng = &mut rng;
         if let Some(due) = self.timers.next().filter(|due| *due <= now) {
-            self.advance(due, now);
+            self.advance(due, now, rng);
         }
         match input {
-            Input::Connected => self.say_again(now),
+            Input::Connected => self.say_again(now, rng),
             Input::Message { topic, payload } => {
-                if let Err((meter, reason)) = self.message(topic, payload, now) {
+                if let Err((meter, reason)) = self.message(topic, payload, now, rng) {
                     self.outputs.push_back(Output::Reject { meter, reason });
                 }
             }
@@ -351,28 +354,30 @@ impl Cluster {
     }
 
     /// Returns the members that spoiled slots, as far as the gateway can tell, by their ids.
-    pub fn offenders(&self) -> impl Iterator<Item = (&MeterId, &Offender)> {
-        self.offenders.iter()
+    pub fn offenders(&self) -> impl Iterator<Item = (&MeterId, Offender)> {
+        let params = self.newest_list().map(|list| list.params());
+        let malicious = params.map_or(u16::MAX, |params| params.max_malicious());
+        let colluding = params.and_then(|params| {
+            let committee = params.terms().scheme.committee()?;
+            Committee::colluding(committee.drawn, params.members().into(), malicious.into())
+        });
+        let colluding = colluding.and_then(|count| usize::try_from(count).ok()).unwrap_or(usize::MAX);
+        self.offenders.iter(colluding, malicious.into())
     }
 
     /// Returns whether groups of members are left out to find who spoils sums.
     pub fn is_searching(&self) -> bool {
-        self.offenders.is_searching()
+        self.offenders.search().is_searching()
     }
 
-    /// Returns whether the search for who spoils sums was given up: too few members may be left out.
-    pub fn is_search_given_up(&self) -> bool {
-        self.offenders.is_given_up()
+    /// Returns whether sum after sum fails, so that who spoils them cannot be found, or only by chance.
+    pub fn cannot_be_found(&self) -> bool {
+        self.offenders.search().cannot_be_found()
     }
 
     /// Returns how many members lists are formed without for some slots, to find who spoils sums.
     pub fn left_out_to_search(&self) -> usize {
-        self.offenders.away().map_or(0, BTreeSet::len)
-    }
-
-    /// Returns among how many members all those are who spoil sums, if several do; 0 as long as no sum shows it.
-    pub fn suspects(&self) -> usize {
-        self.offenders.suspects()
+        self.offenders.search().away().count()
     }
 
     /// How many members of the list in force at an instant are denied by now: they count until a list without them begins.
@@ -381,17 +386,26 @@ impl Cluster {
         members.iter().filter(|member| !self.roster.allows(member.id())).count()
     }
 
-    fn message(&mut self, topic: &str, payload: &[u8], now: Timestamp) -> Result<(), (Option<MeterId>, Rejection)> {
+    fn message(
+        &mut self,
+        topic: &str,
+        payload: &[u8],
+        now: Timestamp,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), (Option<MeterId>, Rejection)> {
         let anonymous = |reason: Rejection| (None, reason);
         match Topic::parse(topic).map_err(|error| anonymous(error.into()))? {
             Topic::Meter { cluster, channel, meter } if cluster == self.config.cluster.as_str() => {
                 let result = match channel {
-                    MeterChannel::Reading => self.reading(topic, meter, payload, now),
-                    MeterChannel::Reveal => self.revealed(topic, meter, payload, now),
-                    MeterChannel::Enrol => self.enrolment(meter, payload, now),
-                    MeterChannel::Status => self.status(topic, meter, payload, now),
+                    MeterChannel::Reading => self.reading(topic, meter, payload),
+                    MeterChannel::Reveal => self.revealed(topic, meter, payload),
+                    MeterChannel::Enrol => self.enrolment(meter, payload, now).map(|()| None),
+                    MeterChannel::Status => self.status(topic, meter, payload, now).map(|()| None),
                 };
-                result.map_err(|reason| (MeterId::new(meter).ok(), reason))
+                if let Some(complete) = result.map_err(|reason| (MeterId::new(meter).ok(), reason))? {
+                    self.step(complete, now, rng);
+                }
+                Ok(())
             }
             Topic::Gateway { cluster, channel: GatewayChannel::Membership }
                 if cluster == self.config.cluster.as_str() =>
@@ -414,11 +428,12 @@ impl Cluster {
         }
     }
 
-    /// The hot path: decode, authenticate, unstream, add. Allocates nothing but the output's place in the queue.
-    fn reading(&mut self, topic: &str, meter: &str, payload: &[u8], now: Timestamp) -> Result<(), Rejection> {
+    /// The hot path: decode, authenticate, unstream, add. Allocates nothing but the output's place in the queue. Returns the
+    /// slot if it can go on.
+    fn reading(&mut self, topic: &str, meter: &str, payload: &[u8]) -> Result<Option<Slot>, Rejection> {
         let envelope = Mac0::decode(payload)?;
         if wire::kind(envelope.payload())? == DealtReading::KIND {
-            return self.dealt_reading(&envelope, topic, meter, now);
+            return self.dealt_reading(&envelope, topic, meter);
         }
         let reading = MaskedReading::decode(envelope.payload())?;
         let slot = self.open_slot(reading.slot)?;
@@ -427,19 +442,10 @@ impl Cluster {
         let complete = slot.is_complete();
         let MaskedReading { slot, attempt, ciphertext, .. } = reading;
         self.outputs.push_back(Output::Persist(Record::Reading { slot, attempt, member, ciphertext }));
-        if complete {
-            self.step(slot, now);
-        }
-        Ok(())
+        Ok(complete.then_some(slot))
     }
 
-    fn dealt_reading(
-        &mut self,
-        envelope: &Mac0<'_>,
-        topic: &str,
-        meter: &str,
-        now: Timestamp,
-    ) -> Result<(), Rejection> {
+    fn dealt_reading(&mut self, envelope: &Mac0<'_>, topic: &str, meter: &str) -> Result<Option<Slot>, Rejection> {
         let reading = DealtReading::decode(envelope.payload())?;
         let slot = self.open_slot(reading.slot)?;
         let member = slot.authenticate(envelope, topic, meter, &reading.list)?;
@@ -448,26 +454,23 @@ impl Cluster {
         let DealtReading { slot, attempt, ciphertext, corrections, .. } = reading;
         let corrections = corrections.into();
         self.outputs.push_back(Output::Persist(Record::Dealt { slot, attempt, member, ciphertext, corrections }));
-        if complete {
-            self.step(slot, now);
-        }
-        Ok(())
+        Ok(complete.then_some(slot))
     }
 
     /// A reveal, or a holder's answer.
-    fn revealed(&mut self, topic: &str, meter: &str, payload: &[u8], now: Timestamp) -> Result<(), Rejection> {
+    fn revealed(&mut self, topic: &str, meter: &str, payload: &[u8]) -> Result<Option<Slot>, Rejection> {
         let envelope = Mac0::decode(payload)?;
         if wire::kind(envelope.payload())? == Answer::KIND {
-            self.answer(&envelope, topic, meter, now)
+            self.answer(&envelope, topic, meter)
         } else {
-            self.reveal(&envelope, topic, meter, now)
+            self.reveal(&envelope, topic, meter)
         }
     }
 
-    fn answer(&mut self, envelope: &Mac0<'_>, topic: &str, meter: &str, now: Timestamp) -> Result<(), Rejection> {
+    fn answer(&mut self, envelope: &Mac0<'_>, topic: &str, meter: &str) -> Result<Option<Slot>, Rejection> {
         let answer = Answer::decode(envelope.payload())?;
         if self.watched.contains_key(&answer.slot) {
-            return self.late_answer(envelope, &answer, topic, meter);
+            return self.late_answer(envelope, &answer, topic, meter).map(|()| None);
         }
         let slot = self.open_slot(answer.slot)?;
         let member = slot.authenticate(envelope, topic, meter, &answer.list)?;
@@ -475,13 +478,10 @@ impl Cluster {
         let complete = slot.is_complete();
         let Answer { slot, attempt, sum, .. } = answer;
         self.outputs.push_back(Output::Persist(Record::Answer { slot, attempt, member, sum }));
-        if complete {
-            self.step(slot, now);
-        }
-        Ok(())
+        Ok(complete.then_some(slot))
     }
 
-    fn reveal(&mut self, envelope: &Mac0<'_>, topic: &str, meter: &str, now: Timestamp) -> Result<(), Rejection> {
+    fn reveal(&mut self, envelope: &Mac0<'_>, topic: &str, meter: &str) -> Result<Option<Slot>, Rejection> {
         let reveal = Reveal::decode(envelope.payload())?;
         let slot = self.open_slot(reveal.slot)?;
         let member = slot.authenticate(envelope, topic, meter, &reveal.list)?;
@@ -489,10 +489,7 @@ impl Cluster {
         let complete = slot.is_complete();
         let Reveal { slot, attempt, revealed, .. } = reveal;
         self.outputs.push_back(Output::Persist(Record::Reveal { slot, attempt, member, revealed }));
-        if complete {
-            self.step(slot, now);
-        }
-        Ok(())
+        Ok(complete.then_some(slot))
     }
 
     fn enrolment(&mut self, meter: &str, payload: &[u8], now: Timestamp) -> Result<(), Rejection> {
@@ -584,13 +581,13 @@ impl Cluster {
 
     /// Lets time act, which should have been at `due`: moves open slots on, opens those whose readings are due, forgets what
     /// is over.
-    fn advance(&mut self, due: Timestamp, now: Timestamp) {
+    fn advance(&mut self, due: Timestamp, now: Timestamp, rng: &mut dyn CryptoRng) {
         if due.plus_secs(STALL_SECONDS) <= now {
             self.slots.values_mut().for_each(|open| open.allow_catching_up(now));
         }
         let open: Vec<Slot> = self.slots.keys().copied().collect();
         for slot in open {
-            self.step(slot, now);
+            self.step(slot, now, rng);
         }
         while let Some((slot, own, opens)) = self.next_slot()
             && opens <= now
@@ -602,7 +599,7 @@ impl Cluster {
             }
             self.opened_until = ended;
             self.slots.insert(slot, open);
-            self.step(slot, now);
+            self.step(slot, now, rng);
         }
         self.report_holders(now);
         self.forget_lists(now);
@@ -626,16 +623,19 @@ impl Cluster {
     }
 
     /// Moves one slot on as far as it goes.
-    fn step(&mut self, slot: Slot, now: Timestamp) {
+    fn step(&mut self, slot: Slot, now: Timestamp, rng: &mut dyn CryptoRng) {
         while let Some(open) = self.slots.get_mut(&slot) {
             let left = self.retries.left(slot, open.list().params(), &self.config);
-            let judges = Judges { config: &self.config, roster: &self.roster, offenders: &self.offenders, left };
-            match open.step(now, judges) {
+            let (config, roster, offenders) = (&self.config, &self.roster, &mut self.offenders);
+            match open.step(now, &mut Judges { config, roster, offenders, left, rng }) {
                 Step::Wait => break,
-                Step::Request { attempt, bytes } => {
+                Step::Request { attempt, bytes, notices } => {
                     let ended = open.ends();
+                    // The coin that the request shows is known before it is: a bet on it is never lost.
+                    self.persist_offenders();
                     self.outputs.push_back(Output::Persist(Record::Request { slot, attempt, bytes: bytes.clone() }));
                     self.broadcast(GatewayChannel::Recovery, bytes);
+                    self.outputs.extend(notices.into_iter().map(Output::Notice));
                     self.outputs.push_back(Output::Notice(Notice::Requested { slot, attempt, ended }));
                 }
                 Step::Retry { attempt, bytes, ended } => {
@@ -645,15 +645,15 @@ impl Cluster {
                     }
                     self.broadcast(GatewayChannel::Retry, bytes);
                     if let Some(ended) = ended {
-                        self.learn(&ended, now);
+                        self.learn(&ended, now, rng);
                     }
                 }
                 Step::Repeat { channel, bytes } => self.broadcast(channel, bytes),
                 // Without a connection nobody could be heard.
                 Step::Close(Err(Failure::TooManyMissing)) if self.listening.is_none() => {
-                    self.close(slot, Err(Failure::Interrupted), now);
+                    self.close(slot, Err(Failure::Interrupted), now, rng);
                 }
-                Step::Close(result) => self.close(slot, result, now),
+                Step::Close(result) => self.close(slot, result, now, rng),
             }
         }
         self.set_slot_timer();
@@ -663,16 +663,18 @@ impl Cluster {
         self.outputs.push_back(Output::Publish { channel, payload });
     }
 
-    fn close(&mut self, slot: Slot, result: Result<Aggregate, Failure>, now: Timestamp) {
+    fn close(
+        &mut self,
+        slot: Slot,
+        result: Result<Aggregate, Failure>,
+        now: Timestamp,
+        rng: &mut dyn CryptoRng,
+    ) {
         let Some(open) = self.slots.remove(&slot) else { return };
         let outcome = open.outcome(result);
         self.outputs.push_back(Output::Persist(Record::Outcome(outcome)));
         self.outputs.push_back(Output::Forget(Forget::Slot(slot)));
         self.outputs.push_back(Output::Closed(outcome));
-        if let Some(watch) = open.watch(now) {
-            self.watched.insert(slot, watch);
-            self.report_holders(now);
-        }
         // A slot that the gateway missed says nothing of the members.
         let missed = result == Err(Failure::Interrupted);
         let dropped = if missed { Vec::new() } else { self.roster.count_silence(&open, now) };
@@ -684,7 +686,11 @@ impl Cluster {
             self.readmit(&open, now);
         }
         if let Some(ended) = open.ended().filter(|_| !missed) {
-            self.learn(&ended, now);
+            self.learn(&ended, now, rng);
+        }
+        if let Some(watch) = open.into_watch(now) {
+            self.watched.insert(slot, watch);
+            self.report_holders(now);
         }
         if self.offenders.end_exclusions(slot, now) {
             self.roster.change(now);
@@ -694,12 +700,12 @@ impl Cluster {
     }
 
     /// Learns from an attempt who spoils slots. Without a connection nobody could be heard.
-    fn learn(&mut self, ended: &Attempt, now: Timestamp) {
+    fn learn(&mut self, ended: &Attempt, now: Timestamp, rng: &mut dyn CryptoRng) {
         if self.listening.is_none() {
             return;
         }
         let left = self.retries.left(ended.slot, ended.list().params(), &self.config);
-        let notices = self.offenders.observe(ended, &self.config, left, now);
+        let notices = self.offenders.observe(ended, &self.config, left, now, rng);
         self.persist_offenders();
         let other_list =
             |notice: &Notice| matches!(notice, Notice::LeftOutOfLists { .. } | Notice::SearchesByLists { .. });
@@ -733,7 +739,7 @@ impl Cluster {
 
     /// Says again what a new connection may have lost: open requests and retries now, the newest list if it turns out that
     /// the broker has lost it.
-    fn say_again(&mut self, now: Timestamp) {
+    fn say_again(&mut self, now: Timestamp, rng: &mut dyn CryptoRng) {
         self.listening = Some(now.plus_secs(RETAINED_SECONDS));
         self.set_list_timer();
         let open: Vec<Slot> = self.slots.keys().copied().collect();
@@ -741,7 +747,7 @@ impl Cluster {
             if let Some(open) = self.slots.get_mut(&slot) {
                 open.broadcast_now(now);
             }
-            self.step(slot, now);
+            self.step(slot, now, rng);
         }
     }
 
@@ -777,8 +783,8 @@ impl Cluster {
         self.slots.values_mut().for_each(|open| open.allow_catching_up(now));
         // The configuration may have changed meanwhile.
         self.roster.change(now);
-        let away = |meter: &MeterId| self.offenders.away().is_some_and(|away| away.contains(meter));
-        let unwanted = |meter: &MeterId| !self.roster.allows(meter) || away(meter);
+        let away: BTreeSet<&MeterId> = self.offenders.search().away().collect();
+        let unwanted = |meter: &MeterId| !self.roster.allows(meter) || away.contains(meter);
         let names_one = |own: &Arc<OwnList>| own.list.members().iter().any(|member| unwanted(member.id()));
         self.list_is_urgent = self.newest_own().is_some_and(names_one);
     }

@@ -291,9 +291,18 @@ impl Params {
 
     /// Whether a decoded sum can be one: within 100 noise scales of what N readings can add up to.
     pub fn is_plausible(&self, sum: i64) -> bool {
-        let members = i128::from(self.members);
+        self.could_be_of(self.members.into(), 100, sum)
+    }
+
+    /// Whether a decoded sum is none, and would be none with or without any one reading and its share of the noise.
+    pub fn is_beyond_doubt(&self, sum: i64) -> bool {
+        !self.could_be_of(i128::from(self.members) + 1, 200, sum)
+    }
+
+    /// Whether a sum is within so many noise scales of what so many readings can add up to.
+    fn could_be_of(&self, members: i128, scales: i128, sum: i64) -> bool {
         let (sum, unit) = (i128::from(sum), i128::from(self.terms.epsilon_numerator));
-        let noise = 100 * i128::from(self.sensitivity()) * i128::from(self.terms.epsilon_denominator);
+        let noise = scales * i128::from(self.sensitivity()) * i128::from(self.terms.epsilon_denominator);
         let least = members * i128::from(self.terms.lo) * unit - noise;
         let most = members * i128::from(self.terms.hi) * unit + noise;
         (least..=most).contains(&(sum * unit))
@@ -412,6 +421,15 @@ mod tests {
         assert!(params.is_plausible(-500_000) && !params.is_plausible(-500_001));
         assert!(params.is_plausible(1_000_000) && !params.is_plausible(1_000_001));
         assert!(!params.is_plausible(i64::MIN) && !params.is_plausible(i64::MAX));
+    }
+
+    #[test]
+    fn a_sum_is_beyond_doubt_if_no_single_member_makes_it_plausible() {
+        let params = Params::new(100, TERMS).unwrap();
+        // One more reading of 5,000, and 100 more scales of 5,000.
+        assert!(!params.is_beyond_doubt(1_505_000) && params.is_beyond_doubt(1_505_001));
+        assert!(!params.is_beyond_doubt(-1_000_000) && params.is_beyond_doubt(-1_000_001));
+        assert!(!params.is_beyond_doubt(1_000_001) && params.is_beyond_doubt(i64::MIN));
     }
 
     #[test]

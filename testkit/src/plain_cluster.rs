@@ -1,5 +1,5 @@
-//! A gateway's cluster with members that do as little as a gateway can notice: they add no noise and no masks, so that days
-//! of large clusters take seconds. Some of them lie.
+//! A gateway's cluster with members that do as little as a gateway can notice: they add no noise and no masks, and deal the same
+//! to every holder, so that days of large clusters take seconds. Some of them lie.
 //!
 //! What masks hide, and that they cancel, is not tested here; a gateway cannot tell them from masks that do.
 
@@ -14,9 +14,13 @@ use dream_protocol::ids::MeterId;
 use dream_protocol::keys::{AgreementSecret, MacKey, StreamKey};
 use dream_protocol::member_set::MemberSet;
 use dream_protocol::membership::MembershipList;
+use dream_protocol::scheme::Scheme;
+use dream_protocol::scheme::committee::field::Element;
 use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::MeterChannel;
-use dream_protocol::wire::{MaskedReading, Message as _, RecoveryMessage, RecoveryRequest, Reveal, Sign1};
+use dream_protocol::wire::{
+    Answer, DealtReading, MaskedReading, Message as _, RecoveryMessage, RecoveryRequest, Reveal, Sign1,
+};
 use sha2::{Digest, Sha256};
 
 use crate::example::{START, at, cluster_id, enrol, meter_name};
@@ -38,14 +42,19 @@ pub enum Conduct {
     SilentInTurn,
     /// Reveals after the window has closed.
     RevealsLate,
-    /// Reveals nonsense.
+    /// Reveals nonsense, or sends it as a reading to a committee.
     Nonsense,
-    /// Reveals nonsense in so many of a hundred attempts.
+    /// Does so in so many of a hundred attempts.
     NowAndThen(u64),
-    /// Reveals nonsense only if this member is in the sum as well, so that it seems to be the one.
+    /// Reveals nonsense only if this member is in the sum as well, so that it seems to be the one; in a committee it answers
+    /// nonsense then.
     Frames(usize),
     /// Reveals nonsense only if nobody is left out.
     WhenUnwatched,
+    /// Answers nonsense as a holder.
+    WrongAnswers,
+    /// Deals nonsense to so many holders of a committee, the last ones.
+    WrongDealing(usize),
 }
 
 /// A closed slot, and who was asked to reveal in each of its attempts.
@@ -64,6 +73,8 @@ pub struct PlainCluster {
     pub gateway: ClusterNode,
     pub conducts: Vec<Conduct>,
     pub notices: Vec<(Slot, Notice)>,
+    /// In so many of a hundred attempts a member is not heard.
+    pub faults: u64,
     secrets: Vec<AgreementSecret>,
     lists: BTreeMap<u64, Keys>,
     slot: Slot,
@@ -98,6 +109,7 @@ impl PlainCluster {
             let secret = AgreementSecret::generate(&mut random);
             let enrolment = enrol(&meter_name(index), issued, |statement| {
                 (statement.agreement, statement.not_after) = (secret.public(), START + MAX_ENROLMENT_SECONDS);
+                statement.holds = 10_000;
             });
             let topic = MeterChannel::Enrol.topic(&cluster_id(), &id(index));
             gateway.receive(&Packet::new(topic, enrolment), at(START));
@@ -105,7 +117,7 @@ impl PlainCluster {
         }
         let (lists, slot, turns) = (BTreeMap::new(), Slot(START / 600), vec![0; conducts.len()]);
         let (dice, notices, late) = (Dice::new(seed), Vec::new(), Vec::new());
-        Self { gateway, conducts, notices, secrets, lists, slot, turns, dice, late }
+        Self { gateway, conducts, notices, faults: 0, secrets, lists, slot, turns, dice, late }
     }
 
     /// Lets slots pass until one closes.
@@ -144,7 +156,7 @@ impl PlainCluster {
                 let message = RecoveryMessage::decode(Sign1::decode(&packet.payload).unwrap().payload()).unwrap();
                 match message {
                     RecoveryMessage::Request(request) if asked.as_ref() != Some(&request) => {
-                        sending.extend(self.reveals(&request, epoch));
+                        sending.extend(self.answers(&request, epoch));
                         asked = Some(request);
                     }
                     RecoveryMessage::Retry(retry) => {
@@ -182,18 +194,79 @@ impl PlainCluster {
         self.take_lists(&published);
     }
 
-    fn readings(&self, slot: Slot, attempt: u8, epoch: u64) -> Vec<Packet> {
+    fn readings(&mut self, slot: Slot, attempt: u8, epoch: u64) -> Vec<Packet> {
         let Keys { list, members } = &self.lists[&epoch];
-        let on = members.iter().filter(|member| self.conducts[member.number] != Conduct::Off);
-        let reading = |member: &Member| {
-            let value = watts(member.number, slot).cast_unsigned().wrapping_add(secret(member.number, slot, attempt));
-            let ciphertext = value.wrapping_add(derive::stream(&member.stream, slot, attempt));
+        let mut readings = Vec::new();
+        for member in members {
+            let conduct = self.conducts[member.number];
+            if conduct == Conduct::Off || self.dice.chance(self.faults, 100) {
+                continue;
+            }
             let topic = MeterChannel::Reading.topic(&cluster_id(), &member.id);
-            let reading = MaskedReading { list: list.hash().prefix(), slot, attempt, ciphertext };
-            let payload = reading.seal(&member.mac, &topic);
-            Packet::new(topic, payload)
-        };
-        on.map(reading).collect()
+            let (watts, secret) = (watts(member.number, slot), secret(member.number, slot, attempt));
+            let payload = match list.params().terms().scheme {
+                Scheme::Pairwise { .. } => {
+                    let value = watts.cast_unsigned().wrapping_add(secret);
+                    let ciphertext = value.wrapping_add(derive::stream(&member.stream, slot, attempt));
+                    MaskedReading { list: list.hash().prefix(), slot, attempt, ciphertext }.seal(&member.mac, &topic)
+                }
+                Scheme::Committee(committee) => {
+                    let lies = match conduct {
+                        Conduct::Nonsense => true,
+                        Conduct::NowAndThen(percent) => self.dice.chance(percent, 100),
+                        _ => false,
+                    };
+                    let nonsense = if lies { self.dice.between((1 << 50, 1 << 59)) } else { 0 };
+                    let stream = Element::from_block(derive::stream_block(&member.stream, slot, attempt));
+                    let ciphertext = Element::from_signed(watts) + dealt(secret) + dealt(nonsense) + stream;
+                    // The polynomial is constant.
+                    let mut corrections = vec![0; usize::try_from(committee.spare()).unwrap() * 8];
+                    if let Conduct::WrongDealing(holders) = conduct {
+                        let first = corrections.len().saturating_sub(8 * holders);
+                        corrections[first..].chunks_mut(8).for_each(|correction| correction[7] = 1);
+                    }
+                    let corrections = corrections.as_slice();
+                    let list = list.hash().prefix();
+                    DealtReading { list, slot, attempt, ciphertext, corrections }.seal(&member.mac, &topic)
+                }
+            };
+            readings.push(Packet::new(topic, payload));
+        }
+        readings
+    }
+
+    fn answers(&mut self, request: &RecoveryRequest, epoch: u64) -> Vec<Packet> {
+        let Keys { list, members } = &self.lists[&epoch];
+        if let Scheme::Pairwise { .. } = list.params().terms().scheme {
+            return self.reveals(request, epoch);
+        }
+        let missing = missing_in(request, list);
+        let left_out = |number: usize| list.index_of(&meter_name(number)).is_none_or(|index| missing.contains(index));
+        let hash = Sha256::digest(request.payload());
+        let secrets = members.iter().filter(|member| !left_out(member.number));
+        let sum: Element =
+            secrets.map(|member| dealt(secret(member.number, request.slot, request.attempt))).sum();
+        let holders = list.holders().filter_map(|holder| members.iter().find(|member| member.id == *holder.id()));
+        let mut answers = Vec::new();
+        for member in holders.filter(|member| self.conducts[member.number] != Conduct::Off) {
+            let lies = match self.conducts[member.number] {
+                Conduct::WrongAnswers => true,
+                Conduct::Frames(victim) => !left_out(victim),
+                _ => false,
+            };
+            let nonsense = if lies { self.dice.between((1, 1 << 59)) } else { 0 };
+            let topic = MeterChannel::Reveal.topic(&cluster_id(), &member.id);
+            let answer = Answer {
+                list: list.hash().prefix(),
+                slot: request.slot,
+                attempt: request.attempt,
+                sum: sum + dealt(nonsense),
+                request: std::array::from_fn(|i| hash[i]),
+            };
+            let payload = answer.seal(&member.mac, &topic);
+            answers.push(Packet::new(topic, payload));
+        }
+        answers
     }
 
     fn reveals(&mut self, request: &RecoveryRequest, epoch: u64) -> Vec<Packet> {
@@ -212,6 +285,7 @@ impl PlainCluster {
                 Conduct::Off | Conduct::NeverReveals => continue,
                 Conduct::SilentInTurn if silent == Some(member.number) => continue,
                 Conduct::Honest | Conduct::RevealsLate | Conduct::SilentInTurn => false,
+                Conduct::WrongAnswers | Conduct::WrongDealing(_) => false,
                 Conduct::Nonsense => true,
                 Conduct::NowAndThen(percent) => self.dice.chance(percent, 100),
                 Conduct::Frames(victim) => !left_out(victim),
@@ -264,6 +338,11 @@ impl Closed {
 /// What a member measures.
 fn watts(member: usize, slot: Slot) -> i64 {
     i64::try_from((slot.0 * 31 + member as u64 * 977) % 9000).unwrap()
+}
+
+/// What a holder is dealt of a number.
+fn dealt(secret: u64) -> Element {
+    Element::from_block(u128::from(secret).to_be_bytes())
 }
 
 /// C of a member.

@@ -49,19 +49,27 @@ fn print(offenders: &[OffenderJson], out: &mut impl Write) -> anyhow::Result<()>
     }
     writeln!(out, "{:<20} {:<24} {:<38} {:>7}  until", "cluster", "meter", "what it does", "slots")?;
     for offender in offenders {
-        let what = match (offender.offence.as_str(), &offender.suspected_with) {
-            ("silent", _) => "sends readings, does not reveal".to_owned(),
-            ("spoils_sums", _) => "spoils sums".to_owned(),
-            (_, Some(other)) => format!("it or {other} spoils sums"),
-            (other, None) => other.to_owned(),
+        let what = match offender.offence.as_str() {
+            "silent" => "sends readings, does not reveal",
+            "spoils_sums" => "spoils sums",
+            "suspected" => "suspected of spoiling sums",
+            "at_odds" => "deals or answers wrongly",
+            other => other,
         };
-        let until = match (&offender.left_out_of_lists_until, &offender.next_trial) {
+        let until = match (&offender.left_out_of_lists_until, offender.left_out_of_sums) {
             (Some(until), _) => format!("out of lists until {until}"),
-            (None, Some(trial)) => format!("out of sums until {trial}"),
-            (None, None) => format!("takes part; last offence {} days ago", offender.last_offence_days_ago),
+            (None, true) => "out of sums until it passes a trial".to_owned(),
+            (None, false) => format!("takes part; last offence {} days ago", offender.last_offence_days_ago),
         };
         let OffenderJson { cluster, meter, spoiled_slots, .. } = offender;
         writeln!(out, "{cluster:<20} {meter:<24} {what:<38} {spoiled_slots:>7}  {until}")?;
+    }
+    if offenders.iter().any(|offender| offender.offence == "suspected") {
+        writeln!(
+            out,
+            "A suspicion is no proof: members that lie together can bring it upon another. Deny a meter (`members.deny`) only if \
+             you know more."
+        )?;
     }
     Ok(())
 }
@@ -82,24 +90,23 @@ mod tests {
             cluster: "north".to_owned(),
             meter: "m-0001".to_owned(),
             offence: "silent".to_owned(),
-            suspected_with: None,
             spoiled_slots: 3,
             first_offence_days_ago: 1,
             last_offence_days_ago: 0,
-            next_trial: Some("2026-11-17T10:00:00Z".to_owned()),
+            left_out_of_sums: true,
             left_out_of_lists_until: None,
         };
         let suspected = OffenderJson {
             meter: "m-0002".to_owned(),
             offence: "suspected".to_owned(),
-            suspected_with: Some("m-0003".to_owned()),
-            next_trial: None,
+            left_out_of_sums: false,
             ..silent.clone()
         };
         let text = printed(&[silent, suspected]);
         let lines: Vec<&str> = text.lines().collect();
-        assert!(lines[1].contains("does not reveal") && lines[1].ends_with("out of sums until 2026-11-17T10:00:00Z"));
-        assert!(lines[2].contains("it or m-0003 spoils sums") && lines[2].ends_with("last offence 0 days ago"));
+        assert!(lines[1].contains("does not reveal") && lines[1].ends_with("out of sums until it passes a trial"));
+        assert!(lines[2].contains("suspected of spoiling sums") && lines[2].ends_with("last offence 0 days ago"));
+        assert!(lines[3].starts_with("A suspicion is no proof"));
         assert_eq!(printed(&[]), "no member spoils slots\n");
     }
 }

@@ -180,8 +180,9 @@ impl ServedCluster {
             | Notice::LeftOutOfLists { .. }
             | Notice::SearchStarted { .. }
             | Notice::SearchesByLists { .. }
-            | Notice::SpoilerFound { .. }
-            | Notice::CannotBeFound { .. }
+            | Notice::Convicted { .. }
+            | Notice::AtOdds { .. }
+            | Notice::CannotBeFound
             | Notice::NoCommittee(_)
             | Notice::Proven { .. } => self.changed = true,
             Notice::Requested { .. }

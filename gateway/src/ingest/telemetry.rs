@@ -102,13 +102,14 @@ impl Telemetry {
                 info!(%cluster, epoch, "took the cluster over from its retained membership list");
             }
             Notice::Dropped { members } => warn!(%cluster, members, "members dropped for their silence"),
-            Notice::Quarantined { meter, offence, next_trial } => {
+            Notice::Quarantined { meter, offence } => {
                 let offence = match offence {
                     Offence::Silent => "sends readings and does not reveal",
                     Offence::SpoilsSums => "spoils sums",
-                    Offence::SuspectedWith(_) => "it or another member spoils sums",
+                    Offence::Suspected => "is suspected of spoiling sums",
+                    Offence::AtOdds => "deals or answers wrongly",
                 };
-                warn!(%cluster, offence, next_trial = next_trial.0, "a member is left out of sums until its trial");
+                warn!(%cluster, offence, "a member is left out of sums until it passes a trial");
                 debug!(%cluster, %meter, "the member that is left out of sums");
             }
             Notice::Released { meter } => {
@@ -122,18 +123,25 @@ impl Telemetry {
             Notice::SearchStarted { slot } => {
                 warn!(%cluster, slot = slot.0, "a member spoils sums: groups are left out to find it");
             }
-            Notice::SearchesByLists { left_out: 0 } => {
-                info!(%cluster, "the next list names all members again");
+            Notice::SearchesByLists { left_out: 0, wide: false } => {
+                info!(%cluster, "the next list names all members again, and no more of them may be missing than usual");
             }
-            Notice::SearchesByLists { left_out } => {
+            Notice::SearchesByLists { left_out: 0, wide: true } => {
+                warn!(%cluster, "several members may spoil sums: the next list lets more be missing to find them");
+            }
+            Notice::SearchesByLists { left_out, .. } => {
                 warn!(%cluster, left_out, "several members spoil sums: the next list leaves a part of the members out to find them");
             }
-            Notice::SpoilerFound { meter, slots } => {
-                warn!(%cluster, slots, "found a member that spoils sums");
-                debug!(%cluster, %meter, "the member that was found");
+            Notice::Convicted { meter } => {
+                warn!(%cluster, "it is shown that a suspected member spoils sums");
+                debug!(%cluster, %meter, "the member that spoils sums");
             }
-            Notice::CannotBeFound { members, max_missing } => {
-                warn!(%cluster, members, max_missing, "who spoils sums cannot be found at this size");
+            Notice::AtOdds { member, holder } => {
+                warn!(%cluster, "a holder's answers are wrong if a member is in the sum, and right without it: one of the two lies");
+                debug!(%cluster, %member, %holder, "the member and the holder that are at odds");
+            }
+            Notice::CannotBeFound => {
+                warn!(%cluster, "sum after sum fails: more members spoil sums than can be found at this size");
             }
             Notice::Holders(report) => {
                 let seen = HoldersView::new(report, now);

@@ -480,7 +480,7 @@ impl Gauges<ClusterView> {
                 ),
                 |view, _| Value::Offenders(view.offenders),
             ),
-            one("dream_cluster_quarantined", "Members that are left out of sums until their next trial.", |view, _| {
+            one("dream_cluster_quarantined", "Members that are left out of sums until they pass a trial.", |view, _| {
                 Value::One(view.offenders.quarantined as f64)
             }),
             one(

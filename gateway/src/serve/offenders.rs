@@ -19,10 +19,12 @@ const DAY_SECONDS: u64 = 86_400;
 pub struct OffenderCounts {
     /// Sent readings and then did not reveal.
     pub silent: usize,
-    /// Were found to spoil sums.
+    /// Were shown to spoil sums, by bets on secret coins.
     pub spoils_sums: usize,
-    /// One of two members spoils sums, and nothing tells which.
+    /// Sums fail with them and decode without them, as far as can be seen; others may make it look so.
     pub suspected: usize,
+    /// Are at odds with more holders, or as holders with more members, than can lie.
+    pub at_odds: usize,
     /// Are left out of sums until their next trial.
     pub quarantined: usize,
     /// Are left out of lists for some days.
@@ -31,9 +33,7 @@ pub struct OffenderCounts {
     pub searching: bool,
     /// How many members lists are formed without for some slots, because several spoil sums.
     pub left_out_to_search: usize,
-    /// Among how many members all those are who spoil sums, if several do; 0 as long as no sum shows it.
-    pub suspects: usize,
-    /// Whether somebody spoils sums who cannot be found, because too few members may be left out.
+    /// Whether the last sums all failed: there are more who spoil sums than can be found in a cluster of this size.
     pub cannot_be_found: bool,
 }
 
@@ -43,25 +43,26 @@ impl OffenderCounts {
         let mut counts = Self {
             searching: machine.is_searching(),
             left_out_to_search: machine.left_out_to_search(),
-            suspects: machine.suspects(),
-            cannot_be_found: machine.is_search_given_up(),
+            cannot_be_found: machine.cannot_be_found(),
             ..Self::default()
         };
         for (_, offender) in machine.offenders() {
             *match offender.offence {
                 Offence::Silent => &mut counts.silent,
                 Offence::SpoilsSums => &mut counts.spoils_sums,
-                Offence::SuspectedWith(_) => &mut counts.suspected,
+                Offence::Suspected => &mut counts.suspected,
+                Offence::AtOdds => &mut counts.at_odds,
             } += 1;
-            counts.quarantined += usize::from(offender.next_trial.is_some());
+            counts.quarantined += usize::from(offender.left_out);
             counts.left_out_of_lists += usize::from(offender.excluded_until.is_some());
         }
         counts
     }
 
     /// Returns the counts by the label of the offence.
-    pub fn by_offence(&self) -> [(&'static str, usize); 3] {
-        [("silent", self.silent), ("spoils_sums", self.spoils_sums), ("suspected", self.suspected)]
+    pub fn by_offence(&self) -> [(&'static str, usize); 4] {
+        let Self { silent, spoils_sums, suspected, at_odds, .. } = *self;
+        [("silent", silent), ("spoils_sums", spoils_sums), ("suspected", suspected), ("at_odds", at_odds)]
     }
 }
 
@@ -71,16 +72,15 @@ impl OffenderCounts {
 pub struct OffenderJson {
     pub cluster: String,
     pub meter: String,
-    /// `silent`, `spoils_sums` or `suspected`.
+    /// `silent`, `spoils_sums`, `suspected` or `at_odds`.
     pub offence: String,
-    /// The other member, if one of the two spoils sums.
-    pub suspected_with: Option<String>,
     /// How many slots it spoiled.
     pub spoiled_slots: u32,
     pub first_offence_days_ago: u64,
     pub last_offence_days_ago: u64,
-    /// When it may take part again, on trial, while it is left out of sums.
-    pub next_trial: Option<String>,
+    /// Whether it is left out of sums, until it passes a trial. When that is is told nowhere: whoever knows it can lie
+    /// accordingly.
+    pub left_out_of_sums: bool,
     /// Until when it is left out of lists.
     pub left_out_of_lists_until: Option<String>,
 }
@@ -89,25 +89,25 @@ impl OffenderJson {
     fn new(
         cluster: &ClusterId,
         meter: &MeterId,
-        offender: &Offender,
+        offender: Offender,
         start: impl Fn(Slot) -> Timestamp,
         now: Timestamp,
     ) -> Self {
-        let (offence, with) = match &offender.offence {
-            Offence::Silent => ("silent", None),
-            Offence::SpoilsSums => ("spoils_sums", None),
-            Offence::SuspectedWith(other) => ("suspected", Some(other.to_string())),
+        let offence = match offender.offence {
+            Offence::Silent => "silent",
+            Offence::SpoilsSums => "spoils_sums",
+            Offence::Suspected => "suspected",
+            Offence::AtOdds => "at_odds",
         };
         let days_ago = |slot: Slot| now.as_secs().saturating_sub(start(slot).as_secs()) / DAY_SECONDS;
         Self {
             cluster: cluster.to_string(),
             meter: meter.to_string(),
             offence: offence.to_owned(),
-            suspected_with: with,
             spoiled_slots: offender.failures,
             first_offence_days_ago: days_ago(offender.since),
             last_offence_days_ago: days_ago(offender.last),
-            next_trial: offender.next_trial.map(|slot| rfc3339(start(slot))),
+            left_out_of_sums: offender.left_out,
             left_out_of_lists_until: offender.excluded_until.map(rfc3339),
         }
     }

@@ -148,7 +148,7 @@ impl fmt::Display for Day {
 /// Returns whom the gateway leaves out of sums.
 fn left_out(cluster: &VirtualCluster) -> impl Iterator<Item = &MeterId> {
     let offenders = cluster.gateway.cluster.offenders();
-    offenders.filter(|(_, offender)| offender.next_trial.is_some()).map(|(meter, _)| meter)
+    offenders.filter(|(_, offender)| offender.left_out).map(|(meter, _)| meter)
 }
 
 fn id(number: usize) -> MeterId {

@@ -3,12 +3,17 @@
 //! A sum is released as soon as enough answers agree. The others are counted until the request's deadline, so that an
 //! operator sees how many holders are to spare, and who is not there.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::lists::OwnList;
+use super::offenders::{Answers, Outcome};
+use super::open_slot::unstream;
 use super::{Cluster, Notice, Output, Rejection};
+use crate::enrolment::Enrolment;
 use crate::ids::MeterId;
 use crate::member_set::MemberSet;
+use crate::scheme::committee::{Collector, Opened};
 use crate::time::{Slot, Timestamp};
 use crate::wire::{Answer, Mac0};
 
@@ -40,30 +45,57 @@ impl HoldersReport {
 #[derive(Debug)]
 pub(super) struct Watch {
     pub(super) own: Arc<OwnList>,
+    pub(super) slot: Slot,
     pub(super) attempt: u8,
     /// Names the request.
     pub(super) hash: [u8; 8],
-    /// By holder.
-    pub(super) answered: MemberSet,
-    pub(super) wrong: Vec<u16>,
+    /// S.
+    pub(super) missing: MemberSet,
+    pub(super) collector: Collector,
     pub(super) until: Timestamp,
 }
 
 impl Watch {
-    fn report(self, slot: Slot) -> HoldersReport {
+    /// What all answers come to.
+    fn opened(&self) -> Option<Opened> {
+        let Self { own, slot, attempt, missing, collector, .. } = self;
+        collector.open(missing, |member, ciphertext| unstream(own, *slot, *attempt, member, ciphertext))
+    }
+
+    /// How the attempt ended for those who bet on it. The sum counts only if every answer agrees with it, late ones too: as
+    /// long as q honest holders answer, nobody can make another one of it.
+    fn outcome(&self, opened: Option<&Opened>) -> Outcome {
+        let params = self.own.list.params();
+        match opened.filter(|opened| opened.wrong.is_empty() && self.collector.is_confirmed(opened)) {
+            Some(opened) if params.is_plausible(opened.sum) => Outcome::Good,
+            Some(opened) if params.is_beyond_doubt(opened.sum) => Outcome::Bad,
+            Some(_) | None => Outcome::Contested,
+        }
+    }
+
+    /// Who answered rightly, and who did not.
+    fn answers(&self, opened: &Opened) -> Answers {
+        let answered = (0u16..).zip(self.own.list.holders()).filter(|(holder, _)| self.collector.answer(*holder).is_some());
+        let (wrong, right): (Vec<_>, Vec<_>) = answered.partition(|(holder, _)| opened.wrong.contains(holder));
+        let named = |holders: Vec<(u16, &Enrolment)>| holders.into_iter().map(|(_, known)| known.id().clone()).collect();
+        Answers { right: named(right), wrong: named(wrong) }
+    }
+
+    fn report(&self, opened: Option<&Opened>) -> HoldersReport {
         let list = &self.own.list;
         let id = |holder: u16| list.holders().nth(holder.into()).map(|holder| holder.id().clone());
         let count = |count: u64| u16::try_from(count).unwrap_or(u16::MAX);
         let committee = list.params().terms().scheme.committee();
         let holders = committee.map_or(0, |committee| count(committee.holders));
+        let vanished: Vec<u16> = (0..holders).filter(|&holder| self.collector.answer(holder).is_none()).collect();
         HoldersReport {
-            slot,
+            slot: self.slot,
             epoch: list.epoch(),
             holders,
             needed: committee.map_or(0, |committee| count(committee.needed)),
-            answered: self.answered.len(),
-            wrong: self.wrong.iter().filter_map(|&holder| id(holder)).collect(),
-            vanished: (0..holders).filter(|&holder| !self.answered.contains(holder)).filter_map(id).collect(),
+            answered: holders - count(vanished.len() as u64),
+            wrong: opened.iter().flat_map(|opened| &opened.wrong).filter_map(|&holder| id(holder)).collect(),
+            vanished: vanished.into_iter().filter_map(id).collect(),
         }
     }
 }
@@ -86,10 +118,10 @@ impl Cluster {
             return Err(Rejection::OtherRequest);
         }
         let holder = watch.own.list.holder_of(member).ok_or(Rejection::NotAHolder)?;
-        if watch.answered.contains(holder) {
+        if watch.collector.answer(holder).is_some() {
             return Err(Rejection::Duplicate);
         }
-        watch.answered.insert(holder);
+        watch.collector.add_answer(holder, answer.sum);
         Ok(())
     }
 
@@ -99,10 +131,20 @@ impl Cluster {
             self.watched.iter().filter(|(_, watch)| watch.until <= now).map(|(&slot, _)| slot).collect();
         for slot in due {
             let Some(watch) = self.watched.remove(&slot) else { continue };
+            let opened = watch.opened();
             // Without a connection nobody could be heard.
             if self.listening.is_some() {
-                self.outputs.push_back(Output::Notice(Notice::Holders(Box::new(watch.report(slot)))));
+                let report = Box::new(watch.report(opened.as_ref()));
+                self.outputs.push_back(Output::Notice(Notice::Holders(report)));
             }
+            let list = &watch.own.list;
+            let in_sum = (0u16..).zip(list.members()).filter(|(member, _)| !watch.missing.contains(*member));
+            let in_sum: BTreeSet<&MeterId> = in_sum.map(|(_, member)| member.id()).collect();
+            let answers = opened.as_ref().map(|opened| watch.answers(opened));
+            let (outcome, members) = (watch.outcome(opened.as_ref()), list.params().members());
+            let notices = self.offenders.settle(slot, outcome, members, &in_sum, answers.as_ref());
+            self.outputs.extend(notices.into_iter().map(Output::Notice));
         }
+        self.persist_offenders();
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use rand_core::CryptoRng;
 
+use super::offenders::Limits;
 use super::{CannotForm, Cluster, ClusterConfig, Forget, ListRecord, Notice, Output, Record, Rejection};
 use crate::certificate::Signatures;
 use crate::derive::{self, sha256};
@@ -13,7 +14,8 @@ use crate::enrolment::{Enrolment, MAX_AHEAD_SECONDS};
 use crate::ids::MeterId;
 use crate::keys::{AgreementSecret, ListHash, MacKey, StreamKey};
 use crate::membership::{self, ListError, MAX_LIST_AHEAD_SECONDS, MembershipList, fewest_of};
-use crate::params::{Params, ParamsError, Terms};
+use crate::params::{Params, ParamsError, Share, Terms};
+use crate::policy::Floors;
 use crate::protection::{GATEWAY_PERIOD, Protection};
 use crate::scheme::committee::{self, NoCommittee};
 use crate::scheme::{COMMITTEE_FROM, Kind, Scheme, SchemeChoice};
@@ -191,6 +193,44 @@ impl ClusterConfig {
     }
 }
 
+impl ClusterConfig {
+    /// The configuration for a list of so many, of whom as many may be missing as any scheme allows, while a search for several
+    /// liars goes on. T is that of a list of everybody.
+    fn widened(&self, members: u16, malicious: u16) -> Option<Self> {
+        let count = u32::from(members);
+        let most = (count / 5).min(count.saturating_sub(u32::from(malicious) + 1) / 4);
+        let usual = self.params_for(members).map_or(0, |params| params.max_missing().into());
+        let floors = Floors { malicious: malicious.max(self.floors.malicious), ..self.floors };
+        Some(Self { missing_share: Share::new(most.max(usual), count)?, floors, ..self.clone() })
+    }
+
+    /// Returns what lists may do for a search in the cluster of a list and of those who are away from it.
+    pub(super) fn search_limits(&self, list: &MembershipList, away: usize) -> Limits {
+        let listed = list.params().members();
+        let everybody = listed.saturating_add(u16::try_from(away).unwrap_or(u16::MAX));
+        let Ok(all) = self.params_for(everybody) else { return Limits { max_missing: 0, away: 0 } };
+        if list.params().terms().scheme.kind() == Kind::Pairwise {
+            return Limits { max_missing: all.max_missing(), away: 0 };
+        }
+        let malicious = all.max_malicious().max(list.params().max_malicious());
+        let willing = list.members().iter().filter(|member| member.is_willing(everybody)).count();
+        let size = list.members().iter().filter_map(Enrolment::certified_size).max();
+        let works = |members: u16| {
+            let willing = (willing * usize::from(members) / usize::from(listed).max(1)) as u64;
+            let spread = |place: u64| u64::try_from((u128::from(2 * place + 1) << 64) / u128::from(2 * willing.max(1)));
+            let draws: Vec<Option<u64>> = (0..willing).map(|place| spread(place).ok()).collect();
+            let forms = committee::choose(members, malicious, &draws, self.may_draw).is_ok();
+            forms && self.widened(members, malicious).is_some_and(|config| config.allows(members, malicious, size))
+        };
+        let (mut shortest, mut too_short) = (everybody, everybody / 2);
+        while shortest > too_short + 1 {
+            let middle = u16::midpoint(shortest, too_short);
+            *(if works(middle) { &mut shortest } else { &mut too_short }) = middle;
+        }
+        Limits { max_missing: all.max_missing(), away: (everybody - shortest).into() }
+    }
+}
+
 impl Cluster {
     /// The list in force at an instant: the highest epoch that covers it.
     pub(super) fn in_force_at(&self, at: Timestamp) -> Option<&Arc<OwnList>> {
@@ -334,10 +374,12 @@ impl Cluster {
             self.roster.eligible().filter(|known| known.covers(&unsized_params, from_slot, to_slot)).cloned().collect();
         let everybody = u16::try_from(eligible.len()).unwrap_or(u16::MAX);
         let malicious = self.malicious_of(everybody, now);
-        let members = self.without_excluded(eligible, malicious);
+        let eligible = self.without_excluded(eligible, malicious);
+        let (config, members) = self.for_search(eligible, malicious, from_slot);
         let count = u16::try_from(members.len()).unwrap_or(u16::MAX);
         let denies = self.agreed_epoch().is_some();
-        if !denies && self.unchanged(&members, malicious) && self.newest_own().is_some_and(|own| now < own.renewal()) {
+        let unchanged = self.unchanged(&config, &members, malicious);
+        if !denies && unchanged && self.newest_own().is_some_and(|own| now < own.renewal()) {
             return Ok(());
         }
         let certified = members.iter().filter_map(Enrolment::certified_size).max().map_or(0, fewest_of);
@@ -346,7 +388,7 @@ impl Cluster {
             return Err((count, CannotForm::TooFew { least }));
         }
         let (params, holders, no_committee) =
-            self.config.params_of(&members, malicious, from_slot).map_err(|error| (count, error))?;
+            config.params_of(&members, malicious, from_slot).map_err(|error| (count, error))?;
         let issuers: BTreeSet<_> = members.iter().map(|member| *member.authority()).collect();
         let secret = Arc::new(AgreementSecret::generate(rng));
         let statement = ListStatement {
@@ -452,7 +494,7 @@ impl Cluster {
 
     /// Leaves out who is to be left out of lists, as long as enough members remain.
     fn without_excluded(&self, mut members: Vec<Enrolment>, malicious: u16) -> Vec<Enrolment> {
-        for meter in self.offenders.left_out_of_lists() {
+        for meter in self.offenders.excluded() {
             let fewer = u16::try_from(members.len().saturating_sub(1)).unwrap_or(u16::MAX);
             let others = members.iter().filter(|known| known.id() != meter);
             if self.config.allows(fewer, malicious, others.filter_map(Enrolment::certified_size).max()) {
@@ -462,21 +504,48 @@ impl Cluster {
         members
     }
 
+    /// Returns what the search asks of the next list: that more of its members may be missing, and that some are left out of
+    /// it, as many as leave a committee with everybody's T.
+    fn for_search(&self, eligible: Vec<Enrolment>, malicious: u16, from_slot: Slot) -> (ClusterConfig, Vec<Enrolment>) {
+        let search = self.offenders.search();
+        let everybody = u16::try_from(eligible.len()).unwrap_or(u16::MAX);
+        if !search.wants_wide_lists() {
+            return (self.config.clone(), eligible);
+        }
+        let away: Vec<&MeterId> = search.away().collect();
+        for quarters in (1..=4).rev() {
+            let away: BTreeSet<&MeterId> = away.iter().take(away.len() * quarters / 4).copied().collect();
+            let members: Vec<Enrolment> =
+                eligible.iter().filter(|known| !away.contains(known.id())).cloned().collect();
+            let count = u16::try_from(members.len()).unwrap_or(u16::MAX);
+            let size = members.iter().filter_map(Enrolment::certified_size).max();
+            let allowed = |config: &ClusterConfig| config.allows(count, malicious, size);
+            let Some(config) = self.config.widened(count, malicious).filter(allowed) else { continue };
+            let formed = || config.params_of(&members, malicious, from_slot);
+            let committee = || formed().is_ok_and(|(_, holders, _)| !holders.is_empty());
+            if away.is_empty() || committee() {
+                return (config, members);
+            }
+        }
+        let allowed = |config: &ClusterConfig| config.allows(everybody, malicious, None);
+        let config = self.config.widened(everybody, malicious).filter(allowed);
+        (config.unwrap_or_else(|| self.config.clone()), eligible)
+    }
+
     /// The newest list, if it was published here and is not over.
     pub(super) fn newest_own(&self) -> Option<&Arc<OwnList>> {
         self.newest.and_then(|(epoch, _)| self.lists.get(&epoch))
     }
 
     /// Whether a list of these members would say what the newest one says.
-    fn unchanged(&self, members: &[Enrolment], malicious: u16) -> bool {
+    fn unchanged(&self, config: &ClusterConfig, members: &[Enrolment], malicious: u16) -> bool {
         self.newest_own().is_some_and(|own| {
             let listed = own.list.members().iter().map(|member| (member.id(), member.seq()));
             let count = own.list.params().members();
             *own.list.gateway_identity() == self.config.identity.public()
-                && self
-                    .config
+                && config
                     .params_keeping(count, malicious)
-                    .is_ok_and(|params| self.config.would_say(&params, own.list.params()))
+                    .is_ok_and(|params| config.would_say(&params, own.list.params()))
                 && listed.eq(members.iter().map(|known| (known.id(), known.seq())))
         })
     }

@@ -1,112 +1,108 @@
-//! Members that spoil the cluster's slots, and for how long each is left out (`protocol.md 4`, "Whom the gateway leaves
-//! out").
+//! Members that spoil the cluster's slots, and whom sums and lists leave out (`protocol.md 4`, "Whom the gateway leaves out").
 //!
 //! Leaving a member out means naming it in S, or forming a list without it: nothing that a meter could not check before.
 
-mod choice;
-mod offender;
+mod dice;
+mod pairs;
+mod posterior;
 mod record;
 mod search;
-mod several;
-mod sums;
+mod silence;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+
+use rand_core::CryptoRng;
 
 use super::open_slot::Attempt;
 use super::{ClusterConfig, Notice};
-use crate::enrolment::Enrolment;
 use crate::ids::MeterId;
 use crate::member_set::MemberSet;
 use crate::membership::MembershipList;
+use crate::scheme::Scheme;
 use crate::time::{Slot, Timestamp};
-use offender::EXCLUDED_FROM_WAIT;
-pub use offender::{Offence, Offender};
-use search::Search;
-use several::{Limits, Several};
+pub(super) use pairs::Answers;
+use pairs::Pairs;
+pub use search::{Event, Limits, Outcome, Search};
+use silence::Silences;
 
-/// The longest quarantine before a trial, in slots.
-const LONGEST_WAIT: u64 = 144;
+/// How many retries tests and trials leave for members that do not reveal.
+const KEPT_FOR_SILENCE: u64 = 2;
 
-/// After how many slots without an offence, or without a failed sum, it is forgotten.
-const FORGOTTEN_AFTER: u64 = 2 * LONGEST_WAIT;
+/// What a member did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Offence {
+    /// It sent readings and did not reveal.
+    Silent,
+    /// Sums fail with it and decode without it, as far as can be seen. Others may make it look so.
+    Suspected,
+    /// Bets on secret coins have shown that it spoils sums.
+    SpoilsSums,
+    /// It deals wrongly to more holders, or answers wrongly to more members, than can lie.
+    AtOdds,
+}
 
-/// How many members are remembered, so that the entry in the store stays small.
-const MOST_OFFENDERS: usize = 10_000;
-
-/// How many times in a row a member was shown to spoil sums before a failed sum without it means that there is another one.
-const PROOFS: u64 = 3;
-
-/// The last stage of the trial of a pair.
-const BOTH: u8 = 2;
+/// A member that spoiled slots, as far as the gateway can tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Offender {
+    pub offence: Offence,
+    /// The slot of the first offence, or since when it is left out.
+    pub since: Slot,
+    /// The slot of the last offence.
+    pub last: Slot,
+    /// How many slots it spoiled.
+    pub failures: u32,
+    /// Whether it is left out of sums. When it is on trial is not told before.
+    pub left_out: bool,
+    /// Until when it is left out of lists, if that leaves enough members.
+    pub excluded_until: Option<Timestamp>,
+}
 
 /// What a cluster knows of members that spoil slots. It is kept by meter, so that it outlives lists.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Offenders {
-    meters: BTreeMap<MeterId, Offender>,
-    search: Option<Search>,
+    silent: Silences,
+    search: Search,
+    pairs: Pairs,
     /// Whether it changed since it was last persisted.
     changed: bool,
 }
 
 impl Offenders {
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&MeterId, &Offender)> {
-        self.meters.iter()
+    /// Returns who spoils slots, under a list of whose holders and members so many may lie.
+    pub(super) fn iter(&self, colluding: usize, malicious: usize) -> impl Iterator<Item = (&MeterId, Offender)> {
+        let silent = self.silent.0.iter().map(|(meter, known)| {
+            let left_out = known.next_trial.is_some();
+            let offender = Offender {
+                offence: Offence::Silent,
+                since: known.since,
+                last: known.last,
+                failures: known.failures,
+                left_out,
+                excluded_until: known.excluded_until,
+            };
+            (meter, offender)
+        });
+        let at_odds = self.pairs.liars(colluding, malicious).into_iter().map(|meter| {
+            let (offence, slot) = (Offence::AtOdds, Slot(0));
+            let failures = self.pairs.at_odds.iter().filter(|(one, other)| one == meter || other == meter).count();
+            let failures = u32::try_from(failures).unwrap_or(u32::MAX);
+            (meter, Offender { offence, since: slot, last: slot, failures, left_out: false, excluded_until: None })
+        });
+        silent.chain(self.search.offenders()).chain(at_odds)
+    }
+
+    pub(super) const fn search(&self) -> &Search {
+        &self.search
     }
 
     /// Returns until when a meter is left out of lists, if that leaves enough members. Nothing else readmits it before.
     pub fn excluded_until(&self, meter: &MeterId) -> Option<Timestamp> {
-        self.meters.get(meter.as_str()).and_then(|offender| offender.excluded_until)
+        self.silent.0.get(meter.as_str()).and_then(|known| known.excluded_until)
     }
 
-    /// Returns whether sums are being tested for who spoils them.
-    pub(super) fn is_searching(&self) -> bool {
-        self.search.as_ref().is_some_and(Search::is_looking)
-    }
-
-    /// Returns whether the search was given up, because too few members may be left out.
-    pub(super) fn is_given_up(&self) -> bool {
-        self.search.as_ref().is_some_and(Search::is_given_up)
-    }
-
-    /// The search for several members that spoil sums, while it goes on.
-    fn several(&self) -> Option<&Several> {
-        self.search.as_ref().filter(|search| search.is_looking())?.several.as_ref()
-    }
-
-    /// Returns whom lists are formed without for some slots, to find who spoils sums.
-    pub(super) fn away(&self) -> Option<&BTreeSet<MeterId>> {
-        self.several().map(|several| &several.away).filter(|away| !away.is_empty())
-    }
-
-    /// Returns among how many members all those are who spoil sums; 0 as long as no sum shows it.
-    pub(super) fn suspects(&self) -> usize {
-        self.several().map_or(0, Several::suspects)
-    }
-
-    /// Returns whom lists are formed without, if enough members remain: for their offences, the worst first, then to search.
-    pub(super) fn left_out_of_lists(&self) -> Vec<&MeterId> {
-        let mut excluded: Vec<_> = self.meters.iter().filter(|(_, known)| known.excluded_until.is_some()).collect();
-        excluded.sort_by_key(|(_, offender)| std::cmp::Reverse(offender.failures));
-        excluded.into_iter().map(|(meter, _)| meter).chain(self.away().into_iter().flatten()).collect()
-    }
-
-    /// What the search may do, in a cluster of all who are in the list or left out of it to search.
-    fn limits(&self, list: &MembershipList, config: &ClusterConfig) -> Limits {
-        let held = self.meters.values().filter(|known| known.spoils_sums() && known.next_trial.is_some()).count();
-        let everybody = self.several().map_or(0, |several| several.everybody.len());
-        let members = u16::try_from(everybody).unwrap_or(u16::MAX).max(list.params().members());
-        let size = list.members().iter().filter_map(Enrolment::certified_size).max();
-        Limits::new(config, members, size, held)
-    }
-
-    /// Whether a meter is known to spoil sums, or suspected of it.
-    fn spoils_sums(&self, meter: &MeterId) -> bool {
-        self.meters.get(meter.as_str()).is_some_and(Offender::spoils_sums)
-    }
-
-    /// Whether it is shown often enough that sums fail with a meter and decode without it.
-    fn is_proved(&self, meter: &MeterId) -> bool {
-        self.meters.get(meter.as_str()).is_some_and(|offender| offender.proofs >= PROOFS)
+    /// Returns whom lists are formed without for their silence, if enough members remain; the worst first.
+    pub(super) fn excluded(&self) -> Vec<&MeterId> {
+        self.silent.excluded()
     }
 
     /// Returns whether something changed since the last call.
@@ -114,130 +110,110 @@ impl Offenders {
         std::mem::take(&mut self.changed)
     }
 
-    /// Learns from an attempt that came to its end, after which so many retries are `left`; returns what an operator should
-    /// know.
+    /// Chooses S: the absent, then those who were silent in an earlier attempt of the slot and those who are denied, then
+    /// who is in quarantine for its silence, then whom the search keeps or leaves out to test; never more than M. `left` retries
+    /// are left.
+    pub(super) fn choose(
+        &mut self,
+        slot: Slot,
+        list: &MembershipList,
+        absent: MemberSet,
+        silent: &MemberSet,
+        denied: impl Fn(&MeterId) -> bool,
+        left: u64,
+        rng: &mut dyn CryptoRng,
+    ) -> (MemberSet, Vec<Notice>) {
+        let most = list.params().max_missing();
+        let mut missing = absent;
+        let mut leave_out = |members: &mut dyn Iterator<Item = u16>| {
+            for member in members {
+                if missing.len() < most {
+                    missing.insert(member);
+                }
+            }
+        };
+        leave_out(&mut silent.iter());
+        leave_out(&mut (0u16..).zip(list.members()).filter(|(_, member)| denied(member.id())).map(|(index, _)| index));
+        leave_out(&mut self.silent.quarantined(slot, list, left).into_iter());
+        let at_rest = self.search.is_at_rest();
+        self.changed |= !at_rest;
+        let members: Vec<&MeterId> = list.members().iter().map(|member| member.id()).collect();
+        // In the pairwise scheme members know S before they reveal: what they do then proves nothing.
+        let bets = matches!(list.params().terms().scheme, Scheme::Committee(_));
+        let (mut missing, events) = self.search.choose(slot, &members, most, missing, bets, rng);
+        if at_rest && missing.len() < most {
+            self.pairs.choose(slot, &members, &missing, rng).into_iter().for_each(|member| missing.insert(member));
+        }
+        (missing, self.told(events))
+    }
+
+    /// Returns whether a sum that failed is worth another attempt, with others left out. Some retries are kept for silence. One
+    /// that is bet on is not: late answers to it still count.
+    pub(super) fn may_repeat(&self, left: u64) -> bool {
+        left > KEPT_FOR_SILENCE && self.search.may_repeat()
+    }
+
+    /// Learns from an attempt that came to its end, when `left` retries are left; returns what an operator should know.
     pub(super) fn observe(
         &mut self,
         attempt: &Attempt,
         config: &ClusterConfig,
         left: u64,
         now: Timestamp,
+        rng: &mut dyn CryptoRng,
     ) -> Vec<Notice> {
+        let before = self.silent.clone();
+        let mut notices = self.silent.learn(attempt, left, now);
+        self.changed |= before != self.silent;
+        let Some(decoded) = attempt.decoded else { return notices };
+        if decoded && self.search.is_at_rest() {
+            return notices;
+        }
+        self.changed = true;
         let list = attempt.list();
-        let away = self.away().cloned();
-        let mut notices = Vec::new();
-        // When most did not reveal it was nobody's fault: the broker or the network was away.
-        if !attempt.most_silent {
-            for member in attempt.silent.iter() {
-                if let Some(member) = list.member(member) {
-                    self.was_silent(member.id(), attempt.slot, left, now, &mut notices);
-                }
-            }
-            self.release_who_revealed(attempt, &mut notices);
-        }
-        match attempt.decoded {
-            Some(true) => self.decoded(attempt, &mut notices),
-            Some(false) => self.spoiled(attempt, config, now, &mut notices),
-            None => {}
-        }
-        if attempt.decoded.is_some() {
-            self.decide_list(attempt, config);
-        }
-        self.forget(attempt.slot);
-        if self.away() != away.as_ref() {
-            let left_out = u16::try_from(self.away().map_or(0, BTreeSet::len)).unwrap_or(u16::MAX);
-            notices.push(Notice::SearchesByLists { left_out });
-        }
+        let members: Vec<&MeterId> = list.members().iter().map(|member| member.id()).collect();
+        let limits = config.search_limits(list, self.search.away().count());
+        let events = self.search.learn(attempt.slot, &members, &attempt.missing, decoded, limits, rng);
+        notices.extend(self.told(events));
         notices
     }
 
-    /// Decides whom the next list is formed without, while several members are looked for.
-    fn decide_list(&mut self, attempt: &Attempt, config: &ClusterConfig) {
-        if self.several().is_none() {
-            return;
-        }
-        let limits = self.limits(attempt.list(), config);
-        let known = |meter: &MeterId| self.meters.get(meter.as_str()).is_some_and(Offender::spoils_sums);
-        if let Some(several) = self.search.as_mut().and_then(|search| search.several.as_mut()) {
-            several.decide(attempt.slot, attempt.list(), &limits, known);
-            self.changed = true;
-        }
+    /// Settles the bets on the coins of a slot, once all had their time to answer.
+    pub(super) fn settle(
+        &mut self,
+        slot: Slot,
+        outcome: Outcome,
+        members: u16,
+        in_sum: &BTreeSet<&MeterId>,
+        answers: Option<&Answers>,
+    ) -> Vec<Notice> {
+        let events = self.search.settle(slot, outcome, members.into());
+        self.changed |= !self.search.is_at_rest();
+        let at_odds = self.pairs.learn(slot, in_sum, answers);
+        self.changed |= !at_odds.is_empty();
+        let at_odds = at_odds.into_iter().map(|(member, holder)| Notice::AtOdds { member, holder });
+        self.told(events).into_iter().chain(at_odds).collect()
     }
 
     /// Ends the time out of lists that is over; returns whether it ended for somebody.
     pub(super) fn end_exclusions(&mut self, slot: Slot, now: Timestamp) -> bool {
-        let mut ended = false;
-        for offender in self.meters.values_mut().filter(|known| known.excluded_until.is_some_and(|until| until <= now))
-        {
-            (offender.excluded_until, offender.last, ended) = (None, slot, true);
-        }
+        let ended = self.silent.end_exclusions(slot, now);
         self.changed |= ended;
         ended
     }
 
-    fn was_silent(&mut self, meter: &MeterId, slot: Slot, left: u64, now: Timestamp, notices: &mut Vec<Notice>) {
-        self.changed = true;
-        let Some(offender) = self.meters.get_mut(meter.as_str()) else {
-            if self.meters.len() < MOST_OFFENDERS {
-                let mut offender = Offender::new(Offence::Silent, slot);
-                // Without a retry the first time has cost a slot, and the second would cost another.
-                if left == 0 {
-                    offender.quarantine(slot, LONGEST_WAIT);
-                }
-                self.meters.insert(meter.clone(), offender);
-            }
-            return;
+    fn told(&self, events: Vec<Event>) -> Vec<Notice> {
+        let notice = |event| match event {
+            Event::Started(slot) => Notice::SearchStarted { slot },
+            Event::Kept(meter) => Notice::Quarantined { meter, offence: Offence::Suspected },
+            Event::Released(meter) => Notice::Released { meter },
+            Event::Convicted(meter) => Notice::Convicted { meter },
+            Event::CannotBeFound => Notice::CannotBeFound,
+            Event::Lists => Notice::SearchesByLists {
+                left_out: u16::try_from(self.search.away().count()).unwrap_or(u16::MAX),
+                wide: self.search.wants_wide_lists(),
+            },
         };
-        offender.failures = offender.failures.saturating_add(1);
-        offender.last = slot;
-        if left == 0 {
-            offender.wait = offender.wait.max(EXCLUDED_FROM_WAIT / 2);
-        }
-        offender.quarantine(slot, LONGEST_WAIT);
-        self.announce(meter, now, notices);
+        events.into_iter().map(notice).collect()
     }
-
-    fn announce(&mut self, meter: &MeterId, now: Timestamp, notices: &mut Vec<Notice>) {
-        let Some(offender) = self.meters.get_mut(meter.as_str()) else { return };
-        let (offence, next_trial) = (offender.offence.clone(), offender.next_trial.unwrap_or(offender.last));
-        notices.push(Notice::Quarantined { meter: meter.clone(), offence, next_trial });
-        notices.extend(offender.exclude(now).map(|until| Notice::LeftOutOfLists { meter: meter.clone(), until }));
-    }
-
-    fn release(&mut self, meter: &MeterId, notices: &mut Vec<Notice>) {
-        if let Some(offender) = self.meters.get_mut(meter.as_str()) {
-            (offender.next_trial, offender.proofs) = (None, 0);
-            self.changed = true;
-            notices.push(Notice::Released { meter: meter.clone() });
-        }
-    }
-
-    /// Releases those on trial for their silence who did reveal.
-    fn release_who_revealed(&mut self, attempt: &Attempt, notices: &mut Vec<Notice>) {
-        let revealed = |meter: &MeterId| {
-            let index = attempt.list().index_of(meter.as_str());
-            index.is_some_and(|index| !attempt.missing.contains(index) && !attempt.silent.contains(index))
-        };
-        let passed = |(meter, offender): (&MeterId, &Offender)| {
-            let due = !offender.spoils_sums() && offender.is_on_trial(attempt.slot);
-            (due && revealed(meter)).then(|| meter.clone())
-        };
-        let passed: Vec<MeterId> = self.meters.iter().filter_map(passed).collect();
-        passed.iter().for_each(|meter| self.release(meter, notices));
-    }
-
-    /// Forgets what is long past.
-    fn forget(&mut self, slot: Slot) {
-        let old = |last: Slot| slot.0 >= last.0 + FORGOTTEN_AFTER || last > slot;
-        let before = self.meters.len();
-        self.meters.retain(|_, offender| offender.excluded_until.is_some() || !old(offender.last));
-        let searched = self.search.is_some();
-        self.search.take_if(|search| old(search.last));
-        self.changed |= before != self.meters.len() || searched != self.search.is_some();
-    }
-}
-
-/// Whether a meter is a member of the list, and not missing.
-fn took_part(meter: &MeterId, list: &MembershipList, missing: &MemberSet) -> bool {
-    list.index_of(meter.as_str()).is_some_and(|index| !missing.contains(index))
 }

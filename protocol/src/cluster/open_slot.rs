@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use rand_core::CryptoRng;
+
 use super::holders::Watch;
 use super::lists::OwnList;
 use super::offenders::Offenders;
 use super::roster::Roster;
-use super::{ClusterConfig, Record, Rejection, STALL_SECONDS};
+use super::{ClusterConfig, Notice, Record, Rejection, STALL_SECONDS};
 use crate::aggregate::{Aggregate, Failure, SlotOutcome};
 use crate::derive::{self, sha256};
 use crate::enrolment::Enrolment;
@@ -48,25 +50,28 @@ pub(super) struct Attempt {
     pub(super) most_silent: bool,
     /// Whether the sum is one of readings and noise, if everybody revealed.
     pub(super) decoded: Option<bool>,
-    /// Whether a member must have spoiled it. Answers of a committee that do not agree may be wrong themselves, and then
-    /// holders could frame a member.
-    pub(super) blames_members: bool,
 }
 
 impl Attempt {
     pub(super) fn list(&self) -> &MembershipList {
         &self.own.list
     }
+
+    /// Whether a meter was asked to reveal, and did.
+    pub(super) fn took_part(&self, meter: &MeterId) -> bool {
+        let index = self.list().index_of(meter.as_str());
+        index.is_some_and(|index| !self.missing.contains(index) && !self.silent.contains(index))
+    }
 }
 
 /// What decides whom a slot leaves out.
-#[derive(Debug, Clone, Copy)]
 pub(super) struct Judges<'a> {
     pub(super) config: &'a ClusterConfig,
     pub(super) roster: &'a Roster,
-    pub(super) offenders: &'a Offenders,
+    pub(super) offenders: &'a mut Offenders,
     /// How many retries are left.
     pub(super) left: u64,
+    pub(super) rng: &'a mut dyn CryptoRng,
 }
 
 /// Readings, and reveals or answers, of the open attempt, by the list's scheme.
@@ -126,6 +131,7 @@ pub(super) enum Step {
     Request {
         attempt: u8,
         bytes: Arc<[u8]>,
+        notices: Vec<Notice>,
     },
     /// Persist a new retry, then publish it on the retry topic.
     Retry {
@@ -255,7 +261,7 @@ impl OpenSlot {
     }
 
     /// What is to be done now; called again until it says to wait.
-    pub(super) fn step(&mut self, now: Timestamp, judges: Judges<'_>) -> Step {
+    pub(super) fn step(&mut self, now: Timestamp, judges: &mut Judges<'_>) -> Step {
         let params = *self.own.list.params();
         let complete = self.is_complete();
         match &mut self.stage {
@@ -280,7 +286,7 @@ impl OpenSlot {
 
     /// The reveal window is over and something is missing. Reveals that are missing cost the attempt. Answers of a committee
     /// are waited for until the following slot ends, and now any that open the sum are enough.
-    fn deadline_passed(&mut self, now: Timestamp, judges: Judges<'_>) -> Step {
+    fn deadline_passed(&mut self, now: Timestamp, judges: &mut Judges<'_>) -> Step {
         let expiry = self.own.list.params().slot_expiry(self.slot);
         let failure = match &mut self.collected {
             Collected::Pairwise(_) => {
@@ -445,12 +451,8 @@ impl OpenSlot {
         let (members, missing) = (self.own.list.params().members(), missing.clone());
         let not_revealed = (0..members).filter(|&member| silent.contains(member) || self.silent.contains(member));
         let most_silent = not_revealed.count() > usize::from(members / 2);
-        let blames_members = match &self.collected {
-            Collected::Pairwise(_) => true,
-            Collected::Committee { opened, .. } => opened.is_some(),
-        };
         let (own, slot) = (self.own.clone(), self.slot);
-        Some(Attempt { own, slot, missing, silent, most_silent, decoded, blames_members })
+        Some(Attempt { own, slot, missing, silent, most_silent, decoded })
     }
 
     /// Who was asked to reveal and did not yet.
@@ -487,30 +489,23 @@ impl OpenSlot {
         *opened = collector.open(missing, |member, ciphertext| unstream(own, slot, attempt, member, ciphertext));
     }
 
-    /// Who has answered as a holder, and how, from a request on.
-    pub(super) fn watch(&self, now: Timestamp) -> Option<Watch> {
-        let Stage::Recovering { hash, .. } = &self.stage else { return None };
-        let Collected::Committee { collector, opened, overdue } = &self.collected else { return None };
-        let holders = u16::try_from(self.own.list.holders().len()).unwrap_or(u16::MAX);
-        let answered = (0..holders).filter(|&holder| collector.answer(holder).is_some());
-        Some(Watch {
-            own: self.own.clone(),
-            attempt: self.attempt,
-            hash: *hash,
-            answered: MemberSet::from_members(holders, answered),
-            wrong: opened.as_ref().map(|opened| opened.wrong.clone()).unwrap_or_default(),
-            until: if *overdue { now } else { self.closes },
-        })
+    /// Hands over who has answered as a holder, and how, from a request on.
+    pub(super) fn into_watch(self, now: Timestamp) -> Option<Watch> {
+        let Stage::Recovering { hash, missing, .. } = self.stage else { return None };
+        let Collected::Committee { collector, overdue, .. } = self.collected else { return None };
+        let (own, slot, attempt) = (self.own, self.slot, self.attempt);
+        let until = if overdue { now } else { self.closes };
+        Some(Watch { own, slot, attempt, hash, missing, collector, until })
     }
 
     /// Ends an attempt whose sum is open. One that was spoiled is tried again if whoever probably did it can be left out.
-    fn unmask(&mut self, now: Timestamp, judges: Judges<'_>) -> Step {
+    fn unmask(&mut self, now: Timestamp, judges: &mut Judges<'_>) -> Step {
         let Stage::Recovering { missing, .. } = &self.stage else { return Step::Wait };
         let Some(sum) = self.sum(missing) else { return Step::Wait };
         if self.own.list.params().is_plausible(sum) {
             return Step::Close(Ok(Aggregate::new(sum)));
         }
-        let again = judges.offenders.may_repeat(&self.own.list, missing);
+        let again = judges.offenders.may_repeat(judges.left);
         let retry = if again { self.try_again(now, judges) } else { None };
         retry.unwrap_or(Step::Close(Err(Failure::UnmaskFailed)))
     }
@@ -544,8 +539,7 @@ impl OpenSlot {
     }
 
     /// Ends the reading window: fixes who is missing or left out and asks the others to reveal, if not too many are missing.
-    fn freeze(&mut self, now: Timestamp, judges: Judges<'_>) -> Step {
-        let Judges { config, roster, offenders, left } = judges;
+    fn freeze(&mut self, now: Timestamp, judges: &mut Judges<'_>) -> Step {
         let params = *self.own.list.params();
         let absent = (0..params.members()).filter(|&member| !self.collected.heard(member));
         let absent = MemberSet::from_members(params.members(), absent);
@@ -558,8 +552,10 @@ impl OpenSlot {
             let again = matches!(self.collected, Collected::Committee { .. }).then(|| self.try_again(now, judges));
             return again.flatten().unwrap_or(Step::Close(Err(Failure::TooManyMissing)));
         }
+        let Judges { config, roster, offenders, left, rng } = judges;
         let denied = |meter: &MeterId| !roster.allows(meter);
-        let missing = offenders.choose(self.slot, &self.own.list, absent, &self.silent, denied, left);
+        let (missing, notices) =
+            offenders.choose(self.slot, &self.own.list, absent, &self.silent, denied, *left, &mut **rng);
         let request = RecoveryRequest {
             list: *self.own.list.hash(),
             slot: self.slot,
@@ -569,17 +565,17 @@ impl OpenSlot {
         };
         let bytes: Arc<[u8]> = request.seal(&config.identity, &GatewayChannel::Recovery.topic(&config.cluster)).into();
         self.start_recovery(&request, bytes.clone(), now);
-        Step::Request { attempt: self.attempt, bytes }
+        Step::Request { attempt: self.attempt, bytes, notices }
     }
 
     /// Opens the next attempt, because this one is lost; `None` if none is left, of the slot's or of the day's, or no time for
     /// it.
-    fn try_again(&mut self, now: Timestamp, Judges { config, left, .. }: Judges<'_>) -> Option<Step> {
+    fn try_again(&mut self, now: Timestamp, Judges { config, left, .. }: &Judges<'_>) -> Option<Step> {
         let params = *self.own.list.params();
         let attempt = self.attempt + 1;
         let needed = params.terms().reading_seconds + params.terms().reveal_seconds;
         let fits = now.as_secs() + needed <= params.slot_expiry(self.slot).as_secs();
-        if attempt >= params.attempts() || left == 0 || !fits {
+        if attempt >= params.attempts() || *left == 0 || !fits {
             return None;
         }
         let ended = self.ended();
@@ -622,7 +618,7 @@ impl OpenSlot {
 }
 
 /// What is left of a member's ciphertext without its stream, modulo p.
-fn unstream(own: &OwnList, slot: Slot, attempt: u8, member: u16, ciphertext: Element) -> Element {
+pub(super) fn unstream(own: &OwnList, slot: Slot, attempt: u8, member: u16, ciphertext: Element) -> Element {
     let (stream, _) = own.member_keys(member);
     ciphertext - Element::from_block(derive::stream_block(stream, slot, attempt))
 }

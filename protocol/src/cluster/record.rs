@@ -195,7 +195,7 @@ impl Record {
                 .finish(),
             Self::Answer { slot, attempt, member, sum } => value(11, slot, *attempt, *member, sum.to_canonical()),
             Self::Outcome(outcome) => encode_outcome(outcome),
-            Self::Offenders(offenders) => offenders.encode(Writer::array(3).uint(8)).finish(),
+            Self::Offenders(offenders) => offenders.encode(Writer::array(6).uint(8)).finish(),
             Self::Retries(retries) => retries.encode(Writer::array(2).uint(12)).finish(),
             Self::Evidence { number, bytes } => Writer::array(3).uint(9).uint((*number).into()).bytes(bytes).finish(),
         })
@@ -227,7 +227,7 @@ impl Record {
                 Self::Reveal { slot, attempt, member, revealed }
             }
             (7, 14) => Self::Outcome(decode_outcome(&mut reader)?),
-            (8, 3) => Self::Offenders(Box::new(Offenders::decode(&mut reader)?)),
+            (8, 6) => Self::Offenders(Box::new(Offenders::decode(&mut reader)?)),
             (9, 3) => Self::Evidence { number: reader.small("number")?, bytes: reader.bytes()?.into() },
             (10, 6) => Self::Dealt {
                 slot: slot(&mut reader)?,

@@ -1,6 +1,8 @@
 //! Members that spoil slots, over days: whom the gateway leaves out, for how long, and what that costs the others.
 
 mod days;
+mod holders;
+mod matrix;
 mod quarantine;
 mod retries;
 mod search;
@@ -9,6 +11,7 @@ mod several;
 use dream_protocol::cluster::{ClusterConfig, Notice, Offender};
 use dream_protocol::params::Share;
 use dream_protocol::policy::Floors;
+use dream_protocol::scheme::{Kind, SchemeChoice};
 use dream_protocol::time::Slot;
 use dream_testkit::plain_cluster::{Closed, Conduct, PlainCluster};
 
@@ -31,14 +34,24 @@ fn cluster(members: usize, missing: (u32, u32), liars: &[(usize, Conduct)], seed
     PlainCluster::new(config(members, missing), conducts, seed)
 }
 
+/// The same with a committee, whose lists may be as short as its members accept.
+fn committee(members: usize, liars: &[(usize, Conduct)], seed: u64) -> PlainCluster {
+    let mut conducts = vec![Conduct::Honest; members];
+    liars.iter().for_each(|&(liar, conduct)| conducts[liar] = conduct);
+    let mut config = config(members, (1, 10));
+    config.scheme = SchemeChoice::Only(Kind::Committee);
+    config.roster.min_members = 50;
+    PlainCluster::new(config, conducts, seed)
+}
+
 /// What is known of a member.
-fn known(cluster: &PlainCluster, number: usize) -> Option<&Offender> {
+fn known(cluster: &PlainCluster, number: usize) -> Option<Offender> {
     let name = meter_name(number);
     cluster.gateway.cluster.offenders().find(|(meter, _)| meter.as_str() == name).map(|(_, offender)| offender)
 }
 
 fn is_quarantined(cluster: &PlainCluster, number: usize) -> bool {
-    known(cluster, number).is_some_and(|offender| offender.next_trial.is_some())
+    known(cluster, number).is_some_and(|offender| offender.left_out)
 }
 
 /// Whether a notice says that lists are formed without a member.

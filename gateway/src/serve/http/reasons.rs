@@ -209,11 +209,18 @@ fn offenders(counts: &OffenderCounts) -> Vec<Reason> {
     let mut found = Vec::new();
     let mut note = |urgent: bool, text: String| found.push(Reason { text, urgent, link: None });
     if counts.cannot_be_found {
-        let text = "Members spoil sums, and cannot be found at this size: too few may be left out. Deny those you suspect, let \
-                    more be missing (`max_missing`), or enrol more members";
+        let text = "Sum after sum fails: members spoil them, and more than can be found at this size. The search goes on; deny \
+                    those you suspect, let more be missing (`max_missing`), or enrol more members";
         note(true, text.to_owned());
-    } else if counts.left_out_to_search > 0 || counts.suspects > 0 {
-        note(true, several(counts));
+    } else if counts.left_out_to_search > 0 {
+        let who = counted(counts.left_out_to_search, "member", "members");
+        note(
+            true,
+            format!(
+                "Several members spoil sums, and are searched for: for some slots lists are formed without {who}, always others, \
+                 who have no part in sums meanwhile"
+            ),
+        );
     } else if counts.searching {
         note(true, "A member spoils sums: groups of members are left out to find it".to_owned());
     }
@@ -223,22 +230,6 @@ fn offenders(counts: &OffenderCounts) -> Vec<Reason> {
         note(false, format!("{who} left out until a trial; `dream-gateway offenders` names them"));
     }
     found
-}
-
-/// Says how far the search for several members has come.
-fn several(counts: &OffenderCounts) -> String {
-    let lists = match counts.left_out_to_search {
-        0 => "lists name everybody".to_owned(),
-        left_out => {
-            let who = counted(left_out, "member", "members");
-            format!("for some slots lists are formed without {who}, always others, who have no part in sums meanwhile")
-        }
-    };
-    let among = match counts.suspects {
-        0 => String::new(),
-        suspects => format!("; those who spoil sums are among {}", words::count(suspects)),
-    };
-    format!("Several members spoil sums, and are searched for: {lists}{among}")
 }
 
 fn denied(view: &ClusterView, now: Timestamp) -> Option<String> {

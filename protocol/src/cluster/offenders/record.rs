@@ -1,164 +1,172 @@
 //! What is known of offenders, as an entry of the store.
 
-use std::collections::BTreeSet;
-
-use super::offender::MOST_DAYS;
-use super::search::{Search, State};
-use super::several::Several;
-use super::{LONGEST_WAIT, Offence, Offender, Offenders};
+use super::search::{Search, Suspect, Trial};
+use super::silence::{LONGEST_WAIT, MOST_DAYS, Silence, Silences};
+use super::Offenders;
+use super::pairs::Pairs;
 use crate::ids::MeterId;
 use crate::time::{Slot, Timestamp};
 use crate::wire::{DecodeError, Reader, Writer};
 
 /// More meters than are ever remembered.
-const MOST_METERS: u64 = 20_000;
+const MOST_METERS: u64 = 20_001;
 
 /// Above any slot, second and count, and far enough below 2^64 that nothing overflows.
 const MOST: u64 = 1 << 41;
 
 impl Offenders {
-    /// Appends the entry after its kind: an array of two more items.
+    /// Appends the entry after its kind: an array of five more items.
     pub(in crate::cluster) fn encode(&self, writer: Writer) -> Writer {
-        let mut writer = writer.nested_array(self.meters.len() as u64);
-        for (meter, offender) in &self.meters {
-            writer = encode_offender(writer, meter, offender);
-        }
-        match &self.search {
+        let silent = self.silent.0.iter();
+        let writer = silent.fold(writer.nested_array(self.silent.0.len() as u64), |writer, (meter, known)| {
+            encode_silence(writer, meter, known)
+        });
+        let Search { places, suspects, failed, recent, calm, trial, wide, away, decided } = &self.search;
+        // By place, so that places are as they were.
+        let mut meters: Vec<(&MeterId, u16)> = places.iter().map(|(meter, place)| (meter, *place)).collect();
+        meters.sort_by_key(|(_, place)| *place);
+        let writer = meters.iter().zip(suspects).fold(
+            writer.nested_array(suspects.len() as u64),
+            |writer, ((meter, _), suspect)| encode_suspect(writer, meter, suspect),
+        );
+        let writer = failed.iter().fold(writer.nested_array(failed.len() as u64), encode_places);
+        let writer = writer.nested_array(6).uint(*recent).uint((*calm).into()).uint((*wide).into());
+        let writer = encode_places(writer, away).uint(decided.0);
+        let writer = match trial {
             None => writer.nested_array(0),
-            Some(search) => encode_search(writer, search),
-        }
+            Some(trial) => {
+                let writer = writer.nested_array(4).uint(trial.slot.0).uint(trial.suspect.into());
+                writer.uint(trial.let_in.into()).uint(trial.open.into())
+            }
+        };
+        let Pairs { at_odds, tests, .. } = &self.pairs;
+        let writer = writer.nested_array(1 + 2 * at_odds.len() as u64).uint((*tests).into());
+        at_odds.iter().fold(writer, |writer, (member, holder)| writer.text(member.as_str()).text(holder.as_str()))
     }
 
     pub(in crate::cluster) fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let mut offenders = Self::default();
-        for _ in 0..length(reader, "offenders")? {
-            let (meter, offender) = decode_offender(reader)?;
-            offenders.meters.insert(meter, offender);
+        let mut silent = Silences::default();
+        for _ in 0..length(reader, "silent")? {
+            let (meter, known) = decode_silence(reader)?;
+            silent.0.insert(meter, known);
         }
-        offenders.search = decode_search(reader)?;
-        Ok(offenders)
+        let mut search = Search::default();
+        for place in 0..length(reader, "suspects")? {
+            let (meter, suspect) = decode_suspect(reader)?;
+            search.places.insert(meter, u16::try_from(place).unwrap_or(u16::MAX));
+            search.suspects.push(suspect);
+        }
+        if search.places.len() != search.suspects.len() {
+            return Err(DecodeError::OutOfRange { field: "suspects" });
+        }
+        let known = search.suspects.len();
+        for _ in 0..length(reader, "failed")? {
+            search.failed.push_back(places(reader, known)?);
+        }
+        reader.array(6)?;
+        search.recent = number(reader, "recent", (1 << 48) - 1)?;
+        search.calm = reader.small("calm")?;
+        search.wide = flag(reader)?;
+        search.away = places(reader, known)?;
+        search.decided = slot(reader, "decided")?;
+        search.trial = match reader.array_of_any()? {
+            0 => None,
+            4 => Some(Trial {
+                slot: slot(reader, "slot")?,
+                suspect: place(reader.uint()?, known)?,
+                let_in: flag(reader)?,
+                open: flag(reader)?,
+            }),
+            _ => return Err(DecodeError::OutOfRange { field: "trial" }),
+        };
+        let mut pairs = Pairs::default();
+        let Some(ids) = length(reader, "pairs")?.checked_sub(1).filter(|ids| ids % 2 == 0) else {
+            return Err(DecodeError::OutOfRange { field: "pairs" });
+        };
+        pairs.tests = small(reader, "tests")?;
+        for _ in 0..ids / 2 {
+            pairs.at_odds.insert((id(reader)?, id(reader)?));
+        }
+        Ok(Self { silent, search, pairs, changed: false })
     }
 }
 
-fn encode_offender(writer: Writer, meter: &MeterId, offender: &Offender) -> Writer {
-    let (kind, with) = match &offender.offence {
-        Offence::Silent => (0, ""),
-        Offence::SpoilsSums => (1, ""),
-        Offence::SuspectedWith(other) => (2, other.as_str()),
-    };
+fn encode_silence(writer: Writer, meter: &MeterId, known: &Silence) -> Writer {
     writer
-        .nested_array(13)
+        .nested_array(8)
         .text(meter.as_str())
-        .uint(kind)
-        .text(with)
-        .uint(offender.since.0)
-        .uint(offender.last.0)
-        .uint(offender.failures.into())
-        .uint(offender.next_trial.map_or(0, |trial| trial.0))
-        .uint(offender.excluded_until.map_or(0, Timestamp::as_secs))
-        .uint(offender.wait)
-        .uint(offender.days)
-        .uint(offender.proofs)
-        .uint(offender.alone.into())
-        .uint(offender.stage.into())
+        .uint(known.since.0)
+        .uint(known.last.0)
+        .uint(known.failures.into())
+        .uint(known.next_trial.map_or(0, |trial| trial.0))
+        .uint(known.excluded_until.map_or(0, Timestamp::as_secs))
+        .uint(known.wait)
+        .uint(known.days)
 }
 
-fn decode_offender(reader: &mut Reader<'_>) -> Result<(MeterId, Offender), DecodeError> {
-    reader.array(13)?;
+fn decode_silence(reader: &mut Reader<'_>) -> Result<(MeterId, Silence), DecodeError> {
+    reader.array(8)?;
     let meter = id(reader)?;
-    let offence = match (reader.uint()?, reader.text()?) {
-        (0, "") => Offence::Silent,
-        (1, "") => Offence::SpoilsSums,
-        (2, other) => Offence::SuspectedWith(meter_id(other)?),
-        _ => return Err(DecodeError::OutOfRange { field: "offence" }),
-    };
-    Ok((
-        meter,
-        Offender {
-            offence,
-            since: slot(reader, "since")?,
-            last: slot(reader, "last")?,
-            failures: u32::try_from(reader.uint()?).map_err(|_| DecodeError::OutOfRange { field: "failures" })?,
-            next_trial: Some(slot(reader, "next trial")?).filter(|trial| trial.0 > 0),
-            excluded_until: Some(number(reader, "excluded until", MOST)?)
-                .filter(|&at| at > 0)
-                .map(Timestamp::from_secs),
-            wait: number(reader, "wait", LONGEST_WAIT)?,
-            days: number(reader, "days", MOST_DAYS)?,
-            proofs: number(reader, "proofs", MOST)?,
-            alone: number(reader, "alone", 1)? == 1,
-            stage: u8::try_from(number(reader, "stage", 2)?).map_err(|_| DecodeError::OutOfRange { field: "stage" })?,
-        },
-    ))
-}
-
-fn encode_search(writer: Writer, search: &Search) -> Writer {
-    let (state, accused, given_up) = match &search.state {
-        State::Looking => (0, "", 0),
-        State::Accused(meter) => (1, meter.as_str(), 0),
-        State::Resting => (2, "", 0),
-        State::GivenUp(slot) => (3, "", slot.0),
-        State::Watching => (4, "", 0),
-    };
-    let writer = writer.nested_array(9).uint(state).text(accused).uint(given_up);
-    let writer = writer.uint(search.since.0).uint(search.last.0).uint(search.failures);
-    let writer = encode_set(encode_set(writer, &search.cleared), &search.likely);
-    match &search.several {
-        None => writer.nested_array(0),
-        Some(several) => {
-            let writer = writer.nested_array(9).uint(several.slots).uint(several.since.0);
-            let writer = writer.uint(several.decided.0).uint(several.lists);
-            let Several { everybody, guilty, part, rest, away, .. } = several;
-            [everybody, guilty, part, rest, away].into_iter().fold(writer, encode_set)
-        }
-    }
-}
-
-fn decode_search(reader: &mut Reader<'_>) -> Result<Option<Search>, DecodeError> {
-    match reader.array_of_any()? {
-        0 => return Ok(None),
-        9 => {}
-        _ => return Err(DecodeError::OutOfRange { field: "search" }),
-    }
-    let state = match (reader.uint()?, reader.text()?, slot(reader, "given up")?) {
-        (0, "", Slot(0)) => State::Looking,
-        (1, accused, Slot(0)) => State::Accused(meter_id(accused)?),
-        (2, "", Slot(0)) => State::Resting,
-        (3, "", slot) => State::GivenUp(slot),
-        (4, "", Slot(0)) => State::Watching,
-        _ => return Err(DecodeError::OutOfRange { field: "state" }),
-    };
-    Ok(Some(Search {
-        state,
+    let known = Silence {
         since: slot(reader, "since")?,
         last: slot(reader, "last")?,
-        failures: number(reader, "failures", MOST)?,
-        cleared: set(reader)?,
-        likely: set(reader)?,
-        several: match reader.array_of_any()? {
-            0 => None,
-            9 => Some(Several {
-                slots: number(reader, "slots", MOST)?,
-                since: slot(reader, "since")?,
-                decided: slot(reader, "decided")?,
-                lists: number(reader, "lists", MOST)?,
-                everybody: set(reader)?,
-                guilty: set(reader)?,
-                part: set(reader)?,
-                rest: set(reader)?,
-                away: set(reader)?,
-            }),
-            _ => return Err(DecodeError::OutOfRange { field: "several" }),
-        },
-    }))
+        failures: small(reader, "failures")?,
+        next_trial: Some(slot(reader, "next trial")?).filter(|trial| trial.0 > 0),
+        excluded_until: Some(number(reader, "excluded until", MOST)?).filter(|&at| at > 0).map(Timestamp::from_secs),
+        wait: number(reader, "wait", LONGEST_WAIT)?,
+        days: number(reader, "days", MOST_DAYS)?,
+    };
+    Ok((meter, known))
 }
 
-fn encode_set(writer: Writer, set: &BTreeSet<MeterId>) -> Writer {
-    set.iter().fold(writer.nested_array(set.len() as u64), |writer, meter| writer.text(meter.as_str()))
+fn encode_suspect(writer: Writer, meter: &MeterId, suspect: &Suspect) -> Writer {
+    let [always, sometimes] = suspect.odds;
+    writer
+        .nested_array(10)
+        .text(meter.as_str())
+        .int(always.into())
+        .int(sometimes.into())
+        .int(suspect.wealth.into())
+        .uint(suspect.spells.into())
+        .uint(suspect.kept.map_or(0, |since| since.0))
+        .uint(suspect.convicted.into())
+        .uint(suspect.passed.into())
+        .uint(suspect.failures.into())
+        .uint(suspect.last.0)
 }
 
-fn set(reader: &mut Reader<'_>) -> Result<BTreeSet<MeterId>, DecodeError> {
-    (0..length(reader, "meters")?).map(|_| id(reader)).collect()
+fn decode_suspect(reader: &mut Reader<'_>) -> Result<(MeterId, Suspect), DecodeError> {
+    reader.array(10)?;
+    let meter = id(reader)?;
+    let suspect = Suspect {
+        odds: [millibits(reader)?, millibits(reader)?],
+        wealth: millibits(reader)?,
+        spells: small(reader, "spells")?,
+        kept: Some(slot(reader, "kept")?).filter(|since| since.0 > 0),
+        convicted: flag(reader)?,
+        passed: flag(reader)?,
+        failures: small(reader, "failures")?,
+        last: slot(reader, "last")?,
+    };
+    Ok((meter, suspect))
+}
+
+fn encode_places(writer: Writer, places: &Vec<u16>) -> Writer {
+    writer.bytes(&places.iter().flat_map(|place| place.to_be_bytes()).collect::<Vec<u8>>())
+}
+
+/// Places of which there are so many.
+fn places(reader: &mut Reader<'_>, known: usize) -> Result<Vec<u16>, DecodeError> {
+    let (pairs, rest) = reader.bytes()?.as_chunks::<2>();
+    if !rest.is_empty() {
+        return Err(DecodeError::OutOfRange { field: "places" });
+    }
+    pairs.iter().map(|pair| place(u16::from_be_bytes(*pair).into(), known)).collect()
+}
+
+fn place(found: u64, known: usize) -> Result<u16, DecodeError> {
+    let place = u16::try_from(found).ok().filter(|place| usize::from(*place) < known);
+    place.ok_or(DecodeError::OutOfRange { field: "place" })
 }
 
 fn length(reader: &mut Reader<'_>, field: &'static str) -> Result<u64, DecodeError> {
@@ -167,11 +175,7 @@ fn length(reader: &mut Reader<'_>, field: &'static str) -> Result<u64, DecodeErr
 }
 
 fn id(reader: &mut Reader<'_>) -> Result<MeterId, DecodeError> {
-    meter_id(reader.text()?)
-}
-
-fn meter_id(text: &str) -> Result<MeterId, DecodeError> {
-    MeterId::new(text).map_err(|reason| DecodeError::Id { field: "meter", reason })
+    MeterId::new(reader.text()?).map_err(|reason| DecodeError::Id { field: "meter", reason })
 }
 
 fn slot(reader: &mut Reader<'_>, field: &'static str) -> Result<Slot, DecodeError> {
@@ -181,4 +185,16 @@ fn slot(reader: &mut Reader<'_>, field: &'static str) -> Result<Slot, DecodeErro
 fn number(reader: &mut Reader<'_>, field: &'static str, most: u64) -> Result<u64, DecodeError> {
     let found = reader.uint()?;
     if found <= most { Ok(found) } else { Err(DecodeError::OutOfRange { field }) }
+}
+
+fn small(reader: &mut Reader<'_>, field: &'static str) -> Result<u32, DecodeError> {
+    u32::try_from(reader.uint()?).map_err(|_| DecodeError::OutOfRange { field })
+}
+
+fn millibits(reader: &mut Reader<'_>) -> Result<i32, DecodeError> {
+    i32::try_from(reader.int()?).map_err(|_| DecodeError::OutOfRange { field: "odds" })
+}
+
+fn flag(reader: &mut Reader<'_>) -> Result<bool, DecodeError> {
+    Ok(number(reader, "flag", 1)? == 1)
 }

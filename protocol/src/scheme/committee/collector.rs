@@ -118,7 +118,12 @@ impl Collector {
 
     /// Whether the sum need not wait for more answers.
     pub(crate) fn is_settled(&self, opened: &Opened) -> bool {
-        self.answered == self.holders || opened.agreeing >= self.needed + CONFIRMING
+        self.answered == self.holders || self.is_confirmed(opened)
+    }
+
+    /// Whether some answers more than are needed agree.
+    pub(crate) const fn is_confirmed(&self, opened: &Opened) -> bool {
+        opened.agreeing >= self.needed + CONFIRMING
     }
 
     /// Whether there are enough answers to open a sum, if none is wrong.

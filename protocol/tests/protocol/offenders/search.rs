@@ -1,84 +1,128 @@
-//! Members that send nonsense: found by leaving groups out, as long as enough may be left out.
+//! Members that send nonsense: kept out of sums, tried again, and convicted in a committee.
 
-use dream_protocol::cluster::{Notice, Offence};
+use dream_protocol::cluster::{Notice, Offence, Record};
+use dream_protocol::scheme::Kind;
 use dream_testkit::plain_cluster::Conduct;
 
-use super::{cluster, is_left_out_of_lists, is_quarantined, known, run};
+use super::{cluster, committee, is_left_out_of_lists, is_quarantined, known, run};
 
 #[test]
-fn one_that_always_lies_is_found_within_the_slots_that_groups_and_halving_take() {
-    for (members, share, most) in
-        [(25, (1, 10), 2), (25, (1, 5), 5), (60, (1, 10), 6), (100, (1, 10), 10), (200, (1, 10), 20)]
-    {
-        let groups = members / most + usize::from(members % most > 0);
-        let bound = groups as u64 + u64::from(most.ilog2()) + 2;
-        for liar in [0, members / 3, members - 1] {
-            let mut cluster = cluster(members, share, &[(liar, Conduct::Nonsense)], liar as u64);
-            let report = run(&mut cluster, bound + 5, true);
-            assert!(report.found.is_some_and(|slots| slots <= bound), "{members} {share:?}: {report:?}, bound {bound}");
+fn one_that_always_lies_is_kept_out_of_sums_soon_in_either_scheme() {
+    for (kind, members) in [(Kind::Pairwise, 40), (Kind::Committee, 60)] {
+        let mut found = Vec::new();
+        for seed in 0..5 {
+            let liar = [(members / 3 + usize::try_from(seed).unwrap(), Conduct::Nonsense)];
+            let mut cluster = match kind {
+                Kind::Pairwise => cluster(members, (1, 10), &liar, seed),
+                Kind::Committee => committee(members, &liar, seed),
+            };
+            let report = run(&mut cluster, 60, true);
+            assert_eq!(known(&cluster, liar[0].0).map(|known| known.offence), Some(Offence::Suspected));
+            found.push(report.found.expect("found within sixty slots"));
         }
+        found.sort_unstable();
+        assert!(found[2] <= 20, "{kind:?}, {members}: {found:?}");
     }
 }
 
 #[test]
-fn the_search_goes_on_after_a_restart() {
-    let mut cluster = cluster(25, (1, 10), &[(20, Conduct::Nonsense)], 3);
-    (0..3).for_each(|_| drop(cluster.next_slot()));
-    assert!(cluster.gateway.cluster.is_searching());
-    let config = cluster.gateway.config.clone();
-    cluster.restart(config);
-    assert!(cluster.gateway.cluster.is_searching());
-    let report = run(&mut cluster, 20, true);
-    assert!(report.found.is_some_and(|slots| slots < 14), "{report:?}");
-    assert!(cluster.notices.iter().any(|(_, notice)| matches!(notice, Notice::SpoilerFound { .. })));
+fn what_is_known_outlasts_a_restart() {
+    let mut cluster = committee(50, &[(20, Conduct::Nonsense)], 3);
+    for slot in 0..40 {
+        cluster.next_slot();
+        if slot % 5 != 3 {
+            continue;
+        }
+        let before = cluster.gateway.cluster.offenders().map(|(meter, known)| (meter.clone(), known));
+        let before: Vec<_> = before.collect();
+        let searching = cluster.gateway.cluster.is_searching();
+        let config = cluster.gateway.config.clone();
+        cluster.restart(config);
+        let after: Vec<_> = cluster.gateway.cluster.offenders().map(|(meter, known)| (meter.clone(), known)).collect();
+        assert_eq!((after, cluster.gateway.cluster.is_searching()), (before, searching));
+    }
+    assert!(is_quarantined(&cluster, 20));
+}
+
+#[test]
+fn who_was_found_stays_out_while_a_second_one_is_looked_for() {
+    let mut cluster = committee(100, &[(20, Conduct::Nonsense)], 1);
+    run(&mut cluster, 60, true);
+    let (mut blind, mut let_in) = (0, 0);
+    cluster.conducts[70] = Conduct::Nonsense;
+    let mut slots = 0;
+    while !is_quarantined(&cluster, 70) && slots < 60 {
+        let closed = cluster.next_slot();
+        slots += 1;
+        blind += u64::from(!closed.check());
+        let_in += u64::from(!closed.missing.contains(&20) && closed.members.contains(&20));
+    }
+    assert!(is_quarantined(&cluster, 20) && is_quarantined(&cluster, 70), "{slots} slots");
+    assert!(slots <= 40 && let_in <= 3, "{slots} slots, {blind} without a sum, {let_in} with the first one in them");
+}
+
+#[test]
+fn one_that_lies_always_is_convicted_in_a_committee_and_never_by_those_who_know_s() {
+    let mut members = committee(60, &[(20, Conduct::Nonsense)], 5);
+    let mut pairs = cluster(40, (1, 10), &[(20, Conduct::Nonsense)], 5);
+    let report = run(&mut members, 320, false);
+    let convicted = |notice: &Notice| matches!(notice, Notice::Convicted { .. });
+    assert!(members.notices.iter().any(|(_, notice)| convicted(notice)), "{report:?}");
+    assert_eq!(known(&members, 20).map(|known| known.offence), Some(Offence::SpoilsSums));
+    run(&mut pairs, 320, false);
+    assert!(!pairs.notices.iter().any(|(_, notice)| convicted(notice)));
+    assert_eq!(known(&pairs, 20).map(|known| known.offence), Some(Offence::Suspected));
+    for (cluster, number) in [(&members, 60), (&pairs, 40)] {
+        let left_out = (0..number).any(|member| {
+            cluster.notices.iter().any(|(_, notice)| is_left_out_of_lists(notice, member))
+        });
+        assert!(!left_out, "nobody is left out of lists for spoiling sums");
+    }
 }
 
 #[test]
 fn a_meter_that_spoiled_one_sum_takes_part_again_soon() {
-    let mut cluster = cluster(25, (1, 5), &[(9, Conduct::Nonsense)], 1);
-    assert!(!cluster.next_slot().check());
-    cluster.conducts[9] = Conduct::Honest;
-    let report = run(&mut cluster, 20, false);
-    assert_eq!(report.decoded, 20);
-    assert_eq!(cluster.next_slot().missing, [0; 0]);
+    for seed in 0..4 {
+        let mut cluster = cluster(40, (1, 5), &[(9, Conduct::Nonsense)], seed);
+        cluster.next_slot();
+        cluster.conducts[9] = Conduct::Honest;
+        let report = run(&mut cluster, 60, false);
+        assert_eq!(report.decoded, 60, "{report:?}");
+        assert_eq!(cluster.next_slot().missing, [0; 0]);
+        assert_eq!(cluster.gateway.cluster.offenders().count(), 0);
+    }
 }
 
 #[test]
-fn of_two_who_explain_the_failures_equally_well_neither_is_dropped() {
-    for (members, share) in [(25, (1, 5)), (60, (1, 10))] {
-        let (liar, victim) = (17, 3);
-        let mut cluster = cluster(members, share, &[(liar, Conduct::Frames(victim))], 5);
-        let report = run(&mut cluster, 400, false);
-        let pair = |one, other: usize| {
-            known(&cluster, one).is_some_and(|known| {
-                matches!(&known.offence, Offence::SuspectedWith(with) if with.as_str() == crate::support::meter_name(other))
-            })
-        };
-        assert!(pair(liar, victim) && pair(victim, liar), "{report:?}");
-        let dropped = |number| cluster.notices.iter().any(|(_, notice)| is_left_out_of_lists(notice, number));
-        assert!(!dropped(liar) && !dropped(victim));
-    }
+fn whom_a_sum_leaves_out_cannot_be_foreseen() {
+    // Two gateways know the same, and draw otherwise.
+    let left_out = |seed: u64| {
+        let mut cluster = cluster(40, (1, 5), &[(9, Conduct::Nonsense)], 1);
+        (0..3).for_each(|_| drop(cluster.next_slot()));
+        cluster.gateway.rng = crate::support::rng(seed);
+        cluster.next_slot().missing
+    };
+    assert_ne!(left_out(1), left_out(2));
+    assert_eq!(left_out(3), left_out(3));
 }
 
 #[test]
 fn where_nobody_may_be_left_out_the_operator_is_told() {
     let mut cluster = cluster(25, (0, 1), &[(9, Conduct::Nonsense)], 1);
-    (0..3).for_each(|_| drop(cluster.next_slot()));
-    let told: Vec<_> =
-        cluster.notices.iter().filter(|(_, notice)| matches!(notice, Notice::CannotBeFound { .. })).collect();
-    assert_eq!(told.len(), 1, "once: {told:?}");
-    assert!(matches!(told[0].1, Notice::CannotBeFound { members: 25, max_missing: 0 }));
+    (0..60).for_each(|_| drop(cluster.next_slot()));
+    let told = cluster.notices.iter().filter(|(_, notice)| matches!(notice, Notice::CannotBeFound)).count();
+    assert_eq!((told, cluster.gateway.cluster.cannot_be_found()), (1, true), "once");
 }
 
 #[test]
-fn two_who_lie_at_once_are_found_by_groups_if_many_may_be_left_out() {
-    let mut found = Vec::new();
-    for seed in 0..3 {
-        let liars = [(5, Conduct::Nonsense), (31, Conduct::Nonsense)];
-        let mut cluster = cluster(50, (1, 5), &liars, seed);
-        let report = run(&mut cluster, 300, true);
-        assert!(is_quarantined(&cluster, 5) && is_quarantined(&cluster, 31), "{report:?}");
-        found.extend(report.found);
+fn a_damaged_record_is_refused() {
+    let mut cluster = committee(60, &[(5, Conduct::Nonsense), (31, Conduct::Nonsense)], 1);
+    (0..20).for_each(|_| drop(cluster.next_slot()));
+    let records = cluster.gateway.records();
+    let record = records.iter().find(|record| matches!(record, Record::Offenders(_))).unwrap();
+    let bytes = record.encode();
+    assert_eq!(*Record::decode(&bytes).unwrap().encode(), *bytes);
+    for cut in 0..bytes.len() {
+        assert!(Record::decode(&bytes[..cut]).is_err(), "cut after {cut} bytes");
     }
-    assert_eq!(found.len(), 3, "{found:?}");
 }
