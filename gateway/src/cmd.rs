@@ -115,8 +115,8 @@ pub fn main() -> ExitCode {
         Command::Offenders(args) => offenders::run(&args, &mut out),
         Command::Holders(args) => holders::run(&args, &mut out),
         Command::VerifyEvidence(args) => verify_evidence::run(&args, &mut out),
-        Command::Completions(args) => Ok(args.run(Cli::command(), &mut out)?),
-        Command::Man(args) => Ok(args.run(Cli::command())?),
+        Command::Completions(args) => args.run(Cli::command(), &mut out).map_err(Into::into),
+        Command::Man(args) => args.run(Cli::command()).map_err(Into::into),
     };
     match done.and_then(|()| Ok(out.flush()?)) {
         Ok(()) => ExitCode::SUCCESS,

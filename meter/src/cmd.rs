@@ -88,8 +88,8 @@ pub fn main() -> ExitCode {
         Command::Status(args) => status::run(&args, &mut out),
         Command::Leave(args) => args.run(&mut out),
         Command::Authority(command) => command.run(&mut out),
-        Command::Completions(args) => Ok(args.run(Cli::command(), &mut out)?),
-        Command::Man(args) => Ok(args.run(Cli::command())?),
+        Command::Completions(args) => args.run(Cli::command(), &mut out).map_err(Into::into),
+        Command::Man(args) => args.run(Cli::command()).map_err(Into::into),
     };
     match done.and_then(|()| Ok(out.flush()?)) {
         Ok(()) => ExitCode::SUCCESS,
