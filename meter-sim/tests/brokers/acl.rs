@@ -48,9 +48,7 @@ impl Rule {
     /// As `broker-config/README.md` has it.
     fn is_kept_by(self, kind: Kind) -> bool {
         match (kind, self) {
-            (Kind::Rumqttd | Kind::Embedded, _) | (Kind::RabbitMq | Kind::Nats, Self::NobodyDisconnectsAnother) => {
-                false
-            }
+            (Kind::Rumqttd, _) | (Kind::RabbitMq | Kind::Nats, Self::NobodyDisconnectsAnother) => false,
             (Kind::Mosquitto | Kind::RabbitMq | Kind::Nats, _) => true,
         }
     }
@@ -74,11 +72,6 @@ async fn nats_keeps_the_rules() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rumqttd_keeps_none_of_the_rules() {
     Scene::new(Kind::Rumqttd).check_all().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_embedded_one_keeps_none_of_the_rules() {
-    Scene::new(Kind::Embedded).check_all().await;
 }
 
 struct Scene {

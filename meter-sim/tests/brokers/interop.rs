@@ -40,11 +40,6 @@ async fn rumqttd_carries_it_all_but_its_own_restart() {
     carries_it_all(Kind::Rumqttd).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_embedded_one_carries_it_all_but_its_own_restart() {
-    carries_it_all(Kind::Embedded).await;
-}
-
 async fn carries_it_all(kind: Kind) {
     let trial = Trial::new(METERS);
     let mut broker = Broker::start(kind, &trial.clients());

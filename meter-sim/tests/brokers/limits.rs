@@ -18,7 +18,7 @@ const LARGEST_LIST: usize = 7_000_000;
 /// file says, and a client that fills it is not served any more.
 const fn window(kind: Kind) -> Option<usize> {
     match kind {
-        Kind::Mosquitto | Kind::RabbitMq | Kind::Nats | Kind::Embedded => Some(1000),
+        Kind::Mosquitto | Kind::RabbitMq | Kind::Nats => Some(1000),
         Kind::Rumqttd => None,
     }
 }
@@ -44,11 +44,6 @@ async fn nats_has_room() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rumqttd_has_room() {
     has_room(Kind::Rumqttd).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_embedded_one_has_room() {
-    has_room(Kind::Embedded).await;
 }
 
 async fn has_room(kind: Kind) {

@@ -8,7 +8,6 @@ mod rumqttd;
 mod shipped;
 
 use std::fmt;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -27,10 +26,8 @@ pub enum Kind {
     Mosquitto,
     RabbitMq,
     Nats,
-    /// Inside this process: it cannot be stopped, and knows no certificates.
+    /// That of `meter-sim demo`, inside this process: it cannot be stopped, and knows no certificates.
     Rumqttd,
-    /// That of `meter-sim demo`, inside this process: it cannot be restarted, and knows no certificates.
-    Embedded,
 }
 
 impl Kind {
@@ -38,7 +35,7 @@ impl Kind {
     pub const fn knows_certificates(self) -> bool {
         match self {
             Self::Mosquitto | Self::RabbitMq | Self::Nats => true,
-            Self::Rumqttd | Self::Embedded => false,
+            Self::Rumqttd => false,
         }
     }
 
@@ -46,7 +43,7 @@ impl Kind {
     pub const fn survives_kill(self) -> bool {
         match self {
             Self::RabbitMq | Self::Nats => true,
-            Self::Mosquitto | Self::Rumqttd | Self::Embedded => false,
+            Self::Mosquitto | Self::Rumqttd => false,
         }
     }
 
@@ -78,8 +75,6 @@ pub struct Clients {
 pub struct Broker {
     pub kind: Kind,
     processes: Vec<Process>,
-    /// It is here only so that it lives.
-    _embedded: Option<dream_broker::Broker>,
     port: u16,
     /// Goes after the processes that use it: fields are dropped in this order.
     _directory: TempDir,
@@ -89,7 +84,6 @@ impl Broker {
     /// Starts one for these clients, and returns when it listens.
     pub fn start(kind: Kind, clients: &Clients) -> Self {
         let (directory, port) = (TempDir::new().unwrap(), free_port());
-        let mut embedded = None;
         let processes = match kind {
             Kind::Mosquitto => {
                 vec![mosquitto::prepare(directory.path(), &clients.directory, &clients.gateway, "", port)]
@@ -100,29 +94,26 @@ impl Broker {
                 rumqttd::start(port);
                 Vec::new()
             }
-            Kind::Embedded => {
-                embedded = Some(dream_broker::Broker::start(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).unwrap());
-                Vec::new()
-            }
         };
-        Self::started(kind, processes, embedded, port, directory)
+        Self::started(kind, processes, port, directory)
+    }
+
+    /// Starts the broker inside this process, for everyone.
+    pub fn embedded() -> Self {
+        let (directory, port) = (TempDir::new().unwrap(), free_port());
+        rumqttd::start(port);
+        Self::started(Kind::Rumqttd, Vec::new(), port, directory)
     }
 
     /// Starts Mosquitto with the certificates of a directory, for its gateway, and with more lines in its list of rights.
     pub fn mosquitto(certificates: &Path, gateway: &str, more_rights: &str) -> Self {
         let (directory, port) = (TempDir::new().unwrap(), free_port());
         let process = mosquitto::prepare(directory.path(), certificates, gateway, more_rights, port);
-        Self::started(Kind::Mosquitto, vec![process], None, port, directory)
+        Self::started(Kind::Mosquitto, vec![process], port, directory)
     }
 
-    fn started(
-        kind: Kind,
-        processes: Vec<Process>,
-        embedded: Option<dream_broker::Broker>,
-        port: u16,
-        directory: TempDir,
-    ) -> Self {
-        let mut broker = Self { kind, processes, _embedded: embedded, port, _directory: directory };
+    fn started(kind: Kind, processes: Vec<Process>, port: u16, directory: TempDir) -> Self {
+        let mut broker = Self { kind, processes, port, _directory: directory };
         broker.restart();
         broker
     }
