@@ -2,4 +2,6 @@
 //! looks who else can read a file.
 
 pub mod database;
+#[cfg(feature = "issuer")]
+pub mod issuer;
 pub mod private;

@@ -18,10 +18,10 @@ use dream_protocol::simulation::Simulation;
 use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::{GatewayChannel, MeterChannel, Topic};
 use dream_protocol::wire::{Message as _, RecoveryRequest, Sign1};
-use dream_testkit::example::{START, at, cluster_config, cluster_id, meter_config, meter_name};
-use dream_testkit::node::{ClusterNode, MeterNode, Packet};
-use dream_testkit::pki::Pki;
-use dream_testkit::rng;
+use dream_virtual::example::{START, at, cluster_config, cluster_id, meter_config, meter_name};
+use dream_virtual::node::{ClusterNode, MeterNode, Packet};
+use dream_virtual::pki::Pki;
+use dream_virtual::rng;
 
 use super::super::dishonest_gateway::Response;
 use super::super::participants::watts;
