@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The brokers that can be run here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum BrokerKind {
     Mosquitto,
     RabbitMq,
     Nats,
@@ -30,7 +30,7 @@ pub enum Kind {
     Rumqttd,
 }
 
-impl Kind {
+impl BrokerKind {
     /// Whether it admits only clients with a certificate, and knows them by it.
     pub const fn knows_certificates(self) -> bool {
         match self {
@@ -53,7 +53,7 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for BrokerKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self, f)
     }
@@ -73,7 +73,7 @@ pub struct Clients {
 /// A running broker.
 #[derive(Debug)]
 pub struct Broker {
-    pub kind: Kind,
+    pub kind: BrokerKind,
     processes: Vec<Process>,
     port: u16,
     /// Goes after the processes that use it: fields are dropped in this order.
@@ -82,15 +82,15 @@ pub struct Broker {
 
 impl Broker {
     /// Starts one for these clients, and returns when it listens.
-    pub fn start(kind: Kind, clients: &Clients) -> Self {
+    pub fn start(kind: BrokerKind, clients: &Clients) -> Self {
         let (directory, port) = (TempDir::new().unwrap(), free_port());
         let processes = match kind {
-            Kind::Mosquitto => {
+            BrokerKind::Mosquitto => {
                 vec![mosquitto::prepare(directory.path(), &clients.directory, &clients.gateway, "", port)]
             }
-            Kind::RabbitMq => rabbitmq::prepare(directory.path(), clients, port),
-            Kind::Nats => vec![nats::prepare(directory.path(), clients, port)],
-            Kind::Rumqttd => {
+            BrokerKind::RabbitMq => rabbitmq::prepare(directory.path(), clients, port),
+            BrokerKind::Nats => vec![nats::prepare(directory.path(), clients, port)],
+            BrokerKind::Rumqttd => {
                 rumqttd::start(port);
                 Vec::new()
             }
@@ -102,17 +102,17 @@ impl Broker {
     pub fn embedded() -> Self {
         let (directory, port) = (TempDir::new().unwrap(), free_port());
         rumqttd::start(port);
-        Self::started(Kind::Rumqttd, Vec::new(), port, directory)
+        Self::started(BrokerKind::Rumqttd, Vec::new(), port, directory)
     }
 
     /// Starts Mosquitto with the certificates of a directory, for its gateway, and with more lines in its list of rights.
     pub fn mosquitto(certificates: &Path, gateway: &str, more_rights: &str) -> Self {
         let (directory, port) = (TempDir::new().unwrap(), free_port());
         let process = mosquitto::prepare(directory.path(), certificates, gateway, more_rights, port);
-        Self::started(Kind::Mosquitto, vec![process], port, directory)
+        Self::started(BrokerKind::Mosquitto, vec![process], port, directory)
     }
 
-    fn started(kind: Kind, processes: Vec<Process>, port: u16, directory: TempDir) -> Self {
+    fn started(kind: BrokerKind, processes: Vec<Process>, port: u16, directory: TempDir) -> Self {
         let mut broker = Self { kind, processes, port, _directory: directory };
         broker.restart();
         broker
