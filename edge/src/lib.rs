@@ -2,5 +2,7 @@
 //! looks who else can read a file, and [`shell`] generates man pages and completions.
 
 pub mod database;
+#[cfg(feature = "issuer")]
+pub mod issuer;
 pub mod private;
 pub mod shell;

@@ -5,14 +5,13 @@ mod offenders;
 mod stage;
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
-use dream_broker::Broker;
 use dream_fleet::clock::SimulatedClock;
 use dream_fleet::pace::Pacer;
 use dream_fleet::{ClusterSetup, Faults, Fleet, Records, clock};
@@ -34,6 +33,7 @@ use rand_chacha::rand_core::SeedableRng as _;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::broker;
 use crate::conduct::ConductArgs;
 use crate::trial::{Trial, interrupted};
 use crate::verdict::Verdict;
@@ -137,7 +137,7 @@ impl DemoArgs {
         let runtime = tokio::runtime::Runtime::new().context("no threads can be started")?;
         let mut view = View::new(self.json);
         let verdict = runtime.block_on(self.demonstrate(&mut view));
-        // What still computes in the background ends with the process.
+        // What still computes in the background, and the broker, end with the process.
         runtime.shutdown_background();
         let verdict = verdict?;
         view.verdict(&verdict);
@@ -147,9 +147,8 @@ impl DemoArgs {
     async fn demonstrate(&self, view: &mut View) -> anyhow::Result<Verdict> {
         let seed = self.conduct.seed.unwrap_or_else(|| rand::random_range(1..1_000_000));
         let directory = tempfile::TempDir::new().context("a temporary directory")?;
-        let broker = Broker::start(SocketAddr::from((Ipv4Addr::LOCALHOST, self.mqtt_port.unwrap_or(0))))
-            .with_context(|| self.no_broker())?;
-        let stage = Stage::new(self, directory.path(), broker.address());
+        let broker = broker::start(self.mqtt_port).with_context(|| self.no_broker())?;
+        let stage = Stage::new(self, directory.path(), broker);
         let clusters = stage.cluster_ids()?;
         let config = stage.gateway(&clusters)?;
         let policy = stage.policy()?;

@@ -7,6 +7,8 @@
 //!
 //! The features `demo` and `lie` are on by default. Without them neither the gateway nor a broker is built.
 
+#[cfg(feature = "broker")]
+mod broker;
 pub mod cli;
 pub mod conduct;
 #[cfg(feature = "demo")]

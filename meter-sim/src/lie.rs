@@ -16,7 +16,6 @@ mod meters;
 mod participants;
 mod report;
 
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -38,7 +37,7 @@ use self::choice::Choice;
 use self::dishonest_gateway::DishonestGateway;
 use self::link::Event;
 use self::meters::MeterGroup;
-use dream_broker::Broker;
+use crate::broker;
 use dream_fleet::access::{Access, BrokerArgs};
 use dream_fleet::clock::Clock;
 use dream_fleet::directory::Directory;
@@ -113,14 +112,11 @@ impl LieArgs {
     fn lie_to_meters(&self, attacks: &[Attack]) -> anyhow::Result<Report> {
         let directory = self.dir.as_deref().map(Directory::open).transpose()?;
         let ca = directory.as_ref().map(Directory::broker_ca);
-        // It serves until the end of this function.
-        let embedded;
         let access = match self.broker.access(ca.as_deref())? {
             Some(access) => access,
             None => {
-                let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-                embedded = Broker::start(listen).context("the embedded broker cannot be started")?;
-                Access::open(embedded.address().ip().to_string(), embedded.address().port())
+                let embedded = broker::start(None).context("the embedded broker cannot be started")?;
+                Access::open(embedded.ip().to_string(), embedded.port())
             }
         };
         let participants = match &directory {

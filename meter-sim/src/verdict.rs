@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::process::ExitCode;
 
-use dream_testkit::oracle;
+use dream_virtual::oracle;
 use serde::{Deserialize, Serialize};
 
 /// A closed slot as the gateway publishes it: the fields that are needed here.

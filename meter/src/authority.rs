@@ -9,17 +9,13 @@ mod request;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
+use dream_edge::issuer::{self, Ed25519, Issuer, SerialNumber, Validity};
 use dream_protocol::certificate::{Anchors, Authorities, Certificate, CertificateError, Draw, Subject};
 use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
 use dream_protocol::keys::DrawKey;
 use dream_protocol::params::MAX_MEMBERS;
 use dream_protocol::time::Timestamp;
-use rcgen::{
-    BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, PublicKeyData, SanType,
-    SerialNumber, date_time_ymd,
-};
 use rustls::pki_types::CertificateDer;
 use thiserror::Error;
 use zeroize::Zeroizing;
@@ -169,11 +165,9 @@ impl Authority {
         files::create_secret(&directory.join(DRAW_KEY), &draws)?;
         let names: String = reserved.iter().map(|name| format!("{name}\n")).collect();
         files::create(&directory.join(RESERVED), names.as_bytes(), 0o644)?;
-        let mut params = params(name, now, days);
-        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-        let der = params.self_signed(&files::key_pair(&seed)).expect("a common name can be encoded").der().clone();
-        files::create(&directory.join("authority.pem"), files::encode("CERTIFICATE", &der).as_bytes(), 0o644)?;
+        let issuer = Issuer::new(name, &seed, validity(now, days));
+        let text = files::encode("CERTIFICATE", issuer.certificate());
+        files::create(&directory.join("authority.pem"), text.as_bytes(), 0o644)?;
         Self::open(directory)
     }
 
@@ -233,7 +227,7 @@ impl Authority {
             return Err(AuthorityError::Full { cluster, size, found });
         }
         let draw = self.draw(meter, formerly)?;
-        self.issue(meter, request, grant, draw, now)
+        self.issue(meter, request.key(), grant, draw, now)
     }
 
     /// Certifies a meter's key again, in the last third of its certificate's life. `size` is what the cluster has now, if
@@ -257,16 +251,16 @@ impl Authority {
         }
         let certified = newest.certificate.cluster().and_then(|cluster| Some((cluster.id.clone(), cluster.size?)));
         let (cluster, certified) = certified.ok_or_else(|| AuthorityError::Foreign(meter.clone()))?;
-        let key = request::Ed25519(newest.certificate.key().0);
+        let key = Ed25519(newest.certificate.key().0);
         let grant = Grant { cluster, size: size.unwrap_or_else(|| certified.into()), days };
         let draw = self.draw(meter, None)?;
-        self.issue(meter, &key, &grant, draw, now)
+        self.issue(meter, key, &grant, draw, now)
     }
 
     fn issue(
         &mut self,
         meter: &MeterId,
-        key: &impl PublicKeyData,
+        key: Ed25519,
         grant: &Grant,
         draw: Draw,
         now: Timestamp,
@@ -279,15 +273,11 @@ impl Authority {
             return Err(AuthorityError::Days(*days));
         }
         self.refuse_reserved(meter)?;
-        let names = [format!("urn:dream:meter:{meter}"), format!("urn:dream:cluster:{cluster}:{size}"), draw.urn()];
-        let mut params = params(meter.as_str(), now, *days);
-        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        let uri = |name: String| SanType::URI(name.try_into().expect("ids are ASCII"));
-        params.subject_alt_names = names.into_iter().map(uri).collect();
+        let mut params = issuer::meter(meter, Some((cluster, *size)), draw, validity(now, *days));
         // Positive, and other than that of an earlier certificate of the same key.
         let serial = rand::random::<u64>() >> 1 | 1 << 62;
         params.serial_number = Some(SerialNumber::from(serial));
-        let der = params.signed_by(key, &self.issuer()?).expect("ids can be encoded").der().clone();
+        let der = self.issuer()?.sign(&params, &key);
         let path = self.directory.join("issued").join(format!("{meter}-{serial:016x}.pem"));
         let refused = |error| AuthorityError::Certificate { path: path.clone(), error };
         let certificate = self.authorities.verify_meter(&der).map_err(refused)?;
@@ -324,12 +314,10 @@ impl Authority {
         Ok(())
     }
 
-    fn issuer(&self) -> Result<Issuer<'static, KeyPair>, AuthorityError> {
+    fn issuer(&self) -> Result<Issuer, AuthorityError> {
         let seed = files::seed(&self.directory.join("authority.key"))?;
-        // An issuer's name is copied byte for byte, and ours is one common name.
-        let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, request::common_name(&self.der).unwrap_or_default());
-        Ok(Issuer::new(params, files::key_pair(&seed)))
+        let name = request::common_name(&self.der).unwrap_or_default();
+        Ok(Issuer::resume(&self.der, &name, &seed))
     }
 
     /// Returns the meters of a cluster that have a valid certificate for it.
@@ -346,13 +334,9 @@ impl Authority {
     }
 }
 
-fn params(name: &str, now: Timestamp, days: u64) -> CertificateParams {
-    let mut params = CertificateParams::default();
-    params.distinguished_name.push(DnType::CommonName, name);
-    let from = Duration::from_secs(now.as_secs().saturating_sub(BACKDATED_SECONDS));
-    params.not_before = date_time_ymd(1970, 1, 1) + from;
-    params.not_after = params.not_before + Duration::from_secs(BACKDATED_SECONDS + days * DAY_SECONDS);
-    params
+fn validity(now: Timestamp, days: u64) -> Validity {
+    let from = now.as_secs().saturating_sub(BACKDATED_SECONDS);
+    Validity { from, to: from + BACKDATED_SECONDS + days * DAY_SECONDS }
 }
 
 /// Looks for a gateway's files in the directory and beside it.

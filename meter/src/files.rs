@@ -6,7 +6,6 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use pem::{EncodeConfig, LineEnding, Pem};
-use rcgen::KeyPair;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use thiserror::Error;
@@ -102,11 +101,6 @@ fn check_private(path: &Path) -> Result<(), FileError> {
 /// Returns an Ed25519 key as PKCS#8.
 pub fn pkcs8(seed: &Seed) -> Zeroizing<Vec<u8>> {
     Zeroizing::new([PKCS8.as_slice(), seed.as_slice()].concat())
-}
-
-/// Returns the key that signs certificates and requests for them.
-pub fn key_pair(seed: &Seed) -> KeyPair {
-    KeyPair::try_from(pkcs8(seed).as_slice()).expect("any 32 bytes are an Ed25519 key")
 }
 
 /// Makes a new key in a new file for its owner alone.

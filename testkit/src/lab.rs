@@ -20,21 +20,15 @@ pub mod proxy;
 pub mod settings;
 pub mod watcher;
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use dream_broker::Broker;
 use dream_protocol::time::Timestamp;
 
 /// How long anything may take before a test gives up: far longer than it does.
 pub const PATIENCE: Duration = Duration::from_secs(120);
-
-/// Starts a broker inside this process, for everyone, on a port of the loopback. It ends when it is dropped.
-pub fn embedded_broker() -> Broker {
-    Broker::start(SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()))).unwrap()
-}
 
 /// Returns a port of the loopback that nobody listens on. It is below those that the system hands out: a connection to one of
 /// those, tried again and again before anyone listens, may one day take it and reach itself.

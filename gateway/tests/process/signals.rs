@@ -5,10 +5,11 @@ use std::process::Command;
 
 use dream_testkit::lab::access::Access;
 use dream_testkit::lab::aggregates::assert_exact_or;
+use dream_testkit::lab::brokers::Broker;
 use dream_testkit::lab::fleet::Fleet;
 use dream_testkit::lab::identities::Identities;
 use dream_testkit::lab::settings::Settings;
-use dream_testkit::lab::{PATIENCE, embedded_broker, free_port, until};
+use dream_testkit::lab::{PATIENCE, free_port, until};
 
 use crate::gateway::Gateway;
 
@@ -16,8 +17,8 @@ const METERS: usize = 6;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn settings_are_read_again_at_a_hangup_and_those_that_cannot_be_used_change_nothing() {
-    let broker = embedded_broker();
-    let (identities, access) = (Identities::default(), Access::open(broker.address().port()));
+    let broker = Broker::embedded();
+    let (identities, access) = (Identities::default(), Access::open(broker.port()));
     let mut gateway = Gateway::start(&identities, Settings::new(&access).cluster("north", METERS));
     gateway.wait_until_ready().await;
     let fleet = Fleet::start(&identities, &access, "north", METERS);
@@ -52,8 +53,8 @@ async fn settings_are_read_again_at_a_hangup_and_those_that_cannot_be_used_chang
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_service_manager_is_told_of_every_change_and_that_the_gateway_gets_on() {
-    let broker = embedded_broker();
-    let (identities, access) = (Identities::default(), Access::open(broker.address().port()));
+    let broker = Broker::embedded();
+    let (identities, access) = (Identities::default(), Access::open(broker.port()));
     let mut gateway = Gateway::prepare(&identities, Settings::new(&access).cluster("north", METERS));
     let address = gateway.file("notify");
     let manager = UnixDatagram::bind(&address).unwrap();

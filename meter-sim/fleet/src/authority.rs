@@ -6,15 +6,13 @@ use std::io;
 use std::net::IpAddr;
 use std::path::Path;
 use std::str::FromStr;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
+use dream_edge::issuer::{self, Issuer, Validity, key_pair};
 use dream_protocol::certificate::{Anchors, Authorities, DrawKey};
 use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
 use dream_protocol::keys::IdentityKey;
-use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
-    SanType, date_time_ymd,
-};
+use rcgen::{CertificateParams, ExtendedKeyUsagePurpose, SanType};
 use zeroize::Zeroizing;
 
 use crate::pem;
@@ -27,7 +25,9 @@ pub const GATEWAY_AUTHORITY: &str = "gateway-authority";
 pub const BROKER_CLIENTS: &str = "broker-clients.pem";
 
 /// Certificates hold from a day ago: clocks differ, and a list's first slot may have begun.
-const BACKDATED: Duration = Duration::from_secs(86_400);
+const BACKDATED_SECONDS: u64 = 86_400;
+
+const DAY_SECONDS: u64 = 86_400;
 
 /// Issues certificates for trials: one authority certifies meters, the other gateways, brokers and observers. Whoever holds
 /// the key of the first can invent meters, so a real one is run by somebody else than the gateway's operator.
@@ -38,9 +38,8 @@ pub struct TestAuthorities {
 }
 
 struct Authority {
-    der: Vec<u8>,
+    issuer: Issuer,
     seed: Zeroizing<[u8; 32]>,
-    issuer: Issuer<'static, KeyPair>,
     validity: Validity,
 }
 
@@ -58,13 +57,6 @@ pub enum Host {
     Address(IpAddr),
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Validity {
-    /// Since 1970.
-    from: Duration,
-    to: Duration,
-}
-
 impl TestAuthorities {
     /// Creates authorities with new keys. Their certificates are valid for so many days from now.
     pub fn new(valid_days: u32) -> Self {
@@ -78,43 +70,48 @@ impl TestAuthorities {
 
     /// Returns the authorities that meters and gateways verify with.
     pub fn authorities(&self) -> Authorities {
-        let anchors = |authority: &Authority| Anchors::new([&*authority.der]).expect("it was made as an authority's");
+        let anchors = |authority: &Authority| Anchors::new([authority.issuer.certificate()]).expect("an authority's");
         Authorities::new(anchors(&self.meters), anchors(&self.gateways)).expect("each has a key of its own")
     }
 
     pub fn gateway(&self, id: &GatewayId) -> Issued {
-        self.gateways.named(id.as_str(), [format!("urn:dream:gateway:{id}")])
+        self.gateways.issue(&issuer::gateway(id, self.gateways.validity))
     }
 
     pub fn meter(&self, id: &MeterId) -> Issued {
-        self.meters.named(id.as_str(), [format!("urn:dream:meter:{id}"), self.draws.value(id).urn()])
+        self.meters.issue(&issuer::meter(id, None, self.draws.value(id), self.meters.validity))
     }
 
     /// A meter's certificate that also says in which cluster it is, and how many meters that has.
     pub fn meter_of(&self, id: &MeterId, cluster: &ClusterId, size: u16) -> Issued {
-        let cluster = format!("urn:dream:cluster:{cluster}:{size}");
-        self.meters.named(id.as_str(), [format!("urn:dream:meter:{id}"), cluster, self.draws.value(id).urn()])
+        let cluster = Some((cluster, size.into()));
+        self.meters.issue(&issuer::meter(id, cluster, self.draws.value(id), self.meters.validity))
     }
 
     /// A certificate for TLS. It has no name of the protocol's: a broker is neither meter nor gateway.
     pub fn broker(&self, hosts: &[Host]) -> Issued {
-        self.gateways.issue("broker", |params| {
-            params.subject_alt_names = hosts.iter().map(Host::name).collect();
-            params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-            // Strict TLS clients ask for it. Meters and gateways go without: lists repeat their certificates.
-            params.use_authority_key_identifier_extension = true;
-        })
+        let mut params = self.outsider("broker", ExtendedKeyUsagePurpose::ServerAuth);
+        params.subject_alt_names = hosts.iter().map(Host::name).collect();
+        // Strict TLS clients ask for it. Meters and gateways go without: lists repeat their certificates.
+        params.use_authority_key_identifier_extension = true;
+        self.gateways.issue(&params)
     }
 
     /// A certificate for whoever reads results from the broker. It has no name of the protocol's either.
     pub fn observer(&self, name: &str) -> Issued {
-        self.gateways.issue(name, |params| params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth])
+        self.gateways.issue(&self.outsider(name, ExtendedKeyUsagePurpose::ClientAuth))
+    }
+
+    fn outsider(&self, name: &str, usage: ExtendedKeyUsagePurpose) -> CertificateParams {
+        let mut params = issuer::named(name, [], self.gateways.validity);
+        params.extended_key_usages = vec![usage];
+        params
     }
 
     /// Writes the certificates and keys of both, and [`BROKER_CLIENTS`].
     pub fn write(&self, directory: &Path) -> io::Result<()> {
         for (authority, name) in [(&self.meters, METER_AUTHORITY), (&self.gateways, GATEWAY_AUTHORITY)] {
-            pem::write_certificate(directory, name, &authority.der)?;
+            pem::write_certificate(directory, name, authority.issuer.certificate())?;
             pem::write_key(directory, name, &authority.seed)?;
         }
         let both = [METER_AUTHORITY, GATEWAY_AUTHORITY].map(|name| fs::read(directory.join(format!("{name}.pem"))));
@@ -125,29 +122,16 @@ impl TestAuthorities {
 
 impl Authority {
     fn new(name: &str, valid_days: u32) -> Self {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is past 1970");
-        let validity = Validity { from: now - BACKDATED, to: now + Duration::from_secs(86_400) * valid_days };
-        let mut params = params(name, validity);
-        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is past 1970").as_secs();
+        let validity = Validity { from: now - BACKDATED_SECONDS, to: now + DAY_SECONDS * u64::from(valid_days) };
         let seed = Zeroizing::new(rand::random());
-        let pair = key_pair(&seed);
-        let der = params.self_signed(&pair).expect("a common name is all there is to encode").der().to_vec();
-        Self { der, seed, issuer: Issuer::new(params, pair), validity }
+        Self { issuer: Issuer::new(name, &seed, validity), seed, validity }
     }
 
-    fn named(&self, id: &str, names: impl IntoIterator<Item = String>) -> Issued {
-        let uri = |name: String| SanType::URI(name.try_into().expect("ids are ASCII"));
-        self.issue(id, |params| params.subject_alt_names = names.into_iter().map(uri).collect())
-    }
-
-    fn issue(&self, name: &str, change: impl FnOnce(&mut CertificateParams)) -> Issued {
-        let mut params = params(name, self.validity);
-        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        change(&mut params);
+    /// Issues a certificate for a new key.
+    fn issue(&self, params: &CertificateParams) -> Issued {
         let seed = Zeroizing::new(rand::random());
-        let signed = params.signed_by(&key_pair(&seed), &self.issuer);
-        Issued { der: signed.expect("ids and hosts can be encoded").der().to_vec(), seed }
+        Issued { der: self.issuer.sign(params, &key_pair(&seed)), seed }
     }
 }
 
@@ -198,18 +182,6 @@ impl FromStr for Host {
         let is_name = text.len() <= 253 && text.split('.').all(label);
         is_name.then(|| Self::Name(text.to_owned())).ok_or("use a host name or an IP address")
     }
-}
-
-fn params(name: &str, validity: Validity) -> CertificateParams {
-    let mut params = CertificateParams::default();
-    params.distinguished_name.push(DnType::CommonName, name);
-    params.not_before = date_time_ymd(1970, 1, 1) + validity.from;
-    params.not_after = date_time_ymd(1970, 1, 1) + validity.to;
-    params
-}
-
-fn key_pair(seed: &[u8; 32]) -> KeyPair {
-    KeyPair::try_from(pem::pkcs8(seed).as_slice()).expect("any 32 bytes are an Ed25519 key")
 }
 
 #[cfg(test)]

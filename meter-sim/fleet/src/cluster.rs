@@ -12,7 +12,7 @@ use dream_protocol::membership::MembershipList;
 use dream_protocol::meter::{Input, MeterError};
 use dream_protocol::time::{Now, Slot, Timestamp};
 use dream_protocol::topic::{GatewayChannel, MeterChannel};
-use dream_testkit::oracle::Oracle;
+use dream_virtual::oracle::Oracle;
 use thiserror::Error;
 use tokio::sync::{mpsc, watch};
 

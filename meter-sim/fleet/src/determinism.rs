@@ -10,7 +10,7 @@ use dream_protocol::policy::{Policy, Profile};
 use dream_protocol::scheme::{Kind, SchemeChoice};
 use dream_protocol::simulation::Simulation;
 use dream_protocol::time::{Now, Timestamp};
-use dream_testkit::node::{self, ClusterNode};
+use dream_virtual::node::{self, ClusterNode};
 
 use crate::access::Access;
 use crate::authority::{Issued, TestAuthorities};
@@ -75,7 +75,7 @@ impl Fixture {
         let source = Source::Model { homes, month: Month::new(11).unwrap(), kind: DayKind::Weekday };
         let mut homes = Homes::new((0..6).collect());
         let mut members: Vec<SimulatedMeter> = self.meters.iter().map(|meter| self.member(meter, secrets)).collect();
-        let mut gateway = ClusterNode::new(self.config(), self.start, dream_testkit::rng(1));
+        let mut gateway = ClusterNode::new(self.config(), self.start, dream_virtual::rng(1));
         let (mut sent, mut waiting) = (Sent::new(), Vec::new());
         for tick in 0..400u64 {
             let now = Now { wall: self.start.plus_millis(tick * 100), monotonic_millis: tick * 100 };

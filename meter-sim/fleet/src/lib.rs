@@ -31,7 +31,7 @@ use dream_homes::source::Source;
 use dream_protocol::ids::ClusterId;
 use dream_protocol::policy::Policy;
 use dream_protocol::time::Timestamp;
-use dream_testkit::oracle::Oracle;
+use dream_virtual::oracle::Oracle;
 use tokio::sync::watch;
 
 pub use cluster::FleetError;

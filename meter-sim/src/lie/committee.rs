@@ -76,7 +76,7 @@ fn responses(reactions: Vec<scene::Reaction>) -> Vec<Response> {
 /// Lets the gateway form its list, which all meters must accept.
 fn honest_list(scene: &mut Scene) -> Control {
     scene.run_until_listed();
-    Control::List { accepted: scene.accepted(), meters: scene.meters.len() }
+    Control::List { accepted: scene.accepted(), meters: scene.meters() }
 }
 
 /// Hands an honest request to all, and its answers to the gateway.
@@ -85,7 +85,7 @@ fn honest_slot(scene: &mut Scene) -> Control {
     let answers = scene.ask(&request, 0..scene.holders.len());
     let answered = answers.iter().filter(|reaction| reaction.response.complied).count();
     let sum = scene.open(request.slot, answers);
-    let exact = (0..scene.meters.len()).map(watts).sum();
+    let exact = (0..scene.meters()).map(watts).sum();
     Control::Slot { answered, meters: scene.holders.len(), sum, exact }
 }
 

@@ -13,11 +13,11 @@ use dream_protocol::params::Share;
 use dream_protocol::policy::{Policy, Profile};
 use dream_protocol::simulation::Simulation;
 use dream_protocol::topic::MeterChannel;
-use dream_testkit::example::{START, at, cluster_config, cluster_id, meter_config, meter_name};
-use dream_testkit::node::MeterNode;
-use dream_testkit::pki::Pki;
-use dream_testkit::rng;
-use dream_testkit::virtual_cluster::VirtualCluster;
+use dream_virtual::example::{START, at, cluster_config, cluster_id, meter_config, meter_name};
+use dream_virtual::node::MeterNode;
+use dream_virtual::pki::Pki;
+use dream_virtual::rng;
+use dream_virtual::virtual_cluster::VirtualCluster;
 
 use super::attack;
 use super::participants::watts;

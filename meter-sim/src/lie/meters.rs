@@ -7,7 +7,7 @@ use dream_protocol::meter::{Input, MeterConfig, MeterError, Notice, Refusal};
 use dream_protocol::policy::Policy;
 use dream_protocol::simulation::Simulation;
 use dream_protocol::topic::{GatewayChannel, MeterChannel};
-use dream_testkit::node::{MeterNode, Packet};
+use dream_virtual::node::{MeterNode, Packet};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng as _;
 use sha2::{Digest as _, Sha256};

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use dream_testkit::lab::brokers::{Broker, Kind};
+use dream_testkit::lab::brokers::{Broker, BrokerKind};
 use dream_testkit::lab::client::{Answer, connect_once, leave_will, publish_once, subscribe_once};
 use dream_testkit::lab::patiently;
 use dream_testkit::lab::watcher::Watcher;
@@ -46,39 +46,34 @@ impl Rule {
     ];
 
     /// As `broker-config/README.md` has it.
-    fn is_kept_by(self, kind: Kind) -> bool {
+    fn is_kept_by(self, kind: BrokerKind) -> bool {
         match (kind, self) {
-            (Kind::Rumqttd | Kind::Embedded, _) | (Kind::RabbitMq | Kind::Nats, Self::NobodyDisconnectsAnother) => {
+            (BrokerKind::Rumqttd, _) | (BrokerKind::RabbitMq | BrokerKind::Nats, Self::NobodyDisconnectsAnother) => {
                 false
             }
-            (Kind::Mosquitto | Kind::RabbitMq | Kind::Nats, _) => true,
+            (BrokerKind::Mosquitto | BrokerKind::RabbitMq | BrokerKind::Nats, _) => true,
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn mosquitto_keeps_the_rules() {
-    Scene::new(Kind::Mosquitto).check_all().await;
+    Scene::new(BrokerKind::Mosquitto).check_all().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rabbitmq_keeps_the_rules() {
-    Scene::new(Kind::RabbitMq).check_all().await;
+    Scene::new(BrokerKind::RabbitMq).check_all().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nats_keeps_the_rules() {
-    Scene::new(Kind::Nats).check_all().await;
+    Scene::new(BrokerKind::Nats).check_all().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rumqttd_keeps_none_of_the_rules() {
-    Scene::new(Kind::Rumqttd).check_all().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_embedded_one_keeps_none_of_the_rules() {
-    Scene::new(Kind::Embedded).check_all().await;
+    Scene::new(BrokerKind::Rumqttd).check_all().await;
 }
 
 struct Scene {
@@ -87,7 +82,7 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(kind: Kind) -> Self {
+    fn new(kind: BrokerKind) -> Self {
         let trial = Trial::new(3);
         Self { broker: Broker::start(kind, &trial.clients()), trial }
     }
@@ -152,7 +147,7 @@ impl Scene {
         let aggregate = topic("aggregate");
         let wide = ["#", "dream/#", "dream/v1/#", "dream/v1/gateway/#", "dream/v1/+/+/+", "+/+/+/+/+"];
         // Below which NATS hands out messages.
-        let inner: &[&str] = if self.broker.kind == Kind::Nats { &["$MQTT/#", "$MQTT/sub/#"] } else { &[] };
+        let inner: &[&str] = if self.broker.kind == BrokerKind::Nats { &["$MQTT/#", "$MQTT/sub/#"] } else { &[] };
         let mut filters: Vec<&str> = own.iter().chain(&any).chain([&aggregate]).map(String::as_str).collect();
         filters.extend(wide.iter().chain(inner));
         for filter in filters {

@@ -3,7 +3,7 @@
 //! least; `make long` runs fifty slots of a thousand meters.
 
 use dream_meter_sim::verdict::Row;
-use dream_testkit::lab::brokers::{Broker, Kind};
+use dream_testkit::lab::brokers::{Broker, BrokerKind};
 
 use super::cluster::{Cluster, faults, is_proven};
 use super::number;
@@ -38,7 +38,7 @@ async fn every_slot_is_decoded_although_holders_are_cut_off() {
 async fn slots_of(scheme: &str, slots: usize) -> Vec<Row> {
     let meters = number("DREAM_COMMITTEE_METERS", METERS);
     let trial = Trial::new(usize::try_from(meters).unwrap());
-    let broker = Broker::start(Kind::Mosquitto, &trial.clients());
+    let broker = Broker::start(BrokerKind::Mosquitto, &trial.clients());
     // Long enough for a busy machine to let every meter report, and for the two attempts of the pairwise scheme.
     let seconds = 10 + meters / 100;
     let window = seconds / 4;

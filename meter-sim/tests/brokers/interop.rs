@@ -3,7 +3,7 @@
 //! slots at least; `make long` runs ten.
 
 use dream_meter_sim::verdict::{FromMeters, Injected, Row, Verdict};
-use dream_testkit::lab::brokers::{Broker, Kind};
+use dream_testkit::lab::brokers::{Broker, BrokerKind};
 use dream_testkit::lab::client::{Answer, publish_once};
 use dream_testkit::lab::watcher::Watcher;
 
@@ -22,30 +22,25 @@ const FAULTS: f64 = 0.12;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn mosquitto_carries_it_all() {
-    carries_it_all(Kind::Mosquitto).await;
+    carries_it_all(BrokerKind::Mosquitto).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rabbitmq_carries_it_all() {
-    carries_it_all(Kind::RabbitMq).await;
+    carries_it_all(BrokerKind::RabbitMq).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nats_carries_it_all() {
-    carries_it_all(Kind::Nats).await;
+    carries_it_all(BrokerKind::Nats).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rumqttd_carries_it_all_but_its_own_restart() {
-    carries_it_all(Kind::Rumqttd).await;
+    carries_it_all(BrokerKind::Rumqttd).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_embedded_one_carries_it_all_but_its_own_restart() {
-    carries_it_all(Kind::Embedded).await;
-}
-
-async fn carries_it_all(kind: Kind) {
+async fn carries_it_all(kind: BrokerKind) {
     let trial = Trial::new(METERS);
     let mut broker = Broker::start(kind, &trial.clients());
     let mut cluster = Cluster::start(&trial, &broker, TERMS, faults(FAULTS, 0.0)).await;
@@ -109,7 +104,7 @@ fn is_recovered(rows: &[Row]) -> bool {
 }
 
 /// Every slot is what the meters masked, to the watt, or failed for a reason that killing explains.
-fn assert_nothing_wrong(kind: Kind, rows: &[Row]) {
+fn assert_nothing_wrong(kind: BrokerKind, rows: &[Row]) {
     for Row { aggregate, expected } in rows {
         match (aggregate.load_watts, expected) {
             (Some(watts), Some(expected)) => assert_eq!(watts, expected.noisy, "{kind}: {aggregate:?}"),

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use dream_fleet::access::Access;
-use dream_testkit::lab::brokers::{Broker, Kind};
+use dream_testkit::lab::brokers::{Broker, BrokerKind};
 use dream_testkit::lab::patiently;
 use dream_testkit::lab::watcher::Watcher;
 use rumqttc::{AckMode, AsyncClient, Event, Outgoing, Packet, PublishOptions, QoS};
@@ -16,10 +16,10 @@ const LARGEST_LIST: usize = 7_000_000;
 
 /// What the shipped files allow, and more than any of these brokers hands out by default. That of rumqttd is 100, whatever its
 /// file says, and a client that fills it is not served any more.
-const fn window(kind: Kind) -> Option<usize> {
+const fn window(kind: BrokerKind) -> Option<usize> {
     match kind {
-        Kind::Mosquitto | Kind::RabbitMq | Kind::Nats | Kind::Embedded => Some(1000),
-        Kind::Rumqttd => None,
+        BrokerKind::Mosquitto | BrokerKind::RabbitMq | BrokerKind::Nats => Some(1000),
+        BrokerKind::Rumqttd => None,
     }
 }
 
@@ -28,30 +28,25 @@ const WAITING: usize = 3000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn mosquitto_has_room() {
-    has_room(Kind::Mosquitto).await;
+    has_room(BrokerKind::Mosquitto).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rabbitmq_has_room() {
-    has_room(Kind::RabbitMq).await;
+    has_room(BrokerKind::RabbitMq).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nats_has_room() {
-    has_room(Kind::Nats).await;
+    has_room(BrokerKind::Nats).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rumqttd_has_room() {
-    has_room(Kind::Rumqttd).await;
+    has_room(BrokerKind::Rumqttd).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_embedded_one_has_room() {
-    has_room(Kind::Embedded).await;
-}
-
-async fn has_room(kind: Kind) {
+async fn has_room(kind: BrokerKind) {
     let trial = Trial::new(2);
     let broker = Broker::start(kind, &trial.clients());
     the_largest_list_passes_and_is_kept(&trial, &broker).await;

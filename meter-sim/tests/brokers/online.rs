@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use dream_fleet::{ClusterSetup, Records};
 use dream_protocol::ids::ClusterId;
-use dream_testkit::lab::brokers::{Broker, Kind};
+use dream_testkit::lab::brokers::{Broker, BrokerKind};
 use dream_testkit::lab::patiently;
 use dream_testkit::lab::watcher::Watcher;
 use tokio::sync::watch;
@@ -22,25 +22,25 @@ const TIMES: usize = 3;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn meters_enrol_when_a_gateway_comes_online_on_mosquitto() {
-    meters_enrol_when_a_gateway_comes_online(Kind::Mosquitto).await;
+    meters_enrol_when_a_gateway_comes_online(BrokerKind::Mosquitto).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn meters_enrol_when_a_gateway_comes_online_on_rabbitmq() {
-    meters_enrol_when_a_gateway_comes_online(Kind::RabbitMq).await;
+    meters_enrol_when_a_gateway_comes_online(BrokerKind::RabbitMq).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn meters_enrol_when_a_gateway_comes_online_on_nats() {
-    meters_enrol_when_a_gateway_comes_online(Kind::Nats).await;
+    meters_enrol_when_a_gateway_comes_online(BrokerKind::Nats).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn meters_enrol_when_a_gateway_comes_online_on_rumqttd() {
-    meters_enrol_when_a_gateway_comes_online(Kind::Rumqttd).await;
+    meters_enrol_when_a_gateway_comes_online(BrokerKind::Rumqttd).await;
 }
 
-async fn meters_enrol_when_a_gateway_comes_online(kind: Kind) {
+async fn meters_enrol_when_a_gateway_comes_online(kind: BrokerKind) {
     let trial = Trial::new(METERS);
     let broker = Broker::start(kind, &trial.clients());
     let (id, enrolments) = (format!("{GATEWAY}-0"), format!("dream/v1/{CLUSTER}/enrol/+"));

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use dream_edge::issuer::{self, Ed25519};
 use dream_protocol::ids::{IdError, MeterId};
-use rcgen::{CertificateParams, DnType, PKCS_ED25519, PublicKeyData, SignatureAlgorithm};
 use rustls::pki_types::CertificateSigningRequestDer;
 use rustls::pki_types::pem::PemObject as _;
 use thiserror::Error;
@@ -61,38 +61,15 @@ impl Request {
     pub const fn meter(&self) -> &MeterId {
         &self.meter
     }
-}
 
-impl PublicKeyData for Request {
-    fn der_bytes(&self) -> &[u8] {
-        self.key.der_bytes()
-    }
-
-    fn algorithm(&self) -> &'static SignatureAlgorithm {
-        self.key.algorithm()
-    }
-}
-
-/// A public key that a certificate is for.
-#[derive(Debug)]
-pub(super) struct Ed25519(pub(super) [u8; 32]);
-
-impl PublicKeyData for Ed25519 {
-    fn der_bytes(&self) -> &[u8] {
-        &self.0
-    }
-
-    fn algorithm(&self) -> &'static SignatureAlgorithm {
-        &PKCS_ED25519
+    pub(super) const fn key(&self) -> Ed25519 {
+        self.key
     }
 }
 
 /// Writes a request for a certificate.
 pub fn write_request(path: &Path, meter: &MeterId, seed: &Seed) -> Result<(), FileError> {
-    let mut params = CertificateParams::default();
-    params.distinguished_name.push(DnType::CommonName, meter.as_str());
-    let request = params.serialize_request(&files::key_pair(seed)).expect("an id can be encoded");
-    files::replace(path, files::encode("CERTIFICATE REQUEST", request.der()).as_bytes())
+    files::replace(path, files::encode("CERTIFICATE REQUEST", &issuer::request(meter, seed)).as_bytes())
 }
 
 /// Returns the common name of a certificate.

@@ -8,7 +8,6 @@ mod rumqttd;
 mod shipped;
 
 use std::fmt;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -23,22 +22,20 @@ const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The brokers that can be run here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum BrokerKind {
     Mosquitto,
     RabbitMq,
     Nats,
-    /// Inside this process: it cannot be stopped, and knows no certificates.
+    /// That of `meter-sim demo`, inside this process: it cannot be stopped, and knows no certificates.
     Rumqttd,
-    /// That of `meter-sim demo`, inside this process: it cannot be restarted, and knows no certificates.
-    Embedded,
 }
 
-impl Kind {
+impl BrokerKind {
     /// Whether it admits only clients with a certificate, and knows them by it.
     pub const fn knows_certificates(self) -> bool {
         match self {
             Self::Mosquitto | Self::RabbitMq | Self::Nats => true,
-            Self::Rumqttd | Self::Embedded => false,
+            Self::Rumqttd => false,
         }
     }
 
@@ -46,7 +43,7 @@ impl Kind {
     pub const fn survives_kill(self) -> bool {
         match self {
             Self::RabbitMq | Self::Nats => true,
-            Self::Mosquitto | Self::Rumqttd | Self::Embedded => false,
+            Self::Mosquitto | Self::Rumqttd => false,
         }
     }
 
@@ -56,7 +53,7 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for BrokerKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self, f)
     }
@@ -76,10 +73,8 @@ pub struct Clients {
 /// A running broker.
 #[derive(Debug)]
 pub struct Broker {
-    pub kind: Kind,
+    pub kind: BrokerKind,
     processes: Vec<Process>,
-    /// It is here only so that it lives.
-    _embedded: Option<dream_broker::Broker>,
     port: u16,
     /// Goes after the processes that use it: fields are dropped in this order.
     _directory: TempDir,
@@ -87,42 +82,38 @@ pub struct Broker {
 
 impl Broker {
     /// Starts one for these clients, and returns when it listens.
-    pub fn start(kind: Kind, clients: &Clients) -> Self {
+    pub fn start(kind: BrokerKind, clients: &Clients) -> Self {
         let (directory, port) = (TempDir::new().unwrap(), free_port());
-        let mut embedded = None;
         let processes = match kind {
-            Kind::Mosquitto => {
+            BrokerKind::Mosquitto => {
                 vec![mosquitto::prepare(directory.path(), &clients.directory, &clients.gateway, "", port)]
             }
-            Kind::RabbitMq => rabbitmq::prepare(directory.path(), clients, port),
-            Kind::Nats => vec![nats::prepare(directory.path(), clients, port)],
-            Kind::Rumqttd => {
+            BrokerKind::RabbitMq => rabbitmq::prepare(directory.path(), clients, port),
+            BrokerKind::Nats => vec![nats::prepare(directory.path(), clients, port)],
+            BrokerKind::Rumqttd => {
                 rumqttd::start(port);
                 Vec::new()
             }
-            Kind::Embedded => {
-                embedded = Some(dream_broker::Broker::start(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).unwrap());
-                Vec::new()
-            }
         };
-        Self::started(kind, processes, embedded, port, directory)
+        Self::started(kind, processes, port, directory)
+    }
+
+    /// Starts the broker inside this process, for everyone.
+    pub fn embedded() -> Self {
+        let (directory, port) = (TempDir::new().unwrap(), free_port());
+        rumqttd::start(port);
+        Self::started(BrokerKind::Rumqttd, Vec::new(), port, directory)
     }
 
     /// Starts Mosquitto with the certificates of a directory, for its gateway, and with more lines in its list of rights.
     pub fn mosquitto(certificates: &Path, gateway: &str, more_rights: &str) -> Self {
         let (directory, port) = (TempDir::new().unwrap(), free_port());
         let process = mosquitto::prepare(directory.path(), certificates, gateway, more_rights, port);
-        Self::started(Kind::Mosquitto, vec![process], None, port, directory)
+        Self::started(BrokerKind::Mosquitto, vec![process], port, directory)
     }
 
-    fn started(
-        kind: Kind,
-        processes: Vec<Process>,
-        embedded: Option<dream_broker::Broker>,
-        port: u16,
-        directory: TempDir,
-    ) -> Self {
-        let mut broker = Self { kind, processes, _embedded: embedded, port, _directory: directory };
+    fn started(kind: BrokerKind, processes: Vec<Process>, port: u16, directory: TempDir) -> Self {
+        let mut broker = Self { kind, processes, port, _directory: directory };
         broker.restart();
         broker
     }

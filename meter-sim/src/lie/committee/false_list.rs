@@ -6,8 +6,8 @@ use dream_protocol::scheme::committee::Committee;
 use dream_protocol::time::Slot;
 use dream_protocol::topic::GatewayChannel;
 use dream_protocol::wire::{FullList, ListStatement, Message as _, ShortList};
-use dream_testkit::example::cluster_id;
-use dream_testkit::pki::Pki;
+use dream_virtual::example::cluster_id;
+use dream_virtual::pki::Pki;
 use sha2::{Digest as _, Sha256};
 
 use super::scene::Scene;

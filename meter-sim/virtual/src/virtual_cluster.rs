@@ -22,6 +22,8 @@ pub struct VirtualCluster {
     pub meters: Vec<Option<MeterNode>>,
     /// Topics whose messages never reach the gateway.
     pub withheld: BTreeSet<String>,
+    /// The channel of the gateway's whose messages reach no meter, and those messages: a broker that obeys somebody else.
+    pub intercepted: Option<(GatewayChannel, Vec<Packet>)>,
     now: Timestamp,
     /// Messages under way, in the order in which they were sent, and whether they go to the gateway.
     packets: VecDeque<(bool, Packet)>,
@@ -41,6 +43,7 @@ impl VirtualCluster {
             gateway: ClusterNode::new(config, now, rng),
             meters: meters.into_iter().map(Some).collect(),
             withheld: BTreeSet::new(),
+            intercepted: None,
             now,
             packets: VecDeque::new(),
             list: None,
@@ -92,6 +95,12 @@ impl VirtualCluster {
         self.deliver();
     }
 
+    /// Delivers what meters have sent to the gateway, and what follows from it.
+    pub fn send(&mut self, packets: impl IntoIterator<Item = Packet>) {
+        self.packets.extend(packets.into_iter().map(|packet| (true, packet)));
+        self.deliver();
+    }
+
     /// Carries messages until none is under way.
     fn deliver(&mut self) {
         while let Some((to_gateway, packet)) = self.packets.pop_front() {
@@ -101,6 +110,12 @@ impl VirtualCluster {
             if to_gateway {
                 let published = self.gateway.receive(&packet, self.now);
                 self.packets.extend(published.into_iter().map(|packet| (false, packet)));
+                continue;
+            }
+            if let Some((channel, held)) = &mut self.intercepted
+                && packet.topic == channel.topic(&self.gateway.config.cluster)
+            {
+                held.push(packet);
                 continue;
             }
             let list = self.verified(&packet);

@@ -1,12 +1,16 @@
 //! Two authorities, of meters and of gateways, and the certificates they issue, made anew in every run but from fixed keys.
 
+use dream_edge::issuer::{self, Issuer, Validity, key_pair};
 use dream_protocol::certificate::{Anchors, Authorities, Draw};
 use dream_protocol::keys::IdentityKey;
-use rcgen::{
-    BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, PublicKeyData, SanType,
-    date_time_ymd,
-};
+use rcgen::{CertificateParams, KeyPair, PublicKeyData, SanType};
 use sha2::{Digest, Sha256};
+
+/// From 2020 to 2049.
+const AUTHORITY: Validity = Validity { from: 1_577_836_800, to: 2_493_072_000 };
+
+/// From 2026 to 2028.
+const LEAF: Validity = Validity { from: 1_767_225_600, to: 1_830_297_600 };
 
 /// The authorities of a test: one certifies meters, the other gateways and all else.
 #[derive(Debug)]
@@ -20,8 +24,8 @@ pub struct Pki {
 #[derive(Debug)]
 struct Authority {
     name: String,
-    issuer: Issuer<'static, KeyPair>,
-    issued: Issued,
+    issuer: Issuer,
+    seed: [u8; 32],
 }
 
 /// A certificate with its key.
@@ -62,23 +66,24 @@ impl Pki {
     /// The same authorities, each in the role of the other: meters of this are an operator's that makes its own.
     #[must_use]
     pub fn swapped(&self) -> Self {
-        let again = |authority: &Authority| Authority::new(&authority.name, authority.issued.seed);
+        let again = |authority: &Authority| Authority::new(&authority.name, authority.seed);
         Self { key: self.key.clone(), meters: again(&self.gateways), gateways: again(&self.meters) }
     }
 
     /// The certificate of the authority of meters, in DER.
     pub fn meter_authority(&self) -> &[u8] {
-        &self.meters.issued.der
+        self.meters.issuer.certificate()
     }
 
     /// The certificate of the authority of gateways, in DER.
     pub fn gateway_authority(&self) -> &[u8] {
-        &self.gateways.issued.der
+        self.gateways.issuer.certificate()
     }
 
     /// Both authorities, with their keys: of meters, and of gateways.
     pub fn authority_keys(&self) -> [Issued; 2] {
-        [&self.meters, &self.gateways].map(|authority| authority.issued.clone())
+        [&self.meters, &self.gateways]
+            .map(|authority| Issued { der: authority.issuer.certificate().to_vec(), seed: authority.seed })
     }
 
     pub fn authorities(&self) -> Authorities {
@@ -122,37 +127,23 @@ impl Pki {
         key: &KeyPair,
         change: impl FnOnce(&mut CertificateParams),
     ) -> Vec<u8> {
-        let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, id);
-        params.subject_alt_names.push(SanType::URI(format!("urn:dream:{role}:{id}").try_into().unwrap()));
-        if role == "meter" {
-            params.subject_alt_names.push(SanType::URI(draw_of(id).urn().try_into().unwrap()));
-        }
-        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        params.not_before = date_time_ymd(2026, 1, 1);
-        params.not_after = date_time_ymd(2028, 1, 1);
+        let is_meter = role == "meter";
+        let draw = is_meter.then(|| draw_of(id).urn());
+        let mut params = issuer::named(id, [format!("urn:dream:{role}:{id}")].into_iter().chain(draw), LEAF);
         change(&mut params);
-        let authority = if role == "meter" { &self.meters } else { &self.gateways };
-        params.signed_by(key, &authority.issuer).unwrap().der().to_vec()
+        let authority = if is_meter { &self.meters } else { &self.gateways };
+        authority.issuer.sign(&params, key)
     }
 
     /// A meter's certificate with nothing in it that its parameters do not say, for any kind of key.
     pub fn sign(&self, params: &CertificateParams, key: &impl PublicKeyData) -> Vec<u8> {
-        params.signed_by(key, &self.meters.issuer).unwrap().der().to_vec()
+        self.meters.issuer.sign(params, key)
     }
 }
 
 impl Authority {
     fn new(name: &str, seed: [u8; 32]) -> Self {
-        let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, name);
-        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-        params.not_before = date_time_ymd(2020, 1, 1);
-        params.not_after = date_time_ymd(2049, 1, 1);
-        let pair = key_pair(&seed);
-        let der = params.self_signed(&pair).unwrap().der().to_vec();
-        Self { name: name.to_owned(), issuer: Issuer::new(params, pair), issued: Issued { der, seed } }
+        Self { name: name.to_owned(), issuer: Issuer::new(name, &seed, AUTHORITY), seed }
     }
 }
 
@@ -165,12 +156,4 @@ pub fn draw_of(id: &str) -> Draw {
 /// Fixed keys, so that vectors and failures repeat.
 fn seed(authority: &str, what: &str) -> [u8; 32] {
     Sha256::digest(format!("{authority}/{what}")).into()
-}
-
-/// An Ed25519 key as PKCS#8 (RFC 8410), which is how rcgen takes it.
-fn key_pair(seed: &[u8; 32]) -> KeyPair {
-    let mut pkcs8 =
-        vec![0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
-    pkcs8.extend_from_slice(seed);
-    KeyPair::try_from(pkcs8).unwrap()
 }

@@ -34,7 +34,7 @@ pub struct Oracle {
     /// By epoch and hash: there may be several of an epoch if the gateway contradicts itself.
     lists: BTreeMap<(u64, [u8; 32]), Arc<MembershipList>>,
     /// Signed messages by slot, attempt and kind: one each, unless the gateway contradicts itself.
-    messages: BTreeMap<(Slot, u8, Kind), BTreeSet<Vec<u8>>>,
+    messages: BTreeMap<(Slot, u8, MessageKind), BTreeSet<Vec<u8>>>,
     contradictions: usize,
     /// By slot and attempt, then by meter.
     hidden: BTreeMap<(Slot, u8), BTreeMap<MeterId, Hidden>>,
@@ -43,7 +43,7 @@ pub struct Oracle {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+enum MessageKind {
     Request,
     Retry,
 }
@@ -103,8 +103,8 @@ impl Oracle {
         let Ok(envelope) = Sign1::decode(bytes) else { return };
         let Ok(message) = RecoveryMessage::decode(envelope.payload()) else { return };
         let key = match &message {
-            RecoveryMessage::Request(request) => (request.slot, request.attempt, Kind::Request),
-            RecoveryMessage::Retry(retry) => (retry.slot, retry.attempt, Kind::Retry),
+            RecoveryMessage::Request(request) => (request.slot, request.attempt, MessageKind::Request),
+            RecoveryMessage::Retry(retry) => (retry.slot, retry.attempt, MessageKind::Retry),
         };
         if self.messages.get(&key).is_some_and(|known| known.contains(bytes)) {
             return;
@@ -154,8 +154,8 @@ impl Oracle {
 
     /// Returns what the last request for a slot asks for, without a sum.
     fn asked(&self, slot: Slot) -> Option<Expected> {
-        let mut of_slot = self.messages.range((slot, 0, Kind::Request)..=(slot, u8::MAX, Kind::Retry));
-        let (_, requests) = of_slot.rfind(|((_, _, kind), _)| *kind == Kind::Request)?;
+        let mut of_slot = self.messages.range((slot, 0, MessageKind::Request)..=(slot, u8::MAX, MessageKind::Retry));
+        let (_, requests) = of_slot.rfind(|((_, _, kind), _)| *kind == MessageKind::Request)?;
         let request = RecoveryRequest::decode(Sign1::decode(requests.first()?).ok()?.payload()).ok()?;
         let list = self.list(&request.list.0)?;
         let missing = MemberSet::from_bytes(list.params().members(), &request.missing).ok()?;
