@@ -50,7 +50,7 @@ use crate::topic::{GatewayChannel, MeterChannel, Topic, TopicError};
 use crate::wire::{EnrolmentStatement, Mac0, Message as _, Sign1, Status, StatusCode};
 use allowance::Allowance;
 use open_slot::MemberMessage;
-use outputs::Outputs;
+use outputs::{Outputs, Turn};
 use proofs::Proofs;
 use publisher::Publisher;
 use slots::Slots;
@@ -154,7 +154,8 @@ impl Cluster {
             Input::Tick => {}
         }
         if self.timers.is_due(Timer::List, now) {
-            self.lists.publish_lists(&self.slots.offenders, now, rng, &mut self.outputs);
+            let turn = &mut Turn { now, rng, outputs: &mut self.outputs };
+            self.lists.publish_lists(&self.slots.offenders, turn);
             self.set_timers();
         }
     }
@@ -249,7 +250,8 @@ impl Cluster {
                     MeterChannel::Status => self.status(topic, meter, payload, now).map(|()| None),
                 };
                 if let Some(complete) = result.map_err(|reason| (MeterId::new(meter).ok(), reason))? {
-                    let closed = self.slots.step(complete, &mut self.lists, now, rng, &mut self.outputs);
+                    let turn = &mut Turn { now, rng, outputs: &mut self.outputs };
+                    let closed = self.slots.step(complete, &mut self.lists, turn);
                     self.set_slot_timers(closed);
                 }
                 Ok(())
@@ -330,8 +332,9 @@ impl Cluster {
         if due.plus_secs(STALL_SECONDS) <= now {
             slots.catch_up(now);
         }
-        slots.step_all(lists, now, rng, outputs);
-        slots.open_due(lists, now, rng, outputs);
+        let turn = &mut Turn { now, rng, outputs };
+        slots.step_all(lists, turn);
+        slots.open_due(lists, turn);
         slots.report_holders(lists.retained.is_connected(), now, outputs);
         slots.forget_lists(lists, now, outputs);
         self.set_timers();
@@ -361,7 +364,7 @@ impl Cluster {
     fn say_again(&mut self, now: Timestamp, rng: &mut dyn CryptoRng) {
         self.lists.retained.connected(now);
         self.slots.broadcast_now(now);
-        self.slots.step_all(&mut self.lists, now, rng, &mut self.outputs);
+        self.slots.step_all(&mut self.lists, &mut Turn { now, rng, outputs: &mut self.outputs });
         self.set_slot_timers(true);
     }
 

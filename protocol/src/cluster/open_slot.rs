@@ -22,7 +22,9 @@ use crate::scheme::committee::{self, Opened};
 use crate::scheme::{Scheme, pairwise};
 use crate::time::{Slot, Timestamp};
 use crate::topic::{GatewayChannel, MeterChannel};
-use crate::wire::{self, Answer, DealtReading, DecodeError, MaskedReading, Message, RecoveryRequest, Retry, Reveal, Sign1};
+use crate::wire::{
+    self, Answer, DealtReading, DecodeError, MaskedReading, Message, RecoveryRequest, Retry, Reveal, Sign1,
+};
 
 /// A slot from the end of its measurement to its outcome.
 #[derive(Debug)]
@@ -215,7 +217,10 @@ impl OpenSlot {
                 self.check_reading(collector.reading(member).map(|known| known == ciphertext))?;
                 Record::Reading { slot, attempt, member, ciphertext }
             }
-            (MemberMessage::Dealt(DealtReading { ciphertext, corrections, .. }), Collected::Committee { collector, .. }) => {
+            (
+                MemberMessage::Dealt(DealtReading { ciphertext, corrections, .. }),
+                Collected::Committee { collector, .. },
+            ) => {
                 let (expected, found) = (collector.corrections_len(), corrections.len());
                 if expected != found {
                     return Err(Rejection::Corrections { expected, found });
@@ -502,9 +507,11 @@ impl OpenSlot {
     /// The sum over everybody who is not in S, if what has come opens it.
     fn sum(&self, missing: &MemberSet) -> Option<i64> {
         match &self.collected {
-            Collected::Pairwise(collector) => Some(collector.sum(missing, |member, ciphertext| {
-                unstreamed(&self.own, self.slot, self.attempt, member, ciphertext)
-            })),
+            Collected::Pairwise(collector) => {
+                Some(collector.sum(missing, |member, ciphertext| {
+                    unstreamed(&self.own, self.slot, self.attempt, member, ciphertext)
+                }))
+            }
             Collected::Committee { opened, .. } => opened.as_ref().map(|opened| opened.sum),
         }
     }

@@ -3,10 +3,20 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use rand_core::CryptoRng;
+
 use super::{Forget, Notice, Output, Record, Rejection};
 use crate::aggregate::SlotOutcome;
 use crate::ids::MeterId;
+use crate::time::Timestamp;
 use crate::topic::GatewayChannel;
+
+/// One call of [`super::Cluster::handle`]: when it is, its randomness, and where its outputs go.
+pub(super) struct Turn<'a> {
+    pub(super) now: Timestamp,
+    pub(super) rng: &'a mut dyn CryptoRng,
+    pub(super) outputs: &'a mut Outputs,
+}
 
 /// A queue of outputs.
 #[derive(Debug, Default)]

@@ -5,11 +5,9 @@ mod draft;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rand_core::CryptoRng;
-
 use super::offenders::Offenders;
 use super::open_slot::OpenSlot;
-use super::outputs::Outputs;
+use super::outputs::{Outputs, Turn};
 use super::own_list::OwnList;
 use super::reports::Reports;
 use super::retained::{Form, Retained};
@@ -143,58 +141,47 @@ impl Publisher {
         let interval = if self.urgent { 0 } else { self.config.roster.min_interval_seconds };
         let published = self.newest.and_then(|newest| newest.published_at);
         let wanted = self.roster.list_wanted();
-        let change = wanted.map(|wanted| published.map_or(wanted, |published| wanted.max(published.plus_secs(interval))));
+        let change =
+            wanted.map(|wanted| published.map_or(wanted, |published| wanted.max(published.plus_secs(interval))));
         let renewal = self.lists().next_back().filter(|own| self.renewal_failed != Some(own.list.epoch()));
         change.into_iter().chain(renewal.map(|own| own.renewal())).min()
     }
 
     /// Forms a list if one is due, and publishes the newest again if the broker has lost it.
-    pub(super) fn publish_lists(
-        &mut self,
-        offenders: &Offenders,
-        now: Timestamp,
-        rng: &mut dyn CryptoRng,
-        outputs: &mut Outputs,
-    ) {
-        if self.forming_due().is_some_and(|due| due <= now) {
-            self.form_list(offenders, now, rng, outputs);
+    pub(super) fn publish_lists(&mut self, offenders: &Offenders, turn: &mut Turn<'_>) {
+        if self.forming_due().is_some_and(|due| due <= turn.now) {
+            self.form_list(offenders, turn);
         }
         for form in Form::ALL {
             if self.retained.take_due(form)
                 && let Some(own) = self.newest_own()
             {
-                outputs.publish(form.channel(), own.form(form).clone());
-                self.retained.sent_again(now);
+                turn.outputs.publish(form.channel(), own.form(form).clone());
+                self.retained.sent_again(turn.now);
             }
         }
     }
 
-    fn form_list(&mut self, offenders: &Offenders, now: Timestamp, rng: &mut dyn CryptoRng, outputs: &mut Outputs) {
-        for meter in self.roster.expire(now) {
-            outputs.forget(Forget::Enrolment(meter));
+    fn form_list(&mut self, offenders: &Offenders, turn: &mut Turn<'_>) {
+        for meter in self.roster.expire(turn.now) {
+            turn.outputs.forget(Forget::Enrolment(meter));
         }
         self.roster.settled();
-        let formed = match self.draft(offenders, now) {
-            Ok(Some(draft)) => self.publish(draft, now, rng, outputs),
+        let formed = match self.draft(offenders, turn.now) {
+            Ok(Some(draft)) => self.publish(draft, turn),
             Ok(None) => Ok(()),
             Err(cannot) => Err(cannot),
         };
         self.renewal_failed = formed.is_err().then(|| self.lists.keys().next_back().copied()).flatten();
         if let Err((members, reason)) = formed {
-            outputs.notice(Notice::CannotForm { members, reason });
+            turn.outputs.notice(Notice::CannotForm { members, reason });
         }
     }
 
-    fn publish(
-        &mut self,
-        draft: Draft,
-        now: Timestamp,
-        rng: &mut dyn CryptoRng,
-        outputs: &mut Outputs,
-    ) -> Result<(), (u16, CannotForm)> {
+    fn publish(&mut self, draft: Draft, turn: &mut Turn<'_>) -> Result<(), (u16, CannotForm)> {
         let Draft { epoch, previous: (previous_epoch, previous), from_slot, to_slot, members, .. } = draft;
         let count = draft.params.members();
-        let secret = Arc::new(AgreementSecret::generate(rng));
+        let secret = Arc::new(AgreementSecret::generate(turn.rng));
         let issuers: BTreeSet<_> = members.iter().map(|member| *member.authority()).collect();
         let statement = ListStatement {
             cluster: self.config.cluster.clone(),
@@ -212,23 +199,23 @@ impl Publisher {
         };
         let topic = GatewayChannel::Membership.topic(&self.config.cluster);
         let bytes: Arc<[u8]> = statement.seal((&self.config.identity, &self.config.certificate), &topic).into();
-        let protection = Some(self.protection_after(draft.params.max_malicious(), now));
-        let record = ListRecord { epoch, published_at: now, bytes, secret: Some(secret), protection };
+        let protection = Some(self.protection_after(draft.params.max_malicious(), turn.now));
+        let record = ListRecord { epoch, published_at: turn.now, bytes, secret: Some(secret), protection };
         let followed = self.agreed_epoch().is_some();
         let before = self.newest_without_keys();
         self.open_list(&record).map_err(|error| (count, error.into()))?;
-        outputs.persist(Record::List(record));
+        turn.outputs.persist(Record::List(record));
         if let Some(epoch) = before {
-            outputs.forget(Forget::List(epoch));
+            turn.outputs.forget(Forget::List(epoch));
         }
         if let Some(own) = self.newest_own() {
-            Form::ALL.into_iter().for_each(|form| outputs.publish(form.channel(), own.form(form).clone()));
+            Form::ALL.into_iter().for_each(|form| turn.outputs.publish(form.channel(), own.form(form).clone()));
         }
-        self.reports.settle(followed, |reported| previous_epoch < reported && reported != epoch, now);
+        self.reports.settle(followed, |reported| previous_epoch < reported && reported != epoch, turn.now);
         self.urgent = false;
-        self.retained.published(now);
-        outputs.notices(draft.no_committee.map(Notice::NoCommittee));
-        outputs.notice(Notice::ListPublished { epoch, members: count, from_slot, to_slot });
+        self.retained.published(turn.now);
+        turn.outputs.notices(draft.no_committee.map(Notice::NoCommittee));
+        turn.outputs.notice(Notice::ListPublished { epoch, members: count, from_slot, to_slot });
         Ok(())
     }
 
@@ -332,13 +319,7 @@ impl Publisher {
     }
 
     /// Takes an enrolment from the gateway's own records; one that the rules no longer allow is forgotten.
-    pub(super) fn reopen_enrolment(
-        &mut self,
-        meter: MeterId,
-        bytes: Arc<[u8]>,
-        now: Timestamp,
-        outputs: &mut Outputs,
-    ) {
+    pub(super) fn reopen_enrolment(&mut self, meter: MeterId, bytes: Arc<[u8]>, now: Timestamp, outputs: &mut Outputs) {
         let ClusterConfig { cluster, authorities, .. } = &*self.config;
         let known = Enrolment::own(bytes, cluster, authorities, Signatures::Stored).ok();
         if known.and_then(|known| self.roster.admit_again(known, now).ok()).is_none() {
@@ -410,7 +391,9 @@ impl Publisher {
     /// Publishes the newest list again when it turns out that somebody replaced it on the broker, or erased it. What comes
     /// before the list itself has come back is older than the list.
     fn restore_retained(&mut self, form: Form, found: &[u8], now: Timestamp, outputs: &mut Outputs) {
-        let Some(epoch) = self.newest.filter(|_| self.newest_own().is_some()).map(|newest| newest.epoch) else { return };
+        let Some(epoch) = self.newest.filter(|_| self.newest_own().is_some()).map(|newest| newest.epoch) else {
+            return;
+        };
         if self.retained.replace(form, now) {
             outputs.notice(Notice::ListOverwritten { epoch, erased: found.is_empty() });
         }

@@ -4,11 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rand_core::CryptoRng;
-
 use super::holders::Watch;
 use super::open_slot::{Attempt, Judges, MemberMessage, OpenSlot, Step};
-use super::outputs::Outputs;
+use super::outputs::{Outputs, Turn};
 use super::own_list::OwnList;
 use super::publisher::Publisher;
 use super::{ClusterConfig, Forget, Notice, Offenders, Record, Rejection, Retries, STALL_SECONDS};
@@ -91,37 +89,27 @@ impl Slots {
         self.open.values_mut().for_each(|open| open.broadcast_now(now));
     }
 
-    /// Moves all open slots on as far as they go; returns whether one closed.
-    pub(super) fn step_all(
-        &mut self,
-        lists: &mut Publisher,
-        now: Timestamp,
-        rng: &mut dyn CryptoRng,
-        outputs: &mut Outputs,
-    ) -> bool {
+    /// Moves all open slots on as far as they go.
+    pub(super) fn step_all(&mut self, lists: &mut Publisher, turn: &mut Turn<'_>) {
         let open: Vec<Slot> = self.open.keys().copied().collect();
-        open.into_iter().fold(false, |closed, slot| self.step(slot, lists, now, rng, outputs) || closed)
+        for slot in open {
+            self.step(slot, lists, turn);
+        }
     }
 
     /// Opens the slots whose readings are due.
-    pub(super) fn open_due(
-        &mut self,
-        lists: &mut Publisher,
-        now: Timestamp,
-        rng: &mut dyn CryptoRng,
-        outputs: &mut Outputs,
-    ) {
+    pub(super) fn open_due(&mut self, lists: &mut Publisher, turn: &mut Turn<'_>) {
         while let Some((slot, own, opens)) = self.next(lists)
-            && opens <= now
+            && opens <= turn.now
         {
             let ended = own.list.params().slot_end(slot);
             let mut open = OpenSlot::new(slot, own);
-            if ended.plus_secs(STALL_SECONDS) <= now {
-                open.allow_catching_up(now);
+            if ended.plus_secs(STALL_SECONDS) <= turn.now {
+                open.allow_catching_up(turn.now);
             }
             self.opened_until = ended;
             self.open.insert(slot, open);
-            self.step(slot, lists, now, rng, outputs);
+            self.step(slot, lists, turn);
         }
     }
 
@@ -132,104 +120,82 @@ impl Slots {
     }
 
     /// Moves one slot on as far as it goes; returns whether it closed.
-    pub(super) fn step(
-        &mut self,
-        slot: Slot,
-        lists: &mut Publisher,
-        now: Timestamp,
-        rng: &mut dyn CryptoRng,
-        outputs: &mut Outputs,
-    ) -> bool {
+    pub(super) fn step(&mut self, slot: Slot, lists: &mut Publisher, turn: &mut Turn<'_>) -> bool {
         while let Some(open) = self.open.get_mut(&slot) {
             let left = self.retries.left(slot, open.list().params(), &self.config);
             let (config, roster, offenders) = (&*self.config, &lists.roster, &mut self.offenders);
-            match open.step(now, &mut Judges { config, roster, offenders, left, rng }) {
+            match open.step(turn.now, &mut Judges { config, roster, offenders, left, rng: &mut *turn.rng }) {
                 Step::Wait => return false,
                 Step::Request { attempt, bytes, notices } => {
                     let ended = open.ends();
                     // The coin that the request shows is known before it is: a bet on it is never lost.
-                    self.persist_offenders(outputs);
-                    outputs.persist(Record::Request { slot, attempt, bytes: bytes.clone() });
-                    outputs.publish(GatewayChannel::Recovery, bytes);
-                    outputs.notices(notices);
-                    outputs.notice(Notice::Requested { slot, attempt, ended });
+                    self.persist_offenders(turn.outputs);
+                    turn.outputs.persist(Record::Request { slot, attempt, bytes: bytes.clone() });
+                    turn.outputs.publish(GatewayChannel::Recovery, bytes);
+                    turn.outputs.notices(notices);
+                    turn.outputs.notice(Notice::Requested { slot, attempt, ended });
                 }
                 Step::Retry { attempt, bytes, ended } => {
-                    outputs.persist(Record::Retry { slot, attempt, bytes: bytes.clone() });
+                    turn.outputs.persist(Record::Retry { slot, attempt, bytes: bytes.clone() });
                     if self.retries.spend(slot, open.list().params(), &self.config) {
-                        outputs.persist(Record::Retries(Box::new(self.retries.clone())));
+                        turn.outputs.persist(Record::Retries(Box::new(self.retries.clone())));
                     }
-                    outputs.publish(GatewayChannel::Retry, bytes);
+                    turn.outputs.publish(GatewayChannel::Retry, bytes);
                     if let Some(ended) = ended {
-                        self.learn(&ended, lists, now, rng, outputs);
+                        self.learn(&ended, lists, turn);
                     }
                 }
-                Step::Repeat { channel, bytes } => outputs.publish(channel, bytes),
+                Step::Repeat { channel, bytes } => turn.outputs.publish(channel, bytes),
                 // Without a connection nobody could be heard.
                 Step::Close(Err(Failure::TooManyMissing)) if !lists.retained.is_connected() => {
-                    self.close(slot, Err(Failure::Interrupted), lists, now, rng, outputs);
+                    self.close(slot, Err(Failure::Interrupted), lists, turn);
                 }
-                Step::Close(result) => self.close(slot, result, lists, now, rng, outputs),
+                Step::Close(result) => self.close(slot, result, lists, turn),
             }
         }
         true
     }
 
-    fn close(
-        &mut self,
-        slot: Slot,
-        result: Result<Aggregate, Failure>,
-        lists: &mut Publisher,
-        now: Timestamp,
-        rng: &mut dyn CryptoRng,
-        outputs: &mut Outputs,
-    ) {
+    fn close(&mut self, slot: Slot, result: Result<Aggregate, Failure>, lists: &mut Publisher, turn: &mut Turn<'_>) {
         let Some(open) = self.open.remove(&slot) else { return };
         let outcome = open.outcome(result);
-        outputs.persist(Record::Outcome(outcome));
-        outputs.forget(Forget::Slot(slot));
-        outputs.close(outcome);
+        turn.outputs.persist(Record::Outcome(outcome));
+        turn.outputs.forget(Forget::Slot(slot));
+        turn.outputs.close(outcome);
         // A slot that the gateway missed says nothing of the members.
         if result != Err(Failure::Interrupted) {
-            lists.count_heard(&open, now, outputs);
+            lists.count_heard(&open, turn.now, turn.outputs);
             if let Some(ended) = open.ended() {
-                self.learn(&ended, lists, now, rng, outputs);
+                self.learn(&ended, lists, turn);
             }
         }
-        if let Some(watch) = open.into_watch(now) {
+        if let Some(watch) = open.into_watch(turn.now) {
             self.watched.insert(slot, watch);
-            self.report_holders(lists.retained.is_connected(), now, outputs);
+            self.report_holders(lists.retained.is_connected(), turn.now, turn.outputs);
         }
-        if self.offenders.end_exclusions(slot, now) {
-            lists.roster.change(now);
-            self.persist_offenders(outputs);
+        if self.offenders.end_exclusions(slot, turn.now) {
+            lists.roster.change(turn.now);
+            self.persist_offenders(turn.outputs);
         }
     }
 
     /// Learns from an attempt who spoils slots. Without a connection nobody could be heard.
-    fn learn(
-        &mut self,
-        ended: &Attempt,
-        lists: &mut Publisher,
-        now: Timestamp,
-        rng: &mut dyn CryptoRng,
-        outputs: &mut Outputs,
-    ) {
+    fn learn(&mut self, ended: &Attempt, lists: &mut Publisher, turn: &mut Turn<'_>) {
         if !lists.retained.is_connected() {
             return;
         }
         let left = self.retries.left(ended.slot, ended.list().params(), &self.config);
-        let notices = self.offenders.observe(ended, &self.config, left, now, rng);
-        self.persist_offenders(outputs);
+        let notices = self.offenders.observe(ended, &self.config, left, turn.now, &mut *turn.rng);
+        self.persist_offenders(turn.outputs);
         let by_lists = |notice: &Notice| matches!(notice, Notice::SearchesByLists { .. });
         let left_out = |notice: &Notice| matches!(notice, Notice::LeftOutOfLists { .. });
         if notices.iter().any(|notice| by_lists(notice) || left_out(notice)) {
-            lists.roster.change(now);
+            lists.roster.change(turn.now);
         }
         if notices.iter().any(by_lists) {
             lists.hurry();
         }
-        outputs.notices(notices);
+        turn.outputs.notices(notices);
     }
 
     pub(super) fn persist_offenders(&mut self, outputs: &mut Outputs) {
