@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
+use dream_edge::HomeKind;
 use dream_fleet::clock::SimulatedClock;
 use dream_fleet::pace::Pacer;
 use dream_fleet::{ClusterSetup, Faults, Fleet, Records, clock};
@@ -24,7 +25,6 @@ use dream_gateway::store::Store;
 use dream_homes::args::whole;
 use dream_homes::home::{Month, PvShare};
 use dream_homes::source::Source;
-use dream_protocol::kind::Kind as HomeKind;
 use dream_protocol::params::Params;
 use dream_protocol::scheme::{COMMITTEE_FROM, Kind, SchemeChoice};
 use dream_protocol::time::Timestamp;

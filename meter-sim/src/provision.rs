@@ -11,11 +11,11 @@ use std::{fs, io};
 
 use anyhow::Context as _;
 use clap::{ArgGroup, Args};
+use dream_edge::HomeKind;
 use dream_fleet::authority::{Host, METER_AUTHORITY, TestAuthorities};
 use dream_homes::street;
 use dream_protocol::broker_address::broker_address;
 use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
-use dream_protocol::kind::Kind;
 use dream_protocol::policy::{Policy, Profile};
 use dream_protocol::scheme::SchemeChoice;
 
@@ -78,7 +78,7 @@ pub(crate) struct ProvisionArgs {
     epsilon: String,
     /// What kind of homes the clusters are made of, for gateway.toml: flat, house, electric-heat or pv
     #[arg(long, value_name = "KIND", default_value_t)]
-    kind: Kind,
+    kind: HomeKind,
     /// How readings are hidden, for gateway.toml: `committee`, `pairwise`, or `auto`, which is a committee from 50 members on
     #[arg(long, value_name = "SCHEME", default_value_t)]
     scheme: SchemeChoice,

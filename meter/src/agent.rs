@@ -97,7 +97,7 @@ impl<M: Machine> Agent<M> {
         let mut time = Synchronised::new(time);
         wait_for_clock(&mut time, &*self.clock).await;
         let now = self.clock.now().wall;
-        let machine = origin::Machine::of_system();
+        let machine = origin::HostId::of_system();
         let (witness, doubt) = Witness::examine(&self.config.witness, &mut self.records, machine, now)?;
         if let Some(doubt) = doubt {
             warn!(%doubt, "the meter is silent until the next day in UTC, and enrols anew then");

@@ -50,9 +50,9 @@ impl fmt::Display for Doubt {
 
 /// What identifies this machine, if anything does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Machine(Option<u64>);
+pub struct HostId(Option<u64>);
 
-impl Machine {
+impl HostId {
     /// Hashes the machine's id, which is nobody's business.
     pub fn of_system() -> Self {
         Self::of(fs::read_to_string("/etc/machine-id").ok().as_deref())
@@ -80,7 +80,7 @@ impl Witness {
     pub fn examine(
         path: &Path,
         records: &mut Records,
-        machine: Machine,
+        machine: HostId,
         now: Timestamp,
     ) -> Result<(Self, Option<Doubt>), RecordsError> {
         let seen = read(path);
@@ -120,7 +120,7 @@ fn read(path: &Path) -> Option<(u64, u64)> {
     Some((u64::from_str_radix(instance, 16).ok()?, commits.parse().ok()?))
 }
 
-fn find_doubt(seen: Option<(u64, u64)>, records: &Records, machine: Machine) -> Result<Option<Doubt>, RecordsError> {
+fn find_doubt(seen: Option<(u64, u64)>, records: &Records, machine: HostId) -> Result<Option<Doubt>, RecordsError> {
     let Some(instance) = records.number(Number::Instance) else {
         return Ok(seen.map(|_| Doubt::NoRecords));
     };
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     const NOW: Timestamp = Timestamp::from_secs(20_000 * DAY_SECONDS + 3_600);
-    const HERE: Machine = Machine(Some(1));
+    const HERE: HostId = HostId(Some(1));
 
     struct Home {
         folder: tempfile::TempDir,
@@ -164,7 +164,7 @@ mod tests {
             self.folder.path().join("elsewhere/witness")
         }
 
-        fn start(&self, machine: Machine) -> (Records, Witness, Option<Doubt>) {
+        fn start(&self, machine: HostId) -> (Records, Witness, Option<Doubt>) {
             let mut records = Records::open(&self.state()).unwrap();
             let (witness, doubt) = Witness::examine(&self.witness(), &mut records, machine, NOW).unwrap();
             (records, witness, doubt)
@@ -197,7 +197,7 @@ mod tests {
         // Without a witness, which may be cleaned away, the other signs are left.
         fs::remove_file(home.witness()).unwrap();
         home.live(1);
-        assert_eq!(home.start(Machine(None)).2, None, "nobody knows the machine");
+        assert_eq!(home.start(HostId(None)).2, None, "nobody knows the machine");
     }
 
     #[test]
@@ -213,8 +213,8 @@ mod tests {
     fn another_machine_is_noticed() {
         let home = Home::new();
         home.live(1);
-        assert_eq!(home.start(Machine(Some(2))).2, Some(Doubt::OtherMachine));
-        assert_eq!(home.start(Machine(Some(2))).2, None, "told once: the records are new");
+        assert_eq!(home.start(HostId(Some(2))).2, Some(Doubt::OtherMachine));
+        assert_eq!(home.start(HostId(Some(2))).2, None, "told once: the records are new");
     }
 
     #[test]
@@ -271,8 +271,8 @@ mod tests {
 
     #[test]
     fn a_machine_is_known_by_its_id_and_none_without_one() {
-        assert_eq!(Machine::of(Some("abc\n")), Machine::of(Some("abc")));
-        assert_ne!(Machine::of(Some("abc")), Machine::of(Some("abd")));
-        assert_eq!(Machine::of(Some("\n")), Machine::of(None));
+        assert_eq!(HostId::of(Some("abc\n")), HostId::of(Some("abc")));
+        assert_ne!(HostId::of(Some("abc")), HostId::of(Some("abd")));
+        assert_eq!(HostId::of(Some("\n")), HostId::of(None));
     }
 }

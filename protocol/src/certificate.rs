@@ -11,6 +11,7 @@ mod profile;
 
 use std::fmt;
 
+use strum::{IntoStaticStr, VariantNames};
 use thiserror::Error;
 use x509_parser::certificate::X509Certificate;
 
@@ -29,7 +30,8 @@ use crate::params::MAX_MEMBERS;
 pub type Fingerprint = [u8; 32];
 
 /// Why a certificate is not accepted.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Error, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case")]
 pub enum CertificateError {
     #[error("not one DER-encoded X.509 certificate")]
     Malformed,

@@ -11,7 +11,6 @@ use crate::membership::ListError;
 use crate::meter::Refusal;
 use crate::params::ParamsError;
 use crate::policy::PolicyError;
-use crate::scheme::committee::CommitteeError;
 use crate::topic::TopicError;
 use crate::wire::DecodeError;
 
@@ -34,396 +33,110 @@ pub trait Coded {
     }
 }
 
-impl Coded for Refusal {
-    fn code(&self) -> &'static str {
-        match self {
-            Self::ClockDoubtful => "clock_doubtful",
-            Self::Decode(_) => "malformed",
-            Self::Topic(_) => "topic",
-            Self::List(_) => "list",
-            Self::Policy(_) => "policy",
-            Self::NotListed => "not_listed",
-            Self::OldEnrolment => "old_enrolment",
-            Self::RecordLost => "record_lost",
-            Self::StaleEpoch { .. } => "stale_epoch",
-            Self::TwoListsOfAnEpoch(_) => "two_lists_of_an_epoch",
-            Self::BrokenChain(_) => "broken_chain",
-            Self::ProtectionFalls { .. } => "protection_falls",
-            Self::TooFarAhead => "too_far_ahead",
-            Self::ListOver => "list_over",
-            Self::TooManyLists => "too_many_lists",
-            Self::NoList => "no_list",
-            Self::SlotNotOver => "slot_not_over",
-            Self::SlotOver => "slot_over",
-            Self::AlreadyReported => "already_reported",
-            Self::LedgerExhausted => "ledger_exhausted",
-            Self::UnknownSlot => "unknown_slot",
-            Self::OtherList => "other_list",
-            Self::BadSignature => "bad_signature",
-            Self::OtherAttempt => "other_attempt",
-            Self::TooManyMissing { .. } => "too_many_missing",
-            Self::NamesThisMeter => "names_this_meter",
-            Self::Bitmap(_) => "bitmap",
-            Self::NotAHolder => "not_a_holder",
-            Self::AlreadyAnswered => "already_answered",
-            Self::SecondRequest => "second_request",
-            Self::SecondRetry => "second_retry",
-            Self::AttemptNotAbove { .. } => "attempt_not_above",
-            Self::TooManyAttempts { .. } => "too_many_attempts",
-            Self::RetryOver => "retry_over",
+/// Names errors by their variants. Listed are the fields that hold an error which says more.
+macro_rules! coded {
+    ($($error:ty: $($variant:ident.$field:tt),*;)*) => { $(impl Coded for $error {
+        fn code(&self) -> &'static str {
+            self.into()
         }
-    }
 
-    fn detail(&self) -> Option<&dyn Coded> {
-        match self {
-            Self::Decode(error) => Some(error),
-            Self::Topic(error) => Some(error),
-            Self::List(error) => Some(error),
-            Self::Policy(error) => Some(error),
-            Self::Bitmap(error) => Some(error),
-            Self::ClockDoubtful
-            | Self::NotListed
-            | Self::OldEnrolment
-            | Self::RecordLost
-            | Self::StaleEpoch { .. }
-            | Self::TwoListsOfAnEpoch(_)
-            | Self::BrokenChain(_)
-            | Self::ProtectionFalls { .. }
-            | Self::TooFarAhead
-            | Self::ListOver
-            | Self::TooManyLists
-            | Self::NoList
-            | Self::SlotNotOver
-            | Self::SlotOver
-            | Self::AlreadyReported
-            | Self::LedgerExhausted
-            | Self::UnknownSlot
-            | Self::OtherList
-            | Self::BadSignature
-            | Self::OtherAttempt
-            | Self::TooManyMissing { .. }
-            | Self::NamesThisMeter
-            | Self::NotAHolder
-            | Self::AlreadyAnswered
-            | Self::SecondRequest
-            | Self::SecondRetry
-            | Self::AttemptNotAbove { .. }
-            | Self::TooManyAttempts { .. }
-            | Self::RetryOver => None,
+        fn detail(&self) -> Option<&dyn Coded> {
+            $(if let Self::$variant { $field: inner, .. } = self {
+                return Some(inner);
+            })*
+            None
         }
-    }
+    })* };
 }
 
-impl Coded for Rejection {
-    /// Returns the word that is used in metrics.
-    fn code(&self) -> &'static str {
-        self.as_str()
-    }
-
-    fn detail(&self) -> Option<&dyn Coded> {
-        match self {
-            Self::Topic(error) => Some(error),
-            Self::Decode(error) => Some(error),
-            Self::Enrolment(error) => Some(error),
-            Self::List(error) => Some(error),
-            Self::Evidence(error) => Some(error),
-            Self::Duplicate
-            | Self::NotAMember
-            | Self::OtherList
-            | Self::BadMac
-            | Self::BadSignature
-            | Self::SlotClosed
-            | Self::SlotNotOpen
-            | Self::OtherAttempt
-            | Self::TooLate
-            | Self::Contradiction
-            | Self::NotAsked
-            | Self::OtherRequest
-            | Self::NotAResponder
-            | Self::OtherScheme
-            | Self::NotAHolder
-            | Self::Corrections { .. }
-            | Self::OldEnrolment
-            | Self::DatedAhead
-            | Self::InOtherCluster
-            | Self::TooOften
-            | Self::KeyInUse
-            | Self::Denied
-            | Self::Unknown
-            | Self::OtherGateway
-            | Self::TooFarAhead => None,
-        }
-    }
-}
-
-impl Coded for EvidenceError {
-    fn code(&self) -> &'static str {
-        match self {
-            Self::Decode(_) => "malformed",
-            Self::Certificate(_) => "certificate",
-            Self::BadSignature { .. } => "bad_signature",
-            Self::TwoGateways { .. } => "two_gateways",
-            Self::NoContradiction => "no_contradiction",
-        }
-    }
-
-    fn detail(&self) -> Option<&dyn Coded> {
-        match self {
-            Self::Decode(error) => Some(error),
-            Self::Certificate(error) => Some(error),
-            Self::BadSignature { .. } | Self::TwoGateways { .. } | Self::NoContradiction => None,
-        }
-    }
-}
-
-impl Coded for ListError {
-    fn code(&self) -> &'static str {
-        match self {
-            Self::Decode(_) => "malformed",
-            Self::OtherCluster { .. } => "other_cluster",
-            Self::Gateway(_) => "gateway",
-            Self::BadSignature => "bad_signature",
-            Self::Enrolment { .. } => "enrolment",
-            Self::Period { .. } => "period",
-            Self::GatewayPeriod => "gateway_period",
-            Self::Slots { .. } => "slots",
-            Self::Epoch { .. } => "epoch",
-            Self::UnknownAuthority => "unknown_authority",
-            Self::WrongAuthority { .. } => "wrong_authority",
-            Self::OtherCertificate => "other_certificate",
-            Self::HolderCount { .. } => "holder_count",
-            Self::OtherHolders => "other_holders",
-            Self::NotAHolder { .. } => "not_a_holder",
-            Self::OtherDigests => "other_digests",
-            Self::NotShort => "not_short",
-            Self::MemberCount { .. } => "member_count",
-            Self::OtherEntries => "other_entries",
-            Self::Order { .. } => "order",
-            Self::RepeatedIdentity { .. } => "repeated_identity",
-            Self::LowOrder => "low_order",
-            Self::CertifiedSize { .. } => "certified_size",
-            Self::Params(_) => "params",
-        }
-    }
-
-    fn detail(&self) -> Option<&dyn Coded> {
-        match self {
-            Self::Decode(error) => Some(error),
-            Self::Gateway(error) => Some(error),
-            Self::Enrolment { reason, .. } => Some(reason),
-            Self::Params(error) => Some(error),
-            Self::OtherCluster { .. }
-            | Self::BadSignature
-            | Self::Period { .. }
-            | Self::GatewayPeriod
-            | Self::Slots { .. }
-            | Self::Epoch { .. }
-            | Self::UnknownAuthority
-            | Self::WrongAuthority { .. }
-            | Self::OtherCertificate
-            | Self::HolderCount { .. }
-            | Self::OtherHolders
-            | Self::NotAHolder { .. }
-            | Self::OtherDigests
-            | Self::NotShort
-            | Self::MemberCount { .. }
-            | Self::OtherEntries
-            | Self::Order { .. }
-            | Self::RepeatedIdentity { .. }
-            | Self::LowOrder
-            | Self::CertifiedSize { .. } => None,
-        }
-    }
-}
-
-impl Coded for EnrolmentError {
-    fn code(&self) -> &'static str {
-        match self {
-            Self::Decode(_) => "malformed",
-            Self::Certificate(_) => "certificate",
-            Self::OtherCertificate => "other_certificate",
-            Self::OtherCluster { .. } => "other_cluster",
-            Self::CertifiedCluster { .. } => "certified_cluster",
-            Self::BadSignature => "bad_signature",
-            Self::Period { .. } => "period",
-            Self::LowOrder => "low_order",
-        }
-    }
-
-    fn detail(&self) -> Option<&dyn Coded> {
-        match self {
-            Self::Decode(error) => Some(error),
-            Self::Certificate(error) => Some(error),
-            Self::OtherCertificate
-            | Self::OtherCluster { .. }
-            | Self::CertifiedCluster { .. }
-            | Self::BadSignature
-            | Self::Period { .. }
-            | Self::LowOrder => None,
-        }
-    }
-}
-
-impl Coded for CertificateError {
-    fn code(&self) -> &'static str {
-        match self {
-            Self::Malformed => "malformed",
-            Self::UnknownAuthority => "unknown_authority",
-            Self::WrongAuthority { .. } => "wrong_authority",
-            Self::BadSignature => "bad_signature",
-            Self::NotEd25519 => "not_ed25519",
-            Self::WeakKey => "weak_key",
-            Self::NotAnAuthority => "not_an_authority",
-            Self::IsAnAuthority => "is_an_authority",
-            Self::KeyUsage => "key_usage",
-            Self::UnknownCriticalExtension(_) => "unknown_critical_extension",
-            Self::BadExtension(_) => "bad_extension",
-            Self::CommonName => "common_name",
-            Self::Name => "name",
-            Self::Cluster => "cluster",
-            Self::Draw => "draw",
-            Self::NameMismatch => "name_mismatch",
-            Self::WrongRole { .. } => "wrong_role",
-            Self::Id(_) => "id",
-        }
-    }
-
-    fn detail(&self) -> Option<&dyn Coded> {
-        match self {
-            Self::Id(error) => Some(error),
-            Self::Malformed
-            | Self::UnknownAuthority
-            | Self::WrongAuthority { .. }
-            | Self::BadSignature
-            | Self::NotEd25519
-            | Self::WeakKey
-            | Self::NotAnAuthority
-            | Self::IsAnAuthority
-            | Self::KeyUsage
-            | Self::UnknownCriticalExtension(_)
-            | Self::BadExtension(_)
-            | Self::CommonName
-            | Self::Name
-            | Self::Cluster
-            | Self::Draw
-            | Self::NameMismatch
-            | Self::WrongRole { .. } => None,
-        }
-    }
+coded! {
+    Refusal: Decode.0, Topic.0, List.0, Policy.0, Bitmap.0;
+    Rejection: Topic.0, Decode.0, Enrolment.0, List.0, Evidence.0;
+    EvidenceError: Decode.0, Certificate.0;
+    ListError: Decode.0, Gateway.0, Enrolment.reason, Params.0;
+    EnrolmentError: Decode.0, Certificate.0;
+    CertificateError: Id.0;
+    TopicError: Id.0;
+    DecodeError: Id.reason;
+    PolicyError:;
+    MemberSetError:;
+    IdError:;
 }
 
 impl Coded for ParamsError {
+    /// Returns the name of the rule; one of a committee is named like the others.
     fn code(&self) -> &'static str {
         match self {
-            Self::Members { .. } => "members",
-            Self::TooManyMissing { .. } => "too_many_missing",
-            Self::TooFewMalicious { .. } => "too_few_malicious",
-            Self::NoneHonest { .. } => "none_honest",
-            Self::Range { .. } => "range",
-            Self::Epsilon { .. } => "epsilon",
-            Self::DayEpsilon { .. } => "day_epsilon",
-            Self::Windows { .. } => "windows",
-            Self::TooLarge { .. } => "too_large",
-            Self::TooFewPartners { .. } => "too_few_partners",
-            Self::TooLargeForPartners { .. } => "too_large_for_partners",
-            Self::Committee(CommitteeError::Holders { .. }) => "holders",
-            Self::Committee(CommitteeError::Drawn { .. }) => "drawn",
-            Self::Committee(CommitteeError::Needed { .. }) => "needed",
-            Self::Committee(CommitteeError::Missing { .. }) => "committee_missing",
+            Self::Committee(error) => error.into(),
+            error => error.into(),
         }
     }
 }
 
-impl Coded for PolicyError {
-    fn code(&self) -> &'static str {
-        match self {
-            Self::Authorities => "authorities",
-            Self::Gateway(_) => "gateway",
-            Self::Range { .. } => "range",
-            Self::Epsilon { .. } => "epsilon",
-            Self::NoiseScale { .. } => "noise_scale",
-            Self::DayEpsilon { .. } => "day_epsilon",
-            Self::Attempts { .. } => "attempts",
-            Self::TooFewMembers { .. } => "too_few_members",
-            Self::TooFewMalicious { .. } => "too_few_malicious",
-            Self::TooFewHonest { .. } => "too_few_honest",
-            Self::NoCertifiedSize { .. } => "no_certified_size",
-            Self::ShortList => "short_list",
-            Self::PartialMasks { .. } => "partial_masks",
-            Self::Scheme { .. } => "scheme",
-            Self::SlotTooShort { .. } => "slot_too_short",
-        }
-    }
-}
+#[cfg(test)]
+mod tests {
+    use strum::VariantNames;
 
-impl Coded for MemberSetError {
-    fn code(&self) -> &'static str {
-        match self {
-            Self::Length { .. } => "length",
-            Self::SpareBits { .. } => "spare_bits",
-        }
-    }
-}
+    use super::*;
+    use crate::scheme::committee::CommitteeError;
 
-impl Coded for TopicError {
-    fn code(&self) -> &'static str {
-        match self {
-            Self::UnknownVersion => "unknown_version",
-            Self::UnknownChannel => "unknown_channel",
-            Self::Id(_) => "id",
-        }
-    }
-
-    fn detail(&self) -> Option<&dyn Coded> {
-        match self {
-            Self::Id(error) => Some(error),
-            Self::UnknownVersion | Self::UnknownChannel => None,
-        }
-    }
-}
-
-impl Coded for DecodeError {
-    fn code(&self) -> &'static str {
-        match self {
-            Self::Truncated { .. } => "truncated",
-            Self::Trailing { .. } => "trailing",
-            Self::NonCanonical { .. } => "non_canonical",
-            Self::WrongType { .. } => "wrong_type",
-            Self::WrongCount { .. } => "wrong_count",
-            Self::WrongLength { .. } => "wrong_length",
-            Self::OutOfRange { .. } => "out_of_range",
-            Self::WrongKind { .. } => "wrong_kind",
-            Self::WrongAlgorithm => "wrong_algorithm",
-            Self::WrongHeader { .. } => "wrong_header",
-            Self::EarlierFormat => "earlier_format",
-            Self::Id { .. } => "id",
-        }
-    }
-
-    fn detail(&self) -> Option<&dyn Coded> {
-        match self {
-            Self::Id { reason, .. } => Some(reason),
-            Self::EarlierFormat
-            | Self::Truncated { .. }
-            | Self::Trailing { .. }
-            | Self::NonCanonical { .. }
-            | Self::WrongType { .. }
-            | Self::WrongCount { .. }
-            | Self::WrongLength { .. }
-            | Self::OutOfRange { .. }
-            | Self::WrongKind { .. }
-            | Self::WrongAlgorithm
-            | Self::WrongHeader { .. } => None,
-        }
-    }
-}
-
-impl Coded for IdError {
-    fn code(&self) -> &'static str {
-        match self {
-            Self::Length { .. } => "length",
-            Self::Character { .. } => "character",
-            Self::Reserved => "reserved",
-        }
+    /// Metrics, vectors and other implementations know these names: a variant may be renamed, its name may not.
+    #[test]
+    fn no_name_ever_changes() {
+        let names = |variants: &[&'static str]| variants.join(" ");
+        assert_eq!(
+            names(Refusal::VARIANTS),
+            "clock_doubtful malformed topic list policy not_listed old_enrolment record_lost stale_epoch \
+             two_lists_of_an_epoch broken_chain protection_falls too_far_ahead list_over too_many_lists \
+             no_list slot_not_over slot_over already_reported ledger_exhausted unknown_slot other_list \
+             bad_signature other_attempt too_many_missing names_this_meter bitmap not_a_holder \
+             already_answered second_request second_retry attempt_not_above too_many_attempts retry_over"
+        );
+        assert_eq!(
+            names(Rejection::VARIANTS),
+            "topic malformed duplicate not_a_member other_list bad_mac bad_signature slot_closed \
+             slot_not_open other_attempt too_late contradiction not_asked other_request not_a_responder \
+             other_scheme not_a_holder corrections enrolment old_enrolment dated_ahead in_other_cluster \
+             too_often key_in_use denied unknown_meter evidence other_gateway too_far_ahead list"
+        );
+        assert_eq!(names(EvidenceError::VARIANTS), "malformed certificate bad_signature two_gateways no_contradiction");
+        assert_eq!(
+            names(ListError::VARIANTS),
+            "malformed other_cluster unknown_authority wrong_authority gateway other_certificate \
+             bad_signature holder_count other_holders not_a_holder other_digests not_short member_count \
+             other_entries enrolment period gateway_period slots epoch order repeated_identity low_order \
+             certified_size params"
+        );
+        assert_eq!(
+            names(EnrolmentError::VARIANTS),
+            "malformed certificate other_certificate other_cluster certified_cluster bad_signature \
+             period low_order"
+        );
+        assert_eq!(
+            names(CertificateError::VARIANTS),
+            "malformed unknown_authority wrong_authority bad_signature not_ed25519 weak_key \
+             not_an_authority is_an_authority key_usage unknown_critical_extension bad_extension \
+             common_name name cluster draw name_mismatch wrong_role id"
+        );
+        assert_eq!(
+            names(ParamsError::VARIANTS),
+            "members too_many_missing too_few_malicious none_honest range epsilon day_epsilon windows \
+             too_large too_few_partners too_large_for_partners committee"
+        );
+        assert_eq!(names(CommitteeError::VARIANTS), "holders drawn needed committee_missing");
+        assert_eq!(
+            names(PolicyError::VARIANTS),
+            "authorities gateway range noise_scale day_epsilon epsilon attempts too_few_members \
+             too_few_malicious too_few_honest no_certified_size short_list partial_masks scheme \
+             slot_too_short"
+        );
+        assert_eq!(names(MemberSetError::VARIANTS), "length spare_bits");
+        assert_eq!(names(TopicError::VARIANTS), "unknown_version unknown_channel id");
+        assert_eq!(
+            names(DecodeError::VARIANTS),
+            "truncated trailing non_canonical wrong_type wrong_count wrong_length out_of_range \
+             wrong_kind wrong_algorithm wrong_header earlier_format id"
+        );
+        assert_eq!(names(IdError::VARIANTS), "length character reserved");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use strum::{IntoStaticStr, VariantNames};
 use thiserror::Error;
 
 use crate::certificate::{Authorities, CertificateError, Draw, Fingerprint, Signatures};
@@ -21,9 +22,11 @@ pub const MAX_ENROLMENT_SECONDS: u64 = 35 * 86_400;
 pub(crate) const MAX_AHEAD_SECONDS: u64 = 3600;
 
 /// Why an enrolment is not accepted.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Error, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case")]
 pub enum EnrolmentError {
     #[error("the enrolment does not decode: {0}")]
+    #[strum(serialize = "malformed")]
     Decode(#[from] DecodeError),
     #[error("the enrolment's certificate is refused: {0}")]
     Certificate(#[from] CertificateError),

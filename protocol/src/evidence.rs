@@ -3,6 +3,7 @@
 //! Anybody can judge it, with nothing but the certificates of gateways' authorities: the messages say which cluster, slot and list
 //! they are about, and the signatures say who made them. A meter keeps such pairs and sends them with its status.
 
+use strum::{IntoStaticStr, VariantNames};
 use thiserror::Error;
 
 use crate::certificate::{Authorities, Certificate, CertificateError};
@@ -37,9 +38,11 @@ pub enum Contradiction {
 }
 
 /// Why two messages show nothing.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Error, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case")]
 pub enum EvidenceError {
     #[error("the evidence does not decode: {0}")]
+    #[strum(serialize = "malformed")]
     Decode(#[from] DecodeError),
     #[error("the gateway's certificate is refused: {0}")]
     Certificate(#[from] CertificateError),

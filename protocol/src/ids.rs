@@ -7,13 +7,15 @@ use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
+use strum::{IntoStaticStr, VariantNames};
 use thiserror::Error;
 
 /// The longest id, in bytes.
 pub const MAX_ID_LEN: usize = 64;
 
 /// Why a text is not an id.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case")]
 pub enum IdError {
     #[error("an id has 1 to {MAX_ID_LEN} characters, this one has {len}")]
     Length { len: usize },

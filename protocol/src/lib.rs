@@ -22,7 +22,7 @@
 //! - at the bottom: [`ids`], [`time`], [`params`], [`keys`] and [`mod@derive`];
 //! - above them: [`noise`] (the exact shares, and how far they move a sum), [`scheme`] (how a sum is opened), [`wire`] and [`topic`],
 //!   [`certificate`], [`enrolment`], [`membership`] and [`evidence`];
-//! - what a meter accepts and has spent: [`policy`], [`ledger`], [`day`]; [`kind`] suits lists to homes;
+//! - what a meter accepts and has spent: [`policy`], [`ledger`], [`day`];
 //! - on top: [`meter`], [`cluster`], and [`aggregate`], the only values meant to be seen;
 //! - beside them: [`code`], the stable names of all errors, and [`broker_address`], the URLs of brokers.
 
@@ -37,7 +37,6 @@ pub mod enrolment;
 pub mod evidence;
 pub mod ids;
 pub mod keys;
-pub mod kind;
 pub mod ledger;
 pub mod member_set;
 pub mod membership;

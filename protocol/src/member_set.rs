@@ -1,9 +1,11 @@
 //! A set of a list's members, by index: the bitmap S of a recovery request.
 
+use strum::{IntoStaticStr, VariantNames};
 use thiserror::Error;
 
 /// Why bytes are not a bitmap of a list's members.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case")]
 pub enum MemberSetError {
     #[error("a bitmap of {members} members has {expected} bytes, this one has {found}")]
     Length { members: u16, expected: usize, found: usize },

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::sync::{Arc, OnceLock};
 
+use strum::{IntoStaticStr, VariantNames};
 use thiserror::Error;
 
 use crate::certificate::{Authorities, Certificate, CertificateError, Fingerprint, Role, Signatures, Unfit};
@@ -30,9 +31,11 @@ use crate::wire::{
 pub(crate) const MAX_LIST_AHEAD_SECONDS: u64 = 2 * 86_400;
 
 /// Why a list is refused, whoever reads it.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Error, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case")]
 pub enum ListError {
     #[error("the list does not decode: {0}")]
+    #[strum(serialize = "malformed")]
     Decode(#[from] DecodeError),
     #[error("the list is for cluster `{found}`, not `{expected}`")]
     OtherCluster { expected: ClusterId, found: ClusterId },

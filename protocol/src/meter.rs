@@ -8,17 +8,20 @@
 //! answer per slot and attempt, at most M missing members, a list that it has checked itself, a budget per day, and time
 //! that is never reported twice.
 
+mod clock;
 mod conduct;
 mod days;
 mod enrolling;
+mod enrolments;
 mod holding;
 mod lists;
 mod record;
 mod refusal;
 pub mod simulation;
 mod slots;
+mod statuses;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
@@ -32,22 +35,18 @@ pub use refusal::Refusal;
 use crate::certificate::{Certificate, CertificateError};
 use crate::day::Days;
 use crate::ids::{ClusterId, MeterId};
-use crate::keys::{AgreementPublic, IdentityKey, SharedSecret};
+use crate::keys::IdentityKey;
 use crate::ledger::Ledger;
 use crate::membership::MembershipList;
 use crate::policy::Policy;
 use crate::time::{Now, Slot, Timestamp};
 use crate::topic::{self, GatewayChannel, MeterChannel, Topic, TopicError};
 use crate::wire::{EvidenceStatement, Message as _, RecoveryMessage, Sign1, Status, StatusCode};
-use lists::HeldList;
-
-/// How far the wall clock may run ahead of the monotonic one since both were last known to be right: a minute, and a
-/// thousandth of the time passed, which is more than any crystal drifts.
-const CLOCK_TOLERANCE_MILLIS: u64 = 60_000;
-const CLOCK_DRIFT: u64 = 1_000;
-
-/// The least time between two statuses of one code.
-const STATUS_INTERVAL_SECONDS: u64 = 60;
+use clock::Clock;
+use enrolments::{Enrolments, Listing};
+use lists::HeldLists;
+use slots::Slots;
+use statuses::{Proofs, Statuses};
 
 /// How many pieces of evidence are kept; later ones replace the oldest.
 const EVIDENCE_KEPT: u64 = 16;
@@ -174,40 +173,12 @@ pub struct Meter<C: Conduct = Honest> {
     id: MeterId,
     certificate: Certificate,
     account: Account,
-    enrolments: BTreeMap<u64, OwnEnrolment>,
-    /// Whether the newest valid list names this meter's newest enrolment.
-    listed: bool,
-    /// Whether it does not, but names the one before: the next list will come in time.
-    renewing: bool,
-    enrol_again: Timestamp,
-    /// When to offer the enrolment because nobody asked for anything in a slot, with that slot and its list.
-    unasked: Option<(Timestamp, Slot, [u8; 8])>,
-    /// When to offer the enrolment because the gateway came back, and nothing would show that it has lost its store.
-    offer_at: Option<Timestamp>,
-    /// X25519 results by own enrolment and other key: they outlive lists.
-    agreements: BTreeMap<(u64, AgreementPublic), SharedSecret>,
-    lists: BTreeMap<u64, HeldList>,
-    /// Whether the newest list is of use only as a whole.
-    needs_full_list: bool,
-    /// The channels that the driver was last told of.
-    told_channels: BTreeSet<GatewayChannel>,
-    slots: BTreeMap<Slot, SlotRecord>,
-    /// What was answered as a holder.
-    answers: BTreeMap<Slot, AnswerRecord>,
-    /// Slots whose reading waits for its moment.
-    unpublished: BTreeMap<Slot, Timestamp>,
-    /// Open slots in which the gateway asked for something.
-    asked: BTreeSet<Slot>,
-    /// When the reveals of open slots were last sent.
-    revealed: BTreeMap<Slot, Timestamp>,
-    prepared: BTreeMap<Slot, slots::Prepared>,
+    enrolments: Enrolments,
+    lists: HeldLists,
+    slots: Slots,
     clock: Clock,
-    /// When each status was last sent, and for which list and slot.
-    statuses: BTreeMap<StatusCode, (Timestamp, Option<[u8; 8]>, Slot)>,
-    /// Hashes of the contradictions that are kept, so that their repetition is not.
-    proven: BTreeMap<u64, [u8; 32]>,
-    /// The contradiction that was seen last, until the status that tells of it.
-    newest_evidence: Option<Arc<[u8]>>,
+    statuses: Statuses,
+    proofs: Proofs,
     outputs: VecDeque<Output>,
     conduct: C,
 }
@@ -253,31 +224,17 @@ impl<C: Conduct> Meter<C> {
             config,
             certificate,
             account,
-            enrolments: BTreeMap::new(),
-            listed: false,
-            renewing: false,
-            enrol_again: Timestamp::from_millis(0),
-            unasked: None,
-            offer_at: None,
-            agreements: BTreeMap::new(),
-            lists: BTreeMap::new(),
-            needs_full_list: false,
-            told_channels: BTreeSet::new(),
-            slots: BTreeMap::new(),
-            answers: BTreeMap::new(),
-            unpublished: BTreeMap::new(),
-            asked: BTreeSet::new(),
-            revealed: BTreeMap::new(),
-            prepared: BTreeMap::new(),
+            enrolments: Enrolments::new(),
+            lists: HeldLists::default(),
+            slots: Slots::default(),
             clock: Clock::default(),
-            statuses: BTreeMap::new(),
-            proven: BTreeMap::new(),
-            newest_evidence: None,
+            statuses: Statuses::default(),
+            proofs: Proofs::default(),
             outputs: VecDeque::new(),
             conduct,
         };
         meter.restore(records);
-        meter.told_channels = meter.wanted_channels();
+        meter.lists.told = meter.lists.wanted();
         Ok(meter)
     }
 
@@ -305,7 +262,7 @@ impl<C: Conduct> Meter<C> {
             Input::Message { topic, payload } => self.message(topic, payload, at, rng),
             Input::List(list) => self.consider(&list, at),
             Input::Measured { slot, watts } => self.measured(slot, watts, at, rng),
-            Input::TimeConfirmed => drop(self.statuses.remove(&StatusCode::ClockDoubtful)),
+            Input::TimeConfirmed => self.statuses.forget(StatusCode::ClockDoubtful),
             Input::Tick => {}
         }
         self.enrol_when_due(at, rng);
@@ -324,25 +281,17 @@ impl<C: Conduct> Meter<C> {
         if self.clock.doubtful {
             return None;
         }
-        let ends = |list, slot| Some(self.list(list)?.expiry_of(slot));
-        let slot_ends = self.slots.values().filter_map(|record| ends(&record.list, record.slot));
-        let answer_ends = self.answers.values().filter_map(|record| ends(&record.list, record.slot));
-        let list_ends = self.lists.keys().filter_map(|&epoch| self.list_ends(epoch));
-        [self.enrolment_deadline(), self.preparation_deadline(), self.days_deadline()]
-            .into_iter()
-            .flatten()
-            .chain(self.unpublished.values().copied())
-            .chain(slot_ends)
-            .chain(answer_ends)
-            .chain(list_ends)
-            .min()
+        let next_start = self.clock.last.and_then(|at| self.lists.next_start(at));
+        let own = [self.enrolment_deadline(), next_start, self.days_deadline()];
+        let held = [self.slots.deadline(&self.lists), self.lists.deadline()];
+        own.into_iter().chain(held).flatten().min()
     }
 
     /// Returns the topics to subscribe to with every connection: what the gateway says to this meter, as far as it is for
     /// it now, and whether gateways are online. Without the last one, a meter that no list names takes up to 75 seconds to
     /// enrol with a new gateway. [`Output::Subscribe`] and [`Output::Unsubscribe`] tell of changes.
     pub fn subscriptions(&self) -> Vec<String> {
-        let cluster = self.told_channels.iter().map(|channel| channel.topic(&self.config.cluster));
+        let cluster = self.lists.told.iter().map(|channel| channel.topic(&self.config.cluster));
         cluster.chain([topic::ANY_GATEWAY_STATUS.to_owned()]).collect()
     }
 
@@ -380,12 +329,12 @@ impl<C: Conduct> Meter<C> {
             Ok(Topic::Gateway { cluster: name, channel }) if name == cluster.as_str() => match channel {
                 // The retained list comes again with every connection; to verify it once is enough.
                 GatewayChannel::Membership | GatewayChannel::FullMembership
-                    if self.lists.values().any(|held| **held.list.bytes() == *payload) => {}
+                    if self.lists.held.values().any(|held| **held.list.bytes() == *payload) => {}
                 // An erased list says nothing.
                 GatewayChannel::Membership | GatewayChannel::FullMembership if payload.is_empty() => {}
                 GatewayChannel::Membership => self.short_list(payload, at),
                 GatewayChannel::FullMembership => {
-                    let known = self.lists.values().map(|held| &*held.list);
+                    let known = self.lists.held.values().map(|held| &*held.list);
                     match MembershipList::verify_after(known, payload, cluster, &self.config.policy.authorities) {
                         Ok(list) => self.consider(&list, at),
                         Err(error) => self.refuse(&error.into(), None, Slot(0)),
@@ -418,19 +367,20 @@ impl<C: Conduct> Meter<C> {
         };
         let slot = message.slot();
         // What was reported is asked for under its list; a holder is also asked for what it did not report itself.
-        let reported = self.slots.get(&slot).and_then(|record| self.list(&record.list));
-        let Some(held) = reported.or_else(|| self.in_force(slot).filter(|held| held.role.holder().is_some())) else {
+        let reported = self.slots.reported.get(&slot).and_then(|record| self.lists.get(&record.list));
+        let Some(held) = reported.or_else(|| self.lists.in_force(slot).filter(|held| held.role.holder().is_some()))
+        else {
             return self.refuse(&Refusal::UnknownSlot, None, slot);
         };
         let named = *held.list.hash();
         let holds = held.role.holder().is_some();
         // A gateway repeats its request until all have answered; what was answered was verified.
-        let answered = self.slots.get(&slot).is_some_and(|record| record.answered(payload))
-            || self.answers.get(&slot).is_some_and(|record| *record.request == *payload);
+        let answered = self.slots.reported.get(&slot).is_some_and(|record| record.answered(payload))
+            || self.slots.answers.get(&slot).is_some_and(|record| *record.request == *payload);
         let topic = channel.topic(&self.config.cluster);
         let verified = answered || envelope.verifies(held.list.gateway_identity(), &topic);
         if verified {
-            self.asked.insert(slot);
+            self.slots.asked.insert(slot);
         }
         let outcome = match message {
             _ if !verified => Err(Refusal::BadSignature),
@@ -446,21 +396,30 @@ impl<C: Conduct> Meter<C> {
 
     /// Says again what a new connection may have lost. Always the same bytes.
     fn say_again(&mut self, at: Timestamp) {
-        if !self.listed {
-            self.enrol_again = at;
+        if self.enrolments.listing != Listing::Listed {
+            self.enrolments.offer_again = at;
         }
-        let open: Vec<Slot> = self.slots.keys().copied().filter(|slot| !self.unpublished.contains_key(slot)).collect();
+        let open: Vec<Slot> =
+            self.slots.reported.keys().copied().filter(|slot| !self.slots.unpublished.contains_key(slot)).collect();
         for slot in open {
             self.publish_slot(slot, at);
         }
-        let answered: Vec<Slot> = self.answers.keys().copied().collect();
+        let answered: Vec<Slot> = self.slots.answers.keys().copied().collect();
         for slot in answered {
             self.publish_answer(slot, at);
         }
     }
 
+    fn persist(&mut self, record: Record) {
+        self.outputs.push_back(Output::Persist(record));
+    }
+
+    fn erase(&mut self, key: Key) {
+        self.outputs.push_back(Output::Erase(key));
+    }
+
     fn persist_account(&mut self) {
-        self.outputs.push_back(Output::Persist(Record::Account(self.account.clone())));
+        self.persist(Record::Account(self.account.clone()));
     }
 
     fn publish(&mut self, channel: MeterChannel, about: Option<About>, payload: Arc<[u8]>) {
@@ -483,18 +442,11 @@ impl<C: Conduct> Meter<C> {
     fn say(&mut self, code: StatusCode, list: Option<[u8; 8]>, slot: Slot) {
         let Some(at) = self.clock.last else { return };
         // Taken, so that a later contradiction does not go with the evidence of this one.
-        let evidence = if code == StatusCode::Equivocation { self.newest_evidence.take() } else { None };
+        let evidence = if code == StatusCode::Equivocation { self.proofs.newest.take() } else { None };
         // A contradiction of which nothing is in hand would have to be believed.
-        if code == StatusCode::Equivocation && evidence.is_none() {
+        if code == StatusCode::Equivocation && evidence.is_none() || !self.statuses.note(code, list, slot, at) {
             return;
         }
-        let said = |&(then, of, when): &(Timestamp, Option<[u8; 8]>, Slot)| {
-            (of, when) == (list, slot) || at < then.plus_secs(STATUS_INTERVAL_SECONDS)
-        };
-        if self.statuses.get(&code).is_some_and(said) {
-            return;
-        }
-        self.statuses.insert(code, (at, list, slot));
         let status = Status {
             cluster: self.config.cluster.clone(),
             list,
@@ -514,17 +466,14 @@ impl<C: Conduct> Meter<C> {
         let number = self.account.evidence;
         let statement = EvidenceStatement { cluster: self.config.cluster.clone(), certificate, first, second };
         let evidence = Evidence { number, bytes: statement.encode().into() };
-        let hash = evidence.hash();
-        self.newest_evidence = Some(evidence.bytes.clone());
-        if self.proven.values().any(|known| *known == hash) {
+        if !self.proofs.note(&evidence) {
             return;
         }
-        self.proven.insert(number, hash);
         self.account.evidence += 1;
-        self.outputs.push_back(Output::Persist(Record::Evidence(evidence)));
+        self.persist(Record::Evidence(evidence));
         if let Some(oldest) = number.checked_sub(EVIDENCE_KEPT) {
-            self.proven.remove(&oldest);
-            self.outputs.push_back(Output::Erase(Key::Evidence(oldest)));
+            self.proofs.forget(oldest);
+            self.erase(Key::Evidence(oldest));
         }
         self.persist_account();
     }
@@ -552,16 +501,16 @@ impl<C: Conduct> Meter<C> {
                 // Evidence outlives everything, also the account that counts it.
                 Record::Evidence(kept) => {
                     self.account.evidence = self.account.evidence.max(kept.number + 1);
-                    self.proven.insert(kept.number, kept.hash());
+                    self.proofs.reopen(&kept);
                 }
                 Record::Enrolment(own) if same_cluster => {
-                    self.enrolments.insert(own.seq, own);
+                    self.enrolments.own.insert(own.seq, own);
                 }
                 Record::List(list) if same_cluster => lists.push(list),
                 Record::Slot(slot) if same_cluster => slots.push(slot),
                 Record::Answer(answer) if same_cluster => answers.push(answer),
                 Record::Enrolment(_) | Record::List(_) | Record::Slot(_) | Record::Answer(_) => {
-                    self.outputs.push_back(Output::Erase(key));
+                    self.erase(key);
                 }
             }
         }
@@ -570,38 +519,16 @@ impl<C: Conduct> Meter<C> {
         slots.into_iter().for_each(|slot| self.reopen_slot(slot));
         for answer in answers {
             // The account is written first; one that was rolled back alone still does not answer again.
-            if let Some(held) = self.list(&answer.list) {
+            if let Some(held) = self.lists.get(&answer.list) {
                 let mark = (held.list.params().slot_end(answer.slot).as_secs(), answer.attempt);
                 self.account.answered = self.account.answered.max(mark);
             }
-            self.answers.insert(answer.slot, answer);
+            self.slots.answers.insert(answer.slot, answer);
         }
-        let newest = self.lists.values().next_back().map(|newest| newest.enrolment);
-        self.listed = newest.is_some() && newest == self.newest_seq();
-        self.renewing = newest.is_some() && !self.listed;
-    }
-}
-
-/// Notices a wall clock that runs ahead. One that jumps back is caught by the high-water mark.
-#[derive(Debug, Default)]
-struct Clock {
-    /// When both clocks were first seen, or last confirmed: small steps that add up are noticed too.
-    anchor: Option<Now>,
-    last: Option<Timestamp>,
-    doubtful: bool,
-}
-
-impl Clock {
-    fn observe(&mut self, now: Now, confirmed: bool) {
-        let anchor = match self.anchor {
-            Some(anchor) if !confirmed => anchor,
-            Some(_) | None => *self.anchor.insert(now),
+        self.enrolments.listing = match self.lists.newest().map(|newest| newest.enrolment) {
+            None => Listing::Unlisted,
+            newest if newest == self.enrolments.newest_seq() => Listing::Listed,
+            Some(_) => Listing::Renewing,
         };
-        let wall = now.wall.millis_since(anchor.wall);
-        let monotonic = now.monotonic_millis.saturating_sub(anchor.monotonic_millis);
-        let tolerated = CLOCK_TOLERANCE_MILLIS + monotonic / CLOCK_DRIFT;
-        let ahead = wall > monotonic.saturating_add(tolerated);
-        self.doubtful = !confirmed && (self.doubtful || ahead);
-        self.last = Some(now.wall);
     }
 }

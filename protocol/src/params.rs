@@ -1,5 +1,6 @@
 //! The parameters of a membership list: valid by construction.
 
+use strum::{IntoStaticStr, VariantNames};
 use thiserror::Error;
 
 use crate::day::DAY_SECONDS;
@@ -55,7 +56,7 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// What the gateway states unless it is configured otherwise, for the [kind](crate::kind) `house`. M and T depend on the
+    /// What the gateway states unless it is configured otherwise, for homes of the kind `house`. M and T depend on the
     /// members, and are 0 here.
     pub const DEFAULT: Self = Self {
         slot_seconds: 600,
@@ -146,7 +147,8 @@ impl Share {
 }
 
 /// Why [`Terms`] do not make [`Params`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case")]
 pub enum ParamsError {
     #[error("a list has 1 to {MAX_MEMBERS} members, this one has {members}")]
     Members { members: usize },

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
+use strum::{IntoStaticStr, VariantNames};
 use thiserror::Error;
 
 use crate::certificate::Authorities;
@@ -154,7 +155,8 @@ pub struct Policy {
 }
 
 /// Which rule of a policy a list breaks.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Error, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case")]
 pub enum PolicyError {
     #[error("the list names an authority that the policy does not name in that role")]
     Authorities,

@@ -1,5 +1,6 @@
 //! Which message travels where: topics below `dream/v1/` (`protocol.md 7`).
 
+use strum::{IntoStaticStr, VariantNames};
 use thiserror::Error;
 
 use crate::ids::{ClusterId, GatewayId, IdError, MeterId};
@@ -107,7 +108,8 @@ pub enum Topic<'a> {
 }
 
 /// Why a topic is not one of a cluster's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case")]
 pub enum TopicError {
     #[error("the topic does not start with `{PREFIX}`: another application's, or another version's")]
     UnknownVersion,

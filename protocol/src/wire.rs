@@ -91,16 +91,12 @@ impl Message<'_> for MaskedReading {
     type Key<'k> = &'k MacKey;
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            list: reader.fixed("list hash")?,
-            slot: Slot(reader.uint()?),
-            attempt: reader.attempt()?,
-            ciphertext: u64::from_be_bytes(reader.fixed("ciphertext")?),
-        })
+        let (list, slot, attempt) = read_about(reader)?;
+        Ok(Self { list, slot, attempt, ciphertext: u64::from_be_bytes(reader.fixed("ciphertext")?) })
     }
 
     fn write(&self, writer: Writer) -> Writer {
-        writer.bytes(&self.list).uint(self.slot.0).uint(self.attempt.into()).bytes(&self.ciphertext.to_be_bytes())
+        write_about(writer, &self.list, self.slot, self.attempt).bytes(&self.ciphertext.to_be_bytes())
     }
 }
 
@@ -122,17 +118,13 @@ impl Message<'_> for RecoveryRequest {
     type Key<'k> = &'k IdentityKey;
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            list: ListHash(reader.fixed("list hash")?),
-            slot: Slot(reader.uint()?),
-            attempt: reader.attempt()?,
-            missing: reader.bytes()?.to_vec(),
-            deadline: reader.uint()?,
-        })
+        let (list, slot, attempt) = read_about(reader)?;
+        let (missing, deadline) = (reader.bytes()?.to_vec(), reader.uint()?);
+        Ok(Self { list: ListHash(list), slot, attempt, missing, deadline })
     }
 
     fn write(&self, writer: Writer) -> Writer {
-        writer.bytes(&self.list.0).uint(self.slot.0).uint(self.attempt.into()).bytes(&self.missing).uint(self.deadline)
+        write_about(writer, &self.list.0, self.slot, self.attempt).bytes(&self.missing).uint(self.deadline)
     }
 }
 
@@ -153,22 +145,14 @@ impl Message<'_> for Reveal {
     type Key<'k> = &'k MacKey;
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            list: reader.fixed("list hash")?,
-            slot: Slot(reader.uint()?),
-            attempt: reader.attempt()?,
-            revealed: u64::from_be_bytes(reader.fixed("revealed")?),
-            request: reader.fixed("request hash")?,
-        })
+        let (list, slot, attempt) = read_about(reader)?;
+        let revealed = u64::from_be_bytes(reader.fixed("revealed")?);
+        Ok(Self { list, slot, attempt, revealed, request: reader.fixed("request hash")? })
     }
 
     fn write(&self, writer: Writer) -> Writer {
-        writer
-            .bytes(&self.list)
-            .uint(self.slot.0)
-            .uint(self.attempt.into())
-            .bytes(&self.revealed.to_be_bytes())
-            .bytes(&self.request)
+        let head = write_about(writer, &self.list, self.slot, self.attempt);
+        head.bytes(&self.revealed.to_be_bytes()).bytes(&self.request)
     }
 }
 
@@ -322,24 +306,16 @@ impl Message<'_> for Retry {
     type Key<'k> = &'k IdentityKey;
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            list: ListHash(reader.fixed("list hash")?),
-            slot: Slot(reader.uint()?),
-            attempt: retried(reader)?,
-            deadline: reader.uint()?,
-        })
+        let (list, slot, attempt) = read_about(reader)?;
+        // Nothing opens the first attempt.
+        if attempt == 0 {
+            return Err(DecodeError::OutOfRange { field: "attempt" });
+        }
+        Ok(Self { list: ListHash(list), slot, attempt, deadline: reader.uint()? })
     }
 
     fn write(&self, writer: Writer) -> Writer {
-        writer.bytes(&self.list.0).uint(self.slot.0).uint(self.attempt.into()).uint(self.deadline)
-    }
-}
-
-/// Reads the attempt that a retry opens: never the first, which nothing opens.
-fn retried(reader: &mut Reader<'_>) -> Result<u8, DecodeError> {
-    match reader.attempt()? {
-        0 => Err(DecodeError::OutOfRange { field: "attempt" }),
-        attempt => Ok(attempt),
+        write_about(writer, &self.list.0, self.slot, self.attempt).uint(self.deadline)
     }
 }
 
@@ -370,25 +346,24 @@ impl RecoveryMessage {
         }
     }
 
-    pub const fn slot(&self) -> Slot {
-        match self {
-            Self::Request(request) => request.slot,
-            Self::Retry(retry) => retry.slot,
-        }
-    }
-
-    pub const fn attempt(&self) -> u8 {
-        match self {
-            Self::Request(request) => request.attempt,
-            Self::Retry(retry) => retry.attempt,
+    /// The list, slot and attempt that it is about.
+    const fn about(&self) -> (ListHash, Slot, u8) {
+        match *self {
+            Self::Request(RecoveryRequest { list, slot, attempt, .. })
+            | Self::Retry(Retry { list, slot, attempt, .. }) => (list, slot, attempt),
         }
     }
 
     pub const fn list(&self) -> ListHash {
-        match self {
-            Self::Request(request) => request.list,
-            Self::Retry(retry) => retry.list,
-        }
+        self.about().0
+    }
+
+    pub const fn slot(&self) -> Slot {
+        self.about().1
+    }
+
+    pub const fn attempt(&self) -> u8 {
+        self.about().2
     }
 }
 
@@ -430,6 +405,15 @@ impl EvidenceStatement {
             .bytes(&self.second)
             .finish()
     }
+}
+
+/// Reads what a message is about: a list, a slot and an attempt.
+fn read_about<const N: usize>(reader: &mut Reader<'_>) -> Result<([u8; N], Slot, u8), DecodeError> {
+    Ok((reader.fixed("list hash")?, Slot(reader.uint()?), reader.attempt()?))
+}
+
+fn write_about(writer: Writer, list: &[u8], slot: Slot, attempt: u8) -> Writer {
+    writer.bytes(list).uint(slot.0).uint(attempt.into())
 }
 
 fn cluster(reader: &mut Reader<'_>) -> Result<ClusterId, DecodeError> {

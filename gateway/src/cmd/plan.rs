@@ -18,7 +18,7 @@ use std::fmt;
 use std::io::Write;
 
 use clap::{Args, FromArgMatches as _};
-use dream_protocol::kind::Kind as HomeKind;
+use dream_edge::HomeKind;
 use dream_protocol::params::{Params, Terms};
 use dream_protocol::policy::Profile;
 use dream_protocol::scheme::{COMMITTEE_FROM, Kind, SchemeChoice};

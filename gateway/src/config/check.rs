@@ -5,10 +5,10 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use dream_edge::HomeKind;
 use dream_protocol::broker_address::broker_address;
 use dream_protocol::cluster::RosterRules;
 use dream_protocol::ids::{ClusterId, GatewayId, MAX_ID_LEN, MeterId};
-use dream_protocol::kind::Kind;
 use dream_protocol::params::{Share, Terms};
 use dream_protocol::policy::Profile;
 use dream_protocol::scheme::{self, Scheme, SchemeChoice};
@@ -412,8 +412,8 @@ impl<'a> Checker<'a> {
         }
     }
 
-    fn kind(&mut self, key: &str, text: Option<&str>) -> Option<Kind> {
-        let Some(text) = text else { return Some(Kind::default()) };
+    fn kind(&mut self, key: &str, text: Option<&str>) -> Option<HomeKind> {
+        let Some(text) = text else { return Some(HomeKind::default()) };
         self.note(key, text.parse().map_err(|allowed| format!("`{text}` is no kind of home; {allowed}")))
     }
 

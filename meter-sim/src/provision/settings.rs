@@ -1,7 +1,7 @@
 //! `gateway.toml` for a trial: what `dream-gateway run` needs, and comments that explain it.
 
+use dream_edge::HomeKind;
 use dream_protocol::ids::{ClusterId, GatewayId};
-use dream_protocol::kind::Kind as HomeKind;
 use dream_protocol::policy::Profile;
 use dream_protocol::scheme::{Kind, SchemeChoice};
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use dream_protocol::kind::Kind;
+use dream_edge::HomeKind;
 use dream_protocol::noise::{Sampler, Scale, Spread};
 use rand_chacha::ChaCha8Rng;
 
@@ -77,7 +77,7 @@ impl Range {
     }
 
     /// The product's for a kind of home.
-    pub(super) fn of(kind: Kind) -> Self {
+    pub(super) fn of(kind: HomeKind) -> Self {
         let (low, high) = kind.range();
         let watts = |end: i64| u32::try_from(end.unsigned_abs()).expect("some kilowatts");
         Self { below: watts(low), above: watts(high) }
@@ -361,8 +361,8 @@ mod tests {
 
     #[test]
     fn ranges_and_alphas_are_read_or_refused() {
-        assert_eq!("0..5000".parse(), Ok(Range::of(Kind::House)));
-        assert_eq!("-8000..8000".parse(), Ok(Range::of(Kind::Pv)));
+        assert_eq!("0..5000".parse(), Ok(Range::of(HomeKind::House)));
+        assert_eq!("-8000..8000".parse(), Ok(Range::of(HomeKind::Pv)));
         for wrong in ["5000", "0-5000", "100..5000", "5..-5", "0..0", "-9..-1", "0..2000000", "a..b", ".."] {
             assert!(wrong.parse::<Range>().is_err(), "{wrong}");
         }
@@ -376,7 +376,7 @@ mod tests {
     fn who_is_silent_is_not_in_the_sum() {
         let mut loads = loads(&[&[100.0, 0.0], &[300.0, 200.0]]);
         loads.silent = vec![vec![1], vec![]];
-        let slots = ClusterSlot::of(&loads, &[0, 1], Range::of(Kind::House));
+        let slots = ClusterSlot::of(&loads, &[0, 1], Range::of(HomeKind::House));
         assert_eq!(slots.iter().map(|slot| (slot.load, slot.responders)).collect::<Vec<_>>(), [(400.0, 2), (200.0, 1)]);
     }
 }

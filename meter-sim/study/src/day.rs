@@ -6,7 +6,7 @@ mod cluster;
 mod headline;
 mod score;
 
-use dream_protocol::kind::Kind;
+use dream_edge::HomeKind;
 use dream_protocol::params::Terms;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng as _;
@@ -48,7 +48,7 @@ pub(crate) fn section(data: &Dataset, houses: &Dataset, settings: &Settings, see
         days.extend(day_rows(&alike, &mixed, settings, seed)?);
         headline.add(&alike, &mixed, settings, seed)?;
         if data.is_model() && settings.asked().next().is_none() {
-            days.extend(rows(&thousands(seed, MANY, CANDIDATES, DAYS_OF_MANY), Kind::House, seed));
+            days.extend(rows(&thousands(seed, MANY, CANDIDATES, DAYS_OF_MANY), HomeKind::House, seed));
         }
     }
     let mut tables = vec![headline.table(), Table { name: "day", header: &HEADER, rows: days }];
@@ -147,8 +147,11 @@ fn day_rows(
     settings: &Settings,
     seed: u64,
 ) -> Result<Vec<Vec<Cell>>, String> {
-    let kinds: &[(Kind, &Watched<'_>)] =
-        if mixed.feeds_in { &[(Kind::Pv, mixed)] } else { &[(Kind::House, alike), (Kind::ElectricHeat, mixed)] };
+    let kinds: &[(HomeKind, &Watched<'_>)] = if mixed.feeds_in {
+        &[(HomeKind::Pv, mixed)]
+    } else {
+        &[(HomeKind::House, alike), (HomeKind::ElectricHeat, mixed)]
+    };
     let mut found = Vec::new();
     for (kind, watched) in kinds {
         let terms = terms(*kind, settings, watched.slot_seconds);
@@ -163,13 +166,14 @@ fn thousands(seed: u64, size: usize, candidates: u32, days: u32) -> Scores {
     let data = street.houses();
     let members: Vec<usize> = (0..data.homes().min(size)).collect();
     // 30 kWh of ten-minute slots: E/2 * lambda / 6 h, hence lambda = 90 kW, and 5 kW of it are epsilon 1/18.
-    let terms = Terms { epsilon_denominator: 18, ..Terms::DEFAULT }.with_day_watt_hours(Kind::House.day_watt_hours());
+    let terms =
+        Terms { epsilon_denominator: 18, ..Terms::DEFAULT }.with_day_watt_hours(HomeKind::House.day_watt_hours());
     let params = params(members.len(), terms, &Settings::default()).expect("terms that any list may have");
     let days = in_parallel(all_cores(), &data.days(&members, days), |day| reported(&params, std::slice::from_ref(day)));
     Scores { params, clusters: vec![follow(&params, &days.concat(), &mut chance(seed, 1 << 20), None)] }
 }
 
-fn rows(scores: &Scores, kind: Kind, seed: u64) -> Vec<Vec<Cell>> {
+fn rows(scores: &Scores, kind: HomeKind, seed: u64) -> Vec<Vec<Cell>> {
     let terms = scores.params.terms();
     let head = [
         kind.as_str().into(),
@@ -208,7 +212,7 @@ mod tests {
             let settings = Settings::default();
             let houses = Dataset::model(seed, 230, ActivityModel::Crest).houses();
             let watched = Watched::over(&houses, &settings, seed, 2, 14).unwrap();
-            let scores = watched.last_week_under(terms(Kind::House, &settings, 600), &settings, seed).unwrap();
+            let scores = watched.last_week_under(terms(HomeKind::House, &settings, 600), &settings, seed).unwrap();
             assert_eq!(scores.params.terms().day_micro_epsilon, 72_000_000);
             let all = scores.all();
             assert!(all.raw <= 0.20 && all.filtered <= 0.6 * all.raw, "{all:?}");

@@ -206,9 +206,9 @@ mod tests {
     use super::*;
     use crate::section::Cell;
     use crate::settings::Epsilon;
+    use dream_edge::HomeKind;
     use dream_homes::home::ActivityModel;
     use dream_homes::readings::Readings;
-    use dream_protocol::kind::Kind;
 
     fn own(rows: usize, homes: usize, seconds: u32) -> Dataset {
         let row = |row: usize| (0..homes).map(|home| (100 * home + row).to_string()).collect::<Vec<_>>().join(",");
@@ -221,7 +221,7 @@ mod tests {
     }
 
     fn house() -> Range {
-        Range::of(Kind::House)
+        Range::of(HomeKind::House)
     }
 
     #[test]

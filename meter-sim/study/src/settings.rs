@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use clap::Args;
-use dream_protocol::kind::Kind;
+use dream_edge::HomeKind;
 use dream_protocol::noise::Scale;
 
 use super::accuracy::{Alpha, Noise, Range};
@@ -60,7 +60,7 @@ impl Settings {
 
     /// The range that was asked for, or that of the kind that suits the homes.
     pub(super) fn range(&self, data: &Dataset) -> Range {
-        let kind = if data.feed_in().is_some() { Kind::Pv } else { Kind::House };
+        let kind = if data.feed_in().is_some() { HomeKind::Pv } else { HomeKind::House };
         self.range.unwrap_or_else(|| Range::of(kind))
     }
 

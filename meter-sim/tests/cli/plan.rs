@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::fs;
 
+use dream_edge::HomeKind;
 use dream_homes::home::{ActivityModel, Calendar, Home, Residents};
 use dream_homes::slots::SlotLength;
 use dream_homes::street::{self, all_cores, in_parallel};
-use dream_protocol::kind::Kind;
 use dream_protocol::params::{Params, Terms};
 use dream_protocol::simulation::EnergyAccount;
 use dream_protocol::time::Slot;
@@ -89,15 +89,17 @@ fn what_a_plan_assumes_of_homes_is_what_simulated_ones_do() {
     let heats = |home: &Home| home.owned().iter().any(|device| device.name() == HEATER);
     let usual = |count| street::usual_homes(1, count, ActivityModel::Crest).into_iter();
     let mut wrong = Vec::new();
-    for kind in Kind::ALL {
+    for kind in HomeKind::ALL {
         let homes: Vec<Home> = match kind {
-            Kind::Flat => {
+            HomeKind::Flat => {
                 let small = street::homes(1, 800, Residents::between(1, 2).unwrap(), ActivityModel::Crest);
                 small.into_iter().filter(|home| !heats(home)).collect()
             }
-            Kind::House => usual(800).filter(|home| !heats(home)).collect(),
-            Kind::ElectricHeat => usual(3000).filter(heats).collect(),
-            Kind::Pv => usual(800).filter(|home| !heats(home)).map(|home| home.with_pv("1".parse().unwrap())).collect(),
+            HomeKind::House => usual(800).filter(|home| !heats(home)).collect(),
+            HomeKind::ElectricHeat => usual(3000).filter(heats).collect(),
+            HomeKind::Pv => {
+                usual(800).filter(|home| !heats(home)).map(|home| home.with_pv("1".parse().unwrap())).collect()
+            }
         };
         let (mean, cut_off) = year_of(kind, &homes);
         let assumed = plan(&format!("--kind {kind}"));
@@ -114,7 +116,7 @@ fn what_a_plan_assumes_of_homes_is_what_simulated_ones_do() {
 }
 
 /// Returns the mean size of the homes' load for each of them, and the percentage of their energy that is cut off.
-fn year_of(kind: Kind, homes: &[Home]) -> (f64, f64) {
+fn year_of(kind: HomeKind, homes: &[Home]) -> (f64, f64) {
     // A day in the middle of every month, and all days of the week.
     let days: Vec<u32> = (15..365).step_by(30).collect();
     let slot = SlotLength::new(600).unwrap();

@@ -21,12 +21,10 @@ const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 
 /// A source whose configuration is sound.
 #[derive(Debug)]
-pub struct Source {
-    kind: Kind,
-}
+pub struct Source(Reader);
 
 #[derive(Debug)]
-enum Kind {
+enum Reader {
     Telegrams(Telegrams),
     Mqtt(Mqtt),
     Modbus(Modbus),
@@ -37,25 +35,24 @@ enum Kind {
 impl Source {
     /// Checks a configuration; the error names the key, what is wrong with it and what is allowed.
     pub fn new(config: SourceConfig) -> Result<Self, ConfigError> {
-        let kind = match config {
-            SourceConfig::P1(config) => Kind::Telegrams(Telegrams::p1(config)?),
-            SourceConfig::Sml(config) => Kind::Telegrams(Telegrams::sml(config)?),
-            SourceConfig::Mqtt(config) => Kind::Mqtt(Mqtt::new(&config)?),
-            SourceConfig::Modbus(config) => Kind::Modbus(Modbus::new(config)?),
-            SourceConfig::Http(config) => Kind::Http(Http::new(config)?),
-            SourceConfig::Lines(config) => Kind::Lines(Lines::new(config)?),
-        };
-        Ok(Self { kind })
+        Ok(Self(match config {
+            SourceConfig::P1(config) => Reader::Telegrams(Telegrams::p1(config)?),
+            SourceConfig::Sml(config) => Reader::Telegrams(Telegrams::sml(config)?),
+            SourceConfig::Mqtt(config) => Reader::Mqtt(Mqtt::new(&config)?),
+            SourceConfig::Modbus(config) => Reader::Modbus(Modbus::new(config)?),
+            SourceConfig::Http(config) => Reader::Http(Http::new(config)?),
+            SourceConfig::Lines(config) => Reader::Lines(Lines::new(config)?),
+        }))
     }
 
     /// Says when the source speaks, which [`SlotMean`](crate::SlotMean) needs to know.
     pub const fn cadence(&self) -> Cadence {
-        match &self.kind {
-            Kind::Telegrams(telegrams) => telegrams.cadence(),
-            Kind::Mqtt(mqtt) => mqtt.cadence(),
-            Kind::Modbus(modbus) => modbus.cadence(),
-            Kind::Http(http) => http.cadence(),
-            Kind::Lines(lines) => lines.cadence(),
+        match &self.0 {
+            Reader::Telegrams(telegrams) => telegrams.cadence(),
+            Reader::Mqtt(mqtt) => mqtt.cadence(),
+            Reader::Modbus(modbus) => modbus.cadence(),
+            Reader::Http(http) => http.cadence(),
+            Reader::Lines(lines) => lines.cadence(),
         }
     }
 
@@ -65,12 +62,12 @@ impl Source {
         let mut outlet = Outlet::new(clock, events);
         let mut wait = RETRY.0;
         loop {
-            let stop = match &mut self.kind {
-                Kind::Telegrams(telegrams) => telegrams.session(&mut outlet).await,
-                Kind::Mqtt(mqtt) => mqtt.session(&mut outlet).await,
-                Kind::Modbus(modbus) => modbus.session(&mut outlet).await,
-                Kind::Http(http) => http.session(&mut outlet).await,
-                Kind::Lines(lines) => lines.session(&mut outlet).await,
+            let stop = match &mut self.0 {
+                Reader::Telegrams(telegrams) => telegrams.session(&mut outlet).await,
+                Reader::Mqtt(mqtt) => mqtt.session(&mut outlet).await,
+                Reader::Modbus(modbus) => modbus.session(&mut outlet).await,
+                Reader::Http(http) => http.session(&mut outlet).await,
+                Reader::Lines(lines) => lines.session(&mut outlet).await,
             };
             let (why, ended) = match stop {
                 Stop::Closed => return,

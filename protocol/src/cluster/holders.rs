@@ -6,10 +6,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::lists::OwnList;
 use super::offenders::{Answers, Outcome};
 use super::open_slot::unstream;
-use super::{Cluster, Notice, Output, Rejection};
+use super::outputs::Outputs;
+use super::own_list::OwnList;
+use super::slots::Slots;
+use super::{Notice, Rejection};
 use crate::enrolment::Enrolment;
 use crate::ids::MeterId;
 use crate::member_set::MemberSet;
@@ -75,9 +77,11 @@ impl Watch {
 
     /// Who answered rightly, and who did not.
     fn answers(&self, opened: &Opened) -> Answers {
-        let answered = (0u16..).zip(self.own.list.holders()).filter(|(holder, _)| self.collector.answer(*holder).is_some());
+        let answered =
+            (0u16..).zip(self.own.list.holders()).filter(|(holder, _)| self.collector.answer(*holder).is_some());
         let (wrong, right): (Vec<_>, Vec<_>) = answered.partition(|(holder, _)| opened.wrong.contains(holder));
-        let named = |holders: Vec<(u16, &Enrolment)>| holders.into_iter().map(|(_, known)| known.id().clone()).collect();
+        let named =
+            |holders: Vec<(u16, &Enrolment)>| holders.into_iter().map(|(_, known)| known.id().clone()).collect();
         Answers { right: named(right), wrong: named(wrong) }
     }
 
@@ -98,53 +102,44 @@ impl Watch {
             vanished: vanished.into_iter().filter_map(id).collect(),
         }
     }
-}
 
-impl Cluster {
     /// Counts an answer that comes after its slot was closed.
-    pub(super) fn late_answer(
-        &mut self,
-        envelope: &Mac0<'_>,
-        answer: &Answer,
-        topic: &str,
-        meter: &str,
-    ) -> Result<(), Rejection> {
-        let watch = self.watched.get_mut(&answer.slot).ok_or(Rejection::SlotClosed)?;
-        let member = watch.own.authenticate(envelope, topic, meter, &answer.list)?;
-        if answer.attempt != watch.attempt {
+    pub(super) fn late_answer(&mut self, answer: &Answer, sealed: (&Mac0<'_>, &str, &str)) -> Result<(), Rejection> {
+        let member = self.own.authenticate(sealed, &answer.list)?;
+        if answer.attempt != self.attempt {
             return Err(Rejection::OtherAttempt);
         }
-        if answer.request != watch.hash {
+        if answer.request != self.hash {
             return Err(Rejection::OtherRequest);
         }
-        let holder = watch.own.list.holder_of(member).ok_or(Rejection::NotAHolder)?;
-        if watch.collector.answer(holder).is_some() {
+        let holder = self.own.list.holder_of(member).ok_or(Rejection::NotAHolder)?;
+        if self.collector.answer(holder).is_some() {
             return Err(Rejection::Duplicate);
         }
-        watch.collector.add_answer(holder, answer.sum);
+        self.collector.add_answer(holder, answer.sum);
         Ok(())
     }
+}
 
+impl Slots {
     /// Tells of the holders of slots whose deadline has passed.
-    pub(super) fn report_holders(&mut self, now: Timestamp) {
+    pub(super) fn report_holders(&mut self, connected: bool, now: Timestamp, outputs: &mut Outputs) {
         let due: Vec<Slot> =
             self.watched.iter().filter(|(_, watch)| watch.until <= now).map(|(&slot, _)| slot).collect();
         for slot in due {
             let Some(watch) = self.watched.remove(&slot) else { continue };
             let opened = watch.opened();
             // Without a connection nobody could be heard.
-            if self.listening.is_some() {
-                let report = Box::new(watch.report(opened.as_ref()));
-                self.outputs.push_back(Output::Notice(Notice::Holders(report)));
+            if connected {
+                outputs.notice(Notice::Holders(Box::new(watch.report(opened.as_ref()))));
             }
             let list = &watch.own.list;
             let in_sum = (0u16..).zip(list.members()).filter(|(member, _)| !watch.missing.contains(*member));
             let in_sum: BTreeSet<&MeterId> = in_sum.map(|(_, member)| member.id()).collect();
             let answers = opened.as_ref().map(|opened| watch.answers(opened));
             let (outcome, members) = (watch.outcome(opened.as_ref()), list.params().members());
-            let notices = self.offenders.settle(slot, outcome, members, &in_sum, answers.as_ref());
-            self.outputs.extend(notices.into_iter().map(Output::Notice));
+            outputs.notices(self.offenders.settle(slot, outcome, members, &in_sum, answers.as_ref()));
         }
-        self.persist_offenders();
+        self.persist_offenders(outputs);
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use rand_core::CryptoRng;
 
 use super::holders::Watch;
-use super::lists::OwnList;
 use super::offenders::Offenders;
+use super::own_list::OwnList;
 use super::roster::Roster;
 use super::{ClusterConfig, Notice, Record, Rejection, STALL_SECONDS};
 use crate::aggregate::{Aggregate, Failure, SlotOutcome};
@@ -21,8 +21,10 @@ use crate::scheme::committee::field::Element;
 use crate::scheme::committee::{self, Opened};
 use crate::scheme::{Scheme, pairwise};
 use crate::time::{Slot, Timestamp};
-use crate::topic::GatewayChannel;
-use crate::wire::{Answer, DealtReading, Mac0, MaskedReading, Message, RecoveryRequest, Retry, Reveal, Sign1};
+use crate::topic::{GatewayChannel, MeterChannel};
+use crate::wire::{
+    self, Answer, DealtReading, DecodeError, MaskedReading, Message, RecoveryRequest, Retry, Reveal, Sign1,
+};
 
 /// A slot from the end of its measurement to its outcome.
 #[derive(Debug)]
@@ -35,6 +37,49 @@ pub(super) struct OpenSlot {
     /// Who did not reveal in an earlier attempt.
     silent: MemberSet,
     stage: Stage,
+}
+
+/// What a member says in a slot.
+#[derive(Debug)]
+pub(super) enum MemberMessage<'a> {
+    Reading(MaskedReading),
+    Dealt(DealtReading<'a>),
+    Reveal(Reveal),
+    Answer(Answer),
+}
+
+impl<'a> MemberMessage<'a> {
+    /// Reads what came on the topic of readings, or on that of reveals.
+    pub(super) fn decode(channel: MeterChannel, payload: &'a [u8]) -> Result<Self, DecodeError> {
+        match (wire::kind(payload)?, channel == MeterChannel::Reading) {
+            (DealtReading::KIND, true) => DealtReading::decode(payload).map(Self::Dealt),
+            (_, true) => MaskedReading::decode(payload).map(Self::Reading),
+            (Answer::KIND, false) => Answer::decode(payload).map(Self::Answer),
+            (_, false) => Reveal::decode(payload).map(Self::Reveal),
+        }
+    }
+
+    /// The list, slot and attempt that it is for.
+    const fn about(&self) -> ([u8; 8], Slot, u8) {
+        match *self {
+            Self::Reading(MaskedReading { list, slot, attempt, .. })
+            | Self::Dealt(DealtReading { list, slot, attempt, .. })
+            | Self::Reveal(Reveal { list, slot, attempt, .. })
+            | Self::Answer(Answer { list, slot, attempt, .. }) => (list, slot, attempt),
+        }
+    }
+
+    pub(super) const fn list(&self) -> [u8; 8] {
+        self.about().0
+    }
+
+    pub(super) const fn slot(&self) -> Slot {
+        self.about().1
+    }
+
+    const fn attempt(&self) -> u8 {
+        self.about().2
+    }
 }
 
 /// An attempt that came to its end after a request.
@@ -156,93 +201,69 @@ impl OpenSlot {
         Self { slot, own, attempt: 0, closes, collected, silent, stage: Stage::Collecting { retry: None } }
     }
 
-    /// The member who made a message, if its list and its tag are right.
-    pub(super) fn authenticate(
-        &self,
-        envelope: &Mac0<'_>,
-        topic: &str,
-        meter: &str,
-        list: &[u8; 8],
-    ) -> Result<u16, Rejection> {
-        self.own.authenticate(envelope, topic, meter, list)
+    pub(super) const fn own(&self) -> &Arc<OwnList> {
+        &self.own
     }
 
-    pub(super) fn accept_reading(&mut self, member: u16, reading: &MaskedReading) -> Result<(), Rejection> {
-        if reading.attempt != self.attempt {
+    /// Takes what a member says, and returns it as an entry.
+    pub(super) fn accept(&mut self, member: u16, message: &MemberMessage<'_>) -> Result<Record, Rejection> {
+        let (slot, attempt) = (self.slot, self.attempt);
+        if message.attempt() != attempt {
             return Err(Rejection::OtherAttempt);
         }
-        let Collected::Pairwise(collector) = &self.collected else { return Err(Rejection::OtherScheme) };
-        match (collector.reading(member), &self.stage) {
-            (Some(known), _) if known == reading.ciphertext => Err(Rejection::Duplicate),
-            (Some(_), _) => Err(Rejection::Contradiction),
-            (None, Stage::Recovering { .. }) => Err(Rejection::TooLate),
-            (None, Stage::Collecting { .. }) => {
-                self.add_reading(member, reading.ciphertext);
-                Ok(())
+        let record = match (message, &self.collected) {
+            (MemberMessage::Reading(reading), Collected::Pairwise(collector)) => {
+                let ciphertext = reading.ciphertext;
+                self.check_reading(collector.reading(member).map(|known| known == ciphertext))?;
+                Record::Reading { slot, attempt, member, ciphertext }
             }
-        }
+            (
+                MemberMessage::Dealt(DealtReading { ciphertext, corrections, .. }),
+                Collected::Committee { collector, .. },
+            ) => {
+                let (expected, found) = (collector.corrections_len(), corrections.len());
+                if expected != found {
+                    return Err(Rejection::Corrections { expected, found });
+                }
+                self.check_reading(collector.reading_is(member, *ciphertext, corrections))?;
+                Record::Dealt { slot, attempt, member, ciphertext: *ciphertext, corrections: (*corrections).into() }
+            }
+            (MemberMessage::Reveal(reveal), Collected::Pairwise(collector)) => {
+                if self.asked(reveal.request)?.contains(member) {
+                    return Err(Rejection::NotAResponder);
+                }
+                is_new(collector.reveal(member).map(|known| known == reveal.revealed))?;
+                Record::Reveal { slot, attempt, member, revealed: reveal.revealed }
+            }
+            // Whoever is missing as a member may answer as a holder all the same.
+            (MemberMessage::Answer(answer), Collected::Committee { collector, .. }) => {
+                let holder = self.own.list.holder_of(member).ok_or(Rejection::NotAHolder)?;
+                self.asked(answer.request)?;
+                is_new(collector.answer(holder).map(|known| known == answer.sum))?;
+                Record::Answer { slot, attempt, member, sum: answer.sum }
+            }
+            (_, Collected::Pairwise(_) | Collected::Committee { .. }) => return Err(Rejection::OtherScheme),
+        };
+        self.add(&record);
+        Ok(record)
     }
 
-    pub(super) fn accept_dealt(&mut self, member: u16, reading: &DealtReading<'_>) -> Result<(), Rejection> {
-        if reading.attempt != self.attempt {
-            return Err(Rejection::OtherAttempt);
-        }
-        let Collected::Committee { collector, .. } = &self.collected else { return Err(Rejection::OtherScheme) };
-        let (expected, found) = (collector.corrections_len(), reading.corrections.len());
-        if expected != found {
-            return Err(Rejection::Corrections { expected, found });
-        }
-        match (collector.reading_is(member, reading.ciphertext, reading.corrections), &self.stage) {
-            (Some(true), _) => Err(Rejection::Duplicate),
-            (Some(false), _) => Err(Rejection::Contradiction),
-            (None, Stage::Recovering { .. }) => Err(Rejection::TooLate),
-            (None, Stage::Collecting { .. }) => {
-                self.add_dealt(member, reading.ciphertext, reading.corrections);
-                Ok(())
-            }
-        }
-    }
-
-    /// Takes a holder's answer. Whoever is missing as a member may answer as a holder all the same.
-    pub(super) fn accept_answer(&mut self, member: u16, answer: &Answer) -> Result<(), Rejection> {
-        if answer.attempt != self.attempt {
-            return Err(Rejection::OtherAttempt);
-        }
-        let Collected::Committee { collector, .. } = &self.collected else { return Err(Rejection::OtherScheme) };
-        let holder = self.own.list.holder_of(member).ok_or(Rejection::NotAHolder)?;
-        let Stage::Recovering { hash, .. } = &self.stage else { return Err(Rejection::NotAsked) };
-        if answer.request != *hash {
-            return Err(Rejection::OtherRequest);
-        }
-        match collector.answer(holder) {
-            Some(known) if known == answer.sum => Err(Rejection::Duplicate),
-            Some(_) => Err(Rejection::Contradiction),
-            None => {
-                self.add_answer(holder, answer.sum);
-                Ok(())
-            }
+    /// Refuses a reading that has come before, and one that comes after the members were asked to reveal. `known` tells whether
+    /// the one before was the same.
+    fn check_reading(&self, known: Option<bool>) -> Result<(), Rejection> {
+        is_new(known)?;
+        match self.stage {
+            Stage::Collecting { .. } => Ok(()),
+            Stage::Recovering { .. } => Err(Rejection::TooLate),
         }
     }
 
-    pub(super) fn accept_reveal(&mut self, member: u16, reveal: &Reveal) -> Result<(), Rejection> {
-        if reveal.attempt != self.attempt {
-            return Err(Rejection::OtherAttempt);
-        }
-        let Collected::Pairwise(collector) = &mut self.collected else { return Err(Rejection::OtherScheme) };
-        let Stage::Recovering { missing, hash, .. } = &self.stage else { return Err(Rejection::NotAsked) };
-        if reveal.request != *hash {
-            return Err(Rejection::OtherRequest);
-        }
-        if missing.contains(member) {
-            return Err(Rejection::NotAResponder);
-        }
-        match collector.reveal(member) {
-            Some(known) if known == reveal.revealed => Err(Rejection::Duplicate),
-            Some(_) => Err(Rejection::Contradiction),
-            None => {
-                collector.add_reveal(member, reveal.revealed);
-                Ok(())
-            }
+    /// S of the open request, if it is the one that is named.
+    fn asked(&self, named: [u8; 8]) -> Result<&MemberSet, Rejection> {
+        match &self.stage {
+            Stage::Collecting { .. } => Err(Rejection::NotAsked),
+            Stage::Recovering { hash, .. } if *hash != named => Err(Rejection::OtherRequest),
+            Stage::Recovering { missing, .. } => Ok(missing),
         }
     }
 
@@ -349,42 +370,57 @@ impl OpenSlot {
                 let deadline = decode(bytes).map(|retry: Retry| retry.deadline);
                 self.start_attempt(*attempt, deadline.unwrap_or(0), bytes.clone(), Timestamp::from_millis(0));
             }
-            Record::Reading { attempt, member, ciphertext, .. }
-                if *attempt == self.attempt && self.own.list.member(*member).is_some() =>
-            {
-                self.add_reading(*member, *ciphertext);
-            }
-            Record::Dealt { attempt, member, ciphertext, corrections, .. }
-                if *attempt == self.attempt && self.own.list.member(*member).is_some() =>
-            {
-                self.add_dealt(*member, *ciphertext, corrections);
-            }
             Record::Request { attempt, bytes, .. } if *attempt == self.attempt => {
                 if let Some(request) = decode::<RecoveryRequest>(bytes) {
                     self.start_recovery(&request, bytes.clone(), Timestamp::from_millis(0));
                 }
             }
-            Record::Reveal { attempt, member, revealed, .. } if *attempt == self.attempt => {
-                if let (Stage::Recovering { .. }, Collected::Pairwise(collector)) = (&self.stage, &mut self.collected) {
-                    collector.add_reveal(*member, *revealed);
-                }
+            Record::Reading { attempt, member, .. } | Record::Dealt { attempt, member, .. }
+                if *attempt == self.attempt && self.own.list.member(*member).is_some() =>
+            {
+                self.add(record);
             }
-            Record::Answer { attempt, member, sum, .. } if *attempt == self.attempt => {
-                if let (Stage::Recovering { .. }, Some(holder)) = (&self.stage, self.own.list.holder_of(*member)) {
-                    self.add_answer(holder, *sum);
-                }
+            Record::Reveal { attempt, .. } | Record::Answer { attempt, .. }
+                if *attempt == self.attempt && matches!(self.stage, Stage::Recovering { .. }) =>
+            {
+                self.add(record);
             }
             Record::Reading { .. }
             | Record::Dealt { .. }
             | Record::Request { .. }
             | Record::Reveal { .. }
-            | Record::Answer { .. } => {}
-            Record::Enrolment { .. }
+            | Record::Answer { .. }
+            | Record::Enrolment { .. }
             | Record::List(_)
             | Record::Outcome(_)
             | Record::Offenders(_)
             | Record::Retries(_)
             | Record::Evidence { .. } => {}
+        }
+    }
+
+    /// Adds what a member said. Once there may be enough answers, sees what they come to.
+    fn add(&mut self, record: &Record) {
+        let (own, slot, attempt) = (&self.own, self.slot, self.attempt);
+        match (record, &mut self.collected) {
+            (&Record::Reading { member, ciphertext, .. }, Collected::Pairwise(collector)) => {
+                collector.add_reading(member, ciphertext, unstreamed(own, slot, attempt, member, ciphertext));
+            }
+            (&Record::Dealt { member, ciphertext, ref corrections, .. }, Collected::Committee { collector, .. }) => {
+                let unstreamed = unstream(own, slot, attempt, member, ciphertext);
+                collector.add_reading(member, ciphertext, unstreamed, corrections);
+            }
+            (&Record::Reveal { member, revealed, .. }, Collected::Pairwise(collector)) => {
+                collector.add_reveal(member, revealed);
+            }
+            (&Record::Answer { member, sum, .. }, Collected::Committee { collector, overdue, .. }) => {
+                let Some(holder) = own.list.holder_of(member) else { return };
+                collector.add_answer(holder, sum);
+                if collector.may_be_enough() || (*overdue && collector.has_enough()) {
+                    self.open_sum();
+                }
+            }
+            (_, Collected::Pairwise(_) | Collected::Committee { .. }) => {}
         }
     }
 
@@ -472,7 +508,9 @@ impl OpenSlot {
     fn sum(&self, missing: &MemberSet) -> Option<i64> {
         match &self.collected {
             Collected::Pairwise(collector) => {
-                Some(collector.sum(missing, |member, ciphertext| self.unstreamed(member, ciphertext)))
+                Some(collector.sum(missing, |member, ciphertext| {
+                    unstreamed(&self.own, self.slot, self.attempt, member, ciphertext)
+                }))
             }
             Collected::Committee { opened, .. } => opened.as_ref().map(|opened| opened.sum),
         }
@@ -508,34 +546,6 @@ impl OpenSlot {
         let again = judges.offenders.may_repeat(judges.left);
         let retry = if again { self.try_again(now, judges) } else { None };
         retry.unwrap_or(Step::Close(Err(Failure::UnmaskFailed)))
-    }
-
-    fn unstreamed(&self, member: u16, ciphertext: u64) -> u64 {
-        let (stream, _) = self.own.member_keys(member);
-        ciphertext.wrapping_sub(derive::stream(stream, self.slot, self.attempt))
-    }
-
-    fn add_reading(&mut self, member: u16, ciphertext: u64) {
-        let unstreamed = self.unstreamed(member, ciphertext);
-        if let Collected::Pairwise(collector) = &mut self.collected {
-            collector.add_reading(member, ciphertext, unstreamed);
-        }
-    }
-
-    fn add_dealt(&mut self, member: u16, ciphertext: Element, corrections: &[u8]) {
-        let unstreamed = unstream(&self.own, self.slot, self.attempt, member, ciphertext);
-        if let Collected::Committee { collector, .. } = &mut self.collected {
-            collector.add_reading(member, ciphertext, unstreamed, corrections);
-        }
-    }
-
-    /// Takes an answer, and sees what the answers come to once there may be enough.
-    fn add_answer(&mut self, holder: u16, sum: Element) {
-        let Collected::Committee { collector, overdue, .. } = &mut self.collected else { return };
-        collector.add_answer(holder, sum);
-        if collector.may_be_enough() || (*overdue && collector.has_enough()) {
-            self.open_sum();
-        }
     }
 
     /// Ends the reading window: fixes who is missing or left out and asks the others to reveal, if not too many are missing.
@@ -615,6 +625,21 @@ impl OpenSlot {
         let retry = Broadcast::new(GatewayChannel::Retry, bytes, params.terms().reading_seconds, now);
         self.stage = Stage::Collecting { retry: Some(retry) };
     }
+}
+
+/// Refuses what has come before; `known` tells whether that was the same.
+const fn is_new(known: Option<bool>) -> Result<(), Rejection> {
+    match known {
+        None => Ok(()),
+        Some(true) => Err(Rejection::Duplicate),
+        Some(false) => Err(Rejection::Contradiction),
+    }
+}
+
+/// What is left of a member's ciphertext without its stream, modulo 2^64.
+fn unstreamed(own: &OwnList, slot: Slot, attempt: u8, member: u16, ciphertext: u64) -> u64 {
+    let (stream, _) = own.member_keys(member);
+    ciphertext.wrapping_sub(derive::stream(stream, slot, attempt))
 }
 
 /// What is left of a member's ciphertext without its stream, modulo p.

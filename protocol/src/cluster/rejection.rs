@@ -1,5 +1,6 @@
 //! Why the gateway did not use a message: counted by reason, never an error.
 
+use strum::{IntoStaticStr, VariantNames};
 use thiserror::Error;
 
 use crate::enrolment::EnrolmentError;
@@ -9,11 +10,13 @@ use crate::topic::TopicError;
 use crate::wire::DecodeError;
 
 /// Why a message was not used.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Error, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case")]
 pub enum Rejection {
     #[error("nothing for this cluster travels on that topic: {0}")]
     Topic(#[from] TopicError),
     #[error("the message does not decode: {0}")]
+    #[strum(serialize = "malformed")]
     Decode(#[from] DecodeError),
     #[error("the same message was accepted before")]
     Duplicate,
@@ -62,6 +65,7 @@ pub enum Rejection {
     #[error("the meter is on the deny-list, or not on the allow-list")]
     Denied,
     #[error("the meter is unknown")]
+    #[strum(serialize = "unknown_meter")]
     Unknown,
     #[error("the evidence that came with a status shows nothing: {0}")]
     Evidence(#[from] EvidenceError),
@@ -75,72 +79,11 @@ pub enum Rejection {
 
 impl Rejection {
     /// Every word used in metrics.
-    pub const WORDS: [&'static str; 30] = [
-        "topic",
-        "malformed",
-        "duplicate",
-        "not_a_member",
-        "other_list",
-        "bad_mac",
-        "bad_signature",
-        "slot_closed",
-        "slot_not_open",
-        "other_attempt",
-        "too_late",
-        "contradiction",
-        "not_asked",
-        "other_request",
-        "not_a_responder",
-        "other_scheme",
-        "not_a_holder",
-        "corrections",
-        "enrolment",
-        "old_enrolment",
-        "dated_ahead",
-        "in_other_cluster",
-        "too_often",
-        "key_in_use",
-        "denied",
-        "unknown_meter",
-        "evidence",
-        "other_gateway",
-        "too_far_ahead",
-        "list",
-    ];
+    pub const WORDS: [&'static str; Self::VARIANTS.len()] =
+        *Self::VARIANTS.first_chunk().expect("as many as there are");
 
     /// The word used in metrics.
-    pub const fn as_str(&self) -> &'static str {
-        match self {
-            Self::Topic(_) => "topic",
-            Self::Decode(_) => "malformed",
-            Self::Duplicate => "duplicate",
-            Self::NotAMember => "not_a_member",
-            Self::OtherList => "other_list",
-            Self::BadMac => "bad_mac",
-            Self::BadSignature => "bad_signature",
-            Self::SlotClosed => "slot_closed",
-            Self::SlotNotOpen => "slot_not_open",
-            Self::OtherAttempt => "other_attempt",
-            Self::TooLate => "too_late",
-            Self::Contradiction => "contradiction",
-            Self::NotAsked => "not_asked",
-            Self::OtherRequest => "other_request",
-            Self::NotAResponder => "not_a_responder",
-            Self::OtherScheme => "other_scheme",
-            Self::NotAHolder => "not_a_holder",
-            Self::Corrections { .. } => "corrections",
-            Self::Enrolment(_) => "enrolment",
-            Self::OldEnrolment => "old_enrolment",
-            Self::DatedAhead => "dated_ahead",
-            Self::InOtherCluster => "in_other_cluster",
-            Self::TooOften => "too_often",
-            Self::KeyInUse => "key_in_use",
-            Self::Denied => "denied",
-            Self::Unknown => "unknown_meter",
-            Self::Evidence(_) => "evidence",
-            Self::OtherGateway => "other_gateway",
-            Self::TooFarAhead => "too_far_ahead",
-            Self::List(_) => "list",
-        }
+    pub fn as_str(&self) -> &'static str {
+        self.into()
     }
 }

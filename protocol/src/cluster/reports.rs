@@ -12,12 +12,14 @@ const CALM_SECONDS: u64 = 86_400;
 /// How many meters at least must say the same, or all if there are fewer.
 const LEAST_REPORTERS: usize = 3;
 
-/// The newest epochs that members say they know, of lists that are not known here.
+/// The newest epochs that members say they know, of lists that are not known here, and what protection they ask for.
 #[derive(Debug, Default)]
 pub(super) struct Reports {
     epochs: BTreeMap<MeterId, u64>,
     /// When a list last followed from what a meter said, for as long as that counts.
     answered: BTreeMap<MeterId, Timestamp>,
+    /// The least T that members say they accept.
+    malicious: BTreeMap<MeterId, u16>,
 }
 
 impl Reports {
@@ -37,12 +39,26 @@ impl Reports {
         epochs.get(needed - 1).copied()
     }
 
-    /// Forgets what is known by now, and what a list has followed from.
+    /// Takes note of the least T that a meter accepts.
+    pub(super) fn note_malicious(&mut self, meter: MeterId, malicious: u16) {
+        self.malicious.insert(meter, malicious);
+    }
+
+    /// Returns the T that more than a tenth of so many meters, and at least three, ask for: fewer could be liars that want
+    /// more noise.
+    pub(super) fn asked_malicious(&self, known: usize) -> u16 {
+        let mut asked: Vec<u16> = self.malicious.values().copied().collect();
+        asked.sort_unstable_by_key(|&malicious| std::cmp::Reverse(malicious));
+        asked.get((known / 10).max(2)).copied().unwrap_or(0)
+    }
+
+    /// A list was published: forgets what is known by now, and what a list has followed from.
     pub(super) fn settle(&mut self, followed: bool, is_unknown: impl Fn(u64) -> bool, now: Timestamp) {
         if followed {
             self.answered.extend(std::mem::take(&mut self.epochs).into_keys().map(|meter| (meter, now)));
         }
         self.epochs.retain(|_, epoch| is_unknown(*epoch));
+        self.malicious.clear();
     }
 }
 

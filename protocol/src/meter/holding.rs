@@ -3,13 +3,14 @@
 
 use std::sync::Arc;
 
-use super::{About, AnswerRecord, Conduct, Key, Meter, Notice, Output, Record, Refusal};
+use super::slots::payload_of;
+use super::{About, AnswerRecord, Conduct, Key, Meter, Notice, Record, Refusal};
 use crate::derive::sha256;
 use crate::keys::prefix;
 use crate::member_set::MemberSet;
 use crate::time::{Slot, Timestamp};
 use crate::topic::MeterChannel;
-use crate::wire::{Answer, Message as _, RecoveryRequest, Sign1};
+use crate::wire::{Answer, Message as _, RecoveryRequest};
 
 impl<C: Conduct> Meter<C> {
     /// Answers a request once; the same request again gets the same bytes, once in half a reveal window; another one nothing.
@@ -20,7 +21,7 @@ impl<C: Conduct> Meter<C> {
         at: Timestamp,
     ) -> Result<(), Refusal> {
         let (slot, attempt) = (request.slot, request.attempt);
-        let held = self.in_force(slot).ok_or(Refusal::UnknownSlot)?;
+        let held = self.lists.in_force(slot).ok_or(Refusal::UnknownSlot)?;
         if *held.list.hash() != request.list {
             return Err(Refusal::OtherList);
         }
@@ -56,8 +57,8 @@ impl<C: Conduct> Meter<C> {
         self.account.answered = self.account.answered.max(mark);
         self.persist_account();
         let record = AnswerRecord { slot, list: request.list, attempt, request: bytes.into(), answer };
-        self.outputs.push_back(Output::Persist(Record::Answer(record.clone())));
-        self.answers.insert(slot, record);
+        self.persist(Record::Answer(record.clone()));
+        self.slots.answers.insert(slot, record);
         self.publish_answer(slot, at);
         self.notice(Notice::Answered { slot, attempt });
         Ok(())
@@ -72,16 +73,14 @@ impl<C: Conduct> Meter<C> {
     ) -> Result<(), Refusal> {
         let slot = request.slot;
         let kept = |record: &&AnswerRecord| record.list == request.list && record.attempt == request.attempt;
-        let record = self.answers.get(&slot).filter(kept).ok_or(Refusal::AlreadyAnswered)?;
-        let held = self.list(&record.list).ok_or(Refusal::UnknownSlot)?;
-        let payload = |bytes| Sign1::decode(bytes).ok().map(|envelope| envelope.payload());
-        if payload(&record.request) != payload(bytes) {
+        let record = self.slots.answers.get(&slot).filter(kept).ok_or(Refusal::AlreadyAnswered)?;
+        let held = self.lists.get(&record.list).ok_or(Refusal::UnknownSlot)?;
+        if payload_of(&record.request) != payload_of(bytes) {
             let (certificate, first) = (held.list.gateway_certificate().to_vec(), record.request.to_vec());
             self.keep_evidence(certificate, first, bytes.to_vec());
             return Err(Refusal::SecondRequest);
         }
-        let pause = held.list.params().terms().reveal_seconds * 1000 / 2;
-        if self.revealed.get(&slot).is_none_or(|last| last.plus_millis(pause) <= at) {
+        if self.slots.may_repeat(slot, &held.list, at) {
             self.publish_answer(slot, at);
         }
         Ok(())
@@ -89,21 +88,23 @@ impl<C: Conduct> Meter<C> {
 
     /// Sends the answer of a slot, if there is one.
     pub(super) fn publish_answer(&mut self, slot: Slot, at: Timestamp) {
-        let Some(record) = self.answers.get(&slot) else { return };
+        let Some(record) = self.slots.answers.get(&slot) else { return };
         let (about, answer) = (About { slot, attempt: record.attempt }, record.answer.clone());
-        self.revealed.insert(slot, at);
+        self.slots.revealed.insert(slot, at);
         self.publish(MeterChannel::Reveal, Some(about), answer);
     }
 
     /// Erases answers whose slots are closed.
     pub(super) fn close_answers(&mut self, at: Timestamp) {
-        let over = |record: &AnswerRecord| self.list(&record.list).is_none_or(|held| held.expiry_of(record.slot) <= at);
-        let closed: Vec<Slot> = self.answers.values().filter(|record| over(record)).map(|record| record.slot).collect();
+        let over =
+            |record: &AnswerRecord| self.lists.get(&record.list).is_none_or(|held| held.expiry_of(record.slot) <= at);
+        let closed: Vec<Slot> =
+            self.slots.answers.values().filter(|record| over(record)).map(|record| record.slot).collect();
         for slot in closed {
-            self.answers.remove(&slot);
-            self.revealed.remove(&slot);
-            self.asked.remove(&slot);
-            self.outputs.push_back(Output::Erase(Key::Answer(slot)));
+            self.slots.answers.remove(&slot);
+            self.slots.revealed.remove(&slot);
+            self.slots.asked.remove(&slot);
+            self.erase(Key::Answer(slot));
         }
     }
 }

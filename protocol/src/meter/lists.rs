@@ -1,20 +1,18 @@
 //! The lists a meter holds: what it checks for itself, and the keys it derives under each.
 
-use std::collections::BTreeSet;
-use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{AcceptedList, Conduct, Key, Meter, Notice, Output, OwnEnrolment, Record, Refusal};
+use super::enrolments::Listing;
+use super::{AcceptedList, Conduct, Key, Meter, Notice, Output, Record, Refusal};
 use crate::certificate::Signatures;
-use crate::derive::{self, sha256};
-use crate::enrolment::Enrolment;
+use crate::day::DAY_SECONDS;
 use crate::evidence::{self, Contradiction};
-use crate::keys::{AgreementPublic, ListHash, MacKey, PairKey, SelfKey, StreamKey};
+use crate::keys::{ListHash, MacKey, SelfKey, StreamKey};
 use crate::membership::{ListError, MAX_LIST_AHEAD_SECONDS, MembershipList};
 use crate::noise::Sampler;
 use crate::protection::{METER_PERIOD, Protection};
-use crate::scheme::pairwise::{self, mask::Masks, partners};
-use crate::scheme::{Scheme, committee};
+use crate::scheme::{committee, pairwise};
 use crate::time::{Slot, Timestamp};
 use crate::topic::GatewayChannel;
 use crate::wire::StatusCode;
@@ -71,10 +69,117 @@ impl HeldList {
     }
 }
 
+/// The lists that a meter holds, by epoch.
+#[derive(Debug, Default)]
+pub(super) struct HeldLists {
+    pub(super) held: BTreeMap<u64, HeldList>,
+    /// Whether the newest list is of use only as a whole.
+    pub(super) needs_full: bool,
+    /// The channels that the driver was last told of.
+    pub(super) told: BTreeSet<GatewayChannel>,
+}
+
+impl HeldLists {
+    pub(super) fn newest(&self) -> Option<&HeldList> {
+        self.held.values().next_back()
+    }
+
+    pub(super) fn get(&self, hash: &ListHash) -> Option<&HeldList> {
+        self.held.values().find(|held| held.list.hash() == hash)
+    }
+
+    /// The list in force for a slot: the highest epoch that covers it, from the first slot that starts after acceptance.
+    pub(super) fn in_force(&self, slot: Slot) -> Option<&HeldList> {
+        let usable =
+            |held: &&HeldList| held.list.covers(slot) && held.accepted_at <= held.list.params().slot_start(slot);
+        self.held.values().rev().find(usable)
+    }
+
+    /// When nothing of a list can be open any more: after its last slot, or after the last one before a later list that
+    /// covers all the rest.
+    fn ends(&self, epoch: u64) -> Option<Timestamp> {
+        let list = &self.held.get(&epoch)?.list;
+        let later = self.held.range(epoch + 1..).map(|(_, held)| &held.list);
+        let replaced = later.filter(|later| later.to_slot() >= list.to_slot()).map(|later| later.from_slot()).min();
+        let last = replaced.map_or(u64::MAX, |from| from.0.saturating_sub(1)).min(list.to_slot().0);
+        Some(list.params().slot_expiry(Slot(last)))
+    }
+
+    /// Drops the lists of which nothing can be open any more, and returns their epochs.
+    fn drop_over(&mut self, at: Timestamp) -> Vec<u64> {
+        let over = |epoch: &u64| self.ends(*epoch).is_some_and(|ends| ends <= at);
+        let ended: Vec<u64> = self.held.keys().copied().filter(over).collect();
+        ended.iter().for_each(|epoch| drop(self.held.remove(epoch)));
+        ended
+    }
+
+    /// Returns when the first list is over.
+    pub(super) fn deadline(&self) -> Option<Timestamp> {
+        self.held.keys().filter_map(|&epoch| self.ends(epoch)).min()
+    }
+
+    /// The channels of the gateway that this meter has to hear. Lists whole and requests only while they are for it: in a
+    /// large cluster they are for few.
+    pub(super) fn wanted(&self) -> BTreeSet<GatewayChannel> {
+        let mut wanted = BTreeSet::from([GatewayChannel::Membership, GatewayChannel::Retry]);
+        if self.needs_full {
+            wanted.insert(GatewayChannel::FullMembership);
+        }
+        if self.held.values().any(|held| held.role.is_asked()) {
+            wanted.insert(GatewayChannel::Recovery);
+        }
+        wanted
+    }
+
+    /// The slot that `at` falls into, its list, its start and its end, if a list is in force for it.
+    pub(super) fn measuring(&self, at: Timestamp) -> Option<(Slot, ListHash, Timestamp, Timestamp)> {
+        self.held.values().rev().find_map(|held| {
+            let (params, hash) = (held.list.params(), *held.list.hash());
+            let slot = params.slot_at(at);
+            let in_force = self.in_force(slot).is_some_and(|force| *force.list.hash() == hash);
+            in_force.then(|| (slot, hash, params.slot_start(slot), params.slot_end(slot)))
+        })
+    }
+
+    /// The next start of a slot that a list covers, after an instant.
+    pub(super) fn next_start(&self, at: Timestamp) -> Option<Timestamp> {
+        let next = self.held.values().filter_map(|held| {
+            let params = held.list.params();
+            let slot = params.slot_at(at).plus(1).max(held.list.from_slot());
+            held.list.covers(slot).then(|| params.slot_start(slot))
+        });
+        next.min()
+    }
+
+    /// Returns the largest E that a day may reserve at the slot that starts at `start`: of the lists that were accepted before
+    /// the slot began and cover some slot of its day.
+    pub(super) fn largest_day(&self, start: Timestamp) -> u64 {
+        let day = start.utc_day();
+        let held = self.held.values().filter(|held| held.accepted_at <= start);
+        let of_day = held.filter_map(|held| {
+            let params = held.list.params();
+            let [first, last] =
+                [held.list.from_slot(), held.list.to_slot()].map(|slot| params.slot_start(slot).utc_day());
+            (first..=last).contains(&day).then_some(params.terms().day_micro_epsilon)
+        });
+        of_day.max().unwrap_or(0)
+    }
+
+    /// When the last slot that starts on a day is closed, under whichever list is held.
+    pub(super) fn day_closes(&self, day: u64) -> Timestamp {
+        let last_second = Timestamp::from_secs((day + 1) * DAY_SECONDS - 1);
+        let closed = self.held.values().map(|held| {
+            let params = held.list.params();
+            params.slot_expiry(params.slot_at(last_second))
+        });
+        closed.fold(last_second.plus_secs(1), Timestamp::max)
+    }
+}
+
 impl<C: Conduct> Meter<C> {
     /// Accepts a sound list if it also satisfies this meter, and says why not otherwise.
     pub(super) fn consider(&mut self, list: &Arc<MembershipList>, at: Timestamp) {
-        self.needs_full_list = self.is_needed_whole(list);
+        self.lists.needs_full = self.is_needed_whole(list);
         match self.accept(list, at) {
             Ok(()) => {}
             Err(refusal) => self.refuse(&refusal, Some(list.hash().prefix()), Slot(0)),
@@ -95,17 +200,18 @@ impl<C: Conduct> Meter<C> {
         if list.params().slot_expiry(list.to_slot()) <= at {
             return Err(Refusal::ListOver);
         }
-        if self.lists.len() >= MAX_LISTS {
+        if self.lists.held.len() >= MAX_LISTS {
             return Err(Refusal::TooManyLists);
         }
-        let held = self.hold(list, at).inspect_err(|_| (self.listed, self.renewing) = (false, false))?;
-        self.statuses.remove(&StatusCode::NoList);
-        (self.listed, self.renewing) = (Some(held.enrolment) == self.newest_seq(), false);
-        self.lists.insert(list.epoch(), held);
+        let held = self.hold(list, at).inspect_err(|_| self.enrolments.listing = Listing::Unlisted)?;
+        self.statuses.forget(StatusCode::NoList);
+        self.enrolments.listing =
+            if Some(held.enrolment) == self.enrolments.newest_seq() { Listing::Listed } else { Listing::Unlisted };
+        self.lists.held.insert(list.epoch(), held);
         self.account.newest_list = Some((list.epoch(), *list.hash()));
         self.account.protection = Some(protection);
         let accepted = AcceptedList { epoch: list.epoch(), accepted_at: at, bytes: list.bytes().clone() };
-        self.outputs.push_back(Output::Persist(Record::List(accepted)));
+        self.persist(Record::List(accepted));
         self.persist_account();
         self.notice(Notice::ListAccepted { epoch: list.epoch(), skipped });
         Ok(())
@@ -143,14 +249,14 @@ impl<C: Conduct> Meter<C> {
 
     /// Holds a list whole that is held in its short form, so that this meter can answer as a holder.
     fn complete(&mut self, list: &Arc<MembershipList>) -> Result<(), Refusal> {
-        let short = self.lists.get(&list.epoch()).filter(|held| !held.list.is_full() && list.is_full());
+        let short = self.lists.held.get(&list.epoch()).filter(|held| !held.list.is_full() && list.is_full());
         let Some(accepted_at) = short.map(|held| held.accepted_at) else { return Ok(()) };
         // Whoever has enrolled again meanwhile goes on with the enrolment that the list names.
-        let own = self.own_enrolment(list)?;
-        let held = self.derive_keys(list, &own, accepted_at).ok_or(Refusal::RecordLost)?;
-        self.lists.insert(list.epoch(), held);
+        let own = self.enrolments.named_by(list, &self.id)?;
+        let held = self.enrolments.derive_keys(&self.id, list, &own, accepted_at).ok_or(Refusal::RecordLost)?;
+        self.lists.held.insert(list.epoch(), held);
         let accepted = AcceptedList { epoch: list.epoch(), accepted_at, bytes: list.bytes().clone() };
-        self.outputs.push_back(Output::Persist(Record::List(accepted)));
+        self.persist(Record::List(accepted));
         Ok(())
     }
 
@@ -161,7 +267,7 @@ impl<C: Conduct> Meter<C> {
         };
         let found = list.epoch();
         if found == last && *list.hash() == hash {
-            return Ok(if self.list(&hash).is_some() { None } else { Some(false) });
+            return Ok(if self.lists.get(&hash).is_some() { None } else { Some(false) });
         }
         let before = (list.previous_epoch(), list.previous());
         if let Some(contradiction) = evidence::contradiction((last, &hash), (found, list.hash()), before) {
@@ -181,7 +287,7 @@ impl<C: Conduct> Meter<C> {
 
     /// Keeps the headers of two lists of one gateway that contradict each other, if the accepted one is still held.
     fn keep_lists(&mut self, accepted: &ListHash, list: &MembershipList) {
-        let accepted = self.list(accepted).map(|held| &held.list).filter(|held| held.gateway() == list.gateway());
+        let accepted = self.lists.get(accepted).map(|held| &held.list).filter(|held| held.gateway() == list.gateway());
         let Some(first) = accepted.map(|held| held.header().to_vec()) else { return };
         self.keep_evidence(Vec::new(), first, list.header().to_vec());
     }
@@ -192,87 +298,11 @@ impl<C: Conduct> Meter<C> {
         if listed.is_some_and(|me| me.identity() != self.certificate.key()) {
             return Err(Refusal::NotListed);
         }
-        let own = self.own_enrolment(list)?;
-        if Some(own.seq) != self.newest_seq() {
+        let own = self.enrolments.named_by(list, &self.id)?;
+        if Some(own.seq) != self.enrolments.newest_seq() {
             return Err(Refusal::OldEnrolment);
         }
-        self.derive_keys(list, &own, accepted_at).ok_or(Refusal::RecordLost)
-    }
-
-    /// Returns the enrolment with which a list names this meter. A short list names it by a digest, unless it is a holder.
-    fn own_enrolment(&self, list: &MembershipList) -> Result<OwnEnrolment, Refusal> {
-        let Some(index) = list.index_of(self.id.as_str()) else {
-            let named = |own: &&OwnEnrolment| !list.is_full() && list.names(&sha256(&own.bytes));
-            return self.enrolments.values().rev().find(named).cloned().ok_or(Refusal::NotListed);
-        };
-        let me = &list.members()[usize::from(index)];
-        let own = self.enrolments.get(&me.seq()).filter(|own| own.agreement.public() == *me.agreement());
-        own.cloned().ok_or(Refusal::RecordLost)
-    }
-
-    /// Every key of this meter under a list; `None` if an X25519 result is not contributory, which a sound list rules out.
-    fn derive_keys(
-        &mut self,
-        list: &Arc<MembershipList>,
-        own: &OwnEnrolment,
-        accepted_at: Timestamp,
-    ) -> Option<HeldList> {
-        let (cluster, hash) = (list.cluster(), list.hash());
-        let with_gateway = own.agreement.agree(list.gateway_agreement())?;
-        let (stream, mac) = derive::gateway_keys(hash, &with_gateway, cluster, &self.id);
-        let params = list.params();
-        let role = match params.terms().scheme {
-            Scheme::Pairwise { .. } => {
-                let index = list.index_of(self.id.as_str())?;
-                let masks = Masks::new(self.pair_keys(list, list.members(), own)?, partners::threshold(params));
-                Role::Pairwise(pairwise::Member::new(index, masks))
-            }
-            Scheme::Committee(_) => {
-                let holders = self.pair_keys(list, list.holders(), own)?;
-                let up = list.holders().map(|holder| self.id < *holder.id());
-                let seats = holders.into_iter().zip(up).map(|(key, up)| key.map(|key| (key, up)));
-                let member = committee::member::Member::new(seats, list.dealer()?, own.self_key.clone(), *hash);
-                let index = list.index_of(self.id.as_str()).filter(|_| list.is_full());
-                let holder = match index.and_then(|index| list.holder_of(index)) {
-                    None => None,
-                    Some(_) => {
-                        let keys = self.pair_keys(list, list.members(), own)?;
-                        Some(committee::member::Holder::new(keys, own.self_key.clone(), *hash))
-                    }
-                };
-                Role::Committee { member, holder }
-            }
-        };
-        Some(HeldList {
-            list: list.clone(),
-            accepted_at,
-            enrolment: own.seq,
-            role,
-            stream,
-            mac,
-            self_key: own.self_key.clone(),
-            sampler: Sampler::new(params.honest().into(), params.noise_scale()),
-        })
-    }
-
-    /// The keys shared with some members of a list, `None` for this meter itself.
-    fn pair_keys<'a>(
-        &mut self,
-        list: &MembershipList,
-        members: impl IntoIterator<Item = &'a Enrolment>,
-        own: &OwnEnrolment,
-    ) -> Option<Vec<Option<PairKey>>> {
-        let keys = members.into_iter().map(|member| {
-            if *member.id() == self.id {
-                return Some(None);
-            }
-            let shared = match self.agreements.entry((own.seq, *member.agreement())) {
-                Entry::Occupied(known) => known.into_mut(),
-                Entry::Vacant(new) => new.insert(own.agreement.agree(member.agreement())?),
-            };
-            Some(Some(derive::pair_key(list.hash(), shared, list.cluster(), &self.id, member.id())))
-        });
-        keys.collect()
+        self.enrolments.derive_keys(&self.id, list, &own, accepted_at).ok_or(Refusal::RecordLost)
     }
 
     /// Takes a list from the meter's own records. One whose enrolment is gone is gone too, and so is one that the policy no
@@ -281,8 +311,8 @@ impl<C: Conduct> Meter<C> {
         let authorities = &self.config.policy.authorities;
         let list = MembershipList::read(&record.bytes, &self.config.cluster, authorities, Signatures::Stored).ok();
         let held = list.filter(|list| self.config.policy.check(list).is_ok()).and_then(|list| {
-            let own = self.own_enrolment(&list).ok()?;
-            self.derive_keys(&list, &own, record.accepted_at)
+            let own = self.enrolments.named_by(&list, &self.id).ok()?;
+            self.enrolments.derive_keys(&self.id, &list, &own, record.accepted_at)
         });
         match held {
             Some(held) => {
@@ -294,17 +324,17 @@ impl<C: Conduct> Meter<C> {
                     self.account.protection = after.or_else(|| Some(Protection::new(malicious, at)));
                 }
                 self.account.newest_list = newest.or_else(|| Some((record.epoch, *held.list.hash())));
-                self.needs_full_list = self.is_needed_whole(&held.list);
-                self.lists.insert(record.epoch, held);
+                self.lists.needs_full = self.is_needed_whole(&held.list);
+                self.lists.held.insert(record.epoch, held);
             }
-            None => self.outputs.push_back(Output::Erase(Key::List(record.epoch))),
+            None => self.erase(Key::List(record.epoch)),
         }
     }
 
     /// Looks at what the gateway tells all members of its newest list: the holders, or that the whole list is needed.
     pub(super) fn short_list(&mut self, payload: &[u8], at: Timestamp) {
         match MembershipList::verify_short(payload, &self.config.cluster, &self.config.policy.authorities) {
-            Ok(None) => self.needs_full_list = true,
+            Ok(None) => self.lists.needs_full = true,
             Ok(Some(list)) => self.consider(&list, at),
             Err(error) => self.refuse(&error.into(), None, Slot(0)),
         }
@@ -317,63 +347,23 @@ impl<C: Conduct> Meter<C> {
         !drawn || holder()
     }
 
-    /// The channels of the gateway that this meter has to hear. Lists whole and requests only while they are for it: in a
-    /// large cluster they are for few.
-    pub(super) fn wanted_channels(&self) -> BTreeSet<GatewayChannel> {
-        let mut wanted = BTreeSet::from([GatewayChannel::Membership, GatewayChannel::Retry]);
-        if self.needs_full_list {
-            wanted.insert(GatewayChannel::FullMembership);
-        }
-        if self.lists.values().any(|held| held.role.is_asked()) {
-            wanted.insert(GatewayChannel::Recovery);
-        }
-        wanted
-    }
-
     /// Says which channels to subscribe to and which no longer, where that has changed.
     pub(super) fn tell_subscriptions(&mut self) {
-        let wanted = self.wanted_channels();
-        if wanted == self.told_channels {
+        let wanted = self.lists.wanted();
+        if wanted == self.lists.told {
             return;
         }
-        let told = std::mem::replace(&mut self.told_channels, wanted.clone());
+        let told = std::mem::replace(&mut self.lists.told, wanted.clone());
         self.outputs.extend(wanted.difference(&told).map(|&channel| Output::Subscribe(channel)));
         self.outputs.extend(told.difference(&wanted).map(|&channel| Output::Unsubscribe(channel)));
     }
 
-    pub(super) fn list(&self, hash: &ListHash) -> Option<&HeldList> {
-        self.lists.values().find(|held| held.list.hash() == hash)
-    }
-
-    /// The list in force for a slot: the highest epoch that covers it, from the first slot that starts after acceptance.
-    pub(super) fn in_force(&self, slot: Slot) -> Option<&HeldList> {
-        let usable =
-            |held: &&HeldList| held.list.covers(slot) && held.accepted_at <= held.list.params().slot_start(slot);
-        self.lists.values().rev().find(usable)
-    }
-
-    /// When nothing of a list can be open any more: after its last slot, or after the last one before a later list that
-    /// covers all the rest.
-    pub(super) fn list_ends(&self, epoch: u64) -> Option<Timestamp> {
-        let list = &self.lists.get(&epoch)?.list;
-        let later = self.lists.range(epoch + 1..).map(|(_, held)| &held.list);
-        let replaced = later.filter(|later| later.to_slot() >= list.to_slot()).map(|later| later.from_slot()).min();
-        let last = replaced.map_or(u64::MAX, |from| from.0.saturating_sub(1)).min(list.to_slot().0);
-        Some(list.params().slot_expiry(Slot(last)))
-    }
-
     pub(super) fn drop_lists_that_are_over(&mut self, at: Timestamp) {
-        let over = |epoch: &u64| self.list_ends(*epoch).is_some_and(|ends| ends <= at);
-        let ended: Vec<u64> = self.lists.keys().copied().filter(over).collect();
+        let ended = self.lists.drop_over(at);
         if ended.is_empty() {
             return;
         }
-        for epoch in ended {
-            self.lists.remove(&epoch);
-            self.outputs.push_back(Output::Erase(Key::List(epoch)));
-        }
-        let members = self.lists.values().flat_map(|held| held.list.members());
-        let named: BTreeSet<AgreementPublic> = members.map(|member| *member.agreement()).collect();
-        self.agreements.retain(|(_, with), _| named.contains(with));
+        ended.into_iter().for_each(|epoch| self.erase(Key::List(epoch)));
+        self.enrolments.keep_agreements_of(&self.lists);
     }
 }

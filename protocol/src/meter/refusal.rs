@@ -1,5 +1,6 @@
 //! Why a meter refused something: one variant per rule, so that a test, a log line and a status can name it.
 
+use strum::{IntoStaticStr, VariantNames};
 use thiserror::Error;
 
 use crate::member_set::MemberSetError;
@@ -9,11 +10,13 @@ use crate::topic::TopicError;
 use crate::wire::{DecodeError, StatusCode};
 
 /// The rule by which something was refused.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Error, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case")]
 pub enum Refusal {
     #[error("the wall clock ran ahead of the monotonic one; confirm the time")]
     ClockDoubtful,
     #[error("the message does not decode: {0}")]
+    #[strum(serialize = "malformed")]
     Decode(#[from] DecodeError),
     #[error("nothing for this meter travels on that topic: {0}")]
     Topic(#[from] TopicError),

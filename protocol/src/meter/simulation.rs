@@ -95,15 +95,16 @@ impl Meter<Simulated> {
 
     /// Hands over an X25519 result that this process knows from the other end of the pair.
     pub fn offer_agreement(&mut self, with: AgreementPublic, shared: SharedSecret) {
-        if let Some(newest) = self.newest_seq() {
-            self.agreements.insert((newest, with), shared);
+        if let Some(newest) = self.enrolments.newest_seq() {
+            self.enrolments.agreements.insert((newest, with), shared);
         }
     }
 
     /// The X25519 results of the newest enrolment, for the other ends of the pairs.
     pub fn agreements(&self) -> impl Iterator<Item = (&AgreementPublic, &SharedSecret)> {
-        let newest = self.newest_seq();
-        self.agreements
+        let newest = self.enrolments.newest_seq();
+        self.enrolments
+            .agreements
             .iter()
             .filter(move |((seq, _), _)| Some(*seq) == newest)
             .map(|((_, with), shared)| (with, shared))
@@ -112,9 +113,9 @@ impl Meter<Simulated> {
     /// Returns the X25519 result of the newest enrolment with another public key, for the other end of the pair. One that is
     /// not known yet is computed, and not kept. `None` without an enrolment, or if the result is not contributory.
     pub fn agree_with(&self, with: &AgreementPublic) -> Option<SharedSecret> {
-        let newest = self.newest_seq()?;
-        let known = self.agreements.get(&(newest, *with)).cloned();
-        known.or_else(|| self.enrolments.get(&newest)?.agreement.agree(with))
+        let newest = self.enrolments.newest_seq()?;
+        let known = self.enrolments.agreements.get(&(newest, *with)).cloned();
+        known.or_else(|| self.enrolments.own.get(&newest)?.agreement.agree(with))
     }
 }
 
@@ -126,11 +127,11 @@ impl<C: Conduct> Meter<C> {
         bytes: &[u8],
         at: Timestamp,
     ) -> Result<(), Refusal> {
-        let record = self.slots.get(&request.slot).ok_or(Refusal::UnknownSlot)?.clone();
+        let record = self.slots.reported.get(&request.slot).ok_or(Refusal::UnknownSlot)?.clone();
         let Stage::Answered { attempt, message, request: answered, reveal } = &record.stage else {
             return Err(Refusal::OtherAttempt);
         };
-        let held = self.list(&record.list).ok_or(Refusal::UnknownSlot)?;
+        let held = self.lists.get(&record.list).ok_or(Refusal::UnknownSlot)?;
         let members = held.list.params().members();
         let first = RecoveryRequest::decode(Sign1::decode(answered)?.payload())?;
         let told = MemberSet::from_bytes(members, &first.missing)?;

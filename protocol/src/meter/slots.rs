@@ -1,18 +1,20 @@
 //! One slot at the meter: measured, masked, published, answered, tried again, closed (`protocol.md 4, 9`).
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rand_core::CryptoRng;
 use zeroize::Zeroizing;
 
 use super::enrolling::uniform;
-use super::lists::{HeldList, Role};
+use super::lists::{HeldList, HeldLists, Role};
 use super::record::Stage;
 use super::simulation::Hidden;
-use super::{About, Conduct, Key, Meter, Notice, Output, Record, Refusal, SlotRecord};
+use super::{About, AnswerRecord, Conduct, Key, Meter, Notice, Output, Record, Refusal, SlotRecord};
 use crate::derive::{self, sha256};
 use crate::keys::{ListHash, prefix, random};
 use crate::member_set::MemberSet;
+use crate::membership::MembershipList;
 use crate::scheme::committee::dealing::Dealing;
 use crate::scheme::committee::field::Element;
 use crate::time::{Slot, Timestamp};
@@ -21,7 +23,7 @@ use crate::wire::{DealtReading, MaskedReading, Message as _, RecoveryRequest, Re
 
 /// What is ready before the slot ends, so that nothing after its end takes a time that depends on the noise.
 #[derive(Debug)]
-pub(super) struct Prepared {
+struct Prepared {
     list: ListHash,
     noise: Zeroizing<i64>,
     cover: Cover,
@@ -32,6 +34,59 @@ pub(super) struct Prepared {
 enum Cover {
     Masks(Zeroizing<u64>),
     Dealing(Dealing),
+}
+
+/// The slots that are not closed, with what was said in each.
+#[derive(Debug, Default)]
+pub(super) struct Slots {
+    pub(super) reported: BTreeMap<Slot, SlotRecord>,
+    /// What was answered as a holder.
+    pub(super) answers: BTreeMap<Slot, AnswerRecord>,
+    /// Slots whose reading waits for its moment.
+    pub(super) unpublished: BTreeMap<Slot, Timestamp>,
+    /// Open slots in which the gateway asked for something.
+    pub(super) asked: BTreeSet<Slot>,
+    /// When the reveals of open slots were last sent.
+    pub(super) revealed: BTreeMap<Slot, Timestamp>,
+    prepared: BTreeMap<Slot, Prepared>,
+}
+
+impl Slots {
+    /// When a reading is published, or a slot closes.
+    pub(super) fn deadline(&self, lists: &HeldLists) -> Option<Timestamp> {
+        let reported = self.reported.values().map(|record| (&record.list, record.slot));
+        let answered = self.answers.values().map(|record| (&record.list, record.slot));
+        let ends = reported.chain(answered).filter_map(|(list, slot)| Some(lists.get(list)?.expiry_of(slot)));
+        self.unpublished.values().copied().chain(ends).min()
+    }
+
+    /// Whether the reveal or answer of a slot may be repeated: once in half a reveal window.
+    pub(super) fn may_repeat(&self, slot: Slot, list: &MembershipList, at: Timestamp) -> bool {
+        let pause = list.params().terms().reveal_seconds * 1000 / 2;
+        self.revealed.get(&slot).is_none_or(|last| last.plus_millis(pause) <= at)
+    }
+
+    /// Returns the start of the earliest slot that may still be charged: `start`, or that of an open one before it. Later
+    /// ones start after the high-water mark.
+    fn oldest_open(&self, start: Timestamp, lists: &HeldLists) -> Timestamp {
+        let starts = |record: &SlotRecord| Some(lists.get(&record.list)?.list.params().slot_start(record.slot));
+        self.reported.values().filter_map(starts).fold(start, Timestamp::min)
+    }
+
+    /// Forgets what was prepared for slots that are over.
+    fn drop_stale(&mut self, lists: &HeldLists, at: Timestamp) {
+        self.prepared.retain(|slot, ready| lists.get(&ready.list).is_some_and(|held| at < held.expiry_of(*slot)));
+    }
+
+    /// The attempt and the message of the newest reading of a slot.
+    fn reading(&self, slot: Slot) -> Option<(u8, Arc<[u8]>)> {
+        match &self.reported.get(&slot)?.stage {
+            Stage::Sent { attempt, message, .. }
+            | Stage::Dealt { attempt, message, .. }
+            | Stage::Answered { attempt, message, .. } => Some((*attempt, message.clone())),
+            Stage::Held => None,
+        }
+    }
 }
 
 impl<C: Conduct> Meter<C> {
@@ -49,7 +104,7 @@ impl<C: Conduct> Meter<C> {
         at: Timestamp,
         rng: &mut (impl CryptoRng + ?Sized),
     ) -> Result<(), Refusal> {
-        let held = self.in_force(slot).ok_or(Refusal::NoList)?;
+        let held = self.lists.in_force(slot).ok_or(Refusal::NoList)?;
         let (params, list) = (*held.list.params(), *held.list.hash());
         let ended = params.slot_end(slot);
         if at < ended {
@@ -76,14 +131,12 @@ impl<C: Conduct> Meter<C> {
     /// Answers a request once; the same request again gets the same bytes, once in half a reveal window; another one nothing.
     pub(super) fn answer(&mut self, request: &RecoveryRequest, bytes: &[u8], at: Timestamp) -> Result<(), Refusal> {
         let slot = request.slot;
-        let record = self.slots.get(&slot).ok_or(Refusal::UnknownSlot)?;
-        let held = self.list(&record.list).ok_or(Refusal::UnknownSlot)?;
+        let record = self.slots.reported.get(&slot).ok_or(Refusal::UnknownSlot)?;
+        let held = self.lists.get(&record.list).ok_or(Refusal::UnknownSlot)?;
         let (attempt, secret, message) = match &record.stage {
             Stage::Answered { attempt, request: answered, .. } if *attempt == request.attempt => {
                 if payload_of(answered) == payload_of(bytes) {
-                    let pause = held.list.params().terms().reveal_seconds * 1000 / 2;
-                    let waited = self.revealed.get(&slot).is_none_or(|last| last.plus_millis(pause) <= at);
-                    if waited {
+                    if self.slots.may_repeat(slot, &held.list, at) {
                         self.publish_reveal(slot, at);
                     }
                     return Ok(());
@@ -99,7 +152,7 @@ impl<C: Conduct> Meter<C> {
             Stage::Dealt { .. } => return Err(Refusal::NotAHolder),
             Stage::Held | Stage::Sent { .. } | Stage::Answered { .. } => return Err(Refusal::OtherAttempt),
         };
-        if self.unpublished.get(&slot).is_some_and(|&publish_at| at < publish_at) {
+        if self.slots.unpublished.get(&slot).is_some_and(|&publish_at| at < publish_at) {
             return Err(Refusal::OtherAttempt);
         }
         let Role::Pairwise(member) = &held.role else { return Err(Refusal::NotAHolder) };
@@ -126,7 +179,7 @@ impl<C: Conduct> Meter<C> {
     }
 
     pub(super) fn seal_reveal(&self, request: &RecoveryRequest, revealed: u64) -> Result<Arc<[u8]>, Refusal> {
-        let held = self.list(&request.list).ok_or(Refusal::OtherList)?;
+        let held = self.lists.get(&request.list).ok_or(Refusal::OtherList)?;
         let reveal = Reveal {
             list: request.list.prefix(),
             slot: request.slot,
@@ -145,8 +198,8 @@ impl<C: Conduct> Meter<C> {
         at: Timestamp,
         rng: &mut (impl CryptoRng + ?Sized),
     ) -> Result<(), Refusal> {
-        let record = self.slots.get(&retry.slot).ok_or(Refusal::UnknownSlot)?.clone();
-        let list = self.list(&record.list).ok_or(Refusal::UnknownSlot)?.list.clone();
+        let record = self.slots.reported.get(&retry.slot).ok_or(Refusal::UnknownSlot)?.clone();
+        let list = self.lists.get(&record.list).ok_or(Refusal::UnknownSlot)?.list.clone();
         let params = *list.params();
         match record.stage {
             Stage::Sent { attempt, .. } | Stage::Dealt { attempt, .. } | Stage::Answered { attempt, .. }
@@ -156,7 +209,7 @@ impl<C: Conduct> Meter<C> {
                     self.keep_evidence(list.gateway_certificate().to_vec(), first.to_vec(), bytes.to_vec());
                     return Err(Refusal::SecondRetry);
                 }
-                if !self.unpublished.contains_key(&retry.slot) {
+                if !self.slots.unpublished.contains_key(&retry.slot) {
                     self.publish_reading(retry.slot);
                 }
                 return Ok(());
@@ -189,11 +242,11 @@ impl<C: Conduct> Meter<C> {
         rng: &mut (impl CryptoRng + ?Sized),
     ) -> Result<(), Refusal> {
         let slot = record.slot;
-        let held = self.list(&record.list).ok_or(Refusal::NoList)?;
+        let held = self.lists.get(&record.list).ok_or(Refusal::NoList)?;
         let params = *held.list.params();
         let start = params.slot_start(slot);
         let policy = &self.config.policy;
-        let (day, largest) = (start.utc_day(), self.largest_day(start));
+        let (day, largest) = (start.utc_day(), self.lists.largest_day(start));
         if !self.account.days.allow(day, &params, largest, policy.day_micro_epsilon)
             || !self.account.ledger.charge(start, params.charge_micro_epsilon(), policy.daily_micro_epsilon)
         {
@@ -201,9 +254,9 @@ impl<C: Conduct> Meter<C> {
         }
         self.account.days.charge(day, &params, largest);
         let reported = self.reported(day, &params, &record.reading);
-        let prepared = self.prepared.remove(&slot).filter(|ready| attempt == 0 && ready.list == record.list);
+        let prepared = self.slots.prepared.remove(&slot).filter(|ready| attempt == 0 && ready.list == record.list);
         let prepared = prepared.unwrap_or_else(|| self.draw(slot, &record.list, attempt, rng));
-        let held = self.list(&record.list).ok_or(Refusal::NoList)?;
+        let held = self.lists.get(&record.list).ok_or(Refusal::NoList)?;
         let share = Zeroizing::new(self.conduct.share(*prepared.noise));
         let noisy = Zeroizing::new(reported.watts().wrapping_add(*share));
         let stage = match prepared.cover {
@@ -213,10 +266,10 @@ impl<C: Conduct> Meter<C> {
 
         self.conduct.hid(Hidden { slot, attempt, watts: reported.watts(), share: *share });
         self.account.high_water = self.account.high_water.max(params.slot_end(slot).as_secs());
-        self.account.ledger.forget_before(self.oldest_open(start));
+        self.account.ledger.forget_before(self.slots.oldest_open(start, &self.lists));
         self.persist_account();
         self.keep(SlotRecord { stage, ..record });
-        self.unpublished.insert(slot, publish_at);
+        self.slots.unpublished.insert(slot, publish_at);
         self.notice(Notice::Charged { slot, attempt });
         Ok(())
     }
@@ -268,16 +321,10 @@ impl<C: Conduct> Meter<C> {
         Stage::Dealt { attempt, message, publish_at }
     }
 
-    /// Returns the start of the earliest slot that may still be charged: `start`, or that of an open one before it. Later
-    /// ones start after the high-water mark.
-    fn oldest_open(&self, start: Timestamp) -> Timestamp {
-        let list = |record: &SlotRecord| self.list(&record.list).map(|held| held.list.params().slot_start(record.slot));
-        self.slots.values().filter_map(list).fold(start, Timestamp::min)
-    }
-
     /// Draws noise, and computes what hides a reading.
     fn draw(&mut self, slot: Slot, list: &ListHash, attempt: u8, rng: &mut (impl CryptoRng + ?Sized)) -> Prepared {
-        let held = self.lists.values_mut().find(|held| held.list.hash() == list).expect("the caller has just found it");
+        let held =
+            self.lists.held.values_mut().find(|held| held.list.hash() == list).expect("the caller has just found it");
         let cover = match &mut held.role {
             Role::Pairwise(member) => Cover::Masks(member.masks(slot, attempt, held.list.to_slot())),
             Role::Committee { member, .. } => Cover::Dealing(member.deal(slot, attempt)),
@@ -288,87 +335,62 @@ impl<C: Conduct> Meter<C> {
 
     /// Prepares the slot that has begun, and asks for its measurement.
     pub(super) fn prepare(&mut self, at: Timestamp, rng: &mut (impl CryptoRng + ?Sized)) {
-        let Some((slot, list, from, to)) = self.measuring(at) else { return };
-        if self.prepared.get(&slot).is_none_or(|ready| ready.list != list) {
+        let Some((slot, list, from, to)) = self.lists.measuring(at) else { return };
+        if self.slots.prepared.get(&slot).is_none_or(|ready| ready.list != list) {
             let prepared = self.draw(slot, &list, 0, rng);
-            self.prepared.insert(slot, prepared);
+            self.slots.prepared.insert(slot, prepared);
             self.outputs.push_back(Output::Measure { slot, from, to });
         }
     }
 
-    /// The slot that `at` falls into, its list, its start and its end, if a list is in force for it.
-    fn measuring(&self, at: Timestamp) -> Option<(Slot, ListHash, Timestamp, Timestamp)> {
-        self.lists.values().rev().find_map(|held| {
-            let (params, hash) = (held.list.params(), *held.list.hash());
-            let slot = params.slot_at(at);
-            let in_force = self.in_force(slot).is_some_and(|force| *force.list.hash() == hash);
-            in_force.then(|| (slot, hash, params.slot_start(slot), params.slot_end(slot)))
-        })
-    }
-
-    /// The next start of a slot that a list covers.
-    pub(super) fn preparation_deadline(&self) -> Option<Timestamp> {
-        let at = self.clock.last?;
-        let next = self.lists.values().filter_map(|held| {
-            let params = held.list.params();
-            let slot = params.slot_at(at).plus(1).max(held.list.from_slot());
-            held.list.covers(slot).then(|| params.slot_start(slot))
-        });
-        next.min()
-    }
-
     pub(super) fn publish_what_is_due(&mut self, at: Timestamp) {
         let due: Vec<Slot> =
-            self.unpublished.iter().filter(|(_, publish_at)| **publish_at <= at).map(|(&slot, _)| slot).collect();
+            self.slots.unpublished.iter().filter(|(_, publish_at)| **publish_at <= at).map(|(&slot, _)| slot).collect();
         for slot in due {
-            self.unpublished.remove(&slot);
+            self.slots.unpublished.remove(&slot);
             self.publish_reading(slot);
         }
     }
 
     /// Closes what is over: at the end of the following slot, reading, noise and secret are erased.
     pub(super) fn close_what_is_over(&mut self, at: Timestamp, rng: &mut (impl CryptoRng + ?Sized)) {
-        let over = |record: &SlotRecord| self.list(&record.list).is_none_or(|held| held.expiry_of(record.slot) <= at);
-        let closed: Vec<Slot> = self.slots.values().filter(|record| over(record)).map(|record| record.slot).collect();
+        let over =
+            |record: &SlotRecord| self.lists.get(&record.list).is_none_or(|held| held.expiry_of(record.slot) <= at);
+        let closed: Vec<Slot> =
+            self.slots.reported.values().filter(|record| over(record)).map(|record| record.slot).collect();
         for slot in closed {
-            let record = self.slots.remove(&slot);
-            self.unpublished.remove(&slot);
-            self.revealed.remove(&slot);
-            self.outputs.push_back(Output::Erase(Key::Slot(slot)));
-            let asked = self.asked.remove(&slot);
+            let record = self.slots.reported.remove(&slot);
+            self.slots.unpublished.remove(&slot);
+            self.slots.revealed.remove(&slot);
+            self.erase(Key::Slot(slot));
+            let asked = self.slots.asked.remove(&slot);
             if let Some(SlotRecord { list, stage: Stage::Sent { .. } | Stage::Dealt { .. }, .. }) =
                 record.filter(|_| !asked)
-                && self.list(&list).is_some_and(|held| held.role.is_asked())
+                && self.lists.get(&list).is_some_and(|held| held.role.is_asked())
             {
                 self.not_asked(slot, &list, at, rng);
             }
         }
         self.close_answers(at);
-        let stale =
-            |slot: &Slot, ready: &Prepared| self.list(&ready.list).is_none_or(|held| held.expiry_of(*slot) <= at);
-        let stale: Vec<Slot> =
-            self.prepared.iter().filter(|(slot, ready)| stale(slot, ready)).map(|(&slot, _)| slot).collect();
-        for slot in stale {
-            self.prepared.remove(&slot);
-        }
+        self.slots.drop_stale(&self.lists, at);
         self.drop_lists_that_are_over(at);
     }
 
     /// Takes an open slot from the meter's own records: it resends or answers from them, or the slot is skipped.
     pub(super) fn reopen_slot(&mut self, record: SlotRecord) {
-        if self.list(&record.list).is_none() {
-            self.outputs.push_back(Output::Erase(Key::Slot(record.slot)));
+        if self.lists.get(&record.list).is_none() {
+            self.erase(Key::Slot(record.slot));
             return;
         }
         if let Stage::Sent { publish_at, .. } | Stage::Dealt { publish_at, .. } = record.stage {
-            self.unpublished.insert(record.slot, publish_at);
+            self.slots.unpublished.insert(record.slot, publish_at);
         }
-        self.slots.insert(record.slot, record);
+        self.slots.reported.insert(record.slot, record);
     }
 
     /// Sends again what a slot has come to.
     pub(super) fn publish_slot(&mut self, slot: Slot, at: Timestamp) {
-        match self.slots.get(&slot).map(|record| &record.stage) {
+        match self.slots.reported.get(&slot).map(|record| &record.stage) {
             Some(Stage::Sent { .. } | Stage::Dealt { .. }) => self.publish_reading(slot),
             Some(Stage::Answered { .. }) => self.publish_reveal(slot, at),
             Some(Stage::Held) | None => {}
@@ -376,22 +398,14 @@ impl<C: Conduct> Meter<C> {
     }
 
     fn publish_reading(&mut self, slot: Slot) {
-        match self.slots.get(&slot).map(|record| &record.stage) {
-            Some(
-                Stage::Sent { attempt, message, .. }
-                | Stage::Dealt { attempt, message, .. }
-                | Stage::Answered { attempt, message, .. },
-            ) => {
-                let (about, message) = (About { slot, attempt: *attempt }, message.clone());
-                self.publish(MeterChannel::Reading, Some(about), message);
-            }
-            Some(Stage::Held) | None => {}
+        if let Some((attempt, message)) = self.slots.reading(slot) {
+            self.publish(MeterChannel::Reading, Some(About { slot, attempt }), message);
         }
     }
 
     pub(super) fn publish_reveal(&mut self, slot: Slot, at: Timestamp) {
-        self.revealed.insert(slot, at);
-        match self.slots.get(&slot).map(|record| &record.stage) {
+        self.slots.revealed.insert(slot, at);
+        match self.slots.reported.get(&slot).map(|record| &record.stage) {
             Some(Stage::Answered { attempt, reveal, .. }) => {
                 let (about, reveal) = (About { slot, attempt: *attempt }, reveal.clone());
                 self.publish(MeterChannel::Reveal, Some(about), reveal);
@@ -401,13 +415,13 @@ impl<C: Conduct> Meter<C> {
     }
 
     pub(super) fn keep(&mut self, record: SlotRecord) {
-        self.outputs.push_back(Output::Persist(Record::Slot(record.clone())));
-        self.slots.insert(record.slot, record);
+        self.persist(Record::Slot(record.clone()));
+        self.slots.reported.insert(record.slot, record);
     }
 }
 
 /// What a signature covers: two envelopes with the same payload are the same request.
-fn payload_of(envelope: &[u8]) -> Option<&[u8]> {
+pub(super) fn payload_of(envelope: &[u8]) -> Option<&[u8]> {
     Sign1::decode(envelope).ok().map(|envelope| envelope.payload())
 }
 

@@ -18,6 +18,7 @@ mod draw;
 pub mod field;
 pub mod member;
 
+use strum::{IntoStaticStr, VariantNames};
 use thiserror::Error;
 
 pub(crate) use collector::{Collector, Opened};
@@ -46,7 +47,8 @@ pub struct Committee {
 }
 
 /// Why a committee is not safe in a list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case")]
 pub enum CommitteeError {
     #[error("{holders} holders among {members} members; there may be 1 to {MAX_HOLDERS}, and no more than members")]
     Holders { holders: u64, members: u64 },
@@ -63,6 +65,7 @@ pub enum CommitteeError {
     #[error(
         "{missing} of {members} members may be missing, {malicious} malicious; with a committee 4M must be below N - T"
     )]
+    #[strum(serialize = "committee_missing")]
     Missing { missing: u64, members: u64, malicious: u64 },
 }
 

@@ -3,12 +3,14 @@
 //! Messages use five of CBOR's eight major types, and each item has exactly one encoding. Reading the heads by hand makes
 //! that a property of one function, [`Reader::head`], borrows instead of copying, and is what a small meter can carry.
 
+use strum::{IntoStaticStr, VariantNames};
 use thiserror::Error;
 
 use crate::ids::IdError;
 
 /// Why bytes are not a message. `at` counts bytes from the start of the envelope or of the payload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case")]
 pub enum DecodeError {
     #[error("the bytes end at {at}, inside an item")]
     Truncated { at: usize },

@@ -1,6 +1,6 @@
 //! 8 and 9: what members and holders of a committee say (`protocol.md 4a, 7`).
 
-use super::{DecodeError, Message, Reader, Writer};
+use super::{DecodeError, Message, Reader, Writer, read_about, write_about};
 use crate::keys::MacKey;
 use crate::scheme::committee::field::Element;
 use crate::time::Slot;
@@ -22,17 +22,13 @@ impl<'a> Message<'a> for DealtReading<'a> {
     type Key<'k> = &'k MacKey;
 
     fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            list: reader.fixed("list hash")?,
-            slot: Slot(reader.uint()?),
-            attempt: reader.attempt()?,
-            ciphertext: element(reader.fixed("ciphertext")?, "ciphertext")?,
-            corrections: corrections(reader)?,
-        })
+        let (list, slot, attempt) = read_about(reader)?;
+        let ciphertext = element(reader.fixed("ciphertext")?, "ciphertext")?;
+        Ok(Self { list, slot, attempt, ciphertext, corrections: corrections(reader)? })
     }
 
     fn write(&self, writer: Writer) -> Writer {
-        let head = writer.bytes(&self.list).uint(self.slot.0).uint(self.attempt.into());
+        let head = write_about(writer, &self.list, self.slot, self.attempt);
         head.bytes(&self.ciphertext.to_be_bytes()).bytes(self.corrections)
     }
 }
@@ -54,17 +50,13 @@ impl Message<'_> for Answer {
     type Key<'k> = &'k MacKey;
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            list: reader.fixed("list hash")?,
-            slot: Slot(reader.uint()?),
-            attempt: reader.attempt()?,
-            sum: element(reader.fixed("sum")?, "sum")?,
-            request: reader.fixed("request hash")?,
-        })
+        let (list, slot, attempt) = read_about(reader)?;
+        let sum = element(reader.fixed("sum")?, "sum")?;
+        Ok(Self { list, slot, attempt, sum, request: reader.fixed("request hash")? })
     }
 
     fn write(&self, writer: Writer) -> Writer {
-        let head = writer.bytes(&self.list).uint(self.slot.0).uint(self.attempt.into());
+        let head = write_about(writer, &self.list, self.slot, self.attempt);
         head.bytes(&self.sum.to_be_bytes()).bytes(&self.request)
     }
 }

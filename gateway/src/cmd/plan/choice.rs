@@ -161,7 +161,7 @@ fn flags(error: &ParamsError) -> &'static str {
 mod tests {
     use super::super::tests::{parsed, refused};
     use super::*;
-    use dream_protocol::kind::Kind;
+    use dream_edge::HomeKind;
 
     fn planned(arguments: &str) -> Params {
         let args = parsed(arguments);
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn the_epsilon_of_a_day_is_kept_and_the_kinds_energy_fits_into_it() {
-        for kind in Kind::ALL {
+        for kind in HomeKind::ALL {
             for day in ["0.01", "0.7", "4", "13.37", "29"] {
                 for slot in [60, 600, 900, 3600] {
                     let params = planned(&format!("--kind {kind} --day-epsilon {day} --slot-seconds {slot}"));

@@ -3,7 +3,7 @@
 //! The numbers are those of simulated homes over a year, five weekdays to two days of a weekend: docs/operations.md says how they
 //! were measured.
 
-use dream_protocol::kind::Kind;
+use dream_edge::HomeKind;
 
 /// Homes of one kind.
 #[derive(Debug, Clone, Copy)]
@@ -17,12 +17,12 @@ pub(super) struct Homes {
 }
 
 impl Homes {
-    pub(super) const fn of(kind: Kind) -> Self {
+    pub(super) const fn of(kind: HomeKind) -> Self {
         let (mean_watts, cut_off_percent, one, many) = match kind {
-            Kind::Flat => (390, 5.5, "flat", "flats"),
-            Kind::House => (480, 0.5, "house", "houses"),
-            Kind::ElectricHeat => (2100, 0.0, "home with electric heating", "homes with electric heating"),
-            Kind::Pv => (410, 0.0, "home with panels", "homes with panels"),
+            HomeKind::Flat => (390, 5.5, "flat", "flats"),
+            HomeKind::House => (480, 0.5, "house", "houses"),
+            HomeKind::ElectricHeat => (2100, 0.0, "home with electric heating", "homes with electric heating"),
+            HomeKind::Pv => (410, 0.0, "home with panels", "homes with panels"),
         };
         Self { mean_watts, cut_off_percent, one, many }
     }

@@ -1,8 +1,8 @@
 //! A cluster over some days as everybody sees it: what its meters report within range and account, the sums with their noise,
 //! and what the gateway's filter makes of them.
 
+use dream_edge::HomeKind;
 use dream_filter::{Filter, LocalTime, Release};
-use dream_protocol::kind::Kind;
 use dream_protocol::params::{Params, Share, Terms};
 use dream_protocol::simulation::EnergyAccount;
 use dream_protocol::time::Slot;
@@ -14,7 +14,7 @@ use crate::settings::Settings;
 use dream_homes::slots::SECONDS_PER_DAY;
 
 /// The terms of a kind of home, but for what was asked for.
-pub(super) fn terms(kind: Kind, settings: &Settings, slot_seconds: u64) -> Terms {
+pub(super) fn terms(kind: HomeKind, settings: &Settings, slot_seconds: u64) -> Terms {
     let (epsilon_numerator, epsilon_denominator) = settings.epsilon().fraction();
     let mut terms = kind.terms(Terms { epsilon_numerator, epsilon_denominator, ..Terms::with_slots_of(slot_seconds) });
     if let Some(range) = settings.asked_range() {
@@ -193,14 +193,14 @@ mod tests {
 
     #[test]
     fn terms_are_those_of_the_kind_but_for_what_was_asked_for() {
-        assert_eq!(terms(Kind::House, &Settings::default(), 600), Kind::House.terms(Terms::DEFAULT));
+        assert_eq!(terms(HomeKind::House, &Settings::default(), 600), HomeKind::House.terms(Terms::DEFAULT));
         let asked = Settings::asking("0..10000", "0.5", None);
-        let terms_asked = terms(Kind::House, &asked, 600);
+        let terms_asked = terms(HomeKind::House, &asked, 600);
         assert_eq!((terms_asked.hi, terms_asked.epsilon_numerator, terms_asked.epsilon_denominator), (10_000, 1, 2));
         // 30 kWh of slots of ten minutes, under noise of 20 kW.
         assert_eq!(terms_asked.day_micro_epsilon, 18_000_000);
         assert_eq!(
-            terms(Kind::House, &Settings::asking("0..10000", "0.5", Some("4")), 600).day_micro_epsilon,
+            terms(HomeKind::House, &Settings::asking("0..10000", "0.5", Some("4")), 600).day_micro_epsilon,
             4_000_000
         );
     }

@@ -1,7 +1,7 @@
 //! The figures that whoever decides reads first: with and without storage heaters, under the ranges that suit them and under
 //! others, with two seeds and their spread; and month by month.
 
-use dream_protocol::kind::Kind;
+use dream_edge::HomeKind;
 use dream_protocol::params::Terms;
 
 use super::score::Score;
@@ -103,23 +103,23 @@ impl Headline {
 /// The range of the kind, and others that one might take; if one was asked for, that alone.
 fn cases(watched: &Watched<'_>, settings: &Settings) -> Vec<Case> {
     let heaters = if watched.heaters { "with" } else { "without" };
-    let of = |kind: Kind| Case { heaters, terms: terms(kind, settings, watched.slot_seconds) };
+    let of = |kind: HomeKind| Case { heaters, terms: terms(kind, settings, watched.slot_seconds) };
     // As much energy as the kind's own range would let them tell.
-    let under = |kind: Kind, hi: i64| {
+    let under = |kind: HomeKind, hi: i64| {
         let terms = Terms { hi, ..of(kind).terms }.with_day_watt_hours(kind.day_watt_hours());
         let day_micro_epsilon = settings.day_epsilon().map_or(terms.day_micro_epsilon, |day| day.millionths());
         Case { heaters, terms: Terms { day_micro_epsilon, ..terms } }
     };
     let suits = match (watched.feeds_in, watched.heaters) {
-        (true, _) => return vec![of(Kind::Pv)],
-        (false, true) => Kind::ElectricHeat,
-        (false, false) => Kind::House,
+        (true, _) => return vec![of(HomeKind::Pv)],
+        (false, true) => HomeKind::ElectricHeat,
+        (false, false) => HomeKind::House,
     };
     if settings.asked_range().is_some() {
         return vec![of(suits)];
     }
     let former = under(suits, FORMER_HI);
-    if watched.heaters { vec![of(Kind::House), former, of(suits)] } else { vec![of(suits), former] }
+    if watched.heaters { vec![of(HomeKind::House), former, of(suits)] } else { vec![of(suits), former] }
 }
 
 /// Houses over a year, month by month, after a week of learning.

@@ -69,14 +69,14 @@ fn spread_over(clusters: &[Vec<usize>], count: usize) -> Vec<Vec<usize>> {
 mod tests {
     use super::*;
     use crate::accuracy::Alpha;
+    use dream_edge::HomeKind;
     use dream_homes::home::ActivityModel;
-    use dream_protocol::kind::Kind;
 
     #[test]
     fn overlaps_leave_means_and_deviations_alone_and_fewer_clusters_have_a_lower_maximum() {
         let data = Dataset::model(1, 1500, ActivityModel::Crest);
         let noise = Noise::new(Alpha::NONE, Default::default());
-        let table = table(&data, &data.houses(), Range::of(Kind::House), &noise, 1).unwrap();
+        let table = table(&data, &data.houses(), Range::of(HomeKind::House), &noise, 1).unwrap();
         let number = |row: &[Cell], column: &str| {
             let at = table.header.iter().position(|name| *name == column).unwrap();
             row[at].csv().parse::<f64>().unwrap()

@@ -3,10 +3,10 @@
 use dream_protocol::evidence;
 use dream_protocol::keys::ListHash;
 use dream_protocol::membership::{ListError, MembershipList};
-use dream_protocol::meter::{Input, Notice, Record, Refusal};
+use dream_protocol::meter::{Input, Notice, Refusal};
 use dream_protocol::time::Slot;
 use dream_protocol::topic::MeterChannel;
-use dream_protocol::wire::{EvidenceStatement, FullList, StatusCode};
+use dream_protocol::wire::{FullList, StatusCode};
 
 use super::lists::enrolled;
 use crate::support::liar::{Draft, FIRST, LISTED, Liar, NO_NOISE, on};
@@ -127,13 +127,7 @@ fn one_list_of_a_stolen_key_cannot_use_up_epochs() {
 fn assert_evidence(meters: &mut Liar, draft: &Draft, rule: &Refusal) {
     let packet = draft.sign(&meters.identity);
     meters.refused(0, &packet, at(LISTED + 1), rule);
-    let records = meters.meters[0].records();
-    let kept: Vec<_> = records
-        .iter()
-        .filter_map(|record| if let Record::Evidence(evidence) = record { Some(evidence) } else { None })
-        .collect();
-    assert_eq!(kept.len(), 1);
-    let statement = EvidenceStatement::decode(kept[0].bytes()).unwrap();
+    let statement = meters.only_evidence(0);
     let header = FullList::decode(&packet.payload).unwrap().header;
     assert_eq!((&statement.first[..], &statement.second[..]), (meters.list().header(), header));
     let verdict = evidence::judge(&statement, &meters.pki.authorities()).unwrap();

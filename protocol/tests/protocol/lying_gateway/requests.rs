@@ -4,10 +4,10 @@ use dream_protocol::cluster::{self, Rejection};
 use dream_protocol::evidence::{self, Contradiction};
 use dream_protocol::member_set::MemberSetError;
 use dream_protocol::membership::ListError;
-use dream_protocol::meter::{Input, Key, Record, Refusal};
+use dream_protocol::meter::{Input, Key, Refusal};
 use dream_protocol::time::Slot;
 use dream_protocol::topic::{GatewayChannel, MeterChannel};
-use dream_protocol::wire::{DecodeError, EvidenceStatement, Message as _, RecoveryRequest, Sign1, Status, StatusCode};
+use dream_protocol::wire::{DecodeError, Message as _, RecoveryRequest, Sign1, Status, StatusCode};
 
 use crate::support::cluster_id;
 use crate::support::liar::{FIRST, Liar, on};
@@ -34,13 +34,7 @@ fn a_second_request_with_more_missing_is_refused_and_both_are_kept_as_evidence()
     assert_eq!(refusals, [Refusal::SecondRequest]);
     assert_eq!(meters.codes(0, &sent), [StatusCode::Equivocation], "status 8, and no second reveal");
 
-    let records = meters.meters[0].records();
-    let kept: Vec<_> = records
-        .iter()
-        .filter_map(|record| if let Record::Evidence(evidence) = record { Some(evidence) } else { None })
-        .collect();
-    assert_eq!(kept.len(), 1);
-    let statement = EvidenceStatement::decode(kept[0].bytes()).unwrap();
+    let statement = meters.only_evidence(0);
     assert_eq!((&statement.first[..], &statement.second[..]), (&*first.payload, &*second.payload));
     let verdict = evidence::judge(&statement, &meters.pki.authorities()).expect("anyone can check the proof");
     assert_eq!(verdict.contradiction, Contradiction::Requests { slot: FIRST, attempt: 0 });

@@ -10,7 +10,7 @@ use dream_protocol::ids::ClusterId;
 use dream_protocol::keys::{AgreementPublic, AgreementSecret, ListHash, MacKey, StreamKey};
 use dream_protocol::member_set::MemberSet;
 use dream_protocol::membership::MembershipList;
-use dream_protocol::meter::{self, MeterConfig, Notice, Refusal};
+use dream_protocol::meter::{self, MeterConfig, Notice, Record, Refusal};
 use dream_protocol::params::Terms;
 use dream_protocol::policy::Policy;
 use dream_protocol::scheme::pairwise::mask::Masks;
@@ -18,7 +18,8 @@ use dream_protocol::simulation::Simulation;
 use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::{GatewayChannel, MeterChannel, Topic};
 use dream_protocol::wire::{
-    ListStatement, Mac0, MaskedReading, Message as _, RecoveryRequest, Retry, Reveal, Sign1, Status, StatusCode,
+    EvidenceStatement, ListStatement, Mac0, MaskedReading, Message as _, RecoveryRequest, Retry, Reveal, Sign1, Status,
+    StatusCode,
 };
 
 use super::pki::{Issued, Pki};
@@ -116,6 +117,17 @@ impl Liar {
             liar.meters.push(node);
         }
         liar
+    }
+
+    /// The one piece of evidence that a meter keeps.
+    pub(crate) fn only_evidence(&self, index: usize) -> EvidenceStatement {
+        let records = self.meters[index].records();
+        let kept = |record: &Record| match record {
+            Record::Evidence(evidence) => Some(EvidenceStatement::decode(evidence.bytes()).unwrap()),
+            Record::Account(_) | Record::Enrolment(_) | Record::List(_) | Record::Slot(_) | Record::Answer(_) => None,
+        };
+        let kept: Vec<EvidenceStatement> = records.iter().filter_map(kept).collect();
+        <[EvidenceStatement; 1]>::try_from(kept).expect("one piece")[0].clone()
     }
 
     /// Meters without noise that hold a first list with these tolerances.

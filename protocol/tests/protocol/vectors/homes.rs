@@ -22,7 +22,7 @@ use dream_protocol::wire::{DealtReading, EnrolmentStatement, ListStatement, Mac0
 use dream_testkit::node::{ClusterNode, Packet};
 
 use super::credentials::GATEWAY;
-use super::scene::{Node, byte_string, fields, integer};
+use super::scene::{Node, byte_string, fields, integer, measure};
 use super::{dealing, keys};
 use crate::support::pki::{Issued, Pki};
 use crate::support::{SMALL, START, at, cluster_config, cluster_id, raw, rng};
@@ -251,13 +251,7 @@ impl Homes {
     pub(crate) fn measure(&mut self, watts: &[i64]) -> Vec<Packet> {
         let (slot, end) = (self.slot(), self.slot_end());
         self.gateway.tick_until(end);
-        let send = |(node, &watts): (&mut Node, &i64)| {
-            assert!(node.handle(meter::Input::Measured { slot, watts }, end).is_empty(), "not before its moment");
-            let mut sent = node.handle(meter::Input::Tick, end.plus_secs(30));
-            assert_eq!(sent.len(), 1);
-            sent.remove(0)
-        };
-        self.meters.iter_mut().zip(watts).map(send).collect()
+        measure(&mut self.meters, watts, slot, end)
     }
 
     /// Delivers a message that the gateway must not reject; returns what it publishes.

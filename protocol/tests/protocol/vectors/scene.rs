@@ -97,13 +97,7 @@ impl Scene {
     pub(crate) fn measure(&mut self, watts: &[i64]) -> Vec<Packet> {
         let (slot, end) = (self.slot(), self.slot_end());
         self.gateway_waits(end);
-        let send = |(node, &watts): (&mut Node, &i64)| {
-            assert!(node.handle(meter::Input::Measured { slot, watts }, end).is_empty(), "not before its moment");
-            let mut sent = node.handle(meter::Input::Tick, end.plus_secs(30));
-            assert_eq!(sent.len(), 1);
-            sent.remove(0)
-        };
-        self.meters.iter_mut().zip(watts).map(send).collect()
+        measure(&mut self.meters, watts, slot, end)
     }
 
     /// Delivers a message that the gateway must not reject; returns what it publishes.
@@ -156,6 +150,17 @@ impl Scene {
         });
         Masks::new(keys.collect(), None)
     }
+}
+
+/// Every meter measures, and sends its reading in the middle of the window.
+pub(crate) fn measure(meters: &mut [Node], watts: &[i64], slot: Slot, end: Timestamp) -> Vec<Packet> {
+    let send = |(node, &watts): (&mut Node, &i64)| {
+        assert!(node.handle(meter::Input::Measured { slot, watts }, end).is_empty(), "not before its moment");
+        let mut sent = node.handle(meter::Input::Tick, end.plus_secs(30));
+        assert_eq!(sent.len(), 1);
+        sent.remove(0)
+    };
+    meters.iter_mut().zip(watts).map(send).collect()
 }
 
 impl Node {

@@ -4,11 +4,11 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::params::Terms;
+use dream_protocol::params::Terms;
 
 /// A kind of home.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Kind {
+pub enum HomeKind {
     Flat,
     #[default]
     House,
@@ -18,7 +18,7 @@ pub enum Kind {
     Pv,
 }
 
-impl Kind {
+impl HomeKind {
     pub const ALL: [Self; 4] = [Self::Flat, Self::House, Self::ElectricHeat, Self::Pv];
 
     /// The least and the greatest reading in watts.
@@ -58,7 +58,7 @@ impl Kind {
     }
 }
 
-impl FromStr for Kind {
+impl FromStr for HomeKind {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -67,7 +67,7 @@ impl FromStr for Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for HomeKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }
@@ -75,20 +75,21 @@ impl fmt::Display for Kind {
 
 #[cfg(test)]
 mod tests {
+    use dream_protocol::params::Params;
+    use dream_protocol::policy::Profile;
+
     use super::*;
-    use crate::params::Params;
-    use crate::policy::Profile;
 
     #[test]
     fn every_kind_has_a_name_and_a_day_that_strict_meters_accept() {
-        for (kind, epsilon) in Kind::ALL.into_iter().zip([45, 72, 80, 30]) {
+        for (kind, epsilon) in HomeKind::ALL.into_iter().zip([45, 72, 80, 30]) {
             assert_eq!(kind.to_string().parse(), Ok(kind));
             let terms = kind.terms(Terms { max_malicious: 10, ..Terms::DEFAULT });
             assert_eq!(terms.day_micro_epsilon, epsilon * 1_000_000, "{kind}");
             let params = Params::new(50, terms).unwrap();
             assert_eq!(Profile::Strict.rules().objections(&params).next(), None, "{kind}");
         }
-        assert_eq!("House".parse::<Kind>(), Err("use flat, house, electric-heat or pv"));
-        assert_eq!(Kind::default().terms(Terms::DEFAULT), Terms::DEFAULT);
+        assert_eq!("House".parse::<HomeKind>(), Err("use flat, house, electric-heat or pv"));
+        assert_eq!(HomeKind::default().terms(Terms::DEFAULT), Terms::DEFAULT);
     }
 }
