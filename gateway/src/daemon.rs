@@ -20,14 +20,14 @@ use crate::clock::{Clock, SystemClock};
 use crate::cmd::ConfigArgs;
 use crate::config::Config;
 use crate::config::secrets::{GatewayIdentity, foreign_client};
-use crate::ingest::driver::{Command, Driver, Parts};
-use crate::ingest::effect::EffectRunner;
-use crate::ingest::mqtt::Connector;
-use crate::ingest::transport::{self, BrokerEvent};
-use crate::ingest::writer::Writer;
+use crate::engine::driver::{Command, Driver, Parts};
+use crate::engine::effect::EffectRunner;
+use crate::engine::mqtt::Connector;
+use crate::engine::transport::{self, BrokerEvent};
+use crate::engine::writer::Writer;
+use crate::http;
+use crate::http::operator;
 use crate::logging::{self, Level};
-use crate::serve::http;
-use crate::serve::operator;
 
 /// Runs a gateway until it gets SIGTERM or SIGINT; SIGHUP reads the configuration again.
 pub fn main(source: &ConfigArgs) -> anyhow::Result<()> {

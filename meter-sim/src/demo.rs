@@ -20,7 +20,7 @@ use dream_gateway::clock::{Clock, SystemClock};
 use dream_gateway::config::Config;
 use dream_gateway::config::secrets::GatewayIdentity;
 use dream_gateway::daemon;
-use dream_gateway::ingest::backfill::backfill;
+use dream_gateway::engine::backfill::backfill;
 use dream_gateway::store::Store;
 use dream_homes::args::whole;
 use dream_homes::home::{Month, PvShare};

@@ -8,11 +8,12 @@ use dream_protocol::ids::ClusterId;
 use dream_protocol::time::Timestamp;
 use serde::Serialize;
 
+use crate::board::energy::{self, RollupJson};
+use crate::board::slot_json::{self, SlotJson};
 use crate::cmd::BadInput;
 use crate::config::{Config, Overrides};
-use crate::serve::energy::{self, RollupJson};
-use crate::serve::slot_json::{self, SlotJson};
-use crate::store::{self, History as _, OpenStoreError, Store};
+use crate::history::History as _;
+use crate::store::{self, OpenStoreError, Store};
 
 /// Write slots, hours or days from the store as CSV or JSON lines
 ///

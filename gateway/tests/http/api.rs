@@ -5,12 +5,12 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use dream_gateway::serve::announce;
-use dream_gateway::serve::board::{Board, ClusterView};
-use dream_gateway::serve::metrics::Metrics;
-use dream_gateway::serve::readiness::Latch;
-use dream_gateway::serve::slot_json::CSV_HEADER;
-use dream_gateway::store::{ClosedSlot, FilteredLoad};
+use dream_gateway::board::readiness::Latch;
+use dream_gateway::board::slot_json::CSV_HEADER;
+use dream_gateway::board::{Board, ClusterView};
+use dream_gateway::engine::announce;
+use dream_gateway::history::{ClosedSlot, FilteredLoad};
+use dream_gateway::metrics::Metrics;
 use serde_json::{Value, json};
 
 use dream_protocol::ids::ClusterId;

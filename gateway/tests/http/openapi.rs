@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
-use dream_gateway::serve::board::ClusterView;
-use dream_gateway::serve::readiness::Latch;
+use dream_gateway::board::ClusterView;
+use dream_gateway::board::readiness::Latch;
 use dream_testkit::lab::http::Answer;
 use serde_json::Value;
 

@@ -1,10 +1,11 @@
 //! Slots that a demonstration fills in: marked wherever they are shown, and counted nowhere.
 
 use dream_gateway::clock::Zone;
-use dream_gateway::ingest::backfill::{BackfillError, backfill};
-use dream_gateway::ingest::cluster_filter::ClusterFilter;
-use dream_gateway::ingest::served::NEVER;
-use dream_gateway::store::{History as _, Store};
+use dream_gateway::engine::backfill::{BackfillError, backfill};
+use dream_gateway::engine::cluster_filter::ClusterFilter;
+use dream_gateway::engine::served::NEVER;
+use dream_gateway::history::History as _;
+use dream_gateway::store::Store;
 use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::ids::ClusterId;
 use dream_protocol::params::{Params, Terms};

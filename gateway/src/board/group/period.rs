@@ -1,0 +1,139 @@
+//! The energy of a group: in the running hour, day and month, and in hours and days of the past.
+
+use std::collections::BTreeMap;
+
+use dream_protocol::time::Timestamp;
+
+use super::GroupView;
+use crate::clock::Period;
+use crate::config::Group;
+use crate::history::{Extent, History, HistoryError, Rollup, Step};
+
+/// What a group's clusters have come to in a period.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GroupPeriod {
+    /// All of them together: times are those of clusters, added up.
+    pub total: Rollup,
+    /// How many clusters the group has, whoever serves them.
+    pub clusters: usize,
+    /// How many of them are in it.
+    pub in_sum: usize,
+    /// Time of these clusters that is in no energy.
+    pub missing_millis: u64,
+    load: Means,
+    filtered: Option<Means>,
+}
+
+/// Mean loads of clusters that were added up.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct Means {
+    watts: f64,
+    /// Half the width of their bands, squared.
+    squares: f64,
+}
+
+impl Means {
+    fn add(&mut self, (watts, band95): (f64, f64)) {
+        self.watts += watts;
+        self.squares += band95 * band95;
+    }
+
+    fn with_band(self) -> (f64, f64) {
+        (self.watts, self.squares.sqrt())
+    }
+}
+
+impl GroupPeriod {
+    fn new(rollup: &Rollup, group: &Group) -> Self {
+        Self {
+            total: Rollup::new(rollup.start..rollup.end),
+            clusters: group.clusters.len(),
+            in_sum: 0,
+            missing_millis: 0,
+            load: Means::default(),
+            filtered: None,
+        }
+    }
+
+    /// Adds a cluster. One of which nothing is known in the period is not in it.
+    fn add(&mut self, rollup: &Rollup, extent: Extent) {
+        let Some(load) = rollup.mean_load() else { return };
+        self.total.combine(rollup);
+        self.in_sum += 1;
+        self.missing_millis += rollup.missing_millis(extent);
+        self.load.add(load);
+        if let Some(filtered) = rollup.mean_filtered() {
+            self.filtered.get_or_insert_default().add(filtered);
+        }
+    }
+
+    /// Returns the sum of the clusters' mean loads, each over the time that is known of it, and half the width of its band, in
+    /// watts.
+    pub fn mean_load(&self) -> Option<(f64, f64)> {
+        (self.in_sum > 0).then(|| self.load.with_band())
+    }
+
+    /// Returns the sum of the clusters' mean filtered loads, and half the width of its band, in watts.
+    pub fn mean_filtered(&self) -> Option<(f64, f64)> {
+        self.filtered.map(Means::with_band)
+    }
+}
+
+impl GroupView {
+    /// Returns the energy of the running hour, day and month, as far as slots have closed in them.
+    pub fn energy(&self, now: Timestamp) -> Vec<(Period, GroupPeriod)> {
+        let of = |wanted: Period| {
+            let mut all = BTreeMap::new();
+            for energy in self.served.iter().filter_map(|shown| shown.view.energy.as_ref()) {
+                let running = energy.running(now).find(|(period, _)| *period == wanted);
+                add_to(
+                    &mut all,
+                    &self.group,
+                    running.map(|(_, rollup)| (rollup.start.as_millis(), rollup)),
+                    energy.extent,
+                );
+            }
+            Some((wanted, all.into_values().next_back()?))
+        };
+        [Period::Hour, Period::Day, Period::Month].into_iter().filter_map(of).collect()
+    }
+
+    /// Returns the hours or days that began in `from..to`, or means over `together` of them, oldest first. Of each cluster
+    /// at most the newest `limit` are read.
+    pub fn periods(
+        &self,
+        history: &dyn History,
+        step: Step,
+        from: Timestamp,
+        to: Timestamp,
+        limit: usize,
+        together: u64,
+    ) -> Result<Vec<GroupPeriod>, HistoryError> {
+        let mut all = BTreeMap::new();
+        for shown in &self.served {
+            let Some(energy) = &shown.view.energy else { continue };
+            let rows = history.rollups(&shown.view.cluster, step, from, to, limit)?;
+            // Where clocks change, two days may begin within the same day of UTC.
+            let key = |row: &Rollup| match together {
+                1 => row.start.as_millis(),
+                many => row.start.as_millis() / (step.millis() * many),
+            };
+            let joined = rows
+                .chunk_by(|a, b| key(a) == key(b))
+                .filter_map(|rows| Some((key(rows.first()?), Rollup::joined(step, rows)?)));
+            add_to(&mut all, &self.group, joined, energy.extent);
+        }
+        Ok(all.into_values().collect())
+    }
+}
+
+fn add_to(
+    all: &mut BTreeMap<u64, GroupPeriod>,
+    group: &Group,
+    rollups: impl IntoIterator<Item = (u64, Rollup)>,
+    extent: Extent,
+) {
+    for (key, rollup) in rollups {
+        all.entry(key).or_insert_with(|| GroupPeriod::new(&rollup, group)).add(&rollup, extent);
+    }
+}

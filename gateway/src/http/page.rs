@@ -1,0 +1,117 @@
+//! The frame that every page shares, and the page for what does not exist.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::extract::{Query, State};
+use axum::http::{HeaderValue, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use maud::{DOCTYPE, Markup, html};
+
+use super::Shared;
+use super::assets::VERSION;
+use super::error::ApiError;
+use super::{simulated, words};
+use crate::clock::rfc3339;
+use crate::history::HistoryError;
+
+/// Returns a page around its content. The script replaces the parts of `main` that are marked as live.
+pub(super) fn document(shared: &Shared, status: StatusCode, title: &str, version: u64, content: &Markup) -> Response {
+    let now = shared.now();
+    let gateway = &shared.service.gateway;
+    let asset = |name: &str| format!("/assets/{name}?v={}", *VERSION);
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) " · DREAM gateway " (gateway) }
+                link rel="icon" type="image/svg+xml" href=(asset("icon.svg"));
+                link rel="stylesheet" href=(asset("page.css"));
+                script src=(asset("page.js")) defer {}
+                noscript { meta http-equiv="refresh" content="60"; }
+            }
+            body {
+                a.skip href="#main" { "Skip to content" }
+                header.top {
+                    a.brand href="/" {
+                        span.mark aria-hidden="true" {}
+                        span { "DREAM gateway" } " " span.name { (gateway) }
+                    }
+                    nav.main aria-label="Pages" {
+                        a href="/" { "Clusters" }
+                        a href="/gateway" { "This gateway" }
+                    }
+                    p #news.news role="status" {
+                        "Updated " time datetime=(rfc3339(now)) { (words::clock_seconds(now)) } " UTC"
+                    }
+                }
+                p #lost.banner role="alert" hidden {
+                    "Connection to the gateway lost. What you see may be out of date; retrying…"
+                }
+                main #main tabindex="-1" data-version=(version) { (simulated::clock(shared)) (content) }
+                footer.foot {
+                    p {
+                        "All times are UTC. Every load contains noise that protects single homes: it is a value within a \
+                         band, not an exact meter reading."
+                    }
+                    ul {
+                        li { a href="/api/v1/clusters" { "API" } }
+                        li { a href="/metrics" { "Metrics" } }
+                        li { a href="/readyz" { "Readiness" } }
+                    }
+                }
+            }
+        }
+    };
+    let kind = HeaderValue::from_static("text/html; charset=utf-8");
+    (status, [(header::CONTENT_TYPE, kind)], page.into_string()).into_response()
+}
+
+/// Returns a page that says why there is no other.
+pub(super) fn error(shared: &Shared, status: StatusCode, title: &str, text: &Markup) -> Response {
+    let version = *shared.service.board.watch().borrow();
+    let content = html! {
+        div #trouble.trouble data-live {
+            h1 { (title) }
+            p { (text) }
+            p { a href="/" { "All clusters" } }
+        }
+    };
+    document(shared, status, title, version, &content)
+}
+
+/// Returns the page for a cluster that is not served here.
+pub(super) fn no_cluster(shared: &Shared, id: &str) -> Response {
+    let text = html! { "This gateway serves no cluster " code { (id) } "." };
+    error(shared, StatusCode::NOT_FOUND, "No such cluster", &text)
+}
+
+/// Returns the page for a past that cannot be read.
+pub(super) fn no_past(shared: &Shared, cause: &HistoryError) -> Response {
+    let message = cause.with_cause();
+    tracing::error!(error = message, "past slots cannot be read");
+    error(shared, StatusCode::INTERNAL_SERVER_ERROR, "No past slots", &html! { (message) "." })
+}
+
+/// Returns the parameters of a page's address, or what is wrong with them: one that is not `known` would otherwise be
+/// ignored in silence.
+pub(super) fn parameters(uri: &Uri, known: &[&str]) -> Result<BTreeMap<String, String>, Markup> {
+    let pairs = Query::<Vec<(String, String)>>::try_from_uri(uri);
+    let Query(pairs) = pairs.map_err(|_| html! { code { (uri.query().unwrap_or_default()) } " is not understood." })?;
+    match pairs.iter().find(|(name, _)| !known.contains(&name.as_str())) {
+        None => Ok(pairs.into_iter().collect()),
+        Some((name, _)) if known.is_empty() => Err(html! { "The page takes no parameter " code { (name) } "." }),
+        Some((name, _)) => Err(html! { "The page takes " (known.join(", ")) ", not " code { (name) } "." }),
+    }
+}
+
+pub(super) async fn not_found(State(shared): State<Arc<Shared>>, uri: Uri) -> Response {
+    if uri.path().starts_with("/api/") {
+        return ApiError::unknown_path(uri.path()).into_response();
+    }
+    let text = html! { "There is nothing at " code { (uri.path()) } "." };
+    error(&shared, StatusCode::NOT_FOUND, "Not found", &text)
+}
