@@ -27,4 +27,6 @@ pub mod history;
 pub mod http;
 pub mod logging;
 pub mod metrics;
+#[cfg(test)]
+mod rooms;
 pub mod store;

@@ -48,8 +48,6 @@ pub struct GroupSlot {
     /// Members and responders of those that gave a sum.
     pub members: u64,
     pub responders: u64,
-    /// Whether a demonstration filled in any of it.
-    pub backfilled: bool,
     sum: Total,
     estimate: Total,
     /// Filtered loads, and estimates of clusters that have none.
@@ -94,7 +92,6 @@ impl GroupSlot {
             filled: 0,
             members: 0,
             responders: 0,
-            backfilled: false,
             sum: Total::default(),
             estimate: Total::default(),
             filtered: Total::default(),
@@ -104,7 +101,6 @@ impl GroupSlot {
 
     /// Adds what a cluster released in the slot.
     fn add(&mut self, closed: &ClosedSlot) {
-        self.backfilled |= closed.is_backfilled();
         let (Some(sum), Some(estimate)) = (closed.sum(), closed.estimate()) else { return self.fill(closed) };
         let outcome = &closed.outcome;
         self.in_sum += 1;

@@ -16,6 +16,7 @@ pub struct SlotJson {
     /// RFC 3339, UTC.
     pub start: String,
     pub end: String,
+    /// Of the list that it was under; 0 if it was under none.
     pub epoch: u64,
     /// `decoded`, or why not.
     pub outcome: &'static str,
@@ -47,8 +48,6 @@ pub struct SlotJson {
     /// The same, exact, in millionths.
     pub micro_epsilon: u64,
     pub noise_scale_watts: f64,
-    /// Whether a demonstration filled the slot in: no meter reported it.
-    pub backfilled: bool,
 }
 
 impl From<&ClosedSlot> for SlotJson {
@@ -81,7 +80,6 @@ impl From<&ClosedSlot> for SlotJson {
             epsilon: of_micro(outcome.micro_epsilon),
             micro_epsilon: outcome.micro_epsilon,
             noise_scale_watts: outcome.noise_scale.as_f64(),
-            backfilled: closed.is_backfilled(),
         }
     }
 }
@@ -90,14 +88,14 @@ impl From<&ClosedSlot> for SlotJson {
 pub const CSV_HEADER: &str = "cluster,slot,start,end,epoch,outcome,load_watts,band95_watts,band99_watts,\
     mean_error_watts,load_estimated_watts,band95_estimated_watts,band99_estimated_watts,load_filtered_watts,\
     band95_filtered_watts,load_smoothed_watts,band95_smoothed_watts,members,responders,missing,honest,attempts,\
-    epsilon,micro_epsilon,noise_scale_watts,backfilled";
+    epsilon,micro_epsilon,noise_scale_watts";
 
 impl SlotJson {
     /// Writes the slot as a line under [`CSV_HEADER`]. Nothing needs quotes: ids and words have neither commas nor any.
     pub fn write_csv(&self, cluster: &ClusterId, out: &mut impl io::Write) -> io::Result<()> {
         writeln!(
             out,
-            "{cluster},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
+            "{cluster},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
             self.slot,
             self.start,
             self.end,
@@ -122,7 +120,6 @@ impl SlotJson {
             self.epsilon,
             self.micro_epsilon,
             self.noise_scale_watts,
-            self.backfilled,
         )
     }
 }

@@ -16,7 +16,7 @@ use dream_protocol::enrolment::EnrolmentError;
 use dream_protocol::ids::{ClusterId, MeterId};
 use dream_protocol::membership::ListError;
 use dream_protocol::time::Timestamp;
-use dream_protocol::topic::{self, GatewayChannel, MeterChannel, Topic};
+use dream_protocol::topic::{GatewayChannel, MeterChannel, Topic};
 use dream_protocol::wire::DecodeError;
 use rand::rand_core::UnwrapErr;
 use rand::rngs::SysRng;
@@ -24,24 +24,22 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tracing::info;
 
+use crate::board;
 use crate::board::gateway_view::{BrokerView, GatewayView};
-use crate::board::named::{NamedMembers, Names};
+use crate::board::named::Names;
 use crate::board::offenders;
-use crate::board::readiness::{Latch, Readiness};
-use crate::board::{self, Board};
-use crate::clock::Clock;
+use crate::board::readiness::Latch;
 use crate::config::Config;
 use crate::config::secrets::GatewayIdentity;
 use crate::engine::announce::{self, Retained};
 use crate::engine::effect::Effect;
-use crate::engine::mqtt::Trouble;
+use crate::engine::parts::Parts;
 use crate::engine::served::{self, NEVER, ServedCluster};
 use crate::engine::telemetry::Telemetry;
 use crate::engine::transport::{BrokerEvent, Delivery, Session};
 use crate::engine::writer::{Job, WriterEnded};
-use crate::http::Service;
-use crate::metrics::{Metrics, Stage};
-use crate::store::{Change, Store};
+use crate::metrics::Stage;
+use crate::store::Change;
 
 /// How many events are handled before they are handed to the store: a thousand messages or so.
 const BATCH: usize = 8;
@@ -60,45 +58,6 @@ const EXPIRE_EVERY_SECONDS: u64 = 3600;
 pub enum Command {
     Reload(Box<Config>, Box<GatewayIdentity>),
     Stop,
-}
-
-/// What a driver works with.
-#[derive(Debug)]
-pub struct Parts {
-    pub config: Config,
-    pub identity: GatewayIdentity,
-    /// Where this replica says that it is online.
-    pub status_topic: String,
-    pub store: Arc<Store>,
-    pub board: Arc<Board>,
-    /// Members by name, for the operator's address.
-    pub members: Arc<NamedMembers>,
-    pub telemetry: Telemetry,
-    pub readiness: Arc<Readiness>,
-    pub clock: Arc<dyn Clock>,
-}
-
-impl Parts {
-    /// Opens the store and makes the other parts, all empty.
-    pub fn new(config: Config, identity: GatewayIdentity, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
-        let status_topic = topic::gateway_status(&config.replica_name()?);
-        let store = Arc::new(Store::open(&config.store.path, config.store.cache_mebibytes)?);
-        let telemetry = Telemetry { metrics: Arc::new(Metrics::new(&Trouble::LABELS)) };
-        let (board, members, readiness) = (Arc::default(), Arc::default(), Arc::default());
-        Ok(Self { config, identity, status_topic, store, board, members, telemetry, readiness, clock })
-    }
-
-    /// Returns what HTTP serves of these parts.
-    pub fn service(&self) -> anyhow::Result<Service> {
-        Ok(Service {
-            board: self.board.clone(),
-            history: self.store.clone(),
-            readiness: self.readiness.clone(),
-            metrics: self.telemetry.metrics.clone(),
-            gateway: self.config.replica_name()?.to_string(),
-            clock: self.clock.clone(),
-        })
-    }
 }
 
 /// Runs the clusters that this replica owns.

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use dream_protocol::ids::ClusterId;
 use tokio::sync::oneshot;
 
-use super::driver::Parts;
+use super::parts::Parts;
 use crate::board::named::{NamedMembers, Names};
 use crate::board::readiness::{Latch, Readiness};
 use crate::board::{Board, ClusterView};

@@ -105,12 +105,12 @@ impl RunningEnergy {
         self.extent.map_or(Timestamp::from_millis(0), |extent| extent.until)
     }
 
-    /// Adds a closed slot; returns the rows that have changed. Slots that a
-    /// demonstration filled in count nowhere.
+    /// Adds a closed slot; returns the rows that have changed. Slots of no list
+    /// count nowhere.
     pub fn add(&mut self, closed: &ClosedSlot) -> Vec<(Step, Rollup)> {
         let (start, end) = (closed.outcome.start, closed.outcome.end);
         let until = self.until().max(end);
-        if closed.is_backfilled() || start.plus_millis(LATEST_MILLIS) < until {
+        if !closed.is_of_a_list() || start.plus_millis(LATEST_MILLIS) < until {
             return Vec::new();
         }
         let begun = self.extent.map_or(start, |extent| extent.begun.min(start));

@@ -128,13 +128,10 @@ impl ServedCluster {
         };
         // A crash may have come between an outcome and its announcement; it is announced from the store.
         let today = Timestamp::from_secs(now.utc_day() * 86_400);
-        for closed in
-            store.slots(id, today.min(now), NEVER, usize::MAX)?.iter().filter(|closed| !closed.is_backfilled())
-        {
-            served.spent.add(&closed.outcome);
-        }
+        let of_today = store.slots(id, today.min(now), NEVER, usize::MAX)?;
+        of_today.iter().filter(|closed| closed.is_of_a_list()).for_each(|closed| served.spent.add(&closed.outcome));
         let recent = store.slots(id, Timestamp::from_millis(0), NEVER, RECENT_SLOTS)?;
-        served.last = recent.last().filter(|closed| !closed.is_backfilled()).copied();
+        served.last = recent.last().filter(|closed| closed.is_of_a_list()).copied();
         served.last_decoded = recent.iter().rfind(|closed| closed.is_decoded()).copied();
         if before.is_none() {
             let rows = served.energy.catch_up(store, &replayed(store, id, now)?, &mut served.filter)?;

@@ -54,10 +54,10 @@ impl From<SlotOutcome> for ClosedSlot {
 }
 
 impl ClosedSlot {
-    /// Returns whether a demonstration filled the slot in: nobody reported it, and no list covers it. The epochs of lists
-    /// start at 1.
-    pub fn is_backfilled(&self) -> bool {
-        self.outcome.epoch == 0
+    /// Returns whether meters reported the slot under a membership list; the epochs of lists start at 1. A gateway closes no other
+    /// slots. Those that a laboratory wrote to its store are shown and filtered, and count nowhere.
+    pub fn is_of_a_list(&self) -> bool {
+        self.outcome.epoch > 0
     }
 
     /// Returns whether the slot gave a sum.

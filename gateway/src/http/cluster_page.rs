@@ -20,7 +20,7 @@ use super::reasons::reasons;
 use super::slots_page::{outcomes, slot_table};
 use super::status::{Standing, Status};
 use super::terms::privacy;
-use super::{Shared, blocking, page, simulated, words};
+use super::{Shared, blocking, page, words};
 use crate::board::ClusterView;
 use crate::clock::rfc3339;
 use crate::history::{ClosedSlot, Step};
@@ -259,7 +259,6 @@ fn load_chart(view: &ClusterView, range: Range, past: &Past) -> Markup {
                     }
                     @if period.is_none() && past.slots.len() >= MAX_LIMIT { " Only the newest " (words::count(MAX_LIMIT)) " slots are shown." }
                 }
-                (simulated::filled_in(&past.slots, past.now))
             }
         }
     }

@@ -115,8 +115,6 @@ pub struct GroupSlotJson {
     /// Of the clusters in the sum.
     pub members: u64,
     pub responders: u64,
-    /// Whether a demonstration filled in any of it.
-    pub backfilled: bool,
 }
 
 impl From<&GroupSlot> for GroupSlotJson {
@@ -138,21 +136,20 @@ impl From<&GroupSlot> for GroupSlotJson {
             band95_filtered_watts: filtered.map(|load| load.band95),
             members: slot.members,
             responders: slot.responders,
-            backfilled: slot.backfilled,
         }
     }
 }
 
 /// The first line of a CSV file of a group's slots.
 const CSV_HEADER: &str = "group,start,end,clusters,in_sum,filled,load_watts,band95_watts,band99_watts,load_estimated_watts,\
-    band95_estimated_watts,band99_estimated_watts,load_filtered_watts,band95_filtered_watts,members,responders,backfilled";
+    band95_estimated_watts,band99_estimated_watts,load_filtered_watts,band95_filtered_watts,members,responders";
 
 impl GroupSlotJson {
     /// Writes the slot as a line under [`CSV_HEADER`].
     fn write_csv(&self, group: &GroupId, out: &mut impl Write) -> io::Result<()> {
         writeln!(
             out,
-            "{group},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
+            "{group},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
             self.start,
             self.end,
             self.clusters,
@@ -168,7 +165,6 @@ impl GroupSlotJson {
             cell(self.band95_filtered_watts),
             self.members,
             self.responders,
-            self.backfilled,
         )
     }
 }

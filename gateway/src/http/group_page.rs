@@ -62,7 +62,6 @@ struct Past {
     series: Series,
     /// How many slots, hours or days the chart has, if there may be older ones.
     cut: Option<usize>,
-    backfilled: bool,
 }
 
 impl Past {
@@ -85,9 +84,8 @@ impl Past {
         let from = if slots.is_empty() { from.max(Range::Day.from(now)) } else { from };
         let fitted = fitted(slots.first().map(|slot| slot.start), from, any_before && cut.is_none());
         let series = Series::of_group(&slots, fitted, now, CHART_POINTS);
-        let backfilled = slots.iter().any(|slot| slot.backfilled);
         let newest = slots.iter().rev().take(RECENT).copied().collect();
-        Ok(Self { now, from, newest, series, cut, backfilled })
+        Ok(Self { now, from, newest, series, cut })
     }
 
     /// Leaves out the slot that some clusters have yet to close: it would look like a load that falls.
@@ -113,9 +111,8 @@ impl Past {
         let series = Series::of_group_periods(step, &periods, shown_from, now, together);
         let newest = Self::settled(view, view.slots(history, from, now, RECENT)?, now);
         let newest: Vec<GroupSlot> = newest.into_iter().rev().collect();
-        let backfilled = newest.iter().any(|slot| slot.backfilled);
         let cut = Some(most).filter(|&most| now.millis_since(shown_from) / step.millis() >= most as u64);
-        Ok(Self { now, from, newest, series, cut, backfilled })
+        Ok(Self { now, from, newest, series, cut })
     }
 }
 
@@ -278,9 +275,6 @@ fn load_chart(view: &GroupView, range: Range, past: &Past) -> Markup {
                         }
                     }
                     @if let Some(cut) = past.cut { " Only the newest " (words::count(cut)) " " (period) "s are shown." }
-                }
-                @if past.backfilled {
-                    p.note { "A demo filled in some of the slots: no meter reported them." }
                 }
             }
         }

@@ -36,8 +36,7 @@ fn render(shared: &Shared, view: &ClusterView, version: u64) -> Response {
     let now = shared.now();
     let kept = match shared.service.history.slots(&view.cluster, Timestamp::from_secs(0), now, MAX_LIMIT) {
         Ok(mut kept) => {
-            // Slots that a demo filled in are of no list.
-            kept.retain(|slot| !slot.is_backfilled());
+            kept.retain(ClosedSlot::is_of_a_list);
             kept
         }
         Err(error) => return page::no_past(shared, &error),

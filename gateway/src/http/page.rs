@@ -6,12 +6,13 @@ use std::sync::Arc;
 use axum::extract::{Query, State};
 use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
+use dream_protocol::time::Timestamp;
 use maud::{DOCTYPE, Markup, html};
 
 use super::Shared;
 use super::assets::VERSION;
 use super::error::ApiError;
-use super::{simulated, words};
+use super::words;
 use crate::clock::rfc3339;
 use crate::history::HistoryError;
 
@@ -51,7 +52,7 @@ pub(super) fn document(shared: &Shared, status: StatusCode, title: &str, version
                 p #lost.banner role="alert" hidden {
                     "Connection to the gateway lost. What you see may be out of date; retrying…"
                 }
-                main #main tabindex="-1" data-version=(version) { (simulated::clock(shared)) (content) }
+                main #main tabindex="-1" data-version=(version) { (notice(shared)) (content) }
                 footer.foot {
                     p {
                         "All times are UTC. Every load contains noise that protects single homes: it is a value within a \
@@ -68,6 +69,19 @@ pub(super) fn document(shared: &Shared, status: StatusCode, title: &str, version
     };
     let kind = HeaderValue::from_static("text/html; charset=utf-8");
     (status, [(header::CONTENT_TYPE, kind)], page.into_string()).into_response()
+}
+
+/// Returns what every page begins with, if anything, and what the clock shows: where there is a notice, it may pass too fast for
+/// seconds.
+fn notice(shared: &Shared) -> Markup {
+    let now = Timestamp::from_secs(shared.now().as_secs() / 60 * 60);
+    html! {
+        @if let Some(notice) = &shared.service.notice {
+            p #notice.notice data-live {
+                time datetime=(rfc3339(now)) { (words::day(now)) ", " (words::clock(now)) } " UTC. " (notice)
+            }
+        }
+    }
 }
 
 /// Returns a page that says why there is no other.

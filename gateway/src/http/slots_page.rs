@@ -13,7 +13,7 @@ use maud::{Markup, html};
 use super::cluster_page::{Tab, heading};
 use super::headline::{Figures, figure};
 use super::query::{Id, MAX_LIMIT, parse_instant};
-use super::{Shared, blocking, page, simulated, words};
+use super::{Shared, blocking, page, words};
 use crate::board::ClusterView;
 use crate::history::ClosedSlot;
 
@@ -214,7 +214,7 @@ pub(super) fn slot_table(slots: &[ClosedSlot], now: Timestamp) -> Markup {
                     @let figures = Figures::of(closed);
                     @let absent = if figures.is_none() { " absent" } else { "" };
                     tr {
-                        th scope="row" { (words::period(outcome.start, outcome.end, now)) (simulated::mark(closed)) }
+                        th scope="row" { (words::period(outcome.start, outcome.end, now)) }
                         td { (outcome_badge(&outcome)) }
                         td class={ "number" (absent) } data-name=(NUMBERS[0]) { (figure(figures.map(|figures| figures.sum))) }
                         td class={ "number minor" (absent) } data-name=(NUMBERS[1]) { (figure(figures.and_then(|figures| figures.estimate))) }

@@ -150,7 +150,7 @@ pub(super) fn list(epoch: u64, now: Timestamp) -> String {
     format!("list of {}", instant(Timestamp::from_secs(epoch), now))
 }
 
-/// Writes when a list was made, with its epoch as a tooltip; slots that a demonstration filled in are of none.
+/// Writes when a list was made, with its epoch as a tooltip; there may be none.
 pub(super) fn epoch(epoch: u64, now: Timestamp) -> Markup {
     let at = Timestamp::from_secs(epoch);
     html! {

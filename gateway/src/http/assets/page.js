@@ -61,7 +61,7 @@ function say(connected) {
   document.body.classList.toggle("offline", !connected);
   if (!connected) return;
   // The time of a demonstration is not that of the reader.
-  const simulated = document.getElementById("simulated");
+  const simulated = document.getElementById("notice");
   news.textContent = simulated ? "Live" : `Live, updated ${new Date().toISOString().slice(11, 19)} UTC`;
 }
 

@@ -1,17 +1,16 @@
-//! Slots that a demonstration fills in: marked wherever they are shown, and counted nowhere.
+//! Slots that a demonstration writes to the store before its gateway starts: they are of no list, and count nowhere.
 
 use dream_gateway::clock::Zone;
-use dream_gateway::engine::backfill::{BackfillError, backfill};
 use dream_gateway::engine::cluster_filter::ClusterFilter;
 use dream_gateway::engine::served::NEVER;
 use dream_gateway::history::History as _;
-use dream_gateway::store::Store;
+use dream_gateway::store::{Change, Store};
 use dream_protocol::aggregate::SlotOutcome;
+use dream_protocol::cluster::Record;
 use dream_protocol::ids::ClusterId;
 use dream_protocol::params::{Params, Terms};
 use dream_protocol::simulation::{Simulation, unmasked_slot};
 use dream_protocol::time::{Slot, Timestamp};
-use dream_testkit::outcomes::Slotted;
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 
@@ -36,30 +35,40 @@ fn past(world: &World) -> Vec<SlotOutcome> {
     (end - SLOTS..end).map(slot).collect()
 }
 
-/// A gateway whose store was filled in, not yet started.
-fn filled_in(world: &World) -> Gateway {
+/// A gateway in whose store these slots are, not yet started.
+fn written(world: &World) -> Gateway {
     let gateway = Gateway::stopped(world, World::settings().cluster("north", METERS));
     let store = Store::open(&gateway.store_path(), 4).unwrap();
-    backfill(&store, &north(), &past(world)).unwrap();
+    let (mut filter, mut changes) = (ClusterFilter::new(&Zone::default(), &[]), Vec::new());
+    for outcome in past(world) {
+        changes.push(Change::Put(north(), Record::Outcome(outcome)));
+        filter.close(&north(), outcome, &mut changes);
+    }
+    store.commit(&changes).unwrap();
     gateway
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_filled_in_is_marked_and_neither_counted_nor_announced() {
+async fn slots_of_no_list_are_shown_and_neither_counted_nor_announced() {
     let world = World::new();
-    let mut gateway = filled_in(&world);
+    let mut gateway = written(&world);
     gateway.restart();
     gateway.wait_until_ready().await;
 
     let slots = gateway.get("/api/v1/clusters/north/slots?limit=1000").await.json();
     let slots = slots["slots"].as_array().unwrap().clone();
     assert_eq!(slots.len(), usize::try_from(SLOTS).unwrap());
-    assert!(slots.iter().all(|slot| slot["backfilled"] == true && slot["epoch"] == 0), "{slots:?}");
+    assert!(slots.iter().all(|slot| slot["epoch"] == 0), "{slots:?}");
     assert!(slots.iter().all(|slot| slot["load_filtered_watts"].is_i64()), "{slots:?}");
     let csv = gateway.get("/api/v1/clusters/north/slots?format=csv&limit=1000").await;
-    assert_eq!(csv.text().lines().filter(|line| line.ends_with(",true")).count(), slots.len(), "{}", csv.text());
+    assert_eq!(
+        csv.text().lines().filter(|line| line.split(',').nth(4) == Some("0")).count(),
+        slots.len(),
+        "{}",
+        csv.text()
+    );
     let cluster = gateway.get("/api/v1/clusters/north").await.json();
-    assert_eq!((&cluster["last"], &cluster["last_decoded"]["backfilled"]), (&serde_json::Value::Null, &true.into()));
+    assert_eq!((&cluster["last"], &cluster["last_decoded"]["epoch"]), (&serde_json::Value::Null, &0.into()));
     assert_eq!(cluster["state"], "waiting_for_members", "it has never closed a slot: {cluster}");
 
     assert_eq!(gateway.metric("dream_cluster_epsilon_day", "north").await, Some(0.0));
@@ -77,9 +86,9 @@ async fn what_was_filled_in_is_marked_and_neither_counted_nor_announced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn live_slots_follow_and_the_filter_goes_on_from_what_was_filled_in() {
+async fn live_slots_follow_and_the_filter_goes_on_from_what_was_there() {
     let world = World::new();
-    let mut gateway = filled_in(&world);
+    let mut gateway = written(&world);
     gateway.restart();
     gateway.wait_until_ready().await;
     let fleet = world.fleet("north", METERS);
@@ -88,7 +97,7 @@ async fn live_slots_follow_and_the_filter_goes_on_from_what_was_filled_in() {
     })
     .await;
     let last = gateway.get("/api/v1/clusters/north").await.json()["last"].clone();
-    assert_eq!((&last["backfilled"], &last["epoch"]), (&false.into(), &fleet.list(1).await.epoch().into()), "{last}");
+    assert_eq!(last["epoch"], fleet.list(1).await.epoch(), "{last}");
     assert_eq!(gateway.metric("dream_cluster_epsilon_day", "north").await, Some(1.0));
 
     gateway.stop().await;
@@ -99,18 +108,4 @@ async fn live_slots_follow_and_the_filter_goes_on_from_what_was_filled_in() {
     for slot in kept {
         assert_eq!(slot.filtered, filter.observe(&slot.outcome), "as if the same filter had seen all: {slot:?}");
     }
-}
-
-#[test]
-fn only_simulated_slots_of_a_new_cluster_can_be_filled_in() {
-    let directory = tempfile::tempdir().unwrap();
-    let store = Store::open(&directory.path().join("gateway.redb"), 4).unwrap();
-    let simulated = |slot| Slotted { epoch: 0, ..Slotted::new(slot) }.decoded(1000, 95);
-    let real = Slotted::new(8).decoded(1000, 95);
-    let refused = backfill(&store, &north(), &[simulated(7), real]).unwrap_err();
-    assert!(matches!(refused, BackfillError::OfAList { slot: 8, epoch: 1 }), "{refused}");
-    backfill(&store, &north(), &[simulated(7)]).unwrap();
-    assert!(matches!(backfill(&store, &north(), &[simulated(8)]), Err(BackfillError::NotNew(_))));
-    let kept = store.slots(&north(), Timestamp::from_secs(0), NEVER, 10).unwrap();
-    assert_eq!(kept.iter().map(|slot| slot.outcome.slot.0).collect::<Vec<_>>(), [7]);
 }
