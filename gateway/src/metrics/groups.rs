@@ -2,7 +2,7 @@
 
 use dream_protocol::time::Timestamp;
 
-use super::{Gauges, JOULES, Value, count, gauges, whole};
+use super::gauges::{Gauge, JOULES, band95, bands, each, each_band95, one, whole};
 use crate::board::group::{GroupPeriod, GroupSlot, GroupView};
 use crate::clock::Period;
 
@@ -17,93 +17,96 @@ impl Told {
     pub(super) fn new(view: GroupView, now: Timestamp) -> Self {
         Self { slot: view.current(now), energy: view.energy(now), view }
     }
-
-    pub(super) fn id(&self) -> &str {
-        self.view.id.as_str()
-    }
 }
 
-type ReadOff = super::ReadOff<Told>;
+const fn gauge(
+    name: &'static str,
+    help: &'static str,
+    labels: &'static [&'static str],
+    read: super::gauges::Read<Told>,
+) -> Gauge<Told> {
+    Gauge { name, help, labels, read }
+}
 
-impl Gauges<Told> {
-    pub(super) fn of_groups() -> Self {
-        let one = |name: &str, help: &str, value: ReadOff| (gauges(name, help, &["group"]), value);
-        let bands = |name: &str, help: &str, value: ReadOff| (gauges(name, help, &["group", "confidence"]), value);
-        let each = |name: &str, help: &str, value: ReadOff| (gauges(name, help, &["group", "period"]), value);
-        Self(vec![
-            one(
-                "dream_group_load_watts",
-                "The noisy sum over the responders of the clusters served here; absent if none gave a sum. Add up replicas.",
-                |told, _| slot(told, |slot| slot.sum().map(|load| whole(load.watts))).into(),
-            ),
-            bands(
-                "dream_group_load_band_watts",
-                "Half the width of the band around it. Of replicas, take the root of the sum of squares.",
-                |told, _| Value::bands(slot(told, GroupSlot::sum)),
-            ),
-            one(
-                "dream_group_load_estimated_watts",
-                "The same, each cluster scaled from its responders to all of its members. Add up replicas.",
-                |told, _| slot(told, |slot| slot.estimate().map(|load| whole(load.watts))).into(),
-            ),
-            bands(
-                "dream_group_load_estimated_band_watts",
-                "Half the width of the band around it, for the noise alone. Of replicas, take the root of the sum of squares.",
-                |told, _| Value::bands(slot(told, GroupSlot::estimate)),
-            ),
-            one(
-                "dream_group_load_filtered_watts",
-                "The sum of the filtered loads of the clusters served here. Add up replicas.",
-                |told, _| slot(told, |slot| slot.filtered().map(|load| whole(load.watts))).into(),
-            ),
-            bands(
-                "dream_group_load_filtered_band_watts",
-                "Half the width of the band around it, if the filters' models are right and err independently. Of replicas, take \
+/// Each with how it is read off a group as it stands.
+pub(super) const GAUGES: [Gauge<Told>; 12] = [
+    gauge(
+        "dream_group_load_watts",
+        "The noisy sum over the responders of the clusters served here; absent if none gave a sum. Add up replicas.",
+        &[],
+        |told, _| one(slot(told, |slot| slot.sum().map(|load| whole(load.watts)))),
+    ),
+    gauge(
+        "dream_group_load_band_watts",
+        "Half the width of the band around it. Of replicas, take the root of the sum of squares.",
+        &["confidence"],
+        |told, _| bands(slot(told, GroupSlot::sum)),
+    ),
+    gauge(
+        "dream_group_load_estimated_watts",
+        "The same, each cluster scaled from its responders to all of its members. Add up replicas.",
+        &[],
+        |told, _| one(slot(told, |slot| slot.estimate().map(|load| whole(load.watts)))),
+    ),
+    gauge(
+        "dream_group_load_estimated_band_watts",
+        "Half the width of the band around it, for the noise alone. Of replicas, take the root of the sum of squares.",
+        &["confidence"],
+        |told, _| bands(slot(told, GroupSlot::estimate)),
+    ),
+    gauge(
+        "dream_group_load_filtered_watts",
+        "The sum of the filtered loads of the clusters served here. Add up replicas.",
+        &[],
+        |told, _| one(slot(told, |slot| slot.filtered().map(|load| whole(load.watts)))),
+    ),
+    gauge(
+        "dream_group_load_filtered_band_watts",
+        "Half the width of the band around it, if the filters' models are right and err independently. Of replicas, take \
                  the root of the sum of squares.",
-                |told, _| {
-                    let filtered = slot(told, GroupSlot::filtered);
-                    filtered.map_or(Value::Absent, |filtered| Value::Band95(count(filtered.band95)))
-                },
-            ),
-            each(
-                "dream_group_energy_joules",
-                "Energy of all members of the clusters served here in the running hour, day or month so far; 3.6e6 are a kWh. Add up \
+        &["confidence"],
+        |told, _| band95(slot(told, GroupSlot::filtered)),
+    ),
+    gauge(
+        "dream_group_energy_joules",
+        "Energy of all members of the clusters served here in the running hour, day or month so far; 3.6e6 are a kWh. Add up \
                  replicas.",
-                |told, _| Value::Periods(periods(told, |period| JOULES * period.total.energy_watt_hours())),
-            ),
-            (
-                gauges(
-                    "dream_group_energy_band_joules",
-                    "Half the width of the band around that energy. Of replicas, take the root of the sum of squares.",
-                    &["group", "period", "confidence"],
-                ),
-                |told, _| Value::PeriodBands(periods(told, |period| JOULES * period.total.band95_watt_hours())),
-            ),
-            each(
-                "dream_group_energy_clusters_in_sum",
-                "How many clusters served here are in that energy. Add up replicas.",
-                |told, _| Value::Periods(periods(told, |period| period.in_sum as f64)),
-            ),
-            one(
-                "dream_group_clusters",
-                "How many clusters the group has, whoever serves them. The same in all replicas.",
-                |told, _| Value::One(told.view.group.clusters.len() as f64),
-            ),
-            one(
-                "dream_group_clusters_in_sum",
-                "How many clusters served here gave a sum. If these and the filled ones of all replicas are fewer than the group has, \
+        &["period"],
+        |told, _| each(periods(told, |period| JOULES * period.total.energy_watt_hours())),
+    ),
+    gauge(
+        "dream_group_energy_band_joules",
+        "Half the width of the band around that energy. Of replicas, take the root of the sum of squares.",
+        &["period", "confidence"],
+        |told, _| each_band95(periods(told, |period| JOULES * period.total.band95_watt_hours())),
+    ),
+    gauge(
+        "dream_group_energy_clusters_in_sum",
+        "How many clusters served here are in that energy. Add up replicas.",
+        &["period"],
+        |told, _| each(periods(told, |period| period.in_sum as f64)),
+    ),
+    gauge(
+        "dream_group_clusters",
+        "How many clusters the group has, whoever serves them. The same in all replicas.",
+        &[],
+        |told, _| one(told.view.group.clusters.len() as f64),
+    ),
+    gauge(
+        "dream_group_clusters_in_sum",
+        "How many clusters served here gave a sum. If these and the filled ones of all replicas are fewer than the group has, \
                  its load is that of a part.",
-                |told, _| Value::One(told.slot.map_or(0, |slot| slot.in_sum) as f64),
-            ),
-            one(
-                "dream_group_clusters_filled",
-                "How many clusters served here gave none and are filled in, in the estimate and the filtered load, with what their \
+        &[],
+        |told, _| one(told.slot.map_or(0, |slot| slot.in_sum) as f64),
+    ),
+    gauge(
+        "dream_group_clusters_filled",
+        "How many clusters served here gave none and are filled in, in the estimate and the filtered load, with what their \
                  filters expected.",
-                |told, _| Value::One(told.slot.map_or(0, |slot| slot.filled) as f64),
-            ),
-        ])
-    }
-}
+        &[],
+        |told, _| one(told.slot.map_or(0, |slot| slot.filled) as f64),
+    ),
+];
 
 fn periods(told: &Told, value: impl Fn(&GroupPeriod) -> f64) -> Vec<(Period, f64)> {
     told.energy.iter().map(|(period, energy)| (*period, value(energy))).collect()
