@@ -3,6 +3,7 @@
 //! There is nothing on it about a single meter, and loads only as [`ClosedSlot`]s: whoever
 //! reads the board cannot show more than the protocol released.
 
+pub mod csv;
 pub mod day_epsilon;
 pub mod energy;
 pub mod evidence;

@@ -7,15 +7,16 @@ mod api;
 mod assets;
 mod chart;
 mod chart_data;
+mod cluster_json;
 mod cluster_page;
-mod energy_panel;
 mod error;
 mod gateway_page;
-mod group_api;
+mod group_json;
 mod group_page;
 mod group_tree;
 mod headline;
 mod lists_page;
+mod load_page;
 pub mod operator;
 mod overview;
 mod page;
@@ -26,6 +27,7 @@ mod reasons;
 mod series;
 mod slots_page;
 mod status;
+mod subject;
 mod terms;
 mod words;
 
@@ -49,8 +51,8 @@ use crate::board::{Board, ClusterView};
 use crate::clock::Clock;
 use crate::history::History;
 
-pub use api::{ClusterJson, ClusterState, HoldersJson, ListJson};
-pub use group_api::{GroupEnergyJson, GroupJson, GroupPeriodJson, GroupPeriodsJson, GroupSlotJson};
+pub use cluster_json::{ClusterJson, ClusterState, HoldersJson, ListJson};
+pub use group_json::{GroupEnergyJson, GroupJson, GroupPeriodJson, GroupSlotJson};
 
 /// What is served.
 #[derive(Clone)]
@@ -97,23 +99,23 @@ fn routes(service: Service, closing: watch::Sender<bool>) -> axum::Router {
     let shared = Shared { service, closing, sparklines: overview::Sparklines::default() };
     axum::Router::new()
         .route("/", get(overview::overview))
-        .route("/clusters/{id}", get(cluster_page::cluster))
+        .route("/clusters/{id}", get(load_page::show::<Arc<ClusterView>>))
         .route("/clusters/{id}/slots", get(slots_page::slots))
         .route("/clusters/{id}/lists", get(lists_page::lists))
-        .route("/groups/{id}", get(group_page::group))
+        .route("/groups/{id}", get(load_page::show::<GroupView>))
         .route("/gateway", get(gateway_page::gateway))
         .route("/assets/{name}", get(assets::asset))
         .route("/api/v1/clusters", get(api::clusters))
-        .route("/api/v1/clusters/{id}", get(api::cluster))
-        .route("/api/v1/clusters/{id}/slots", get(api::slots))
-        .route("/api/v1/clusters/{id}/history", get(api::history))
+        .route("/api/v1/clusters/{id}", get(api::one::<Arc<ClusterView>>))
+        .route("/api/v1/clusters/{id}/slots", get(api::slots::<Arc<ClusterView>>))
+        .route("/api/v1/clusters/{id}/history", get(api::history::<Arc<ClusterView>>))
         .route("/api/v1/clusters/{id}/membership", get(api::membership))
         .route("/api/v1/clusters/{id}/evidence", get(api::evidence))
         .route("/api/v1/clusters/{id}/evidence/{number}", get(api::evidence_bytes))
-        .route("/api/v1/groups", get(group_api::groups))
-        .route("/api/v1/groups/{id}", get(group_api::group))
-        .route("/api/v1/groups/{id}/slots", get(group_api::slots))
-        .route("/api/v1/groups/{id}/history", get(group_api::history))
+        .route("/api/v1/groups", get(api::groups))
+        .route("/api/v1/groups/{id}", get(api::one::<GroupView>))
+        .route("/api/v1/groups/{id}/slots", get(api::slots::<GroupView>))
+        .route("/api/v1/groups/{id}/history", get(api::history::<GroupView>))
         .route("/metrics", get(metrics))
         .route("/api/v1/openapi.json", get(openapi))
         .route("/livez", get(async || "ok\n"))
@@ -138,12 +140,8 @@ impl Shared {
         self.service.clock.now()
     }
 
-    fn cluster(&self, id: &str) -> Option<Arc<ClusterView>> {
-        self.service.board.cluster(id)
-    }
-
-    fn group(&self, id: &str) -> Option<GroupView> {
-        self.service.board.group(id)
+    fn history(&self) -> &dyn History {
+        self.service.history.as_ref()
     }
 }
 

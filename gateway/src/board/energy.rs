@@ -1,12 +1,9 @@
 //! The energy of a cluster in the running hour, day and month, and hours and days of the past, as they are written for others.
 
-use std::io;
-
-use dream_protocol::ids::ClusterId;
 use dream_protocol::time::Timestamp;
 use serde::Serialize;
 
-use crate::board::slot_json::{cell, of_micro};
+use crate::board::slot_json::of_micro;
 use crate::clock::{Period, rfc3339};
 use crate::history::{Extent, Rollup};
 
@@ -22,9 +19,21 @@ pub struct EnergyView {
 
 impl EnergyView {
     /// Returns each period with what it has come to, unless it is over by `now` and none of its successor's slots has closed.
-    pub fn running(&self, now: Timestamp) -> impl Iterator<Item = (Period, Rollup)> {
-        let all = [(Period::Hour, self.hour), (Period::Day, self.day), (Period::Month, self.month)];
-        all.into_iter().filter(move |(_, rollup)| now < rollup.end)
+    pub fn running(&self, now: Timestamp) -> impl Iterator<Item = (Period, Rollup)> + use<> {
+        self.all().into_iter().filter(move |(_, rollup)| now < rollup.end)
+    }
+
+    /// Returns the period of this length, if it is running.
+    pub fn running_period(&self, wanted: Period, now: Timestamp) -> Option<Rollup> {
+        self.running(now).find(|(period, _)| *period == wanted).map(|(_, rollup)| rollup)
+    }
+
+    const fn all(&self) -> [(Period, Rollup); 3] {
+        [(Period::Hour, self.hour), (Period::Day, self.day), (Period::Month, self.month)]
+    }
+
+    fn json(&self, (period, rollup): (Period, Rollup)) -> (Period, EnergyJson) {
+        (period, EnergyJson::new(&rollup, self.extent))
     }
 }
 
@@ -38,7 +47,7 @@ pub const fn label(period: Period) -> &'static str {
 }
 
 /// The energy of a period so far.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct EnergyJson {
     /// RFC 3339, UTC. The period is one of the configured time zone.
     pub start: String,
@@ -77,55 +86,47 @@ impl EnergyJson {
 }
 
 /// The running periods; `null` for one that no slot of it has closed in yet.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub struct PeriodsJson {
-    pub hour: Option<EnergyJson>,
-    pub day: Option<EnergyJson>,
-    pub month: Option<EnergyJson>,
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PeriodsJson<E = EnergyJson> {
+    pub hour: Option<E>,
+    pub day: Option<E>,
+    pub month: Option<E>,
+}
+
+impl<E> Default for PeriodsJson<E> {
+    fn default() -> Self {
+        Self { hour: None, day: None, month: None }
+    }
+}
+
+impl<E> FromIterator<(Period, E)> for PeriodsJson<E> {
+    fn from_iter<I: IntoIterator<Item = (Period, E)>>(periods: I) -> Self {
+        let mut all = Self::default();
+        for (period, energy) in periods {
+            *match period {
+                Period::Hour => &mut all.hour,
+                Period::Day => &mut all.day,
+                Period::Month => &mut all.month,
+            } = Some(energy);
+        }
+        all
+    }
 }
 
 impl PeriodsJson {
     /// Returns those that run at `now`.
     pub fn running(view: Option<&EnergyView>, now: Timestamp) -> Self {
-        let mut all = Self::default();
-        for (period, rollup) in view.into_iter().flat_map(|view| view.running(now)) {
-            let energy = view.map(|view| EnergyJson::new(&rollup, view.extent));
-            match period {
-                Period::Hour => all.hour = energy,
-                Period::Day => all.day = energy,
-                Period::Month => all.month = energy,
-            }
-        }
-        all
+        view.into_iter().flat_map(|view| view.running(now).map(|period| view.json(period))).collect()
     }
 
     /// Returns those of the last slot.
     pub fn of_last_slot(view: &EnergyView) -> Self {
-        let [hour, day, month] =
-            [&view.hour, &view.day, &view.month].map(|rollup| Some(EnergyJson::new(rollup, view.extent)));
-        Self { hour, day, month }
-    }
-}
-
-impl EnergyJson {
-    /// Returns the fields as cells of a CSV row.
-    pub(crate) fn cells(&self) -> String {
-        format!(
-            "{},{},{},{},{},{},{},{}",
-            self.start,
-            self.end,
-            self.energy_watt_hours,
-            self.band95_energy_watt_hours,
-            self.measured_seconds,
-            self.filled_seconds,
-            self.missing_seconds,
-            self.filled_share,
-        )
+        view.all().into_iter().map(|period| view.json(period)).collect()
     }
 }
 
 /// The loads of a period on average.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct MeanLoadsJson {
     /// The energy over its time: the mean load of all members, and its band.
     pub load_estimated_watts: Option<i64>,
@@ -145,17 +146,10 @@ impl MeanLoadsJson {
             band95_filtered_watts: filtered.map(|(_, band95)| upwards(band95)),
         }
     }
-
-    /// Returns the fields as cells of a CSV row.
-    pub(crate) fn cells(&self) -> String {
-        let (estimated, filtered) = (cell(self.load_estimated_watts), cell(self.load_filtered_watts));
-        let (band, filtered_band) = (cell(self.band95_estimated_watts), cell(self.band95_filtered_watts));
-        format!("{estimated},{band},{filtered},{filtered_band}")
-    }
 }
 
 /// An hour or a day of the past.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct RollupJson {
     #[serde(flatten)]
     pub energy: EnergyJson,
@@ -186,28 +180,7 @@ impl RollupJson {
             micro_epsilon: rollup.micro_epsilon,
         }
     }
-
-    /// Writes the period as a line under [`CSV_HEADER`].
-    pub fn write_csv(&self, cluster: &ClusterId, out: &mut impl io::Write) -> io::Result<()> {
-        writeln!(
-            out,
-            "{cluster},{},{},{},{},{},{},{},{}",
-            self.energy.cells(),
-            self.loads.cells(),
-            self.slots,
-            self.decoded,
-            cell(self.members),
-            cell(self.responders),
-            self.epsilon,
-            self.micro_epsilon,
-        )
-    }
 }
-
-/// The first line of a CSV file of hours or days.
-pub const CSV_HEADER: &str = "cluster,start,end,energy_watt_hours,band95_energy_watt_hours,measured_seconds,\
-    filled_seconds,missing_seconds,filled_share,load_estimated_watts,band95_estimated_watts,load_filtered_watts,\
-    band95_filtered_watts,slots,decoded,members,responders,epsilon,micro_epsilon";
 
 #[expect(clippy::cast_possible_truncation, reason = "a cast to an integer saturates")]
 fn nearest(value: f64) -> i64 {
@@ -253,23 +226,6 @@ mod tests {
         );
         assert_eq!((json.energy.filled_share, json.slots, json.decoded), (0.2, 5, 4));
         assert_eq!((json.members, json.responders, json.micro_epsilon), (Some(100.0), Some(72.0), 4_000_000));
-    }
-
-    #[test]
-    fn columns_are_the_fields_of_the_json() {
-        let (hour, extent) = hour();
-        let cluster = ClusterId::new("north").unwrap();
-        for view in [RollupJson::new(&hour, extent), RollupJson::new(&Rollup::new(hour.start..hour.end), extent)] {
-            let json = serde_json::to_string(&view).unwrap();
-            let at = |column: &str| json.find(&format!("\"{column}\":")).unwrap_or_else(|| panic!("{column}"));
-            let places: Vec<_> = CSV_HEADER.split(',').skip(1).map(at).collect();
-            assert!(places.is_sorted());
-            assert_eq!(places.len(), json.matches("\":").count());
-            let mut row = Vec::new();
-            view.write_csv(&cluster, &mut row).unwrap();
-            let row = String::from_utf8(row).unwrap();
-            assert_eq!(row.matches(',').count(), CSV_HEADER.matches(',').count(), "{row}");
-        }
     }
 
     #[test]

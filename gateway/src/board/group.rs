@@ -192,6 +192,11 @@ impl GroupView {
         self.served.iter().filter(without).map(|shown| shown.view.as_ref())
     }
 
+    /// Returns the clusters that are served here.
+    pub fn views(&self) -> impl Iterator<Item = &ClusterView> {
+        self.served.iter().map(|shown| shown.view.as_ref())
+    }
+
     /// Returns how many of the newest slots, hours or days can be asked for at once.
     pub fn most_slots(&self) -> usize {
         MOST_READ / self.served.len().max(1)

@@ -50,6 +50,20 @@ pub(super) fn sparkline(series: &Series, caption: &Caption<'_>) -> Markup {
     frame("spark", caption, &canvas.draw(Lines::Best))
 }
 
+/// Describes a chart in words.
+pub(super) fn described(series: &Series) -> String {
+    let slots = format!("{} of {} slots gave a sum", words::count(series.decoded), words::count(series.slots));
+    let loads = || series.points().map(|point| point.best().watts);
+    let Some(last) = series.points().last() else { return format!("{slots}.") };
+    format!(
+        "{slots}. Lowest {}, highest {}, last {}, within ± {} with 95 % confidence.",
+        words::watts(loads().fold(f64::INFINITY, f64::min)),
+        words::watts(loads().fold(f64::NEG_INFINITY, f64::max)),
+        words::watts(last.best().watts),
+        words::watts(last.best().band95),
+    )
+}
+
 /// Draws what the script moves to where the reader points.
 fn pointer() -> Markup {
     html! {
@@ -287,7 +301,7 @@ mod tests {
                 }
             })
             .collect();
-        Series::new(&slots, Timestamp::from_secs(0), Timestamp::from_secs(DAY), 300)
+        Series::new(&slots, Timestamp::from_secs(0)..Timestamp::from_secs(DAY), 300)
     }
 
     const CAPTION: Caption<'_> = Caption { id: "c", title: String::new(), description: String::new() };
@@ -323,7 +337,7 @@ mod tests {
 
     #[test]
     fn a_chart_without_slots_has_axes_and_no_line() {
-        let series = Series::new(&[], Timestamp::from_secs(0), Timestamp::from_secs(DAY), 300);
+        let series = Series::new::<ClosedSlot>(&[], Timestamp::from_secs(0)..Timestamp::from_secs(DAY), 300);
         let svg = chart(&series, &CAPTION).into_string();
         assert!(svg.contains("class=\"x") && !svg.contains("class=\"load\""), "{svg}");
     }

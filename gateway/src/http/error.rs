@@ -5,6 +5,7 @@ use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
+use super::subject::Subject;
 use crate::history::HistoryError;
 
 /// An error with its status.
@@ -53,12 +54,9 @@ impl ApiError {
         Self { status: StatusCode::BAD_REQUEST, body }
     }
 
-    pub(super) fn unknown_cluster(id: &str) -> Self {
-        Self::new(StatusCode::NOT_FOUND, format!("this gateway serves no cluster `{id}`; see /api/v1/clusters"))
-    }
-
-    pub(super) fn unknown_group(id: &str) -> Self {
-        Self::new(StatusCode::NOT_FOUND, format!("there is no group `{id}`; see /api/v1/groups"))
+    pub(super) fn unknown<T: Subject>(id: &str) -> Self {
+        let kind = T::KIND;
+        Self::new(StatusCode::NOT_FOUND, format!("this gateway serves no {kind} `{id}`; see /api/v1/{kind}s"))
     }
 
     pub(super) fn no_list(id: &str) -> Self {

@@ -6,10 +6,10 @@ use dream_protocol::ids::ClusterId;
 use dream_protocol::time::Timestamp;
 use maud::{Markup, html};
 
-use super::headline::{Figure, Figures, figure};
+use super::headline::{Figures, figure};
 use super::status::Status;
 use super::words;
-use crate::board::energy::{EnergyJson, EnergyView};
+use crate::board::energy::EnergyJson;
 use crate::board::group::{GroupSlot, GroupView};
 use crate::clock::Period;
 use crate::config::{GroupId, Part};
@@ -57,7 +57,7 @@ impl Tree<'_> {
         html! {
             tr.group {
                 th scope="row" class=(indented(depth)) { a id={ "tree" (id) } href={ "/groups/" (view.id) } { (view.id) } }
-                td.number data-name="Load" { (figure(slot.as_ref().and_then(best))) }
+                td.number data-name="Load" { (figure(slot.as_ref().and_then(Figures::of_group).map(|figures| figures.best_of_all()))) }
                 @let today = view.energy(self.now).into_iter().find(|(period, _)| *period == Period::Day);
                 td.number.minor data-name="Energy today" { (energy(today.map(|(_, today)| today.total))) }
                 td { (in_sum(view, slot.as_ref())) }
@@ -84,9 +84,8 @@ impl Tree<'_> {
                     }
                     @let figures = view.recent(self.now).and_then(Figures::of);
                     td.number data-name="Load" { (figure(figures.map(|figures| figures.best()))) }
-                    @let running = |energy: &EnergyView| energy.running(self.now).find(|(period, _)| *period == Period::Day);
-                    @let today = view.energy.as_ref().and_then(running);
-                    td.number.minor data-name="Energy today" { (energy(today.map(|(_, today)| today))) }
+                    @let today = view.energy.as_ref().and_then(|energy| energy.running_period(Period::Day, self.now));
+                    td.number.minor data-name="Energy today" { (energy(today)) }
                     td { (Status::of(view, self.now).badge()) }
                 } @else {
                     th scope="row" class=(indented(depth)) { (cluster) }
@@ -115,20 +114,11 @@ fn cluster_of(part: &Part) -> Option<&ClusterId> {
 
 fn energy(rollup: Option<Rollup>) -> Markup {
     let Some(rollup) = rollup else { return html! { "–" } };
-    let json = EnergyJson::of(&rollup);
-    let (value, band, unit) = words::energy(json.energy_watt_hours, json.band95_energy_watt_hours);
-    html! { (value) " " span.within { "± " (band) } " " (unit) }
+    words::energy_within(&EnergyJson::of(&rollup))
 }
 
 fn indented(depth: usize) -> String {
     format!("depth-{}", depth.min(DEEPEST))
-}
-
-/// Returns the number that says most about a group's load: filtered, once that is known better than the estimate.
-pub(super) fn best(slot: &GroupSlot) -> Option<Figure> {
-    let estimate = slot.estimate()?;
-    let filtered = slot.filtered().filter(|filtered| filtered.band95 < estimate.band95);
-    Some(filtered.map_or_else(|| estimate.into(), Figure::from))
 }
 
 /// Says how many clusters are in a group's load. A part never looks like the whole.

@@ -5,6 +5,7 @@ use maud::{Markup, html};
 
 use super::words;
 use crate::board::ClusterView;
+use crate::board::group::GroupSlot;
 use crate::history::{ClosedSlot, FilteredLoad, Load};
 
 /// A load in watts, and half the width of the band that holds it with 95 % confidence.
@@ -54,6 +55,15 @@ impl Figures {
         })
     }
 
+    /// Returns the same of a group; `None` if no cluster gave a sum.
+    pub(super) fn of_group(slot: &GroupSlot) -> Option<Self> {
+        Some(Self {
+            sum: slot.sum()?.into(),
+            estimate: slot.estimate().map(Figure::from),
+            filtered: slot.filtered().map(Figure::from),
+        })
+    }
+
     /// Returns the filtered load, once the filter has seen enough that it knows more than the sum alone tells.
     pub(super) fn warm(&self) -> Option<Figure> {
         self.filtered.filter(|filtered| self.estimate.is_none_or(|estimate| filtered.band95 < estimate.band95))
@@ -63,6 +73,17 @@ impl Figures {
     pub(super) fn best(&self) -> Figure {
         self.warm().unwrap_or(self.sum)
     }
+
+    /// Returns the best number that is of all members: the filtered load, or else the estimate.
+    pub(super) fn best_of_all(&self) -> Figure {
+        self.warm().or(self.estimate).unwrap_or(self.sum)
+    }
+}
+
+/// Shows a load in large type.
+pub(super) fn large(figure: Figure) -> Markup {
+    let (load, band, unit) = words::load(figure.watts, figure.band95);
+    html! { p.figure { strong { (load) } " " span.within { "± " (band) } " " span.unit { (unit) } } }
 }
 
 /// Shows the best number in large type, and says what it is. A load that is too old to stand for the present is no headline: it is
@@ -78,10 +99,9 @@ pub(super) fn headline(view: &ClusterView, now: Timestamp, when: &Markup) -> Mar
             p.stale { "Last known " (figure(Some(figures.best()))) ", " span.age { (age) " old" } }
         };
     }
-    let (load, band, unit) = words::load(figures.best().watts, figures.best().band95);
     let (members, answered) = (words::count(closed.outcome.members), words::count(closed.outcome.responders));
     html! {
-        p.figure { strong { (load) } " " span.within { "± " (band) } " " span.unit { (unit) } }
+        (large(figures.best()))
         @match figures.warm() {
             Some(_) => {
                 p.what { "Load of all " (members) " members, filtered" (when) (figures.best().direction()) }

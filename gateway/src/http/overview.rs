@@ -10,19 +10,18 @@ use dream_protocol::ids::ClusterId;
 use dream_protocol::time::Timestamp;
 use maud::{Markup, html};
 
-use super::chart::{Caption, sparkline};
+use super::chart::{Caption, described, sparkline};
 use super::gateway_page::trouble_of_the_gateway;
 use super::group_tree::Tree;
 use super::headline::headline;
-use super::query::MAX_LIMIT;
+use super::page::{self, scroll, section};
+use super::past::Past;
+use super::range::Range;
 use super::reasons::reasons;
-use super::series::{Series, fitted};
 use super::status::{Standing, Status};
-use super::{Shared, blocking, page, words};
+use super::{Shared, blocking, words};
 use crate::board::ClusterView;
 use crate::history::{ClosedSlot, HistoryError};
-
-const DAY_SECONDS: u64 = 86_400;
 
 /// So few that a page of a thousand clusters stays light.
 const SPARK_POINTS: u64 = 96;
@@ -48,7 +47,7 @@ pub(super) async fn overview(State(shared): State<Arc<Shared>>) -> Response {
 fn render(shared: &Shared) -> Response {
     let (version, views) = shared.service.board.clusters();
     let now = shared.now();
-    let clusters: Vec<_> = views.iter().map(|view| (view.as_ref(), Status::of(view, now))).collect();
+    let clusters: Vec<_> = views.iter().map(|view| (view, Status::of(view, now))).collect();
     shared.sparklines.forget_all_but(&clusters);
     let content = html! {
         div.lead {
@@ -84,26 +83,22 @@ fn groups(shared: &Shared, now: Timestamp) -> Markup {
     let tree = Tree { groups: &groups, most_clusters: MOST_NAMED, now };
     html! {
         @if !groups.is_empty() {
-            section #groups aria-labelledby="groups-heading" data-live {
-                h2 #groups-heading { "Groups" }
-                div #groups-scroll.scroll tabindex="0" role="region" aria-labelledby="groups-heading" {
-                    (tree.render(&tree.roots()))
-                }
-            }
+            (section("groups", "Groups", &html! {}, &scroll("groups", &tree.render(&tree.roots()))))
         }
     }
 }
 
-type Clusters<'a> = [(&'a ClusterView, Status)];
+type Clusters<'a> = [(&'a Arc<ClusterView>, Status)];
 
 fn summary(clusters: &Clusters<'_>) -> Markup {
     let count = |standing: Standing| clusters.iter().filter(|(_, status)| status.standing == standing).count();
     html! {
         @for (standing, count) in Standing::ALL.map(|standing| (standing, count(standing))) {
-            li class={ "tile " (standing.class()) @if count == 0 { " none" } } {
+            @let (class, label, meaning) = standing.words();
+            li class={ "tile " (class) @if count == 0 { " none" } } {
                 span.amount { (words::count(count)) } " "
-                span.what { (standing.label()) } " "
-                span.note { (standing.meaning()) }
+                span.what { (label) } " "
+                span.note { (meaning) }
             }
         }
     }
@@ -141,13 +136,13 @@ fn attention(shared: &Shared, clusters: &Clusters<'_>, now: Timestamp) -> Markup
     }
 }
 
-fn card(shared: &Shared, view: &ClusterView, status: &Status, now: Timestamp) -> Markup {
+fn card(shared: &Shared, view: &Arc<ClusterView>, status: &Status, now: Timestamp) -> Markup {
     let id = &view.cluster;
-    let (standing, label) = (status.standing.label().to_lowercase(), status.label.to_lowercase());
+    let (standing, label) = (status.standing.words().1.to_lowercase(), status.label.to_lowercase());
     let earlier = view.last_decoded.filter(|_| status.standing != Standing::Decoded);
     let when = html! { @if let Some(closed) = earlier { ", slot to " (words::time(closed.outcome.end, now)) } };
     html! {
-        li id={ "card-" (id) } class={ "card " (status.standing.class()) } data-filter={ (id) " " (standing) " " (label) } data-live {
+        li id={ "card-" (id) } class={ "card " (status.standing.words().0) } data-filter={ (id) " " (standing) " " (label) } data-live {
             article aria-labelledby={ "name-" (id) } {
                 div.head {
                     h2 id={ "name-" (id) } { a id={ "to-" (id) } href={ "/clusters/" (id) } { (id) } }
@@ -177,7 +172,7 @@ fn facts(view: &ClusterView, now: Timestamp) -> Markup {
 }
 
 impl Sparklines {
-    fn of(&self, shared: &Shared, view: &ClusterView, now: Timestamp) -> Arc<Markup> {
+    fn of(&self, shared: &Shared, view: &Arc<ClusterView>, now: Timestamp) -> Arc<Markup> {
         let key = (view.last.map(|closed| closed.outcome.slot.0), now.as_secs() / view.slot_seconds.max(1));
         let known = self.drawn.lock().expect("nobody panics while holding the sparklines").get(&view.cluster).cloned();
         if let Some((_, drawn)) = known.filter(|(drawn_for, _)| *drawn_for == key) {
@@ -202,31 +197,12 @@ impl Sparklines {
     }
 }
 
-fn draw(shared: &Shared, view: &ClusterView, now: Timestamp) -> Result<Markup, HistoryError> {
-    let from = Timestamp::from_secs(now.as_secs().saturating_sub(DAY_SECONDS));
-    let slots = shared.service.history.slots(&view.cluster, from, now, MAX_LIMIT)?;
-    if slots.is_empty() {
+fn draw(shared: &Shared, view: &Arc<ClusterView>, now: Timestamp) -> Result<Markup, HistoryError> {
+    let past = Past::read(shared.history(), view, Range::DAY, now, SPARK_POINTS)?;
+    if past.slots.is_empty() {
         return Ok(Markup::default());
     }
-    let any_before = !shared.service.history.slots(&view.cluster, Timestamp::from_secs(0), from, 1)?.is_empty();
-    let series =
-        Series::new(&slots, fitted(slots.first().map(|slot| slot.outcome.start), from, any_before), now, SPARK_POINTS)
-            .of([view]);
     let id = format!("spark-{}", view.cluster);
     let title = format!("Load of {} in the last 24 hours", view.cluster);
-    Ok(sparkline(&series, &Caption { id: &id, title, description: described(&series) }))
-}
-
-/// Describes a chart in words.
-pub(super) fn described(series: &Series) -> String {
-    let slots = format!("{} of {} slots gave a sum", words::count(series.decoded), words::count(series.slots));
-    let loads = || series.points().map(|point| point.best().watts);
-    let Some(last) = series.points().last() else { return format!("{slots}.") };
-    format!(
-        "{slots}. Lowest {}, highest {}, last {}, within ± {} with 95 % confidence.",
-        words::watts(loads().fold(f64::INFINITY, f64::min)),
-        words::watts(loads().fold(f64::NEG_INFINITY, f64::max)),
-        words::watts(last.best().watts),
-        words::watts(last.best().band95),
-    )
+    Ok(sparkline(&past.series, &Caption { id: &id, title, description: described(&past.series) }))
 }

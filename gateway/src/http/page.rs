@@ -12,6 +12,7 @@ use maud::{DOCTYPE, Markup, html};
 use super::Shared;
 use super::assets::VERSION;
 use super::error::ApiError;
+use super::subject::Subject;
 use super::words;
 use crate::clock::rfc3339;
 use crate::history::HistoryError;
@@ -97,10 +98,10 @@ pub(super) fn error(shared: &Shared, status: StatusCode, title: &str, text: &Mar
     document(shared, status, title, version, &content)
 }
 
-/// Returns the page for a cluster that is not served here.
-pub(super) fn no_cluster(shared: &Shared, id: &str) -> Response {
-    let text = html! { "This gateway serves no cluster " code { (id) } "." };
-    error(shared, StatusCode::NOT_FOUND, "No such cluster", &text)
+/// Returns the page for a cluster or a group that is not served here.
+pub(super) fn unknown<T: Subject>(shared: &Shared, id: &str) -> Response {
+    let text = html! { "This gateway serves no " (T::KIND) " " code { (id) } "." };
+    error(shared, StatusCode::NOT_FOUND, &format!("No such {}", T::KIND), &text)
 }
 
 /// Returns the page for a past that cannot be read.
@@ -120,6 +121,67 @@ pub(super) fn parameters(uri: &Uri, known: &[&str]) -> Result<BTreeMap<String, S
         Some((name, _)) if known.is_empty() => Err(html! { "The page takes no parameter " code { (name) } "." }),
         Some((name, _)) => Err(html! { "The page takes " (known.join(", ")) ", not " code { (name) } "." }),
     }
+}
+
+/// Shows a part of a page that is replaced when there is news, with something beside its heading.
+pub(super) fn section(id: &str, heading: &str, beside: &Markup, content: &Markup) -> Markup {
+    let named = format!("{id}-heading");
+    html! {
+        section id=(id) aria-labelledby=(named) data-live {
+            @if beside.0.is_empty() { h2 id=(named) { (heading) } }
+            @else { div.head { h2 id=(named) { (heading) } (beside) } }
+            (content)
+        }
+    }
+}
+
+/// Lets what is too wide for a section scroll.
+pub(super) fn scroll(section: &str, content: &Markup) -> Markup {
+    html! {
+        div.scroll id={ (section) "-scroll" } tabindex="0" role="region" aria-labelledby={ (section) "-heading" } { (content) }
+    }
+}
+
+/// Shows links of which one is chosen, each with its id, its address and its label.
+pub(super) fn choice(label: &str, links: &[(String, String, &str, bool)]) -> Markup {
+    html! {
+        nav aria-label=(label) {
+            ul.choice {
+                @for (id, href, label, chosen) in links {
+                    li { a id=(id) href=(href) aria-current=[chosen.then_some("true")] { (label) } }
+                }
+            }
+        }
+    }
+}
+
+/// Shows one figure with its name and what it is.
+pub(super) fn tile(name: &str, value: &Markup, note: &Markup) -> Markup {
+    html! { div.tile { dt { (name) } dd { (value) span.note { (note) } } } }
+}
+
+/// Shows a table with columns of words and of numbers; without rows, that there are `none`.
+pub(super) fn table(words: &[&str], numbers: &[&str], rows: impl Iterator<Item = Markup>, none: &str) -> Markup {
+    let mut rows = rows.peekable();
+    html! {
+        table.stacks {
+            thead {
+                tr {
+                    @for name in words { th scope="col" { (name) } }
+                    @for name in numbers { th.number scope="col" { (name) } }
+                }
+            }
+            tbody {
+                @if rows.peek().is_none() { tr { td colspan=(words.len() + numbers.len()) { (none) } } }
+                @for row in rows { (row) }
+            }
+        }
+    }
+}
+
+/// Shows a number in its column, with further classes.
+pub(super) fn number(column: &str, classes: &str, value: &Markup) -> Markup {
+    html! { td class={ "number" (classes) } data-name=(column) { (value) } }
 }
 
 pub(super) async fn not_found(State(shared): State<Arc<Shared>>, uri: Uri) -> Response {

@@ -1,13 +1,11 @@
-//! What a chart of a cluster is drawn from: its slots, or its hours or days where slots would be too many or are gone.
+//! What a chart is drawn from: slots, or hours or days where slots would be too many or are gone.
 
 use dream_protocol::time::Timestamp;
 
-use super::Shared;
-use super::query::MAX_LIMIT;
 use super::range::Range;
-use super::series::{Series, fitted};
-use crate::board::ClusterView;
-use crate::history::{ClosedSlot, HistoryError, Rollup, Step};
+use super::series::Series;
+use super::subject::Subject;
+use crate::history::{History, HistoryError, Step};
 
 /// About as many points as a chart can show.
 pub(super) const CHART_POINTS: u64 = 300;
@@ -22,7 +20,7 @@ const MOST_MILLIS_OF_HOURS: u64 = 62 * DAY_MILLIS;
 
 /// Returns whether a chart over so long is drawn from hours or days and not from slots; `gone` says that some are not kept any
 /// more.
-pub(super) fn step_over(millis: u64, gone: bool) -> Option<Step> {
+fn step_over(millis: u64, gone: bool) -> Option<Step> {
     match millis {
         millis if millis > MOST_MILLIS_OF_HOURS => Some(Step::Day),
         millis if millis > MOST_MILLIS_OF_SLOTS || gone => Some(Step::Hour),
@@ -30,60 +28,76 @@ pub(super) fn step_over(millis: u64, gone: bool) -> Option<Step> {
     }
 }
 
-/// The past of a cluster over a range.
-pub(super) struct Past {
+/// The past of a cluster or a group over a range.
+pub(super) struct Past<T: Subject> {
     pub(super) now: Timestamp,
-    /// Where the range begins, and where the chart does.
+    /// Where the range begins.
     pub(super) from: Timestamp,
-    fitted: Timestamp,
-    /// The slots of the range that are kept.
-    pub(super) slots: Vec<ClosedSlot>,
-    /// The hours or days that the chart is drawn from, if it is not drawn from the slots.
-    periods: Option<(Step, Vec<Rollup>)>,
+    /// The slots of the range that are kept, oldest first, or some of the newest.
+    pub(super) slots: Vec<T::Slot>,
+    /// What the chart shows.
+    pub(super) series: Series,
+    /// How many slots, hours or days it has, if there may be older ones.
+    pub(super) cut: Option<usize>,
 }
 
-impl Past {
+impl<T: Subject> Past<T> {
     pub(super) fn read(
-        shared: &Shared,
-        view: &ClusterView,
+        history: &dyn History,
+        subject: &T,
         range: Range,
         now: Timestamp,
+        points: u64,
     ) -> Result<Self, HistoryError> {
-        let (history, cluster) = (&shared.service.history, &view.cluster);
-        let from = range.from(now);
-        let slots = history.slots(cluster, from, now, MAX_LIMIT)?;
-        let any_before = !history.slots(cluster, Timestamp::from_secs(0), from, 1)?.is_empty();
-        let begun = history.extent(cluster)?.map(|extent| extent.begun);
-        let kept_from = slots.first().map_or(now, |slot| slot.outcome.start);
+        let (from, most) = (range.from(now), subject.most_rows());
+        let begun = subject.begun(history)?;
+        let of_periods = |step: Step, shown_from: Timestamp| {
+            let series = subject.series_of_periods(history, step, shown_from..now, points)?;
+            let slots = subject.slots(history, from..now, T::SLOTS_BESIDE_PERIODS)?;
+            let cut = Some(most).filter(|&most| now.millis_since(shown_from) / step.millis() >= most as u64);
+            Ok(Self { now, from, slots: subject.settle(slots, now), series, cut })
+        };
+        let begun_in_range = begun.map_or(now, |begun| begun.max(from));
+        if let Some(step) = step_over(now.millis_since(begun_in_range), false) {
+            return of_periods(step, begun_in_range);
+        }
+        let slots = subject.settle(subject.slots(history, from..now, most)?, now);
+        let cut = Some(slots.len()).filter(|&found| found >= most);
+        let any_before = cut.is_some() || !subject.slots(history, Timestamp::from_secs(0)..from, 1)?.is_empty();
+        let first = slots.first().map(T::start);
+        let kept_from = first.unwrap_or(now);
         let shown_from = begun.unwrap_or(kept_from).min(kept_from).max(from);
         // A slot that began before the range ended in it.
         let gone = !any_before && shown_from < kept_from;
         if let Some(step) = step_over(now.millis_since(shown_from), gone) {
-            let periods = history.rollups(cluster, step, shown_from, now, MAX_LIMIT)?;
-            return Ok(Self { now, from, fitted: shown_from, slots, periods: Some((step, periods)) });
+            return of_periods(step, shown_from);
         }
         // An axis that began in 1970 would show nothing.
-        let from = if slots.is_empty() { from.max(Range::Day.from(now)) } else { from };
-        Ok(Self {
-            now,
-            from,
-            fitted: fitted(slots.first().map(|slot| slot.outcome.start), from, any_before),
-            slots,
-            periods: None,
-        })
+        let from = if slots.is_empty() { from.max(Range::DAY.from(now)) } else { from };
+        let fitted = fitted(first, from, any_before && cut.is_none());
+        Ok(Self { now, from, series: subject.series(&slots, fitted..now, points), slots, cut })
     }
+}
 
-    /// Returns whether the chart is drawn from hours or days.
-    pub(super) fn is_of_periods(&self) -> bool {
-        self.periods.is_some()
+/// Returns where a chart begins that is to show `from` on: at the start of the first slot, if there is nothing before.
+fn fitted(first: Option<Timestamp>, from: Timestamp, any_before: bool) -> Timestamp {
+    match first {
+        Some(first) if !any_before => first.max(from),
+        Some(_) | None => from,
     }
+}
 
-    /// Returns what the chart shows.
-    pub(super) fn series(&self, view: &ClusterView) -> Series {
-        let series = match &self.periods {
-            Some((step, rows)) => Series::of_periods(*step, rows, self.fitted, self.now, CHART_POINTS),
-            None => Series::new(&self.slots, self.fitted, self.now, CHART_POINTS),
-        };
-        series.of([view])
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chart_begins_with_the_first_slot_unless_there_were_others_before() {
+        let (early, late) = (Timestamp::from_secs(7), Timestamp::from_secs(1500));
+        let first = Some(Timestamp::from_secs(1200));
+        assert_eq!(fitted(first, early, false), Timestamp::from_secs(1200));
+        assert_eq!(fitted(first, early, true), early, "the gap shows");
+        assert_eq!(fitted(first, late, false), late);
+        assert_eq!(fitted(None, early, false), early);
     }
 }

@@ -4,77 +4,42 @@ use dream_protocol::time::Timestamp;
 
 /// A range of time that ends now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Range {
-    Hour,
-    SixHours,
-    Day,
-    Week,
-    Month,
-    Year,
-    /// Everything that is kept.
-    All,
+pub(super) struct Range {
+    /// As it stands in the address.
+    pub(super) name: &'static str,
+    /// On a button.
+    pub(super) label: &'static str,
+    /// In a sentence.
+    pub(super) words: &'static str,
+    seconds: u64,
 }
 
+const HOUR: u64 = 3600;
+
 impl Range {
-    pub(super) const ALL: [Self; 7] =
-        [Self::Hour, Self::SixHours, Self::Day, Self::Week, Self::Month, Self::Year, Self::All];
+    pub(super) const DAY: Self = Self::new("24h", "24 h", "in the last 24 hours", 24 * HOUR);
 
-    /// As it stands in the address.
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Hour => "1h",
-            Self::SixHours => "6h",
-            Self::Day => "24h",
-            Self::Week => "7d",
-            Self::Month => "30d",
-            Self::Year => "1y",
-            Self::All => "all",
-        }
-    }
+    pub(super) const ALL: [Self; 7] = [
+        Self::new("1h", "1 h", "in the last hour", HOUR),
+        Self::new("6h", "6 h", "in the last 6 hours", 6 * HOUR),
+        Self::DAY,
+        Self::new("7d", "7 d", "in the last 7 days", 7 * 24 * HOUR),
+        Self::new("30d", "30 d", "in the last 30 days", 30 * 24 * HOUR),
+        Self::new("1y", "1 y", "in the last year", 366 * 24 * HOUR),
+        Self::new("all", "All", "in all the time that is kept", u64::MAX),
+    ];
 
-    /// On a button.
-    pub(super) const fn label(self) -> &'static str {
-        match self {
-            Self::Hour => "1 h",
-            Self::SixHours => "6 h",
-            Self::Day => "24 h",
-            Self::Week => "7 d",
-            Self::Month => "30 d",
-            Self::Year => "1 y",
-            Self::All => "All",
-        }
-    }
-
-    /// In a sentence.
-    pub(super) const fn words(self) -> &'static str {
-        match self {
-            Self::Hour => "in the last hour",
-            Self::SixHours => "in the last 6 hours",
-            Self::Day => "in the last 24 hours",
-            Self::Week => "in the last 7 days",
-            Self::Month => "in the last 30 days",
-            Self::Year => "in the last year",
-            Self::All => "in all the time that is kept",
-        }
+    const fn new(name: &'static str, label: &'static str, words: &'static str, seconds: u64) -> Self {
+        Self { name, label, words, seconds }
     }
 
     /// Returns when the range begins.
     pub(super) fn from(self, now: Timestamp) -> Timestamp {
-        const HOUR: u64 = 3600;
-        let back = match self {
-            Self::Hour => HOUR,
-            Self::SixHours => 6 * HOUR,
-            Self::Day => 24 * HOUR,
-            Self::Week => 7 * 24 * HOUR,
-            Self::Month => 30 * 24 * HOUR,
-            Self::Year => 366 * 24 * HOUR,
-            Self::All => u64::MAX,
-        };
-        Timestamp::from_secs(now.as_secs().saturating_sub(back))
+        Timestamp::from_secs(now.as_secs().saturating_sub(self.seconds))
     }
 
     /// Returns the range of this name.
     pub(super) fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|range| range.name() == name)
+        Self::ALL.into_iter().find(|range| range.name == name)
     }
 }

@@ -6,7 +6,7 @@ use dream_protocol::policy::{PolicyError, Profile};
 use dream_protocol::time::Timestamp;
 use dream_protocol::wire::StatusCode;
 
-use super::api::ClusterState;
+use super::cluster_json::ClusterState;
 use super::words;
 use crate::board::evidence::EvidenceView;
 use crate::board::offenders::OffenderCounts;

@@ -2,13 +2,14 @@
 
 use dream_protocol::time::Timestamp;
 
+use super::subject::Span;
 use super::words;
 use crate::board::ClusterView;
 use crate::board::group::{GroupPeriod, GroupSlot};
-use crate::history::{AddedNoise, ClosedSlot, FilteredLoad, Load, Rollup, Step};
+use crate::history::{AddedNoise, ClosedSlot, FilteredLoad, Load, Step};
 
 /// A slot as a series takes it.
-struct Drawn {
+pub(super) struct Drawn {
     start: Timestamp,
     end: Timestamp,
     /// Its loads, or why there are none.
@@ -157,97 +158,65 @@ pub(super) struct Series {
 }
 
 impl Series {
-    /// Makes about `most` points or fewer of a cluster's slots in the order of time.
-    pub(super) fn new(slots: &[ClosedSlot], from: Timestamp, to: Timestamp, most: u64) -> Self {
-        Self::draw(&slots.iter().map(Drawn::from).collect::<Vec<_>>(), from, to, most)
-    }
-
-    /// Does the same for a group. A point is of those of its slots that have most clusters in them. Drawn are estimates for all
-    /// members: meters that are silent in many clusters are nothing to look into at once.
-    pub(super) fn of_group(slots: &[GroupSlot], from: Timestamp, to: Timestamp, most: u64) -> Self {
-        let series = Self::draw(&slots.iter().map(Drawn::from).collect::<Vec<_>>(), from, to, most);
-        Self { estimates: true, ..series }
-    }
-
-    fn draw(slots: &[Drawn], from: Timestamp, to: Timestamp, most: u64) -> Self {
+    /// Makes about `most` points or fewer of slots in the order of time.
+    pub(super) fn new<'a, S>(slots: &'a [S], over: Span, most: u64) -> Self
+    where
+        Drawn: From<&'a S>,
+    {
+        let slots: Vec<Drawn> = slots.iter().map(Drawn::from).collect();
         let slot_length = slots.iter().map(|slot| slot.end.millis_since(slot.start)).max().unwrap_or(1).max(1);
-        let slots_per_point = to.millis_since(from).div_ceil(most * slot_length).max(1);
+        let slots_per_point = over.end.millis_since(over.start).div_ceil(most * slot_length).max(1);
         let width = slot_length * slots_per_point;
         let bucket = |slot: &Drawn| slot.start.as_millis() / width;
-        let mut series = Self {
-            from,
-            to,
+        let mut series = Self::empty(over, slots_per_point);
+        series.slots = slots.len();
+        series.decoded = slots.iter().filter(|slot| slot.loads.is_ok()).count();
+        slots.chunk_by(|a, b| bucket(a) == bucket(b)).for_each(|bucket| series.add(bucket, width));
+        series
+    }
+
+    /// Draws hours or days, of which so many [`together`] are one point already. Their plain sum is that of all members.
+    pub(super) fn of_periods(step: Step, periods: &[GroupPeriod], over: Span, together: u64) -> Self {
+        let count = |slots: u64| usize::try_from(slots).unwrap_or(usize::MAX);
+        let mut series = Self { step: Some(step), ..Self::empty(over, together) };
+        for period in periods {
+            let GroupPeriod { total, clusters: of, in_sum: added, .. } = *period;
+            series.slots += count(total.slots);
+            series.decoded += count(total.decoded);
+            let Some(load) = period.mean_load().map(Within::from) else { continue };
+            let (start, end, clusters) = (total.first, total.last, Clusters { added, of });
+            if clusters.is_partial() {
+                series.partial.push((start, end));
+            }
+            // Noise averages out over a day, and what the filter errs by does not: sums are surer then.
+            let filtered = period.mean_filtered().map(Within::from).filter(|_| step == Step::Hour);
+            let point = Point { start, end, slots: count(total.decoded), load, estimate: load, filtered, clusters };
+            series.push(point, step.millis() * together);
+        }
+        series
+    }
+
+    /// Returns a series without points.
+    fn empty(over: Span, slots_per_point: u64) -> Self {
+        Self {
+            from: over.start,
+            to: over.end,
             segments: Vec::new(),
             failures: Vec::new(),
             partial: Vec::new(),
             slots_per_point,
             step: None,
-            slots: slots.len(),
-            decoded: slots.iter().filter(|slot| slot.loads.is_ok()).count(),
-            feeds_in: false,
-            estimates: false,
-        };
-        slots.chunk_by(|a, b| bucket(a) == bucket(b)).for_each(|bucket| series.add(bucket, width));
-        series
-    }
-
-    /// Makes about `most` points or fewer of hours or days in the order of time. Their plain sum is that of all members.
-    pub(super) fn of_periods(step: Step, rows: &[Rollup], from: Timestamp, to: Timestamp, most: u64) -> Self {
-        let together = together(step, from, to, most);
-        let width = step.millis() * together;
-        let bucket = |row: &Rollup| row.start.as_millis() / width;
-        let count = |of: fn(&Rollup) -> u64| rows.iter().map(of).sum();
-        let mut series = Self::empty(step, from, to, together, count(|row| row.slots), count(|row| row.decoded));
-        for bucket in rows.chunk_by(|a, b| bucket(a) == bucket(b)) {
-            if let Some(point) = mean_of(step, bucket) {
-                series.push(point, width);
-            }
-        }
-        series
-    }
-
-    /// Draws hours or days of a group, of which so many [`together`] are one point already.
-    pub(super) fn of_group_periods(
-        step: Step,
-        periods: &[GroupPeriod],
-        from: Timestamp,
-        to: Timestamp,
-        together: u64,
-    ) -> Self {
-        let count = |of: fn(&Rollup) -> u64| periods.iter().map(|period| of(&period.total)).sum();
-        let (slots, decoded) = (count(|total| total.slots), count(|total| total.decoded));
-        let mut series = Self { estimates: true, ..Self::empty(step, from, to, together, slots, decoded) };
-        for period in periods {
-            let Some(load) = period.mean_load().map(Within::from) else { continue };
-            let clusters = Clusters { added: period.in_sum, of: period.clusters };
-            let (start, end) = (period.total.first, period.total.last);
-            if clusters.is_partial() {
-                series.partial.push((start, end));
-            }
-            let slots = usize::try_from(period.total.decoded).unwrap_or(usize::MAX);
-            let filtered = drawn_filtered(step, period.mean_filtered());
-            series
-                .push(Point { start, end, slots, load, estimate: load, filtered, clusters }, step.millis() * together);
-        }
-        series
-    }
-
-    /// Returns a series of hours or days without points.
-    fn empty(step: Step, from: Timestamp, to: Timestamp, together: u64, slots: u64, decoded: u64) -> Self {
-        let count = |slots: u64| usize::try_from(slots).unwrap_or(usize::MAX);
-        Self {
-            from,
-            to,
-            segments: Vec::new(),
-            failures: Vec::new(),
-            partial: Vec::new(),
-            slots_per_point: together,
-            step: Some(step),
-            slots: count(slots),
-            decoded: count(decoded),
+            slots: 0,
+            decoded: 0,
             feeds_in: false,
             estimates: false,
         }
+    }
+
+    /// Draws estimates for all members, and not plain sums.
+    #[must_use]
+    pub(super) fn of_estimates(self) -> Self {
+        Self { estimates: true, ..self }
     }
 
     /// Says whose loads these are: a list whose range begins below 0 is of homes that feed in.
@@ -311,39 +280,8 @@ impl Series {
 }
 
 /// Returns how many hours or days make up a point, so that there are about `most` of them or fewer.
-pub(super) fn together(step: Step, from: Timestamp, to: Timestamp, most: u64) -> u64 {
-    to.millis_since(from).div_ceil(most * step.millis()).max(1)
-}
-
-/// Returns where a chart begins that is to show `from` on: at the start of the first slot, if there is nothing before.
-pub(super) fn fitted(first: Option<Timestamp>, from: Timestamp, any_before: bool) -> Timestamp {
-    match first {
-        Some(first) if !any_before => first.max(from),
-        Some(_) | None => from,
-    }
-}
-
-/// Returns the means over hours or days.
-fn mean_of(step: Step, bucket: &[Rollup]) -> Option<Point> {
-    let all = Rollup::joined(step, bucket)?;
-    let load = Within::from(all.mean_load()?);
-    let filtered = drawn_filtered(step, all.mean_filtered());
-    let slots = usize::try_from(all.decoded).unwrap_or(usize::MAX);
-    Some(Point {
-        start: all.first,
-        end: all.last,
-        slots,
-        load,
-        estimate: load,
-        filtered,
-        clusters: Clusters { added: 1, of: 1 },
-    })
-}
-
-/// Returns the mean of filtered loads, where it is surer than that of sums: noise averages out over a day, and what the filter
-/// errs by does not.
-fn drawn_filtered(step: Step, mean: Option<(f64, f64)>) -> Option<Within> {
-    mean.map(Within::from).filter(|_| step == Step::Hour)
+pub(super) fn together(step: Step, over: &Span, most: u64) -> u64 {
+    over.end.millis_since(over.start).div_ceil(most * step.millis()).max(1)
 }
 
 fn failed(bucket: &[Drawn]) -> Option<Failed> {
@@ -391,6 +329,7 @@ fn filtered(loads: &[&Loads]) -> Option<Within> {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use crate::history::Rollup;
     use dream_testkit::outcomes::Slotted;
 
     fn slots(words: &[&str]) -> Vec<ClosedSlot> {
@@ -399,7 +338,7 @@ mod tests {
 
     fn series(words: &[&str], most: u64) -> Series {
         let end = Timestamp::from_secs(600 * u64::try_from(words.len()).unwrap());
-        Series::new(&slots(words), Timestamp::from_secs(0), end, most)
+        Series::new(&slots(words), Timestamp::from_secs(0)..end, most)
     }
 
     fn closed(slot: u64, word: &str) -> ClosedSlot {
@@ -447,8 +386,12 @@ mod tests {
                 row
             })
             .into();
-        let (from, to) = (Timestamp::from_secs(0), Timestamp::from_secs(8 * 3600));
-        let series = Series::of_periods(Step::Hour, &hours, from, to, 100);
+        let drawn = |most: u64| {
+            let over = Timestamp::from_secs(0)..Timestamp::from_secs(8 * 3600);
+            let together = together(Step::Hour, &over, most);
+            Series::of_periods(Step::Hour, &GroupPeriod::of_one(&hours, Step::Hour, together), over, together)
+        };
+        let series = drawn(100);
         let loads: Vec<Vec<_>> =
             series.segments.iter().map(|s| s.iter().map(|point| point.load.watts).collect()).collect();
         assert_eq!(loads, [vec![0.0, 2000.0, 4000.0], vec![12_000.0, 14_000.0]]);
@@ -457,7 +400,7 @@ mod tests {
         let point = series.points().next().unwrap();
         let exact = 2.0 * 1.99 * closed(0, "1").outcome.spread().deviation() / 6f64.sqrt();
         assert!((point.load.band95 / exact - 1.0).abs() < 0.02, "{point:?} {exact}");
-        let few = Series::of_periods(Step::Hour, &hours, from, to, 4);
+        let few = drawn(4);
         assert_eq!(
             few.points().map(|point| (point.slots, point.load.watts)).collect::<Vec<_>>(),
             [(12, 1000.0), (6, 4000.0), (12, 13_000.0)]
@@ -475,17 +418,6 @@ mod tests {
         assert!((points[0].load.band95 / alone - 1.483).abs() < 0.002, "{} {alone}", points[0].load.band95);
         assert_eq!(points.iter().map(|point| point.best().band95).collect::<Vec<_>>(), [3.0, 3.0]);
         assert_eq!(points[1].estimate.band95, 2.0 * single);
-    }
-
-    #[test]
-    fn a_chart_begins_with_the_first_slot_unless_there_were_others_before() {
-        let slots: Vec<_> = slots(&["interrupted", "interrupted", "1", "2"]).split_off(2);
-        let (early, late) = (Timestamp::from_secs(7), Timestamp::from_secs(1500));
-        let first = Some(slots[0].outcome.start);
-        assert_eq!(fitted(first, early, false), Timestamp::from_secs(1200));
-        assert_eq!(fitted(first, early, true), early, "the gap shows");
-        assert_eq!(fitted(first, late, false), late);
-        assert_eq!(fitted(None, early, false), early);
     }
 
     #[test]

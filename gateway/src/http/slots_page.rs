@@ -12,8 +12,9 @@ use maud::{Markup, html};
 
 use super::cluster_page::{Tab, heading};
 use super::headline::{Figures, figure};
+use super::page::{self, choice, number, scroll, section, table};
 use super::query::{Id, MAX_LIMIT, parse_instant};
-use super::{Shared, blocking, page, words};
+use super::{Shared, blocking, words};
 use crate::board::ClusterView;
 use crate::history::ClosedSlot;
 
@@ -97,7 +98,7 @@ fn filtered(cluster: &ClusterId, outcome: &str) -> String {
 /// `GET /clusters/{id}/slots`.
 pub(super) async fn slots(State(shared): State<Arc<Shared>>, Id(id): Id, uri: Uri) -> Response {
     let version = *shared.service.board.watch().borrow();
-    let Some(view) = shared.cluster(&id) else { return page::no_cluster(&shared, &id) };
+    let Some(view) = shared.service.board.cluster(&id) else { return page::unknown::<Arc<ClusterView>>(&shared, &id) };
     let asked = match Asked::parse(&uri) {
         Ok(asked) => asked,
         Err(wrong) => return page::error(&shared, StatusCode::BAD_REQUEST, "Not understood", &wrong),
@@ -107,7 +108,7 @@ pub(super) async fn slots(State(shared): State<Arc<Shared>>, Id(id): Id, uri: Ur
 
 fn render(shared: &Shared, view: &ClusterView, asked: Asked, version: u64) -> Response {
     let now = shared.now();
-    let kept = match shared.service.history.slots(&view.cluster, Timestamp::from_secs(0), now, MAX_LIMIT) {
+    let kept = match shared.history().slots(&view.cluster, Timestamp::from_secs(0), now, MAX_LIMIT) {
         Ok(kept) => kept,
         Err(error) => return page::no_past(shared, &error),
     };
@@ -116,40 +117,24 @@ fn render(shared: &Shared, view: &ClusterView, asked: Asked, version: u64) -> Re
     let shown: Vec<ClosedSlot> = matching.by_ref().take(PAGE).copied().collect();
     let older = matching.next().and_then(|_| shown.last()).map(|last| last.outcome.end);
     let total = kept.iter().filter(|slot| asked.which.has(&slot.outcome)).count();
+    let choices: Vec<_> = Which::choices()
+        .map(|which| {
+            let href = filtered(&view.cluster, which.name());
+            (format!("outcome-{}", which.name()), href, which.label(), which == asked.which)
+        })
+        .collect();
     let content = html! {
         (heading(view, now, Tab::Slots))
-        section #outcomes aria-labelledby="outcomes-heading" data-live {
-            h2 #outcomes-heading { "Outcomes of all slots that are kept" }
-            div #outcomes-scroll.scroll tabindex="0" role="region" aria-labelledby="outcomes-heading" {
-                (outcomes(&view.cluster, &kept, true))
-            }
-        }
-        section #slots aria-labelledby="slots-heading" data-live {
-            div.head {
-                h2 #slots-heading { "Slots, newest first" }
-                nav aria-label="Outcome" { ul.choice { (choice(&view.cluster, asked.which)) } }
-            }
-            div #slots-scroll.scroll tabindex="0" role="region" aria-labelledby="slots-heading" {
-                (slot_table(&shown, now))
-            }
+        (section("outcomes", "Outcomes of all slots that are kept", &html! {}, &scroll("outcomes", &outcomes(&view.cluster, &kept, true))))
+        (section("slots", "Slots, newest first", &choice("Outcome", &choices), &html! {
+            (scroll("slots", &slot_table(&shown, now)))
             nav.pages aria-label="Pages of slots" {
                 (turn(&view.cluster, asked, older))
                 span.note { (words::count(shown.len())) " of " (words::count(total)) }
             }
-        }
+        }))
     };
     page::document(shared, StatusCode::OK, &format!("Slots of {}", view.cluster), version, &content)
-}
-
-fn choice(cluster: &ClusterId, chosen: Which) -> Markup {
-    html! {
-        @for which in Which::choices() {
-            li {
-                a id={ "outcome-" (which.name()) } href=(filtered(cluster, which.name()))
-                    aria-current=[(which == chosen).then_some("true")] { (which.label()) }
-            }
-        }
-    }
 }
 
 /// Shows links to the newest and to the next older slots.
@@ -198,37 +183,23 @@ pub(super) fn outcomes(cluster: &ClusterId, slots: &[ClosedSlot], every: bool) -
 /// Shows a row for each slot, in this order.
 pub(super) fn slot_table(slots: &[ClosedSlot], now: Timestamp) -> Markup {
     const NUMBERS: [&str; 6] = ["Plain sum", "Estimate for all", "Filtered", "Answered", "Attempts", "List"];
-    html! {
-        table.stacks {
-            thead {
-                tr {
-                    th scope="col" { "Slot (UTC)" }
-                    th scope="col" { "Outcome" }
-                    @for name in NUMBERS { th.number scope="col" { (name) } }
-                }
-            }
-            tbody {
-                @if slots.is_empty() { tr { td colspan=(NUMBERS.len() + 2) { "There is no such slot." } } }
-                @for closed in slots {
-                    @let outcome = closed.outcome;
-                    @let figures = Figures::of(closed);
-                    @let absent = if figures.is_none() { " absent" } else { "" };
-                    tr {
-                        th scope="row" { (words::period(outcome.start, outcome.end, now)) }
-                        td { (outcome_badge(&outcome)) }
-                        td class={ "number" (absent) } data-name=(NUMBERS[0]) { (figure(figures.map(|figures| figures.sum))) }
-                        td class={ "number minor" (absent) } data-name=(NUMBERS[1]) { (figure(figures.and_then(|figures| figures.estimate))) }
-                        td class={ "number" (absent) } data-name=(NUMBERS[2]) { (figure(figures.and_then(|figures| figures.filtered))) }
-                        td.number data-name=(NUMBERS[3]) {
-                            (words::count(outcome.responders)) " of " (words::count(outcome.members))
-                        }
-                        td.number.minor data-name=(NUMBERS[4]) { (outcome.attempts) }
-                        td.number.minor data-name=(NUMBERS[5]) { (words::epoch(outcome.epoch, now)) }
-                    }
-                }
+    let row = |closed: &ClosedSlot| {
+        let (outcome, figures) = (closed.outcome, Figures::of(closed));
+        let absent = if figures.is_none() { " absent" } else { "" };
+        html! {
+            tr {
+                th scope="row" { (words::period(outcome.start, outcome.end, now)) }
+                td { (outcome_badge(&outcome)) }
+                (number(NUMBERS[0], absent, &figure(figures.map(|figures| figures.sum))))
+                (number(NUMBERS[1], &format!(" minor{absent}"), &figure(figures.and_then(|figures| figures.estimate))))
+                (number(NUMBERS[2], absent, &figure(figures.and_then(|figures| figures.filtered))))
+                (number(NUMBERS[3], "", &html! { (words::count(outcome.responders)) " of " (words::count(outcome.members)) }))
+                (number(NUMBERS[4], " minor", &html! { (outcome.attempts) }))
+                (number(NUMBERS[5], " minor", &words::epoch(outcome.epoch, now)))
             }
         }
-    }
+    };
+    table(&["Slot (UTC)", "Outcome"], &NUMBERS, slots.iter().map(row), "There is no such slot.")
 }
 
 fn outcome_badge(outcome: &SlotOutcome) -> Markup {

@@ -3,7 +3,7 @@
 use dream_protocol::time::Timestamp;
 use maud::{Markup, html};
 
-use super::api::ClusterState;
+use super::cluster_json::ClusterState;
 use super::words;
 use crate::board::ClusterView;
 
@@ -21,31 +21,13 @@ pub(super) enum Standing {
 impl Standing {
     pub(super) const ALL: [Self; 4] = [Self::Decoded, Self::Failed, Self::Stalled, Self::Waiting];
 
-    /// Returns the class that gives it its tone.
-    pub(super) const fn class(self) -> &'static str {
+    /// Returns the class that gives it its tone, a word, and what that means.
+    pub(super) const fn words(self) -> (&'static str, &'static str, &'static str) {
         match self {
-            Self::Decoded => "decoded",
-            Self::Failed => "failed",
-            Self::Stalled => "stalled",
-            Self::Waiting => "waiting",
-        }
-    }
-
-    pub(super) const fn label(self) -> &'static str {
-        match self {
-            Self::Decoded => "Decoded",
-            Self::Failed => "No sum",
-            Self::Stalled => "Stalled",
-            Self::Waiting => "Waiting",
-        }
-    }
-
-    pub(super) const fn meaning(self) -> &'static str {
-        match self {
-            Self::Decoded => "last slot gave a sum",
-            Self::Failed => "last slot gave none",
-            Self::Stalled => "no slot closes",
-            Self::Waiting => "not started yet",
+            Self::Decoded => ("decoded", "Decoded", "last slot gave a sum"),
+            Self::Failed => ("failed", "No sum", "last slot gave none"),
+            Self::Stalled => ("stalled", "Stalled", "no slot closes"),
+            Self::Waiting => ("waiting", "Waiting", "not started yet"),
         }
     }
 }
@@ -71,7 +53,7 @@ impl Status {
     }
 
     pub(super) fn badge(&self) -> Markup {
-        html! { span class={ "badge " (self.standing.class()) } { (self.label) } }
+        html! { span class={ "badge " (self.standing.words().0) } { (self.label) } }
     }
 }
 

@@ -5,6 +5,7 @@ use dream_protocol::time::Timestamp;
 use jiff::tz::TimeZone;
 use maud::{Markup, html};
 
+use crate::board::energy::EnergyJson;
 use crate::clock::{calendar, rfc3339};
 
 /// Writes a load and its band in one unit: `("93.4", "27.0", "kW")`.
@@ -17,7 +18,7 @@ pub(super) fn load(watts: i64, band: u64) -> (String, String, &'static str) {
 
 /// Writes an energy and its band in one unit: `("3.036", "0.038", "MWh")`. Over time the band becomes small beside the energy, and
 /// keeps two digits.
-pub(super) fn energy(watt_hours: i64, band: u64) -> (String, String, String) {
+fn energy(watt_hours: i64, band: u64) -> (String, String, String) {
     let (energy, band) = (watt_hours as f64, band as f64);
     let (unit, name) = unit(energy.abs().max(band));
     let places = match band / unit {
@@ -26,6 +27,12 @@ pub(super) fn energy(watt_hours: i64, band: u64) -> (String, String, String) {
         _ => 3,
     };
     (number(energy / unit, places), number(band / unit, places), format!("{name}h"))
+}
+
+/// Shows an energy in its band.
+pub(super) fn energy_within(json: &EnergyJson) -> Markup {
+    let (value, band, unit) = energy(json.energy_watt_hours, json.band95_energy_watt_hours);
+    html! { (value) " " span.within { "± " (band) } " " (unit) }
 }
 
 /// Writes a power on its own: `9 kW`.

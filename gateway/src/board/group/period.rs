@@ -1,6 +1,7 @@
 //! The energy of a group: in the running hour, day and month, and in hours and days of the past.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use dream_protocol::time::Timestamp;
 
@@ -44,10 +45,10 @@ impl Means {
 }
 
 impl GroupPeriod {
-    fn new(rollup: &Rollup, group: &Group) -> Self {
+    fn new(rollup: &Rollup, clusters: usize) -> Self {
         Self {
             total: Rollup::new(rollup.start..rollup.end),
-            clusters: group.clusters.len(),
+            clusters,
             in_sum: 0,
             missing_millis: 0,
             load: Means::default(),
@@ -55,16 +56,26 @@ impl GroupPeriod {
         }
     }
 
-    /// Adds a cluster. One of which nothing is known in the period is not in it.
-    fn add(&mut self, rollup: &Rollup, extent: Extent) {
-        let Some(load) = rollup.mean_load() else { return };
+    /// Returns the hours or days of one cluster, or means over `together` of them.
+    pub fn of_one(rows: &[Rollup], step: Step, together: u64) -> Vec<Self> {
+        let of = |(_, rollup): (u64, Rollup)| {
+            let mut period = Self::new(&rollup, 1);
+            period.add(&rollup);
+            period
+        };
+        joined(rows, step, together).map(of).collect()
+    }
+
+    /// Adds a cluster; returns whether it is in it: one of which nothing is known in the period is not.
+    fn add(&mut self, rollup: &Rollup) -> bool {
+        let Some(load) = rollup.mean_load() else { return false };
         self.total.combine(rollup);
         self.in_sum += 1;
-        self.missing_millis += rollup.missing_millis(extent);
         self.load.add(load);
         if let Some(filtered) = rollup.mean_filtered() {
             self.filtered.get_or_insert_default().add(filtered);
         }
+        true
     }
 
     /// Returns the sum of the clusters' mean loads, each over the time that is known of it, and half the width of its band, in
@@ -98,30 +109,21 @@ impl GroupView {
         [Period::Hour, Period::Day, Period::Month].into_iter().filter_map(of).collect()
     }
 
-    /// Returns the hours or days that began in `from..to`, or means over `together` of them, oldest first. Of each cluster
-    /// at most the newest `limit` are read.
+    /// Returns the hours or days that began in a span, or means over `together` of them, oldest first. Of each cluster at
+    /// most the newest `limit` are read.
     pub fn periods(
         &self,
         history: &dyn History,
         step: Step,
-        from: Timestamp,
-        to: Timestamp,
+        begun: Range<Timestamp>,
         limit: usize,
         together: u64,
     ) -> Result<Vec<GroupPeriod>, HistoryError> {
         let mut all = BTreeMap::new();
         for shown in &self.served {
             let Some(energy) = &shown.view.energy else { continue };
-            let rows = history.rollups(&shown.view.cluster, step, from, to, limit)?;
-            // Where clocks change, two days may begin within the same day of UTC.
-            let key = |row: &Rollup| match together {
-                1 => row.start.as_millis(),
-                many => row.start.as_millis() / (step.millis() * many),
-            };
-            let joined = rows
-                .chunk_by(|a, b| key(a) == key(b))
-                .filter_map(|rows| Some((key(rows.first()?), Rollup::joined(step, rows)?)));
-            add_to(&mut all, &self.group, joined, energy.extent);
+            let rows = history.rollups(&shown.view.cluster, step, begun.start, begun.end, limit)?;
+            add_to(&mut all, &self.group, joined(&rows, step, together), energy.extent);
         }
         Ok(all.into_values().collect())
     }
@@ -134,6 +136,20 @@ fn add_to(
     extent: Extent,
 ) {
     for (key, rollup) in rollups {
-        all.entry(key).or_insert_with(|| GroupPeriod::new(&rollup, group)).add(&rollup, extent);
+        let period = all.entry(key).or_insert_with(|| GroupPeriod::new(&rollup, group.clusters.len()));
+        if period.add(&rollup) {
+            period.missing_millis += rollup.missing_millis(extent);
+        }
     }
+}
+
+/// Returns hours or days, or means over `together` of them, each with what tells it from the others.
+fn joined(rows: &[Rollup], step: Step, together: u64) -> impl Iterator<Item = (u64, Rollup)> {
+    // Where clocks change, two days may begin within the same day of UTC.
+    let key = move |row: &Rollup| match together {
+        1 => row.start.as_millis(),
+        many => row.start.as_millis() / (step.millis() * many),
+    };
+    let chunks = rows.chunk_by(move |a, b| key(a) == key(b));
+    chunks.filter_map(move |rows| Some((key(rows.first()?), Rollup::joined(step, rows)?)))
 }
