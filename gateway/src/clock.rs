@@ -18,11 +18,6 @@ pub trait Clock: Debug + Send + Sync {
     fn to_sleep(&self, span: Duration) -> Duration {
         span
     }
-
-    /// Returns whether this is the time of a simulation, which pages then say.
-    fn is_simulated(&self) -> bool {
-        false
-    }
 }
 
 /// The clock of this machine.

@@ -20,14 +20,15 @@ use crate::clock::{Clock, SystemClock};
 use crate::cmd::ConfigArgs;
 use crate::config::Config;
 use crate::config::secrets::{GatewayIdentity, foreign_client};
-use crate::ingest::driver::{Command, Driver, Parts};
-use crate::ingest::effect::EffectRunner;
-use crate::ingest::mqtt::Connector;
-use crate::ingest::transport::{self, BrokerEvent};
-use crate::ingest::writer::Writer;
+use crate::engine::driver::{Command, Driver};
+use crate::engine::effect::EffectRunner;
+use crate::engine::mqtt::Connector;
+use crate::engine::parts::Parts;
+use crate::engine::transport::{self, BrokerEvent};
+use crate::engine::writer::Writer;
+use crate::http::operator;
+use crate::http::{self, Service};
 use crate::logging::{self, Level};
-use crate::serve::http;
-use crate::serve::operator;
 
 /// Runs a gateway until it gets SIGTERM or SIGINT; SIGHUP reads the configuration again.
 pub fn main(source: &ConfigArgs) -> anyhow::Result<()> {
@@ -51,7 +52,8 @@ pub fn main(source: &ConfigArgs) -> anyhow::Result<()> {
             tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
         };
         let listener = listen(&config).await?;
-        run_supervised(config, identity, listener, Arc::new(SystemClock), waiting, shutdown, &notifier).await
+        let clock = Arc::new(SystemClock);
+        run_supervised(config, identity, listener, clock, None, waiting, shutdown, &notifier).await
     });
     // Whoever still waits for something has had the grace period.
     runtime.shutdown_timeout(Duration::from_secs(1));
@@ -101,17 +103,32 @@ pub async fn listen(config: &Config) -> anyhow::Result<TcpListener> {
     listener.with_context(|| format!("`http.listen`: cannot listen on {}", config.http))
 }
 
+/// Returns what HTTP serves of a gateway's parts, with what every page begins with, if anything.
+pub fn service(parts: &Parts, notice: Option<String>) -> anyhow::Result<Service> {
+    let (metrics, board, clock) = (parts.telemetry.metrics.clone(), parts.board.clone(), parts.clock.clone());
+    Ok(Service {
+        board: parts.board.clone(),
+        history: parts.store.clone(),
+        readiness: parts.readiness.clone(),
+        scrape: Arc::new(move || metrics.render(&board, clock.now())),
+        gateway: parts.config.replica_name()?.to_string(),
+        clock: parts.clock.clone(),
+        notice,
+    })
+}
+
 /// Runs a gateway until `shutdown` is done, and stops it within the grace period. Slots follow `clock`; connections, the
-/// grace period and the log keep to real time.
+/// grace period and the log keep to real time. Every page begins with the `notice`, if there is one.
 pub async fn run(
     config: Config,
     identity: GatewayIdentity,
     listener: TcpListener,
     clock: Arc<dyn Clock>,
+    notice: Option<String>,
     reloads: mpsc::Receiver<Reload>,
     shutdown: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
-    run_supervised(config, identity, listener, clock, reloads, shutdown, &Notifier::default()).await
+    run_supervised(config, identity, listener, clock, notice, reloads, shutdown, &Notifier::default()).await
 }
 
 /// Runs a gateway, and tells a service manager how it is doing.
@@ -120,6 +137,7 @@ async fn run_supervised(
     identity: GatewayIdentity,
     listener: TcpListener,
     clock: Arc<dyn Clock>,
+    notice: Option<String>,
     mut reloads: mpsc::Receiver<Reload>,
     shutdown: impl Future<Output = ()>,
     notifier: &Notifier,
@@ -130,7 +148,8 @@ async fn run_supervised(
     info!(gateway = name, version = env!("CARGO_PKG_VERSION"), http = %listener.local_addr()?, "starting");
 
     let (close, closed) = oneshot::channel::<()>();
-    let server = tokio::spawn(http::serve(listener, parts.service()?, async { closed.await.unwrap_or_default() }));
+    let server =
+        tokio::spawn(http::serve(listener, service(&parts, notice)?, async { closed.await.unwrap_or_default() }));
     // Nobody waits on this one for long: it ends with the process.
     let operator = match parts.config.operator_http {
         Some(address) => {

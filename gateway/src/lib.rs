@@ -1,22 +1,32 @@
 //! The DREAM gateway: masked readings in from MQTT, durable and served aggregates out.
 //!
-//! `dream_protocol::cluster` decides what happens to a reading. This crate surrounds it, in five rooms:
+//! `dream_protocol::cluster` decides what happens to a reading. This crate surrounds it, in rooms. A room imports only those above
+//! it in this table, and of them only those it names:
 //!
-//! | Module | Contains | May import |
+//! | Module | Contains | Imports |
 //! |---|---|---|
 //! | [`config`] | the configuration and the files that it names | nothing of the others |
-//! | [`store`] | the file of records and closed slots | nothing of the others |
-//! | [`serve`] | what is shown: HTTP, metrics, messages for other consumers | `store` |
-//! | [`ingest`] | the broker, the clusters, and commits before effects | `config`, `store`, `serve` |
-//! | [`cmd`] | the command line | all, and [`daemon`] |
+//! | [`history`] | closed slots, hours and days, and reading them | nothing of the others |
+//! | [`board`] | the clusters, the groups and the gateway as they stand | `config`, `history` |
+//! | [`store`] | the file of records and closed slots | `history` |
+//! | [`metrics`] | what Prometheus sees | `board`, `history` |
+//! | [`http`] | the pages, the API, health, and the operator's address | `config`, `board`, `history` |
+//! | [`engine`] | the broker, the clusters, and commits before effects | `config`, `history`, `board`, `store`, `metrics` |
+//! | [`daemon`] | puts the rooms together | all but `cmd` |
+//! | [`cmd`] | the command line | all |
 //!
-//! [`clock`] may be used everywhere. [`daemon`] puts the rooms together.
+//! [`clock`] may be used everywhere.
 
+pub mod board;
 pub mod clock;
 pub mod cmd;
 pub mod config;
 pub mod daemon;
-pub mod ingest;
+pub mod engine;
+pub mod history;
+pub mod http;
 pub mod logging;
-pub mod serve;
+pub mod metrics;
+#[cfg(test)]
+mod rooms;
 pub mod store;

@@ -3,11 +3,7 @@
 //! A commit is durable when [`Store::commit`] returns, and all of it or nothing. Commits are in two phases, so that a
 //! damaged file shows as damaged instead of as yesterday's.
 
-mod closed_slot;
-mod history;
-mod noise;
 mod periods;
-mod rollup;
 mod schema;
 
 use std::collections::{BTreeMap, HashMap};
@@ -24,10 +20,7 @@ use dream_protocol::time::{Slot, Timestamp};
 use redb::{Database, ReadTransaction, ReadableDatabase as _, StorageError, TableDefinition, TableError};
 use thiserror::Error;
 
-pub use closed_slot::{ClosedSlot, FilteredLoad, Load};
-pub use history::{Extent, History, HistoryError};
-pub use noise::AddedNoise;
-pub use rollup::{Rollup, Step};
+use crate::history::{ClosedSlot, Extent, FilteredLoad, History, HistoryError, Rollup, Step};
 
 use schema::{ENROLMENTS, EVIDENCE, FILTERED, FORMAT, LISTS, META, OFFENDERS, OUTCOMES, RETRIES, SLOTS, SMOOTHED};
 

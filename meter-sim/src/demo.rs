@@ -20,7 +20,6 @@ use dream_gateway::clock::{Clock, SystemClock};
 use dream_gateway::config::Config;
 use dream_gateway::config::secrets::GatewayIdentity;
 use dream_gateway::daemon;
-use dream_gateway::ingest::backfill::backfill;
 use dream_gateway::store::Store;
 use dream_homes::args::whole;
 use dream_homes::home::{Month, PvShare};
@@ -44,7 +43,7 @@ use stage::Stage;
 ///
 /// Everything stays on the loopback and in a temporary directory, which is removed at the end. Time is that of the homes: a slot is
 /// ten minutes of theirs and a few seconds of yours. The day before the demo begins is filled in, so that the page has
-/// something to show: sums of the same homes, made with the exact same noise but never hidden. API and page mark them, and no
+/// something to show: sums of the same homes, made with the exact same noise but never hidden. The page says so, they are of no list (epoch 0), and no
 /// metric counts them.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -291,15 +290,15 @@ async fn beside_gateway(
     trial: Trial,
     view: &mut View,
 ) -> anyhow::Result<Verdict> {
-    let clock: Arc<dyn Clock> = match clock {
-        Some(clock) => Arc::new(HomesTime(clock)),
-        None => Arc::new(SystemClock),
+    let (clock, notice): (Arc<dyn Clock>, _) = match clock {
+        Some(clock) => (Arc::new(HomesTime(clock)), Some(day_before::notice(begin()))),
+        None => (Arc::new(SystemClock), None),
     };
     let http = listener.local_addr()?;
     let identity = GatewayIdentity::load(&config.identity, &config.id, clock.now())?;
     let (stop, stopped) = oneshot::channel::<()>();
     let (_reloads, waiting) = mpsc::channel(1);
-    let mut gateway = tokio::spawn(daemon::run(config, identity, listener, clock, waiting, async {
+    let mut gateway = tokio::spawn(daemon::run(config, identity, listener, clock, notice, waiting, async {
         stopped.await.ok();
     }));
     let (news, known) = watch::channel(BTreeMap::new());
@@ -336,7 +335,7 @@ fn fill_in(
     let store = Store::open(&config.store.path, config.store.cache_mebibytes)?;
     for setup in clusters {
         let day = day_before::slots(begin(), params, setup, source, faults, rng);
-        backfill(&store, &setup.cluster, &day)?;
+        day_before::write(&store, &setup.cluster, &day)?;
     }
     Ok(())
 }
@@ -357,10 +356,6 @@ impl Clock for HomesTime {
 
     fn to_sleep(&self, span: Duration) -> Duration {
         self.0.to_sleep(span)
-    }
-
-    fn is_simulated(&self) -> bool {
-        true
     }
 }
 

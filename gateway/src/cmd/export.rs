@@ -8,11 +8,13 @@ use dream_protocol::ids::ClusterId;
 use dream_protocol::time::Timestamp;
 use serde::Serialize;
 
+use crate::board::csv::NamedRow;
+use crate::board::energy::RollupJson;
+use crate::board::slot_json::SlotJson;
 use crate::cmd::BadInput;
 use crate::config::{Config, Overrides};
-use crate::serve::energy::{self, RollupJson};
-use crate::serve::slot_json::{self, SlotJson};
-use crate::store::{self, History as _, OpenStoreError, Store};
+use crate::history::{self, History as _};
+use crate::store::{OpenStoreError, Store};
 
 /// Write slots, hours or days from the store as CSV or JSON lines
 ///
@@ -86,8 +88,8 @@ pub(super) fn run(args: &ExportArgs, out: &mut impl Write) -> anyhow::Result<()>
     let mut progress = Progress::default();
     match args.step {
         Step::Slot => export_slots(args, &store, &chosen, &mut progress, out)?,
-        Step::Hour => export_periods(args, store::Step::Hour, &store, &chosen, &mut progress, out)?,
-        Step::Day => export_periods(args, store::Step::Day, &store, &chosen, &mut progress, out)?,
+        Step::Hour => export_periods(args, history::Step::Hour, &store, &chosen, &mut progress, out)?,
+        Step::Day => export_periods(args, history::Step::Day, &store, &chosen, &mut progress, out)?,
     }
     progress.end();
     Ok(())
@@ -100,7 +102,7 @@ fn export_slots(
     progress: &mut Progress,
     out: &mut impl Write,
 ) -> anyhow::Result<()> {
-    args.write_header(slot_json::CSV_HEADER, out)?;
+    args.write_header::<SlotJson>(out)?;
     for (at, cluster) in chosen.iter().enumerate() {
         let (first, last) = store.span(cluster)?.unwrap_or((0, 0));
         let end = args.to.map_or(last + 1, |to| to.as_millis().min(last + 1));
@@ -109,8 +111,7 @@ fn export_slots(
             let to = end.min(from.saturating_add(PIECE_MILLIS));
             let (begin, until) = (Timestamp::from_millis(from), Timestamp::from_millis(to));
             for closed in store.slots(cluster, begin, until, usize::MAX)? {
-                let slot = SlotJson::from(&closed);
-                args.write_line(cluster, &slot, |out| slot.write_csv(cluster, out), out)?;
+                args.write_line(cluster, &SlotJson::from(&closed), out)?;
                 progress.step(at, chosen.len());
             }
             from = to;
@@ -121,20 +122,19 @@ fn export_slots(
 
 fn export_periods(
     args: &ExportArgs,
-    step: store::Step,
+    step: history::Step,
     store: &Store,
     chosen: &[ClusterId],
     progress: &mut Progress,
     out: &mut impl Write,
 ) -> anyhow::Result<()> {
-    args.write_header(energy::CSV_HEADER, out)?;
+    args.write_header::<RollupJson>(out)?;
     let from = args.from.unwrap_or(Timestamp::from_millis(0));
     let to = args.to.unwrap_or(Timestamp::from_millis(u64::MAX));
     for (at, cluster) in chosen.iter().enumerate() {
         let Some(extent) = store.extent(cluster)? else { continue };
         for rollup in store.rollups(cluster, step, from, to, usize::MAX)? {
-            let period = RollupJson::new(&rollup, extent);
-            args.write_line(cluster, &period, |out| period.write_csv(cluster, out), out)?;
+            args.write_line(cluster, &RollupJson::new(&rollup, extent), out)?;
             progress.step(at, chosen.len());
         }
     }
@@ -142,27 +142,19 @@ fn export_periods(
 }
 
 impl ExportArgs {
-    fn write_header(&self, header: &str, out: &mut impl Write) -> std::io::Result<()> {
-        if matches!(self.format, Format::Csv) { writeln!(out, "{header}") } else { Ok(()) }
+    fn write_header<R: Serialize + Default>(&self, out: &mut impl Write) -> std::io::Result<()> {
+        match self.format {
+            Format::Csv => NamedRow::new("cluster", "", &R::default()).write_header(out),
+            Format::Jsonl => Ok(()),
+        }
     }
 
-    fn write_line<W: Write>(
-        &self,
-        cluster: &ClusterId,
-        json: &impl Serialize,
-        csv: impl FnOnce(&mut W) -> std::io::Result<()>,
-        out: &mut W,
-    ) -> anyhow::Result<()> {
-        #[derive(Serialize)]
-        struct Line<'a, T> {
-            cluster: &'a str,
-            #[serde(flatten)]
-            json: &'a T,
-        }
+    fn write_line(&self, cluster: &ClusterId, row: &impl Serialize, out: &mut impl Write) -> anyhow::Result<()> {
+        let row = NamedRow::new("cluster", cluster.as_str(), row);
         match self.format {
-            Format::Csv => csv(out)?,
+            Format::Csv => row.write_line(out)?,
             Format::Jsonl => {
-                serde_json::to_writer(&mut *out, &Line { cluster: cluster.as_str(), json })?;
+                serde_json::to_writer(&mut *out, &row)?;
                 writeln!(out)?;
             }
         }

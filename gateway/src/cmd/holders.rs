@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::offenders::operator_address;
 use super::running::{RunningGateway, ask};
-use crate::serve::holders::{HolderJson, PATH};
+use crate::board::holders::{HolderJson, PATH};
 
 /// Name the holders of committees that vanish
 ///

@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::BadInput;
 use super::running::{RunningGateway, ask};
-use crate::serve::offenders::{OffenderJson, PATH};
+use crate::board::offenders::{OffenderJson, PATH};
 
 /// Name the members that spoil slots
 ///

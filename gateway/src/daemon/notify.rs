@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::serve::readiness::{Latch, Readiness};
+use crate::board::readiness::{Latch, Readiness};
 
 /// How long a start may wait for the broker. Whoever depends on this service need not wait for a broker that is away.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -1,8 +1,9 @@
 //! What `export` writes of a store: slots, hours and days.
 
 use dream_gateway::clock::Zone;
-use dream_gateway::ingest::energy::RunningEnergy;
-use dream_gateway::store::{Change, ClosedSlot, FilteredLoad, Store};
+use dream_gateway::engine::energy::RunningEnergy;
+use dream_gateway::history::{ClosedSlot, FilteredLoad};
+use dream_gateway::store::{Change, Store};
 use dream_protocol::cluster::Record;
 use dream_protocol::ids::ClusterId;
 use dream_testkit::outcomes::Slotted;

@@ -5,12 +5,12 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use dream_gateway::serve::announce;
-use dream_gateway::serve::board::{Board, ClusterView};
-use dream_gateway::serve::metrics::Metrics;
-use dream_gateway::serve::readiness::Latch;
-use dream_gateway::serve::slot_json::CSV_HEADER;
-use dream_gateway::store::{ClosedSlot, FilteredLoad};
+use dream_gateway::board::readiness::Latch;
+use dream_gateway::board::slot_json::CSV_HEADER;
+use dream_gateway::board::{Board, ClusterView};
+use dream_gateway::engine::announce;
+use dream_gateway::history::{ClosedSlot, FilteredLoad};
+use dream_gateway::metrics::Metrics;
 use serde_json::{Value, json};
 
 use dream_protocol::ids::ClusterId;
@@ -97,28 +97,28 @@ fn a_filtered_load_is_told_with_its_band_until_it_is_old_and_not_after_a_failed_
 }
 
 #[test]
-fn a_demonstration_says_on_its_pages_that_time_is_simulated_and_which_slots_were_filled_in() {
-    let gateway = filled();
+fn a_demonstration_says_on_every_page_that_it_is_one() {
     let paths = ["/", "/clusters/north", "/nothing"];
     for path in paths {
-        assert!(!gateway.get(path).text().contains("imulated time"), "{path}");
+        assert!(!filled().get(path).text().contains("id=\"notice\""), "{path}");
     }
-    assert!(!gateway.get("/clusters/north").text().contains("filled in by the demo"));
-    gateway.fixture.simulate_time();
+    let gateway = Asked::with_notice("Some slots were <filled> in.");
+    for path in paths {
+        let page = gateway.get(path).text().to_owned();
+        let notice = page.split("id=\"notice\"").nth(1).unwrap_or_else(|| panic!("{page}"));
+        assert!(notice.contains(">16 Nov, 14:43</time> UTC. Some slots were &lt;filled&gt; in.</p>"), "{notice}");
+    }
+}
+
+#[test]
+fn a_slot_of_no_list_says_so() {
+    let gateway = filled();
     for slot in [LAST_SLOT - 4, LAST_SLOT - 3] {
         let outcome = Slotted { epoch: 0, ..slot_of(100, slot) }.decoded(50_000, 97);
         gateway.fixture.past.add(&ClusterId::new("north").unwrap(), closed(outcome));
     }
-    for path in paths {
-        let page = gateway.get(path).text().to_owned();
-        assert!(
-            page.contains("<strong>Simulated time</strong>") && page.contains(">16 Nov, 14:43</time> UTC"),
-            "{page}"
-        );
-    }
     let page = gateway.get("/clusters/north").text().to_owned();
-    assert_eq!(page.matches("<span class=\"note\">filled in by the demo</span>").count(), 2, "{page}");
-    assert!(page.contains(">14:10</time> were filled in by the demo: no meter reported them."), "{page}");
+    assert_eq!(page.matches("data-name=\"List\">none</td>").count(), 2, "{page}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Energy over HTTP: API, CSV, metrics and page tell the same numbers, and long ranges are drawn from hours and days.
 
-use dream_gateway::serve::energy::CSV_HEADER;
+use dream_gateway::board::energy::CSV_HEADER;
 use dream_protocol::time::Timestamp;
 use dream_testkit::lab::prometheus::Samples;
 use serde_json::{Value, json};

@@ -8,19 +8,19 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, Request};
+use dream_gateway::board::energy::EnergyView;
+use dream_gateway::board::evidence::EvidenceView;
+use dream_gateway::board::gateway_view::{BrokerView, GatewayView};
+use dream_gateway::board::holders::HoldersView;
+use dream_gateway::board::offenders::OffenderCounts;
+use dream_gateway::board::readiness::{Latch, Readiness};
+use dream_gateway::board::{Board, ClusterView, ListView, Spent};
 use dream_gateway::clock::{Clock, Zone};
 use dream_gateway::config::{Group, GroupId, Part, even_draws, with_committee};
-use dream_gateway::ingest::energy::RunningEnergy;
-use dream_gateway::serve::board::{Board, ClusterView, ListView, Spent};
-use dream_gateway::serve::energy::EnergyView;
-use dream_gateway::serve::evidence::EvidenceView;
-use dream_gateway::serve::gateway_view::{BrokerView, GatewayView};
-use dream_gateway::serve::holders::HoldersView;
-use dream_gateway::serve::http::{Service, router, serve};
-use dream_gateway::serve::metrics::Metrics;
-use dream_gateway::serve::offenders::OffenderCounts;
-use dream_gateway::serve::readiness::{Latch, Readiness};
-use dream_gateway::store::{ClosedSlot, Extent, FilteredLoad, History, HistoryError, Rollup, Step};
+use dream_gateway::engine::energy::RunningEnergy;
+use dream_gateway::history::{ClosedSlot, Extent, FilteredLoad, History, HistoryError, Rollup, Step};
+use dream_gateway::http::{Service, router, serve};
+use dream_gateway::metrics::Metrics;
 use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::evidence::Contradiction;
 use dream_protocol::ids::ClusterId;
@@ -48,18 +48,11 @@ pub const METER: &str = "meter-0815";
 
 /// A clock that stands until it is set.
 #[derive(Debug)]
-pub struct StandingClock {
-    millis: AtomicU64,
-    simulated: AtomicBool,
-}
+pub struct StandingClock(AtomicU64);
 
 impl Clock for StandingClock {
     fn now(&self) -> Timestamp {
-        Timestamp::from_millis(self.millis.load(Ordering::Relaxed))
-    }
-
-    fn is_simulated(&self) -> bool {
-        self.simulated.load(Ordering::Relaxed)
+        Timestamp::from_millis(self.0.load(Ordering::Relaxed))
     }
 }
 
@@ -78,28 +71,25 @@ impl Fixture {
             board: Arc::default(),
             past: Arc::default(),
             readiness: Arc::default(),
-            clock: Arc::new(StandingClock { millis: NOW.as_millis().into(), simulated: false.into() }),
+            clock: Arc::new(StandingClock(NOW.as_millis().into())),
         }
     }
 
     fn service(&self) -> Service {
+        let (metrics, board, clock) = (Metrics::new(&[]), self.board.clone(), self.clock.clone());
         Service {
             board: self.board.clone(),
             history: self.past.clone(),
             readiness: self.readiness.clone(),
-            metrics: Arc::new(Metrics::new(&[])),
+            scrape: Arc::new(move || metrics.render(&board, clock.now())),
             gateway: "gw-1-0".into(),
             clock: self.clock.clone(),
+            notice: None,
         }
     }
 
     pub fn set_clock(&self, now: Timestamp) {
-        self.clock.millis.store(now.as_millis(), Ordering::Relaxed);
-    }
-
-    /// Makes the clock one of a demonstration.
-    pub fn simulate_time(&self) {
-        self.clock.simulated.store(true, Ordering::Relaxed);
+        self.clock.0.store(now.as_millis(), Ordering::Relaxed);
     }
 
     /// Makes the gateway ready, and shows it as it then is.
@@ -156,9 +146,18 @@ pub struct Asked {
 
 impl Asked {
     pub fn new() -> Self {
+        Self::with(None)
+    }
+
+    /// A gateway whose pages begin with a notice.
+    pub fn with_notice(notice: &str) -> Self {
+        Self::with(Some(notice.to_owned()))
+    }
+
+    fn with(notice: Option<String>) -> Self {
         let fixture = Fixture::new();
         let runtime = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-        Self { router: router(fixture.service()), fixture, runtime }
+        Self { router: router(Service { notice, ..fixture.service() }), fixture, runtime }
     }
 
     pub fn get(&self, path: &str) -> Answer {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use dream_gateway::serve::board::ClusterView;
-use dream_gateway::store::{ClosedSlot, FilteredLoad};
+use dream_gateway::board::ClusterView;
+use dream_gateway::history::{ClosedSlot, FilteredLoad};
 use dream_protocol::time::Timestamp;
 use dream_testkit::lab::prometheus::Samples;
 use serde_json::{Value, json};

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
-use dream_gateway::serve::board::ClusterView;
-use dream_gateway::serve::readiness::Latch;
+use dream_gateway::board::ClusterView;
+use dream_gateway::board::readiness::Latch;
 use dream_testkit::lab::http::Answer;
 use serde_json::Value;
 
@@ -119,7 +119,7 @@ fn is_a(kind: &str, value: &Value) -> bool {
 
 #[test]
 fn every_path_for_programs_is_described_and_every_described_path_exists() {
-    let routes = include_str!("../../src/serve/http.rs").split(".route(\"").skip(1);
+    let routes = include_str!("../../src/http.rs").split(".route(\"").skip(1);
     let routes = routes.map(|rest| rest.split('"').next().unwrap());
     // Everything else is for people.
     let for_programs = |path: &&str| path.starts_with("/api/") || path.ends_with('z') || *path == "/metrics";

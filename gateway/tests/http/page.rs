@@ -2,7 +2,7 @@
 
 use dream_testkit::lab::browser::Browser;
 
-use dream_gateway::store::{ClosedSlot, FilteredLoad};
+use dream_gateway::history::{ClosedSlot, FilteredLoad};
 
 use crate::fixture::Gateway;
 use crate::{fixture, scenery};

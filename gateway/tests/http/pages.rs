@@ -1,9 +1,9 @@
 //! What the pages say in words: why something needs a look, a cluster's lists and slots, and the gateway itself.
 
-use dream_gateway::serve::board::{ClusterView, ListView, StatusCount};
-use dream_gateway::serve::gateway_view::BrokerView;
-use dream_gateway::serve::offenders::OffenderCounts;
-use dream_gateway::serve::readiness::Latch;
+use dream_gateway::board::gateway_view::BrokerView;
+use dream_gateway::board::offenders::OffenderCounts;
+use dream_gateway::board::readiness::Latch;
+use dream_gateway::board::{ClusterView, ListView, StatusCount};
 use dream_protocol::params::{Share, Terms};
 use dream_protocol::policy::Profile;
 use dream_protocol::time::Slot;

@@ -1,9 +1,9 @@
 //! Eight clusters with a week behind them: homes that rise, cook and sleep, noise, and a few troubles.
 
+use dream_gateway::board::ClusterView;
 use dream_gateway::clock::Zone;
-use dream_gateway::ingest::cluster_filter::ClusterFilter;
-use dream_gateway::serve::board::ClusterView;
-use dream_gateway::store::ClosedSlot;
+use dream_gateway::engine::cluster_filter::ClusterFilter;
+use dream_gateway::history::ClosedSlot;
 use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::time::{Slot, Timestamp};
 

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use dream_gateway::board::energy::EnergyView;
 use dream_gateway::clock::Zone;
 use dream_gateway::config::file;
-use dream_gateway::ingest::cluster_filter::ClusterFilter;
-use dream_gateway::ingest::energy::RunningEnergy;
-use dream_gateway::ingest::served::NEVER;
-use dream_gateway::serve::energy::EnergyView;
-use dream_gateway::store::{Change, ClosedSlot, Extent, FilteredLoad, History, Rollup, Step, Store};
+use dream_gateway::engine::cluster_filter::ClusterFilter;
+use dream_gateway::engine::energy::RunningEnergy;
+use dream_gateway::engine::served::NEVER;
+use dream_gateway::history::{ClosedSlot, Extent, FilteredLoad, History, Rollup, Step};
+use dream_gateway::store::{Change, Store};
 use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::cluster::Record;
 use dream_protocol::ids::ClusterId;

@@ -1,6 +1,6 @@
 //! Committees: holders that vanish are counted for everybody, and named to the operator alone.
 
-use dream_gateway::serve::holders::{HolderJson, PATH};
+use dream_gateway::board::holders::{HolderJson, PATH};
 use dream_protocol::topic::MeterChannel;
 use dream_protocol::wire::ShortList;
 use dream_testkit::lab::aggregates::assert_exact;

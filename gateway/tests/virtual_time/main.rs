@@ -3,12 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(unreachable_pub, reason = "a test has no outside")]
 
-mod backfill;
 mod crash;
 mod energy;
 mod filtered;
 mod groups;
 mod holders;
+mod no_list;
 mod offenders;
 mod outages;
 mod pages;

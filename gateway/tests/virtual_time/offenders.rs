@@ -1,6 +1,6 @@
 //! Members that spoil slots: counted for everybody, named to the operator alone.
 
-use dream_gateway::serve::offenders::{OffenderJson, PATH};
+use dream_gateway::board::offenders::{OffenderJson, PATH};
 use dream_protocol::topic::MeterChannel;
 use dream_testkit::lab::aggregates::assert_exact;
 use dream_testkit::lab::fleet::{Fate, Outgoing};

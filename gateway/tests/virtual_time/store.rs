@@ -2,7 +2,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use dream_gateway::store::{Change, ClosedSlot, History, OpenStoreError, Rollup, Step, Store};
+use dream_gateway::history::{ClosedSlot, History, Rollup, Step};
+use dream_gateway::store::{Change, OpenStoreError, Store};
 use dream_protocol::cluster::{Forget, Key, Record, SlotEntry};
 use dream_protocol::ids::{ClusterId, MeterId};
 use dream_protocol::time::{Slot, Timestamp};

@@ -1,9 +1,14 @@
 //! The day before a demo begins: slots that nobody reported, made of the same homes and the exact same noise.
 
 use dream_fleet::{ClusterSetup, Faults, Homes};
+use dream_gateway::clock::{Zone, rfc3339};
+use dream_gateway::engine::cluster_filter::ClusterFilter;
+use dream_gateway::store::{Change, Store, StoreError};
 use dream_homes::source::Source;
 use dream_homes::street;
 use dream_protocol::aggregate::SlotOutcome;
+use dream_protocol::cluster::Record;
+use dream_protocol::ids::ClusterId;
 use dream_protocol::params::Params;
 use dream_protocol::simulation::{EnergyAccount, unmasked_slot};
 use dream_protocol::time::{Slot, Timestamp};
@@ -40,13 +45,36 @@ pub(super) fn slots(
     slots.iter().enumerate().map(close).collect()
 }
 
+/// Writes the slots of a new cluster to a store, oldest first, with what the gateway's filter makes of them. They are of no list,
+/// so that the gateway shows them and counts them nowhere. Its days are those of UTC.
+pub(super) fn write(store: &Store, cluster: &ClusterId, slots: &[SlotOutcome]) -> Result<(), StoreError> {
+    let mut filter = ClusterFilter::new(&Zone::default(), &[]);
+    let mut changes = Vec::with_capacity(3 * slots.len());
+    for outcome in slots {
+        changes.push(Change::Put(cluster.clone(), Record::Outcome(*outcome)));
+        filter.close(cluster, *outcome, &mut changes);
+    }
+    store.commit(&changes)
+}
+
+/// Returns what the gateway's pages say about the day that ends at `until`.
+pub(super) fn notice(until: Timestamp) -> String {
+    format!(
+        "This is a demo: homes and meters are simulated, and their time passes faster than yours. The slots until {} were filled in: \
+         no meter reported them, and they are of no list. They are made of the same homes with the exact same noise, without the \
+         masks, and no metric and no energy counts them.",
+        rfc3339(until)
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use dream_fleet::MeterSetup;
     use dream_fleet::access::Access;
     use dream_fleet::authority::TestAuthorities;
+    use dream_gateway::history::History as _;
     use dream_homes::home::Month;
-    use dream_protocol::ids::{ClusterId, MeterId};
+    use dream_protocol::ids::MeterId;
     use dream_protocol::params::Terms;
     use dream_protocol::simulation::Simulation;
     use rand_chacha::rand_core::SeedableRng as _;
@@ -83,6 +111,19 @@ mod tests {
         assert_eq!(slots.len(), 144);
         assert_eq!(slots[143].end, UNTIL);
         assert!(slots.windows(2).all(|pair| pair[0].end == pair[1].start));
+    }
+
+    #[test]
+    fn what_is_written_is_of_no_list_and_the_filter_knows_it() {
+        let (slots, _) = day(0.0, Simulation::default());
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(&directory.path().join("gateway.redb"), 4).unwrap();
+        let north = ClusterId::new("north").unwrap();
+        write(&store, &north, &slots).unwrap();
+        let kept = store.slots(&north, Timestamp::from_secs(0), UNTIL.plus_secs(1), 1000).unwrap();
+        assert_eq!(kept.iter().map(|closed| closed.outcome).collect::<Vec<_>>(), slots);
+        assert!(kept.iter().all(|closed| !closed.is_of_a_list() && closed.filtered.is_some()), "{kept:?}");
+        assert!(notice(UNTIL).contains("The slots until 2026-11-17T"), "{}", notice(UNTIL));
     }
 
     #[test]

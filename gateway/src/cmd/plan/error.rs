@@ -5,7 +5,7 @@ use dream_protocol::params::Params;
 use serde::Serialize;
 
 use super::numbers::real;
-use crate::serve::day_epsilon;
+use crate::board::day_epsilon;
 
 /// How far a sum of so many readings may be off.
 #[derive(Debug, Clone, Copy, Serialize)]

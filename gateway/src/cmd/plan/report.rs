@@ -11,7 +11,7 @@ use super::homes::Homes;
 use super::scheme::SchemePlan;
 use super::solve::{self, Free};
 use super::summary::{Facts, Summary, epsilon_of_kilowatt_hour};
-use crate::serve::day_epsilon;
+use crate::board::day_epsilon;
 
 /// What there is to know about a cluster before it exists.
 #[derive(Debug, Serialize)]

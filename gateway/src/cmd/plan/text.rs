@@ -7,7 +7,7 @@ use super::cost::{AesBlocks, CERTIFICATE_BYTES, ClusterTraffic, ID_CHARACTERS, M
 use super::error::{Deviation, HourMean, USEFUL_PERCENT, Verdict};
 use super::numbers::{Bytes, Grouped, Micro, Rounded, real};
 use super::report::{DailyEpsilon, Plan};
-use crate::serve::day_epsilon;
+use crate::board::day_epsilon;
 
 mod opening;
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use dream_gateway::ingest::mqtt::Trouble;
-use dream_gateway::ingest::transport::{BrokerEvent, Deliveries, Delivery, Receipt, Session, SessionState};
+use dream_gateway::engine::mqtt::Trouble;
+use dream_gateway::engine::transport::{BrokerEvent, Deliveries, Delivery, Receipt, Session, SessionState};
 use dream_testkit::lab::client::Message;
 use rumqttc::{ManualAck, PubAck, Publish, QoS};
 use tokio::sync::mpsc;

@@ -7,11 +7,13 @@ use axum::body::Body;
 use axum::http::Request;
 use dream_gateway::config::secrets::GatewayIdentity;
 use dream_gateway::config::{Config, Overrides};
-use dream_gateway::ingest::driver::{Command, Driver, Parts};
-use dream_gateway::ingest::effect::EffectRunner;
-use dream_gateway::ingest::transport;
-use dream_gateway::serve::http::router;
-use dream_gateway::serve::operator;
+use dream_gateway::daemon;
+use dream_gateway::engine::driver::{Command, Driver};
+use dream_gateway::engine::effect::EffectRunner;
+use dream_gateway::engine::parts::Parts;
+use dream_gateway::engine::transport;
+use dream_gateway::http::operator;
+use dream_gateway::http::router;
 use dream_testkit::lab::aggregates::{Slots, decoded, listed};
 use dream_testkit::lab::http::Answer;
 use dream_testkit::lab::identities::GATEWAY;
@@ -92,7 +94,7 @@ impl Gateway {
         let name = self.name();
         let parts = Parts::new(config, identity, self.world.clock.clone()).unwrap();
         let (store, service, status_topic) =
-            (parts.store.clone(), parts.service().unwrap(), parts.status_topic.clone());
+            (parts.store.clone(), daemon::service(&parts, None).unwrap(), parts.status_topic.clone());
         let operator = operator::router(parts.members.clone());
         let (jobs, waiting) = mpsc::channel(8);
         let runner = EffectRunner::new(&parts);

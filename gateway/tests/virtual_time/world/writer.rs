@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use dream_gateway::ingest::effect::{Effect, EffectRunner};
-use dream_gateway::ingest::writer::Job;
+use dream_gateway::engine::effect::{Effect, EffectRunner};
+use dream_gateway::engine::writer::Job;
 use dream_gateway::store::Store;
 use tokio::sync::{Notify, mpsc};
 

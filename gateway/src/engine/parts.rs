@@ -1,0 +1,43 @@
+//! What a driver works with.
+
+use std::sync::Arc;
+
+use dream_protocol::topic;
+
+use crate::board::Board;
+use crate::board::named::NamedMembers;
+use crate::board::readiness::Readiness;
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::config::secrets::GatewayIdentity;
+use crate::engine::mqtt::Trouble;
+use crate::engine::telemetry::Telemetry;
+use crate::metrics::Metrics;
+use crate::store::Store;
+
+/// The parts of a gateway, of which HTTP serves some and the driver uses all.
+#[derive(Debug)]
+pub struct Parts {
+    pub config: Config,
+    pub identity: GatewayIdentity,
+    /// Where this replica says that it is online.
+    pub status_topic: String,
+    pub store: Arc<Store>,
+    pub board: Arc<Board>,
+    /// Members by name, for the operator's address.
+    pub members: Arc<NamedMembers>,
+    pub telemetry: Telemetry,
+    pub readiness: Arc<Readiness>,
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Parts {
+    /// Opens the store and makes the other parts, all empty.
+    pub fn new(config: Config, identity: GatewayIdentity, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
+        let status_topic = topic::gateway_status(&config.replica_name()?);
+        let store = Arc::new(Store::open(&config.store.path, config.store.cache_mebibytes)?);
+        let telemetry = Telemetry { metrics: Arc::new(Metrics::new(&Trouble::LABELS)) };
+        let (board, members, readiness) = (Arc::default(), Arc::default(), Arc::default());
+        Ok(Self { config, identity, status_topic, store, board, members, telemetry, readiness, clock })
+    }
+}
