@@ -12,8 +12,8 @@ use dream_testkit::lab::process::Process;
 /// Returns the commands in the fences of a section.
 fn commands(section: &str) -> Vec<String> {
     let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md")).unwrap();
-    let (_, rest) = text.split_once(&format!("\n## {section}\n")).unwrap_or_else(|| panic!("no section {section}"));
-    let section = rest.split("\n## ").next().unwrap();
+    let (_, rest) = text.split_once(&format!("# {section}\n")).unwrap_or_else(|| panic!("no section {section}"));
+    let section = rest.split("\n##").next().unwrap();
     let fences = section.split("```\n").skip(1).step_by(2).flat_map(str::lines);
     let known = ["cargo ", "meter-sim ", "dream-gateway ", "target/release/"];
     fences.filter(|line| known.iter().any(|known| line.starts_with(known))).map(str::to_owned).collect()
