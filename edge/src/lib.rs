@@ -1,5 +1,6 @@
-//! What programs share at their edge: [`database`] opens a redb file only after every page of it was checked, and [`private`]
-//! looks who else can read a file.
+//! What programs share at their edge: [`database`] opens a redb file only after every page of it was checked, [`private`]
+//! looks who else can read a file, and [`shell`] generates man pages and completions.
 
 pub mod database;
 pub mod private;
+pub mod shell;

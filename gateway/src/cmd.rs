@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use clap_complete::Shell;
+use dream_edge::shell::{CompletionsArgs, ManArgs};
 use thiserror::Error;
 
 use crate::clock::SystemClock;
@@ -64,12 +64,10 @@ enum Command {
     Offenders(OffendersArgs),
     Holders(HoldersArgs),
     VerifyEvidence(VerifyEvidenceArgs),
-    /// Print a script that completes this command's arguments in a shell
     #[command(after_help = COMPLETIONS_EXAMPLE)]
-    Completions {
-        /// The shell that the script is for
-        shell: Shell,
-    },
+    Completions(CompletionsArgs),
+    #[command(after_help = "Example:\n  dream-gateway man --out /usr/local/share/man/man1")]
+    Man(ManArgs),
 }
 
 const COMPLETIONS_EXAMPLE: &str = "\
@@ -117,7 +115,8 @@ pub fn main() -> ExitCode {
         Command::Offenders(args) => offenders::run(&args, &mut out),
         Command::Holders(args) => holders::run(&args, &mut out),
         Command::VerifyEvidence(args) => verify_evidence::run(&args, &mut out),
-        Command::Completions { shell } => completions(shell, &mut out),
+        Command::Completions(args) => args.run(Cli::command(), &mut out).map_err(Into::into),
+        Command::Man(args) => args.run(Cli::command()).map_err(Into::into),
     };
     match done.and_then(|()| Ok(out.flush()?)) {
         Ok(()) => ExitCode::SUCCESS,
@@ -132,12 +131,6 @@ pub fn plan(arguments: &[&str]) -> anyhow::Result<String> {
     let mut answer = Vec::new();
     PlanArgs::of(arguments.iter().copied())?.run(&mut answer)?;
     Ok(String::from_utf8(answer)?)
-}
-
-fn completions(shell: Shell, out: &mut impl Write) -> anyhow::Result<()> {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "dream-gateway", &mut script);
-    Ok(out.write_all(&script)?)
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

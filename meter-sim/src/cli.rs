@@ -1,10 +1,10 @@
 //! The command line, and the exit codes of errors.
 
-use std::io::{ErrorKind, Write as _};
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
-use clap_complete::Shell;
+use dream_edge::shell::{CompletionsArgs, ManArgs};
 use dream_homes::args::BadInput;
 use dream_study::StudyArgs;
 
@@ -39,12 +39,10 @@ enum Command {
     #[cfg(feature = "demo")]
     Demo(DemoArgs),
     Study(StudyArgs),
-    /// Print a script that completes commands and flags in your shell
     #[command(after_help = COMPLETIONS_EXAMPLE)]
-    Completions {
-        #[arg(value_enum)]
-        shell: Shell,
-    },
+    Completions(CompletionsArgs),
+    #[command(after_help = "Example:\n  meter-sim man --out ~/.local/share/man/man1")]
+    Man(ManArgs),
 }
 
 /// Runs the command that the arguments name.
@@ -58,7 +56,8 @@ pub fn main() -> ExitCode {
         #[cfg(feature = "demo")]
         Command::Demo(args) => args.run(),
         Command::Study(args) => args.run().map(|()| ExitCode::SUCCESS),
-        Command::Completions { shell } => completions(shell).map(|()| ExitCode::SUCCESS),
+        Command::Completions(args) => finish(args.run(Cli::command(), &mut std::io::stdout())),
+        Command::Man(args) => finish(args.run(Cli::command())),
     };
     match done {
         Ok(code) => code,
@@ -68,10 +67,8 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn completions(shell: Shell) -> anyhow::Result<()> {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "meter-sim", &mut script);
-    Ok(std::io::stdout().write_all(&script)?)
+fn finish(result: std::io::Result<()>) -> anyhow::Result<ExitCode> {
+    Ok(result.map(|()| ExitCode::SUCCESS)?)
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

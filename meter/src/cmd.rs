@@ -12,7 +12,8 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
+use dream_edge::shell::{CompletionsArgs, ManArgs};
 use thiserror::Error;
 
 use crate::authority::{AuthorityError, RequestError};
@@ -51,7 +52,15 @@ enum Command {
     Leave(leave::LeaveArgs),
     #[command(subcommand)]
     Authority(authority::AuthorityCommand),
+    #[command(after_help = COMPLETIONS_EXAMPLE)]
+    Completions(CompletionsArgs),
+    #[command(after_help = "Example:\n  dream-meter man --out /usr/local/share/man/man1")]
+    Man(ManArgs),
 }
+
+const COMPLETIONS_EXAMPLE: &str = "\
+Example:
+  dream-meter completions bash > ~/.local/share/bash-completion/completions/dream-meter";
 
 /// Which configuration.
 #[derive(Debug, Clone, Args)]
@@ -79,6 +88,8 @@ pub fn main() -> ExitCode {
         Command::Status(args) => status::run(&args, &mut out),
         Command::Leave(args) => args.run(&mut out),
         Command::Authority(command) => command.run(&mut out),
+        Command::Completions(args) => args.run(Cli::command(), &mut out).map_err(Into::into),
+        Command::Man(args) => args.run(Cli::command()).map_err(Into::into),
     };
     match done.and_then(|()| Ok(out.flush()?)) {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,8 +1,9 @@
-//! `dream-gateway plan` and `completions` as a user sees them.
+//! `dream-gateway plan`, `completions` and `man` as a user sees them.
 
 use std::path::Path;
 
 use dream_gateway::config::{Config, Overrides};
+use dream_testkit::lab::command::man_pages_are_complete;
 use serde_json::Value;
 
 use crate::command::{command, examples, seen};
@@ -303,6 +304,11 @@ fn a_reader_that_has_seen_enough_is_no_mistake() {
     let script = format!("{{ {} plan; echo $? >&2; }} | :", binary.display());
     let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
     assert_eq!(String::from_utf8(output.stderr).unwrap(), "0\n");
+}
+
+#[test]
+fn every_command_has_a_man_page() {
+    assert!(man_pages_are_complete(assert_cmd::cargo::cargo_bin!("dream-gateway")) > 10);
 }
 
 #[test]

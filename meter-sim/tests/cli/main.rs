@@ -12,7 +12,7 @@ mod trace;
 use std::path::Path;
 use std::process::Command;
 
-use dream_testkit::lab::command::{self, seen};
+use dream_testkit::lab::command::{self, man_pages_are_complete, seen, succeed};
 
 /// Returns the command, to be run in this folder.
 fn meter_sim(folder: &Path) -> Command {
@@ -34,4 +34,11 @@ fn complaints(folder: &Path, name: &str, mistakes: &[&[&str]]) -> String {
 fn examples(help: &str) -> Vec<&str> {
     let examples = help.lines().skip_while(|line| !line.starts_with("Examples")).skip(1);
     examples.map_while(|line| line.strip_prefix("  meter-sim ")).collect()
+}
+
+#[test]
+fn every_command_has_a_man_page_and_completions() {
+    assert!(man_pages_are_complete(env!("CARGO_BIN_EXE_meter-sim")) > 8);
+    let script = succeed(meter_sim(Path::new(".")).args(["completions", "bash"]));
+    assert!(script.contains("--slot-seconds") && script.contains("provision"), "{script}");
 }

@@ -8,7 +8,7 @@ mod owner;
 use std::path::Path;
 use std::process::Command;
 
-use dream_testkit::lab::command::{self, seen, succeed};
+use dream_testkit::lab::command::{self, man_pages_are_complete, seen, succeed};
 
 /// Returns the command, to be run in this folder.
 fn dream_meter(folder: &Path) -> Command {
@@ -51,4 +51,12 @@ fn help_explains_every_command() {
     let commands = ["", "probe ", "enrol ", "check-config ", "run ", "status ", "leave "];
     let help = |command: &&str| answer(folder.path(), &format!("{command}--help"));
     insta::assert_snapshot!(commands.iter().map(help).collect::<Vec<_>>().join("\n"));
+}
+
+#[test]
+fn every_command_has_a_man_page_and_completions() {
+    // Those of the authority, which are two words long, among them.
+    assert!(man_pages_are_complete(env!("CARGO_BIN_EXE_dream-meter")) > 12);
+    let script = run(Path::new("."), "completions bash");
+    assert!(script.contains("--meter-authority") && script.contains("authority"), "{script}");
 }
