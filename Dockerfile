@@ -9,6 +9,10 @@
 #
 #   scripts/static-binaries
 #   buildah build --build-arg BINARIES=local --target gateway --tag dream-gateway .
+#
+# Images hold no man pages; the programs write them:
+#
+#   docker run --rm --user $(id -u) --volume $PWD:/out dream-gateway man --out /out/man1
 
 ARG BINARIES=build
 
@@ -41,7 +45,7 @@ ENTRYPOINT ["/usr/bin/meter-sim"]
 
 FROM scratch AS meter
 LABEL org.opencontainers.image.title="DREAM meter" \
-      org.opencontainers.image.description="Lets a home take part in a cluster, and shows its readings to nobody" \
+      org.opencontainers.image.description="Connects a home's meter to a cluster, and shows its readings to nobody" \
       org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=binaries /image/dream-meter /usr/bin/dream-meter
 COPY --from=binaries --chown=65532:65532 /image/empty /var/lib/dream-meter
@@ -53,7 +57,7 @@ CMD ["run", "--config", "/etc/dream-meter/meter.toml"]
 
 FROM scratch AS gateway
 LABEL org.opencontainers.image.title="DREAM gateway" \
-      org.opencontainers.image.description="Sees the load of every cluster of homes over MQTT, and cannot see any home" \
+      org.opencontainers.image.description="The load of every cluster of homes over MQTT, without reading any single home's meter" \
       org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=binaries /image/dream-gateway /usr/bin/dream-gateway
 COPY --from=binaries --chown=65532:65532 /image/empty /var/lib/dream
