@@ -168,7 +168,7 @@ def serving(cluster):
                 # Lists come as lists; a client that would rather watch them asks again.
                 self.send(422, json.dumps(cluster.status("Invalid", 422)).encode())
             elif "watch" in query:
-                # Nothing changes by itself: whoever watches has seen everything in the list before.
+                # Nothing changes by itself: a watcher has seen everything in the list before.
                 self.send(200, b"", length=False)
                 cluster.closed.wait()
             elif "/secrets" in url.path:

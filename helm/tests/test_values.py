@@ -156,7 +156,7 @@ def refusal(helm, *settings):
     """The lines in which the chart says what is wrong."""
     done = helm.run("template", "grid", CHART, *BASE, *(word for each in settings for word in ("--set", each)))
     assert done.returncode != 0, f"{settings} was accepted"
-    said = re.search(r"These values cannot be used:\n((?:  .+\n)+)", done.stderr)
+    said = re.search(r"Invalid values:\n((?:  .+\n)+)", done.stderr)
     assert said and "hunter2" not in done.stderr, done.stderr
     return [line.strip() for line in said[1].splitlines()]
 

@@ -13,7 +13,7 @@ the hook in check-config.yaml.
 {{- end -}}
 {{- end -}}
 {{- if $mistakes -}}
-{{- fail (printf "\n\nThese values cannot be used:\n  %s\n" (join "\n  " $mistakes)) -}}
+{{- fail (printf "\n\nInvalid values:\n  %s\n" (join "\n  " $mistakes)) -}}
 {{- end -}}
 {{- end -}}
 
@@ -251,7 +251,7 @@ a committee has no mask partners; leave partners out, or use the scheme pairwise
 {{- end -}}
 {{- end -}}
 
-{{/* Whether a cluster's windows fit its slot, with the gateway's own defaults. Numbers out of bounds are told elsewhere. */}}
+{{/* Whether a cluster's windows fit its slot, with the gateway's own defaults. Another check reports numbers out of bounds. */}}
 {{- define "dream.wrongWindows" -}}
 {{- $slot := int64 (default 600 .slot_seconds) -}}
 {{- $reading := int64 (default (div $slot 10) .reading_seconds) -}}
