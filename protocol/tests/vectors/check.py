@@ -1043,7 +1043,7 @@ class Enrolment:
 
 @remembered
 def read_enrolment(data: bytes, cluster: str, authorities: Authorities) -> Enrolment:
-    """An enrolment that may be believed, whoever passed it on: its topic follows from its certificate."""
+    """An enrolment that may be believed, no matter who passed it on: its topic follows from its certificate."""
     envelope, der = Envelope.certified(data)
     _, fields = read_payload(envelope.content, 4)
     require(fields["cluster"] == cluster, "other_cluster")
@@ -2348,7 +2348,7 @@ PAGE = (FOLDER / "../../../docs/protocol.md").read_text()
 
 
 def envelope_of(content: Any, certificate: int) -> bytes:
-    """An envelope with a certificate of some length, whoever signed it."""
+    """An envelope with a certificate of some length, no matter who signed it."""
     return encode([SIGN_HEADER, {X5CHAIN: bytes(certificate)}, encode(content), bytes(64)])
 
 
