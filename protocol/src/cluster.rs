@@ -10,6 +10,7 @@
 mod allowance;
 mod config;
 mod holders;
+mod member_message;
 mod notice;
 mod offenders;
 mod open_slot;
@@ -49,7 +50,7 @@ use crate::time::{Slot, Timestamp};
 use crate::topic::{GatewayChannel, MeterChannel, Topic, TopicError};
 use crate::wire::{EnrolmentStatement, Mac0, Message as _, Sign1, Status, StatusCode};
 use allowance::Allowance;
-use open_slot::MemberMessage;
+use member_message::MemberMessage;
 use outputs::{Outputs, Turn};
 use proofs::Proofs;
 use publisher::Publisher;
@@ -258,7 +259,10 @@ impl Cluster {
             }
             Topic::Gateway { cluster, channel } if cluster == self.config.cluster.as_str() => {
                 let found = match channel {
-                    GatewayChannel::Membership => Ok(self.lists.found_short(payload, now, &mut self.outputs)),
+                    GatewayChannel::Membership => {
+                        self.lists.found_short(payload, now, &mut self.outputs);
+                        Ok(())
+                    }
                     GatewayChannel::FullMembership => self.lists.found_full(payload, now, &mut self.outputs),
                     GatewayChannel::Recovery | GatewayChannel::Retry | GatewayChannel::Aggregate => {
                         return Err(unknown());

@@ -66,10 +66,7 @@ coded! {
 impl Coded for ParamsError {
     /// Returns the name of the rule; one of a committee is named like the others.
     fn code(&self) -> &'static str {
-        match self {
-            Self::Committee(error) => error.into(),
-            error => error.into(),
-        }
+        if let Self::Committee(error) = self { error.into() } else { self.into() }
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rand_core::CryptoRng;
 
 use super::holders::Watch;
+use super::member_message::MemberMessage;
 use super::offenders::Offenders;
 use super::own_list::OwnList;
 use super::roster::Roster;
@@ -21,10 +22,8 @@ use crate::scheme::committee::field::Element;
 use crate::scheme::committee::{self, Opened};
 use crate::scheme::{Scheme, pairwise};
 use crate::time::{Slot, Timestamp};
-use crate::topic::{GatewayChannel, MeterChannel};
-use crate::wire::{
-    self, Answer, DealtReading, DecodeError, MaskedReading, Message, RecoveryRequest, Retry, Reveal, Sign1,
-};
+use crate::topic::GatewayChannel;
+use crate::wire::{DealtReading, Message, RecoveryRequest, Retry, Sign1};
 
 /// A slot from the end of its measurement to its outcome.
 #[derive(Debug)]
@@ -37,49 +36,6 @@ pub(super) struct OpenSlot {
     /// Who did not reveal in an earlier attempt.
     silent: MemberSet,
     stage: Stage,
-}
-
-/// What a member says in a slot.
-#[derive(Debug)]
-pub(super) enum MemberMessage<'a> {
-    Reading(MaskedReading),
-    Dealt(DealtReading<'a>),
-    Reveal(Reveal),
-    Answer(Answer),
-}
-
-impl<'a> MemberMessage<'a> {
-    /// Reads what came on the topic of readings, or on that of reveals.
-    pub(super) fn decode(channel: MeterChannel, payload: &'a [u8]) -> Result<Self, DecodeError> {
-        match (wire::kind(payload)?, channel == MeterChannel::Reading) {
-            (DealtReading::KIND, true) => DealtReading::decode(payload).map(Self::Dealt),
-            (_, true) => MaskedReading::decode(payload).map(Self::Reading),
-            (Answer::KIND, false) => Answer::decode(payload).map(Self::Answer),
-            (_, false) => Reveal::decode(payload).map(Self::Reveal),
-        }
-    }
-
-    /// The list, slot and attempt that it is for.
-    const fn about(&self) -> ([u8; 8], Slot, u8) {
-        match *self {
-            Self::Reading(MaskedReading { list, slot, attempt, .. })
-            | Self::Dealt(DealtReading { list, slot, attempt, .. })
-            | Self::Reveal(Reveal { list, slot, attempt, .. })
-            | Self::Answer(Answer { list, slot, attempt, .. }) => (list, slot, attempt),
-        }
-    }
-
-    pub(super) const fn list(&self) -> [u8; 8] {
-        self.about().0
-    }
-
-    pub(super) const fn slot(&self) -> Slot {
-        self.about().1
-    }
-
-    const fn attempt(&self) -> u8 {
-        self.about().2
-    }
 }
 
 /// An attempt that came to its end after a request.

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::holders::Watch;
-use super::open_slot::{Attempt, Judges, MemberMessage, OpenSlot, Step};
+use super::member_message::MemberMessage;
+use super::open_slot::{Attempt, Judges, OpenSlot, Step};
 use super::outputs::{Outputs, Turn};
 use super::own_list::OwnList;
 use super::publisher::Publisher;

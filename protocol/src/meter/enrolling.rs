@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rand_core::CryptoRng;
 
-use super::enrolments::{Listing, list_ending};
+use super::enrolments::Listing;
 use super::{Conduct, Key, Meter, Notice, OwnEnrolment, Record};
 use crate::enrolment::{MAX_AHEAD_SECONDS, MAX_ENROLMENT_SECONDS};
 use crate::keys::{AgreementSecret, ListHash, SelfKey};
@@ -34,8 +34,8 @@ impl<C: Conduct> Meter<C> {
         }
         if self.enrolments.offer_due(&self.lists) <= at {
             self.offer();
-            let unhurried = self.enrolments.listing == Listing::Renewing
-                && list_ending(&self.lists).is_some_and(|ending| at < ending);
+            let unhurried =
+                self.enrolments.listing == Listing::Renewing && self.lists.ending().is_some_and(|ending| at < ending);
             let factor = if unhurried { UNHURRIED } else { 1 };
             self.enrolments.offer_again = at.plus_millis(factor * uniform(REPEAT_MILLIS.0, REPEAT_MILLIS.1, rng));
         }

@@ -17,9 +17,6 @@ use crate::scheme::{Scheme, committee};
 use crate::time::{Slot, Timestamp};
 use crate::wire::Sign1;
 
-/// How many slots before its newest list ends a meter offers its enrolment again: the gateway may have left it out.
-const OFFER_SLOTS: u64 = 2;
-
 /// Whether the newest valid list names this meter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Listing {
@@ -67,7 +64,7 @@ impl Enrolments {
     /// Returns when the newest enrolment is offered next: from time to time while the newest list does not name it, and
     /// again from shortly before that list ends.
     pub(super) fn offer_due(&self, lists: &HeldLists) -> Timestamp {
-        match list_ending(lists) {
+        match lists.ending() {
             Some(ending) if self.listing == Listing::Listed => self.offer_again.max(ending),
             Some(_) | None => self.offer_again,
         }
@@ -173,10 +170,4 @@ impl Enrolments {
         });
         keys.collect()
     }
-}
-
-/// Returns from when the newest list is about to end; `None` without a list.
-pub(super) fn list_ending(lists: &HeldLists) -> Option<Timestamp> {
-    let list = &lists.newest()?.list;
-    Some(list.params().slot_start(Slot((list.to_slot().0 + 1).saturating_sub(OFFER_SLOTS))))
 }

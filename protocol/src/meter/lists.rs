@@ -21,6 +21,9 @@ use crate::wire::StatusCode;
 /// running one and the next two have a list each, and a slow clock still holds the one before. One more is room.
 const MAX_LISTS: usize = 6;
 
+/// How many slots before its newest list ends a meter offers its enrolment again: the gateway may have left it out.
+const OFFER_SLOTS: u64 = 2;
+
 /// A list in force, or soon to be, with this meter's keys under it.
 #[derive(Debug)]
 pub(super) struct HeldList {
@@ -111,6 +114,12 @@ impl HeldLists {
         let ended: Vec<u64> = self.held.keys().copied().filter(over).collect();
         ended.iter().for_each(|epoch| drop(self.held.remove(epoch)));
         ended
+    }
+
+    /// Returns from when the newest list is about to end; `None` without a list.
+    pub(super) fn ending(&self) -> Option<Timestamp> {
+        let list = &self.newest()?.list;
+        Some(list.params().slot_start(Slot((list.to_slot().0 + 1).saturating_sub(OFFER_SLOTS))))
     }
 
     /// Returns when the first list is over.

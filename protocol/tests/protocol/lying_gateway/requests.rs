@@ -39,7 +39,7 @@ fn a_second_request_with_more_missing_is_refused_and_both_are_kept_as_evidence()
     let verdict = evidence::judge(&statement, &meters.pki.authorities()).expect("anyone can check the proof");
     assert_eq!(verdict.contradiction, Contradiction::Requests { slot: FIRST, attempt: 0 });
     let status = Status::decode(Sign1::decode(&sent[0].payload).unwrap().payload()).unwrap();
-    assert_eq!(status.evidence, kept[0].bytes(), "the status carries it");
+    assert_eq!(status.evidence, statement.encode(), "the status carries it");
 
     // The first one is still answered with the same bytes, also after a restart.
     assert_eq!(meters.tell(0, &first, asked_at.plus_secs(15)), (answer.clone(), vec![]));
