@@ -16,7 +16,7 @@ pub mod readiness;
 pub mod slot_json;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::ids::ClusterId;
@@ -37,7 +37,7 @@ use crate::config::{Group, GroupId};
 use crate::history::ClosedSlot;
 
 /// Everything that may be shown, with a version that grows with every change.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Board {
     clusters: RwLock<BTreeMap<ClusterId, Shown>>,
     /// Also those with clusters that are served elsewhere.
@@ -197,42 +197,31 @@ impl ClusterView {
     }
 }
 
-impl Default for Board {
-    fn default() -> Self {
-        Self {
-            clusters: RwLock::default(),
-            groups: RwLock::default(),
-            gateway: RwLock::default(),
-            version: watch::Sender::new(0),
-        }
-    }
-}
-
 impl Board {
     /// Returns all clusters, by id, with the version they stand for.
     pub fn clusters(&self) -> (u64, Vec<Arc<ClusterView>>) {
-        let clusters = self.clusters.read().expect("nobody panics while writing to the board");
+        let clusters = read(&self.clusters);
         (*self.version.borrow(), clusters.values().map(|shown| shown.view.clone()).collect())
     }
 
     /// Returns one cluster, if it is served here.
     pub fn cluster(&self, cluster: &str) -> Option<Arc<ClusterView>> {
-        let clusters = self.clusters.read().expect("nobody panics while writing to the board");
+        let clusters = read(&self.clusters);
         clusters.get(cluster).map(|shown| shown.view.clone())
     }
 
     /// Returns all groups, by id, with the version they stand for.
     pub fn groups(&self) -> (u64, Vec<GroupView>) {
-        let clusters = self.clusters.read().expect("nobody panics while writing to the board");
-        let groups = self.groups.read().expect("nobody panics while writing to the board");
+        let clusters = read(&self.clusters);
+        let groups = read(&self.groups);
         let view = |(id, group): (&GroupId, &Arc<Group>)| GroupView::new(id, group, |cluster| clusters.get(cluster));
         (*self.version.borrow(), groups.iter().map(view).collect())
     }
 
     /// Returns one group, if it is in the configuration.
     pub fn group(&self, group: &str) -> Option<GroupView> {
-        let clusters = self.clusters.read().expect("nobody panics while writing to the board");
-        let groups = self.groups.read().expect("nobody panics while writing to the board");
+        let clusters = read(&self.clusters);
+        let groups = read(&self.groups);
         let (id, group) = groups.get_key_value(group)?;
         Some(GroupView::new(id, group, |cluster| clusters.get(cluster)))
     }
@@ -240,13 +229,13 @@ impl Board {
     /// Puts the groups of the configuration on the board, in place of those before.
     pub fn set_groups(&self, groups: &BTreeMap<GroupId, Group>) {
         let groups = groups.iter().map(|(id, group)| (id.clone(), Arc::new(group.clone()))).collect();
-        *self.groups.write().expect("nobody panics while writing to the board") = groups;
+        *write(&self.groups) = groups;
         self.version.send_modify(|version| *version += 1);
     }
 
     /// Puts clusters on the board, as one change.
     pub fn show(&self, views: impl IntoIterator<Item = ClusterView>) {
-        let mut clusters = self.clusters.write().expect("nobody panics while writing to the board");
+        let mut clusters = write(&self.clusters);
         for view in views {
             let slot = |last: Option<ClosedSlot>| last.map(|closed| closed.outcome.slot);
             let before = clusters.get(&view.cluster).and_then(|shown| {
@@ -260,12 +249,12 @@ impl Board {
 
     /// The gateway itself.
     pub fn gateway(&self) -> GatewayView {
-        self.gateway.read().expect("nobody panics while writing to the board").clone()
+        read(&self.gateway).clone()
     }
 
     /// Changes what is shown of the gateway itself.
     pub fn update_gateway(&self, change: impl FnOnce(&mut GatewayView)) {
-        let mut gateway = self.gateway.write().expect("nobody panics while writing to the board");
+        let mut gateway = write(&self.gateway);
         let before = gateway.clone();
         change(&mut gateway);
         if *gateway != before {
@@ -275,7 +264,7 @@ impl Board {
 
     /// Takes a cluster off the board.
     pub fn remove(&self, cluster: &ClusterId) {
-        self.clusters.write().expect("nobody panics while writing to the board").remove(cluster);
+        write(&self.clusters).remove(cluster);
         self.version.send_modify(|version| *version += 1);
     }
 
@@ -283,6 +272,14 @@ impl Board {
     pub fn watch(&self) -> watch::Receiver<u64> {
         self.version.subscribe()
     }
+}
+
+fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+    lock.read().expect("nobody panics while writing to the board")
+}
+
+fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
+    lock.write().expect("nobody panics while writing to the board")
 }
 
 #[cfg(test)]

@@ -3,41 +3,36 @@
 mod closed_slot;
 mod noise;
 mod rollup;
+mod step;
 
 use std::error::Error;
+use std::ops::Range;
 
 use dream_protocol::ids::ClusterId;
 use dream_protocol::time::Timestamp;
 
 pub use closed_slot::{ClosedSlot, FilteredLoad, Load};
 pub use noise::AddedNoise;
-pub use rollup::{Rollup, Step};
+pub use rollup::Rollup;
+pub use step::Step;
+
+/// From one moment to another, which is not in it.
+pub type Span = Range<Timestamp>;
+
+/// Something of the past, or why it cannot be read.
+pub type Read<T> = Result<T, HistoryError>;
 
 /// Closed slots of the past: those in the store, or in tests those in memory.
 pub trait History: Send + Sync {
-    /// Returns the slots of a cluster that ended in `from..to`, oldest first; if there are more than `limit`, the newest of
-    /// them.
-    fn slots(
-        &self,
-        cluster: &ClusterId,
-        from: Timestamp,
-        to: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<ClosedSlot>, HistoryError>;
+    /// Returns the slots of a cluster that ended in a span, oldest first; if there are more than `limit`, the newest of them.
+    fn slots(&self, cluster: &ClusterId, ended: Span, limit: usize) -> Read<Vec<ClosedSlot>>;
 
-    /// Returns the hours or days of a cluster that began in `from..to`, oldest first; if there are more than `limit`, the
-    /// newest of them.
-    fn rollups(
-        &self,
-        cluster: &ClusterId,
-        step: Step,
-        from: Timestamp,
-        to: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<Rollup>, HistoryError>;
+    /// Returns the hours or days of a cluster that began in a span, oldest first; if there are more than `limit`, the newest
+    /// of them.
+    fn rollups(&self, cluster: &ClusterId, step: Step, begun: Span, limit: usize) -> Read<Vec<Rollup>>;
 
     /// Returns from when to when there were slots, as the days know it; `None` before the first.
-    fn extent(&self, cluster: &ClusterId) -> Result<Option<Extent>, HistoryError>;
+    fn extent(&self, cluster: &ClusterId) -> Read<Option<Extent>>;
 
     /// Returns how large the file is that they are in, in bytes.
     fn file_bytes(&self) -> u64;

@@ -12,10 +12,10 @@
 //! | [`metrics`] | what Prometheus sees | `board`, `history` |
 //! | [`http`] | the pages, the API, health, and the operator's address | `config`, `board`, `history` |
 //! | [`engine`] | the broker, the clusters, and commits before effects | `config`, `history`, `board`, `store`, `metrics` |
-//! | [`daemon`] | puts the rooms together | all but `cmd` |
+//! | [`daemon`] | puts the rooms together | all of these, and of `cmd` the arguments that name a configuration |
 //! | [`cmd`] | the command line | all |
 //!
-//! [`clock`] may be used everywhere.
+//! [`clock`] may be used everywhere. A test keeps to this table (`rooms.rs`).
 
 pub mod board;
 pub mod clock;

@@ -3,59 +3,28 @@
 //! A commit is durable when [`Store::commit`] returns, and all of it or nothing. Commits are in two phases, so that a
 //! damaged file shows as damaged instead of as yesterday's.
 
+mod open;
 mod periods;
 mod schema;
 
 use std::collections::{BTreeMap, HashMap};
-use std::io::ErrorKind;
 use std::ops::Range;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
-use dream_edge::database;
 use dream_protocol::cluster::{Forget, Key, Record};
 use dream_protocol::ids::ClusterId;
-use dream_protocol::time::{Slot, Timestamp};
+use dream_protocol::time::Timestamp;
 use redb::{Database, ReadTransaction, ReadableDatabase as _, StorageError, TableDefinition, TableError};
 use thiserror::Error;
 
-use crate::history::{ClosedSlot, Extent, FilteredLoad, History, HistoryError, Rollup, Step};
+use crate::history::{ClosedSlot, Extent, FilteredLoad, History, HistoryError, Read, Rollup, Span, Step};
 
-use schema::{ENROLMENTS, EVIDENCE, FILTERED, FORMAT, LISTS, META, OFFENDERS, OUTCOMES, RETRIES, SLOTS, SMOOTHED};
+pub use open::OpenStoreError;
+use schema::{ENROLMENTS, EVIDENCE, FILTERED, LISTS, OFFENDERS, OUTCOMES, RETRIES, SLOTS, SMOOTHED};
 
 /// How many of the newest outcomes a cluster is rebuilt with: the last one says which slots are over.
 const OUTCOMES_TO_RESUME: usize = 16;
-
-/// Why a store cannot be opened. It is left as it is.
-#[derive(Debug, Error)]
-pub enum OpenStoreError {
-    #[error("the store {} is in use by another process: stop that one first", path.display())]
-    Locked { path: PathBuf },
-    #[error(
-        "the store {} was written by a newer version (format {found}, this one reads up to {FORMAT}): install that \
-         version, or start with another `store.path`",
-        path.display()
-    )]
-    Newer { path: PathBuf, found: u64 },
-    #[error(
-        "the store {} was written by an earlier version (format {found}, this one reads {FORMAT}): what it holds of lists and \
-         enrolments cannot be used any more. Get its history out with that version's `dream-gateway export` if you want \
-         it, move the file away, and start again with an empty one: the meters enrol again by themselves",
-        path.display()
-    )]
-    Earlier { path: PathBuf, found: u64 },
-    #[error(
-        "the store {} is damaged, or no store of a gateway ({detail}); it was left as it is. Restore a back-up, or move \
-         it away: the gateway then takes up the clusters from their retained lists",
-        path.display()
-    )]
-    Damaged { path: PathBuf, detail: String },
-    #[error("the store {} cannot be opened: {error}", path.display())]
-    Io { path: PathBuf, error: std::io::Error },
-    #[error("there is no store {}", path.display())]
-    Missing { path: PathBuf },
-}
 
 /// Why something could not be read or written.
 #[derive(Debug, Error)]
@@ -117,30 +86,6 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens a store, or makes a new one. Takes as long as reading the file takes.
-    pub fn open(path: &Path, cache_mebibytes: usize) -> Result<Self, OpenStoreError> {
-        let cache_bytes = cache_mebibytes << 20;
-        let database = open(path, cache_bytes, true)?;
-        let store = Self { path: path.to_owned(), cache_bytes, database: RwLock::new(Some(database)) };
-        if !store.check_format()? {
-            let damaged =
-                |error: StoreError| OpenStoreError::Damaged { path: path.to_owned(), detail: error.to_string() };
-            store.write_format().map_err(damaged)?;
-        }
-        Ok(store)
-    }
-
-    /// Opens a store that must be there already.
-    pub fn open_existing(path: &Path) -> Result<Self, OpenStoreError> {
-        let cache_bytes = 32 << 20;
-        let database = open(path, cache_bytes, false)?;
-        let store = Self { path: path.to_owned(), cache_bytes, database: RwLock::new(Some(database)) };
-        if !store.check_format()? {
-            return Err(OpenStoreError::Damaged { path: path.to_owned(), detail: "it is empty".to_owned() });
-        }
-        Ok(store)
-    }
-
     /// Returns the records a cluster is rebuilt from.
     pub fn records(&self, cluster: &ClusterId) -> Result<Vec<Record>, StoreError> {
         let id = cluster.as_str();
@@ -195,56 +140,32 @@ impl Store {
         let last = all.next_back().transpose()?.map(|(key, _)| key.value().1);
         Ok(first.map(|first| (first, last.unwrap_or(first))))
     }
-    /// Closes the file and opens it again: after an error nothing else gets it out of its doubts.
-    pub(crate) fn reopen(&self) -> Result<(), OpenStoreError> {
-        let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
-        *database = None;
-        *database = Some(open(&self.path, self.cache_bytes, false)?);
-        Ok(())
+
+    fn read_slots(&self, cluster: &ClusterId, ended: Span, limit: usize) -> Result<Vec<ClosedSlot>, StoreError> {
+        let id = cluster.as_str();
+        let database = self.database()?;
+        let read = database.begin_read()?;
+        let range = (id, ended.start.as_millis())..(id, ended.end.as_millis());
+        let filtered = loads(&read, FILTERED, range.clone(), limit)?;
+        let smoothed = loads(&read, SMOOTHED, range.clone(), limit)?;
+        let mut found = Vec::new();
+        for entry in read.open_table(OUTCOMES)?.range(range)?.rev().take(limit) {
+            if let Record::Outcome(outcome) = decode(id, entry?.1.value())? {
+                let of = |loads: &HashMap<_, _>| loads.get(&outcome.end.as_millis()).copied();
+                let (filtered, predicted) = match outcome.result {
+                    Ok(_) => (of(&filtered), None),
+                    Err(_) => (None, of(&filtered)),
+                };
+                found.push(ClosedSlot { outcome, filtered, smoothed: of(&smoothed), predicted });
+            }
+        }
+        found.reverse();
+        Ok(found)
     }
 
     fn database(&self) -> Result<Opened<'_>, StoreError> {
         let database = self.database.read().unwrap_or_else(PoisonError::into_inner);
         if database.is_none() { Err(StorageError::DatabaseClosed.into()) } else { Ok(Opened(database)) }
-    }
-
-    /// Refuses a file of another version or of something else; says whether it is a store, or still empty.
-    fn check_format(&self) -> Result<bool, OpenStoreError> {
-        let path = || self.path.clone();
-        let damaged = |error: StoreError| OpenStoreError::Damaged { path: path(), detail: error.to_string() };
-        match self.format().map_err(damaged)? {
-            Some(FORMAT) => Ok(true),
-            Some(found) if found > FORMAT => Err(OpenStoreError::Newer { path: path(), found }),
-            Some(0) => Err(OpenStoreError::Damaged { path: path(), detail: "format 0 never existed".to_owned() }),
-            Some(found) => Err(OpenStoreError::Earlier { path: path(), found }),
-            None if self.has_tables().map_err(damaged)? => {
-                Err(OpenStoreError::Damaged { path: path(), detail: "it holds something else".to_owned() })
-            }
-            None => Ok(false),
-        }
-    }
-
-    fn format(&self) -> Result<Option<u64>, StoreError> {
-        let database = self.database()?;
-        match database.begin_read()?.open_table(META) {
-            Ok(meta) => Ok(meta.get("format")?.map(|format| format.value())),
-            Err(TableError::TableDoesNotExist(_)) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    fn has_tables(&self) -> Result<bool, StoreError> {
-        Ok(self.database()?.begin_read()?.list_tables()?.next().is_some())
-    }
-
-    fn write_format(&self) -> Result<(), StoreError> {
-        let database = self.database()?;
-        let mut write = database.begin_write()?;
-        write.set_two_phase_commit(true);
-        write.open_table(META)?.insert("format", FORMAT)?;
-        schema::Tables::open(&write)?;
-        write.commit()?;
-        Ok(())
     }
 }
 
@@ -260,49 +181,15 @@ impl std::ops::Deref for Opened<'_> {
 }
 
 impl History for Store {
-    fn slots(
-        &self,
-        cluster: &ClusterId,
-        from: Timestamp,
-        to: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<ClosedSlot>, HistoryError> {
-        let read = || -> Result<Vec<ClosedSlot>, StoreError> {
-            let id = cluster.as_str();
-            let database = self.database()?;
-            let read = database.begin_read()?;
-            let range = (id, from.as_millis())..(id, to.as_millis());
-            let filtered = loads(&read, FILTERED, range.clone(), limit)?;
-            let smoothed = loads(&read, SMOOTHED, range.clone(), limit)?;
-            let mut found = Vec::new();
-            for entry in read.open_table(OUTCOMES)?.range(range)?.rev().take(limit) {
-                if let Record::Outcome(outcome) = decode(id, entry?.1.value())? {
-                    let of = |loads: &HashMap<_, _>| loads.get(&outcome.end.as_millis()).copied();
-                    let (filtered, predicted) = match outcome.result {
-                        Ok(_) => (of(&filtered), None),
-                        Err(_) => (None, of(&filtered)),
-                    };
-                    found.push(ClosedSlot { outcome, filtered, smoothed: of(&smoothed), predicted });
-                }
-            }
-            found.reverse();
-            Ok(found)
-        };
-        read().map_err(HistoryError::new)
+    fn slots(&self, cluster: &ClusterId, ended: Span, limit: usize) -> Read<Vec<ClosedSlot>> {
+        self.read_slots(cluster, ended, limit).map_err(HistoryError::new)
     }
 
-    fn rollups(
-        &self,
-        cluster: &ClusterId,
-        step: Step,
-        from: Timestamp,
-        to: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<Rollup>, HistoryError> {
-        self.read_rollups(cluster, step, from..to, limit).map_err(HistoryError::new)
+    fn rollups(&self, cluster: &ClusterId, step: Step, begun: Span, limit: usize) -> Read<Vec<Rollup>> {
+        self.read_rollups(cluster, step, begun, limit).map_err(HistoryError::new)
     }
 
-    fn extent(&self, cluster: &ClusterId) -> Result<Option<Extent>, HistoryError> {
+    fn extent(&self, cluster: &ClusterId) -> Read<Option<Extent>> {
         self.read_extent(cluster).map_err(HistoryError::new)
     }
 
@@ -333,37 +220,4 @@ fn loads(
 
 fn decode(cluster: &str, bytes: &[u8]) -> Result<Record, StoreError> {
     Record::decode(bytes).map_err(|error| StoreError::Entry { cluster: cluster.to_owned(), error })
-}
-
-/// Checks every page of the file, which is left as it is if it is damaged, and opens it.
-fn open(path: &Path, cache_bytes: usize, create: bool) -> Result<Database, OpenStoreError> {
-    let mode = std::fs::metadata(path).map_or(0, |file| file.permissions().mode());
-    let opened = database::open(path, cache_bytes, create).map_err(|error| {
-        let path = path.to_owned();
-        match error {
-            database::OpenError::Locked => OpenStoreError::Locked { path },
-            database::OpenError::Damaged(detail) => OpenStoreError::Damaged { path, detail },
-            database::OpenError::Io(error) if !create && error.kind() == ErrorKind::NotFound => {
-                OpenStoreError::Missing { path }
-            }
-            database::OpenError::Io(error) => OpenStoreError::Io { path, error },
-        }
-    })?;
-    warn_if_readable(path, mode);
-    Ok(opened)
-}
-
-fn warn_if_readable(path: &Path, mode: u32) {
-    if mode & 0o077 != 0 {
-        let (path, mode) = (path.display(), format!("{:o}", mode & 0o777));
-        tracing::warn!(%path, mode, "others can read the store, and it holds keys: chmod 600");
-    }
-}
-
-/// Returns the slot of an entry that belongs to one: such entries go into one value for each commit.
-fn slot_of(record: &Record) -> Option<Slot> {
-    match record.key() {
-        Key::Slot(slot, ..) => Some(slot),
-        Key::Enrolment(_) | Key::List(_) | Key::Outcome(_) | Key::Offenders | Key::Retries | Key::Evidence(_) => None,
-    }
 }

@@ -12,7 +12,7 @@ use dream_protocol::time::Timestamp;
 
 use crate::board::ClusterView;
 use crate::config::{Group, GroupId};
-use crate::history::{AddedNoise, ClosedSlot, FilteredLoad, History, HistoryError, Load};
+use crate::history::{AddedNoise, ClosedSlot, FilteredLoad, History, Load, Read, Span};
 
 pub use period::GroupPeriod;
 
@@ -202,18 +202,12 @@ impl GroupView {
         MOST_READ / self.served.len().max(1)
     }
 
-    /// Returns the slots that ended in `from..to`, oldest first; if there are more than `limit`, the newest of them.
-    pub fn slots(
-        &self,
-        history: &dyn History,
-        from: Timestamp,
-        to: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<GroupSlot>, HistoryError> {
+    /// Returns the slots that ended in a span, oldest first; if there are more than `limit`, the newest of them.
+    pub fn slots(&self, history: &dyn History, ended: Span, limit: usize) -> Read<Vec<GroupSlot>> {
         let mut all = BTreeMap::new();
         // One cluster after the other: only sums are kept.
         for shown in &self.served {
-            let slots = history.slots(&shown.view.cluster, from, to, limit)?;
+            let slots = history.slots(&shown.view.cluster, ended.clone(), limit)?;
             add_up_into(&mut all, &self.group, slots);
         }
         let older = all.len().saturating_sub(limit);

@@ -110,7 +110,7 @@ fn export_slots(
         while from < end {
             let to = end.min(from.saturating_add(PIECE_MILLIS));
             let (begin, until) = (Timestamp::from_millis(from), Timestamp::from_millis(to));
-            for closed in store.slots(cluster, begin, until, usize::MAX)? {
+            for closed in store.slots(cluster, begin..until, usize::MAX)? {
                 args.write_line(cluster, &SlotJson::from(&closed), out)?;
                 progress.step(at, chosen.len());
             }
@@ -133,7 +133,7 @@ fn export_periods(
     let to = args.to.unwrap_or(Timestamp::from_millis(u64::MAX));
     for (at, cluster) in chosen.iter().enumerate() {
         let Some(extent) = store.extent(cluster)? else { continue };
-        for rollup in store.rollups(cluster, step, from, to, usize::MAX)? {
+        for rollup in store.rollups(cluster, step, from..to, usize::MAX)? {
             args.write_line(cluster, &RollupJson::new(&rollup, extent), out)?;
             progress.step(at, chosen.len());
         }

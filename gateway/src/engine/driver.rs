@@ -4,48 +4,38 @@
 //! collected in one [`Job`]; whoever receives it commits it and then lets its [`Effect`]s happen, in their order: the
 //! acknowledgements among them, so that a message is acknowledged only after everything it caused is on disk.
 
+mod connection;
+mod messages;
 mod reload;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use dream_protocol::cluster::{Input, Output, Rejection};
-use dream_protocol::enrolment::EnrolmentError;
-use dream_protocol::ids::{ClusterId, MeterId};
-use dream_protocol::membership::ListError;
+use dream_protocol::cluster::Input;
+use dream_protocol::ids::ClusterId;
 use dream_protocol::time::Timestamp;
-use dream_protocol::topic::{GatewayChannel, MeterChannel, Topic};
-use dream_protocol::wire::DecodeError;
-use rand::rand_core::UnwrapErr;
-use rand::rngs::SysRng;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tracing::info;
 
-use crate::board;
-use crate::board::gateway_view::{BrokerView, GatewayView};
+use crate::board::gateway_view::GatewayView;
 use crate::board::named::Names;
 use crate::board::offenders;
 use crate::board::readiness::Latch;
 use crate::config::Config;
 use crate::config::secrets::GatewayIdentity;
-use crate::engine::announce::{self, Retained};
+use crate::engine::announce::Retained;
 use crate::engine::effect::Effect;
 use crate::engine::parts::Parts;
 use crate::engine::served::{self, NEVER, ServedCluster};
-use crate::engine::telemetry::Telemetry;
-use crate::engine::transport::{BrokerEvent, Delivery, Session};
+use crate::engine::transport::{BrokerEvent, Session};
 use crate::engine::writer::{Job, WriterEnded};
 use crate::metrics::Stage;
 use crate::store::Change;
 
 /// How many events are handled before they are handed to the store: a thousand messages or so.
 const BATCH: usize = 8;
-
-/// How many clusters' topics are asked for in one packet.
-const SUBSCRIBED_TOGETHER: usize = 10;
 
 /// How long to sleep at most: the wall clock may be set while nothing happens.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
@@ -176,162 +166,6 @@ impl Driver {
         }
     }
 
-    fn connected(&mut self, session: Arc<dyn Session>) {
-        self.parts.telemetry.broker_connected();
-        let since = self.parts.clock.now();
-        self.parts.board.update_gateway(|gateway| gateway.broker = BrokerView::Connected { since });
-        self.parts.telemetry.metrics.track_unacknowledged(session.state().unacknowledged.clone());
-        self.state.session = Some(session);
-        self.state.subscribing.clear();
-        self.state.foreign.clear();
-        self.publish_discovery_removals();
-        let all: Vec<ClusterId> = self.state.clusters.keys().cloned().collect();
-        self.subscribe(&all);
-        // A replica may have no cluster at all.
-        self.publish_online_when_subscribed();
-    }
-
-    /// Asks for the topics of clusters; they count as connected when the broker has confirmed. A few at a time, so that
-    /// one that is refused does not keep all others waiting.
-    fn subscribe(&mut self, clusters: &[ClusterId]) {
-        let Some(session) = &self.state.session else { return };
-        for some in clusters.chunks(SUBSCRIBED_TOGETHER) {
-            let tag = self.state.next_tag;
-            self.state.next_tag += 1;
-            let asking = session.subscribe(some.iter().flat_map(filters).collect(), tag);
-            self.state.subscribing.insert(tag, (some.to_vec(), asking));
-        }
-    }
-
-    fn subscribed(&mut self, session: u64, tag: u64) {
-        if self.state.session.as_ref().is_none_or(|current| current.state().number != session) {
-            return;
-        }
-        let Some((clusters, _)) = self.state.subscribing.remove(&tag) else { return };
-        for cluster in &clusters {
-            self.announce(cluster);
-            self.input(cluster, Input::Connected);
-        }
-        self.publish_online_when_subscribed();
-    }
-
-    fn publish_online_when_subscribed(&mut self) {
-        if self.state.session.is_some() && self.state.subscribing.is_empty() {
-            self.publish(self.parts.status_topic.clone(), b"online".to_vec(), true);
-            self.parts.readiness.set(Latch::BrokerSubscribed);
-            self.parts.telemetry.broker_subscribed();
-            let now = self.parts.clock.now();
-            self.parts.board.update_gateway(|gateway| gateway.broker = gateway.broker.subscribed(now));
-        }
-    }
-
-    /// What other consumers are told about a cluster when a connection stands.
-    fn announce(&mut self, cluster: &ClusterId) {
-        let Some(served) = self.state.clusters.get(cluster) else { return };
-        let slot_seconds = served.settings.terms.slot_seconds;
-        // An old one would replace what another replica has published since.
-        let last = served.last.filter(|closed| board::is_recent(closed, slot_seconds, self.parts.clock.now()));
-        let aggregate = last.map(|closed| announce::aggregate(cluster, &closed, served.energy().as_ref()));
-        let Parts { config, status_topic, .. } = &self.parts;
-        let prefix = config.home_assistant.as_ref();
-        let discovery = prefix.map(|prefix| announce::discovery(prefix, cluster, slot_seconds, status_topic));
-        for (topic, payload) in aggregate.into_iter().chain(discovery.into_iter().flatten()) {
-            self.publish(topic, payload, true);
-        }
-    }
-
-    fn publish_discovery_removals(&mut self) {
-        if self.state.session.is_some() {
-            for (topic, payload) in std::mem::take(&mut self.state.pending_discovery_removals) {
-                self.publish(topic, payload, true);
-            }
-        }
-    }
-
-    fn lost(&mut self) {
-        self.parts.readiness.unset(Latch::BrokerSubscribed);
-        self.parts.telemetry.metrics.track_unacknowledged(Arc::default());
-        if self.state.session.take().is_some() {
-            let all: Vec<ClusterId> = self.state.clusters.keys().cloned().collect();
-            for cluster in &all {
-                self.input(cluster, Input::Disconnected);
-            }
-        }
-    }
-
-    fn deliver(&mut self, delivery: Delivery) {
-        self.handle_message(&delivery);
-        if let (Some(session), Some(receipt)) = (&self.state.session, delivery.receipt) {
-            session.state().unacknowledged.fetch_add(1, Ordering::Relaxed);
-            match self.state.job.effects.last_mut() {
-                Some(Effect::Acknowledge(same, receipts)) if Arc::ptr_eq(same, session) => receipts.push(receipt),
-                _ => self.state.job.effects.push(Effect::Acknowledge(session.clone(), vec![receipt])),
-            }
-        }
-    }
-
-    fn handle_message(&mut self, delivery: &Delivery) {
-        let Some(topic) = std::str::from_utf8(&delivery.topic).ok() else { return self.parts.telemetry.bad_topic() };
-        let (cluster, kind, reports) = match Topic::parse(topic) {
-            Ok(Topic::Meter { cluster, channel, meter }) => {
-                (cluster, channel.as_str(), (channel == MeterChannel::Reading).then_some(meter))
-            }
-            Ok(Topic::Gateway { cluster, channel }) => (cluster, channel.as_str(), None),
-            Err(_) => return self.parts.telemetry.bad_topic(),
-        };
-        if delivery.too_large {
-            return self.parts.telemetry.too_large(kind);
-        }
-        if let Some((cluster, meter)) = self.enrolled_elsewhere(topic) {
-            return self.parts.telemetry.rejected(kind, cluster, meter.as_ref(), &Rejection::InOtherCluster);
-        }
-        let Some(served) = self.state.clusters.get_mut(cluster) else { return self.not_served(cluster, kind) };
-        let now = self.parts.clock.now();
-        served.machine.handle(Input::Message { topic, payload: &delivery.payload }, now, &mut UnwrapErr(SysRng));
-        if !std::mem::replace(&mut served.touched, true) {
-            self.state.touched.push(served.id.clone());
-        }
-        if !drain(served, kind, now, &self.state.session, &mut self.state.job, &self.parts.telemetry) {
-            *self.state.accepted.entry(kind).or_default() += 1;
-            if let Some(meter) = reports {
-                served.heard(meter, now);
-            }
-        }
-    }
-
-    /// Returns the cluster and the meter of an enrolment if the meter is in another cluster here. A meter is in one at a time,
-    /// and moves when the other one neither lists it nor knows it any more.
-    fn enrolled_elsewhere(&self, topic: &str) -> Option<(&ClusterId, Option<MeterId>)> {
-        let Ok(Topic::Meter { cluster, channel: MeterChannel::Enrol, meter }) = Topic::parse(topic) else {
-            return None;
-        };
-        let clusters = &self.state.clusters;
-        let served = clusters.get(cluster).filter(|served| !served.machine.holds(meter))?;
-        let elsewhere = clusters.values().any(|other| other.id != served.id && other.machine.holds(meter));
-        elsewhere.then(|| (&served.id, MeterId::new(meter).ok()))
-    }
-
-    /// A session outlives a cluster that has moved or was removed: its topics are given up when they turn up.
-    fn not_served(&mut self, cluster: &str, kind: &str) {
-        self.parts.telemetry.not_served(kind);
-        if self.state.foreign.insert(cluster.to_owned())
-            && let (Ok(cluster), Some(session)) = (ClusterId::new(cluster), &self.state.session)
-        {
-            session.unsubscribe(filters(&cluster));
-        }
-    }
-
-    fn input(&mut self, cluster: &ClusterId, input: Input<'_>) {
-        let Some(served) = self.state.clusters.get_mut(cluster) else { return };
-        let now = self.parts.clock.now();
-        served.machine.handle(input, now, &mut UnwrapErr(SysRng));
-        served.changed = true;
-        drain(served, "", now, &self.state.session, &mut self.state.job, &self.parts.telemetry);
-        if !std::mem::replace(&mut served.touched, true) {
-            self.state.touched.push(served.id.clone());
-        }
-    }
-
     /// Lets time pass for whoever is due, and works out when that is next.
     fn tick(&mut self) {
         let at = self.parts.clock.now();
@@ -397,13 +231,6 @@ impl Driver {
         flushed.await.map_err(|_| WriterEnded)
     }
 
-    fn publish(&mut self, topic: String, payload: Vec<u8>, retain: bool) {
-        if let Some(session) = &self.state.session {
-            let payload = payload.into();
-            self.state.job.effects.push(Effect::Publish { session: session.clone(), topic, payload, retain });
-        }
-    }
-
     fn add(&mut self, served: ServedCluster) {
         let cluster = served.id.clone();
         self.parts.telemetry.metrics.add_cluster(&cluster);
@@ -429,73 +256,4 @@ impl Driver {
         }
         flushed
     }
-}
-
-/// Moves all outputs of a machine into the job. Returns whether a message was rejected.
-fn drain(
-    served: &mut ServedCluster,
-    kind: &str,
-    now: Timestamp,
-    session: &Option<Arc<dyn Session>>,
-    job: &mut Job,
-    telemetry: &Telemetry,
-) -> bool {
-    let mut rejected = false;
-    while let Some(output) = served.machine.poll() {
-        match output {
-            Output::Persist(record) => job.changes.push(Change::Put(served.id.clone(), record)),
-            Output::Forget(forget) => job.changes.push(Change::Forget(served.id.clone(), forget)),
-            Output::Publish { channel, payload } => {
-                if let Some(session) = session {
-                    let (session, topic) = (session.clone(), channel.topic(&served.id));
-                    let (payload, retain) = (bytes::Bytes::from_owner(payload), channel.is_retained());
-                    job.effects.push(Effect::Publish { session, topic, payload, retain });
-                }
-            }
-            Output::Reject { meter, reason } => {
-                rejected = true;
-                telemetry.rejected(kind, &served.id, meter.as_ref(), &reason);
-                if is_of_earlier_format(&reason) {
-                    if !std::mem::replace(&mut served.earlier_format, true) {
-                        telemetry.earlier_format(&served.id, kind);
-                    }
-                } else if kind == GatewayChannel::FullMembership.as_str()
-                    && !std::mem::replace(&mut served.foreign_list, true)
-                {
-                    telemetry.foreign_list(&served.id, &reason);
-                }
-            }
-            Output::Closed(outcome) => {
-                let closed = served.note_closed(outcome, &mut job.changes);
-                job.effects.push(Effect::Closed { cluster: served.id.clone(), closed });
-                if let Some(session) = session {
-                    let (topic, payload) = announce::aggregate(&served.id, &closed, served.energy().as_ref());
-                    let (session, payload) = (session.clone(), payload.into());
-                    job.effects.push(Effect::Publish { session, topic, payload, retain: true });
-                }
-            }
-            Output::Notice(notice) => {
-                served.note(&notice, now);
-                telemetry.notice(&served.id, &notice, now);
-            }
-        }
-    }
-    rejected
-}
-
-/// Returns whether a message was made by a version whose formats were other ones.
-const fn is_of_earlier_format(reason: &Rejection) -> bool {
-    matches!(
-        reason,
-        Rejection::Decode(DecodeError::EarlierFormat)
-            | Rejection::Enrolment(EnrolmentError::Decode(DecodeError::EarlierFormat))
-            | Rejection::List(ListError::Decode(DecodeError::EarlierFormat))
-    )
-}
-
-/// Returns every topic of a cluster that concerns its gateway.
-fn filters(cluster: &ClusterId) -> Vec<String> {
-    let meters = MeterChannel::ALL.into_iter().map(|channel| channel.filter(cluster));
-    let lists = [GatewayChannel::Membership, GatewayChannel::FullMembership].map(|channel| channel.topic(cluster));
-    meters.chain(lists).collect()
 }

@@ -52,7 +52,7 @@ impl RunningEnergy {
                 // A period that began before may reach into it.
                 let from = rows.kept_from(zone, until).as_millis().saturating_sub(2 * 86_400_000);
                 let from = Timestamp::from_millis(from);
-                let all = history.rollups(cluster, rows.step, from, Timestamp::from_millis(u64::MAX), usize::MAX)?;
+                let all = history.rollups(cluster, rows.step, from..Timestamp::from_millis(u64::MAX), usize::MAX)?;
                 rows.by_start = all.into_iter().map(|row| (row.start, row)).collect();
             }
         }
@@ -84,7 +84,7 @@ impl RunningEnergy {
         let (mut older, next) = (Vec::new(), until.plus_millis(1));
         let mut end = replayed.first().map_or(next, |first| first.outcome.end);
         while end > next {
-            let piece = history.slots(&self.cluster, next, end, PIECE)?;
+            let piece = history.slots(&self.cluster, next..end, PIECE)?;
             let Some(first) = piece.first() else { break };
             end = first.outcome.end;
             older.push(piece);

@@ -128,9 +128,9 @@ impl ServedCluster {
         };
         // A crash may have come between an outcome and its announcement; it is announced from the store.
         let today = Timestamp::from_secs(now.utc_day() * 86_400);
-        let of_today = store.slots(id, today.min(now), NEVER, usize::MAX)?;
+        let of_today = store.slots(id, today.min(now)..NEVER, usize::MAX)?;
         of_today.iter().filter(|closed| closed.is_of_a_list()).for_each(|closed| served.spent.add(&closed.outcome));
-        let recent = store.slots(id, Timestamp::from_millis(0), NEVER, RECENT_SLOTS)?;
+        let recent = store.slots(id, Timestamp::from_millis(0)..NEVER, RECENT_SLOTS)?;
         served.last = recent.last().filter(|closed| closed.is_of_a_list()).copied();
         served.last_decoded = recent.iter().rfind(|closed| closed.is_decoded()).copied();
         if before.is_none() {
@@ -285,7 +285,7 @@ const REPLAYED_SLOTS: usize = 4032;
 /// Returns the slots of a cluster that its filter looks at again after a restart.
 fn replayed(store: &Store, cluster: &ClusterId, now: Timestamp) -> Result<Vec<ClosedSlot>, HistoryError> {
     let since = Timestamp::from_secs(now.as_secs().saturating_sub(REPLAYED_SECONDS));
-    store.slots(cluster, since, NEVER, REPLAYED_SLOTS)
+    store.slots(cluster, since..NEVER, REPLAYED_SLOTS)
 }
 
 /// Rebuilds clusters from the store, on all cores: most of the time goes into agreeing on keys with members.

@@ -135,8 +135,8 @@ mod tests {
         }
 
         fn publish(&self, topic: String, _: Bytes, _: bool) {
-            let all = (Timestamp::from_millis(0), Timestamp::from_millis(u64::MAX));
-            let stored = self.store.slots(&north(), all.0, all.1, usize::MAX).unwrap().len();
+            let all = Timestamp::from_millis(0)..Timestamp::from_millis(u64::MAX);
+            let stored = self.store.slots(&north(), all, usize::MAX).unwrap().len();
             self.published.send((topic.parse().unwrap(), stored)).unwrap();
         }
 

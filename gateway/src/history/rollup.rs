@@ -3,44 +3,14 @@
 //! The noise of different slots is independent, so that variances add. What the filter says of slots without a sum errs
 //! alike in neighbouring slots: within an hour or a day its deviations add, and between days or clusters their squares.
 
+mod row;
+
 use std::ops::Range;
 
 use dream_protocol::time::Timestamp;
 
 use super::noise::{NORMAL95, deviations95};
-use super::{ClosedSlot, Extent, FilteredLoad};
-
-/// Which periods are stored as rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Step {
-    Hour,
-    Day,
-}
-
-impl Step {
-    pub const ALL: [Self; 2] = [Self::Hour, Self::Day];
-
-    /// Returns the step of this word.
-    pub fn named(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|step| step.as_str() == word)
-    }
-
-    /// Returns how long one is, but for days on which clocks change.
-    pub const fn millis(self) -> u64 {
-        match self {
-            Self::Hour => 3_600_000,
-            Self::Day => 86_400_000,
-        }
-    }
-
-    /// Returns the word for it in addresses and on the command line.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Hour => "hour",
-            Self::Day => "day",
-        }
-    }
-}
+use super::{ClosedSlot, Extent, FilteredLoad, Step};
 
 /// The slots of a period, added up.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -233,70 +203,7 @@ impl Rollup {
         let seconds = self.filtered_millis as f64 / 1000.0;
         (seconds > 0.0).then(|| (self.filtered_watt_seconds / seconds, self.filtered_band95 / seconds))
     }
-
-    /// Returns the row as it is stored beside its start.
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut row = Vec::with_capacity(1 + 8 * WORDS);
-        row.push(VERSION);
-        for word in [
-            self.end.as_millis(),
-            self.first.as_millis(),
-            self.last.as_millis(),
-            self.measured_millis,
-            self.filled_millis,
-            self.watt_seconds.to_bits(),
-            self.variance.to_bits(),
-            self.tails.to_bits(),
-            self.filled_deviation.to_bits(),
-            self.filtered_millis,
-            self.filtered_watt_seconds.to_bits(),
-            self.filtered_band95.to_bits(),
-            self.slots,
-            self.decoded,
-            self.members,
-            self.responders,
-            self.micro_epsilon,
-        ] {
-            row.extend_from_slice(&word.to_be_bytes());
-        }
-        row
-    }
-
-    /// Returns the row that is stored so; `None` if it is none.
-    pub(crate) fn decode(start: Timestamp, row: &[u8]) -> Option<Self> {
-        let (&VERSION, row) = row.split_first()? else { return None };
-        let (words, []) = row.as_chunks() else { return None };
-        let words: [u64; WORDS] =
-            words.iter().map(|word| u64::from_be_bytes(*word)).collect::<Vec<_>>().try_into().ok()?;
-        let [end, first, last, measured_millis, filled_millis, rest @ ..] = words;
-        let [watt_seconds, variance, tails, filled_deviation, filtered_millis, rest @ ..] = rest;
-        let [filtered_watt_seconds, filtered_band95, slots, decoded, members, responders, micro_epsilon] = rest;
-        Some(Self {
-            start,
-            end: Timestamp::from_millis(end),
-            first: Timestamp::from_millis(first),
-            last: Timestamp::from_millis(last),
-            measured_millis,
-            filled_millis,
-            watt_seconds: f64::from_bits(watt_seconds),
-            variance: f64::from_bits(variance),
-            tails: f64::from_bits(tails),
-            filled_deviation: f64::from_bits(filled_deviation),
-            filtered_millis,
-            filtered_watt_seconds: f64::from_bits(filtered_watt_seconds),
-            filtered_band95: f64::from_bits(filtered_band95),
-            slots,
-            decoded,
-            members,
-            responders,
-            micro_epsilon,
-        })
-    }
 }
-
-/// The first byte of a row, before its numbers.
-const VERSION: u8 = 1;
-const WORDS: usize = 17;
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
@@ -461,17 +368,5 @@ mod tests {
         let expected = one.band95_watt_hours().hypot(other.band95_watt_hours());
         assert!((both.band95_watt_hours() / expected - 1.0).abs() < 0.002, "{both:?}");
         assert_eq!((both.filled_share(), both.slots), (one.filled_share(), 288));
-    }
-
-    #[test]
-    fn a_row_is_stored_to_the_bit_and_another_is_refused() {
-        let day = day_with_a_gap(&mut Chance(11));
-        let row = day.encode();
-        assert_eq!(Rollup::decode(day.start, &row), Some(day));
-        let mut later = row.clone();
-        later[0] += 1;
-        for other in [&[][..], &row[..row.len() - 1], &later, &[&row[..], &[0; 8]].concat()] {
-            assert_eq!(Rollup::decode(day.start, other), None);
-        }
     }
 }

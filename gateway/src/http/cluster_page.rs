@@ -51,7 +51,6 @@ impl LoadPage for Arc<ClusterView> {
          the sums before into account: it has less noise, its band is that of a model, and it follows a change late: \
          after one that lasts, its band is too narrow for hours. A load below 0 is noise around a small one, or homes that \
          feed in more than the others draw.";
-    const CHART_NOTE: &'static str = "";
 
     fn heading(&self, _: &Shared, now: Timestamp) -> Markup {
         heading(self, now, Tab::Load)

@@ -123,18 +123,6 @@ impl LoadPage for GroupView {
         };
         table(&["Slot (UTC)"], &NUMBERS, slots.iter().map(row), "There is no such slot.")
     }
-
-    fn all_slots(&self) -> Markup {
-        html! {}
-    }
-
-    fn before_downloads(&self, _: Timestamp) -> Option<Markup> {
-        None
-    }
-
-    fn signed_list(&self, _: &str, _: Timestamp) -> Markup {
-        html! {}
-    }
 }
 
 fn headline(slot: &GroupSlot, figures: &Figures, now: Timestamp) -> Markup {

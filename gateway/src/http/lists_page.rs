@@ -35,7 +35,7 @@ pub(super) async fn lists(State(shared): State<Arc<Shared>>, Id(id): Id, uri: Ur
 
 fn render(shared: &Shared, view: &ClusterView, version: u64) -> Response {
     let now = shared.now();
-    let kept = match shared.history().slots(&view.cluster, Timestamp::from_secs(0), now, MAX_LIMIT) {
+    let kept = match shared.history().slots(&view.cluster, Timestamp::from_secs(0)..now, MAX_LIMIT) {
         Ok(mut kept) => {
             kept.retain(ClosedSlot::is_of_a_list);
             kept

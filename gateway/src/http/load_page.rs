@@ -28,7 +28,7 @@ pub(super) trait LoadPage: Subject {
     /// How to read the figures.
     const EXPLAINED: &'static str;
     /// What the reader of the chart should know besides.
-    const CHART_NOTE: &'static str;
+    const CHART_NOTE: &'static str = "";
 
     /// Shows its name, how it is doing, and the way to other pages.
     fn heading(&self, shared: &Shared, now: Timestamp) -> Markup;
@@ -50,13 +50,19 @@ pub(super) trait LoadPage: Subject {
     fn slot_table(slots: &[Self::Slot], now: Timestamp) -> Markup;
 
     /// Shows a link to a page of all slots, if there is one.
-    fn all_slots(&self) -> Markup;
+    fn all_slots(&self) -> Markup {
+        Markup::default()
+    }
 
     /// Shows what goes before the downloads, if anything.
-    fn before_downloads(&self, now: Timestamp) -> Option<Markup>;
+    fn before_downloads(&self, _now: Timestamp) -> Option<Markup> {
+        None
+    }
 
     /// Shows a link to the signed list, if there is one.
-    fn signed_list(&self, api: &str, now: Timestamp) -> Markup;
+    fn signed_list(&self, _api: &str, _now: Timestamp) -> Markup {
+        Markup::default()
+    }
 }
 
 /// `GET /clusters/{id}`, and the same of groups.

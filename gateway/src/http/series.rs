@@ -1,41 +1,13 @@
 //! Closed slots as a bounded series of points with gaps: what a chart draws.
 
+mod drawn;
+
 use dream_protocol::time::Timestamp;
 
-use super::subject::Span;
-use super::words;
+use self::drawn::{Drawn, failed, point};
 use crate::board::ClusterView;
-use crate::board::group::{GroupPeriod, GroupSlot};
-use crate::history::{AddedNoise, ClosedSlot, FilteredLoad, Load, Step};
-
-/// A slot as a series takes it.
-pub(super) struct Drawn {
-    start: Timestamp,
-    end: Timestamp,
-    /// Its loads, or why there are none.
-    loads: Result<Loads, &'static str>,
-}
-
-struct Loads {
-    sum: Noisy,
-    estimate: Noisy,
-    filtered: Option<Within>,
-    clusters: Clusters,
-}
-
-/// A load and its noise.
-struct Noisy {
-    watts: f64,
-    noise: AddedNoise,
-    /// The band of this one by itself, which is exact.
-    band95: f64,
-}
-
-impl Noisy {
-    fn new(load: Load, noise: AddedNoise) -> Self {
-        Self { watts: load.watts as f64, noise, band95: load.band95 as f64 }
-    }
-}
+use crate::board::group::GroupPeriod;
+use crate::history::{FilteredLoad, Span, Step};
 
 /// How many clusters are in a load, of how many that should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,37 +20,6 @@ impl Clusters {
     /// Returns whether some are missing.
     pub(super) fn is_partial(self) -> bool {
         self.added < self.of
-    }
-}
-
-impl From<&ClosedSlot> for Drawn {
-    fn from(slot: &ClosedSlot) -> Self {
-        let loads = || {
-            Some(Loads {
-                sum: Noisy::new(slot.sum()?, AddedNoise::of(slot, 1.0)),
-                estimate: Noisy::new(slot.estimate()?, AddedNoise::of(slot, slot.to_members())),
-                filtered: slot.filtered.map(Within::from),
-                clusters: Clusters { added: 1, of: 1 },
-            })
-        };
-        let outcome = &slot.outcome;
-        let failure = || outcome.result.err().map_or("", |failure| words::failure(failure).0);
-        Self { start: outcome.start, end: outcome.end, loads: loads().ok_or_else(failure) }
-    }
-}
-
-impl From<&GroupSlot> for Drawn {
-    fn from(slot: &GroupSlot) -> Self {
-        let (in_sum, in_estimate) = slot.noise();
-        let loads = || {
-            Some(Loads {
-                sum: Noisy::new(slot.sum()?, in_sum),
-                estimate: Noisy::new(slot.estimate()?, in_estimate),
-                filtered: slot.filtered().map(Within::from),
-                clusters: Clusters { added: slot.added(), of: slot.clusters },
-            })
-        };
-        Self { start: slot.start, end: slot.end, loads: loads().ok_or("no cluster gave one") }
     }
 }
 
@@ -284,52 +225,11 @@ pub(super) fn together(step: Step, over: &Span, most: u64) -> u64 {
     over.end.millis_since(over.start).div_ceil(most * step.millis()).max(1)
 }
 
-fn failed(bucket: &[Drawn]) -> Option<Failed> {
-    let failed = bucket.iter().filter_map(|slot| Some((slot, slot.loads.as_ref().err()?)));
-    let each = failed.map(|(slot, reason)| Failed { start: slot.start, end: slot.end, slots: 1, reason });
-    each.reduce(|a, b| Failed { start: a.start, slots: a.slots + 1, ..b })
-}
-
-/// Returns the means over the slots that gave an aggregate and have most clusters in it.
-fn point(bucket: &[Drawn]) -> Option<Point> {
-    let decoded = || bucket.iter().filter_map(|slot| Some((slot, slot.loads.as_ref().ok()?)));
-    let clusters = decoded().map(|(_, loads)| loads.clusters).max_by_key(|clusters| clusters.added)?;
-    let (slots, loads): (Vec<&Drawn>, Vec<&Loads>) = decoded().filter(|(_, loads)| loads.clusters == clusters).unzip();
-    Some(Point {
-        start: slots.first()?.start,
-        end: slots.last()?.end,
-        slots: slots.len(),
-        load: mean(&loads, |loads| &loads.sum),
-        estimate: mean(&loads, |loads| &loads.estimate),
-        filtered: filtered(&loads),
-        clusters,
-    })
-}
-
-/// Returns the mean of loads whose noise is independent: its band is narrower than theirs.
-fn mean(loads: &[&Loads], of: fn(&Loads) -> &Noisy) -> Within {
-    let (count, mut noise) = (loads.len() as f64, AddedNoise::default());
-    loads.iter().for_each(|loads| noise += of(loads).noise);
-    let watts = loads.iter().map(|loads| of(loads).watts).sum::<f64>() / count;
-    let band95 = match loads {
-        [only] => of(only).band95,
-        _ => noise.band95() / count,
-    };
-    Within { watts, band95 }
-}
-
-/// Returns the mean of filtered loads. Neighbouring ones err alike: the band of their mean is no narrower than the mean of their bands.
-fn filtered(loads: &[&Loads]) -> Option<Within> {
-    let all: Vec<Within> = loads.iter().filter_map(|loads| loads.filtered).collect();
-    let mean = |value: &dyn Fn(&Within) -> f64| all.iter().map(value).sum::<f64>() / all.len() as f64;
-    (!all.is_empty()).then(|| Within { watts: mean(&|it| it.watts), band95: mean(&|it| it.band95) })
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::history::Rollup;
+    use crate::history::{ClosedSlot, Rollup};
     use dream_testkit::outcomes::Slotted;
 
     fn slots(words: &[&str]) -> Vec<ClosedSlot> {

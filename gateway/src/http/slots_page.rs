@@ -108,7 +108,7 @@ pub(super) async fn slots(State(shared): State<Arc<Shared>>, Id(id): Id, uri: Ur
 
 fn render(shared: &Shared, view: &ClusterView, asked: Asked, version: u64) -> Response {
     let now = shared.now();
-    let kept = match shared.history().slots(&view.cluster, Timestamp::from_secs(0), now, MAX_LIMIT) {
+    let kept = match shared.history().slots(&view.cluster, Timestamp::from_secs(0)..now, MAX_LIMIT) {
         Ok(kept) => kept,
         Err(error) => return page::no_past(shared, &error),
     };

@@ -1,6 +1,5 @@
 //! A series with a name: a cluster, or a group of clusters. API and pages serve both alike.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use dream_protocol::time::Timestamp;
@@ -14,12 +13,7 @@ use crate::board::energy::RollupJson;
 use crate::board::group::{GroupPeriod, GroupSlot, GroupView};
 use crate::board::slot_json::SlotJson;
 use crate::board::{Board, ClusterView};
-use crate::history::{ClosedSlot, History, HistoryError, Step};
-
-/// From one moment to another, which is not in it.
-pub(super) type Span = Range<Timestamp>;
-
-type Read<T> = Result<T, HistoryError>;
+use crate::history::{ClosedSlot, History, Read, Span, Step};
 
 /// What has loads under a name.
 pub(super) trait Subject: Send + Sync + Sized + 'static {
@@ -58,7 +52,9 @@ pub(super) trait Subject: Send + Sync + Sized + 'static {
     fn begun(&self, history: &dyn History) -> Read<Option<Timestamp>>;
 
     /// Leaves out the slot that is not all there yet.
-    fn settle(&self, slots: Vec<Self::Slot>, now: Timestamp) -> Vec<Self::Slot>;
+    fn settle(&self, slots: Vec<Self::Slot>, _now: Timestamp) -> Vec<Self::Slot> {
+        slots
+    }
 
     /// Makes about `most` points or fewer of slots.
     fn series(&self, slots: &[Self::Slot], over: Span, most: u64) -> Series;
@@ -97,12 +93,12 @@ impl Subject for Arc<ClusterView> {
     }
 
     fn slots(&self, history: &dyn History, ended: Span, limit: usize) -> Read<Vec<ClosedSlot>> {
-        history.slots(&self.cluster, ended.start, ended.end, limit)
+        history.slots(&self.cluster, ended, limit)
     }
 
     fn periods(&self, history: &dyn History, step: Step, begun: Span, limit: usize) -> Read<Vec<RollupJson>> {
         let Some(extent) = history.extent(&self.cluster)? else { return Ok(Vec::new()) };
-        let rows = history.rollups(&self.cluster, step, begun.start, begun.end, limit)?;
+        let rows = history.rollups(&self.cluster, step, begun, limit)?;
         Ok(rows.iter().map(|row| RollupJson::new(row, extent)).collect())
     }
 
@@ -114,17 +110,13 @@ impl Subject for Arc<ClusterView> {
         Ok(history.extent(&self.cluster)?.map(|extent| extent.begun))
     }
 
-    fn settle(&self, slots: Vec<ClosedSlot>, _: Timestamp) -> Vec<ClosedSlot> {
-        slots
-    }
-
     fn series(&self, slots: &[ClosedSlot], over: Span, most: u64) -> Series {
         Series::new(slots, over, most).of([self.as_ref()])
     }
 
     fn series_of_periods(&self, history: &dyn History, step: Step, over: Span, most: u64) -> Read<Series> {
         let together = together(step, &over, most);
-        let rows = history.rollups(&self.cluster, step, over.start, over.end, MAX_LIMIT)?;
+        let rows = history.rollups(&self.cluster, step, over.clone(), MAX_LIMIT)?;
         let periods = GroupPeriod::of_one(&rows, step, together);
         Ok(Series::of_periods(step, &periods, over, together).of([self.as_ref()]))
     }
@@ -160,7 +152,7 @@ impl Subject for GroupView {
     }
 
     fn slots(&self, history: &dyn History, ended: Span, limit: usize) -> Read<Vec<GroupSlot>> {
-        self.slots(history, ended.start, ended.end, limit)
+        self.slots(history, ended, limit)
     }
 
     fn periods(&self, history: &dyn History, step: Step, begun: Span, limit: usize) -> Read<Vec<GroupPeriodJson>> {

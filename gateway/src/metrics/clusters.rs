@@ -3,19 +3,10 @@
 use dream_protocol::scheme::committee::Committee;
 use dream_protocol::time::Timestamp;
 
-use super::gauges::{Gauge, JOULES, band95, bands, count, each, each_band95, one, whole};
+use super::gauges::{Gauge, JOULES, band95, bands, count, each, each_band95, gauge, one, whole};
 use crate::board::{ClusterView, day_epsilon};
 use crate::clock::Period;
 use crate::history::{Extent, FilteredLoad, Load, Rollup};
-
-const fn gauge(
-    name: &'static str,
-    help: &'static str,
-    labels: &'static [&'static str],
-    read: super::gauges::Read<ClusterView>,
-) -> Gauge<ClusterView> {
-    Gauge { name, help, labels, read }
-}
 
 /// Each with how it is read off a cluster as it stands.
 pub(super) const GAUGES: [Gauge<ClusterView>; 37] = [

@@ -15,13 +15,21 @@ use crate::history::{FilteredLoad, Load};
 /// A row of the table: a gauge with its labels, beside the name of the cluster or group, and how it is read off what is shown of
 /// one.
 pub(super) struct Gauge<V> {
-    pub(super) name: &'static str,
-    pub(super) help: &'static str,
-    pub(super) labels: &'static [&'static str],
-    pub(super) read: Read<V>,
+    name: &'static str,
+    help: &'static str,
+    labels: &'static [&'static str],
+    read: fn(&V, Timestamp) -> Samples,
 }
 
-pub(super) type Read<V> = fn(&V, Timestamp) -> Samples;
+/// Makes a row of the table.
+pub(super) const fn gauge<V>(
+    name: &'static str,
+    help: &'static str,
+    labels: &'static [&'static str],
+    read: fn(&V, Timestamp) -> Samples,
+) -> Gauge<V> {
+    Gauge { name, help, labels, read }
+}
 
 /// Numbers, each with the values of its labels; none where there is nothing to tell.
 pub(super) type Samples = Vec<(Vec<&'static str>, f64)>;

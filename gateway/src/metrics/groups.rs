@@ -2,7 +2,7 @@
 
 use dream_protocol::time::Timestamp;
 
-use super::gauges::{Gauge, JOULES, band95, bands, each, each_band95, one, whole};
+use super::gauges::{Gauge, JOULES, band95, bands, each, each_band95, gauge, one, whole};
 use crate::board::group::{GroupPeriod, GroupSlot, GroupView};
 use crate::clock::Period;
 
@@ -17,15 +17,6 @@ impl Told {
     pub(super) fn new(view: GroupView, now: Timestamp) -> Self {
         Self { slot: view.current(now), energy: view.energy(now), view }
     }
-}
-
-const fn gauge(
-    name: &'static str,
-    help: &'static str,
-    labels: &'static [&'static str],
-    read: super::gauges::Read<Told>,
-) -> Gauge<Told> {
-    Gauge { name, help, labels, read }
 }
 
 /// Each with how it is read off a group as it stands.

@@ -1,7 +1,5 @@
 //! Reading hours and days.
 
-use std::ops::Range;
-
 use dream_protocol::ids::ClusterId;
 use dream_protocol::time::Timestamp;
 use redb::{AccessGuard, ReadOnlyTable, ReadableDatabase as _, StorageError, TableError};
@@ -9,6 +7,7 @@ use redb::{AccessGuard, ReadOnlyTable, ReadableDatabase as _, StorageError, Tabl
 use super::schema::{self, OUTCOMES};
 use super::{Extent, Rollup, Step, Store, StoreError};
 use crate::clock::rfc3339;
+use crate::history::Span;
 
 /// A table by cluster and time.
 type Table = ReadOnlyTable<(&'static str, u64), &'static [u8]>;
@@ -30,7 +29,7 @@ impl Store {
         &self,
         cluster: &ClusterId,
         step: Step,
-        begun: Range<Timestamp>,
+        begun: Span,
         limit: usize,
     ) -> Result<Vec<Rollup>, StoreError> {
         let Some(table) = self.rollup_table(step)? else { return Ok(Vec::new()) };

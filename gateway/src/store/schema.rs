@@ -5,13 +5,13 @@
 
 use std::collections::BTreeMap;
 
-use dream_protocol::cluster::{Forget, Record};
+use dream_protocol::cluster::{Forget, Key, Record};
 use dream_protocol::ids::ClusterId;
 use dream_protocol::time::{Slot, Timestamp};
 use redb::{ReadableTable as _, Table, TableDefinition, Value, WriteTransaction};
 use zeroize::Zeroizing;
 
-use super::{Change, FilteredLoad, Step, StoreError, slot_of};
+use super::{Change, FilteredLoad, Step, StoreError};
 
 /// The version of everything below. A table that an older version does not know, and need not, is no new format: it leaves
 /// the table alone.
@@ -171,6 +171,14 @@ fn expire<V: Value>(table: &mut Table<'_, (&'static str, u64), V>, before: Times
         table.retain_in((cluster.as_str(), 0)..(cluster.as_str(), before.as_millis()), |_, _| false)?;
         // Nothing ends at the very end of time: the next range begins with the next cluster.
         after = (cluster, u64::MAX);
+    }
+}
+
+/// Returns the slot of an entry that belongs to one: such entries go into one value for each commit.
+fn slot_of(record: &Record) -> Option<Slot> {
+    match record.key() {
+        Key::Slot(slot, ..) => Some(slot),
+        Key::Enrolment(_) | Key::List(_) | Key::Outcome(_) | Key::Offenders | Key::Retries | Key::Evidence(_) => None,
     }
 }
 

@@ -18,7 +18,7 @@ use dream_gateway::board::{Board, ClusterView, ListView, Spent};
 use dream_gateway::clock::{Clock, Zone};
 use dream_gateway::config::{Group, GroupId, Part, even_draws, with_committee};
 use dream_gateway::engine::energy::RunningEnergy;
-use dream_gateway::history::{ClosedSlot, Extent, FilteredLoad, History, HistoryError, Rollup, Step};
+use dream_gateway::history::{ClosedSlot, Extent, FilteredLoad, History, HistoryError, Read, Rollup, Span, Step};
 use dream_gateway::http::{Service, router, serve};
 use dream_gateway::metrics::Metrics;
 use dream_protocol::aggregate::SlotOutcome;
@@ -278,37 +278,24 @@ impl Past {
 }
 
 impl History for Past {
-    fn slots(
-        &self,
-        cluster: &ClusterId,
-        from: Timestamp,
-        to: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<ClosedSlot>, HistoryError> {
+    fn slots(&self, cluster: &ClusterId, ended: Span, limit: usize) -> Read<Vec<ClosedSlot>> {
         self.check()?;
         let slots = self.slots.lock().unwrap();
         let slots = slots.get(cluster).map(Vec::as_slice).unwrap_or_default();
-        let mut found: Vec<_> = slots.iter().filter(|slot| (from..to).contains(&slot.outcome.end)).copied().collect();
+        let mut found: Vec<_> = slots.iter().filter(|slot| ended.contains(&slot.outcome.end)).copied().collect();
         found.drain(..found.len().saturating_sub(limit));
         Ok(found)
     }
 
-    fn rollups(
-        &self,
-        cluster: &ClusterId,
-        step: Step,
-        from: Timestamp,
-        to: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<Rollup>, HistoryError> {
+    fn rollups(&self, cluster: &ClusterId, step: Step, begun: Span, limit: usize) -> Read<Vec<Rollup>> {
         self.check()?;
-        let range = (cluster.clone(), step, from)..(cluster.clone(), step, to);
+        let range = (cluster.clone(), step, begun.start)..(cluster.clone(), step, begun.end);
         let mut found: Vec<_> = self.rollups.lock().unwrap().range(range).map(|(_, rollup)| *rollup).collect();
         found.drain(..found.len().saturating_sub(limit));
         Ok(found)
     }
 
-    fn extent(&self, cluster: &ClusterId) -> Result<Option<Extent>, HistoryError> {
+    fn extent(&self, cluster: &ClusterId) -> Read<Option<Extent>> {
         self.check()?;
         Ok(self.energy.lock().unwrap().get(cluster).and_then(|energy| Some(energy.view()?.extent)))
     }

@@ -25,7 +25,7 @@ use crate::world::gateway::in_memory;
 const START: Timestamp = Timestamp::from_millis(0);
 
 fn rows(store: &Store, step: Step) -> Vec<Rollup> {
-    store.rollups(&north(), step, START, NEVER, usize::MAX).unwrap()
+    store.rollups(&north(), step, START..NEVER, usize::MAX).unwrap()
 }
 
 fn energy(rows: &[Rollup]) -> f64 {
@@ -270,7 +270,7 @@ fn hours_expire_and_days_do_not() {
     assert_eq!(rows(&life.store, Step::Hour), hours[50..]);
     assert_eq!(rows(&life.store, Step::Day), days);
     life.store.commit(&[Change::Expire { slots: NEVER, hours: NEVER }]).unwrap();
-    assert_eq!(life.store.slots(&north(), START, NEVER, 9).unwrap(), []);
+    assert_eq!(life.store.slots(&north(), START..NEVER, 9).unwrap(), []);
     assert_eq!(life.store.clusters().unwrap(), [north()], "its days are still there");
     drop(life);
     let mut life = scene.start();

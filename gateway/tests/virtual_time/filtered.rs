@@ -95,7 +95,7 @@ impl Life {
     }
 
     fn kept(&self) -> Vec<ClosedSlot> {
-        self.store.slots(&north(), Timestamp::from_millis(0), NEVER, usize::MAX).unwrap()
+        self.store.slots(&north(), Timestamp::from_millis(0)..NEVER, usize::MAX).unwrap()
     }
 
     fn kept_late_loads(&self) -> Vec<Option<FilteredLoad>> {
@@ -174,7 +174,7 @@ fn a_store_without_late_loads_can_be_read_and_gets_them_from_then_on() {
     write.commit().unwrap();
     drop(database);
     let store = Store::open_existing(&scene.store_path()).unwrap();
-    let kept = store.slots(&north(), Timestamp::from_millis(0), NEVER, usize::MAX).unwrap();
+    let kept = store.slots(&north(), Timestamp::from_millis(0)..NEVER, usize::MAX).unwrap();
     assert!(kept.len() == 40 && kept.iter().all(|kept| kept.smoothed.is_none()));
     drop(store);
     let mut life = scene.start();

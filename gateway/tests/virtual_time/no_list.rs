@@ -102,7 +102,7 @@ async fn live_slots_follow_and_the_filter_goes_on_from_what_was_there() {
 
     gateway.stop().await;
     let store = Store::open(&gateway.store_path(), 4).unwrap();
-    let kept = store.slots(&north(), Timestamp::from_secs(0), NEVER, usize::MAX).unwrap();
+    let kept = store.slots(&north(), Timestamp::from_secs(0)..NEVER, usize::MAX).unwrap();
     assert!(kept.len() > usize::try_from(SLOTS).unwrap());
     let mut filter = ClusterFilter::new(&Zone::default(), &[]);
     for slot in kept {

@@ -70,7 +70,7 @@ async fn a_running_gateway_drops_what_is_older_than_its_retention() {
     let store = Store::open(&gateway.store_path(), 4).unwrap();
     assert_eq!(slots(&store, 0, now, usize::MAX), [3, 4]);
     let oldest = |step| {
-        let rows = store.rollups(&north(), step, Timestamp::from_secs(0), Timestamp::from_secs(now), 9).unwrap();
+        let rows = store.rollups(&north(), step, Timestamp::from_secs(0)..Timestamp::from_secs(now), 9).unwrap();
         (now - rows[0].start.as_secs()) / hour
     };
     assert_eq!(oldest(Step::Hour), 100, "hours are kept for five years");
@@ -96,7 +96,7 @@ fn outcome(slot: u64, end_seconds: u64) -> Record {
 }
 
 fn slots(store: &Store, from: u64, to: u64, limit: usize) -> Vec<u64> {
-    let found = store.slots(&north(), Timestamp::from_secs(from), Timestamp::from_secs(to), limit).unwrap();
+    let found = store.slots(&north(), Timestamp::from_secs(from)..Timestamp::from_secs(to), limit).unwrap();
     found.iter().map(|kept: &ClosedSlot| kept.outcome.slot.0).collect()
 }
 

@@ -120,7 +120,7 @@ mod tests {
         let store = Store::open(&directory.path().join("gateway.redb"), 4).unwrap();
         let north = ClusterId::new("north").unwrap();
         write(&store, &north, &slots).unwrap();
-        let kept = store.slots(&north, Timestamp::from_secs(0), UNTIL.plus_secs(1), 1000).unwrap();
+        let kept = store.slots(&north, Timestamp::from_secs(0)..UNTIL.plus_secs(1), 1000).unwrap();
         assert_eq!(kept.iter().map(|closed| closed.outcome).collect::<Vec<_>>(), slots);
         assert!(kept.iter().all(|closed| !closed.is_of_a_list() && closed.filtered.is_some()), "{kept:?}");
         assert!(notice(UNTIL).contains("The slots until 2026-11-17T"), "{}", notice(UNTIL));

@@ -1,14 +1,13 @@
 //! The energy of a group: in the running hour, day and month, and in hours and days of the past.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 use dream_protocol::time::Timestamp;
 
 use super::GroupView;
 use crate::clock::Period;
 use crate::config::Group;
-use crate::history::{Extent, History, HistoryError, Rollup, Step};
+use crate::history::{Extent, History, Read, Rollup, Span, Step};
 
 /// What a group's clusters have come to in a period.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -115,14 +114,14 @@ impl GroupView {
         &self,
         history: &dyn History,
         step: Step,
-        begun: Range<Timestamp>,
+        begun: Span,
         limit: usize,
         together: u64,
-    ) -> Result<Vec<GroupPeriod>, HistoryError> {
+    ) -> Read<Vec<GroupPeriod>> {
         let mut all = BTreeMap::new();
         for shown in &self.served {
             let Some(energy) = &shown.view.energy else { continue };
-            let rows = history.rollups(&shown.view.cluster, step, begun.start, begun.end, limit)?;
+            let rows = history.rollups(&shown.view.cluster, step, begun.clone(), limit)?;
             add_to(&mut all, &self.group, joined(&rows, step, together), energy.extent);
         }
         Ok(all.into_values().collect())

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use dream_protocol::ids::ClusterId;
 use tracing::{error, info, warn};
 
-use super::{Driver, filters};
+use super::Driver;
+use super::connection::filters;
 use crate::config::Config;
 use crate::config::secrets::GatewayIdentity;
 use crate::engine::announce;

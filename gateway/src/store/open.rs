@@ -1,0 +1,141 @@
+//! Opening a store: checking every page, refusing other formats, and opening it again after an error.
+
+use std::io::ErrorKind;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{PoisonError, RwLock};
+
+use dream_edge::database;
+use redb::{Database, ReadableDatabase as _, TableError};
+use thiserror::Error;
+
+use super::schema::{self, FORMAT, META};
+use super::{Store, StoreError};
+
+/// Why a store cannot be opened. It is left as it is.
+#[derive(Debug, Error)]
+pub enum OpenStoreError {
+    #[error("the store {} is in use by another process: stop that one first", path.display())]
+    Locked { path: PathBuf },
+    #[error(
+        "the store {} was written by a newer version (format {found}, this one reads up to {FORMAT}): install that \
+         version, or start with another `store.path`",
+        path.display()
+    )]
+    Newer { path: PathBuf, found: u64 },
+    #[error(
+        "the store {} was written by an earlier version (format {found}, this one reads {FORMAT}): what it holds of lists and \
+         enrolments cannot be used any more. Get its history out with that version's `dream-gateway export` if you want \
+         it, move the file away, and start again with an empty one: the meters enrol again by themselves",
+        path.display()
+    )]
+    Earlier { path: PathBuf, found: u64 },
+    #[error(
+        "the store {} is damaged, or no store of a gateway ({detail}); it was left as it is. Restore a back-up, or move \
+         it away: the gateway then takes up the clusters from their retained lists",
+        path.display()
+    )]
+    Damaged { path: PathBuf, detail: String },
+    #[error("the store {} cannot be opened: {error}", path.display())]
+    Io { path: PathBuf, error: std::io::Error },
+    #[error("there is no store {}", path.display())]
+    Missing { path: PathBuf },
+}
+
+impl Store {
+    /// Opens a store, or makes a new one. Takes as long as reading the file takes.
+    pub fn open(path: &Path, cache_mebibytes: usize) -> Result<Self, OpenStoreError> {
+        let cache_bytes = cache_mebibytes << 20;
+        let database = open(path, cache_bytes, true)?;
+        let store = Self { path: path.to_owned(), cache_bytes, database: RwLock::new(Some(database)) };
+        if !store.check_format()? {
+            let damaged =
+                |error: StoreError| OpenStoreError::Damaged { path: path.to_owned(), detail: error.to_string() };
+            store.write_format().map_err(damaged)?;
+        }
+        Ok(store)
+    }
+
+    /// Opens a store that must be there already.
+    pub fn open_existing(path: &Path) -> Result<Self, OpenStoreError> {
+        let cache_bytes = 32 << 20;
+        let database = open(path, cache_bytes, false)?;
+        let store = Self { path: path.to_owned(), cache_bytes, database: RwLock::new(Some(database)) };
+        if !store.check_format()? {
+            return Err(OpenStoreError::Damaged { path: path.to_owned(), detail: "it is empty".to_owned() });
+        }
+        Ok(store)
+    }
+
+    /// Closes the file and opens it again: after an error nothing else gets it out of its doubts.
+    pub(crate) fn reopen(&self) -> Result<(), OpenStoreError> {
+        let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
+        *database = None;
+        *database = Some(open(&self.path, self.cache_bytes, false)?);
+        Ok(())
+    }
+
+    /// Refuses a file of another version or of something else; says whether it is a store, or still empty.
+    fn check_format(&self) -> Result<bool, OpenStoreError> {
+        let path = || self.path.clone();
+        let damaged = |error: StoreError| OpenStoreError::Damaged { path: path(), detail: error.to_string() };
+        match self.format().map_err(damaged)? {
+            Some(FORMAT) => Ok(true),
+            Some(found) if found > FORMAT => Err(OpenStoreError::Newer { path: path(), found }),
+            Some(0) => Err(OpenStoreError::Damaged { path: path(), detail: "format 0 never existed".to_owned() }),
+            Some(found) => Err(OpenStoreError::Earlier { path: path(), found }),
+            None if self.has_tables().map_err(damaged)? => {
+                Err(OpenStoreError::Damaged { path: path(), detail: "it holds something else".to_owned() })
+            }
+            None => Ok(false),
+        }
+    }
+
+    fn format(&self) -> Result<Option<u64>, StoreError> {
+        let database = self.database()?;
+        match database.begin_read()?.open_table(META) {
+            Ok(meta) => Ok(meta.get("format")?.map(|format| format.value())),
+            Err(TableError::TableDoesNotExist(_)) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn has_tables(&self) -> Result<bool, StoreError> {
+        Ok(self.database()?.begin_read()?.list_tables()?.next().is_some())
+    }
+
+    fn write_format(&self) -> Result<(), StoreError> {
+        let database = self.database()?;
+        let mut write = database.begin_write()?;
+        write.set_two_phase_commit(true);
+        write.open_table(META)?.insert("format", FORMAT)?;
+        schema::Tables::open(&write)?;
+        write.commit()?;
+        Ok(())
+    }
+}
+
+/// Checks every page of the file, which is left as it is if it is damaged, and opens it.
+fn open(path: &Path, cache_bytes: usize, create: bool) -> Result<Database, OpenStoreError> {
+    let mode = std::fs::metadata(path).map_or(0, |file| file.permissions().mode());
+    let opened = database::open(path, cache_bytes, create).map_err(|error| {
+        let path = path.to_owned();
+        match error {
+            database::OpenError::Locked => OpenStoreError::Locked { path },
+            database::OpenError::Damaged(detail) => OpenStoreError::Damaged { path, detail },
+            database::OpenError::Io(error) if !create && error.kind() == ErrorKind::NotFound => {
+                OpenStoreError::Missing { path }
+            }
+            database::OpenError::Io(error) => OpenStoreError::Io { path, error },
+        }
+    })?;
+    warn_if_readable(path, mode);
+    Ok(opened)
+}
+
+fn warn_if_readable(path: &Path, mode: u32) {
+    if mode & 0o077 != 0 {
+        let (path, mode) = (path.display(), format!("{:o}", mode & 0o777));
+        tracing::warn!(%path, mode, "others can read the store, and it holds keys: chmod 600");
+    }
+}
