@@ -1,12 +1,13 @@
 //! A source of any kind: checked once, then run for as long as somebody listens.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use dream_edge::config::{ConfigError, Section, Variables, read_text};
 use tokio::sync::mpsc;
 
 use crate::clock::Clock;
-use crate::config::{ConfigError, SourceConfig};
 use crate::http::Http;
 use crate::lines::Lines;
 use crate::modbus::Modbus;
@@ -20,12 +21,12 @@ use crate::telegrams::Telegrams;
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 /// A source whose configuration is sound.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Source {
     kind: Kind,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Kind {
     Telegrams(Telegrams),
     Mqtt(Mqtt),
@@ -35,17 +36,29 @@ enum Kind {
 }
 
 impl Source {
-    /// Checks a configuration; the error names the key, what is wrong with it and what is allowed.
-    pub fn new(config: SourceConfig) -> Result<Self, ConfigError> {
-        let kind = match config {
-            SourceConfig::P1(config) => Kind::Telegrams(Telegrams::p1(config)?),
-            SourceConfig::Sml(config) => Kind::Telegrams(Telegrams::sml(config)?),
-            SourceConfig::Mqtt(config) => Kind::Mqtt(Mqtt::new(&config)?),
-            SourceConfig::Modbus(config) => Kind::Modbus(Modbus::new(config)?),
-            SourceConfig::Http(config) => Kind::Http(Http::new(config)?),
-            SourceConfig::Lines(config) => Kind::Lines(Lines::new(config)?),
+    /// Reads the section `[source]` of a configuration, where mistakes are noted.
+    pub fn read(section: &Section<'_>) -> Option<Self> {
+        type Read = fn(&Section<'_>) -> Option<Kind>;
+        let kinds: [(&str, Read); 6] = [
+            ("p1", |section| Telegrams::p1(section).map(Kind::Telegrams)),
+            ("sml", |section| Telegrams::sml(section).map(Kind::Telegrams)),
+            ("mqtt", |section| Mqtt::read(section).map(Kind::Mqtt)),
+            ("modbus", |section| Modbus::read(section).map(Kind::Modbus)),
+            ("http", |section| Http::read(section).map(Kind::Http)),
+            ("lines", |section| Lines::read(section).map(Kind::Lines)),
+        ];
+        let Some(read) = section.key("kind").required("\"p1\"").one_of(&kinds) else {
+            // Which keys there are depends on it.
+            section.accept_any_key();
+            return None;
         };
-        Ok(Self { kind })
+        Some(Self { kind: read(section)? })
+    }
+
+    /// Reads the keys of a `[source]` that stand by themselves; `name` is told in place of a file.
+    pub fn parse(name: &str, text: &str) -> Result<Self, ConfigError> {
+        let (source, report) = read_text(Path::new(name), text, &Variables::default(), Self::read);
+        report.finish(source.flatten())
     }
 
     /// Says when the source speaks, which [`SlotMean`](crate::SlotMean) needs to know.
