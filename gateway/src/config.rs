@@ -1,21 +1,20 @@
 //! The configuration: one TOML file, `DREAM_*` environment variables over it, every mistake named with its key.
 //!
-//! [`Config`] is checked: whoever holds one need not ask again whether a value makes sense. Keys, defaults and meaning are
-//! documented in `docs/configuration.md`, which a test compares with [`mod@file`].
+//! [`Config`] is checked: nothing that has one needs to ask again whether a value makes sense. Every key is declared in `read`;
+//! `docs/configuration.md` says what they mean, and a test compares it with [`keys`].
 
-mod check;
 pub(crate) mod decimal;
-pub mod file;
 mod group;
 mod ownership;
+mod read;
 pub mod secrets;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use dream_edge::config::{Report, Variables};
 use dream_protocol::cluster::RosterRules;
 use dream_protocol::ids::{ClusterId, GatewayId, IdError};
 use dream_protocol::membership::MembershipList;
@@ -24,10 +23,9 @@ use dream_protocol::policy::Profile;
 use dream_protocol::scheme::committee;
 use dream_protocol::scheme::{COMMITTEE_FROM, Kind, Scheme, SchemeChoice};
 
-use check::Checker;
-
 use crate::clock::Zone;
 
+pub use dream_edge::config::ConfigError;
 pub use group::{Group, GroupId, Part};
 
 /// A checked configuration.
@@ -112,8 +110,7 @@ pub struct Log {
     pub format: LogFormat,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
     Text,
     Json,
@@ -219,34 +216,6 @@ impl Overrides {
     }
 }
 
-/// Everything that is wrong with a configuration, each with its key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConfigError {
-    pub file: PathBuf,
-    pub problems: Vec<Problem>,
-}
-
-/// One mistake.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    /// Empty if the file as a whole is meant.
-    pub key: String,
-    pub message: String,
-}
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} cannot be used", self.file.display())?;
-        for Problem { key, message } in &self.problems {
-            let message = message.trim_end().replace('\n', "\n  ");
-            if key.is_empty() { write!(f, "\n  {message}")? } else { write!(f, "\n  {key}: {message}")? }
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for ConfigError {}
-
 impl Config {
     /// Returns the name of this replica, such as `gw-1-0`: its client id at the broker.
     pub fn replica_name(&self) -> Result<GatewayId, IdError> {
@@ -260,11 +229,8 @@ impl Config {
 
     /// Reads and checks a file.
     pub fn load(path: &Path, overrides: &Overrides) -> Result<Self, ConfigError> {
-        let Draft { config, problems, .. } = Draft::read(path, overrides);
-        match config {
-            Some(config) if problems.is_empty() => Ok(config),
-            Some(_) | None => Err(ConfigError { file: path.to_owned(), problems }),
-        }
+        let Draft { config, report, .. } = Draft::read(path, overrides);
+        report.finish(config)
     }
 }
 
@@ -274,7 +240,7 @@ pub struct Draft {
     /// `None` if too much is wrong.
     pub config: Option<Config>,
     pub files: Files,
-    pub problems: Vec<Problem>,
+    pub report: Report,
 }
 
 /// The files that a gateway needs before it connects, as far as they are named.
@@ -290,28 +256,19 @@ pub struct Files {
 impl Draft {
     /// Reads a file, and looks at all of it.
     pub fn read(path: &Path, overrides: &Overrides) -> Self {
-        let mut problems = Vec::new();
-        let text = std::fs::read_to_string(path).map_err(|error| format!("it cannot be read: {error}"));
-        let file = text
-            .and_then(|text| file::File::read(&text, &mut problems).map_err(|error| without_the_line(&error, &text)));
-        let mut file = match file {
-            Ok(file) => file,
-            Err(message) => {
-                problems.push(Problem { key: String::new(), message });
-                return Self { config: None, files: Files::default(), problems };
-            }
-        };
-        file.apply(&overrides.environment, &mut problems);
-        let mut checker = Checker::new(path.parent().unwrap_or_else(|| Path::new("")), problems);
-        let (config, files) = checker.config(file, overrides);
-        Self { config, files, problems: checker.problems }
+        // Other variables that start with `DREAM_` are not ours: Kubernetes makes some for a service of that name.
+        let variables = Variables { prefix: "DREAM_", values: overrides.environment.clone() };
+        let (found, report) = dream_edge::config::read(path, &variables, |root| read::config(root, overrides));
+        let (config, files) = found.unwrap_or_default();
+        Self { config, files, report }
     }
 }
 
-/// Returns what is wrong and where, without the line itself: somebody may have written a password into it.
-fn without_the_line(error: &toml::de::Error, text: &str) -> String {
-    let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
-    let (line, column) =
-        (before.matches('\n').count() + 1, before.chars().rev().take_while(|c| *c != '\n').count() + 1);
-    format!("line {line}, column {column}: {}", error.message())
+/// Returns every key of the file, those of `[clusters.NAME]` and `[groups.NAME]` for a cluster and a group of that name, and the
+/// environment variables that replace one.
+pub fn keys() -> (Vec<String>, Vec<String>) {
+    let (text, none) = ("[clusters.NAME]\n[groups.NAME]", Variables::default());
+    let all = |root: &dream_edge::config::Section<'_>| read::config(root, &Overrides::default());
+    let (_, report) = dream_edge::config::read_text(Path::new(""), text, &Variables { prefix: "DREAM_", ..none }, all);
+    (report.keys, report.variables)
 }

@@ -49,7 +49,7 @@ pub async fn run<M: Machine>(
 ) -> anyhow::Result<()> {
     let identity = Identity::load(&config.identity, config.cluster.as_ref())?;
     let access = community(&config, &identity)?;
-    let source = Source::new(config.source.clone())?;
+    let source = config.source.clone();
     let records = Records::open(&config.state)?;
     let listener = TcpListener::bind(config.http).await;
     let listener = listener.with_context(|| format!("`http.listen`: cannot listen on {}", config.http))?;

@@ -1,25 +1,24 @@
-//! The configuration: one TOML file of the owner's, every mistake named with its key, secrets by their path.
+//! The configuration: one TOML file of the owner's, every mistake named with its line and key, secrets by their path.
 //!
 //! The policy is in here and nowhere else: nothing that arrives over a network can widen it. `docs/meter.md` has every key.
 
 pub mod edit;
-mod file;
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use dream_edge::config::{Section, Variables, read, read_text};
 use dream_protocol::broker_address::broker_address;
 use dream_protocol::certificate::Authorities;
 use dream_protocol::ids::{ClusterId, GatewayId};
 use dream_protocol::policy::{Policy, Profile};
-use dream_sources::{Source, SourceConfig};
+use dream_sources::Source;
 
 use crate::clock::SystemTimeSource;
 use crate::identity::IdentityFiles;
 
-/// How much of a day's epsilon the protocol allows at most, in millionths.
-const MOST_DAILY_MICRO_EPSILON: u64 = 160_000_000;
+pub use dream_edge::config::ConfigError;
 
 /// What an owner has to write, word for word, to trust one authority in both roles.
 pub const ONE_AUTHORITY: &str = "I accept that whoever certifies the gateway can invent meters and read my home";
@@ -35,7 +34,7 @@ pub struct Config {
     pub identity: IdentityFiles,
     pub community: Broker,
     pub policy: OwnerPolicy,
-    pub source: SourceConfig,
+    pub source: Source,
     /// The home's own broker, for Home Assistant.
     pub home: Option<Home>,
     /// Where records are kept.
@@ -115,227 +114,164 @@ pub struct Home {
     pub prefix: String,
 }
 
-/// Everything that is wrong with a configuration, each with its key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConfigError {
-    pub file: PathBuf,
-    pub problems: Vec<Problem>,
-}
-
-/// One mistake; the key is empty if the file as a whole is meant.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    pub key: String,
-    pub message: String,
-}
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} cannot be used", self.file.display())?;
-        for Problem { key, message } in &self.problems {
-            let message = message.trim_end().replace('\n', "\n  ");
-            if key.is_empty() { write!(f, "\n  {message}")? } else { write!(f, "\n  {key}: {message}")? }
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for ConfigError {}
-
 impl Config {
-    /// Reads and checks a file. Paths in it are relative to its folder.
+    /// Reads and checks a file. Paths in it are relative to its folder, but for those in `[source]`.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        let wrong = |problems| ConfigError { file: path.to_owned(), problems };
-        let whole = |message| vec![Problem { key: String::new(), message }];
-        let text =
-            std::fs::read_to_string(path).map_err(|error| wrong(whole(format!("it cannot be read: {error}"))))?;
-        Self::parse(&text, path.parent().unwrap_or_else(|| Path::new(""))).map_err(wrong)
+        let (config, report) = read(path, &Variables::default(), config);
+        report.finish(config.flatten())
     }
+}
 
-    fn parse(text: &str, folder: &Path) -> Result<Self, Vec<Problem>> {
-        let file: file::File = toml::from_str(text).map_err(|error| vec![mistake(&error, text)])?;
-        let mut checker = Checker { folder, problems: Vec::new() };
-        match checker.config(file) {
-            Some(config) if checker.problems.is_empty() => Ok(config),
-            Some(_) | None => Err(checker.problems),
+/// Returns every key but those of `[source]`.
+pub fn keys() -> Vec<String> {
+    let (_, report) = read_text(Path::new(""), "[home]", &Variables::default(), config);
+    report.keys
+}
+
+fn config(root: &Section<'_>) -> Option<Config> {
+    let cluster = root.key("cluster").parsed(ClusterId::new);
+    let identity = identity(&root.section("identity"));
+    let community = broker("community", &root.section("community"));
+    let policy = policy(&root.section("policy"));
+    let home = root.optional("home").map(|section| {
+        let prefix = section.key("discovery_prefix").text().unwrap_or_else(|| "homeassistant".to_owned());
+        Some(Home { broker: broker("home", &section)?, prefix })
+    });
+    let (state, witness) = state(&root.section("state"));
+    let (http, http_names) = http(&root.section("http"));
+    let time = time(&root.section("clock"));
+    let log_level = log_level(&root.section("log"));
+    let source = match root.optional("source") {
+        Some(section) => Source::read(&section),
+        None => {
+            let message = "`dream-meter probe` finds out how your meter speaks, and --write adds it here";
+            root.missing("source", message);
+            None
+        }
+    };
+    Some(Config {
+        cluster,
+        identity: identity?,
+        community: community?,
+        policy: policy?,
+        source: source?,
+        home: home.flatten(),
+        state,
+        witness,
+        http,
+        http_names,
+        time,
+        log_level,
+    })
+}
+
+fn identity(section: &Section<'_>) -> Option<IdentityFiles> {
+    section.retired(
+        "authorities",
+        &["meter_authorities", "gateway_authorities"],
+        "replaced by two keys: `meter_authorities` for those who certify meters, and `gateway_authorities` for those who certify \
+         the gateway",
+    );
+    let certificate = section.key("certificate").required("\"meter.pem\"").path();
+    let key = section.key("key").required("\"meter.key\"").path();
+    let meters = section.key("meter_authorities").required("[\"meter-authorities.pem\"]").paths();
+    let gateways = section.key("gateway_authorities").required("[\"gateway-authorities.pem\"]").paths();
+    for (name, found) in [("meter_authorities", &meters), ("gateway_authorities", &gateways)] {
+        if found.as_ref().is_some_and(Vec::is_empty) {
+            section.wrong(name, "this list is empty; name at least one file with the certificate of an authority");
         }
     }
-}
-
-/// Returns what cannot be read, or what is missing and where it comes from.
-fn mistake(error: &toml::de::Error, text: &str) -> Problem {
-    if error.message() == "missing field `source`" {
-        let message = "it is missing: `dream-meter probe` finds out how your meter speaks, and --write adds it here";
-        return Problem { key: "source".to_owned(), message: message.to_owned() };
-    }
-    Problem { key: String::new(), message: without_the_line(error, text) }
-}
-
-/// Returns what is wrong and where, without the line itself: somebody may have written a password into it.
-fn without_the_line(error: &toml::de::Error, text: &str) -> String {
-    let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
-    let (line, column) =
-        (before.matches('\n').count() + 1, before.chars().rev().take_while(|c| *c != '\n').count() + 1);
-    format!("line {line}, column {column}: {}", error.message())
-}
-
-struct Checker<'a> {
-    folder: &'a Path,
-    problems: Vec<Problem>,
-}
-
-impl Checker<'_> {
-    fn config(&mut self, file: file::File) -> Option<Config> {
-        let cluster = file.cluster.map(|name| self.id("cluster", &name, ClusterId::new));
-        let identity = IdentityFiles {
-            certificate: self.path(file.identity.certificate),
-            key: self.path(file.identity.key),
-            meter_authorities: file.identity.meter_authorities.into_iter().map(|path| self.path(path)).collect(),
-            gateway_authorities: file.identity.gateway_authorities.into_iter().map(|path| self.path(path)).collect(),
-            one_authority: file.identity.one_authority.is_some(),
-        };
-        if file.identity.authorities.is_some() {
-            self.problem(
-                "identity.authorities",
-                "`identity.meter_authorities`, for those who certify meters, and `identity.gateway_authorities`, for those who \
-                 certify the gateway, replace it",
-            );
+    let accepts = |words: &str| {
+        if words == ONE_AUTHORITY {
+            Ok(())
         } else {
-            self.authorities(&identity);
+            Err(format!("leave it out, or write, word for word, {ONE_AUTHORITY:?}"))
         }
-        if file.identity.one_authority.is_some_and(|words| words != ONE_AUTHORITY) {
-            self.problem(
-                "identity.one_authority",
-                format!("leave it out, or write, word for word, \"{ONE_AUTHORITY}\""),
-            );
-        }
-        let community = self.broker("community", file.community);
-        let policy = self.policy(&file.policy);
-        let home = file.home.map(|home| {
-            let prefix = home.discovery_prefix;
-            self.broker("home", home.broker).map(|broker| Home { broker, prefix })
-        });
-        let http = self.http(&file.http.listen);
-        let state = self.path(file.state.directory);
-        let witness = self.path(file.state.witness);
-        if witness.starts_with(&state) {
-            self.problem(
-                "state.witness",
-                "it is inside `state.directory`: it must be outside, so that a copy of that directory does not bring it along",
-            );
-        } else if is_below(&witness, self.folder) && is_below(&state, self.folder) {
-            self.problem(
-                "state.witness",
-                "it is beside `state.directory`, below the folder of this file: a back-up of that folder brings both along. Name a \
-                 file elsewhere, such as one in ~/.cache",
-            );
-        }
-        let time = if file.clock.trusted {
-            SystemTimeSource::Trusted
-        } else {
-            SystemTimeSource::Asked { flag: file.clock.flag }
-        };
-        if file.log.level.parse::<tracing_subscriber::filter::LevelFilter>().is_err() {
-            self.problem("log.level", format!("`{}`: use error, warn, info, debug or trace", file.log.level));
-        }
-        if let Err(error) = Source::new(file.source.clone()) {
-            self.problem(format!("source.{}", error.key), error.problem);
-        }
-        Some(Config {
-            cluster: transposed(cluster)?,
-            identity,
-            community: community?,
-            policy: policy?,
-            source: file.source,
-            home: transposed(home)?,
-            state,
-            witness,
-            http: http?,
-            http_names: file.http.names,
-            time,
-            log_level: file.log.level,
-        })
-    }
+    };
+    let one_authority = section.key("one_authority").parsed(accepts).is_some();
+    let (meter_authorities, gateway_authorities) = (meters?, gateways?);
+    Some(IdentityFiles { certificate: certificate?, key: key?, meter_authorities, gateway_authorities, one_authority })
+}
 
-    fn authorities(&mut self, identity: &IdentityFiles) {
-        if identity.meter_authorities.is_empty() {
-            self.problem(
-                "identity.meter_authorities",
-                "name at least one file with the certificate of an authority of meters",
-            );
-        }
-        if identity.gateway_authorities.is_empty() {
-            let message = "name at least one file with the certificate of an authority of gateways";
-            self.problem("identity.gateway_authorities", message);
-        }
+fn policy(section: &Section<'_>) -> Option<OwnerPolicy> {
+    let profiles = Profile::ALL.map(|profile| (profile.as_str(), profile));
+    let profile = section.key("profile").one_of(&profiles).unwrap_or(Profile::Strict);
+    let names = section.key("gateways").required("[\"gw-1\"]").texts();
+    if names.as_ref().is_some_and(Vec::is_empty) {
+        section.wrong("gateways", "this list is empty; name at least one gateway whose lists the meter may accept");
     }
+    // The protocol's own budget can only be made tighter.
+    let daily = section.key("daily_epsilon").number(1..=160u64);
+    let holds = section.key("holds").number(0..=10_000).unwrap_or(10_000);
+    let gateways = names?.into_iter().filter_map(|name| {
+        GatewayId::new(&name).map_err(|error| section.wrong("gateways", format!("{name:?}: {error}"))).ok()
+    });
+    let daily_micro_epsilon = daily.map(|epsilon| epsilon * 1_000_000);
+    Some(OwnerPolicy { profile, gateways: gateways.collect(), daily_micro_epsilon, holds })
+}
 
-    fn policy(&mut self, policy: &file::Policy) -> Option<OwnerPolicy> {
-        let profile = policy.profile.parse::<Profile>();
-        if let Err(allowed) = &profile {
-            self.problem("policy.profile", format!("`{}`: {allowed}", policy.profile));
-        }
-        let gateways: Vec<_> =
-            policy.gateways.iter().filter_map(|name| self.id("policy.gateways", name, GatewayId::new)).collect();
-        if policy.gateways.is_empty() {
-            self.problem("policy.gateways", "name at least one gateway whose lists the meter may accept");
-        }
-        let daily_micro_epsilon = policy.daily_epsilon.map(|epsilon| epsilon.saturating_mul(1_000_000));
-        if daily_micro_epsilon.is_some_and(|budget| !(1..=MOST_DAILY_MICRO_EPSILON).contains(&budget)) {
-            self.problem("policy.daily_epsilon", "use 1 to 160: the protocol's own budget can only be made tighter");
-        }
-        if policy.holds > 10_000 {
-            self.problem("policy.holds", "use 0 to 10000: no cluster has more members");
-        }
-        Some(OwnerPolicy { profile: profile.ok()?, gateways, daily_micro_epsilon, holds: policy.holds })
+fn broker(name: &'static str, section: &Section<'_>) -> Option<Broker> {
+    let url = section.key("url").required("\"mqtts://broker.example\"").parsed(|url| {
+        broker_address(url).ok_or(
+            "not a broker's address; use mqtt://HOST[:1883] or mqtts://HOST[:8883], and `username` and `password_file` for a login",
+        )
+    });
+    let ca = section.key("ca").path();
+    let username = section.key("username").text();
+    let password_file = section.key("password_file").path();
+    if username.is_none() && password_file.is_some() {
+        section.wrong("password_file", "has no effect without `username`");
     }
+    let login = username.map(|username| (username, password_file));
+    let (is_tls, host, port) = url?;
+    match (is_tls, section.has("ca")) {
+        (true, false) => {
+            section.missing("ca", "mqtts:// needs the certificates that the broker's own is checked with");
+        }
+        (false, true) => section.wrong("ca", "has no effect with mqtt://; use mqtts://, or leave it out"),
+        (true, true) | (false, false) => {}
+    }
+    Some(Broker { section: name, host, port, ca, login })
+}
 
-    fn broker(&mut self, section: &'static str, broker: file::Broker) -> Option<Broker> {
-        let Some((tls, host, port)) = broker_address(&broker.url) else {
-            // What stands before an `@` may be a password.
-            let shown = if broker.url.contains('@') { "the value".to_owned() } else { format!("`{}`", broker.url) };
-            let allowed = "mqtt://HOST[:1883] or mqtts://HOST[:8883], and `username` and `password_file` for a login";
-            self.problem(format!("{section}.url"), format!("{shown} is not a broker's address; use {allowed}"));
-            return None;
-        };
-        match (tls, &broker.ca) {
-            (true, None) => self.problem(
-                format!("{section}.ca"),
-                "it is missing: mqtts:// needs the certificates that the broker's own is checked with",
-            ),
-            (false, Some(_)) => {
-                self.problem(format!("{section}.ca"), "it has no effect with mqtt://; use mqtts://, or leave it out");
-            }
-            (true, Some(_)) | (false, None) => {}
-        }
-        if broker.username.is_none() && broker.password_file.is_some() {
-            self.problem(format!("{section}.password_file"), "it has no effect without `username`");
-        }
-        let password = broker.password_file.map(|path| self.path(path));
-        let login = broker.username.map(|name| (name, password));
-        Some(Broker { section, host, port, ca: broker.ca.map(|path| self.path(path)), login })
+/// Reads where records are kept, and the file outside which counts commits.
+fn state(section: &Section<'_>) -> (PathBuf, PathBuf) {
+    let state = section.key("directory").path().unwrap_or_else(|| "/var/lib/dream-meter".into());
+    let witness = section.key("witness").path().unwrap_or_else(|| "/var/cache/dream-meter/witness".into());
+    let folder = section.resolve("");
+    if witness.starts_with(&state) {
+        section.wrong(
+            "witness",
+            "it is inside `directory`: it must be outside, so that a copy of that directory does not bring it along",
+        );
+    } else if is_below(&witness, &folder) && is_below(&state, &folder) {
+        section.wrong(
+            "witness",
+            "it is beside `directory`, below the folder of this file: a back-up of that folder brings both along. Name a file \
+             elsewhere, such as one in ~/.cache",
+        );
     }
+    (state, witness)
+}
 
-    fn http(&mut self, listen: &str) -> Option<SocketAddr> {
-        let address = listen.parse::<SocketAddr>().ok().filter(|address| address.ip().is_loopback());
-        if address.is_none() {
-            let message = "use an address of the loopback, such as 127.0.0.1:9465: the page is for this machine";
-            self.problem("http.listen", format!("`{listen}`: {message}"));
-        }
-        address
-    }
+fn http(section: &Section<'_>) -> (SocketAddr, Vec<String>) {
+    let listen = section.key("listen").parsed(|text| {
+        let address = text.parse::<SocketAddr>().ok().filter(|address| address.ip().is_loopback());
+        address.ok_or("use an address of the loopback, such as 127.0.0.1:9465: the page is for this machine")
+    });
+    let names = section.key("names").texts().unwrap_or_default();
+    (listen.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 9465))), names)
+}
 
-    fn id<T, E: fmt::Display>(&mut self, key: &str, text: &str, parse: impl Fn(&str) -> Result<T, E>) -> Option<T> {
-        parse(text).inspect_err(|error| self.problem(key, format!("`{text}`: {error}"))).ok()
-    }
+fn time(section: &Section<'_>) -> SystemTimeSource {
+    let is_trusted = section.key("trusted").flag().unwrap_or(false);
+    let flag = section.key("flag").text().unwrap_or_else(|| "/run/systemd/timesync/synchronized".to_owned());
+    if is_trusted { SystemTimeSource::Trusted } else { SystemTimeSource::Asked { flag: flag.into() } }
+}
 
-    fn path(&self, path: PathBuf) -> PathBuf {
-        self.folder.join(path)
-    }
-
-    fn problem(&mut self, key: impl Into<String>, message: impl Into<String>) {
-        self.problems.push(Problem { key: key.into(), message: message.into() });
-    }
+fn log_level(section: &Section<'_>) -> String {
+    let levels = ["error", "warn", "info", "debug", "trace"].map(|level| (level, level));
+    section.key("level").one_of(&levels).unwrap_or("info").to_owned()
 }
 
 fn is_below(path: &Path, folder: &Path) -> bool {
@@ -343,11 +279,6 @@ fn is_below(path: &Path, folder: &Path) -> bool {
     let absolute = |path: &Path| std::path::absolute(Path::new(".").join(path)).unwrap_or_else(|_| path.to_owned());
     let below = absolute(path).strip_prefix(absolute(folder)).map(Path::to_owned);
     below.is_ok_and(|rest| !rest.components().any(|part| part == std::path::Component::ParentDir))
-}
-
-/// Returns `None` if there was something that is not sound.
-fn transposed<T>(found: Option<Option<T>>) -> Option<Option<T>> {
-    found.map_or(Some(None), |checked| checked.map(Some))
 }
 
 #[cfg(test)]
@@ -371,14 +302,20 @@ kind = "lines"
 interval_seconds = 1
 "#;
 
+    fn parse(text: &str) -> Result<Config, ConfigError> {
+        let (found, report) = read_text(Path::new("/etc/dream-meter/meter.toml"), text, &Variables::default(), config);
+        report.finish(found.flatten())
+    }
+
+    /// The mistakes, as they are told after the file's name.
     fn problems(text: &str) -> Vec<String> {
-        let found = Config::parse(text, Path::new("/etc/dream-meter")).unwrap_err();
-        found.into_iter().map(|problem| format!("{}: {}", problem.key, problem.message)).collect()
+        let told = parse(text).unwrap_err().to_string();
+        told.lines().skip(1).map(|line| line.trim_start_matches("/etc/dream-meter/meter.toml:").to_owned()).collect()
     }
 
     #[test]
     fn paths_are_relative_to_the_file_and_what_is_left_out_has_defaults() {
-        let config = Config::parse(SOUND, Path::new("/etc/dream-meter")).unwrap();
+        let config = parse(SOUND).unwrap();
         assert_eq!(config.identity.key, Path::new("/etc/dream-meter/meter.key"));
         assert_eq!(config.community.to_string(), "mqtts://broker.example:8883");
         assert_eq!(config.policy.holds, 10_000);
@@ -389,12 +326,14 @@ interval_seconds = 1
 
     #[test]
     fn an_unknown_key_is_refused_wherever_it_stands() {
-        for (line, key) in [("[policy]\n", "epsilon"), ("[community]\n", "retain"), ("[identity]\n", "password")] {
-            let text = SOUND.replace(line, &format!("{line}{key} = 1\n"));
+        for (section, key) in
+            [("policy", "epsilon"), ("community", "retain"), ("identity", "password"), ("source", "noise")]
+        {
+            let text = SOUND.replace(&format!("[{section}]\n"), &format!("[{section}]\n{key} = 1\n"));
             let found = problems(&text);
-            assert!(found[0].contains(&format!("unknown field `{key}`")), "{found:?}");
+            assert!(found[0].contains(&format!(" unknown key `{section}.{key}`")) && found.len() == 1, "{found:?}");
         }
-        assert!(problems(&format!("noise = false\n{SOUND}"))[0].contains("unknown field `noise`"));
+        assert!(problems(&format!("noise = false\n{SOUND}"))[0].starts_with("1: unknown key `noise`"));
     }
 
     #[test]
@@ -406,20 +345,19 @@ interval_seconds = 1
             + "[http]\nlisten = \"0.0.0.0:80\"\n[state]\ndirectory = \"state\"\nwitness = \"state/witness\"\n\
                [home]\nurl = \"mqtt://me:hunter2@home\"\n";
         let found = problems(&text);
-        let keys: Vec<&str> = found.iter().map(|problem| problem.split(": ").next().unwrap()).collect();
-        assert_eq!(
-            keys,
-            [
-                "community.ca",
-                "policy.profile",
-                "policy.gateways",
-                "policy.daily_epsilon",
-                "policy.holds",
-                "home.url",
-                "http.listen",
-                "state.witness"
-            ]
-        );
+        let keys: Vec<_> =
+            found.iter().map(|problem| problem.splitn(3, ": ").take(2).collect::<Vec<_>>().join(" ")).collect();
+        let expected = [
+            "7 community.ca",
+            "11 policy.profile",
+            "12 policy.gateways",
+            "13 policy.holds",
+            "14 policy.daily_epsilon",
+            "19 http.listen",
+            "22 state.witness",
+            "24 home.url",
+        ];
+        assert_eq!(keys, expected.map(|place| format!(" {place}").trim().to_owned()));
         assert!(!found.concat().contains("hunter2"));
     }
 
@@ -427,8 +365,8 @@ interval_seconds = 1
     fn one_authority_for_both_takes_the_owners_own_words() {
         let with = |words: &str| SOUND.replace("[community]", &format!("one_authority = \"{words}\"\n[community]"));
         let found = problems(&with("yes"));
-        assert!(found[0].starts_with("identity.one_authority: ") && found[0].contains(ONE_AUTHORITY), "{found:?}");
-        let config = Config::parse(&with(ONE_AUTHORITY), Path::new("/etc/dream-meter")).unwrap();
+        assert!(found[0].contains(" identity.one_authority: ") && found[0].contains(ONE_AUTHORITY), "{found:?}");
+        let config = parse(&with(ONE_AUTHORITY)).unwrap();
         assert!(config.identity.one_authority);
     }
 
@@ -439,7 +377,7 @@ interval_seconds = 1
             .replace("gateway_authorities = [\"gateway-authority.pem\"]\n", "");
         let found = problems(&earlier);
         assert_eq!(found.len(), 1, "{found:?}");
-        assert!(found[0].starts_with("identity.authorities: ") && found[0].contains("identity.gateway_authorities"));
+        assert!(found[0].contains(" identity.authorities: ") && found[0].contains("`gateway_authorities`"));
     }
 
     #[test]
@@ -448,27 +386,27 @@ interval_seconds = 1
         for state in
             ["directory = \"state\"\nwitness = \"witness\"", "directory = \"/etc/dream-meter/x/y\"\nwitness = \"w\""]
         {
-            assert!(problems(&with(state))[0].starts_with("state.witness: it is beside"), "{state}");
+            assert!(problems(&with(state))[0].contains("state.witness: it is beside"), "{state}");
         }
         for state in [
             "directory = \"state\"\nwitness = \"/var/cache/w\"",
             "witness = \"w\"",
             "directory = \"s\"\nwitness = \"../w\"",
         ] {
-            assert!(Config::parse(&with(state), Path::new("/etc/dream-meter")).is_ok(), "{state}");
+            assert!(parse(&with(state)).is_ok(), "{state}");
         }
     }
 
     #[test]
     fn a_line_that_cannot_be_read_is_not_repeated() {
         let found = problems("[community]\nurl = mqtt://me:hunter2@broker\n");
-        assert!(found[0].contains("line 2") && !found[0].contains("hunter2"), "{found:?}");
+        assert!(found[0].starts_with("2: not TOML: ") && !found[0].contains("hunter2"), "{found:?}");
     }
 
     #[test]
     fn an_owner_can_only_tighten_the_budget() {
         let tight = SOUND.replace("gateways =", "daily_epsilon = 72\ngateways =");
-        let config = Config::parse(&tight, Path::new("")).unwrap();
+        let config = parse(&tight).unwrap();
         let policy = config.policy.with(Authorities::none());
         assert_eq!(policy.daily_micro_epsilon, 72_000_000);
         assert!(policy.certified_size);

@@ -13,7 +13,7 @@ use dream_protocol::time::Timestamp;
 use crate::clock::{Clock, rfc3339};
 use crate::cmd::ConfigArgs;
 use crate::config::secrets::{self, GatewayIdentity};
-use crate::config::{Broker, ClusterSettings, Config, ConfigError, Draft, Files, Problem, even_draws};
+use crate::config::{Broker, ClusterSettings, Config, Draft, Files, even_draws};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -28,15 +28,12 @@ pub(super) struct CheckConfigArgs {
 }
 
 pub(super) fn run(args: &CheckConfigArgs, clock: &dyn Clock, out: &mut impl Write) -> anyhow::Result<()> {
-    let Draft { config, files, mut problems } = args.config.draft();
+    let Draft { config, files, mut report } = args.config.draft();
     if !args.without_files {
-        problems.extend(mistakes(&files, clock.now()));
+        mistakes(&files, clock.now()).into_iter().for_each(|(key, message)| report.wrong(key, message));
     }
-    let file = args.config.path();
-    let Some(config) = config.filter(|_| problems.is_empty()) else {
-        return Err(ConfigError { file: file.to_owned(), problems }.into());
-    };
-    writeln!(out, "{} can be used", file.display())?;
+    let config = report.finish(config)?;
+    writeln!(out, "{}: valid configuration", args.config.path().display())?;
     let identity = (!args.without_files).then(|| GatewayIdentity::load(&config.identity, &config.id, clock.now()));
     let identity = identity.transpose()?;
     let until = identity.as_ref().map_or_else(String::new, |identity| {
@@ -75,8 +72,8 @@ fn write_groups(config: &Config, out: &mut impl Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns what is wrong with the files that `run` would read or write before it connects.
-fn mistakes(files: &Files, now: Timestamp) -> Vec<Problem> {
+/// Returns what is wrong with the files that `run` would read or write before it connects. Mistakes of secrets name their keys.
+fn mistakes(files: &Files, now: Timestamp) -> Vec<(&'static str, String)> {
     let identity =
         files.identity.iter().flat_map(|identity| secrets::identity_mistakes(identity, files.id.as_ref(), now));
     let tls = files.tls.iter().flat_map(secrets::tls_mistakes);
@@ -89,9 +86,8 @@ fn mistakes(files: &Files, now: Timestamp) -> Vec<Problem> {
     let foreign = client.and_then(|((identity, id), tls)| secrets::foreign_client(tls, &identity, id));
     let password = files.login.iter().filter_map(|login| secrets::password(login).err());
     let secrets = identity.chain(tls).chain(foreign).chain(password);
-    let secrets = secrets.map(|error| Problem { key: String::new(), message: error.to_string() });
     let store = files.store.iter().filter_map(|path| store_mistake(path));
-    secrets.chain(store.map(|message| Problem { key: "store.path".to_owned(), message })).collect()
+    secrets.map(|error| ("", error.to_string())).chain(store.map(|message| ("store.path", message))).collect()
 }
 
 /// Returns why a store could not be opened or made at a path, for whoever runs this.

@@ -106,8 +106,11 @@ pub(crate) struct PlanArgs {
     /// For how many slots a membership list is made
     #[arg(long, value_name = "SLOTS", default_value_t = 1008, value_parser = clap::value_parser!(u64).range(4..=1_000_000))]
     list_slots: u64,
+    /// Print the lines for the configuration, and every number behind the sentences, too
+    #[arg(long, short)]
+    verbose: bool,
     /// Print JSON instead of text
-    #[arg(long)]
+    #[arg(long, conflicts_with = "verbose")]
     json: bool,
 }
 
@@ -127,8 +130,16 @@ impl PlanArgs {
         if self.json {
             serde_json::to_writer_pretty(&mut *out, &plan)?;
             writeln!(out)?;
+            return Ok(());
+        }
+        text::write(&plan, out)?;
+        if self.verbose {
+            text::write_details(&plan, out)?;
         } else {
-            text::write(&plan, out)?;
+            writeln!(
+                out,
+                "--verbose adds the lines for the configuration, assumptions and costs; --json has every number."
+            )?;
         }
         Ok(())
     }

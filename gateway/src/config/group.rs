@@ -6,9 +6,10 @@ use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use dream_edge::config::{Section, one_of};
 use dream_protocol::ids::{ClusterId, IdError};
 
-use super::{ClusterSettings, Problem, file};
+use super::ClusterSettings;
 
 /// The name of a group, which no cluster has.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,45 +71,48 @@ impl fmt::Display for Part {
     }
 }
 
-/// Checks the groups of a file. `written` are the clusters of the file, `clusters` those of them that are in order.
-pub(super) fn check(
-    groups: &BTreeMap<String, file::Group>,
-    written: &BTreeMap<String, file::Cluster>,
+/// Reads the groups of a file. `written` are the clusters of the file, `clusters` those of them that are in order.
+pub(super) fn read(
+    root: &Section<'_>,
+    written: BTreeSet<&str>,
     clusters: &BTreeMap<ClusterId, ClusterSettings>,
-) -> (BTreeMap<GroupId, Group>, Vec<Problem>) {
-    let mut check = Check { groups, written, clusters, found: BTreeMap::new(), problems: Vec::new() };
-    for name in groups.keys() {
-        check.name(name);
+) -> BTreeMap<GroupId, Group> {
+    let of = |section: &Section<'_>| section.key("of").required("[\"north\", \"south\"]").texts();
+    let groups: BTreeMap<_, _> =
+        root.sections("groups").into_iter().map(|(name, section)| (name, (of(&section), section))).collect();
+    let mut check = Check { groups: &groups, written, clusters, found: BTreeMap::new() };
+    for (name, (_, section)) in &groups {
+        check.name(name, section);
         check.group(name, &mut Vec::new());
     }
     let found = check.found.into_iter();
-    let found = found.filter_map(|(name, group)| Some((GroupId::new(name).ok()?, group?))).collect();
-    (found, check.problems)
+    found.filter_map(|(name, group)| Some((GroupId::new(name).ok()?, group?))).collect()
 }
 
-struct Check<'a> {
-    groups: &'a BTreeMap<String, file::Group>,
-    written: &'a BTreeMap<String, file::Cluster>,
+struct Check<'a, 'r> {
+    /// The names of their parts, unless they could not be read.
+    groups: &'a BTreeMap<&'a str, (Option<Vec<String>>, Section<'r>)>,
+    written: BTreeSet<&'a str>,
     clusters: &'a BTreeMap<ClusterId, ClusterSettings>,
     /// The groups that were looked at; `None` if something in one is wrong, which was noted where it is.
     found: BTreeMap<&'a str, Option<Group>>,
-    problems: Vec<Problem>,
 }
 
-impl<'a> Check<'a> {
-    fn wrong(&mut self, name: &str, message: String) {
-        self.problems.push(Problem { key: format!("groups.{name}.of"), message });
+impl<'a> Check<'a, '_> {
+    fn wrong(&self, name: &str, message: String) {
+        if let Some((_, section)) = self.groups.get(name) {
+            section.wrong("of", message);
+        }
     }
 
-    fn name(&mut self, name: &str) {
-        let message = match GroupId::new(name) {
-            Err(error) => error.to_string(),
-            Ok(_) if self.written.contains_key(name) => {
-                "a cluster has this name; give the group another, or nobody could tell them apart".to_owned()
+    fn name(&self, name: &str, section: &Section<'_>) {
+        match GroupId::new(name) {
+            Err(error) => section.wrong_here(error.to_string()),
+            Ok(_) if self.written.contains(name) => {
+                section.wrong_here("a cluster has this name; give the group another")
             }
-            Ok(_) => return,
-        };
-        self.problems.push(Problem { key: format!("groups.{name}"), message });
+            Ok(_) => {}
+        }
     }
 
     /// Looks at a group and everything in it, on the way that led to it.
@@ -130,12 +134,13 @@ impl<'a> Check<'a> {
     }
 
     fn look(&mut self, name: &'a str, way: &mut Vec<&'a str>) -> Option<Group> {
-        let parts: &'a [String] = &self.groups.get(name)?.of;
+        let (parts, section) = self.groups.get(name)?;
+        let parts: &'a [String] = parts.as_ref()?;
         if parts.is_empty() {
-            self.wrong(name, "names nothing; list the clusters or groups that it is the sum of".to_owned());
+            self.wrong(name, "this list is empty; name the clusters or groups that it is the sum of".to_owned());
             return None;
         }
-        let before = self.problems.len();
+        let before = section.mistakes();
         let (mut of, mut through) = (Vec::new(), BTreeMap::<ClusterId, &str>::new());
         for part in parts {
             let Some((known, clusters)) = self.part(name, part, way) else { continue };
@@ -151,14 +156,14 @@ impl<'a> Check<'a> {
             of.push(known);
         }
         let clusters: BTreeSet<ClusterId> = through.into_keys().collect();
-        let whole = of.len() == parts.len() && self.problems.len() == before;
+        let whole = of.len() == parts.len() && section.mistakes() == before;
         let slot_seconds = if whole { self.slot_seconds(name, &clusters) } else { None };
         Some(Group { of, clusters, slot_seconds: slot_seconds? })
     }
 
     /// Returns what a part is, and the clusters in it.
     fn part(&mut self, name: &'a str, part: &'a str, way: &mut Vec<&'a str>) -> Option<(Part, BTreeSet<ClusterId>)> {
-        if self.written.contains_key(part) {
+        if self.written.contains(part) {
             // One whose name is none was noted as such.
             let cluster = ClusterId::new(part).ok()?;
             return Some((Part::Cluster(cluster.clone()), BTreeSet::from([cluster])));
@@ -167,16 +172,14 @@ impl<'a> Check<'a> {
             let group = self.group(part, way)?;
             return Some((Part::Group(GroupId::new(part).ok()?), group.clusters));
         }
-        self.wrong(
-            name,
-            format!("`{part}` is neither a cluster nor a group of this file; correct it, or leave it out"),
-        );
+        let names = self.written.iter().chain(self.groups.keys()).copied();
+        self.wrong(name, format!("{part:?} is neither a cluster nor a group; {}", one_of(part, names)));
         None
     }
 
     /// Returns how long the slots of all clusters are. Sums of slots that begin or end at different times would be sums of
     /// nothing that ever was.
-    fn slot_seconds(&mut self, name: &str, clusters: &BTreeSet<ClusterId>) -> Option<u64> {
+    fn slot_seconds(&self, name: &str, clusters: &BTreeSet<ClusterId>) -> Option<u64> {
         let mut lengths = BTreeMap::<u64, Vec<&str>>::new();
         for cluster in clusters {
             let settings = self.clusters.get(cluster)?;

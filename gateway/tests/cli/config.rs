@@ -149,6 +149,31 @@ fn every_mistake_is_named_with_its_key_and_what_is_allowed() {
     insta::assert_snapshot!(said.join("\n"));
 }
 
+/// What people get wrong most often, and what they then read.
+#[test]
+fn the_likeliest_mistakes_are_explained() {
+    let place = Place::new();
+    let mistakes = [
+        ("a number in quotes", with("", "clock_skew_seconds = \"5\"")),
+        ("another type", with("[clusters.north]", "[http]\nlisten = 9464")),
+        ("a misspelt key", with("[clusters.north]", "epsilom = 0.5")),
+        ("a key that is like no other", with("[identity]", "owner = \"me\"")),
+        ("a misspelt section", GOOD.replace("[broker]", "[brokr]")),
+        ("a missing key", GOOD.replace("key = \"gateway.key\"\n", "")),
+        ("out of range", with("", "replicas = 5000")),
+        ("a key twice", with("[broker]", "url = \"mqtt://127.0.0.1:2\"")),
+        ("no TOML", GOOD.replace("\"mqtt://127.0.0.1:1\"", "mqtt://me:hunter2@127.0.0.1")),
+        ("a name that does not exist", with("[clusters.north]", "meter_policy = \"communty\"")),
+        ("a password in a URL", GOOD.replace("mqtt://127.0.0.1", "tcp://me:hunter2@127.0.0.1")),
+        ("a password that is a number", with("[broker]", "username = \"me\"\npassword_file = 271828")),
+    ];
+    let said = mistakes.iter().map(|(what, text)| format!("== {what}\n{}\n", place.check(text)));
+    let no_file = format!("== no file\n{}\n", place.say(&["check-config", "--config", "nowhere.toml"]));
+    let said: Vec<String> = said.chain([no_file]).collect();
+    assert!(!said.concat().contains("hunter2") && !said.concat().contains("271828"), "a secret is shown: {said:?}");
+    insta::assert_snapshot!(said.join("\n"));
+}
+
 #[test]
 fn all_mistakes_are_told_at_once() {
     let toml = GOOD.replace("\"gw\"", "\"GW\"").replace("mqtt://127.0.0.1:1", "tcp://user:secret@broker");
@@ -383,7 +408,7 @@ fn a_key_that_does_not_fit_the_clients_certificate_is_told_once() {
                client_key = \"other/gateway.key\"";
     let said = place.check(&GOOD.replace("url = \"mqtt://127.0.0.1:1\"", tls));
     let (_, reason) = said.lines().nth(1).unwrap().rsplit_once(": ").unwrap();
-    assert!(said.contains("\n  TLS towards the broker cannot be set up: "), "{said}");
+    assert!(said.contains("\ngateway.toml: TLS towards the broker cannot be set up: "), "{said}");
     assert_eq!(said.matches(reason).count(), 1, "{said}");
     assert!(said.ends_with("exit code 2"), "{said}");
 }

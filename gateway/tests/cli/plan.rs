@@ -23,38 +23,81 @@ fn number(of: &Value) -> f64 {
     of.as_f64().unwrap_or_else(|| panic!("{of} is no number"))
 }
 
+/// Returns the plan with everything that it has to say.
+fn whole(arguments: &[&str]) -> String {
+    plan(&[arguments, &["--verbose"]].concat())
+}
+
 #[test]
-fn the_default_cluster_is_accepted_by_meters_but_too_small() {
-    insta::assert_snapshot!(plan(&[]));
+fn the_default_cluster_is_useful_with_the_filter_and_told_in_a_few_lines() {
+    let told = plan(&[]);
+    assert!(told.lines().count() < 25, "{told}");
+    insta::assert_snapshot!(told);
+}
+
+#[test]
+fn everything_is_told_on_request() {
+    insta::assert_snapshot!(whole(&[]));
+}
+
+/// The filter's figures in plans are those of the study.
+#[test]
+fn what_a_plan_says_of_the_filter_was_measured() {
+    let study = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/study.md");
+    let study = std::fs::read_to_string(study).unwrap();
+    let (_, table) = study.split_once("<!-- table headline -->").unwrap();
+    let rows = table.split_once("<!-- end -->").unwrap().0.lines().map(|row| row.split('|').map(str::trim).collect());
+    let means: Vec<Vec<&str>> = rows.filter(|row: &Vec<&str>| row.get(4) == Some(&"mean")).collect();
+    let of = |heaters: &str, range: &str| {
+        let row = means.iter().find(|row| (row[1], row[2]) == (heaters, range)).unwrap();
+        [row[6], row[8]].map(|share| 100.0 * share.parse::<f64>().unwrap())
+    };
+    for (asked, heaters, range) in [
+        ("--kind house --mean-load 520", "without", "0 to 5000"),
+        ("--kind house --mean-load 287", "without", "0 to 9000"),
+        ("--kind electric-heat --mean-load 594", "with", "0 to 15000"),
+    ] {
+        let (filter, measured) = (&json(asked)["filter"], of(heaters, range));
+        assert_eq!(filter["applies"], true, "{asked}: {filter}");
+        for (key, expected) in ["raw_percent", "filtered_percent"].into_iter().zip(measured) {
+            assert!(
+                (number(&filter[key]) - expected).abs() < 0.051,
+                "{asked}: {filter}, and the study has {measured:?}"
+            );
+        }
+    }
+    for asked in ["--homes 600", "--kind pv", "--slot-seconds 900"] {
+        assert_eq!(json(asked)["filter"]["applies"], false, "{asked}");
+    }
 }
 
 #[test]
 fn the_cluster_of_the_demo_is_useful() {
     let told = plan(&["--homes", "600"]);
     assert_eq!(told, plan(&["--members", "600"]), "the name that it had before");
-    assert!(told.contains("Useful: single slots can be read.") && !told.contains("WARNING"), "{told}");
+    assert!(told.contains("Useful: single sums can be read.") && !told.contains("WARNING"), "{told}");
 }
 
 #[test]
 fn a_large_cluster_is_useful() {
-    insta::assert_snapshot!(plan(&["--homes", "1000", "--max-missing", "0.05"]));
+    insta::assert_snapshot!(whole(&["--homes", "1000", "--max-missing", "0.05"]));
 }
 
 #[test]
 fn a_pairwise_cluster_says_how_often_everybody_answers() {
-    insta::assert_snapshot!(plan(&["--scheme", "pairwise", "--loss", "0.05"]));
+    insta::assert_snapshot!(whole(&["--scheme", "pairwise", "--loss", "0.05"]));
 }
 
 #[test]
 fn a_drawn_committee_is_planned_with_what_it_loses_and_risks() {
-    insta::assert_snapshot!(plan(&["--homes", "10000", "--willing", "0.6", "--loss", "0.05"]));
+    insta::assert_snapshot!(whole(&["--homes", "10000", "--willing", "0.6", "--loss", "0.05"]));
 }
 
 #[test]
 fn too_few_willing_members_are_told_and_leave_the_list_pairwise() {
-    let told = plan(&["--homes", "1000", "--willing", "0.3"]);
-    assert!(told.contains("How sums are opened: pairwise"), "{told}");
-    assert!(told.contains("NOTE: no committee can be formed: 300 of 1000 members can be holders"), "{told}");
+    let told = whole(&["--homes", "1000", "--willing", "0.3"]);
+    assert!(told.contains("No committee can be formed: 300 of 1000 members can be holders"), "{told}");
+    assert_eq!(json("--homes 1000 --willing 0.3")["opening"]["scheme"], "pairwise");
 }
 
 #[test]
@@ -75,7 +118,7 @@ fn losses_cost_a_committee_of_a_hundred_nothing_and_pairs_two_slots_in_three() {
 
 #[test]
 fn fewer_partners_cost_blocks_to_select_them_and_less_epsilon_suffices_the_budget() {
-    insta::assert_snapshot!(plan(&[
+    insta::assert_snapshot!(whole(&[
         "--homes",
         "500",
         "--partners",
@@ -220,7 +263,7 @@ fn json_says_the_same_in_numbers() {
     let text = plan(&["--json"]);
     let value = json("");
     assert_eq!(value["honest"], 80);
-    assert_eq!(value["verdict"], "too_noisy");
+    assert_eq!(value["verdict"], "useful_filtered");
     insta::assert_snapshot!(text);
 }
 

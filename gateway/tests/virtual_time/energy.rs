@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use dream_gateway::board::energy::EnergyView;
 use dream_gateway::clock::Zone;
-use dream_gateway::config::file;
+use dream_gateway::config::{Config, Overrides};
 use dream_gateway::engine::cluster_filter::ClusterFilter;
 use dream_gateway::engine::energy::RunningEnergy;
 use dream_gateway::engine::served::NEVER;
@@ -354,7 +354,9 @@ fn a_year_of_a_cluster_takes_a_few_megabytes() {
     let directory = in_memory();
     let path = directory.path().join("gateway.redb");
     let store = Store::open(&path, 4).unwrap();
-    let (kept, zone) = (file::Store::default(), Zone::named("Europe/Amsterdam").unwrap());
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/gateway.example.toml");
+    let kept = Config::load(example.as_ref(), &Overrides::default()).unwrap().store;
+    let zone = Zone::named("Europe/Amsterdam").unwrap();
     let names: Vec<ClusterId> = (0..CLUSTERS).map(|at| ClusterId::new(&format!("feeder-{at:03}")).unwrap()).collect();
     let mut running: Vec<_> = names.iter().map(|name| RunningEnergy::resume(&store, name, &zone).unwrap()).collect();
     let first = at("2026-01-01T00:00:00Z").as_secs() / 600;

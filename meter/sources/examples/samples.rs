@@ -9,7 +9,7 @@ use std::error::Error;
 use std::sync::Arc;
 
 use dream_sources::p1::{frames, telegram};
-use dream_sources::{Event, Source, SourceConfig, SystemClock, Values, sml};
+use dream_sources::{Event, Source, SystemClock, Values, sml};
 use tokio::sync::mpsc;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -26,8 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ["sml", file] => print_sml(file, sml::Crc::X25)?,
         ["sml", file, "kermit"] => print_sml(file, sml::Crc::Kermit)?,
         ["run", config, count] => {
-            let config: SourceConfig = toml::from_str(&std::fs::read_to_string(config)?)?;
-            run(Source::new(config)?, count.parse()?)?;
+            run(Source::parse(config, &std::fs::read_to_string(config)?)?, count.parse()?)?;
         }
         _ => return Err("samples p1 FILE | sml FILE [kermit] | run CONFIG.toml COUNT".into()),
     }

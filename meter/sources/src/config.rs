@@ -1,300 +1,67 @@
-//! The part `[source]` of a configuration: every key as it is written, and the mistakes that a file can contain.
+//! Keys of `[source]` that several kinds of sources have. Each kind declares its own where it reads them.
 
-mod check;
+use dream_edge::config::Section;
 
-use std::path::PathBuf;
-
-use serde::Deserialize;
-
-pub use check::ConfigError;
-pub(crate) use check::{counter_step, interval_millis, unit_of_energy, unit_of_power, within};
-
-use crate::modbus::Preset as ModbusPreset;
-use crate::modbus::registers::{NumberType, Table, WordOrder};
-use crate::mqtt::preset::Preset;
-use crate::p1::telegram::Checksum;
-use crate::sml::Crc;
+use crate::mapping::{Mapping, Quantity};
+use crate::slot_mean::{Cadence, Liveness};
 use crate::units::{Sign, Unit};
 
-/// Where samples come from.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum SourceConfig {
-    P1(P1Config),
-    Sml(SmlConfig),
-    Mqtt(MqttConfig),
-    Modbus(ModbusConfig),
-    Http(HttpConfig),
-    Lines(LinesConfig),
+/// Returns how often the source speaks at least, or is asked: an hour at most, because a slot needs several samples.
+pub(crate) fn interval_millis(section: &Section<'_>) -> Option<u64> {
+    section.key("interval_seconds").number(1..=3600u64).map(|seconds| seconds * 1000)
 }
 
-/// The customer port of a meter, which sends OBIS lines in text.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct P1Config {
-    /// A serial port; either this or `tcp`.
-    pub serial: Option<PathBuf>,
-    /// A bridge, as `HOST:PORT`.
-    pub tcp: Option<String>,
-    #[serde(default)]
-    pub line: P1Line,
-    #[serde(default)]
-    pub checksum: Checksum,
-    /// Whether the meter counts what the home feeds in as import.
-    #[serde(default)]
-    pub invert: bool,
-    /// How often a telegram comes at least: every second with DSMR 5, every ten before.
-    #[serde(default = "ten")]
-    pub interval_seconds: u64,
-    pub counter_step_wh: Option<u64>,
+/// Returns a counter's step in thousandths of a watt-hour.
+pub(crate) fn counter_step(section: &Section<'_>) -> Option<i64> {
+    section.key("counter_step_wh").number(1..=1000i64).map(|step| step * 1000)
 }
 
-/// Speed and framing of a P1 port.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
-pub enum P1Line {
-    /// Tries one after the other.
-    #[default]
-    #[serde(rename = "auto")]
-    Auto,
-    #[serde(rename = "115200-8n1")]
-    Fast,
-    #[serde(rename = "9600-7e1")]
-    Slow,
+/// Returns the cadence of a source that speaks every ten seconds unless told otherwise, and the interval in milliseconds.
+pub(crate) fn cadence(section: &Section<'_>) -> (Cadence, u64) {
+    let interval_millis = interval_millis(section).unwrap_or(10_000);
+    let liveness = Liveness::Every { interval_millis };
+    (Cadence { liveness, counter_step: counter_step(section) }, interval_millis)
 }
 
-/// The optical interface of a German meter.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SmlConfig {
-    /// A serial port; either this or `tcp`.
-    pub serial: Option<PathBuf>,
-    /// A bridge, as `HOST:PORT`.
-    pub tcp: Option<String>,
-    #[serde(default = "baud")]
-    pub baud: u32,
-    #[serde(default)]
-    pub crc: Crc,
-    /// Whether the meter counts what the home feeds in as import.
-    #[serde(default)]
-    pub invert: bool,
-    /// How often a message comes at least.
-    #[serde(default = "ten")]
-    pub interval_seconds: u64,
-    pub counter_step_wh: Option<u64>,
+/// Returns the unit of a power or of a counter.
+pub(crate) fn unit(section: &Section<'_>, key: &'static str, is_power: bool) -> Option<Unit> {
+    let units = Unit::ALL.into_iter().filter(|unit| unit.is_power() == is_power);
+    section.key(key).one_of(&units.map(|unit| (unit.name(), unit)).collect::<Vec<_>>())
 }
 
-/// A bridge on the home's own broker.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct MqttConfig {
-    /// `mqtt://HOST[:1883]` or `mqtts://HOST[:8883]`
-    pub broker: String,
-    /// The certificates that the broker's is checked with, in PEM; for `mqtts://`.
-    pub ca: Option<PathBuf>,
-    pub username: Option<String>,
-    /// A file whose first line is the password.
-    pub password_file: Option<PathBuf>,
-    pub client_id: Option<String>,
-    pub preset: Option<Preset>,
-    /// The name of the device in its topics.
-    pub device: Option<String>,
-    /// These replace what the preset says; several are added.
-    pub power: Option<Vec<FieldConfig>>,
-    pub import: Option<Vec<FieldConfig>>,
-    pub export: Option<Vec<FieldConfig>>,
-    pub availability: Option<AvailabilityConfig>,
-    pub speaks: Option<Speaks>,
-    /// How often the bridge speaks at least.
-    pub interval_seconds: Option<u64>,
-    /// Whether nothing behind the meter can feed in.
-    pub import_only: Option<bool>,
-    pub counter_step_wh: Option<u64>,
+/// Returns a unit that must be there.
+pub(crate) fn required_unit(section: &Section<'_>, found: Option<Unit>, is_power: bool) -> Option<Unit> {
+    if found.is_none() {
+        section.missing("unit", if is_power { "use W or kW" } else { "use Wh, kWh, MWh or W*min" });
+    }
+    found
 }
 
-/// Where a number is published.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FieldConfig {
-    #[serde(default)]
-    pub topic: String,
-    /// Its place in a JSON document; without it, the message is the number.
-    pub pointer: Option<String>,
-    pub unit: Option<Unit>,
-    #[serde(default)]
-    pub sign: Sign,
+pub(crate) fn sign(section: &Section<'_>, key: &'static str) -> Sign {
+    section.key(key).one_of(&[("import", Sign::Import), ("export", Sign::Export)]).unwrap_or_default()
 }
 
-/// Where a bridge says whether it is alive.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct AvailabilityConfig {
-    pub topic: String,
-    #[serde(default = "online")]
-    pub online: String,
-    #[serde(default = "offline")]
-    pub offline: String,
+/// Replaces what a preset says by what the lists `power`, `import` and `export` do; several numbers are added. Returns whether
+/// any of them is there.
+pub(crate) fn replace<F>(section: &Section<'_>, mapping: &mut Mapping, field: F) -> bool
+where
+    F: Fn(&Section<'_>, bool) -> Option<crate::mapping::Field>,
+{
+    let mut is_any = false;
+    let places: [(&'static str, &mut Quantity); 3] =
+        [("power", &mut mapping.power), ("import", &mut mapping.import), ("export", &mut mapping.export)];
+    for (name, place) in places {
+        is_any |= section.has(name);
+        if let Some(items) = section.list(name) {
+            let way: Vec<_> = items.iter().filter_map(|item| field(item, name == "power")).collect();
+            *place = if way.is_empty() { Vec::new() } else { vec![way] };
+        }
+    }
+    is_any
 }
 
-/// When a bridge speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Speaks {
-    Periodic,
-    OnChange,
-}
-
-/// A meter that is asked over Modbus.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ModbusConfig {
-    /// A serial port; either this or `tcp`.
-    pub serial: Option<PathBuf>,
-    /// A device or a bridge, as `HOST:PORT`.
-    pub tcp: Option<String>,
-    /// Whether the bridge passes on the frames of RS-485 as they are.
-    #[serde(default)]
-    pub rtu_over_tcp: bool,
-    #[serde(default = "baud")]
-    pub baud: u32,
-    #[serde(default)]
-    pub parity: Parity,
-    #[serde(default = "one")]
-    pub unit_id: u8,
-    pub preset: Option<ModbusPreset>,
-    /// These replace what the preset says; several are added.
-    pub power: Option<Vec<RegisterConfig>>,
-    pub import: Option<Vec<RegisterConfig>>,
-    pub export: Option<Vec<RegisterConfig>>,
-    /// What a positive power means; makers of SunSpec meters do not agree.
-    #[serde(default)]
-    pub power_sign: Sign,
-    /// Whether the meter counts what the home feeds in as import.
-    #[serde(default)]
-    pub invert: bool,
-    /// Whether nothing behind the meter can feed in.
-    #[serde(default)]
-    pub import_only: bool,
-    /// How often it is asked.
-    #[serde(default = "ten")]
-    pub interval_seconds: u64,
-    pub counter_step_wh: Option<u64>,
-}
-
-/// The parity of a serial line.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Parity {
-    #[default]
-    None,
-    Even,
-}
-
-/// Where a number is in the registers of a device.
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RegisterConfig {
-    /// As it is on the wire: the first is 0.
-    pub address: u16,
-    #[serde(default)]
-    pub table: Table,
-    #[serde(rename = "type")]
-    pub number: NumberType,
-    #[serde(default)]
-    pub word_order: WordOrder,
-    /// The number counts times ten to the power of this.
-    #[serde(default)]
-    pub exponent: i32,
-    pub unit: Option<Unit>,
-    #[serde(default)]
-    pub sign: Sign,
-}
-
-/// A device that is asked over HTTP.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct HttpConfig {
-    /// `http://HOST[:PORT]/PATH`, on the local network.
-    pub url: String,
-    pub preset: Option<HttpPreset>,
-    /// These replace what the preset says; several are added.
-    pub power: Option<Vec<HttpFieldConfig>>,
-    pub import: Option<Vec<HttpFieldConfig>>,
-    pub export: Option<Vec<HttpFieldConfig>>,
-    /// How often it is asked.
-    #[serde(default = "ten")]
-    pub interval_seconds: u64,
-    pub import_only: Option<bool>,
-    pub counter_step_wh: Option<u64>,
-}
-
-/// A device that is known by name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum HttpPreset {
-    Homewizard,
-}
-
-/// Where a number is in the answer.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct HttpFieldConfig {
-    pub pointer: String,
-    pub unit: Option<Unit>,
-    #[serde(default)]
-    pub sign: Sign,
-}
-
-/// A line a sample, from standard input or from a file that grows.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LinesConfig {
-    /// A file; without it, standard input.
-    pub path: Option<PathBuf>,
-    /// Where in the file to begin.
-    #[serde(default)]
-    pub from: From,
-    #[serde(default = "watts")]
-    pub power_unit: Unit,
-    #[serde(default = "kilowatt_hours")]
-    pub energy_unit: Unit,
-    /// How often a line comes at least.
-    pub interval_seconds: u64,
-    pub counter_step_wh: Option<u64>,
-}
-
-/// Where in a file to begin.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum From {
-    Start,
-    #[default]
-    End,
-}
-
-const fn watts() -> Unit {
-    Unit::W
-}
-
-const fn kilowatt_hours() -> Unit {
-    Unit::KiloWh
-}
-
-const fn ten() -> u64 {
-    10
-}
-
-const fn baud() -> u32 {
-    9600
-}
-
-fn online() -> String {
-    "online".to_owned()
-}
-
-fn offline() -> String {
-    "offline".to_owned()
-}
-
-const fn one() -> u8 {
-    1
+/// Notes that there is nothing to read.
+pub(crate) fn nothing_to_read(section: &Section<'_>, of_field: &str) {
+    let lists = "[[source.power]], or [[source.import]] and [[source.export]]";
+    section.wrong_here(format!("nothing to read; name a `preset`, or give {lists}, with {of_field}"));
 }

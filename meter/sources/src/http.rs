@@ -4,16 +4,16 @@
 
 use std::time::Duration;
 
+use dream_edge::config::Section;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-use crate::config::{ConfigError, HttpConfig, HttpFieldConfig, HttpPreset, counter_step, interval_millis};
+use crate::config::{cadence, nothing_to_read, replace, required_unit, sign, unit};
 use crate::link::{connect, host_and_port};
-use crate::mapping::{Field, Mapping, Overlay, Quantity};
-use crate::mqtt::{pointer, unit};
+use crate::mapping::{Field, Mapping, Overlay};
 use crate::outlet::{Outlet, Stop};
 use crate::pointer::Pointer;
-use crate::slot_mean::{Cadence, Liveness};
+use crate::slot_mean::Cadence;
 use crate::units::{Sign, Unit};
 
 /// How long an answer may take.
@@ -22,7 +22,13 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Documents of devices are small.
 const LARGEST: u64 = 256 << 10;
 
-#[derive(Debug)]
+/// A device that is known by name.
+#[derive(Debug, Clone, Copy)]
+enum Preset {
+    Homewizard,
+}
+
+#[derive(Debug, Clone)]
 pub(crate) struct Http {
     /// `HOST:PORT`
     address: String,
@@ -33,34 +39,22 @@ pub(crate) struct Http {
 }
 
 impl Http {
-    pub(crate) fn new(config: HttpConfig) -> Result<Self, ConfigError> {
-        let (host, path) = split(&config.url, config.preset)?;
-        let address = if has_port(&host) { host.clone() } else { format!("{host}:80") };
-        let address = host_and_port("url", address)?;
-        let mut mapping = config.preset.map(mapping_of).unwrap_or_default();
-        for (key, place, fields) in [
-            ("power", &mut mapping.power, config.power),
-            ("import", &mut mapping.import, config.import),
-            ("export", &mut mapping.export, config.export),
-        ] {
-            if let Some(fields) = fields {
-                *place = quantity(key, fields)?;
-            }
+    pub(crate) fn read(section: &Section<'_>) -> Option<Self> {
+        let preset = section.key("preset").one_of(&[("homewizard", Preset::Homewizard)]);
+        let reached = section.key("url").required("\"http://192.168.1.30\"").parsed(|url| reached(url, preset));
+        let mut mapping = preset.map(mapping_of).unwrap_or_default();
+        let is_any = replace(section, &mut mapping, field_of);
+        let import_only = section.key("import_only").flag();
+        mapping.import_only = import_only.unwrap_or(mapping.import_only);
+        if mapping.topics().is_empty() && !is_any && !section.has("preset") {
+            nothing_to_read(section, "pointer and unit");
         }
-        mapping.import_only = config.import_only.unwrap_or(mapping.import_only);
-        if mapping.topics().is_empty() {
-            let problem = "is missing: name a preset (\"homewizard\"), or give [[source.power]] or [[source.import]] and [[source.export]] with pointer and unit";
-            return Err(ConfigError::new("power", problem));
-        }
-        let interval_millis = interval_millis(config.interval_seconds)?;
-        let cadence = Cadence {
-            liveness: Liveness::Every { interval_millis },
-            counter_step: counter_step(config.counter_step_wh)?,
-        };
+        let (cadence, interval_millis) = cadence(section);
+        let (address, host, path) = reached?;
         let request = format!(
             "GET {path} HTTP/1.1\r\nHost: {host}\r\nAccept: application/json\r\nUser-Agent: dream-meter\r\nConnection: close\r\n\r\n"
         );
-        Ok(Self { address, request, mapping, cadence, every: Duration::from_millis(interval_millis) })
+        Some(Self { address, request, mapping, cadence, every: Duration::from_millis(interval_millis) })
     }
 
     pub(crate) const fn cadence(&self) -> Cadence {
@@ -149,35 +143,32 @@ fn unchunked(mut rest: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// Splits a URL into host and path. A preset knows the path.
-fn split(url: &str, preset: Option<HttpPreset>) -> Result<(String, String), ConfigError> {
-    let problem = || {
-        ConfigError::new(
-            "url",
-            "must be \"http://HOST[:PORT]/PATH\", without a login; https is not supported on a local network without names",
-        )
-    };
-    let rest = url.strip_prefix("http://").ok_or_else(problem)?;
+/// Splits a URL into an address, the host as it is written and a path, which a preset knows.
+fn reached(url: &str, preset: Option<Preset>) -> Result<(String, String, String), &'static str> {
+    const PROBLEM: &str =
+        "not an address; use http://HOST[:PORT]/PATH, without a login (https needs a name and a certificate)";
+    let rest = url.strip_prefix("http://").ok_or(PROBLEM)?;
     let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let printable = url.bytes().all(|byte| byte.is_ascii_graphic());
     if host.is_empty() || host.contains('@') || !printable {
-        return Err(problem());
+        return Err(PROBLEM);
     }
     let path = match (path, preset) {
-        ("" | "/", Some(HttpPreset::Homewizard)) => "/api/v1/data",
+        ("" | "/", Some(Preset::Homewizard)) => "/api/v1/data",
         ("", None) => "/",
         (path, _) => path,
     };
-    Ok((host.to_owned(), path.to_owned()))
+    let address = if has_port(host) { host.to_owned() } else { format!("{host}:80") };
+    Ok((host_and_port(&address)?, host.to_owned(), path.to_owned()))
 }
 
 fn has_port(host: &str) -> bool {
     host.rsplit_once(':').is_some_and(|(_, port)| !port.ends_with(']'))
 }
 
-fn mapping_of(preset: HttpPreset) -> Mapping {
+fn mapping_of(preset: Preset) -> Mapping {
     match preset {
-        HttpPreset::Homewizard => {
+        Preset::Homewizard => {
             let counter = |direction: &str| {
                 let tariff = |n: u8| field(&format!("/total_power_{direction}_t{n}_kwh"), Unit::KiloWh);
                 // Belgian meters and older firmware have no total.
@@ -197,13 +188,11 @@ fn field(text: &str, unit: Unit) -> Field {
     Field { topic: String::new(), pointer: Pointer::parse(text), unit, sign: Sign::Import, direction: None }
 }
 
-fn quantity(key: &str, fields: Vec<HttpFieldConfig>) -> Result<Quantity, ConfigError> {
-    let fields = fields.into_iter().map(|config| {
-        let pointer = pointer(&format!("{key}.pointer"), &config.pointer)?;
-        Ok(Field { pointer: Some(pointer), sign: config.sign, ..field("/", unit(key, config.unit)?) })
-    });
-    let way: Vec<Field> = fields.collect::<Result<_, ConfigError>>()?;
-    Ok(if way.is_empty() { Vec::new() } else { vec![way] })
+fn field_of(section: &Section<'_>, is_power: bool) -> Option<Field> {
+    let pointer = section.key("pointer").required("\"/active_power_w\"").parsed(Pointer::read);
+    let unit = required_unit(section, unit(section, "unit", is_power), is_power);
+    let sign = sign(section, "sign");
+    Some(Field { pointer: Some(pointer?), sign, ..field("/", unit?) })
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! What real meters and their bridges say, as samples, and the mean power of a slot from them.
 //!
-//! [`SourceConfig`] is the part `[source]` of a configuration. [`Source::new`] checks it, and [`Source::run`] yields
+//! [`Source::read`] reads the section `[source]` of a configuration, and [`Source::run`] yields
 //! [`Event`]s: samples, and whether the source is alive. [`SlotMean`] gathers them and says the mean power of a slot, or in
 //! words why there is none. Nothing here sends anything to the community's broker.
 
 mod clock;
-pub mod config;
+mod config;
 mod crc;
 mod decimal;
 pub mod http;
@@ -28,7 +28,6 @@ mod telegrams;
 mod units;
 
 pub use clock::{Clock, SystemClock};
-pub use config::{ConfigError, SourceConfig};
 pub use recognise::{Proposal, recognise_bytes, recognise_document, recognise_message};
 pub use sample::{Event, Sample, Values};
 pub use slot_mean::{Cadence, LEAST_COVERAGE, Liveness, NoReading, SlotMean};

@@ -7,11 +7,12 @@ use std::io::SeekFrom;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use dream_edge::config::Section;
 use dream_protocol::time::Timestamp;
 use tokio::fs::File;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncSeekExt as _};
 
-use crate::config::{ConfigError, From, LinesConfig, counter_step, interval_millis, unit_of_energy, unit_of_power};
+use crate::config::{counter_step, unit};
 use crate::decimal;
 use crate::outlet::{Outlet, Stop};
 use crate::sample::{Values, finer};
@@ -24,12 +25,19 @@ const LOOK_AGAIN: Duration = Duration::from_millis(200);
 /// A longer line is no sample.
 const LONGEST_LINE: usize = 1000;
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Lines {
     path: Option<PathBuf>,
     from: From,
     units: Units,
     cadence: Cadence,
+}
+
+/// Where in a file to begin.
+#[derive(Debug, Clone, Copy)]
+enum From {
+    Start,
+    End,
 }
 
 /// The units that the numbers of lines are in.
@@ -48,13 +56,16 @@ pub enum Line {
 }
 
 impl Lines {
-    pub(crate) fn new(config: LinesConfig) -> Result<Self, ConfigError> {
-        let power = unit_of_power("power_unit", config.power_unit)?;
-        let energy = unit_of_energy("energy_unit", config.energy_unit)?;
-        let interval_millis = interval_millis(config.interval_seconds)?;
-        let counter_step = counter_step(config.counter_step_wh)?;
-        let cadence = Cadence { liveness: Liveness::Every { interval_millis }, counter_step };
-        Ok(Self { path: config.path, from: config.from, units: Units { power, energy }, cadence })
+    pub(crate) fn read(section: &Section<'_>) -> Option<Self> {
+        // Without a path, standard input.
+        let path = section.key("path").text().map(PathBuf::from);
+        let from = section.key("from").one_of(&[("start", From::Start), ("end", From::End)]).unwrap_or(From::End);
+        let power = unit(section, "power_unit", true).unwrap_or(Unit::W);
+        let energy = unit(section, "energy_unit", false).unwrap_or(Unit::KiloWh);
+        let interval = section.key("interval_seconds").required("10").number(1..=3600u64);
+        let counter_step = counter_step(section);
+        let cadence = Cadence { liveness: Liveness::Every { interval_millis: interval? * 1000 }, counter_step };
+        Some(Self { path, from, units: Units { power, energy }, cadence })
     }
 
     pub(crate) const fn cadence(&self) -> Cadence {

@@ -5,11 +5,11 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use dream_edge::config::Section;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::config::ConfigError;
 use crate::serial::{Line, SerialPort};
 
 /// How long a connection may take to stand.
@@ -26,16 +26,19 @@ pub(crate) trait Stream: AsyncRead + AsyncWrite + fmt::Debug + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + fmt::Debug + Unpin + Send> Stream for T {}
 
 impl Link {
-    pub(crate) fn new(serial: Option<PathBuf>, tcp: Option<String>) -> Result<Self, ConfigError> {
-        match (serial, tcp) {
-            (Some(path), None) => Ok(Self::Serial(path)),
-            (None, Some(address)) => Ok(Self::Tcp(host_and_port("tcp", address)?)),
-            (None, None) => Err(ConfigError::new(
+    /// Reads `serial` or `tcp`.
+    pub(crate) fn read(section: &Section<'_>) -> Option<Self> {
+        let serial = section.key("serial").text();
+        let tcp = section.key("tcp").parsed(host_and_port);
+        match (section.has("serial"), section.has("tcp")) {
+            (false, false) => section.missing(
                 "serial",
-                "is missing: name the serial port, such as \"/dev/ttyUSB0\", or a bridge with `tcp = \"HOST:PORT\"`",
-            )),
-            (Some(_), Some(_)) => Err(ConfigError::new("tcp", "is there beside `serial`: a meter has one of them")),
+                "name the serial port, such as serial = \"/dev/ttyUSB0\", or a bridge, such as tcp = \"192.168.1.20:2001\"",
+            ),
+            (true, true) => section.wrong("tcp", "a meter has either `serial` or `tcp`; leave one of them out"),
+            (true, false) | (false, true) => {}
         }
+        serial.map(|path| Self::Serial(path.into())).or_else(|| tcp.map(Self::Tcp))
     }
 
     pub(crate) async fn open(&self, line: Line) -> io::Result<Box<dyn Stream>> {
@@ -60,13 +63,10 @@ pub(crate) async fn connect(address: &str) -> io::Result<TcpStream> {
 }
 
 /// Checks the form of `HOST:PORT`.
-pub(crate) fn host_and_port(key: &str, address: String) -> Result<String, ConfigError> {
+pub(crate) fn host_and_port(address: &str) -> Result<String, &'static str> {
     let sound = address.rsplit_once(':').is_some_and(|(host, port)| {
         let bare = !host.contains([':', '/', '@', ' ']) || (host.starts_with('[') && host.ends_with(']'));
         !host.is_empty() && bare && port.parse::<u16>().is_ok_and(|port| port > 0)
     });
-    if sound {
-        return Ok(address);
-    }
-    Err(ConfigError::new(key, format!("is {address:?}; it must be \"HOST:PORT\", such as \"192.168.1.20:2001\"")))
+    sound.then(|| address.to_owned()).ok_or("not HOST:PORT; use for example 192.168.1.20:2001")
 }

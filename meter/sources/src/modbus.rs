@@ -5,18 +5,17 @@ pub mod sunspec;
 
 use std::time::Duration;
 
-use serde::Deserialize;
+use dream_edge::config::Section;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_modbus::Slave;
 use tokio_modbus::client::{Context, Reader as _, rtu, tcp};
 
-use crate::config::{ConfigError, ModbusConfig, Parity, RegisterConfig, counter_step, interval_millis, within};
+use crate::config::{cadence, nothing_to_read, required_unit, sign, unit};
 use crate::link::Link;
-use crate::mqtt::unit;
 use crate::outlet::{Outlet, Stop};
 use crate::sample::Values;
 use crate::serial::{Framing, Line};
-use crate::slot_mean::{Cadence, Liveness};
+use crate::slot_mean::Cadence;
 use crate::units::{Sign, Unit};
 use registers::{NumberType, Register, Table, WordOrder, sum};
 use sunspec::Model;
@@ -28,22 +27,24 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const MOST_MODELS: usize = 200;
 
 /// A device that is known by name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-pub enum Preset {
-    #[serde(rename = "eastron-sdm72")]
-    EastronSdm72,
-    #[serde(rename = "eastron-sdm120")]
-    EastronSdm120,
-    #[serde(rename = "eastron-sdm230")]
-    EastronSdm230,
-    #[serde(rename = "eastron-sdm630")]
-    EastronSdm630,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Preset {
     /// Any meter with a SunSpec model from 201 to 204 or from 211 to 214.
-    #[serde(rename = "sunspec")]
     Sunspec,
+    /// With the register of the total power.
+    Eastron(u16),
 }
 
-#[derive(Debug)]
+/// Eastron: total power of all phases, or of the only one.
+const PRESETS: [(&str, Preset); 5] = [
+    ("eastron-sdm72", Preset::Eastron(0x34)),
+    ("eastron-sdm120", Preset::Eastron(0x0c)),
+    ("eastron-sdm230", Preset::Eastron(0x0c)),
+    ("eastron-sdm630", Preset::Eastron(0x34)),
+    ("sunspec", Preset::Sunspec),
+];
+
+#[derive(Debug, Clone)]
 pub(crate) struct Modbus {
     link: Link,
     line: Line,
@@ -58,37 +59,31 @@ pub(crate) struct Modbus {
     cadence: Cadence,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Points {
     Registers { power: Vec<Register>, import: Vec<Register>, export: Vec<Register> },
     Sunspec,
 }
 
 impl Modbus {
-    pub(crate) fn new(config: ModbusConfig) -> Result<Self, ConfigError> {
-        let is_rtu = config.serial.is_some() || config.rtu_over_tcp;
-        let link = Link::new(config.serial, config.tcp)?;
-        let baud = u32::try_from(within("baud", config.baud.into(), 300..=921_600)?).unwrap_or(9600);
-        let framing = match config.parity {
-            Parity::None => Framing::EightNone,
-            Parity::Even => Framing::EightEven,
+    pub(crate) fn read(section: &Section<'_>) -> Option<Self> {
+        let link = Link::read(section);
+        // Whether a bridge passes on the frames of RS-485 as they are.
+        let is_rtu = section.key("rtu_over_tcp").flag().unwrap_or(false) || matches!(link, Some(Link::Serial(_)));
+        let parities = [("none", Framing::EightNone), ("even", Framing::EightEven)];
+        let line = Line {
+            baud: section.key("baud").number(300..=921_600).unwrap_or(9600),
+            framing: section.key("parity").one_of(&parities).unwrap_or(Framing::EightNone),
         };
-        let points = points(config.preset, config.power, config.import, config.export)?;
-        let interval_millis = interval_millis(config.interval_seconds)?;
-        let counter_step = counter_step(config.counter_step_wh)?;
-        let device = u8::try_from(within("unit_id", config.unit_id.into(), 0..=247)?).unwrap_or(1);
-        Ok(Self {
-            link,
-            line: Line { baud, framing },
-            is_rtu,
-            device: Slave(device),
-            points,
-            power_sign: config.power_sign,
-            invert: config.invert,
-            import_only: config.import_only,
-            every: Duration::from_millis(interval_millis),
-            cadence: Cadence { liveness: Liveness::Every { interval_millis }, counter_step },
-        })
+        let (cadence, interval_millis) = cadence(section);
+        let device = Slave(section.key("unit_id").number(0..=247).unwrap_or(1));
+        let points = points(section);
+        // What a positive power means: makers of SunSpec meters do not agree.
+        let power_sign = sign(section, "power_sign");
+        let invert = section.key("invert").flag().unwrap_or(false);
+        let import_only = section.key("import_only").flag().unwrap_or(false);
+        let every = Duration::from_millis(interval_millis);
+        Some(Self { link: link?, line, is_rtu, device, points, power_sign, invert, import_only, every, cadence })
     }
 
     pub(crate) const fn cadence(&self) -> Cadence {
@@ -213,13 +208,24 @@ impl Device {
     }
 }
 
-fn points(
-    preset: Option<Preset>,
-    power: Option<Vec<RegisterConfig>>,
-    import: Option<Vec<RegisterConfig>>,
-    export: Option<Vec<RegisterConfig>>,
-) -> Result<Points, ConfigError> {
-    // Eastron: floats in input registers; total power of all phases, or of the only one.
+fn points(section: &Section<'_>) -> Points {
+    let preset = section.key("preset").one_of(&PRESETS);
+    let lists = ["power", "import", "export"].map(|name| {
+        let items = section.list(name)?;
+        Some(items.iter().filter_map(|item| register(item, name == "power")).collect::<Vec<_>>())
+    });
+    if preset == Some(Preset::Sunspec) {
+        if lists.iter().any(Option::is_some) {
+            section.wrong("preset", "\"sunspec\" finds its registers itself; leave `power`, `import` and `export` out");
+        }
+        return Points::Sunspec;
+    }
+    if lists.iter().all(|list| list.as_ref().is_none_or(Vec::is_empty))
+        && ["preset", "power", "import", "export"].iter().all(|name| !section.has(name))
+    {
+        nothing_to_read(section, "address, type and unit");
+    }
+    // Floats in input registers.
     let sdm = |address, unit| Register {
         table: Table::Input,
         address,
@@ -229,50 +235,38 @@ fn points(
         unit,
         sign: Sign::Import,
     };
-    let total_power = match preset {
-        Some(Preset::Sunspec) => {
-            if power.is_some() || import.is_some() || export.is_some() {
-                return Err(ConfigError::new(
-                    "preset",
-                    "\"sunspec\" finds its registers itself; leave `power`, `import` and `export` out",
-                ));
-            }
-            return Ok(Points::Sunspec);
+    let of_preset = match preset {
+        Some(Preset::Eastron(total)) => {
+            [sdm(total, Unit::W), sdm(0x48, Unit::KiloWh), sdm(0x4a, Unit::KiloWh)].map(|register| vec![register])
         }
-        Some(Preset::EastronSdm72 | Preset::EastronSdm630) => Some(0x34),
-        Some(Preset::EastronSdm120 | Preset::EastronSdm230) => Some(0x0c),
-        None => None,
+        Some(Preset::Sunspec) | None => Default::default(),
     };
-    let of_preset =
-        |address: Option<u16>, unit| address.map(|address| sdm(address, unit)).into_iter().collect::<Vec<_>>();
-    let by_hand = |key: &str, registers: Option<Vec<RegisterConfig>>, otherwise: Vec<Register>| match registers {
-        Some(registers) => registers.into_iter().map(|config| register(key, config)).collect(),
-        None => Ok(otherwise),
-    };
-    let power = by_hand("power", power, of_preset(total_power, Unit::W))?;
-    let import = by_hand("import", import, of_preset(total_power.map(|_| 0x48), Unit::KiloWh))?;
-    let export = by_hand("export", export, of_preset(total_power.map(|_| 0x4a), Unit::KiloWh))?;
-    if power.is_empty() && import.is_empty() && export.is_empty() {
-        let problem = "is missing: name a preset, or give [[source.power]] or [[source.import]] and [[source.export]] with address, type and unit";
-        return Err(ConfigError::new("power", problem));
-    }
-    Ok(Points::Registers { power, import, export })
+    let mut all = lists.into_iter().zip(of_preset).map(|(list, otherwise)| list.unwrap_or(otherwise));
+    let mut next = || all.next().unwrap_or_default();
+    Points::Registers { power: next(), import: next(), export: next() }
 }
 
-fn register(key: &str, config: RegisterConfig) -> Result<Register, ConfigError> {
-    if !(-10..=10).contains(&config.exponent) {
-        return Err(ConfigError::new(
-            format!("{key}.exponent"),
-            format!("is {}; allowed are -10 to 10", config.exponent),
-        ));
-    }
-    Ok(Register {
-        table: config.table,
-        address: config.address,
-        number: config.number,
-        order: config.word_order,
-        exponent: config.exponent,
-        unit: unit(key, config.unit)?,
-        sign: config.sign,
-    })
+fn register(section: &Section<'_>, is_power: bool) -> Option<Register> {
+    let types = [
+        ("int16", NumberType::Int16),
+        ("uint16", NumberType::Uint16),
+        ("int32", NumberType::Int32),
+        ("uint32", NumberType::Uint32),
+        ("int64", NumberType::Int64),
+        ("uint64", NumberType::Uint64),
+        ("float32", NumberType::Float32),
+        ("float64", NumberType::Float64),
+    ];
+    let orders = [("big-endian", WordOrder::BigEndian), ("little-endian", WordOrder::LittleEndian)];
+    // As it is on the wire: the first is 0.
+    let address = section.key("address").required("52").number(0..=u16::MAX);
+    let number = section.key("type").required("\"float32\"").one_of(&types);
+    let table =
+        section.key("table").one_of(&[("holding", Table::Holding), ("input", Table::Input)]).unwrap_or_default();
+    let order = section.key("word_order").one_of(&orders).unwrap_or_default();
+    // The number counts times ten to the power of this.
+    let exponent = section.key("exponent").number(-10..=10).unwrap_or(0);
+    let unit = required_unit(section, unit(section, "unit", is_power), is_power);
+    let sign = sign(section, "sign");
+    Some(Register { table, address: address?, number: number?, order, exponent, unit: unit?, sign })
 }

@@ -5,20 +5,18 @@
 mod broker;
 pub mod preset;
 
+use dream_edge::config::Section;
 use rumqttc::{AsyncClient, Event as Polled, Packet, Publish, QoS, SubscribeFilter, SubscribeReasonCode};
 
-use crate::config::{
-    ConfigError, FieldConfig, MqttConfig, Speaks, counter_step, interval_millis, unit_of_energy, unit_of_power,
-};
-use crate::mapping::{Field, Mapping, Overlay, Quantity};
+use crate::config::{counter_step, interval_millis, nothing_to_read, replace, required_unit, sign, unit};
+use crate::mapping::{Field, Mapping, Overlay};
 use crate::outlet::{Outlet, Stop};
 use crate::pointer::Pointer;
 use crate::slot_mean::{Cadence, INTERVALS_HELD, Liveness};
-use crate::units::Unit;
 use broker::HomeBroker;
-use preset::{Availability, Bridge, Preset};
+use preset::{Availability, Bridge, Named, Preset};
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Mqtt {
     broker: HomeBroker,
     mapping: Mapping,
@@ -27,44 +25,40 @@ pub(crate) struct Mqtt {
 }
 
 impl Mqtt {
-    pub(crate) fn new(config: &MqttConfig) -> Result<Self, ConfigError> {
-        let broker = HomeBroker::new(config)?;
-        let Bridge { mut mapping, availability, liveness } = bridge(config)?;
-        let complete = |field: FieldConfig, is_power: bool| match config.preset {
-            Some(preset) => preset.complete(&device(config, preset), field, is_power),
-            None => field,
-        };
-        for (key, quantity, fields) in [
-            ("power", &mut mapping.power, &config.power),
-            ("import", &mut mapping.import, &config.import),
-            ("export", &mut mapping.export, &config.export),
-        ] {
-            if let Some(fields) = fields {
-                let fields = fields.iter().cloned().map(|field| complete(field, key == "power"));
-                *quantity = self::quantity(key, fields)?;
-            }
+    pub(crate) fn read(section: &Section<'_>) -> Option<Self> {
+        let broker = HomeBroker::read(section);
+        let preset = section.key("preset").one_of(&Preset::ALL.map(|preset| (preset.name(), preset)));
+        let device = device(section, preset);
+        let bridge = preset.map(|preset| preset.bridge(&device));
+        // Without a preset, `speaks` and the interval are the owner's to say.
+        let nothing = || Bridge { mapping: Mapping::default(), availability: None, liveness: Liveness::OnChange };
+        let Bridge { mut mapping, availability, liveness } = bridge.unwrap_or_else(nothing);
+        let is_any = replace(section, &mut mapping, |item, is_power| field(item, is_power, preset, &device));
+        let import_only = section.key("import_only").flag();
+        mapping.import_only = import_only.unwrap_or(mapping.import_only);
+        match preset {
+            Some(preset) if preset.needs_fields() && !is_any => section.wrong(
+                "preset",
+                format!(
+                    "with {:?} you choose the sensors; add [[source.power]], [[source.import]] or [[source.export]]",
+                    preset.name()
+                ),
+            ),
+            None if !is_any && !section.has("preset") => nothing_to_read(section, "topic and unit"),
+            Some(_) | None => {}
         }
-        mapping.import_only = config.import_only.unwrap_or(mapping.import_only);
-        if mapping.topics().is_empty() {
-            return Err(nothing_to_read(config.preset));
-        }
-        let availability = match &config.availability {
-            Some(said) => Some(Availability {
-                topic: filled("availability.topic", &said.topic)?,
-                online: said.online.clone(),
-                offline: said.offline.clone(),
-            }),
+        let availability = match section.optional("availability") {
+            Some(said) => self::availability(&said),
             None => availability,
         };
-        let liveness = liveness_of(config, liveness)?;
-        if liveness == Liveness::OnChange && availability.is_none() {
-            return Err(ConfigError::new(
-                "availability",
-                "is missing: of a bridge that speaks only on change, silence must be told from death by another topic",
-            ));
+        let liveness = liveness_of(section, liveness);
+        let is_known = preset.is_some() || !section.has("preset");
+        if liveness == Some(Liveness::OnChange) && availability.is_none() && is_known {
+            let problem = "of a bridge that speaks only on change, another topic must say whether it is alive";
+            section.missing("availability", problem);
         }
-        let cadence = Cadence { liveness, counter_step: counter_step(config.counter_step_wh)? };
-        Ok(Self { broker, mapping, availability, cadence })
+        let counter_step = counter_step(section);
+        Some(Self { broker: broker?, mapping, availability, cadence: Cadence { liveness: liveness?, counter_step } })
     }
 
     pub(crate) const fn cadence(&self) -> Cadence {
@@ -182,90 +176,74 @@ impl Availability {
     }
 }
 
-fn device(config: &MqttConfig, preset: Preset) -> String {
-    config.device.clone().unwrap_or_else(|| preset.default_device().unwrap_or_default().to_owned())
+/// Reads the name of the device in its topics.
+fn device(section: &Section<'_>, preset: Option<Preset>) -> String {
+    let written = section.key("device").text();
+    let Some(preset) = preset else {
+        if written.is_some() && !section.has("preset") {
+            section.wrong("device", "has no meaning without `preset`; leave it out, or name a preset");
+        }
+        return String::new();
+    };
+    let device = written.unwrap_or_else(|| preset.default_device().unwrap_or_default().to_owned());
+    let has_levels = matches!(preset, Preset::Zigbee2mqtt | Preset::ShellyGen2 | Preset::Esphome);
+    if device.is_empty() || device.contains(['#', '+', '/']) && !has_levels {
+        let name = preset.name();
+        section.wrong(
+            "device",
+            format!("the preset {name:?} needs the device's name in its topics, without `+`, `#` and `/`"),
+        );
+    }
+    device
 }
 
-fn bridge(config: &MqttConfig) -> Result<Bridge, ConfigError> {
-    let Some(preset) = config.preset else {
-        if config.device.is_some() {
-            return Err(ConfigError::new("device", "has no meaning without `preset`; leave it out, or name a preset"));
-        }
-        // Without a preset, `speaks` and the interval are the owner's to say.
-        return Ok(Bridge { mapping: Mapping::default(), availability: None, liveness: Liveness::OnChange });
-    };
-    let device = device(config, preset);
-    if device.is_empty()
-        || device.contains(['#', '+', '/'])
-            && !matches!(preset, Preset::Zigbee2mqtt | Preset::ShellyGen2 | Preset::Esphome)
-    {
-        let problem = format!(
-            "must be the name that the device has in its topics, without `+`, `#` and `/`; the preset \"{}\" needs it",
-            preset.name()
-        );
-        return Err(ConfigError::new("device", problem));
-    }
-    Ok(preset.bridge(&device))
+fn availability(section: &Section<'_>) -> Option<Availability> {
+    let topic = section.key("topic").required("\"bridge/online\"").parsed(whole_topic);
+    let word = |key, usual: &str| section.key(key).text().unwrap_or_else(|| usual.to_owned());
+    let (online, offline) = (word("online", "online"), word("offline", "offline"));
+    Some(Availability { topic: topic?, online, offline })
 }
 
 /// When the bridge speaks: what the configuration says goes before what the preset says.
-fn liveness_of(config: &MqttConfig, preset: Liveness) -> Result<Liveness, ConfigError> {
-    let periodic = |seconds: u64| Ok(Liveness::Every { interval_millis: interval_millis(seconds)? });
-    match (config.speaks, config.interval_seconds) {
-        (Some(Speaks::OnChange), Some(_)) => {
-            Err(ConfigError::new("interval_seconds", "has no meaning with `speaks = \"on-change\"`; leave one out"))
+fn liveness_of(section: &Section<'_>, of_preset: Liveness) -> Option<Liveness> {
+    let is_on_change = section.key("speaks").one_of(&[("periodic", false), ("on-change", true)]);
+    match (is_on_change, interval_millis(section)) {
+        (Some(true), Some(_)) => {
+            section.wrong("interval_seconds", "has no meaning with `speaks = \"on-change\"`; leave one of them out");
+            None
         }
-        (Some(Speaks::OnChange), None) => Ok(Liveness::OnChange),
-        (Some(Speaks::Periodic) | None, Some(seconds)) => periodic(seconds),
-        (None, None) if config.preset.is_some() => Ok(preset),
-        (Some(Speaks::Periodic) | None, None) => Err(ConfigError::new(
-            "interval_seconds",
-            "is missing: say how often the bridge speaks at least, or that it `speaks = \"on-change\"` and where it says that \
-             it is alive (`availability`)",
-        )),
+        (Some(true), None) => Some(Liveness::OnChange),
+        (Some(false) | None, Some(interval_millis)) => Some(Liveness::Every { interval_millis }),
+        (None, None) if section.has("preset") => Some(of_preset),
+        (Some(false) | None, None) => {
+            let problem = "say how often the bridge speaks at least, or speaks = \"on-change\" and where it says that it is \
+                               alive (`availability`)";
+            section.missing("interval_seconds", problem);
+            None
+        }
     }
 }
 
-fn nothing_to_read(preset: Option<Preset>) -> ConfigError {
-    let problem = match preset {
-        Some(preset) if preset.needs_fields() => {
-            format!("is missing: with \"{}\" you choose which sensor is what; give [[source.power]], [[source.import]] or [[source.export]]", preset.name())
-        }
-        Some(_) | None => "is missing: name a preset, or give [[source.power]] or [[source.import]] and [[source.export]] with topic and unit".to_owned(),
+/// Reads where a number is published; a preset completes it.
+fn field(section: &Section<'_>, is_power: bool, preset: Option<Preset>, device: &str) -> Option<Field> {
+    let named = Named {
+        topic: section.key("topic").text().unwrap_or_default(),
+        pointer: section.key("pointer").parsed(Pointer::read),
+        unit: unit(section, "unit", is_power),
     };
-    ConfigError::new("power", problem)
-}
-
-fn quantity(key: &str, fields: impl Iterator<Item = FieldConfig>) -> Result<Quantity, ConfigError> {
-    let fields = fields.map(|field| {
-        let pointer = field.pointer.as_deref().map(|text| pointer(&format!("{key}.pointer"), text)).transpose()?;
-        let (topic, unit) = (filled(&format!("{key}.topic"), &field.topic)?, unit(key, field.unit)?);
-        Ok(Field { topic, pointer, unit, sign: field.sign, direction: None })
-    });
-    let way: Vec<Field> = fields.collect::<Result<_, ConfigError>>()?;
-    Ok(if way.is_empty() { Vec::new() } else { vec![way] })
-}
-
-/// Checks the unit of `power`, `import` or `export`.
-pub(crate) fn unit(key: &str, unit: Option<Unit>) -> Result<Unit, ConfigError> {
-    let name = format!("{key}.unit");
-    match (unit, key) {
-        (Some(unit), "power") => unit_of_power(&name, unit),
-        (Some(unit), _) => unit_of_energy(&name, unit),
-        (None, "power") => Err(ConfigError::new(name, "is missing: say \"W\" or \"kW\"")),
-        (None, _) => Err(ConfigError::new(name, "is missing: say \"Wh\", \"kWh\", \"MWh\" or \"W*min\"")),
+    let named = match preset {
+        Some(preset) => preset.complete(device, named, is_power),
+        None => named,
+    };
+    let topic = whole_topic(&named.topic);
+    if let Err(problem) = topic {
+        section.wrong("topic", format!("{:?}: {problem}", named.topic));
     }
+    let (unit, sign) = (required_unit(section, named.unit, is_power), sign(section, "sign"));
+    Some(Field { topic: topic.ok()?, pointer: named.pointer, unit: unit?, sign, direction: None })
 }
 
-pub(crate) fn pointer(key: &str, text: &str) -> Result<Pointer, ConfigError> {
-    Pointer::parse(text).ok_or_else(|| {
-        ConfigError::new(key, format!("is {text:?}; a JSON pointer begins with `/`, such as \"/ENERGY/Power\""))
-    })
-}
-
-fn filled(key: &str, topic: &str) -> Result<String, ConfigError> {
-    if topic.is_empty() || topic.contains(['#', '+', '\0']) {
-        return Err(ConfigError::new(key, format!("is {topic:?}; it must be one whole topic, without wildcards")));
-    }
-    Ok(topic.to_owned())
+fn whole_topic(topic: &str) -> Result<String, &'static str> {
+    let is_whole = !topic.is_empty() && !topic.contains(['#', '+', '\0']);
+    is_whole.then(|| topic.to_owned()).ok_or("not one whole topic, without wildcards")
 }

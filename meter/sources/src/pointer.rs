@@ -17,6 +17,11 @@ impl Pointer {
         Some(Self(steps.map(|step| step.replace("~1", "/").replace("~0", "~")).collect()))
     }
 
+    /// Reads one of a configuration.
+    pub(crate) fn read(text: &str) -> Result<Self, &'static str> {
+        Self::parse(text).ok_or("not a JSON pointer; it begins with `/`, such as \"/ENERGY/Power\"")
+    }
+
     /// Returns what is there, or `None`.
     pub(crate) fn find<'v>(&self, document: &'v Value) -> Result<Option<&'v Value>, Ambiguous> {
         find(document, &self.0)

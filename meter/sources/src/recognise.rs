@@ -113,12 +113,11 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Source, SourceConfig};
+    use crate::Source;
 
     /// Whether a proposal is a whole configuration, with the line that says how the source is reached.
     fn is_sound(proposal: &Proposal, reached: &str) {
-        let config: SourceConfig = toml::from_str(&format!("{reached}\n{}", proposal.config)).unwrap();
-        Source::new(config).unwrap();
+        Source::parse("source", &format!("{reached}\n{}", proposal.config)).unwrap();
     }
 
     #[test]

@@ -19,8 +19,7 @@ const START: [u8; 8] = [0x1b, 0x1b, 0x1b, 0x1b, 1, 1, 1, 1];
 const LONGEST: usize = 32 << 10;
 
 /// How a meter computes checksums.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum Crc {
     /// As the standard says.
     #[default]

@@ -1,12 +1,13 @@
 //! A source of any kind: checked once, then run for as long as somebody listens.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use dream_edge::config::{ConfigError, Section, Variables, read_text};
 use tokio::sync::mpsc;
 
 use crate::clock::Clock;
-use crate::config::{ConfigError, SourceConfig};
 use crate::http::Http;
 use crate::lines::Lines;
 use crate::modbus::Modbus;
@@ -20,10 +21,10 @@ use crate::telegrams::Telegrams;
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 /// A source whose configuration is sound.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Source(Reader);
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Reader {
     Telegrams(Telegrams),
     Mqtt(Mqtt),
@@ -33,16 +34,29 @@ enum Reader {
 }
 
 impl Source {
-    /// Checks a configuration; the error names the key, what is wrong with it and what is allowed.
-    pub fn new(config: SourceConfig) -> Result<Self, ConfigError> {
-        Ok(Self(match config {
-            SourceConfig::P1(config) => Reader::Telegrams(Telegrams::p1(config)?),
-            SourceConfig::Sml(config) => Reader::Telegrams(Telegrams::sml(config)?),
-            SourceConfig::Mqtt(config) => Reader::Mqtt(Mqtt::new(&config)?),
-            SourceConfig::Modbus(config) => Reader::Modbus(Modbus::new(config)?),
-            SourceConfig::Http(config) => Reader::Http(Http::new(config)?),
-            SourceConfig::Lines(config) => Reader::Lines(Lines::new(config)?),
-        }))
+    /// Reads the section `[source]` of a configuration, where mistakes are noted.
+    pub fn read(section: &Section<'_>) -> Option<Self> {
+        type Read = fn(&Section<'_>) -> Option<Reader>;
+        let kinds: [(&str, Read); 6] = [
+            ("p1", |section| Telegrams::p1(section).map(Reader::Telegrams)),
+            ("sml", |section| Telegrams::sml(section).map(Reader::Telegrams)),
+            ("mqtt", |section| Mqtt::read(section).map(Reader::Mqtt)),
+            ("modbus", |section| Modbus::read(section).map(Reader::Modbus)),
+            ("http", |section| Http::read(section).map(Reader::Http)),
+            ("lines", |section| Lines::read(section).map(Reader::Lines)),
+        ];
+        let Some(read) = section.key("kind").required("\"p1\"").one_of(&kinds) else {
+            // Which keys there are depends on it.
+            section.accept_any_key();
+            return None;
+        };
+        read(section).map(Self)
+    }
+
+    /// Reads the keys of a `[source]` that stand by themselves; `name` is told in place of a file.
+    pub fn parse(name: &str, text: &str) -> Result<Self, ConfigError> {
+        let (source, report) = read_text(Path::new(name), text, &Variables::default(), Self::read);
+        report.finish(source.flatten())
     }
 
     /// Says when the source speaks, which [`SlotMean`](crate::SlotMean) needs to know.

@@ -2,17 +2,18 @@
 
 use std::time::Duration;
 
+use dream_edge::config::Section;
 use tokio::io::AsyncReadExt as _;
 use tokio::time::{Instant, timeout_at};
 
-use crate::config::{ConfigError, P1Config, P1Line, SmlConfig, counter_step, interval_millis};
+use crate::config::cadence;
 use crate::link::Link;
 use crate::outlet::{Outlet, Stop};
 use crate::p1::frames::Frames as P1Frames;
 use crate::p1::telegram::{self, Checksum};
 use crate::sample::Values;
 use crate::serial::{Framing, Line};
-use crate::slot_mean::{Cadence, Liveness};
+use crate::slot_mean::Cadence;
 use crate::sml::{self, Crc, Frames as SmlFrames};
 
 /// DSMR 4 and later, Belgium, Luxembourg, Sweden.
@@ -21,7 +22,7 @@ const P1_FAST: Line = Line { baud: 115_200, framing: Framing::EightNone };
 /// DSMR 2 and 3, EasyMeter.
 const P1_SLOW: Line = Line { baud: 9_600, framing: Framing::SevenEven };
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Telegrams {
     link: Link,
     /// What the line may be; the first is tried next.
@@ -39,38 +40,28 @@ enum Format {
 }
 
 impl Telegrams {
-    pub(crate) fn p1(config: P1Config) -> Result<Self, ConfigError> {
-        let lines = match config.line {
-            P1Line::Auto => vec![P1_FAST, P1_SLOW],
-            P1Line::Fast => vec![P1_FAST],
-            P1Line::Slow => vec![P1_SLOW],
-        };
-        let link = Link::new(config.serial, config.tcp)?;
-        let format = Format::P1(config.checksum);
-        Self::new(link, lines, format, config.invert, config.interval_seconds, config.counter_step_wh)
+    /// Reads the customer port of a meter, which sends OBIS lines in text.
+    pub(crate) fn p1(section: &Section<'_>) -> Option<Self> {
+        let known = [("auto", &[P1_FAST, P1_SLOW][..]), ("115200-8n1", &[P1_FAST]), ("9600-7e1", &[P1_SLOW])];
+        let lines = section.key("line").one_of(&known).unwrap_or(known[0].1);
+        let checksum = section.key("checksum").one_of(&[("check", Checksum::Check), ("ignore", Checksum::Ignore)]);
+        Self::configured(section, lines, Format::P1(checksum.unwrap_or_default()))
     }
 
-    pub(crate) fn sml(config: SmlConfig) -> Result<Self, ConfigError> {
-        let baud = u32::try_from(crate::config::within("baud", config.baud.into(), 300..=921_600)?).unwrap_or(9600);
-        let lines = vec![Line { baud, framing: Framing::EightNone }];
-        let link = Link::new(config.serial, config.tcp)?;
-        Self::new(link, lines, Format::Sml(config.crc), config.invert, config.interval_seconds, config.counter_step_wh)
+    /// Reads the optical interface of a German meter.
+    pub(crate) fn sml(section: &Section<'_>) -> Option<Self> {
+        let baud = section.key("baud").number(300..=921_600).unwrap_or(9600);
+        let crc = section.key("crc").one_of(&[("x25", Crc::X25), ("kermit", Crc::Kermit)]).unwrap_or_default();
+        Self::configured(section, &[Line { baud, framing: Framing::EightNone }], Format::Sml(crc))
     }
 
-    fn new(
-        link: Link,
-        lines: Vec<Line>,
-        format: Format,
-        invert: bool,
-        interval_seconds: u64,
-        counter_step_wh: Option<u64>,
-    ) -> Result<Self, ConfigError> {
-        let interval_millis = interval_millis(interval_seconds)?;
-        let cadence =
-            Cadence { liveness: Liveness::Every { interval_millis }, counter_step: counter_step(counter_step_wh)? };
+    fn configured(section: &Section<'_>, lines: &[Line], format: Format) -> Option<Self> {
+        let (cadence, interval_millis) = cadence(section);
+        // Whether the meter counts what the home feeds in as import.
+        let invert = section.key("invert").flag().unwrap_or(false);
         // Some telegrams may be broken before the line is taken for a wrong one.
         let patience = Duration::from_millis(interval_millis * 3 + 5_000);
-        Ok(Self { link, lines, format, invert, cadence, patience })
+        Some(Self { link: Link::read(section)?, lines: lines.to_vec(), format, invert, cadence, patience })
     }
 
     pub(crate) const fn cadence(&self) -> Cadence {

@@ -1,26 +1,22 @@
 //! Units and signs, as a configuration writes them.
 
-use serde::Deserialize;
-
 use crate::decimal;
 
 /// A unit of power or energy. Which of them a quantity may have is checked with the configuration.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     W,
-    #[serde(rename = "kW")]
     KiloW,
     Wh,
-    #[serde(rename = "kWh")]
     KiloWh,
-    #[serde(rename = "MWh")]
     MegaWh,
     /// What Shelly's first generation counts in.
-    #[serde(rename = "W*min")]
     WMin,
 }
 
 impl Unit {
+    pub const ALL: [Self; 6] = [Self::W, Self::KiloW, Self::Wh, Self::KiloWh, Self::MegaWh, Self::WMin];
+
     pub const fn is_power(self) -> bool {
         match self {
             Self::W | Self::KiloW => true,
@@ -62,8 +58,7 @@ impl Unit {
 }
 
 /// Which way a quantity counts.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum Sign {
     /// Positive when the home takes from the grid.
     #[default]

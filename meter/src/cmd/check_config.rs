@@ -18,7 +18,7 @@ pub(super) fn run(args: &ConfigArgs, out: &mut impl Write) -> anyhow::Result<()>
     if let Some(home) = &config.home {
         Access::new(&home.broker, None)?;
     }
-    writeln!(out, "{} is sound.", args.config.display())?;
+    writeln!(out, "{}: valid configuration", args.config.display())?;
     for (heading, words) in told(&config, &identity) {
         writeln!(out, "{heading}: {words}")?;
     }

@@ -8,13 +8,13 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Args;
 use dream_protocol::broker_address::broker_address;
-use dream_sources::{Event, Proposal, Sample, SlotMean, Source, SourceConfig, SystemClock, recognise_message};
+use dream_sources::{Event, Proposal, Sample, SlotMean, Source, SystemClock, recognise_message};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::BadInput;
 use crate::broker::{self, Access};
-use crate::config::{Broker, edit};
+use crate::config::{Broker, ConfigError, edit};
 use crate::files::{self, FileError};
 
 /// How long one way to read a meter is tried: some speak every ten seconds, and a serial line has two speeds.
@@ -114,9 +114,8 @@ impl Place {
 }
 
 /// Reads a source as `[source]` has it.
-fn source(text: &str) -> Result<Source, BadInput> {
-    let config: SourceConfig = toml::from_str(text).map_err(|error| BadInput(error.message().to_owned()))?;
-    Source::new(config).map_err(|error| BadInput(error.to_string()))
+fn source(text: &str) -> Result<Source, ConfigError> {
+    Source::parse("[source]", text)
 }
 
 /// Returns the kind and the preset of a source.

@@ -24,8 +24,7 @@ const MOMENT: u64 = 1_800_000_000;
 pub(super) const CERTIFICATE_BYTES: usize = 300;
 /// The ids in the measured messages, equally long.
 const CLUSTER: &str = "cluster1";
-const METER: &str = "meter-01";
-pub(super) const ID_CHARACTERS: usize = METER.len();
+pub(super) const METER: &str = "meter-01";
 
 /// Bytes between meters and the broker.
 #[derive(Debug, Clone, Copy, Serialize)]

@@ -1,5 +1,6 @@
 //! How far sums would be off.
 
+use dream_edge::HomeKind;
 use dream_protocol::noise::{Confidence, Spread};
 use dream_protocol::params::Params;
 use serde::Serialize;
@@ -34,21 +35,46 @@ pub(super) struct DayEnergy {
     pub(super) band95_percent: f64,
 }
 
-/// Whether a slot's sum is worth showing.
+/// Whether the load of a slot can be read, with the gateway's filter if need be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Verdict {
     /// 95 % of the sums are within a tenth of the mean load.
     Useful,
-    /// Within three tenths: the shape of a day shows, a single slot says little.
-    Coarse,
-    /// Beyond that the noise hides the load.
+    /// The filtered load is useful, a single sum says little.
+    UsefulFiltered,
+    /// No study has shown that the filter makes this useful.
     TooNoisy,
 }
 
-/// The percentage of the mean load up to which a 95 % band is useful, and coarse.
+/// The percentage of the mean load up to which a 95 % band of sums is useful.
 pub(super) const USEFUL_PERCENT: f64 = 10.0;
-const COARSE_PERCENT: f64 = 30.0;
+
+/// What the gateway's filter makes of sums: the mean error in per cent of the mean load, of the sums and of the filtered load, for 100
+/// simulated homes of a kind in slots of ten minutes. The table `headline` of docs/study.md has them.
+const MEASURED_FILTER: [(HomeKind, f64, f64); 3] =
+    [(HomeKind::House, 11.0, 7.2), (HomeKind::House, 19.9, 9.3), (HomeKind::ElectricHeat, 28.9, 10.1)];
+
+/// What the filter was measured to do in the case that is nearest to a plan.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(super) struct MeasuredFilter {
+    kind: &'static str,
+    pub(super) raw_percent: f64,
+    pub(super) filtered_percent: f64,
+    /// Whether the plan's homes, slots and errors are like those that were measured.
+    pub(super) applies: bool,
+}
+
+impl MeasuredFilter {
+    pub(super) fn nearest(kind: HomeKind, slot_seconds: u64, raw_percent: f64) -> Self {
+        let distance = |(_, raw, _): &(HomeKind, f64, f64)| (raw_percent / raw).ln().abs();
+        let of_kind = MEASURED_FILTER.into_iter().filter(|(measured, ..)| *measured == kind);
+        let nearest = of_kind.min_by(|one, other| distance(one).total_cmp(&distance(other)));
+        let found = nearest.unwrap_or(MEASURED_FILTER[0]);
+        let applies = nearest.is_some() && slot_seconds == 600 && distance(&found) < 0.15;
+        Self { kind: found.0.as_str(), raw_percent: found.1, filtered_percent: found.2, applies }
+    }
+}
 
 impl Deviation {
     /// Returns the mean size of the noise in per cent of the mean load, when all answer: the error that a plan is asked for.
@@ -104,11 +130,24 @@ fn over(params: &Params, slots: u32) -> Spread {
 }
 
 impl Verdict {
-    pub(super) fn of(band95_percent: f64) -> Self {
-        match band95_percent {
-            ..=USEFUL_PERCENT => Self::Useful,
-            ..=COARSE_PERCENT => Self::Coarse,
+    pub(super) fn of(kind: HomeKind, slot: &Deviation) -> Self {
+        // The largest error of sums at which the filter was measured, and left no more than a tenth of the load.
+        let of_kind = MEASURED_FILTER.iter().filter(|(measured, ..)| *measured == kind).map(|(_, raw, _)| *raw);
+        let filtered = of_kind.fold(MEASURED_FILTER[0].1, f64::max);
+        match slot {
+            Deviation { band95_percent: ..=USEFUL_PERCENT, .. } => Self::Useful,
+            slot if slot.mean_percent <= filtered => Self::UsefulFiltered,
             _ => Self::TooNoisy,
+        }
+    }
+
+    pub(super) const fn words(self) -> &'static str {
+        match self {
+            Self::Useful => "Useful: single sums can be read.",
+            Self::UsefulFiltered => "Useful filtered: read the filtered load; a single sum says little.",
+            Self::TooNoisy => {
+                "WARNING: too noisy; no study shows that the filter makes it useful. More homes or longer slots help."
+            }
         }
     }
 }

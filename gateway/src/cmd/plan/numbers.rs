@@ -18,20 +18,6 @@ impl fmt::Display for Grouped {
     }
 }
 
-/// A number of bytes in a unit that suits it.
-pub(super) struct Bytes(pub(super) u64);
-
-impl fmt::Display for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            0..10_000 => write!(f, "{} bytes", Grouped(self.0)),
-            10_000..1_000_000 => write!(f, "{:.1} kB", real(self.0) / 1e3),
-            1_000_000..1_000_000_000 => write!(f, "{:.1} MB", real(self.0) / 1e6),
-            1_000_000_000.. => write!(f, "{:.1} GB", real(self.0) / 1e9),
-        }
-    }
-}
-
 /// A number that is large enough to be shown without places, or else with one.
 pub(super) struct Rounded(pub(super) f64);
 
@@ -41,17 +27,6 @@ impl fmt::Display for Rounded {
             Ok(whole) if self.0 >= 100.0 => Grouped(whole).fmt(f),
             _ => write!(f, "{:.1}", self.0),
         }
-    }
-}
-
-/// Millionths, exactly.
-pub(super) struct Micro(pub(super) u64);
-
-impl fmt::Display for Micro {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (whole, places) = (self.0 / 1_000_000, self.0 % 1_000_000);
-        Grouped(whole).fmt(f)?;
-        if places > 0 { write!(f, ".{}", format!("{places:06}").trim_end_matches('0')) } else { Ok(()) }
     }
 }
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::PlanArgs;
 use super::cost::{AesBlocks, Traffic};
-use super::error::{DayEnergy, Deviation, HourMean, Verdict};
+use super::error::{DayEnergy, Deviation, HourMean, MeasuredFilter, Verdict};
 use super::homes::Homes;
 use super::scheme::SchemePlan;
 use super::solve::{self, Free};
@@ -21,6 +21,8 @@ pub(super) struct Plan {
     pub(super) summary: Summary,
     /// The lines of a cluster's table in the gateway's configuration that differ from the defaults, or that the plan rests on.
     pub(super) configuration: Vec<String>,
+    /// What else to know before such a cluster is made.
+    pub(super) notes: Vec<String>,
     pub(super) kind: &'static str,
     pub(super) members: u16,
     pub(super) max_missing: u16,
@@ -41,6 +43,8 @@ pub(super) struct Plan {
     pub(super) error_of_a_days_energy: DayEnergy,
     /// How much of the energy of simulated homes of this kind is cut off, if the range and the energy of a day are the kind's.
     pub(super) cut_off_percent: Option<f64>,
+    /// What the gateway's filter was measured to do in the nearest case.
+    pub(super) filter: MeasuredFilter,
     pub(super) verdict: Verdict,
     pub(super) epsilon_per_day: DailyEpsilon,
     pub(super) opening: SchemePlan,
@@ -98,7 +102,11 @@ impl Plan {
         let error_when_all_answer = deviation(0);
         let error_of_a_days_energy = DayEnergy::new(params, mean_load_watts);
         let cut_off_percent = args.cut_off_percent(params);
+        let filter = MeasuredFilter::nearest(args.kind, terms.slot_seconds, error_when_all_answer.mean_percent);
+        let verdict = Verdict::of(args.kind, &error_when_all_answer);
         let facts = Facts {
+            filter,
+            verdict,
             params,
             homes: Homes::of(args.kind),
             mean_watts: args.mean_watts_per_home(),
@@ -107,9 +115,11 @@ impl Plan {
             cut_off_percent,
             opening: &opening,
         };
+        let epsilon_per_day = DailyEpsilon::new(params, &policy);
         Self {
             found,
             summary: facts.summary(),
+            notes: facts.notes(&epsilon_per_day),
             configuration: args.configuration(params),
             kind: args.kind.as_str(),
             members: params.members(),
@@ -128,8 +138,9 @@ impl Plan {
             error_of_an_hours_mean: HourMean::new(params, mean_load_watts),
             error_of_a_days_energy,
             cut_off_percent,
-            verdict: Verdict::of(error_when_all_answer.band95_percent),
-            epsilon_per_day: DailyEpsilon::new(params, &policy),
+            filter,
+            verdict,
+            epsilon_per_day,
             opening,
             meter_policy: args.meter_policy.as_str(),
             meter_objections: policy.objections(params).map(|objection| objection.to_string()).collect(),

@@ -3,10 +3,12 @@
 use dream_protocol::params::Params;
 use serde::Serialize;
 
-use super::error::{DayEnergy, Deviation};
+use super::cost::{CERTIFICATE_BYTES, METER};
+use super::error::{DayEnergy, Deviation, MeasuredFilter, USEFUL_PERCENT, Verdict};
 use super::homes::Homes;
 use super::numbers::{Grouped, Length, Percent, Probability, Rounded, real};
-use super::scheme::SchemePlan;
+use super::report::DailyEpsilon;
+use super::scheme::{CommitteePlan, SchemePlan};
 use crate::config::decimal::Fraction;
 
 /// An epsilon above which a day as a whole is not called hidden: who guesses between two days may be right in 99 of 100 cases.
@@ -34,6 +36,8 @@ pub(super) struct Facts<'a> {
     pub(super) mean_watts: u32,
     pub(super) slot: &'a Deviation,
     pub(super) day: &'a DayEnergy,
+    pub(super) filter: MeasuredFilter,
+    pub(super) verdict: Verdict,
     /// How much is cut off, in per cent, if it is known.
     pub(super) cut_off_percent: Option<f64>,
     pub(super) opening: &'a SchemePlan,
@@ -49,18 +53,75 @@ impl Facts<'_> {
         }
     }
 
+    /// Returns what else to know: what would make sums more useful, what the scheme risks, and whether budgets suffice.
+    pub(super) fn notes(&self, daily: &DailyEpsilon) -> Vec<String> {
+        let (params, mut notes) = (self.params, Vec::new());
+        let [members, malicious] = [params.members(), params.max_malicious()].map(u32::from);
+        if self.verdict != Verdict::Useful {
+            let enough = f64::from(members) * self.slot.band95_percent / USEFUL_PERCENT;
+            let possible = if enough <= 10_000.0 { "which costs no privacy" } else { "more than a list can have" };
+            notes.push(format!(
+                "For sums whose 95 % band is {USEFUL_PERCENT} %: about {} homes, {possible}; or longer slots; or a larger epsilon or a \
+                 smaller range, at the cost of privacy or of clipped readings.",
+                Rounded(enough)
+            ));
+        }
+        if members < 50 && 5 * malicious < members {
+            notes.push("With fewer than 50 members, --max-malicious 0.2 or more is recommended.".to_owned());
+        }
+        notes.extend(self.opening.no_committee.iter().map(|reason| format!("No committee can be formed: {reason}.")));
+        notes.push(match &self.opening.committee {
+            Some(CommitteePlan { colluding, needed, .. }) => format!(
+                "The scheme has a cliff: while at most {colluding} holders collude, nothing but whole sums opens; {needed} that collude or \
+                 are stolen open every reading, also old ones that somebody kept."
+            ),
+            None => format!(
+                "The scheme has no cliff: beyond {malicious} colluding members the noise gets thinner step by step, and a single reading \
+                 opens only if nearly all others collude. Everybody who sent a reading must answer, or the attempt is lost."
+            ),
+        });
+        let budget = Fraction::millionths(daily.budget_micro_epsilon);
+        notes.push(if daily.micro_epsilon_all_attempts <= daily.budget_micro_epsilon {
+            format!("A meter's budget of {budget} a day always suffices.")
+        } else if let Some(retries) = daily.attempts_within_budget.checked_sub(daily.slots) {
+            format!("A meter's budget of {budget} a day pays for {} retries.", Grouped(retries))
+        } else {
+            let silent = Grouped(daily.slots - daily.attempts_within_budget);
+            format!(
+                "WARNING: a meter's budget of {budget} a day is spent before the day is over: it would be silent for {silent} slots of \
+                 every 24 hours. Use longer slots or a smaller epsilon."
+            )
+        });
+        notes.push(format!(
+            "Bytes are for ids of {} characters and certificates of {CERTIFICATE_BYTES} bytes, without TLS and TCP; AES blocks leave out key \
+             schedules, HMAC and the random numbers of the noise.",
+            METER.len()
+        ));
+        notes
+    }
+
     fn accuracy(&self) -> String {
         let Self { params, homes, slot, day, .. } = self;
         let (count, length) = (Grouped(params.members().into()), Length(params.terms().slot_seconds));
         let [mean, band, energy] = [slot.mean_percent, slot.band95_percent, day.band95_percent].map(Percent);
         let cut_off = match self.cut_off_percent {
             Some(percent) if percent < NEXT_TO_NOTHING => String::new(),
-            Some(percent) => format!("; {percent} % of the energy is cut off besides"),
-            None => "; what is cut off comes on top".to_owned(),
+            Some(percent) => format!("; totals also run about {percent} % low, because very high readings are capped"),
+            None => "; readings that are capped make totals lower still".to_owned(),
+        };
+        let MeasuredFilter { raw_percent, filtered_percent, applies, .. } = self.filter;
+        let filtered = match self.verdict {
+            _ if applies => {
+                format!(", after the gateway's filter by {filtered_percent} % on average (measured on simulated homes)")
+            }
+            Verdict::Useful => String::new(),
+            Verdict::UsefulFiltered | Verdict::TooNoisy => format!(
+                ", which the gateway's filter lowers (for 100 simulated homes from {raw_percent} % to {filtered_percent} %, docs/study.md)"
+            ),
         };
         format!(
             "The load of {count} {}, in slots of {length}, is off by {mean} of its mean on average and by no more than {band} in \
-             95 of 100 slots, and the energy of a day by no more than {energy} in 95 of 100 days{cut_off}.",
+             95 of 100 slots{filtered}, and the energy of a day by no more than {energy} in 95 of 100 days{cut_off}.",
             homes.many
         )
     }

@@ -1,12 +1,9 @@
 //! Numbers in Modbus registers.
 
-use serde::Deserialize;
-
 use crate::units::{Sign, Unit};
 
 /// How a number is kept in registers of sixteen bits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NumberType {
     Int16,
     Uint16,
@@ -19,8 +16,7 @@ pub enum NumberType {
 }
 
 /// Which register of a number comes first.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum WordOrder {
     #[default]
     BigEndian,
@@ -28,8 +24,7 @@ pub enum WordOrder {
 }
 
 /// Which of a device's tables a register is in.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum Table {
     /// Function code 3.
     #[default]

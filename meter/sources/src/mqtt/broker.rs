@@ -4,20 +4,19 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use dream_edge::config::Section;
 use dream_protocol::broker_address::broker_address;
 use rumqttc::{MqttOptions, TlsConfiguration, Transport};
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
-use crate::config::{ConfigError, MqttConfig};
-
 /// Messages of bridges are small; a larger one ends the connection.
 const LARGEST_PACKET: usize = 256 << 10;
 
 const KEEP_ALIVE_SECONDS: u16 = 20;
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct HomeBroker {
     host: String,
     port: u16,
@@ -26,6 +25,7 @@ pub(super) struct HomeBroker {
     client_id: String,
 }
 
+#[derive(Clone)]
 struct Login {
     username: String,
     password_file: Option<PathBuf>,
@@ -38,37 +38,29 @@ impl fmt::Debug for Login {
 }
 
 impl HomeBroker {
-    pub(super) fn new(config: &MqttConfig) -> Result<Self, ConfigError> {
-        let Some((tls, host, port)) = broker_address(&config.broker) else {
-            // What stands before an `@` may be a password.
-            let shown =
-                if config.broker.contains('@') { "the value".to_owned() } else { format!("{:?}", config.broker) };
-            let problem = format!(
-                "{shown} is not a broker's address; use \"mqtt://HOST[:1883]\" or \"mqtts://HOST[:8883]\", and `username` and `password_file` for a login"
-            );
-            return Err(ConfigError::new("broker", problem));
-        };
-        match (tls, &config.ca) {
-            (true, None) => {
-                return Err(ConfigError::new(
-                    "ca",
-                    "is missing: mqtts:// needs the certificates that the home broker's is checked with",
-                ));
-            }
-            (false, Some(_)) => {
-                return Err(ConfigError::new("ca", "has no effect with mqtt://; use mqtts://, or leave it out"));
-            }
-            (true, Some(_)) | (false, None) => {}
+    pub(super) fn read(section: &Section<'_>) -> Option<Self> {
+        let url = section.key("broker").required("\"mqtt://192.168.1.2\"").parsed(|url| {
+            broker_address(url).ok_or(
+                "not a broker's address; use mqtt://HOST[:1883] or mqtts://HOST[:8883], and `username` and `password_file` for a login",
+            )
+        });
+        let ca = section.key("ca").text().map(PathBuf::from);
+        let username = section.key("username").text();
+        let password_file = section.key("password_file").text().map(PathBuf::from);
+        let client_id = section.key("client_id").text().unwrap_or_else(|| "dream-meter".to_owned());
+        if password_file.is_some() && username.is_none() {
+            section.missing("username", "`password_file` needs a user name");
         }
-        let login = match (&config.username, &config.password_file) {
-            (Some(username), password_file) => {
-                Some(Login { username: username.clone(), password_file: password_file.clone() })
+        let login = username.map(|username| Login { username, password_file });
+        let (is_tls, host, port) = url?;
+        match (is_tls, section.has("ca")) {
+            (true, false) => {
+                section.missing("ca", "mqtts:// needs the certificates that the home broker's is checked with")
             }
-            (None, Some(_)) => return Err(ConfigError::new("username", "is missing beside `password_file`")),
-            (None, None) => None,
-        };
-        let client_id = config.client_id.clone().unwrap_or_else(|| "dream-meter".to_owned());
-        Ok(Self { host, port, ca: config.ca.clone(), login, client_id })
+            (false, true) => section.wrong("ca", "has no effect with mqtt://; use mqtts://, or leave it out"),
+            (true, true) | (false, false) => {}
+        }
+        Some(Self { host, port, ca, login, client_id })
     }
 
     pub(super) fn options(&self) -> Result<MqttOptions, String> {

@@ -1,8 +1,5 @@
 //! What known bridges publish: topics, units, signs, and how they say that they are alive.
 
-use serde::Deserialize;
-
-use crate::config::FieldConfig;
 use crate::mapping::{Field, Mapping, Overlay, Quantity};
 use crate::pointer::Pointer;
 use crate::sample::Values;
@@ -10,14 +7,11 @@ use crate::slot_mean::Liveness;
 use crate::units::{Sign, Unit};
 
 /// A bridge that is known by name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Preset {
     Tasmota,
     TasmotaSml,
-    #[serde(rename = "shelly-gen1")]
     ShellyGen1,
-    #[serde(rename = "shelly-gen2")]
     ShellyGen2,
     Zigbee2mqtt,
     Esphome,
@@ -50,6 +44,14 @@ impl Reader {
         self.overlay.take(topic, message, 0)?;
         Ok(self.overlay.values(0))
     }
+}
+
+/// Where a number is, as far as the configuration says it.
+#[derive(Debug)]
+pub(super) struct Named {
+    pub(super) topic: String,
+    pub(super) pointer: Option<Pointer>,
+    pub(super) unit: Option<Unit>,
 }
 
 /// Where a bridge says whether it is alive.
@@ -248,7 +250,7 @@ impl Preset {
     }
 
     /// Fills in what a field of the configuration leaves to the preset: a sensor's or channel's name becomes its topic.
-    pub(crate) fn complete(self, device: &str, mut field: FieldConfig, is_power: bool) -> FieldConfig {
+    pub(super) fn complete(self, device: &str, mut field: Named, is_power: bool) -> Named {
         let is_name = !field.topic.contains('/');
         match self {
             Self::Esphome => {
@@ -265,7 +267,7 @@ impl Preset {
                 if is_name {
                     field.topic = format!("{device}/data/{}/raw", field.topic);
                 }
-                field.pointer.get_or_insert_with(|| "/value".to_owned());
+                field.pointer = field.pointer.or_else(|| Pointer::parse("/value"));
                 field.unit.get_or_insert(if is_power { Unit::W } else { Unit::Wh });
             }
             Self::Tasmota | Self::TasmotaSml => {

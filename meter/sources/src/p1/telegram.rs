@@ -39,8 +39,7 @@ pub struct Telegram {
 }
 
 /// How strictly checksums are taken.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum Checksum {
     /// Where the version has one, it must be there and right.
     #[default]

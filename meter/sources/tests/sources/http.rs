@@ -59,7 +59,10 @@ async fn any_document_is_read_by_pointers() {
 
 #[test]
 fn a_mistake_is_named_with_what_to_do() {
-    assert!(mistake("kind = 'http'\nurl = 'https://x/'\npreset = 'homewizard'").starts_with("`source.url` must be"));
-    assert!(mistake("kind = 'http'\nurl = 'http://x/'").starts_with("`source.power` is missing"));
+    assert!(
+        mistake("kind = 'http'\nurl = 'https://x/'\npreset = 'homewizard'")
+            .contains("source:2: url: \"https://x/\": not an address; use http://HOST")
+    );
+    assert!(mistake("kind = 'http'\nurl = 'http://x/'").contains("nothing to read; name a `preset`"));
     assert!(mistake("kind = 'http'\nurl = 'http://x:99999/'\npreset = 'homewizard'").contains("HOST:PORT"));
 }

@@ -100,9 +100,15 @@ async fn what_a_device_refuses_is_said() {
 #[test]
 fn a_mistake_is_named_with_what_to_do() {
     let with = |lines: &str| mistake(&format!("kind = 'modbus'\ntcp = 'a:502'\n{lines}"));
-    assert!(with("").starts_with("`source.power` is missing"));
+    assert!(with("").contains("nothing to read; name a `preset`"));
     assert!(with("preset = 'sunspec'\npower = []").contains("finds its registers itself"));
-    assert!(with("power = [{ address = 1, type = 'int16' }]").contains("say \"W\" or \"kW\""));
+    assert!(with("power = [{ address = 1, type = 'int16' }]").contains("power.unit: missing; use W or kW"));
     assert!(with("power = [{ address = 1, type = 'int16', unit = 'W', exponent = 11 }]").contains("-10 to 10"));
-    assert!(with("preset = 'sunspec'\nunit_id = 248").contains("`source.unit_id` is 248; allowed are 0 to 247"));
+    assert!(with("preset = 'sunspec'\nunit_id = 248").contains("source:4: unit_id: 248 is out of range; use 0 to 247"));
+    let several = with("baud = '9600'\npower = [{ adress = 1, type = 'int17', unit = 'W' }]");
+    assert_eq!(several.lines().count(), 3, "{several}");
+    assert!(
+        several.contains("source:3: baud: \"9600\" is text") && several.contains("did you mean `address`?"),
+        "{several}"
+    );
 }

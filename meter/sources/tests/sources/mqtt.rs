@@ -243,19 +243,22 @@ async fn a_login_is_read_from_a_file() {
 #[test]
 fn a_mistake_is_named_with_what_to_do() {
     let with = |lines: &str| mistake(&format!("kind = 'mqtt'\nbroker = 'mqtt://b'\n{lines}"));
-    assert!(with("preset = 'tasmota'").starts_with("`source.device` must be the name"));
-    assert!(with("preset = 'shelly'").contains("expected one of `tasmota`, `tasmota-sml`"));
-    assert!(with("preset = 'vzlogger'").contains("you choose which sensor is what"));
-    assert!(with("").starts_with("`source.power` is missing"));
+    assert!(with("preset = 'tasmota'").contains("device: the preset \"tasmota\" needs the device's name"));
+    assert_eq!(
+        with("preset = 'shelly-gen3'\ndevice = 'x'"),
+        "source:3: preset: \"shelly-gen3\" is not allowed; did you mean \"shelly-gen1\"?"
+    );
+    assert!(with("preset = 'vzlogger'").contains("preset: with \"vzlogger\" you choose the sensors"));
+    assert!(with("speaks = 'on-change'").contains("nothing to read; name a `preset`"));
     let power = "power = [{ topic = 'a/b', unit = 'W' }]";
-    assert!(with(power).starts_with("`source.interval_seconds` is missing"));
-    assert!(with(&format!("speaks = 'on-change'\n{power}")).starts_with("`source.availability` is missing"));
-    assert!(with("interval_seconds = 9\npower = [{ topic = 'a/b' }]").contains("say \"W\" or \"kW\""));
+    assert!(with(power).contains("interval_seconds: missing; say how often"));
+    assert!(with(&format!("speaks = 'on-change'\n{power}")).contains("availability: missing; of a bridge"));
+    assert!(with("interval_seconds = 9\npower = [{ topic = 'a/b' }]").contains("power.unit: missing; use W or kW"));
     assert!(with("interval_seconds = 9\npower = [{ topic = 'a/#', unit = 'W' }]").contains("without wildcards"));
     assert!(
         with("interval_seconds = 9\npower = [{ topic = 'a', unit = 'W', pointer = 'x' }]").contains("begins with `/`")
     );
-    assert!(with("interval_seconds = 9\nimport = [{ topic = 'a', unit = 'W' }]").contains("a unit of power"));
+    assert!(with("interval_seconds = 9\nimport = [{ topic = 'a', unit = 'W' }]").contains("use Wh, kWh, MWh or W*min"));
     assert!(with("ca = 'x'\npreset = 'evcc'").contains("no effect with mqtt://"));
     let secret = mistake("kind = 'mqtt'\nbroker = 'mqtt://me:geheim@b'");
     assert!(secret.contains("password_file") && !secret.contains("geheim"), "{secret}");

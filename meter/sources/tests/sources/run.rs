@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use dream_protocol::time::{Now, Timestamp};
-use dream_sources::{Clock, Event, Sample, Source, SourceConfig};
+use dream_sources::{Clock, Event, Sample, Source};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -38,8 +38,7 @@ pub(crate) struct Running {
 impl Running {
     /// Starts a source from the text of its configuration.
     pub(crate) fn start(toml: &str) -> Self {
-        let config: SourceConfig = toml::from_str(toml).unwrap_or_else(|error| panic!("{error}"));
-        let source = Source::new(config).unwrap_or_else(|error| panic!("{error}"));
+        let source = Source::parse("source", toml).unwrap_or_else(|error| panic!("{error}"));
         let clock = Arc::new(TestClock::default());
         clock.wall.store(1_700_000_000_000, Ordering::SeqCst);
         let (sender, events) = mpsc::channel(16);
@@ -87,10 +86,8 @@ pub(crate) fn numbers(sample: &Sample) -> (Option<i64>, Option<i64>, Option<i64>
     (sample.import, sample.export, sample.power)
 }
 
-/// The mistake that a configuration has, as its owner sees it.
+/// The mistakes that a configuration has, as its owner sees them.
 pub(crate) fn mistake(toml: &str) -> String {
-    match toml::from_str::<SourceConfig>(toml) {
-        Err(error) => error.to_string(),
-        Ok(config) => Source::new(config).expect_err("the configuration is sound").to_string(),
-    }
+    let text = Source::parse("source", toml).expect_err("the configuration is sound").to_string();
+    text.strip_prefix("invalid configuration\n").unwrap().to_owned()
 }

@@ -65,12 +65,10 @@ async fn a_line_of_the_wrong_speed_is_tried_at_the_other() {
 
 #[test]
 fn a_mistake_is_named_with_what_to_do() {
-    assert!(mistake("kind = 'p1'").contains("`source.serial` is missing"), "{}", mistake("kind = 'p1'"));
-    assert!(mistake("kind = 'sml'\nserial = '/dev/a'\ntcp = 'b:1'").contains("beside `serial`"));
-    assert!(mistake("kind = 'p1'\ntcp = '192.168.1.20'").contains("\"HOST:PORT\""));
-    assert!(
-        mistake("kind = 'p1'\nserial = 'x'\nline = '300'").contains("expected one of `auto`, `115200-8n1`, `9600-7e1`")
-    );
-    assert!(mistake("kind = 'sml'\nserial = 'x'\ncrc = 'any'").contains("expected `x25` or `kermit`"));
-    assert!(mistake("kind = 'smart'").contains("expected one of `p1`, `sml`"));
+    assert!(mistake("kind = 'p1'").contains("serial: missing; name the serial port"), "{}", mistake("kind = 'p1'"));
+    assert!(mistake("kind = 'sml'\nserial = '/dev/a'\ntcp = 'b:1'").contains("either `serial` or `tcp`"));
+    assert!(mistake("kind = 'p1'\ntcp = '192.168.1.20'").contains("not HOST:PORT"));
+    assert!(mistake("kind = 'p1'\nserial = 'x'\nline = '300'").contains("use auto, 115200-8n1 or 9600-7e1"));
+    assert!(mistake("kind = 'sml'\nserial = 'x'\ncrc = 'any'").contains("use x25 or kermit"));
+    assert!(mistake("kind = 'smart'").contains("use p1, sml, mqtt, modbus, http or lines"));
 }
