@@ -34,7 +34,7 @@ use rand_core::CryptoRng;
 pub use config::{ClusterConfig, ClusterError};
 pub use holders::HoldersReport;
 pub use notice::{CannotForm, Notice};
-pub use offenders::{Event, Limits, Offence, Offender, Offenders, Outcome, Search};
+pub use offenders::{Limits, Offence, Offender, Offenders, Outcome, Search};
 pub use record::{Forget, Key, ListRecord, Record, SlotEntry};
 pub use rejection::Rejection;
 pub use retries::Retries;

@@ -57,6 +57,13 @@ impl MemberSet {
         self.bits[usize::from(member / 8)] |= bit(member);
     }
 
+    /// Takes a member out, if it is in.
+    pub fn remove(&mut self, member: u16) {
+        if self.contains(member) {
+            self.bits[usize::from(member / 8)] &= !bit(member);
+        }
+    }
+
     pub fn contains(&self, member: u16) -> bool {
         member < self.members && self.bits[usize::from(member / 8)] & bit(member) != 0
     }

@@ -1,6 +1,7 @@
 //! Committees: holders that vanish are counted for everybody, and named to the operator alone.
 
 use dream_gateway::board::holders::{HolderJson, PATH};
+use dream_protocol::simulation::Simulation;
 use dream_protocol::topic::MeterChannel;
 use dream_protocol::wire::ShortList;
 use dream_testkit::lab::aggregates::assert_exact;
@@ -66,6 +67,39 @@ async fn holders_that_vanish_cost_no_slot_and_are_named_to_the_operator_alone() 
     assert_eq!(meters, ["north-02", "north-05", "north-07"]);
     let always = |holder: &HolderJson| holder.vanished_slots == holder.of_slots && holder.wrong_slots == 0;
     assert!(named.iter().all(always), "{named:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_that_answers_wrongly_costs_no_slot_and_is_named_to_the_operator_alone() {
+    let world = World::new();
+    let gateway = in_committee(&world).await;
+    let fleet = world.fleet("north", METERS);
+    gateway.decode_more("north", 1).await;
+    let wrong_answers = Simulation { right_answers: false, ..Simulation::NOISELESS };
+    fleet.restart_as(&world.identities, 5, wrong_answers);
+    // Of twelve answers one can be corrected.
+    eventually("a wrong answer is counted", async || {
+        gateway.metric("dream_cluster_holders_wrong", "north").await == Some(1.0)
+    })
+    .await;
+    let slots = gateway.decode_more("north", 3).await;
+    slots.values().filter(|slot| slot.load_watts.is_some()).for_each(|slot| assert_exact(slot, &fleet));
+    assert!(slots.values().all(|slot| slot.outcome == "decoded"), "{slots:?}");
+    for path in ["/", "/clusters/north", "/metrics", "/api/v1/clusters/north"] {
+        assert!(!gateway.get(path).await.text().contains("north-05"), "{path} names the holder");
+    }
+    let named = named(&gateway).await;
+    let [holder] = named.as_slice() else { panic!("one holder, not {named:?}") };
+    assert!(holder.meter == "north-05" && holder.wrong_slots >= 3 && holder.vanished_slots <= 1, "{holder:?}");
+    // A wrong answer and a wrong dealing look alike: nobody is blamed, and nobody is left out for one.
+    assert_eq!(gateway.metric("dream_cluster_quarantined", "north").await, Some(0.0));
+    // Two more, and the sum cannot be opened.
+    fleet.restart_as(&world.identities, 7, wrong_answers);
+    fleet.restart_as(&world.identities, 9, wrong_answers);
+    eventually("a slot fails", async || {
+        gateway.slots("north").await.values().any(|slot| slot.outcome == "unmask_failed")
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -22,8 +22,8 @@ use crate::scheme::Scheme;
 use crate::time::{Slot, Timestamp};
 pub(super) use pairs::Answers;
 use pairs::Pairs;
-pub use search::{Event, Limits, Outcome, Search};
-use silence::Silences;
+pub use search::{Limits, Outcome, Search};
+use silence::{Silence, Silences};
 
 /// How many retries tests and trials leave for members that do not reveal.
 const KEPT_FOR_SILENCE: u64 = 2;
@@ -71,22 +71,14 @@ impl Offenders {
     /// Returns who spoils slots, under a list of whose holders and members so many may lie.
     pub(super) fn iter(&self, colluding: usize, malicious: usize) -> impl Iterator<Item = (&MeterId, Offender)> {
         let silent = self.silent.0.iter().map(|(meter, known)| {
-            let left_out = known.next_trial.is_some();
-            let offender = Offender {
-                offence: Offence::Silent,
-                since: known.since,
-                last: known.last,
-                failures: known.failures,
-                left_out,
-                excluded_until: known.excluded_until,
-            };
-            (meter, offender)
+            let Silence { since, last, failures, next_trial, excluded_until, .. } = *known;
+            let (offence, left_out) = (Offence::Silent, next_trial.is_some());
+            (meter, Offender { offence, since, last, failures, left_out, excluded_until })
         });
-        let at_odds = self.pairs.liars(colluding, malicious).into_iter().map(|meter| {
-            let (offence, slot) = (Offence::AtOdds, Slot(0));
-            let failures = self.pairs.at_odds.iter().filter(|(one, other)| one == meter || other == meter).count();
-            let failures = u32::try_from(failures).unwrap_or(u32::MAX);
-            (meter, Offender { offence, since: slot, last: slot, failures, left_out: false, excluded_until: None })
+        let at_odds = self.pairs.liars(colluding, malicious).filter_map(|(meter, slots)| {
+            let (since, last) = (*slots.iter().min()?, *slots.iter().max()?);
+            let (offence, failures) = (Offence::AtOdds, u32::try_from(slots.len()).unwrap_or(u32::MAX));
+            Some((meter, Offender { offence, since, last, failures, left_out: false, excluded_until: None }))
         });
         silent.chain(self.search.offenders()).chain(at_odds)
     }
@@ -140,17 +132,16 @@ impl Offenders {
         let members: Vec<&MeterId> = list.members().iter().map(|member| member.id()).collect();
         // In the pairwise scheme members know S before they reveal: what they do then proves nothing.
         let bets = matches!(list.params().terms().scheme, Scheme::Committee(_));
-        let (mut missing, events) = self.search.choose(slot, &members, most, missing, bets, rng);
+        let (mut missing, notices) = self.search.choose(slot, &members, most, missing, bets, rng);
         if at_rest && missing.len() < most {
             self.pairs.choose(slot, &members, &missing, rng).into_iter().for_each(|member| missing.insert(member));
         }
-        (missing, self.told(events))
+        (missing, notices)
     }
 
-    /// Returns whether a sum that failed is worth another attempt, with others left out. Some retries are kept for silence. One
-    /// that is bet on is not: late answers to it still count.
-    pub(super) fn may_repeat(&self, left: u64) -> bool {
-        left > KEPT_FOR_SILENCE && self.search.may_repeat()
+    /// Returns whether a sum that failed is worth another attempt, with others left out. Some retries are kept for silence.
+    pub(super) fn may_repeat(&self, list: &MembershipList, left: u64) -> bool {
+        left > KEPT_FOR_SILENCE && self.search.may_repeat(list.params().members(), list.params().max_missing())
     }
 
     /// Learns from an attempt that came to its end, when `left` retries are left; returns what an operator should know.
@@ -173,8 +164,7 @@ impl Offenders {
         let list = attempt.list();
         let members: Vec<&MeterId> = list.members().iter().map(|member| member.id()).collect();
         let limits = config.search_limits(list, self.search.away().count());
-        let events = self.search.learn(attempt.slot, &members, &attempt.missing, decoded, limits, rng);
-        notices.extend(self.told(events));
+        notices.extend(self.search.learn(attempt.slot, &members, &attempt.missing, decoded, limits, rng));
         notices
     }
 
@@ -187,12 +177,12 @@ impl Offenders {
         in_sum: &BTreeSet<&MeterId>,
         answers: Option<&Answers>,
     ) -> Vec<Notice> {
-        let events = self.search.settle(slot, outcome, members.into());
+        let mut notices: Vec<Notice> = self.search.settle(slot, outcome, members.into()).into_iter().collect();
         self.changed |= !self.search.is_at_rest();
         let at_odds = self.pairs.learn(slot, in_sum, answers);
         self.changed |= !at_odds.is_empty();
-        let at_odds = at_odds.into_iter().map(|(member, holder)| Notice::AtOdds { member, holder });
-        self.told(events).into_iter().chain(at_odds).collect()
+        notices.extend(at_odds.into_iter().map(|(member, holder)| Notice::AtOdds { member, holder }));
+        notices
     }
 
     /// Ends the time out of lists that is over; returns whether it ended for somebody.
@@ -200,20 +190,5 @@ impl Offenders {
         let ended = self.silent.end_exclusions(slot, now);
         self.changed |= ended;
         ended
-    }
-
-    fn told(&self, events: Vec<Event>) -> Vec<Notice> {
-        let notice = |event| match event {
-            Event::Started(slot) => Notice::SearchStarted { slot },
-            Event::Kept(meter) => Notice::Quarantined { meter, offence: Offence::Suspected },
-            Event::Released(meter) => Notice::Released { meter },
-            Event::Convicted(meter) => Notice::Convicted { meter },
-            Event::CannotBeFound => Notice::CannotBeFound,
-            Event::Lists => Notice::SearchesByLists {
-                left_out: u16::try_from(self.search.away().count()).unwrap_or(u16::MAX),
-                wide: self.search.wants_wide_lists(),
-            },
-        };
-        events.into_iter().map(notice).collect()
     }
 }

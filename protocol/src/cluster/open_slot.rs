@@ -499,7 +499,7 @@ impl OpenSlot {
         if self.own.list.params().is_plausible(sum) {
             return Step::Close(Ok(Aggregate::new(sum)));
         }
-        let again = judges.offenders.may_repeat(judges.left);
+        let again = judges.offenders.may_repeat(&self.own.list, judges.left);
         let retry = if again { self.try_again(now, judges) } else { None };
         retry.unwrap_or(Step::Close(Err(Failure::UnmaskFailed)))
     }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::simulation::{Hidden, Simulated};
+use crate::scheme::committee::field::Element;
 
 /// Decides what a meter does at the few places where simulators and tests need another behaviour.
 ///
@@ -38,6 +39,11 @@ pub trait Conduct: sealed::Sealed + fmt::Debug {
     /// Returns whether readings draw on the energy account of their day.
     fn keeps_account(&self) -> bool {
         true
+    }
+
+    /// Returns what to answer as a holder, given the right answer.
+    fn answer(&self, sum: Element) -> Element {
+        sum
     }
 
     /// Learns what an attempt's message hides.

@@ -50,7 +50,7 @@ impl<C: Conduct> Meter<C> {
             list: request.list.prefix(),
             slot,
             attempt,
-            sum: holder.answer(&missing, slot, attempt),
+            sum: self.conduct.answer(holder.answer(&missing, slot, attempt)),
             request: prefix(&sha256(&request.payload())),
         };
         let answer: Arc<[u8]> = answer.seal(&held.mac, &self.topic(MeterChannel::Reveal)).into();

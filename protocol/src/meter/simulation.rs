@@ -11,6 +11,7 @@ use super::record::Stage;
 use super::{Conduct, Meter, MeterConfig, MeterError, Record, Refusal, SlotRecord};
 use crate::keys::{AgreementPublic, SharedSecret};
 use crate::member_set::MemberSet;
+use crate::scheme::committee::field::Element;
 use crate::time::{Slot, Timestamp};
 use crate::wire::{Mac0, Message as _, RecoveryRequest, Reveal, Sign1};
 
@@ -25,6 +26,8 @@ pub struct Simulation {
     pub missing_bound: bool,
     /// Whether readings draw on the energy account of their day.
     pub energy_account: bool,
+    /// Whether it answers rightly as a holder.
+    pub right_answers: bool,
 }
 
 /// What a meter hid in an attempt's message: the reading, clipped and as far as the day's account allowed it, and its share of
@@ -40,13 +43,14 @@ pub struct Hidden {
 impl Default for Simulation {
     /// An honest meter.
     fn default() -> Self {
-        Self { share: None, one_answer: true, missing_bound: true, energy_account: true }
+        Self { share: None, ..Self::NOISELESS }
     }
 }
 
 impl Simulation {
     /// A meter that adds no noise, so that sums are exact.
-    pub const NOISELESS: Self = Self { share: Some(0), one_answer: true, missing_bound: true, energy_account: true };
+    pub const NOISELESS: Self =
+        Self { share: Some(0), one_answer: true, missing_bound: true, energy_account: true, right_answers: true };
 }
 
 /// The conduct of a simulated meter: its settings, and what its last attempt hid.
@@ -71,6 +75,10 @@ impl Conduct for Simulated {
 
     fn keeps_account(&self) -> bool {
         self.settings.energy_account
+    }
+
+    fn answer(&self, sum: Element) -> Element {
+        if self.settings.right_answers { sum } else { sum + sum + Element::ONE }
     }
 
     fn hid(&mut self, hidden: Hidden) {

@@ -149,10 +149,15 @@ impl Fleet {
 
     /// Cuts a meter's power for a moment: it goes on from its records.
     pub fn restart(&self, identities: &Identities, meter: usize) {
+        self.restart_as(identities, meter, without_noise());
+    }
+
+    /// The same for a meter that breaks rules from then on.
+    pub fn restart_as(&self, identities: &Identities, meter: usize, simulation: Simulation) {
         let mut state = self.state();
         let config = identities.meter(&meter_name(&state.cluster, meter), &state.cluster);
         let now = (state.clock)();
-        state.nodes[meter].restart(config, without_noise());
+        state.nodes[meter].restart(config, simulation);
         let packets = state.nodes[meter].handle(Input::Connected, now);
         state.send(meter, packets);
     }

@@ -8,12 +8,6 @@ pub(super) fn fraction(rng: &mut dyn CryptoRng) -> f64 {
     (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// A number of the standard normal distribution.
-pub(super) fn normal(rng: &mut dyn CryptoRng) -> f64 {
-    let (one, other) = (1.0 - fraction(rng), fraction(rng));
-    (-2.0 * one.ln()).sqrt() * (std::f64::consts::TAU * other).cos()
-}
-
 /// A number below `end`, which is not 0.
 pub(super) fn below(end: usize, rng: &mut dyn CryptoRng) -> usize {
     let wide = u128::from(rng.next_u64()) * end as u128;

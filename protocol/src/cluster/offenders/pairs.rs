@@ -1,4 +1,4 @@
-//! Holders whose answers are wrong, and whose dealing that follows (`protocol.md 4a`, "Who lies").
+//! Holders whose answers are wrong, and whose dealing that follows (`protocol-gateway.md 4a`, "Wrong points").
 //!
 //! A wrong answer and a wrong dealing look alike. So a member is taken out of sums by a secret coin, while it alone explains a
 //! holder's wrong answers, and bets on the coin show whether they follow it. Then the two are *at odds*: one of them lies. That
@@ -26,14 +26,13 @@ const MOST_PAIRS: usize = 10_000;
 
 /// The test of whom a holder's wrong answers follow. It is not stored: one that is lost begins anew, as another test.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Test {
+pub(super) struct Test {
     holder: MeterId,
     began: Slot,
     /// Who was in every sum whose answer was wrong.
     explains: BTreeSet<MeterId>,
-    /// Whose coin is thrown.
+    /// Whose coin is thrown, and what the bets on it came to, by holder.
     member: Option<MeterId>,
-    /// What the bets came to, by holder.
     wealth: BTreeMap<MeterId, i32>,
     /// The slot of the last coin, and whether it left the member out.
     coin: Option<(Slot, bool)>,
@@ -49,24 +48,26 @@ pub(in crate::cluster) struct Answers {
 /// Members and holders that are at odds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Pairs {
-    /// A member and a holder each.
-    pub(super) at_odds: BTreeSet<(MeterId, MeterId)>,
+    /// A member and a holder each, and since when.
+    pub(super) at_odds: BTreeMap<(MeterId, MeterId), Slot>,
     /// How many members were tested.
     pub(super) tests: u32,
-    test: Option<Test>,
+    pub(super) test: Option<Test>,
     /// When a test was last given up.
-    given_up: Option<Slot>,
+    pub(super) given_up: Option<Slot>,
 }
 
 impl Pairs {
-    /// Returns who is at odds with more holders than `colluding`, or as a holder with more members than `malicious`.
-    pub(super) fn liars(&self, colluding: usize, malicious: usize) -> BTreeSet<&MeterId> {
-        let mut counts: BTreeMap<(&MeterId, usize), usize> = BTreeMap::new();
-        for (member, holder) in &self.at_odds {
-            *counts.entry((member, colluding)).or_default() += 1;
-            *counts.entry((holder, malicious)).or_default() += 1;
+    /// Returns who is at odds with more holders than `colluding`, or as a holder with more members than `malicious`, and since
+    /// when with each.
+    pub(super) fn liars(&self, colluding: usize, malicious: usize) -> impl Iterator<Item = (&MeterId, Vec<Slot>)> {
+        let mut found: BTreeMap<(&MeterId, bool), Vec<Slot>> = BTreeMap::new();
+        for ((member, holder), slot) in &self.at_odds {
+            found.entry((member, false)).or_default().push(*slot);
+            found.entry((holder, true)).or_default().push(*slot);
         }
-        counts.into_iter().filter(|((_, most), count)| count > most).map(|((meter, _), _)| meter).collect()
+        let most = move |holds| if holds { malicious } else { colluding };
+        found.into_iter().filter_map(move |((id, holds), slots)| (slots.len() > most(holds)).then_some((id, slots)))
     }
 
     /// Returns who is left out of a sum by a coin, if somebody is tested: one of those who are not missing.
@@ -80,8 +81,7 @@ impl Pairs {
         let test = self.test.as_mut()?;
         test.coin = None;
         if !test.member.as_ref().is_some_and(|member| test.explains.contains(member)) {
-            let candidates: Vec<&MeterId> = test.explains.iter().collect();
-            test.member = Some(candidates[dice::below(candidates.len(), rng)].clone());
+            test.member = test.explains.iter().nth(dice::below(test.explains.len(), rng)).cloned();
             test.wealth.clear();
             self.tests = self.tests.saturating_add(1);
         }
@@ -102,52 +102,47 @@ impl Pairs {
     ) -> Vec<(MeterId, MeterId)> {
         let found = self.settle(slot, answers);
         let Some(Answers { wrong, .. }) = answers else { return found };
+        let explained: BTreeSet<&MeterId> = self.at_odds.keys().map(|(_, holder)| holder).collect();
         if let Some(test) = &mut self.test {
             if wrong.contains(&test.holder) {
                 test.explains.retain(|member| in_sum.contains(member));
             }
-            let known = self.at_odds.iter().any(|(_, holder)| *holder == test.holder) && test.wealth.is_empty();
-            if test.explains.is_empty() || known || slot.0 >= test.began.0 + TEST_SLOTS || slot < test.began {
-                self.given_up = (!known).then_some(slot);
+            let is_shown = explained.contains(&test.holder) && test.wealth.is_empty();
+            if test.explains.is_empty() || is_shown || slot.0 >= test.began.0 + TEST_SLOTS || slot < test.began {
+                self.given_up = (!is_shown).then_some(slot);
                 self.test = None;
             }
         }
         let waits = self.given_up.is_some_and(|last| last <= slot && slot.0 < last.0 + TEST_SLOTS);
-        let unexplained = |holder: &&MeterId| !self.at_odds.iter().any(|(_, known)| known == *holder);
-        if self.test.is_none() && !waits && self.at_odds.len() < MOST_PAIRS {
-            let holder = wrong.iter().filter(unexplained).next().cloned();
+        let unexplained = wrong.iter().find(|holder| !explained.contains(holder));
+        if let (None, false, Some(holder), ..MOST_PAIRS) = (&self.test, waits, unexplained, self.at_odds.len()) {
             let explains = in_sum.iter().map(|member| (*member).clone()).collect();
             let (member, wealth, coin) = (None, BTreeMap::new(), None);
-            self.test = holder.map(|holder| Test { holder, began: slot, explains, member, wealth, coin });
+            self.test = Some(Test { holder: holder.clone(), began: slot, explains, member, wealth, coin });
         }
         found
     }
 
     /// Settles the bets on a coin: one for each holder that was wrong before. Without a sum all are lost.
     fn settle(&mut self, slot: Slot, answers: Option<&Answers>) -> Vec<(MeterId, MeterId)> {
-        let Some(test) = &mut self.test else { return Vec::new() };
-        let Some((_, left_out)) = test.coin.take().filter(|(of, _)| *of == slot) else { return Vec::new() };
-        for (holder, wealth) in &mut test.wealth {
-            let follows = answers.is_some_and(|Answers { right, wrong }| {
-                if left_out { right.contains(holder) } else { wrong.contains(holder) }
-            });
+        let Some(Test { member: Some(member), wealth, coin, .. }) = &mut self.test else { return Vec::new() };
+        let Some((_, left_out)) = coin.take().filter(|(of, _)| *of == slot) else { return Vec::new() };
+        for (holder, wealth) in wealth.iter_mut() {
+            let expected = answers.map(|answers| if left_out { &answers.right } else { &answers.wrong });
+            let follows = expected.is_some_and(|expected| expected.contains(holder));
             *wealth = wealth.saturating_add(if follows { FOLLOWS } else { DOES_NOT });
         }
         let tests = f64::from(self.tests.max(1));
         let holders = answers.map_or(0, |answers| answers.right.len() + answers.wrong.len());
         let needed = millibits(1e6 * holders.max(1) as f64 * tests * (tests + 1.0)).saturating_add(1);
-        let member = test.member.clone();
-        let shown: Vec<MeterId> =
-            test.wealth.iter().filter(|(_, wealth)| **wealth >= needed).map(|(holder, _)| holder.clone()).collect();
-        test.wealth.retain(|holder, _| !shown.contains(holder));
-        let found: Vec<(MeterId, MeterId)> =
-            shown.into_iter().filter_map(|holder| Some((member.clone()?, holder))).collect();
-        self.at_odds.extend(found.iter().cloned());
-        let known = |holder: &MeterId| {
-            member.as_ref().is_some_and(|member| self.at_odds.contains(&(member.clone(), holder.clone())))
-        };
-        for holder in answers.iter().flat_map(|answers| &answers.wrong).filter(|holder| !known(holder)) {
-            test.wealth.entry(holder.clone()).or_insert(0);
+        let shown = wealth.iter().filter(|(_, wealth)| **wealth >= needed);
+        let found: Vec<(MeterId, MeterId)> = shown.map(|(holder, _)| (member.clone(), holder.clone())).collect();
+        wealth.retain(|_, wealth| *wealth < needed);
+        self.at_odds.extend(found.iter().map(|pair| (pair.clone(), slot)));
+        for holder in answers.iter().flat_map(|answers| &answers.wrong) {
+            if !self.at_odds.contains_key(&(member.clone(), holder.clone())) {
+                wealth.entry(holder.clone()).or_insert(0);
+            }
         }
         found
     }
@@ -160,48 +155,50 @@ mod tests {
 
     use super::*;
 
-    const MEMBERS: usize = 60;
+    const MEMBERS: u16 = 60;
 
-    fn meters() -> Vec<MeterId> {
-        (0..MEMBERS).map(|number| MeterId::new(&format!("m-{number:02}")).unwrap()).collect()
+    fn meter(number: u16) -> MeterId {
+        MeterId::new(&format!("m-{number:02}")).unwrap()
     }
 
     /// Runs slots in which each holder is wrong if `wrong` says so, of the members that are in the sum.
-    fn run(slots: u64, seed: u64, wrong: impl Fn(u64, usize, &dyn Fn(usize) -> bool) -> bool) -> Pairs {
-        let (meters, mut rng) = (meters(), ChaCha8Rng::seed_from_u64(seed));
+    fn run(slots: u64, seed: u64, wrong: impl Fn(u64, u16, &MemberSet) -> bool) -> Pairs {
+        let meters: Vec<MeterId> = (0..MEMBERS).map(meter).collect();
         let members: Vec<&MeterId> = meters.iter().collect();
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let mut pairs = Pairs::default();
         for slot in 1..=slots {
-            let absent = (0..60).filter(|_| dice::below(50, &mut rng) == 0);
-            let mut missing = MemberSet::from_members(60, absent);
+            let absent = (0..MEMBERS).filter(|_| dice::below(50, &mut rng) == 0);
+            let mut missing = MemberSet::from_members(MEMBERS, absent);
             if let Some(member) = pairs.choose(Slot(slot), &members, &missing, &mut rng) {
                 missing.insert(member);
             }
-            let in_sum = |number: usize| !missing.contains(u16::try_from(number).unwrap());
-            let (off, on): (Vec<usize>, Vec<usize>) = (0..MEMBERS).partition(|&holder| wrong(slot, holder, &in_sum));
-            let named = |numbers: Vec<usize>| numbers.into_iter().map(|number| meters[number].clone()).collect();
+            let (off, on): (Vec<u16>, Vec<u16>) = (0..MEMBERS).partition(|&holder| wrong(slot, holder, &missing));
+            let named = |numbers: Vec<u16>| numbers.into_iter().map(meter).collect();
             let answers = Answers { right: named(on), wrong: named(off) };
-            let sum = (0..MEMBERS).filter(|&number| in_sum(number)).map(|number| &meters[number]).collect();
-            pairs.learn(Slot(slot), &sum, Some(&answers));
+            let in_sum = (0..MEMBERS).filter(|&number| !missing.contains(number));
+            let in_sum = in_sum.map(|number| members[usize::from(number)]).collect();
+            pairs.learn(Slot(slot), &in_sum, Some(&answers));
         }
         pairs
     }
 
     #[test]
     fn one_that_deals_wrongly_to_more_holders_than_can_lie_is_found() {
-        let pairs = run(400, 1, |_, holder, in_sum| holder < 13 && in_sum(40));
-        assert_eq!(pairs.at_odds.len(), 13);
-        assert_eq!(pairs.liars(12, 6), BTreeSet::from([&meters()[40]]));
-        let pairs = run(400, 2, |_, holder, in_sum| holder < 12 && in_sum(40));
-        assert_eq!((pairs.at_odds.len(), pairs.liars(12, 6).len()), (12, 0), "twelve holders could all lie");
+        for (holders, liars) in [(13, vec![(meter(40), 13)]), (12, vec![])] {
+            let pairs = run(400, 1, |_, holder, missing| holder < holders && !missing.contains(40));
+            assert_eq!(pairs.at_odds.len(), usize::from(holders));
+            let found: Vec<(MeterId, usize)> = pairs.liars(12, 6).map(|(id, with)| (id.clone(), with.len())).collect();
+            assert_eq!(found, liars, "twelve holders could all lie");
+        }
     }
 
     #[test]
     fn a_holder_at_odds_with_more_members_than_can_lie_is_found() {
         let mut pairs = Pairs::default();
         for member in 10..17 {
-            pairs.at_odds.insert((meters()[member].clone(), meters()[3].clone()));
-            assert_eq!(pairs.liars(12, 6).contains(&meters()[3]), member == 16);
+            pairs.at_odds.insert((meter(member), meter(3)), Slot(7));
+            assert_eq!(pairs.liars(12, 6).any(|(liar, _)| *liar == meter(3)), member == 16);
         }
     }
 

@@ -5,11 +5,13 @@
 
 use std::collections::BTreeMap;
 
-use super::dice;
 use rand_core::CryptoRng;
 
+use super::dice;
+use super::search::{Suspect, from_millibits};
+
 /// How often the two kinds of liars lie.
-pub(super) const RATES: [f64; 2] = [255.0 / 256.0, 0.25];
+const RATES: [f64; 2] = [255.0 / 256.0, 0.25];
 
 /// How often a sum decodes that no liar is in.
 const DECODES: f64 = 63.0 / 64.0;
@@ -21,9 +23,6 @@ const SWEEPS: u32 = 16;
 
 /// Where there is one liar, another one is so much likelier.
 const COMPANY: f64 = 64.0;
-
-/// How many tables of weights are kept: the sampler returns to the same few sets again and again.
-const MOST_TABLES: usize = 24;
 
 /// How likely a member is a liar, and how likely it spoils the next sum that it is in.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -55,20 +54,18 @@ impl Table {
     }
 }
 
-/// Returns the chances of all members, from their odds by rate and from who was left out of each failed sum.
-pub(super) fn chances(odds: &[[f64; 2]], failed: &[&[u16]], rng: &mut dyn CryptoRng) -> Vec<Chance> {
-    let mut chances = vec![Chance::default(); odds.len()];
+/// Returns the chances of all members, after so many failed sums.
+pub(super) fn chances(members: &[&Suspect], failed: u32, rng: &mut dyn CryptoRng) -> Vec<Chance> {
+    let odds: Vec<[f64; 2]> = members.iter().map(|known| known.odds.map(from_millibits)).collect();
+    let mut chances = vec![Chance::default(); members.len()];
     let mut tables: BTreeMap<Vec<Liar>, Table> = BTreeMap::new();
     let mut places: [Option<Liar>; PLACES] = [None; PLACES];
     for _ in 0..SWEEPS {
         for place in 0..PLACES {
-            let mut others: Vec<Liar> =
-                (0..PLACES).filter(|&other| other != place).filter_map(|other| places[other]).collect();
+            places[place] = None;
+            let mut others: Vec<Liar> = places.iter().copied().flatten().collect();
             others.sort_unstable();
-            if tables.len() == MOST_TABLES && !tables.contains_key(&others) {
-                std::mem::take(&mut tables).into_values().for_each(|table| add_up(&table, &mut chances));
-            }
-            let table = tables.entry(others).or_insert_with_key(|others| weigh(odds, failed, others));
+            let table = tables.entry(others).or_insert_with_key(|others| weigh(members, &odds, failed, others));
             table.used += 1;
             let drawn = dice::fraction(rng) * table.total() - 1.0;
             let found = table.cumulative.partition_point(|sum| *sum <= drawn);
@@ -80,31 +77,28 @@ pub(super) fn chances(odds: &[[f64; 2]], failed: &[&[u16]], rng: &mut dyn Crypto
 }
 
 /// Weighs who may be a liar beside these.
-fn weigh(odds: &[[f64; 2]], failed: &[&[u16]], others: &[Liar]) -> Table {
+fn weigh(members: &[&Suspect], odds: &[[f64; 2]], failed: u32, others: &[Liar]) -> Table {
     let company = if others.is_empty() { 1.0 } else { COMPANY };
-    // What the failures say for everybody, and, of each member, those that it was left out of.
-    let mut all = [0.0; 2];
-    let mut left_out = vec![[0.0; 2]; odds.len()];
-    for &absent in failed {
-        let in_sum = others.iter().filter(|(member, _)| !contains(absent, *member));
-        let decodes = in_sum.fold(DECODES, |decodes, (_, rate)| decodes * (1.0 - RATES[*rate]));
-        let ratio = RATES.map(|rate| ((1.0 - decodes * (1.0 - rate)) / (1.0 - decodes)).ln());
-        for (all, ratio) in all.iter_mut().zip(ratio) {
-            *all += ratio;
+    let says = |sum: u32| {
+        let in_sum = others.iter().filter(|(member, _)| members[*member].out >> sum & 1 == 0);
+        ratios(in_sum.fold(1.0, |honest, (_, rate)| honest * (1.0 - RATES[*rate]))).map(f64::ln)
+    };
+    let says: Vec<[f64; 2]> = (0..failed).map(says).collect();
+    let all = says.iter().fold([0.0; 2], |all, says| [all[0] + says[0], all[1] + says[1]]);
+    let mut total = 0.0;
+    let mut cumulative = Vec::with_capacity(2 * members.len());
+    for (member, known) in members.iter().enumerate() {
+        let is_known = others.iter().any(|(other, _)| *other == member);
+        let mut sums = all;
+        let mut out = known.out;
+        while out != 0 {
+            let says = says[out.trailing_zeros() as usize];
+            sums = [sums[0] - says[0], sums[1] - says[1]];
+            out &= out - 1;
         }
-        for &member in absent {
-            for (sum, ratio) in left_out[usize::from(member)].iter_mut().zip(ratio) {
-                *sum += ratio;
-            }
-        }
-    }
-    let mut sum = 0.0;
-    let mut cumulative = Vec::with_capacity(2 * odds.len());
-    for (member, (odds, left_out)) in odds.iter().zip(&left_out).enumerate() {
-        let known = others.iter().any(|(other, _)| *other == member);
         for rate in 0..2 {
-            sum += if known { 0.0 } else { odds[rate] * company * (all[rate] - left_out[rate]).exp() };
-            cumulative.push(sum);
+            total += if is_known { 0.0 } else { odds[member][rate] * company * sums[rate].exp() };
+            cumulative.push(total);
         }
     }
     Table { cumulative, used: 0 }
@@ -122,12 +116,8 @@ fn add_up(table: &Table, chances: &mut [Chance]) {
     }
 }
 
-/// What a failed sum says about a member, if nobody else is looked at: `others` is the chance that all others in it are honest.
+/// What a failed sum says about a member that is in it, by rate, if all others are honest with a chance of `others`.
 pub(super) fn ratios(others: f64) -> [f64; 2] {
     let decodes = DECODES * others;
     RATES.map(|rate| (1.0 - decodes * (1.0 - rate)) / (1.0 - decodes))
-}
-
-pub(super) fn contains(absent: &[u16], member: usize) -> bool {
-    u16::try_from(member).is_ok_and(|member| absent.binary_search(&member).is_ok())
 }

@@ -1,15 +1,17 @@
 //! What is known of offenders, as an entry of the store.
 
-use super::search::{Search, Suspect, Trial};
-use super::silence::{LONGEST_WAIT, MOST_DAYS, Silence, Silences};
+use std::collections::BTreeMap;
+
 use super::Offenders;
 use super::pairs::Pairs;
+use super::search::{Search, Suspect, Trial};
+use super::silence::{LONGEST_WAIT, MOST_DAYS, Silence, Silences};
 use crate::ids::MeterId;
 use crate::time::{Slot, Timestamp};
 use crate::wire::{DecodeError, Reader, Writer};
 
-/// More meters than are ever remembered.
-const MOST_METERS: u64 = 20_001;
+/// More than is ever remembered of anything.
+const MOST_ITEMS: u64 = 30_001;
 
 /// Above any slot, second and count, and far enough below 2^64 that nothing overflows.
 const MOST: u64 = 1 << 41;
@@ -17,81 +19,63 @@ const MOST: u64 = 1 << 41;
 impl Offenders {
     /// Appends the entry after its kind: an array of five more items.
     pub(in crate::cluster) fn encode(&self, writer: Writer) -> Writer {
-        let silent = self.silent.0.iter();
-        let writer = silent.fold(writer.nested_array(self.silent.0.len() as u64), |writer, (meter, known)| {
-            encode_silence(writer, meter, known)
-        });
-        let Search { places, suspects, failed, recent, calm, trial, wide, away, decided } = &self.search;
-        // By place, so that places are as they were.
-        let mut meters: Vec<(&MeterId, u16)> = places.iter().map(|(meter, place)| (meter, *place)).collect();
-        meters.sort_by_key(|(_, place)| *place);
-        let writer = meters.iter().zip(suspects).fold(
-            writer.nested_array(suspects.len() as u64),
-            |writer, ((meter, _), suspect)| encode_suspect(writer, meter, suspect),
-        );
-        let writer = failed.iter().fold(writer.nested_array(failed.len() as u64), encode_places);
-        let writer = writer.nested_array(6).uint(*recent).uint((*calm).into()).uint((*wide).into());
-        let writer = encode_places(writer, away).uint(decided.0);
+        let Self { silent: Silences(silent), search, pairs: Pairs { at_odds, tests, .. }, changed: _ } = self;
+        let Search { suspects, failed, recent, calm, trial, wide, away } = search;
+        let writer = silent.iter().fold(writer.nested_array(silent.len() as u64), encode_silence);
+        let writer = suspects.iter().fold(writer.nested_array(suspects.len() as u64), encode_suspect);
+        let writer = writer.nested_array(5).uint((*failed).into()).uint(*recent).uint((*calm).into());
+        let writer = writer.uint((*wide).into());
         let writer = match trial {
             None => writer.nested_array(0),
-            Some(trial) => {
-                let writer = writer.nested_array(4).uint(trial.slot.0).uint(trial.suspect.into());
-                writer.uint(trial.let_in.into()).uint(trial.open.into())
+            Some(Trial { slot, meter, let_in, open }) => {
+                writer.nested_array(4).uint(slot.0).text(meter.as_str()).uint((*let_in).into()).uint((*open).into())
             }
         };
-        let Pairs { at_odds, tests, .. } = &self.pairs;
-        let writer = writer.nested_array(1 + 2 * at_odds.len() as u64).uint((*tests).into());
-        at_odds.iter().fold(writer, |writer, (member, holder)| writer.text(member.as_str()).text(holder.as_str()))
+        let writer = away.iter().fold(writer.nested_array(away.len() as u64), |writer, id| writer.text(id.as_str()));
+        let writer = writer.nested_array(1 + 3 * at_odds.len() as u64).uint((*tests).into());
+        at_odds.iter().fold(writer, |writer, ((member, holder), slot)| {
+            writer.text(member.as_str()).text(holder.as_str()).uint(slot.0)
+        })
     }
 
     pub(in crate::cluster) fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let mut silent = Silences::default();
-        for _ in 0..length(reader, "silent")? {
-            let (meter, known) = decode_silence(reader)?;
-            silent.0.insert(meter, known);
-        }
-        let mut search = Search::default();
-        for place in 0..length(reader, "suspects")? {
-            let (meter, suspect) = decode_suspect(reader)?;
-            search.places.insert(meter, u16::try_from(place).unwrap_or(u16::MAX));
-            search.suspects.push(suspect);
-        }
-        if search.places.len() != search.suspects.len() {
-            return Err(DecodeError::OutOfRange { field: "suspects" });
-        }
-        let known = search.suspects.len();
-        for _ in 0..length(reader, "failed")? {
-            search.failed.push_back(places(reader, known)?);
-        }
-        reader.array(6)?;
-        search.recent = number(reader, "recent", (1 << 48) - 1)?;
-        search.calm = reader.small("calm")?;
-        search.wide = flag(reader)?;
-        search.away = places(reader, known)?;
-        search.decided = slot(reader, "decided")?;
-        search.trial = match reader.array_of_any()? {
-            0 => None,
-            4 => Some(Trial {
-                slot: slot(reader, "slot")?,
-                suspect: place(reader.uint()?, known)?,
-                let_in: flag(reader)?,
-                open: flag(reader)?,
-            }),
-            _ => return Err(DecodeError::OutOfRange { field: "trial" }),
+        let silent = (0..length(reader, "silent")?).map(|_| decode_silence(reader));
+        let silent = Silences(silent.collect::<Result<_, _>>()?);
+        let suspects = (0..length(reader, "suspects")?).map(|_| decode_suspect(reader));
+        let suspects: BTreeMap<MeterId, Suspect> = suspects.collect::<Result<_, _>>()?;
+        reader.array(5)?;
+        let search = Search {
+            suspects,
+            failed: number(reader, "failed", 127)?,
+            recent: number(reader, "recent", (1 << 48) - 1)?,
+            calm: reader.small("calm")?,
+            wide: flag(reader)?,
+            trial: match reader.array_of_any()? {
+                0 => None,
+                4 => Some(Trial {
+                    slot: slot(reader, "slot")?,
+                    meter: id(reader)?,
+                    let_in: flag(reader)?,
+                    open: flag(reader)?,
+                }),
+                _ => return Err(DecodeError::OutOfRange { field: "trial" }),
+            },
+            away: (0..length(reader, "away")?).map(|_| id(reader)).collect::<Result<_, _>>()?,
         };
-        let mut pairs = Pairs::default();
-        let Some(ids) = length(reader, "pairs")?.checked_sub(1).filter(|ids| ids % 2 == 0) else {
+        if search.suspects.values().any(|known| known.out >> search.failed != 0) {
+            return Err(DecodeError::OutOfRange { field: "failed sums" });
+        }
+        let Some(items) = length(reader, "pairs")?.checked_sub(1).filter(|items| items % 3 == 0) else {
             return Err(DecodeError::OutOfRange { field: "pairs" });
         };
-        pairs.tests = small(reader, "tests")?;
-        for _ in 0..ids / 2 {
-            pairs.at_odds.insert((id(reader)?, id(reader)?));
-        }
-        Ok(Self { silent, search, pairs, changed: false })
+        let tests = number(reader, "tests", MOST)?;
+        let at_odds = (0..items / 3).map(|_| Ok(((id(reader)?, id(reader)?), slot(reader, "since")?)));
+        let at_odds = at_odds.collect::<Result<_, DecodeError>>()?;
+        Ok(Self { silent, search, pairs: Pairs { at_odds, tests, ..Pairs::default() }, changed: false })
     }
 }
 
-fn encode_silence(writer: Writer, meter: &MeterId, known: &Silence) -> Writer {
+fn encode_silence(writer: Writer, (meter, known): (&MeterId, &Silence)) -> Writer {
     writer
         .nested_array(8)
         .text(meter.as_str())
@@ -110,22 +94,23 @@ fn decode_silence(reader: &mut Reader<'_>) -> Result<(MeterId, Silence), DecodeE
     let known = Silence {
         since: slot(reader, "since")?,
         last: slot(reader, "last")?,
-        failures: small(reader, "failures")?,
+        failures: number(reader, "failures", MOST)?,
         next_trial: Some(slot(reader, "next trial")?).filter(|trial| trial.0 > 0),
-        excluded_until: Some(number(reader, "excluded until", MOST)?).filter(|&at| at > 0).map(Timestamp::from_secs),
+        excluded_until: Some(reader.below(MOST, "excluded until")?).filter(|&at| at > 0).map(Timestamp::from_secs),
         wait: number(reader, "wait", LONGEST_WAIT)?,
         days: number(reader, "days", MOST_DAYS)?,
     };
     Ok((meter, known))
 }
 
-fn encode_suspect(writer: Writer, meter: &MeterId, suspect: &Suspect) -> Writer {
+fn encode_suspect(writer: Writer, (meter, suspect): (&MeterId, &Suspect)) -> Writer {
     let [always, sometimes] = suspect.odds;
     writer
-        .nested_array(10)
+        .nested_array(11)
         .text(meter.as_str())
         .int(always.into())
         .int(sometimes.into())
+        .bytes(&suspect.out.to_be_bytes())
         .int(suspect.wealth.into())
         .uint(suspect.spells.into())
         .uint(suspect.kept.map_or(0, |since| since.0))
@@ -136,42 +121,27 @@ fn encode_suspect(writer: Writer, meter: &MeterId, suspect: &Suspect) -> Writer 
 }
 
 fn decode_suspect(reader: &mut Reader<'_>) -> Result<(MeterId, Suspect), DecodeError> {
-    reader.array(10)?;
+    reader.array(11)?;
     let meter = id(reader)?;
     let suspect = Suspect {
         odds: [millibits(reader)?, millibits(reader)?],
+        out: u128::from_be_bytes(
+            reader.bytes()?.try_into().map_err(|_| DecodeError::OutOfRange { field: "failed sums" })?,
+        ),
         wealth: millibits(reader)?,
-        spells: small(reader, "spells")?,
+        spells: number(reader, "spells", MOST)?,
         kept: Some(slot(reader, "kept")?).filter(|since| since.0 > 0),
         convicted: flag(reader)?,
         passed: flag(reader)?,
-        failures: small(reader, "failures")?,
+        failures: number(reader, "failures", MOST)?,
         last: slot(reader, "last")?,
     };
     Ok((meter, suspect))
 }
 
-fn encode_places(writer: Writer, places: &Vec<u16>) -> Writer {
-    writer.bytes(&places.iter().flat_map(|place| place.to_be_bytes()).collect::<Vec<u8>>())
-}
-
-/// Places of which there are so many.
-fn places(reader: &mut Reader<'_>, known: usize) -> Result<Vec<u16>, DecodeError> {
-    let (pairs, rest) = reader.bytes()?.as_chunks::<2>();
-    if !rest.is_empty() {
-        return Err(DecodeError::OutOfRange { field: "places" });
-    }
-    pairs.iter().map(|pair| place(u16::from_be_bytes(*pair).into(), known)).collect()
-}
-
-fn place(found: u64, known: usize) -> Result<u16, DecodeError> {
-    let place = u16::try_from(found).ok().filter(|place| usize::from(*place) < known);
-    place.ok_or(DecodeError::OutOfRange { field: "place" })
-}
-
 fn length(reader: &mut Reader<'_>, field: &'static str) -> Result<u64, DecodeError> {
     let found = reader.array_of_any()?;
-    if found <= MOST_METERS { Ok(found) } else { Err(DecodeError::OutOfRange { field }) }
+    if found <= MOST_ITEMS { Ok(found) } else { Err(DecodeError::OutOfRange { field }) }
 }
 
 fn id(reader: &mut Reader<'_>) -> Result<MeterId, DecodeError> {
@@ -182,19 +152,17 @@ fn slot(reader: &mut Reader<'_>, field: &'static str) -> Result<Slot, DecodeErro
     number(reader, field, MOST).map(Slot)
 }
 
-fn number(reader: &mut Reader<'_>, field: &'static str, most: u64) -> Result<u64, DecodeError> {
-    let found = reader.uint()?;
-    if found <= most { Ok(found) } else { Err(DecodeError::OutOfRange { field }) }
+fn number<T: TryFrom<u64>>(reader: &mut Reader<'_>, field: &'static str, most: u64) -> Result<T, DecodeError> {
+    let found = T::try_from(reader.below(most + 1, field)?);
+    found.map_err(|_| DecodeError::OutOfRange { field })
 }
 
-fn small(reader: &mut Reader<'_>, field: &'static str) -> Result<u32, DecodeError> {
-    u32::try_from(reader.uint()?).map_err(|_| DecodeError::OutOfRange { field })
-}
-
+/// Far from where sums of them overflow.
 fn millibits(reader: &mut Reader<'_>) -> Result<i32, DecodeError> {
-    i32::try_from(reader.int()?).map_err(|_| DecodeError::OutOfRange { field: "odds" })
+    let found = i32::try_from(reader.int()?).ok().filter(|found| found.abs_diff(0) <= 1 << 30);
+    found.ok_or(DecodeError::OutOfRange { field: "odds" })
 }
 
 fn flag(reader: &mut Reader<'_>) -> Result<bool, DecodeError> {
-    Ok(number(reader, "flag", 1)? == 1)
+    Ok(reader.below(2, "flag")? == 1)
 }

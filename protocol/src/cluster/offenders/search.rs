@@ -1,20 +1,20 @@
-//! The search for members that spoil sums (`protocol.md 4`, "Whom the gateway leaves out").
+//! The search for members that spoil sums (`protocol-gateway.md 4b`).
 //!
 //! A [posterior](super::posterior) over sets of liars says whom sums leave out. It steers only: whatever liars do, it costs
 //! honest members sums, and proves nothing. What convicts is bets on one secret coin for each attempt.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use rand_core::CryptoRng;
 
-use super::{Offence, Offender, dice};
 use super::posterior::{self, Chance};
+use super::{Notice, Offence, Offender, dice};
 use crate::ids::MeterId;
 use crate::member_set::MemberSet;
 use crate::time::Slot;
 
 /// How many failed sums are remembered one by one.
-const FAILED_KEPT: usize = 80;
+const FAILED_KEPT: u32 = 80;
 
 /// After how many sums in a row that decode, trials apart, the search is over.
 const CALM: u8 = 24;
@@ -25,8 +25,19 @@ const RECENT: u32 = 48;
 /// The highest odds that a member has, in thousandths of a bit, by the rate at which it would lie: few trials clear it.
 const MOST_ODDS: [i32; 2] = [12_000, 4_000];
 
+/// How far below those of an unknown member odds fall at most: who is honest today may lie tomorrow.
+const LEAST_ODDS: i32 = -12_000;
+
 /// How much lower odds become if a sum decodes with a member, by the rate at which it would lie.
 const DECODED: [i32; 2] = [-8000, -415];
+
+/// After how many failures in a row, or of the recent attempts, there seem to be several liars; and when lists leave some out.
+const SEVERAL_IN_A_ROW: u32 = 3;
+const SEVERAL: u32 = 12;
+const MANY_IN_A_ROW: u32 = 10;
+
+/// What a pair is worth that was left out of a failed sum before, next to one that was not: two of them may lie at times.
+const TESTED: f64 = 0.1;
 
 /// With one in so many a member that is kept out is let in, on trial.
 const TRIAL_ONE_IN: usize = 16;
@@ -36,10 +47,12 @@ const CONVICTED_TRIAL_ONE_IN: usize = 144;
 const PASSED_TRIAL_ONE_IN: usize = 2;
 
 /// A member that spoils sums, as far as the gateway can tell, or could.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Suspect {
     /// The odds that it lies always, and sometimes: log2 in thousandths.
     pub(super) odds: [i32; 2],
+    /// Which of the failed sums that are remembered it was left out of: the last one is the lowest bit.
+    pub(super) out: u128,
     /// What bets on its coins came to since it was last kept out: log2 in thousandths.
     pub(super) wealth: i32,
     /// How often it was kept out.
@@ -56,11 +69,10 @@ pub(super) struct Suspect {
 }
 
 /// A coin that decided whether a member took part in a sum.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Trial {
     pub(super) slot: Slot,
-    /// Its place.
-    pub(super) suspect: u16,
+    pub(super) meter: MeterId,
     pub(super) let_in: bool,
     /// Whether a bet is on it that is not settled.
     pub(super) open: bool,
@@ -86,29 +98,12 @@ pub struct Limits {
     pub away: usize,
 }
 
-/// What the search has to tell.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
-    /// A sum failed that nobody known was in.
-    Started(Slot),
-    /// A member is kept out of sums from now on.
-    Kept(MeterId),
-    Released(MeterId),
-    Convicted(MeterId),
-    /// Another list is wanted.
-    Lists,
-    /// The last sums all failed: as many liars cannot be found in a cluster of this size, or only by chance.
-    CannotBeFound,
-}
-
 /// What is known of members that spoil sums.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Search {
-    /// The places of meters in `suspects`.
-    pub(super) places: BTreeMap<MeterId, u16>,
-    pub(super) suspects: Vec<Suspect>,
-    /// Who was left out of failed sums, ascending; the oldest first.
-    pub(super) failed: VecDeque<Vec<u16>>,
+    pub(super) suspects: BTreeMap<MeterId, Suspect>,
+    /// How many failed sums are remembered.
+    pub(super) failed: u32,
     /// The last attempts, the last one lowest: whether each failed.
     pub(super) recent: u64,
     /// How many sums in a row decoded.
@@ -117,29 +112,22 @@ pub struct Search {
     /// Whether the next list has M = N/5.
     pub(super) wide: bool,
     /// Who the next list is formed without, the likeliest first.
-    pub(super) away: Vec<u16>,
-    /// When that was last decided.
-    pub(super) decided: Slot,
+    pub(super) away: Vec<MeterId>,
+}
+
+/// A member of a list, and what is known of it.
+#[derive(Clone, Copy)]
+struct Listed<'a> {
+    member: u16,
+    meter: &'a MeterId,
+    chance: Chance,
+    out: u128,
 }
 
 impl Search {
-    pub(super) fn suspect(&self, meter: &str) -> Option<&Suspect> {
-        self.suspects.get(usize::from(*self.places.get(meter)?))
-    }
-
-    /// Returns whether a meter is kept out of sums.
-    pub fn is_kept(&self, meter: &str) -> bool {
-        self.suspect(meter).is_some_and(|suspect| suspect.kept.is_some())
-    }
-
-    /// Returns whether bets have shown that a meter spoils sums.
-    pub fn is_convicted(&self, meter: &str) -> bool {
-        self.suspect(meter).is_some_and(|suspect| suspect.convicted)
-    }
-
     /// Returns whether sums are being tested for who spoils them.
-    pub fn is_searching(&self) -> bool {
-        self.calm < CALM && !self.failed.is_empty() && self.recent != 0
+    pub const fn is_searching(&self) -> bool {
+        self.calm < CALM && self.recent != 0
     }
 
     /// Returns whether the last sums all failed: there are more liars than can be found in a cluster of this size, or nobody
@@ -148,25 +136,26 @@ impl Search {
         self.recent.count_ones() == RECENT
     }
 
-    /// Returns whether nothing is known of anybody.
+    /// Returns whether nobody is suspected.
     pub(super) fn is_at_rest(&self) -> bool {
-        self.failed.is_empty() && !self.wide && self.suspects.iter().all(|suspect| suspect.kept.is_none())
+        self.failed == 0 && !self.wide && self.suspects.values().all(|suspect| suspect.kept.is_none())
     }
 
     /// Returns who is kept out of sums.
-    pub(super) fn offenders(&self) -> impl Iterator<Item = (&MeterId, Offender)> {
-        self.places.iter().filter_map(|(meter, place)| {
-            let suspect = &self.suspects[usize::from(*place)];
-            let offence = if suspect.convicted { Offence::SpoilsSums } else { Offence::Suspected };
-            let Suspect { failures, last, .. } = *suspect;
-            let since = suspect.kept?;
-            Some((meter, Offender { offence, since, last, failures, left_out: true, excluded_until: None }))
+    pub fn offenders(&self) -> impl Iterator<Item = (&MeterId, Offender)> {
+        self.suspects.iter().filter_map(|(meter, suspect)| {
+            let Suspect { kept, convicted, failures, last, .. } = *suspect;
+            let offence = if convicted { Offence::SpoilsSums } else { Offence::Suspected };
+            Some((meter, Offender { offence, since: kept?, last, failures, left_out: true, excluded_until: None }))
         })
     }
 
-    /// Returns whether a sum that failed is worth another attempt: not if a bet is on it, since late answers to it count.
-    pub(super) fn may_repeat(&self) -> bool {
-        !self.trial.is_some_and(|trial| trial.let_in && trial.open)
+    /// Returns whether a sum of so many members that failed is worth another attempt, of which `most` may be left out. Not if a
+    /// bet is on it, since late answers to it count; nor while a list is awaited that lets more be left out.
+    pub fn may_repeat(&self, members: u16, most: u16) -> bool {
+        let is_wide = u32::from(most) * 6 > members.into();
+        let bet_on = self.trial.as_ref().is_some_and(|trial| trial.let_in && trial.open);
+        !bet_on && (is_wide || self.recent.trailing_ones() < SEVERAL_IN_A_ROW)
     }
 
     /// Returns whether lists are wanted of which more members may be missing.
@@ -176,7 +165,7 @@ impl Search {
 
     /// Returns whom lists should leave out, the likeliest first.
     pub fn away(&self) -> impl Iterator<Item = &MeterId> {
-        self.away.iter().map(|place| self.meter(usize::from(*place)))
+        self.away.iter()
     }
 
     /// Chooses S, at most `most` of the members of a list. `missing` are in it already: they are absent, silent or denied.
@@ -190,154 +179,111 @@ impl Search {
         missing: MemberSet,
         bets: bool,
         rng: &mut dyn CryptoRng,
-    ) -> (MemberSet, Vec<Event>) {
-        let mut events = match self.trial.take() {
-            Some(trial) => self.settle_trial(trial, Outcome::Contested, members.len()),
-            None => Vec::new(),
-        };
-        self.forget();
+    ) -> (MemberSet, Vec<Notice>) {
+        let mut notices = Vec::new();
+        if let Some(before) = self.trial.as_ref().map(|trial| trial.slot) {
+            self.settle(before, Outcome::Contested, members.len());
+        }
+        self.trial = None;
         if self.is_at_rest() {
-            return (missing, events);
+            return (missing, notices);
         }
         let chances = self.chances(rng);
         self.fold(&chances, members.len());
-        let placed: Vec<(u16, usize)> = (0u16..)
+        let listed: Vec<Listed<'_>> = (0u16..)
             .zip(members)
-            .filter_map(|(member, meter)| Some((member, usize::from(*self.places.get(meter.as_str())?))))
+            .filter_map(|(member, &meter)| {
+                let out = self.suspects.get(meter)?.out;
+                Some(Listed { member, meter, chance: *chances.get(meter)?, out })
+            })
             .collect();
-        let kept = self.keep(slot, &placed, most, &chances, &mut events);
+        let kept = self.keep(slot, &listed, most, &mut notices);
         let mut left_out = missing.clone();
-        for &(member, _) in kept.iter().filter(|_| most > 0) {
+        for known in &kept {
             if left_out.len() < most {
-                left_out.insert(member);
+                left_out.insert(known.member);
             }
         }
-        let free: Vec<(u16, usize)> =
-            placed.iter().copied().filter(|(member, _)| !left_out.contains(*member)).collect();
-        let mass: f64 = free.iter().map(|(_, place)| chances[*place].mass()).sum();
-        let on_trial = if self.recent & 1 == 0 && mass < 0.35 && !kept.is_empty() {
-            let (member, place) = kept[dice::below(kept.len(), rng)];
-            (!missing.contains(member) && left_out.contains(member)).then_some((member, place))
-        } else {
-            None
-        };
+        let (out, free): (Vec<Listed<'_>>, Vec<Listed<'_>>) =
+            listed.iter().copied().partition(|known| left_out.contains(known.member));
+        let mass: f64 = free.iter().map(|known| known.chance.mass()).sum();
+        let may_try = self.recent & 1 == 0 && mass < 0.35 && !kept.is_empty();
+        let on_trial = may_try.then(|| kept[dice::below(kept.len(), rng)]);
+        let on_trial = on_trial.filter(|known| !missing.contains(known.member) && left_out.contains(known.member));
         if mass > 0.2 {
-            let room = usize::from(most - left_out.len().min(most));
-            for member in test_group(&free, mass, room, &chances, rng) {
-                left_out.insert(member);
-            }
+            let room = usize::from(most.saturating_sub(left_out.len()));
+            test_group(&out, free, mass, room, rng).into_iter().for_each(|member| left_out.insert(member));
         }
         // The coin comes last, and nothing else depends on it.
-        if let Some((member, place)) = on_trial {
-            let Suspect { convicted, passed, .. } = self.suspects[place];
-            let one_in = match (convicted, passed) {
-                (true, _) => CONVICTED_TRIAL_ONE_IN,
-                (false, true) => PASSED_TRIAL_ONE_IN,
-                (false, false) => TRIAL_ONE_IN,
+        if let Some(Listed { member, meter, .. }) = on_trial {
+            let one_in = match self.suspects.get(meter) {
+                Some(Suspect { convicted: true, .. }) => CONVICTED_TRIAL_ONE_IN,
+                Some(Suspect { passed: true, .. }) => PASSED_TRIAL_ONE_IN,
+                Some(_) | None => TRIAL_ONE_IN,
             };
             let let_in = dice::below(one_in, rng) == 0;
-            let suspect = u16::try_from(place).unwrap_or(u16::MAX);
-            self.trial = Some(Trial { slot, suspect, let_in, open: bets && one_in == TRIAL_ONE_IN });
             if let_in {
-                left_out = MemberSet::from_members(
-                    u16::try_from(members.len()).unwrap_or(u16::MAX),
-                    left_out.iter().filter(|other| *other != member),
-                );
+                left_out.remove(member);
             }
+            self.trial = Some(Trial { slot, meter: meter.clone(), let_in, open: bets && one_in == TRIAL_ONE_IN });
         }
-        (left_out, events)
+        (left_out, notices)
     }
 
-    /// Decides who is kept out of sums: who probably lies, the likeliest first, but so few that others can be tested.
-    fn keep(
-        &mut self,
-        slot: Slot,
-        placed: &[(u16, usize)],
-        most: u16,
-        chances: &[Chance],
-        events: &mut Vec<Event>,
-    ) -> Vec<(u16, usize)> {
-        let mut kept: Vec<(u16, usize)> =
-            placed.iter().copied().filter(|(_, place)| chances[*place].liar >= 0.5).collect();
-        kept.sort_by(|one, other| chances[other.1].liar.total_cmp(&chances[one.1].liar));
-        kept.truncate(usize::from(most) * 3 / 4);
-        for &(_, place) in placed {
-            let is_kept = kept.iter().any(|(_, other)| *other == place);
-            let was_kept = self.suspects[place].kept.is_some();
-            if is_kept == was_kept {
-                continue;
-            }
-            let failures = self.failed.iter().filter(|absent| !posterior::contains(absent, place)).count();
-            let suspect = &mut self.suspects[place];
-            suspect.kept = is_kept.then_some(slot);
-            (suspect.convicted, suspect.passed) = (false, false);
-            if is_kept {
-                (suspect.wealth, suspect.spells) = (0, suspect.spells.saturating_add(1));
-                suspect.failures = u32::try_from(failures).unwrap_or(u32::MAX);
-                suspect.last = slot;
-            }
-            let meter = self.meter(place).clone();
-            events.push(if is_kept { Event::Kept(meter) } else { Event::Released(meter) });
-        }
-        kept
+    fn chances(&self, rng: &mut dyn CryptoRng) -> BTreeMap<MeterId, Chance> {
+        let known: Vec<&Suspect> = self.suspects.values().collect();
+        self.suspects.keys().cloned().zip(posterior::chances(&known, self.failed, rng)).collect()
     }
 
-    fn meter(&self, place: usize) -> &MeterId {
-        let found = self.places.iter().find(|(_, other)| usize::from(**other) == place);
-        found.map(|(meter, _)| meter).expect("every place has its meter")
-    }
-
-    fn chances(&self, rng: &mut dyn CryptoRng) -> Vec<Chance> {
-        let odds: Vec<[f64; 2]> =
-            self.suspects.iter().map(|suspect| suspect.odds.map(|odds| (f64::from(odds) / 1000.0).exp2())).collect();
-        let failed: Vec<&[u16]> = self.failed.iter().map(Vec::as_slice).collect();
-        posterior::chances(&odds, &failed, rng)
-    }
-
-    /// Turns the oldest failures into odds; all of them once the search is over, and then forgets who is not kept.
-    fn fold(&mut self, chances: &[Chance], members: usize) {
+    /// Turns the oldest failures into odds; all of them once the search is over.
+    fn fold(&mut self, chances: &BTreeMap<MeterId, Chance>, members: usize) {
         let over = self.calm >= CALM;
-        while self.failed.len() > if over { 0 } else { FAILED_KEPT } {
-            let Some(absent) = self.failed.pop_front() else { break };
-            let in_sum = |place: usize| !posterior::contains(&absent, place);
-            let all: f64 = (0..chances.len()).filter(|&place| in_sum(place)).map(|place| chances[place].mass()).sum();
-            for (place, suspect) in self.suspects.iter_mut().enumerate().filter(|(place, _)| in_sum(*place)) {
-                let ratios = posterior::ratios((chances[place].mass() - all).exp());
-                for rate in 0..2 {
-                    let odds = suspect.odds[rate].saturating_add(millibits(ratios[rate]));
-                    suspect.odds[rate] = odds.min(MOST_ODDS[rate]);
+        while self.failed > if over { 0 } else { FAILED_KEPT } {
+            self.failed -= 1;
+            let oldest = 1 << self.failed;
+            let in_sum = |suspect: &Suspect| suspect.out & oldest == 0;
+            let known = || self.suspects.values().zip(chances.values());
+            let all: f64 = known().filter(|(known, _)| in_sum(known)).map(|(_, chance)| chance.mass()).sum();
+            for (suspect, chance) in self.suspects.values_mut().zip(chances.values()) {
+                if in_sum(suspect) {
+                    let ratios = posterior::ratios((chance.mass() - all).exp()).map(millibits);
+                    suspect.odds = [0, 1].map(|rate| (suspect.odds[rate] + ratios[rate]).min(MOST_ODDS[rate]));
                 }
+                suspect.out &= !oldest;
             }
         }
         if over {
             let rest = at_rest(members);
-            for suspect in &mut self.suspects {
-                for (odds, rest) in suspect.odds.iter_mut().zip(rest) {
-                    *odds = (*odds).max(rest);
-                }
-            }
+            self.recent = 0;
+            self.suspects
+                .values_mut()
+                .for_each(|known| known.odds = [0, 1].map(|rate| known.odds[rate].max(rest[rate])));
+            self.suspects.retain(|_, known| known.kept.is_some() || known.spells > 0);
         }
     }
 
-    /// Forgets members of whom nothing is known, once the search is over. Places change, so no trial may be open.
-    fn forget(&mut self) {
-        if !self.failed.is_empty() || self.calm < CALM || !self.away.is_empty() {
-            return;
-        }
-        self.recent = 0;
-        let known = |suspect: &Suspect| suspect.kept.is_some() || suspect.spells > 0;
-        if self.suspects.iter().all(known) {
-            return;
-        }
-        let places = std::mem::take(&mut self.places);
-        let suspects = std::mem::take(&mut self.suspects);
-        for (meter, place) in places {
-            let suspect = &suspects[usize::from(place)];
-            if known(suspect) {
-                self.places.insert(meter, u16::try_from(self.suspects.len()).unwrap_or(u16::MAX));
-                self.suspects.push(suspect.clone());
+    /// Decides who is kept out of sums: who probably lies, the likeliest first, but so few that others can be tested.
+    fn keep<'a>(&mut self, slot: Slot, listed: &[Listed<'a>], most: u16, notices: &mut Vec<Notice>) -> Vec<Listed<'a>> {
+        let mut kept: Vec<Listed<'a>> = listed.iter().copied().filter(|known| known.chance.liar >= 0.5).collect();
+        kept.sort_by(|one, other| other.chance.liar.total_cmp(&one.chance.liar));
+        kept.truncate(usize::from(most) * 3 / 4);
+        for &Listed { member, meter, .. } in listed {
+            let is_kept = kept.iter().any(|other| other.member == member);
+            let Some(suspect) = self.suspects.get_mut(meter).filter(|known| known.kept.is_some() != is_kept) else {
+                continue;
+            };
+            (suspect.convicted, suspect.passed) = (false, false);
+            if is_kept {
+                (suspect.wealth, suspect.spells) = (0, suspect.spells.saturating_add(1));
+                (suspect.kept, suspect.last) = (Some(slot), slot);
+                suspect.failures = self.failed.saturating_sub(suspect.out.count_ones());
+                notices.push(Notice::Quarantined { meter: meter.clone(), offence: Offence::Suspected });
+            } else {
+                suspect.kept = None;
+                notices.push(Notice::Released { meter: meter.clone() });
             }
         }
+        kept
     }
 
     /// Learns from an attempt whose S left these out, and whether its sum is one of readings and noise.
@@ -349,104 +295,63 @@ impl Search {
         decoded: bool,
         limits: Limits,
         rng: &mut dyn CryptoRng,
-    ) -> Vec<Event> {
-        let mut events = Vec::new();
-        let on_trial = self.trial.filter(|trial| trial.let_in).map(|trial| usize::from(trial.suspect));
+    ) -> Vec<Notice> {
+        let mut notices = Vec::new();
         if decoded && self.is_at_rest() {
-            return events;
+            return notices;
         }
+        let on_trial =
+            self.trial.as_ref().filter(|trial| trial.slot == slot && trial.let_in).map(|trial| trial.meter.clone());
+        let rest = at_rest(members.len());
         if !decoded {
-            if self.failed.is_empty() && on_trial.is_none() {
-                events.push(Event::Started(slot));
+            if self.failed == 0 && on_trial.is_none() {
+                notices.push(Notice::SearchStarted { slot });
             }
-            self.admit(members, slot);
-        }
-        let was_lost = self.cannot_be_found();
-        if on_trial.is_none() {
-            self.recent = (self.recent << 1 | u64::from(!decoded)) & ((1 << RECENT) - 1);
+            let everything = (1 << self.failed) - 1;
+            for &meter in members {
+                let unknown = || Suspect { odds: rest, out: everything, ..Suspect::default() };
+                self.suspects.entry(meter.clone()).or_insert_with(unknown);
+            }
         }
         let in_sum = (0u16..).zip(members).filter(|(member, _)| !missing.contains(*member));
-        let in_sum: BTreeSet<u16> = in_sum.filter_map(|(_, meter)| self.places.get(meter.as_str()).copied()).collect();
-        if let Some(place) = on_trial {
-            self.suspects[place].passed = decoded;
-        }
-        if decoded {
-            self.calm = self.calm.saturating_add(1).min(CALM);
-            // Once it is over, what is learned is of who is on trial alone.
-            let resting = self.failed.is_empty();
-            for &place in in_sum.iter().filter(|place| !resting || on_trial == Some(usize::from(**place))) {
-                let odds = &mut self.suspects[usize::from(place)].odds;
-                *odds = [0, 1].map(|rate| odds[rate].saturating_add(DECODED[rate]));
-            }
-        } else {
-            if let Some(place) = on_trial {
-                let suspect = &mut self.suspects[place];
+        let in_sum: BTreeSet<&str> = in_sum.map(|(_, meter)| meter.as_str()).collect();
+        // Once the search is over, what is learned is of who is on trial alone.
+        let resting = self.failed == 0;
+        for (meter, suspect) in &mut self.suspects {
+            let (is_in, is_tried) = (in_sum.contains(meter.as_str()), on_trial.as_ref() == Some(meter));
+            suspect.passed = if is_tried { decoded } else { suspect.passed };
+            if is_tried && !decoded {
                 (suspect.failures, suspect.last) = (suspect.failures.saturating_add(1), slot);
-            } else {
-                self.calm = 0;
             }
-            let everybody = 0..u16::try_from(self.suspects.len()).unwrap_or(u16::MAX);
-            self.failed.push_back(everybody.filter(|place| !in_sum.contains(place)).collect());
-        }
-        self.recover(members.len());
-        if !decoded && on_trial.is_none() && self.cannot_be_found() && !was_lost {
-            events.push(Event::CannotBeFound);
-        }
-        self.decide_lists(slot, members, limits, rng, &mut events);
-        events
-    }
-
-    /// Takes note of members of whom nothing was known. They were in no sum that failed before.
-    fn admit(&mut self, members: &[&MeterId], slot: Slot) {
-        let rest = at_rest(members.len());
-        for meter in members {
-            if self.places.contains_key(meter.as_str()) {
-                continue;
-            }
-            let Ok(place) = u16::try_from(self.suspects.len()) else { return };
-            self.failed.iter_mut().for_each(|absent| absent.push(place));
-            self.places.insert((*meter).clone(), place);
-            self.suspects.push(Suspect {
-                odds: rest,
-                wealth: 0,
-                spells: 0,
-                kept: None,
-                convicted: false,
-                passed: false,
-                failures: 0,
-                last: slot,
-            });
-        }
-    }
-
-    /// Raises everybody's odds a little: who is honest today may lie tomorrow.
-    fn recover(&mut self, members: usize) {
-        let rest = at_rest(members).map(|odds| (f64::from(odds - 14_000) / 1000.0).exp2());
-        for suspect in &mut self.suspects {
-            for (odds, rest) in suspect.odds.iter_mut().zip(rest) {
-                *odds = millibits((f64::from(*odds) / 1000.0).exp2() + rest);
+            if !decoded {
+                suspect.out = suspect.out << 1 | u128::from(!is_in);
+            } else if is_in && (is_tried || !resting) {
+                suspect.odds = [0, 1].map(|rate| (suspect.odds[rate] + DECODED[rate]).max(rest[rate] + LEAST_ODDS));
             }
         }
+        self.failed += u32::from(!decoded);
+        let was_lost = self.cannot_be_found();
+        self.calm = self.calm.saturating_add(u8::from(decoded));
+        if on_trial.is_none() {
+            self.calm *= u8::from(decoded);
+            self.recent = (self.recent << 1 | u64::from(!decoded)) & ((1 << RECENT) - 1);
+        }
+        if self.cannot_be_found() && !was_lost {
+            notices.push(Notice::CannotBeFound);
+        }
+        self.decide_lists(slot, members, limits, rng, &mut notices);
+        notices
     }
 
     /// Settles the bet on the coin of a slot.
-    pub fn settle(&mut self, slot: Slot, outcome: Outcome, members: usize) -> Vec<Event> {
-        match self.trial.filter(|trial| trial.slot == slot) {
-            Some(trial) => self.settle_trial(trial, outcome, members),
-            None => Vec::new(),
-        }
-    }
-
-    fn settle_trial(&mut self, trial: Trial, outcome: Outcome, members: usize) -> Vec<Event> {
-        if !trial.open {
-            return Vec::new();
-        }
-        self.trial = self.trial.map(|trial| Trial { open: false, ..trial });
-        let place = usize::from(trial.suspect);
-        let suspect = &mut self.suspects[place];
+    pub fn settle(&mut self, slot: Slot, outcome: Outcome, members: usize) -> Option<Notice> {
+        let members = members.max(self.suspects.len());
+        let trial = self.trial.as_mut().filter(|trial| trial.slot == slot && trial.open)?;
+        trial.open = false;
+        let suspect = self.suspects.get_mut(&trial.meter)?;
         suspect.wealth = suspect.wealth.saturating_add(won(outcome, trial.let_in));
         suspect.convicted = suspect.wealth >= needed(members, suspect.spells);
-        if suspect.convicted { vec![Event::Convicted(self.meter(place).clone())] } else { Vec::new() }
+        suspect.convicted.then(|| Notice::Convicted { meter: trial.meter.clone() })
     }
 
     /// Decides what the next list is like, while there seem to be several liars.
@@ -456,97 +361,91 @@ impl Search {
         members: &[&MeterId],
         limits: Limits,
         rng: &mut dyn CryptoRng,
-        events: &mut Vec<Event>,
+        notices: &mut Vec<Notice>,
     ) {
         let (in_a_row, of_late) = (self.recent.trailing_ones(), self.recent.count_ones());
-        let several = in_a_row >= 6 || of_late >= 12;
+        let several = in_a_row >= SEVERAL_IN_A_ROW || of_late >= SEVERAL;
         if !self.wide && !several {
             return;
         }
-        let chances = self.chances(rng);
-        let kept = self.suspects.iter().filter(|suspect| suspect.kept.is_some()).count();
-        let unsettled: f64 = (self.suspects.iter().zip(&chances))
-            .filter(|(suspect, _)| suspect.kept.is_none())
-            .map(|(_, chance)| chance.mass())
-            .sum();
         let before = (self.wide, self.away.clone());
-        let fits = kept <= usize::from(limits.max_missing) * 3 / 4;
-        self.wide = several || !fits || unsettled >= 0.3 || of_late >= 6;
-        let due = slot.0 >= self.decided.0 + 5 || slot < self.decided;
-        if due && (in_a_row >= 10 || !self.away.is_empty()) && limits.away > 0 {
-            self.decided = slot;
-            let most = limits.away.min(self.suspects.len() / 2);
-            self.away = self.choose_away(members.len(), most, in_a_row, unsettled, &chances, rng);
-        }
+        let chances = self.chances(rng);
+        let known = self.suspects.iter().zip(chances.values());
+        let (kept, free): (Vec<_>, Vec<_>) = known.partition(|((_, suspect), _)| suspect.kept.is_some());
+        let free: Vec<(&MeterId, Chance)> = free.into_iter().map(|((meter, _), chance)| (meter, *chance)).collect();
+        let mass: f64 = free.iter().map(|(_, chance)| chance.mass()).sum();
+        let fits = kept.len() <= usize::from(limits.max_missing) * 3 / 4;
+        self.wide = several || !fits || mass >= 0.3 || of_late >= SEVERAL / 2;
+        let due = self.away.is_empty() || slot.0 % 5 == 0;
         if !self.wide || limits.away == 0 {
             self.away.clear();
+        } else if due && (in_a_row >= MANY_IN_A_ROW || !self.away.is_empty()) {
+            let mut away = ranked(free, |(_, chance)| chance.spoils, 3.5, rng);
+            let most = limits.away.min(self.suspects.len() / 2);
+            if in_a_row >= MANY_IN_A_ROW {
+                // While every sum fails, as many as may be; then as few as it takes.
+                away.truncate(most);
+            } else {
+                let enough = holding(mass - 0.7, away.iter().map(|(_, chance)| chance));
+                away.truncate(enough);
+                let room = (members.len() / 5).saturating_sub(kept.len());
+                dice::shuffle(&mut away, enough, rng);
+                away.truncate(enough.saturating_sub(room).min(most));
+            }
+            self.away = away.into_iter().map(|(meter, _)| meter.clone()).collect();
         }
         if before != (self.wide, self.away.clone()) {
-            events.push(Event::Lists);
+            let left_out = u16::try_from(self.away.len()).unwrap_or(u16::MAX);
+            notices.push(Notice::SearchesByLists { left_out, wide: self.wide });
         }
-    }
-
-    /// Chooses who is left out of the next list: while every sum fails as many as may be; then as few as it takes.
-    fn choose_away(
-        &self,
-        members: usize,
-        most: usize,
-        in_a_row: u32,
-        mass: f64,
-        chances: &[Chance],
-        rng: &mut dyn CryptoRng,
-    ) -> Vec<u16> {
-        let kept = self.suspects.iter().filter(|suspect| suspect.kept.is_some()).count();
-        let free = (0u16..).zip(&self.suspects).filter(|(_, suspect)| suspect.kept.is_none());
-        let free: Vec<u16> = free.map(|(place, _)| place).collect();
-        let mut likeliest = ranked(&free, |place| chances[usize::from(*place)].spoils, 0.7, rng);
-        if in_a_row >= 10 {
-            likeliest.truncate(most);
-            return likeliest;
-        }
-        let mut outside = mass;
-        let enough = likeliest.iter().position(|place| {
-            let is_enough = outside <= 0.7;
-            outside -= chances[usize::from(*place)].mass();
-            is_enough
-        });
-        likeliest.truncate(enough.unwrap_or(likeliest.len()));
-        let room = (members / 5).saturating_sub(kept);
-        let count = likeliest.len().saturating_sub(room).min(most);
-        dice::shuffle(&mut likeliest, count, rng);
-        likeliest.truncate(count);
-        likeliest
     }
 }
 
-/// Chooses who is left out to see whether one of them spoils sums: about half of those who hold most of what is suspected.
-fn test_group(
-    free: &[(u16, usize)],
-    mass: f64,
-    room: usize,
-    chances: &[Chance],
-    rng: &mut dyn CryptoRng,
-) -> Vec<u16> {
+/// Chooses whom a sum leaves out beside those who are out already, to see whether it decodes then.
+///
+/// A sum decodes without all liars, so about half of those who hold most of what is suspected are left out, if there is room.
+/// Until then those are left out who were out of few failed sums together: this covers all pairs in half the time that it takes
+/// at random.
+fn test_group(out: &[Listed<'_>], free: Vec<Listed<'_>>, mass: f64, room: usize, rng: &mut dyn CryptoRng) -> Vec<u16> {
     let share = (-1.0 / mass.max(1.0)).exp2();
-    let mut likeliest = ranked(free, |(_, place)| chances[*place].spoils, 0.05, rng);
-    let mut held = 0.0;
-    let enough = likeliest.iter().position(|(_, place)| {
-        held += chances[*place].mass();
-        held >= 0.75 * mass
-    });
-    let count = enough.map_or(likeliest.len(), |last| last + 1).min(whole(room as f64 / share + 0.5));
-    likeliest.truncate(count);
+    let mut likeliest = ranked(free, |known| known.chance.spoils, 0.25, rng);
+    let most = holding(0.75 * mass, likeliest.iter().map(|known| &known.chance));
     // Rounded at random: one who is suspected alone is let in every other time.
-    let group = whole(count as f64 * share + dice::fraction(rng)).min(room);
-    dice::shuffle(&mut likeliest, group, rng);
-    likeliest.truncate(group);
-    likeliest.into_iter().map(|(member, _)| member).collect()
+    let count = whole(most as f64 * share + dice::fraction(rng));
+    if count > room {
+        return apart(out, &likeliest, room);
+    }
+    likeliest.truncate(most);
+    dice::shuffle(&mut likeliest, count, rng);
+    likeliest.iter().take(count).map(|known| known.member).collect()
 }
 
-/// Sorts by a weight, the highest first, after each was changed by a random factor.
-fn ranked<T: Copy>(items: &[T], weight: impl Fn(&T) -> f64, spread: f64, rng: &mut dyn CryptoRng) -> Vec<T> {
+/// Chooses so many of whom as many pairs as possible were never out of a failed sum together, by how likely they lie.
+fn apart(out: &[Listed<'_>], free: &[Listed<'_>], count: usize) -> Vec<u16> {
+    let new = |one: &Listed<'_>, other: &Listed<'_>| {
+        one.chance.spoils * other.chance.spoils * if one.out & other.out == 0 { 1.0 } else { TESTED }
+    };
+    let mut gains: Vec<f64> = free.iter().map(|one| out.iter().map(|other| new(one, other)).sum()).collect();
+    let mut chosen = Vec::new();
+    for _ in 0..count.min(free.len()) {
+        let Some(best) = (0..free.len()).max_by(|one, other| gains[*one].total_cmp(&gains[*other])) else { break };
+        chosen.push(free[best].member);
+        gains.iter_mut().zip(free).for_each(|(gain, one)| *gain += new(one, &free[best]));
+        gains[best] = f64::NEG_INFINITY;
+    }
+    chosen
+}
+
+/// Returns how many of them it takes to hold so much of what is suspected.
+fn holding<'a>(enough: f64, chances: impl Iterator<Item = &'a Chance>) -> usize {
+    let before = chances.scan(0.0, |held, chance| Some(std::mem::replace(held, *held + chance.mass())));
+    before.take_while(|held| *held < enough).count()
+}
+
+/// Sorts by a weight, the highest first, after each was changed by a random factor, of up to so many bits in all.
+fn ranked<T>(items: Vec<T>, weight: impl Fn(&T) -> f64, spread: f64, rng: &mut dyn CryptoRng) -> Vec<T> {
     let mut weighed: Vec<(f64, T)> =
-        items.iter().map(|item| (weight(item) * (spread * dice::normal(rng)).exp(), *item)).collect();
+        items.into_iter().map(|item| (weight(&item) * (spread * (dice::fraction(rng) - 0.5)).exp2(), item)).collect();
     weighed.sort_by(|one, other| other.0.total_cmp(&one.0));
     weighed.into_iter().map(|(_, item)| item).collect()
 }
@@ -574,17 +473,23 @@ fn at_rest(members: usize) -> [i32; 2] {
 }
 
 /// The logarithm of a number, to the base 2, in thousandths.
-#[expect(clippy::cast_possible_truncation, reason = "the logarithm of any number is far below 2^31, and a cast of it saturates")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the logarithm of any number is far below 2^31, and a cast of it saturates"
+)]
 pub(super) fn millibits(number: f64) -> i32 {
     (1000.0 * number.log2()).floor() as i32
 }
 
+pub(super) fn from_millibits(millibits: i32) -> f64 {
+    (f64::from(millibits) / 1000.0).exp2()
+}
+
 /// The whole part of a number.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is positive, and no more than twice a list's members")]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most a list's members, and positive")]
 const fn whole(number: f64) -> usize {
     number as usize
 }
-
 
 #[cfg(test)]
 mod tests {
@@ -592,7 +497,7 @@ mod tests {
 
     /// What a bet multiplies wealth with on average, if these are the outcomes with the coin showing either side.
     fn mean(let_in: Outcome, left_out: Outcome) -> f64 {
-        let factor = |outcome, let_in| (f64::from(won(outcome, let_in)) / 1000.0).exp2();
+        let factor = |outcome, let_in| from_millibits(won(outcome, let_in));
         let chance = 1.0 / TRIAL_ONE_IN as f64;
         chance * factor(let_in, true) + (1.0 - chance) * factor(left_out, false)
     }

@@ -1,6 +1,8 @@
 //! What sums come to, without keys and messages: a sum fails if a liar that lies is in it.
 
-use dream_protocol::cluster::{Event, Limits, Outcome, Search};
+use std::collections::BTreeMap;
+
+use dream_protocol::cluster::{Limits, Notice, Offence, Outcome, Search};
 use dream_protocol::ids::MeterId;
 use dream_protocol::member_set::MemberSet;
 use dream_protocol::time::Slot;
@@ -39,7 +41,7 @@ pub(super) struct Case {
 }
 
 impl Case {
-    pub(super) fn scheme(&self) -> &'static str {
+    pub(super) const fn scheme(&self) -> &'static str {
         if self.pairwise { "pairwise" } else { "committee" }
     }
 
@@ -126,8 +128,8 @@ impl Lists {
         secret: &mut ChaCha8Rng,
     ) {
         let members: Vec<&MeterId> = self.current.0.iter().map(|&number| &ids[number]).collect();
-        let events = search.learn(Slot(slot), &members, missing, decoded, self.limits, secret);
-        if !events.contains(&Event::Lists) {
+        let notices = search.learn(Slot(slot), &members, missing, decoded, self.limits, secret);
+        if !notices.iter().any(|notice| matches!(notice, Notice::SearchesByLists { .. })) {
             return;
         }
         let away: Vec<&MeterId> = search.away().collect();
@@ -164,29 +166,32 @@ pub(super) fn play(case: &Case, slots: u64, seed: u64) -> Report {
                 }
                 spare -= 1;
             }
-            decoded = sum(case, slot, &liars, &ids, &mut search, &mut lists, &mut world, &mut secret);
-            if decoded {
+            let again;
+            (decoded, again) = sum(case, slot, &liars, &ids, &mut search, &mut lists, &mut world, &mut secret);
+            if decoded || !again {
                 break;
             }
         }
         blind = if decoded { 0 } else { blind + 1 };
         report.lost += u64::from(!decoded);
         report.longest_blind = report.longest_blind.max(blind);
-        let is_liar = |number: usize| liars.iter().any(|(liar, _)| *liar == number);
-        for number in (0..case.members).filter(|&number| !is_liar(number)) {
-            let is_kept = search.is_kept(ids[number].as_str());
+        // Who is kept out, and whether it is convicted.
+        let known: BTreeMap<&MeterId, bool> =
+            search.offenders().map(|(meter, known)| (meter, known.offence == Offence::SpoilsSums)).collect();
+        for (number, id) in ids.iter().enumerate().filter(|(number, _)| liars.iter().all(|(liar, _)| liar != number)) {
+            let is_kept = known.contains_key(id);
             kept[number] = if is_kept { kept[number] + 1 } else { 0 };
             ever_kept[number] |= is_kept;
             report.longest_kept = report.longest_kept.max(kept[number]);
-            report.honest_convicted += u64::from(search.is_convicted(ids[number].as_str()));
+            report.honest_convicted += u64::from(known.get(id) == Some(&true));
         }
-        let all_kept = liars.iter().all(|(liar, _)| search.is_kept(ids[*liar].as_str()));
-        if slot >= last_begins && report.found.is_none() && all_kept {
-            report.found = Some(slot + 1 - last_begins);
-        }
-        let all_convicted = liars.iter().all(|(liar, _)| search.is_convicted(ids[*liar].as_str()));
-        if report.convicted.is_none() && all_convicted {
-            report.convicted = Some(slot + 1 - last_begins);
+        if slot >= last_begins {
+            let after = Some(slot + 1 - last_begins);
+            let all = |is: &dyn Fn(bool) -> bool| {
+                liars.iter().all(|(liar, _)| known.get(&ids[*liar]).is_some_and(|&convicted| is(convicted)))
+            };
+            report.found = report.found.or(after.filter(|_| all(&|_| true)));
+            report.convicted = report.convicted.or(after.filter(|_| all(&|convicted| convicted)));
         }
     }
     report.honest_kept = ever_kept.iter().filter(|kept| **kept).count() as u64;
@@ -207,7 +212,7 @@ fn liars(case: &Case, world: &mut ChaCha8Rng) -> Vec<(usize, u64)> {
     liars
 }
 
-/// One attempt; returns whether its sum is one of readings and noise.
+/// One attempt; returns whether its sum is one of readings and noise, and whether it may be tried again.
 fn sum(
     case: &Case,
     slot: u64,
@@ -217,7 +222,7 @@ fn sum(
     lists: &mut Lists,
     world: &mut ChaCha8Rng,
     secret: &mut ChaCha8Rng,
-) -> bool {
+) -> (bool, bool) {
     let (list, most) = lists.current.clone();
     let count = u16::try_from(list.len()).unwrap();
     let absent: Vec<u16> = (0..count).filter(|_| below(world, 100) < FAULTS).collect();
@@ -231,15 +236,16 @@ fn sum(
     };
     let lying: Vec<usize> = liars.iter().filter_map(|liar| lies(liar, world)).collect();
     if absent.len() > usize::from(most) {
-        return false;
+        return (false, false);
     }
     let members: Vec<&MeterId> = list.iter().map(|&number| &ids[number]).collect();
     let absent = MemberSet::from_members(count, absent);
     let (missing, _) = search.choose(Slot(slot), &members, most, absent, !case.pairwise, secret);
     assert!(missing.len() <= most, "S has {} of {most}", missing.len());
     let decoded = !(0u16..).zip(&list).any(|(member, number)| lying.contains(number) && !missing.contains(member));
+    let again = search.may_repeat(count, most);
     lists.learn(search, (slot, ids), &missing, decoded, secret);
     let outcome = if decoded { Outcome::Good } else { Outcome::Bad };
     search.settle(Slot(slot), outcome, list.len());
-    decoded
+    (decoded, again)
 }
