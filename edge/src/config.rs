@@ -200,7 +200,7 @@ pub struct Section<'r> {
     number: usize,
     table: Option<&'r DeTable<'r>>,
     /// Where a key is looked up that is not here.
-    defaults: Option<Box<Section<'r>>>,
+    defaults: Option<Box<Self>>,
     place: Place,
 }
 
@@ -240,19 +240,19 @@ impl<'r> Section<'r> {
     }
 
     /// Opens a section in this one, which may be left out.
-    pub fn section(&self, name: &'static str) -> Section<'r> {
+    pub fn section(&self, name: &'static str) -> Self {
         self.declare(name);
         self.child(name, self.table.and_then(|table| table.get_key_value(name)))
     }
 
     /// Opens a section in this one, if it is there.
-    pub fn optional(&self, name: &'static str) -> Option<Section<'r>> {
+    pub fn optional(&self, name: &'static str) -> Option<Self> {
         self.declare(name);
         self.has(name).then(|| self.section(name))
     }
 
     /// Opens all sections in a section that has those that the owner names.
-    pub fn sections(&self, name: &'static str) -> Vec<(&'r str, Section<'r>)> {
+    pub fn sections(&self, name: &'static str) -> Vec<(&'r str, Self)> {
         let all = self.section(name);
         all.accept_any_key();
         let mut found: Vec<_> = all.table.into_iter().flatten().collect();
@@ -264,7 +264,7 @@ impl<'r> Section<'r> {
     }
 
     /// Opens the sections of a list of them, such as `[[source.power]]`; `None` if there is none.
-    pub fn list(&self, name: &'static str) -> Option<Vec<Section<'r>>> {
+    pub fn list(&self, name: &'static str) -> Option<Vec<Self>> {
         self.declare(name);
         let (key, value) = self.table?.get_key_value(name)?;
         let Some(items) = value.get_ref().as_array() else {
@@ -280,7 +280,7 @@ impl<'r> Section<'r> {
         &self,
         name: &str,
         found: Option<(&'r Spanned<std::borrow::Cow<'r, str>>, &'r Spanned<DeValue<'r>>)>,
-    ) -> Section<'r> {
+    ) -> Self {
         let path = self.at(name);
         let table = found.and_then(|(_, value)| value.get_ref().as_table());
         let at = found.map(|(key, value)| value.span().start.max(key.span().start));
@@ -288,7 +288,7 @@ impl<'r> Section<'r> {
             let message = format!("{}; write a section: [{path}]", value::what(name, value.get_ref()));
             self.reader.wrong(path.clone(), self.reader.line(key.span().start), message);
         }
-        Section::open(self.reader, path, table, at)
+        Self::open(self.reader, path, table, at)
     }
 
     /// Returns this section with another for the keys that it does not have.

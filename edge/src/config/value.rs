@@ -76,7 +76,9 @@ impl<'s, 'r> Key<'s, 'r> {
             Found::InFile(DeValue::Boolean(flag)) => Ok(*flag),
             Found::InEnvironment("true") => Ok(true),
             Found::InEnvironment("false") => Ok(false),
-            found => Err(format!("{}; use true or false, without quotes", self.what(found))),
+            Found::InFile(_) | Found::InEnvironment(_) => {
+                Err(format!("{}; use true or false, without quotes", self.what(found)))
+            }
         })
     }
 
@@ -195,7 +197,7 @@ impl<'s, 'r> Key<'s, 'r> {
             Found::InFile(DeValue::String(text)) if text.parse::<i128>().is_ok() => {
                 return Err(format!("{text:?} is text; write the number without quotes: {} = {text}", self.name));
             }
-            found => return Err(format!("{}; use a whole number from {least} to {most}", self.what(found))),
+            Found::InFile(_) => return Err(format!("{}; use a whole number from {least} to {most}", self.what(found))),
         };
         let within = number.and_then(|number| T::try_from(number).ok()).filter(|number| allowed.contains(number));
         let shown = number.map_or_else(|| "the number".to_owned(), |number| number.to_string());
