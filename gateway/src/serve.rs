@@ -12,6 +12,5 @@ pub mod http;
 pub mod metrics;
 pub mod offenders;
 pub mod operator;
-mod process;
 pub mod readiness;
 pub mod slot_json;

@@ -325,7 +325,7 @@ impl Authority {
     }
 
     fn issuer(&self) -> Result<Issuer<'static, KeyPair>, AuthorityError> {
-        let seed = files::seed(&self.directory.join("authority.key"))?;
+        let seed = files::private_seed(&self.directory.join("authority.key"))?;
         // An issuer's name is copied byte for byte, and ours is one common name.
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, request::common_name(&self.der).unwrap_or_default());

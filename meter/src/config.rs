@@ -9,12 +9,13 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use dream_protocol::broker_address::broker_address;
+use dream_edge::mqtt::{BrokerUrl, Names};
 use dream_protocol::certificate::Authorities;
 use dream_protocol::ids::{ClusterId, GatewayId};
 use dream_protocol::policy::{Policy, Profile};
 use dream_sources::{Source, SourceConfig};
 
+use crate::broker::{COMMUNITY, HOME};
 use crate::clock::SystemTimeSource;
 use crate::identity::IdentityFiles;
 
@@ -89,10 +90,10 @@ pub const fn meaning(profile: Profile) -> &'static str {
 /// How to reach a broker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Broker {
-    /// The section that says so.
-    pub section: &'static str,
-    pub host: String,
-    pub port: u16,
+    /// What its settings are called.
+    pub names: Names,
+    /// In the order in which they are tried: all with TLS, or none.
+    pub urls: Vec<BrokerUrl>,
     /// The certificates that its own is checked with; `None` without TLS.
     pub ca: Option<PathBuf>,
     /// The user name, and the file whose first line is the password.
@@ -100,11 +101,10 @@ pub struct Broker {
 }
 
 impl fmt::Display for Broker {
-    /// The address, and nothing of a login.
+    /// The addresses, and nothing of a login.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scheme = if self.ca.is_some() { "mqtts" } else { "mqtt" };
-        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
-        write!(f, "{scheme}://{host}:{}", self.port)
+        let urls: Vec<String> = self.urls.iter().map(ToString::to_string).collect();
+        f.write_str(&urls.join(", "))
     }
 }
 
@@ -209,11 +209,11 @@ impl Checker<'_> {
                 format!("leave it out, or write, word for word, \"{ONE_AUTHORITY}\""),
             );
         }
-        let community = self.broker("community", file.community);
+        let community = self.broker("community", COMMUNITY, file.community);
         let policy = self.policy(&file.policy);
         let home = file.home.map(|home| {
             let prefix = home.discovery_prefix;
-            self.broker("home", home.broker).map(|broker| Home { broker, prefix })
+            self.broker("home", HOME, home.broker).map(|broker| Home { broker, prefix })
         });
         let http = self.http(&file.http.listen);
         let state = self.path(file.state.directory);
@@ -290,15 +290,9 @@ impl Checker<'_> {
         Some(OwnerPolicy { profile: profile.ok()?, gateways, daily_micro_epsilon, holds: policy.holds })
     }
 
-    fn broker(&mut self, section: &'static str, broker: file::Broker) -> Option<Broker> {
-        let Some((tls, host, port)) = broker_address(&broker.url) else {
-            // What stands before an `@` may be a password.
-            let shown = if broker.url.contains('@') { "the value".to_owned() } else { format!("`{}`", broker.url) };
-            let allowed = "mqtt://HOST[:1883] or mqtts://HOST[:8883], and `username` and `password_file` for a login";
-            self.problem(format!("{section}.url"), format!("{shown} is not a broker's address; use {allowed}"));
-            return None;
-        };
-        match (tls, &broker.ca) {
+    fn broker(&mut self, section: &'static str, names: Names, broker: file::Broker) -> Option<Broker> {
+        let urls = self.urls(section, broker.url, broker.urls)?;
+        match (urls[0].tls, &broker.ca) {
             (true, None) => self.problem(
                 format!("{section}.ca"),
                 "it is missing: mqtts:// needs the certificates that the broker's own is checked with",
@@ -313,7 +307,39 @@ impl Checker<'_> {
         }
         let password = broker.password_file.map(|path| self.path(path));
         let login = broker.username.map(|name| (name, password));
-        Some(Broker { section, host, port, ca: broker.ca.map(|path| self.path(path)), login })
+        Some(Broker { names, urls, ca: broker.ca.map(|path| self.path(path)), login })
+    }
+
+    /// Returns at least one URL; all are with TLS, or none is.
+    fn urls(&mut self, section: &'static str, url: Option<String>, urls: Vec<String>) -> Option<Vec<BrokerUrl>> {
+        let (key, texts) = match (url, urls) {
+            (Some(url), urls) if urls.is_empty() => (format!("{section}.url"), vec![url]),
+            (None, urls) if !urls.is_empty() => (format!("{section}.urls"), urls),
+            (None, _) => {
+                self.problem(format!("{section}.url"), "it is missing: where does the broker listen?");
+                return None;
+            }
+            (Some(_), _) => {
+                self.problem(format!("{section}.urls"), "it is there beside `url`; use one of them");
+                return None;
+            }
+        };
+        let mut found = Vec::new();
+        for text in &texts {
+            let Some(url) = BrokerUrl::parse(text) else {
+                // What stands before an `@` may be a password.
+                let shown = if text.contains('@') { "the value".to_owned() } else { format!("`{text}`") };
+                let allowed =
+                    "mqtt://HOST[:1883] or mqtts://HOST[:8883], and `username` and `password_file` for a login";
+                self.problem(key, format!("{shown} is not a broker's address; use {allowed}"));
+                return None;
+            };
+            found.push(url);
+        }
+        if found.iter().any(|url| url.tls != found[0].tls) {
+            self.problem(key, "it mixes mqtt:// and mqtts://; use one of them for all");
+        }
+        Some(found)
     }
 
     fn http(&mut self, listen: &str) -> Option<SocketAddr> {

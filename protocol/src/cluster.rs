@@ -663,13 +663,7 @@ impl Cluster {
         self.outputs.push_back(Output::Publish { channel, payload });
     }
 
-    fn close(
-        &mut self,
-        slot: Slot,
-        result: Result<Aggregate, Failure>,
-        now: Timestamp,
-        rng: &mut dyn CryptoRng,
-    ) {
+    fn close(&mut self, slot: Slot, result: Result<Aggregate, Failure>, now: Timestamp, rng: &mut dyn CryptoRng) {
         let Some(open) = self.slots.remove(&slot) else { return };
         let outcome = open.outcome(result);
         self.outputs.push_back(Output::Persist(Record::Outcome(outcome)));

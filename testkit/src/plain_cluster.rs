@@ -244,8 +244,7 @@ impl PlainCluster {
         let left_out = |number: usize| list.index_of(&meter_name(number)).is_none_or(|index| missing.contains(index));
         let hash = Sha256::digest(request.payload());
         let secrets = members.iter().filter(|member| !left_out(member.number));
-        let sum: Element =
-            secrets.map(|member| dealt(secret(member.number, request.slot, request.attempt))).sum();
+        let sum: Element = secrets.map(|member| dealt(secret(member.number, request.slot, request.attempt))).sum();
         let holders = list.holders().filter_map(|holder| members.iter().find(|member| member.id == *holder.id()));
         let mut answers = Vec::new();
         for member in holders.filter(|member| self.conducts[member.number] != Conduct::Off) {

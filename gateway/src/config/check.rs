@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use dream_protocol::broker_address::broker_address;
+use dream_edge::mqtt::BrokerUrl;
 use dream_protocol::cluster::RosterRules;
 use dream_protocol::ids::{ClusterId, GatewayId, MAX_ID_LEN, MeterId};
 use dream_protocol::kind::Kind;
@@ -207,7 +207,7 @@ impl<'a> Checker<'a> {
     }
 
     fn broker(&mut self, file: &file::Broker) -> Option<Broker> {
-        let address = self.address(&file.url);
+        let urls = self.urls(file);
         let keep_alive = self.within("broker.keep_alive_seconds", file.keep_alive_seconds, 5, 3600);
         // Room for what is kept of a packet that is larger.
         let max_packet = self.within("broker.max_packet_bytes", file.max_packet_bytes, 131_072, 268_435_455);
@@ -230,8 +230,8 @@ impl<'a> Checker<'a> {
             .username
             .clone()
             .map(|username| Login { username, password_file: file.password_file.as_ref().map(|path| self.path(path)) });
-        let (tls, host, port) = address?;
-        let tls = match (tls, &file.ca) {
+        let urls = urls?;
+        let tls = match (urls[0].tls, &file.ca) {
             (true, Some(ca)) => Some(BrokerTls { ca: self.path(ca), client }),
             (true, None) => {
                 self.wrong(
@@ -249,10 +249,32 @@ impl<'a> Checker<'a> {
                 None
             }
         };
-        Some(Broker { host, port, tls, login, keep_alive_seconds: keep_alive?, max_packet_bytes: max_packet? })
+        Some(Broker { urls, tls, login, keep_alive_seconds: keep_alive?, max_packet_bytes: max_packet? })
     }
 
-    fn address(&mut self, url: &str) -> Option<(bool, String, u16)> {
+    /// Returns at least one URL; all are with TLS, or none is.
+    fn urls(&mut self, file: &file::Broker) -> Option<Vec<BrokerUrl>> {
+        let (key, urls) = match (&file.url, &*file.urls) {
+            (Some(_), [_, ..]) => {
+                self.wrong("broker.urls", "is set beside `broker.url`; use one of them");
+                return None;
+            }
+            (Some(url), []) => ("broker.url", std::slice::from_ref(url)),
+            (None, urls @ [_, ..]) => ("broker.urls", urls),
+            (None, []) => {
+                self.wrong("broker.url", "is missing");
+                return None;
+            }
+        };
+        let urls =
+            urls.iter().map(|url| self.url(key, url)).collect::<Vec<_>>().into_iter().collect::<Option<Vec<_>>>()?;
+        if urls.iter().any(|url| url.tls != urls[0].tls) {
+            self.wrong(key, "mixes `mqtt://` and `mqtts://`; use one of them for all");
+        }
+        Some(urls)
+    }
+
+    fn url(&mut self, key: &str, url: &str) -> Option<BrokerUrl> {
         let wrong = || {
             // What stands before an `@` may be a password.
             let shown = if url.contains('@') { "the value" } else { url };
@@ -261,7 +283,7 @@ impl<'a> Checker<'a> {
                  `broker.username` and `broker.password_file` for the login"
             )
         };
-        self.note("broker.url", broker_address(url).ok_or_else(wrong))
+        self.note(key, BrokerUrl::parse(url).ok_or_else(wrong))
     }
 
     fn store(&mut self, file: &file::Store) -> Option<Store> {

@@ -52,7 +52,9 @@ pub struct Identity {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Broker {
-    pub url: String,
+    pub url: Option<String>,
+    #[serde(default)]
+    pub urls: Vec<String>,
     pub ca: Option<PathBuf>,
     pub client_certificate: Option<PathBuf>,
     pub client_key: Option<PathBuf>,
@@ -323,13 +325,12 @@ const TWO_KEYS: &str = "is two keys now; name who certifies meters in `identity.
     gateway in `identity.gateway_authorities`";
 
 /// The keys that must be there.
-const REQUIRED: [(&str, &str); 6] = [
+const REQUIRED: [(&str, &str); 5] = [
     ("", "id"),
     ("identity", "certificate"),
     ("identity", "key"),
     ("identity", "meter_authorities"),
     ("identity", "gateway_authorities"),
-    ("broker", "url"),
 ];
 
 impl File {
@@ -352,6 +353,7 @@ impl File {
         sift_each::<Cluster>(&mut file, "clusters", problems);
         sift_each::<Group>(&mut file, "groups", problems);
         keep_valid::<Self>(&mut file, "", problems);
+        file.entry("broker").or_insert_with(|| Value::Table(Table::new()));
         for (table, key) in REQUIRED {
             require(&mut file, table, key, problems);
         }
@@ -382,7 +384,7 @@ impl File {
             "time_zone" => self.time_zone = text(),
             "identity.certificate" => self.identity.certificate = value.into(),
             "identity.key" => self.identity.key = value.into(),
-            "broker.url" => self.broker.url = text(),
+            "broker.url" => (self.broker.url, self.broker.urls) = (Some(text()), Vec::new()),
             "broker.ca" => self.broker.ca = path(),
             "broker.client_certificate" => self.broker.client_certificate = path(),
             "broker.client_key" => self.broker.client_key = path(),

@@ -15,6 +15,8 @@ use dream_protocol::time::Timestamp;
 use dream_protocol::topic::{GatewayChannel, MeterChannel};
 use dream_protocol::wire::StatusCode;
 use prometheus::core::Collector;
+#[cfg(target_os = "linux")]
+use prometheus::process_collector::ProcessCollector;
 use prometheus::{
     GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
     TextEncoder,
@@ -27,7 +29,6 @@ use crate::serve::day_epsilon;
 use crate::serve::energy;
 use crate::serve::holders::HoldersView;
 use crate::serve::offenders::OffenderCounts;
-use crate::serve::process::Process;
 use crate::store::{Extent, FilteredLoad, Load, Rollup};
 
 /// Everything that is counted.
@@ -49,7 +50,6 @@ pub struct Metrics {
     contradictions: IntCounterVec,
     holder_answers: IntCounterVec,
     certificate_expiry: IntGauge,
-    process: Process,
 }
 
 /// A part of a slot's life, as an operator sees it.
@@ -120,7 +120,6 @@ impl Metrics {
                 "dream_certificate_expiry_timestamp_seconds",
                 "When the gateway's certificate ends: no list reaches beyond it.",
             ),
-            process: Process::started_now(),
             registry,
         };
         let parts: [Box<dyn Collector>; 13] = [
@@ -141,6 +140,8 @@ impl Metrics {
         for part in parts.into_iter().chain([build_info()]) {
             metrics.registry.register(part).expect("every metric has a name of its own");
         }
+        #[cfg(target_os = "linux")]
+        metrics.registry.register(Box::new(ProcessCollector::for_self())).expect("nobody else counts the process");
         metrics.start_at_zero(troubles);
         metrics
     }
@@ -265,7 +266,6 @@ impl Metrics {
         let mut families = self.registry.gather();
         families.extend(clusters.collect());
         families.extend(groups.collect());
-        families.extend(self.process.collect());
         families.sort_by(|a, b| a.name().cmp(b.name()));
         TextEncoder::new().encode_to_string(&families).expect("what was registered can be written as text")
     }
@@ -480,9 +480,11 @@ impl Gauges<ClusterView> {
                 ),
                 |view, _| Value::Offenders(view.offenders),
             ),
-            one("dream_cluster_quarantined", "Members that are left out of sums until they pass a trial.", |view, _| {
-                Value::One(view.offenders.quarantined as f64)
-            }),
+            one(
+                "dream_cluster_quarantined",
+                "Members that are left out of sums until they pass a trial.",
+                |view, _| Value::One(view.offenders.quarantined as f64),
+            ),
             one(
                 "dream_cluster_left_out_of_lists",
                 "Members that lists are formed without, for some days.",

@@ -4,11 +4,10 @@
 //! [`Event`]s: samples, and whether the source is alive. [`SlotMean`] gathers them and says the mean power of a slot, or in
 //! words why there is none. Nothing here sends anything to the community's broker.
 
-mod clock;
 pub mod config;
 mod crc;
 mod decimal;
-pub mod http;
+mod http;
 pub mod lines;
 mod link;
 mod mapping;
@@ -27,8 +26,8 @@ mod source;
 mod telegrams;
 mod units;
 
-pub use clock::{Clock, SystemClock};
 pub use config::{ConfigError, SourceConfig};
+pub use dream_edge::clock::{Clock, SystemClock};
 pub use recognise::{Proposal, recognise_bytes, recognise_document, recognise_message};
 pub use sample::{Event, Sample, Values};
 pub use slot_mean::{Cadence, LEAST_COVERAGE, Liveness, NoReading, SlotMean};

@@ -42,7 +42,9 @@ pub(super) struct Identity {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Broker {
-    pub(super) url: String,
+    pub(super) url: Option<String>,
+    #[serde(default)]
+    pub(super) urls: Vec<String>,
     pub(super) ca: Option<PathBuf>,
     pub(super) username: Option<String>,
     pub(super) password_file: Option<PathBuf>,
@@ -70,7 +72,9 @@ pub(super) struct Home {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct HomeKeys {
-    url: String,
+    url: Option<String>,
+    #[serde(default)]
+    urls: Vec<String>,
     ca: Option<PathBuf>,
     username: Option<String>,
     password_file: Option<PathBuf>,
@@ -80,8 +84,8 @@ struct HomeKeys {
 
 impl From<HomeKeys> for Home {
     fn from(keys: HomeKeys) -> Self {
-        let HomeKeys { url, ca, username, password_file, discovery_prefix } = keys;
-        Self { broker: Broker { url, ca, username, password_file }, discovery_prefix }
+        let HomeKeys { url, urls, ca, username, password_file, discovery_prefix } = keys;
+        Self { broker: Broker { url, urls, ca, username, password_file }, discovery_prefix }
     }
 }
 

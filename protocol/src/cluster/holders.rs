@@ -75,9 +75,11 @@ impl Watch {
 
     /// Who answered rightly, and who did not.
     fn answers(&self, opened: &Opened) -> Answers {
-        let answered = (0u16..).zip(self.own.list.holders()).filter(|(holder, _)| self.collector.answer(*holder).is_some());
+        let answered =
+            (0u16..).zip(self.own.list.holders()).filter(|(holder, _)| self.collector.answer(*holder).is_some());
         let (wrong, right): (Vec<_>, Vec<_>) = answered.partition(|(holder, _)| opened.wrong.contains(holder));
-        let named = |holders: Vec<(u16, &Enrolment)>| holders.into_iter().map(|(_, known)| known.id().clone()).collect();
+        let named =
+            |holders: Vec<(u16, &Enrolment)>| holders.into_iter().map(|(_, known)| known.id().clone()).collect();
         Answers { right: named(right), wrong: named(wrong) }
     }
 

@@ -515,8 +515,7 @@ impl Cluster {
         let away: Vec<&MeterId> = search.away().collect();
         for quarters in (1..=4).rev() {
             let away: BTreeSet<&MeterId> = away.iter().take(away.len() * quarters / 4).copied().collect();
-            let members: Vec<Enrolment> =
-                eligible.iter().filter(|known| !away.contains(known.id())).cloned().collect();
+            let members: Vec<Enrolment> = eligible.iter().filter(|known| !away.contains(known.id())).cloned().collect();
             let count = u16::try_from(members.len()).unwrap_or(u16::MAX);
             let size = members.iter().filter_map(Enrolment::certified_size).max();
             let allowed = |config: &ClusterConfig| config.allows(count, malicious, size);

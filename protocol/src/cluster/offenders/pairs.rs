@@ -128,9 +128,11 @@ impl Pairs {
         let Some(test) = &mut self.test else { return Vec::new() };
         let Some((_, left_out)) = test.coin.take().filter(|(of, _)| *of == slot) else { return Vec::new() };
         for (holder, wealth) in &mut test.wealth {
-            let follows = answers.is_some_and(|Answers { right, wrong }| {
-                if left_out { right.contains(holder) } else { wrong.contains(holder) }
-            });
+            let follows = answers.is_some_and(
+                |Answers { right, wrong }| {
+                    if left_out { right.contains(holder) } else { wrong.contains(holder) }
+                },
+            );
             *wealth = wealth.saturating_add(if follows { FOLLOWS } else { DOES_NOT });
         }
         let tests = f64::from(self.tests.max(1));

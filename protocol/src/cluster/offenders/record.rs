@@ -1,9 +1,9 @@
 //! What is known of offenders, as an entry of the store.
 
-use super::search::{Search, Suspect, Trial};
-use super::silence::{LONGEST_WAIT, MOST_DAYS, Silence, Silences};
 use super::Offenders;
 use super::pairs::Pairs;
+use super::search::{Search, Suspect, Trial};
+use super::silence::{LONGEST_WAIT, MOST_DAYS, Silence, Silences};
 use crate::ids::MeterId;
 use crate::time::{Slot, Timestamp};
 use crate::wire::{DecodeError, Reader, Writer};
@@ -25,10 +25,12 @@ impl Offenders {
         // By place, so that places are as they were.
         let mut meters: Vec<(&MeterId, u16)> = places.iter().map(|(meter, place)| (meter, *place)).collect();
         meters.sort_by_key(|(_, place)| *place);
-        let writer = meters.iter().zip(suspects).fold(
-            writer.nested_array(suspects.len() as u64),
-            |writer, ((meter, _), suspect)| encode_suspect(writer, meter, suspect),
-        );
+        let writer = meters
+            .iter()
+            .zip(suspects)
+            .fold(writer.nested_array(suspects.len() as u64), |writer, ((meter, _), suspect)| {
+                encode_suspect(writer, meter, suspect)
+            });
         let writer = failed.iter().fold(writer.nested_array(failed.len() as u64), encode_places);
         let writer = writer.nested_array(6).uint(*recent).uint((*calm).into()).uint((*wide).into());
         let writer = encode_places(writer, away).uint(decided.0);

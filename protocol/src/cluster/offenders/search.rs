@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rand_core::CryptoRng;
 
-use super::{Offence, Offender, dice};
 use super::posterior::{self, Chance};
+use super::{Offence, Offender, dice};
 use crate::ids::MeterId;
 use crate::member_set::MemberSet;
 use crate::time::Slot;
@@ -520,13 +520,7 @@ impl Search {
 }
 
 /// Chooses who is left out to see whether one of them spoils sums: about half of those who hold most of what is suspected.
-fn test_group(
-    free: &[(u16, usize)],
-    mass: f64,
-    room: usize,
-    chances: &[Chance],
-    rng: &mut dyn CryptoRng,
-) -> Vec<u16> {
+fn test_group(free: &[(u16, usize)], mass: f64, room: usize, chances: &[Chance], rng: &mut dyn CryptoRng) -> Vec<u16> {
     let share = (-1.0 / mass.max(1.0)).exp2();
     let mut likeliest = ranked(free, |(_, place)| chances[*place].spoils, 0.05, rng);
     let mut held = 0.0;
@@ -574,17 +568,23 @@ fn at_rest(members: usize) -> [i32; 2] {
 }
 
 /// The logarithm of a number, to the base 2, in thousandths.
-#[expect(clippy::cast_possible_truncation, reason = "the logarithm of any number is far below 2^31, and a cast of it saturates")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the logarithm of any number is far below 2^31, and a cast of it saturates"
+)]
 pub(super) fn millibits(number: f64) -> i32 {
     (1000.0 * number.log2()).floor() as i32
 }
 
 /// The whole part of a number.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is positive, and no more than twice a list's members")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "it is positive, and no more than twice a list's members"
+)]
 const fn whole(number: f64) -> usize {
     number as usize
 }
-
 
 #[cfg(test)]
 mod tests {

@@ -87,7 +87,8 @@ impl Silences {
         if attempt.most_silent {
             return notices;
         }
-        for meter in attempt.silent.iter().filter_map(|member| attempt.list().member(member)).map(|member| member.id()) {
+        for meter in attempt.silent.iter().filter_map(|member| attempt.list().member(member)).map(|member| member.id())
+        {
             let Some(known) = self.0.get_mut(meter.as_str()) else {
                 if self.0.len() < MOST_METERS {
                     let mut known = Silence::new(attempt.slot);

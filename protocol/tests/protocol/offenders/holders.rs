@@ -38,7 +38,10 @@ fn holders_that_lie_cost_no_sum_and_are_named_in_every_report() {
     let wrong: Vec<BTreeSet<String>> =
         reports.map(|report| report.wrong.iter().map(ToString::to_string).collect()).collect();
     let liars: BTreeSet<String> = liars.iter().map(|(liar, _)| meter_name(*liar)).collect();
-    assert!(wrong.len() >= 99 && wrong.iter().all(|wrong| *wrong == liars), "late answers are looked at too: {wrong:?}");
+    assert!(
+        wrong.len() >= 99 && wrong.iter().all(|wrong| *wrong == liars),
+        "late answers are looked at too: {wrong:?}"
+    );
     assert_eq!((at_odds(&cluster).len(), cluster.gateway.cluster.offenders().count()), (0, 0), "nobody is blamed");
 }
 

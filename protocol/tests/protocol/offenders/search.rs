@@ -73,9 +73,8 @@ fn one_that_lies_always_is_convicted_in_a_committee_and_never_by_those_who_know_
     assert!(!pairs.notices.iter().any(|(_, notice)| convicted(notice)));
     assert_eq!(known(&pairs, 20).map(|known| known.offence), Some(Offence::Suspected));
     for (cluster, number) in [(&members, 60), (&pairs, 40)] {
-        let left_out = (0..number).any(|member| {
-            cluster.notices.iter().any(|(_, notice)| is_left_out_of_lists(notice, member))
-        });
+        let left_out =
+            (0..number).any(|member| cluster.notices.iter().any(|(_, notice)| is_left_out_of_lists(notice, member)));
         assert!(!left_out, "nobody is left out of lists for spoiling sums");
     }
 }

@@ -80,7 +80,9 @@ fn play(plan: Plan, framers: usize, seed: u64) -> Report {
         let absent = MemberSet::from_members(count, absent);
         let (missing, _) = search.choose(Slot(slot), &members, most, absent, true, &mut secret);
         let in_sum = |number: usize| {
-            list.iter().position(|&other| other == number).is_some_and(|at| !missing.contains(u16::try_from(at).unwrap()))
+            list.iter()
+                .position(|&other| other == number)
+                .is_some_and(|at| !missing.contains(u16::try_from(at).unwrap()))
         };
         let spoiled = lies && in_sum(liar);
         let contests = match plan {
