@@ -18,7 +18,7 @@ impl Backoff {
     }
 
     /// Returns a wait between half the current limit and all of it, so that many clients do not come back in one moment.
-    pub fn next(&mut self) -> Duration {
+    pub fn next_wait(&mut self) -> Duration {
         let ceiling = self.next;
         self.next = (ceiling * 2).min(self.limit);
         ceiling.mul_f64(rand::rng().random_range(0.5..=1.0))
@@ -39,10 +39,10 @@ mod tests {
         let seconds = Duration::from_secs;
         let mut backoff = Backoff::new(seconds(1), seconds(8));
         for ceiling in [1, 2, 4, 8, 8, 8].map(seconds) {
-            let wait = backoff.next();
+            let wait = backoff.next_wait();
             assert!((ceiling / 2..=ceiling).contains(&wait), "{wait:?} of {ceiling:?}");
         }
         backoff.reset();
-        assert!(backoff.next() <= seconds(1));
+        assert!(backoff.next_wait() <= seconds(1));
     }
 }

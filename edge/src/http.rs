@@ -29,9 +29,9 @@ pub fn get(url: &str, limits: Limits) -> Result<(u16, Vec<u8>), String> {
         let body = answer.body_mut().with_config().limit(limits.body_bytes).read_to_vec()?;
         Ok((answer.status().as_u16(), body))
     };
-    ask().map_err(|error: ureq::Error| match error {
-        ureq::Error::Timeout(_) => format!("no answer within {} s", limits.patience.as_secs()),
-        error => error.to_string(),
+    ask().map_err(|error: ureq::Error| {
+        let late = matches!(error, ureq::Error::Timeout(_));
+        if late { format!("no answer within {} s", limits.patience.as_secs()) } else { error.to_string() }
     })
 }
 

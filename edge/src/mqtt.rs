@@ -189,7 +189,7 @@ impl Client {
             }
             // The next broker is tried at once; nobody waits before all of them have failed.
             if at + 1 == self.urls.len() {
-                tokio::time::sleep(backoff.next()).await;
+                tokio::time::sleep(backoff.next_wait()).await;
             }
         }
     }
@@ -317,7 +317,7 @@ impl Session {
                     }
                     Err(NotGranted::Gone) => return,
                     Err(NotGranted::Refused(filter)) => {
-                        let again_in = backoff.next();
+                        let again_in = backoff.next_wait();
                         if !(session.outlet)(Event::Refused { tag, filter, again_in }).await {
                             return;
                         }

@@ -84,7 +84,7 @@ impl Source {
             if std::mem::take(&mut outlet.has_sampled) {
                 backoff.reset();
             }
-            tokio::time::sleep(backoff.next()).await;
+            tokio::time::sleep(backoff.next_wait()).await;
         }
     }
 }
