@@ -1,13 +1,27 @@
-//! What programs share at their edge: [`config`] reads a configuration file and says what is wrong with it, [`database`] opens a
-//! redb file only after every page of it was checked, [`private`] looks who else can read a file, and [`shell`] generates man pages
-//! and completions. [`HomeKind`] is what configurations, plans and studies call a cluster's homes.
+//! What programs share at their edge, where they meet files, clocks, brokers and their service manager:
+//!
+//! - [`config`]: a configuration file, and what is wrong with it, by line and key,
+//! - [`mqtt`]: a connection to a broker that is kept, over [`tls`] if it is encrypted, and tried again after a [`backoff`],
+//! - [`files`]: PEM files, and files for their owner alone; [`database`]: a redb file, opened only if every page of it is sound,
+//! - [`clock`] and [`time`]: the time as an argument, and how it is written,
+//! - [`http`]: a client for one question; [`service`]: what a service manager wants to know; [`logging`]: what logs look like,
+//! - [`shell`]: man pages and completions,
+//! - [`HomeKind`]: what configurations, plans and studies call a cluster's homes.
 
+pub mod backoff;
+pub mod clock;
 pub mod config;
 pub mod database;
+pub mod files;
 mod home_kind;
+pub mod http;
 #[cfg(feature = "issuer")]
 pub mod issuer;
-pub mod private;
+pub mod logging;
+pub mod mqtt;
+pub mod service;
 pub mod shell;
+pub mod time;
+pub mod tls;
 
 pub use home_kind::HomeKind;

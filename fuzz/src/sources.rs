@@ -4,7 +4,7 @@ use dream_sources::modbus::registers::{NumberType, WordOrder};
 use dream_sources::modbus::sunspec::Model;
 use dream_sources::mqtt::preset::{Preset, Reader};
 use dream_sources::p1::{frames, telegram};
-use dream_sources::{Unit, http, lines, recognise_bytes, recognise_message, sml};
+use dream_sources::{Unit, lines, recognise_bytes, recognise_message, sml};
 
 /// Cuts bytes into P1 telegrams and reads them.
 pub fn p1(data: &[u8]) {
@@ -54,13 +54,6 @@ pub fn mqtt_message(data: &[u8]) {
     for topic in reader.topics() {
         drop(reader.take(&topic, payload));
         recognise_message(&topic, payload);
-    }
-}
-
-/// Takes the document out of an answer.
-pub fn http_answer(data: &[u8]) {
-    if let Ok(document) = http::body(data) {
-        assert!(document.len() <= data.len());
     }
 }
 

@@ -15,6 +15,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use dream_edge::config::{Report, Variables};
+use dream_edge::mqtt::BrokerUrl;
 use dream_protocol::cluster::RosterRules;
 use dream_protocol::ids::{ClusterId, GatewayId, IdError};
 use dream_protocol::membership::MembershipList;
@@ -64,22 +65,14 @@ pub struct Identity {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Broker {
-    pub host: String,
-    pub port: u16,
+    /// In the order in which they are tried: all with TLS, or none.
+    pub urls: Vec<BrokerUrl>,
     /// `mqtts://`; without it nothing on the way is encrypted by TLS.
     pub tls: Option<BrokerTls>,
     pub login: Option<Login>,
     pub keep_alive_seconds: u16,
     /// The largest packet that is normal: a membership list.
     pub max_packet_bytes: usize,
-}
-
-impl Broker {
-    /// Host and port, with an IPv6 address in brackets.
-    pub fn address(&self) -> String {
-        let Self { host, port, .. } = self;
-        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
-    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

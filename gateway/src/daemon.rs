@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use dream_edge::service::ServiceManager;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
@@ -15,7 +16,6 @@ use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
 use tracing::{error, info, warn};
 
-use self::notify::Notifier;
 use crate::clock::{Clock, SystemClock};
 use crate::cmd::ConfigArgs;
 use crate::config::Config;
@@ -42,18 +42,18 @@ pub fn main(source: &ConfigArgs) -> anyhow::Result<()> {
     // At least two, so that nothing that takes long keeps the connection waiting.
     let threads = std::thread::available_parallelism().map_or(2, usize::from).max(2);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
-    let notifier = Arc::new(Notifier::from_environment());
+    let manager = Arc::new(ServiceManager::of_process());
     let done = runtime.block_on(async {
         let (reloads, waiting) = mpsc::channel(1);
         let hangup = signal(SignalKind::hangup())?;
-        tokio::spawn(reload_on_hangup(source.clone(), reloads, level, hangup, notifier.clone()));
+        tokio::spawn(reload_on_hangup(source.clone(), reloads, level, hangup, manager.clone()));
         let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         let shutdown = async move {
             tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
         };
         let listener = listen(&config).await?;
         let clock = Arc::new(SystemClock);
-        run_supervised(config, identity, listener, clock, None, waiting, shutdown, &notifier).await
+        run_supervised(config, identity, listener, clock, None, waiting, shutdown, &manager).await
     });
     // Whoever still waits for something has had the grace period.
     runtime.shutdown_timeout(Duration::from_secs(1));
@@ -68,7 +68,7 @@ async fn reload_on_hangup(
     reloads: mpsc::Sender<Reload>,
     level: Level,
     mut hangup: Signal,
-    notifier: Arc<Notifier>,
+    manager: Arc<ServiceManager>,
 ) {
     let load = || {
         let config = source.load()?;
@@ -76,7 +76,7 @@ async fn reload_on_hangup(
         anyhow::Ok((config, identity))
     };
     while hangup.recv().await.is_some() {
-        notifier.reloading();
+        manager.reloading();
         match load() {
             Ok(reload) => {
                 level.set(&reload.0.log.level);
@@ -87,7 +87,7 @@ async fn reload_on_hangup(
             }
             Err(error) => error!(error = format!("{error:#}"), "the configuration stays as it was"),
         }
-        notifier.ready();
+        manager.ready();
     }
 }
 
@@ -128,7 +128,7 @@ pub async fn run(
     reloads: mpsc::Receiver<Reload>,
     shutdown: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
-    run_supervised(config, identity, listener, clock, notice, reloads, shutdown, &Notifier::default()).await
+    run_supervised(config, identity, listener, clock, notice, reloads, shutdown, &ServiceManager::default()).await
 }
 
 /// Runs a gateway, and tells a service manager how it is doing.
@@ -140,7 +140,7 @@ async fn run_supervised(
     notice: Option<String>,
     mut reloads: mpsc::Receiver<Reload>,
     shutdown: impl Future<Output = ()>,
-    notifier: &Notifier,
+    manager: &ServiceManager,
 ) -> anyhow::Result<()> {
     let name = config.replica_name().context("the replica's name")?.to_string();
     let grace = Duration::from_secs(config.shutdown_grace_seconds);
@@ -180,11 +180,11 @@ async fn run_supervised(
     tokio::select! {
         () = shutdown => {}
         () = reloading => {}
-        () = notifier.follow(&readiness) => {}
+        () = notify::follow(manager, &readiness) => {}
         ended = &mut driving => return ended.context("the driver has failed")?,
     }
     info!("stopping");
-    notifier.stopping();
+    manager.stopping();
     stopping.store(true, Ordering::Relaxed);
     let by = Instant::now() + grace;
     let driver_stops = async {

@@ -1,7 +1,6 @@
 //! Logs: as text for people or JSON for machines, on stderr, with a level that can change while running.
 
-use std::io::IsTerminal as _;
-
+use dream_edge::logging::has_colours;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::{SubscriberInitExt as _, TryInitError};
@@ -27,7 +26,7 @@ pub fn start(log: &Log) -> Result<Level, TryInitError> {
     let registry = tracing_subscriber::registry().with(filter);
     match log.format {
         LogFormat::Text => {
-            let ansi = std::io::stderr().is_terminal();
+            let ansi = has_colours(&std::io::stderr());
             registry.with(fmt::layer().with_writer(std::io::stderr).with_ansi(ansi).with_target(false)).try_init()?;
         }
         LogFormat::Json => registry.with(fmt::layer().json().with_writer(std::io::stderr)).try_init()?,
@@ -38,5 +37,7 @@ pub fn start(log: &Log) -> Result<Level, TryInitError> {
 /// Our own crates at the level, which the configuration has checked; libraries say only what is wrong.
 fn filter(level: &str) -> Targets {
     let level = level.parse().unwrap_or(LevelFilter::INFO);
-    Targets::new().with_default(LevelFilter::WARN).with_targets([("dream_gateway", level), ("dream_protocol", level)])
+    Targets::new()
+        .with_default(LevelFilter::WARN)
+        .with_targets(["dream_gateway", "dream_protocol", "dream_edge"].map(|ours| (ours, level)))
 }

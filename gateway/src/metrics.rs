@@ -3,7 +3,6 @@
 mod clusters;
 mod gauges;
 mod groups;
-mod process;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,13 +15,14 @@ use dream_protocol::time::Timestamp;
 use dream_protocol::topic::{GatewayChannel, MeterChannel};
 use dream_protocol::wire::StatusCode;
 use prometheus::core::Collector;
+#[cfg(target_os = "linux")]
+use prometheus::process_collector::ProcessCollector;
 use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
     TextEncoder,
 };
 
 use self::groups::Told;
-use self::process::Process;
 use crate::board::Board;
 use crate::board::holders::HoldersView;
 
@@ -45,7 +45,6 @@ pub struct Metrics {
     contradictions: IntCounterVec,
     holder_answers: IntCounterVec,
     certificate_expiry: IntGauge,
-    process: Process,
 }
 
 /// A part of a slot's life, as an operator sees it.
@@ -123,11 +122,12 @@ impl Metrics {
                 "dream_certificate_expiry_timestamp_seconds",
                 "When the gateway's certificate ends: no list reaches beyond it.",
             ),
-            process: Process::started_now(),
             registry: registry.clone(),
         };
         let info = IntGaugeVec::new(Opts::new("dream_build_info", "The version that runs."), &["version"]);
         registered(&registry, info).with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
+        #[cfg(target_os = "linux")]
+        registry.register(Box::new(ProcessCollector::for_self())).expect("nobody else counts the process");
         metrics.start_at_zero(troubles);
         metrics
     }
@@ -237,7 +237,6 @@ impl Metrics {
         let mut families = self.registry.gather();
         families.extend(gauges::collect(&clusters::GAUGES, "cluster", &clusters, now));
         families.extend(gauges::collect(&groups::GAUGES, "group", &groups, now));
-        families.extend(self.process.collect());
         families.sort_by(|a, b| a.name().cmp(b.name()));
         TextEncoder::new().encode_to_string(&families).expect("what was registered can be written as text")
     }

@@ -13,10 +13,11 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Args;
 use dream_edge::HomeKind;
+use dream_edge::clock::{self, Clock, SystemClock};
+use dream_edge::http;
 use dream_fleet::clock::SimulatedClock;
 use dream_fleet::pace::Pacer;
-use dream_fleet::{ClusterSetup, Faults, Fleet, Records, clock};
-use dream_gateway::clock::{Clock, SystemClock};
+use dream_fleet::{ClusterSetup, Faults, Fleet, Records};
 use dream_gateway::config::Config;
 use dream_gateway::config::secrets::GatewayIdentity;
 use dream_gateway::daemon;
@@ -166,7 +167,7 @@ impl DemoArgs {
         }
         let trial = Trial {
             clusters: meters,
-            observer: stage.access().options("demo-observer"),
+            observer: stage.access().client("demo-observer", false),
             injected: self.conduct.injected(&faults, self.meters.into()),
             slots: self.slots,
             pacer: clock.clone().map(|clock| Pacer::new(clock, self.speed())),
@@ -291,7 +292,7 @@ async fn beside_gateway(
     view: &mut View,
 ) -> anyhow::Result<Verdict> {
     let (clock, notice): (Arc<dyn Clock>, _) = match clock {
-        Some(clock) => (Arc::new(HomesTime(clock)), Some(day_before::notice(begin()))),
+        Some(clock) => (clock, Some(day_before::notice(begin()))),
         None => (Arc::new(SystemClock), None),
     };
     let http = listener.local_addr()?;
@@ -306,7 +307,7 @@ async fn beside_gateway(
     let trial = Trial { offenders: Some(known), ..trial };
     let run = async {
         // Meters that enrol before the gateway has subscribed would be heard some seconds later.
-        while !is_ready(http).await.unwrap_or_default() {
+        while ask(http, "/readyz").await.is_none() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         trial.run(view, interrupted()).await
@@ -345,21 +346,10 @@ fn begin() -> Timestamp {
     Timestamp::from_secs(clock::wall().utc_day() * 86_400 + BEGIN)
 }
 
-/// The homes' clock, as the gateway reads it.
-#[derive(Debug)]
-struct HomesTime(Arc<SimulatedClock>);
-
-impl Clock for HomesTime {
-    fn now(&self) -> Timestamp {
-        self.0.now().wall
-    }
-
-    fn to_sleep(&self, span: Duration) -> Duration {
-        self.0.to_sleep(span)
-    }
-}
-
-/// Returns whether the gateway says that it is ready.
-async fn is_ready(http: SocketAddr) -> std::io::Result<bool> {
-    Ok(offenders::get(http, "/readyz").await?.starts_with(b"HTTP/1.0 200"))
+/// Asks the gateway for a path; returns the body if it answers that all is well.
+async fn ask(gateway: SocketAddr, path: &str) -> Option<Vec<u8>> {
+    let url = format!("http://{gateway}{path}");
+    let limits = http::Limits { patience: Duration::from_secs(10), body_bytes: 16 << 20 };
+    let answer = tokio::task::spawn_blocking(move || http::get(&url, limits)).await.ok()?;
+    answer.ok().and_then(|(status, body)| (status == 200).then_some(body))
 }

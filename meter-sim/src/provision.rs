@@ -12,9 +12,9 @@ use std::{fs, io};
 use anyhow::Context as _;
 use clap::{ArgGroup, Args};
 use dream_edge::HomeKind;
+use dream_edge::mqtt::BrokerUrl;
 use dream_fleet::authority::{Host, METER_AUTHORITY, TestAuthorities};
 use dream_homes::street;
-use dream_protocol::broker_address::broker_address;
 use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
 use dream_protocol::policy::{Policy, Profile};
 use dream_protocol::scheme::SchemeChoice;
@@ -125,7 +125,7 @@ impl ProvisionArgs {
     /// Returns whether the broker is reached over TLS, and the hosts of its certificate.
     fn broker(&self) -> Result<(bool, Vec<Host>), BadInput> {
         let url = &self.broker_url;
-        let address = broker_address(url).and_then(|(tls, host, _)| Some((tls, host.parse().ok()?)));
+        let address = BrokerUrl::parse(url).and_then(|url| Some((url.tls, url.host.parse().ok()?)));
         let (tls, host): (bool, Host) = address.ok_or_else(|| {
             // What stands before an `@` may be a password.
             let shown = if url.contains('@') { "the value".to_owned() } else { format!("`{url}`") };

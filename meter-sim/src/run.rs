@@ -9,12 +9,12 @@ use anyhow::Context as _;
 use clap::Args;
 use dream_protocol::ids::ClusterId;
 use dream_protocol::policy::{Policy, Profile};
-use rumqttc::MqttOptions;
 
 use crate::conduct::ConductArgs;
 use crate::provision::cluster_id;
 use crate::trial::{Trial, interrupted};
 use crate::view::View;
+use dream_edge::mqtt::Client;
 use dream_fleet::access::{Access, BrokerArgs};
 use dream_fleet::directory::{Directory, MeterFiles, OpenError};
 use dream_fleet::{ClusterSetup, Fleet, MeterSetup, Records};
@@ -229,16 +229,14 @@ impl RunArgs {
         chosen.iter().zip(homes).map(setup).collect()
     }
 
-    /// Returns the options of a client that may read aggregates: the one of the command line, or the directory's observer.
-    fn observer(&self, directory: &Directory, access: &Access) -> anyhow::Result<MqttOptions> {
+    /// Returns a client that may read aggregates: the one of the command line, or the directory's observer.
+    fn observer(&self, directory: &Directory, access: &Access) -> anyhow::Result<Client> {
         let (certificate, key) = directory.observer_files();
         let access = match self.broker.client_certificate {
             None if key.exists() => access.with_client(&certificate, &key)?,
             None | Some(_) => access.clone(),
         };
-        let mut options = access.options(&format!("observer-{:08x}", rand::random::<u32>()));
-        options.set_clean_session(true);
-        Ok(options)
+        Ok(access.client(format!("observer-{:08x}", rand::random::<u32>()), false))
     }
 
     fn policy(&self, directory: &Directory) -> Result<Policy, OpenError> {

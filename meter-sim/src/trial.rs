@@ -5,9 +5,9 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use dream_edge::mqtt::{Client, Event};
 use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::GatewayChannel;
-use rumqttc::{AsyncClient, Event, MqttOptions, Packet, QoS, SubscribeFilter};
 use serde::Deserialize;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
@@ -39,7 +39,7 @@ pub struct Trial {
     pub fleet: Arc<Fleet>,
     pub clusters: Vec<ClusterSetup>,
     /// A client that may read aggregates.
-    pub observer: MqttOptions,
+    pub observer: Client,
     pub injected: Injected,
     /// After how many slots of each cluster it ends; without, when all dishonest meters are found and sums go on, if there are any.
     pub slots: Option<usize>,
@@ -117,25 +117,25 @@ enum Received {
     Published(Bytes),
 }
 
-/// Forwards what is published on these topics, and reconnects after a loss.
-async fn listen(options: MqttOptions, topics: Vec<String>, news: mpsc::UnboundedSender<Received>) {
-    let (client, mut eventloop) = AsyncClient::builder(options).unbounded().build();
-    let filters: Vec<_> = topics.into_iter().map(|topic| SubscribeFilter::new(topic, QoS::AtLeastOnce)).collect();
-    while !news.is_closed() {
-        let told = match eventloop.poll().await {
-            Ok(Event::Incoming(Packet::ConnAck(_))) => {
-                client.try_subscribe_many(filters.clone()).ok();
-                continue;
+/// Forwards what is published on these topics, also after a loss.
+async fn listen(client: Client, topics: Vec<String>, news: mpsc::UnboundedSender<Received>) {
+    let mut connection = client.start();
+    while let Some(event) = connection.next().await {
+        match event {
+            Event::Connected(session) => drop(session.subscribe(topics.clone(), 0)),
+            Event::Subscribed { .. } => {}
+            Event::Refused { filter, .. } => {
+                news.send(Received::Trouble(format!("the broker refuses the subscription to {filter}"))).ok();
             }
-            Ok(Event::Incoming(Packet::Publish(publish))) if publish.retain => Received::Retained,
-            Ok(Event::Incoming(Packet::Publish(publish))) => Received::Published(publish.payload),
-            Ok(Event::Incoming(_) | Event::Outgoing(_)) => continue,
-            Err(error) => {
-                tokio::time::sleep(STATUS_INTERVAL).await;
-                Received::Trouble(error.to_string())
+            Event::Messages(messages) => {
+                for message in messages {
+                    let published =
+                        if message.retained { Received::Retained } else { Received::Published(message.payload) };
+                    news.send(published).ok();
+                }
             }
-        };
-        news.send(told).ok();
+            Event::Lost(trouble) => drop(news.send(Received::Trouble(trouble.to_string()))),
+        }
     }
 }
 
@@ -158,12 +158,12 @@ struct Observer<'a> {
 
 impl Observer<'_> {
     /// Records what is published, until there is enough of it or the meters have ended.
-    async fn watch(&mut self, options: MqttOptions) {
+    async fn watch(&mut self, client: Client) {
         let topics = self.clusters.iter().map(|running| GatewayChannel::Aggregate.topic(&running.cluster));
         let (sender, mut news) = mpsc::unbounded_channel();
-        // A task of its own: a poll that is given up before a connection stands would begin it anew.
+        // A task of its own, which ends with this one.
         let mut listening = JoinSet::new();
-        listening.spawn(listen(options, topics.collect(), sender));
+        listening.spawn(listen(client, topics.collect(), sender));
         let mut heard = false;
         let mut interval = tokio::time::interval(STATUS_INTERVAL);
         while !self.clusters.iter().any(RunningCluster::is_over) {

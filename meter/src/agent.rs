@@ -6,22 +6,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use dream_edge::clock::{Clock, SystemClock};
+use dream_edge::service::ServiceManager;
 use dream_protocol::meter::MeterConfig;
 use dream_protocol::time::Timestamp;
-use dream_sources::{Clock, SlotMean, Source, SystemClock};
+use dream_sources::{SlotMean, Source};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinHandle;
 use tracing::{error, info, warn};
 
-use crate::broker::{self, Access, AccessError, Event};
+use crate::broker::{Access, AccessError};
 use crate::clock::{Synchronised, TimeSource, utc};
 use crate::config::Config;
 use crate::driver::{Driver, Machine, ResumeError};
 use crate::home;
 use crate::http;
 use crate::identity::Identity;
-use crate::notify::Notifier;
 use crate::origin::{self, Witness};
 use crate::records::{Number, Records};
 use crate::standing::{SourceState, Stage, Standing, Totals};
@@ -60,19 +60,20 @@ pub async fn run<M: Machine>(
     if let Some(home) = &config.home {
         tokio::spawn(home::inform(Access::new(&home.broker, None)?, home.prefix.clone(), shown.clone()));
     }
-    let notifier = Notifier::from_environment();
-    notifier.ready();
+    let manager = ServiceManager::of_process();
+    manager.ready();
     let meter = Agent { config, machine, identity, access, source, records, standing, clock: Arc::new(SystemClock) };
     let living = pin!(meter.live(time, reloads));
     let ended = tokio::select! {
         ended = living => ended,
         served = server => served?.context("the page cannot be served"),
-        () = say_status(&notifier, shown) => Ok(()),
-        () = notifier.keep_watchdog_calm() => Ok(()),
+        () = say_status(&manager, shown) => Ok(()),
+        // Everything runs on one thread, so that this falls silent with the rest.
+        () = manager.ping_watchdog(|| true) => Ok(()),
         () = shutdown => Ok(()),
     };
     // Connections just end: everything that matters is on disk, and the home's broker says that the meter is offline.
-    notifier.stopping();
+    manager.stopping();
     info!("stopped");
     ended
 }
@@ -96,7 +97,7 @@ impl<M: Machine> Agent<M> {
         let trusted = time.is_trusted();
         let mut time = Synchronised::new(time);
         wait_for_clock(&mut time, &*self.clock).await;
-        let now = self.clock.now().wall;
+        let now = self.clock.now();
         let machine = origin::HostId::of_system();
         let (witness, doubt) = Witness::examine(&self.config.witness, &mut self.records, machine, now)?;
         if let Some(doubt) = doubt {
@@ -106,7 +107,7 @@ impl<M: Machine> Agent<M> {
         // Somebody may have set it meanwhile.
         wait_for_clock(&mut time, &*self.clock).await;
         self.standing.send_modify(|standing| standing.stage = Stage::Connecting { trouble: None });
-        if let Err(error) = self.identity.check_period(&self.config.identity.certificate, self.clock.now().wall) {
+        if let Err(error) = self.identity.check_period(&self.config.identity.certificate, self.clock.now()) {
             error!("{error}");
         }
 
@@ -118,20 +119,20 @@ impl<M: Machine> Agent<M> {
         let mut driver =
             Driver::resume(machine, meter_config(&config, &identity), records, witness, mean, clock, standing.clone())?;
         driver.time_confirmed()?;
-        let mut connection = Connection::start(access, &identity);
+        let mut connection = access.connect(identity.id.to_string(), None);
         let mut source_runs = true;
         let mut confirm = tokio::time::interval(CONFIRM);
         loop {
             // At least every ten seconds, because the driver never sleeps longer.
-            time.look(clocks.now());
+            time.look(clocks.both());
             tokio::select! {
-                event = connection.next() => driver.broker_event(event)?,
+                Some(event) = connection.next() => driver.broker_event(event)?,
                 event = samples.recv(), if source_runs => match event {
                     Some(event) => driver.source_event(&event),
                     None => source_runs = false,
                 },
                 () = tokio::time::sleep(driver.idle()) => driver.tick()?,
-                _ = confirm.tick(), if !trusted => if time.is_confirmed(clocks.now()) {
+                _ = confirm.tick(), if !trusted => if time.is_confirmed(clocks.both()) {
                     driver.time_confirmed()?;
                 },
                 Some(()) = reloads.recv() => match renewed(&config) {
@@ -142,7 +143,7 @@ impl<M: Machine> Agent<M> {
                                 standing.certificate_to = identity.checked.not_after();
                                 standing.renewable_from = identity.renewable_from();
                             });
-                            connection = Connection::start(access, &identity);
+                            connection = access.connect(identity.id.to_string(), None);
                         }
                         Err(ResumeError::Meter(error)) => error!(%error, "the certificate stays as it was"),
                         Err(error @ ResumeError::Records(_)) => return Err(error.into()),
@@ -151,33 +152,6 @@ impl<M: Machine> Agent<M> {
                 },
             }
         }
-    }
-}
-
-/// The connection to the community's broker, which ends when it is dropped.
-struct Connection {
-    events: mpsc::Receiver<Event>,
-    task: JoinHandle<()>,
-}
-
-impl Connection {
-    fn start(access: Access, identity: &Identity) -> Self {
-        let (sender, events) = mpsc::channel(broker::EVENTS);
-        let task = tokio::spawn(broker::keep_connected(access, identity.id.to_string(), None, sender));
-        Self { events, task }
-    }
-
-    async fn next(&mut self) -> Event {
-        match self.events.recv().await {
-            Some(event) => event,
-            None => std::future::pending().await,
-        }
-    }
-}
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.task.abort();
     }
 }
 
@@ -224,11 +198,11 @@ fn first_standing(config: &Config, identity: &Identity) -> Standing {
 }
 
 async fn wait_for_clock(time: &mut Synchronised<'_>, clock: &dyn Clock) {
-    if time.is_confirmed(clock.now()) {
+    if time.is_confirmed(clock.both()) {
         return;
     }
     warn!("the clock of this machine is not synchronised yet; nothing is sent before it is");
-    while !time.is_confirmed(clock.now()) {
+    while !time.is_confirmed(clock.both()) {
         tokio::time::sleep(CLOCK_AGAIN).await;
     }
     info!("the clock is synchronised");
@@ -237,20 +211,20 @@ async fn wait_for_clock(time: &mut Synchronised<'_>, clock: &dyn Clock) {
 async fn stay_silent(until: Option<u64>, clock: &dyn Clock, standing: &watch::Sender<Standing>) {
     let Some(until) = until else { return };
     let end = Timestamp::from_secs(until);
-    while clock.now().wall < end {
+    while clock.now() < end {
         standing.send_modify(|standing| standing.stage = Stage::Silent { until });
-        let left = Duration::from_millis(end.millis_since(clock.now().wall));
+        let left = Duration::from_millis(end.millis_since(clock.now()));
         tokio::time::sleep(left.min(SILENT_NAP)).await;
     }
 }
 
 /// Tells the service manager whether the meter takes part, whenever that changes.
-async fn say_status(notifier: &Notifier, mut standing: watch::Receiver<Standing>) {
+async fn say_status(manager: &ServiceManager, mut standing: watch::Receiver<Standing>) {
     let mut said = String::new();
     loop {
         let words = words::taking_part(&standing.borrow_and_update());
         if words != said {
-            notifier.status(&format!("taking part: {words}"));
+            manager.status(&format!("taking part: {words}"));
             said = words;
         }
         if standing.changed().await.is_err() {
@@ -301,7 +275,7 @@ mod tests {
     }
 
     impl Clock for VirtualClock {
-        fn now(&self) -> Now {
+        fn both(&self) -> Now {
             let passed = u64::try_from(self.begun.elapsed().as_millis()).unwrap();
             Now { wall: self.start.plus_millis(passed), monotonic_millis: passed }
         }
@@ -313,11 +287,11 @@ mod tests {
         let (standing, shown) = watch::channel(words::tests::ordinary());
         let until = 20_001 * 86_400;
         stay_silent(Some(until), &clock, &standing).await;
-        assert_eq!(clock.now().wall, Timestamp::from_secs(until));
+        assert_eq!(clock.now(), Timestamp::from_secs(until));
         assert_eq!(shown.borrow().stage, Stage::Silent { until });
-        let before = clock.now().wall;
+        let before = clock.now();
         stay_silent(Some(until), &clock, &standing).await;
         stay_silent(None, &clock, &standing).await;
-        assert_eq!(clock.now().wall, before, "a silence that is over, or none, takes no time");
+        assert_eq!(clock.now(), before, "a silence that is over, or none, takes no time");
     }
 }

@@ -315,7 +315,7 @@ impl Authority {
     }
 
     fn issuer(&self) -> Result<Issuer, AuthorityError> {
-        let seed = files::seed(&self.directory.join("authority.key"))?;
+        let seed = files::private_seed(&self.directory.join("authority.key"))?;
         let name = request::common_name(&self.der).unwrap_or_default();
         Ok(Issuer::resume(&self.der, &name, &seed))
     }

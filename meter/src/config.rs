@@ -9,12 +9,13 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use dream_edge::config::{Section, Variables, read, read_text};
-use dream_protocol::broker_address::broker_address;
+use dream_edge::mqtt::{BrokerUrl, Names};
 use dream_protocol::certificate::Authorities;
 use dream_protocol::ids::{ClusterId, GatewayId};
 use dream_protocol::policy::{Policy, Profile};
 use dream_sources::Source;
 
+use crate::broker::{COMMUNITY, HOME};
 use crate::clock::SystemTimeSource;
 use crate::identity::IdentityFiles;
 
@@ -88,10 +89,10 @@ pub const fn meaning(profile: Profile) -> &'static str {
 /// How to reach a broker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Broker {
-    /// The section that says so.
-    pub section: &'static str,
-    pub host: String,
-    pub port: u16,
+    /// What its settings are called.
+    pub names: Names,
+    /// In the order in which they are tried: all with TLS, or none.
+    pub urls: Vec<BrokerUrl>,
     /// The certificates that its own is checked with; `None` without TLS.
     pub ca: Option<PathBuf>,
     /// The user name, and the file whose first line is the password.
@@ -99,11 +100,10 @@ pub struct Broker {
 }
 
 impl fmt::Display for Broker {
-    /// The address, and nothing of a login.
+    /// The addresses, and nothing of a login.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scheme = if self.ca.is_some() { "mqtts" } else { "mqtt" };
-        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
-        write!(f, "{scheme}://{host}:{}", self.port)
+        let urls: Vec<String> = self.urls.iter().map(ToString::to_string).collect();
+        f.write_str(&urls.join(", "))
     }
 }
 
@@ -131,11 +131,11 @@ pub fn keys() -> Vec<String> {
 fn config(root: &Section<'_>) -> Option<Config> {
     let cluster = root.key("cluster").parsed(ClusterId::new);
     let identity = identity(&root.section("identity"));
-    let community = broker("community", &root.section("community"));
+    let community = broker(COMMUNITY, &root.section("community"));
     let policy = policy(&root.section("policy"));
     let home = root.optional("home").map(|section| {
         let prefix = section.key("discovery_prefix").text().unwrap_or_else(|| "homeassistant".to_owned());
-        Some(Home { broker: broker("home", &section)?, prefix })
+        Some(Home { broker: broker(HOME, &section)?, prefix })
     });
     let (state, witness) = state(&root.section("state"));
     let (http, http_names) = http(&root.section("http"));
@@ -210,12 +210,8 @@ fn policy(section: &Section<'_>) -> Option<OwnerPolicy> {
     Some(OwnerPolicy { profile, gateways: gateways.collect(), daily_micro_epsilon, holds })
 }
 
-fn broker(name: &'static str, section: &Section<'_>) -> Option<Broker> {
-    let url = section.key("url").required("\"mqtts://broker.example\"").parsed(|url| {
-        broker_address(url).ok_or(
-            "not a broker's address; use mqtt://HOST[:1883] or mqtts://HOST[:8883], and `username` and `password_file` for a login",
-        )
-    });
+fn broker(names: Names, section: &Section<'_>) -> Option<Broker> {
+    let urls = BrokerUrl::read(section, section.key("url"));
     let ca = section.key("ca").path();
     let username = section.key("username").text();
     let password_file = section.key("password_file").path();
@@ -223,15 +219,15 @@ fn broker(name: &'static str, section: &Section<'_>) -> Option<Broker> {
         section.wrong("password_file", "has no effect without `username`");
     }
     let login = username.map(|username| (username, password_file));
-    let (is_tls, host, port) = url?;
-    match (is_tls, section.has("ca")) {
+    let urls = urls?;
+    match (urls[0].tls, section.has("ca")) {
         (true, false) => {
             section.missing("ca", "mqtts:// needs the certificates that the broker's own is checked with");
         }
         (false, true) => section.wrong("ca", "has no effect with mqtt://; use mqtts://, or leave it out"),
         (true, true) | (false, false) => {}
     }
-    Some(Broker { section: name, host, port, ca, login })
+    Some(Broker { names, urls, ca, login })
 }
 
 /// Reads where records are kept, and the file outside which counts commits.

@@ -7,17 +7,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use dream_edge::clock::Clock;
+use dream_edge::mqtt::{Event, Message, Session};
 use dream_protocol::code::Coded as _;
 use dream_protocol::meter::{Conduct, Honest, Input, Key, Meter, MeterConfig, MeterError, Notice, Output, Record};
 use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::{GatewayChannel, MeterChannel};
-use dream_sources::{Clock, Event as SourceEvent, SlotMean};
+use dream_sources::{Event as SourceEvent, SlotMean};
 use rand::rand_core::UnwrapErr;
 use rand::rngs::SysRng;
 use tokio::sync::watch;
+use tokio::task::AbortHandle;
 use tracing::{debug, info, warn};
 
-use crate::broker::{Event, Receipt, Session};
 use crate::origin::Witness;
 use crate::records::{Change, Number, Records, RecordsError};
 use crate::standing::{ClusterLoad, ListTerms, SourceState, Stage, Standing};
@@ -29,9 +31,9 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(10);
 const LATE_SAMPLES: (u64, u64) = (60, 2_000);
 
 /// What was subscribed to together.
-const PROTOCOL: &str = "protocol";
-const AGGREGATE: &str = "aggregate";
-const LATER: &str = "later";
+const PROTOCOL: u64 = 1;
+const AGGREGATE: u64 = 2;
+const LATER: u64 = 3;
 
 /// Makes the machine, and may look at it: real meters are [`Real`]. Tests bring another one, whose noise is off by its type.
 pub trait Machine {
@@ -72,6 +74,8 @@ pub struct Driver<M: Machine> {
     sent: (u64, u64, Option<Slot>),
     aggregate_topic: String,
     session: Option<Session>,
+    /// What is asked of the broker for single channels, until it grants them.
+    asking: Vec<(GatewayChannel, AbortHandle)>,
     clock: Arc<dyn Clock>,
     standing: watch::Sender<Standing>,
 }
@@ -110,7 +114,7 @@ impl<M: Machine> Driver<M> {
         let aggregate_topic = GatewayChannel::Aggregate.topic(&config.cluster);
         let meter = machine.resume(config, entries)?;
         let measuring = BTreeMap::new();
-        let session = None;
+        let (session, asking) = (None, Vec::new());
         Ok(Self {
             machine,
             meter,
@@ -122,6 +126,7 @@ impl<M: Machine> Driver<M> {
             sent,
             aggregate_topic,
             session,
+            asking,
             clock,
             standing,
         })
@@ -141,30 +146,42 @@ impl<M: Machine> Driver<M> {
                 session.subscribe(self.meter.subscriptions(), PROTOCOL);
                 session.subscribe(vec![self.aggregate_topic.clone()], AGGREGATE);
                 self.session = Some(session);
+                self.asking.clear();
             }
-            Event::Subscribed { tag: PROTOCOL } => {
+            // Of a connection that is gone.
+            Event::Subscribed { session, .. } if self.session.as_ref().is_none_or(|ours| ours.number() != session) => {}
+            Event::Subscribed { tag: PROTOCOL, .. } => {
                 info!("connected to the community's broker");
                 self.standing.send_modify(|standing| standing.stage = Stage::Connected);
                 self.handle(Input::Connected)?;
             }
-            Event::Refused { tag: PROTOCOL } => {
-                let trouble = "the broker does not let this meter subscribe to the cluster's topics".to_owned();
-                warn!(trouble);
-                self.standing.send_modify(|standing| standing.stage = Stage::Connecting { trouble: Some(trouble) });
+            Event::Subscribed { tag: AGGREGATE, .. } => {
+                self.standing.send_modify(|standing| standing.load_refused = false);
             }
-            Event::Refused { tag: LATER } => {
-                warn!("the broker does not let this meter subscribe to a topic of the cluster")
-            }
-            // What the cluster's load is may be a matter between gateway and observers.
-            Event::Refused { .. } => self.standing.send_modify(|standing| standing.load_refused = true),
             Event::Subscribed { .. } => {}
-            Event::Message { topic, payload, receipt } => self.message(&topic, &payload, receipt)?,
-            Event::Lost { reason } => {
-                warn!(reason, "no connection to the community's broker");
+            // What the cluster's load is may be a matter between gateway and observers.
+            Event::Refused { tag: AGGREGATE, .. } => {
+                self.standing.send_modify(|standing| standing.load_refused = true);
+            }
+            Event::Refused { tag, filter, again_in } => {
+                let seconds = again_in.as_secs();
+                warn!(filter, seconds, "the broker refuses a subscription; the meter asks again in so many seconds");
+                if tag == PROTOCOL {
+                    let trouble = "the broker does not let this meter subscribe to the cluster's topics".to_owned();
+                    self.standing.send_modify(|standing| standing.stage = Stage::Connecting { trouble: Some(trouble) });
+                }
+            }
+            Event::Messages(messages) => {
+                for message in messages {
+                    self.message(message)?;
+                }
+            }
+            Event::Lost(trouble) => {
+                warn!(reason = %trouble, "no connection to the community's broker");
                 self.session = None;
                 self.standing.send_modify(|standing| {
                     standing.totals.connections_lost += 1;
-                    standing.stage = Stage::Connecting { trouble: Some(reason) };
+                    standing.stage = Stage::Connecting { trouble: Some(trouble.to_string()) };
                 });
             }
         }
@@ -189,7 +206,7 @@ impl<M: Machine> Driver<M> {
 
     /// Does what is due.
     pub fn tick(&mut self) -> Result<(), RecordsError> {
-        let now = self.clock.now().wall;
+        let now = self.clock.now();
         while let Some(ended) = self.measuring.first_entry().filter(|next| *next.key() <= now) {
             let ended = ended.remove();
             self.measure(ended)?;
@@ -199,24 +216,25 @@ impl<M: Machine> Driver<M> {
 
     /// Returns for how long nothing is due.
     pub fn idle(&self) -> Duration {
-        let now = self.clock.now().wall;
+        let now = self.clock.now();
         let due = self.meter.deadline().into_iter().chain(self.measuring.keys().next().copied()).min();
         // A deadline that was handled has moved; never look twice in one millisecond.
         due.map_or(LONGEST_SLEEP, |due| Duration::from_millis(due.millis_since(now).max(1))).min(LONGEST_SLEEP)
     }
 
-    fn message(&mut self, topic: &str, payload: &[u8], receipt: Option<Receipt>) -> Result<(), RecordsError> {
+    fn message(&mut self, message: Message) -> Result<(), RecordsError> {
+        let Message { topic, payload, receipt, .. } = message;
         if topic == self.aggregate_topic {
             // It is for people, and nothing is decided by it.
-            if let Ok(load) = serde_json::from_slice::<ClusterLoad>(payload) {
+            if let Ok(load) = serde_json::from_slice::<ClusterLoad>(&payload) {
                 self.standing.send_modify(|standing| standing.load = Some(load));
             }
-        } else {
-            self.handle(Input::Message { topic, payload })?;
-            self.note_list(payload);
+        } else if let Ok(topic) = std::str::from_utf8(&topic) {
+            self.handle(Input::Message { topic, payload: &payload })?;
+            self.note_list(&payload);
         }
         if let (Some(session), Some(receipt)) = (&self.session, receipt) {
-            session.acknowledge(receipt);
+            session.acknowledge([receipt]);
         }
         Ok(())
     }
@@ -251,7 +269,7 @@ impl<M: Machine> Driver<M> {
 
     /// Hands the machine an input and carries out what it asks for: first what is to be durable, then what is to be sent.
     fn handle(&mut self, input: Input<'_>) -> Result<(), RecordsError> {
-        let now = self.clock.now();
+        let now = self.clock.both();
         // The system's own generator: nothing that was drawn can be drawn again from its state.
         self.meter.handle(input, now, &mut UnwrapErr(SysRng));
         self.machine.observe(&mut self.meter);
@@ -286,10 +304,15 @@ impl<M: Machine> Driver<M> {
     }
 
     /// Follows a channel of the gateway's from now on, or no longer. Every new connection subscribes to all that are wanted then.
-    fn subscribe(&self, channel: GatewayChannel, wanted: bool) {
+    fn subscribe(&mut self, channel: GatewayChannel, wanted: bool) {
         let Some(session) = &self.session else { return };
         let topics = vec![self.meter.gateway_topic(channel)];
-        if wanted { session.subscribe(topics, LATER) } else { session.unsubscribe(topics) }
+        self.asking.extract_if(.., |(asked, _)| *asked == channel).for_each(|(_, asking)| asking.abort());
+        if wanted {
+            self.asking.push((channel, session.subscribe(topics, LATER)));
+        } else {
+            session.unsubscribe(topics);
+        }
     }
 
     fn publish(&self, channel: MeterChannel, payload: &[u8]) {

@@ -1,12 +1,13 @@
 //! Home Assistant on the home's own broker: whether the home takes part, what it has spent, and the load of the whole cluster.
 //! Readings go nowhere from here.
 
+use dream_edge::mqtt::{Event, Session};
 use dream_protocol::ids::MeterId;
 use serde_json::{Value, json};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tracing::{info, warn};
 
-use crate::broker::{self, Access, Event, Session};
+use crate::broker::Access;
 use crate::clock::utc;
 use crate::standing::Standing;
 use crate::words::{advice, micro};
@@ -42,29 +43,28 @@ const ENTITIES: [Entity; 6] = [
 /// Keeps Home Assistant informed until the process ends.
 pub async fn inform(access: Access, prefix: String, mut standing: watch::Receiver<Standing>) {
     let meter = standing.borrow().meter.clone();
-    let (sender, mut events) = mpsc::channel(broker::EVENTS);
     // Another name than the one at the community's broker: the two may be the same, and would throw each other out.
     let client_id = format!("dream-meter-{meter}-home");
     let last_will = Some((availability_topic(&meter), "offline"));
-    tokio::spawn(broker::keep_connected(access, client_id, last_will, sender));
+    let mut connection = access.connect(client_id, last_will);
     let mut session: Option<Session> = None;
     let mut said = None;
     loop {
         tokio::select! {
-            event = events.recv() => match event {
+            event = connection.next() => match event {
                 Some(Event::Connected(connected)) => {
                     info!("connected to the home's broker");
                     for (topic, payload) in discovery(&prefix, &meter) {
                         connected.publish(topic, payload, true);
                     }
-                    connected.publish(availability_topic(&meter), b"online".to_vec(), true);
+                    connected.publish(availability_topic(&meter), "online", true);
                     (session, said) = (Some(connected), None);
                 }
-                Some(Event::Lost { reason }) => {
-                    warn!(reason, "no connection to the home's broker");
+                Some(Event::Lost(trouble)) => {
+                    warn!(reason = %trouble, "no connection to the home's broker");
                     session = None;
                 }
-                Some(Event::Subscribed { .. } | Event::Refused { .. } | Event::Message { .. }) => {}
+                Some(Event::Subscribed { .. } | Event::Refused { .. } | Event::Messages(_)) => {}
                 None => return,
             },
             changed = standing.changed() => if changed.is_err() { return },

@@ -88,7 +88,7 @@ impl Identity {
             (Some(certified), Some(_) | None) => certified.id.clone(),
             (None, Some(configured)) => configured.clone(),
         };
-        let seed = files::seed(&files.key)?;
+        let seed = files::private_seed(&files.key)?;
         if IdentityKey::from_seed(&seed).public() != *checked.key() {
             return Err(IdentityError::Mismatch { key: files.key.clone(), certificate: path.clone() });
         }

@@ -25,7 +25,6 @@ pub mod home;
 pub mod http;
 pub mod identity;
 mod logging;
-mod notify;
 pub mod origin;
 pub mod records;
 pub mod standing;

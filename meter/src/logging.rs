@@ -1,7 +1,8 @@
 //! Logs on stderr: for people, or for journald, which has the time already and wants to know the level.
 
-use std::io::{IsTerminal as _, Stderr, Write};
+use std::io::{Stderr, Write};
 
+use dream_edge::logging::has_colours;
 use tracing::{Level, Metadata};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::{self, MakeWriter};
@@ -11,7 +12,7 @@ use tracing_subscriber::util::{SubscriberInitExt as _, TryInitError};
 /// Starts logging.
 pub(crate) fn start(level: &str) -> Result<(), TryInitError> {
     let level = level.parse().unwrap_or(LevelFilter::INFO);
-    let ours = [("dream_meter", level), ("dream_sources", level)];
+    let ours = ["dream_meter", "dream_sources", "dream_edge"].map(|ours| (ours, level));
     // Libraries say only what is wrong.
     let registry =
         tracing_subscriber::registry().with(Targets::new().with_default(LevelFilter::WARN).with_targets(ours));
@@ -19,7 +20,7 @@ pub(crate) fn start(level: &str) -> Result<(), TryInitError> {
         let layer = fmt::layer().with_writer(Journal).without_time().with_level(false);
         registry.with(layer.with_ansi(false).with_target(false)).try_init()
     } else {
-        let ansi = std::io::stderr().is_terminal();
+        let ansi = has_colours(&std::io::stderr());
         registry.with(fmt::layer().with_writer(std::io::stderr).with_ansi(ansi).with_target(false)).try_init()
     }
 }

@@ -24,10 +24,9 @@
 //!   [`certificate`], [`enrolment`], [`membership`] and [`evidence`];
 //! - what a meter accepts and has spent: [`policy`], [`ledger`], [`day`];
 //! - on top: [`meter`], [`cluster`], and [`aggregate`], the only values meant to be seen;
-//! - beside them: [`code`], the stable names of all errors, and [`broker_address`], the URLs of brokers.
+//! - beside them: [`code`], the stable names of all errors.
 
 pub mod aggregate;
-pub mod broker_address;
 pub mod certificate;
 pub mod cluster;
 pub mod code;

@@ -142,13 +142,13 @@ fn objections(settings: &ClusterSettings) -> Vec<String> {
 }
 
 fn address(broker: &Broker) -> String {
-    let scheme = if broker.tls.is_some() { "mqtts" } else { "mqtt" };
+    let urls: Vec<String> = broker.urls.iter().map(ToString::to_string).collect();
     let login = match (&broker.tls, &broker.login) {
         (Some(tls), _) if tls.client.is_some() => " with a client certificate",
         (_, Some(_)) => " with a user name",
         (Some(_) | None, None) => " without a login",
     };
-    format!("{scheme}://{}{login}", broker.address())
+    format!("{}{login}", urls.join(", "))
 }
 
 fn write_cluster(cluster: &ClusterId, settings: &ClusterSettings, out: &mut impl Write) -> anyhow::Result<()> {

@@ -1,18 +1,18 @@
 //! How commands reach a running gateway.
 
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
+use dream_edge::http::{self, Limits};
 
 use super::BadInput;
 use crate::config::{Config, Overrides};
 
-/// How long to wait for an answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// What an answer may take.
+const LIMITS: Limits = Limits { patience: Duration::from_secs(5), body_bytes: 16 << 20 };
 
 /// Which gateway to ask.
 #[derive(Debug, Args)]
@@ -57,22 +57,14 @@ fn reachable(listen: SocketAddr) -> SocketAddr {
     SocketAddr::new(host, listen.port())
 }
 
-/// Asks for a path; returns the answer's body, which is one line.
+/// Asks for a path; returns the answer's body.
 pub(super) fn ask(address: SocketAddr, path: &str) -> anyhow::Result<String> {
-    let (status, body) = exchange(address, path).with_context(|| format!("http://{address}{path} does not answer"))?;
-    anyhow::ensure!(status == 200, "http://{address}{path} answers {status}: {body}");
+    let url = format!("http://{address}{path}");
+    let (status, body) =
+        http::get(&url, LIMITS).map_err(|problem| anyhow::anyhow!("{url} does not answer: {problem}"))?;
+    let body = String::from_utf8_lossy(&body).trim_end().to_owned();
+    anyhow::ensure!(status == 200, "{url} answers {status}: {body}");
     Ok(body)
-}
-
-fn exchange(address: SocketAddr, path: &str) -> anyhow::Result<(u16, String)> {
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
-    let mut lines = BufReader::new(stream).lines();
-    let head = lines.next().context("nothing came back")??;
-    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).context("the answer is not HTTP")?;
-    let body = lines.skip_while(|line| line.as_ref().is_ok_and(|line| !line.is_empty())).nth(1);
-    Ok((status, body.transpose()?.unwrap_or_default()))
 }
 
 #[cfg(test)]

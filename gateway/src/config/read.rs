@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
+use dream_edge::HomeKind;
 use dream_edge::config::Section;
-use dream_protocol::broker_address::broker_address;
+use dream_edge::mqtt::BrokerUrl;
 use dream_protocol::cluster::RosterRules;
 use dream_protocol::ids::{ClusterId, GatewayId, MAX_ID_LEN, MeterId};
-use dream_edge::HomeKind;
 use dream_protocol::params::{Share, Terms};
 use dream_protocol::policy::Profile;
 use dream_protocol::scheme::{self, Scheme, SchemeChoice};
@@ -134,11 +134,7 @@ fn identity(section: &Section<'_>) -> Option<Identity> {
 }
 
 fn broker(section: &Section<'_>) -> Option<Broker> {
-    let url = section.key("url").overridable().required("\"mqtts://broker.example\"").parsed(|url| {
-        broker_address(url).ok_or(
-            "not a broker's address; use mqtt://HOST[:1883] or mqtts://HOST[:8883], and `username` and `password_file` for the login",
-        )
-    });
+    let urls = BrokerUrl::read(section, section.key("url").overridable());
     let ca = section.key("ca").overridable().path();
     let certificate = section.key("client_certificate").overridable().path();
     let key = section.key("client_key").overridable().path();
@@ -157,8 +153,8 @@ fn broker(section: &Section<'_>) -> Option<Broker> {
         section.missing("username", "`password_file` needs a user name");
     }
     let login = username.map(|username| Login { username, password_file });
-    let (is_tls, host, port) = url?;
-    let tls = match (is_tls, ca) {
+    let urls = urls?;
+    let tls = match (urls[0].tls, ca) {
         (true, Some(ca)) => Some(BrokerTls { ca, client: certificate.zip(key) }),
         (true, None) => {
             section.missing("ca", "name the file with the certificates that the broker's is checked with");
@@ -173,7 +169,7 @@ fn broker(section: &Section<'_>) -> Option<Broker> {
             None
         }
     };
-    Some(Broker { host, port, tls, login, keep_alive_seconds, max_packet_bytes })
+    Some(Broker { urls, tls, login, keep_alive_seconds, max_packet_bytes })
 }
 
 fn store(section: &Section<'_>) -> Store {

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use dream_edge::private::mode_for_everybody;
+use dream_edge::files::{self, mode_for_everybody, seed_of};
+use dream_edge::tls;
 use dream_protocol::certificate::{Anchors, Authorities, Certificate, CertificateError, Subject};
 use dream_protocol::ids::GatewayId;
 use dream_protocol::keys::IdentityKey;
@@ -171,28 +172,20 @@ pub(crate) fn anchors(key: &'static str, files: &[PathBuf]) -> Result<Anchors, S
 }
 
 /// TLS towards the broker, from the files as they are now: a renewed certificate counts from the next connection on.
-pub fn broker_tls(files: &BrokerTls) -> Result<rustls::ClientConfig, SecretError> {
-    let mut roots = rustls::RootCertStore::empty();
-    for root in certificates("broker.ca", &files.ca)? {
-        roots.add(root).map_err(|error| SecretError::Root { path: files.ca.clone(), error })?;
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots);
-    let Some((certificate, key)) = &files.client else {
-        return Ok(builder.with_no_client_auth());
-    };
-    let chain = certificates("broker.client_certificate", certificate)?;
-    Ok(builder.with_client_auth_cert(chain, private_key("broker.client_key", key)?)?)
+pub fn broker_tls(files: &BrokerTls) -> Result<Arc<rustls::ClientConfig>, SecretError> {
+    let roots = tls::roots(certificates("broker.ca", &files.ca)?)
+        .map_err(|error| SecretError::Root { path: files.ca.clone(), error })?;
+    let client = files.client.as_ref().map(|(certificate, key)| {
+        let chain = certificates("broker.client_certificate", certificate)?;
+        Ok::<_, SecretError>((chain, private_key("broker.client_key", key)?))
+    });
+    Ok(tls::client(roots, client.transpose()?)?)
 }
 
 /// Reads the password for the broker: the file's first line.
 pub fn password(login: &Login) -> Result<Zeroizing<Vec<u8>>, SecretError> {
     let Some(path) = &login.password_file else { return Ok(Zeroizing::default()) };
-    let text = read("broker.password_file", path)?;
-    let line = text.split(|&byte| byte == b'\n' || byte == b'\r').next().unwrap_or_default();
-    Ok(Zeroizing::new(line.to_vec()))
+    Ok(files::password(&read("broker.password_file", path)?))
 }
 
 fn read(key: &'static str, path: &Path) -> Result<Zeroizing<Vec<u8>>, SecretError> {
@@ -219,16 +212,10 @@ fn private_key(key: &'static str, path: &Path) -> Result<PrivateKeyDer<'static>,
     PrivateKeyDer::from_pem_slice(&text).map_err(|_| SecretError::NoPem { key, path: path.to_owned(), what, label })
 }
 
-/// Reads an Ed25519 key as PKCS#8 (RFC 8410). What openssl writes is version 1; version 2 has the public key behind the seed.
+/// Reads an Ed25519 key as PKCS#8.
 fn identity_key(path: &Path) -> Result<IdentityKey, SecretError> {
-    let head: [&[u8]; 2] = [
-        &[0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20],
-        &[0x30, 0x51, 2, 1, 1, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20],
-    ];
-    let key = private_key("identity.key", path)?;
-    let der = key.secret_der();
-    let seed = head.iter().find_map(|head| der.strip_prefix(*head)).and_then(|rest| rest.first_chunk::<32>());
-    seed.map(IdentityKey::from_seed).ok_or_else(|| SecretError::NotEd25519 { path: path.to_owned() })
+    let seed = seed_of(&private_key("identity.key", path)?);
+    seed.map(|seed| IdentityKey::from_seed(&seed)).ok_or_else(|| SecretError::NotEd25519 { path: path.to_owned() })
 }
 
 fn utc(seconds: u64) -> String {

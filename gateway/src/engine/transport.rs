@@ -8,9 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use bytes::Bytes;
-use rumqttc::{ManualAck, Publish};
+use dream_edge::mqtt::Message;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::task::AbortHandle;
+
+pub use dream_edge::mqtt::Receipt;
 
 use crate::engine::mqtt::Trouble;
 
@@ -104,8 +106,8 @@ pub(crate) const MAX_METER_MESSAGE: usize = 16 << 10;
 
 impl Delivery {
     /// Makes a delivery of a message. One that no meter may send is emptied.
-    pub fn new(publish: Publish, receipt: Option<Receipt>) -> Self {
-        let Publish { mut topic, mut payload, .. } = publish;
+    pub fn new(message: Message) -> Self {
+        let Message { mut topic, mut payload, receipt, .. } = message;
         let too_large = payload.len() > MAX_METER_MESSAGE && !topic.ends_with(b"/membership/full");
         if too_large {
             payload = Bytes::new();
@@ -115,7 +117,3 @@ impl Delivery {
         Self { topic, payload, too_large, receipt }
     }
 }
-
-/// What acknowledges a message, through the session in which it came.
-#[derive(Debug)]
-pub struct Receipt(pub ManualAck);

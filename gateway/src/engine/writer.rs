@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use dream_edge::backoff::Backoff;
 use thiserror::Error;
 use tokio::sync::mpsc;
 
@@ -79,7 +80,7 @@ fn commit(store: &Store, changes: &[Change], runner: &mut EffectRunner, giving_u
     if changes.is_empty() {
         return true;
     }
-    let mut wait = Duration::from_millis(100);
+    let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
     loop {
         let started = Instant::now();
         match store.commit(changes) {
@@ -93,8 +94,7 @@ fn commit(store: &Store, changes: &[Change], runner: &mut EffectRunner, giving_u
             if giving_up.load(Ordering::Relaxed) {
                 return false;
             }
-            std::thread::sleep(wait);
-            wait = (wait * 2).min(Duration::from_secs(5));
+            std::thread::sleep(backoff.next_wait());
             store.reopen().inspect_err(|error| tracing::error!(%error, "the store cannot be opened again")).is_err()
         } {}
     }

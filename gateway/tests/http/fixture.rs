@@ -26,7 +26,7 @@ use dream_protocol::evidence::Contradiction;
 use dream_protocol::ids::ClusterId;
 use dream_protocol::params::{Share, Terms};
 use dream_protocol::policy::Profile;
-use dream_protocol::time::{Slot, Timestamp};
+use dream_protocol::time::{Now, Slot, Timestamp};
 use dream_testkit::lab::http::Answer;
 use dream_testkit::outcomes::Slotted;
 use tokio::net::TcpListener;
@@ -51,8 +51,9 @@ pub const METER: &str = "meter-0815";
 pub struct StandingClock(AtomicU64);
 
 impl Clock for StandingClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_millis(self.0.load(Ordering::Relaxed))
+    fn both(&self) -> Now {
+        let millis = self.0.load(Ordering::Relaxed);
+        Now { wall: Timestamp::from_millis(millis), monotonic_millis: millis }
     }
 }
 

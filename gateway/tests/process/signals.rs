@@ -62,7 +62,8 @@ async fn a_service_manager_is_told_of_every_change_and_that_the_gateway_gets_on(
     let hear = || {
         let mut buffer = [0; 100];
         let length = manager.recv(&mut buffer).unwrap();
-        String::from_utf8(buffer[..length].to_vec()).unwrap()
+        // A reload comes with the moment at which it began.
+        String::from_utf8(buffer[..length].to_vec()).unwrap().lines().next().unwrap().to_owned()
     };
     let hear_next = |unlike: &str| std::iter::repeat_with(hear).find(|heard| heard != unlike).unwrap();
     let watchdog = ("WATCHDOG_USEC", "200000".to_owned());

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dream_gateway::clock::Clock;
-use dream_protocol::time::Timestamp;
+use dream_protocol::time::{Now, Timestamp};
 use dream_testkit::lab::access::Access;
 use dream_testkit::lab::fleet::{Fate, Fleet, Outgoing};
 use dream_testkit::lab::identities::Identities;
@@ -39,9 +39,9 @@ pub struct VirtualClock {
 }
 
 impl Clock for VirtualClock {
-    fn now(&self) -> Timestamp {
+    fn both(&self) -> Now {
         let elapsed = u64::try_from(self.begun.elapsed().as_millis()).unwrap();
-        Timestamp::from_millis(BEGIN.as_millis() + elapsed)
+        Now { wall: BEGIN.plus_millis(elapsed), monotonic_millis: elapsed }
     }
 }
 

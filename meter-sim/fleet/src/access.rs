@@ -5,17 +5,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use dream_protocol::broker_address::broker_address;
-use rumqttc::{MqttOptions, TlsConfiguration, Transport};
+use dream_edge::files::{self, FileError};
+use dream_edge::mqtt::{Acknowledges, BrokerUrl, Client, Credentials, Names};
+use dream_edge::tls;
 use rustls::RootCertStore;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-use crate::pem::{self, PemError};
-
 /// The largest packet that is normal: a list of 10,000 members has up to 7 MB.
-const MAX_PACKET: usize = 16 << 20;
+const LARGEST_PACKET: usize = 16 << 20;
 
 const KEEP_ALIVE_SECONDS: u16 = 10;
 
@@ -23,9 +21,9 @@ const KEEP_ALIVE_SECONDS: u16 = 10;
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Broker")]
 pub struct BrokerArgs {
-    /// The broker: `mqtt://HOST[:1883]`, or `mqtts://HOST[:8883]` for TLS
+    /// The broker: `mqtt://HOST[:1883]`, or `mqtts://HOST[:8883]` for TLS. Several are tried in turn
     #[arg(long, value_name = "URL")]
-    pub broker: Option<String>,
+    pub broker: Vec<String>,
     /// The certificates that a broker's is checked with, in PEM; for mqtts://
     #[arg(long, value_name = "FILE", requires = "broker")]
     pub ca: Option<PathBuf>,
@@ -46,11 +44,11 @@ pub struct BrokerArgs {
 impl BrokerArgs {
     /// Returns the broker that was named, if any, and reads the files. `default_ca` stands in for a missing `--ca`.
     pub fn access(&self, default_ca: Option<&Path>) -> Result<Option<Access>, AccessError> {
-        let Some(url) = &self.broker else { return Ok(None) };
+        let Some(first) = self.broker.first() else { return Ok(None) };
         let client = self.client_certificate.as_deref().zip(self.client_key.as_deref());
         let login = self.username.as_deref().map(|name| (name, self.password_file.as_deref()));
-        let default_ca = default_ca.filter(|_| url.starts_with("mqtts://"));
-        Access::parse(url, self.ca.as_deref().or(default_ca), client, login).map(Some)
+        let default_ca = default_ca.filter(|_| first.starts_with("mqtts://"));
+        Access::parse(&self.broker, self.ca.as_deref().or(default_ca), client, login).map(Some)
     }
 }
 
@@ -67,10 +65,10 @@ pub enum AccessError {
     NoCa,
     #[error("{0} has no effect with mqtt://; use mqtts://, or leave it out")]
     NotTls(&'static str),
+    #[error("--broker: mqtt:// and mqtts:// are mixed; use one of them for all")]
+    Mixed,
     #[error(transparent)]
-    Pem(#[from] PemError),
-    #[error("--password-file: {} cannot be read: {error}", path.display())]
-    Password { path: PathBuf, error: std::io::Error },
+    File(#[from] FileError),
     #[error("TLS towards the broker cannot be set up: {reason}")]
     Tls { reason: rustls::Error },
 }
@@ -84,51 +82,40 @@ impl From<rustls::Error> for AccessError {
 /// A broker, and what is shown to it.
 #[derive(Debug, Clone)]
 pub struct Access {
-    host: String,
-    port: u16,
-    tls: Option<Tls>,
-    login: Option<(String, Secret)>,
-}
-
-#[derive(Debug, Clone)]
-struct Tls {
-    roots: Arc<RootCertStore>,
-    config: Arc<rustls::ClientConfig>,
-}
-
-/// A password, which never prints.
-#[derive(Clone)]
-struct Secret(Zeroizing<Vec<u8>>);
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Secret").finish_non_exhaustive()
-    }
+    /// In the order in which they are tried: all with TLS, or none.
+    urls: Vec<BrokerUrl>,
+    roots: Option<Arc<RootCertStore>>,
+    credentials: Credentials,
 }
 
 impl Access {
     /// Returns access without TLS and without a login.
     pub fn open(host: impl Into<String>, port: u16) -> Self {
-        Self { host: host.into(), port, tls: None, login: None }
+        let url = BrokerUrl { tls: false, host: host.into(), port };
+        Self { urls: vec![url], roots: None, credentials: Credentials::default() }
     }
 
-    /// Builds access from a URL, the file with the broker's authorities, a client's certificate and key, and a user name with the file of
+    /// Builds access from URLs, at least one, the file with the broker's authorities, a client's certificate and key, and a user name with the file of
     /// its password.
     pub fn parse(
-        url: &str,
+        urls: &[impl AsRef<str>],
         ca: Option<&Path>,
         client: Option<(&Path, &Path)>,
         login: Option<(&str, Option<&Path>)>,
     ) -> Result<Self, AccessError> {
-        // What stands before an `@` may be a password.
-        let shown = || if url.contains('@') { "the value".to_owned() } else { format!("`{url}`") };
-        let (tls, host, port) = broker_address(url).ok_or_else(|| AccessError::Url(shown()))?;
-        let tls = match (tls, ca, client) {
-            (true, Some(ca), client) => {
-                let roots = Arc::new(roots(ca)?);
-                let client = client.map(|(certificate, key)| client_files(certificate, key)).transpose()?;
-                Some(Tls { config: client_config(&roots, client)?, roots })
-            }
+        let parsed = urls.iter().map(|url| {
+            let url = url.as_ref();
+            // What stands before an `@` may be a password.
+            let shown = || if url.contains('@') { "the value".to_owned() } else { format!("`{url}`") };
+            BrokerUrl::parse(url).ok_or_else(|| AccessError::Url(shown()))
+        });
+        let urls = parsed.collect::<Result<Vec<_>, _>>()?;
+        let is_tls = urls.iter().any(|url| url.tls);
+        if is_tls && !urls.iter().all(|url| url.tls) {
+            return Err(AccessError::Mixed);
+        }
+        let roots = match (is_tls, ca, client) {
+            (true, Some(ca), _) => Some(tls::roots(files::certificates(ca)?)?),
             (true, None, _) => return Err(AccessError::NoCa),
             (false, Some(_), _) => return Err(AccessError::NotTls("--ca")),
             (false, None, Some(_)) => return Err(AccessError::NotTls("--client-certificate")),
@@ -136,79 +123,66 @@ impl Access {
         };
         let login = match login {
             None => None,
-            Some((name, file)) => Some((name.to_owned(), password(file)?)),
+            Some((name, None)) => Some((name.to_owned(), Zeroizing::default())),
+            Some((name, Some(file))) => Some((name.to_owned(), files::password(&files::read(file)?))),
         };
-        Ok(Self { host, port, tls, login })
+        let access = Self { urls, roots, credentials: Credentials { tls: None, login } };
+        access.showing(client)
     }
 
     /// Returns access to the same broker with another client certificate. Without TLS it changes nothing.
     pub fn with_client(&self, certificate: &Path, key: &Path) -> Result<Self, AccessError> {
-        let mut access = self.clone();
-        if let Some(tls) = &mut access.tls {
-            tls.config = client_config(&tls.roots, Some(client_files(certificate, key)?))?;
+        self.clone().showing(Some((certificate, key)))
+    }
+
+    fn showing(mut self, client: Option<(&Path, &Path)>) -> Result<Self, AccessError> {
+        if let Some(roots) = &self.roots {
+            let client = client.map(|(certificate, key)| {
+                Ok::<_, FileError>((files::certificates(certificate)?, files::private_key(key)?))
+            });
+            self.credentials.tls = Some(tls::client(roots.clone(), client.transpose()?)?);
         }
-        Ok(access)
+        Ok(self)
     }
 
     pub const fn is_tls(&self) -> bool {
-        self.tls.is_some()
+        self.roots.is_some()
     }
 
-    /// Returns the options of one client. The caller decides whether its session outlives the connection.
-    pub fn options(&self, client_id: &str) -> MqttOptions {
-        let mut options = MqttOptions::new(client_id, (self.host.clone(), self.port));
-        options.set_keep_alive(KEEP_ALIVE_SECONDS).set_max_packet_size(MAX_PACKET, MAX_PACKET);
-        if let Some((name, Secret(password))) = &self.login {
-            options.set_credentials(name.clone(), password.to_vec());
+    /// Returns one client, whose session may outlive its connections.
+    pub fn client(&self, id: impl Into<String>, persistent: bool) -> Client {
+        let credentials = self.credentials.clone();
+        Client {
+            urls: self.urls.clone(),
+            id: id.into(),
+            credentials: Box::new(move || Ok(credentials.clone())),
+            persistent,
+            last_will: None,
+            keep_alive_seconds: KEEP_ALIVE_SECONDS,
+            largest_packet: LARGEST_PACKET,
+            cutting: None,
+            acknowledges: Acknowledges::AtOnce,
+            names: NAMES,
         }
-        if let Some(tls) = &self.tls {
-            options.set_transport(Transport::Tls(TlsConfiguration::Rustls(tls.config.clone())));
-        }
-        options
     }
 }
+
+const NAMES: Names = Names {
+    client: "the simulated meters",
+    url: "--broker",
+    ca: "--ca",
+    certificate: Some(("--client-certificate", "--client-key")),
+    login: "--username, --password-file",
+    is_another: "is another client",
+    tell_apart: "Stop it: a directory of meters runs once",
+};
 
 impl fmt::Display for Access {
-    /// The address, and nothing of a login.
+    /// The addresses, and nothing of a login.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scheme = if self.is_tls() { "mqtts" } else { "mqtt" };
-        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
-        write!(f, "{scheme}://{host}:{}", self.port)
+        let urls: Vec<String> = self.urls.iter().map(ToString::to_string).collect();
+        f.write_str(&urls.join(", "))
     }
-}
-
-fn roots(ca: &Path) -> Result<RootCertStore, AccessError> {
-    let mut roots = RootCertStore::empty();
-    for root in pem::certificates(ca)? {
-        roots.add(root)?;
-    }
-    Ok(roots)
-}
-
-type Client = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
-
-fn client_files(certificate: &Path, key: &Path) -> Result<Client, AccessError> {
-    Ok((pem::certificates(certificate)?, pem::private_key(key)?))
-}
-
-fn client_config(roots: &Arc<RootCertStore>, client: Option<Client>) -> Result<Arc<rustls::ClientConfig>, AccessError> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots.clone());
-    Ok(Arc::new(match client {
-        None => builder.with_no_client_auth(),
-        Some((chain, key)) => builder.with_client_auth_cert(chain, key)?,
-    }))
-}
-
-/// Returns the file's first line, or an empty password without a file.
-fn password(file: Option<&Path>) -> Result<Secret, AccessError> {
-    let Some(path) = file else { return Ok(Secret(Zeroizing::default())) };
-    let text = std::fs::read(path).map_err(|error| AccessError::Password { path: path.to_owned(), error })?;
-    let text = Zeroizing::new(text);
-    let line = text.split(|&byte| byte == b'\n' || byte == b'\r').next().unwrap_or_default();
-    Ok(Secret(Zeroizing::new(line.to_vec())))
 }
 
 #[cfg(test)]
@@ -217,16 +191,18 @@ mod tests {
 
     #[test]
     fn a_password_in_an_address_is_not_repeated() {
-        let error = Access::parse("mqtt://me:hunter2@broker", None, None, None).unwrap_err();
+        let error = Access::parse(&["mqtt://me:hunter2@broker"], None, None, None).unwrap_err();
         assert!(!error.to_string().contains("hunter2"), "{error}");
     }
 
     #[test]
     fn what_needs_tls_is_refused_without_it_and_demanded_with_it() {
         let ca = Some(Path::new("gateway-authority.pem"));
-        assert!(matches!(Access::parse("mqtt://broker", ca, None, None), Err(AccessError::NotTls("--ca"))));
-        assert!(matches!(Access::parse("mqtts://broker", None, None, None), Err(AccessError::NoCa)));
-        assert!(matches!(Access::parse("mqtts://broker", ca, None, None), Err(AccessError::Pem(_))));
+        assert!(matches!(Access::parse(&["mqtt://broker"], ca, None, None), Err(AccessError::NotTls("--ca"))));
+        assert!(matches!(Access::parse(&["mqtts://broker"], None, None, None), Err(AccessError::NoCa)));
+        let mixed = Access::parse(&["mqtts://broker", "mqtt://broker"], ca, None, None);
+        assert!(matches!(mixed, Err(AccessError::Mixed)));
+        assert!(matches!(Access::parse(&["mqtts://broker"], ca, None, None), Err(AccessError::File(_))));
     }
 
     #[test]
@@ -234,8 +210,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("password");
         std::fs::write(&file, "hunter2\nsecond line\n").unwrap();
-        let access = Access::parse("mqtt://[::1]:1883", None, None, Some(("me", Some(&file)))).unwrap();
-        assert_eq!(access.to_string(), "mqtt://[::1]:1883");
+        let access = Access::parse(&["mqtt://[::1]:1883", "mqtt://b"], None, None, Some(("me", Some(&file)))).unwrap();
+        assert_eq!(access.to_string(), "mqtt://[::1]:1883, mqtt://b:1883");
         assert!(!format!("{access:?}").contains("hunter2"));
     }
 }

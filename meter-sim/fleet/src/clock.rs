@@ -1,16 +1,11 @@
-//! The clocks of this machine, which the simulator reads only here, and a clock that runs at a pace of its own.
+//! Clocks of simulations: one that follows tokio's, and one that runs at a pace of its own.
 
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
+use dream_edge::clock;
 use dream_protocol::time::{Now, Timestamp};
 use tokio::time::Instant;
-
-/// Returns the time of day, which somebody may set.
-pub fn wall() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp::from_millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
-}
 
 /// Both clocks of a meter, which follow the clock of tokio. Where that is paused, as in tests, time advances at once to
 /// whatever is due next.
@@ -23,7 +18,7 @@ pub struct Clock {
 impl Clock {
     /// Starts a clock at the present time of day.
     pub fn start() -> Self {
-        Self { begun: Instant::now(), wall: wall() }
+        Self { begun: Instant::now(), wall: clock::wall() }
     }
 
     pub fn now(self) -> Now {
@@ -83,16 +78,6 @@ impl SimulatedClock {
         self.change(|pace| pace.wall = pace.wall.max(at));
     }
 
-    pub fn now(&self) -> Now {
-        let wall = self.lock().wall_now();
-        Now { wall, monotonic_millis: wall.millis_since(self.start) }
-    }
-
-    /// Returns for how long to sleep until the clock has gone on by `span`, if nobody holds it back until then.
-    pub fn to_sleep(&self, span: Duration) -> Duration {
-        span.div_f64(self.lock().speed)
-    }
-
     /// Lets the clock go on from now as it is told.
     fn change(&self, change: impl FnOnce(&mut Pace)) {
         let mut pace = self.lock();
@@ -102,6 +87,22 @@ impl SimulatedClock {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Pace> {
         self.pace.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl clock::Clock for SimulatedClock {
+    fn both(&self) -> Now {
+        let wall = self.lock().wall_now();
+        Now { wall, monotonic_millis: wall.millis_since(self.start) }
+    }
+
+    /// If nobody holds the clock back until then.
+    fn to_sleep(&self, span: Duration) -> Duration {
+        span.div_f64(self.lock().speed)
+    }
+
+    fn is_simulated(&self) -> bool {
+        true
     }
 }
 
@@ -121,13 +122,15 @@ impl Drop for Hold<'_> {
 
 #[cfg(test)]
 mod tests {
+    use dream_edge::clock::Clock as _;
+
     use super::*;
 
     #[tokio::test(start_paused = true)]
     async fn simulated_time_passes_as_fast_as_it_is_told() {
         let start = Timestamp::from_secs(1_000_000);
         let clock = SimulatedClock::new(start);
-        let told = || clock.now().wall.millis_since(start);
+        let told = || clock.now().millis_since(start);
         tokio::time::advance(Duration::from_secs(2)).await;
         assert_eq!(told(), 2_000);
         clock.set_speed(150.0);
@@ -139,7 +142,7 @@ mod tests {
         clock.skip_to(start);
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(told(), 1_350_000, "it goes on at its pace and never back");
-        assert_eq!(clock.now().monotonic_millis, told());
+        assert_eq!(clock.both().monotonic_millis, told());
         let holds = [clock.hold(), clock.hold()];
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(told(), 1_351_000, "held back to real time");

@@ -7,6 +7,8 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use dream_edge::clock::{self, Clock as _};
+use dream_edge::mqtt::Message;
 use dream_protocol::ids::ClusterId;
 use dream_protocol::membership::MembershipList;
 use dream_protocol::meter::{Input, MeterError};
@@ -16,7 +18,6 @@ use dream_virtual::oracle::Oracle;
 use thiserror::Error;
 use tokio::sync::{mpsc, watch};
 
-use crate::clock;
 use crate::connection::{Connection, Event};
 use crate::homes::Homes;
 use crate::liar::{Liar, Lie, NONSENSE};
@@ -90,7 +91,7 @@ impl ClusterRunner {
             let first = &some[0].setup;
             let id = if some.len() == 1 { first.id.to_string() } else { format!("fleet-{cluster}-{number}") };
             let topics = incoming::topics(&cluster, some);
-            Connection::start(number, first.access.options(&id), topics, sender.clone())
+            Connection::start(number, first.access.client(id, true), topics, sender.clone())
         };
         let connections: Vec<_> = members.chunks(fleet.per_connection.max(1)).enumerate().map(connect).collect();
         *lock(&status) = Status { meters: members.len(), connections: connections.len(), ..Status::default() };
@@ -138,7 +139,13 @@ impl ClusterRunner {
                         status.connected.remove(&connection);
                         status.trouble = Some(reason);
                     }
-                    Event::Message { connection, topic, payload } => self.message(connection, &topic, &payload),
+                    Event::Messages { connection, messages } => {
+                        for Message { topic, payload, .. } in messages {
+                            if let Ok(topic) = std::str::from_utf8(&topic) {
+                                self.message(connection, topic, &payload);
+                            }
+                        }
+                    }
                 }
             }
             self.tick();
@@ -189,7 +196,7 @@ impl ClusterRunner {
 
     fn now(&self) -> Now {
         if let Some(clock) = &self.fleet.clock {
-            return clock.now();
+            return clock.both();
         }
         let monotonic_millis = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
         Now { wall: clock::wall(), monotonic_millis }

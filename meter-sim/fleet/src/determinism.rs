@@ -14,9 +14,9 @@ use dream_virtual::node::{self, ClusterNode};
 
 use crate::access::Access;
 use crate::authority::{Issued, TestAuthorities};
-use crate::clock;
 use crate::homes::Homes;
 use crate::meter::{MeterSetup, Packet, SimulatedMeter};
+use dream_edge::clock::wall;
 use dream_homes::home::{ActivityModel, DayKind, Month, Residents};
 use dream_homes::source::Source;
 use dream_homes::street;
@@ -65,7 +65,7 @@ impl Fixture {
         let meters = (0..6).map(|number| MeterId::new(&format!("m-{number}")).unwrap());
         let meters = meters.map(|id| (id.clone(), authority.meter(&id))).collect();
         let cluster = ClusterId::new("north").unwrap();
-        let start = Timestamp::from_secs(clock::wall().as_millis() / 8000 * 8);
+        let start = Timestamp::from_secs(wall().as_millis() / 8000 * 8);
         Self { gateway: (gateway.clone(), authority.gateway(&gateway)), meters, authority, cluster, scheme, start }
     }
 

@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use dream_edge::files::{self, FileError};
 use dream_protocol::certificate::{Anchors, Authorities, Certificate, CertificateError, SharedAuthority};
 use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
 use thiserror::Error;
 
 use crate::authority::{GATEWAY_AUTHORITY, Issued, METER_AUTHORITY};
-use crate::pem::{self, PemError};
 
 /// Why a directory cannot be used. Names the file, and what to do.
 #[derive(Debug, Error)]
@@ -16,7 +16,7 @@ pub enum OpenError {
     #[error("{} cannot be read: {error}; make the directory with `meter-sim provision`", path.display())]
     Read { path: PathBuf, error: std::io::Error },
     #[error("{reason}; `meter-sim provision` makes such a directory, and with --force makes it anew")]
-    Pem { reason: PemError },
+    File { reason: FileError },
     #[error("{}: {error}; all files of a directory must come from one run of `meter-sim provision`", path.display())]
     Certificate { path: PathBuf, error: CertificateError },
     #[error("{}: {error}", path.display())]
@@ -31,9 +31,9 @@ pub enum OpenError {
     Empty { path: PathBuf },
 }
 
-impl From<PemError> for OpenError {
-    fn from(reason: PemError) -> Self {
-        Self::Pem { reason }
+impl From<FileError> for OpenError {
+    fn from(reason: FileError) -> Self {
+        Self::File { reason }
     }
 }
 
@@ -58,7 +58,7 @@ impl Directory {
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         let anchors = |name: &str| {
             let path = path.join(format!("{name}.pem"));
-            let found = pem::certificates(&path)?;
+            let found = files::certificates(&path)?;
             let anchors = Anchors::new(found.iter().map(|der| der.as_ref()));
             anchors.map_err(|error| OpenError::Certificate { path, error })
         };
@@ -134,7 +134,7 @@ type Verified = Result<Certificate, CertificateError>;
 
 fn load(path: &Path, key: &Path, verify: impl FnOnce(&[u8]) -> Verified) -> Result<(Issued, Certificate), OpenError> {
     let (der, checked) = certificate(path, verify)?;
-    let issued = Issued { der, seed: pem::seed(key)? };
+    let issued = Issued { der, seed: files::seed(key)? };
     if issued.identity().public() != *checked.key() {
         return Err(OpenError::Mismatch { key: key.to_owned(), certificate: path.to_owned() });
     }
@@ -143,7 +143,7 @@ fn load(path: &Path, key: &Path, verify: impl FnOnce(&[u8]) -> Verified) -> Resu
 
 /// In DER, and verified.
 fn certificate(path: &Path, verify: impl FnOnce(&[u8]) -> Verified) -> Result<(Vec<u8>, Certificate), OpenError> {
-    let der = pem::certificates(path)?.swap_remove(0).to_vec();
+    let der = files::certificates(path)?.swap_remove(0).to_vec();
     let checked = verify(&der).map_err(|error| OpenError::Certificate { path: path.to_owned(), error })?;
     Ok((der, checked))
 }

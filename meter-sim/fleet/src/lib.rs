@@ -21,12 +21,13 @@ mod homes;
 pub mod liar;
 mod meter;
 pub mod pace;
-pub mod pem;
+mod pem;
 mod records;
 mod status;
 
 use std::sync::{Arc, Mutex};
 
+use dream_edge::clock::{Clock as _, wall};
 use dream_homes::source::Source;
 use dream_protocol::ids::ClusterId;
 use dream_protocol::policy::Policy;
@@ -77,7 +78,7 @@ pub struct Fleet {
 impl Fleet {
     /// Returns the time of day for its meters.
     pub fn now(&self) -> Timestamp {
-        self.clock.as_ref().map_or_else(clock::wall, |clock| clock.now().wall)
+        self.clock.as_ref().map_or_else(wall, |clock| clock.now())
     }
 }
 

@@ -8,7 +8,7 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use dream_edge::private::mode_for_everybody;
+use dream_edge::files::mode_for_everybody;
 use dream_protocol::ids::{ClusterId, MeterId};
 use dream_protocol::meter::{Key, Record};
 use redb::{Database, DatabaseError, ReadableDatabase as _, ReadableTable as _, TableDefinition};

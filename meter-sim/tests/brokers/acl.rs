@@ -110,7 +110,7 @@ impl Scene {
 
     /// How a party connects by the gateway's name.
     fn as_gateway(&self, who: &Party) -> MqttOptions {
-        self.trial.access(&self.broker, who).options(&client_id())
+        self.trial.options_as(&self.broker, Some(who), &client_id())
     }
 
     /// The certificate that somebody has got hold of.
@@ -336,7 +336,7 @@ impl Scene {
             let answer = connect_once(self.options(party)).await;
             assert_eq!(answer, Answer::Granted, "{}", party.name);
         }
-        let mut answers = vec![connect_once(self.trial.anonymous(&self.broker).options(&self.attacker().name)).await];
+        let mut answers = vec![connect_once(self.trial.options_as(&self.broker, None, &self.attacker().name)).await];
         for party in self.trial.foreigners() {
             answers.push(connect_once(self.options(&party)).await);
         }

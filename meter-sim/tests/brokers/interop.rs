@@ -92,7 +92,7 @@ async fn a_restart_loses_nothing(trial: &Trial, broker: &mut Broker) {
     newcomer.leave().await;
 
     // In the gateway's own session, without which the message would not be there.
-    let options = trial.access(broker, &trial.gateway).options(&format!("{GATEWAY}-0"));
+    let options = trial.options_as(broker, Some(&trial.gateway), &format!("{GATEWAY}-0"));
     let mut stand_in = Watcher::start(options, &[&membership]).await;
     stand_in.wait_until_seen(&status, b"waits for the gateway").await;
     stand_in.leave().await;

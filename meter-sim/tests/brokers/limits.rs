@@ -3,11 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use dream_fleet::access::Access;
 use dream_testkit::lab::brokers::{Broker, BrokerKind};
 use dream_testkit::lab::patiently;
 use dream_testkit::lab::watcher::Watcher;
-use rumqttc::{AckMode, AsyncClient, Event, Outgoing, Packet, PublishOptions, QoS};
+use rumqttc::{AckMode, AsyncClient, Event, MqttOptions, Outgoing, Packet, PublishOptions, QoS};
 
 use super::trial::{CLUSTER, GATEWAY, Trial};
 
@@ -58,7 +57,7 @@ async fn the_largest_list_passes_and_is_kept(trial: &Trial, broker: &Broker) {
     let membership = format!("dream/v1/{CLUSTER}/membership/full");
     let list = vec![b'x'; LARGEST_LIST];
     let mut meter = Watcher::start(trial.options(broker, early), &[&membership]).await;
-    let gateway = Watcher::start(trial.access(broker, &trial.gateway).options(&client_id()), &[]).await;
+    let gateway = Watcher::start(trial.options_as(broker, Some(&trial.gateway), &client_id()), &[]).await;
     gateway.publish(&membership, &list, true);
     meter.wait_until_seen(&membership, &list).await;
     let mut newcomer = Watcher::start(trial.options(broker, late), &[&membership]).await;
@@ -69,23 +68,22 @@ async fn the_largest_list_passes_and_is_kept(trial: &Trial, broker: &Broker) {
 }
 
 async fn a_gateway_may_have_many_messages_in_its_hands(trial: &Trial, broker: &Broker) {
-    let access = trial.access(broker, &trial.gateway);
+    let gateway = || trial.options_as(broker, Some(&trial.gateway), &client_id());
     let filter = format!("dream/v1/{CLUSTER}/reading/+");
-    let nothing = receive(&access, &filter, 0, false).await;
+    let nothing = receive(gateway(), &filter, 0, false).await;
     assert!(nothing.is_empty());
     let meter = &trial.meters[0];
-    publish_all(&trial.access(broker, meter), &meter.name, WAITING).await;
+    publish_all(trial.options(broker, meter), &meter.name, WAITING).await;
     if let Some(window) = window(broker.kind) {
-        assert_eq!(receive(&access, &filter, window, false).await.len(), window);
+        assert_eq!(receive(gateway(), &filter, window, false).await.len(), window);
     }
     // None of them was acknowledged, so that all come again, and the others after them.
-    let all = receive(&access, &filter, WAITING, true).await;
+    let all = receive(gateway(), &filter, WAITING, true).await;
     assert_eq!(all, (0..WAITING).map(|number| number.to_string()).collect());
 }
 
 /// Connects as the gateway and takes in so many different messages, acknowledging all or none of them.
-async fn receive(access: &Access, filter: &str, count: usize, acknowledge: bool) -> BTreeSet<String> {
-    let mut options = access.options(&client_id());
+async fn receive(mut options: MqttOptions, filter: &str, count: usize, acknowledge: bool) -> BTreeSet<String> {
     options.set_clean_session(false).set_ack_mode(if acknowledge { AckMode::Automatic } else { AckMode::Manual });
     let (client, mut eventloop) = AsyncClient::builder(options).unbounded().build();
     let mut seen = BTreeSet::new();
@@ -109,8 +107,8 @@ async fn receive(access: &Access, filter: &str, count: usize, acknowledge: bool)
 }
 
 /// Publishes numbers as a meter, and returns when the broker has them all.
-async fn publish_all(access: &Access, meter: &str, count: usize) {
-    let (client, mut eventloop) = AsyncClient::builder(access.options(meter)).unbounded().build();
+async fn publish_all(options: MqttOptions, meter: &str, count: usize) {
+    let (client, mut eventloop) = AsyncClient::builder(options).unbounded().build();
     let topic = format!("dream/v1/{CLUSTER}/reading/{meter}");
     for number in 0..count {
         client.try_publish(topic.clone(), number.to_string(), PublishOptions::new(QoS::AtLeastOnce)).unwrap();

@@ -44,7 +44,7 @@ async fn meters_enrol_when_a_gateway_comes_online(kind: BrokerKind) {
     let trial = Trial::new(METERS);
     let broker = Broker::start(kind, &trial.clients());
     let (id, enrolments) = (format!("{GATEWAY}-0"), format!("dream/v1/{CLUSTER}/enrol/+"));
-    let mut gateway = Watcher::start(trial.access(&broker, &trial.gateway).options(&id), &[&enrolments]).await;
+    let mut gateway = Watcher::start(trial.options_as(&broker, Some(&trial.gateway), &id), &[&enrolments]).await;
     let directory = tempfile::tempdir().unwrap();
     let records = Records::open(&directory.path().join("meters.redb")).unwrap();
     let fleet = Arc::new(fleet_of(&trial, records, faults(0.0, 0.0)));

@@ -4,13 +4,13 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
-use dream_fleet::access::Access;
 use dream_testkit::lab::brokers::Broker;
 use dream_testkit::lab::command::succeed;
 use tempfile::TempDir;
 
 use super::meter_sim;
 use super::spy::Spy;
+use super::trial::options;
 
 pub(super) const CLUSTER: &str = "riverside";
 
@@ -44,8 +44,7 @@ impl Provisioned {
     pub(super) fn spy(&self, broker: &Broker) -> Spy {
         let file = |extension: &str| self.trial().join(format!("meters/zz-spies/{}.{extension}", self.spy_name()));
         let (certificate, key, authority) = (file("pem"), file("key"), self.trial().join("gateway-authority.pem"));
-        let client = Some((certificate.as_path(), key.as_path()));
-        Spy::start(&Access::parse(&broker.url(), Some(&authority), client, None).unwrap())
+        Spy::start(options(broker.port(), Some(&authority), Some((&certificate, &key)), "spy"))
     }
 
     /// A fleet in a process of its own. Every life has other homes and secrets: only what is recorded can be the same.

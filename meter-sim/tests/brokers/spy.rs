@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use dream_fleet::access::Access;
 use dream_protocol::time::Slot;
 use dream_protocol::topic::{GatewayChannel, MeterChannel, Topic};
 use dream_protocol::wire::{Mac0, MaskedReading, Message as _, Reveal};
-use rumqttc::{AsyncClient, Event, Packet, QoS};
+use rumqttc::{AsyncClient, Event, MqttOptions, Packet, QoS};
 use serde_json::Value;
 
 /// What one meter says about one attempt on a channel.
@@ -39,8 +38,7 @@ pub(super) struct Spy {
 
 impl Spy {
     /// Returns when it listens; it goes on listening when the broker comes back.
-    pub(super) fn start(access: &Access) -> Self {
-        let options = access.options("spy");
+    pub(super) fn start(options: MqttOptions) -> Self {
         let (hear, heard) = mpsc::channel();
         let (ready, listening) = mpsc::channel();
         std::thread::spawn(move || {

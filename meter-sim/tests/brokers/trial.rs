@@ -9,8 +9,9 @@ use dream_fleet::authority::{Issued, TestAuthorities};
 use dream_protocol::certificate::Authorities;
 use dream_protocol::ids::{GatewayId, MeterId};
 use dream_protocol::simulation::Simulation;
+use dream_testkit::lab::access::MAX_PACKET;
 use dream_testkit::lab::brokers::{Broker, Clients};
-use rumqttc::MqttOptions;
+use rumqttc::{MqttOptions, TlsConfiguration, Transport};
 use tempfile::TempDir;
 
 pub(super) const CLUSTER: &str = "riverside";
@@ -99,27 +100,37 @@ impl Trial {
         }
     }
 
-    /// Returns how one of the parties connects.
+    /// Returns how a fleet with the certificate of one of the parties connects.
     pub(super) fn access(&self, broker: &Broker, party: &Party) -> Access {
-        self.access_with(broker, Some((&party.certificate, &party.key)))
-    }
-
-    /// Returns how someone without a certificate connects.
-    pub(super) fn anonymous(&self, broker: &Broker) -> Access {
-        self.access_with(broker, None)
+        if !broker.kind.knows_certificates() {
+            return Access::open("127.0.0.1", broker.port());
+        }
+        let client = Some((party.certificate.as_path(), party.key.as_path()));
+        Access::parse(&[broker.url()], Some(&self.file("gateway-authority.pem")), client, None).unwrap()
     }
 
     /// Returns how one of the parties connects by its own name.
     pub(super) fn options(&self, broker: &Broker, party: &Party) -> MqttOptions {
-        self.access(broker, party).options(&party.name)
+        self.options_as(broker, Some(party), &party.name)
     }
 
-    fn access_with(&self, broker: &Broker, client: Option<(&Path, &Path)>) -> Access {
-        if !broker.kind.knows_certificates() {
-            return Access::open("127.0.0.1", broker.port());
-        }
-        Access::parse(&broker.url(), Some(&self.file("gateway-authority.pem")), client, None).unwrap()
+    /// Returns how one of the parties, or someone without a certificate, connects by this name.
+    pub(super) fn options_as(&self, broker: &Broker, party: Option<&Party>, id: &str) -> MqttOptions {
+        let ca = broker.kind.knows_certificates().then(|| self.file("gateway-authority.pem"));
+        options(broker.port(), ca.as_deref(), party.map(|party| (&*party.certificate, &*party.key)), id)
     }
+}
+
+/// Returns how a client reaches a broker on this machine: over TLS with an authority, and with a certificate if it has one.
+pub(super) fn options(port: u16, ca: Option<&Path>, client: Option<(&Path, &Path)>, id: &str) -> MqttOptions {
+    let mut options = MqttOptions::new(id, ("localhost", port));
+    options.set_keep_alive(10).set_max_packet_size(MAX_PACKET, MAX_PACKET);
+    if let Some(ca) = ca {
+        let read = |path: &Path| std::fs::read(path).unwrap();
+        let client_auth = client.map(|(certificate, key)| (read(certificate), read(key)));
+        options.set_transport(Transport::Tls(TlsConfiguration::Simple { ca: read(ca), alpn: None, client_auth }));
+    }
+    options
 }
 
 fn party(directory: &Path, name: &str, issued: &Issued) -> Party {

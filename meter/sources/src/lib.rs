@@ -4,11 +4,10 @@
 //! [`Event`]s: samples, and whether the source is alive. [`SlotMean`] gathers them and says the mean power of a slot, or in
 //! words why there is none. Nothing here sends anything to the community's broker.
 
-mod clock;
 mod config;
 mod crc;
 mod decimal;
-pub mod http;
+mod http;
 pub mod lines;
 mod link;
 mod mapping;
@@ -27,7 +26,7 @@ mod source;
 mod telegrams;
 mod units;
 
-pub use clock::{Clock, SystemClock};
+pub use dream_edge::clock::{Clock, SystemClock};
 pub use recognise::{Proposal, recognise_bytes, recognise_document, recognise_message};
 pub use sample::{Event, Sample, Values};
 pub use slot_mean::{Cadence, LEAST_COVERAGE, Liveness, NoReading, SlotMean};

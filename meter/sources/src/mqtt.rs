@@ -6,7 +6,7 @@ mod broker;
 pub mod preset;
 
 use dream_edge::config::Section;
-use rumqttc::{AsyncClient, Event as Polled, Packet, Publish, QoS, SubscribeFilter, SubscribeReasonCode};
+use dream_edge::mqtt::{Event, Message};
 
 use crate::config::{counter_step, interval_millis, nothing_to_read, replace, required_unit, sign, unit};
 use crate::mapping::{Field, Mapping, Overlay};
@@ -71,31 +71,26 @@ impl Mqtt {
 
     /// Listens until something is wrong, which it always returns.
     async fn listen(&self, outlet: &mut Outlet) -> Result<(), Stop> {
-        let options = self.broker.options().map_err(Stop::Lost)?;
-        let (client, mut connection) = AsyncClient::builder(options).capacity(10).build();
+        let mut connection = self.broker.client().start();
         let mut state = State::new(self);
-        loop {
-            match connection.poll().await {
-                Ok(Polled::Incoming(Packet::ConnAck(_))) => {
-                    let filters = self.topics().into_iter().map(|topic| SubscribeFilter::new(topic, QoS::AtMostOnce));
-                    // This task polls, so it must not wait for the queue; one packet always fits into an empty one.
-                    client.try_subscribe_many(filters).map_err(|error| Stop::Lost(error.to_string()))?;
+        while let Some(event) = connection.next().await {
+            match event {
+                Event::Connected(session) => drop(session.subscribe(self.topics(), 0)),
+                Event::Subscribed { .. } => outlet.connected().await?,
+                Event::Refused { filter, .. } => {
+                    let problem = format!("{}: it refuses `{filter}`; see the rights of this user", self.broker);
+                    return Err(Stop::Lost(problem));
                 }
-                Ok(Polled::Incoming(Packet::SubAck(answer))) => {
-                    if answer.return_codes.contains(&SubscribeReasonCode::Failure) {
-                        return Err(Stop::Lost(
-                            "the home broker refuses a subscription; see the rights of this user".to_owned(),
-                        ));
+                Event::Messages(messages) => {
+                    for message in &messages {
+                        state.take(self, message, outlet).await?;
                     }
-                    outlet.connected().await?;
                 }
-                Ok(Polled::Incoming(Packet::Publish(message))) => state.take(self, &message, outlet).await?,
-                Ok(Polled::Incoming(_) | Polled::Outgoing(_)) => {}
-                Err(error) => {
-                    return Err(Stop::Lost(format!("{}: {error}", self.broker)));
-                }
+                // The source is connected again as a whole: what it said before is not to be believed.
+                Event::Lost(trouble) => return Err(Stop::Lost(format!("{}: {trouble}", self.broker))),
             }
         }
+        Ok(())
     }
 
     fn topics(&self) -> Vec<String> {
@@ -126,7 +121,7 @@ impl State {
         Self { overlay: Overlay::new(mqtt.mapping.clone(), good_for), is_online, has_told: false }
     }
 
-    async fn take(&mut self, mqtt: &Mqtt, message: &Publish, outlet: &mut Outlet) -> Result<(), Stop> {
+    async fn take(&mut self, mqtt: &Mqtt, message: &Message, outlet: &mut Outlet) -> Result<(), Stop> {
         let topic = String::from_utf8_lossy(&message.topic);
         let now = outlet.monotonic_millis();
         let said = mqtt.availability.as_ref().filter(|availability| availability.topic == *topic);
@@ -139,7 +134,7 @@ impl State {
             Some(Some(true)) => !std::mem::replace(&mut self.is_online, true),
             Some(None) => false,
             // Of what a broker has kept nobody knows how old it is; a bridge that speaks only on change has not changed since.
-            None if message.retain && mqtt.cadence.liveness != Liveness::OnChange => false,
+            None if message.retained && mqtt.cadence.liveness != Liveness::OnChange => false,
             None => match self.overlay.take(&topic, &message.payload, now) {
                 Ok(carried) => carried,
                 Err(problem) => {

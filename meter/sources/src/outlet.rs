@@ -3,10 +3,10 @@
 use std::io;
 use std::sync::Arc;
 
+use dream_edge::clock::Clock;
 use dream_protocol::time::{Now, Timestamp};
 use tokio::sync::mpsc;
 
-use crate::clock::Clock;
 use crate::sample::{Event, Values};
 
 /// The wall clock may differ by so much from the one that never jumps, between two events, before it counts as set.
@@ -70,11 +70,11 @@ impl Outlet {
 
     /// Milliseconds of the clock that never jumps.
     pub(crate) fn monotonic_millis(&self) -> u64 {
-        self.clock.now().monotonic_millis
+        self.clock.both().monotonic_millis
     }
 
     async fn now(&mut self) -> Result<Timestamp, Stop> {
-        let now = self.clock.now();
+        let now = self.clock.both();
         let stepped = self.last.is_some_and(|last| {
             let steady = last.wall.plus_millis(now.monotonic_millis.saturating_sub(last.monotonic_millis));
             steady.as_millis().abs_diff(now.wall.as_millis()) > MOST_DRIFT_MILLIS

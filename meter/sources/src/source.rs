@@ -4,10 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use dream_edge::backoff::Backoff;
+use dream_edge::clock::Clock;
 use dream_edge::config::{ConfigError, Section, Variables, read_text};
 use tokio::sync::mpsc;
 
-use crate::clock::Clock;
 use crate::http::Http;
 use crate::lines::Lines;
 use crate::modbus::Modbus;
@@ -74,7 +75,7 @@ impl Source {
     /// when there will never be more, as at the end of standard input.
     pub async fn run(mut self, clock: Arc<dyn Clock>, events: mpsc::Sender<Event>) {
         let mut outlet = Outlet::new(clock, events);
-        let mut wait = RETRY.0;
+        let mut backoff = Backoff::new(RETRY.0, RETRY.1);
         loop {
             let stop = match &mut self.0 {
                 Reader::Telegrams(telegrams) => telegrams.session(&mut outlet).await,
@@ -92,10 +93,9 @@ impl Source {
                 return;
             }
             if std::mem::take(&mut outlet.has_sampled) {
-                wait = RETRY.0;
+                backoff.reset();
             }
-            tokio::time::sleep(wait).await;
-            wait = (wait * 2).min(RETRY.1);
+            tokio::time::sleep(backoff.next_wait()).await;
         }
     }
 }

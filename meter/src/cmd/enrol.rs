@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use dream_protocol::broker_address::broker_address;
+use dream_edge::mqtt::BrokerUrl;
 use dream_protocol::ids::{GatewayId, MeterId};
 use dream_protocol::policy::Profile;
 use sha2::{Digest as _, Sha256};
@@ -82,7 +82,7 @@ impl EnrolArgs {
         std::fs::create_dir_all(&self.directory)
             .map_err(|error| FileError::Write { path: self.directory.clone(), error })?;
         // One that is there already asks again.
-        let seed = if key.exists() { files::seed(&key)? } else { files::create_key(&key)? };
+        let seed = if key.exists() { files::private_seed(&key)? } else { files::create_key(&key)? };
         write_request(&request, meter, &seed)?;
         writeln!(out, "The key of {meter} is in {}; it stays on this machine.", key.display())?;
         writeln!(out, "Send {} to your community's authority. Then install its answer:", request.display())?;
@@ -219,7 +219,7 @@ impl EnrolArgs {
         let missing = |flag: &str, what: &str| BadInput(format!("{flag} is missing: {what}"));
         let broker = self.broker.as_ref().ok_or_else(|| missing("--broker", "where your community's broker is"))?;
         // What stands before an `@` may be a password, and what is an address has no quotes.
-        if broker_address(broker).is_none() {
+        if BrokerUrl::parse(broker).is_none() {
             return Err(BadInput(
                 "--broker: use mqtts://HOST[:8883] or mqtt://HOST[:1883]; a login goes into meter.toml".to_owned(),
             ));

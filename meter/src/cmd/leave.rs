@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
+use dream_edge::mqtt::Event;
 use dream_protocol::ids::MeterId;
-use tokio::sync::mpsc;
 
 use super::{BadInput, ConfigArgs};
-use crate::broker::{self, Access, Event};
+use crate::broker::Access;
 use crate::config::{Config, Home};
 use crate::files;
 use crate::home;
@@ -83,22 +83,19 @@ fn check_not_running(state: &Path, records: &Path) -> anyhow::Result<()> {
 
 async fn forget_at_home(home: &Home, meter: &MeterId) -> anyhow::Result<()> {
     let access = Access::new(&home.broker, None)?;
-    let (sender, mut events) = mpsc::channel(broker::EVENTS);
-    let polling = tokio::spawn(broker::keep_connected(access, format!("dream-meter-{meter}-home"), None, sender));
+    let mut connection = access.connect(format!("dream-meter-{meter}-home"), None);
     let forgotten = tokio::time::timeout(PATIENCE, async {
-        while let Some(event) = events.recv().await {
+        while let Some(event) = connection.next().await {
             match event {
                 Event::Connected(session) => {
                     home::remove(&session, &home.prefix, meter);
                     session.disconnect();
                 }
-                Event::Lost { reason } => anyhow::bail!("{reason}"),
-                Event::Subscribed { .. } | Event::Refused { .. } | Event::Message { .. } => {}
+                Event::Lost(trouble) => anyhow::bail!("{trouble}"),
+                Event::Subscribed { .. } | Event::Refused { .. } | Event::Messages(_) => {}
             }
         }
         Ok(())
     });
-    let forgotten = forgotten.await.context("the home's broker does not answer")?;
-    polling.abort();
-    forgotten
+    forgotten.await.context("the home's broker does not answer")?
 }

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
-use dream_protocol::broker_address::broker_address;
+use dream_edge::mqtt::{self, BrokerUrl, Connection, Names};
 use dream_sources::{Event, Proposal, Sample, SlotMean, Source, SystemClock, recognise_message};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::BadInput;
-use crate::broker::{self, Access};
+use crate::broker::{Access, HOME};
 use crate::config::{Broker, ConfigError, edit};
 use crate::files::{self, FileError};
 
@@ -125,35 +125,38 @@ fn kind(text: &str) -> String {
     names.collect::<Vec<_>>().join(" ")
 }
 
+/// What the settings of the broker that is probed are called.
+const PROBED: Names = Names { url: "--mqtt", login: "--username, --password-file", ..HOME };
+
 /// Listens until bridges are recognised, and a little longer for others beside them.
-async fn gather_proposals(
-    mut events: mpsc::Receiver<broker::Event>,
-    device: Option<&str>,
-) -> anyhow::Result<Vec<Proposal>> {
+async fn gather_proposals(mut connection: Connection, device: Option<&str>) -> anyhow::Result<Vec<Proposal>> {
     let mut found: Vec<Proposal> = Vec::new();
     let mut session = None;
     let mut until = Instant::now() + LONG_PATIENCE;
-    while let Ok(Some(event)) = timeout_at(until, events.recv()).await {
+    while let Ok(Some(event)) = timeout_at(until, connection.next()).await {
         match event {
-            broker::Event::Connected(connected) => {
-                connected.subscribe(vec!["#".to_owned()], "everything");
+            mqtt::Event::Connected(connected) => {
+                connected.subscribe(vec!["#".to_owned()], 0);
                 session = Some(connected);
             }
-            broker::Event::Message { topic, payload, receipt } => {
-                if let (Some(session), Some(receipt)) = (&session, receipt) {
-                    session.acknowledge(receipt);
-                }
-                let Some(proposal) = recognise_message(&topic, &payload) else { continue };
-                let wanted =
-                    device.is_none_or(|device| proposal.config.contains(&format!("device = {}\n", quoted(device))));
-                if wanted && !found.contains(&proposal) {
-                    until = until.min(Instant::now() + OTHERS);
-                    found.push(proposal);
+            mqtt::Event::Messages(messages) => {
+                for message in messages {
+                    if let Some(session) = &session {
+                        session.acknowledge(message.receipt);
+                    }
+                    let topic = String::from_utf8_lossy(&message.topic);
+                    let Some(proposal) = recognise_message(&topic, &message.payload) else { continue };
+                    let wanted =
+                        device.is_none_or(|device| proposal.config.contains(&format!("device = {}\n", quoted(device))));
+                    if wanted && !found.contains(&proposal) {
+                        until = until.min(Instant::now() + OTHERS);
+                        found.push(proposal);
+                    }
                 }
             }
-            broker::Event::Lost { reason } => anyhow::bail!("the home's broker cannot be reached: {reason}"),
-            broker::Event::Refused { .. } => anyhow::bail!("the home's broker does not let this user read everything"),
-            broker::Event::Subscribed { .. } => {}
+            mqtt::Event::Lost(trouble) => anyhow::bail!("the home's broker cannot be reached: {trouble}"),
+            mqtt::Event::Refused { .. } => anyhow::bail!("the home's broker does not let this user read everything"),
+            mqtt::Event::Subscribed { .. } => {}
         }
     }
     anyhow::ensure!(
@@ -194,19 +197,16 @@ impl ProbeArgs {
     /// Listens to everything on the home's broker until a bridge is recognised by what it says; returns it as `[source]` has it.
     async fn recognise_bridge(&self, url: &str, out: &mut impl Write) -> anyhow::Result<String> {
         let login = self.username.clone().map(|name| (name, self.password_file.clone()));
-        let Some((false, host, port)) = broker_address(url) else {
+        let Some(broker) = BrokerUrl::parse(url).filter(|url| !url.tls) else {
             return Err(
                 BadInput("--mqtt: use mqtt://HOST[:1883]; for TLS, write the source with --source".to_owned()).into()
             );
         };
-        let access = Access::new(&Broker { section: "source", host, port, ca: None, login }, None)?;
-        let (sender, events) = mpsc::channel(broker::EVENTS);
-        let polling = tokio::spawn(broker::keep_connected(access, "dream-meter-probe".to_owned(), None, sender));
+        let access = Access::new(&Broker { names: PROBED, urls: vec![broker], ca: None, login }, None)?;
+        let connection = access.connect("dream-meter-probe".to_owned(), None);
         writeln!(out, "Listening to everything on {url} ...")?;
         out.flush()?;
-        let found = gather_proposals(events, self.device.as_deref()).await;
-        polling.abort();
-        let found = found?;
+        let found = gather_proposals(connection, self.device.as_deref()).await?;
         let mut reached = format!("broker = {}\n", quoted(url));
         if let Some(name) = &self.username {
             reached += &format!("username = {}\n", quoted(name));

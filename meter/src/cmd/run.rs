@@ -12,7 +12,8 @@ pub(super) fn run(args: &ConfigArgs) -> anyhow::Result<()> {
     let config = args.load()?;
     logging::start(&config.log_level)?;
     let time = config.time.clone();
-    super::runtime()?.block_on(async {
+    let runtime = super::runtime()?;
+    let ended = runtime.block_on(async {
         let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         let shutdown = async move {
             tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
@@ -21,5 +22,8 @@ pub(super) fn run(args: &ConfigArgs) -> anyhow::Result<()> {
         let (sender, reloads) = mpsc::channel(1);
         tokio::spawn(async move { while hangup.recv().await.is_some() && sender.send(()).await.is_ok() {} });
         agent::run(config, Real, &time, reloads, shutdown).await
-    })
+    });
+    // A device that does not answer is not waited for.
+    runtime.shutdown_background();
+    ended
 }

@@ -43,7 +43,7 @@ async fn the_authority_of_a_strange_broker_is_asked_for() {
     let mut site = Site::new("");
     let [ours, operators] = site.authorities().map(|path| format!("\nca = \"{}\"", path.display()));
     let config = home(&mut site, &operators, &ours);
-    told(&config, &["UnknownIssuer", "which `community.ca` names", "the authority that certifies the broker"]).await;
+    told(&config, &["UnknownIssuer", "is of no authority in `community.ca`"]).await;
 }
 
 #[tokio::test]
@@ -61,5 +61,5 @@ async fn a_meter_that_the_broker_does_not_know_is_told_whom_to_ask() {
     let request = Request::read(&folder.join("meter.csr")).unwrap();
     let issued = other.sign(&MeterId::new(METER).unwrap(), None, &request, &grant, false, wall()).unwrap();
     std::fs::copy(&issued.path, folder.join("meter.pem")).unwrap();
-    told(&config, &["the broker does not accept `identity.certificate`"]).await;
+    told(&config, &["the broker does not trust who issued `identity.certificate`"]).await;
 }

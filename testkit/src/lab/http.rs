@@ -1,7 +1,7 @@
-//! As much of HTTP/1.1 as a test needs to ask one question on a connection of its own.
+//! One question on a connection of its own.
 
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::Error;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// How long a server may take for an answer.
@@ -46,52 +46,19 @@ pub fn request(
     headers: &[(&str, &str)],
     body: &str,
 ) -> std::io::Result<Answer> {
-    let mut stream = TcpStream::connect(to)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    let extra: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-    let length = body.len();
-    let head = format!(
-        "{method} {path} HTTP/1.1\r\nHost: {to}\r\nConnection: close\r\n{extra}Content-Length: {length}\r\n\r\n"
-    );
-    stream.write_all(format!("{head}{body}").as_bytes())?;
-    read(&mut BufReader::new(stream), method == "HEAD")
-}
-
-/// Stops after the announced length: not every server closes the connection when it is asked to.
-fn read(stream: &mut impl BufRead, without_body: bool) -> std::io::Result<Answer> {
-    let mut lines = stream.by_ref().lines();
-    let status_line = lines.next().ok_or(ErrorKind::UnexpectedEof)??;
-    let status = status_line.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or(ErrorKind::InvalidData)?;
-    let mut headers = Vec::new();
-    for line in lines.map_while(Result::ok).take_while(|line| !line.is_empty()) {
-        let (name, value) = line.split_once(':').ok_or(ErrorKind::InvalidData)?;
-        headers.push((name.to_lowercase(), value.trim().to_owned()));
+    let config = ureq::Agent::config_builder().timeout_global(Some(PATIENCE)).http_status_as_error(false);
+    let agent: ureq::Agent = config.max_redirects(0).proxy(None).max_idle_connections(0).build().into();
+    let mut request = ureq::http::Request::builder().method(method).uri(format!("http://{to}{path}"));
+    for (name, value) in headers {
+        request = request.header(*name, *value);
     }
-    let mut answer = Answer { status, headers, body: Vec::new() };
-    if without_body {
-        return Ok(answer);
-    }
-    if answer.header("transfer-encoding") == Some("chunked") {
-        answer.body = read_chunks(stream)?;
-        return Ok(answer);
-    }
-    match answer.header("content-length").map(|length| length.parse().unwrap()) {
-        Some(length) => stream.take(length).read_to_end(&mut answer.body)?,
-        None => stream.read_to_end(&mut answer.body)?,
+    let answer = match body {
+        "" => agent.run(request.body(()).map_err(Error::other)?),
+        body => agent.run(request.body(body).map_err(Error::other)?),
     };
-    Ok(answer)
-}
-
-fn read_chunks(stream: &mut impl BufRead) -> std::io::Result<Vec<u8>> {
-    let mut body = Vec::new();
-    loop {
-        let mut line = String::new();
-        stream.read_line(&mut line)?;
-        let length = u64::from_str_radix(line.trim(), 16).map_err(|_| ErrorKind::InvalidData)?;
-        if length == 0 {
-            return Ok(body);
-        }
-        stream.take(length).read_to_end(&mut body)?;
-        stream.read_exact(&mut [0; 2])?;
-    }
+    let mut answer = answer.map_err(ureq::Error::into_io)?;
+    let text = |value: &ureq::http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    let headers = answer.headers().iter().map(|(name, value)| (name.to_string(), text(value))).collect();
+    let body = answer.body_mut().with_config().read_to_vec().map_err(ureq::Error::into_io)?;
+    Ok(Answer { status: answer.status().as_u16(), headers, body })
 }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use dream_gateway::engine::mqtt::Trouble;
+use dream_edge::mqtt;
+use dream_gateway::engine::mqtt::{Cause, Trouble};
 use dream_gateway::engine::transport::{BrokerEvent, Deliveries, Delivery, Receipt, Session, SessionState};
 use dream_testkit::lab::client::Message;
-use rumqttc::{ManualAck, PubAck, Publish, QoS};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
@@ -37,9 +37,8 @@ impl Session for Connection {
     }
 
     fn acknowledge(&self, receipts: Vec<Receipt>) {
-        for Receipt(ack) in receipts {
-            let ManualAck::PubAck(PubAck { pkid, .. }) = ack else { panic!("everything is of QoS 1") };
-            self.broker.acknowledge(&self.id, self.state.number, pkid);
+        for Receipt(packet) in receipts {
+            self.broker.acknowledge(&self.id, self.state.number, packet);
         }
     }
 
@@ -66,7 +65,7 @@ pub async fn keep_connected(broker: Broker, id: String, status_topic: String, ev
     while !events.is_closed() {
         let will = Some((status_topic.clone(), b"offline".to_vec()));
         let Some(Connected { number, mut incoming }) = broker.connect(&id, will) else {
-            events.send(BrokerEvent::Lost(Trouble::Refused { address: "memory".to_owned() })).await.ok();
+            events.send(BrokerEvent::Lost(Trouble::new(Cause::Refused, "memory refuses connections"))).await.ok();
             tokio::time::sleep(PAUSE).await;
             continue;
         };
@@ -82,24 +81,16 @@ pub async fn keep_connected(broker: Broker, id: String, status_topic: String, ev
             events.send(BrokerEvent::Deliveries(deliveries)).await.ok();
             tokio::time::sleep(APART).await;
         }
-        events.send(BrokerEvent::Lost(closed(&id))).await.ok();
+        events.send(BrokerEvent::Lost(Trouble::new(Cause::Closed, "memory hung up"))).await.ok();
         tokio::time::sleep(PAUSE).await;
     }
 }
 
 fn delivery(packet: u16, message: Message) -> Delivery {
-    let receipt = Receipt(ManualAck::PubAck(PubAck::new(packet)));
-    let mut publish = Publish::new(message.topic, QoS::AtLeastOnce, message.payload);
-    publish.retain = message.retained;
-    Delivery::new(publish, Some(receipt))
-}
-
-fn closed(id: &str) -> Trouble {
-    Trouble::Closed {
-        address: "memory".to_owned(),
-        client_id: id.to_owned(),
-        connected_for: None,
-        hint: "the broker is gone",
-        error: "cut".to_owned(),
-    }
+    Delivery::new(mqtt::Message {
+        topic: message.topic.into(),
+        payload: message.payload.into(),
+        retained: message.retained,
+        receipt: Some(Receipt(packet)),
+    })
 }

@@ -1,15 +1,11 @@
 //! How the home's own broker is reached.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 
 use dream_edge::config::Section;
-use dream_protocol::broker_address::broker_address;
-use rumqttc::{MqttOptions, TlsConfiguration, Transport};
-use rustls::RootCertStore;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
+use dream_edge::mqtt::{Acknowledges, BrokerUrl, Client, Credentials, Names};
+use dream_edge::{files, tls};
 
 /// Messages of bridges are small; a larger one ends the connection.
 const LARGEST_PACKET: usize = 256 << 10;
@@ -18,8 +14,7 @@ const KEEP_ALIVE_SECONDS: u16 = 20;
 
 #[derive(Debug, Clone)]
 pub(super) struct HomeBroker {
-    host: String,
-    port: u16,
+    url: BrokerUrl,
     ca: Option<PathBuf>,
     login: Option<Login>,
     client_id: String,
@@ -40,7 +35,7 @@ impl fmt::Debug for Login {
 impl HomeBroker {
     pub(super) fn read(section: &Section<'_>) -> Option<Self> {
         let url = section.key("broker").required("\"mqtt://192.168.1.2\"").parsed(|url| {
-            broker_address(url).ok_or(
+            BrokerUrl::parse(url).ok_or(
                 "not a broker's address; use mqtt://HOST[:1883] or mqtts://HOST[:8883], and `username` and `password_file` for a login",
             )
         });
@@ -52,58 +47,54 @@ impl HomeBroker {
             section.missing("username", "`password_file` needs a user name");
         }
         let login = username.map(|username| Login { username, password_file });
-        let (is_tls, host, port) = url?;
-        match (is_tls, section.has("ca")) {
+        let url = url?;
+        match (url.tls, section.has("ca")) {
             (true, false) => {
                 section.missing("ca", "mqtts:// needs the certificates that the home broker's is checked with")
             }
             (false, true) => section.wrong("ca", "has no effect with mqtt://; use mqtts://, or leave it out"),
             (true, true) | (false, false) => {}
         }
-        Some(Self { host, port, ca, login, client_id })
+        Some(Self { url, ca, login, client_id })
     }
 
-    pub(super) fn options(&self) -> Result<MqttOptions, String> {
-        let mut options = MqttOptions::new(self.client_id.clone(), (self.host.clone(), self.port));
-        options
-            .set_keep_alive(KEEP_ALIVE_SECONDS)
-            .set_clean_session(true)
-            .set_max_packet_size(LARGEST_PACKET, LARGEST_PACKET);
-        if let Some(login) = &self.login {
-            let password = login.password_file.as_deref().map(first_line).transpose()?.unwrap_or_default();
-            options.set_credentials(login.username.clone(), password);
+    /// Returns the client, which reads its files whenever it connects.
+    pub(super) fn client(&self) -> Client {
+        let (ca, login) = (self.ca.clone(), self.login.clone());
+        Client {
+            urls: vec![self.url.clone()],
+            id: self.client_id.clone(),
+            credentials: Box::new(move || {
+                let ca = ca.as_ref().map(|ca| files::certificates(ca)).transpose()?;
+                let tls = ca.map(|ca| tls::client(tls::roots(ca)?, None)).transpose()?;
+                let password = login.as_ref().and_then(|login| login.password_file.as_ref());
+                let password = password.map(|file| files::read(file)).transpose()?;
+                let password = password.map(|text| files::password(&text)).unwrap_or_default();
+                Ok(Credentials { tls, login: login.as_ref().map(|login| (login.username.clone(), password)) })
+            }),
+            persistent: false,
+            last_will: None,
+            keep_alive_seconds: KEEP_ALIVE_SECONDS,
+            largest_packet: LARGEST_PACKET,
+            cutting: None,
+            acknowledges: Acknowledges::AtOnce,
+            names: NAMES,
         }
-        if let Some(ca) = &self.ca {
-            options.set_transport(Transport::Tls(tls(ca)?));
-        }
-        Ok(options)
     }
 }
 
-fn first_line(path: &Path) -> Result<String, String> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| format!("`source.password_file`, {}: {error}", path.display()))?;
-    Ok(text.lines().next().unwrap_or_default().to_owned())
-}
-
-fn tls(ca: &Path) -> Result<TlsConfiguration, String> {
-    let problem = |error: &dyn fmt::Display| format!("`source.ca`, {}: {error}", ca.display());
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_file_iter(ca).map_err(|error| problem(&error))? {
-        let certificate = certificate.map_err(|error| problem(&error))?;
-        roots.add(certificate).map_err(|error| problem(&error))?;
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| problem(&error))?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(TlsConfiguration::Rustls(Arc::new(config)))
-}
+const NAMES: Names = Names {
+    client: "this meter",
+    url: "`source.broker`",
+    ca: "`source.ca`",
+    certificate: None,
+    login: "`source.username`, `source.password_file`",
+    is_another: "is another client",
+    tell_apart: "Give one of them another `source.client_id`",
+};
 
 impl fmt::Display for HomeBroker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the home broker {}:{}", self.host, self.port)
+        write!(f, "the home broker {}", self.url.address())
     }
 }

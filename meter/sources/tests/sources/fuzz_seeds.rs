@@ -28,17 +28,10 @@ fn every_parser_has_seeds_that_it_reads() {
             messages.push([&[number], payload.as_bytes()].concat());
         }
     }
-    let seeds: [(&str, Vec<Vec<u8>>); 6] = [
+    let seeds: [(&str, Vec<Vec<u8>>); 5] = [
         ("p1", vec![TELEGRAM.as_bytes().to_vec(), TELEGRAM.replace("!", "!1234").into_bytes()]),
         ("sml", vec![message.clone(), sml::framed(&message, sml::Crc::X25)]),
         ("mqtt_message", messages),
-        (
-            "http_answer",
-            vec![
-                b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}".to_vec(),
-                b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n".to_vec(),
-            ],
-        ),
         ("line", vec![b"power=230 import=7881.115 export=0 at=1700000000.5".to_vec(), b"lost no cable".to_vec()]),
         ("modbus_registers", vec![vec![0; 74], vec![0x45, 0xf6, 0x48, 0xec, 0, 0, 0, 7]]),
     ];

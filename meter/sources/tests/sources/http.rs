@@ -38,7 +38,7 @@ async fn a_homewizard_is_asked_again_and_again_and_after_a_failure() {
     let expected = (Some(3_469_605_000), Some(968_517_000), Some(-83_000));
     assert_eq!(numbers(&source.sample().await), expected);
     assert_eq!(numbers(&source.sample().await), expected);
-    assert!(source.lost().await.contains("status \"503\""));
+    assert!(source.lost().await.contains("status 503"));
     assert_eq!(numbers(&source.sample().await), expected);
     let asked = device.await.expect("the device ends");
     assert!(asked.iter().all(|line| line == "GET /api/v1/data HTTP/1.1"), "{asked:?}");

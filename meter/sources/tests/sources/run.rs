@@ -20,7 +20,7 @@ pub(crate) struct TestClock {
 }
 
 impl Clock for TestClock {
-    fn now(&self) -> Now {
+    fn both(&self) -> Now {
         Now {
             wall: Timestamp::from_millis(self.wall.load(Ordering::SeqCst)),
             monotonic_millis: self.monotonic.load(Ordering::SeqCst),

@@ -11,18 +11,13 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::engine::transport::MAX_METER_MESSAGE;
+use super::Cutting;
 
 /// How much is read at a time.
 const BUFFER: usize = 16 << 10;
 
-/// What is left of a packet: the longest topic, with its length and a packet identifier, and one byte more than a meter's message
-/// may have.
-const KEPT: usize = 2 + 65_535 + 2 + MAX_METER_MESSAGE + 1;
-
-/// The length of [`KEPT`] as MQTT writes it. The smallest limit that can be configured has as many bytes, or more.
-#[expect(clippy::cast_possible_truncation, reason = "seven bits each")]
-const KEPT_LENGTH: [u8; 3] = [(KEPT & 0x7f) as u8 | 0x80, (KEPT >> 7 & 0x7f) as u8 | 0x80, (KEPT >> 14) as u8];
+/// What is left of a packet beside its payload: the longest topic, with its length and a packet identifier.
+const HEAD: usize = 2 + 65_535 + 2;
 
 /// The packet type of a PUBLISH, the only one that others decide the size of.
 const PUBLISH: u8 = 3;
@@ -32,6 +27,10 @@ const PUBLISH: u8 = 3;
 pub(super) struct Cut<S> {
     stream: S,
     limit: usize,
+    setting: &'static str,
+    /// What is left of a packet, and its length as MQTT writes it. A packet beyond the limit has as many bytes for that, or more.
+    kept: usize,
+    kept_length: [u8; 3],
     buffer: Box<[u8]>,
     /// What was read and not yet looked at, in the buffer.
     start: usize,
@@ -43,9 +42,14 @@ pub(super) struct Cut<S> {
 }
 
 impl<S> Cut<S> {
-    /// Packets may have `limit` bytes after their fixed header; no less than [`KEPT`].
-    pub(super) fn new(stream: S, limit: usize) -> Self {
-        Self { stream, limit, buffer: vec![0; BUFFER].into(), start: 0, end: 0, pass: 0, skip: 0, told: false }
+    /// Packets may have `limit` bytes after their fixed header; no less than what is kept of larger ones.
+    #[expect(clippy::cast_possible_truncation, reason = "seven bits each")]
+    pub(super) fn new(stream: S, limit: usize, cutting: Cutting) -> Self {
+        let kept = HEAD + cutting.kept_payload;
+        debug_assert!(kept < limit && kept < 1 << 21, "three bytes tell how long it is");
+        let kept_length = [(kept & 0x7f) as u8 | 0x80, (kept >> 7 & 0x7f) as u8 | 0x80, (kept >> 14) as u8];
+        let (setting, buffer) = (cutting.setting, vec![0; BUFFER].into());
+        Self { stream, limit, setting, kept, kept_length, buffer, start: 0, end: 0, pass: 0, skip: 0, told: false }
     }
 
     /// Hands on what is in the buffer, as far as there is room for it and it is known how long its packet is.
@@ -81,12 +85,12 @@ impl<S> Cut<S> {
         }
         self.tell(length);
         // The new header is no longer than the one that was there.
-        let begin = self.start + header - (1 + KEPT_LENGTH.len());
+        let begin = self.start + header - (1 + self.kept_length.len());
         self.buffer[begin] = kind;
-        self.buffer[begin + 1..self.start + header].copy_from_slice(&KEPT_LENGTH);
+        self.buffer[begin + 1..self.start + header].copy_from_slice(&self.kept_length);
         self.start = begin;
-        self.pass = 1 + KEPT_LENGTH.len() + KEPT;
-        self.skip = length - KEPT;
+        self.pass = 1 + self.kept_length.len() + self.kept;
+        self.skip = length - self.kept;
         true
     }
 
@@ -96,8 +100,8 @@ impl<S> Cut<S> {
             tracing::warn!(
                 bytes,
                 limit = self.limit,
-                "a packet is larger than `broker.max_packet_bytes` and is dropped, as all others like it: limit the size of \
-                 messages at the broker"
+                "a packet is larger than {} and is dropped, as all others like it: limit the size of messages at the broker",
+                self.setting
             );
         }
     }
@@ -166,6 +170,8 @@ mod tests {
     use super::*;
 
     const LIMIT: usize = 131_072;
+    const LARGEST_MESSAGE: usize = 16 << 10;
+    const CUTTING: Cutting = Cutting { kept_payload: LARGEST_MESSAGE + 1, setting: "`limit`" };
 
     #[expect(clippy::cast_possible_truncation, reason = "as many bits as MQTT writes")]
     fn publish(topic: &str, packet: u16, payload: usize) -> Vec<u8> {
@@ -189,7 +195,7 @@ mod tests {
         let sent = packets.concat();
         let sending = tokio::spawn(async move { broker.write_all(&sent).await });
         let mut all = Vec::new();
-        Cut::new(stream, LIMIT).read_to_end(&mut all).await.unwrap();
+        Cut::new(stream, LIMIT, CUTTING).read_to_end(&mut all).await.unwrap();
         sending.await.unwrap().unwrap();
         all
     }
@@ -235,10 +241,7 @@ mod tests {
             assert_eq!(topics, [("a", 1), ("b", 2), ("c", 3), ("d", 4), (&*long, 5), ("e", 6)], "{pieces}");
             let lengths: Vec<usize> = found.iter().map(|(_, _, length)| *length).collect();
             assert_eq!([lengths[0], lengths[2], lengths[5]], [20, 30, 40]);
-            assert!(
-                [lengths[1], lengths[3], lengths[4]].iter().all(|length| *length > MAX_METER_MESSAGE),
-                "{lengths:?}"
-            );
+            assert!([lengths[1], lengths[3], lengths[4]].iter().all(|length| *length > LARGEST_MESSAGE), "{lengths:?}");
         }
     }
 
