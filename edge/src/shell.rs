@@ -74,7 +74,8 @@ mod tests {
         let parsed = Program::try_parse_from(["program", "man", "--out", out.to_str().unwrap()]).unwrap();
         let Outer::Man(args) = parsed.command else { panic!("{parsed:?}") };
         args.run(Program::command()).unwrap();
-        let mut pages: Vec<_> = out.read_dir().unwrap().map(|page| page.unwrap().file_name().into_string().unwrap()).collect();
+        let mut pages: Vec<_> =
+            out.read_dir().unwrap().map(|page| page.unwrap().file_name().into_string().unwrap()).collect();
         pages.sort();
         assert_eq!(pages, ["program-man.1", "program-nested-completions.1", "program-nested.1", "program.1"]);
         let page = std::fs::read_to_string(out.join("program-man.1")).unwrap();

@@ -42,7 +42,9 @@ pub fn man_pages_are_complete(program: impl AsRef<Path>) -> usize {
             .unwrap_or_else(|error| panic!("{page}: {error}"))
             .replace('\\', "");
         let help = succeed(command(program, folder.path()).args(words).arg("--help"));
-        let flags = help.lines().filter_map(|line| line.trim_start().split("--").nth(1).filter(|_| line.trim_start().starts_with('-')));
+        let flags = help
+            .lines()
+            .filter_map(|line| line.trim_start().split("--").nth(1).filter(|_| line.trim_start().starts_with('-')));
         for flag in flags.map(|flag| flag.split([' ', '=', '[']).next().unwrap()) {
             assert!(page.contains(&format!("--{flag}")), "--{flag} is missing in the page of {words:?}");
         }
@@ -57,7 +59,11 @@ fn commands_below(program: &Path, folder: &Path, words: &[String]) -> Vec<Vec<St
     let help = succeed(command(program, folder).args(words).arg("--help"));
     let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
     // A description that takes several lines is indented further.
-    let names = listed.filter(|line| line.starts_with("  ") && !line.starts_with("   ")).filter_map(|line| line.split_whitespace().next());
-    let below = names.filter(|name| *name != "help").flat_map(|name| commands_below(program, folder, &[words, &[name.to_owned()]].concat()));
+    let names = listed
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next());
+    let below = names
+        .filter(|name| *name != "help")
+        .flat_map(|name| commands_below(program, folder, &[words, &[name.to_owned()]].concat()));
     std::iter::once(words.to_vec()).chain(below).collect()
 }
