@@ -43,8 +43,9 @@ fn named(source: &str) -> impl Iterator<Item = &str> {
 
 /// Returns whether a name is one of these modules, or in one of them.
 fn is_in(name: &str, modules: &[&str]) -> bool {
-    let within = |module: &&&str| name == **module || name.strip_prefix(**module).is_some_and(|r| r.starts_with("::"));
-    modules.iter().find(within).is_some()
+    let within =
+        |module: &&str| name.strip_prefix(*module).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"));
+    modules.iter().any(within)
 }
 
 #[test]
