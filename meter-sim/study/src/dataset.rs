@@ -166,12 +166,13 @@ impl Dataset {
         let slot = self.slot();
         match &*self.origin {
             Origin::Model { homes, street, .. } => {
-                let numbers: Vec<u32> = (DAY..DAY + days).collect();
-                in_parallel(all_cores(), &numbers, |&number| {
-                    let day = street.calendar.day(number);
-                    let load = |&home: &usize| as_f64(&slot.means(&homes[home].day(day).total()));
-                    Loads::new(slot, members.iter().map(load).collect())
-                })
+                let first = street.calendar.day(DAY);
+                let mut members = in_parallel(all_cores(), members, |&home| {
+                    let loads = homes[home].days(first).map(|day| as_f64(&slot.means(&day.total())));
+                    loads.take(days as usize).collect::<Vec<_>>().into_iter()
+                });
+                let of_day = |_| Loads::new(slot, members.iter_mut().filter_map(Iterator::next).collect());
+                (0..days).map(of_day).collect()
             }
             Origin::Own { readings, .. } => {
                 let per_day = slot.per_day();
@@ -186,7 +187,7 @@ impl Dataset {
     /// Whether a day of [`Dataset::days`], counted from 0, is on a weekend.
     pub fn weekend(&self, day: u32) -> bool {
         match &*self.origin {
-            Origin::Model { street, .. } => street.calendar.day(DAY + day).kind == DayKind::Weekend,
+            Origin::Model { street, .. } => street.calendar.day(DAY + day).kind() == DayKind::Weekend,
             Origin::Own { .. } => self.local_time((FIRST_DAY + u64::from(day)) * DAY_MILLIS).weekend,
         }
     }
@@ -212,7 +213,7 @@ impl Dataset {
     /// The month of a day of [`Dataset::days`], counted from 0. A file does not tell.
     pub fn month(&self, day: u32) -> Option<Month> {
         match &*self.origin {
-            Origin::Model { street, .. } => Some(street.calendar.day(DAY + day).month),
+            Origin::Model { street, .. } => Some(street.calendar.day(DAY + day).month()),
             Origin::Own { .. } => None,
         }
     }

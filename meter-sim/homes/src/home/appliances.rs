@@ -27,6 +27,11 @@ impl Device {
         if self == Self::LIGHTING { "lighting" } else { catalogue()[self.index()].name }
     }
 
+    /// Whether it runs in the cheap hours of the night alone.
+    pub(super) fn charges_at_night(self) -> bool {
+        self != Self::LIGHTING && Appliance::of(self).trigger == Trigger::NightTariff
+    }
+
     /// The device of this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::all().find(|device| device.name() == name)
