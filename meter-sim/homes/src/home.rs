@@ -98,10 +98,17 @@ impl Home {
 
     /// Simulates this day and all that follow: the same days, in half the time.
     pub fn days(&self, first: Day) -> impl Iterator<Item = DayTrace> {
-        life::days(self, first).zip(first.and_after()).map(|((occupancy, loads), day)| {
-            let generation = self.rooftop.map(|rooftop| Box::new(rooftop.day(self.seed, day)));
-            DayTrace { occupancy, loads, generation }
-        })
+        life::days(self, first).zip(first.and_after()).map(|(lived, day)| self.trace(lived, day))
+    }
+
+    /// Simulates one day by itself: it begins with everything off, as in the DREAM paper.
+    pub fn single_day(&self, day: Day) -> DayTrace {
+        self.trace(life::single_day(self, day), day)
+    }
+
+    fn trace(&self, (occupancy, loads): (Occupancy, Vec<Load>), day: Day) -> DayTrace {
+        let generation = self.rooftop.map(|rooftop| Box::new(rooftop.day(self.seed, day)));
+        DayTrace { occupancy, loads, generation }
     }
 }
 
@@ -177,6 +184,23 @@ mod tests {
             assert_eq!(home.day(Calendar::Year.day(number)), day, "{number}");
         }
         assert_ne!(home.day(first), home.day(Calendar::Year.day(29)));
+    }
+
+    #[test]
+    fn a_single_day_begins_with_everything_off_and_ends_as_the_day_does() {
+        let four = 4 * 60;
+        for number in 1..=50 {
+            let home = Home::new(1, number, anybody());
+            let (single, day) = (home.single_day(november()), home.day(november()));
+            for (alone, load) in single.loads.iter().zip(&day.loads) {
+                assert!(
+                    alone.starts > 0 || alone.watts.iter().all(|watts| *watts == alone.standby),
+                    "{}",
+                    alone.device
+                );
+                assert_eq!(alone.watts[four..], load.watts[four..], "home {number}: {}", load.device);
+            }
+        }
     }
 
     #[test]

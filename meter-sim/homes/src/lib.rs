@@ -23,7 +23,6 @@
 
 pub mod args;
 pub mod clustering;
-pub mod date;
 pub mod home;
 pub mod readings;
 pub mod slots;

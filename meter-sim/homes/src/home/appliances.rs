@@ -92,7 +92,7 @@ pub(super) enum Length {
 /// What switches it on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trigger {
-    /// Itself, whoever is at home.
+    /// Itself, at any time.
     Always,
     /// Anybody who is active.
     Presence,

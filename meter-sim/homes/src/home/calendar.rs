@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use jiff::ToSpan as _;
 use thiserror::Error;
 
 /// A day to simulate: one of a calendar, which knows what the day before was.
@@ -20,7 +21,7 @@ impl Day {
 
     pub fn month(self) -> Month {
         match self.calendar {
-            Calendar::Year => Month::from_november(self.number.saturating_sub(1) % Calendar::DAYS_OF_A_YEAR),
+            Calendar::Year => Month::from_november(self.number.saturating_sub(1)),
             Calendar::Of(month) | Calendar::Same(month, _) => month,
         }
     }
@@ -106,28 +107,10 @@ impl Month {
         if (1..=12).contains(&month) { Ok(Self(month)) } else { Err(MonthError) }
     }
 
-    /// The month so many days after the first of November.
-    fn from_november(mut days: u32) -> Self {
-        const LENGTHS: [(u8, u32); 12] = [
-            (11, 30),
-            (12, 31),
-            (1, 31),
-            (2, 28),
-            (3, 31),
-            (4, 30),
-            (5, 31),
-            (6, 30),
-            (7, 31),
-            (8, 31),
-            (9, 30),
-            (10, 31),
-        ];
-        let month = LENGTHS.into_iter().find(|(_, length)| {
-            let here = days < *length;
-            days = days.saturating_sub(*length);
-            here
-        });
-        month.map_or(Self::NOVEMBER, |(month, _)| Self(month))
+    /// The month so many days after the first of November, in years without a leap day.
+    fn from_november(days: u32) -> Self {
+        let day = jiff::civil::date(2025, 11, 1).saturating_add(i64::from(days % Calendar::DAYS_OF_A_YEAR).days());
+        Self(day.month().unsigned_abs())
     }
 
     /// Counts from 0, for tables.
@@ -143,21 +126,7 @@ impl Month {
 
 impl fmt::Display for Month {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const NAMES: [&str; 12] = [
-            "January",
-            "February",
-            "March",
-            "April",
-            "May",
-            "June",
-            "July",
-            "August",
-            "September",
-            "October",
-            "November",
-            "December",
-        ];
-        f.write_str(NAMES[self.index()])
+        jiff::civil::date(2025, self.0.cast_signed(), 1).strftime("%B").fmt(f)
     }
 }
 

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn fridges_run_whoever_is_at_home_and_kettles_do_not() {
+    fn fridges_run_in_an_empty_home_and_kettles_do_not() {
         assert!(day("fridge", 11, 1, |_| 0).starts > 10);
         let kettle = day("kettle", 11, 1, |_| 0);
         assert_eq!(kettle.starts, 0);

@@ -26,7 +26,7 @@ pub(super) fn days(home: &Home, first: Day) -> impl Iterator<Item = (Occupancy, 
     before.live(first.before(), NIGHT);
     before.live(first.before(), WAKING);
     first.and_after().map(move |day| {
-        let (mut active, mut loads) = before.live(day, NIGHT);
+        let (active, mut loads) = before.live(day, NIGHT);
         before = Life::at_midnight(home, day);
         let (_, own_night) = before.live(day, NIGHT);
         let (waking_active, waking) = before.live(day, WAKING);
@@ -34,11 +34,24 @@ pub(super) fn days(home: &Home, first: Day) -> impl Iterator<Item = (Occupancy, 
         for (load, own) in loads.iter_mut().zip(own_night).filter(|(load, _)| load.device.charges_at_night()) {
             *load = own;
         }
-        active.extend(waking_active);
-        let loads = loads.into_iter().zip(waking).map(|(night, waking)| night.then(waking));
-        (Occupancy::new(active.try_into().expect(WHOLE)), loads.collect())
+        whole((active, loads), (waking_active, waking))
     })
 }
+
+/// Simulates a day by itself, from a midnight with everything off.
+pub(super) fn single_day(home: &Home, day: Day) -> (Occupancy, Vec<Load>) {
+    let mut life = Life::at_midnight(home, day);
+    whole(life.live(day, NIGHT), life.live(day, WAKING))
+}
+
+fn whole((mut active, night): Lived, (waking_active, waking): Lived) -> (Occupancy, Vec<Load>) {
+    active.extend(waking_active);
+    let loads = night.into_iter().zip(waking).map(|(night, waking)| night.then(waking));
+    (Occupancy::new(active.try_into().expect(WHOLE)), loads.collect())
+}
+
+/// How many residents are active in each slot of a stretch, and what all devices do in it.
+type Lived = (Vec<u8>, Vec<Stretch>);
 
 const WHOLE: &str = "a night and the rest of its day";
 
@@ -99,7 +112,7 @@ impl<'a> Life<'a> {
     }
 
     /// Lives through some slots. Says how many residents are active in each, and what all devices do.
-    fn live(&mut self, day: Day, slots: Range<usize>) -> (Vec<u8>, Vec<Stretch>) {
+    fn live(&mut self, day: Day, slots: Range<usize>) -> Lived {
         let Self { activities, draw, people, machines, lighting } = self;
         let active = people.live(day.kind(), slots.clone(), draw);
         let surroundings = Surroundings { day, first_slot: slots.start, active: &active, activities: *activities };
