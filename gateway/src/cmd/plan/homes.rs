@@ -22,7 +22,7 @@ impl Homes {
             Kind::Flat => (390, 5.5, "flat", "flats"),
             Kind::House => (480, 0.5, "house", "houses"),
             Kind::ElectricHeat => (2100, 0.0, "home with electric heating", "homes with electric heating"),
-            Kind::Pv => (410, 0.0, "home with panels", "homes with panels"),
+            Kind::Pv => (440, 0.0, "home with panels", "homes with panels"),
         };
         Self { mean_watts, cut_off_percent, one, many }
     }
