@@ -15,7 +15,7 @@ use self::sheet::Sheet;
 use self::summary::Summary;
 use crate::progress::Progress;
 use dream_homes::args::{BadInput, whole};
-use dream_homes::home::{ActivityModel, Day, DayKind, Home, Month, PvShare, Residents};
+use dream_homes::home::{ActivityModel, Calendar, Day, DayKind, Home, Month, PvShare, Residents};
 use dream_homes::slots::SlotLength;
 use dream_homes::street;
 
@@ -95,7 +95,7 @@ impl TraceArgs {
         let mut summary = Summary::default();
         let progress = Progress::new(homes.len() * self.days as usize, "days of homes");
         for number in 1..=self.days {
-            let day = Day { number, month: self.month, kind: self.kind() };
+            let day = Calendar::Same(self.month, self.kind()).day(number);
             let sheet = self.sheet(&homes, day, &progress);
             if number == 1 {
                 sheet.write_header(&mut out)?;

@@ -68,7 +68,7 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "SHARE", default_value = "0.01", value_parser = loss)]
     loss: f64,
     /// What a home draws on average, in watts: errors are also told in per cent of this times the homes. By default that of simulated
-    /// homes of the kind: flat 390, house 480, electric-heat 2100, pv 410 (drawn or fed in)
+    /// homes of the kind: flat 390, house 480, electric-heat 2100, pv 440 (drawn or fed in)
     #[arg(long, value_name = "WATTS", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     mean_load: Option<u32>,
     /// Epsilon of one attempt: a decimal, used exactly. By default 1, or what --day-epsilon leaves for the slots of a day

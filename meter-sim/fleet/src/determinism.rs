@@ -17,7 +17,7 @@ use crate::authority::{Issued, TestAuthorities};
 use crate::homes::Homes;
 use crate::meter::{MeterSetup, Packet, SimulatedMeter};
 use dream_edge::clock::wall;
-use dream_homes::home::{ActivityModel, DayKind, Month, Residents};
+use dream_homes::home::{ActivityModel, Calendar, DayKind, Month, Residents};
 use dream_homes::source::Source;
 use dream_homes::street;
 
@@ -72,7 +72,7 @@ impl Fixture {
     /// Runs the cluster for some seconds; returns what the meters send, and how many slots are decoded from it.
     fn run(&self, seed: u64, secrets: Option<u64>) -> (Sent, usize) {
         let homes = street::homes(seed, 6, Residents::exactly(2).unwrap(), ActivityModel::Crest);
-        let source = Source::Model { homes, month: Month::new(11).unwrap(), kind: DayKind::Weekday };
+        let source = Source::Model { homes, calendar: Calendar::Same(Month::NOVEMBER, DayKind::Weekday) };
         let mut homes = Homes::new((0..6).collect());
         let mut members: Vec<SimulatedMeter> = self.meters.iter().map(|meter| self.member(meter, secrets)).collect();
         let mut gateway = ClusterNode::new(self.config(), self.start, dream_virtual::rng(1));

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use dream_protocol::time::{Slot, Timestamp};
 
-use dream_homes::home::{Day, Minutes};
+use dream_homes::home::Minutes;
 use dream_homes::slots::{self, SECONDS_PER_DAY};
 use dream_homes::source::Source;
 
@@ -38,7 +38,7 @@ impl Homes {
                 let column = readings.column(home);
                 column[usize::try_from(slot.0 % column.len() as u64).expect("within the file")]
             }
-            Source::Model { homes, month, kind } => {
+            Source::Model { homes, calendar } => {
                 let begin = own_seconds(begin, speed);
                 let end = own_seconds(end, speed).max(begin + 1);
                 let (mut at, mut joules) = (begin, 0);
@@ -47,8 +47,7 @@ impl Homes {
                     let number = u32::try_from(number).unwrap_or(u32::MAX);
                     let until = (end - at + second).min(DAY);
                     let seconds = usize::try_from(second).expect("of a day")..usize::try_from(until).expect("of a day");
-                    let simulate =
-                        || (number, Box::new(homes[home].day(Day { number, month: *month, kind: *kind }).total()));
+                    let simulate = || (number, Box::new(homes[home].day(calendar.day(number)).total()));
                     let day = self.days.entry(home).or_insert_with(simulate);
                     if day.0 != number {
                         *day = simulate();
@@ -72,7 +71,7 @@ fn own_seconds(at: Timestamp, speed: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dream_homes::home::{ActivityModel, DayKind, Month, Residents};
+    use dream_homes::home::{ActivityModel, Calendar, DayKind, Month, Residents};
     use dream_homes::readings::Readings;
     use dream_homes::slots::SlotLength;
     use dream_homes::street;
@@ -83,9 +82,9 @@ mod tests {
 
     fn model() -> (Source, Vec<i64>) {
         let homes = street::homes(1, 2, Residents::exactly(2).unwrap(), ActivityModel::Crest);
-        let (month, kind) = (Month::new(6).unwrap(), DayKind::Weekend);
-        let day = homes[1].day(Day { number: 3, month, kind }).total();
-        (Source::Model { homes, month, kind }, SlotLength::new(600).unwrap().means(&day))
+        let calendar = Calendar::Same(Month::new(6).unwrap(), DayKind::Weekend);
+        let day = homes[1].day(calendar.day(3)).total();
+        (Source::Model { homes, calendar }, SlotLength::new(600).unwrap().means(&day))
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use dream_homes::home::{ActivityModel, Day, DayKind, Home, MINUTES_PER_DAY, Month, Residents};
+use dream_homes::home::{ActivityModel, Calendar, Home, MINUTES_PER_DAY, Month, Residents};
 use dream_homes::street;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -29,7 +29,7 @@ fn homes(criterion: &mut Criterion) {
     group.throughput(Throughput::Elements(u64::from(HOMES)));
     let residents = Residents::between(1, 5).expect("1 to 5");
     let homes = street::homes(1, HOMES, residents, ActivityModel::Crest);
-    let day = Day { number: 1, month: Month::new(11).expect("a month"), kind: DayKind::Weekday };
+    let day = Calendar::Of(Month::NOVEMBER).day(1);
     let simulate = |home: &Home| home.day(black_box(day)).total()[0];
     group.bench_function("day", |bencher| bencher.iter(|| homes.iter().map(simulate).sum::<i32>()));
     group.bench_function("day_on_all_cores", |bencher| {

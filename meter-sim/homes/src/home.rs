@@ -4,8 +4,8 @@
 //! energy demand model", Energy and Buildings 42 (2010), with compact fits in place of its large tables. `occupancy` says
 //! how many residents are at home and awake; `appliances` with their `cycle`s, and `lighting`, follow from that.
 //!
-//! A home is what stays: how many live there, what they own, their lamps. A day is drawn anew each time, begins at midnight
-//! with everything off, and knows nothing of the day before.
+//! A home is what stays: how many live there, what they own, their lamps. `life` draws a day from randomness of its own, and
+//! lets the evening before end in it.
 
 mod activity;
 mod appliances;
@@ -14,6 +14,7 @@ mod cycle;
 mod draw;
 mod hours;
 mod irradiance;
+mod life;
 mod lighting;
 mod occupancy;
 mod rooftop;
@@ -25,8 +26,7 @@ pub use calendar::{Calendar, Day, DayKind, Month, MonthError};
 pub use occupancy::{Occupancy, Residents, ResidentsError};
 pub use rooftop::{PvShare, PvShareError, Rooftop};
 
-use self::appliances::{Appliance, catalogue};
-use self::cycle::Surroundings;
+use self::appliances::catalogue;
 use self::draw::Draw;
 use self::lighting::Lamps;
 
@@ -93,12 +93,20 @@ impl Home {
 
     /// Simulates one day.
     pub fn day(&self, day: Day) -> DayTrace {
-        let mut draw = Draw::of_day(self.seed, self.number, day.number);
-        let occupancy = Occupancy::draw(self.residents, day.kind, &mut draw);
-        let surroundings = Surroundings { day, occupancy: &occupancy, activities: self.activities };
-        let mut loads: Vec<Load> =
-            self.owned.iter().map(|device| cycle::run(Appliance::of(*device), &surroundings, &mut draw)).collect();
-        loads.push(self.lamps.day(day.month, &occupancy, &mut draw));
+        self.days(day).next().expect("days do not end")
+    }
+
+    /// Simulates this day and all that follow: the same days, in half the time.
+    pub fn days(&self, first: Day) -> impl Iterator<Item = DayTrace> {
+        life::days(self, first).zip(first.and_after()).map(|(lived, day)| self.trace(lived, day))
+    }
+
+    /// Simulates one day by itself: it begins with everything off, as in the DREAM paper.
+    pub fn single_day(&self, day: Day) -> DayTrace {
+        self.trace(life::single_day(self, day), day)
+    }
+
+    fn trace(&self, (occupancy, loads): (Occupancy, Vec<Load>), day: Day) -> DayTrace {
         let generation = self.rooftop.map(|rooftop| Box::new(rooftop.day(self.seed, day)));
         DayTrace { occupancy, loads, generation }
     }
@@ -148,8 +156,12 @@ pub struct Load {
 mod tests {
     use super::*;
 
+    fn weekday(month: u8, number: u32) -> Day {
+        Calendar::Same(Month::new(month).unwrap(), DayKind::Weekday).day(number)
+    }
+
     fn november() -> Day {
-        Day { number: 1, month: Month::new(11).unwrap(), kind: DayKind::Weekday }
+        weekday(11, 1)
     }
 
     fn anybody() -> Residents {
@@ -165,18 +177,57 @@ mod tests {
     }
 
     #[test]
-    fn a_day_does_not_depend_on_the_days_before() {
+    fn a_day_by_itself_is_the_one_that_follows_the_days_before() {
         let home = Home::new(1, 1, anybody());
-        let second = Day { number: 2, ..november() };
-        let alone = home.day(second);
-        assert_ne!(home.day(november()), alone);
-        assert_eq!(home.day(second), alone);
+        let first = Calendar::Year.day(28); // so that a weekend ends among them, and a month
+        for (number, day) in (28..36).zip(home.days(first)) {
+            assert_eq!(home.day(Calendar::Year.day(number)), day, "{number}");
+        }
+        assert_ne!(home.day(first), home.day(Calendar::Year.day(29)));
+    }
+
+    #[test]
+    fn a_single_day_begins_with_everything_off_and_ends_as_the_day_does() {
+        let four = 4 * 60;
+        for number in 1..=50 {
+            let home = Home::new(1, number, anybody());
+            let (single, day) = (home.single_day(november()), home.day(november()));
+            for (alone, load) in single.loads.iter().zip(&day.loads) {
+                assert!(
+                    alone.starts > 0 || alone.watts.iter().all(|watts| *watts == alone.standby),
+                    "{}",
+                    alone.device
+                );
+                assert_eq!(alone.watts[four..], load.watts[four..], "home {number}: {}", load.device);
+            }
+        }
+    }
+
+    #[test]
+    fn laundry_that_is_in_the_machine_at_midnight_is_washed_to_its_end() {
+        let washing_machine = Device::named("washing_machine").unwrap();
+        let mut washed = 0;
+        for number in 1..=600 {
+            let home = Home::new(1, number, anybody());
+            let days: Vec<DayTrace> = home.days(november()).take(2).collect();
+            let loads: Vec<&Load> = days.iter().filter_map(|day| day.load(washing_machine)).collect();
+            let [evening, night] = loads[..] else { continue };
+            let runs =
+                |watts: &mut dyn Iterator<Item = &i32>| watts.take_while(|watts| **watts > evening.standby).count();
+            let before = runs(&mut evening.watts.iter().rev());
+            if (1..138).contains(&before) {
+                washed += 1;
+                let after = runs(&mut night.watts.iter());
+                assert!(after == 138 - before || after > 138, "home {number}: {before} and {after} minutes of 138");
+            }
+        }
+        assert!(washed > 5, "{washed}");
     }
 
     #[test]
     fn panels_change_nothing_but_what_is_left_of_the_load() {
         let share = |text: &str| text.parse::<PvShare>().unwrap();
-        let june = Day { month: Month::new(6).unwrap(), ..november() };
+        let june = weekday(6, 1);
         for number in 1..=200 {
             let home = Home::new(1, number, anybody());
             let [without, some, all] = ["0", "0.3", "1"].map(|pv| home.clone().with_pv(share(pv)));

@@ -9,12 +9,12 @@
 //! neither on how many homes there are, nor on which days were asked for before, nor on the number of threads:
 //!
 //! ```
-//! use dream_homes::home::{Day, DayKind, Home, Month, Residents};
+//! use dream_homes::home::{Calendar, Home, Month, Residents};
 //! use dream_homes::slots::SlotLength;
 //!
 //! let november = Month::new(11).expect("1 to 12");
 //! let home = Home::new(2026, 7, Residents::between(1, 5).expect("1 to 5"));
-//! let day = home.day(Day { number: 1, month: november, kind: DayKind::Weekday });
+//! let day = home.day(Calendar::Of(november).day(1));
 //!
 //! let ten_minutes = SlotLength::new(600).expect("divides a day");
 //! let watts: Vec<i64> = ten_minutes.means(&day.total());
@@ -23,7 +23,6 @@
 
 pub mod args;
 pub mod clustering;
-pub mod date;
 pub mod home;
 pub mod readings;
 pub mod slots;

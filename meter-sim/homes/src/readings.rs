@@ -11,9 +11,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use jiff::civil::Date;
 use thiserror::Error;
-
-use crate::date::Date;
 
 /// More than any home draws or feeds in: a value beyond it is probably not in watts.
 const MOST_WATTS: f64 = 1_000_000.0;
@@ -75,7 +74,7 @@ impl Readings {
         };
         let missing = columns.iter().map(slots_without).collect();
         let columns = columns.into_iter().map(|column| column.into_iter().map(Option::unwrap_or_default).collect());
-        let first_day = first.cells.first().filter(|_| skipped == 1).and_then(|time| Date::of_instant(time));
+        let first_day = first.cells.first().filter(|_| skipped == 1).and_then(|time| date(time));
         Ok(Self { columns: columns.collect(), missing, first_day })
     }
 
@@ -107,6 +106,13 @@ impl Readings {
     pub fn missing(&self, home: usize) -> &[usize] {
         &self.missing[home]
     }
+}
+
+/// The date that a time begins with, such as `2026-11-17T10:00:00Z` or `2026-11-17 10:00`.
+fn date(time: &str) -> Option<Date> {
+    let (date, rest) = time.split_at_checked(10)?;
+    let ends = !rest.starts_with(|after: char| after.is_ascii_digit());
+    ends.then(|| Date::strptime("%Y-%m-%d", date).ok())?
 }
 
 fn read(path: &Path) -> Result<String, ReadingsError> {
@@ -227,6 +233,16 @@ fn watts(cell: &str) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_begins_with_its_date() {
+        for text in ["2026-11-17", "2026-11-17T10:00:00Z", "2026-11-17 10:00"] {
+            assert_eq!(date(text), Some(jiff::civil::date(2026, 11, 17)), "{text}");
+        }
+        for text in ["1795132800", "17/11/2026 10:00", "2026-11-171", "2026-02-29 0", "slot 7", "ümlaut-ü-ü"] {
+            assert_eq!(date(text), None, "{text}");
+        }
+    }
 
     fn parse(text: &str) -> Result<Readings, String> {
         Readings::parse(text, "homes.csv".as_ref()).map_err(|error| error.to_string())

@@ -7,7 +7,7 @@
 
 use std::sync::LazyLock;
 
-use dream_homes::home::{ActivityModel, Day, DayKind, Device, Home, Month, Residents, Rooftop};
+use dream_homes::home::{ActivityModel, Calendar, Day, DayKind, Device, Home, Month, Residents, Rooftop};
 use dream_homes::slots::SlotLength;
 use dream_homes::street::{self, all_cores, in_parallel};
 
@@ -20,7 +20,7 @@ const SLOTS: usize = 144;
 static NOVEMBER: LazyLock<Vec<Vec<i64>>> = LazyLock::new(|| {
     let homes = homes(1, u32::try_from(HOMES).unwrap(), "1..5");
     let ten_minutes = SlotLength::new(600).unwrap();
-    in_parallel(all_cores(), &homes, |home| ten_minutes.means(&home.day(day(11, DayKind::Weekday)).total()))
+    in_parallel(all_cores(), &homes, |home| ten_minutes.means(&home.day(weekday(11, 1)).total()))
 });
 
 #[test]
@@ -40,11 +40,41 @@ fn the_load_peaks_in_the_evening_and_is_least_at_night() {
     let peak = (0..SLOTS).max_by_key(|slot| totals[*slot]).unwrap();
     let least = (0..SLOTS).min_by_key(|slot| totals[*slot]).unwrap();
     assert!((17 * 6..20 * 6).contains(&peak), "slot {peak}");
-    // Not before midnight: a day begins with everything off.
+    // Storage heaters charge from 00:40 on, and at half past three most of them still do.
     assert!(least < 5 * 6, "slot {least}");
     // About 0.97 and 0.57 kW a home, each to two per cent.
     let [peak, mean] = [totals[peak], totals.iter().sum::<i64>() / 144].map(|watts| watts as f64 / HOMES as f64);
     assert!((1.5..1.9).contains(&(peak / mean)), "{peak} {mean}");
+}
+
+/// People go to bed around midnight, as the tables of occupancy say, and what a home draws beyond what it always does follows them.
+/// At four, when a household's day begins, nothing changes.
+#[test]
+fn days_continue_each_other() {
+    const WINDOW: usize = 40; // minutes
+    let homes = homes(8, 4000, "1..5");
+    let heater = Device::named("storage_heater").unwrap();
+    // The load and the share of homes that are up: before and after midnight, before and after four.
+    let windows = in_parallel(all_cores(), &homes, |home| {
+        let days: Vec<_> = home.days(weekday(11, 1)).take(2).collect();
+        [(0, 1400), (1, 0), (1, 200), (1, 240)].map(|(day, begin)| {
+            let (day, minutes) = (&days[day], begin..begin + WINDOW);
+            let charging = day.load(heater).map_or(0, |load| load.watts[minutes.clone()].iter().sum());
+            let up = minutes.clone().filter(|minute| day.occupancy.active(*minute) > 0).count();
+            [f64::from(day.total()[minutes].iter().sum::<i32>() - charging), up as f64]
+        })
+    });
+    let mean = |window: usize, of: usize| {
+        windows.iter().map(|home| home[window][of]).sum::<f64>() / (windows.len() * WINDOW) as f64
+    };
+    let [evening, midnight, before_four, four] = [0, 1, 2, 3].map(|window| (mean(window, 0), mean(window, 1)));
+    let per_share = (evening.0 - before_four.0) / (evening.1 - before_four.1);
+    let expected = before_four.0 + per_share * (midnight.1 - before_four.1);
+    // Homes deviate by about 600 W before midnight, half of which is still there afterwards, and by 250 W at four: the standard
+    // errors are two and three per cent.
+    assert!((midnight.0 / expected - 1.0).abs() < 0.1, "{midnight:?} after {evening:?}: {expected} W expected");
+    assert!(midnight.1 > 0.45 * evening.1, "{midnight:?} after {evening:?}");
+    assert!((four.0 / before_four.0 - 1.0).abs() < 0.15, "{four:?} after {before_four:?}");
 }
 
 /// lambda(t) is the greatest load of a home of the cluster in slot t. The noise is proportional to it, so that the ratio
@@ -67,7 +97,7 @@ fn appliances_run_as_often_as_the_table_says() {
         let owners: Vec<u32> = counts.iter().filter_map(|starts| starts[device.index()]).collect();
         let year = f64::from(owners.iter().sum::<u32>()) / owners.len() as f64 * 365.0 / 7.0;
         let allowed = match device.name() {
-            "pc" => 0.2,     // midnight ends sessions of five hours early, and another can begin
+            "pc" => 0.2,     // four in the morning ends sessions of five hours early, and another can begin
             "e_inst" => 0.2, // one home in a hundred has one, so that few homes decide
             // The start probabilities assume that people are active and busy at the same rate in all homes and at all
             // times, which is worth up to six per cent; the rest is chance, two per cent for the rarest.
@@ -83,7 +113,7 @@ fn heaters_run_as_often_as_the_table_says_over_all_months() {
     for (device, wanted) in cycles_per_year().filter(|(device, _)| HEATERS.contains(&device.name())) {
         let owners: Vec<&Home> = homes.iter().filter(|home| home.owned().contains(&device)).collect();
         let starts = in_parallel(all_cores(), &owners, |home| -> u32 {
-            let months = (1..=12).map(|month| home.day(Day { number: month.into(), ..day(month, DayKind::Weekday) }));
+            let months = (1..=12).map(|month| home.day(weekday(month, month.into())));
             months.map(|trace| trace.load(device).unwrap().starts).sum()
         });
         let year = f64::from(starts.iter().sum::<u32>()) / owners.len() as f64 * 365.0 / 12.0;
@@ -111,7 +141,7 @@ fn as_many_homes_use_an_appliance_as_the_paper_reports() {
 fn users(activities: ActivityModel) -> impl Fn(&str) -> f64 {
     let homes = street::homes(4, 3000, "1..5".parse().unwrap(), activities);
     let used = in_parallel(all_cores(), &homes, |home| {
-        let loads = home.day(day(11, DayKind::Weekday)).loads;
+        let loads = home.day(weekday(11, 1)).loads;
         loads.iter().filter(|load| load.starts > 0).map(|load| load.device).collect::<Vec<_>>()
     });
     move |name| used.iter().filter(|devices| devices.iter().any(|device| device.name() == name)).count() as f64
@@ -160,7 +190,7 @@ fn a_street_with_panels_feeds_in_at_noon_in_june_and_never_at_night() {
     let ten_minutes = SlotLength::new(600).unwrap();
     let sums = |month: u8| -> Vec<i64> {
         let days = (1..=10).flat_map(|number| {
-            let day = Day { number, ..day(month, DayKind::Weekday) };
+            let day = weekday(month, number);
             in_parallel(all_cores(), &homes, |home| ten_minutes.means(&home.day(day).total()))
         });
         days.fold(vec![0; SLOTS], |sums, home| sums.iter().zip(home).map(|(sum, watts)| sum + watts).collect())
@@ -176,7 +206,7 @@ fn a_street_with_panels_feeds_in_at_noon_in_june_and_never_at_night() {
 
 /// The mean energy of a day of the month over many skies, in kWh.
 fn daily_yield(rooftop: &Rooftop, month: u8) -> f64 {
-    let days = (0..400).map(|number| Day { number, ..day(month, DayKind::Weekday) });
+    let days = (0..400).map(|number| weekday(month, number));
     let minutes = days.map(|day| rooftop.day(9, day).iter().copied().map(i64::from).sum::<i64>());
     minutes.sum::<i64>() as f64 / 60_000.0 / 400.0
 }
@@ -192,11 +222,9 @@ fn greatest_to_mean(cluster: &[Vec<i64>], slot: usize) -> f64 {
 /// How often each device was switched on in a week of April, nothing if the home has none.
 fn week_of_starts(home: &Home) -> [Option<u32>; Device::COUNT] {
     let mut starts = [None; Device::COUNT];
-    for number in 0..7 {
-        let kind = if number < 5 { DayKind::Weekday } else { DayKind::Weekend };
-        for load in home.day(Day { number, ..day(4, kind) }).loads {
-            *starts[load.device.index()].get_or_insert(0) += load.starts;
-        }
+    let week = home.days(Calendar::Of(Month::new(4).unwrap()).day(1)).take(7);
+    for load in week.flat_map(|day| day.loads) {
+        *starts[load.device.index()].get_or_insert(0) += load.starts;
     }
     starts
 }
@@ -221,8 +249,8 @@ fn homes(seed: u64, count: u32, residents: &str) -> Vec<Home> {
     street::homes(seed, count, residents.parse().unwrap(), ActivityModel::Crest)
 }
 
-fn day(month: u8, kind: DayKind) -> Day {
-    Day { number: 1, month: Month::new(month).unwrap(), kind }
+fn weekday(month: u8, number: u32) -> Day {
+    Calendar::Same(Month::new(month).unwrap(), DayKind::Weekday).day(number)
 }
 
 fn kilowatt_hours(slots: &[i64]) -> f64 {

@@ -283,7 +283,6 @@ mod tests {
     use rand_chacha::rand_core::SeedableRng as _;
 
     use super::*;
-    use dream_homes::readings::Readings;
     use dream_homes::slots::SlotLength;
 
     fn loads(watts: &[&[f64]]) -> Loads {
@@ -349,9 +348,7 @@ mod tests {
 
     #[test]
     fn a_single_reading_below_0_is_named() {
-        let data =
-            |text| Dataset::own(Readings::parse(text, "own.csv".as_ref()).unwrap(), SlotLength::new(43_200).unwrap());
-        let note = |text| feed_in_note(&data(text), &Settings::default());
+        let note = |text| feed_in_note(&Dataset::of_text(text, 43_200), &Settings::default());
         assert_eq!(note("5,7\n0,9\n"), None);
         let text = note("5,7\n-1,9\n").unwrap();
         assert!(text.starts_with("1 reading is below 0, the lowest is -1 W: the range is -8000 to 8000 W,"), "{text}");

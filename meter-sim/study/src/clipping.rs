@@ -3,7 +3,7 @@
 use super::accuracy::{ClusterSlot, Noise, Range};
 use super::dataset::{Dataset, Loads};
 use super::grouping::{clusters, sizes_and, usual_size};
-use super::section::{Axis, Cell, Figure, Section, Series, Stroke, Table};
+use super::section::{Axis, Figure, Section, Stroke, Table, row};
 use super::settings::Settings;
 use dream_homes::clustering::Clustering;
 use dream_homes::street::{all_cores, in_parallel};
@@ -28,7 +28,14 @@ pub(crate) fn section(data: &Dataset, settings: &Settings, seed: u64) -> Result<
     };
     let all: Vec<(usize, Vec<Row>)> = sizes_and(data.homes(), usual).into_iter().map(of_size).collect();
     let (_, rows) = all.iter().find(|(homes, _)| *homes == usual).expect("among the sizes");
-    Ok(Section { tables: vec![table(rows), best_table(&all, product)], figures: vec![figure(rows)] })
+    let (least, own) = (best(rows), of_range(rows, product));
+    let finding = format!(
+        "{usual} homes err least within {} W, which cuts off {:.1} % of the energy; {product} cuts off {:.1} %",
+        least.watts(),
+        100.0 * least.bias,
+        100.0 * own.bias
+    );
+    Ok(Section::new([table(rows), best_table(&all, product)], [figure(rows)]).finding(finding))
 }
 
 /// The ranges to try, and the one that is used, from the narrowest to the widest.
@@ -145,84 +152,38 @@ fn of_range(rows: &[Row], range: Range) -> &Row {
 }
 
 fn table(rows: &[Row]) -> Table {
-    let percent = |share: f64| Cell::Number(100.0 * share);
+    const COLUMNS: &str = "range_watts readings_clipped_percent bias_percent peak_bias_percent worst_slot_bias_percent \
+                           noise_error bias_error error_mean absolute_error_over_mean_load";
     let row = |row: &Row| {
-        vec![
-            Cell::Count(row.watts().into()),
-            percent(row.clipped),
-            percent(row.bias),
-            percent(row.peak_bias),
-            percent(row.worst_bias),
-            Cell::Number(row.noise_error),
-            Cell::Number(row.bias_error),
-            Cell::Number(row.error),
-            Cell::Number(row.absolute),
-        ]
+        let percents = [row.clipped, row.bias, row.peak_bias, row.worst_bias].map(|share| 100.0 * share);
+        row![row.watts(); percents; [row.noise_error, row.bias_error, row.error, row.absolute]]
     };
-    Table {
-        name: "clipping",
-        header: &[
-            "range_watts",
-            "readings_clipped_percent",
-            "bias_percent",
-            "peak_bias_percent",
-            "worst_slot_bias_percent",
-            "noise_error",
-            "bias_error",
-            "error_mean",
-            "absolute_error_over_mean_load",
-        ],
-        rows: rows.iter().map(row).collect(),
-    }
+    Table::new("clipping", COLUMNS, rows.iter().map(row))
 }
 
 fn best_table(all: &[(usize, Vec<Row>)], product: Range) -> Table {
+    const COLUMNS: &str = "homes best_range_watts best_error_mean best_bias_percent product_range_watts \
+                           product_error_mean product_noise_error product_bias_percent";
     let row = |(homes, rows): &(usize, Vec<Row>)| {
         let (best, product) = (best(rows), of_range(rows, product));
-        vec![
-            (*homes).into(),
-            Cell::Count(best.watts().into()),
-            Cell::Number(best.error),
-            Cell::Number(100.0 * best.bias),
-            Cell::Count(product.watts().into()),
-            Cell::Number(product.error),
-            Cell::Number(product.noise_error),
-            Cell::Number(100.0 * product.bias),
-        ]
+        let of_product = [product.error, product.noise_error, 100.0 * product.bias];
+        row![*homes, best.watts(), best.error, 100.0 * best.bias, product.watts(); of_product]
     };
-    Table {
-        name: "clipping_best",
-        header: &[
-            "homes",
-            "best_range_watts",
-            "best_error_mean",
-            "best_bias_percent",
-            "product_range_watts",
-            "product_error_mean",
-            "product_noise_error",
-            "product_bias_percent",
-        ],
-        rows: all.iter().map(row).collect(),
-    }
+    Table::new("clipping_best", COLUMNS, all.iter().map(row))
 }
 
 fn figure(rows: &[Row]) -> Figure {
-    let series = |label: &str, value: fn(&Row) -> f64, stroke| Series {
-        label: label.to_owned(),
-        points: rows.iter().map(|row| (row.watts().into(), value(row))).collect(),
-        stroke,
-    };
-    Figure {
-        name: "clipping_curve",
-        title: "Error against the range that readings are clipped to".to_owned(),
-        x: Axis::logarithmic("greatest reading, in watts"),
-        y: Axis::linear("error"),
-        series: vec![
-            series("noise and clipping", |row| row.error, Stroke::Solid),
-            series("noise alone", |row| row.noise_error, Stroke::Dashed),
-            series("clipping alone", |row| row.bias_error, Stroke::Dashed),
+    let points = |value: fn(&Row) -> f64| rows.iter().map(move |row| (row.watts().into(), value(row)));
+    Figure::new(
+        "clipping_curve",
+        "Error against the range that readings are clipped to",
+        (Axis::logarithmic("greatest reading, in watts"), Axis::linear("error")),
+        [
+            Stroke::Solid.through("noise and clipping", points(|row| row.error)),
+            Stroke::Dashed.through("noise alone", points(|row| row.noise_error)),
+            Stroke::Dashed.through("clipping alone", points(|row| row.bias_error)),
         ],
-    }
+    )
 }
 
 #[cfg(test)]
@@ -230,7 +191,6 @@ mod tests {
     use super::super::accuracy::Alpha;
     use super::super::dataset::FeedIn;
     use super::*;
-    use dream_homes::readings::Readings;
     use dream_homes::slots::SlotLength;
 
     fn loads(watts: &[&[f64]]) -> Loads {
@@ -271,8 +231,7 @@ mod tests {
         let homes: Vec<Vec<u32>> = (0..300).map(home).collect();
         let row = |slot: usize| homes.iter().map(|home| home[slot].to_string()).collect::<Vec<_>>().join(",");
         let text = (0..20).map(row).collect::<Vec<_>>().join("\n");
-        let readings = Readings::parse(&text, "own.csv".as_ref()).unwrap();
-        let data = Dataset::own(readings, SlotLength::new(3600).unwrap());
+        let data = Dataset::of_text(&text, 3600);
         let section = section(&data, &Settings::default(), 1).unwrap();
         let best: Vec<String> = section.tables[1].rows.iter().map(|row| row[1].csv()).collect();
         assert_eq!(best.last().map(String::as_str), Some("6000"), "{best:?}");
@@ -282,10 +241,8 @@ mod tests {
     #[test]
     fn homes_that_feed_in_have_a_best_range_on_both_sides_of_0() {
         let text = format!("-700{}\n", ",300".repeat(11));
-        let readings = Readings::parse(&text.repeat(24), "own.csv".as_ref()).unwrap();
-        let section =
-            section(&Dataset::own(readings, SlotLength::new(3600).unwrap()), &Settings::default(), 1).unwrap();
-        assert_eq!(section.tables[1].rows[0][1], Cell::Count(500));
+        let section = section(&Dataset::of_text(&text.repeat(24), 3600), &Settings::default(), 1).unwrap();
+        assert_eq!(section.tables[1].rows[0][1].csv(), "500");
     }
 
     #[test]
@@ -302,8 +259,7 @@ mod tests {
 
     #[test]
     fn a_range_that_is_asked_for_is_among_those_that_are_tried() {
-        let readings = Readings::parse(&["40"; 12].join(","), "own.csv".as_ref()).unwrap();
-        let data = Dataset::own(readings, SlotLength::new(900).unwrap());
+        let data = Dataset::of_text(&["40"; 12].join(","), 900);
         let asked = ranges(&data, "-100..4500".parse().unwrap());
         assert_eq!((asked.len(), asked[11].ends()), (WATTS.len() + 1, (-100, 4500)));
         assert_eq!(ranges(&data, "0..5000".parse().unwrap()).len(), WATTS.len());
@@ -311,10 +267,7 @@ mod tests {
 
     #[test]
     fn ten_homes_are_enough_and_nine_are_not() {
-        let data = |homes| {
-            let readings = Readings::parse(&vec!["-40"; homes].join(","), "own.csv".as_ref()).unwrap();
-            Dataset::own(readings, SlotLength::new(900).unwrap())
-        };
+        let data = |homes| Dataset::of_text(&vec!["-40"; homes].join(","), 900);
         let section = |homes| section(&data(homes), &Settings::default(), 1);
         assert!(section(9).is_err());
         assert!(section(10).is_ok());

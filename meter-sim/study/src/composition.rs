@@ -2,7 +2,7 @@
 
 use dream_protocol::noise::{Composition, Scale};
 
-use super::section::{Axis, Cell, Figure, Section, Series, Stroke, Table};
+use super::section::{Axis, Figure, Section, Stroke, Table, row};
 
 /// The range of houses; what a day costs hardly depends on it.
 const WATTS: u64 = 5000;
@@ -12,7 +12,10 @@ const EPSILONS: [f64; 4] = [0.01, 0.1, 0.5, 1.0];
 const DELTAS: [f64; 2] = [1e-6, 1e-9];
 
 pub(super) fn section() -> Section {
-    Section { tables: vec![table()], figures: vec![figure()] }
+    let (slots, certain) = (per_day(10), but_for(DELTAS[0], per_day(10), 1.0));
+    let finding =
+        format!("{slots} slots of epsilon 1 cost a day at most {slots}, and {certain:.1} with probability 1 - 1e-6");
+    Section::new([table()], [figure()]).finding(finding)
 }
 
 /// The epsilon of so many slots, if each costs `epsilon` and none may fail.
@@ -38,44 +41,30 @@ fn per_day(minutes: u32) -> u32 {
 }
 
 fn table() -> Table {
+    const COLUMNS: &str = "slot_minutes epsilon_per_slot slots day_plain day_delta_1e-6 day_delta_1e-9";
     let row = |minutes: u32, epsilon: f64| {
         let slots = per_day(minutes);
-        let of = |delta| Cell::Number(but_for(delta, slots, epsilon));
-        vec![
-            Cell::Count(minutes.into()),
-            Cell::Number(epsilon),
-            Cell::Count(slots.into()),
-            Cell::Number(plain(slots, epsilon)),
-            of(DELTAS[0]),
-            of(DELTAS[1]),
-        ]
+        let certain = DELTAS.map(|delta| but_for(delta, slots, epsilon));
+        row![minutes, epsilon, slots, plain(slots, epsilon); certain]
     };
-    Table {
-        name: "composition",
-        header: &["slot_minutes", "epsilon_per_slot", "slots", "day_plain", "day_delta_1e-6", "day_delta_1e-9"],
-        rows: SLOT_MINUTES.into_iter().flat_map(|minutes| EPSILONS.map(|epsilon| row(minutes, epsilon))).collect(),
-    }
+    let rows = SLOT_MINUTES.into_iter().flat_map(|minutes| EPSILONS.map(|epsilon| row(minutes, epsilon)));
+    Table::new("composition", COLUMNS, rows)
 }
 
 fn figure() -> Figure {
     let slots = per_day(10);
-    let epsilons = || (0..=60).map(|step| 10f64.powf(-2.0 + f64::from(step) / 30.0));
-    let curve = |label: &str, stroke, of: &dyn Fn(f64) -> f64| Series {
-        label: label.to_owned(),
-        points: epsilons().map(|epsilon| (epsilon, of(epsilon))).collect(),
-        stroke,
-    };
-    Figure {
-        name: "composition_day",
-        title: "Epsilon of a day of 10-minute slots against that of a slot".to_owned(),
-        x: Axis::logarithmic("epsilon of a slot"),
-        y: Axis::logarithmic("epsilon of a day"),
-        series: vec![
-            curve("added up", Stroke::Solid, &|epsilon| plain(slots, epsilon)),
-            curve("but for one in 10^6", Stroke::Dashed, &|epsilon| but_for(DELTAS[0], slots, epsilon)),
-            curve("but for one in 10^9", Stroke::Dashed, &|epsilon| but_for(DELTAS[1], slots, epsilon)),
+    let epsilons = (0..=60).map(|step| 10f64.powf(-2.0 + f64::from(step) / 30.0));
+    let but_for = |delta| epsilons.clone().map(move |epsilon| (epsilon, but_for(delta, slots, epsilon)));
+    Figure::new(
+        "composition_day",
+        "Epsilon of a day of 10-minute slots against that of a slot",
+        (Axis::logarithmic("epsilon of a slot"), Axis::logarithmic("epsilon of a day")),
+        [
+            Stroke::Solid.through("added up", epsilons.clone().map(|epsilon| (epsilon, plain(slots, epsilon)))),
+            Stroke::Dashed.through("but for one in 10^6", but_for(DELTAS[0])),
+            Stroke::Dashed.through("but for one in 10^9", but_for(DELTAS[1])),
         ],
-    }
+    )
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use dream_filter::LocalTime;
-use dream_homes::date::Date;
 use dream_homes::home::{ActivityModel, Calendar, DayKind, DayTrace, Home, Minutes, Month, PvShare};
 use dream_homes::readings::Readings;
 use dream_homes::slots::SlotLength;
@@ -122,6 +121,13 @@ impl Dataset {
         Self { origin: Arc::new(Origin::Own { readings, slot }), feed_in }
     }
 
+    /// The homes of a file with this text.
+    #[cfg(test)]
+    pub(crate) fn of_text(text: &str, slot_seconds: u32) -> Self {
+        let readings = Readings::parse_with_gaps(text, "own.csv".as_ref()).expect("a file");
+        Self::own(readings, SlotLength::new(slot_seconds).expect("divides a day"))
+    }
+
     pub fn homes(&self) -> usize {
         match &*self.origin {
             Origin::Model { homes, .. } => homes.len(),
@@ -160,18 +166,25 @@ impl Dataset {
         Some(in_parallel(all_cores(), homes, |home| work(&home.day(street.calendar.day(DAY)))))
     }
 
+    /// The same of a day by itself, which begins with everything off, as the paper simulated it.
+    pub fn each_single_day<T: Send>(&self, work: impl Fn(&DayTrace) -> T + Sync) -> Option<Vec<T>> {
+        let Origin::Model { homes, street, .. } = &*self.origin else { return None };
+        Some(in_parallel(all_cores(), homes, |home| work(&home.single_day(street.calendar.day(DAY)))))
+    }
+
     /// Some homes on several days in a row, day by day, in the data's own slots: simulated days run through weeks and months
     /// as the calendar has them. Of a file, its whole days.
     pub fn days(&self, members: &[usize], days: u32) -> Vec<Loads> {
         let slot = self.slot();
         match &*self.origin {
             Origin::Model { homes, street, .. } => {
-                let numbers: Vec<u32> = (DAY..DAY + days).collect();
-                in_parallel(all_cores(), &numbers, |&number| {
-                    let day = street.calendar.day(number);
-                    let load = |&home: &usize| as_f64(&slot.means(&homes[home].day(day).total()));
-                    Loads::new(slot, members.iter().map(load).collect())
-                })
+                let first = street.calendar.day(DAY);
+                let mut members = in_parallel(all_cores(), members, |&home| {
+                    let loads = homes[home].days(first).map(|day| as_f64(&slot.means(&day.total())));
+                    loads.take(days as usize).collect::<Vec<_>>().into_iter()
+                });
+                let of_day = |_| Loads::new(slot, members.iter_mut().filter_map(Iterator::next).collect());
+                (0..days).map(of_day).collect()
             }
             Origin::Own { readings, .. } => {
                 let per_day = slot.per_day();
@@ -186,7 +199,7 @@ impl Dataset {
     /// Whether a day of [`Dataset::days`], counted from 0, is on a weekend.
     pub fn weekend(&self, day: u32) -> bool {
         match &*self.origin {
-            Origin::Model { street, .. } => street.calendar.day(DAY + day).kind == DayKind::Weekend,
+            Origin::Model { street, .. } => street.calendar.day(DAY + day).kind() == DayKind::Weekend,
             Origin::Own { .. } => self.local_time((FIRST_DAY + u64::from(day)) * DAY_MILLIS).weekend,
         }
     }
@@ -203,7 +216,9 @@ impl Dataset {
     pub fn local_time(&self, millis: u64) -> LocalTime {
         let after_monday = match &*self.origin {
             Origin::Model { .. } => 0,
-            Origin::Own { readings, .. } => readings.first_day().map_or(0, Date::weekday),
+            Origin::Own { readings, .. } => {
+                readings.first_day().map_or(0, |date| date.weekday().to_monday_zero_offset().unsigned_abs().into())
+            }
         };
         let LocalTime { second_of_day, weekend } = LocalTime::utc(millis + after_monday * DAY_MILLIS);
         LocalTime { second_of_day, weekend: weekend && self.has_weekends() }
@@ -212,7 +227,7 @@ impl Dataset {
     /// The month of a day of [`Dataset::days`], counted from 0. A file does not tell.
     pub fn month(&self, day: u32) -> Option<Month> {
         match &*self.origin {
-            Origin::Model { street, .. } => Some(street.calendar.day(DAY + day).month),
+            Origin::Model { street, .. } => Some(street.calendar.day(DAY + day).month()),
             Origin::Own { .. } => None,
         }
     }
@@ -329,7 +344,7 @@ fn whole(watts: f64) -> i64 {
     watts.round() as i64
 }
 
-fn as_f64(watts: &[i64]) -> Vec<f64> {
+pub(crate) fn as_f64(watts: &[i64]) -> Vec<f64> {
     watts.iter().map(|&watts| watts as f64).collect()
 }
 
@@ -346,7 +361,7 @@ mod tests {
     }
 
     fn own(text: &str, slot: SlotLength) -> Dataset {
-        Dataset::own(Readings::parse_with_gaps(text, "own.csv".as_ref()).unwrap(), slot)
+        Dataset::of_text(text, slot.seconds())
     }
 
     #[test]

@@ -2,19 +2,18 @@
 //! and how often the band holds the load, over whole days, in the evening when accounts run out, on the days of highest load,
 //! and month by month. Everything is done twice, with two seeds.
 
-mod cluster;
 mod headline;
 mod score;
+mod terms;
 
 use dream_edge::HomeKind;
 use dream_protocol::params::Terms;
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::SeedableRng as _;
 
-use self::cluster::{follow, params, reported, terms};
 use self::score::{Score, Scores};
-use super::dataset::{Dataset, Loads};
-use super::section::{Cell, Section, Table};
+use self::terms::{params, terms};
+use super::cluster::{Drawn, Sums, chance, reported};
+use super::dataset::Dataset;
+use super::section::{Cell, Section, Table, row};
 use super::settings::Settings;
 use dream_homes::home::{ActivityModel, Calendar};
 use dream_homes::street::{all_cores, in_parallel};
@@ -51,42 +50,33 @@ pub(crate) fn section(data: &Dataset, houses: &Dataset, settings: &Settings, see
             days.extend(rows(&thousands(seed, MANY, CANDIDATES, DAYS_OF_MANY), HomeKind::House, seed));
         }
     }
-    let mut tables = vec![headline.table(), Table { name: "day", header: &HEADER, rows: days }];
+    let finding = headline.first().into_iter().map(|(seed, raw, filtered)| {
+        let (raw, filtered) = (100.0 * raw, 100.0 * filtered);
+        format!(
+            "sums of {} homes err by {raw:.1} % of the load, filtered {filtered:.1} % (seed {seed})",
+            settings.size()
+        )
+    });
+    let finding = finding.collect::<Vec<_>>().join("; ");
+    let mut tables = vec![headline.table(), Table::new("day", COLUMNS, days)];
     if houses.has_all_months() {
         tables.push(headline::months(houses, settings, seed)?);
     }
-    Ok(Section { tables, figures: Vec::new() })
+    Ok(Section::new(tables, []).finding(finding))
 }
 
-const HEADER: [&str; 15] = [
-    "kind",
-    "homes",
-    "epsilon",
-    "epsilon_of_a_day",
-    "when",
-    "error_raw",
-    "error_filtered",
-    "absolute_error_over_mean_load",
-    "lost_to_range",
-    "lost_to_account",
-    "bias",
-    "band95_coverage",
-    "band95_coverage_filtered",
-    "absolute_error_filtered",
-    "seed",
-];
+const COLUMNS: &str = "kind homes epsilon epsilon_of_a_day when error_raw error_filtered absolute_error_over_mean_load \
+                       lost_to_range lost_to_account bias band95_coverage band95_coverage_filtered \
+                       absolute_error_filtered seed";
 
 /// Clusters of one size and what their homes draw, day by day.
 #[derive(Debug)]
 struct Watched<'a> {
-    data: &'a Dataset,
+    drawn: Drawn<'a>,
     /// Whether homes may have storage heaters.
     heaters: bool,
     feeds_in: bool,
     slot_seconds: u64,
-    size: usize,
-    /// `clusters[cluster][day]`
-    clusters: Vec<Vec<Loads>>,
 }
 
 impl<'a> Watched<'a> {
@@ -96,48 +86,25 @@ impl<'a> Watched<'a> {
 
     /// Puts homes into clusters by lot.
     fn over(data: &'a Dataset, settings: &Settings, seed: u64, clusters: usize, days: u32) -> Result<Self, String> {
-        let size = settings.size();
-        let clusters = clusters.min(data.homes() / size);
-        let chosen = rand::seq::index::sample(&mut chance(seed, 0), data.homes(), clusters * size).into_vec();
-        let clusters: Vec<Vec<Loads>> = chosen.chunks_exact(size).map(|members| data.days(members, days)).collect();
-        if clusters.is_empty() || clusters.iter().any(|days| days.len() <= WEEK) {
-            let heaters = if data.is_model() { " without storage heaters" } else { "" };
-            return Err(format!("It needs {size} homes{heaters} and at least eight whole days of slots."));
-        }
-        let feeds_in = data.feed_in().is_some();
-        Ok(Self {
-            data,
-            heaters: data.has_heaters(),
-            feeds_in,
-            slot_seconds: data.slot().seconds().into(),
-            size,
-            clusters,
-        })
+        let least = u32::try_from(WEEK).expect("seven") + 1;
+        let drawn = Drawn::new(data, (seed, STREAM), (settings.size(), clusters), least..=days)?;
+        let (heaters, feeds_in) = (data.has_heaters(), data.feed_in().is_some());
+        Ok(Self { drawn, heaters, feeds_in, slot_seconds: data.slot().seconds().into() })
     }
 
     /// Everything that these terms make of it.
-    fn under(&self, terms: Terms, settings: &Settings, seed: u64) -> Result<Scores, String> {
-        let params = params(self.size, terms, settings)?;
-        let numbered: Vec<(u64, &Vec<Loads>)> = (1..).zip(&self.clusters).collect();
-        let clusters = in_parallel(all_cores(), &numbered, |(number, days)| {
-            let clocks = |millis| self.data.local_time(millis);
-            follow(&params, &reported(&params, days), &mut chance(seed, *number), Some(&clocks))
-        });
-        Ok(Scores { params, clusters })
+    fn under(&self, terms: Terms, settings: &Settings) -> Result<Scores, String> {
+        let params = params(self.drawn.size, terms, settings)?;
+        let reports = |days: &_| reported((terms.lo, terms.hi), Some(&params), days);
+        Ok(Scores { params, clusters: self.drawn.follow(&Sums::of(&params), reports) })
     }
 
     /// The same, of the last week alone.
-    fn last_week_under(&self, terms: Terms, settings: &Settings, seed: u64) -> Result<Scores, String> {
-        let mut scores = self.under(terms, settings, seed)?;
+    fn last_week_under(&self, terms: Terms, settings: &Settings) -> Result<Scores, String> {
+        let mut scores = self.under(terms, settings)?;
         scores.clusters.iter_mut().for_each(|days| drop(days.drain(..days.len() - WEEK)));
         Ok(scores)
     }
-}
-
-fn chance(seed: u64, number: u64) -> ChaCha8Rng {
-    let mut chance = ChaCha8Rng::seed_from_u64(seed);
-    chance.set_stream(STREAM + number);
-    chance
 }
 
 /// Houses, and all homes where electric heat is expected; of homes that feed in, all in one kind.
@@ -155,7 +122,7 @@ fn day_rows(
     let mut found = Vec::new();
     for (kind, watched) in kinds {
         let terms = terms(*kind, settings, watched.slot_seconds);
-        found.extend(rows(&watched.last_week_under(terms, settings, seed)?, *kind, seed));
+        found.extend(rows(&watched.last_week_under(terms, settings)?, *kind, seed));
     }
     Ok(found)
 }
@@ -169,36 +136,25 @@ fn thousands(seed: u64, size: usize, candidates: u32, days: u32) -> Scores {
     let terms =
         Terms { epsilon_denominator: 18, ..Terms::DEFAULT }.with_day_watt_hours(HomeKind::House.day_watt_hours());
     let params = params(members.len(), terms, &Settings::default()).expect("terms that any list may have");
-    let days = in_parallel(all_cores(), &data.days(&members, days), |day| reported(&params, std::slice::from_ref(day)));
-    Scores { params, clusters: vec![follow(&params, &days.concat(), &mut chance(seed, 1 << 20), None)] }
+    let of_day = |day: &_| reported((terms.lo, terms.hi), Some(&params), std::slice::from_ref(day));
+    let days = in_parallel(all_cores(), &data.days(&members, days), of_day).concat();
+    let clusters = vec![Sums::of(&params).follow(&days, &mut chance(seed, STREAM + (1 << 20)), None)];
+    Scores { params, clusters }
 }
 
 fn rows(scores: &Scores, kind: HomeKind, seed: u64) -> Vec<Vec<Cell>> {
     let terms = scores.params.terms();
-    let head = [
-        kind.as_str().into(),
-        Cell::Count(scores.params.members().into()),
-        Cell::Number(terms.epsilon_numerator as f64 / terms.epsilon_denominator as f64),
-        Cell::Number(terms.day_micro_epsilon as f64 / 1e6),
-    ];
+    let epsilon = terms.epsilon_numerator as f64 / terms.epsilon_denominator as f64;
+    let head = row![kind.as_str(), scores.params.members(), epsilon, terms.day_micro_epsilon as f64 / 1e6];
     let row = |(when, score): (&str, Score)| {
-        let numbers = vec![
-            Cell::Number(score.raw),
-            score.of_filter(score.filtered),
-            Cell::Number(score.absolute),
-            Cell::Number(score.lost_to_range),
-            Cell::Number(score.lost_to_account),
-            Cell::Number(score.bias()),
-            Cell::Number(score.covered),
-            score.of_filter(score.covered_filtered),
-            score.of_filter(score.absolute_filtered),
-            Cell::Count(seed),
-        ];
-        [head.to_vec(), vec![when.into()], numbers].concat()
+        let Score { raw, absolute, lost_to_range, lost_to_account, covered, .. } = score;
+        let lost = [lost_to_range, lost_to_account, score.bias(), covered];
+        let filtered = [score.covered_filtered, score.absolute_filtered].map(|value| score.of_filter(value));
+        let head = row![; head.clone(); row![when, raw, score.of_filter(score.filtered), absolute]];
+        row![; head; lost; filtered; [seed]]
     };
-    [("all", scores.all()), ("17 to 24 h", scores.evenings()), ("days of highest load", scores.highest_days())]
-        .map(row)
-        .into()
+    let (evenings, highest) = (scores.evenings(), scores.highest_days());
+    [("all", scores.all()), ("17 to 24 h", evenings), ("days of highest load", highest)].map(row).into()
 }
 
 #[cfg(test)]
@@ -212,7 +168,7 @@ mod tests {
             let settings = Settings::default();
             let houses = Dataset::model(seed, 230, ActivityModel::Crest).houses();
             let watched = Watched::over(&houses, &settings, seed, 2, 14).unwrap();
-            let scores = watched.last_week_under(terms(HomeKind::House, &settings, 600), &settings, seed).unwrap();
+            let scores = watched.last_week_under(terms(HomeKind::House, &settings, 600), &settings).unwrap();
             assert_eq!(scores.params.terms().day_micro_epsilon, 72_000_000);
             let all = scores.all();
             assert!(all.raw <= 0.20 && all.filtered <= 0.6 * all.raw, "{all:?}");
@@ -236,6 +192,6 @@ mod tests {
     fn every_column_is_documented() {
         let page = include_str!("../../../docs/study.md");
         let line = page.lines().find(|line| line.starts_with("| `day.csv` |")).unwrap();
-        assert!(HEADER.iter().all(|column| line.contains(&format!("`{column}`"))), "{line}");
+        assert!(COLUMNS.split_whitespace().all(|column| line.contains(&format!("`{column}`"))), "{line}");
     }
 }

@@ -2,16 +2,14 @@
 
 mod cases;
 
-use dream_filter::{Filter, Filtered, Release};
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::SeedableRng as _;
+use dream_filter::Filtered;
 
-use super::accuracy::{Alpha, ClusterSlot, Shares};
-use super::dataset::{Dataset, FIRST_DAY};
-use super::section::{Axis, Cell, Figure, Section, Series, Stroke, Table};
+use super::accuracy::Alpha;
+use super::cluster::{Drawn, Observed, Sums, reported};
+use super::dataset::Dataset;
+use super::section::{Axis, Figure, Section, Stroke, Table, row};
 use super::settings::Settings;
-use dream_homes::slots::SECONDS_PER_DAY;
-use dream_homes::street::{all_cores, in_parallel};
+use super::spread::with_mean_and_spread;
 
 const CLUSTERS: usize = 8;
 /// Simulated days; of a file, all it has up to a year.
@@ -29,130 +27,63 @@ pub(crate) fn section(data: &Dataset, settings: &Settings, seed: u64) -> Result<
     let (mut first, mut hard) = (None, Vec::new());
     for seed in [seed, seed.wrapping_add(1)] {
         let other = data.seed().is_some_and(|own| own != seed).then(|| data.with_seed(seed));
-        let drawn = Drawn::new(other.as_ref().unwrap_or(data), settings, seed, CLUSTERS, most_days)?;
-        let clusters = drawn.observe(settings.alpha());
+        let drawn = draw(other.as_ref().unwrap_or(data), settings, seed, CLUSTERS, most_days)?;
+        let clusters = observe(&drawn, settings, settings.alpha());
         let step = Level::best_step(&clusters);
         let days = scores(&clusters, step);
         weeks.push((settings.alpha(), seed, last_week(&days)));
         if settings.alpha() != Alpha::NONE {
-            weeks.push((Alpha::NONE, seed, last_week(&scores(&drawn.observe(Alpha::NONE), step))));
+            weeks.push((Alpha::NONE, seed, last_week(&scores(&observe(&drawn, settings, Alpha::NONE), step))));
         }
         let weekend = |day: usize| u32::try_from(day).is_ok_and(|day| data.weekend(day));
         hard.extend(cases::rows(seed, &clusters, weekend));
         first.get_or_insert((clusters, days));
     }
     let (clusters, days) = first.expect("there are two seeds");
-    let tables = vec![table(&days), last_week_table(&weeks), cases::table(hard)];
-    Ok(Section { tables, figures: vec![day_figure(&clusters[0]), days_figure(&days)] })
+    let Score { raw, filtered, covered, .. } = last_week(&days);
+    let finding = format!(
+        "the filter takes the error of {} homes from {raw:.3} to {filtered:.3}; its 95 % band held {:.1} % of slots",
+        clusters[0].members,
+        100.0 * covered
+    );
+    let tables = [table(&days), last_week_table(&weeks), cases::table(hard)];
+    Ok(Section::new(tables, [day_figure(&clusters[0]), days_figure(&days)]).finding(finding))
 }
 
-/// A cluster over some days.
+/// A cluster over some days, filtered.
 #[derive(Debug)]
 struct Cluster {
     members: u16,
-    /// How long a slot is.
-    slot_millis: u64,
     /// Of the noise.
     variance: f64,
     days: Vec<Vec<Observed>>,
 }
 
-/// A slot of it, in watts.
-#[derive(Debug, Clone, Copy)]
-struct Observed {
-    /// When it ends, in hours from the day's begin.
-    until: f64,
-    /// The load of all members, if those who are silent use as much as the others.
-    truth: f64,
-    /// What errors are shares of.
-    base: f64,
-    /// What is left of it when readings are clipped.
-    clipped: f64,
-    released: f64,
-    filtered: Filtered,
+/// What the gateway makes of each cluster, without an energy account. Half of alpha may be silent.
+fn observe(drawn: &Drawn<'_>, settings: &Settings, alpha: Alpha) -> Vec<Cluster> {
+    let range = settings.range(drawn.data);
+    let members = u16::try_from(drawn.size).expect("checked");
+    let most = u32::from(members) * alpha.percent() / 200;
+    let max_missing = u16::try_from(most).expect("less than all");
+    let (scale, honest) = (settings.scale(range), u32::from(members) * alpha.honest_of_hundred());
+    let sums = Sums { members, max_missing, scale, honest, each: 100 };
+    let clusters = drawn.follow(&sums, |days| reported(range.ends(), None, days));
+    let variance = sums.shares(members).variance();
+    clusters.into_iter().map(|days| Cluster { members, variance, days }).collect()
 }
 
-/// Clusters by lot, before noise: `clusters[cluster][day][slot]`.
-#[derive(Debug)]
-struct Drawn<'a> {
-    settings: &'a Settings,
+fn draw<'a>(
     data: &'a Dataset,
+    settings: &Settings,
     seed: u64,
-    size: u16,
-    clusters: Vec<(u64, Vec<Vec<ClusterSlot>>)>,
-}
-
-impl<'a> Drawn<'a> {
-    fn new(data: &'a Dataset, settings: &'a Settings, seed: u64, clusters: usize, days: u32) -> Result<Self, String> {
-        let mut chance = ChaCha8Rng::seed_from_u64(seed);
-        chance.set_stream(STREAM);
-        let size = settings.size().min(data.homes());
-        let clusters = clusters.min(data.homes() / size);
-        let homes = rand::seq::index::sample(&mut chance, data.homes(), clusters * size).into_vec();
-        let range = settings.range(data);
-        let everybody: Vec<usize> = (0..size).collect();
-        let cluster = |members: &[usize]| -> Vec<Vec<ClusterSlot>> {
-            data.days(members, days).iter().map(|loads| ClusterSlot::of(loads, &everybody, range)).collect()
-        };
-        let clusters: Vec<(u64, Vec<Vec<ClusterSlot>>)> = (1..).zip(homes.chunks_exact(size).map(cluster)).collect();
-        if clusters.iter().any(|(_, days)| days.len() < 2) {
-            return Err("It needs at least two whole days of slots.".to_owned());
-        }
-        Ok(Self {
-            settings,
-            data,
-            seed,
-            size: u16::try_from(size).map_err(|_| "It needs a --size of 65535 or less.")?,
-            clusters,
-        })
+    clusters: usize,
+    days: u32,
+) -> Result<Drawn<'a>, String> {
+    let size = settings.size().min(data.homes());
+    if size > u16::MAX.into() {
+        return Err("It needs a --size of 65535 or less.".to_owned());
     }
-
-    /// Has the gateway's filter follow each of them.
-    fn observe(&self, alpha: Alpha) -> Vec<Cluster> {
-        in_parallel(all_cores(), &self.clusters, |(number, days)| {
-            let mut chance = ChaCha8Rng::seed_from_u64(self.seed);
-            chance.set_stream(STREAM + number);
-            self.follow(days, alpha, &mut chance)
-        })
-    }
-
-    /// Releases each slot's sum of clipped readings with noise, and filters it as the gateway does. A slot that more than half of
-    /// alpha are silent in has no sum, and is left out.
-    fn follow(&self, days: &[Vec<ClusterSlot>], alpha: Alpha, chance: &mut ChaCha8Rng) -> Cluster {
-        let scale = self.settings.scale(self.settings.range(self.data));
-        let members = self.size;
-        let shares = |responders: u16| {
-            // Shares are exact in hundredths of members.
-            Shares::new(scale, u32::from(members) * alpha.honest_of_hundred(), 100 * u32::from(responders))
-        };
-        let everybody = shares(members);
-        let mut filter = Filter::default();
-        let mut end_millis = FIRST_DAY * 1000 * u64::from(SECONDS_PER_DAY);
-        let mut slot = |cluster: &ClusterSlot, until: f64, seconds: u64| {
-            let start_millis = end_millis;
-            end_millis += 1000 * seconds;
-            let responders = u16::try_from(cluster.responders).expect("at most all members");
-            if 200 * u32::from(members - responders) > u32::from(members) * alpha.percent() {
-                return None;
-            }
-            let shares = if responders == members { everybody } else { shares(responders) };
-            let clipped = cluster.load - cluster.excess;
-            let (watts, variance) = (clipped.round() + shares.draw(chance), shares.variance());
-            let local = self.data.local_time(start_millis.midpoint(end_millis));
-            let release = Release { start_millis, end_millis, local, watts, variance, responders, members };
-            let filtered = filter.observe(&release).expect("somebody responds in every slot, one after the other");
-            let all = f64::from(members) / f64::from(responders);
-            let (truth, clipped, released) = (all * cluster.load, all * clipped, all * watts);
-            Some(Observed { until, truth, base: all * cluster.base(), clipped, released, filtered })
-        };
-        let mut day = |slots: &Vec<ClusterSlot>| {
-            let seconds = u64::from(SECONDS_PER_DAY) / slots.len() as u64;
-            let until = |number: usize| (number + 1) as f64 * seconds as f64 / 3600.0;
-            slots.iter().enumerate().filter_map(|(at, cluster)| slot(cluster, until(at), seconds)).collect()
-        };
-        let slot_millis = 1000 * u64::from(SECONDS_PER_DAY) / days[0].len() as u64;
-        Cluster { members, slot_millis, variance: everybody.variance(), days: days.iter().map(&mut day).collect() }
-    }
+    Drawn::new(data, (seed, STREAM), (size, clusters), 2..=days)
 }
 
 impl Cluster {
@@ -227,7 +158,9 @@ impl Score {
     ];
 
     fn of(slot: &Observed, level: f64) -> Self {
-        let Observed { truth, base, clipped, released, filtered: Filtered { watts, band95 }, .. } = *slot;
+        let Observed { reported, released, .. } = *slot;
+        let (truth, base, clipped, Filtered { watts, band95 }) =
+            (reported.truth, reported.base, reported.told(), filtered(slot));
         let error = |estimate: f64| (estimate - truth).abs() / base;
         let held = |load: f64| f64::from(u8::from((watts - load).abs() <= band95));
         Self {
@@ -248,10 +181,6 @@ impl Score {
         [raw, level, filtered, covered, covered_clipped, band, raw_watts / load, filtered_watts / load]
     }
 
-    fn cells(&self) -> Vec<Cell> {
-        self.numbers().map(Cell::Number).into()
-    }
-
     fn mean(scores: impl IntoIterator<Item = Self>) -> Self {
         let (mut mean, mut count) = (Self::default(), 0.0);
         for mut score in scores {
@@ -261,6 +190,10 @@ impl Score {
         Self::FIELDS.iter().for_each(|field| *field(&mut mean) /= count);
         mean
     }
+}
+
+fn filtered(slot: &Observed) -> Filtered {
+    slot.filtered.expect("somebody responds in every slot, one after the other")
 }
 
 fn scores(clusters: &[Cluster], step: f64) -> Vec<Score> {
@@ -281,111 +214,77 @@ fn last_week(days: &[Score]) -> Score {
 /// The last day of one cluster.
 fn day_figure(cluster: &Cluster) -> Figure {
     let day = cluster.days.last().expect("two days or more");
+    // A sum is known when its slot ends.
+    let length = 24.0 * day.windows(2).map(|pair| pair[1].at - pair[0].at).fold(1.0, f64::min);
     let points = |watts: fn(&Observed) -> f64| -> Vec<(f64, f64)> {
-        day.iter().map(|slot| (slot.until, watts(slot) / 1000.0)).collect()
+        day.iter().map(|slot| (24.0 * slot.at + length, watts(slot) / 1000.0)).collect()
     };
-    let series = |label: &str, stroke, watts| Series { label: label.to_owned(), points: points(watts), stroke };
-    let upper = points(|slot| slot.filtered.watts + slot.filtered.band95);
-    let lower = points(|slot| slot.filtered.watts - slot.filtered.band95);
-    let band = upper.into_iter().chain(lower.into_iter().rev()).collect();
-    Figure {
-        name: "filtering_day",
-        title: format!("Day {} of one cluster of {} homes.", cluster.days.len(), cluster.members),
-        x: Axis::hours("hour of the day"),
-        y: Axis::linear("load (kW)"),
-        series: vec![
-            Series { label: "band of the filter, 95 %".to_owned(), points: band, stroke: Stroke::Band },
-            series("released sum", Stroke::Dots, |slot| slot.released),
-            series("true load", Stroke::Solid, |slot| slot.truth),
-            series("filtered", Stroke::Solid, |slot| slot.filtered.watts),
+    let upper = points(|slot| filtered(slot).watts + filtered(slot).band95);
+    let lower = points(|slot| filtered(slot).watts - filtered(slot).band95);
+    Figure::new(
+        "filtering_day",
+        format!("Day {} of one cluster of {} homes.", cluster.days.len(), cluster.members),
+        (Axis::hours("hour of the day"), Axis::linear("load (kW)")),
+        [
+            Stroke::Band.through("band of the filter, 95 %", upper.into_iter().chain(lower.into_iter().rev())),
+            Stroke::Dots.through("released sum", points(|slot| slot.released)),
+            Stroke::Solid.through("true load", points(|slot| slot.reported.truth)),
+            Stroke::Solid.through("filtered", points(|slot| filtered(slot).watts)),
         ],
-    }
+    )
 }
 
 fn days_figure(days: &[Score]) -> Figure {
-    let series = |label: &str, error: fn(&Score) -> f64| Series {
-        label: label.to_owned(),
-        points: (1..).map(f64::from).zip(days.iter().map(error)).collect(),
-        stroke: Stroke::Solid,
-    };
-    Figure {
-        name: "filtering_days",
-        title: "Mean relative error, day after day since the filter began.".to_owned(),
-        x: Axis::linear("day"),
-        y: Axis::linear("mean relative error"),
-        series: vec![
-            series("released sum", |day| day.raw),
-            series("local level", |day| day.level),
-            series("filtered", |day| day.filtered),
+    let points = |error: fn(&Score) -> f64| (1..).map(f64::from).zip(days.iter().map(error));
+    Figure::new(
+        "filtering_days",
+        "Mean relative error, day after day since the filter began.",
+        (Axis::linear("day"), Axis::linear("mean relative error")),
+        [
+            Stroke::Solid.through("released sum", points(|day| day.raw)),
+            Stroke::Solid.through("local level", points(|day| day.level)),
+            Stroke::Solid.through("filtered", points(|day| day.filtered)),
         ],
-    }
+    )
 }
 
 fn table(days: &[Score]) -> Table {
-    let row = |(number, day): (usize, &Score)| [vec![Cell::from(number)], day.cells()].concat();
-    Table {
-        name: "filtering",
-        header: &[
-            "day",
-            "error_raw",
-            "error_local_level",
-            "error_filtered",
-            "band95_coverage",
-            "band95_coverage_of_clipped",
-            "band95_half_width",
-            "absolute_error_over_mean_load",
-            "absolute_error_filtered",
-        ],
-        rows: (1..).zip(days).map(row).collect(),
-    }
+    const COLUMNS: &str = "day error_raw error_local_level error_filtered band95_coverage band95_coverage_of_clipped \
+                           band95_half_width absolute_error_over_mean_load absolute_error_filtered";
+    let rows = (1_usize..).zip(days).map(|(number, day)| row![number; day.numbers()]);
+    Table::new("filtering", COLUMNS, rows)
 }
 
 /// A row for each seed, one for their mean, and one for how far they are apart.
 fn last_week_table(weeks: &[(Alpha, u64, Score)]) -> Table {
+    const COLUMNS: &str = "alpha seed error_raw error_local_level error_filtered band95_coverage \
+                           band95_coverage_of_clipped band95_half_width absolute_error_over_mean_load \
+                           absolute_error_filtered";
     let alphas = weeks.iter().filter(|(_, seed, _)| *seed == weeks[0].1).map(|(alpha, ..)| *alpha);
     let rows = alphas.flat_map(|alpha| {
-        let seeds: Vec<_> = weeks.iter().filter(|(of, ..)| *of == alpha).collect();
-        let row = |seed: Cell, numbers: Vec<Cell>| [vec![Cell::Number(alpha.share()), seed], numbers].concat();
-        let mut rows: Vec<Vec<Cell>> =
-            seeds.iter().map(|(_, seed, score)| row(Cell::Count(*seed), score.cells())).collect();
-        let all = [&seeds[0].2, &seeds[1].2].map(Score::numbers);
-        let of = |number: fn(f64, f64) -> f64| {
-            all[0].iter().zip(all[1]).map(|(one, other)| Cell::Number(number(*one, other))).collect()
-        };
-        rows.push(row("mean".into(), of(f64::midpoint)));
-        rows.push(row("spread".into(), of(|one, other| (one - other).abs())));
-        rows
+        let seeds = weeks.iter().filter(|(of, ..)| *of == alpha).map(|(_, seed, score)| (*seed, score.numbers()));
+        let seeds: Vec<_> = seeds.collect();
+        let rows = with_mean_and_spread(&seeds);
+        rows.map(|(seed, numbers)| row![alpha.share(), seed; numbers]).collect::<Vec<_>>()
     });
-    Table {
-        name: "filtering_last_week",
-        header: &[
-            "alpha",
-            "seed",
-            "error_raw",
-            "error_local_level",
-            "error_filtered",
-            "band95_coverage",
-            "band95_coverage_of_clipped",
-            "band95_half_width",
-            "absolute_error_over_mean_load",
-            "absolute_error_filtered",
-        ],
-        rows: rows.collect(),
-    }
+    Table::new("filtering_last_week", COLUMNS, rows)
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::accuracy::Noise;
-    use super::super::dataset::Loads;
+    use super::super::cluster::Reported;
     use super::*;
     use dream_homes::home::ActivityModel;
-    use dream_homes::readings::Readings;
-    use dream_homes::slots::SlotLength;
 
     /// Two clusters over sixteen days.
     pub(super) fn followed() -> Vec<Cluster> {
-        Drawn::new(&model(), &Settings::default(), 1, 2, 16).unwrap().observe(Alpha::PRODUCT)
+        observed(&model(), 2, 16)
+    }
+
+    fn observed(data: &Dataset, clusters: usize, days: u32) -> Vec<Cluster> {
+        let settings = Settings::default();
+        observe(&draw(data, &settings, 1, clusters, days).unwrap(), &settings, Alpha::PRODUCT)
     }
 
     pub(super) fn model() -> Dataset {
@@ -394,13 +293,12 @@ mod tests {
 
     #[test]
     fn a_learned_profile_beats_a_local_level_and_both_beat_the_sums() {
-        let (data, settings) = (model(), Settings::default());
-        let clusters = Drawn::new(&data, &settings, 1, 2, 12).unwrap().observe(Alpha::PRODUCT);
+        let clusters = observed(&model(), 2, 12);
         let days = scores(&clusters, Level::best_step(&clusters));
         let learned = Score::mean(days[6..].iter().copied());
         // As the error part has it, from the distribution of the noise instead of draws.
-        let noise = Noise::new(Alpha::PRODUCT, settings.epsilon());
-        let error = |slot: &Observed| noise.mean_distance(5000.0, slot.truth - slot.clipped) / (slot.truth + 1.0);
+        let noise = Noise::new(Alpha::PRODUCT, Default::default());
+        let error = |slot: &Observed| noise.mean_distance(5000.0, slot.reported.lost_to_range) / slot.reported.base;
         let slots: Vec<f64> = clusters.iter().flat_map(|cluster| cluster.days.iter().flatten().map(error)).collect();
         let (expected, all) = (slots.iter().sum::<f64>() / slots.len() as f64, Score::mean(days.iter().copied()));
         assert!((all.raw / expected - 1.0).abs() < 0.06, "{expected}, {all:?}");
@@ -423,22 +321,20 @@ mod tests {
         assert!((variance - 12.0 * 16.0 / 28.0).abs() < 1e-12);
     }
 
-    /// Two homes that use the same in each slot of some days.
-    fn two_homes(watts: [f64; 2], days: usize, range: &str) -> Vec<Observed> {
-        let slot = SlotLength::new(900).unwrap();
-        let settings = Settings::asking(range, "1", None);
-        let loads = Loads::new(slot, watts.map(|watts| vec![watts; slot.per_day()]).into());
-        let days = vec![ClusterSlot::of(&loads, &[0, 1], settings.asked_range().unwrap()); days];
-        let data = Dataset::own(Readings::parse("1,2\n", "own.csv".as_ref()).unwrap(), slot);
-        let drawn = Drawn { settings: &settings, data: &data, seed: 1, size: 2, clusters: Vec::new() };
-        drawn.follow(&days, Alpha::PRODUCT, &mut ChaCha8Rng::seed_from_u64(1)).days.concat()
+    /// Ten homes that use the same in each slot of some days.
+    fn ten_homes(first: &str, days: usize, range: &str) -> Vec<Observed> {
+        let data = Dataset::of_text(&format!("{first}{}\n", ",100".repeat(9)).repeat(96 * days), 900);
+        let (settings, days) = (Settings::asking(range, "1", None), u32::try_from(days).unwrap());
+        let drawn = Drawn::new(&data, (1, STREAM), (10, 1), 2..=days).unwrap();
+        observe(&drawn, &settings, Alpha::PRODUCT).remove(0).days.concat()
     }
 
     #[test]
     fn released_sums_are_of_clipped_readings_with_the_products_noise() {
-        let slots = two_homes([12_000.0, 100.0], 60, "0..9000");
-        assert!(slots.iter().all(|slot| (slot.truth, slot.clipped) == (12_100.0, 9100.0)));
-        let noise: Vec<f64> = slots.iter().map(|slot| slot.released - slot.clipped).collect();
+        let slots = ten_homes("12000", 60, "0..9000");
+        let sums = |slot: &Observed| (slot.reported.truth, slot.reported.told());
+        assert!(slots.iter().all(|slot| sums(slot) == (12_900.0, 9900.0)));
+        let noise: Vec<f64> = slots.iter().map(|slot| slot.released - slot.reported.told()).collect();
         let of = |value: fn(&f64) -> f64| noise.iter().map(value).sum::<f64>() / noise.len() as f64;
         // Three standard errors of 5,760 draws: 1.0913 scales over 76; alpha 0 would be off by more than three times as much.
         assert!((of(|noise| noise.abs()) / 9000.0 - 1.1441).abs() < 0.043, "{}", of(|noise| noise.abs()));
@@ -448,17 +344,19 @@ mod tests {
 
     #[test]
     fn errors_of_homes_that_feed_in_are_shares_of_what_they_feed_in() {
-        let filtered = Filtered { watts: -350.0, band95: 60.0 };
-        let slot = Observed { until: 1.0, truth: -399.0, base: 400.0, clipped: -300.0, released: -199.0, filtered };
+        let told = Reported { truth: -399.0, base: 400.0, lost_to_range: -99.0, ..Reported::default() };
+        let seen = |band95| Some(Filtered { watts: -350.0, band95 });
+        let slot = Observed { at: 0.0, reported: told, released: -199.0, filtered: seen(60.0) };
         let score = Score::of(&slot, -299.0);
         assert_eq!((score.raw, score.level, score.filtered, score.band), (0.5, 0.25, 0.1225, 0.15));
         assert_eq!((score.covered, score.covered_clipped), (1.0, 1.0));
-        let near = Score::of(&Observed { filtered: Filtered { band95: 49.5, ..filtered }, ..slot }, 0.0);
+        let near = Score::of(&Observed { filtered: seen(49.5), ..slot }, 0.0);
         assert_eq!((near.covered, near.covered_clipped), (1.0, 0.0));
 
-        let slots = two_homes([-12_000.0, 100.0], 10, "-9000..9000");
-        assert!(slots.iter().all(|slot| (slot.truth, slot.clipped) == (-11_900.0, -8900.0)));
-        let noise = slots.iter().map(|slot| (slot.released - slot.clipped).abs()).sum::<f64>() / slots.len() as f64;
+        let slots = ten_homes("-12000", 10, "-9000..9000");
+        assert!(slots.iter().all(|slot| (slot.reported.truth, slot.reported.told()) == (-11_100.0, -8100.0)));
+        let noise = slots.iter().map(|slot| (slot.released - slot.reported.told()).abs()).sum::<f64>();
+        let noise = noise / slots.len() as f64;
         assert!((noise / 18_000.0 - 1.1441).abs() < 0.11, "{noise}: the range is twice as wide");
     }
 
@@ -469,8 +367,7 @@ mod tests {
         assert_eq!(points, [288, 144, 144, 144], "a band goes there and back");
         assert_eq!(section.figures[1].series[0].points.len(), 21);
         let [days, week] = [0, 1].map(|table| &section.tables[table]);
-        assert!(days.rows.len() == 21 && days.rows.iter().all(|row| row.len() == days.header.len()));
-        assert!(week.rows.len() == 8 && week.rows.iter().all(|row| row.len() == week.header.len()));
+        assert_eq!((days.rows.len(), week.rows.len()), (21, 8));
         let raw = |row: usize| week.rows[row][2].csv().parse::<f64>().unwrap();
         assert!((raw(2) - f64::midpoint(raw(0), raw(1))).abs() < 1e-5 && raw(3) < 0.05, "{:?}", week.rows);
     }
@@ -480,12 +377,11 @@ mod tests {
         let own = |hours: u32| {
             let row = |hour: u32| format!("{}\n", vec![(300 + 10 * (hour % 24)).to_string(); 12].join(","));
             let text: String = (0..hours).map(row).collect();
-            Dataset::own(Readings::parse(&text, "own.csv".as_ref()).unwrap(), SlotLength::new(3600).unwrap())
+            Dataset::of_text(&text, 3600)
         };
         let settings = Settings::default();
         assert!(section(&own(47), &settings, 1).is_err());
-        let (data, settings) = (own(24 * 3 + 5), Settings::default());
-        let clusters = Drawn::new(&data, &settings, 1, CLUSTERS, MOST_DAYS).unwrap().observe(Alpha::PRODUCT);
+        let clusters = observed(&own(24 * 3 + 5), CLUSTERS, MOST_DAYS);
         assert_eq!((clusters.len(), clusters[0].members, clusters[0].days.len()), (1, 12, 3));
         assert!(section(&own(48), &settings, 1).is_ok());
     }
@@ -496,11 +392,10 @@ mod tests {
         let cell = |hour: usize, home: usize| if matches!((hour, home), (5, ..2) | (6, ..3)) { "" } else { "300" };
         let row = |hour: usize| (0..20).map(|home| cell(hour, home)).collect::<Vec<_>>().join(",") + "\n";
         let text: String = (0..48).map(|hour| row(hour % 24)).collect();
-        let readings = Readings::parse_with_gaps(&text, "own.csv".as_ref()).unwrap();
-        let (data, settings) = (Dataset::own(readings, SlotLength::new(3600).unwrap()), Settings::default());
-        let clusters = Drawn::new(&data, &settings, 1, 1, 9).unwrap().observe(Alpha::PRODUCT);
-        let hours: Vec<f64> = clusters[0].days[1].iter().map(|slot| slot.until).collect();
-        assert!(hours.len() == 23 && hours.contains(&6.0) && !hours.contains(&7.0), "{hours:?}");
-        assert!(clusters[0].days.iter().flatten().all(|slot| (slot.truth - 6000.0).abs() < 1e-6), "scaled to all");
+        let clusters = observed(&Dataset::of_text(&text, 3600), 1, 9);
+        let hours: Vec<f64> = clusters[0].days[1].iter().map(|slot| 24.0 * slot.at).collect();
+        assert!(hours.len() == 23 && hours.contains(&5.0) && !hours.contains(&6.0), "{hours:?}");
+        let scaled = |slot: &Observed| (slot.reported.truth - 6000.0).abs() < 1e-6;
+        assert!(clusters[0].days.iter().flatten().all(scaled), "to all");
     }
 }

@@ -1,8 +1,6 @@
 //! Clusters to look at: two hundred of one size, more than exist side by side, so that they tell how clusters differ.
 
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::SeedableRng as _;
-
+use super::cluster::chance;
 use super::dataset::Loads;
 use dream_homes::clustering::{Clustering, shuffle};
 
@@ -49,8 +47,7 @@ pub(super) fn differ(size: usize, homes: usize) -> bool {
 pub(super) fn clusters(loads: &Loads, clustering: Clustering, size: usize, seed: u64) -> Vec<Vec<usize>> {
     match clustering {
         Clustering::Random => {
-            let mut chance = ChaCha8Rng::seed_from_u64(seed);
-            chance.set_stream(size as u64); // streams of homes begin far above
+            let mut chance = chance(seed, size as u64); // streams of homes begin far above
             (0..CLUSTERS).map(|_| rand::seq::index::sample(&mut chance, loads.homes(), size).into_vec()).collect()
         }
         Clustering::Consumption => {

@@ -9,7 +9,7 @@ use dream_homes::home::Device;
 #[derive(Debug)]
 pub(super) struct Presence {
     device: Device,
-    /// Whether it runs whoever is at home, or at least tells little of it.
+    /// Whether it runs in an empty home too, or tells little of who is there.
     passive: bool,
     /// Windows of 30 minutes, 1, 4, 8 and 24 hours.
     pub(super) windows: [Spread; 5],

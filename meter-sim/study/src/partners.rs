@@ -3,12 +3,13 @@
 use dream_protocol::scheme::pairwise::partners::{MOST_LOG2, closing_log2_with};
 
 use super::accuracy::Alpha;
-use super::section::{Axis, Cell, Figure, Section, Series, Stroke, Table};
+use super::section::{Axis, Cell, Figure, Section, Stroke, Table, row};
 
 const SIZES: [u16; 2] = [100, 300];
 
 pub(super) fn section() -> Section {
-    Section { tables: vec![success_table(), example_table(), inference_table()], figures: SIZES.map(figure).into() }
+    let finding = format!("{} partners of 99 keep masks closed at alpha 0.2", fewest_partners(100, 0.2));
+    Section::new([success_table(), example_table(), inference_table()], SIZES.map(figure)).finding(finding)
 }
 
 /// The probability that one meter of `members` has no partner among those that are neither malicious nor declared silent:
@@ -49,69 +50,48 @@ fn share(members: u16, of: f64) -> u16 {
 
 fn figure(members: u16) -> Figure {
     let betas = || (1..=60).map(|percent| f64::from(percent) / 100.0);
+    let partners = move |beta: f64| beta * f64::from(members);
     let alphas = Alpha::PAPERS.map(Alpha::share);
-    let paper = alphas.map(|alpha| Series {
-        label: format!("one meter (paper), alpha {alpha}"),
-        points: betas().map(|beta| (beta, isolated(members, beta * f64::from(members), alpha))).collect(),
-        stroke: Stroke::Solid,
+    let paper = alphas.map(|alpha| {
+        let points = betas().map(|beta| (beta, isolated(members, partners(beta), alpha)));
+        Stroke::Solid.through(format!("one meter (paper), alpha {alpha}"), points)
     });
-    let ours = alphas.map(|alpha| Series {
-        label: format!("any set (our bound), alpha {alpha}"),
-        points: betas()
-            .filter_map(|beta| Some((beta, any_closes(members, beta * f64::from(members), alpha)?)))
-            .collect(),
-        stroke: Stroke::Dashed,
+    let ours = alphas.map(|alpha| {
+        let points = betas().filter_map(|beta| Some((beta, any_closes(members, partners(beta), alpha)?)));
+        Stroke::Dashed.through(format!("any set (our bound), alpha {alpha}"), points)
     });
-    Figure {
-        name: if members == SIZES[0] { "partners_100" } else { "partners_300" },
-        title: format!(
+    Figure::new(
+        if members == SIZES[0] { "partners_100" } else { "partners_300" },
+        format!(
             "The chance, per slot, that masks fail to hide a reading among {members} members; of alpha, half is malicious \
              and half silent"
         ),
-        x: Axis::linear("partners drawn, as a share of the members (w/N)"),
-        y: Axis::logarithmic("probability"),
-        series: paper.into_iter().chain(ours).collect(),
-    }
+        (Axis::linear("partners drawn, as a share of the members (w/N)"), Axis::logarithmic("probability")),
+        paper.into_iter().chain(ours),
+    )
 }
 
 fn success_table() -> Table {
+    const COLUMNS: &str = "members alpha partners_share one_meter_alone any_set_bound fewest_partners_accepted";
     let row = |members: u16, alpha: f64, beta: f64| {
         let partners = beta * f64::from(members);
-        let bound = any_closes(members, partners, alpha);
-        vec![
-            Cell::Count(members.into()),
-            Cell::Number(alpha),
-            Cell::Number(beta),
-            Cell::Tiny(isolated(members, partners, alpha)),
-            bound.map_or_else(|| "no bound".into(), Cell::Tiny),
-            Cell::Count(fewest_partners(members, alpha).into()),
-        ]
+        let alone = Cell::Tiny(isolated(members, partners, alpha));
+        let bound = any_closes(members, partners, alpha).map_or_else(|| "no bound".into(), Cell::Tiny);
+        row![members, alpha, beta, alone, bound, fewest_partners(members, alpha)]
     };
     let all = SIZES.into_iter().flat_map(|members| Alpha::PAPERS.map(|alpha| (members, alpha.share())));
-    Table {
-        name: "partners",
-        header: &["members", "alpha", "partners_share", "one_meter_alone", "any_set_bound", "fewest_partners_accepted"],
-        rows: all.flat_map(|(members, alpha)| [0.1, 0.3, 0.5].map(|beta| row(members, alpha, beta))).collect(),
-    }
+    let rows = all.flat_map(|(members, alpha)| [0.1, 0.3, 0.5].map(|beta| row(members, alpha, beta)));
+    Table::new("partners", COLUMNS, rows)
 }
 
 /// The paper's example: half of 100 nodes are malicious, 30 partners.
 fn example_table() -> Table {
     let one = isolated(100, 30.0, 0.5);
     let row = |slots: i32| {
-        let probability = one.powi(slots);
-        vec![
-            Cell::Count(slots.unsigned_abs().into()),
-            Cell::Tiny(probability),
-            if slots == 1 { Cell::Tiny(1.8e-8) } else { Cell::Empty },
-            Cell::Number(years_until(slots, one)),
-        ]
+        let paper = (slots == 1).then_some(Cell::Tiny(1.8e-8));
+        row![slots.unsigned_abs(), Cell::Tiny(one.powi(slots)), paper, years_until(slots, one)]
     };
-    Table {
-        name: "guessed_slots",
-        header: &["slots", "probability_if_chosen", "paper_probability", "years_until_any"],
-        rows: (1..=4).map(row).collect(),
-    }
+    Table::new("guessed_slots", "slots probability_if_chosen paper_probability years_until_any", (1..=4).map(row))
 }
 
 /// How long it takes on average until what has this probability in a slot of five minutes has happened so often.
@@ -123,18 +103,8 @@ fn years_until(times: i32, probability: f64) -> f64 {
 fn inference_table() -> Table {
     let paper = [(0.1, 0.52), (0.5, 0.62), (1.0, 0.73), (2.0, 0.88)];
     let paper_of = |epsilon: f64| paper.iter().find(|(of, _)| *of == epsilon).map(|&(_, probability)| probability);
-    let row = |epsilon: f64| {
-        vec![
-            Cell::Number(epsilon),
-            Cell::Number(inference(epsilon)),
-            paper_of(epsilon).map_or(Cell::Empty, Cell::Number),
-        ]
-    };
-    Table {
-        name: "inference",
-        header: &["epsilon", "right_at_most", "paper"],
-        rows: [0.1, 0.5, 1.0, 2.0, 5.0, 10.0].map(row).into(),
-    }
+    let row = |epsilon: f64| row![epsilon, inference(epsilon), paper_of(epsilon)];
+    Table::new("inference", "epsilon right_at_most paper", [0.1, 0.5, 1.0, 2.0, 5.0, 10.0].map(row))
 }
 
 #[cfg(test)]

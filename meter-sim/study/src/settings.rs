@@ -1,6 +1,5 @@
 //! What the study is asked to look at, beside the homes: the terms of a cluster, and the seeds of chance.
 
-use std::fmt;
 use std::str::FromStr;
 
 use clap::Args;
@@ -12,29 +11,29 @@ use super::dataset::Dataset;
 use super::grouping::PAPERS_SIZE;
 use dream_homes::args::whole;
 
-/// The terms that one may ask for; what is not said is as the product has it.
+/// Terms of a cluster; the defaults are the product's.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub(crate) struct Settings {
-    /// Clip readings to these watts, such as 0..9000 or -8000..8000 [default: 0..5000, that of houses; -8000..8000 where
-    /// homes feed in]
+    /// Clip readings to these watts, such as 0..9000 or -8000..8000 [default: 0..5000, the range of houses; -8000..8000
+    /// where homes feed in]
     #[arg(long, value_name = "LO..HI", allow_hyphen_values = true)]
     range: Option<Range>,
-    /// How many homes a cluster has, where one size is looked at [default: 100]
+    /// Homes in a cluster, where one size is used [default: 100]
     #[arg(long, value_name = "N", value_parser = whole::<u32, 10, 50_000>)]
     size: Option<u32>,
-    /// The epsilon of a slot [default: 1]
+    /// Epsilon of a slot [default: 1]
     #[arg(long, value_name = "E")]
     epsilon: Option<Epsilon>,
-    /// The epsilon of all slots of a day together, which a meter's energy account follows from [default: what the energy of
-    /// the homes' kind takes, 72 for houses in slots of ten minutes]
-    #[arg(long, value_name = "E")]
-    day_epsilon: Option<DayEpsilon>,
-    /// The share of a cluster's members that may be silent or malicious [default: 0.2]
+    /// Epsilon of all slots of a day together; sets a meter's energy account [default: what the homes' kind needs, 72 for
+    /// houses in slots of ten minutes]
+    #[arg(long, value_name = "E", value_parser = day_epsilon)]
+    day_epsilon: Option<u64>,
+    /// Share of a cluster's members that may be silent or malicious [default: 0.2]
     #[arg(long, value_name = "A")]
     alpha: Option<Alpha>,
 }
 
-/// One of the settings, by the name of its flag.
+/// One of the settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Setting {
     Range,
@@ -80,7 +79,8 @@ impl Settings {
         self.epsilon.unwrap_or_default()
     }
 
-    pub(super) fn day_epsilon(&self) -> Option<DayEpsilon> {
+    /// In millionths.
+    pub(super) fn day_epsilon(&self) -> Option<u64> {
         self.day_epsilon
     }
 
@@ -95,7 +95,8 @@ impl Settings {
 
     /// The scale of the noise for this range.
     pub(super) fn scale(&self, range: Range) -> Scale {
-        self.epsilon().scale(range.watts())
+        let Epsilon(epsilon) = self.epsilon();
+        Scale::new(range.watts() * u64::from(Epsilon::ONE), epsilon.into())
     }
 }
 
@@ -106,7 +107,7 @@ impl Settings {
     }
 
     pub(super) fn asking(range: &str, epsilon: &str, day_epsilon: Option<&str>) -> Self {
-        let day_epsilon = day_epsilon.and_then(|day| day.parse().ok());
+        let day_epsilon = day_epsilon.and_then(|day| self::day_epsilon(day).ok());
         Self { range: range.parse().ok(), epsilon: epsilon.parse().ok(), day_epsilon, ..Self::default() }
     }
 }
@@ -123,7 +124,7 @@ impl Setting {
     }
 }
 
-/// The epsilon of a slot, in ten-thousandths: from 0.0001 to 10.
+/// The epsilon of a slot: from 0.0001 to 10.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Epsilon(u32);
 
@@ -139,11 +140,6 @@ impl Epsilon {
         let lowest = Scale::new(self.0.into(), Self::ONE.into());
         (lowest.numerator(), lowest.denominator())
     }
-
-    /// Of the noise that hides so many watts.
-    fn scale(self, watts: u64) -> Scale {
-        Scale::new(watts * u64::from(Self::ONE), self.0.into())
-    }
 }
 
 impl Default for Epsilon {
@@ -156,40 +152,17 @@ impl FromStr for Epsilon {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        parts_of_one(text, Self::ONE)
-            .filter(|epsilon| (1..=10 * Self::ONE).contains(epsilon))
-            .map(Self)
-            .ok_or("use a number from 0.0001 to 10, with at most four decimals")
+        let parts = parts_of_one(text, Self::ONE).filter(|epsilon| (1..=10 * Self::ONE).contains(epsilon));
+        parts.map(Self).ok_or("use a number from 0.0001 to 10, with at most four decimals")
     }
 }
 
-impl fmt::Display for Epsilon {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.as_f64().fmt(f)
-    }
-}
-
-/// The epsilon of a day, in hundredths: from 0.01 to 10,000.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct DayEpsilon(u32);
-
-impl DayEpsilon {
-    const ONE: u32 = 100;
-
-    pub(super) fn millionths(self) -> u64 {
-        u64::from(self.0) * (1_000_000 / u64::from(Self::ONE))
-    }
-}
-
-impl FromStr for DayEpsilon {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        parts_of_one(text, Self::ONE)
-            .filter(|epsilon| (1..=10_000 * Self::ONE).contains(epsilon))
-            .map(Self)
-            .ok_or("use a number from 0.01 to 10000, with at most two decimals")
-    }
+/// Reads the epsilon of a day, from 0.01 to 10,000, in millionths.
+fn day_epsilon(text: &str) -> Result<u64, &'static str> {
+    let hundredths = parts_of_one(text, 100).filter(|epsilon| (1..=1_000_000).contains(epsilon));
+    hundredths
+        .map(|epsilon| 10_000 * u64::from(epsilon))
+        .ok_or("use a number from 0.01 to 10000, with at most two decimals")
 }
 
 /// A decimal number in parts of one; none if it is below 0, or lies between two parts.
@@ -213,8 +186,8 @@ mod tests {
         for wrong in ["0", "-1", "10.1", "0.00001", "0.12345", "one", "NaN", "inf"] {
             assert!(epsilon(wrong).is_err(), "{wrong}");
         }
-        assert_eq!("4".parse::<DayEpsilon>().map(DayEpsilon::millionths), Ok(4_000_000));
-        assert!(["0", "0.001", "10001", "-4"].iter().all(|wrong| wrong.parse::<DayEpsilon>().is_err()));
+        assert_eq!(day_epsilon("4"), Ok(4_000_000));
+        assert!(["0", "0.001", "10001", "-4"].iter().all(|wrong| day_epsilon(wrong).is_err()));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng as _;
 
 use super::dataset::Dataset;
-use super::section::{Axis, Cell, Figure, Section, Series, Stroke, Table};
+use super::section::{Axis, Figure, Section, Stroke, Table, row};
 use super::settings::Settings;
 
 const DRAWS: u32 = 40_000;
@@ -19,20 +19,18 @@ pub(super) fn section(data: &Dataset, settings: &Settings, seed: u64) -> Result<
     // Of a cluster of a hundred.
     let shares = draws(settings.alpha().honest_of_hundred(), scale, watts.len(), seed);
     let hour = |slot: usize| slot as f64 * f64::from(data.slot().seconds()) / 3600.0;
-    let series = |label: &str, stroke, watts: Vec<f64>| Series {
-        label: label.to_owned(),
-        points: watts.into_iter().enumerate().map(|(slot, watts)| (hour(slot), watts)).collect(),
-        stroke,
-    };
+    let points = |watts: Vec<f64>| watts.into_iter().enumerate().map(|(slot, watts)| (hour(slot), watts));
     let noisy = watts.iter().zip(&shares).map(|(watts, share)| watts + *share as f64).collect();
-    let figure = Figure {
-        name: "share",
-        title: "One home's day, and the same with its share of the noise but without masks".to_owned(),
-        x: Axis::hours("hour of the day"),
-        y: Axis::linear("W"),
-        series: vec![series("with its noise share", Stroke::Dots, noisy), series("the home", Stroke::Solid, watts)],
-    };
-    Ok(Section { tables: vec![table(scale, seed)], figures: vec![figure] })
+    let figure = Figure::new(
+        "share",
+        "One home's day, and the same with its share of the noise but without masks",
+        (Axis::hours("hour of the day"), Axis::linear("W")),
+        [Stroke::Dots.through("with its noise share", points(noisy)), Stroke::Solid.through("the home", points(watts))],
+    );
+    let finding = format!("a home's own share of the noise is 0 in {:.0} % of slots: masks hide it", {
+        100.0 * nothing_added(settings.alpha().honest_of_hundred(), scale)
+    });
+    Ok(Section::new([table(scale, seed)], [figure]).finding(finding))
 }
 
 fn draws(honest: u32, scale: Scale, count: usize, seed: u64) -> Vec<i64> {
@@ -60,14 +58,10 @@ fn table(scale: Scale, seed: u64) -> Table {
     let row = |honest: u32| {
         let shares = draws(honest, scale, DRAWS as usize, seed);
         let within = |watts: u64| shares.iter().filter(|share| share.unsigned_abs() <= watts).count() as f64;
-        let part = |watts| Cell::Number(within(watts) / f64::from(DRAWS));
-        vec![Cell::Count(honest.into()), Cell::Number(nothing_added(honest, scale)), part(0), part(100), part(1000)]
+        let parts = [0, 100, 1000].map(|watts| within(watts) / f64::from(DRAWS));
+        row![honest, nothing_added(honest, scale); parts]
     };
-    Table {
-        name: "shares",
-        header: &["shares", "exactly_0_theory", "exactly_0", "within_100_w", "within_1000_w"],
-        rows: [1, 8, 80, 800].map(row).into(),
-    }
+    Table::new("shares", "shares exactly_0_theory exactly_0 within_100_w within_1000_w", [1, 8, 80, 800].map(row))
 }
 
 #[cfg(test)]

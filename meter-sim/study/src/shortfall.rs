@@ -1,7 +1,7 @@
 //! What epsilon is left when fewer shares of the noise are in a sum than the claim counts on, because more meters collude
 //! than T. Computed, not simulated: the distribution of any number of shares is known (`protocol-gateway.md 5`).
 
-use super::section::{Axis, Cell, Figure, Section, Series, Stroke, Table};
+use super::section::{Axis, Cell, Figure, Section, Stroke, Table, row};
 use dream_homes::street::{all_cores, in_parallel};
 
 /// N = 100 members of which ten may be silent and ten malicious.
@@ -24,13 +24,18 @@ pub(crate) struct Claim {
     pub(crate) epsilon: f64,
 }
 
+const COLUMNS: &str = "shares_needed epsilon_claimed shares_present malicious_beyond_t epsilon_effective \
+                       epsilon_effective_delta_1e-6";
+
 pub(crate) fn section() -> Section {
     let rows: Vec<(Claim, u32)> = EPSILONS
         .into_iter()
         .flat_map(|epsilon| [90, 80, 79, 76, 72, 64, 56, 48, 40, 20].map(|present| (claim(epsilon), present)))
         .collect();
     let rows = in_parallel(all_cores(), &rows, |(claim, present)| row(claim, *present));
-    Section { tables: vec![table(rows)], figures: vec![figure()] }
+    let left = claim(1.0).effective_epsilon(NEEDED * 9 / 10);
+    let finding = format!("with a tenth of the noise missing, epsilon 1 becomes {left:.2}");
+    Section::new([Table::new("shortfall", COLUMNS, rows)], [figure()]).finding(finding)
 }
 
 impl Claim {
@@ -124,46 +129,27 @@ fn claim(epsilon: f64) -> Claim {
 }
 
 fn row(claim: &Claim, present: u32) -> Vec<Cell> {
-    vec![
-        Cell::Count(claim.needed.into()),
-        Cell::Number(claim.epsilon),
-        Cell::Count(present.into()),
-        Cell::Count(claim.needed.saturating_sub(present).into()),
-        Cell::Number(claim.effective_epsilon(present)),
-        Cell::Number(claim.epsilon_but_for(DELTA, present)),
-    ]
-}
-
-fn table(rows: Vec<Vec<Cell>>) -> Table {
-    Table {
-        name: "shortfall",
-        header: &[
-            "shares_needed",
-            "epsilon_claimed",
-            "shares_present",
-            "malicious_beyond_t",
-            "epsilon_effective",
-            "epsilon_effective_delta_1e-6",
-        ],
-        rows,
-    }
+    let beyond = claim.needed.saturating_sub(present);
+    row![claim.needed, claim.epsilon, present, beyond; [
+        claim.effective_epsilon(present),
+        claim.epsilon_but_for(DELTA, present)
+    ]]
 }
 
 fn figure() -> Figure {
-    let series = |epsilon: f64| {
+    let series = |&epsilon: &f64| {
         let point = |missing: u32| {
             let share = 100.0 * f64::from(missing) / f64::from(NEEDED);
             (share, claim(epsilon).effective_epsilon(NEEDED - missing))
         };
-        Series { label: format!("claimed {epsilon}"), points: (0..=60).map(point).collect(), stroke: Stroke::Solid }
+        Stroke::Solid.through(format!("claimed {epsilon}"), (0..=60).map(point))
     };
-    Figure {
-        name: "shortfall_curve",
-        title: "Epsilon that is left against the share of the needed noise that is missing".to_owned(),
-        x: Axis::linear("noise shares missing (%)"),
-        y: Axis::logarithmic("effective epsilon"),
-        series: in_parallel(all_cores(), &EPSILONS, |epsilon| series(*epsilon)),
-    }
+    Figure::new(
+        "shortfall_curve",
+        "Epsilon that is left against the share of the needed noise that is missing",
+        (Axis::linear("noise shares missing (%)"), Axis::logarithmic("effective epsilon")),
+        in_parallel(all_cores(), &EPSILONS, series),
+    )
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some millions, and not negative")]

@@ -1,5 +1,7 @@
 //! How values are spread: their mean, deviation and maximum.
 
+use super::section::Cell;
+
 /// What the paper's tables tell of many values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Spread {
@@ -17,6 +19,19 @@ impl Spread {
         let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count;
         Some(Self { mean, deviation: variance.sqrt(), max })
     }
+}
+
+/// The numbers of each seed, their mean, and how far they are apart, each with what its row is called.
+pub(super) fn with_mean_and_spread<const N: usize>(
+    seeds: &[(u64, [f64; N])],
+) -> impl Iterator<Item = (Cell, [f64; N])> {
+    let of = |fold: fn(f64, f64) -> f64, first: f64| -> [f64; N] {
+        std::array::from_fn(|at| seeds.iter().map(|(_, numbers)| numbers[at]).fold(first, fold))
+    };
+    let (sum, low, high) = (of(|a, b| a + b, 0.0), of(f64::min, f64::MAX), of(f64::max, f64::MIN));
+    let mean = ("mean".into(), sum.map(|sum| sum / seeds.len() as f64));
+    let spread = ("spread".into(), std::array::from_fn(|at| high[at] - low[at]));
+    seeds.iter().map(|(seed, numbers)| (Cell::from(*seed), *numbers)).chain([mean, spread])
 }
 
 #[cfg(test)]

@@ -191,7 +191,7 @@ fn row(share: f64) -> f64 {
     HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
 }
 
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
@@ -200,22 +200,11 @@ mod tests {
     use super::*;
 
     fn figure() -> Figure {
-        let series = |label: &str, stroke| Series {
-            label: label.to_owned(),
-            points: (1..=50).map(|x| (f64::from(x), 1.0 / f64::from(x))).collect(),
-            stroke,
+        let series = |(label, stroke): (&str, Stroke)| {
+            stroke.through(label, (1..=50).map(|x| (f64::from(x), 1.0 / f64::from(x))))
         };
-        Figure {
-            name: "example",
-            title: "An <example>".to_owned(),
-            x: Axis::logarithmic("homes"),
-            y: Axis::linear("error <mean>"),
-            series: vec![
-                series("a < b", Stroke::Solid),
-                series("dashed", Stroke::Dashed),
-                series("dots", Stroke::Dots),
-            ],
-        }
+        let series = [("a < b", Stroke::Solid), ("dashed", Stroke::Dashed), ("dots", Stroke::Dots)].map(series);
+        Figure::new("example", "An <example>", (Axis::logarithmic("homes"), Axis::linear("error <mean>")), series)
     }
 
     #[test]
@@ -231,9 +220,8 @@ mod tests {
     #[test]
     fn a_band_is_filled_and_points_at_one_place_have_other_shapes() {
         let points = vec![(1.0, 2.0), (2.0, 3.0), (2.0, 1.0), (1.0, 0.5)];
-        let series = |stroke| Series { label: String::new(), points: points.clone(), stroke };
-        let all = vec![series(Stroke::Band), series(Stroke::Dots), series(Stroke::Dots)];
-        let svg = Figure { series: all, ..figure() }.svg();
+        let all = [Stroke::Band, Stroke::Dots, Stroke::Dots].map(|stroke| stroke.through("", points.clone()));
+        let svg = Figure { series: all.into(), ..figure() }.svg();
         let band = svg.lines().find(|line| line.starts_with("<polygon")).unwrap();
         assert!(band.contains("fill-opacity") && band.matches(',').count() == 4, "{band}");
         let shapes: Vec<&str> = svg.lines().filter(|line| line.contains("class=\"point\"")).collect();
@@ -244,11 +232,8 @@ mod tests {
     #[test]
     fn what_a_logarithmic_axis_cannot_show_interrupts_the_line() {
         let points = vec![(1.0, 1.0), (2.0, 2.0), (3.0, 0.0), (4.0, 4.0), (5.0, 5.0)];
-        let figure = Figure {
-            y: Axis::logarithmic(""),
-            series: vec![Series { label: String::new(), points, stroke: Stroke::Solid }],
-            ..figure()
-        };
+        let series = vec![Stroke::Solid.through("", points)];
+        let figure = Figure { y: Axis::logarithmic(""), series, ..figure() };
         let lines = figure.svg().lines().filter(|line| line.contains(COLOURS[0])).count();
         assert_eq!(lines, 3, "two lines and the legend's");
     }

@@ -1,6 +1,7 @@
-//! Who used which appliance on the paper's day, slot by slot, and beside how large a peak of their cluster.
+//! Who used which appliance on the paper's day, slot by slot, and beside how large a peak of their cluster. The day is a single
+//! one that begins with everything off, as the paper simulated it.
 
-use super::dataset::Dataset;
+use super::dataset::{Dataset, Loads, as_f64};
 use super::grouping::PAPERS_SIZE;
 use super::peaks::Peaks;
 use dream_homes::home::{DayTrace, Device, Load};
@@ -27,8 +28,10 @@ pub(super) struct Usage {
 impl Usage {
     /// None if the data does not tell appliances apart.
     pub(super) fn of(data: &Dataset) -> Option<Self> {
-        let homes = data.each_day(uses)?;
-        let loads = data.loads(data.slot())?;
+        let slot = data.slot();
+        let days = data.each_single_day(|day| (uses(day), slot.means(&day.total())))?;
+        let (homes, totals): (Vec<_>, Vec<_>) = days.into_iter().unzip();
+        let loads = Loads::new(slot, totals.iter().map(|watts| as_f64(watts)).collect());
         Some(Self { homes, peaks: Peaks::of(&loads, &loads.by_consumption(), PAPERS_SIZE) })
     }
 
@@ -72,7 +75,7 @@ mod tests {
     fn users_are_those_who_switched_a_device_on() {
         let data = Dataset::model(3, 150, ActivityModel::Crest);
         let usage = Usage::of(&data).unwrap();
-        let days = data.each_day(DayTrace::clone).unwrap();
+        let days = data.each_single_day(DayTrace::clone).unwrap();
         for device in ["kettle", "clock", "hob"].map(|name| Device::named(name).unwrap()) {
             let on = |day: &DayTrace| day.load(device).is_some_and(|load| load.starts > 0);
             let expected: Vec<usize> = (0..150).filter(|home| on(&days[*home])).collect();

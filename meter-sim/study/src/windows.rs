@@ -8,7 +8,7 @@ use super::dataset::{Dataset, Loads};
 use super::grouping::{PAPERS_SIZE, name};
 use super::paper;
 use super::peaks::Peaks;
-use super::section::{Axis, Cell, Figure, Section, Series, Stroke, Table};
+use super::section::{Axis, Figure, Section, Stroke, Table, row};
 use super::settings::{Epsilon, Settings};
 use super::spread::Spread;
 use super::usage;
@@ -25,16 +25,19 @@ pub(crate) fn section(data: &Dataset, settings: &Settings, seed: u64) -> Result<
     let loads = data.loads(ten_minutes).or_else(|| data.loads(data.slot())).ok_or("It needs a slot.")?;
     let shown = Shown { active: active(data), loads, range: settings.range(data), epsilon: settings.epsilon() };
     let found = shown.all_clusters(seed);
-    let mut figures = vec![figure(
-        "windows",
-        "What a home spends in its worst window, on average over homes, against the size of its cluster",
-        Of::All,
-        &found,
-    )];
+    let title = "What a home spends in its worst window, on average over homes, against the size of its cluster";
+    let mut figures = vec![figure("windows", title, Of::All, &found)];
     if shown.active.is_some() {
         figures.push(figure("windows_active", "The same for active appliances alone", Of::Active, &found));
     }
-    Ok(Section { tables: vec![shown.summary(&found), every(&found)], figures })
+    let finding = shown.windows().last().and_then(|(minutes, slots)| {
+        let (spent, counted) = (shown.of_range(slots)?.mean, slots as f64 * shown.epsilon.as_f64());
+        Some(format!(
+            "over {} a home spends epsilon {spent:.1} of the {counted} that its meter counts",
+            in_words(minutes)
+        ))
+    });
+    Ok(Section::new([shown.summary(&found), every(&found)], figures).finding(finding.unwrap_or_default()))
 }
 
 /// The largest sum of so many slots in a row; of all, if there are not as many.
@@ -137,34 +140,18 @@ impl Shown {
     fn summary(&self, found: &[Found]) -> Table {
         let sizes = found.iter().map(|one| one.size);
         let size = sizes.min_by_key(|size| size.abs_diff(PAPERS_SIZE)).unwrap_or(PAPERS_SIZE);
-        let cells = |of, minutes| {
+        let worst = |of, minutes| {
             let mut found = found.iter().filter(|one| one.clustering == Clustering::Consumption && one.size == size);
-            let one = found.find(|one| one.of == of && one.minutes == minutes);
-            one.map_or([Cell::Empty, Cell::Empty], |one| mean_and_max(one.worst))
+            found.find(|one| one.of == of && one.minutes == minutes).map(|one| one.worst)
         };
         let rows = self.windows().map(|(minutes, slots)| {
-            let mut row = vec![Cell::Count(minutes.into()), slots.into()];
-            row.extend(cells(Of::All, minutes));
-            row.extend(cells(Of::Active, minutes));
-            row.extend(self.of_range(slots).map_or([Cell::Empty, Cell::Empty], mean_and_max));
-            row.push(Cell::Number(slots as f64 * self.epsilon.as_f64()));
-            row
+            let spreads = [worst(Of::All, minutes), worst(Of::Active, minutes), self.of_range(slots)];
+            let numbers = spreads.map(|spread| [spread.map(|spread| spread.mean), spread.map(|spread| spread.max)]);
+            row![minutes, slots; numbers.concat(); [slots as f64 * self.epsilon.as_f64()]]
         });
-        Table {
-            name: "windows_summary",
-            header: &[
-                "window_min",
-                "slots",
-                "all_mean",
-                "all_max",
-                "active_mean",
-                "active_max",
-                "range_spent_mean",
-                "range_spent_max",
-                "range_guaranteed",
-            ],
-            rows: rows.collect(),
-        }
+        const COLUMNS: &str = "window_min slots all_mean all_max active_mean active_max range_spent_mean \
+                               range_spent_max range_guaranteed";
+        Table::new("windows_summary", COLUMNS, rows)
     }
 }
 
@@ -176,59 +163,30 @@ fn spent(epsilons: &[Vec<f64>], slots: usize) -> Option<(Spread, f64)> {
     Some((Spread::of(&worst)?, Spread::of(&means)?.mean))
 }
 
-fn mean_and_max(spread: Spread) -> [Cell; 2] {
-    [Cell::Number(spread.mean), Cell::Number(spread.max)]
-}
-
 /// Of homes that use about the same.
 fn figure(name: &'static str, title: &str, of: Of, found: &[Found]) -> Figure {
     let of_window = |minutes: u32| {
         let found = found.iter().filter(|one| one.clustering == Clustering::Consumption && one.of == of);
         let found = found.filter(|one| one.minutes == minutes);
         let points: Vec<(f64, f64)> = found.map(|one| (one.size as f64, one.worst.mean)).collect();
-        (!points.is_empty()).then(|| Series { label: in_words(minutes), points, stroke: Stroke::Solid })
+        (!points.is_empty()).then(|| Stroke::Solid.through(in_words(minutes), points))
     };
-    Figure {
-        name,
-        title: title.to_owned(),
-        x: Axis::logarithmic("homes in a cluster"),
-        y: Axis::logarithmic("epsilon over the window"),
-        series: WINDOWS.into_iter().filter_map(of_window).collect(),
-    }
+    let axes = (Axis::logarithmic("homes in a cluster"), Axis::logarithmic("epsilon over the window"));
+    Figure::new(name, title, axes, WINDOWS.into_iter().filter_map(of_window))
 }
 
 fn every(found: &[Found]) -> Table {
+    const COLUMNS: &str = "clustering cluster_size appliances window_min slots epsilon_s_mean epsilon_s_dev \
+                           epsilon_s_max epsilon_s_mean_of_all_windows";
     let row = |one: &Found| {
-        vec![
-            name(one.clustering).into(),
-            one.size.into(),
-            match one.of {
-                Of::All => "all".into(),
-                Of::Active => "active".into(),
-            },
-            Cell::Count(one.minutes.into()),
-            one.slots.into(),
-            Cell::Number(one.worst.mean),
-            Cell::Number(one.worst.deviation),
-            Cell::Number(one.worst.max),
-            Cell::Number(one.mean),
-        ]
+        let of = match one.of {
+            Of::All => "all",
+            Of::Active => "active",
+        };
+        let Spread { mean, deviation, max } = one.worst;
+        row![name(one.clustering), one.size, of, one.minutes, one.slots, mean, deviation, max, one.mean]
     };
-    Table {
-        name: "windows_all",
-        header: &[
-            "clustering",
-            "cluster_size",
-            "appliances",
-            "window_min",
-            "slots",
-            "epsilon_s_mean",
-            "epsilon_s_dev",
-            "epsilon_s_max",
-            "epsilon_s_mean_of_all_windows",
-        ],
-        rows: found.iter().map(row).collect(),
-    }
+    Table::new("windows_all", COLUMNS, found.iter().map(row))
 }
 
 fn in_words(minutes: u32) -> String {
@@ -239,11 +197,9 @@ fn in_words(minutes: u32) -> String {
 mod tests {
     use super::*;
     use dream_homes::home::ActivityModel;
-    use dream_homes::readings::Readings;
 
     fn own(text: &str, minutes: u32) -> Dataset {
-        let readings = Readings::parse(text, "own.csv".as_ref()).unwrap();
-        Dataset::own(readings, SlotLength::new(minutes * 60).unwrap())
+        Dataset::of_text(text, 60 * minutes)
     }
 
     #[test]
@@ -312,8 +268,8 @@ mod tests {
         let section = section(&own(&rows, 15), &Settings::default(), 1).unwrap();
         assert_eq!(section.figures.len(), 1);
         let summary = section.tables.iter().find(|table| table.name == "windows_summary").map(|table| &table.rows);
-        let windows: Vec<Cell> = summary.unwrap().iter().map(|row| row[0].clone()).collect();
-        assert_eq!(windows, [Cell::Count(30), Cell::Count(60), Cell::Count(120)]);
+        let windows: Vec<String> = summary.unwrap().iter().map(|row| row[0].csv()).collect();
+        assert_eq!(windows, ["30", "60", "120"]);
         assert_eq!(summary.unwrap()[0][2].csv(), "1.1", "0.1 to 1.0, twice");
     }
 }

@@ -22,6 +22,8 @@ fn the_whole_study_draws_its_figures_and_its_files_are_documented() {
     assert!(headers.len() > 20, "{headers:?}");
     assert_documented(&headers);
     assert_drawn(folder.path());
+    let index = fs::read_to_string(folder.path().join("index.html")).unwrap();
+    assert!(headers.keys().all(|file| index.contains(&format!("href=\"{file}\""))), "{index}");
 }
 
 #[test]

@@ -22,7 +22,7 @@ impl Homes {
             HomeKind::Flat => (390, 5.5, "flat", "flats"),
             HomeKind::House => (480, 0.5, "house", "houses"),
             HomeKind::ElectricHeat => (2100, 0.0, "home with electric heating", "homes with electric heating"),
-            HomeKind::Pv => (410, 0.0, "home with panels", "homes with panels"),
+            HomeKind::Pv => (440, 0.0, "home with panels", "homes with panels"),
         };
         Self { mean_watts, cut_off_percent, one, many }
     }

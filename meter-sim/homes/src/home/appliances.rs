@@ -27,6 +27,11 @@ impl Device {
         if self == Self::LIGHTING { "lighting" } else { catalogue()[self.index()].name }
     }
 
+    /// Whether it runs in the cheap hours of the night alone.
+    pub(super) fn charges_at_night(self) -> bool {
+        self != Self::LIGHTING && Appliance::of(self).trigger == Trigger::NightTariff
+    }
+
     /// The device of this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::all().find(|device| device.name() == name)
@@ -87,7 +92,7 @@ pub(super) enum Length {
 /// What switches it on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trigger {
-    /// Itself, whoever is at home.
+    /// Itself, at any time.
     Always,
     /// Anybody who is active.
     Presence,

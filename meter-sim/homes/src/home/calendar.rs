@@ -3,15 +3,45 @@
 use std::fmt;
 use std::str::FromStr;
 
+use jiff::ToSpan as _;
 use thiserror::Error;
 
-/// A day to simulate.
+/// A day to simulate: one of a calendar, which knows what the day before was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Day {
+    number: u32,
+    calendar: Calendar,
+}
+
+impl Day {
     /// Tells days of the same kind and month apart: each number has randomness of its own.
-    pub number: u32,
-    pub month: Month,
-    pub kind: DayKind,
+    pub fn number(self) -> u32 {
+        self.number
+    }
+
+    pub fn month(self) -> Month {
+        match self.calendar {
+            Calendar::Year => Month::from_november(self.number.saturating_sub(1)),
+            Calendar::Of(month) | Calendar::Same(month, _) => month,
+        }
+    }
+
+    pub fn kind(self) -> DayKind {
+        match self.calendar {
+            Calendar::Year | Calendar::Of(_) => DayKind::of(self.number),
+            Calendar::Same(_, kind) => kind,
+        }
+    }
+
+    /// The day before; day 0 is its own.
+    pub(super) fn before(self) -> Self {
+        Self { number: self.number.saturating_sub(1), ..self }
+    }
+
+    /// The day and all that follow.
+    pub(super) fn and_after(self) -> impl Iterator<Item = Self> {
+        (self.number..).map(move |number| Self { number, ..self })
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +60,7 @@ impl DayKind {
     }
 }
 
-/// Days in a row: the first is a Monday, and every sixth and seventh day is a weekend.
+/// Days in a row. Where there are weeks, the first is a Monday, and every sixth and seventh day is a weekend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Calendar {
     /// Through all months, from the first of November, the paper's month; after a year of 365 days again.
@@ -38,6 +68,8 @@ pub enum Calendar {
     Year,
     /// In one month for ever.
     Of(Month),
+    /// In one month for ever, without weeks: all days are of one kind.
+    Same(Month, DayKind),
 }
 
 impl Calendar {
@@ -45,11 +77,7 @@ impl Calendar {
 
     /// The day of this number, from 1.
     pub fn day(self, number: u32) -> Day {
-        let month = match self {
-            Self::Year => Month::from_november(number.saturating_sub(1) % Self::DAYS_OF_A_YEAR),
-            Self::Of(month) => month,
-        };
-        Day { number, month, kind: DayKind::of(number) }
+        Day { number, calendar: self }
     }
 }
 
@@ -79,28 +107,10 @@ impl Month {
         if (1..=12).contains(&month) { Ok(Self(month)) } else { Err(MonthError) }
     }
 
-    /// The month so many days after the first of November.
-    fn from_november(mut days: u32) -> Self {
-        const LENGTHS: [(u8, u32); 12] = [
-            (11, 30),
-            (12, 31),
-            (1, 31),
-            (2, 28),
-            (3, 31),
-            (4, 30),
-            (5, 31),
-            (6, 30),
-            (7, 31),
-            (8, 31),
-            (9, 30),
-            (10, 31),
-        ];
-        let month = LENGTHS.into_iter().find(|(_, length)| {
-            let here = days < *length;
-            days = days.saturating_sub(*length);
-            here
-        });
-        month.map_or(Self::NOVEMBER, |(month, _)| Self(month))
+    /// The month so many days after the first of November, in years without a leap day.
+    fn from_november(days: u32) -> Self {
+        let day = jiff::civil::date(2025, 11, 1).saturating_add(i64::from(days % Calendar::DAYS_OF_A_YEAR).days());
+        Self(day.month().unsigned_abs())
     }
 
     /// Counts from 0, for tables.
@@ -116,21 +126,7 @@ impl Month {
 
 impl fmt::Display for Month {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const NAMES: [&str; 12] = [
-            "January",
-            "February",
-            "March",
-            "April",
-            "May",
-            "June",
-            "July",
-            "August",
-            "September",
-            "October",
-            "November",
-            "December",
-        ];
-        f.write_str(NAMES[self.index()])
+        jiff::civil::date(2025, self.0.cast_signed(), 1).strftime("%B").fmt(f)
     }
 }
 
@@ -154,18 +150,27 @@ mod tests {
     fn a_week_has_five_weekdays_and_then_a_weekend() {
         let june = Calendar::Of(Month(6));
         let kinds: String =
-            (1..=15).map(|number| if june.day(number).kind == DayKind::Weekend { 'e' } else { 'd' }).collect();
+            (1..=15).map(|number| if june.day(number).kind() == DayKind::Weekend { 'e' } else { 'd' }).collect();
         assert_eq!(kinds, "dddddeedddddeed");
-        assert!((1..400).all(|number| june.day(number).month == Month(6)));
+        assert!((1..400).all(|number| june.day(number).month() == Month(6)));
     }
 
     #[test]
     fn a_year_runs_through_all_months_from_november() {
-        let month = |number| Calendar::Year.day(number).month.0;
+        let month = |number| Calendar::Year.day(number).month().0;
         assert_eq!([1, 30, 31, 61, 62, 92, 93, 120, 121].map(month), [11, 11, 12, 12, 1, 1, 2, 2, 3]);
         assert_eq!([365, 366].map(month), [10, 11]);
         let count = |of| (1..=Calendar::DAYS_OF_A_YEAR).filter(|number| month(*number) == of).count();
         assert_eq!((1..=12).map(count).collect::<Vec<_>>(), [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]);
-        assert_eq!(Calendar::Year.day(3), Day { number: 3, month: Month::NOVEMBER, kind: DayKind::Weekday });
+    }
+
+    #[test]
+    fn a_day_knows_what_the_day_before_was() {
+        let december = Calendar::Year.day(31).before();
+        assert_eq!((december.number(), december.month()), (30, Month::NOVEMBER));
+        let monday = Calendar::Of(Month(6)).day(8);
+        assert_eq!((monday.kind(), monday.before().kind()), (DayKind::Weekday, DayKind::Weekend));
+        let same = Calendar::Same(Month(6), DayKind::Weekday);
+        assert!((1..15).all(|number| same.day(number).before().kind() == DayKind::Weekday));
     }
 }

@@ -1,42 +1,20 @@
-//! One appliance over one day: off, possibly locked out, or somewhere in a cycle.
+//! One appliance: off, possibly locked out, or somewhere in a cycle.
 
-use super::activity::ActivityModel;
 use super::appliances::{Appliance, Length, Power, Trigger};
-use super::calendar::{Day, Month};
+use super::calendar::Month;
 use super::draw::{self, Draw};
-use super::occupancy::Occupancy;
-use super::{Load, MINUTES_PER_DAY};
-
-/// What an appliance depends on.
-#[derive(Debug)]
-pub(super) struct Surroundings<'a> {
-    pub(super) day: Day,
-    pub(super) occupancy: &'a Occupancy,
-    pub(super) activities: ActivityModel,
-}
-
-/// Simulates a day.
-pub(super) fn run(appliance: &Appliance, surroundings: &Surroundings<'_>, draw: &mut Draw) -> Load {
-    let mut machine = Machine::at_midnight(appliance, draw);
-    let mut watts = Box::new([0; MINUTES_PER_DAY]);
-    for (slot, minutes) in watts.chunks_exact_mut(10).enumerate() {
-        let active = surroundings.occupancy.slots()[slot];
-        let start = surroundings.start_probability(appliance, active, slot);
-        minutes.iter_mut().for_each(|watts| *watts = machine.minute(active > 0, start, draw));
-    }
-    Load { device: appliance.device, starts: machine.starts, standby: appliance.standby, watts }
-}
+use super::life::{Stretch, Surroundings};
 
 impl Surroundings<'_> {
     /// The probability that an appliance which is off and not locked out starts in a minute of this slot.
     fn start_probability(&self, appliance: &Appliance, active: u8, slot: usize) -> f64 {
         let present = if active > 0 { 1.0 } else { 0.0 };
         let factor = match appliance.trigger {
-            Trigger::NightTariff => return night_tariff(self.day.month, slot),
+            Trigger::NightTariff => return night_tariff(self.day.month(), slot),
             Trigger::Always => 1.0,
             Trigger::Presence => present,
-            Trigger::PresenceAndSeason => present * SPACE_HEATING[self.day.month.index()],
-            Trigger::Doing(activity) => self.activities.probability(self.day.kind, activity, active, slot),
+            Trigger::PresenceAndSeason => present * SPACE_HEATING[self.day.month().index()],
+            Trigger::Doing(activity) => self.activities.probability(self.day.kind(), activity, active, slot),
         };
         appliance.start_probability * factor
     }
@@ -54,10 +32,11 @@ fn night_tariff(month: Month, slot: usize) -> f64 {
     if slot == CHARGE_SLOT { SEASON[month.index()] } else { 0.0 }
 }
 
+/// The specimen of a home.
 #[derive(Debug)]
-struct Machine<'a> {
-    appliance: &'a Appliance,
-    /// What this home's specimen draws, unless it has a programme.
+pub(super) struct Machine {
+    appliance: &'static Appliance,
+    /// What it draws, unless it has a programme.
     rated: i32,
     state: State,
     starts: u32,
@@ -71,14 +50,27 @@ enum State {
     On { over: u32, length: u32 },
 }
 
-impl<'a> Machine<'a> {
-    fn at_midnight(appliance: &'a Appliance, draw: &mut Draw) -> Self {
+impl Machine {
+    /// Off.
+    pub(super) fn at_midnight(appliance: &'static Appliance, draw: &mut Draw) -> Self {
         let rated = match appliance.power {
             Power::Rated(mean) => draw::watts(draw.normal(mean, mean / 10.0)).max(0),
             Power::Washing => 0,
         };
         let locked = draw.below(2 * appliance.restart);
         Self { appliance, rated, state: State::Off { locked }, starts: 0 }
+    }
+
+    /// Lives through a stretch of a day and says what it does in it.
+    pub(super) fn live(&mut self, surroundings: &Surroundings<'_>, draw: &mut Draw) -> Stretch {
+        let before = self.starts;
+        let mut watts = Vec::with_capacity(10 * surroundings.active.len());
+        for (slot, &active) in (surroundings.first_slot..).zip(surroundings.active) {
+            let start = surroundings.start_probability(self.appliance, active, slot);
+            watts.extend(std::iter::repeat_with(|| self.minute(active > 0, start, draw)).take(10));
+        }
+        let Appliance { device, standby, .. } = *self.appliance;
+        Stretch { device, starts: self.starts - before, standby, watts }
     }
 
     /// Lives through one minute and says what it draws.
@@ -133,30 +125,32 @@ fn washing(minute: u32) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::home::activity::ActivityModel;
     use crate::home::appliances::Device;
-    use crate::home::calendar::DayKind;
+    use crate::home::calendar::{Calendar, DayKind};
 
     fn appliance(name: &str) -> &'static Appliance {
         Appliance::of(Device::named(name).unwrap())
     }
 
     /// A day on which so many residents are active in each slot.
-    fn day(name: &str, month: u8, seed: u64, active: impl Fn(usize) -> u8) -> Load {
-        let day = Day { number: 1, month: Month::new(month).unwrap(), kind: DayKind::Weekday };
-        let occupancy = Occupancy::from_slots(active);
-        let surroundings = Surroundings { day, occupancy: &occupancy, activities: ActivityModel::Crest };
-        run(appliance(name), &surroundings, &mut Draw::of_home(seed, 1))
+    fn day(name: &str, month: u8, seed: u64, active: impl Fn(usize) -> u8) -> Stretch {
+        let day = Calendar::Same(Month::new(month).unwrap(), DayKind::Weekday).day(1);
+        let active: Vec<u8> = (0..144).map(active).collect();
+        let surroundings = Surroundings { day, first_slot: 0, active: &active, activities: ActivityModel::Crest };
+        let mut draw = Draw::of_home(seed, 1);
+        Machine::at_midnight(appliance(name), &mut draw).live(&surroundings, &mut draw)
     }
 
     /// A machine that was just switched on, after its first minute.
-    fn started(name: &str, draw: &mut Draw) -> Machine<'static> {
+    fn started(name: &str, draw: &mut Draw) -> Machine {
         let mut machine = Machine { state: State::Off { locked: 0 }, ..Machine::at_midnight(appliance(name), draw) };
         machine.minute(true, 1.0, draw);
         machine
     }
 
     /// Lengths of the runs of minutes in which it draws more than its standby, without those that midnight cuts off.
-    fn runs(load: &Load) -> Vec<usize> {
+    fn runs(load: &Stretch) -> Vec<usize> {
         let pieces: Vec<usize> = load.watts.split(|watts| *watts == load.standby).map(<[i32]>::len).collect();
         pieces[..pieces.len() - 1].iter().copied().filter(|length| *length > 0).collect()
     }
@@ -216,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn fridges_run_whoever_is_at_home_and_kettles_do_not() {
+    fn fridges_run_in_an_empty_home_and_kettles_do_not() {
         assert!(day("fridge", 11, 1, |_| 0).starts > 10);
         let kettle = day("kettle", 11, 1, |_| 0);
         assert_eq!(kettle.starts, 0);

@@ -3,10 +3,9 @@
 use std::sync::LazyLock;
 
 use super::appliances::Device;
-use super::calendar::Month;
 use super::draw::{self, Draw};
-use super::occupancy::Occupancy;
-use super::{Load, MINUTES_PER_DAY, Minutes, irradiance, table};
+use super::life::{Stretch, Surroundings};
+use super::{irradiance, table};
 
 /// What a home has: its lamps, and how dark it has to be.
 #[derive(Debug, Clone)]
@@ -30,27 +29,43 @@ impl Lamps {
         Self { threshold, lamps: (0..count).map(|_| Lamp::draw(draw)).collect() }
     }
 
-    /// One day; all are off at midnight.
-    pub(super) fn day(&self, month: Month, occupancy: &Occupancy, draw: &mut Draw) -> Load {
-        let wanted = self.wanted(month, occupancy);
-        let mut load = Load { device: Device::LIGHTING, starts: 0, standby: 0, watts: Box::new([0; MINUTES_PER_DAY]) };
-        for lamp in &self.lamps {
-            load.starts += lamp.day(&wanted, occupancy, draw, &mut load.watts);
-        }
-        load
+    /// All of them off.
+    pub(super) fn at_midnight(&self) -> Lighting<'_> {
+        Lighting { of: self, left: vec![0; self.lamps.len()] }
     }
 
     /// How much light is wanted in each minute, in residents who want it. In daylight it is dark all the same in one
     /// minute of twenty.
-    fn wanted(&self, month: Month, occupancy: &Occupancy) -> [f64; MINUTES_PER_DAY] {
+    fn wanted(&self, surroundings: &Surroundings<'_>) -> Vec<f64> {
         const DARK_BY_DAY: f64 = 0.05;
         // Two persons in one room need the lamp once.
         const EFFECTIVE: [f64; 6] = [0.0, 1.0, 1.528, 1.694, 1.983, 2.094];
-        let sky = irradiance::of(month);
-        std::array::from_fn(|minute| {
-            let dark = if sky[minute] < self.threshold { 1.0 } else { DARK_BY_DAY };
-            dark * EFFECTIVE[usize::from(occupancy.active(minute))]
-        })
+        let sky = &irradiance::of(surroundings.day.month())[10 * surroundings.first_slot..];
+        let wanted = sky.iter().zip(surroundings.minutes()).map(|(light, active)| {
+            let dark = if *light < self.threshold { 1.0 } else { DARK_BY_DAY };
+            dark * EFFECTIVE[usize::from(active)]
+        });
+        wanted.collect()
+    }
+}
+
+/// The lamps of a home, some of them lit.
+#[derive(Debug)]
+pub(super) struct Lighting<'a> {
+    of: &'a Lamps,
+    /// For how many more minutes each is lit, if somebody stays.
+    left: Vec<usize>,
+}
+
+impl Lighting<'_> {
+    /// Lives through a stretch of a day and says what all of them do in it.
+    pub(super) fn live(&mut self, surroundings: &Surroundings<'_>, draw: &mut Draw) -> Stretch {
+        let wanted = self.of.wanted(surroundings);
+        let mut lit = Stretch { device: Device::LIGHTING, starts: 0, standby: 0, watts: vec![0; wanted.len()] };
+        for (lamp, left) in self.of.lamps.iter().zip(&mut self.left) {
+            lamp.live(left, &wanted, draw, &mut lit);
+        }
+        lit
     }
 }
 
@@ -61,22 +76,20 @@ impl Lamp {
         Self { watts: watts[draw.weighted(probabilities)], weight: MEAN_WEIGHT * draw.exponential() }
     }
 
-    /// Adds what it draws, and says how often it was switched on.
-    fn day(&self, wanted: &[f64; MINUTES_PER_DAY], occupancy: &Occupancy, draw: &mut Draw, watts: &mut Minutes) -> u32 {
-        let (mut starts, mut minute) = (0, 0);
-        while minute < MINUTES_PER_DAY {
-            if !draw.chance(self.weight * wanted[minute]) {
-                minute += 1;
-                continue;
+    /// Adds what it does. Where no light is wanted, nobody is there, and it goes out.
+    fn live(&self, left: &mut usize, wanted: &[f64], draw: &mut Draw, lit: &mut Stretch) {
+        for (wanted, watts) in wanted.iter().zip(&mut lit.watts) {
+            if *wanted == 0.0 {
+                *left = 0;
+            } else if *left == 0 && draw.chance(self.weight * wanted) {
+                lit.starts += 1;
+                *left = burning_time(draw);
             }
-            starts += 1;
-            let end = MINUTES_PER_DAY.min(minute + burning_time(draw));
-            while minute < end && occupancy.active(minute) > 0 {
-                watts[minute] += self.watts;
-                minute += 1;
+            if *left > 0 {
+                *watts += self.watts;
+                *left -= 1;
             }
         }
-        starts
     }
 }
 
@@ -106,14 +119,18 @@ static BULBS: LazyLock<(Vec<i32>, Vec<f64>)> = LazyLock::new(|| {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::home::{ActivityModel, Calendar, DayKind, Month};
 
     const NOVEMBER: u8 = 11;
 
-    fn light(lamps: &Lamps, month: u8, seed: u64, active: impl Fn(usize) -> u8) -> Load {
-        lamps.day(Month::new(month).unwrap(), &Occupancy::from_slots(active), &mut Draw::of_home(seed, 2))
+    fn light(lamps: &Lamps, month: u8, seed: u64, active: impl Fn(usize) -> u8) -> Stretch {
+        let day = Calendar::Same(Month::new(month).unwrap(), DayKind::Weekday).day(1);
+        let active: Vec<u8> = (0..144).map(active).collect();
+        let surroundings = Surroundings { day, first_slot: 0, active: &active, activities: ActivityModel::Crest };
+        lamps.at_midnight().live(&surroundings, &mut Draw::of_home(seed, 2))
     }
 
-    fn energy(load: &Load) -> i32 {
+    fn energy(load: &Stretch) -> i32 {
         load.watts.iter().sum()
     }
 

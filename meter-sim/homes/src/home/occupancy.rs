@@ -4,6 +4,7 @@
 //! probabilities that depend on the time of day and on how many are active. Residents often move together.
 
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
 use std::sync::LazyLock;
 
@@ -32,22 +33,36 @@ impl Occupancy {
         self.0[minute / 10]
     }
 
-    pub(super) fn draw(residents: u8, kind: DayKind, draw: &mut Draw) -> Self {
-        let hours = kind.choose(&HOURS);
-        let habits = &kind.choose(&HABITS)[usize::from(residents) - 1];
-        let mut active = u8::try_from(draw.weighted(&habits.start)).expect("six weights");
-        Self(std::array::from_fn(|slot| {
-            let now = active;
-            let end = (slot + 1) as f64 / 6.0;
-            active += habits.risers(residents - now, habits.up(hours.up.at(end), now), draw);
-            active -= habits.leavers(now, habits.down(hours.down.at(end), now), draw);
-            now
-        }))
+    pub(super) fn new(slots: [u8; SLOTS]) -> Self {
+        Self(slots)
+    }
+}
+
+/// Those who live in a home, and how many of them are active.
+#[derive(Debug)]
+pub(super) struct People {
+    residents: u8,
+    active: u8,
+}
+
+impl People {
+    /// At the midnight with which a day of this kind begins.
+    pub(super) fn at_midnight(residents: u8, kind: DayKind, draw: &mut Draw) -> Self {
+        let start = &habits(residents, kind).start;
+        Self { residents, active: u8::try_from(draw.weighted(start)).expect("six weights") }
     }
 
-    #[cfg(test)]
-    pub(super) fn from_slots(active: impl Fn(usize) -> u8) -> Self {
-        Self(std::array::from_fn(active))
+    /// Lives through some slots of a day and says how many are active in each.
+    pub(super) fn live(&mut self, kind: DayKind, slots: Range<usize>, draw: &mut Draw) -> Vec<u8> {
+        let (hours, habits) = (kind.choose(&HOURS), habits(self.residents, kind));
+        let lived = slots.map(|slot| {
+            let now = self.active;
+            let end = (slot + 1) as f64 / 6.0;
+            self.active += habits.risers(self.residents - now, habits.up(hours.up.at(end), now), draw);
+            self.active -= habits.leavers(now, habits.down(hours.down.at(end), now), draw);
+            now
+        });
+        lived.collect()
     }
 }
 
@@ -121,6 +136,10 @@ struct Habits {
     start: [f64; 6],
 }
 
+fn habits(residents: u8, kind: DayKind) -> &'static Habits {
+    &kind.choose(&HABITS)[usize::from(residents) - 1]
+}
+
 impl Habits {
     /// The probability that an inactive resident becomes active.
     fn up(&self, hour: f64, active: u8) -> f64 {
@@ -192,7 +211,11 @@ mod tests {
     const DAYS: u32 = 2000;
 
     fn days(residents: u8, kind: DayKind) -> impl Iterator<Item = Occupancy> {
-        (0..DAYS).map(move |day| Occupancy::draw(residents, kind, &mut Draw::of_day(3, 1, day)))
+        (0..DAYS).map(move |day| draw_day(residents, kind, &mut Draw::of_day(3, 1, day)))
+    }
+
+    fn draw_day(residents: u8, kind: DayKind, draw: &mut Draw) -> Occupancy {
+        Occupancy(People::at_midnight(residents, kind, draw).live(kind, 0..SLOTS, draw).try_into().unwrap())
     }
 
     #[test]
@@ -233,7 +256,7 @@ mod tests {
 
     #[test]
     fn people_move_by_the_clock_of_the_end_of_a_slot() {
-        let days = (0..40_000).map(|day| Occupancy::draw(1, DayKind::Weekday, &mut Draw::of_day(3, 2, day)));
+        let days = (0..40_000).map(|day| draw_day(1, DayKind::Weekday, &mut Draw::of_day(3, 2, day)));
         let asleep: Vec<Occupancy> = days.filter(|day| day.slots()[41] == 0).collect();
         let rose = asleep.iter().filter(|day| day.slots()[42] == 1).count() as f64 / asleep.len() as f64;
         // At seven, half way from the value of half past six to the next. Five standard errors are 0.009; ten minutes
@@ -254,7 +277,7 @@ mod tests {
 
     #[test]
     fn company_keeps_people_up() {
-        let two = &DayKind::Weekday.choose(&HABITS)[1];
+        let two = habits(2, DayKind::Weekday);
         assert!(two.up(0.0, 1) > two.up(0.0, 0));
         assert!(two.down(0.0, 2) < two.down(0.0, 1));
         assert_eq!(two.up(0.0, 0), sigmoid(-3.21));

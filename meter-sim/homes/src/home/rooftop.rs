@@ -51,10 +51,10 @@ impl Rooftop {
     pub fn day(&self, seed: u64, day: Day) -> Minutes {
         /// What is left of the light after all losses.
         const YIELD: f64 = 0.8;
-        let clearness = clearness(seed, day.number);
-        let suns = irradiance::suns(day.month);
+        let clearness = clearness(seed, day.number());
+        let suns = irradiance::suns(day.month());
         std::array::from_fn(|minute| {
-            draw::watts(YIELD * self.peak_watts * self.light(&suns[minute], day.month, clearness))
+            draw::watts(YIELD * self.peak_watts * self.light(&suns[minute], day.month(), clearness))
         })
     }
 
@@ -143,10 +143,10 @@ pub struct PvShareError;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::home::{DayKind, MINUTES_PER_DAY};
+    use crate::home::{Calendar, DayKind, MINUTES_PER_DAY};
 
     fn day(month: u8, number: u32) -> Day {
-        Day { number, month: Month::new(month).unwrap(), kind: DayKind::Weekday }
+        Calendar::Same(Month::new(month).unwrap(), DayKind::Weekday).day(number)
     }
 
     fn energy(minutes: &Minutes) -> i32 {

@@ -5,9 +5,9 @@
 //! What to look for is fixed beforehand, as for a slot: sums that are as high as the home could make them where one day has
 //! it, and as low as without it where the other has.
 
-use super::binomial;
 use super::cluster::{MEMBERS, Participants, RANGE, Role, Run, SLOTS_OF_A_DAY, day_terms};
-use super::{Cell, RISK, Table, all_cores, in_parallel};
+use super::event::Evidence;
+use super::{RISK, Table, all_cores, in_parallel, row, verdict};
 
 type Day = [i64; SLOTS_OF_A_DAY];
 
@@ -57,10 +57,18 @@ impl DayTrial {
 
     /// Runs everything on all cores; the same seed gives the same again.
     pub fn run(self, seed: u64) -> DayFinding {
+        self.run_with(seed, &|| ())
+    }
+
+    pub(super) fn run_with(self, seed: u64, each: &(dyn Fn() + Sync)) -> DayFinding {
         let participants = Participants::new();
         let of = |home: Day| (0..self.clusters).map(move |number| (home, number));
         let clusters: Vec<(Day, u32)> = of(MORNING).chain(of(EVENING)).collect();
-        let days = in_parallel(all_cores(), &clusters, |&(home, number)| self.days(&participants, home, number, seed));
+        let days = in_parallel(all_cores(), &clusters, |&(home, number)| {
+            let days = self.days(&participants, home, number, seed);
+            each();
+            days
+        });
         let (morning, evening) = days.split_at(days.len() / 2);
         self.judge(&morning.concat(), &evening.concat())
     }
@@ -80,16 +88,10 @@ impl DayTrial {
         let findings = LOOKED_AT.into_iter().flat_map(|slots| {
             [(MORNING, morning, evening), (EVENING, evening, morning)].map(|(home, likely, unlikely)| {
                 let hits = |days: &[Day]| days.iter().filter(|day| looks_like(day, home, slots)).count() as u64;
-                let (runs, likely, unlikely) = (likely.len() as u64, hits(likely), hits(unlikely));
-                // Each of two bounds takes half of it.
-                let risk = RISK / 8.0;
-                let more = binomial::at_least(likely, runs, risk);
-                let less = binomial::at_most(unlikely, runs, risk);
-                DayFinding {
-                    trial: self,
-                    epsilon_seen: (likely as f64 / unlikely as f64).ln(),
-                    epsilon_at_least: (more / less).ln().max(0.0),
-                }
+                let runs = likely.len() as u64;
+                let evidence = Evidence { likely: hits(likely), unlikely: hits(unlikely), runs };
+                let (epsilon_seen, epsilon_at_least) = (evidence.epsilon_seen(), evidence.epsilon_at_least(RISK / 4.0));
+                DayFinding { trial: self, epsilon_seen, epsilon_at_least }
             })
         });
         findings.max_by(|one, other| one.epsilon_at_least.total_cmp(&other.epsilon_at_least)).expect("four")
@@ -113,23 +115,15 @@ impl DayFinding {
     }
 }
 
-pub(super) fn table(seed: u64) -> Table {
-    let row = |trial: DayTrial| {
-        let finding = trial.run(seed);
-        vec![
-            Cell::Number(DayTrial::CLAIM),
-            if trial.account { "kept" } else { "switched off" }.into(),
-            Cell::Count((trial.clusters * DAYS_OF_A_CLUSTER).into()),
-            Cell::Number(finding.epsilon_seen),
-            Cell::Number(finding.epsilon_at_least),
-            if finding.exceeds_claim() { "refuted" } else { "not refuted" }.into(),
-        ]
+pub(super) fn table(findings: &[DayFinding]) -> Table {
+    let row = |finding: &DayFinding| {
+        let DayTrial { account, clusters } = finding.trial;
+        let (account, days) = (if account { "kept" } else { "switched off" }, clusters * DAYS_OF_A_CLUSTER);
+        let epsilons = [finding.epsilon_seen, finding.epsilon_at_least];
+        row![DayTrial::CLAIM, account, days; epsilons; [verdict(finding.exceeds_claim())]]
     };
-    Table {
-        name: "audit_day",
-        header: &["epsilon_claimed", "account", "days_per_input", "epsilon_seen", "epsilon_lower_bound", "verdict"],
-        rows: DayTrial::all().map(row).into(),
-    }
+    let columns = "epsilon_claimed account days_per_input epsilon_seen epsilon_lower_bound verdict";
+    Table::new("audit_day", columns, findings.iter().map(row))
 }
 
 #[cfg(test)]

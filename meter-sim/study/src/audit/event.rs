@@ -18,39 +18,37 @@ pub enum Event {
     AtLeast(i64),
 }
 
-/// How often something was seen.
+/// How often something was seen in as many runs with the input that it speaks for, and with the other.
 #[derive(Debug, Clone, Copy)]
-struct Count {
-    hits: u64,
-    runs: u64,
+pub(super) struct Evidence {
+    pub(super) likely: u64,
+    pub(super) unlikely: u64,
+    pub(super) runs: u64,
+}
+
+impl Evidence {
+    /// The epsilon that explains it best.
+    pub(super) fn epsilon_seen(self) -> f64 {
+        (self.likely as f64 / self.unlikely as f64).ln()
+    }
+
+    /// The least epsilon that explains it, wrong with no more than this risk, of which each of two bounds takes half.
+    pub(super) fn epsilon_at_least(self, risk: f64) -> f64 {
+        let more = binomial::at_least(self.likely, self.runs, risk / 2.0);
+        let less = binomial::at_most(self.unlikely, self.runs, risk / 2.0);
+        (more / less).ln().max(0.0)
+    }
 }
 
 impl Event {
-    /// The least epsilon that explains how often the event happens, wrong with no more than this risk.
-    pub(super) fn epsilon_at_least(self, released: &Released<'_>, risk: f64) -> f64 {
-        let (likely, unlikely) = self.counts(released);
-        // Each of the two bounds may be wrong with half of the risk.
-        let more = binomial::at_least(likely.hits, likely.runs, risk / 2.0);
-        let less = binomial::at_most(unlikely.hits, unlikely.runs, risk / 2.0);
-        (more / less).ln().max(0.0)
-    }
-
-    /// The epsilon that explains it best.
-    pub(super) fn epsilon_seen(self, released: &Released<'_>) -> f64 {
-        let (likely, unlikely) = self.counts(released);
-        (likely.share() / unlikely.share()).ln()
-    }
-
-    /// How often it happens for the input that it speaks for, and for the other.
-    fn counts(self, released: &Released<'_>) -> (Count, Count) {
-        let [low, high] = [released.low, released.high].map(|sums| {
-            let hits = sums.iter().filter(|sum| self.includes(**sum)).count();
-            Count { hits: hits as u64, runs: sums.len() as u64 }
-        });
-        match self {
+    pub(super) fn evidence(self, released: &Released<'_>) -> Evidence {
+        let hits = |sums: &[i64]| sums.iter().filter(|sum| self.includes(**sum)).count() as u64;
+        let (low, high, runs) = (hits(released.low), hits(released.high), released.low.len() as u64);
+        let (likely, unlikely) = match self {
             Self::AtMost(_) => (low, high),
             Self::AtLeast(_) => (high, low),
-        }
+        };
+        Evidence { likely, unlikely, runs }
     }
 
     fn includes(self, sum: i64) -> bool {
@@ -58,12 +56,6 @@ impl Event {
             Self::AtMost(threshold) => sum <= threshold,
             Self::AtLeast(threshold) => sum >= threshold,
         }
-    }
-}
-
-impl Count {
-    fn share(self) -> f64 {
-        self.hits as f64 / self.runs as f64
     }
 }
 
@@ -80,9 +72,9 @@ mod tests {
     fn a_bound_is_below_what_was_seen_by_as_much_as_the_counts_leave_open() {
         let (low, high) = (thousand(600), thousand(300));
         let released = Released { low: &low, high: &high };
-        assert!((Event::AtMost(3).epsilon_seen(&released) - 2f64.ln()).abs() < 1e-12);
+        assert!((Event::AtMost(3).evidence(&released).epsilon_seen() - 2f64.ln()).abs() < 1e-12);
         // 600 of 1000 mean at least 0.559190 and 300 of 1000 at most 0.338727, each but for one in 200.
-        let bound = Event::AtMost(3).epsilon_at_least(&released, 0.01);
+        let bound = Event::AtMost(3).evidence(&released).epsilon_at_least(0.01);
         assert!((bound - (0.559_190_f64 / 0.338_727).ln()).abs() < 1e-5, "{bound}");
     }
 
@@ -90,7 +82,8 @@ mod tests {
     fn each_side_speaks_for_its_own_input() {
         let (low, high) = (thousand(600), thousand(300));
         let released = Released { low: &low, high: &high };
-        assert!((Event::AtLeast(8).epsilon_seen(&released) - (0.7f64 / 0.4).ln()).abs() < 1e-12);
-        assert_eq!(Event::AtLeast(9).epsilon_at_least(&released, 0.01), 0.0, "what was never seen tells nothing");
+        assert!((Event::AtLeast(8).evidence(&released).epsilon_seen() - (0.7f64 / 0.4).ln()).abs() < 1e-12);
+        let never = Event::AtLeast(9).evidence(&released);
+        assert_eq!(never.epsilon_at_least(0.01), 0.0, "what was never seen tells nothing");
     }
 }

@@ -1,4 +1,4 @@
-//! The figures that whoever decides reads first: with and without storage heaters, under the ranges that suit them and under
+//! The figures that a decision rests on: with and without storage heaters, under the ranges that suit them and under
 //! others, with two seeds and their spread; and month by month.
 
 use dream_edge::HomeKind;
@@ -7,8 +7,9 @@ use dream_protocol::params::Terms;
 use super::score::Score;
 use super::{CLUSTERS_OF_A_YEAR, WEEK, Watched, terms};
 use crate::dataset::Dataset;
-use crate::section::{Cell, Table};
+use crate::section::{Table, row};
 use crate::settings::Settings;
+use crate::spread::with_mean_and_spread;
 use dream_homes::home::{Calendar, Month};
 
 /// What the product had before ranges suited homes, and what most figures about it rest on.
@@ -53,7 +54,7 @@ impl Headline {
         // Without simulated heaters, there is one set of homes.
         let without = mixed.heaters.then(|| cases(alike, settings).into_iter().map(|case| (alike, case)));
         for (watched, case) in without.into_iter().flatten().chain(with) {
-            let score = watched.last_week_under(case.terms, settings, seed)?.all();
+            let score = watched.last_week_under(case.terms, settings)?.all();
             let numbers = (seed, NUMBERS.map(|number| number(&score)));
             match self.found.iter_mut().find(|(same, _)| *same == case) {
                 Some((_, seeds)) => seeds.push(numbers),
@@ -63,40 +64,24 @@ impl Headline {
         Ok(())
     }
 
+    /// The first case: what is told first, raw and filtered, with each seed.
+    pub(super) fn first(&self) -> Vec<(u64, f64, f64)> {
+        let seeds = self.found.first().map(|(_, seeds)| seeds.iter());
+        seeds.into_iter().flatten().map(|(seed, numbers)| (*seed, numbers[0], numbers[2])).collect()
+    }
+
     /// A row for each seed, one for their mean, and one for how far they are apart.
     pub(super) fn table(&self) -> Table {
         let mut rows = Vec::new();
         for (case, seeds) in &self.found {
-            let mut row = |seed: Cell, numbers: [f64; NUMBERS.len()]| {
-                let Terms { lo, hi, day_micro_epsilon, .. } = case.terms;
-                let head = [case.heaters.into(), Cell::Text(format!("{lo} to {hi}"))];
-                let day = Cell::Number(day_micro_epsilon as f64 / 1e6);
-                rows.push([head.to_vec(), vec![day, seed], numbers.map(Cell::Number).to_vec()].concat());
-            };
-            seeds.iter().for_each(|(seed, numbers)| row(Cell::Count(*seed), *numbers));
-            let of = |fold: fn(f64, f64) -> f64, first: f64| {
-                std::array::from_fn(|at| seeds.iter().map(|(_, numbers)| numbers[at]).fold(first, fold))
-            };
-            let (sum, low, high) = (of(|a, b| a + b, 0.0), of(f64::min, f64::MAX), of(f64::max, f64::MIN));
-            row("mean".into(), sum.map(|sum: f64| sum / seeds.len() as f64));
-            row("spread".into(), std::array::from_fn(|at| high[at] - low[at]));
+            let Terms { lo, hi, day_micro_epsilon, .. } = case.terms;
+            let (range, day) = (format!("{lo} to {hi}"), day_micro_epsilon as f64 / 1e6);
+            let head = row![case.heaters, range, day];
+            rows.extend(with_mean_and_spread(seeds).map(|(seed, numbers)| row![; head.clone(); [seed]; numbers]));
         }
-        Table {
-            name: "headline",
-            header: &[
-                "storage_heaters",
-                "range_watts",
-                "epsilon_of_a_day",
-                "seed",
-                "error_raw",
-                "absolute_error_over_mean_load",
-                "error_filtered",
-                "absolute_error_filtered",
-                "bias",
-                "band95_coverage_filtered",
-            ],
-            rows,
-        }
+        const COLUMNS: &str = "storage_heaters range_watts epsilon_of_a_day seed error_raw absolute_error_over_mean_load \
+                               error_filtered absolute_error_filtered bias band95_coverage_filtered";
+        Table::new("headline", COLUMNS, rows)
     }
 }
 
@@ -107,7 +92,7 @@ fn cases(watched: &Watched<'_>, settings: &Settings) -> Vec<Case> {
     // As much energy as the kind's own range would let them tell.
     let under = |kind: HomeKind, hi: i64| {
         let terms = Terms { hi, ..of(kind).terms }.with_day_watt_hours(kind.day_watt_hours());
-        let day_micro_epsilon = settings.day_epsilon().map_or(terms.day_micro_epsilon, |day| day.millionths());
+        let day_micro_epsilon = settings.day_epsilon().unwrap_or(terms.day_micro_epsilon);
         Case { heaters, terms: Terms { day_micro_epsilon, ..terms } }
     };
     let suits = match (watched.feeds_in, watched.heaters) {
@@ -125,28 +110,18 @@ fn cases(watched: &Watched<'_>, settings: &Settings) -> Vec<Case> {
 /// Houses over a year, month by month, after a week of learning.
 pub(super) fn months(houses: &Dataset, settings: &Settings, seed: u64) -> Result<Table, String> {
     let watched = Watched::over(houses, settings, seed, CLUSTERS_OF_A_YEAR, Calendar::DAYS_OF_A_YEAR)?;
-    let scores = watched.under(cases(&watched, settings)[0].terms, settings, seed)?;
+    let scores = watched.under(cases(&watched, settings)[0].terms, settings)?;
     let month_of = |day: usize| houses.month(u32::try_from(day).expect("a day of a year"));
     let row = |month: Month| {
         let score = scores.of_days(|day| day >= WEEK && month_of(day) == Some(month));
-        let watts = score.mean_load / watched.size as f64;
+        let watts = score.mean_load / watched.drawn.size as f64;
         let numbers =
             [score.raw, score.absolute, score.filtered, score.absolute_filtered, score.covered_filtered, watts];
-        [vec![Cell::Text(month.to_string())], numbers.map(Cell::Number).to_vec()].concat()
+        row![month.to_string(); numbers]
     };
-    Ok(Table {
-        name: "months",
-        header: &[
-            "month",
-            "error_raw",
-            "absolute_error_over_mean_load",
-            "error_filtered",
-            "absolute_error_filtered",
-            "band95_coverage_filtered",
-            "mean_watts_of_a_home",
-        ],
-        rows: (1..=12).filter_map(|month| Month::new(month).ok()).map(row).collect(),
-    })
+    const COLUMNS: &str = "month error_raw absolute_error_over_mean_load error_filtered absolute_error_filtered \
+                           band95_coverage_filtered mean_watts_of_a_home";
+    Ok(Table::new("months", COLUMNS, (1..=12).filter_map(|month| Month::new(month).ok()).map(row)))
 }
 
 #[cfg(test)]
@@ -168,7 +143,6 @@ mod tests {
         let case = Case { heaters: "without", terms: Terms::DEFAULT };
         let headline = Headline { found: vec![(case, vec![(1, [0.2; 6]), (2, [0.25; 6])])] };
         let table = headline.table();
-        assert!(table.rows.iter().all(|row| row.len() == table.header.len()));
         let column: Vec<String> = table.rows.iter().map(|row| row[3].csv() + " " + &row[4].csv()).collect();
         assert_eq!(column, ["1 0.2", "2 0.25", "mean 0.225", "spread 0.05"]);
     }
@@ -190,7 +164,7 @@ mod tests {
         let watched = watched(&homes);
         let [narrow, wide] = [5000, 9000].map(|hi| {
             let terms = Terms { hi, ..Terms::DEFAULT }.with_day_watt_hours(30_000);
-            watched.last_week_under(terms, &settings, 1).unwrap().all()
+            watched.last_week_under(terms, &settings).unwrap().all()
         });
         assert!((wide.raw / narrow.raw / 1.8 - 1.0).abs() < 0.06, "{wide:?} {narrow:?}");
         assert!((wide.absolute / narrow.absolute / 1.8 - 1.0).abs() < 0.06, "{wide:?} {narrow:?}");

@@ -1,10 +1,10 @@
 //! How far off clusters are, and how often their bands hold.
 
+use dream_filter::Filtered;
 use dream_protocol::noise::{Confidence, Spread};
 use dream_protocol::params::Params;
 
-use super::cluster::{Observed, Reported};
-use crate::section::Cell;
+use crate::cluster::{Observed, Reported};
 
 /// What clusters of one kind come to: `clusters[cluster][day][slot]`.
 #[derive(Debug)]
@@ -58,10 +58,10 @@ impl Scores {
             score.lost_to_range += lost_to_range;
             score.lost_to_account += lost_to_account;
             score.covered += within(*released, band);
-            if let Some((watts, band)) = filtered {
+            if let Some(Filtered { watts, band95 }) = filtered {
                 score.filtered += (watts - truth).abs() / base(*truth);
                 score.absolute_filtered += (watts - truth).abs();
-                score.covered_filtered += within(*watts, *band);
+                score.covered_filtered += within(*watts, *band95);
                 score.is_filtered = true;
             }
             count += 1.0;
@@ -113,14 +113,14 @@ impl Score {
     }
 
     /// A number that only a filter has.
-    pub(super) fn of_filter(&self, value: f64) -> Cell {
-        if self.is_filtered { Cell::Number(value) } else { Cell::Empty }
+    pub(super) fn of_filter(&self, value: f64) -> Option<f64> {
+        self.is_filtered.then_some(value)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::cluster::params;
+    use super::super::terms::params;
     use super::*;
     use crate::settings::Settings;
     use dream_protocol::params::Terms;
@@ -131,7 +131,7 @@ mod tests {
             at,
             reported: Reported { truth, lost_to_range: 10.0, lost_to_account: 20.0, ..Reported::default() },
             released,
-            filtered: Some((filtered, 30.0)),
+            filtered: Some(Filtered { watts: filtered, band95: 30.0 }),
         };
         let day = vec![slot(0.2, 99.0, 149.0, 109.0), slot(0.8, 299.0, 269.0, 359.0)];
         let params = params(100, Terms::DEFAULT, &Settings::default()).unwrap();

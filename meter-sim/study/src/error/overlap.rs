@@ -4,7 +4,7 @@ use super::{CLUSTERINGS, ClusterSlot, ErrorSize, Follows};
 use crate::accuracy::{Noise, Range};
 use crate::dataset::{Dataset, Loads};
 use crate::grouping::{CLUSTERS, clusters, disjoint, name, sizes};
-use crate::section::{Cell, Table};
+use crate::section::{Cell, Table, row};
 use dream_homes::clustering::Clustering;
 use dream_homes::street::{all_cores, in_parallel};
 
@@ -24,23 +24,12 @@ pub(super) fn table(data: &Dataset, houses: &Dataset, range: Range, noise: &Nois
             rows.extend(sizes.map(|size| row(&loads, follows, clustering, size, noise, seed)));
         }
     }
-    let header = &[
-        "noise_follows",
-        "clustering",
-        "homes",
-        "clusters",
-        "mean_of_200",
-        "mean_of_as_many",
-        "mean_disjoint",
-        "deviation_of_200",
-        "deviation_of_as_many",
-        "deviation_disjoint",
-        "maximum_of_200",
-        "maximum_of_as_many",
-        "maximum_disjoint",
-    ];
-    (!rows.is_empty()).then_some(Table { name: "error_overlap", header, rows })
+    (!rows.is_empty()).then(|| Table::new("error_overlap", COLUMNS, rows))
 }
+
+const COLUMNS: &str = "noise_follows clustering homes clusters mean_of_200 mean_of_as_many mean_disjoint \
+                       deviation_of_200 deviation_of_as_many deviation_disjoint maximum_of_200 maximum_of_as_many \
+                       maximum_disjoint";
 
 fn row(loads: &Loads, follows: Follows, clustering: Clustering, size: usize, noise: &Noise, seed: u64) -> Vec<Cell> {
     let overlapping = clusters(loads, clustering, size, seed);
@@ -51,12 +40,11 @@ fn row(loads: &Loads, follows: Follows, clustering: Clustering, size: usize, noi
         let slots = in_parallel(all_cores(), clusters, clipped);
         ErrorSize::of(&slots, |slot| follows.watts(slot, noise), true)
     });
-    let three = |value: fn(&ErrorSize) -> f64| [&all, &as_many, &apart_errors].map(|size| Cell::Number(value(size)));
-    let mut row = vec![follows.name().into(), name(clustering).into(), size.into(), apart.len().into()];
-    row.extend(three(|size| size.mean));
-    row.extend(three(|size| size.differences.map_or(0.0, |differences| differences.deviation)));
-    row.extend(three(|size| size.differences.map_or(0.0, |differences| differences.maximum)));
-    row
+    let three = |value: fn(&ErrorSize) -> Option<f64>| [&all, &as_many, &apart_errors].map(value);
+    let means = three(|size| Some(size.mean));
+    let deviations = three(|size| Some(size.differences?.deviation));
+    let maxima = three(|size| Some(size.differences?.maximum));
+    row![follows.name(), name(clustering), size, apart.len(); means; deviations; maxima]
 }
 
 /// So many of the clusters, evenly chosen, the first and the last among them.

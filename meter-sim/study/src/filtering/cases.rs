@@ -5,8 +5,10 @@ use dream_filter::{Filter, Filtered, LocalTime, Profile, Release, Slot};
 use dream_homes::slots::SECONDS_PER_DAY;
 use dream_homes::street::{all_cores, in_parallel};
 
-use super::{Cluster, FIRST_DAY, Observed, WEEK};
-use crate::section::{Cell, Table};
+use super::{Cluster, WEEK};
+use crate::cluster::{Observed, Reported};
+use crate::dataset::FIRST_DAY;
+use crate::section::{Cell, Table, row};
 
 /// What a load is multiplied with when it changes for good, two weeks after the filter began.
 const CHANGES: [f64; 2] = [0.55, 2.0];
@@ -31,8 +33,7 @@ pub(super) fn rows(seed: u64, clusters: &[Cluster], weekend: impl Fn(usize) -> b
 }
 
 pub(super) fn table(rows: Vec<Vec<Cell>>) -> Table {
-    let header = &["seed", "case", "slots", "error", "band95_coverage_of_clipped", "band95_half_width"];
-    Table { name: "filtering_cases", header, rows }
+    Table::new("filtering_cases", "seed case slots error band95_coverage_of_clipped band95_half_width", rows)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -89,10 +90,11 @@ impl Seen<'_> {
     }
 
     /// The same slot, had its load been multiplied: the noise stays.
-    fn changed(&self, by: f64) -> (Release, Observed) {
-        let Observed { truth, base, clipped, .. } = *self.slot;
-        let release = Release { watts: self.release.watts + (by - 1.0) * clipped, ..self.release };
-        (release, Observed { truth: by * truth, base: by * base, clipped: by * clipped, ..*self.slot })
+    fn changed(&self, by: f64) -> (Release, Reported) {
+        let Reported { truth, base, lost_to_range, .. } = self.slot.reported;
+        let release = Release { watts: self.release.watts + (by - 1.0) * self.slot.reported.told(), ..self.release };
+        let [truth, base, lost_to_range] = [truth, base, lost_to_range].map(|watts| by * watts);
+        (release, Reported { truth, base, lost_to_range, ..self.slot.reported })
     }
 }
 
@@ -106,21 +108,23 @@ struct Counted {
 }
 
 impl Counted {
-    fn new(case: Case, slot: &Observed, Filtered { watts, band95 }: Filtered) -> Self {
+    fn new(case: Case, slot: &Reported, Filtered { watts, band95 }: Filtered) -> Self {
         let error = (watts - slot.truth).abs() / slot.base;
-        Self { case, error, band: band95 / slot.base, held: (watts - slot.clipped).abs() <= band95 }
+        Self { case, error, band: band95 / slot.base, held: (watts - slot.told()).abs() <= band95 }
     }
 }
 
 /// The slots of a cluster in the order of time, as if all members had answered in each of them.
 fn seen<'a>(cluster: &'a Cluster, weekend: &impl Fn(usize) -> bool) -> Vec<Seen<'a>> {
     let members = cluster.members;
+    let first = cluster.days.iter().flat_map(|day| day.windows(2)).map(|pair| pair[1].at - pair[0].at);
+    let slot_millis = millis(24.0 * first.fold(1.0, f64::min));
     let of_day = |(day, slots): (usize, &'a Vec<Observed>)| {
         let midnight = (FIRST_DAY + day as u64) * u64::from(SECONDS_PER_DAY) * 1000;
         let weekend = weekend(day);
         let seen = move |slot: &'a Observed| {
-            let end_millis = midnight + millis(slot.until);
-            let start_millis = end_millis - cluster.slot_millis;
+            let start_millis = midnight + millis(24.0 * slot.at);
+            let end_millis = start_millis + slot_millis;
             let local = LocalTime { weekend, ..LocalTime::utc(start_millis.midpoint(end_millis)) };
             let (watts, variance, responders) = (slot.released, cluster.variance, members);
             let release = Release { start_millis, end_millis, local, watts, variance, responders, members };
@@ -146,7 +150,7 @@ fn follow(slots: &[Seen<'_>]) -> (Vec<Counted>, Filter) {
         let learned = seen.day >= WEEK;
         if learned {
             let foreseen = filter.predict(&Slot { start_millis, end_millis, local, members });
-            counted.extend(foreseen.map(|load| Counted::new(Case::WithoutSum, seen.slot, load)));
+            counted.extend(foreseen.map(|load| Counted::new(Case::WithoutSum, &seen.slot.reported, load)));
         }
         // At midnight, in the morning, at noon and in the evening.
         if seen.day == CHANGE_DAY && (start_millis / 1000).is_multiple_of(u64::from(SECONDS_PER_DAY) / 4) {
@@ -158,11 +162,12 @@ fn follow(slots: &[Seen<'_>]) -> (Vec<Counted>, Filter) {
             (Case::Learned, learned),
             (Case::WeekendMorning, learned && seen.is_weekend_morning()),
         ];
-        counted
-            .extend(cases.iter().filter(|(_, counts)| *counts).map(|(case, _)| Counted::new(*case, seen.slot, load)));
+        counted.extend(
+            cases.iter().filter(|(_, counts)| *counts).map(|(case, _)| Counted::new(*case, &seen.slot.reported, load)),
+        );
         for late in filter.smoothed() {
             let of = of_late.find(|of| of.release.end_millis == late.end_millis).expect("each slot once, in order");
-            counted.extend((of.day >= WEEK).then(|| Counted::new(Case::Late, of.slot, late.load)));
+            counted.extend((of.day >= WEEK).then(|| Counted::new(Case::Late, &of.slot.reported, late.load)));
         }
     }
     (counted, filter)
@@ -185,7 +190,9 @@ fn first_day(slots: &[Seen<'_>], others: &[Profile]) -> Vec<Counted> {
     let mut filter = Filter::starting_from(others);
     let first = slots.iter().take_while(|seen| seen.day == 0);
     first
-        .filter_map(|seen| Some(Counted::new(Case::FirstDayOfAnother, seen.slot, filter.observe(&seen.release)?)))
+        .filter_map(|seen| {
+            Some(Counted::new(Case::FirstDayOfAnother, &seen.slot.reported, filter.observe(&seen.release)?))
+        })
         .collect()
 }
 
@@ -194,8 +201,7 @@ fn row(seed: u64, case: Case, all: &[Counted]) -> Option<Vec<Cell>> {
     let of: Vec<&Counted> = all.iter().filter(|counted| counted.case == case).collect();
     let mean = |value: fn(&Counted) -> f64| of.iter().map(|counted| value(counted)).sum::<f64>() / of.len() as f64;
     let numbers = [mean(|one| one.error), mean(|one| f64::from(u8::from(one.held))), mean(|one| one.band)];
-    let head = [Cell::Count(seed), Cell::Text(case.name()), Cell::from(of.len())];
-    (!of.is_empty()).then(|| head.into_iter().chain(numbers.map(Cell::Number)).collect())
+    (!of.is_empty()).then(|| row![seed, case.name(), of.len(); numbers])
 }
 
 #[cfg(test)]

@@ -1,0 +1,64 @@
+//! The terms of clusters, by kind of home.
+
+use dream_edge::HomeKind;
+use dream_protocol::params::{Params, Share, Terms};
+
+use crate::settings::Settings;
+
+/// The terms of a kind of home, but for what was asked for.
+pub(super) fn terms(kind: HomeKind, settings: &Settings, slot_seconds: u64) -> Terms {
+    let (epsilon_numerator, epsilon_denominator) = settings.epsilon().fraction();
+    let mut terms = kind.terms(Terms { epsilon_numerator, epsilon_denominator, ..Terms::with_slots_of(slot_seconds) });
+    if let Some(range) = settings.asked_range() {
+        let (lo, hi) = range.ends();
+        terms = Terms { lo, hi, ..terms }.with_day_watt_hours(kind.day_watt_hours());
+    }
+    let day_micro_epsilon = settings.day_epsilon().unwrap_or(terms.day_micro_epsilon);
+    Terms { day_micro_epsilon, ..terms }
+}
+
+/// The same terms for a cluster of so many. Half of alpha may be silent, half malicious, but a tenth is always reckoned with as
+/// malicious, and no more than a fifth may be silent.
+pub(super) fn params(members: usize, terms: Terms, settings: &Settings) -> Result<Params, String> {
+    let alpha = settings.alpha().percent();
+    let malicious = alpha.div_ceil(2).max(10).max(alpha.saturating_sub(20));
+    let silent = alpha
+        .checked_sub(malicious)
+        .ok_or("It needs an --alpha of 0.1 or more: meters always reckon with a tenth of malicious members.")?;
+    let share = |percent| Share::new(percent, 100).expect("less than all");
+    let members = u16::try_from(members).map_err(|_| "It needs a --size of 65535 or less.".to_owned())?;
+    terms
+        .for_members(members, share(silent), share(malicious), 10)
+        .map_err(|error| format!("These terms do not fit: {error}."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn alpha_is_split_as_meters_allow() {
+        let split = |alpha: &str| {
+            let settings = Settings::with_alpha(alpha);
+            params(1000, Terms::DEFAULT, &settings).map(|params| (params.max_missing(), params.max_malicious()))
+        };
+        assert_eq!(split("0.2"), Ok((100, 100)));
+        assert_eq!(split("0.1"), Ok((0, 100)));
+        assert_eq!(split("0.5"), Ok((200, 300)));
+        assert!(split("0.05").unwrap_err().contains("--alpha of 0.1"));
+    }
+
+    #[test]
+    fn terms_are_those_of_the_kind_but_for_what_was_asked_for() {
+        assert_eq!(terms(HomeKind::House, &Settings::default(), 600), HomeKind::House.terms(Terms::DEFAULT));
+        let asked = Settings::asking("0..10000", "0.5", None);
+        let terms_asked = terms(HomeKind::House, &asked, 600);
+        assert_eq!((terms_asked.hi, terms_asked.epsilon_numerator, terms_asked.epsilon_denominator), (10_000, 1, 2));
+        // 30 kWh of slots of ten minutes, under noise of 20 kW.
+        assert_eq!(terms_asked.day_micro_epsilon, 18_000_000);
+        assert_eq!(
+            terms(HomeKind::House, &Settings::asking("0..10000", "0.5", Some("4")), 600).day_micro_epsilon,
+            4_000_000
+        );
+    }
+}
