@@ -31,7 +31,9 @@ pub fn get(url: &str, limits: Limits) -> Result<(u16, Vec<u8>), String> {
     };
     ask().map_err(|error: ureq::Error| {
         let late = matches!(error, ureq::Error::Timeout(_));
-        if late { format!("no answer within {} s", limits.patience.as_secs()) } else { error.to_string() }
+        let text = error.to_string();
+        let reason = text.strip_prefix("io: ").unwrap_or(&text);
+        if late { format!("no answer within {} s", limits.patience.as_secs()) } else { reason.to_owned() }
     })
 }
 

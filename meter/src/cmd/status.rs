@@ -14,7 +14,7 @@ pub(super) fn run(args: &ConfigArgs, out: &mut impl Write) -> anyhow::Result<()>
     let address = args.load()?.http;
     let answer = http::get(&format!("http://{address}/status"), LIMITS).map_err(|problem| {
         anyhow::anyhow!(
-            "no meter answers on {address}; is `dream-meter run` running with this configuration? ({problem})"
+            "no meter answers on {address}; is `dream-meter run` running with this configuration?: {problem}"
         )
     });
     let (status, body) = answer?;
