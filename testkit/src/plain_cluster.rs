@@ -211,11 +211,8 @@ impl PlainCluster {
                     MaskedReading { list: list.hash().prefix(), slot, attempt, ciphertext }.seal(&member.mac, &topic)
                 }
                 Scheme::Committee(committee) => {
-                    let lies = match conduct {
-                        Conduct::Nonsense => true,
-                        Conduct::NowAndThen(percent) => self.dice.chance(percent, 100),
-                        _ => false,
-                    };
+                    let lies = conduct == Conduct::Nonsense
+                        || matches!(conduct, Conduct::NowAndThen(percent) if self.dice.chance(percent, 100));
                     let nonsense = if lies { self.dice.between((1 << 50, 1 << 59)) } else { 0 };
                     let stream = Element::from_block(derive::stream_block(&member.stream, slot, attempt));
                     let ciphertext = Element::from_signed(watts) + dealt(secret) + dealt(nonsense) + stream;
@@ -248,11 +245,9 @@ impl PlainCluster {
         let holders = list.holders().filter_map(|holder| members.iter().find(|member| member.id == *holder.id()));
         let mut answers = Vec::new();
         for member in holders.filter(|member| self.conducts[member.number] != Conduct::Off) {
-            let lies = match self.conducts[member.number] {
-                Conduct::WrongAnswers => true,
-                Conduct::Frames(victim) => !left_out(victim),
-                _ => false,
-            };
+            let conduct = self.conducts[member.number];
+            let frames = matches!(conduct, Conduct::Frames(victim) if !left_out(victim));
+            let lies = conduct == Conduct::WrongAnswers || frames;
             let nonsense = if lies { self.dice.between((1, 1 << 59)) } else { 0 };
             let topic = MeterChannel::Reveal.topic(&cluster_id(), &member.id);
             let answer = Answer {

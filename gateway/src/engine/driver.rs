@@ -152,7 +152,7 @@ impl Driver {
             BrokerEvent::SubscriptionRefused { filter } => self.parts.telemetry.subscription_refused(&filter),
             BrokerEvent::Deliveries(deliveries) => {
                 for delivery in deliveries.messages {
-                    self.deliver(delivery);
+                    self.deliver(&delivery);
                 }
             }
             BrokerEvent::Lost(trouble) => {

@@ -24,8 +24,8 @@ use crate::engine::writer::Job;
 use crate::store::Change;
 
 impl Driver {
-    pub(super) fn deliver(&mut self, delivery: Delivery) {
-        self.handle_message(&delivery);
+    pub(super) fn deliver(&mut self, delivery: &Delivery) {
+        self.handle_message(delivery);
         if let (Some(session), Some(receipt)) = (&self.state.session, delivery.receipt) {
             session.state().unacknowledged.fetch_add(1, Ordering::Relaxed);
             match self.state.job.effects.last_mut() {

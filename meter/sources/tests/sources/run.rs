@@ -89,5 +89,5 @@ pub(crate) fn numbers(sample: &Sample) -> (Option<i64>, Option<i64>, Option<i64>
 /// The mistakes that a configuration has, as its owner sees them.
 pub(crate) fn mistake(toml: &str) -> String {
     let text = Source::parse("source", toml).expect_err("the configuration is sound").to_string();
-    text.strip_prefix("invalid configuration\n").unwrap().to_owned()
+    text.strip_prefix("invalid configuration\n").expect("every error begins like this").to_owned()
 }

@@ -376,7 +376,7 @@ impl Search {
         let mass: f64 = free.iter().map(|(_, chance)| chance.mass()).sum();
         let fits = kept.len() <= usize::from(limits.max_missing) * 3 / 4;
         self.wide = several || !fits || mass >= 0.3 || of_late >= SEVERAL / 2;
-        let due = self.away.is_empty() || slot.0 % 5 == 0;
+        let due = self.away.is_empty() || slot.0.is_multiple_of(5);
         if !self.wide || limits.away == 0 {
             self.away.clear();
         } else if due && (in_a_row >= MANY_IN_A_ROW || !self.away.is_empty()) {

@@ -12,9 +12,9 @@ const MEMBERS: usize = 60;
 
 /// The pairs of a member and a holder that turned out to be at odds.
 fn at_odds(cluster: &PlainCluster) -> BTreeSet<(String, String)> {
-    let pair = |notice: &Notice| match notice {
-        Notice::AtOdds { member, holder } => Some((member.to_string(), holder.to_string())),
-        _ => None,
+    let pair = |notice: &Notice| {
+        let Notice::AtOdds { member, holder } = notice else { return None };
+        Some((member.to_string(), holder.to_string()))
     };
     cluster.notices.iter().filter_map(|(_, notice)| pair(notice)).collect()
 }
@@ -31,9 +31,9 @@ fn holders_that_lie_cost_no_sum_and_are_named_in_every_report() {
     cluster.faults = 2;
     let report = run(&mut cluster, 100, false);
     assert_eq!(report.decoded, 100);
-    let reports = cluster.notices.iter().filter_map(|(_, notice)| match notice {
-        Notice::Holders(report) => Some(report),
-        _ => None,
+    let reports = cluster.notices.iter().filter_map(|(_, notice)| {
+        let Notice::Holders(report) = notice else { return None };
+        Some(report)
     });
     let wrong: Vec<BTreeSet<String>> =
         reports.map(|report| report.wrong.iter().map(ToString::to_string).collect()).collect();

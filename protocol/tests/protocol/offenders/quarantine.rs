@@ -66,7 +66,7 @@ fn quarantine_outlasts_a_restart_and_a_new_list() {
 fn a_member_that_reveals_again_passes_its_trial_and_is_forgotten() {
     let mut cluster = cluster(25, (1, 10), &[(4, Conduct::RevealsLate)], 1);
     (0..2).for_each(|_| drop(cluster.next_slot()));
-    assert_eq!(known(&cluster, 4).map(|known| (known.offence.clone(), known.failures)), Some((Offence::Silent, 2)));
+    assert_eq!(known(&cluster, 4).map(|known| (known.offence, known.failures)), Some((Offence::Silent, 2)));
     cluster.conducts[4] = Conduct::Honest;
     let missing: Vec<usize> = (0..4).map(|_| cluster.next_slot().missing.len()).collect();
     assert_eq!(missing, [1, 1, 0, 0]);

@@ -94,7 +94,7 @@ fn play(plan: Plan, framers: usize, seed: u64) -> Report {
             (false, true) => Outcome::Bad,
             (false, false) => Outcome::Good,
         };
-        let decoded = !spoiled && !(contests && framers >= 8);
+        let decoded = !(spoiled || contests && framers >= 8);
         lists.learn(&mut search, (slot, &ids), &missing, decoded, &mut secret);
         search.settle(Slot(slot), outcome, list.len());
         let (mut victim_out, mut convicted) = (false, false);

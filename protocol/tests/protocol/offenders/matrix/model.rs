@@ -190,8 +190,8 @@ pub(super) fn play(case: &Case, slots: u64, seed: u64) -> Report {
             let all = |is: &dyn Fn(bool) -> bool| {
                 liars.iter().all(|(liar, _)| known.get(&ids[*liar]).is_some_and(|&convicted| is(convicted)))
             };
-            report.found = report.found.or(after.filter(|_| all(&|_| true)));
-            report.convicted = report.convicted.or(after.filter(|_| all(&|convicted| convicted)));
+            report.found = report.found.or_else(|| after.filter(|_| all(&|_| true)));
+            report.convicted = report.convicted.or_else(|| after.filter(|_| all(&|convicted| convicted)));
         }
     }
     report.honest_kept = ever_kept.iter().filter(|kept| **kept).count() as u64;
