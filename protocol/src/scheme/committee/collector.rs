@@ -262,7 +262,11 @@ mod tests {
         assert_eq!((found.sum, found.wrong), (sum_without(&missing), vec![10]));
         let without = MemberSet::from_members(MEMBERS, [6]);
         let found = opened(&mut collected(deals_wrongly), &without, 0..12).unwrap();
-        assert_eq!((found.sum, found.wrong), (sum_without(&without), vec![]), "whoever is left out spoils nothing");
+        assert_eq!(
+            (found.sum, found.wrong),
+            (sum_without(&without), vec![]),
+            "a member that is left out spoils nothing"
+        );
     }
 
     #[test]
