@@ -138,7 +138,7 @@ fn honest() -> BTreeSet<u16> {
 }
 
 /// What each honest meter is shown. Some rounds are pure chance; the others start from a set that would open if everyone
-/// were told the truth, and lie to a few.
+/// heard the truth, and lie to a few.
 fn equivocation(round: u64, random: &mut ChaCha20Rng) -> Vec<Option<BTreeSet<u16>>> {
     let truth = subset(random);
     let liars = [u16::MAX, 0, 1, 3][usize::try_from(round % 4).unwrap()];
