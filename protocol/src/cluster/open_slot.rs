@@ -38,7 +38,7 @@ pub(super) struct OpenSlot {
     stage: Stage,
 }
 
-/// An attempt that came to its end after a request.
+/// An attempt that ended after a request.
 #[derive(Debug)]
 pub(super) struct Attempt {
     own: Arc<OwnList>,
@@ -81,7 +81,7 @@ enum Collected {
     Pairwise(pairwise::Collector),
     Committee {
         collector: committee::Collector,
-        /// What the answers come to so far.
+        /// The sum, if the answers so far open it.
         opened: Option<Opened>,
         /// Whether the deadline has passed, so that any answers that open the sum are enough.
         overdue: bool,
@@ -138,7 +138,7 @@ pub(super) enum Step {
     Retry {
         attempt: u8,
         bytes: Arc<[u8]>,
-        /// The attempt before, if it came to a request.
+        /// The attempt before, if it got as far as a request.
         ended: Option<Attempt>,
     },
     /// Publish the last request or retry again.

@@ -78,7 +78,7 @@ pub(super) struct HeldLists {
     pub(super) held: BTreeMap<u64, HeldList>,
     /// Whether the newest list is of use only as a whole.
     pub(super) needs_full: bool,
-    /// The channels that the driver was last told of.
+    /// The channels that the driver last heard of.
     pub(super) told: BTreeSet<GatewayChannel>,
 }
 

@@ -2,7 +2,7 @@
 //! jump. Every run is checked against every rule by the referee; every test checks that its runs were not vacuous.
 //!
 //! A failure names its seed; `DREAM_SIM_SEED=<seed>` runs that one alone, `DREAM_SIM_RUNS=<number>` more or fewer. Run with
-//! `--no-capture` to see what the runs came to.
+//! `--no-capture` to see their results.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

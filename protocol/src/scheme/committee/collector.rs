@@ -27,7 +27,7 @@ pub(crate) struct Collector {
     answered: usize,
 }
 
-/// What the answers come to.
+/// A sum that the answers open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Opened {
     /// The sum over everybody who is not missing.

@@ -87,7 +87,7 @@ fn without_the_missing_bound_the_same_check_finds_a_leak_and_the_reading() {
 /// What a lying gateway holds of one slot, and what it should not know.
 struct Seen {
     views: Vec<View>,
-    /// What each view comes to, less the colluder's masks.
+    /// The value of each view, less the colluder's masks.
     values: Vec<u64>,
     watts: Vec<i64>,
 }
