@@ -1,4 +1,4 @@
-//! What a slot came to: the only values meant to be seen.
+//! The result of a slot: the only values meant to be seen.
 
 use std::fmt;
 

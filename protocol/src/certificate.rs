@@ -132,7 +132,7 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// What a certificate says of itself, whoever issued it: to show it, never to believe it.
+    /// What a certificate says of itself, with its issuer unchecked: to show it, never to trust it.
     pub fn unverified(der: &[u8]) -> Result<Self, CertificateError> {
         Self::of(&parse(der)?, der)
     }

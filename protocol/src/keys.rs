@@ -157,7 +157,7 @@ impl IdentityKey {
 pub struct IdentityPublic(pub [u8; 32]);
 
 impl IdentityPublic {
-    /// Whether this is the canonical encoding of a point that is not of small order. Whoever verifies refuses any other
+    /// Whether this is the canonical encoding of a point that is not of small order. Verification refuses any other
     /// key, since libraries do not agree on them.
     pub(crate) fn is_sound(&self) -> bool {
         let y = std::array::from_fn(|i| if i == 31 { self.0[i] & 0x7f } else { self.0[i] });

@@ -26,11 +26,11 @@ use crate::wire::{
     DIGEST, DecodeError, EnrolmentStatement, FullList, ListHashes, ListHeader, Message as _, ShortList, Sign1,
 };
 
-/// How far ahead of a clock a list may begin. Epochs are not after a list's first slot: so whoever has a gateway's key, and
-/// signs with it once, cannot use up epochs for longer than this.
+/// How far ahead of a clock a list may begin. An epoch is never later than the list's first slot, so a thief who signs once
+/// with a gateway's key cannot use up epochs for longer than this.
 pub(crate) const MAX_LIST_AHEAD_SECONDS: u64 = 2 * 86_400;
 
-/// Why a list is refused, whoever reads it.
+/// Why a list is refused by every reader.
 #[derive(Debug, Clone, PartialEq, Eq, Error, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "snake_case")]
 pub enum ListError {

@@ -13,7 +13,7 @@ use crate::membership::MembershipList;
 use crate::params::{MAX_MEMBERS, Params};
 use crate::scheme::Kind;
 
-/// How large a cluster a meter is willing to be a holder in unless it is told otherwise: any.
+/// How large a cluster a meter is willing to be a holder in by default: any.
 #[expect(clippy::cast_possible_truncation, reason = "10,000")]
 const HOLDS: u16 = MAX_MEMBERS as u16;
 
@@ -63,7 +63,7 @@ pub struct Budget {
 /// A named set of rules. A meter's is set by its maker or owner; a gateway asks which one its meters have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Profile {
-    /// What meters have unless they are told otherwise.
+    /// The default.
     #[default]
     Strict,
     /// For small clusters, such as an energy community, whose authority certifies how many meters there are.
@@ -261,7 +261,7 @@ impl Policy {
         }
     }
 
-    /// The rules that a list with these parameters breaks, whoever signs it.
+    /// The rules that a list with these parameters breaks, no matter who signs it.
     pub fn objections(&self, params: &Params) -> impl Iterator<Item = PolicyError> {
         let terms = params.terms();
         let (range, outer) = ((terms.lo, terms.hi), self.range);

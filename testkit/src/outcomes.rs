@@ -3,7 +3,7 @@
 use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::cluster::Record;
 
-/// A slot about to be closed: of 100 members and 600 s unless told otherwise.
+/// A slot about to be closed: of 100 members and 600 s by default.
 #[derive(Debug, Clone, Copy)]
 pub struct Slotted {
     pub slot: u64,

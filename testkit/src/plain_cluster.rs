@@ -319,7 +319,7 @@ impl PlainCluster {
 }
 
 impl Closed {
-    /// Checks that a sum, if there is one, is that of whoever was asked; returns whether there is one.
+    /// Checks that a sum, if there is one, is that of the members that were asked; returns whether there is one.
     pub fn check(&self) -> bool {
         let in_sum = self.members.iter().filter(|member| !self.missing.contains(member));
         let truth: i64 = in_sum.map(|&member| watts(member, self.outcome.slot)).sum();

@@ -1,7 +1,7 @@
 //! Whose certificates count, and for what: authorities of meters and authorities of gateways are different ones.
 //!
-//! Whoever certifies meters can invent some. If the gateway's operator could, it would list them beside one home, and the sum
-//! would be that home's reading. So a certificate counts only in the role of its authority.
+//! An authority that certifies meters can invent some. If the gateway's operator ran it, it could list invented meters beside one
+//! home, and the sum would be that home's reading. So a certificate counts only in the role of its authority.
 
 use std::collections::BTreeSet;
 use std::fmt;

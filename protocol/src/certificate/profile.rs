@@ -67,7 +67,7 @@ fn is_der(extension: &X509Extension<'_>) -> bool {
         let ends_with_a_bit = |unused: u8, last: u8| last != 0 && last.trailing_zeros() == u32::from(unused);
         return is_element(0x03, value) && matches!(value, [_, _, unused, .., last] if ends_with_a_bit(*unused, *last));
     }
-    // Whoever is no CA leaves everything out: `cA` is FALSE by default, and a path length is a CA's.
+    // A certificate that is not a CA's leaves everything out: `cA` is FALSE by default, and a path length is a CA's.
     is_element(0x30, value) && (extension.oid != OID_X509_EXT_BASIC_CONSTRAINTS || value == [0x30, 0])
 }
 

@@ -28,7 +28,7 @@ impl Allowance {
         Self { ends: Timestamp::from_millis(0), counts: BTreeMap::new() }
     }
 
-    /// Counts a message of a meter, whoever sent it in truth; refuses it if there were too many.
+    /// Counts a message in a meter's name, even if somebody else sent it; refuses it if there were too many.
     pub(super) fn take(&mut self, meter: &str, now: Timestamp) -> Result<(), Rejection> {
         // A clock that was put back must not make a minute last.
         let whole = now.plus_secs(PERIOD_SECONDS);

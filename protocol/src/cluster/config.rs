@@ -1,4 +1,4 @@
-//! What a gateway is told about a cluster, and the terms of lists that follow from it.
+//! A cluster's configuration at its gateway, and the terms of lists that follow from it.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::scheme::committee::{self, NoCommittee};
 use crate::scheme::{COMMITTEE_FROM, Kind, Scheme, SchemeChoice};
 use crate::time::Slot;
 
-/// What a gateway is told about a cluster.
+/// A cluster's configuration at its gateway.
 #[derive(Debug, Clone)]
 pub struct ClusterConfig {
     pub cluster: ClusterId,

@@ -58,7 +58,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// What all answers come to.
+    /// Returns the sum that all answers open, if they open one.
     fn opened(&self) -> Option<Opened> {
         let Self { own, slot, attempt, missing, collector, .. } = self;
         collector.open(missing, |member, ciphertext| unstream(own, *slot, *attempt, member, ciphertext))

@@ -38,7 +38,7 @@ pub(super) struct OpenSlot {
     stage: Stage,
 }
 
-/// An attempt that came to its end after a request.
+/// An attempt that ended after a request.
 #[derive(Debug)]
 pub(super) struct Attempt {
     own: Arc<OwnList>,
@@ -81,7 +81,7 @@ enum Collected {
     Pairwise(pairwise::Collector),
     Committee {
         collector: committee::Collector,
-        /// What the answers come to so far.
+        /// The sum, if the answers so far open it.
         opened: Option<Opened>,
         /// Whether the deadline has passed, so that any answers that open the sum are enough.
         overdue: bool,
@@ -138,7 +138,7 @@ pub(super) enum Step {
     Retry {
         attempt: u8,
         bytes: Arc<[u8]>,
-        /// The attempt before, if it came to a request.
+        /// The attempt before, if it got as far as a request.
         ended: Option<Attempt>,
     },
     /// Publish the last request or retry again.
@@ -191,7 +191,7 @@ impl OpenSlot {
                 is_new(collector.reveal(member).map(|known| known == reveal.revealed))?;
                 Record::Reveal { slot, attempt, member, revealed: reveal.revealed }
             }
-            // Whoever is missing as a member may answer as a holder all the same.
+            // A meter that is missing as a member may still answer as a holder.
             (MemberMessage::Answer(answer), Collected::Committee { collector, .. }) => {
                 let holder = self.own.list.holder_of(member).ok_or(Rejection::NotAHolder)?;
                 self.asked(answer.request)?;
@@ -355,7 +355,7 @@ impl OpenSlot {
         }
     }
 
-    /// Adds what a member said. Once there may be enough answers, sees what they come to.
+    /// Adds a member's message. Tries to decode once there may be enough answers.
     fn add(&mut self, record: &Record) {
         let (own, slot, attempt) = (&self.own, self.slot, self.attempt);
         match (record, &mut self.collected) {
@@ -451,7 +451,7 @@ impl OpenSlot {
     fn unrevealed(&self) -> MemberSet {
         let members = self.own.list.params().members();
         match (&self.stage, &self.collected) {
-            // Holders may vanish: no member is asked for anything that only it can give.
+            // Holders may drop out: no member is asked for anything that only it can give.
             (Stage::Collecting { .. }, _) | (_, Collected::Committee { .. }) => MemberSet::empty(members),
             (Stage::Recovering { missing, .. }, Collected::Pairwise(collector)) => {
                 let awaited = |member: &u16| !missing.contains(*member) && collector.reveal(*member).is_none();
@@ -492,7 +492,7 @@ impl OpenSlot {
         Some(Watch { own, slot, attempt, hash, missing, collector, until })
     }
 
-    /// Ends an attempt whose sum is open. One that was spoiled is tried again if whoever probably did it can be left out.
+    /// Ends an attempt whose sum is open. A spoiled one is tried again if the probable offender can be left out.
     fn unmask(&mut self, now: Timestamp, judges: &mut Judges<'_>) -> Step {
         let Stage::Recovering { missing, .. } = &self.stage else { return Step::Wait };
         let Some(sum) = self.sum(missing) else { return Step::Wait };

@@ -1,7 +1,7 @@
 //! Attempts beyond the first of each slot: how many a cluster may make in any 24 hours (`protocol-gateway.md 4`, "How
 //! often a slot is tried again").
 //!
-//! Every attempt costs every meter epsilon, whoever made it necessary. Members that make slots fail in turn would otherwise
+//! Every attempt costs every meter epsilon, no matter who made it necessary. Members that make slots fail in turn would otherwise
 //! have the others spend their ledgers, and fall silent for the rest of the day.
 
 use super::ClusterConfig;

@@ -43,8 +43,8 @@ impl<C: Conduct> Meter<C> {
         self.erase_old_enrolments(at);
     }
 
-    /// A gateway that was away says that it is there: whoever no list names need not wait to enrol. Spread over some
-    /// seconds, because all hear it at once. A member that hears no requests cannot tell whether the gateway still knows
+    /// A gateway that was away says that it is back: a meter that no list names enrols within some seconds, at a
+    /// random moment because all hear it at once. A member that hears no requests cannot tell whether the gateway still knows
     /// it, and offers its enrolment as well, within a minute.
     pub(super) fn gateway_online(&mut self, at: Timestamp, rng: &mut (impl CryptoRng + ?Sized)) {
         let soon = at.plus_millis(uniform(0, ONLINE_MILLIS, rng));

@@ -78,7 +78,7 @@ pub(super) struct HeldLists {
     pub(super) held: BTreeMap<u64, HeldList>,
     /// Whether the newest list is of use only as a whole.
     pub(super) needs_full: bool,
-    /// The channels that the driver was last told of.
+    /// The channels that the driver last heard of.
     pub(super) told: BTreeSet<GatewayChannel>,
 }
 
@@ -260,7 +260,7 @@ impl<C: Conduct> Meter<C> {
     fn complete(&mut self, list: &Arc<MembershipList>) -> Result<(), Refusal> {
         let short = self.lists.held.get(&list.epoch()).filter(|held| !held.list.is_full() && list.is_full());
         let Some(accepted_at) = short.map(|held| held.accepted_at) else { return Ok(()) };
-        // Whoever has enrolled again meanwhile goes on with the enrolment that the list names.
+        // A meter that has enrolled again meanwhile goes on with the enrolment that the list names.
         let own = self.enrolments.named_by(list, &self.id)?;
         let held = self.enrolments.derive_keys(&self.id, list, &own, accepted_at).ok_or(Refusal::RecordLost)?;
         self.lists.held.insert(list.epoch(), held);

@@ -1,7 +1,7 @@
 //! What a meter persists: entries of a small key-value store, replaced and erased whole.
 //!
 //! A device writes an entry durably (fsync, or its flash's equal) before it acts on any later output, and overwrites
-//! what it is told to erase: entries hold readings and keys.
+//! the entries that it must erase: they hold readings and keys.
 
 use std::fmt;
 use std::sync::Arc;

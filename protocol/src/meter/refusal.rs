@@ -94,11 +94,11 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// What the gateway is told, if anything.
+    /// The status that is sent to the gateway, if any.
     pub const fn status(&self) -> Option<StatusCode> {
         Some(match self {
             Self::ClockDoubtful => StatusCode::ClockDoubtful,
-            // Whoever published it would not understand a status either.
+            // A gateway that publishes it would not understand a status either.
             Self::List(ListError::Decode(DecodeError::EarlierFormat)) => return None,
             Self::List(_)
             | Self::Policy(_)

@@ -388,7 +388,7 @@ impl<C: Conduct> Meter<C> {
         self.slots.reported.insert(record.slot, record);
     }
 
-    /// Sends again what a slot has come to.
+    /// Sends a slot's last message again: its reading or its reveal.
     pub(super) fn publish_slot(&mut self, slot: Slot, at: Timestamp) {
         match self.slots.reported.get(&slot).map(|record| &record.stage) {
             Some(Stage::Sent { .. } | Stage::Dealt { .. }) => self.publish_reading(slot),

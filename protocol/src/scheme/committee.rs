@@ -96,7 +96,7 @@ impl Committee {
         if safe > usual { safe } else { usual }
     }
 
-    /// Returns how many holders may vanish.
+    /// Returns how many holders may drop out.
     pub const fn spare(&self) -> u64 {
         self.holders.saturating_sub(self.needed)
     }

@@ -1,7 +1,7 @@
 //! Deterministic CBOR (RFC 8949, 4.2): shortest heads only, definite lengths only, nothing left over.
 //!
-//! Messages use five of CBOR's eight major types, and each item has exactly one encoding. Reading the heads by hand makes
-//! that a property of one function, [`Reader::head`], borrows instead of copying, and is what a small meter can carry.
+//! Messages use five of CBOR's eight major types, and each item has exactly one encoding. With a reader of our own
+//! that is a property of one function, [`Reader::head`]; nothing is copied, and the code fits a small meter.
 
 use strum::{IntoStaticStr, VariantNames};
 use thiserror::Error;

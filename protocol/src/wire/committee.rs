@@ -66,7 +66,7 @@ fn element(bytes: [u8; 8], field: &'static str) -> Result<Element, DecodeError> 
     Element::from_canonical(u64::from_be_bytes(bytes)).ok_or(DecodeError::OutOfRange { field })
 }
 
-/// Whole numbers below p; how many there are is for whoever knows the list.
+/// Whole numbers below p. The caller, who knows the list, checks how many there are.
 pub(crate) fn corrections<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], DecodeError> {
     const FIELD: &str = "corrections";
     let bytes = reader.bytes()?;

@@ -113,7 +113,7 @@ impl<'a> Sign1<'a> {
         if envelope.certificate.is_some() { Err(EXPECTED) } else { Ok(envelope) }
     }
 
-    /// Decodes an envelope with or without a certificate: for whoever shows a message before its kind is known.
+    /// Decodes an envelope with or without a certificate: to show a message before its kind is known.
     pub fn decode_any(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         Self::read(bytes, DecodeError::WrongHeader { expected: "empty or one x5chain certificate" })
     }

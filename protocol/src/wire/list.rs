@@ -1,5 +1,5 @@
 //! 10 and the body that belongs to it: a membership list is a short signed header, and enrolments that the header names by
-//! hash. Whoever reads a list checks one signature over something short first, and then everything else by hash.
+//! hash. A reader first checks one signature over something short, and then everything else by hash.
 
 use sha2::{Digest as _, Sha256};
 
@@ -313,7 +313,7 @@ pub struct ListStatement<'a> {
 }
 
 impl<'a> ListStatement<'a> {
-    /// Reads what a list says, whoever signed it, and whether or not its header names its enrolments.
+    /// Reads what a list says, without checking who signed it or whether its header names its enrolments.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let (_, header) = FullList::header_of(bytes)?;
         let enrolments = FullList::decode(bytes)?.enrolments;

@@ -17,7 +17,7 @@ use crate::support::pki::Pki;
 use crate::support::world::{ClusterNode, MeterNode, Packet, World, sign_list};
 use crate::support::{START, at, cluster_config, cluster_id, enrol, meter_config, meter_name, rng};
 
-/// Twelve meters, of which ten make a cluster; whoever is silent for twelve slots is dropped. Lists last forty slots.
+/// Twelve meters, of which ten make a cluster; a meter that is silent for twelve slots is dropped. Lists last forty slots.
 fn twelve() -> VirtualCluster {
     let pki = Pki::new();
     let meters: Vec<MeterNode> = (0..12)

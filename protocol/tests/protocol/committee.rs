@@ -31,7 +31,7 @@ fn leak(open: &Space, sizes: &[usize], least: usize) -> Option<String> {
 }
 
 /// Whether the larger settings are asked for as well, as `make long` does by `DREAM_SIM_RUNS=2000`.
-#[expect(clippy::disallowed_methods, reason = "how many settings to try is up to whoever runs the test")]
+#[expect(clippy::disallowed_methods, reason = "the environment chooses how many settings to try")]
 fn long() -> bool {
     std::env::var("DREAM_SIM_RUNS").is_ok_and(|runs| runs.parse::<u64>().expect("a number") >= 1000)
 }

@@ -57,7 +57,7 @@ fn evidence_is_judged_with_authorities_of_gateways_alone() {
     let others = Authorities::new(meters, Anchors::none()).unwrap();
     let unknown = EvidenceError::Certificate(CertificateError::UnknownAuthority);
     assert_eq!(evidence::judge(&evidence, &others), Err(unknown));
-    // Whoever certifies meters must not be able to frame a gateway.
+    // An authority of meters must not be able to frame a gateway.
     let framed = pki.swapped().gateway("gw");
     let evidence = of_recovery(&framed, request(&framed, 9, 1), request(&framed, 9, 2));
     let wrong = EvidenceError::Certificate(CertificateError::WrongAuthority { needed: Role::Gateway });

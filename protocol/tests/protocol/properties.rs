@@ -401,7 +401,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn masks_of_all_members_cancel_whoever_is_missing(
+    fn masks_of_all_members_cancel_no_matter_who_is_missing(
         members in 2u16..24,
         threshold in any::<Option<u64>>(),
         slot in integer().prop_map(Slot),
@@ -599,7 +599,7 @@ fn decodes_one_way<'a, T: Message<'a> + Debug>(bytes: &'a [u8]) -> Result<(), Te
     Ok(())
 }
 
-/// A record of every kind that either machine writes, by hand.
+/// A record of every kind that either machine writes, built byte by byte.
 pub(crate) fn records() -> Vec<(&'static str, Vec<u8>)> {
     let (hash, key, message) = (raw::bytes(&[0x1b; 32]), raw::bytes(&[0x77; 32]), raw::bytes(&[5; 40]));
     let of = |fields: &[&[Vec<u8>]]| raw::array(&fields.concat());

@@ -2,7 +2,7 @@
 //! jump. Every run is checked against every rule by the referee; every test checks that its runs were not vacuous.
 //!
 //! A failure names its seed; `DREAM_SIM_SEED=<seed>` runs that one alone, `DREAM_SIM_RUNS=<number>` more or fewer. Run with
-//! `--no-capture` to see what the runs came to.
+//! `--no-capture` to see their results.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -256,7 +256,7 @@ fn any(tally: &Tally, reasons: &[Failure]) -> bool {
 /// What a family is called, how many runs it has, and what each is made of.
 type Family = (&'static str, u64, fn(&mut Dice) -> Scenario);
 
-/// Every family again, in the committee scheme: holders vanish, members and gateway crash at every output, and what decodes is
+/// Every family again, in the committee scheme: holders drop out, members and gateway crash at every output, and what decodes is
 /// right. Nothing but too few readings is tried again.
 #[test]
 fn committees_survive_what_clusters_of_pairs_survive() {
@@ -333,12 +333,12 @@ fn simulate(family: &str, runs: u64, scenario: impl Fn(&mut Dice) -> Scenario) -
     Runs { tally, complete }
 }
 
-#[expect(clippy::print_stdout, reason = "what the runs came to, for whoever runs the test with --no-capture")]
+#[expect(clippy::print_stdout, reason = "results of the runs, shown with --no-capture")]
 fn report(family: &str, tally: &Tally) {
     println!("{family}: {tally:?}");
 }
 
-#[expect(clippy::disallowed_methods, reason = "which seeds to run is up to whoever runs the test")]
+#[expect(clippy::disallowed_methods, reason = "the environment chooses which seeds to run")]
 pub(crate) fn variable(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|value| value.parse().expect("a number"))
 }

@@ -1,4 +1,4 @@
-//! What these tests share beside the testkit: messages made by hand, a gateway that lies, and members that do.
+//! What these tests share beside the testkit: messages built byte by byte, a gateway that lies, and members that do.
 
 pub(crate) mod algebra;
 pub(crate) mod envelope;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Returns a command that runs a program in this folder, without the variables of whoever runs the tests.
+/// Returns a command that runs a program in this folder, without the environment that the tests run in.
 pub fn command(program: impl AsRef<Path>, folder: &Path) -> Command {
     let mut command = Command::new(program.as_ref());
     command.current_dir(folder).env_clear().env("COLUMNS", "100").env("NO_COLOR", "1");

@@ -22,7 +22,7 @@ pub enum Door<'a> {
         username: &'a str,
         password: &'a str,
     },
-    /// Whoever has a certificate of this authority.
+    /// Clients with a certificate of this authority.
     Tls(&'a Identities),
 }
 

@@ -47,7 +47,7 @@ impl Process {
         let log = File::options().create(true).append(true).open(&self.log).unwrap();
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).envs(self.environment.iter().map(|(name, value)| (name, value)));
-        // Variables of whoever runs the tests are not for the gateways in them.
+        // The environment of the tests must not configure the gateways in them.
         command.env_remove("DREAM_ORDINAL").env_remove("RUST_LOG");
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
         self.child = Some(command.spawn().unwrap_or_else(|error| panic!("{}: {error}", self.program.display())));

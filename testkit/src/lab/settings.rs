@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::access::Access;
 use super::identities::{GATEWAY, RANGE};
 
-/// What a gateway is told.
+/// A gateway's settings.
 #[derive(Debug, Clone)]
 pub struct Settings {
     pub access: Access,

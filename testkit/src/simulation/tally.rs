@@ -1,10 +1,10 @@
-//! What runs came to.
+//! Results of runs, counted.
 
 use std::collections::BTreeMap;
 
 use dream_protocol::aggregate::Failure;
 
-/// What runs came to, so that a test can tell that it tried what it means to try.
+/// Results of runs, counted so that a test can tell that it tried what it means to try.
 #[derive(Debug, Default, Clone)]
 pub struct Tally {
     pub runs: u64,

@@ -27,7 +27,7 @@ pub(crate) struct Collector {
     answered: usize,
 }
 
-/// What the answers come to.
+/// A sum that the answers open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Opened {
     /// The sum over everybody who is not missing.
@@ -262,7 +262,11 @@ mod tests {
         assert_eq!((found.sum, found.wrong), (sum_without(&missing), vec![10]));
         let without = MemberSet::from_members(MEMBERS, [6]);
         let found = opened(&mut collected(deals_wrongly), &without, 0..12).unwrap();
-        assert_eq!((found.sum, found.wrong), (sum_without(&without), vec![]), "whoever is left out spoils nothing");
+        assert_eq!(
+            (found.sum, found.wrong),
+            (sum_without(&without), vec![]),
+            "a member that is left out spoils nothing"
+        );
     }
 
     #[test]

@@ -18,7 +18,7 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use super::field::Element;
 
-/// Computes what a member's polynomial comes to, for one number of holders and of needed answers.
+/// Evaluates members' polynomials, for one number of holders and of needed answers.
 pub struct Dealer {
     holders: usize,
     needed: usize,
@@ -31,7 +31,7 @@ enum Method {
     Differences,
 }
 
-/// What a member's polynomial comes to. Erased when dropped.
+/// The values of a member's polynomial: at 0, and as corrections for holders. Erased when dropped.
 #[derive(Zeroize, ZeroizeOnDrop)]
 pub struct Dealing {
     secret: Element,

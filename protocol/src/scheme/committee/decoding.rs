@@ -68,7 +68,7 @@ use thiserror::Error;
 
 use super::field::Element;
 
-/// What a set of answers comes to.
+/// The result of decoding a set of answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decoded {
     /// G(0).

@@ -8,10 +8,10 @@ use super::{Committee, MAX_HOLDERS};
 /// Up to this size every willing member is a holder.
 const MOST_WITHOUT_DRAW: u16 = 200;
 
-/// How many holders a gateway aims for where they are drawn, and what it tries if too few of those could vanish.
+/// How many holders a gateway aims for where they are drawn, and what it tries if too few of those could drop out.
 const WANTED: [u64; 5] = [160, 180, 200, 220, 130];
 
-/// The fewest holders that must be able to vanish where they are drawn.
+/// How many holders at least must be able to drop out where they are drawn.
 pub const LEAST_SPARE: u64 = 15;
 
 /// Returns the day that a list is drawn for: that of its first slot, counted from 1970.

@@ -1,5 +1,5 @@
 //! Real meters whose gateway shows different requests to different holders: what opens is what the model of the whole view says,
-//! and it comes to what was measured.
+//! and it is the sum of what was measured.
 
 use std::collections::BTreeSet;
 

@@ -87,7 +87,7 @@ fn as_many_holders_may_vanish_as_are_to_spare_and_no_more() {
     assert_eq!(
         (survived.attempts, survived.responders),
         (1, 60),
-        "whoever vanishes as a holder is in the sum all the same"
+        "a member that drops out as a holder is still in the sum"
     );
     let report = reports(&mut cluster).pop().expect("told at the deadline");
     assert_eq!((report.answered, report.needed, report.spare()), (45, 45, 0));
@@ -201,7 +201,7 @@ fn survivors(members: usize, kind: Kind, lost: u64, slots: u64) -> f64 {
     survived as f64 / slots as f64
 }
 
-#[expect(clippy::print_stdout, reason = "what was measured, for whoever runs the test with --no-capture")]
+#[expect(clippy::print_stdout, reason = "measurements, shown with --no-capture")]
 fn report(what: &str, pairwise: f64, committee: f64) {
     println!("{what}: first attempts that decode: pairwise {pairwise:.4}, committee {committee:.5}");
 }

@@ -168,7 +168,7 @@ impl Cluster {
             verdicts.seen += 1;
             verdicts.whole += usize::from(open.len() == 1);
             if let Some(leak) = leak(open, &vec![1; honest], honest - self.missing) {
-                verdicts.leak = Some(format!("{leak}, where holders are told {answers:?}"));
+                verdicts.leak = Some(format!("{leak}, where holders are shown {answers:?}"));
             }
         });
         verdicts

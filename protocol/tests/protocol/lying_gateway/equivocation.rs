@@ -87,7 +87,7 @@ fn without_the_missing_bound_the_same_check_finds_a_leak_and_the_reading() {
 /// What a lying gateway holds of one slot, and what it should not know.
 struct Seen {
     views: Vec<View>,
-    /// What each view comes to, less the colluder's masks.
+    /// The value of each view, less the colluder's masks.
     values: Vec<u64>,
     watts: Vec<i64>,
 }
@@ -138,7 +138,7 @@ fn honest() -> BTreeSet<u16> {
 }
 
 /// What each honest meter is shown. Some rounds are pure chance; the others start from a set that would open if everyone
-/// were told the truth, and lie to a few.
+/// heard the truth, and lie to a few.
 fn equivocation(round: u64, random: &mut ChaCha20Rng) -> Vec<Option<BTreeSet<u16>>> {
     let truth = subset(random);
     let liars = [u16::MAX, 0, 1, 3][usize::try_from(round % 4).unwrap()];

@@ -80,7 +80,7 @@ fn nights_shown(shares: u32) -> usize {
 
 #[test]
 fn forty_slots_would_show_the_three_homes_and_show_nothing_of_twenty() {
-    // Whoever works for the gateway adds no noise: of 20 shares that should be there, three are, and most draws of those
+    // Colluders of the gateway add no noise: of 20 shares that should be there, three are, and most draws of those
     // are close to nothing.
     let [bare, hidden] = [nights_shown(3), nights_shown(20)];
     assert!(bare >= 80 && hidden <= 20, "{bare} and {hidden} of 100");

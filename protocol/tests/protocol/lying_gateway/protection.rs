@@ -1,4 +1,4 @@
-//! A gateway that lets T fall with the cluster: whoever has twelve colluders among 120 members would list them with fewer homes
+//! A gateway that lets T fall with the cluster: with twelve colluders among 120 members it would list them with fewer homes
 //! the next day, and state that there are fewer of them.
 
 use dream_protocol::ids::ClusterId;
@@ -79,7 +79,7 @@ impl Street {
         *MembershipList::verify(&packet.payload, &cluster_id(), &authorities).unwrap().hash()
     }
 
-    /// What the gateway is told: the list is refused, and what T it was.
+    /// The status says that the list is refused, and which T it had.
     fn check_status(&self, sent: &[Packet]) {
         let statuses = on(MeterChannel::Status, sent);
         // The same status is not sent more than once a minute.

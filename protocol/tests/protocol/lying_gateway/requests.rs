@@ -239,7 +239,7 @@ fn a_good_request_on_a_topic_that_is_not_the_recovery_topic_is_refused() {
         let (sent, refusals) = meters.tell(0, &packet, asked_at);
         assert!(matches!(refusals[..], [Refusal::Topic(_)]) && sent.is_empty(), "{other}: {refusals:?}");
     }
-    // One envelope is what a list was in an earlier format: whoever published it would not understand a status.
+    // One envelope is what a list was in an earlier format: a gateway that publishes it would not understand a status.
     for topic in ["dream/v1/north/membership", "dream/v1/north/membership/full"] {
         let (sent, refusals) = meters.tell(0, &Packet::new(topic.to_owned(), request.payload.clone()), asked_at);
         let earlier = ListError::Decode(DecodeError::EarlierFormat);

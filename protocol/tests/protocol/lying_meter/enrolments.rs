@@ -36,11 +36,11 @@ fn agreement_of(world: &World, meter: usize) -> AgreementPublic {
 }
 
 #[test]
-fn whoever_copies_an_agreement_key_keeps_nobody_out() {
+fn a_copied_agreement_key_keeps_nobody_out() {
     let mut world = gateway();
     let agreement = agreement_of(&world, 3);
     let copied = enrol("thief", &world.pki.meter("thief"), |statement| statement.agreement = agreement);
-    assert_eq!(offer(&mut world, "thief", copied), None, "the key is of no use to whoever does not hold its secret");
+    assert_eq!(offer(&mut world, "thief", copied), None, "the key is of no use without its secret");
     let own = enrol("m-0003", &world.pki.meter("m-0003"), |statement| {
         (statement.agreement, statement.seq) = (agreement, statement.seq + 1);
     });

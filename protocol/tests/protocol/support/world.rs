@@ -1,4 +1,4 @@
-//! A whole honest cluster whose messages are carried by hand.
+//! A whole honest cluster whose messages each test delivers itself.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub(crate) use dream_testkit::node::{ClusterNode, MeterNode, Packet};
 use super::pki::Pki;
 use super::{START, at, cluster_config, cluster_id, meter_config, meter_name, rng};
 
-/// A gateway and its meters, all honest, with a list in force; messages are carried by hand.
+/// A gateway and its meters, all honest, with a list in force; the test delivers the messages.
 pub(crate) struct World {
     pub(crate) pki: Pki,
     pub(crate) gateway: ClusterNode,

@@ -178,7 +178,7 @@ fn pair_blocks(slot: u64, attempt: u8) -> Json {
     }
 }
 
-/// u_ij, made by hand: the crate compares it at once and never shows it.
+/// u_ij, computed here: the crate compares it at once and never shows it.
 fn selection(key: &PairKey, slot: u64, attempt: u8) -> u64 {
     let mut block = [0; 16];
     block[..2].copy_from_slice(&[2, attempt]);
