@@ -25,7 +25,7 @@ pub enum FileError {
     Read { path: PathBuf, error: io::Error },
     #[error("{} cannot be written: {error}", path.display())]
     Write { path: PathBuf, error: io::Error },
-    #[error("{} is there already and is not replaced; move it away first", path.display())]
+    #[error("{} already exists and is not replaced; move it away first", path.display())]
     Exists { path: PathBuf },
     #[error("{} holds no {what} in PEM (a block `-----BEGIN {label}-----`)", path.display())]
     NoPem { path: PathBuf, what: &'static str, label: &'static str },

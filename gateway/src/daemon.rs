@@ -85,7 +85,7 @@ async fn reload_on_hangup(
                     return;
                 }
             }
-            Err(error) => error!(error = format!("{error:#}"), "the configuration stays as it was"),
+            Err(error) => error!(error = format!("{error:#}"), "keeping the current configuration"),
         }
         manager.ready();
     }
@@ -155,7 +155,8 @@ async fn run_supervised(
         Some(address) => {
             let listener = TcpListener::bind(address).await;
             let listener = listener.with_context(|| format!("`http.operator_listen`: cannot listen on {address}"))?;
-            info!(address = %listener.local_addr()?, "naming members that spoil slots, and holders that vanish, to the operator");
+            info!(address = %listener.local_addr()?, "naming members that spoil slots and holders that drop out to \
+                                                      the operator");
             Some(tokio::spawn(operator::serve(listener, parts.members.clone())))
         }
         None => None,
@@ -198,7 +199,7 @@ async fn run_supervised(
     if let Ok(served) = tokio::time::timeout_at(by, server).await {
         served??;
     }
-    stopped.context("stopping took longer than the grace period; what was not committed was not acknowledged")??
+    stopped.context("stopping took longer than the grace period; uncommitted messages were not acknowledged")??
 }
 
 /// Rebuilds the clusters, then lets the connection begin, and drives them: on a thread of its own, because it computes.

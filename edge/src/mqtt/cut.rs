@@ -100,7 +100,7 @@ impl<S> Cut<S> {
             tracing::warn!(
                 bytes,
                 limit = self.limit,
-                "a packet is larger than {} and is dropped, as all others like it: limit the size of messages at the broker",
+                "a packet larger than {} was dropped, and all like it will be: limit the size of messages at the broker",
                 self.setting
             );
         }

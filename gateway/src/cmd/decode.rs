@@ -153,7 +153,7 @@ impl Report {
         let message = match message {
             Ok(Message::List(header, _)) => Message::List(header, body),
             Ok(_) if !matches!(body, Body::Nothing) => {
-                return self.unreadable(bytes, "what comes first in it is no header of a list".to_owned());
+                return self.unreadable(bytes, "it does not start with the header of a list".to_owned());
             }
             Ok(message) => message,
             Err(problem) => {

@@ -9,7 +9,7 @@ use super::offenders::operator_address;
 use super::running::{RunningGateway, ask};
 use crate::board::holders::{HolderJson, PATH};
 
-/// Name the holders of committees that vanish
+/// Name committee holders that drop out
 ///
 /// Asks the running gateway on `http.operator_listen`, which is the only place where meters are named. Slots are those of today
 /// and yesterday (UTC), since the gateway started.

@@ -136,7 +136,7 @@ impl ServedCluster {
         if before.is_none() {
             let rows = served.energy.catch_up(store, &replayed(store, id, now)?, &mut served.filter)?;
             if !rows.is_empty() {
-                tracing::info!(cluster = %id, rows = rows.len(), "hours and days were made of the slots that are kept");
+                tracing::info!(cluster = %id, rows = rows.len(), "rebuilt hours and days from the stored slots");
                 store.commit(&rows)?;
             }
         }

@@ -34,7 +34,7 @@ impl Job {
 
 /// The committing thread has given up, or failed: nothing more is acted upon.
 #[derive(Debug, Error)]
-#[error("the thread that writes the store has ended; what was not committed was not acknowledged")]
+#[error("the thread that writes the store has ended; uncommitted messages were not acknowledged")]
 pub struct WriterEnded;
 
 /// The committing thread.

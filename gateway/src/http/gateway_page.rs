@@ -97,7 +97,7 @@ fn store(shared: &Shared, view: &GatewayView) -> (Markup, Markup) {
     };
     let text = html! {
         (words::bytes(shared.service.history.file_bytes())) "; closed slots are kept for " (days(view.retention_days))
-        ", hours for " (days(view.hours_retention_days)) ", and days for ever."
+        ", hours for " (days(view.hours_retention_days)) ", and days forever."
         @if let Some(error) = &view.commit_error { " " (error) "." }
     };
     (badge(state), text)

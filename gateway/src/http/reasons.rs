@@ -180,8 +180,8 @@ fn holders(view: &ClusterView, now: Timestamp) -> Vec<String> {
             let [spare, answered, of, needed] =
                 [holders.spare(), holders.answered, holders.holders, holders.needed].map(words::count);
             found.push(format!(
-                "Holders run low: {answered} of {of} answered and {needed} are needed, so that {spare} more may vanish before \
-                 slots give no sum; `dream-gateway holders` names those that did not answer"
+                "Holders run low: {answered} of {of} answered and {needed} are needed, so {spare} more may drop out \
+                 before slots give no sum; `dream-gateway holders` names those that did not answer"
             ));
         }
         if holders.wrong > 0 {

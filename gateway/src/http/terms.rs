@@ -73,7 +73,7 @@ pub(super) fn terms(list: &ListView, profile: Profile, now: Timestamp) -> Markup
                     }
                     Scheme::Committee(committee) => {
                         (words::count(committee.holders)) " members are holders, and any " (words::count(committee.needed))
-                        " of them open a sum together: " (words::count(committee.spare())) " may vanish."
+                        " of them open a sum together: " (words::count(committee.spare())) " may drop out."
                     }
                 }
             }))

@@ -108,7 +108,7 @@ pub(super) const GAUGES: [Gauge<ClusterView>; 37] = [
     }),
     gauge(
         "dream_cluster_holders_spare",
-        "How many more holders could have vanished then; a wrong answer costs two.",
+        "How many more holders could have dropped out; a wrong answer costs two.",
         &[],
         |view, now| one(view.recent_holders(now).map(|holders| f64::from(holders.spare()))),
     ),

@@ -193,7 +193,7 @@ fn holders_that_answered_are_shown_beside_those_that_must() {
     says(&page, "Holders 98 of 100answered; 75 are needed, 23 to spare");
     assert!(!page.contains("Needs a look"), "{page}");
     let lists = read(&gateway, "/clusters/hill/lists");
-    says(&lists, "100 members are holders, and any 75 of them open a sum together: 25 may vanish.");
+    says(&lists, "100 members are holders, and any 75 of them open a sum together: 25 may drop out.");
     says(&lists, "answers of holders for another");
 }
 
@@ -204,7 +204,7 @@ fn holders_that_run_low_or_answer_wrongly_are_told_before_slots_fail() {
     gateway.fixture.close(&with_holders(listed("hill", 100), 81, 0), slot());
     says(
         &read(&gateway, "/"),
-        "Holders run low: 81 of 100 answered and 75 are needed, so that 6 more may vanish before slots give no sum; \
+        "Holders run low: 81 of 100 answered and 75 are needed, so 6 more may drop out before slots give no sum; \
          `dream-gateway holders` names those that did not answer.",
     );
     gateway.fixture.close(&with_holders(listed("hill", 100), 98, 2), slot());
@@ -411,7 +411,7 @@ fn the_gateway_tells_how_it_is_itself() {
     for told in [
         "gw-1-0 Ready",
         "Broker Connected Since 12:43:20; all subscriptions are confirmed.",
-        "Store Writable 1.2 MB; closed slots are kept for 56 days, hours for 1,830 days, and days for ever.",
+        "Store Writable 1.2 MB; closed slots are kept for 56 days, hours for 1,830 days, and days forever.",
         "Certificate Valid Until 24 Feb 2027, for 100 more days.",
         "1 served here, with 640 members in their lists.",
         &format!("Version {}, running since 12:43:20", env!("CARGO_PKG_VERSION")),
