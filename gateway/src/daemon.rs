@@ -156,7 +156,7 @@ async fn run_supervised(
             let listener = TcpListener::bind(address).await;
             let listener = listener.with_context(|| format!("`http.operator_listen`: cannot listen on {address}"))?;
             info!(address = %listener.local_addr()?, "naming members that spoil slots and holders that drop out to \
-                                                      the operator");
+                  the operator");
             Some(tokio::spawn(operator::serve(listener, parts.members.clone())))
         }
         None => None,

@@ -164,7 +164,7 @@ impl Telemetry {
             Notice::Readmitted { members } => info!(%cluster, members, "dropped members were heard again"),
             Notice::ListOverwritten { epoch, erased } => {
                 warn!(%cluster, epoch, erased, "the retained membership list was replaced or erased; published it \
-                                                again. Who else may write to its topic?");
+                      again. Who else may write to its topic?");
             }
             Notice::MeterStatus { meter, code, slot, .. } => {
                 let code_label = status_label(*code);

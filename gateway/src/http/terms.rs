@@ -60,7 +60,8 @@ pub(super) fn terms(list: &ListView, profile: Profile, now: Timestamp) -> Markup
             (term("Privacy", &html! {
                 "An attempt costs ε = " (words::epsilon(params.charge_micro_epsilon())) ". Counted slot by slot, a day costs a \
                  meter ε = " (words::epsilon(daily)) " if no slot is tried twice, and at most "
-                (words::epsilon(daily * u64::from(params.attempts()))) ". If one chance in a million is left aside, it costs "
+                (words::epsilon(daily * u64::from(params.attempts()))) ". Except with a probability of one in a \
+                 million, it costs "
                 (day_epsilon::shown(day_epsilon::at_delta(params, 1))) " and at most "
                 (day_epsilon::shown(day_epsilon::at_delta(params, params.attempts()))) "."
             }))

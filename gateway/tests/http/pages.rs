@@ -124,7 +124,7 @@ fn silence_is_told_with_what_the_meters_say() {
         ),
         (
             StatusCode::LedgerExhausted,
-            "7 of 100 meters have spent the privacy budget of 24 hours and will be silent until enough of it is a day old.",
+            "7 of 100 meters have spent the privacy budget of 24 hours and will be silent until enough of it is free again.",
         ),
         (StatusCode::ClockDoubtful, "7 of 100 meters doubt the clock, and will be silent until it is confirmed."),
         (
@@ -133,7 +133,7 @@ fn silence_is_told_with_what_the_meters_say() {
         ),
         (StatusCode::RequestRefused, "7 of 100 meters refuse this gateway’s requests."),
         (StatusCode::Equivocation, "7 of 100 meters have shown that a gateway contradicted itself."),
-        (StatusCode::NotAsked, "7 of 100 meters sent readings of a slot in which this gateway asked for nothing."),
+        (StatusCode::NotAsked, "7 of 100 meters reported while the gateway was away; that slot is lost."),
     ];
     for (code, told) in codes {
         let mut view = listed("hill", 100);
@@ -242,7 +242,7 @@ fn why_a_list_has_no_committee_is_told() {
     gateway.fixture.board.show([ClusterView { no_committee: Some(reason), ..listed("hill", 100) }]);
     says(
         &read(&gateway, "/clusters/hill"),
-        "The list is pairwise, in which a sum needs an answer of everyone: 12 of 100 members are willing to be holders.",
+        "The list is pairwise, so a sum needs every member’s answer: 12 of 100 members are willing to be holders.",
     );
 }
 
@@ -289,15 +289,15 @@ fn members_that_spoil_slots_are_counted_and_the_search_for_them_is_told() {
     gateway.fixture.board.show([view.clone()]);
     says(
         &read(&gateway, "/"),
-        "Several members spoil sums, and are searched for: for some slots lists are formed without 50 members, always others, \
-         who have no part in sums meanwhile.",
+        "Several members spoil sums. To find them, lists leave out 50 members for some slots, others each time; sums \
+         do not include them meanwhile.",
     );
     view.offenders.cannot_be_found = true;
     gateway.fixture.board.show([view]);
     says(
         &read(&gateway, "/"),
-        "Sum after sum fails: members spoil them, and more than can be found at this size. The search goes on; deny those you \
-         suspect, let more be missing (`max_missing`), or enrol more members.",
+        "Sum after sum fails: more members spoil them than can be found at this size. The search goes on; deny those \
+         you suspect, allow more to be missing (`max_missing`), or enrol more members.",
     );
 }
 
@@ -427,7 +427,7 @@ fn trouble_of_the_gateway_is_on_its_page_and_on_the_overview() {
     let board = &gateway.fixture.board;
     let both = |told: &str| ["/", "/gateway"].into_iter().for_each(|path| says(&read(&gateway, path), told));
     board.update_gateway(|it| it.certificate_ends = Some(NOW.as_secs() + 13 * 86_400));
-    both("The gateway’s certificate ends on 29 Nov 2026.");
+    both("The gateway’s certificate expires on 29 Nov 2026.");
     gateway.fixture.readiness.unset(Latch::BrokerSubscribed);
     both("The broker has not confirmed the subscriptions yet.");
     board.update_gateway(|it| it.broker = it.broker.lost(NOW, "nobody listens at broker:1883".into()));
