@@ -263,7 +263,7 @@ impl<'r> Section<'r> {
             .collect()
     }
 
-    /// Opens the sections of a list of them, such as `[[source.power]]`; `None` if there is none.
+    /// Opens the sections of a list of them, such as `[[source.power]]`; `None` if it does not exist.
     pub fn list(&self, name: &'static str) -> Option<Vec<Self>> {
         self.declare(name);
         let (key, value) = self.table?.get_key_value(name)?;

@@ -82,7 +82,7 @@ pub struct ClusterView {
     pub last: Option<ClosedSlot>,
     /// The last slot that gave an aggregate.
     pub last_decoded: Option<ClosedSlot>,
-    /// What its slots have come to in the hour, the day and the month of the last one.
+    /// The energy so far of the hour, the day and the month of the last slot.
     pub energy: Option<EnergyView>,
     /// What the slots of the current UTC day have cost each participant so far.
     pub spent: Spent,

@@ -43,7 +43,7 @@ pub struct Config {
     pub broker: Broker,
     pub store: Store,
     pub http: SocketAddr,
-    /// Where the operator is told which meters spoil slots, if anywhere.
+    /// Where the operator can see which meters spoil slots, if anywhere.
     pub operator_http: Option<SocketAddr>,
     pub log: Log,
     /// The discovery prefix of Home Assistant, if clusters are announced to it.

@@ -55,7 +55,7 @@ pub fn main(source: &ConfigArgs) -> anyhow::Result<()> {
         let clock = Arc::new(SystemClock);
         run_supervised(config, identity, listener, clock, None, waiting, shutdown, &manager).await
     });
-    // Whoever still waits for something has had the grace period.
+    // Anything that still waits has had the grace period.
     runtime.shutdown_timeout(Duration::from_secs(1));
     done
 }
@@ -195,7 +195,7 @@ async fn run_supervised(
     let stopped = tokio::time::timeout_at(by, driver_stops).await;
     drop(close);
     operator.inspect(JoinHandle::abort);
-    // Whoever waits for an answer longer than that waits in vain.
+    // A client that waits longer than that gets no answer.
     if let Ok(served) = tokio::time::timeout_at(by, server).await {
         served??;
     }

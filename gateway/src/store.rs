@@ -63,7 +63,7 @@ pub enum Change {
         end: Timestamp,
         smoothed: FilteredLoad,
     },
-    /// Replaces what the slots of an hour or a day come to. It goes with the outcome of the slot that was added.
+    /// Replaces the energy of an hour or a day. It goes with the outcome of the slot that was added.
     PutRollup {
         cluster: ClusterId,
         step: Step,

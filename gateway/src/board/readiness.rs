@@ -59,7 +59,7 @@ impl Readiness {
         self.beats.load(Ordering::Relaxed)
     }
 
-    /// Returns the latches that are not set; ready means that there is none.
+    /// Returns the latches that are not set; ready means that the list is empty.
     pub fn awaited(&self) -> Vec<Latch> {
         Latch::ALL.into_iter().filter(|&latch| !self.is_set(latch)).collect()
     }

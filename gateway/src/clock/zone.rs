@@ -29,7 +29,7 @@ impl Default for Zone {
 }
 
 impl Zone {
-    /// Returns the zone of a name such as `Europe/Amsterdam`; `None` if there is none.
+    /// Returns the zone of a name such as `Europe/Amsterdam`; `None` if it does not exist.
     pub fn named(name: &str) -> Option<Self> {
         TimeZone::get(name).ok().map(Self)
     }

@@ -90,7 +90,7 @@ fn mistakes(files: &Files, now: Timestamp) -> Vec<(&'static str, String)> {
     secrets.map(|error| ("", error.to_string())).chain(store.map(|message| ("store.path", message))).collect()
 }
 
-/// Returns why a store could not be opened or made at a path, for whoever runs this.
+/// Returns why a store could not be opened or made at a path, for the user of this command.
 fn store_mistake(path: &Path) -> Option<String> {
     let shown = path.display();
     if path.is_dir() {

@@ -1,4 +1,4 @@
-//! `dream-gateway holders`: asks a running gateway which holders of committees vanish.
+//! `dream-gateway holders`: asks a running gateway which committee holders drop out.
 
 use std::io::Write;
 
@@ -35,7 +35,7 @@ pub(super) fn run(args: &HoldersArgs, out: &mut impl Write) -> anyhow::Result<()
     print(&holders, out)
 }
 
-/// Prints holders, whoever vanished most often first.
+/// Prints holders, those that dropped out most often first.
 fn print(holders: &[HolderJson], out: &mut impl Write) -> anyhow::Result<()> {
     if holders.is_empty() {
         return Ok(writeln!(out, "every holder answered, or no cluster has a committee")?);

@@ -40,7 +40,7 @@ Examples:
   dream-gateway plan --error 3 --homes 600 --day-epsilon 10      # how long are slots?
   dream-gateway plan --homes 300 --range -5000..9000 --mean-load 400 --json";
 
-/// A cluster that is thought about. Defaults are those of the gateway's configuration.
+/// A planned cluster. Defaults are those of the gateway's configuration.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct PlanArgs {

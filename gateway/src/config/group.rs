@@ -119,7 +119,7 @@ impl<'a> Check<'a, '_> {
     fn group(&mut self, name: &'a str, way: &mut Vec<&'a str>) -> Option<Group> {
         if let Some(begin) = way.iter().position(|before| *before == name) {
             let round = [&way[begin..], &[name]].concat();
-            // Each of them is noted as wrong on the way back; the way round is told once.
+            // Each of them is noted as wrong on the way back; the cycle is reported once.
             self.wrong(name, format!("{} is a cycle; a group cannot contain itself", round.join(" > ")));
             return None;
         }

@@ -17,7 +17,7 @@ use zeroize::Zeroizing;
 use crate::clock::rfc3339;
 use crate::config::{BrokerTls, Identity, Login};
 
-/// Why a file with a key or a certificate cannot be used. Never says what is in it.
+/// Why a file with a key or a certificate is invalid. Never says what is in it.
 #[derive(Debug, Error)]
 pub enum SecretError {
     #[error("{}, `{key}`, cannot be read: {error}", path.display())]

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::board::readiness::{Latch, Readiness};
 
-/// How long a start may wait for the broker. Whoever depends on this service need not wait for a broker that is away.
+/// How long a start may wait for the broker. Units that depend on this service need not wait for a broker that is away.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// How often to look whether the gateway is ready.

@@ -62,7 +62,7 @@ impl LoadPage for Arc<ClusterView> {
             html! { @if let Some(closed) = self.last_decoded { ", slot to " (words::time(closed.outcome.end, now)) } };
         let found = reasons(self, now);
         let status = Status::of(self, now);
-        // A sum speaks for itself, and where there is none for long, the reason is the sentence.
+        // A sum speaks for itself, and after a long time without one, the reason is the sentence.
         let state = ClusterState::of(self, now);
         let silent =
             status.standing == Standing::Decoded || matches!(state, ClusterState::Stalled | ClusterState::CannotForm);

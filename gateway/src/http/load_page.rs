@@ -27,7 +27,7 @@ pub(super) const RECENT: usize = 12;
 pub(super) trait LoadPage: Subject {
     /// How to read the figures.
     const EXPLAINED: &'static str;
-    /// What the reader of the chart should know besides.
+    /// What else the reader of the chart should know.
     const CHART_NOTE: &'static str = "";
 
     /// Shows its name, how it is doing, and the way to other pages.
@@ -188,7 +188,7 @@ fn downloads<T: LoadPage>(subject: &T, range: Range, past: &Past<T>) -> Markup {
     const STEPS: [(Step, &str); 2] =
         [(Step::Hour, "Energy by the hour, of the last 7 days"), (Step::Day, "Energy by the day, of the last year")];
     let api = format!("/api/v1/{}s/{}", T::KIND, subject.id());
-    // The end stays open: whoever follows the link later gets what has closed by then.
+    // The end stays open: a reader who follows the link later gets what has closed by then.
     let slots = format!("from={}&limit={MAX_LIMIT}", rfc3339(past.from));
     html! {
         (subject.signed_list(&api, past.now))

@@ -87,7 +87,7 @@ impl PlanArgs {
     fn unsolved(&self, free: Free, given: &Choice, nearest: &Choice, error: f64) -> BadInput {
         let least = self.params(nearest).map(|params| Deviation::mean_percent(&params, self.mean_watts(&params)));
         let least = least.map_or_else(|_| String::new(), |least| format!("{:.2}", (100.0 * least).ceil() / 100.0));
-        // Slots of a day come nearest, and nobody wants them: what else would do is told for usual ones.
+        // Slots of a day come nearest, and nobody wants them: what else would work is shown for usual ones.
         let from = if free == Free::SlotSeconds { given } else { nearest };
         let others = [Free::Homes, Free::DayEpsilon, Free::SlotSeconds].into_iter();
         let others = others.filter(|other| *other != free && self.is_free_to(*other, from));
