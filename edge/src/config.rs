@@ -56,7 +56,7 @@ impl Report {
     }
 }
 
-/// Reads a file. There is no value if it cannot be read or is no TOML.
+/// Reads a file. There is no value if it cannot be read or is not TOML.
 pub fn read<T>(path: &Path, variables: &Variables<'_>, read: impl FnOnce(&Section<'_>) -> T) -> (Option<T>, Report) {
     match std::fs::read_to_string(path) {
         Ok(text) => read_text(path, &text, variables, read),

@@ -91,7 +91,7 @@ pub struct Login {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Store {
     pub path: PathBuf,
-    /// For how long slots and hours are kept. Days are kept for ever.
+    /// For how long slots and hours are kept. Days are kept forever.
     pub retention_days: u64,
     pub hours_retention_days: u64,
     pub cache_mebibytes: usize,

@@ -231,7 +231,7 @@ fn spawn_driver(
     Ok(driving)
 }
 
-/// Waits until a task fails, and returns how; waits for ever if it ends.
+/// Waits until a task fails, and returns how; waits forever if it ends.
 async fn failure(task: JoinHandle<()>) -> JoinError {
     match task.await {
         Ok(()) => std::future::pending().await,

@@ -143,7 +143,7 @@ impl Metrics {
         }
     }
 
-    /// Counts a message of a kind by what became of it.
+    /// Counts a message by kind and outcome.
     pub fn message(&self, kind: &str, result: &str) {
         self.messages.with_label_values(&[kind, result]).inc();
     }

@@ -69,7 +69,7 @@ pub enum Change {
         step: Step,
         rollup: Rollup,
     },
-    /// Drops slots that ended, and hours that began, before these moments, of all clusters. Days are kept for ever.
+    /// Drops slots that ended, and hours that began, before these moments, of all clusters. Days are kept forever.
     Expire {
         slots: Timestamp,
         hours: Timestamp,

@@ -202,16 +202,14 @@ impl Attempt<'_> {
             // A failed signature is another authority with the same name, as those of two trials have.
             format!(
                 "the broker does not trust who issued {certificate}: does it come from another authority or trial? \
-                 Use one that the \
-                 broker trusts, or let its operator trust this one (mosquitto: `cafile`)"
+                 Use one that the broker trusts, or let its operator trust this one (mosquitto: `cafile`)"
             )
         } else if is(&["alert: CertificateExpired"]) {
             format!("{certificate} has expired, or this machine's and the broker's clocks differ; renew it")
         } else if is(&["UnknownIssuer", "BadSignature"]) {
             format!(
                 "the broker's certificate was issued by no authority in {ca}: does it come from another authority or \
-                 trial? Name the file with \
-                 the authority that issued it"
+                 trial? Name the file with the authority that issued it"
             )
         } else if is(&["NotValidForName"]) {
             format!(

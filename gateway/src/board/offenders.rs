@@ -23,7 +23,7 @@ pub struct OffenderCounts {
     pub spoils_sums: usize,
     /// Sums fail with them and decode without them, as far as can be seen; others may make it look so.
     pub suspected: usize,
-    /// Are at odds with more holders, or as holders with more members, than can lie.
+    /// Contradict more holders, or as holders more members, than can lie.
     pub at_odds: usize,
     /// Are left out of sums until their next trial.
     pub quarantined: usize,

@@ -168,7 +168,8 @@ impl PlanArgs {
         (as_usual && self.range.is_none() && self.mean_load.is_none()).then(|| Homes::of(self.kind).cut_off_percent)
     }
 
-    /// Returns the parameters with a committee if there is to be one; with why there is none, if one was preferred.
+    /// Returns the parameters with a committee if there is to be one; with the reason if one was preferred and cannot
+    /// be formed.
     fn with_scheme(&self, pairwise: Params) -> Result<(Params, Option<String>), BadInput> {
         let members = pairwise.members();
         let wanted = match self.scheme {

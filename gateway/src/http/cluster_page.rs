@@ -47,11 +47,10 @@ pub(super) fn heading(view: &ClusterView, now: Timestamp, tab: Tab) -> Markup {
 
 impl LoadPage for Arc<ClusterView> {
     const EXPLAINED: &'static str = "Loads contain noise: with 95 % confidence the true load is within the ± band. \
-         The plain sum adds up the meters that answered. The estimate assumes that silent \
-         meters used as much as those. The filtered load is estimated using earlier sums. \
-         It has less noise, its band comes from a model, and it lags: after a lasting \
-         change, its band is too narrow for hours. A load below 0 is noise around a small \
-         load, or homes that feed in more than the others draw.";
+         The plain sum adds up the meters that answered. The estimate assumes that silent meters used as much as \
+         those. The filtered load is estimated using earlier sums. It has less noise, its band comes from a model, \
+         and it lags: after a lasting change, its band is too narrow for hours. A load below 0 is noise around a \
+         small load, or homes that feed in more than the others draw.";
 
     fn heading(&self, _: &Shared, now: Timestamp) -> Markup {
         heading(self, now, Tab::Load)

@@ -166,12 +166,11 @@ fn energy_panel(energy: &[(Period, EnergyJson, Markup)]) -> Markup {
         details.explain {
             summary #energy-explained { "How this energy is counted" }
             p {
-                "Energy is that of all members: each slot\u{2019}s sum, scaled to the members that were silent. The noise of slots is \
-                 independent, so the band of a day is far narrower than that of its slots together. Where a slot gave \
-                 no sum, the filter\u{2019}s expectation fills the gap; time without a slot is missing, and not \
-                 counted. Days and months begin \
-                 in the time zone of the gateway\u{2019}s configuration; hours and times here are in UTC. Because of the noise, \
-                 energy may fall."
+                "Energy is that of all members: each slot\u{2019}s sum, scaled to the members that were silent. The \
+                 noise of slots is independent, so the band of a day is far narrower than that of its slots \
+                 together. Where a slot gave no sum, the filter\u{2019}s expectation fills the gap; time without a \
+                 slot is missing, and not counted. Days and months begin in the time zone of the gateway\u{2019}s \
+                 configuration; hours and times here are in UTC. Because of the noise, energy may fall."
             }
         }
     }

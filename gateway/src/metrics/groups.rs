@@ -92,7 +92,7 @@ pub(super) const GAUGES: [Gauge<Told>; 12] = [
     ),
     gauge(
         "dream_group_clusters_filled",
-        "How many clusters served here gave no sum; their filters' expectations fill in the estimate and the filtered load.",
+        "How many clusters served here gave no sum and are in the estimate and the filtered load as their filters expected.",
         &[],
         |told, _| one(told.slot.map_or(0, |slot| slot.filled) as f64),
     ),
