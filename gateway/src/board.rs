@@ -1,7 +1,7 @@
 //! What may be shown of the clusters as they stand: the driver writes the board; HTTP and metrics read it.
 //!
-//! There is nothing on it about a single meter, and loads only as [`ClosedSlot`]s: whoever
-//! reads the board cannot show more than the protocol released.
+//! There is nothing on it about a single meter, and loads only as [`ClosedSlot`]s: a reader of
+//! the board cannot show more than the protocol released.
 
 pub mod csv;
 pub mod day_epsilon;
