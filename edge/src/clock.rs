@@ -1,4 +1,4 @@
-//! The clocks, handed to whoever needs them: tests and demonstrations run in a time of their own.
+//! The clocks, passed in where they are needed: tests and demonstrations run in a time of their own.
 
 use std::fmt::Debug;
 use std::sync::LazyLock;

@@ -56,7 +56,7 @@ impl Report {
     }
 }
 
-/// Reads a file. There is no value if it cannot be read or is no TOML.
+/// Reads a file. There is no value if it cannot be read or is not TOML.
 pub fn read<T>(path: &Path, variables: &Variables<'_>, read: impl FnOnce(&Section<'_>) -> T) -> (Option<T>, Report) {
     match std::fs::read_to_string(path) {
         Ok(text) => read_text(path, &text, variables, read),
@@ -263,7 +263,7 @@ impl<'r> Section<'r> {
             .collect()
     }
 
-    /// Opens the sections of a list of them, such as `[[source.power]]`; `None` if there is none.
+    /// Opens the sections of a list of them, such as `[[source.power]]`; `None` if it does not exist.
     pub fn list(&self, name: &'static str) -> Option<Vec<Self>> {
         self.declare(name);
         let (key, value) = self.table?.get_key_value(name)?;
@@ -413,7 +413,7 @@ mod tests {
         let expected = "invalid configuration\n\
             a.toml:1: level: \"inf\" is not allowed; did you mean \"info\"?\n\
             a.toml:2: replicas: \"7\" is text; write the number without quotes: replicas = 7\n\
-            a.toml:4: clusters.a.size: 1.5 is no whole number; use 2 to 9\n\
+            a.toml:4: clusters.a.size: 1.5 is not a whole number; use 2 to 9\n\
             a.toml:5: unknown key `clusters.a.sizes`; did you mean `size`?\n\
             a.toml:7: clusters.b.size: 10 is out of range; use 2 to 9\n\
             a.toml:8: unknown section `brokr`; did you mean `broker`?";
@@ -448,7 +448,7 @@ mod tests {
             told_with(&format!("replicas = 2\n{BROKER}"), &Variables { prefix: "X_", values })
         };
         assert!(with("5").contains("replicas: 5"), "{}", with("5"));
-        assert_eq!(with("many"), "invalid configuration\nX_REPLICAS: \"many\" is no whole number; use 1 to 1000");
+        assert_eq!(with("many"), "invalid configuration\nX_REPLICAS: \"many\" is not a whole number; use 1 to 1000");
     }
 
     #[test]

@@ -18,14 +18,14 @@ const PKCS8_V2: [u8; 16] = [0x30, 0x51, 2, 1, 1, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70
 /// The seed of an Ed25519 key.
 pub type Seed = Zeroizing<[u8; 32]>;
 
-/// Why a file cannot be used. Never says what is in it.
+/// Why a file is invalid, or cannot be read or written. Never says what is in it.
 #[derive(Debug, Error)]
 pub enum FileError {
     #[error("{} cannot be read: {error}", path.display())]
     Read { path: PathBuf, error: io::Error },
     #[error("{} cannot be written: {error}", path.display())]
     Write { path: PathBuf, error: io::Error },
-    #[error("{} is there already and is not replaced; move it away first", path.display())]
+    #[error("{} already exists and is not replaced; move it away first", path.display())]
     Exists { path: PathBuf },
     #[error("{} holds no {what} in PEM (a block `-----BEGIN {label}-----`)", path.display())]
     NoPem { path: PathBuf, what: &'static str, label: &'static str },
@@ -151,7 +151,7 @@ pub fn create(path: &Path, bytes: &[u8], mode: u32) -> Result<(), FileError> {
     file.write_all(bytes).and_then(|()| file.sync_all()).map_err(trouble)
 }
 
-/// Replaces a file as a whole: whoever reads it sees the old one or the new one.
+/// Replaces a file as a whole: a reader sees the old one or the new one.
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");

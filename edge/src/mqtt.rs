@@ -77,7 +77,7 @@ pub struct Client {
     pub names: Names,
 }
 
-/// Why a key, a certificate or a password cannot be used.
+/// Why a key, a certificate or a password is invalid.
 pub type SecretError = Box<dyn std::error::Error + Send + Sync>;
 
 /// What is shown to a broker.

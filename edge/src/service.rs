@@ -37,7 +37,7 @@ impl ServiceManager {
         self.tell(&[NotifyState::Status(words)]);
     }
 
-    /// Says that the service gets on, twice as often as it is asked to, while `gets_on` holds. Never returns.
+    /// Pings the watchdog, twice as often as the service manager asks, while `gets_on` holds. Never returns.
     pub async fn ping_watchdog(&self, mut gets_on: impl FnMut() -> bool) {
         let Some(interval) = sd_notify::watchdog_enabled().filter(|_| self.listens) else {
             return std::future::pending().await;

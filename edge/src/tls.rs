@@ -1,4 +1,4 @@
-//! TLS towards a server: the authorities that its certificate is checked with, and the certificate that is shown to it.
+//! TLS to a server: the authorities that verify its certificate, and the client certificate.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use rustls::{ClientConfig, Error, RootCertStore};
 /// A client's certificate with those that certify it, and its key.
 pub type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-/// Returns the authorities that a server's certificate is checked with.
+/// Returns the authorities that verify a server's certificate.
 pub fn roots(certificates: impl IntoIterator<Item = CertificateDer<'static>>) -> Result<Arc<RootCertStore>, Error> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates {

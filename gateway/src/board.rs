@@ -1,7 +1,7 @@
 //! What may be shown of the clusters as they stand: the driver writes the board; HTTP and metrics read it.
 //!
-//! There is nothing on it about a single meter, and loads only as [`ClosedSlot`]s: whoever
-//! reads the board cannot show more than the protocol released.
+//! There is nothing on it about a single meter, and loads only as [`ClosedSlot`]s: a reader of
+//! the board cannot show more than the protocol released.
 
 pub mod csv;
 pub mod day_epsilon;
@@ -82,7 +82,7 @@ pub struct ClusterView {
     pub last: Option<ClosedSlot>,
     /// The last slot that gave an aggregate.
     pub last_decoded: Option<ClosedSlot>,
-    /// What its slots have come to in the hour, the day and the month of the last one.
+    /// The energy so far of the hour, the day and the month of the last slot.
     pub energy: Option<EnergyView>,
     /// What the slots of the current UTC day have cost each participant so far.
     pub spent: Spent,

@@ -1,4 +1,4 @@
-//! The command line: what there is to say, and how a mistake is answered.
+//! The command line: its commands, and how mistakes are reported.
 
 mod check_config;
 mod decode;
@@ -31,7 +31,7 @@ use offenders::OffendersArgs;
 use plan::PlanArgs;
 use verify_evidence::VerifyEvidenceArgs;
 
-/// What was asked for cannot be: told in one line, exit code 2. Everything else that goes wrong exits with 1.
+/// A mistake in the input: one line, exit code 2. Every other failure exits with 1.
 #[derive(Debug, Error)]
 #[error("{0}")]
 pub struct BadInput(pub String);
@@ -120,7 +120,7 @@ pub fn main() -> ExitCode {
     };
     match done.and_then(|()| Ok(out.flush()?)) {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever reads the output has seen enough, as `head` does.
+        // The reader of the output has seen enough, as `head` has.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => fail(&error),
     }

@@ -43,7 +43,7 @@ pub struct Config {
     pub broker: Broker,
     pub store: Store,
     pub http: SocketAddr,
-    /// Where the operator is told which meters spoil slots, if anywhere.
+    /// Where the operator can see which meters spoil slots, if anywhere.
     pub operator_http: Option<SocketAddr>,
     pub log: Log,
     /// The discovery prefix of Home Assistant, if clusters are announced to it.
@@ -91,7 +91,7 @@ pub struct Login {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Store {
     pub path: PathBuf,
-    /// For how long slots and hours are kept. Days are kept for ever.
+    /// For how long slots and hours are kept. Days are kept forever.
     pub retention_days: u64,
     pub hours_retention_days: u64,
     pub cache_mebibytes: usize,

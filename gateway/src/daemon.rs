@@ -55,7 +55,7 @@ pub fn main(source: &ConfigArgs) -> anyhow::Result<()> {
         let clock = Arc::new(SystemClock);
         run_supervised(config, identity, listener, clock, None, waiting, shutdown, &manager).await
     });
-    // Whoever still waits for something has had the grace period.
+    // Anything that still waits has had the grace period.
     runtime.shutdown_timeout(Duration::from_secs(1));
     done
 }
@@ -85,7 +85,7 @@ async fn reload_on_hangup(
                     return;
                 }
             }
-            Err(error) => error!(error = format!("{error:#}"), "the configuration stays as it was"),
+            Err(error) => error!(error = format!("{error:#}"), "keeping the current configuration"),
         }
         manager.ready();
     }
@@ -155,7 +155,8 @@ async fn run_supervised(
         Some(address) => {
             let listener = TcpListener::bind(address).await;
             let listener = listener.with_context(|| format!("`http.operator_listen`: cannot listen on {address}"))?;
-            info!(address = %listener.local_addr()?, "naming members that spoil slots, and holders that vanish, to the operator");
+            info!(address = %listener.local_addr()?, "naming members that spoil slots and holders that drop out to \
+                  the operator");
             Some(tokio::spawn(operator::serve(listener, parts.members.clone())))
         }
         None => None,
@@ -194,11 +195,11 @@ async fn run_supervised(
     let stopped = tokio::time::timeout_at(by, driver_stops).await;
     drop(close);
     operator.inspect(JoinHandle::abort);
-    // Whoever waits for an answer longer than that waits in vain.
+    // A client that waits longer than that gets no answer.
     if let Ok(served) = tokio::time::timeout_at(by, server).await {
         served??;
     }
-    stopped.context("stopping took longer than the grace period; what was not committed was not acknowledged")??
+    stopped.context("stopping took longer than the grace period; uncommitted messages were not acknowledged")??
 }
 
 /// Rebuilds the clusters, then lets the connection begin, and drives them: on a thread of its own, because it computes.
@@ -230,7 +231,7 @@ fn spawn_driver(
     Ok(driving)
 }
 
-/// Waits until a task fails, and returns how; waits for ever if it ends.
+/// Waits until a task fails, and returns how; waits forever if it ends.
 async fn failure(task: JoinHandle<()>) -> JoinError {
     match task.await {
         Ok(()) => std::future::pending().await,

@@ -80,7 +80,7 @@ pub fn router(service: Service) -> axum::Router {
     routes(service, watch::Sender::new(false))
 }
 
-/// Serves until `shutdown` is done: then answers whoever waits for news, and ends when every answer is out.
+/// Serves until `shutdown` is done: then answers the clients that wait for news, and ends when every answer is out.
 pub async fn serve(
     listener: TcpListener,
     service: Service,
@@ -151,7 +151,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
     static FEW: Semaphore = Semaphore::const_new(4);
     let one = FEW.acquire().await.expect("it is never closed");
     let work = move || {
-        // Held until the work is done: whoever hangs up does not end it.
+        // Held until the work is done: a client that hangs up does not end it.
         let _one = one;
         work()
     };

@@ -79,12 +79,8 @@ impl Metrics {
         };
         let gauge = |name: &str, help: &str| registered(&registry, IntGauge::new(name, help));
         let metrics = Self {
-            messages: counters(
-                "dream_messages_total",
-                "Messages by kind, and what became of them.",
-                &["kind", "result"],
-            ),
-            slots: counters("dream_slots_total", "Closed slots by how they ended.", &["cluster", "outcome"]),
+            messages: counters("dream_messages_total", "Messages by kind and outcome.", &["kind", "result"]),
+            slots: counters("dream_slots_total", "Closed slots by outcome.", &["cluster", "outcome"]),
             stages: registered(&registry, stages()),
             broker_connected: gauge("dream_broker_connected", "1 while connected and subscribed."),
             broker_troubles: counters(
@@ -105,12 +101,12 @@ impl Metrics {
             store_bytes: gauge("dream_store_size_bytes", "The size of the store's file."),
             meter_status: counters(
                 "dream_meter_status_total",
-                "Why meters say that they are silent.",
+                "Reasons that meters give for their silence.",
                 &["cluster", "code"],
             ),
             contradictions: counters(
                 "dream_contradictions_total",
-                "Contradictions of gateways that meters have proven with signed messages.",
+                "Gateway contradictions that meters have proven with signed messages.",
                 &["cluster"],
             ),
             holder_answers: counters(
@@ -120,11 +116,11 @@ impl Metrics {
             ),
             certificate_expiry: gauge(
                 "dream_certificate_expiry_timestamp_seconds",
-                "When the gateway's certificate ends: no list reaches beyond it.",
+                "When the gateway's certificate expires; no list reaches beyond it.",
             ),
             registry: registry.clone(),
         };
-        let info = IntGaugeVec::new(Opts::new("dream_build_info", "The version that runs."), &["version"]);
+        let info = IntGaugeVec::new(Opts::new("dream_build_info", "The running version."), &["version"]);
         registered(&registry, info).with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         #[cfg(target_os = "linux")]
         registry.register(Box::new(ProcessCollector::for_self())).expect("nobody else counts the process");
@@ -147,7 +143,7 @@ impl Metrics {
         }
     }
 
-    /// Counts a message of a kind by what became of it.
+    /// Counts a message by kind and outcome.
     pub fn message(&self, kind: &str, result: &str) {
         self.messages.with_label_values(&[kind, result]).inc();
     }

@@ -63,13 +63,13 @@ pub enum Change {
         end: Timestamp,
         smoothed: FilteredLoad,
     },
-    /// Replaces what the slots of an hour or a day come to. It goes with the outcome of the slot that was added.
+    /// Replaces the energy of an hour or a day. It goes with the outcome of the slot that was added.
     PutRollup {
         cluster: ClusterId,
         step: Step,
         rollup: Rollup,
     },
-    /// Drops slots that ended, and hours that began, before these moments, of all clusters. Days are kept for ever.
+    /// Drops slots that ended, and hours that began, before these moments, of all clusters. Days are kept forever.
     Expire {
         slots: Timestamp,
         hours: Timestamp,

@@ -32,7 +32,7 @@ pub enum IdentityError {
     #[error("`identity.meter_authorities` and `identity.gateway_authorities`: {0}")]
     Shared(#[from] SharedAuthority),
     #[error(
-        "the key in {} is not the one that the certificate in {} is for; the request that was signed came from another key",
+        "the key in {} does not match the certificate in {}; the request that was signed came from another key",
         key.display(), certificate.display()
     )]
     Mismatch { key: PathBuf, certificate: PathBuf },

@@ -189,10 +189,10 @@ impl<'s, 'r> Key<'s, 'r> {
         let number = match found {
             Found::InFile(DeValue::Integer(number)) => i128::from_str_radix(number.as_str(), number.radix()).ok(),
             Found::InEnvironment(text) => {
-                Some(text.parse().map_err(|_| format!("{text:?} is no whole number; use {least} to {most}"))?)
+                Some(text.parse().map_err(|_| format!("{text:?} is not a whole number; use {least} to {most}"))?)
             }
             Found::InFile(DeValue::Float(number)) => {
-                return Err(format!("{} is no whole number; use {least} to {most}", number.as_str()));
+                return Err(format!("{} is not a whole number; use {least} to {most}", number.as_str()));
             }
             Found::InFile(DeValue::String(text)) if text.parse::<i128>().is_ok() => {
                 return Err(format!("{text:?} is text; write the number without quotes: {} = {text}", self.name));

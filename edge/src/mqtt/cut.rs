@@ -1,6 +1,6 @@
 //! Cuts packets that are larger than allowed, before the MQTT client sees them.
 //!
-//! The client would end the connection, and the broker would send the same packet again on the next one, for ever. Here its
+//! The client would end the connection, and the broker would send the same packet again on the next one, forever. Here its
 //! head and the first bytes of its payload are handed on, as a smaller packet, and the rest is dropped as it is read: the message
 //! is refused for its size, counted and acknowledged like any other, it takes no more memory than they do, and nothing else is
 //! lost with it.
@@ -100,7 +100,7 @@ impl<S> Cut<S> {
             tracing::warn!(
                 bytes,
                 limit = self.limit,
-                "a packet is larger than {} and is dropped, as all others like it: limit the size of messages at the broker",
+                "a packet larger than {} was dropped, and all like it will be: limit the size of messages at the broker",
                 self.setting
             );
         }

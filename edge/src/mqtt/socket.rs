@@ -2,7 +2,7 @@
 //!
 //! rumqttc hands over every acknowledgement by itself and flushes after each: a system call for four bytes, which makes
 //! the broker wake up for each of them. Here a flush only promises: what was written goes out before the next read, and
-//! whoever drives a connection reads whenever there is nothing left to write.
+//! the driver of a connection reads whenever there is nothing left to write.
 
 use std::io;
 use std::pin::Pin;

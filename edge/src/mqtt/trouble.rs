@@ -201,22 +201,22 @@ impl Attempt<'_> {
         {
             // A failed signature is another authority with the same name, as those of two trials have.
             format!(
-                "the broker does not trust who issued {certificate}: is it of another authority or trial? Use one that the \
-                 broker trusts, or let its operator trust this one (mosquitto: `cafile`)"
+                "the broker does not trust who issued {certificate}: does it come from another authority or trial? \
+                 Use one that the broker trusts, or let its operator trust this one (mosquitto: `cafile`)"
             )
         } else if is(&["alert: CertificateExpired"]) {
-            format!("{certificate} has ended, or this machine's and the broker's clocks differ; renew it")
+            format!("{certificate} has expired, or this machine's and the broker's clocks differ; renew it")
         } else if is(&["UnknownIssuer", "BadSignature"]) {
             format!(
-                "the broker's certificate is of no authority in {ca}: is it of another authority or trial? Name the file with \
-                 the authority that issued it"
+                "the broker's certificate was issued by no authority in {ca}: does it come from another authority or \
+                 trial? Name the file with the authority that issued it"
             )
         } else if is(&["NotValidForName"]) {
             format!(
                 "the broker's certificate is for another name; use a name in {url} that is in it, or issue it for this one"
             )
         } else if is(&["InvalidCertificate(Expired", "certificate expired"]) {
-            "the broker's certificate has ended, or this machine's clock is wrong".to_owned()
+            "the broker's certificate has expired, or this machine's clock is wrong".to_owned()
         } else if is(&["InvalidContentType"]) {
             format!("the port does not speak TLS; use the broker's port for TLS, or `mqtt://` in {url}")
         } else {

@@ -1,4 +1,4 @@
-//! The URLs by which programs are told where their broker is.
+//! The URLs of a program's brokers.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! A cluster's load with less noise: what the sums before tell about the sum of now.
+//! A cluster's load with less noise: the present load, estimated using earlier sums.
 //!
 //! The filter sees only what was released, so it costs no privacy, and it knows how much noise each sum carries. It runs
 //! several Kalman filters, one for each hypothesis about how the load moves (`hypothesis`). Each takes the noise as Laplace
@@ -64,7 +64,7 @@ const HYPOTHESES: [Hypothesis; 8] = [
     Hypothesis { ou_variance: 20_000.0, ou_tau: 180.0 * MINUTE, level_drift: 100.0, noise_ratio: 4.0, ..HOMES },
     // The load goes anywhere within minutes, as in a demonstration whose days take minutes.
     Hypothesis { ou_variance: 20_000.0, ou_tau: 2.0 * MINUTE, noise_ratio: 4.0, ..HOMES },
-    // The sums before tell nothing: the load is what the sum says, within its noise.
+    // Earlier sums tell nothing: the load is what the sum says, within its noise.
     Hypothesis { ou_variance: 20_000.0, ou_tau: 1.0, noise_ratio: 1000.0, ..HOMES },
 ];
 

@@ -7,7 +7,7 @@ use crate::board::slot_json::of_micro;
 use crate::clock::{Period, rfc3339};
 use crate::history::{Extent, Rollup};
 
-/// What the hour, the day and the month of the last slot have come to so far.
+/// The energy so far of the hour, the day and the month of the last slot.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct EnergyView {
     pub hour: Rollup,
@@ -18,7 +18,7 @@ pub struct EnergyView {
 }
 
 impl EnergyView {
-    /// Returns each period with what it has come to, unless it is over by `now` and none of its successor's slots has closed.
+    /// Returns each period with its energy, unless it is over by `now` and none of its successor's slots has closed.
     pub fn running(&self, now: Timestamp) -> impl Iterator<Item = (Period, Rollup)> + use<> {
         self.all().into_iter().filter(move |(_, rollup)| now < rollup.end)
     }

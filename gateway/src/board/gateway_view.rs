@@ -13,14 +13,14 @@ pub struct GatewayView {
     /// For how long slots and hours are kept.
     pub retention_days: u64,
     pub hours_retention_days: u64,
-    /// When the certificate ends that is in use, in Unix seconds.
+    /// When the certificate in use expires, in Unix seconds.
     pub certificate_ends: Option<u64>,
 }
 
 /// The connection to the broker.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum BrokerView {
-    /// It was not reached yet.
+    /// Not reached yet.
     #[default]
     Connecting,
     /// It has accepted the connection, and not yet confirmed all subscriptions.

@@ -39,7 +39,7 @@ pub struct Shown {
 pub struct GroupSlot {
     pub start: Timestamp,
     pub end: Timestamp,
-    /// How many clusters the group has, whoever serves them.
+    /// How many clusters the group has, on all replicas together.
     pub clusters: usize,
     /// How many of them gave a sum that is known here.
     pub in_sum: usize,
@@ -123,7 +123,7 @@ impl GroupSlot {
         let Some(FilteredLoad { watts, band95 }) = closed.predicted else { return };
         let noise = AddedNoise::normal(band95 as f64);
         self.filled += 1;
-        // Without a sum of any cluster nothing of it is told, so that this is never the only one.
+        // Without a sum of any cluster nothing of it is shown, so that this is never the only one.
         self.estimate.add(watts, (band95, band95), noise);
         self.filtered.add(watts, (band95, band95), noise);
     }
@@ -378,7 +378,7 @@ mod tests {
         assert_eq!((filtered.watts, filtered.band95.abs_diff(500) <= 1), (1100 + 700, true), "{filtered:?}");
         let quadrature = f64::hypot(one.estimate().unwrap().band95 as f64, 400.0);
         assert!((slot.estimate().unwrap().band95 as f64 / quadrature - 1.0).abs() < 0.01);
-        // Of expectations alone nothing is told.
+        // Expectations alone are never shown.
         let none = added([&filled, &filled]);
         assert_eq!((none.sum(), none.estimate(), none.filtered(), none.filled), (None, None, None, 2));
     }

@@ -33,23 +33,23 @@ impl HoldersView {
         self.holders.saturating_sub(self.answered)
     }
 
-    /// Returns how many more could have vanished. A wrong answer costs two: itself, and the right one that finds it.
+    /// Returns how many more could have dropped out. A wrong answer costs two: itself, and the right one that finds it.
     pub const fn spare(&self) -> u16 {
         self.answered.saturating_sub(self.needed.saturating_add(self.wrong.saturating_mul(2)))
     }
 
-    /// Returns how many may vanish of a whole committee.
+    /// Returns how many of a whole committee may drop out.
     pub const fn may_vanish(&self) -> u16 {
         self.holders.saturating_sub(self.needed)
     }
 
-    /// Returns whether no more than a quarter of those that may vanish is left.
+    /// Returns whether at most a quarter of those that may drop out is left.
     pub const fn runs_low(&self) -> bool {
         4 * self.spare() as u32 <= self.may_vanish() as u32
     }
 }
 
-/// A holder that vanished or was at odds with others, as the operator sees it. Counts are of today and yesterday (UTC), since
+/// A holder that dropped out or contradicted others, as the operator sees it. Counts are of today and yesterday (UTC), since
 /// the gateway started: anything finer would tell when somebody was at home.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HolderJson {
@@ -57,7 +57,8 @@ pub struct HolderJson {
     pub meter: String,
     /// In how many slots it did not answer.
     pub vanished_slots: u32,
-    /// In how many slots its answer was wrong. Whoever deals wrongly to a holder makes its answer wrong: this is no proof.
+    /// In how many slots its answer was wrong. A member that deals wrongly to a holder makes its answer wrong, so this
+    /// is not proof.
     pub wrong_slots: u32,
     /// Of how many slots of the cluster this was counted.
     pub of_slots: u32,

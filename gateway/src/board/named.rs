@@ -14,7 +14,7 @@ use super::offenders::OffenderJson;
 pub struct Names {
     /// Who spoils slots.
     pub offenders: Vec<OffenderJson>,
-    /// Which holders vanished, or were at odds with others.
+    /// Which holders dropped out or contradicted others.
     pub holders: Vec<HolderJson>,
 }
 
@@ -38,7 +38,7 @@ impl NamedMembers {
         self.all(|names| &names.offenders)
     }
 
-    /// Returns which holders vanished or were at odds with others, by cluster and meter.
+    /// Returns which holders dropped out or contradicted others, by cluster and meter.
     pub fn holders(&self) -> Vec<HolderJson> {
         self.all(|names| &names.holders)
     }

@@ -23,7 +23,7 @@ pub struct OffenderCounts {
     pub spoils_sums: usize,
     /// Sums fail with them and decode without them, as far as can be seen; others may make it look so.
     pub suspected: usize,
-    /// Are at odds with more holders, or as holders with more members, than can lie.
+    /// Contradict more holders, or as holders more members, than can lie.
     pub at_odds: usize,
     /// Are left out of sums until their next trial.
     pub quarantined: usize,
@@ -66,7 +66,7 @@ impl OffenderCounts {
     }
 }
 
-/// An offender as the operator sees it. When it was heard is told in whole days: anything finer would tell when somebody
+/// An offender as the operator sees it. When it was heard is given in whole days: anything finer would reveal when somebody
 /// was at home.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OffenderJson {
@@ -78,7 +78,7 @@ pub struct OffenderJson {
     pub spoiled_slots: u32,
     pub first_offence_days_ago: u64,
     pub last_offence_days_ago: u64,
-    /// Whether it is left out of sums, until it passes a trial. When that is is told nowhere: whoever knows it can lie
+    /// Whether it is left out of sums, until it passes a trial. Nothing says when that is: a meter that knows it can lie
     /// accordingly.
     pub left_out_of_sums: bool,
     /// Until when it is left out of lists.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 #[derive(Debug, Default)]
 pub struct Readiness {
     latches: [AtomicBool; Latch::ALL.len()],
-    /// Grows as long as the driver gets on.
+    /// Grows as long as the driver makes progress.
     beats: AtomicU64,
 }
 
@@ -49,17 +49,17 @@ impl Readiness {
         self.latches[latch as usize].load(Ordering::Acquire)
     }
 
-    /// Says that the driver gets on.
+    /// Notes that the driver makes progress.
     pub fn beat(&self) {
         self.beats.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns a number that grows as long as the driver gets on: once a second at least.
+    /// Returns a number that grows as long as the driver makes progress: at least once a second.
     pub fn beats(&self) -> u64 {
         self.beats.load(Ordering::Relaxed)
     }
 
-    /// Returns the latches that are not set; ready means that there is none.
+    /// Returns the latches that are not set; ready means that the list is empty.
     pub fn awaited(&self) -> Vec<Latch> {
         Latch::ALL.into_iter().filter(|&latch| !self.is_set(latch)).collect()
     }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::clock::rfc3339;
 use crate::history::{ClosedSlot, FilteredLoad, Load};
 
-/// What may be told about a closed slot. Fields about the load are absent (`null`) in a slot that gave none.
+/// What may be published about a closed slot. Fields about the load are absent (`null`) in a slot that gave none.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct SlotJson {
     pub slot: u64,

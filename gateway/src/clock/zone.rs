@@ -29,7 +29,7 @@ impl Default for Zone {
 }
 
 impl Zone {
-    /// Returns the zone of a name such as `Europe/Amsterdam`; `None` if there is none.
+    /// Returns the zone of a name such as `Europe/Amsterdam`; `None` if it does not exist.
     pub fn named(name: &str) -> Option<Self> {
         TimeZone::get(name).ok().map(Self)
     }
@@ -71,7 +71,7 @@ impl Zone {
     }
 }
 
-/// Returns the hour that an instant of a day is in. Where a day is no whole number of hours long, the last is shorter.
+/// Returns the hour that an instant of a day is in. Where a day is not a whole number of hours long, the last is shorter.
 fn hour(day: &Range<Timestamp>, at: Timestamp) -> Range<Timestamp> {
     const HOUR: u64 = 3_600_000;
     let since = at.as_millis().saturating_sub(day.start.as_millis());

@@ -47,7 +47,7 @@ pub(super) fn run(args: &CheckConfigArgs, clock: &dyn Clock, out: &mut impl Writ
     writeln!(out, "  broker    {}, as client {id}-{ordinal}", address(&config.broker))?;
     let (slots, hours) = (store.retention_days, store.hours_retention_days);
     let path = store.path.display();
-    writeln!(out, "  store     {path}, slots kept for {slots} days, hours for {hours} days, days for ever")?;
+    writeln!(out, "  store     {path}, slots kept for {slots} days, hours for {hours} days, days forever")?;
     writeln!(out, "  http      {}", config.http)?;
     let owned: Vec<_> = config.owned().collect();
     writeln!(out, "  clusters  {}, of which this replica serves {}", config.clusters.len(), owned.len())?;
@@ -90,7 +90,7 @@ fn mistakes(files: &Files, now: Timestamp) -> Vec<(&'static str, String)> {
     secrets.map(|error| ("", error.to_string())).chain(store.map(|message| ("store.path", message))).collect()
 }
 
-/// Returns why a store could not be opened or made at a path, for whoever runs this.
+/// Returns why a store could not be opened or made at a path, for the user of this command.
 fn store_mistake(path: &Path) -> Option<String> {
     let shown = path.display();
     if path.is_dir() {
@@ -106,13 +106,11 @@ fn store_mistake(path: &Path) -> Option<String> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
     let directory = parent.display();
     if !parent.is_dir() {
-        return Some(format!(
-            "there is no directory {directory}; make it for the user that runs the gateway, with mode 700"
-        ));
+        return Some(format!("no directory {directory}; create it for the user that runs the gateway, with mode 700"));
     }
     let probe = parent.join(format!(".dream-gateway-check-{}", std::process::id()));
     match File::options().write(true).create_new(true).open(&probe) {
-        Ok(_) => std::fs::remove_file(&probe).err().map(|error| format!("{} stays behind: {error}", probe.display())),
+        Ok(_) => std::fs::remove_file(&probe).err().map(|error| format!("cannot remove {}: {error}", probe.display())),
         Err(error) => Some(format!(
             "nothing can be written in {directory}: {error}; it must belong to the user that runs the gateway"
         )),
@@ -177,7 +175,7 @@ fn write_cluster(cluster: &ClusterId, settings: &ClusterSettings, out: &mut impl
 /// Says how the sums of a cluster's lists are opened, from the smallest list on.
 fn schemes(settings: &ClusterSettings) -> String {
     let attempts = |attempts: u64| if attempts == 1 { "1 attempt".to_owned() } else { format!("{attempts} attempts") };
-    let pairwise = format!("everybody answers in the second round, {}", attempts(settings.terms.attempts));
+    let pairwise = format!("all answer in the second round, {}", attempts(settings.terms.attempts));
     let least = settings.roster.min_members;
     let committee = |members: u16| {
         let params = settings.committee_params(members, &even_draws(members)).ok()?;
@@ -185,7 +183,7 @@ fn schemes(settings: &ClusterSettings) -> String {
         let (holders, needed, spare) = (committee.holders, committee.needed, committee.spare());
         let attempts = attempts(settings.committee_attempts);
         Some(format!(
-            "of {members} willing members {holders} are holders, {needed} must answer, {spare} may vanish, {attempts}"
+            "of {members} willing members {holders} are holders, {needed} must answer, {spare} may drop out, {attempts}"
         ))
     };
     match settings.scheme {

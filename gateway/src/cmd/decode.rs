@@ -38,7 +38,7 @@ pub(crate) struct DecodeArgs {
     /// The file that holds the message; `-` is the standard input
     #[arg(default_value = "-")]
     file: PathBuf,
-    /// The topic on which it travelled: it must fit the message
+    /// The topic that it was sent on: it must match the message
     #[arg(long)]
     topic: Option<String>,
     /// Certificates of authorities that are trusted to certify meters, in PEM; may be given more than once
@@ -50,7 +50,7 @@ pub(crate) struct DecodeArgs {
     /// The membership list that was in force: gives the times of slots, the names of members and the gateway's key
     #[arg(long, value_name = "FILE")]
     list: Option<PathBuf>,
-    /// How long slots are, to tell their times without a list
+    /// How long slots are, to show their times without a list
     #[arg(long, value_name = "SECONDS", conflicts_with = "list", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     slot_seconds: Option<u64>,
     /// Also name the members of a list, or those that a request calls missing
@@ -153,7 +153,7 @@ impl Report {
         let message = match message {
             Ok(Message::List(header, _)) => Message::List(header, body),
             Ok(_) if !matches!(body, Body::Nothing) => {
-                return self.unreadable(bytes, "what comes first in it is no header of a list".to_owned());
+                return self.unreadable(bytes, "it does not start with the header of a list".to_owned());
             }
             Ok(message) => message,
             Err(problem) => {

@@ -196,7 +196,7 @@ struct Progress {
 }
 
 impl Progress {
-    #[expect(clippy::print_stderr, reason = "progress is for whoever watches, not for the file")]
+    #[expect(clippy::print_stderr, reason = "progress is for the terminal, not for the file")]
     fn step(&mut self, cluster: usize, of: usize) {
         self.lines += 1;
         if self.lines.is_multiple_of(10_000) && std::io::stderr().is_terminal() {
@@ -204,7 +204,7 @@ impl Progress {
         }
     }
 
-    #[expect(clippy::print_stderr, reason = "progress is for whoever watches, not for the file")]
+    #[expect(clippy::print_stderr, reason = "progress is for the terminal, not for the file")]
     fn end(&self) {
         if self.lines >= 10_000 && std::io::stderr().is_terminal() {
             eprintln!("\r{} lines written{:20}", self.lines, "");

@@ -1,4 +1,4 @@
-//! `dream-gateway holders`: asks a running gateway which holders of committees vanish.
+//! `dream-gateway holders`: asks a running gateway which committee holders drop out.
 
 use std::io::Write;
 
@@ -9,7 +9,7 @@ use super::offenders::operator_address;
 use super::running::{RunningGateway, ask};
 use crate::board::holders::{HolderJson, PATH};
 
-/// Name the holders of committees that vanish
+/// Name committee holders that drop out
 ///
 /// Asks the running gateway on `http.operator_listen`, which is the only place where meters are named. Slots are those of today
 /// and yesterday (UTC), since the gateway started.
@@ -35,7 +35,7 @@ pub(super) fn run(args: &HoldersArgs, out: &mut impl Write) -> anyhow::Result<()
     print(&holders, out)
 }
 
-/// Prints holders, whoever vanished most often first.
+/// Prints holders, those that dropped out most often first.
 fn print(holders: &[HolderJson], out: &mut impl Write) -> anyhow::Result<()> {
     if holders.is_empty() {
         return Ok(writeln!(out, "every holder answered, or no cluster has a committee")?);

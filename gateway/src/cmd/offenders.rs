@@ -37,7 +37,7 @@ pub(super) fn run(args: &OffendersArgs, out: &mut impl Write) -> anyhow::Result<
 /// Returns where a running gateway names members.
 pub(super) fn operator_address(gateway: &RunningGateway) -> anyhow::Result<SocketAddr> {
     gateway.address(|config| {
-        let none = "`http.operator_listen` is not set, so this gateway names nobody; set it to an address of the loopback \
+        let none = "`http.operator_listen` is not set, so this gateway names nobody; set it to a loopback address \
                     such as 127.0.0.1:9465 and restart the gateway";
         Ok(config.operator_http.ok_or_else(|| BadInput(none.to_owned()))?)
     })
@@ -67,7 +67,7 @@ fn print(offenders: &[OffenderJson], out: &mut impl Write) -> anyhow::Result<()>
     if offenders.iter().any(|offender| offender.offence == "suspected") {
         writeln!(
             out,
-            "A suspicion is no proof: members that lie together can bring it upon another. Deny a meter (`members.deny`) only if \
+            "A suspicion is not proof: colluding members can frame another. Deny a meter (`members.deny`) only if \
              you know more."
         )?;
     }

@@ -40,22 +40,24 @@ Examples:
   dream-gateway plan --error 3 --homes 600 --day-epsilon 10      # how long are slots?
   dream-gateway plan --homes 300 --range -5000..9000 --mean-load 400 --json";
 
-/// A cluster that is thought about. Defaults are those of the gateway's configuration.
+/// A planned cluster. Defaults are those of the gateway's configuration.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct PlanArgs {
     /// How many homes the cluster has, each with a meter; by default 100
     #[arg(long, value_name = "COUNT", visible_alias = "members", value_parser = clap::value_parser!(u16).range(1..=10_000))]
     homes: Option<u16>,
-    /// What kind of homes they are: flat, house, electric-heat or pv. It sets the range of readings and the energy of a day
+    /// Home profile to assume: flat, house, electric-heat or pv. It sets the range of readings and the energy of a day
     #[arg(long, value_name = "KIND", default_value_t)]
     kind: HomeKind,
-    /// The error that is accepted: the mean size of the noise in a slot's sum when all answer, in per cent of the mean load. What it
-    /// takes is then found: the homes, if --homes is left out, or else the epsilon of a day, or else the length of slots
+    /// The error you accept: the mean size of the noise in a slot's sum when all answer, in per cent of the mean load.
+    /// The plan then solves for the homes if --homes is left out, or else for the epsilon of a day, or else for the
+    /// length of slots
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     error: Option<f64>,
-    /// Epsilon of all slots of a UTC day together; 0 for none. That of an attempt is then the largest under which the kind's energy of
-    /// a day fits, and which meters accept; if --epsilon is given too, the energy is what fits. By default, what the kind's energy takes
+    /// Epsilon of all slots of a UTC day together; 0 for none. An attempt then gets the largest epsilon that meters
+    /// accept and under which the kind's energy of a day fits; with --epsilon too, the energy is whatever fits. By
+    /// default, enough for the kind's energy
     #[arg(long, value_name = "EPSILON", value_parser = day_epsilon)]
     day_epsilon: Option<u64>,
     /// The length of a slot; by default 600
@@ -64,11 +66,11 @@ pub(crate) struct PlanArgs {
     /// The share of the members that are willing to be holders of a committee
     #[arg(long, value_name = "SHARE", default_value = "1", value_parser = share)]
     willing: Fraction,
-    /// The share of members that send a reading and then cannot be reached: to tell how often that costs a slot. At most 0.5
+    /// The share of members that send a reading and then cannot be reached; shows how often that costs a slot. At most 0.5
     #[arg(long, value_name = "SHARE", default_value = "0.01", value_parser = loss)]
     loss: f64,
-    /// What a home draws on average, in watts: errors are also told in per cent of this times the homes. By default that of simulated
-    /// homes of the kind: flat 390, house 480, electric-heat 2100, pv 440 (drawn or fed in)
+    /// What a home draws on average, in watts; errors are also shown in per cent of this times the homes. By default
+    /// that of simulated homes of the kind: flat 390, house 480, electric-heat 2100, pv 440 (drawn or fed in)
     #[arg(long, value_name = "WATTS", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     mean_load: Option<u32>,
     /// Epsilon of one attempt: a decimal, used exactly. By default 1, or what --day-epsilon leaves for the slots of a day
@@ -99,14 +101,14 @@ pub(crate) struct PlanArgs {
     /// How many mask partners a member has on average; 0 means all other members, which is safest
     #[arg(long, default_value_t = 0)]
     partners: u64,
-    /// The policy of the meters: strict, community (each certificate says how many meters the cluster has) or trial. Its least
-    /// number of malicious members is reckoned with, however small the cluster
+    /// The policy of the meters: strict, community (each certificate says how many meters the cluster has) or trial.
+    /// Its least number of malicious members is assumed, however small the cluster
     #[arg(long, value_name = "NAME", default_value_t)]
     meter_policy: Profile,
-    /// For how many slots a membership list is made
+    /// How many slots a membership list covers
     #[arg(long, value_name = "SLOTS", default_value_t = 1008, value_parser = clap::value_parser!(u64).range(4..=1_000_000))]
     list_slots: u64,
-    /// Print the lines for the configuration, and every number behind the sentences, too
+    /// Also print the lines for the configuration and every number behind the sentences
     #[arg(long, short)]
     verbose: bool,
     /// Print JSON instead of text
@@ -166,7 +168,8 @@ impl PlanArgs {
         (as_usual && self.range.is_none() && self.mean_load.is_none()).then(|| Homes::of(self.kind).cut_off_percent)
     }
 
-    /// Returns the parameters with a committee if there is to be one; with why there is none, if one was preferred.
+    /// Returns the parameters with a committee if there is to be one; with the reason if one was preferred and cannot
+    /// be formed.
     fn with_scheme(&self, pairwise: Params) -> Result<(Params, Option<String>), BadInput> {
         let members = pairwise.members();
         let wanted = match self.scheme {
@@ -188,8 +191,8 @@ impl PlanArgs {
         }
     }
 
-    /// Returns the keys that a cluster with this plan needs in the gateway's configuration: those that the plan is about, and others where
-    /// they are not the default.
+    /// Returns the keys that a cluster with this plan needs in the gateway's configuration: those that the plan is
+    /// about, and others where they are not the default.
     fn configuration(&self, params: &Params) -> Vec<String> {
         let terms = params.terms();
         let usual = Terms::with_slots_of(terms.slot_seconds);

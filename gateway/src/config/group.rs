@@ -119,8 +119,8 @@ impl<'a> Check<'a, '_> {
     fn group(&mut self, name: &'a str, way: &mut Vec<&'a str>) -> Option<Group> {
         if let Some(begin) = way.iter().position(|before| *before == name) {
             let round = [&way[begin..], &[name]].concat();
-            // Each of them is noted as wrong on the way back; the way round is told once.
-            self.wrong(name, format!("{} goes round; no group can be a part of itself", round.join(" > ")));
+            // Each of them is noted as wrong on the way back; the cycle is reported once.
+            self.wrong(name, format!("{} is a cycle; a group cannot contain itself", round.join(" > ")));
             return None;
         }
         if let Some(group) = self.found.get(name) {

@@ -157,7 +157,7 @@ fn broker(section: &Section<'_>) -> Option<Broker> {
     let tls = match (urls[0].tls, ca) {
         (true, Some(ca)) => Some(BrokerTls { ca, client: certificate.zip(key) }),
         (true, None) => {
-            section.missing("ca", "name the file with the certificates that the broker's is checked with");
+            section.missing("ca", "name the file with the CA certificates that verify the broker's");
             None
         }
         (false, ca) => {
@@ -356,7 +356,7 @@ fn meter_ids(section: &Section<'_>, name: &'static str) -> Option<BTreeSet<Meter
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim()).enumerate();
     let ids = lines.filter(|(_, id)| !id.is_empty()).map(|(at, id)| {
         MeterId::new(id)
-            .map_err(|error| section.wrong(name, format!("{shown}:{}: {id:?} is no meter's id: {error}", at + 1)))
+            .map_err(|error| section.wrong(name, format!("{shown}:{}: {id:?} is not a meter id: {error}", at + 1)))
             .ok()
     });
     // All of them, so that every mistake is noted.

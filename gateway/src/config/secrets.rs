@@ -17,7 +17,7 @@ use zeroize::Zeroizing;
 use crate::clock::rfc3339;
 use crate::config::{BrokerTls, Identity, Login};
 
-/// Why a file with a key or a certificate cannot be used. Never says what is in it.
+/// Why a file with a key or a certificate is invalid. Never says what is in it.
 #[derive(Debug, Error)]
 pub enum SecretError {
     #[error("{}, `{key}`, cannot be read: {error}", path.display())]
@@ -25,8 +25,8 @@ pub enum SecretError {
     #[error("{}, `{key}`, holds no {what} in PEM (a block `-----BEGIN {label}-----`)", path.display())]
     NoPem { key: &'static str, path: PathBuf, what: &'static str, label: &'static str },
     #[error(
-        "{}, `{key}`, can be read by everybody on this machine (mode {mode:o}): take it for known, use a new one if others have \
-         had access, and `chmod 600` it, or 440 if a group hands it to the gateway",
+        "{}, `{key}`, can be read by everybody on this machine (mode {mode:o}): replace it if others may have read \
+         it, and `chmod 600` it, or 440 if the gateway reads it through a group",
         path.display()
     )]
     Open { key: &'static str, path: PathBuf, mode: u32 },
@@ -37,24 +37,24 @@ pub enum SecretError {
     NotEd25519 { path: PathBuf },
     #[error("{}, `{key}`: {error}", path.display())]
     Certificate { key: &'static str, path: PathBuf, error: CertificateError },
-    #[error("the key in {} is not the one that the certificate in {} is for", key.display(), certificate.display())]
+    #[error("the key in {} does not match the certificate in {}", key.display(), certificate.display())]
     Mismatch { key: PathBuf, certificate: PathBuf },
     #[error("the certificate in {} is for the gateway `{found}`, but `id` is `{expected}`", path.display())]
     OtherGateway { path: PathBuf, found: GatewayId, expected: GatewayId },
     #[error(
-        "{}, `broker.client_certificate`, is the certificate of the {found}, and a broker that knows clients by their \
-         certificate gives the gateway the rights of that one; use the certificate of the gateway `{expected}`",
+        "{}, `broker.client_certificate`, belongs to the {found}, and a broker that identifies clients by certificate \
+         would give the gateway the rights of that client; use the certificate of the gateway `{expected}`",
         path.display()
     )]
     OtherClient { path: PathBuf, found: String, expected: GatewayId },
     #[error(
-        "the certificate in {} is not valid now: it is for {} to {}; renew it, or set this machine's clock",
+        "the certificate in {} is not valid now, only from {} to {}; renew it, or set this machine's clock",
         path.display(), utc(*from), utc(*to)
     )]
     Period { path: PathBuf, from: u64, to: u64 },
-    #[error("TLS towards the broker cannot be set up: {error}")]
+    #[error("cannot set up TLS to the broker: {error}")]
     Tls { error: rustls::Error },
-    #[error("TLS towards the broker cannot be set up: {} holds a certificate that cannot be used: {error}", path.display())]
+    #[error("cannot set up TLS to the broker: {} holds an invalid certificate: {error}", path.display())]
     Root { path: PathBuf, error: rustls::Error },
 }
 
@@ -108,8 +108,8 @@ impl GatewayIdentity {
     pub fn shared_authority(&self) -> Option<String> {
         self.authorities.meters().share_a_key_with(self.authorities.gateways()).then(|| {
             format!(
-                "one key is in `{METER_AUTHORITIES}` and in `{GATEWAY_AUTHORITIES}`: who certifies the gateway could invent \
-                 meters and read a home, so meters refuse its lists unless their owners allow it in words; use two authorities"
+                "one key is in `{METER_AUTHORITIES}` and in `{GATEWAY_AUTHORITIES}`: its holder could invent meters \
+                 and read a home, so meters refuse its lists unless their owners explicitly allow it; use two authorities"
             )
         })
     }

@@ -1,4 +1,4 @@
-//! Tells a service manager when the gateway is ready, and that it gets on.
+//! Tells a service manager when the gateway is ready, and that it makes progress.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use tokio::time::Instant;
 
 use crate::board::readiness::{Latch, Readiness};
 
-/// How long a start may wait for the broker. Whoever depends on this service need not wait for a broker that is away.
+/// How long a start may wait for the broker. Units that depend on this service need not wait for a broker that is away.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// How often to look whether the gateway is ready.
 const GLANCE: Duration = Duration::from_millis(100);
 
 /// Says when the gateway is ready for the first time, or has its clusters and waits for the broker for too long; then
-/// says that it gets on, as often as it is asked to and for as long as it does. Never returns.
+/// pings the watchdog as often as the service manager asks, while the driver makes progress. Never returns.
 pub(super) async fn follow(manager: &ServiceManager, readiness: &Readiness) {
     if manager.listens() {
         wait_until_started(readiness).await;

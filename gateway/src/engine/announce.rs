@@ -12,7 +12,7 @@ use crate::history::ClosedSlot;
 /// A retained message: its topic and payload.
 pub type Retained = (String, Vec<u8>);
 
-/// Returns the message that tells the aggregate of a closed slot, as JSON, and what its hour, day and month have come to.
+/// Returns the JSON message with the aggregate of a closed slot and the energy so far of its hour, day and month.
 pub fn aggregate(cluster: &ClusterId, closed: &ClosedSlot, energy: Option<&EnergyView>) -> Retained {
     #[derive(Serialize)]
     struct Aggregate<'a> {

@@ -69,7 +69,8 @@ impl ClusterFilter {
         FilteredLoad::new(self.filter.predict(&slot)?)
     }
 
-    /// Lets a new filter see what the one before a restart saw: not what closed too late for it. `then` is told of every slot when
+    /// Lets a new filter see what the one before a restart saw: not what closed too late for it. `then` is called for
+    /// every slot when
     /// the filter is as it was when the slot had closed.
     pub fn replay(&mut self, slots: &[ClosedSlot], mut then: impl FnMut(&Self, &ClosedSlot)) {
         let first = slots.iter().position(|closed| closed.filtered.is_some()).unwrap_or(slots.len());

@@ -1,7 +1,7 @@
 //! Drives the clusters: messages and time in, and what comes out made durable before it is acted upon.
 //!
 //! Everything that happens goes through [`Driver::run`], one thing after the other. What a batch of messages leads to is
-//! collected in one [`Job`]; whoever receives it commits it and then lets its [`Effect`]s happen, in their order: the
+//! collected in one [`Job`]; the receiver commits it and then runs its [`Effect`]s in order: the
 //! acknowledgements among them, so that a message is acknowledged only after everything it caused is on disk.
 
 mod connection;
@@ -82,7 +82,7 @@ struct State {
 }
 
 impl Driver {
-    /// Rebuilds the clusters from the store, which takes a while for large ones. Whoever receives the jobs commits each
+    /// Rebuilds the clusters from the store, which takes a while for large ones. The receiver of the jobs commits each
     /// before it lets its effects happen, in their order: a [`Writer`](crate::engine::writer::Writer) with an [`EffectRunner`](crate::engine::effect::EffectRunner).
     pub fn start(parts: Parts, jobs: mpsc::Sender<Job>) -> anyhow::Result<Self> {
         let Config { clock_skew_seconds, clusters, time_zone, .. } = &parts.config;
@@ -113,7 +113,7 @@ impl Driver {
         Ok(driver)
     }
 
-    /// Runs until it is told to stop.
+    /// Runs until it is stopped.
     pub async fn run(
         mut self,
         mut incoming: mpsc::Receiver<BrokerEvent>,
@@ -166,7 +166,7 @@ impl Driver {
         }
     }
 
-    /// Lets time pass for whoever is due, and works out when that is next.
+    /// Ticks the clusters that are due, and returns when the next one is.
     fn tick(&mut self) {
         let at = self.parts.clock.now();
         while let Some((due, cluster)) = self.state.ticks.first().cloned().filter(|(due, _)| *due <= at) {

@@ -1,4 +1,4 @@
-//! Which holders vanish or are at odds with others, counted over two days.
+//! Which holders drop out or contradict others, counted over two days.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use dream_protocol::time::Timestamp;
 
 use crate::board::holders::HolderJson;
 
-/// How often holders of a cluster vanished or answered wrongly, today and yesterday (UTC).
+/// How often holders of a cluster dropped out or answered wrongly, today and yesterday (UTC).
 #[derive(Debug, Clone, Default)]
 pub struct HolderTally {
     days: BTreeMap<u64, Day>,

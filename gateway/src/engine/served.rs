@@ -50,9 +50,9 @@ pub struct ServedCluster {
     pub changed: bool,
     /// Whether a message was handled since `next_tick` was worked out.
     pub touched: bool,
-    /// Whether a list of somebody else was met, which is told once.
+    /// Whether a foreign list was met, which is logged once.
     pub foreign_list: bool,
-    /// Whether a message of an earlier format was met, which is told once.
+    /// Whether a message of an earlier format was met, which is logged once.
     pub earlier_format: bool,
     pub last: Option<ClosedSlot>,
     last_decoded: Option<ClosedSlot>,
@@ -136,7 +136,7 @@ impl ServedCluster {
         if before.is_none() {
             let rows = served.energy.catch_up(store, &replayed(store, id, now)?, &mut served.filter)?;
             if !rows.is_empty() {
-                tracing::info!(cluster = %id, rows = rows.len(), "hours and days were made of the slots that are kept");
+                tracing::info!(cluster = %id, rows = rows.len(), "rebuilt hours and days from the stored slots");
                 store.commit(&rows)?;
             }
         }
@@ -199,12 +199,12 @@ impl ServedCluster {
         }
     }
 
-    /// Returns which holders vanished or were at odds with others.
+    /// Returns which holders dropped out or contradicted others.
     pub fn named_holders(&self) -> Vec<HolderJson> {
         self.tally.named(&self.id)
     }
 
-    /// Returns what the slots have come to in the hour, the day and the month of the last one.
+    /// Returns the energy so far of the hour, the day and the month of the last slot.
     pub fn energy(&self) -> Option<EnergyView> {
         self.energy.view()
     }

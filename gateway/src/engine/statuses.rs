@@ -27,7 +27,7 @@ impl Statuses {
     pub fn note(&mut self, meter: &MeterId, code: StatusCode, epoch: Option<u64>) -> bool {
         let said = Said { code, epoch };
         let known = self.said.get(meter).map(|known| known.code);
-        // Whoever refuses a list says in every slot that it has none: the first tells why.
+        // A meter that refuses a list reports in every slot that it has none; its first report says why.
         let follows = code == StatusCode::NoList
             && matches!(known, Some(StatusCode::ListRefused | StatusCode::RecordLost | StatusCode::NotListed));
         !follows && self.said.insert(meter.clone(), said) != Some(said)

@@ -47,24 +47,24 @@ impl Telemetry {
         let who = if kind == GatewayChannel::FullMembership.as_str() { "a gateway" } else { "a meter" };
         warn!(
             %cluster, kind,
-            "{who} speaks an earlier format, which is not understood any more: install the version of this gateway there; \
-             dream_messages_total counts what is not used, and the log names meters at the level debug"
+            "{who} sends an earlier format, which is no longer supported: upgrade it to this gateway's version; \
+             dream_messages_total counts the messages not used, and the debug log names the meters"
         );
     }
 
     pub fn too_large(&self, kind: &str) {
         self.metrics.message(kind, "too_large");
-        debug!(kind, "message dropped: larger than any may be");
+        debug!(kind, "message dropped: too large");
     }
 
     pub fn not_served(&self, kind: &str) {
         self.metrics.message(kind, "not_ours");
-        debug!(kind, "message of a cluster that is not served here");
+        debug!(kind, "message for a cluster that is not served here");
     }
 
     pub fn bad_topic(&self) {
         self.metrics.message("other", "topic");
-        debug!("message on a topic that is no cluster's");
+        debug!("message on a topic of no cluster");
     }
 
     /// A slot closed, durably.
@@ -102,7 +102,7 @@ impl Telemetry {
             Notice::TakenOver { epoch } => {
                 info!(%cluster, epoch, "took the cluster over from its retained membership list");
             }
-            Notice::Dropped { members } => warn!(%cluster, members, "members dropped for their silence"),
+            Notice::Dropped { members } => warn!(%cluster, members, "silent members dropped"),
             Notice::Quarantined { meter, offence } => {
                 let offence = match offence {
                     Offence::Silent => "sends readings and does not reveal",
@@ -125,16 +125,16 @@ impl Telemetry {
                 warn!(%cluster, slot = slot.0, "a member spoils sums: groups are left out to find it");
             }
             Notice::SearchesByLists { left_out: 0, wide: false } => {
-                info!(%cluster, "the next list names all members again, and no more of them may be missing than usual");
+                info!(%cluster, "the next list names all members again, with the usual limit on missing ones");
             }
             Notice::SearchesByLists { left_out: 0, wide: true } => {
                 warn!(%cluster, "several members may spoil sums: the next list lets more be missing to find them");
             }
             Notice::SearchesByLists { left_out, .. } => {
-                warn!(%cluster, left_out, "several members spoil sums: the next list leaves a part of the members out to find them");
+                warn!(%cluster, left_out, "several members spoil sums: the next list leaves some members out to find them");
             }
             Notice::Convicted { meter } => {
-                warn!(%cluster, "it is shown that a suspected member spoils sums");
+                warn!(%cluster, "confirmed: a suspected member spoils sums");
                 debug!(%cluster, %meter, "the member that spoils sums");
             }
             Notice::AtOdds { member, holder } => {
@@ -149,13 +149,13 @@ impl Telemetry {
                 self.metrics.holders_answered(cluster, &seen);
                 let (slot, HoldersView { holders, needed, answered, wrong, .. }) = (report.slot.0, seen);
                 if seen.runs_low() {
-                    warn!(%cluster, slot, holders, needed, answered, wrong, "hardly more holders answered than are needed");
+                    warn!(%cluster, slot, holders, needed, answered, wrong, "barely enough holders answered");
                 } else {
                     debug!(%cluster, slot, holders, needed, answered, wrong, "holders answered");
                 }
                 let (vanished, wrong) = (&report.vanished, &report.wrong);
                 if !vanished.is_empty() || !wrong.is_empty() {
-                    debug!(%cluster, slot, ?vanished, ?wrong, "holders that did not answer, or not rightly");
+                    debug!(%cluster, slot, ?vanished, ?wrong, "holders that did not answer or answered wrongly");
                 }
             }
             Notice::NoCommittee(reason) => {
@@ -163,7 +163,8 @@ impl Telemetry {
             }
             Notice::Readmitted { members } => info!(%cluster, members, "dropped members were heard again"),
             Notice::ListOverwritten { epoch, erased } => {
-                warn!(%cluster, epoch, erased, "somebody replaced or erased the retained membership list, and it is published again: who else may write to its topic?");
+                warn!(%cluster, epoch, erased, "the retained membership list was replaced or erased; published it \
+                      again. Who else may write to its topic?");
             }
             Notice::MeterStatus { meter, code, slot, .. } => {
                 let code_label = status_label(*code);
@@ -200,7 +201,7 @@ impl Telemetry {
     pub fn window_bound(&self, window: usize) {
         warn!(
             window,
-            "the broker hands out no more than this many messages at a time, and that bounds the throughput: raise its \
+            "the broker keeps at most this many messages in flight, which limits throughput: raise its \
              in-flight window (mosquitto: max_inflight_messages, RabbitMQ: mqtt.prefetch, NATS: max_ack_pending)"
         );
     }

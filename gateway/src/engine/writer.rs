@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use super::effect::{Effect, EffectRunner};
 use crate::store::{Change, Store};
 
-/// How many batches may wait, so that whoever makes them waits too.
+/// How many batches may wait, so that their producer waits too.
 const QUEUE: usize = 8;
 
 /// What to commit, and what may happen once it is durable.
@@ -34,7 +34,7 @@ impl Job {
 
 /// The committing thread has given up, or failed: nothing more is acted upon.
 #[derive(Debug, Error)]
-#[error("the thread that writes the store has ended; what was not committed was not acknowledged")]
+#[error("the thread that writes the store has ended; uncommitted messages were not acknowledged")]
 pub struct WriterEnded;
 
 /// The committing thread.
@@ -44,7 +44,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Starts the thread, and returns it with where to hand over jobs; whoever does waits while too many wait already. Once
+    /// Starts the thread, and returns it with a sender of jobs, which blocks while too many wait already. Once
     /// `giving_up` is true, a disk that refuses is given up on: what it refused was not acknowledged.
     pub fn start(
         store: Arc<Store>,
@@ -67,7 +67,7 @@ impl Writer {
         Ok((Self { thread }, jobs))
     }
 
-    /// Waits until everything is committed that was handed over; whoever hands over must be gone.
+    /// Waits until every job is committed; all senders must be dropped first.
     pub fn join(self) {
         if self.thread.join().is_err() {
             tracing::error!("the committing thread has failed");

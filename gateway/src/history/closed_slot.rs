@@ -29,7 +29,7 @@ pub struct Load {
 }
 
 /// What the filter made of a slot when it closed, or an hour later, in whole watts. It is stored with the slot and never computed again, so
-/// that everybody is told the same number, also after a restart.
+/// that everybody sees the same number, also after a restart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FilteredLoad {
     /// The load of all members, silent ones included.

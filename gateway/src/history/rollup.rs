@@ -1,4 +1,4 @@
-//! What the slots of an hour, a day or a month come to: their energy, and how sure that is.
+//! The energy of the slots of an hour, a day or a month, and how certain it is.
 //!
 //! The noise of different slots is independent, so that variances add. What the filter says of slots without a sum errs
 //! alike in neighbouring slots: within an hour or a day its deviations add, and between days or clusters their squares.

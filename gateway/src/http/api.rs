@@ -137,7 +137,7 @@ struct RowsJson<'a, R> {
     to: String,
     /// Less than was asked for, of a group that has very many clusters.
     limit: usize,
-    /// Whether there are older ones in the range than those told.
+    /// Whether the range has older ones than those shown.
     truncated: bool,
     /// Under `slots` or `periods`.
     #[serde(flatten)]

@@ -33,7 +33,7 @@ pub(super) static VERSION: LazyLock<String> = LazyLock::new(|| {
     })
 });
 
-/// `GET /assets/{name}`: for ever under its version, as the page asks for it; otherwise to be checked each time.
+/// `GET /assets/{name}`: forever under its version, as the page asks for it; otherwise to be checked each time.
 pub(super) async fn asset(Path(name): Path<String>, RawQuery(query): RawQuery, headers: HeaderMap) -> Response {
     let Some(asset) = ASSETS.iter().find(|asset| asset.name == name) else {
         return ApiError::unknown_path(&format!("/assets/{name}")).into_response();

@@ -34,7 +34,7 @@ pub struct ClusterJson {
     /// What the slots of the current UTC day have cost each participant so far.
     pub epsilon_day: f64,
     pub micro_epsilon_day: u64,
-    /// What the running hour, day and month have come to.
+    /// The energy so far of the running hour, day and month.
     pub energy: PeriodsJson,
     pub last: Option<SlotJson>,
     pub last_decoded: Option<SlotJson>,
@@ -116,7 +116,7 @@ pub struct HoldersJson {
     pub answered: u16,
     pub wrong: u16,
     pub vanished: u16,
-    /// How many more could have vanished.
+    /// How many more could have dropped out.
     pub spare: u16,
 }
 

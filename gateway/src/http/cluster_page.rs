@@ -46,11 +46,11 @@ pub(super) fn heading(view: &ClusterView, now: Timestamp, tab: Tab) -> Markup {
 }
 
 impl LoadPage for Arc<ClusterView> {
-    const EXPLAINED: &'static str = "Loads contain noise: with 95 % confidence the true load is within the ± band. The plain sum is that of the \
-         meters that answered. The estimate assumes that silent meters used as much as those. The filtered load takes \
-         the sums before into account: it has less noise, its band is that of a model, and it follows a change late: \
-         after one that lasts, its band is too narrow for hours. A load below 0 is noise around a small one, or homes that \
-         feed in more than the others draw.";
+    const EXPLAINED: &'static str = "Loads contain noise: with 95 % confidence the true load is within the ± band. \
+         The plain sum adds up the meters that answered. The estimate assumes that silent meters used as much as \
+         those. The filtered load is estimated using earlier sums. It has less noise, its band comes from a model, \
+         and it lags: after a lasting change, its band is too narrow for hours. A load below 0 is noise around a \
+         small load, or homes that feed in more than the others draw.";
 
     fn heading(&self, _: &Shared, now: Timestamp) -> Markup {
         heading(self, now, Tab::Load)
@@ -61,7 +61,7 @@ impl LoadPage for Arc<ClusterView> {
             html! { @if let Some(closed) = self.last_decoded { ", slot to " (words::time(closed.outcome.end, now)) } };
         let found = reasons(self, now);
         let status = Status::of(self, now);
-        // A sum speaks for itself, and where there is none for long, the reason is the sentence.
+        // A sum speaks for itself, and after a long time without one, the reason is the sentence.
         let state = ClusterState::of(self, now);
         let silent =
             status.standing == Standing::Decoded || matches!(state, ClusterState::Stalled | ClusterState::CannotForm);

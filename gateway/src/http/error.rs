@@ -65,10 +65,10 @@ impl ApiError {
 
     pub(super) fn no_evidence(id: &str, kept: usize) -> Self {
         let kept = match kept {
-            0 => "there is none".to_owned(),
-            kept => format!("there are 1 to {kept}"),
+            0 => "none is kept".to_owned(),
+            kept => format!("numbers 1 to {kept} are kept"),
         };
-        Self::new(StatusCode::NOT_FOUND, format!("cluster `{id}` has no evidence of that number: {kept}"))
+        Self::new(StatusCode::NOT_FOUND, format!("cluster `{id}` has no evidence with that number: {kept}"))
     }
 
     pub(super) fn unknown_path(path: &str) -> Self {

@@ -60,7 +60,7 @@ pub(super) fn trouble_of_the_gateway(shared: &Shared, now: Timestamp) -> Option<
         return Some("The broker has not confirmed the subscriptions yet".to_owned());
     }
     let ends = view.certificate_ends.filter(|&ends| ends_soon(ends, now))?;
-    Some(format!("The gateway\u{2019}s certificate ends on {}", words::date(Timestamp::from_secs(ends))))
+    Some(format!("The gateway\u{2019}s certificate expires on {}", words::date(Timestamp::from_secs(ends))))
 }
 
 fn badge((class, label): (&str, &str)) -> Markup {
@@ -73,7 +73,7 @@ fn part(name: &str, (state, text): (Markup, Markup)) -> Markup {
 
 fn broker(broker: &BrokerView, now: Timestamp) -> (Markup, Markup) {
     match broker {
-        BrokerView::Connecting => (badge(("waiting", "Connecting")), html! { "It was not reached yet." }),
+        BrokerView::Connecting => (badge(("waiting", "Connecting")), html! { "Not reached yet." }),
         BrokerView::Connected { since } => (
             badge(("waiting", "Connected")),
             html! { "Since " (words::time(*since, now)) "; subscriptions are not confirmed yet." },
@@ -97,7 +97,7 @@ fn store(shared: &Shared, view: &GatewayView) -> (Markup, Markup) {
     };
     let text = html! {
         (words::bytes(shared.service.history.file_bytes())) "; closed slots are kept for " (days(view.retention_days))
-        ", hours for " (days(view.hours_retention_days)) ", and days for ever."
+        ", hours for " (days(view.hours_retention_days)) ", and days forever."
         @if let Some(error) = &view.commit_error { " " (error) "." }
     };
     (badge(state), text)

@@ -57,7 +57,7 @@ impl From<&GroupPeriod> for GroupEnergyJson {
     }
 }
 
-/// A slot of a group. Loads are those of the clusters in the sum, and absent (`null`) if there is none.
+/// A slot of a group. Loads are those of the clusters in the sum, and absent (`null`) without one.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct GroupSlotJson {
     /// RFC 3339, UTC.

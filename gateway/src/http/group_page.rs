@@ -22,13 +22,13 @@ use crate::history::Step;
 const MOST_NAMED: usize = 6;
 
 impl LoadPage for GroupView {
-    const EXPLAINED: &'static str = "A group is added up from what its clusters released, so it costs no home any privacy beyond that. The noise of \
-         different clusters is independent: the band of a sum is narrower than the sum of the bands, and holds the true \
-         load with 95 % confidence. The estimate assumes that silent meters used as much as those that answered. The \
-         filtered load is the sum of the clusters\u{2019} own, and its band takes them to err independently: what \
-         the weather or a holiday does to all at once is not in it. A sum without all clusters is that of a part, and \
-         says so. Where a cluster gave no sum, its \
-         own filter\u{2019}s expectation fills it in, and is counted as such.";
+    const EXPLAINED: &'static str = "A group adds up what its clusters released, so it costs no home any further \
+         privacy. The noise of different clusters is independent: the band of a sum is narrower than the sum of the \
+         bands, and holds the true load with 95 % confidence. The estimate assumes that silent meters used as much \
+         as those that answered. The filtered load is the sum of the clusters\u{2019} own, and its band assumes \
+         independent errors: it leaves out what the weather or a holiday does to all at once. A sum that lacks \
+         clusters says so. Where a cluster gave no sum, its own filter\u{2019}s expectation fills the gap, and is \
+         counted as such.";
     const CHART_NOTE: &'static str = "A line ends where other clusters are in the sum than before. ";
 
     /// The way up is to the groups that this one is in, and to all clusters.

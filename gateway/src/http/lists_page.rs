@@ -18,7 +18,7 @@ use super::{Shared, blocking, words};
 use crate::board::{ClusterView, ListView};
 use crate::history::ClosedSlot;
 
-/// How many earlier lists are told.
+/// How many earlier lists are shown.
 const MOST_LISTS: usize = 100;
 
 const IN_FORCE: &str = "in force";

@@ -27,7 +27,7 @@ pub(super) const RECENT: usize = 12;
 pub(super) trait LoadPage: Subject {
     /// How to read the figures.
     const EXPLAINED: &'static str;
-    /// What the reader of the chart should know besides.
+    /// What else the reader of the chart should know.
     const CHART_NOTE: &'static str = "";
 
     /// Shows its name, how it is doing, and the way to other pages.
@@ -166,11 +166,11 @@ fn energy_panel(energy: &[(Period, EnergyJson, Markup)]) -> Markup {
         details.explain {
             summary #energy-explained { "How this energy is counted" }
             p {
-                "Energy is that of all members: each slot\u{2019}s sum, scaled to the members that were silent. The noise of slots is \
-                 independent, so the band of a day is far narrower than that of its slots together. Where a slot gave no sum, the \
-                 filter\u{2019}s expectation fills it in; time without a slot is missing, and in no energy. Days and months begin \
-                 in the time zone of the gateway\u{2019}s configuration; hours and times here are in UTC. Because of the noise, \
-                 energy may fall."
+                "Energy is that of all members: each slot\u{2019}s sum, scaled to the members that were silent. The \
+                 noise of slots is independent, so the band of a day is far narrower than that of its slots \
+                 together. Where a slot gave no sum, the filter\u{2019}s expectation fills the gap; time without a \
+                 slot is missing, and not counted. Days and months begin in the time zone of the gateway\u{2019}s \
+                 configuration; hours and times here are in UTC. Because of the noise, energy may fall."
             }
         }
     }
@@ -187,7 +187,7 @@ fn downloads<T: LoadPage>(subject: &T, range: Range, past: &Past<T>) -> Markup {
     const STEPS: [(Step, &str); 2] =
         [(Step::Hour, "Energy by the hour, of the last 7 days"), (Step::Day, "Energy by the day, of the last year")];
     let api = format!("/api/v1/{}s/{}", T::KIND, subject.id());
-    // The end stays open: whoever follows the link later gets what has closed by then.
+    // The end stays open: a reader who follows the link later gets what has closed by then.
     let slots = format!("from={}&limit={MAX_LIMIT}", rfc3339(past.from));
     html! {
         (subject.signed_list(&api, past.now))

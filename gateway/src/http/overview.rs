@@ -54,7 +54,7 @@ fn render(shared: &Shared) -> Response {
             h1 { "Clusters" }
             p.explain {
                 "Each figure is the load of a whole cluster, never of a home, and lies within its ± band with 95 % confidence: \
-                 the filtered load, which takes the sums before into account, as soon as it knows more than the last sum alone."
+                 the filtered load, estimated using earlier sums, once it is better than the last sum alone."
             }
         }
         section #summary aria-label="Overview" data-live {

@@ -67,7 +67,7 @@ fn said(count: &StatusCount, view: &ClusterView, now: Timestamp) -> String {
         }
         StatusCode::LedgerExhausted => {
             format!(
-                "{who} {} spent the privacy budget of 24 hours and will be silent until enough of it is a day old",
+                "{who} {} spent the privacy budget of 24 hours and will be silent until enough of it is free again",
                 verb("has", "have")
             )
         }
@@ -82,7 +82,7 @@ fn said(count: &StatusCount, view: &ClusterView, now: Timestamp) -> String {
             format!("{who} {} shown that a gateway contradicted itself", verb("has", "have"))
         }
         StatusCode::NotAsked => {
-            format!("{who} sent readings of a slot in which this gateway asked for nothing")
+            format!("{who} reported while the gateway was away; that slot is lost")
         }
     }
 }
@@ -138,8 +138,8 @@ fn last_slot(view: &ClusterView, now: Timestamp) -> Option<String> {
             Some(match outcome.result.err()? {
                 // Those who refuse to take part say so.
                 Failure::TooManyMissing if outcome.responders == 0 && view.statuses.is_empty() => {
-                    "No meter is heard: check the broker\u{2019}s rights, which must let this gateway read what meters \
-                     send and let meters read what it sends"
+                    "No meter is heard: check that the broker\u{2019}s permissions let this gateway read what meters \
+                     send, and meters read what it sends"
                         .to_owned()
                 }
                 Failure::TooManyMissing => {
@@ -150,9 +150,7 @@ fn last_slot(view: &ClusterView, now: Timestamp) -> Option<String> {
                 }
                 Failure::RevealMissing if list.is_some_and(has_committee) => too_few_holders(view, now),
                 Failure::RevealMissing => "A meter sent its reading in the last slot, but not its reveal".to_owned(),
-                Failure::UnmaskFailed => {
-                    "The last slot\u{2019}s result is no sum of readings: a member lied, or lost its keys".to_owned()
-                }
+                Failure::UnmaskFailed => "No load for the last slot: a meter sent invalid data".to_owned(),
                 Failure::Interrupted => "The gateway was away while the last slot was open".to_owned(),
             })
         }
@@ -172,7 +170,7 @@ fn too_few_holders(view: &ClusterView, now: Timestamp) -> String {
     format!("Too few holders answered in the last slot{}", counts.unwrap_or_default())
 }
 
-/// Says what holders' answers tell, and why there are no holders. Who they are is told on the operator's address alone.
+/// Says what holders' answers tell, and why there are no holders. Only the operator's address names them.
 fn holders(view: &ClusterView, now: Timestamp) -> Vec<String> {
     let mut found = Vec::new();
     if let Some(holders) = view.recent_holders(now) {
@@ -180,8 +178,8 @@ fn holders(view: &ClusterView, now: Timestamp) -> Vec<String> {
             let [spare, answered, of, needed] =
                 [holders.spare(), holders.answered, holders.holders, holders.needed].map(words::count);
             found.push(format!(
-                "Holders run low: {answered} of {of} answered and {needed} are needed, so that {spare} more may vanish before \
-                 slots give no sum; `dream-gateway holders` names those that did not answer"
+                "Holders run low: {answered} of {of} answered and {needed} are needed, so {spare} more may drop out \
+                 before slots give no sum; `dream-gateway holders` names those that did not answer"
             ));
         }
         if holders.wrong > 0 {
@@ -192,7 +190,7 @@ fn holders(view: &ClusterView, now: Timestamp) -> Vec<String> {
         }
     }
     if let Some(reason) = &view.no_committee {
-        found.push(format!("The list is pairwise, in which a sum needs an answer of everyone: {reason}"));
+        found.push(format!("The list is pairwise, so a sum needs every member\u{2019}s answer: {reason}"));
     }
     found
 }
@@ -204,21 +202,21 @@ fn list_kept(view: &ClusterView, now: Timestamp) -> Option<String> {
     Some(format!("No new list can be formed, and the last one ends at {until}: {reason}"))
 }
 
-/// Says how many members spoil slots, and what is done about it. Who they are is told on the operator's address alone.
+/// Says how many members spoil slots, and what is done about it. Only the operator's address names them.
 fn offenders(counts: &OffenderCounts) -> Vec<Reason> {
     let mut found = Vec::new();
     let mut note = |urgent: bool, text: String| found.push(Reason { text, urgent, link: None });
     if counts.cannot_be_found {
-        let text = "Sum after sum fails: members spoil them, and more than can be found at this size. The search goes on; deny \
-                    those you suspect, let more be missing (`max_missing`), or enrol more members";
+        let text = "Sum after sum fails: more members spoil them than can be found at this size. The search goes on; \
+                    deny those you suspect, allow more to be missing (`max_missing`), or enrol more members";
         note(true, text.to_owned());
     } else if counts.left_out_to_search > 0 {
         let who = counted(counts.left_out_to_search, "member", "members");
         note(
             true,
             format!(
-                "Several members spoil sums, and are searched for: for some slots lists are formed without {who}, always others, \
-                 who have no part in sums meanwhile"
+                "Several members spoil sums. To find them, lists leave out {who} for some slots, others each time; \
+                 sums do not include them meanwhile"
             ),
         );
     } else if counts.searching {

@@ -60,7 +60,8 @@ pub(super) fn terms(list: &ListView, profile: Profile, now: Timestamp) -> Markup
             (term("Privacy", &html! {
                 "An attempt costs ε = " (words::epsilon(params.charge_micro_epsilon())) ". Counted slot by slot, a day costs a \
                  meter ε = " (words::epsilon(daily)) " if no slot is tried twice, and at most "
-                (words::epsilon(daily * u64::from(params.attempts()))) ". If one chance in a million is left aside, it costs "
+                (words::epsilon(daily * u64::from(params.attempts()))) ". Except with a probability of one in a \
+                 million, it costs "
                 (day_epsilon::shown(day_epsilon::at_delta(params, 1))) " and at most "
                 (day_epsilon::shown(day_epsilon::at_delta(params, params.attempts()))) "."
             }))
@@ -73,7 +74,7 @@ pub(super) fn terms(list: &ListView, profile: Profile, now: Timestamp) -> Markup
                     }
                     Scheme::Committee(committee) => {
                         (words::count(committee.holders)) " members are holders, and any " (words::count(committee.needed))
-                        " of them open a sum together: " (words::count(committee.spare())) " may vanish."
+                        " of them open a sum together: " (words::count(committee.spare())) " may drop out."
                     }
                 }
             }))

@@ -196,9 +196,7 @@ pub(super) const fn failure(failure: Failure) -> (&'static str, &'static str) {
             "Reveal missing",
             "A meter sent its reading but did not help to unmask the sum, or too few holders answered, and no attempt was left.",
         ),
-        Failure::UnmaskFailed => {
-            ("Unmasking failed", "The result is no sum of readings and noise: a member lied, or a mask did not cancel.")
-        }
+        Failure::UnmaskFailed => ("Unmasking failed", "No load for this slot: a meter sent invalid data."),
         Failure::Interrupted => {
             ("Interrupted", "The gateway was away until the slot\u{2019}s windows had passed. No meter is to blame.")
         }

@@ -36,7 +36,7 @@ pub(super) const GAUGES: [Gauge<ClusterView>; 37] = [
     ),
     gauge(
         "dream_cluster_load_filtered_watts",
-        "What the sums so far tell about the load of all members in the last slot: less noise, by a model.",
+        "Load of all members in the last slot, estimated by a model using earlier sums: less noise.",
         &[],
         |view, now| one(filtered(view, now).map(|filtered| whole(filtered.watts))),
     ),
@@ -48,7 +48,7 @@ pub(super) const GAUGES: [Gauge<ClusterView>; 37] = [
     ),
     gauge(
         "dream_cluster_energy_joules",
-        "Energy of all members in the running hour, day or month so far; 3.6e6 are a kWh. It has noise, and may fall.",
+        "Energy of all members in the running hour, day or month so far; 3.6e6 is 1 kWh. It contains noise and may fall.",
         &["period"],
         |view, now| each(periods(view, now, |rollup, _| JOULES * rollup.energy_watt_hours())),
     ),
@@ -60,13 +60,13 @@ pub(super) const GAUGES: [Gauge<ClusterView>; 37] = [
     ),
     gauge(
         "dream_cluster_energy_filled_ratio",
-        "Share of the time behind that energy in which slots gave no sum, and the filter filled in their load.",
+        "Share of that energy's time in which slots gave no sum and the filter filled in the load.",
         &["period"],
         |view, now| each(periods(view, now, |rollup, _| rollup.filled_share())),
     ),
     gauge(
         "dream_cluster_energy_covered_ratio",
-        "Share of the time of the period, until the last slot ended, that is in the energy: the rest is missing.",
+        "Share of the period, until the last slot ended, that the energy covers; the rest is missing.",
         &["period"],
         |view, now| each(periods(view, now, Rollup::covered_share)),
     ),
@@ -79,7 +79,7 @@ pub(super) const GAUGES: [Gauge<ClusterView>; 37] = [
     gauge("dream_cluster_candidates", "Enrolled meters that could be in the next list.", &[], |view, _| {
         one(view.candidates as f64)
     }),
-    gauge("dream_cluster_min_members", "Fewer members than this make no list.", &[], |view, _| {
+    gauge("dream_cluster_min_members", "The fewest members that form a list.", &[], |view, _| {
         one(f64::from(view.min_members))
     }),
     gauge(
@@ -94,7 +94,7 @@ pub(super) const GAUGES: [Gauge<ClusterView>; 37] = [
     gauge("dream_cluster_missing", "Members whose readings were missing in the last slot.", &[], |view, now| {
         one(view.recent(now).map(|closed| f64::from(closed.outcome.missing())))
     }),
-    gauge("dream_cluster_max_missing", "More missing members than this cost the slot.", &[], |view, _| {
+    gauge("dream_cluster_max_missing", "How many members may be missing before the slot is lost.", &[], |view, _| {
         one(view.list.as_ref().map(|list| f64::from(list.params.max_missing())))
     }),
     gauge("dream_cluster_holders", "Holders of the list in force (K), if it has a committee.", &[], |view, _| {
@@ -108,7 +108,7 @@ pub(super) const GAUGES: [Gauge<ClusterView>; 37] = [
     }),
     gauge(
         "dream_cluster_holders_spare",
-        "How many more holders could have vanished then; a wrong answer costs two.",
+        "How many more holders could have dropped out; a wrong answer costs two.",
         &[],
         |view, now| one(view.recent_holders(now).map(|holders| f64::from(holders.spare()))),
     ),
@@ -126,7 +126,7 @@ pub(super) const GAUGES: [Gauge<ClusterView>; 37] = [
     ),
     gauge(
         "dream_cluster_epsilon_day_reserved",
-        "E: epsilon of all slots of a UTC day together, which every member reserves. Never what homes used of it.",
+        "E: epsilon of all slots of a UTC day together, which every member reserves. Not what homes used of it.",
         &[],
         |view, _| {
             let stated = view.list.as_ref().map(|list| list.params.terms().day_micro_epsilon);
@@ -155,12 +155,9 @@ pub(super) const GAUGES: [Gauge<ClusterView>; 37] = [
     gauge("dream_cluster_quarantined", "Members that are left out of sums until they pass a trial.", &[], |view, _| {
         one(view.offenders.quarantined as f64)
     }),
-    gauge(
-        "dream_cluster_left_out_of_lists",
-        "Members that lists are formed without, for some days.",
-        &[],
-        |view, _| one(view.offenders.left_out_of_lists as f64),
-    ),
+    gauge("dream_cluster_left_out_of_lists", "Members left out of lists for some days.", &[], |view, _| {
+        one(view.offenders.left_out_of_lists as f64)
+    }),
     gauge(
         "dream_cluster_searching",
         "1 while groups of members are left out to find who spoils sums.",
@@ -169,7 +166,7 @@ pub(super) const GAUGES: [Gauge<ClusterView>; 37] = [
     ),
     gauge(
         "dream_cluster_left_out_to_search",
-        "Members that lists are formed without for some slots, because several spoil sums.",
+        "Members left out of lists for some slots, because several spoil sums.",
         &[],
         |view, _| one(view.offenders.left_out_to_search as f64),
     ),

@@ -24,21 +24,21 @@ pub enum OpenStoreError {
     )]
     Newer { path: PathBuf, found: u64 },
     #[error(
-        "the store {} was written by an earlier version (format {found}, this one reads {FORMAT}): what it holds of lists and \
-         enrolments cannot be used any more. Get its history out with that version's `dream-gateway export` if you want \
-         it, move the file away, and start again with an empty one: the meters enrol again by themselves",
+        "the store {} was written by an earlier version (format {found}, this one reads {FORMAT}): this version \
+         cannot read its lists and enrolments. Export its history with that version's `dream-gateway export` if you \
+         want it, move the file away, and start again with an empty store: the meters enrol again by themselves",
         path.display()
     )]
     Earlier { path: PathBuf, found: u64 },
     #[error(
-        "the store {} is damaged, or no store of a gateway ({detail}); it was left as it is. Restore a back-up, or move \
-         it away: the gateway then takes up the clusters from their retained lists",
+        "the store {} is damaged, or not the store of a gateway ({detail}); it was left as it is. Restore a back-up, or move \
+         it away: the gateway then restores the clusters from their retained lists",
         path.display()
     )]
     Damaged { path: PathBuf, detail: String },
     #[error("the store {} cannot be opened: {error}", path.display())]
     Io { path: PathBuf, error: std::io::Error },
-    #[error("there is no store {}", path.display())]
+    #[error("no store at {}", path.display())]
     Missing { path: PathBuf },
 }
 

@@ -30,7 +30,7 @@ pub(super) const OUTCOMES: TableDefinition<'_, (&str, u64), &[u8]> = TableDefini
 pub(super) const FILTERED: TableDefinition<'_, (&str, u64), (i64, u64)> = TableDefinition::new("filtered");
 /// By the same key: the same an hour later.
 pub(super) const SMOOTHED: TableDefinition<'_, (&str, u64), (i64, u64)> = TableDefinition::new("smoothed");
-/// By cluster and the start of the period in Unix milliseconds: what the slots of an hour or a day come to.
+/// By cluster and the start of the period in Unix milliseconds: the energy of an hour or a day.
 pub(super) const HOURS: TableDefinition<'_, (&str, u64), &[u8]> = TableDefinition::new("hours");
 pub(super) const DAYS: TableDefinition<'_, (&str, u64), &[u8]> = TableDefinition::new("days");
 /// By cluster: what is known of members that spoil slots.

@@ -408,7 +408,7 @@ fn a_key_that_does_not_fit_the_clients_certificate_is_told_once() {
                client_key = \"other/gateway.key\"";
     let said = place.check(&GOOD.replace("url = \"mqtt://127.0.0.1:1\"", tls));
     let (_, reason) = said.lines().nth(1).unwrap().rsplit_once(": ").unwrap();
-    assert!(said.contains("\ngateway.toml: TLS towards the broker cannot be set up: "), "{said}");
+    assert!(said.contains("\ngateway.toml: cannot set up TLS to the broker: "), "{said}");
     assert_eq!(said.matches(reason).count(), 1, "{said}");
     assert!(said.ends_with("exit code 2"), "{said}");
 }

@@ -299,7 +299,7 @@ fn evidence_is_counted_from_one_and_served_as_it_came() {
     let answer = gateway.get("/api/v1/clusters/north/evidence/1");
     assert_eq!(answer.text(), "two messages");
     assert_eq!(answer.header("content-disposition"), Some("attachment; filename=\"north-evidence-1.cbor\""));
-    assert!(gateway.get("/api/v1/clusters/north/evidence/0").text().contains("there are 1 to 1"));
+    assert!(gateway.get("/api/v1/clusters/north/evidence/0").text().contains("numbers 1 to 1 are kept"));
 }
 
 #[test]

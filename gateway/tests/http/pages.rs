@@ -124,7 +124,7 @@ fn silence_is_told_with_what_the_meters_say() {
         ),
         (
             StatusCode::LedgerExhausted,
-            "7 of 100 meters have spent the privacy budget of 24 hours and will be silent until enough of it is a day old.",
+            "7 of 100 meters have spent the privacy budget of 24 hours and will be silent until enough of it is free again.",
         ),
         (StatusCode::ClockDoubtful, "7 of 100 meters doubt the clock, and will be silent until it is confirmed."),
         (
@@ -133,7 +133,7 @@ fn silence_is_told_with_what_the_meters_say() {
         ),
         (StatusCode::RequestRefused, "7 of 100 meters refuse this gateway’s requests."),
         (StatusCode::Equivocation, "7 of 100 meters have shown that a gateway contradicted itself."),
-        (StatusCode::NotAsked, "7 of 100 meters sent readings of a slot in which this gateway asked for nothing."),
+        (StatusCode::NotAsked, "7 of 100 meters reported while the gateway was away; that slot is lost."),
     ];
     for (code, told) in codes {
         let mut view = listed("hill", 100);
@@ -193,7 +193,7 @@ fn holders_that_answered_are_shown_beside_those_that_must() {
     says(&page, "Holders 98 of 100answered; 75 are needed, 23 to spare");
     assert!(!page.contains("Needs a look"), "{page}");
     let lists = read(&gateway, "/clusters/hill/lists");
-    says(&lists, "100 members are holders, and any 75 of them open a sum together: 25 may vanish.");
+    says(&lists, "100 members are holders, and any 75 of them open a sum together: 25 may drop out.");
     says(&lists, "answers of holders for another");
 }
 
@@ -204,7 +204,7 @@ fn holders_that_run_low_or_answer_wrongly_are_told_before_slots_fail() {
     gateway.fixture.close(&with_holders(listed("hill", 100), 81, 0), slot());
     says(
         &read(&gateway, "/"),
-        "Holders run low: 81 of 100 answered and 75 are needed, so that 6 more may vanish before slots give no sum; \
+        "Holders run low: 81 of 100 answered and 75 are needed, so 6 more may drop out before slots give no sum; \
          `dream-gateway holders` names those that did not answer.",
     );
     gateway.fixture.close(&with_holders(listed("hill", 100), 98, 2), slot());
@@ -242,7 +242,7 @@ fn why_a_list_has_no_committee_is_told() {
     gateway.fixture.board.show([ClusterView { no_committee: Some(reason), ..listed("hill", 100) }]);
     says(
         &read(&gateway, "/clusters/hill"),
-        "The list is pairwise, in which a sum needs an answer of everyone: 12 of 100 members are willing to be holders.",
+        "The list is pairwise, so a sum needs every member’s answer: 12 of 100 members are willing to be holders.",
     );
 }
 
@@ -289,15 +289,15 @@ fn members_that_spoil_slots_are_counted_and_the_search_for_them_is_told() {
     gateway.fixture.board.show([view.clone()]);
     says(
         &read(&gateway, "/"),
-        "Several members spoil sums, and are searched for: for some slots lists are formed without 50 members, always others, \
-         who have no part in sums meanwhile.",
+        "Several members spoil sums. To find them, lists leave out 50 members for some slots, others each time; sums \
+         do not include them meanwhile.",
     );
     view.offenders.cannot_be_found = true;
     gateway.fixture.board.show([view]);
     says(
         &read(&gateway, "/"),
-        "Sum after sum fails: members spoil them, and more than can be found at this size. The search goes on; deny those you \
-         suspect, let more be missing (`max_missing`), or enrol more members.",
+        "Sum after sum fails: more members spoil them than can be found at this size. The search goes on; deny those \
+         you suspect, allow more to be missing (`max_missing`), or enrol more members.",
     );
 }
 
@@ -411,7 +411,7 @@ fn the_gateway_tells_how_it_is_itself() {
     for told in [
         "gw-1-0 Ready",
         "Broker Connected Since 12:43:20; all subscriptions are confirmed.",
-        "Store Writable 1.2 MB; closed slots are kept for 56 days, hours for 1,830 days, and days for ever.",
+        "Store Writable 1.2 MB; closed slots are kept for 56 days, hours for 1,830 days, and days forever.",
         "Certificate Valid Until 24 Feb 2027, for 100 more days.",
         "1 served here, with 640 members in their lists.",
         &format!("Version {}, running since 12:43:20", env!("CARGO_PKG_VERSION")),
@@ -427,7 +427,7 @@ fn trouble_of_the_gateway_is_on_its_page_and_on_the_overview() {
     let board = &gateway.fixture.board;
     let both = |told: &str| ["/", "/gateway"].into_iter().for_each(|path| says(&read(&gateway, path), told));
     board.update_gateway(|it| it.certificate_ends = Some(NOW.as_secs() + 13 * 86_400));
-    both("The gateway’s certificate ends on 29 Nov 2026.");
+    both("The gateway’s certificate expires on 29 Nov 2026.");
     gateway.fixture.readiness.unset(Latch::BrokerSubscribed);
     both("The broker has not confirmed the subscriptions yet.");
     board.update_gateway(|it| it.broker = it.broker.lost(NOW, "nobody listens at broker:1883".into()));

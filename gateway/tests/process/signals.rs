@@ -34,9 +34,9 @@ async fn settings_are_read_again_at_a_hangup_and_those_that_cannot_be_used_chang
     gateway.write_settings();
     gateway.hang_up();
     until("the settings were read", || gateway.get("/api/v1/clusters/south").status == 200).await;
-    assert!(gateway.printed().contains("configuration read again"), "{}", gateway.printed());
+    assert!(gateway.printed().contains("configuration reloaded"), "{}", gateway.printed());
     gateway.hang_up();
-    until("nothing new is found", || gateway.printed().contains("configuration read again: nothing has changed")).await;
+    until("nothing new is found", || gateway.printed().contains("configuration reloaded: nothing has changed")).await;
     until("the cluster is decoded", || gateway.metric("dream_cluster_load_watts", "north").is_some()).await;
     let decoded = |line: &&str| line.contains("slot decoded");
     let printed = gateway.printed();

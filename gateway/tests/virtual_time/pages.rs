@@ -55,7 +55,7 @@ async fn the_gateways_own_page_follows_its_connection() {
     let gateway = Gateway::ready(&world, World::settings().cluster("north", METERS)).await;
     assert!(says(&gateway, "/gateway", "all subscriptions are confirmed").await);
     assert!(
-        says(&gateway, "/gateway", "closed slots are kept for 1 day, hours for 1,830 days, and days for ever.").await
+        says(&gateway, "/gateway", "closed slots are kept for 1 day, hours for 1,830 days, and days forever.").await
     );
     world.broker.stop();
     eventually("the loss is told", async || says(&gateway, "/gateway", "No connection to the broker since").await)

@@ -145,8 +145,8 @@ async fn another_number_of_replicas_waits_for_a_restart_and_moves_nothing() {
     let mut gateway = Gateway::ready(&world, settings).await;
     gateway.settings.replicas = 3;
     gateway.reload().await;
-    eventually("the settings were read", async || log.text().contains("configuration read again")).await;
-    assert!(log.text().contains("takes a restart"), "{}", log.text());
+    eventually("the settings were read", async || log.text().contains("configuration reloaded")).await;
+    assert!(log.text().contains("needs a restart"), "{}", log.text());
     assert_eq!(gateway.metrics().await.values_of("cluster").len(), clusters.len());
 }
 

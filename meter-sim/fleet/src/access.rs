@@ -69,7 +69,7 @@ pub enum AccessError {
     Mixed,
     #[error(transparent)]
     File(#[from] FileError),
-    #[error("TLS towards the broker cannot be set up: {reason}")]
+    #[error("cannot set up TLS to the broker: {reason}")]
     Tls { reason: rustls::Error },
 }
 

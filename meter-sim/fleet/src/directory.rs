@@ -21,7 +21,8 @@ pub enum OpenError {
     Certificate { path: PathBuf, error: CertificateError },
     #[error("{}: {error}", path.display())]
     Authorities { path: PathBuf, error: SharedAuthority },
-    #[error("the key in {} is not the one that the certificate in {} is for; both must come from one run of `meter-sim provision`", key.display(), certificate.display())]
+    #[error("the key in {} does not match the certificate in {}; both must come from one run of `meter-sim \
+             provision`", key.display(), certificate.display())]
     Mismatch { key: PathBuf, certificate: PathBuf },
     #[error("{} is for the meter `{found}`, but is named after `{expected}`; name the file after its meter", path.display())]
     OtherMeter { path: PathBuf, expected: MeterId, found: MeterId },

@@ -43,7 +43,7 @@ async fn the_authority_of_a_strange_broker_is_asked_for() {
     let mut site = Site::new("");
     let [ours, operators] = site.authorities().map(|path| format!("\nca = \"{}\"", path.display()));
     let config = home(&mut site, &operators, &ours);
-    told(&config, &["UnknownIssuer", "is of no authority in `community.ca`"]).await;
+    told(&config, &["UnknownIssuer", "was issued by no authority in `community.ca`"]).await;
 }
 
 #[tokio::test]

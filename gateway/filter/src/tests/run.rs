@@ -29,7 +29,7 @@ pub(super) struct Run {
     pub(super) sky: f64,
     /// How much less is used in the mornings of weekends, and more at noon, in watts.
     pub(super) weekend: f64,
-    /// By how many seconds clocks are ahead of UTC, and whether the filter is told so, and of weekends.
+    /// By how many seconds clocks are ahead of UTC, and whether the filter knows that, and weekends.
     pub(super) ahead: u64,
     pub(super) told: bool,
     /// What the filter said of slots an hour later, by their ends.
@@ -96,7 +96,7 @@ impl Run {
         (truth, self.filter.predict(&slot).unwrap())
     }
 
-    /// What the filter is told of the clocks in the next slot.
+    /// What the filter knows of the clocks in the next slot.
     fn local(&self) -> LocalTime {
         let middle = self.end * 1000 + 500 * self.slot;
         if self.told {

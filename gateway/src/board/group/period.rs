@@ -9,12 +9,12 @@ use crate::clock::Period;
 use crate::config::Group;
 use crate::history::{Extent, History, Read, Rollup, Span, Step};
 
-/// What a group's clusters have come to in a period.
+/// The energy of a group's clusters in a period.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GroupPeriod {
     /// All of them together: times are those of clusters, added up.
     pub total: Rollup,
-    /// How many clusters the group has, whoever serves them.
+    /// How many clusters the group has, on all replicas together.
     pub clusters: usize,
     /// How many of them are in it.
     pub in_sum: usize,

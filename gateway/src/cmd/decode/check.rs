@@ -10,7 +10,7 @@ use dream_protocol::wire::Sign1;
 use super::input::Context;
 use super::message::{Body, Envelope, Message, Plain};
 
-/// What became of a tag or a signature.
+/// The result of checking a tag or a signature.
 #[derive(Debug)]
 pub(super) enum Verdict {
     Verified(String),

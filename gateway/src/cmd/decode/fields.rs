@@ -215,7 +215,7 @@ fn about(message: &Message<'_>, context: &Context) -> String {
         | Message::Dealt(_)
         | Message::Answer(_)
         | Message::Enrolment(_)
-        | Message::Status(_) => "which is no message of a gateway".to_owned(),
+        | Message::Status(_) => "which no gateway sends".to_owned(),
     }
 }
 
@@ -229,7 +229,7 @@ fn meaning(code: StatusCode) -> &'static str {
         StatusCode::RecordLost => "record lost, the list names keys that the meter no longer holds",
         StatusCode::RequestRefused => "request refused, it broke a rule",
         StatusCode::Equivocation => "equivocation, the gateway signed two statements that contradict each other",
-        StatusCode::NotAsked => "not asked, the gateway asked for nothing in a slot that the meter reported",
+        StatusCode::NotAsked => "not asked, the meter sent a reading and got no request",
     }
 }
 

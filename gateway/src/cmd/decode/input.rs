@@ -114,7 +114,7 @@ pub(in crate::cmd) fn authorities(meters: &[PathBuf], gateways: &[PathBuf]) -> R
         return Ok(None);
     }
     let anchors = |flag, files| secrets::anchors(flag, files).map_err(|error| BadInput(error.to_string()));
-    // Whoever looks at messages may trust one authority with everything.
+    // A user who inspects messages may trust one authority with everything.
     Ok(Some(Authorities::shared(anchors("--meter-authority", meters)?, anchors("--gateway-authority", gateways)?)))
 }
 

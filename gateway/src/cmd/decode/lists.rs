@@ -49,7 +49,7 @@ pub(super) fn list(
         Body::Full(full) => &full.enrolments,
     };
     if enrolments.len() as u64 != header.members {
-        report.problem(format!("its header speaks of {} members, {} follow", header.members, enrolments.len()));
+        report.problem(format!("its header announces {} members, but {} follow", header.members, enrolments.len()));
     }
     let hint = if context.name_members { "" } else { "; --members names them" };
     report.row("members", format!("{}{hint}", enrolments.len()));
@@ -72,7 +72,7 @@ fn short_list(header: &ListHeader, list: &ShortList<'_>, context: &Context, repo
     let digests = list.digests.len() / 8;
     report.row("digests", format!("{digests}, one for each member's enrolment"));
     if list.digests.len() as u64 != 8 * header.members {
-        report.problem(format!("its header speaks of {} members, {digests} digests follow", header.members));
+        report.problem(format!("its header announces {} members, but {digests} digests follow", header.members));
     }
 }
 

@@ -198,7 +198,7 @@ impl<'a> Messages<'a> {
             to_slot: self.slot.plus(list_slots - 1),
             terms: *self.params.terms(),
             enrolments: vec![&enrolment; self.params.members().into()],
-            holders: Vec::new(), // Their hash has the same size, whoever they are.
+            holders: Vec::new(), // Their hash has the same size in any case.
         };
         let topic = GatewayChannel::Membership.topic(&self.cluster);
         let list = statement.seal((&self.key, &[0; CERTIFICATE_BYTES]), &topic);

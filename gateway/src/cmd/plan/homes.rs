@@ -1,4 +1,4 @@
-//! What homes of a kind are like: what a plan assumes unless it is told otherwise.
+//! What homes of a kind are like: what a plan assumes by default.
 //!
 //! The numbers are those of simulated homes over a year, five weekdays to two days of a weekend: docs/operations.md says how they
 //! were measured.

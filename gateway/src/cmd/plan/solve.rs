@@ -87,20 +87,20 @@ impl PlanArgs {
     fn unsolved(&self, free: Free, given: &Choice, nearest: &Choice, error: f64) -> BadInput {
         let least = self.params(nearest).map(|params| Deviation::mean_percent(&params, self.mean_watts(&params)));
         let least = least.map_or_else(|_| String::new(), |least| format!("{:.2}", (100.0 * least).ceil() / 100.0));
-        // Slots of a day come nearest, and nobody wants them: what else would do is told for usual ones.
+        // Slots of a day come nearest, and nobody wants them: what else would work is shown for usual ones.
         let from = if free == Free::SlotSeconds { given } else { nearest };
         let others = [Free::Homes, Free::DayEpsilon, Free::SlotSeconds].into_iter();
         let others = others.filter(|other| *other != free && self.is_free_to(*other, from));
         let ways = others.filter_map(|other| self.solve(other, from, error).ok()?.ok());
         let ways: String = ways.map(|choice| format!("\n  {choice}")).collect();
-        let ways = if ways.is_empty() { ways } else { format!("\nWhat would do:{ways}") };
+        let ways = if ways.is_empty() { ways } else { format!("\nWhat would work:{ways}") };
         let open = match free {
             Free::Homes => "with any number of homes that a list may have",
             Free::DayEpsilon => "with any epsilon of a day that such meters accept",
             Free::SlotSeconds => "with any length of slots",
         };
         BadInput(format!(
-            "--error {error}: it cannot be reached {open}.\nWhat comes nearest, with {least} %:\n  {nearest}{ways}"
+            "--error {error}: it cannot be reached {open}.\nThe closest, with {least} %:\n  {nearest}{ways}"
         ))
     }
 
@@ -115,10 +115,7 @@ impl PlanArgs {
 }
 
 fn nothing_free(flags: &str) -> BadInput {
-    BadInput(format!(
-        "--error: it follows from what is given, and nothing is left to be found for it: leave out {flags}, or --error to \
-         learn what it is"
-    ))
+    BadInput(format!("--error: nothing is left to solve for: leave out {flags}, or leave out --error to compute it"))
 }
 
 impl Free {

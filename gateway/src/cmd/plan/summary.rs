@@ -73,11 +73,11 @@ impl Facts<'_> {
         notes.push(match &self.opening.committee {
             Some(CommitteePlan { colluding, needed, .. }) => format!(
                 "The scheme has a cliff: while at most {colluding} holders collude, nothing but whole sums opens; {needed} that collude or \
-                 are stolen open every reading, also old ones that somebody kept."
+                 are stolen open every reading, including old ones that someone recorded."
             ),
             None => format!(
                 "The scheme has no cliff: beyond {malicious} colluding members the noise gets thinner step by step, and a single reading \
-                 opens only if nearly all others collude. Everybody who sent a reading must answer, or the attempt is lost."
+                 opens only if nearly all others collude. Every meter that sent a reading must answer, or the attempt is lost."
             ),
         });
         let budget = Fraction::millionths(daily.budget_micro_epsilon);

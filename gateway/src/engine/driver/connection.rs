@@ -1,4 +1,4 @@
-//! The driver and its broker: subscriptions, and what other consumers are told.
+//! The driver and its broker: subscriptions, and what other consumers receive.
 
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ impl Driver {
         }
     }
 
-    /// What other consumers are told about a cluster when a connection stands.
+    /// What other consumers learn about a cluster when a connection stands.
     pub(super) fn announce(&mut self, cluster: &ClusterId) {
         let Some(served) = self.state.clusters.get(cluster) else { return };
         let slot_seconds = served.settings.terms.slot_seconds;

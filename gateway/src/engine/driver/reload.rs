@@ -15,13 +15,13 @@ use crate::engine::served::{self, ServedCluster};
 impl Driver {
     pub(super) async fn reload(&mut self, mut config: Config, identity: GatewayIdentity) {
         if config.id != self.parts.config.id {
-            return error!("`id` takes a restart; the configuration stays as it was");
+            return error!("`id` needs a restart; keeping the current configuration");
         }
         self.warn_of_what_needs_a_restart(&config);
         let same_identity = identity.certificate == self.parts.identity.certificate
             && identity.authorities == self.parts.identity.authorities;
         if same_identity && config == self.parts.config {
-            return info!("configuration read again: nothing has changed");
+            return info!("configuration reloaded: nothing has changed");
         }
         (config.replicas, config.ordinal) = (self.parts.config.replicas, self.parts.config.ordinal);
         let everything = !same_identity || config.clock_skew_seconds != self.parts.config.clock_skew_seconds;
@@ -36,7 +36,7 @@ impl Driver {
             .collect();
         // What is rebuilt is rebuilt from the store.
         if self.flush().await.is_err() {
-            return error!("the store cannot be written; the configuration stays as it was");
+            return error!("the store cannot be written; keeping the current configuration");
         }
         let all: Vec<_> = config.owned().filter(|(id, _)| changed.contains(id)).collect();
         let (skew, store, before) = (config.clock_skew_seconds, &self.parts.store, &self.state.clusters);
@@ -46,7 +46,7 @@ impl Driver {
             Ok(rebuilt) => rebuilt,
             Err(error) => {
                 let error = format!("{:#}", anyhow::Error::from(error));
-                return error!(error, "the configuration stays as it was");
+                return error!(error, "keeping the current configuration");
             }
         };
         self.parts.config.clusters = config.clusters;
@@ -71,7 +71,7 @@ impl Driver {
             self.forget(&served.id);
             self.add(served);
         }
-        info!(removed = removed.len(), changed = changed.len(), "configuration read again");
+        info!(removed = removed.len(), changed = changed.len(), "configuration reloaded");
         self.subscribe(&changed);
         self.publish_online_when_subscribed();
     }
@@ -142,7 +142,7 @@ impl Driver {
             ("log.format", old.log.format == new.log.format),
         ];
         for (key, _) in kept.into_iter().filter(|(_, same)| !same) {
-            warn!(key, "a change of this key takes a restart; it is left as it was");
+            warn!(key, "changing this key needs a restart; keeping its current value");
         }
     }
 }

@@ -109,7 +109,7 @@ if (filter) {
   applyFilter();
 }
 
-// A chart's values. Its data are beside it, as columns; `pointed` is the chart and the middle of the point that is told.
+// A chart's values. Its data are beside it, as columns; `pointed` is the chart and the middle of the point that is shown.
 let pointed = null;
 
 const charts = new WeakMap();
