@@ -94,7 +94,7 @@ fn a_liar_is_told_of_found_and_left_out_and_the_story_ends_when_sums_go_on() {
     let at = |text: &str| out.find(text).unwrap_or_else(|| panic!("`{text}` is not in\n{out}"));
     let order = [
         " decoded\n",
-        "riverside: a dishonest meter sends readings from now on and does not help to unmask",
+        "riverside: a dishonest meter from now on sends readings but does not help to unmask",
         "decoded, attempt 2",
         "riverside: a dishonest meter is found after ",
         "Cheats: one member spoils slots: the gateway has found 1 of 1",
