@@ -10,15 +10,15 @@ use dream_fleet::Faults;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Faults")]
 pub struct ConductArgs {
-    /// The share of readings that something happens to: the meter is silent, late, sends twice, sends damaged bytes, restarts or
-    /// has a clock that is ahead. By default 0, and 0.03 in the demo
+    /// The share of readings hit by a fault: the meter is silent, late, sends twice, sends damaged bytes, restarts or
+    /// has a fast clock. By default 0, and 0.03 in the demo
     #[arg(long, value_name = "SHARE", value_parser = share)]
     faults: Option<f64>,
-    /// The share of requests that do not reach whom they ask, drawn anew for every attempt. A part of a committee's holders may
-    /// vanish so; in the pairwise scheme one meter is enough to cost the attempt
+    /// The share of requests that do not reach a meter, drawn again for every attempt. A committee tolerates some lost
+    /// holders; in the pairwise scheme, one lost meter fails the attempt
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = share)]
     vanish: f64,
-    /// Leave all noise out, which no real meter can: sums are exact
+    /// Add no noise, so that sums are exact. No real meter can do this
     #[arg(long, conflicts_with = "noiseless")]
     no_noise: bool,
     /// The share of meters that cheat by leaving out their noise
@@ -31,9 +31,9 @@ pub struct ConductArgs {
     #[arg(long, value_name = "WATTS", default_value_t = 5000, requires = "shifting", allow_negative_numbers = true,
         value_parser = clap::value_parser!(i64).range(-1_000_000..=1_000_000))]
     shift_watts: i64,
-    /// The same seed gives the same homes and faults. It also gives simulated meters the same keys and noise, which are public
-    /// then: they have nothing to hide. Without it the demo takes any seed and prints it, and meters of `run` take keys and
-    /// noise from the operating system, as they always do for readings of your own
+    /// The same seed gives the same homes and faults. It also gives simulated meters the same keys and noise, which are
+    /// then public. Without it, the demo picks a seed and prints it, and meters of `run` take keys and noise from the
+    /// operating system, as they always do for your own readings
     #[arg(long)]
     pub seed: Option<u64>,
 }

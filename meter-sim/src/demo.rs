@@ -42,10 +42,10 @@ use stage::Stage;
 
 /// Run a broker, a gateway and simulated meters on this machine, and watch
 ///
-/// Everything stays on the loopback and in a temporary directory, which is removed at the end. Time is that of the homes: a slot is
-/// ten minutes of theirs and a few seconds of yours. The day before the demo begins is filled in, so that the page has
-/// something to show: sums of the same homes, made with the exact same noise but never hidden. The page says so, they are of no list (epoch 0), and no
-/// metric counts them.
+/// Everything stays on the loopback and in a temporary directory, which is removed at the end. Simulated time runs
+/// fast: a slot of ten minutes takes a few seconds. The day before the demo is filled in, so that the page has
+/// something to show: sums of the same homes with the same noise, but without masking. The page labels them, they
+/// belong to no list (epoch 0), and no metric counts them.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   meter-sim demo
@@ -62,32 +62,32 @@ pub(crate) struct DemoArgs {
     /// The number of meters per cluster
     #[arg(long, default_value_t = 300, value_parser = whole::<u16, 2, 10_000>)]
     meters: u16,
-    /// How readings are hidden: `committee`, where holders among the meters open the sum together and a part of them may vanish;
-    /// `pairwise`, where all must help; or `auto`, as gateways do by default: a committee from 50 meters on
+    /// How readings are masked: `committee`, where some meters are holders that open the sum together, and some of
+    /// these may drop out; `pairwise`, where every meter must help; or `auto`, the gateway's default: a committee from
+    /// 50 meters on
     #[arg(long, value_name = "SCHEME", default_value_t)]
     scheme: SchemeChoice,
     /// The number of clusters. Several of them are a group, the town, and from four on it has two substations
     #[arg(long, default_value_t = 4, value_parser = whole::<u32, 1, 100>)]
     clusters: u32,
-    /// The share of the homes with panels on their roofs. They feed in: readings then count from -8 to 8 kW, which takes more
-    /// noise
+    /// The share of homes with solar panels. They feed in: readings then range from -8 to 8 kW, which takes more noise
     #[arg(long, value_name = "SHARE", default_value_t)]
     pv: PvShare,
-    /// The month of the homes, from 1 to 12
+    /// The simulated month, from 1 to 12
     #[arg(long, default_value = "11")]
     month: Month,
     /// Stop after COUNT slots; by default, run until interrupted
     #[arg(long, value_name = "COUNT", value_parser = whole::<usize, 1, 1_000_000>)]
     slots: Option<usize>,
-    /// How long a slot of ten minutes takes here. By default 4, and more for thousands of meters
+    /// How long a slot of ten minutes takes in real time. By default 4, and more for thousands of meters
     #[arg(long, value_name = "SECONDS", value_parser = whole::<u32, 4, 600>)]
     slot_seconds: Option<u32>,
-    /// Stamp slots with the time of this machine and with the seconds that they take, for Prometheus, which knows no other
-    /// time. Nothing is filled in then, and meters are told to accept slots that short
+    /// Stamp slots with this machine's clock and their real length, for Prometheus, which accepts no other time. No day
+    /// is filled in then, and the meters are set to accept slots that short
     #[arg(long)]
     real_time: bool,
-    /// What kind of homes the gateway takes them for: flat, house, electric-heat or pv. The homes themselves stay the same;
-    /// usually house, and pv where some of them feed in
+    /// Home profile the gateway assumes: flat, house, electric-heat or pv. The homes themselves stay the same. By
+    /// default house, and pv where some of them feed in
     #[arg(long, value_name = "KIND")]
     kind: Option<HomeKind>,
     /// The address of the page, the API and the metrics; port 0 takes a free one
@@ -96,10 +96,10 @@ pub(crate) struct DemoArgs {
     /// The port of the broker, on the loopback; by default a free one
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     mqtt_port: Option<u16>,
-    /// The number of meters of the first cluster that turn dishonest, one after the other: they make nonsense of sums. In the
-    /// pairwise scheme every other one, from the first on, never helps to unmask instead, which a committee does not mind. The
-    /// gateway finds them and leaves them out, as the page tells. The first begins after a few slots; without --slots, the demo
-    /// ends when all are found and sums go on
+    /// The number of meters of the first cluster that turn dishonest, one after the other. They send data that makes
+    /// sums invalid. In the pairwise scheme every other one, starting with the first, never helps to unmask instead; a
+    /// committee tolerates that. The gateway finds them and excludes them, as the page shows. The first begins after a
+    /// few slots; without --slots, the demo ends when all are found and sums continue
     #[arg(long, value_name = "COUNT", default_value_t = 0, value_parser = whole::<usize, 0, 4>)]
     liars: usize,
     /// Print JSON: one object per slot, and the verdict as the last
@@ -134,7 +134,7 @@ const SINGLE: u32 = 200;
 
 impl DemoArgs {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
-        let runtime = tokio::runtime::Runtime::new().context("no threads can be started")?;
+        let runtime = tokio::runtime::Runtime::new().context("cannot start threads")?;
         let mut view = View::new(self.json);
         let verdict = runtime.block_on(self.demonstrate(&mut view));
         // What still computes in the background, and the broker, end with the process.
@@ -193,7 +193,7 @@ impl DemoArgs {
         }
     }
 
-    /// What kind of homes the gateway takes them for.
+    /// The home profile the gateway assumes.
     fn home_kind(&self) -> HomeKind {
         self.kind.unwrap_or_else(|| if self.pv.is_none() { HomeKind::House } else { HomeKind::Pv })
     }
@@ -247,12 +247,12 @@ impl DemoArgs {
         let time = if self.real_time {
             format!(
                 "A slot takes {seconds} s, and stands for ten minutes in the homes. So the meters spend their privacy of a day in\n\
-                 minutes; those of this demo are told to go on, real ones would stop. Ctrl-C ends it all."
+                 minutes; those of this demo are set to go on, real ones would stop. Ctrl-C ends it all."
             )
         } else {
             format!(
                 "Time is that of the homes: a slot of ten minutes takes {seconds} s. The day before was filled in, so that the page\n\
-                 has something to show: the same homes and the exact same noise, but never hidden. Ctrl-C ends it all."
+                 has something to show: the same homes and the same noise, but without masking. Ctrl-C ends it all."
             )
         };
         let hiding = match self.scheme_kind() {
@@ -264,7 +264,7 @@ impl DemoArgs {
             Kind::Committee => {
                 "Every meter adds a little random noise to its reading, hides the result, and deals out what would open it in\n\
                  pieces, one for each of the meters that are holders. Each holder adds up the pieces of all meters and answers\n\
-                 once: enough such answers open the sum of the whole cluster and nothing less, whoever vanishes. The gateway\n\
+                 once: enough such answers open the sum of the whole cluster and nothing less, even if some drop out. The gateway\n\
                  learns the sum, give or take the noise, and nobody learns what a single home draws."
             }
         };
@@ -316,7 +316,7 @@ async fn beside_gateway(
         verdict = run => verdict?,
         ended = &mut gateway => {
             ended.context("the gateway")??;
-            anyhow::bail!("the gateway has ended by itself");
+            anyhow::bail!("the gateway exited unexpectedly");
         }
     };
     drop(stop);

@@ -58,18 +58,18 @@ Examples:
   meter-sim lie --broker mqtt://localhost --meters 100
   meter-sim lie --broker mqtts://localhost --dir trial";
 
-/// Play a dishonest gateway against honest meters, and a dishonest meter among honest ones, and see what comes of it
+/// Attack honest meters as a dishonest gateway, attack a cluster as a dishonest meter, and report what happens
 ///
-/// Takes about a minute. Without --broker a broker is started inside this process. On a broker of yours it uses a
-/// cluster of its own with a random name, and leaves nothing behind. What a committee is told, and the days with a dishonest
-/// meter, pass in memory: there the gateway also decides who hears what. Exits with 0
-/// only if every meter refused every lie of the gateway, an honest list and an honest slot worked, and the gateway
-/// found every dishonest meter while nearly all sums were decoded.
+/// Takes about a minute. Without --broker, a broker is started inside this process. On your own broker it uses a
+/// separate cluster with a random name, and leaves nothing behind. Attacks on a committee and the days with a dishonest
+/// meter run in memory, where the gateway also controls who receives what. Exits with 0 only if every meter refused
+/// every lie of the gateway, an honest list and an honest slot worked, and the gateway found every dishonest meter
+/// while nearly all sums were decoded.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct LieArgs {
-    /// Use the gateway and the meters of a directory that `meter-sim provision` made, each on a connection that shows its
-    /// certificate; for a broker that asks for them. By default certificates are made for this run alone
+    /// Use the gateway and the meters of a directory made by `meter-sim provision`, each on its own connection with its
+    /// own certificate, for a broker that requires them. By default, certificates are made for this run only
     #[arg(long, value_name = "DIR", requires = "broker", conflicts_with = "client_certificate")]
     dir: Option<PathBuf>,
     /// Start a broker inside this process, which is the default without --broker
@@ -123,7 +123,7 @@ impl LieArgs {
             Some(directory) => Participants::of_directory(directory, self.meters, &access)?,
             None => Participants::generate(self.meters, &access),
         };
-        let runtime = tokio::runtime::Runtime::new().context("no threads can be started")?;
+        let runtime = tokio::runtime::Runtime::new().context("cannot start threads")?;
         if directory.is_some() {
             runtime.block_on(refuse_beside_the_real_one(&participants))?;
         }
@@ -150,8 +150,9 @@ async fn refuse_beside_the_real_one(participants: &Participants) -> anyhow::Resu
                 let own = replica_of_status(&topic).is_some_and(|replica| is_replica_of(replica, id));
                 if own && payload == b"online" {
                     return Err(BadInput(format!(
-                        "--dir: the gateway {id} is online on this broker. This command shows its certificate, and the broker \
-                         would throw it off. Stop it first, or use a directory that `meter-sim provision` made for this"
+                        "--dir: the gateway {id} is online on this broker. This command connects with its \
+                         certificate, and the broker would disconnect it. Stop it first, or make another directory \
+                         with `meter-sim provision`"
                     ))
                     .into());
                 }
@@ -300,10 +301,10 @@ fn tell(event: RunEvent<'_>) {
 fn conclude(report: &Report) {
     print!("{report}");
     let all = match (report.outcomes.is_empty(), report.days.is_empty()) {
-        (false, true) => "Every lie was refused by every meter that it concerns, and what was honest worked.",
+        (false, true) => "Every meter concerned refused every lie, and every honest step worked.",
         (true, _) => "Every liar was found, and most sums were decoded.",
         (false, false) => {
-            "Every lie was refused by every meter that it concerns, every liar was found, and what was honest worked."
+            "Every meter concerned refused every lie, every liar was found, and every honest step worked."
         }
     };
     if report.is_good() {

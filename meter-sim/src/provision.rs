@@ -39,9 +39,9 @@ const LONGEST_GATEWAY: usize = 60;
 
 /// Make certificates, keys and a gateway's configuration for a trial
 ///
-/// Writes two test authorities, and what they certify: one the meters; the other a gateway, a broker, and an observer of the
-/// results. An authority of meters whose key lies beside the gateway's is for trials only: in production it belongs to another
-/// organisation, which does not issue certificates for invented meters.
+/// Writes two test authorities and the certificates they issue: one for the meters; the other for a gateway, a broker,
+/// and an observer of the results. Keeping the meter authority's key beside the gateway's is for trials only. In
+/// production, another organisation runs that authority and issues no certificates for invented meters.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 #[command(group = ArgGroup::new("names").args(["clusters", "cluster"]))]
@@ -76,14 +76,15 @@ pub(crate) struct ProvisionArgs {
     /// Epsilon of one attempt, for gateway.toml
     #[arg(long, value_name = "DECIMAL", default_value = "1", value_parser = epsilon)]
     epsilon: String,
-    /// What kind of homes the clusters are made of, for gateway.toml: flat, house, electric-heat or pv
+    /// Home profile of the clusters, for gateway.toml: flat, house, electric-heat or pv
     #[arg(long, value_name = "KIND", default_value_t)]
     kind: HomeKind,
-    /// How readings are hidden, for gateway.toml: `committee`, `pairwise`, or `auto`, which is a committee from 50 members on
+    /// How readings are masked, for gateway.toml: `committee`, `pairwise`, or `auto`, which is a committee from 50
+    /// members on
     #[arg(long, value_name = "SCHEME", default_value_t)]
     scheme: SchemeChoice,
-    /// Certify each meter for its cluster and the number of meters in it, and write gateway.toml for meters with the community
-    /// policy, which accept smaller clusters then
+    /// Certify each meter for its cluster and the number of meters in it, and write gateway.toml for meters with the
+    /// community policy, which then accept smaller clusters
     #[arg(long)]
     community_policy: bool,
     /// Write into a directory that is not empty, and replace the meters that an earlier run made there
@@ -98,7 +99,7 @@ impl ProvisionArgs {
         let meters = self.meter_ids(&clusters);
         // Brokers authorise by common name.
         let taken = meters.iter().any(|(_, id)| id.as_str() == self.gateway.as_str());
-        let owner = if taken { "a meter" } else { "whoever reads the results" };
+        let owner = if taken { "a meter" } else { "the observer of the results" };
         if taken || self.gateway.as_str() == OBSERVER {
             let message = format!("--gateway: {owner} is called `{}`; use another name", self.gateway);
             return Err(BadInput(message).into());
@@ -117,7 +118,7 @@ impl ProvisionArgs {
         }
         let mut seen = BTreeSet::new();
         if let Some(twice) = self.cluster.iter().find(|cluster| !seen.insert(*cluster)) {
-            return Err(BadInput(format!("--cluster: `{twice}` is there twice")));
+            return Err(BadInput(format!("--cluster: `{twice}` is given twice")));
         }
         Ok(self.cluster.clone())
     }
@@ -153,7 +154,7 @@ impl ProvisionArgs {
     /// Creates the directory, or removes the meters of an earlier run. Returns whether there was anything in it.
     fn prepare(&self) -> anyhow::Result<bool> {
         let out = &self.out;
-        let unusable = || format!("--out: {} cannot be used", out.display());
+        let unusable = || format!("--out: cannot use {}", out.display());
         fs::create_dir_all(out).with_context(unusable)?;
         let used = fs::read_dir(out).with_context(unusable)?.next().is_some();
         if used && !self.force {
@@ -217,10 +218,10 @@ impl ProvisionArgs {
         println!("Wrote {out}, for trials only, valid for {} days:", self.days);
         println!("  meter-authority.pem, .key      the authority of meters; its key can invent meters");
         println!("  gateway-authority.pem, .key    the authority of the gateway, the broker and the observer");
-        println!("  broker-clients.pem             both: what the broker checks its clients with");
+        println!("  broker-clients.pem             both: the broker verifies its clients with them");
         println!("  gateway.pem, gateway.key       the gateway {}", self.gateway);
         println!("  broker.pem, broker.key         for the broker's TLS");
-        println!("  observer.pem, observer.key     for whoever reads the results from the broker");
+        println!("  observer.pem, observer.key     for a client that reads the results from the broker");
         for cluster in clusters {
             let meters = format!("meters/{cluster}/");
             println!("  {meters:<30} {} meters; {cluster}.allow names them", self.meters);
@@ -230,7 +231,7 @@ impl ProvisionArgs {
             println!("\nNote: {note}");
         }
         let with = if tls {
-            ", with broker.pem and broker.key; broker-clients.pem tells its clients' certificates"
+            ", with broker.pem and broker.key; broker-clients.pem verifies its clients' certificates"
         } else {
             ""
         };
@@ -312,7 +313,9 @@ impl ProvisionArgs {
             ));
         }
         let known = ["gateway.redb", "meters.redb"].into_iter().filter(|name| earlier && self.out.join(name).exists());
-        notes.extend(known.map(|name| format!("{name} is of the earlier meters; remove it before the next start.")));
+        notes.extend(
+            known.map(|name| format!("{name} belongs to the earlier meters; remove it before the next start.")),
+        );
         notes
     }
 }

@@ -36,19 +36,19 @@ Examples:
 /// The seed of homes and faults, unless another is asked for.
 const HOMES_SEED: u64 = 2026;
 
-const SEED_OF_READINGS: &str = "warning: --seed with --readings only says which homes are in which cluster and what goes \
-                                wrong. Whoever knows a seed knows the keys and the noise that follow from it: those of your \
-                                readings come from the operating system";
+const SEED_OF_READINGS: &str = "warning: with --readings, --seed only decides which homes are in which cluster and \
+                                which faults occur. Anyone who knows a seed can derive the keys and the noise, so \
+                                those of your readings come from the operating system";
 
 /// Run a fleet of simulated meters on a broker, and compare what the gateway publishes with the true sums
 ///
-/// The meters are those of a directory that `meter-sim provision` made: each with its certificate, a home, and records that
-/// outlive this process. A fleet that is stopped or killed and started again continues, and breaks no rule of the protocol.
-/// Exits with 0 only if nothing was wrong. A slot that failed because of a fault that was asked for is not wrong.
+/// The meters come from a directory made by `meter-sim provision`: each has a certificate, a home, and records that
+/// outlive this process. A fleet that is stopped or killed resumes when it is started again, and breaks no rule of the
+/// protocol. Exits with 0 only if nothing was wrong. A slot that failed because of an injected fault is not wrong.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RunArgs {
-    /// The directory that `meter-sim provision` made
+    /// The directory made by `meter-sim provision`
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
     /// Limit to this cluster; repeat it for more
@@ -76,11 +76,11 @@ pub(crate) struct RunArgs {
     /// Which homes are in which cluster
     #[arg(long, value_enum, default_value_t)]
     clustering: Clustering,
-    /// The share of the simulated homes with panels on their roofs. They feed in: give gateway and meters a range that begins below
+    /// The share of simulated homes with solar panels. They feed in: give gateway and meters a range that starts below
     /// 0, with `range_watts` and --range-watts
     #[arg(long, value_name = "SHARE", default_value_t, conflicts_with = "readings")]
     pv: PvShare,
-    /// The month of the simulated homes, from 1 to 12
+    /// The simulated month, from 1 to 12
     #[arg(long, default_value = "11", conflicts_with = "readings")]
     month: Month,
     /// Readings of your own instead of simulated homes: CSV with one column per home and one row per slot
@@ -90,11 +90,11 @@ pub(crate) struct RunArgs {
     /// meters do not
     #[arg(long, conflicts_with = "community_policy")]
     trial_policy: bool,
-    /// Let meters accept the smaller clusters of the community policy. Their certificates say then how many meters a cluster
-    /// has: `meter-sim provision --community-policy` makes such
+    /// Let meters accept the smaller clusters of the community policy. Their certificates must state how many meters a
+    /// cluster has; `meter-sim provision --community-policy` makes such certificates
     #[arg(long)]
     community_policy: bool,
-    /// What the range of readings must lie within for meters to accept it, in watts
+    /// The widest range of readings that meters accept, in watts
     #[arg(long, value_name = "LO..HI", default_value = "-10000..15000", value_parser = range, allow_hyphen_values = true)]
     range_watts: (i64, i64),
     /// Print JSON: one object per slot, and the verdict as the last
@@ -110,7 +110,7 @@ impl RunArgs {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
         let directory = Directory::open(&self.dir)?;
         let Some(access) = self.broker.access(Some(&directory.broker_ca()))? else {
-            return Err(BadInput("--broker is missing; `meter-sim demo` brings one along".to_owned()).into());
+            return Err(BadInput("--broker is missing; `meter-sim demo` starts its own".to_owned()).into());
         };
         let chosen = self.chosen(&directory)?;
         let source = self.source(chosen.iter().map(|(_, meters)| meters.len()).sum())?;
@@ -141,7 +141,7 @@ impl RunArgs {
         if !self.json {
             self.introduce(&trial, &access, &records)?;
         }
-        let runtime = tokio::runtime::Runtime::new().context("no threads can be started")?;
+        let runtime = tokio::runtime::Runtime::new().context("cannot start threads")?;
         let mut view = View::new(self.json);
         let verdict = runtime.block_on(trial.run(&mut view, interrupted()))?;
         view.verdict(&verdict);
@@ -256,7 +256,7 @@ impl RunArgs {
         let mut out = std::io::stdout();
         writeln!(
             out,
-            "{meters} meters in {} of {}, at {access}. Their records are in {}: stopped and started again, they go on.",
+            "{meters} meters in {} of {}, at {access}. Their records are in {}; after a restart they resume.",
             match trial.clusters.len() {
                 1 => "one cluster".to_owned(),
                 clusters => format!("{clusters} clusters"),
@@ -265,10 +265,14 @@ impl RunArgs {
             records.display(),
         )?;
         if self.trial_policy {
-            writeln!(out, "They take short slots and small clusters and spend without limit: real meters do not.")?;
+            writeln!(
+                out,
+                "Unlike real meters, they accept short slots and small clusters, and spend without a daily \
+                           limit."
+            )?;
         }
         if self.meters_per_connection > 1 && access.is_tls() {
-            writeln!(out, "A connection shows the certificate of its first meter, and publishes for all.")?;
+            writeln!(out, "A connection uses the certificate of its first meter, and publishes for all.")?;
         }
         Ok(())
     }

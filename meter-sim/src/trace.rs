@@ -60,7 +60,7 @@ pub(crate) struct TraceArgs {
     /// The model of when residents cook, wash, watch television and so on
     #[arg(long, value_enum, default_value_t)]
     activities: ActivityModel,
-    /// The share of the homes with panels on their roofs; the others stay as they are without it
+    /// The share of homes with solar panels; the other homes stay the same
     #[arg(long, value_name = "SHARE", default_value_t)]
     pv: PvShare,
     /// The length of a slot; it has to divide a day

@@ -30,8 +30,9 @@ const SUMS_AFTERWARDS: usize = 3;
 /// After so many reported slots a result should have been heard.
 const SILENT_SLOTS: usize = 3;
 
-const NOTHING_RECEIVED: &str = "meters report, but nothing arrives on dream/v1/CLUSTER/aggregate: is the gateway running, and may this \
-                    client read it? It shows observer.pem of the directory, or --client-certificate";
+const NOTHING_RECEIVED: &str = "meters report, but nothing arrives on dream/v1/CLUSTER/aggregate: is the gateway \
+                                running, and may this client read it? It connects with observer.pem of the directory, \
+                                or --client-certificate";
 
 /// A fleet, and the client that reads the aggregates.
 #[derive(Debug)]

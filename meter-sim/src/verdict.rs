@@ -191,7 +191,7 @@ impl Verdict {
         }
         let inexact = self.comparable - self.exact;
         if inexact > 0 {
-            self.wrong.push(format!("{inexact} sums differ from what the meters hid"));
+            self.wrong.push(format!("{inexact} sums differ from what the meters masked"));
         }
         let outside = self.comparable - self.within_band;
         if injected.shifting == 0 && tail(self.comparable, outside) < IMPOSSIBLE {
@@ -258,12 +258,12 @@ impl fmt::Display for Verdict {
         let gave = format!("{} of {} slots gave a sum", self.decoded, self.slots);
         match (self.liars, self.liars - self.liars_found) {
             (0, _) if self.decoded == self.slots => write!(f, "Verdict: all is well."),
-            (0, _) => write!(f, "Verdict: {gave}; the others failed as they were made to."),
+            (0, _) => write!(f, "Verdict: {gave}; the others failed because of injected faults."),
             (1, 0) => write!(f, "Verdict: {gave}; the dishonest meter is found."),
             (2, 0) => write!(f, "Verdict: {gave}; both dishonest meters are found."),
             (all, 0) => write!(f, "Verdict: {gave}; all {all} dishonest meters are found."),
-            (_, 1) => write!(f, "Verdict: {gave}; one dishonest meter is still at large."),
-            (_, free) => write!(f, "Verdict: {gave}; {free} dishonest meters are still at large."),
+            (_, 1) => write!(f, "Verdict: {gave}; one dishonest meter is not found yet."),
+            (_, free) => write!(f, "Verdict: {gave}; {free} dishonest meters are not found yet."),
         }
     }
 }
@@ -272,9 +272,9 @@ impl Verdict {
     fn write_errors(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { comparable, exact, within_band, .. } = *self;
         if exact == comparable {
-            writeln!(f, "Sums:   every sum is what the meters hid, to the watt.")?;
+            writeln!(f, "Sums:   every sum equals what the meters masked, to the watt.")?;
         } else {
-            writeln!(f, "Sums:   {exact} of {comparable} sums are what the meters hid.")?;
+            writeln!(f, "Sums:   {exact} of {comparable} sums equal what the meters masked.")?;
         }
         let off = |watts: f64| {
             let share = self.mean_true_size_watts.filter(|load| *load > 0.0).map(|load| 100.0 * watts / load);
@@ -286,7 +286,7 @@ impl Verdict {
         };
         match self.mean_error_watts {
             Some(_) if self.on_purpose.exact => {
-                writeln!(f, "Noise:  none, as asked for: a sum is the true one.")?;
+                writeln!(f, "Noise:  none, as requested: sums are exact.")?;
             }
             Some(watts) => writeln!(
                 f,
@@ -297,7 +297,7 @@ impl Verdict {
         }
         match self.mean_filtered_error_watts {
             Some(watts) => {
-                writeln!(f, "Filter: with what earlier sums tell, the load was off by {} on average.", off(watts))
+                writeln!(f, "Filter: using earlier sums, the load was off by {} on average.", off(watts))
             }
             None => Ok(()),
         }
@@ -309,7 +309,7 @@ impl Verdict {
             let (liars, found) = (members(self.liars, "spoil"), self.liars_found);
             writeln!(
                 f,
-                "Cheats: {liars} slots: the gateway has found {found} of {} and leaves out whom it has found.",
+                "Cheats: {liars} slots: the gateway has found {found} of {} and excludes those it has found.",
                 self.liars
             )?;
         }
@@ -437,14 +437,14 @@ mod tests {
             Verdict::of(&rows, meters, Injected::default()).to_string()
         };
         let ends = |told: &str, how: &str| assert!(told.ends_with(how), "{told}");
-        ends(&told(2, 1), "Verdict: 30 of 48 slots gave a sum; one dishonest meter is still at large.");
-        ends(&told(2, 0), "Verdict: 30 of 48 slots gave a sum; 2 dishonest meters are still at large.");
+        ends(&told(2, 1), "Verdict: 30 of 48 slots gave a sum; one dishonest meter is not found yet.");
+        ends(&told(2, 0), "Verdict: 30 of 48 slots gave a sum; 2 dishonest meters are not found yet.");
         ends(&told(1, 1), "Verdict: 30 of 48 slots gave a sum; the dishonest meter is found.");
         ends(&told(2, 2), "Verdict: 30 of 48 slots gave a sum; both dishonest meters are found.");
         let faulty = [row("decoded", Some(1), None), row("too_many_missing", None, None)];
         let injected = Injected { faults: true, ..Injected::default() };
         let verdict = Verdict::of(&faulty, FromMeters::default(), injected).to_string();
-        ends(&verdict, "Verdict: 1 of 2 slots gave a sum; the others failed as they were made to.");
+        ends(&verdict, "Verdict: 1 of 2 slots gave a sum; the others failed because of injected faults.");
     }
 
     #[test]
@@ -461,9 +461,12 @@ mod tests {
         let rows = vec![row("decoded", Some(101_500), Some((100_000, 101_500))); 20];
         let told = |injected| Verdict::of(&rows, FromMeters::default(), injected).to_string();
         let honest = told(Injected { shifting: 0, faults: true, ..Injected::default() });
-        assert!(honest.starts_with("20 of 20 slots gave a sum.\nSums:   every sum is what the meters hid"), "{honest}");
+        assert!(
+            honest.starts_with("20 of 20 slots gave a sum.\nSums:   every sum equals what the meters masked"),
+            "{honest}"
+        );
         assert!(honest.contains("off by 1.5 kW, 1.5 % of the load on average; 0 of 20 were within"), "{honest}");
-        assert!(honest.contains("earlier sums tell, the load was off by 1.5 kW, 1.5 %"), "{honest}");
+        assert!(honest.contains("using earlier sums, the load was off by 1.5 kW, 1.5 %"), "{honest}");
         let shifted = told(Injected { shifting: 3, shift_watts: 15_000, ..Injected::default() });
         assert!(shifted.contains("3 members shift every sum by 15.0 kW: the protocol cannot see this."), "{shifted}");
         assert!(shifted.ends_with("Verdict: all is well."), "{shifted}");

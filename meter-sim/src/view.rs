@@ -71,7 +71,8 @@ impl View {
         }
         if known.searching && !status.lies.is_empty() {
             self.say(&format!(
-                "{cluster}: the gateway sees that a member spoils sums, and leaves out a group at a time to find it"
+                "{cluster}: the gateway sees that a member makes sums invalid, and excludes one group at a time to \
+                 find it"
             ));
         }
         let Some((slot, ..)) = status.slot else { return };
@@ -81,7 +82,8 @@ impl View {
             let after = slot.0.saturating_sub(since.0).max(1);
             let slots = if after == 1 { "1 slot".to_owned() } else { format!("{after} slots") };
             self.say(&format!(
-                "{cluster}: {} is found after {slots}, and left out of sums from now on but for a trial now and then",
+                "{cluster}: {} is found after {slots}, and excluded from sums from now on, except for a retest now \
+                 and then",
                 ordinal(found.len())
             ));
         }
@@ -167,9 +169,9 @@ fn ordinal(number: usize) -> String {
 /// Says how a meter lies from now on.
 fn begins(lie: Lie) -> &'static str {
     match lie {
-        Lie::NeverReveals => "sends readings from now on and does not help to unmask, so that sums stay closed",
+        Lie::NeverReveals => "from now on sends readings but does not help to unmask, so that sums stay closed",
         Lie::SpoilsSums => {
-            "answers with nonsense from now on, so that no sum with it comes out; nobody sees whose it is"
+            "from now on sends invalid data, so that no sum with it can be decoded; nobody can see who does it"
         }
     }
 }

@@ -51,7 +51,7 @@ pub enum AuthorityError {
     #[error("{}: {error}", path.display())]
     Certificate { path: PathBuf, error: CertificateError },
     #[error(
-        "{} belongs to a gateway, and an authority must not be kept where a gateway's key is: whoever has both can certify \
+        "{} belongs to a gateway, and an authority must not be kept where a gateway's key is: anyone with both can certify \
          meters that do not exist, list them beside a few real homes, and see those homes. Keep the authority on another machine, \
          with another person",
         found.display()

@@ -24,16 +24,17 @@ pub struct BrokerArgs {
     /// The broker: `mqtt://HOST[:1883]`, or `mqtts://HOST[:8883]` for TLS. Several are tried in turn
     #[arg(long, value_name = "URL")]
     pub broker: Vec<String>,
-    /// The certificates that a broker's is checked with, in PEM; for mqtts://
+    /// The CA certificates that verify the broker, in PEM; for mqtts://
     #[arg(long, value_name = "FILE", requires = "broker")]
     pub ca: Option<PathBuf>,
-    /// A client's certificate for the broker, in PEM. Meters of a directory show their own: there it is for whoever watches
+    /// The client certificate for the broker, in PEM. Meters of a directory use their own; this one is then for the
+    /// observer
     #[arg(long, value_name = "FILE", requires_all = ["broker", "client_key"])]
     pub client_certificate: Option<PathBuf>,
     /// The key of the client's certificate, in PEM
     #[arg(long, value_name = "FILE", requires = "client_certificate")]
     pub client_key: Option<PathBuf>,
-    /// The user name at the broker
+    /// The user name for the broker
     #[arg(long, value_name = "NAME", requires = "broker")]
     pub username: Option<String>,
     /// A file whose first line is the password
@@ -60,7 +61,8 @@ pub enum AccessError {
     )]
     Url(String),
     #[error(
-        "--ca is missing: mqtts:// needs the certificates that the broker's is checked with, such as the gateway-authority.pem of `meter-sim provision`"
+        "--ca is missing: mqtts:// needs the CA certificates that verify the broker, such as the \
+         gateway-authority.pem of `meter-sim provision`"
     )]
     NoCa,
     #[error("{0} has no effect with mqtt://; use mqtts://, or leave it out")]

@@ -5,7 +5,7 @@
 pub enum Lie {
     /// It sends its readings and never helps to unmask.
     NeverReveals,
-    /// It makes nonsense of every sum that it is in.
+    /// It makes every sum it is in invalid.
     SpoilsSums,
 }
 

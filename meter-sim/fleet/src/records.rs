@@ -40,8 +40,8 @@ pub enum RecordsError {
     )]
     Open { path: String, mode: u32 },
     #[error(
-        "{path} was written by another version, whose lists and enrolments cannot be used here: move it away, and the meters \
-         start anew, without what they remember of their privacy budgets"
+        "{path} was written by another version, whose lists and enrolments this one cannot read: move it away, and \
+         the meters start anew, without what they remember of their privacy budgets"
     )]
     OtherFormat { path: String },
     #[error("evidence cannot be written to {path}: {error}")]

@@ -60,9 +60,9 @@ pub(super) fn write(store: &Store, cluster: &ClusterId, slots: &[SlotOutcome]) -
 /// Returns what the gateway's pages say about the day that ends at `until`.
 pub(super) fn notice(until: Timestamp) -> String {
     format!(
-        "This is a demo: homes and meters are simulated, and their time passes faster than yours. The slots until {} were filled in: \
-         no meter reported them, and they are of no list. They are made of the same homes with the exact same noise, without the \
-         masks, and no metric and no energy counts them.",
+        "This is a demo: homes and meters are simulated, and simulated time runs fast. The slots until {} were filled \
+         in: no meter reported them, and they belong to no list. They are sums of the same homes with the same noise, \
+         but without masking. No metric and no energy total counts them.",
         rfc3339(until)
     )
 }

@@ -168,10 +168,10 @@ pub(super) fn params(meters: u16, settings: &ClusterSettings, policy: &Policy) -
     };
     accepted(meters).map_err(|reason| {
         let least = (meters..1000).find(|more| accepted(*more).is_ok());
-        let least = least.map_or_else(String::new, |least| format!(" They accept one of {least} or more."));
+        let least = least.map_or_else(String::new, |least| format!(" They accept {least} or more."));
         BadInput(format!(
-            "--meters {meters}: the meters would refuse so small a cluster, as real ones do, because single homes would not \
-             be hidden well enough in it: {reason}.{least} `dream-gateway plan --homes {meters}` tells more"
+            "--meters {meters}: meters refuse a cluster this small, because it would not hide single homes well \
+             enough: {reason}.{least} See `dream-gateway plan --homes {meters}`"
         ))
     })
 }

@@ -107,8 +107,8 @@ impl Attack {
                  gateway asks for would defeat this, which is why it must be somebody else.)"
             }
             Self::SwappedKeys => {
-                "The gateway puts keys of its own in the place of half the homes' keys. Whoever hides a reading with those \
-                 keys hides it from everyone but the gateway."
+                "The gateway replaces the keys of half the homes with its own. A reading masked with those keys is \
+                 hidden from everyone but the gateway."
             }
             Self::SmallCrowd => {
                 "The gateway lists only a dozen homes. The sum of a few says more about each than the sum of many."
@@ -129,7 +129,7 @@ impl Attack {
                 "The gateway brings an old list back, to be used again with terms that have been replaced."
             }
             Self::ForgedSignature => {
-                "Somebody else than the gateway, the broker for example, asks the meters to open a slot."
+                "Someone other than the gateway, such as the broker, asks the meters to open a slot."
             }
             Self::OversizedRequest => {
                 "To open a sum the gateway names the meters that are missing, and the others take away the masks that they \

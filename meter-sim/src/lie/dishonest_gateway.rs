@@ -113,7 +113,7 @@ impl DishonestGateway {
     pub(super) async fn enrolled(&mut self) -> anyhow::Result<()> {
         if !self.until(TIMEOUT, |gateway| gateway.enrolments.len() == gateway.meters).await? {
             let (came, all) = (self.enrolments.len(), self.meters);
-            bail!("{came} of {all} meters could enrol; see whether the broker lets them publish on dream/v1/#");
+            bail!("only {came} of {all} meters could enrol; check that the broker lets them publish on dream/v1/#");
         }
         Ok(())
     }

@@ -34,7 +34,7 @@ const ENOUGH: usize = 80;
 pub enum Liar {
     /// A member that sends its reading and never helps to open the sum
     NeverReveals,
-    /// A member that makes nonsense of every sum that it is in
+    /// A member that makes every sum it is in invalid
     SpoilsSums,
 }
 
@@ -66,14 +66,14 @@ impl Liar {
     pub(super) const fn explanation(self) -> &'static str {
         match self {
             Self::NeverReveals => {
-                "Not the gateway lies now, but one of the homes. It sends its reading like everyone, and then does not help to \
-                 take the masks off: the sum of that slot stays closed for all. The gateway sees who is silent, asks all \
-                 others once more, and leaves that home out until a trial."
+                "Now one of the homes lies, not the gateway. It sends its reading like every other home, and then \
+                 does not help to remove the masks: the sum of that slot stays closed. The gateway sees who is \
+                 silent, asks all others once more, and excludes that home until a retest."
             }
             Self::SpoilsSums => {
-                "One home answers everything, with nonsense: the sum that comes out is none. Since all readings are hidden, \
-                 nobody sees who it was. The gateway leaves out a group of homes, another one in each slot, and \
-                 learns from the sums that open and those that do not."
+                "One home answers every request with invalid data, so that no sum can be decoded. Since all readings \
+                 are hidden, nobody sees which home it is. The gateway excludes a different group of homes in each \
+                 slot, and learns from the sums that open and those that do not."
             }
         }
     }

@@ -78,9 +78,7 @@ impl Participants {
         let files: Vec<_> = directory.clusters().iter().flat_map(|(_, meters)| meters).take(meters).collect();
         if files.len() < meters {
             let there = files.len();
-            return Err(
-                BadInput(format!("--dir: there are {there} meters, and {meters} are needed; see --meters")).into()
-            );
+            return Err(BadInput(format!("--dir: found {there} meters, but {meters} are needed; see --meters")).into());
         }
         let group = |(number, files): (usize, &&dream_fleet::directory::MeterFiles)| {
             let issued = files.load()?;

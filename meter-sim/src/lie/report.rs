@@ -121,14 +121,15 @@ impl fmt::Display for Control {
             Self::RollBack { again, most, needed, opens } => {
                 write!(
                     f,
-                    "What this cannot stop: put back everything, the account as well, and a holder knows nothing of its answer. \
-                     {again} holders, as many as the list allows to work for the gateway, were put back so and answered twice. "
+                    "What this cannot stop: if everything is rolled back, the account too, a holder no longer knows \
+                     that it answered. {again} holders, as many as the list allows to work for the gateway, were \
+                     rolled back this way and answered twice. "
                 )?;
                 match opens {
                     false => write!(
                         f,
-                        "Of two different requests, one gets {most} answers at most, and {needed} open a sum: nothing opens. \
-                         With more such holders it would."
+                        "Of two different requests, one gets {most} answers at most, and a sum needs {needed}: \
+                         nothing opens. With more such holders it would."
                     ),
                     true => write!(f, "THAT OPENS A SECOND SUM."),
                 }
@@ -155,7 +156,7 @@ impl Report {
                 .map(|names| format!("not refused by all meters: {names}")),
             names(costly.map(|day| day.liar.name()).collect())
                 .map(|names| format!("not found in time, or at the cost of honest members: {names}")),
-            (!worked).then(|| "something honest did not work".to_owned()),
+            (!worked).then(|| "an honest step failed".to_owned()),
         ];
         let complaints: Vec<String> = complaints.into_iter().flatten().collect();
         if complaints.is_empty() { "nothing".to_owned() } else { complaints.join("; and ") }

@@ -16,19 +16,19 @@ const IDENTITY: &str = r#"
 certificate = "gateway.pem"
 key = "gateway.key"
 meter_authorities = ["meter-authority.pem"]     # whose meters' certificates count
-gateway_authorities = ["gateway-authority.pem"] # has issued gateway.pem
+gateway_authorities = ["gateway-authority.pem"] # issued gateway.pem
 
 [broker]
 "#;
 
-const TLS: &str = r#"ca = "gateway-authority.pem"    # has issued broker.pem too
+const TLS: &str = r#"ca = "gateway-authority.pem"    # issued broker.pem too
 client_certificate = "gateway.pem"
 client_key = "gateway.key"
 "#;
 
 const STORE: &str = r#"
 [store]
-path = "gateway.redb"           # appears with the first start
+path = "gateway.redb"           # created at the first start
 
 [http]
 listen = "127.0.0.1:9464"       # the page, the API and the metrics
@@ -66,11 +66,11 @@ impl Settings<'_> {
         let policy = match self.profile {
             Profile::Strict => "what meters accept by default",
             Profile::Community => "certificates say how many meters a cluster has",
-            Profile::Trial => "meters that take clusters as small as this; real ones do not",
+            Profile::Trial => "meters that accept clusters this small; real ones do not",
         };
         let scheme = match self.scheme {
             SchemeChoice::Auto => "a committee from 50 members on, pairwise below",
-            SchemeChoice::Only(Kind::Committee) => "holders open the sum; a part of them may vanish",
+            SchemeChoice::Only(Kind::Committee) => "holders open the sum; some may drop out",
             SchemeChoice::Only(Kind::Pairwise) => "every member must help to open the sum",
         };
         let settings: [(&str, String, &str); 11] = [
@@ -83,8 +83,8 @@ impl Settings<'_> {
             ("max_missing", "0.1".to_owned(), "the share of members that may be silent"),
             ("max_malicious", "0.1".to_owned(), "the share that may work for the gateway; less is refused"),
             ("meter_policy", format!("\"{}\"", self.profile), policy),
-            ("min_members", min_members.to_string(), "no list is formed before so many have enrolled"),
-            ("settle_seconds", settle.to_string(), "and not before no new one came for so long"),
+            ("min_members", min_members.to_string(), "a list needs this many enrolled members"),
+            ("settle_seconds", settle.to_string(), "and this long without a new one"),
         ];
         for (key, value, meaning) in settings {
             line(&mut text, &format!("{key} = {value}"), meaning);

@@ -94,7 +94,7 @@ fn a_liar_is_told_of_found_and_left_out_and_the_story_ends_when_sums_go_on() {
     let at = |text: &str| out.find(text).unwrap_or_else(|| panic!("`{text}` is not in\n{out}"));
     let order = [
         " decoded\n",
-        "riverside: a dishonest meter sends readings from now on and does not help to unmask",
+        "riverside: a dishonest meter from now on sends readings but does not help to unmask",
         "decoded, attempt 2",
         "riverside: a dishonest meter is found after ",
         "Cheats: one member spoils slots: the gateway has found 1 of 1",
@@ -122,8 +122,8 @@ fn mistakes_name_the_flag_and_what_is_allowed() {
         (["--liars", "5"], "from 0 to 4"),
         (["--mqtt-port", "0"], "not in 1..=65535"),
         (["--listen", "8080"], "invalid socket address"),
-        (["--meters", "49"], "49 members; the policy demands 50. They accept one of 50 or more."),
-        (["--meters", "2"], "They accept one of 50 or more."),
+        (["--meters", "49"], "49 members; the policy demands 50. They accept 50 or more."),
+        (["--meters", "2"], "They accept 50 or more."),
     ] {
         let said = seen(meter_sim(Path::new(".")).arg("demo").args(args));
         assert!(said.starts_with("exit code 2\n"), "{said}");

@@ -42,7 +42,10 @@ fn a_broker_that_is_not_there_is_named() {
     let url = format!("mqtt://127.0.0.1:{}", free_port());
     let answer = lie(Path::new("."), &["--broker", &url]);
     assert!(answer.starts_with("exit code 1\n"), "{answer}");
-    assert!(answer.contains(&format!("--- err\nmeter-sim: the broker at {url} cannot be used: ")), "{answer}");
+    assert!(
+        answer.contains(&format!("--- err\nmeter-sim: the connection to the broker at {url} failed: ")),
+        "{answer}"
+    );
 }
 
 #[test]

@@ -66,7 +66,8 @@ fn a_seed_for_real_readings_is_warned_of() {
         command.args(["run", "--dir", "trial", "--broker", "mqtt://127.0.0.1:1", "--records", "rubbish.redb"]);
         seen(command.args(more))
     };
-    let warning = "warning: --seed with --readings only says which homes are in which cluster and what goes wrong.";
+    let warning =
+        "warning: with --readings, --seed only decides which homes are in which cluster and which faults occur.";
     assert!(said(&["--readings", "homes.csv", "--seed", "7"]).contains(warning));
     for harmless in [&["--readings", "homes.csv"], &["--seed", "7"]] {
         assert!(!said(harmless).contains("warning"));

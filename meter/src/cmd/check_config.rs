@@ -67,7 +67,7 @@ fn warnings(config: &Config, identity: &Identity) -> Vec<String> {
     }
     if config.community.ca.is_none() {
         warnings.push(
-            "the community's broker is reached without TLS: whoever is on the way sees when you take part".to_owned(),
+            "the community's broker is reached without TLS: anyone on the way sees when you take part".to_owned(),
         );
     }
     if config.time == SystemTimeSource::Trusted {

@@ -32,8 +32,9 @@ impl CommitteeAttack {
     pub(in crate::lie) const fn explanation(self) -> &'static str {
         match self {
             Self::ForeignAuthorities => {
-                "With a committee, the holders alone open a sum. The gateway names an authority of its own beside the real \
-                 one: whoever that certifies could be a holder. Every authority of a list must be one that the meter was told of."
+                "With a committee, only the holders open a sum. The gateway names its own authority beside the real \
+                 one: anyone it certifies could be a holder. Every authority in a list must be one that the meter is \
+                 configured to trust."
             }
             Self::OtherBody => {
                 "The gateway shows the holders a list whose header is the one that all others saw, and puts other homes \
@@ -51,9 +52,9 @@ impl CommitteeAttack {
                 "The gateway makes a holder of a home that said it would not be one: it could be sure of its silence."
             }
             Self::SplitRequest => {
-                "The gateway asks half of the holders for the sum of all homes, and the other half for the sum without one. \
-                 No holder can tell by itself. But neither half is enough to open its sum, and whoever is shown the other \
-                 request as well refuses, and keeps both as evidence."
+                "The gateway asks half of the holders for the sum of all homes, and the other half for the sum \
+                 without one. No holder can tell on its own. But neither half is enough to open its sum, and a holder \
+                 that is also shown the other request refuses, and keeps both as evidence."
             }
             Self::AskedTwice => {
                 "After the holders have answered, the gateway asks them again for the sum without one home. Two answers to \

@@ -30,7 +30,7 @@ impl DishonestGateway {
         match event {
             Some(Event::Subscribed) => self.connected += 1,
             Some(Event::Message { topic, payload }) => drop(self.store(&topic, payload)),
-            Some(Event::Lost(error)) => bail!("the broker at {} cannot be used: {error}", self.gateway.link),
+            Some(Event::Lost(error)) => bail!("the connection to the broker at {} failed: {error}", self.gateway.link),
             None => bail!("the connection to the broker has ended"),
         }
         Ok(())
@@ -44,7 +44,7 @@ impl DishonestGateway {
                 // The broker may deliver twice; what counts is what a message did the first time.
                 of_message.entry(reaction.meter).or_insert(reaction);
             }
-            Some(MeterEvent::Lost(error)) => bail!("a meter cannot use the broker: {error}"),
+            Some(MeterEvent::Lost(error)) => bail!("a meter's connection to the broker failed: {error}"),
             None => bail!("the meters have ended"),
         }
         Ok(())
