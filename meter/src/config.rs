@@ -80,9 +80,7 @@ pub const fn meaning(profile: Profile) -> &'static str {
             "community: your reading is hidden among those of at least 23 homes that your community's authority has counted, \
              even if three of them work for the gateway, and each reading is blurred with epsilon 2 or less"
         }
-        Profile::Trial => {
-            "trial: next to nothing is refused, for trying things out with readings that are nobody's; not for a home"
-        }
+        Profile::Trial => "trial: almost nothing is refused; for tests with made-up readings, never for a home",
     }
 }
 
