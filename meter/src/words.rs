@@ -205,7 +205,7 @@ pub(crate) mod tests {
         let quiet = |stage| Standing { stage, list: None, load: None, source: SourceState::NotAsked, ..ordinary() };
         let refused =
             (Timestamp::from_secs(1_794_900_000), Refusal::Policy(PolicyError::TooFewMembers { least: 23, found: 12 }));
-        let dead = SourceState::NoReading("the source said nothing in this slot".to_owned());
+        let dead = SourceState::NoReading("the source sent nothing in this slot".to_owned());
         let cases = [
             quiet(Stage::WaitingForClock),
             quiet(Stage::Silent { until: 1_794_960_000 }),

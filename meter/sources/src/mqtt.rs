@@ -78,7 +78,8 @@ impl Mqtt {
                 Event::Connected(session) => drop(session.subscribe(self.topics(), 0)),
                 Event::Subscribed { .. } => outlet.connected().await?,
                 Event::Refused { filter, .. } => {
-                    let problem = format!("{}: it refuses `{filter}`; see the rights of this user", self.broker);
+                    let problem =
+                        format!("{}: the broker refuses `{filter}`; check this user's permissions", self.broker);
                     return Err(Stop::Lost(problem));
                 }
                 Event::Messages(messages) => {
@@ -129,7 +130,7 @@ impl State {
             Some(Some(false)) => {
                 self.is_online = false;
                 self.overlay.clear();
-                return outlet.lost(format!("{topic} says that it is offline")).await;
+                return outlet.lost(format!("{topic} reports offline")).await;
             }
             Some(Some(true)) => !std::mem::replace(&mut self.is_online, true),
             Some(None) => false,
@@ -147,7 +148,7 @@ impl State {
             (true, true, _) => outlet.sample(self.overlay.values(now)).await,
             (true, false, Some(availability)) if !std::mem::replace(&mut self.has_told, true) => {
                 let topic = &availability.topic;
-                outlet.lost(format!("{topic} has not said yet that it is alive; switch that on in the bridge")).await
+                outlet.lost(format!("{topic} has not reported online yet; enable that in the bridge")).await
             }
             (true | false, ..) => Ok(()),
         }

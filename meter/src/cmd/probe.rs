@@ -161,7 +161,7 @@ async fn gather_proposals(mut connection: Connection, device: Option<&str>) -> a
     }
     anyhow::ensure!(
         !found.is_empty(),
-        "nothing on the home's broker was recognised; docs/meter-sources.md has every source"
+        "recognised no meter on the home's broker; docs/meter-sources.md lists every source"
     );
     Ok(found)
 }
@@ -216,7 +216,7 @@ impl ProbeArgs {
         }
         let [one] = &found[..] else {
             let names: String = found.iter().map(|found| format!("\n  {}", found.what)).collect();
-            return Err(BadInput(format!("there are several; say which one with --device:{names}")).into());
+            return Err(BadInput(format!("found several devices; choose one with --device:{names}")).into());
         };
         writeln!(out, "This is {}.", one.what)?;
         // The kind comes first, as in every configuration.
@@ -280,7 +280,7 @@ impl ProbeArgs {
             .map_err(|error| BadInput(error.to_string()))
             .context(path.display().to_string())?;
         files::replace(path, text.as_bytes())?;
-        writeln!(out, "{} has the source now.", path.display())?;
+        writeln!(out, "Added the source to {}.", path.display())?;
         Ok(())
     }
 }
