@@ -247,7 +247,7 @@ impl<M: Machine> Driver<M> {
         }
     }
 
-    /// Reports the mean of a slot that has ended, or says why there is none: silence, never a zero.
+    /// Reports the mean of a slot that has ended, or says why it has no reading: silence, never a zero.
     fn measure(&mut self, Measuring { slot, from, to }: Measuring) -> Result<(), RecordsError> {
         let mean = self.mean.mean(from, to);
         self.mean.forget_before(to);

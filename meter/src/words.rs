@@ -1,4 +1,4 @@
-//! What the owner is told, in plain words: the same on the page and from `dream-meter status`.
+//! What the owner reads, in plain words: the same on the page and from `dream-meter status`.
 
 use dream_protocol::meter::Refusal;
 use dream_protocol::wire::StatusCode;

@@ -180,7 +180,7 @@ fn list(at: &Directory, out: &mut impl Write) -> anyhow::Result<()> {
         let size = issued.certificate.cluster().and_then(|cluster| cluster.size);
         let size = size.map_or_else(|| "-".to_owned(), |size| size.to_string());
         let state = if !issued.is_valid(now) {
-            "over"
+            "expired"
         } else if now.as_secs() >= renewable_from(&issued.certificate) {
             "renew"
         } else {

@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(25);
 /// How long to listen for other bridges once one is recognised.
 const OTHERS: Duration = Duration::from_secs(5);
 
-/// How long bridges on a broker are listened to: Tasmota speaks every five minutes unless it is told otherwise.
+/// How long to listen for bridges on a broker: Tasmota publishes every five minutes by default.
 const LONG_PATIENCE: Duration = Duration::from_secs(310);
 
 /// Listen to your meter, detect what it speaks and show its readings; sends nothing
