@@ -54,7 +54,7 @@ impl Mqtt {
         let liveness = liveness_of(section, liveness);
         let is_known = preset.is_some() || !section.has("preset");
         if liveness == Some(Liveness::OnChange) && availability.is_none() && is_known {
-            let problem = "of a bridge that speaks only on change, another topic must say whether it is alive";
+            let problem = "name the topic on which a bridge that publishes only on change reports online";
             section.missing("availability", problem);
         }
         let counter_step = counter_step(section);
@@ -212,8 +212,8 @@ fn liveness_of(section: &Section<'_>, of_preset: Liveness) -> Option<Liveness> {
         (Some(false) | None, Some(interval_millis)) => Some(Liveness::Every { interval_millis }),
         (None, None) if section.has("preset") => Some(of_preset),
         (Some(false) | None, None) => {
-            let problem = "say how often the bridge speaks at least, or speaks = \"on-change\" and where it says that it is \
-                               alive (`availability`)";
+            let problem = "say how often the bridge publishes at least, or set speaks = \"on-change\" and the topic on which it \
+                               reports online (`availability`)";
             section.missing("interval_seconds", problem);
             None
         }

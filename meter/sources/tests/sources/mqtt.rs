@@ -252,7 +252,7 @@ fn a_mistake_is_named_with_what_to_do() {
     assert!(with("speaks = 'on-change'").contains("nothing to read; name a `preset`"));
     let power = "power = [{ topic = 'a/b', unit = 'W' }]";
     assert!(with(power).contains("interval_seconds: missing; say how often"));
-    assert!(with(&format!("speaks = 'on-change'\n{power}")).contains("availability: missing; of a bridge"));
+    assert!(with(&format!("speaks = 'on-change'\n{power}")).contains("availability: missing; name the topic"));
     assert!(with("interval_seconds = 9\npower = [{ topic = 'a/b' }]").contains("power.unit: missing; use W or kW"));
     assert!(with("interval_seconds = 9\npower = [{ topic = 'a/#', unit = 'W' }]").contains("without wildcards"));
     assert!(
