@@ -258,12 +258,12 @@ fn steps(attacks: &[Attack]) -> Vec<Step> {
 fn introduce(meters: usize) {
     println!(
         "\
-A gateway is to learn what a neighbourhood uses, and never what one home uses. So each meter adds some noise to its reading
-and hides it under masks that cancel only in the sum over all homes. The gateway is not trusted with this: every rule that
-protects a home is checked by the meters themselves.
+A gateway should learn what a neighbourhood uses, and never what one home uses. So each meter adds noise to its reading and
+hides it under masks that cancel only in the sum over all homes. The meters do not trust the gateway with this: they check
+every rule that protects a home themselves.
 
-Here the gateway lies, and signs its lies with its real key. {meters} honest meters, set as they would be in homes except
-for slots of {SLOT_SECONDS} seconds, decide what to do.
+Here the gateway lies, and signs its lies with its real key. {meters} honest meters decide what to do. They are configured as
+in real homes, except for slots of {SLOT_SECONDS} seconds.
 "
     );
 }
@@ -272,8 +272,8 @@ for slots of {SLOT_SECONDS} seconds, decide what to do.
 fn introduce_committee(meters: usize) {
     println!(
         "\
-Now {meters} meters with a committee: all but one of them are willing to be holders, who open the sum together. The gateway owns the
-broker here, and shows each meter what it likes.
+Now {meters} meters with a committee: all but one of them are willing to be holders, who open the sum together. Here the
+gateway controls the broker, and shows each meter whatever it likes.
 "
     );
 }
@@ -287,7 +287,7 @@ fn tell(event: RunEvent<'_>) {
                 println!("{}", wrapped(&format!("{meters} of {} refuse: {rule}", outcome.meters)));
             }
             if outcome.complied > 0 {
-                println!("    {} of {} DO WHAT IT ASKS", outcome.complied, outcome.meters);
+                println!("    {} of {} OBEY", outcome.complied, outcome.meters);
             }
             println!();
         }

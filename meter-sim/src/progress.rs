@@ -23,7 +23,7 @@ impl Progress {
     }
 
     /// Counts one more item.
-    #[expect(clippy::print_stderr, reason = "progress is for whoever watches, not for the file")]
+    #[expect(clippy::print_stderr, reason = "progress is for the person who watches, not for the file")]
     pub(crate) fn step(&self) {
         let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
         if self.watched && done.is_multiple_of(64) && self.begun.elapsed() > DELAY {
@@ -32,7 +32,7 @@ impl Progress {
     }
 
     /// Clears the line.
-    #[expect(clippy::print_stderr, reason = "progress is for whoever watches, not for the file")]
+    #[expect(clippy::print_stderr, reason = "progress is for the person who watches, not for the file")]
     pub(crate) fn end(&self) {
         if self.watched && self.begun.elapsed() > DELAY {
             eprint!("\r{:60}\r", "");

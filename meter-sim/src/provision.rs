@@ -31,7 +31,7 @@ Examples:
   meter-sim provision --out trial-60 --slot-seconds 60 --broker-url mqtts://broker.example:8883
   meter-sim provision --out local --broker-url mqtt://localhost";
 
-/// Whoever reads results from the broker, as its ACL calls it. No meter has this name.
+/// The reader of results on the broker, as its ACL calls it. No meter has this name.
 const OBSERVER: &str = "observer";
 
 /// A gateway is the client `{id}-{ordinal}`, which must be an id too.

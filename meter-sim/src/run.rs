@@ -153,8 +153,8 @@ impl RunArgs {
         self.conduct.seed.unwrap_or(HOMES_SEED)
     }
 
-    /// What keys and noise follow from. Those of real readings never follow from a seed: whoever knew it could take the
-    /// noise away.
+    /// The seed of keys and noise. Those of real readings never come from a seed: anyone who knew it could remove the
+    /// noise.
     fn secrets_seed(&self) -> Option<u64> {
         self.conduct.seed.filter(|_| self.readings.is_none())
     }

@@ -66,7 +66,7 @@ pub async fn run<M: Machine>(
     let living = pin!(meter.live(time, reloads));
     let ended = tokio::select! {
         ended = living => ended,
-        served = server => served?.context("the page cannot be served"),
+        served = server => served?.context("cannot serve the page"),
         () = say_status(&manager, shown) => Ok(()),
         // Everything runs on one thread, so that this falls silent with the rest.
         () = manager.ping_watchdog(|| true) => Ok(()),
@@ -101,7 +101,7 @@ impl<M: Machine> Agent<M> {
         let machine = origin::HostId::of_system();
         let (witness, doubt) = Witness::examine(&self.config.witness, &mut self.records, machine, now)?;
         if let Some(doubt) = doubt {
-            warn!(%doubt, "the meter is silent until the next day in UTC, and enrols anew then");
+            warn!(%doubt, "the meter is silent until the next day in UTC, and then enrols again");
         }
         stay_silent(self.records.number(Number::SilentUntil), &*self.clock, &self.standing).await;
         // Somebody may have set it meanwhile.
@@ -138,17 +138,17 @@ impl<M: Machine> Agent<M> {
                 Some(()) = reloads.recv() => match renewed(&config) {
                     Ok((identity, access)) => match driver.renew(meter_config(&config, &identity)) {
                         Ok(()) => {
-                            info!(until = utc(identity.checked.not_after()), "the certificate was read again");
+                            info!(until = utc(identity.checked.not_after()), "loaded the renewed certificate");
                             standing.send_modify(|standing| {
                                 standing.certificate_to = identity.checked.not_after();
                                 standing.renewable_from = identity.renewable_from();
                             });
                             connection = access.connect(identity.id.to_string(), None);
                         }
-                        Err(ResumeError::Meter(error)) => error!(%error, "the certificate stays as it was"),
+                        Err(ResumeError::Meter(error)) => error!(%error, "cannot load the certificate; keeping the old one"),
                         Err(error @ ResumeError::Records(_)) => return Err(error.into()),
                     },
-                    Err(error) => error!(error = format!("{error:#}"), "the certificate stays as it was"),
+                    Err(error) => error!(error = format!("{error:#}"), "cannot load the certificate; keeping the old one"),
                 },
             }
         }
@@ -201,7 +201,7 @@ async fn wait_for_clock(time: &mut Synchronised<'_>, clock: &dyn Clock) {
     if time.is_confirmed(clock.both()) {
         return;
     }
-    warn!("the clock of this machine is not synchronised yet; nothing is sent before it is");
+    warn!("this machine's clock is not synchronised yet; sending nothing until it is");
     while !time.is_confirmed(clock.both()) {
         tokio::time::sleep(CLOCK_AGAIN).await;
     }

@@ -46,12 +46,12 @@ pub enum AuthorityError {
     File(#[from] FileError),
     #[error(transparent)]
     Request(#[from] RequestError),
-    #[error("there is no authority in {}; `dream-meter authority init` makes one", directory.display())]
+    #[error("no authority in {}; create one with `dream-meter authority init`", directory.display())]
     None { directory: PathBuf },
     #[error("{}: {error}", path.display())]
     Certificate { path: PathBuf, error: CertificateError },
     #[error(
-        "{} belongs to a gateway, and an authority must not be kept where a gateway's key is: anyone with both can certify \
+        "{} belongs to a gateway; do not keep an authority beside a gateway's key: anyone with both can certify \
          meters that do not exist, list them beside a few real homes, and see those homes. Keep the authority on another machine, \
          with another person",
         found.display()
@@ -62,43 +62,43 @@ pub enum AuthorityError {
     #[error("{0} days: use 1 to 3650")]
     Days(u64),
     #[error(
-        "the request is of `{found}`, not of `{asked}`; a broker gives a client the rights of the name in its certificate, so make \
-         sure whose request it is"
+        "the request names `{found}`, not `{asked}`; a broker grants rights by the name in the certificate, so check \
+         whose request it is"
     )]
     OtherName { asked: MeterId, found: MeterId },
     #[error(
-        "`{name}` is in {}: a broker would give this meter the rights of that gateway or observer; the meter needs another name",
+        "`{name}` is reserved in {}: a broker would grant this meter the rights of that gateway or observer; choose another name",
         path.display()
     )]
     Reserved { name: String, path: PathBuf },
     #[error(
-        "{} is missing: restore it from the back-up of this directory, or meters would be drawn by new values. An authority \
-         that never had one makes it with `openssl rand -hex 32`, for its owner alone (`chmod 600`)",
+        "{} is missing: restore it from the backup of this directory, or meters would get new draw values. If this \
+         authority never had one, create it with `openssl rand -hex 32` and `chmod 600` it",
         path.display()
     )]
     NoDrawKey { path: PathBuf },
     #[error(
-        "{} is missing: write into it, each on a line of its own, the names of gateways and observers at the broker, which no \
-         meter may have",
+        "{} is missing: create it with the names of gateways and observers on the broker, one per line; no meter may \
+         have these names",
         path.display()
     )]
     NoReserved { path: PathBuf },
     #[error(
-        "`{meter}` has a certificate that is valid until {}; renew that one with `authority renew {meter}` when its last third \
-         begins, or use --replace if its key is lost",
+        "`{meter}` has a certificate that is valid until {}; renew it with `authority renew {meter}` in the last third \
+         of its life, or use --replace if its key is lost",
         utc(*until)
     )]
     Certified { meter: MeterId, until: u64 },
     #[error(
-        "`{meter}` has two valid certificates already, and no meter has more; the earlier one ends at {}",
+        "`{meter}` already has two valid certificates, the most a meter may have; the earlier one ends at {}",
         utc(*until)
     )]
     TwoValid { meter: MeterId, until: u64 },
     #[error(
-        "{found} meters of `{cluster}` are certified, and it is said to have {size}; count again, and use --size if it has grown"
+        "{found} meters of `{cluster}` are certified, and its size is {size}; count again, and raise --size if it has grown"
     )]
     Full { cluster: ClusterId, size: u64, found: usize },
-    #[error("`{0}` has no valid certificate to renew; sign a request of it")]
+    #[error("`{0}` has no valid certificate to renew; sign a new request from it")]
     NothingToRenew(MeterId),
     #[error("the certificate of `{meter}` can be renewed in the last third of its life, from {} on", utc(*from))]
     TooEarly { meter: MeterId, from: u64 },

@@ -23,7 +23,7 @@ const KEEP_ALIVE_SECONDS: u16 = 10;
 pub enum AccessError {
     #[error(transparent)]
     File(#[from] FileError),
-    #[error("TLS towards {address} cannot be set up: {error}")]
+    #[error("cannot set up TLS to {address}: {error}")]
     Tls { address: String, error: rustls::Error },
 }
 

@@ -39,15 +39,14 @@ struct Cli {
 enum Command {
     Probe(probe::ProbeArgs),
     Enrol(enrol::EnrolArgs),
-    /// Check a configuration, with the files that it names, and say what it means
+    /// Check a configuration and the files it names, and explain what it means
     CheckConfig(ConfigArgs),
     /// Take part: measure, blur, mask and send
     ///
-    /// SIGTERM and SIGINT stop it; it can be stopped and started at any time. SIGHUP reads the certificate again after it was
-    /// renewed.
+    /// SIGTERM and SIGINT stop it; you can stop and start it at any time. SIGHUP loads a renewed certificate.
     #[command(after_help = "Example:\n  dream-meter run --config /etc/dream-meter/meter.toml")]
     Run(ConfigArgs),
-    /// Say how the running meter stands: enrolled, on which terms, what was sent and spent, what was refused
+    /// Show the running meter's state: enrolment, terms, readings, privacy spent, refusals
     Status(ConfigArgs),
     Leave(leave::LeaveArgs),
     #[command(subcommand)]
@@ -93,7 +92,7 @@ pub fn main() -> ExitCode {
     };
     match done.and_then(|()| Ok(out.flush()?)) {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever reads the output has seen enough, as `head` does.
+        // The reader of the output has closed the pipe, as `head` does.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => fail(&error),
     }

@@ -80,9 +80,7 @@ pub const fn meaning(profile: Profile) -> &'static str {
             "community: your reading is hidden among those of at least 23 homes that your community's authority has counted, \
              even if three of them work for the gateway, and each reading is blurred with epsilon 2 or less"
         }
-        Profile::Trial => {
-            "trial: next to nothing is refused, for trying things out with readings that are nobody's; not for a home"
-        }
+        Profile::Trial => "trial: almost nothing is refused; for tests with made-up readings, never for a home",
     }
 }
 
@@ -144,7 +142,7 @@ fn config(root: &Section<'_>) -> Option<Config> {
     let source = match root.optional("source") {
         Some(section) => Source::read(&section),
         None => {
-            let message = "`dream-meter probe` finds out how your meter speaks, and --write adds it here";
+            let message = "`dream-meter probe` detects what your meter speaks, and --write adds it here";
             root.missing("source", message);
             None
         }
@@ -222,7 +220,7 @@ fn broker(names: Names, section: &Section<'_>) -> Option<Broker> {
     let urls = urls?;
     match (urls[0].tls, section.has("ca")) {
         (true, false) => {
-            section.missing("ca", "mqtts:// needs the certificates that the broker's own is checked with");
+            section.missing("ca", "mqtts:// needs the CA certificates that verify the broker");
         }
         (false, true) => section.wrong("ca", "has no effect with mqtt://; use mqtts://, or leave it out"),
         (true, true) | (false, false) => {}
@@ -238,13 +236,13 @@ fn state(section: &Section<'_>) -> (PathBuf, PathBuf) {
     if witness.starts_with(&state) {
         section.wrong(
             "witness",
-            "it is inside `directory`: it must be outside, so that a copy of that directory does not bring it along",
+            "it is inside `directory`: it must be outside, so that a copy of that directory does not include it",
         );
     } else if is_below(&witness, &folder) && is_below(&state, &folder) {
         section.wrong(
             "witness",
-            "it is beside `directory`, below the folder of this file: a back-up of that folder brings both along. Name a file \
-             elsewhere, such as one in ~/.cache",
+            "it is beside `directory`, below the folder of this file: a backup of that folder includes both. Name a \
+             file elsewhere, such as one in ~/.cache",
         );
     }
     (state, witness)
@@ -253,7 +251,7 @@ fn state(section: &Section<'_>) -> (PathBuf, PathBuf) {
 fn http(section: &Section<'_>) -> (SocketAddr, Vec<String>) {
     let listen = section.key("listen").parsed(|text| {
         let address = text.parse::<SocketAddr>().ok().filter(|address| address.ip().is_loopback());
-        address.ok_or("use an address of the loopback, such as 127.0.0.1:9465: the page is for this machine")
+        address.ok_or("use a loopback address, such as 127.0.0.1:9465: the page is for this machine")
     });
     let names = section.key("names").texts().unwrap_or_default();
     (listen.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 9465))), names)

@@ -165,7 +165,7 @@ impl<M: Machine> Driver<M> {
             }
             Event::Refused { tag, filter, again_in } => {
                 let seconds = again_in.as_secs();
-                warn!(filter, seconds, "the broker refuses a subscription; the meter asks again in so many seconds");
+                warn!(filter, seconds, "the broker refused a subscription; retrying after this many seconds");
                 if tag == PROTOCOL {
                     let trouble = "the broker does not let this meter subscribe to the cluster's topics".to_owned();
                     self.standing.send_modify(|standing| standing.stage = Stage::Connecting { trouble: Some(trouble) });
@@ -192,8 +192,8 @@ impl<M: Machine> Driver<M> {
     pub fn source_event(&mut self, event: &SourceEvent) {
         match event {
             SourceEvent::Connected { .. } => info!("the source answers"),
-            SourceEvent::Lost { why, .. } => warn!(why, "the source is lost"),
-            SourceEvent::ClockStepped { .. } => warn!("the clock of this machine was set"),
+            SourceEvent::Lost { why, .. } => warn!(why, "lost the source"),
+            SourceEvent::ClockStepped { .. } => warn!("this machine's clock was set"),
             SourceEvent::Sample(_) => {}
         }
         self.mean.push(event);
@@ -247,7 +247,7 @@ impl<M: Machine> Driver<M> {
         }
     }
 
-    /// Reports the mean of a slot that has ended, or says why there is none: silence, never a zero.
+    /// Reports the mean of a slot that has ended, or says why it has no reading: silence, never a zero.
     fn measure(&mut self, Measuring { slot, from, to }: Measuring) -> Result<(), RecordsError> {
         let mean = self.mean.mean(from, to);
         self.mean.forget_before(to);
@@ -257,7 +257,7 @@ impl<M: Machine> Driver<M> {
                 self.handle(Input::Measured { slot, watts })
             }
             Err(why) => {
-                warn!(slot = slot.0, %why, "no reading, and nothing is sent");
+                warn!(slot = slot.0, %why, "no reading; nothing is sent");
                 self.standing.send_modify(|standing| {
                     standing.source = SourceState::NoReading(why.to_string());
                     standing.totals.slots_without_reading += 1;
@@ -290,7 +290,7 @@ impl<M: Machine> Driver<M> {
             let (day, count, _) = self.sent;
             let commits = self.records.commit(&changes, &[(Number::Day, day), (Number::Sent, count)])?;
             if let Err(error) = self.witness.note(commits) {
-                debug!(%error, "the witness cannot be written");
+                debug!(%error, "cannot write the witness");
             }
         }
         for (channel, wanted) in subscriptions {
@@ -333,7 +333,7 @@ impl<M: Machine> Driver<M> {
             Notice::Enrolled { seq } => info!(seq, "enrolled with a new key"),
             Notice::ListAccepted { epoch, skipped } => info!(epoch, skipped, "accepted a list"),
             Notice::Charged { slot, attempt } => {
-                info!(slot = slot.0, attempt, "a reading is recorded and will be sent");
+                info!(slot = slot.0, attempt, "recorded a reading to send");
                 self.count(*slot, at);
             }
             Notice::Answered { slot, attempt } => info!(slot = slot.0, attempt, "answered the gateway's request"),

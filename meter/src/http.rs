@@ -47,8 +47,7 @@ async fn only_by_name(names: Arc<[String]>, request: Request, next: Next) -> Res
     if host.is_some_and(|host| is_ours(host, &names)) {
         return next.run(request).await;
     }
-    let words =
-        "This page answers by the names localhost, 127.0.0.1 and [::1]; `http.names` in meter.toml adds others.\n";
+    let words = "This page answers only to the names localhost, 127.0.0.1 and [::1]; add others with `http.names` in meter.toml.\n";
     (StatusCode::MISDIRECTED_REQUEST, words).into_response()
 }
 
@@ -81,7 +80,7 @@ async fn page(State(standing): State<watch::Receiver<Standing>>) -> impl IntoRes
             body {
                 h1 { "Meter " (standing.meter) }
                 dl { @for (heading, words) in words::lines(&standing) { dt { (heading) } dd { (words) } } }
-                p { "Your readings are on no page: they leave this machine only blurred and masked." }
+                p { "No page shows your readings: they leave this machine only blurred and masked." }
             }
         }
     };
@@ -137,8 +136,8 @@ fn exposition(standing: &Standing) -> String {
             "Slots that the source gave no reading for.",
             totals.slots_without_reading,
         ),
-        ("dream_meter_refusals_total", "What the meter refused and told the gateway.", totals.refusals),
-        ("dream_meter_connections_lost_total", "How often the community's broker was lost.", totals.connections_lost),
+        ("dream_meter_refusals_total", "Refusals that the meter reported to the gateway.", totals.refusals),
+        ("dream_meter_connections_lost_total", "Lost connections to the community's broker.", totals.connections_lost),
     ] {
         one(name, "counter", help, &value.to_string());
     }

@@ -32,12 +32,12 @@ pub enum IdentityError {
     #[error("`identity.meter_authorities` and `identity.gateway_authorities`: {0}")]
     Shared(#[from] SharedAuthority),
     #[error(
-        "the key in {} does not match the certificate in {}; the request that was signed came from another key",
+        "the key in {} does not match the certificate in {}; the signed request was made with another key",
         key.display(), certificate.display()
     )]
     Mismatch { key: PathBuf, certificate: PathBuf },
     #[error(
-        "the certificate in {} is not valid now: it is for {} to {}; ask the authority to renew it, or set this machine's clock",
+        "the certificate in {} is not valid now, only from {} to {}; ask the authority to renew it, or set this machine's clock",
         path.display(), utc(*from), utc(*to)
     )]
     Period { path: PathBuf, from: u64, to: u64 },

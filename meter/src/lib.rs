@@ -1,14 +1,14 @@
 //! A real home takes part in a DREAM cluster: a source of readings in, the protocol's own [`Meter`] in the middle, the
 //! community's broker out.
 //!
-//! Whoever builds a meter may begin with [`driver`]: it is all that the machine needs around it, and the order in which things
+//! To build a meter of your own, begin with [`driver`]: it is all that the machine needs around it, and the order in which things
 //! happen there is the durability contract of `protocol.md 9`. Around it:
 //!
 //! - [`config`], [`identity`]: the owner's one file, with the policy that nothing remote can widen, and who the meter is;
-//! - [`records`], [`origin`]: what it keeps, erased as far as a file can be, and whether it was copied or put back;
+//! - [`records`], [`origin`]: what it keeps, erased as far as a file can be, and whether it was copied or restored;
 //! - [`clock`]: when the time is to be believed;
 //! - [`broker`]: MQTT, for the community and the home alike, on connections of their own;
-//! - [`standing`]: what the owner is told, in which no reading ever is; [`http`] and [`home`] show it, [`words`] says it;
+//! - [`standing`]: what the owner sees, which never includes a reading; [`http`] and [`home`] show it, [`words`] says it;
 //! - [`agent`]: puts it together; [`cmd`]: the command line; [`authority`]: certificates for a community.
 //!
 //! [`Meter`]: dream_protocol::meter::Meter

@@ -42,7 +42,7 @@ impl fmt::Display for Doubt {
             Self::OtherMachine => "the records come from another machine",
             Self::OtherFile => "the file of the records was copied or restored",
             Self::WentBack => "the records are older than those that were in use here",
-            Self::OtherRecords => "other records than these were in use here",
+            Self::OtherRecords => "different records were in use here",
             Self::NoRecords => "the records that were in use here are gone",
         })
     }

@@ -52,23 +52,23 @@ const CACHE_BYTES: usize = 256 << 10;
 /// Why records cannot be kept.
 #[derive(Debug, Error)]
 pub enum RecordsError {
-    #[error("{} is in use: a meter runs once. Stop the running one first", path.display())]
+    #[error("{} is in use: the meter is already running. Stop it first", path.display())]
     Locked { path: PathBuf },
     #[error(
-        "{} was written by another version, and nothing of it can be used here; `dream-meter leave` removes it, and the \
-         meter enrols anew",
+        "{} was written by another version, and this one cannot read it; `dream-meter leave` removes it, and the meter \
+         enrols again",
         path.display()
     )]
     OtherFormat { path: PathBuf },
     #[error(
-        "{} is damaged, or no meter's records ({detail}); it was left as it is. Move it away, and put no back-up in its place: the \
-         meter then stays silent until the next day in UTC, and enrols anew",
+        "{} is damaged, or not a meter's records ({detail}); it was not changed. Move it away, and do not restore a \
+         backup in its place: the meter then stays silent until the next day in UTC, and enrols again",
         path.display()
     )]
     Damaged { path: PathBuf, detail: String },
-    #[error("{} cannot be used: {error}", path.display())]
+    #[error("{} cannot be opened or written: {error}", path.display())]
     File { path: PathBuf, error: std::io::Error },
-    #[error("the meter's records cannot be read or written")]
+    #[error("cannot read or write the meter's records")]
     Redb(#[from] redb::Error),
 }
 

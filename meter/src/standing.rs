@@ -1,4 +1,4 @@
-//! How the meter stands, as its owner is told. No reading is in here, nor anything that follows from one.
+//! The meter's state, as its owner sees it. It holds no reading, nor anything derived from one.
 
 use dream_protocol::ids::{ClusterId, MeterId};
 use dream_protocol::meter::Refusal;
@@ -38,7 +38,7 @@ pub struct Standing {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stage {
     WaitingForClock,
-    /// The records were copied or put back; until then, in Unix seconds, nothing is sent.
+    /// The records were copied or restored; until then, in Unix seconds, nothing is sent.
     Silent {
         until: u64,
     },

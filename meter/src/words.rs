@@ -1,4 +1,4 @@
-//! What the owner is told, in plain words: the same on the page and from `dream-meter status`.
+//! What the owner reads, in plain words: the same on the page and from `dream-meter status`.
 
 use dream_protocol::meter::Refusal;
 use dream_protocol::wire::StatusCode;
@@ -18,7 +18,7 @@ pub fn lines(standing: &Standing) -> Vec<(&'static str, String)> {
         ("Policy", meaning(standing.profile).to_owned()),
         ("Enrolled", enrolled(standing)),
     ];
-    lines.extend(standing.one_authority.then(|| ("Beware", ONE_AUTHORITY_MEANS.to_owned())));
+    lines.extend(standing.one_authority.then(|| ("Warning", ONE_AUTHORITY_MEANS.to_owned())));
     lines.extend(standing.list.as_ref().map(|list| ("Terms", terms(list))));
     lines.extend([
         ("Readings sent today", format!("{}, counted in UTC", standing.sent_today)),
@@ -40,19 +40,18 @@ pub fn text(standing: &Standing) -> String {
 pub fn taking_part(standing: &Standing) -> String {
     match &standing.stage {
         Stage::WaitingForClock => {
-            "no: it waits until the clock of this machine is synchronised, because slots follow the time of day"
-                .to_owned()
+            "no: waiting for this machine's clock to synchronise, because slots follow the time of day".to_owned()
         }
         Stage::Silent { until } => format!(
-            "no: its records were copied or put back to an earlier state, so it says nothing until {}, and enrols anew then",
+            "no: its records were copied or restored, so it sends nothing until {} and then enrols again",
             utc(*until)
         ),
-        Stage::Connecting { trouble: None } => "no: it connects to the community's broker".to_owned(),
+        Stage::Connecting { trouble: None } => "no: connecting to the community's broker".to_owned(),
         Stage::Connecting { trouble: Some(trouble) } => {
-            format!("no: the community's broker cannot be reached ({trouble}); it tries again by itself")
+            format!("no: cannot reach the community's broker ({trouble}); retrying")
         }
         Stage::Connected if standing.list.is_none() => {
-            "not yet: it waits for a list of the gateway's that names it".to_owned()
+            "not yet: waiting for a list from the gateway that names this meter".to_owned()
         }
         Stage::Connected if standing.takes_part() => "yes".to_owned(),
         Stage::Connected => "no: the last slot had no reading".to_owned(),
@@ -61,7 +60,7 @@ pub fn taking_part(standing: &Standing) -> String {
 
 fn enrolled(standing: &Standing) -> String {
     match &standing.list {
-        None => "no list names this meter yet; it offers its enrolment about once a minute".to_owned(),
+        None => "no list names this meter yet; it sends its enrolment about once a minute".to_owned(),
         Some(list) => format!("yes, in the list of {}, with {} homes", utc(list.epoch), list.members),
     }
 }
@@ -71,8 +70,8 @@ pub fn terms(list: &ListTerms) -> String {
     let ListTerms { slot_seconds, epsilon: (numerator, denominator), range: (lo, hi), .. } = list;
     let epsilon = if *denominator == 1 { numerator.to_string() } else { format!("{numerator}/{denominator}") };
     format!(
-        "a reading is the mean of {}, cut to {lo} to {hi} W and blurred with epsilon {epsilon}; a sum is opened if at most {} \
-         homes are silent, and is as blurred as it should be even if {} work for the gateway; until {}",
+        "a reading is the mean of {}, clipped to {lo} to {hi} W and blurred with epsilon {epsilon}; a sum is opened if at most {} \
+         homes are silent, and stays fully blurred even if {} work for the gateway; valid until {}",
         span(*slot_seconds),
         list.max_missing,
         list.max_malicious,
@@ -92,7 +91,7 @@ fn source(source: &SourceState) -> String {
     match source {
         SourceState::NotAsked => "no slot has ended yet".to_owned(),
         SourceState::Fine => "fine: the last slot had a reading".to_owned(),
-        SourceState::NoReading(why) => format!("the last slot had no reading, and nothing was sent for it: {why}"),
+        SourceState::NoReading(why) => format!("the last slot had no reading, so nothing was sent: {why}"),
     }
 }
 
@@ -118,31 +117,31 @@ fn refusal(standing: &Standing) -> String {
 /// Says what an owner can do about a refusal.
 pub const fn advice(refusal: &Refusal) -> &'static str {
     match refusal.status() {
-        None => "Nothing to do: it was old news or not meant for this meter.",
+        None => "Nothing to do: it was out of date or not meant for this meter.",
         Some(StatusCode::NoList) => {
             "Nothing to do if it has just started. If it lasts, ask the gateway's operator whether this meter is admitted."
         }
         Some(StatusCode::ListRefused) => {
-            "Nothing is sent under such a list. Ask the gateway's operator; your policy protects you, so do not widen it \
-             because you are asked to."
+            "Nothing is sent under such a list. Ask the gateway's operator. Your policy protects you: do not loosen it \
+             because someone asks you to."
         }
         Some(StatusCode::NotListed) => "Ask the gateway's operator whether this meter is admitted to the cluster.",
-        Some(StatusCode::LedgerExhausted) => "Nothing to do: it goes on as soon as earlier readings are 24 hours old.",
-        Some(StatusCode::ClockDoubtful) => "Check what this machine takes its time from, and restart the meter.",
-        Some(StatusCode::RecordLost) => "Nothing to do: it has enrolled anew, and the next list will name it.",
-        Some(StatusCode::RequestRefused) => "Nothing was revealed. Tell the gateway's operator if it goes on.",
+        Some(StatusCode::LedgerExhausted) => "Nothing to do: it resumes as soon as earlier readings are 24 hours old.",
+        Some(StatusCode::ClockDoubtful) => "Check this machine's time source, and restart the meter.",
+        Some(StatusCode::RecordLost) => "Nothing to do: it has enrolled again, and the next list will name it.",
+        Some(StatusCode::RequestRefused) => "Nothing was revealed. Tell the gateway's operator if it keeps happening.",
         Some(StatusCode::Equivocation) => {
             "The gateway contradicted itself and the meter has kept the proof. Tell your community."
         }
         Some(StatusCode::NotAsked) => {
-            "Nothing to do: the gateway was away, and the meter has offered its enrolment again."
+            "Nothing to do: the gateway was away, and the meter has sent its enrolment again."
         }
     }
 }
 
 fn certificate(standing: &Standing) -> String {
     let (to, from) = (utc(standing.certificate_to), utc(standing.renewable_from));
-    format!("valid until {to}; the authority renews it from {from} on")
+    format!("valid until {to}; the authority can renew it from {from}")
 }
 
 /// Writes millionths as a decimal.
@@ -206,7 +205,7 @@ pub(crate) mod tests {
         let quiet = |stage| Standing { stage, list: None, load: None, source: SourceState::NotAsked, ..ordinary() };
         let refused =
             (Timestamp::from_secs(1_794_900_000), Refusal::Policy(PolicyError::TooFewMembers { least: 23, found: 12 }));
-        let dead = SourceState::NoReading("the source said nothing in this slot".to_owned());
+        let dead = SourceState::NoReading("the source sent nothing in this slot".to_owned());
         let cases = [
             quiet(Stage::WaitingForClock),
             quiet(Stage::Silent { until: 1_794_960_000 }),

@@ -29,8 +29,8 @@ const BACKDATED_SECONDS: u64 = 86_400;
 
 const DAY_SECONDS: u64 = 86_400;
 
-/// Issues certificates for trials: one authority certifies meters, the other gateways, brokers and observers. Whoever holds
-/// the key of the first can invent meters, so a real one is run by somebody else than the gateway's operator.
+/// Issues certificates for trials: one authority certifies meters, the other gateways, brokers and observers. The key
+/// of the first can invent meters, so somebody other than the gateway's operator runs a real one.
 pub struct TestAuthorities {
     meters: Authority,
     gateways: Authority,
@@ -97,7 +97,7 @@ impl TestAuthorities {
         self.gateways.issue(&params)
     }
 
-    /// A certificate for whoever reads results from the broker. It has no name of the protocol's either.
+    /// A certificate for a reader of results on the broker. It has no name of the protocol's either.
     pub fn observer(&self, name: &str) -> Issued {
         self.gateways.issue(&self.outsider(name, ExtendedKeyUsagePurpose::ClientAuth))
     }

@@ -27,7 +27,7 @@ impl Clock {
     }
 }
 
-/// A clock for a simulation: it starts at a time of day, and then passes as fast as it is told.
+/// A clock for a simulation: it starts at a time of day, and then runs at the speed that is set.
 ///
 /// Meters and gateway share one, so that their times agree. A meter's two clocks both follow it.
 #[derive(Debug)]
@@ -60,13 +60,13 @@ impl SimulatedClock {
     ///
     /// # Panics
     ///
-    /// Below 1: whoever sleeps would wake too early.
+    /// If the speed is below 1: sleepers would wake too early.
     pub fn set_speed(&self, speed: f64) {
         assert!(speed >= 1.0, "a simulation is no slower than real time");
         self.change(|pace| pace.speed = speed);
     }
 
-    /// Lets time pass no faster than real time until the result is dropped: for whoever has much to compute, so that a busy
+    /// Lets time pass no faster than real time until the result is dropped: for long computations, so that a busy
     /// machine does not make meters late.
     pub fn hold(&self) -> Hold<'_> {
         self.change(|pace| pace.holding += 1);
@@ -78,7 +78,7 @@ impl SimulatedClock {
         self.change(|pace| pace.wall = pace.wall.max(at));
     }
 
-    /// Lets the clock go on from now as it is told.
+    /// Changes the pace of the clock from now on.
     fn change(&self, change: impl FnOnce(&mut Pace)) {
         let mut pace = self.lock();
         (pace.wall, pace.begun) = (pace.wall_now(), Instant::now());

@@ -261,7 +261,7 @@ impl ClusterRunner {
         self.wakes.insert((member.wake, index));
     }
 
-    /// Reports the slots that have ended, and lets time pass for whoever is due.
+    /// Reports the slots that have ended, and lets time pass for the meters that are due.
     fn tick(&mut self) {
         let now = self.now();
         while let Some((at, index)) = self.wakes.first().copied().filter(|(at, _)| *at <= now.wall) {

@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use crate::authority::{GATEWAY_AUTHORITY, Issued, METER_AUTHORITY};
 
-/// Why a directory cannot be used. Names the file, and what to do.
+/// Why opening a directory failed. Names the file, and what to do.
 #[derive(Debug, Error)]
 pub enum OpenError {
     #[error("{} cannot be read: {error}; make the directory with `meter-sim provision`", path.display())]
@@ -96,7 +96,7 @@ impl Directory {
         (self.path.join("gateway.pem"), self.path.join("gateway.key"))
     }
 
-    /// The certificate and key files of whoever reads results from the broker.
+    /// The certificate and key files of the reader of results on the broker.
     pub fn observer_files(&self) -> (PathBuf, PathBuf) {
         (self.path.join("observer.pem"), self.path.join("observer.key"))
     }

@@ -67,8 +67,8 @@ pub struct Fleet {
     pub faults: Faults,
     /// The time that meters live by; without, the clocks of this machine.
     pub clock: Option<Arc<SimulatedClock>>,
-    /// The seed of the meters' keys and noise, which whoever knows it can compute. Without, they come from the operating
-    /// system: real readings take no other.
+    /// The seed of the meters' keys and noise; anyone who knows it can compute them. Without, they come from the
+    /// operating system, as they must for real readings.
     pub seed: Option<u64>,
     /// How many meters share a connection.
     pub per_connection: usize,

@@ -89,8 +89,8 @@ fn honest_slot(scene: &mut Scene) -> Control {
     Control::Slot { answered, meters: scene.holders.len(), sum, exact }
 }
 
-/// Asks half of the holders for one sum and half for another; then each half for the other one. Whoever answers both
-/// complies; and so do all if a sum opens.
+/// Asks half of the holders for one sum and half for another; then each half for the other one. A holder that answers
+/// both complies; and so do all if a sum opens.
 fn split_request(scene: &mut Scene) -> Vec<Response> {
     let first = scene.next_request();
     let second = scene.another_request(&first);

@@ -111,9 +111,9 @@ impl fmt::Display for Control {
             Self::List { accepted, meters } => write!(f, "An honest list: accepted by {accepted} of {meters}."),
             Self::Slot { answered, meters, sum: Some(sum), exact } => write!(
                 f,
-                "An honest slot: answered by {answered} of {meters}. The gateway may know the sum with noise, {sum} W; \
-                 without noise, which it never learns, it was {exact} W. (With {meters} homes noise is large. It stays as \
-                 it is when there are more homes, and matters less.)"
+                "An honest slot: answered by {answered} of {meters}. The gateway may know the noisy sum, {sum} W. \
+                 Without noise, which it never learns, it was {exact} W. (With {meters} homes the noise is large. It does not \
+                 grow with the number of homes, so it matters less in larger clusters.)"
             ),
             Self::Slot { answered, meters, sum: None, .. } => {
                 write!(f, "An honest slot: answered by {answered} of {meters}, and the sum does not open.")
@@ -128,7 +128,7 @@ impl fmt::Display for Control {
                 match opens {
                     false => write!(
                         f,
-                        "Of two different requests, one gets {most} answers at most, and a sum needs {needed}: \
+                        "Of two different requests, one gets at most {most} answers, and a sum needs {needed}: \
                          nothing opens. With more such holders it would."
                     ),
                     true => write!(f, "THAT OPENS A SECOND SUM."),

@@ -2,7 +2,7 @@
 //!
 //! - [`pki`]: authorities with fixed keys, and the certificates they issue;
 //! - [`node`]: a machine with the records it writes and its own source of randomness: the one place that drives a
-//!   [`Meter`](dream_protocol::meter::Meter) or a [`Cluster`](dream_protocol::cluster::Cluster) by hand;
+//!   [`Meter`](dream_protocol::meter::Meter) or a [`Cluster`](dream_protocol::cluster::Cluster) directly;
 //! - [`virtual_cluster`]: a whole cluster on a network without faults;
 //! - [`oracle`]: what a gateway must find, from what it asked and what the meters measured;
 //! - [`example`]: the cluster that is used unless another is needed.

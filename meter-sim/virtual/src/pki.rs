@@ -147,7 +147,7 @@ impl Authority {
     }
 }
 
-/// The draw value of a meter: the same in all of its certificates, whoever issues them.
+/// The draw value of a meter: the same in all of its certificates, from any issuer.
 pub fn draw_of(id: &str) -> Draw {
     let digest: [u8; 32] = Sha256::digest(format!("draw of {id}")).into();
     Draw(*digest.first_chunk().unwrap())

@@ -75,7 +75,7 @@ impl Http {
             let carried =
                 overlay.take("", &document, 0).map_err(|problem| Stop::Lost(format!("the answer: {problem}")))?;
             if !carried {
-                return Err(Stop::Lost("the answer has none of the values that are looked for".to_owned()));
+                return Err(Stop::Lost("the answer has none of the configured values".to_owned()));
             }
             outlet.sample(overlay.values(0)).await?;
         }
@@ -87,7 +87,7 @@ impl Http {
             tokio::task::spawn_blocking(move || http::get(&url, LIMITS)).await.map_err(|error| error.to_string())?;
         match answer {
             Ok((200, document)) => Ok(document),
-            Ok((status, _)) => Err(format!("{}: the answer has the status {status} and not 200", self.address)),
+            Ok((status, _)) => Err(format!("{}: the answer has the status {status}, not 200", self.address)),
             Err(problem) => Err(format!("{}: {problem}", self.address)),
         }
     }

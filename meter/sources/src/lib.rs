@@ -1,8 +1,8 @@
 //! What real meters and their bridges say, as samples, and the mean power of a slot from them.
 //!
 //! [`Source::read`] reads the section `[source]` of a configuration, and [`Source::run`] yields
-//! [`Event`]s: samples, and whether the source is alive. [`SlotMean`] gathers them and says the mean power of a slot, or in
-//! words why there is none. Nothing here sends anything to the community's broker.
+//! [`Event`]s: samples, and whether the source is alive. [`SlotMean`] gathers them and returns the mean power of a slot, or
+//! why the slot has no reading. Nothing here sends anything to the community's broker.
 
 mod config;
 mod crc;

@@ -153,18 +153,18 @@ pub fn parse(line: &str, units: Units) -> Result<Line, String> {
             "import" => (&mut values.import, units.energy.read(number)),
             "export" => (&mut values.export, units.energy.read(number)),
             "at" => (&mut at, decimal::thousandths(number, 0).filter(|millis| *millis >= 0)),
-            _ => return Err("says neither power=, import=, export= nor at=".to_owned()),
+            _ => return Err("has an unknown key; use power=, import=, export= or at=".to_owned()),
         };
-        let Some(read) = read else { return Err(format!("{name} is no number")) };
+        let Some(read) = read else { return Err(format!("{name} is not a number")) };
         if matches!(name, "import" | "export") {
             values.step = finer(values.step, units.energy.step(number));
         }
         if place.replace(read).is_some() {
-            return Err(format!("{name} is there twice"));
+            return Err(format!("{name} occurs twice"));
         }
     }
     if values.is_empty() {
-        return Err("has none of power, import and export".to_owned());
+        return Err("has no power, import or export".to_owned());
     }
     let at = at.map(|millis| Timestamp::from_millis(u64::try_from(millis).unwrap_or(0)));
     Ok(Line::Sample(values, at))
@@ -228,11 +228,11 @@ mod tests {
     #[test]
     fn what_is_no_sample_is_refused_without_repeating_it() {
         for (line, problem) in [
-            ("volts=230", "says neither power=, import=, export= nor at="),
-            ("power=unknown", "power is no number"),
-            ("1 2", "power is there twice"),
-            ("at=1700000000", "has none of power, import and export"),
-            ("power=1 at=-5", "at is no number"),
+            ("volts=230", "has an unknown key; use power=, import=, export= or at="),
+            ("power=unknown", "power is not a number"),
+            ("1 2", "power occurs twice"),
+            ("at=1700000000", "has no power, import or export"),
+            ("power=1 at=-5", "at is not a number"),
         ] {
             assert_eq!(parse(line, UNITS), Err(problem.to_owned()), "{line}");
         }

@@ -173,9 +173,9 @@ fn negated(number: &str) -> String {
 }
 
 fn no_number(topic: &str) -> String {
-    if topic.is_empty() { "a value is no number".to_owned() } else { format!("{topic} says no number") }
+    if topic.is_empty() { "a value is not a number".to_owned() } else { format!("{topic} is not a number") }
 }
 
 fn several(topic: &str) -> String {
-    format!("{topic} has several groups that fit; name the right one with `pointer`")
+    format!("{topic} has several matching groups; name the right one with `pointer`")
 }

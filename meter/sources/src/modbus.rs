@@ -120,7 +120,7 @@ impl Modbus {
 
     fn finish(&self, values: Values) -> Result<Values, Stop> {
         if values.is_empty() {
-            return Err(Stop::Lost("the device says of none of its values that it has it".to_owned()));
+            return Err(Stop::Lost("the device has none of the configured values".to_owned()));
         }
         let power = values.power.map(|power| self.power_sign.apply(power));
         let export = if self.import_only && values.import.is_some() { Some(0) } else { values.export };
@@ -145,7 +145,9 @@ impl Device {
             Ok(Ok(Ok(words))) => Ok(words),
             Ok(Ok(Err(exception))) => Err(at(format!("the device refuses them: {exception}"))),
             Ok(Err(error)) => Err(at(error.to_string())),
-            Err(_) => Err(at(format!("no answer within {} s; see `unit_id`, speed and wiring", PATIENCE.as_secs()))),
+            Err(_) => {
+                Err(at(format!("no answer within {} s; check `unit_id`, baud rate and wiring", PATIENCE.as_secs())))
+            }
         }
     }
 
@@ -188,7 +190,7 @@ impl Device {
             }
         }
         let why = problem.map_or_else(String::new, |problem| format!(" ({problem})"));
-        Err(format!("the device is not one of SunSpec: no `SunS` in register 40000, 50000 or 0{why}"))
+        Err(format!("not a SunSpec device: no `SunS` in register 40000, 50000 or 0{why}"))
     }
 
     async fn walk(&mut self, mut address: u16) -> Result<(Model, u16), String> {
@@ -204,7 +206,7 @@ impl Device {
                 Some(_) | None => break,
             }
         }
-        Err("the device has no SunSpec model of a meter (201 to 204 or 211 to 214); see `unit_id`: a meter behind an inverter often has its own".to_owned())
+        Err("the device has no SunSpec model of a meter (201 to 204 or 211 to 214); check `unit_id`: a meter behind an inverter often has its own".to_owned())
     }
 }
 

@@ -54,7 +54,7 @@ impl Mqtt {
         let liveness = liveness_of(section, liveness);
         let is_known = preset.is_some() || !section.has("preset");
         if liveness == Some(Liveness::OnChange) && availability.is_none() && is_known {
-            let problem = "of a bridge that speaks only on change, another topic must say whether it is alive";
+            let problem = "name the topic on which a bridge that publishes only on change reports online";
             section.missing("availability", problem);
         }
         let counter_step = counter_step(section);
@@ -78,7 +78,8 @@ impl Mqtt {
                 Event::Connected(session) => drop(session.subscribe(self.topics(), 0)),
                 Event::Subscribed { .. } => outlet.connected().await?,
                 Event::Refused { filter, .. } => {
-                    let problem = format!("{}: it refuses `{filter}`; see the rights of this user", self.broker);
+                    let problem =
+                        format!("{}: the broker refuses `{filter}`; check this user's permissions", self.broker);
                     return Err(Stop::Lost(problem));
                 }
                 Event::Messages(messages) => {
@@ -129,7 +130,7 @@ impl State {
             Some(Some(false)) => {
                 self.is_online = false;
                 self.overlay.clear();
-                return outlet.lost(format!("{topic} says that it is offline")).await;
+                return outlet.lost(format!("{topic} reports offline")).await;
             }
             Some(Some(true)) => !std::mem::replace(&mut self.is_online, true),
             Some(None) => false,
@@ -147,7 +148,7 @@ impl State {
             (true, true, _) => outlet.sample(self.overlay.values(now)).await,
             (true, false, Some(availability)) if !std::mem::replace(&mut self.has_told, true) => {
                 let topic = &availability.topic;
-                outlet.lost(format!("{topic} has not said yet that it is alive; switch that on in the bridge")).await
+                outlet.lost(format!("{topic} has not reported online yet; enable that in the bridge")).await
             }
             (true | false, ..) => Ok(()),
         }
@@ -211,8 +212,8 @@ fn liveness_of(section: &Section<'_>, of_preset: Liveness) -> Option<Liveness> {
         (Some(false) | None, Some(interval_millis)) => Some(Liveness::Every { interval_millis }),
         (None, None) if section.has("preset") => Some(of_preset),
         (Some(false) | None, None) => {
-            let problem = "say how often the bridge speaks at least, or speaks = \"on-change\" and where it says that it is \
-                               alive (`availability`)";
+            let problem = "say how often the bridge publishes at least, or set speaks = \"on-change\" and the topic on which it \
+                               reports online (`availability`)";
             section.missing("interval_seconds", problem);
             None
         }

@@ -25,7 +25,7 @@ const COARSEST_STEP_WATTS: i64 = 10;
 /// A sample is good for so many intervals of its source: one may be late, and one may be lost.
 pub(crate) const INTERVALS_HELD: u64 = 3;
 
-/// The coarsest counter that is told from its values: whole kWh, as German meters show until they are unlocked.
+/// The coarsest step that is detected from a counter's values: whole kWh, as German meters show until they are unlocked.
 const COARSEST_STEP: i64 = 1_000_000;
 
 /// No home takes more: a counter that moves faster has been set, or was read wrongly before.

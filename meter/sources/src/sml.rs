@@ -31,9 +31,9 @@ pub enum Crc {
 /// Why a file is not used. No value of it appears here.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SmlError {
-    #[error("the checksum of the message is wrong; check how the optical head sits")]
+    #[error("the checksum of the message is wrong; check the position of the optical head")]
     Checksum,
-    #[error("the checksum is that of `crc = \"{0}\"`; some meters need that setting, and no other does")]
+    #[error("the checksum is that of `crc = \"{0}\"`; add this setting, which only some meters need")]
     OtherCrc(&'static str),
     #[error("the message is not SML as meters send it: {0}")]
     File(String),

@@ -54,7 +54,7 @@ impl Source {
         read(section).map(Self)
     }
 
-    /// Reads the keys of a `[source]` that stand by themselves; `name` is told in place of a file.
+    /// Reads the keys of a `[source]` without its heading; errors show `name` in place of a file.
     pub fn parse(name: &str, text: &str) -> Result<Self, ConfigError> {
         let (source, report) = read_text(Path::new(name), text, &Variables::default(), Self::read);
         report.finish(source.flatten())

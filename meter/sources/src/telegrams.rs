@@ -109,10 +109,10 @@ impl Telegrams {
         let seconds = self.patience.as_secs();
         match self.format {
             Format::P1(_) => format!(
-                "no telegram came for {seconds} s: see whether the port is switched on, the cable asks for data, and the line has the right speed"
+                "no telegram came for {seconds} s: check that the port is enabled, the cable requests data, and the baud rate is right"
             ),
             Format::Sml(_) => {
-                format!("no message came for {seconds} s: see how the optical head sits, and which baud rate it has")
+                format!("no message came for {seconds} s: check the position of the optical head, and its baud rate")
             }
         }
     }

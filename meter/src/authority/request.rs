@@ -21,9 +21,9 @@ pub enum RequestError {
     File(#[from] FileError),
     #[error("{} holds no request in PEM (a block `-----BEGIN CERTIFICATE REQUEST-----`)", path.display())]
     NoPem { path: PathBuf },
-    #[error("{} is no request that can be read, or its signature is wrong: let the meter make it again", path.display())]
+    #[error("{} is not a valid request, or its signature is wrong: create it again on the meter", path.display())]
     Broken { path: PathBuf },
-    #[error("{} is for a key that is not Ed25519, which is the only kind of the protocol", path.display())]
+    #[error("{} is for a key that is not Ed25519, the only kind the protocol uses", path.display())]
     NotEd25519 { path: PathBuf },
     #[error("{} names no meter: {error}", path.display())]
     Name { path: PathBuf, error: IdError },

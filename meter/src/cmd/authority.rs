@@ -13,8 +13,9 @@ use crate::identity::renewable_from;
 
 /// Certify the meters of a community
 ///
-/// The authority says which meters are in a cluster and how many: that keeps a gateway from listing meters of its own beside a
-/// few homes. Run it on another machine than the gateway's, and let somebody else run it. docs/authority.md says how to back it up.
+/// The authority says which meters are in a cluster and how many: this stops a gateway from listing invented meters
+/// beside a few homes. Run it on a different machine from the gateway's, and let somebody else run it.
+/// docs/authority.md explains how to back it up.
 #[derive(Debug, Subcommand)]
 pub(super) enum AuthorityCommand {
     Init(InitArgs),
@@ -40,23 +41,23 @@ pub(super) struct InitArgs {
     /// Its name in certificates
     #[arg(long, value_name = "NAME")]
     name: String,
-    /// The name of a gateway, which no meter may have: brokers give rights by name
+    /// A gateway's name, which no meter may have: brokers grant rights by name
     #[arg(long, value_name = "NAME", value_parser = GatewayId::new, required = true)]
     gateway: Vec<GatewayId>,
-    /// The name of another client with rights of its own at the broker
+    /// The name of another client with its own rights on the broker
     #[arg(long, value_name = "NAME", value_parser = GatewayId::new)]
     observer: Vec<GatewayId>,
-    /// The directory of the authority that this one follows: its meters keep the values by which they are drawn
+    /// The directory of the authority that this one replaces: its meters keep their draw values
     #[arg(long, value_name = "DIR")]
     draws_of: Option<PathBuf>,
-    /// For how many days its own certificate is valid
+    /// How many days its own certificate is valid
     #[arg(long, default_value_t = 3650)]
     days: u64,
 }
 
 /// Sign a meter's request
 ///
-/// Refused if the request is of another name, if the name is a gateway's, if the meter has a valid certificate, or if more meters of the cluster would be certified than it is said to have.
+/// Refuses if the request has another name, if the name is a gateway's, if the meter has a valid certificate, or if the cluster would have more certified meters than --size.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  dream-meter authority sign m-0007 meter.csr --cluster riverside --size 25")]
 pub(super) struct SignArgs {
@@ -70,16 +71,16 @@ pub(super) struct SignArgs {
     /// The one cluster that the meter may join
     #[arg(long, value_name = "NAME", value_parser = ClusterId::new)]
     cluster: ClusterId,
-    /// How many meters the cluster has. A list with fewer than seven tenths of them is refused by all
+    /// How many meters the cluster has. Meters refuse a list with fewer than 70 % of them
     #[arg(long, value_name = "METERS")]
     size: u64,
-    /// For how many days
+    /// How many days the certificate is valid
     #[arg(long, default_value_t = 365)]
     days: u64,
-    /// Certify another key although a certificate is valid: the meter was replaced, or its key is lost
+    /// Certify a new key although a certificate is valid: the meter was replaced, or its key is lost
     #[arg(long)]
     replace: bool,
-    /// The name that this meter had before: it keeps the value by which it is drawn
+    /// The name that this meter had before: it keeps its draw value
     #[arg(long, value_name = "NAME", value_parser = MeterId::new)]
     formerly: Option<MeterId>,
     /// Also write the certificate here, to send it to the meter's owner
@@ -99,7 +100,7 @@ pub(super) struct RenewArgs {
     /// How many meters the cluster has now, if that has changed
     #[arg(long, value_name = "METERS")]
     size: Option<u64>,
-    /// For how many days
+    /// How many days the certificate is valid
     #[arg(long, default_value_t = 365)]
     days: u64,
     /// Also write the certificate here, to send it to the meter's owner
@@ -138,11 +139,11 @@ impl InitArgs {
         writeln!(out, "The authority `{}` is in {at}.", self.name)?;
         writeln!(
             out,
-            "Give {at}/authority.pem to everybody. Show {at}/authority.key and {at}/draw.key to nobody, and back up the whole directory:"
+            "Give {at}/authority.pem to everybody. Keep {at}/authority.key and {at}/draw.key secret, and back up the whole directory:"
         )?;
         writeln!(
             out,
-            "without the keys no meter can be certified or renewed, and without `issued` nobody knows which are."
+            "without the keys you cannot certify or renew a meter, and without `issued` you cannot tell which ones are certified."
         )?;
         Ok(())
     }
@@ -179,7 +180,7 @@ fn list(at: &Directory, out: &mut impl Write) -> anyhow::Result<()> {
         let size = issued.certificate.cluster().and_then(|cluster| cluster.size);
         let size = size.map_or_else(|| "-".to_owned(), |size| size.to_string());
         let state = if !issued.is_valid(now) {
-            "over"
+            "expired"
         } else if now.as_secs() >= renewable_from(&issued.certificate) {
             "renew"
         } else {

@@ -37,8 +37,8 @@ fn told(config: &Config, identity: &Identity) -> Vec<(&'static str, String)> {
         ("Meter", format!("{} in the cluster {}{size}", identity.id, identity.cluster)),
         ("Certificate", format!("valid until {}", utc(to))),
         ("Policy", meaning(config.policy.profile).to_owned()),
-        ("Gateways that it may believe", gateways.join(", ")),
-        ("Holder", format!("of clusters of up to {} members", config.policy.holds)),
+        ("Trusted gateways", gateways.join(", ")),
+        ("Holder", format!("in clusters of up to {} members", config.policy.holds)),
         ("Community's broker", config.community.to_string()),
         ("Home's broker", config.home.as_ref().map_or_else(|| "none".to_owned(), |home| home.broker.to_string())),
         ("Records", config.state.display().to_string()),
@@ -67,13 +67,13 @@ fn warnings(config: &Config, identity: &Identity) -> Vec<String> {
     }
     if config.community.ca.is_none() {
         warnings.push(
-            "the community's broker is reached without TLS: anyone on the way sees when you take part".to_owned(),
+            "the connection to the community's broker has no TLS: anyone on the path sees when you take part"
+                .to_owned(),
         );
     }
     if config.time == SystemTimeSource::Trusted {
-        warnings.push(
-            "the clock is believed without a check; set `clock.trusted` only where it is always right".to_owned(),
-        );
+        warnings
+            .push("the clock is trusted without a check; set `clock.trusted` only where it is always right".to_owned());
     }
     warnings
 }

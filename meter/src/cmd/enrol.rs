@@ -42,13 +42,13 @@ pub(super) struct EnrolArgs {
     /// The certificate of your community's authority, which certifies its meters
     #[arg(long, value_name = "FILE", requires = "certificate")]
     meter_authority: Vec<PathBuf>,
-    /// The certificate of the authority that certifies the gateway: another one
+    /// The certificate of the authority that certifies the gateway: a different one
     #[arg(long, value_name = "FILE", requires = "certificate")]
     gateway_authority: Vec<PathBuf>,
     /// The community's broker: `mqtts://HOST[:8883]`
     #[arg(long, value_name = "URL", requires = "certificate")]
     broker: Option<String>,
-    /// The certificates that the broker's own is checked with; by default those of the gateway's authorities
+    /// The CA certificates that verify the broker; by default those of the gateway's authorities
     #[arg(long, value_name = "FILE", requires = "broker")]
     broker_ca: Option<PathBuf>,
     /// A gateway whose lists the meter may accept
@@ -57,7 +57,7 @@ pub(super) struct EnrolArgs {
     /// What you allow: strict or community
     #[arg(long, value_name = "NAME", requires = "certificate", default_value = "strict")]
     profile: Profile,
-    /// Believe this machine's clock without a check, where it is always right
+    /// Trust this machine's clock without checking that it is synchronised
     #[arg(long, requires = "certificate")]
     trust_clock: bool,
 }
@@ -96,8 +96,7 @@ impl EnrolArgs {
     fn install(&self, certificate: &Path, out: &mut impl Write) -> anyhow::Result<()> {
         let (config, key) = (self.file("meter.toml"), self.file("meter.key"));
         if !key.exists() {
-            let message =
-                "is missing: `dream-meter enrol --meter NAME` makes it, and the request that the authority signs";
+            let message = "is missing: create it with `dream-meter enrol --meter NAME`, with the request for the authority to sign";
             return Err(BadInput(format!("{} {message}", key.display())).into());
         }
         let text = match std::fs::read_to_string(&config) {
@@ -113,7 +112,7 @@ impl EnrolArgs {
             || !self.gateway_authority.is_empty()
             || !self.gateway.is_empty()
         {
-            let message = "says already how to take part; change it there, or give only --certificate to renew";
+            let message = "already says how to take part; edit it, or pass only --certificate to renew";
             return Err(BadInput(format!("{} {message}", config.display())).into());
         }
         let identity = self.check(certificate, first)?;
@@ -144,11 +143,11 @@ impl EnrolArgs {
         } else {
             writeln!(
                 out,
-                "The certificate of {} is renewed until {}.",
+                "The certificate of {} is now valid until {}.",
                 identity.id,
                 utc(identity.checked.not_after())
             )?;
-            writeln!(out, "A running meter takes it after SIGHUP: `systemctl reload dream-meter`.")?;
+            writeln!(out, "A running meter loads it on SIGHUP: `systemctl reload dream-meter`.")?;
         }
         Ok(())
     }
@@ -217,7 +216,8 @@ impl EnrolArgs {
     /// Returns what is written into a new configuration.
     fn sections(&self, meter: &MeterId) -> Result<String, BadInput> {
         let missing = |flag: &str, what: &str| BadInput(format!("{flag} is missing: {what}"));
-        let broker = self.broker.as_ref().ok_or_else(|| missing("--broker", "where your community's broker is"))?;
+        let broker =
+            self.broker.as_ref().ok_or_else(|| missing("--broker", "the address of your community's broker"))?;
         // What stands before an `@` may be a password, and what is an address has no quotes.
         if BrokerUrl::parse(broker).is_none() {
             return Err(BadInput(
@@ -225,7 +225,7 @@ impl EnrolArgs {
             ));
         }
         if self.gateway.is_empty() {
-            return Err(missing("--gateway", "which gateway's lists the meter may accept"));
+            return Err(missing("--gateway", "the gateway whose lists the meter may accept"));
         }
         let gateways: Vec<String> = self.gateway.iter().map(|gateway| format!("\"{gateway}\"")).collect();
         let mut text = String::from(IDENTITY);

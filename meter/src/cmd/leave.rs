@@ -22,14 +22,14 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Leave the cluster: erase the meter's key, certificate and records
 ///
-/// The meter must not run. The gateway drops it from its lists after some slots of silence; tell the authority, so that it counts
-/// one meter less. The files are overwritten and removed; what a file system or flash keeps of them elsewhere is beyond this
-/// command.
+/// Stop the meter first. The gateway drops it from its lists after some slots of silence; tell the authority, so that
+/// it counts one meter fewer. The files are overwritten and removed; copies that a file system or flash keeps
+/// elsewhere are out of reach of this command.
 #[derive(Debug, Args)]
 pub(super) struct LeaveArgs {
     #[command(flatten)]
     config: ConfigArgs,
-    /// Do it: nothing brings them back
+    /// Confirm: this cannot be undone
     #[arg(long)]
     yes: bool,
 }
@@ -41,12 +41,12 @@ impl LeaveArgs {
         let all = [&config.identity.key, &config.identity.certificate, &keys, &records, &config.witness];
         if !self.yes {
             let named: String = all.iter().map(|path| format!("\n  {}", path.display())).collect();
-            return Err(BadInput(format!("this would erase for good:{named}\nrepeat it with --yes")).into());
+            return Err(BadInput(format!("this permanently erases:{named}\nrepeat the command with --yes")).into());
         }
         check_not_running(&config.state, &records)?;
         if let (Some(home), Ok(identity)) = (&config.home, Identity::load(&config.identity, config.cluster.as_ref())) {
             match super::runtime()?.block_on(forget_at_home(home, &identity.id)) {
-                Ok(()) => writeln!(out, "Home Assistant forgets the meter.")?,
+                Ok(()) => writeln!(out, "Removed the meter from Home Assistant.")?,
                 Err(error) => writeln!(out, "Home Assistant still shows the meter: {error:#}")?,
             }
         }

@@ -23,12 +23,12 @@ const PATIENCE: Duration = Duration::from_secs(25);
 /// How long to listen for other bridges once one is recognised.
 const OTHERS: Duration = Duration::from_secs(5);
 
-/// How long bridges on a broker are listened to: Tasmota speaks every five minutes unless it is told otherwise.
+/// How long to listen for bridges on a broker: Tasmota publishes every five minutes by default.
 const LONG_PATIENCE: Duration = Duration::from_secs(310);
 
-/// Listen to your meter, recognise what it speaks and show it; sends nothing
+/// Listen to your meter, detect what it speaks and show its readings; sends nothing
 ///
-/// Readings are shown on this terminal and go nowhere else. With --write, what was recognised is added to a configuration.
+/// Readings appear on this terminal and go nowhere else. With --write, the detected source is added to a configuration.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   dream-meter probe --serial /dev/ttyUSB0
@@ -39,16 +39,16 @@ interval_seconds = 10' < my-readings")]
 pub(super) struct ProbeArgs {
     #[command(flatten)]
     at: Place,
-    /// Which of several devices on the broker, by its name there
+    /// The device to read if the broker has several, by its name there
     #[arg(long, value_name = "NAME", requires = "mqtt")]
     device: Option<String>,
-    /// The user name at the home's broker
+    /// The user name for the home's broker
     #[arg(long, value_name = "NAME", requires = "mqtt")]
     username: Option<String>,
     /// A file whose first line is the password
     #[arg(long, value_name = "FILE", requires = "username")]
     password_file: Option<PathBuf>,
-    /// Add what was recognised to this configuration
+    /// Add the detected source to this configuration
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
     /// How many samples to wait for
@@ -63,7 +63,7 @@ struct Place {
     /// A serial port: the cable to a P1 port, or an optical head
     #[arg(long, value_name = "DEVICE")]
     serial: Option<PathBuf>,
-    /// A bridge that passes on what a meter says
+    /// A network bridge that forwards the meter's data
     #[arg(long, value_name = "HOST:PORT")]
     tcp: Option<String>,
     /// The home's broker, for a bridge that publishes there: `mqtt://HOST[:1883]`
@@ -75,10 +75,10 @@ struct Place {
     /// A meter that speaks Modbus over TCP
     #[arg(long, value_name = "HOST:PORT")]
     modbus: Option<String>,
-    /// A file that a sample a line is added to
+    /// A file that grows by one sample per line
     #[arg(long, value_name = "FILE")]
     lines: Option<PathBuf>,
-    /// A source as `[source]` of a configuration has it, in TOML
+    /// A source in TOML, as in the section `[source]` of a configuration
     #[arg(long, value_name = "TOML")]
     source: Option<String>,
 }
@@ -161,7 +161,7 @@ async fn gather_proposals(mut connection: Connection, device: Option<&str>) -> a
     }
     anyhow::ensure!(
         !found.is_empty(),
-        "nothing on the home's broker was recognised; docs/meter-sources.md has every source"
+        "recognised no meter on the home's broker; docs/meter-sources.md lists every source"
     );
     Ok(found)
 }
@@ -216,7 +216,7 @@ impl ProbeArgs {
         }
         let [one] = &found[..] else {
             let names: String = found.iter().map(|found| format!("\n  {}", found.what)).collect();
-            return Err(BadInput(format!("there are several; say which one with --device:{names}")).into());
+            return Err(BadInput(format!("found several devices; choose one with --device:{names}")).into());
         };
         writeln!(out, "This is {}.", one.what)?;
         // The kind comes first, as in every configuration.
@@ -280,7 +280,7 @@ impl ProbeArgs {
             .map_err(|error| BadInput(error.to_string()))
             .context(path.display().to_string())?;
         files::replace(path, text.as_bytes())?;
-        writeln!(out, "{} has the source now.", path.display())?;
+        writeln!(out, "Added the source to {}.", path.display())?;
         Ok(())
     }
 }

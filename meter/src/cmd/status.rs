@@ -14,10 +14,10 @@ pub(super) fn run(args: &ConfigArgs, out: &mut impl Write) -> anyhow::Result<()>
     let address = args.load()?.http;
     let answer = http::get(&format!("http://{address}/status"), LIMITS).map_err(|problem| {
         anyhow::anyhow!(
-            "no meter answers on {address}; is `dream-meter run` running with this configuration?: {problem}"
+            "no meter answers on {address}: {problem}; is `dream-meter run` running with this configuration?"
         )
     });
     let (status, body) = answer?;
-    anyhow::ensure!(status == 200, "what answers on {address} is no meter");
+    anyhow::ensure!(status == 200, "the program that answers on {address} is not dream-meter");
     Ok(out.write_all(&body)?)
 }

@@ -4,7 +4,7 @@ use thiserror::Error;
 
 /// Why nothing was written.
 #[derive(Debug, PartialEq, Eq, Error)]
-#[error("`[{section}]` is in the file already; remove it there first")]
+#[error("`[{section}]` is already in the file; remove it first")]
 pub struct SectionExists {
     section: String,
 }
@@ -34,7 +34,7 @@ mod tests {
         let after = add(before, "[source]\nkind = \"lines\"\n").unwrap();
         assert_eq!(after, "# mine\n[policy]\nprofile = \"strict\"\n\n[source]\nkind = \"lines\"\n");
         let again = add(&after, "[source]\nkind = \"p1\"\n").unwrap_err();
-        assert_eq!(again.to_string(), "`[source]` is in the file already; remove it there first");
+        assert_eq!(again.to_string(), "`[source]` is already in the file; remove it first");
         assert_eq!(add("", "[source]\n").unwrap(), "[source]\n");
     }
 }

@@ -249,8 +249,11 @@ fn records_of_an_earlier_version_or_without_their_key_are_refused_in_words() {
     closed(folder.path());
     fs::write(Records::key_file(folder.path()), vec![0; 8192]).unwrap();
     let error = Records::open(folder.path()).unwrap_err().to_string();
-    assert!(error.contains("does not fit `records.key`") && error.contains("put no back-up in its place"), "{error}");
+    assert!(
+        error.contains("does not fit `records.key`") && error.contains("do not restore a backup in its place"),
+        "{error}"
+    );
     fs::remove_file(Records::key_file(folder.path())).unwrap();
     let error = Records::open(folder.path()).unwrap_err().to_string();
-    assert!(error.contains("records.key cannot be used"), "{error}");
+    assert!(error.contains("records.key cannot be opened or written"), "{error}");
 }

@@ -107,7 +107,7 @@ impl fmt::Debug for Anchors {
 /// One key is an authority of meters and of gateways.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error(
-    "one key is an authority of meters and an authority of gateways: whoever certifies the gateway could invent meters, list \
+    "one key is an authority of meters and an authority of gateways: the gateway's authority could invent meters, list \
      them beside one home, and read that home; use two authorities, run by different people"
 )]
 pub struct SharedAuthority;

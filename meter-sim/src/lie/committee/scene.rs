@@ -1,4 +1,4 @@
-//! A cluster in virtual time whose broker keeps requests back until it is told whom to ask.
+//! A cluster in virtual time whose broker holds requests back until the scene says whom to ask.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -72,7 +72,7 @@ fn whole(words: Option<&[u16]>, number: NumberType) -> Option<String> {
     number.read(words?, WordOrder::BigEndian)
 }
 
-/// A power of ten from -10 to 10; 0x8000 says that there is none.
+/// A power of ten from -10 to 10; 0x8000 means not implemented.
 fn scale_factor(word: Option<&u16>) -> Option<i32> {
     word.map(|word| i32::from(word.cast_signed())).filter(|factor| (-10..=10).contains(factor))
 }

@@ -49,9 +49,7 @@ impl HomeBroker {
         let login = username.map(|username| Login { username, password_file });
         let url = url?;
         match (url.tls, section.has("ca")) {
-            (true, false) => {
-                section.missing("ca", "mqtts:// needs the certificates that the home broker's is checked with")
-            }
+            (true, false) => section.missing("ca", "mqtts:// needs the CA certificates that verify the home's broker"),
             (false, true) => section.wrong("ca", "has no effect with mqtt://; use mqtts://, or leave it out"),
             (true, true) | (false, false) => {}
         }

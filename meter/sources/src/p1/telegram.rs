@@ -22,7 +22,7 @@ pub enum TelegramError {
     End,
     #[error("{code} is not a number with a unit of {expected}")]
     Value { code: String, expected: &'static str },
-    #[error("{code} is there twice, with two values")]
+    #[error("{code} occurs twice, with different values")]
     Twice { code: String },
     #[error("the telegram has neither power (1.7.0) nor a counter (1.8.x)")]
     Nothing,

@@ -28,11 +28,11 @@ impl fmt::Display for NoReading {
         };
         match self {
             Self::Silent { lost } => {
-                f.write_str("the source said nothing in this slot")?;
+                f.write_str("the source sent nothing in this slot")?;
                 because(f, lost)
             }
             Self::Patchy { percent, lost } => {
-                write!(f, "the source covered {percent} % of this slot, and {LEAST_COVERAGE} % are needed")?;
+                write!(f, "the source covered {percent} % of this slot, and {LEAST_COVERAGE} % is needed")?;
                 because(f, lost)
             }
             Self::CoarseCounter { step_watt_hours } => write!(
@@ -41,9 +41,9 @@ impl fmt::Display for NoReading {
                  a German meter shows power and finer steps once it is unlocked with its PIN"
             ),
             Self::CounterSet => f.write_str(
-                "the source has no power, and its counter was set within this slot; it starts anew, as after a change of meters",
+                "the source has no power, and its counter was reset within this slot, as after a change of meters",
             ),
-            Self::ClockStepped => f.write_str("the clock of this machine was set within this slot"),
+            Self::ClockStepped => f.write_str("this machine's clock was set within this slot"),
         }
     }
 }

@@ -128,7 +128,7 @@ fn a_dead_or_patchy_source_has_no_reading_and_says_why() {
     let until = |end: u64| (0..end / 10).map(|n| power(n * 10, 500)).chain([lost(end)]);
     assert_eq!(slot_of(EVERY_10, until(480)), Ok(500));
     let patchy = slot_of(EVERY_10, until(470)).unwrap_err();
-    assert_eq!(patchy.to_string(), "the source covered 78 % of this slot, and 80 % are needed: unplugged");
+    assert_eq!(patchy.to_string(), "the source covered 78 % of this slot, and 80 % is needed: unplugged");
 }
 
 #[test]

@@ -30,7 +30,7 @@ async fn a_file_that_grows_is_followed_and_begun_anew_when_it_is_replaced() {
     assert_eq!(sample.at, Timestamp::from_millis(1_700_000_000_000));
 
     append(&path, "nonsense\n");
-    assert_eq!(source.lost().await, "line 2: power is no number");
+    assert_eq!(source.lost().await, "line 2: power is not a number");
     append(&path, "power=5 at=1700000123.5\n");
     assert_eq!(source.sample().await.at, Timestamp::from_millis(1_700_000_123_500));
 

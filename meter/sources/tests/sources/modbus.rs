@@ -94,7 +94,7 @@ async fn what_a_device_refuses_is_said() {
     let why = source.lost().await;
     assert!(why.contains("registers 12 to 13: the device refuses them"), "{why}");
     let mut source = Running::start(&format!("kind = 'modbus'\ntcp = '{address}'\npreset = 'sunspec'"));
-    assert!(source.lost().await.contains("not one of SunSpec"));
+    assert!(source.lost().await.contains("not a SunSpec device"));
 }
 
 #[test]

@@ -168,11 +168,11 @@ async fn what_speaks_only_on_change_counts_while_it_says_that_it_is_alive() {
     source.connected().await;
     home.say("evcc/site/grid/power", "200");
     // Nothing counts before the bridge says that it is alive; then what it said before does.
-    assert_eq!(source.lost().await, "evcc/status has not said yet that it is alive; switch that on in the bridge");
+    assert_eq!(source.lost().await, "evcc/status has not reported online yet; enable that in the bridge");
     home.say("evcc/status", "online");
     assert_eq!(numbers(&source.sample().await), (None, None, Some(200_000)));
     home.say("evcc/status", "offline");
-    assert_eq!(source.lost().await, "evcc/status says that it is offline");
+    assert_eq!(source.lost().await, "evcc/status reports offline");
     home.say("evcc/status", "online");
     home.say("evcc/site/grid/power", "300");
     assert_eq!(numbers(&source.sample().await), (None, None, Some(300_000)));
@@ -197,13 +197,13 @@ async fn a_message_without_a_number_ends_what_was_known() {
     source.connected().await;
     home.say("homeassistant/status", "online");
     home.say("homeassistant/sensor/p/state", "unavailable");
-    assert_eq!(source.lost().await, "homeassistant/sensor/p/state says no number");
+    assert_eq!(source.lost().await, "homeassistant/sensor/p/state is not a number");
     let mut source = home.source("preset = 'tasmota-sml'\ndevice = 'm'");
     source.connected().await;
     home.say("tele/m/SENSOR", r#"{"A":{"Power_curr":0,"Total_in":0,"Total_out":0}}"#);
     assert_eq!(source.lost().await, "the bridge has not read its meter yet");
     home.say("tele/m/SENSOR", r#"{"A":{"Power_curr":1},"B":{"Power_curr":2}}"#);
-    assert!(source.lost().await.contains("several groups"));
+    assert!(source.lost().await.contains("several matching groups"));
     home.say("tele/m/SENSOR", "{");
     assert_eq!(source.lost().await, "tele/m/SENSOR is not JSON");
 }
@@ -252,7 +252,7 @@ fn a_mistake_is_named_with_what_to_do() {
     assert!(with("speaks = 'on-change'").contains("nothing to read; name a `preset`"));
     let power = "power = [{ topic = 'a/b', unit = 'W' }]";
     assert!(with(power).contains("interval_seconds: missing; say how often"));
-    assert!(with(&format!("speaks = 'on-change'\n{power}")).contains("availability: missing; of a bridge"));
+    assert!(with(&format!("speaks = 'on-change'\n{power}")).contains("availability: missing; name the topic"));
     assert!(with("interval_seconds = 9\npower = [{ topic = 'a/b' }]").contains("power.unit: missing; use W or kW"));
     assert!(with("interval_seconds = 9\npower = [{ topic = 'a/#', unit = 'W' }]").contains("without wildcards"));
     assert!(
