@@ -30,7 +30,7 @@ pub enum IdentityError {
     #[error("{}: {error}", path.display())]
     Certificate { path: PathBuf, error: CertificateError },
     #[error("`identity.meter_authorities` and `identity.gateway_authorities`: {0}")]
-    Shared(#[from] SharedAuthority),
+    Shared(SharedAuthority),
     #[error(
         "the key in {} does not match the certificate in {}; the signed request was made with another key",
         key.display(), certificate.display()
@@ -134,7 +134,10 @@ pub fn renewable_from(certificate: &Certificate) -> u64 {
 /// Reads the authorities of meters and of gateways, which must differ unless the owner says otherwise.
 pub fn authorities(meters: &[PathBuf], gateways: &[PathBuf], one: bool) -> Result<Authorities, IdentityError> {
     let (meters, gateways) = (anchors(meters)?, anchors(gateways)?);
-    Ok(if one { Authorities::shared(meters, gateways) } else { Authorities::new(meters, gateways)? })
+    if one {
+        return Ok(Authorities::shared(meters, gateways));
+    }
+    Authorities::new(meters, gateways).map_err(IdentityError::Shared)
 }
 
 /// Reads the authorities in these files, each of which may hold several.
