@@ -473,7 +473,7 @@ mod tests {
         let silent = told(Injected { noiseless: 1, shifting: 1, ..Injected::default() });
         assert!(silent.contains("one member leaves out their noise"), "{silent}");
         let exact = told(Injected { exact: true, shifting: 1, ..Injected::default() });
-        assert!(exact.contains("none, as asked for"), "{exact}");
+        assert!(exact.contains("none, as requested"), "{exact}");
     }
 
     #[test]

@@ -106,7 +106,7 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[1].contains("does not reveal") && lines[1].ends_with("out of sums until it passes a trial"));
         assert!(lines[2].contains("suspected of spoiling sums") && lines[2].ends_with("last offence 0 days ago"));
-        assert!(lines[3].starts_with("A suspicion is no proof"));
+        assert!(lines[3].starts_with("A suspicion is not proof"));
         assert_eq!(printed(&[]), "no member spoils slots\n");
     }
 }

@@ -291,7 +291,7 @@ fn the_membership_list_is_served_as_it_was_published() {
 fn evidence_is_counted_from_one_and_served_as_it_came() {
     let gateway = filled();
     assert_eq!(gateway.get("/api/v1/clusters/north/evidence").json(), serde_json::json!([]));
-    assert!(gateway.get("/api/v1/clusters/north/evidence/1").text().contains("there is none"));
+    assert!(gateway.get("/api/v1/clusters/north/evidence/1").text().contains("none is kept"));
     gateway.fixture.board.show([ClusterView { evidence: proven(), ..listed("north", 100) }]);
     let shows = format!("two different requests for attempt 0 of slot {LAST_SLOT}");
     let expected = serde_json::json!([{ "number": 1, "gateway": "gw", "shows": shows }]);

@@ -171,7 +171,7 @@ fn a_broker_that_lets_nothing_through_is_told_apart_from_meters_that_are_missing
     gateway.fixture.close(&listed("hill", 60), none);
     for path in ["/", "/clusters/hill"] {
         let page = read(&gateway, path);
-        says(&page, "No meter is heard: check the broker\u{2019}s rights");
+        says(&page, "No meter is heard: check that the broker\u{2019}s permissions");
         assert!(!page.contains("meters were missing"), "{page}");
     }
     says(gateway.get("/clusters/hill").text(), "none was heard in the last slot");
