@@ -169,6 +169,15 @@ def test_a_cluster_may_be_called_defaults(helm, tmp_path):
     assert check_config(toml, tmp_path).returncode == 0
 
 
+def test_nodes_of_a_broker_cluster_are_tried_after_the_first(helm, tmp_path):
+    toml = toml_of(helm.objects(*BASE, "--set-json", 'broker.urls=["mqtts://b2.example", "mqtts://b3.example"]'))
+    url = re.search(r'^urls = \["([^"]+)","mqtts://b2.example","mqtts://b3.example"\]$', toml, re.MULTILINE)
+    assert url and "\nurl = " not in toml, toml
+    assert check_config(toml, tmp_path).returncode == 0
+    mixed = helm.objects(*BASE, "--set-json", 'broker.urls=["mqtt://b2.example"]')
+    assert "mixes mqtt:// and mqtts://" in check_config(toml_of(mixed), tmp_path).stderr
+
+
 def test_the_configuration_has_every_key_that_the_gateway_has(helm):
     """A key of docs/configuration.md that the chart could not set would need another way in."""
     text = (ROOT / "docs" / "configuration.md").read_text()

@@ -27,7 +27,11 @@ gateway_authorities = [
 ]
 
 [broker]
+{{- if .Values.broker.urls }}
+urls = {{ prepend .Values.broker.urls .Values.broker.url | toJson }}
+{{- else }}
 url = {{ .Values.broker.url | quote }}
+{{- end }}
 {{- if include "dream.tls" . }}
 ca = {{ printf "/etc/dream/broker-ca/%s" .Values.broker.ca.key | quote }}
 {{- end }}
