@@ -69,6 +69,8 @@ pub enum AccessError {
     NotTls(&'static str),
     #[error("--broker: mqtt:// and mqtts:// are mixed; use one of them for all")]
     Mixed,
+    #[error("--password-file: {0}")]
+    Password(FileError),
     #[error(transparent)]
     File(#[from] FileError),
     #[error("cannot set up TLS to the broker: {reason}")]
@@ -126,7 +128,10 @@ impl Access {
         let login = match login {
             None => None,
             Some((name, None)) => Some((name.to_owned(), Zeroizing::default())),
-            Some((name, Some(file))) => Some((name.to_owned(), files::password(&files::read(file)?))),
+            Some((name, Some(file))) => {
+                let text = files::read(file).map_err(AccessError::Password)?;
+                Some((name.to_owned(), files::password(&text)))
+            }
         };
         let access = Self { urls, roots, credentials: Credentials { tls: None, login } };
         access.showing(client)
