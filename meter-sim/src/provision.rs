@@ -20,7 +20,7 @@ use dream_protocol::policy::{Policy, Profile};
 use dream_protocol::scheme::SchemeChoice;
 
 use self::settings::Settings;
-use crate::progress::Progress;
+use crate::cli::progress;
 use dream_homes::args::{BadInput, whole};
 
 const EXAMPLES: &str = "\
@@ -186,16 +186,16 @@ impl ProvisionArgs {
             fs::create_dir_all(folder(out, cluster))?;
             fs::write(out.join(format!("{cluster}.allow")), allow_list(cluster, meters))?;
         }
-        let progress = Progress::new(meters.len(), "meters");
+        let progress = progress(meters.len(), "meters");
         let issued = street::in_parallel(street::all_cores(), meters, |(cluster, id)| {
-            progress.step();
+            progress.inc(1);
             let issued = match self.profile() {
                 Profile::Community => authority.meter_of(id, cluster, self.meters),
                 Profile::Strict | Profile::Trial => authority.meter(id),
             };
             issued.write(&folder(out, cluster), id.as_str())
         });
-        progress.end();
+        progress.finish_and_clear();
         issued.into_iter().collect::<io::Result<()>>()?;
         let settings = Settings {
             gateway: &self.gateway,

@@ -4,14 +4,13 @@
 //! meter of a cluster records, is kept once.
 
 use std::collections::BTreeSet;
-use std::fs::OpenOptions;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use dream_edge::database::{self, OpenError};
 use dream_edge::files::mode_for_everybody;
 use dream_protocol::ids::{ClusterId, MeterId};
 use dream_protocol::meter::{Key, Record};
-use redb::{Database, DatabaseError, ReadableDatabase as _, ReadableTable as _, TableDefinition};
+use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition};
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 use zeroize::Zeroizing;
@@ -29,6 +28,8 @@ const LISTS: TableDefinition<'_, &[u8; 32], &[u8]> = TableDefinition::new("lists
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 const FORMAT: u64 = 2;
 
+const CACHE_BYTES: usize = 16 << 20;
+
 /// Why records cannot be kept.
 #[derive(Debug, Error)]
 pub enum RecordsError {
@@ -44,6 +45,10 @@ pub enum RecordsError {
          the meters start anew, without what they remember of their privacy budgets"
     )]
     OtherFormat { path: String },
+    #[error("{path} is damaged, or not the records of a fleet ({detail}): move it away, and the meters start anew")]
+    Damaged { path: String, detail: String },
+    #[error("{path} cannot be opened: {error}")]
+    File { path: String, error: std::io::Error },
     #[error("evidence cannot be written to {path}: {error}")]
     Evidence { path: String, error: std::io::Error },
     #[error("the meters' records cannot be read or written")]
@@ -53,6 +58,8 @@ pub enum RecordsError {
     #[error("a list that the meter `{meter}` has accepted is gone from its records")]
     NoList { meter: String },
 }
+
+dream_edge::from_redb!(RecordsError);
 
 /// One change of a meter's records.
 #[derive(Debug)]
@@ -74,15 +81,13 @@ impl Records {
         if let Ok(Some(mode)) = mode_for_everybody(path) {
             return Err(RecordsError::Open { path: path.display().to_string(), mode });
         }
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
-        let opened = file.map_err(DatabaseError::from);
-        let records = match opened.and_then(|file| Database::builder().set_cache_size(16 << 20).create_file(file)) {
-            Ok(database) => Self { database, folder: path.with_file_name("") },
-            Err(DatabaseError::DatabaseAlreadyOpen) => {
-                return Err(RecordsError::Locked { path: path.display().to_string() });
-            }
-            Err(error) => return Err(RecordsError::Redb(error.into())),
-        };
+        let shown = || path.display().to_string();
+        let database = database::open(path, CACHE_BYTES, true).map_err(|error| match error {
+            OpenError::Locked => RecordsError::Locked { path: shown() },
+            OpenError::Damaged(detail) => RecordsError::Damaged { path: shown(), detail },
+            OpenError::Io(error) => RecordsError::File { path: shown(), error },
+        })?;
+        let records = Self { database, folder: path.with_file_name("") };
         if !records.check_format()? {
             return Err(RecordsError::OtherFormat { path: path.display().to_string() });
         }
@@ -91,7 +96,7 @@ impl Records {
     }
 
     /// Returns whether the file is of this version; a new one becomes so.
-    fn check_format(&self) -> Result<bool, redb::Error> {
+    fn check_format(&self) -> Result<bool, RecordsError> {
         let write = self.database.begin_write()?;
         let new = write.list_tables()?.next().is_none();
         let found = {
@@ -110,7 +115,7 @@ impl Records {
     }
 
     /// Removes lists that no meter needs any more.
-    fn forget_lists(&self) -> Result<(), redb::Error> {
+    fn forget_lists(&self) -> Result<(), RecordsError> {
         let write = self.database.begin_write()?;
         {
             let records = write.open_table(RECORDS)?;
@@ -125,18 +130,18 @@ impl Records {
 
     /// Returns the records of a meter.
     pub fn of(&self, cluster: &ClusterId, meter: &MeterId) -> Result<Vec<Record>, RecordsError> {
-        let read = self.database.begin_read().map_err(redb::Error::from)?;
-        let table = read.open_table(RECORDS).map_err(redb::Error::from)?;
-        let lists = read.open_table(LISTS).map_err(redb::Error::from)?;
+        let read = self.database.begin_read()?;
+        let table = read.open_table(RECORDS)?;
+        let lists = read.open_table(LISTS)?;
         let (cluster, meter) = (cluster.as_str(), meter.as_str());
         let all = (cluster, meter, 0, 0)..=(cluster, meter, u8::MAX, u64::MAX);
         let mut records = Vec::new();
-        for entry in table.range(all).map_err(redb::Error::from)? {
-            let (_, value) = entry.map_err(redb::Error::from)?;
+        for entry in table.range(all)? {
+            let (_, value) = entry?;
             let (list, own) = value.value();
             let mut bytes = Zeroizing::new(own.to_vec());
             if let Some(hash) = list {
-                let list = lists.get(hash).map_err(redb::Error::from)?;
+                let list = lists.get(hash)?;
                 bytes.extend(list.ok_or_else(|| RecordsError::NoList { meter: meter.to_owned() })?.value());
             }
             let decoded = Record::decode(&bytes);
@@ -152,14 +157,14 @@ impl Records {
         changes: impl Iterator<Item = (&'a ClusterId, &'a MeterId, &'a Change)>,
         shared: &[&[u8]],
     ) -> Result<(), RecordsError> {
-        let write = self.database.begin_write().map_err(redb::Error::from)?;
+        let write = self.database.begin_write()?;
         {
-            let mut table = write.open_table(RECORDS).map_err(redb::Error::from)?;
-            let mut lists = write.open_table(LISTS).map_err(redb::Error::from)?;
+            let mut table = write.open_table(RECORDS)?;
+            let mut lists = write.open_table(LISTS)?;
             let mut kept: Vec<Option<[u8; 32]>> = vec![None; shared.len()];
             for (cluster, meter, change) in changes {
                 let place = |key: &Key| {
-                    let (kind, number) = place(key);
+                    let (kind, number) = key.place();
                     (cluster.as_str(), meter.as_str(), kind, number)
                 };
                 match change {
@@ -175,19 +180,19 @@ impl Records {
                                 Some((list, kept, own)) => {
                                     if kept.is_none() {
                                         let hash = Sha256::digest(list).into();
-                                        lists.insert(&hash, *list).map_err(redb::Error::from)?;
+                                        lists.insert(&hash, *list)?;
                                         *kept = Some(hash);
                                     }
                                     (kept.as_ref(), own)
                                 }
                             };
-                        table.insert(place(&key), value).map_err(redb::Error::from)?;
+                        table.insert(place(&key), value)?;
                     }
-                    Change::Erase(key) => drop(table.remove(place(key)).map_err(redb::Error::from)?),
+                    Change::Erase(key) => drop(table.remove(place(key))?),
                 }
             }
         }
-        write.commit().map_err(redb::Error::from)?;
+        write.commit()?;
         Ok(())
     }
 
@@ -198,26 +203,17 @@ impl Records {
         key: &Key,
         bytes: &[u8],
     ) -> Result<(), RecordsError> {
-        let path = self.folder.join(format!("evidence-{cluster}-{meter}-{}.cbor", place(key).1));
+        let path = self.folder.join(format!("evidence-{cluster}-{meter}-{}.cbor", key.place().1));
         std::fs::write(&path, bytes).map_err(|error| RecordsError::Evidence { path: path.display().to_string(), error })
-    }
-}
-
-fn place(key: &Key) -> (u8, u64) {
-    match key {
-        Key::Account => (0, 0),
-        Key::Enrolment(seq) => (1, *seq),
-        Key::List(epoch) => (2, *epoch),
-        Key::Slot(slot) => (3, slot.0),
-        Key::Evidence(number) => (4, *number),
-        Key::Answer(slot) => (5, slot.0),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use dream_protocol::wire::FullList;
-    use dream_testkit::keyed_cluster::KeyedCluster;
+    use dream_testkit::example::cluster_config;
+    use dream_testkit::pki::Pki;
+    use dream_testkit::plain_cluster::{Conduct, PlainCluster};
 
     use super::*;
 
@@ -230,8 +226,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("meters.redb");
         let cluster = ClusterId::new("north").unwrap();
-        let cluster_of_30 = KeyedCluster::new(30);
-        let (epoch, list) = (cluster_of_30.list().epoch(), cluster_of_30.list().bytes().to_vec());
+        let list = PlainCluster::new(cluster_config(&Pki::new(), 30), vec![Conduct::Honest; 30], 1).first_list();
+        let (epoch, list) = (list.epoch(), list.bytes().to_vec());
         let records = Records::open(&path).unwrap();
         let (first, second) = (Change::Put(entry(1, &list)), Change::Put(entry(2, &list)));
         let both = [(&cluster, &id("a"), &first), (&cluster, &id("b"), &second)];

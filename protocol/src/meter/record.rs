@@ -35,6 +35,20 @@ pub enum Key {
     Evidence(u64),
 }
 
+impl Key {
+    /// Returns the entry's name as two numbers, which never change: for stores.
+    pub const fn place(&self) -> (u8, u64) {
+        match self {
+            Self::Account => (0, 0),
+            Self::Enrolment(seq) => (1, *seq),
+            Self::List(epoch) => (2, *epoch),
+            Self::Slot(slot) => (3, slot.0),
+            Self::Evidence(number) => (4, *number),
+            Self::Answer(slot) => (5, slot.0),
+        }
+    }
+}
+
 /// One entry.
 #[derive(Debug)]
 pub enum Record {
