@@ -301,7 +301,7 @@ interval_seconds = 1
         report.finish(found.flatten())
     }
 
-    /// The mistakes, as they are told after the file's name.
+    /// The mistakes, as they are printed after the file's name.
     fn problems(text: &str) -> Vec<String> {
         let told = parse(text).unwrap_err().to_string();
         told.lines().skip(1).map(|line| line.trim_start_matches("/etc/dream-meter/meter.toml:").to_owned()).collect()

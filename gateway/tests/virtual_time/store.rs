@@ -208,7 +208,7 @@ fn a_store_in_use_is_refused() {
 }
 
 #[test]
-fn a_missing_store_is_not_made_by_whoever_only_reads() {
+fn a_missing_store_is_not_made_by_a_reader() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("store.redb");
     assert!(matches!(Store::open_existing(&path), Err(OpenStoreError::Missing { .. })));

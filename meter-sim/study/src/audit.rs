@@ -55,7 +55,7 @@ pub struct Finding {
     pub epsilon_at_least: f64,
 }
 
-/// Runs everything; `step` is told of each cluster that is through, and of how many there are.
+/// Runs everything; `step` gets the share of the clusters that are done, in per cent.
 pub(crate) fn section(seed: u64, step: &(dyn Fn(u32) + Sync)) -> Section {
     let clusters = Trial::all().map(|trial| 2 * trial.thousands).chain(DayTrial::all().map(|trial| 2 * trial.clusters));
     let (all, done) = (clusters.sum::<u32>(), AtomicU32::new(0));

@@ -6,6 +6,7 @@ mod unmasked;
 pub use energy::EnergyAccount;
 pub use unmasked::unmasked_slot;
 
+use super::conduct::sealed::Sealed as _;
 use super::lists::Role;
 use super::record::Stage;
 use super::{Conduct, Meter, MeterConfig, MeterError, Record, Refusal, SlotRecord};
@@ -93,7 +94,7 @@ impl Meter<Simulated> {
         records: impl IntoIterator<Item = Record>,
         settings: Simulation,
     ) -> Result<Self, MeterError> {
-        Self::with_conduct(config, records, Simulated { settings, hidden: None })
+        Simulated { settings, hidden: None }.resume(config, records.into_iter().collect())
     }
 
     /// Returns what the last attempt hid, once: a simulator that knows it can tell whether masks cancelled exactly.

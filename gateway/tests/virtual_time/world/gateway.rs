@@ -33,7 +33,7 @@ use super::{SLOT_SECONDS, World, eventually, eventually_some};
 #[derive(Debug)]
 pub struct Gateway {
     world: World,
-    /// What it is told at the next start or reload.
+    /// Its configuration from the next start or reload on.
     pub settings: Settings,
     pub doom: Doom,
     pub freezer: Freezer,
