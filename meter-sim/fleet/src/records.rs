@@ -4,13 +4,14 @@
 //! meter of a cluster records, is kept once.
 
 use std::collections::BTreeSet;
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use dream_edge::database::{self, OpenError};
 use dream_edge::files::mode_for_everybody;
 use dream_protocol::ids::{ClusterId, MeterId};
 use dream_protocol::meter::{Key, Record};
-use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition};
+use redb::{Database, DatabaseError, ReadableDatabase as _, ReadableTable as _, TableDefinition};
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 use zeroize::Zeroizing;
@@ -28,8 +29,6 @@ const LISTS: TableDefinition<'_, &[u8; 32], &[u8]> = TableDefinition::new("lists
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 const FORMAT: u64 = 2;
 
-const CACHE_BYTES: usize = 16 << 20;
-
 /// Why records cannot be kept.
 #[derive(Debug, Error)]
 pub enum RecordsError {
@@ -45,10 +44,6 @@ pub enum RecordsError {
          the meters start anew, without what they remember of their privacy budgets"
     )]
     OtherFormat { path: String },
-    #[error("{path} is damaged, or not the records of a fleet ({detail}): move it away, and the meters start anew")]
-    Damaged { path: String, detail: String },
-    #[error("{path} cannot be opened: {error}")]
-    File { path: String, error: std::io::Error },
     #[error("evidence cannot be written to {path}: {error}")]
     Evidence { path: String, error: std::io::Error },
     #[error("the meters' records cannot be read or written")]
@@ -81,13 +76,15 @@ impl Records {
         if let Ok(Some(mode)) = mode_for_everybody(path) {
             return Err(RecordsError::Open { path: path.display().to_string(), mode });
         }
-        let shown = || path.display().to_string();
-        let database = database::open(path, CACHE_BYTES, true).map_err(|error| match error {
-            OpenError::Locked => RecordsError::Locked { path: shown() },
-            OpenError::Damaged(detail) => RecordsError::Damaged { path: shown(), detail },
-            OpenError::Io(error) => RecordsError::File { path: shown(), error },
-        })?;
-        let records = Self { database, folder: path.with_file_name("") };
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
+        let opened = file.map_err(DatabaseError::from);
+        let records = match opened.and_then(|file| Database::builder().set_cache_size(16 << 20).create_file(file)) {
+            Ok(database) => Self { database, folder: path.with_file_name("") },
+            Err(DatabaseError::DatabaseAlreadyOpen) => {
+                return Err(RecordsError::Locked { path: path.display().to_string() });
+            }
+            Err(error) => return Err(RecordsError::Redb(error.into())),
+        };
         if !records.check_format()? {
             return Err(RecordsError::OtherFormat { path: path.display().to_string() });
         }
