@@ -115,7 +115,8 @@ pub fn mode_for_everybody(path: &Path) -> io::Result<Option<u32>> {
     Ok((mode & 0o007 != 0).then_some(mode))
 }
 
-fn check_private(path: &Path) -> Result<(), FileError> {
+/// Checks that nobody but its owner can read a file.
+pub fn check_private(path: &Path) -> Result<(), FileError> {
     let metadata = fs::metadata(path).map_err(|error| FileError::Read { path: path.to_owned(), error })?;
     let mode = metadata.permissions().mode() & 0o777;
     if mode & 0o077 == 0 { Ok(()) } else { Err(FileError::Open { path: path.to_owned(), mode }) }

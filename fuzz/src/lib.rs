@@ -22,7 +22,7 @@ use dream_testkit::example::cluster_id;
 use dream_testkit::pki::Pki;
 
 pub use machines::machines;
-pub use sources::{line, modbus_registers, mqtt_message, p1, sml};
+pub use sources::{ciphered, dlms, line, modbus_registers, mqtt_message, p1, sml, tic};
 
 static AUTHORITIES: LazyLock<Authorities> = LazyLock::new(|| Pki::new().authorities());
 
