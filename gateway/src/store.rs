@@ -22,7 +22,7 @@ use crate::history::{FilteredLoad, History, Rollup, Step};
 
 pub use file::FileStore;
 #[cfg(feature = "postgres")]
-pub use postgres::{PostgresStore, Safety};
+pub use postgres::PostgresStore;
 
 /// How many of the newest outcomes a cluster is rebuilt with: the last one says which slots are over.
 const OUTCOMES_TO_RESUME: usize = 16;
@@ -77,6 +77,15 @@ pub fn open_existing(place: &config::Place) -> Result<Box<dyn Store>, OpenStoreE
         #[cfg(not(feature = "postgres"))]
         config::Place::Postgres(_) => unreachable!("without the feature no configuration names a database"),
     }
+}
+
+/// Finds out whether a gateway could use a database, which is left as it is; returns why what it has committed may be lost.
+pub fn probe(postgres: &config::Postgres) -> Result<Vec<String>, OpenStoreError> {
+    #[cfg(feature = "postgres")]
+    let probed = PostgresStore::probe(postgres);
+    #[cfg(not(feature = "postgres"))]
+    let probed = unreachable!("without the feature no configuration names {}", postgres.url);
+    probed
 }
 
 /// Why something could not be read or written.

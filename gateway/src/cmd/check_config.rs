@@ -52,8 +52,8 @@ pub(super) fn run(args: &CheckConfigArgs, clock: &dyn Clock, out: &mut impl Writ
         Place::Postgres(postgres) => postgres.url.clone(),
     };
     writeln!(out, "  store     {place}, slots kept for {slots} days, hours for {hours} days, days forever")?;
-    if !args.without_files {
-        for warning in database_warnings(&store.place)? {
+    if let (Place::Postgres(postgres), false) = (&store.place, args.without_files) {
+        for warning in store::probe(postgres)? {
             writeln!(out, "      WARNING: {warning}")?;
         }
     }
@@ -111,24 +111,7 @@ fn database_mistakes(postgres: &Postgres) -> Vec<(&'static str, String)> {
     if !files.is_empty() || postgres.url.is_empty() {
         return files;
     }
-    #[cfg(feature = "postgres")]
-    return store::PostgresStore::probe(postgres)
-        .err()
-        .map(|error| ("store.url", error.to_string()))
-        .into_iter()
-        .collect();
-    #[cfg(not(feature = "postgres"))]
-    files
-}
-
-/// Returns why what a database has committed may be lost.
-fn database_warnings(place: &Place) -> anyhow::Result<Vec<String>> {
-    #[cfg(feature = "postgres")]
-    if let Place::Postgres(postgres) = place {
-        return Ok(store::PostgresStore::probe(postgres)?.warnings);
-    }
-    let _ = place;
-    Ok(Vec::new())
+    store::probe(postgres).err().map(|error| ("store.url", error.to_string())).into_iter().collect()
 }
 
 /// Returns why a store could not be opened or made at a path, for the user of this command.

@@ -34,8 +34,6 @@ use lease::Lease;
 use link::Link;
 use seal::{Place, Sealer};
 
-pub use schema::Safety;
-
 /// How long the database may take to answer anything.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -78,14 +76,14 @@ impl PostgresStore {
         }
     }
 
-    /// Finds out whether a gateway could use a database, which is left as it is, and how that treats what is committed.
-    pub fn probe(config: &config::Postgres) -> Result<Safety, OpenStoreError> {
-        let safety = Self::new(config, 0, "")?.wait(|inner| async move {
+    /// Finds out whether a gateway could use a database, which is left as it is; returns why what it has committed may be lost.
+    pub fn probe(config: &config::Postgres) -> Result<Vec<String>, OpenStoreError> {
+        let warnings = Self::new(config, 0, "")?.wait(|inner| async move {
             let client = inner.reader().await?;
             schema::found(&client).await?;
-            Safety::of(&client).await
+            schema::warnings(&client).await
         });
-        safety.map_err(|error| unusable(config, &error))
+        warnings.map_err(|error| unusable(config, &error))
     }
 
     fn new(config: &config::Postgres, shard: u32, owner: &str) -> Result<Self, OpenStoreError> {
@@ -331,6 +329,7 @@ fn rollup(cluster: &ClusterId, step: Step, row: &Row) -> Result<Rollup, StoreErr
 }
 
 /// Returns an error in words: PostgreSQL's own, or those of what lies below.
+#[expect(clippy::needless_pass_by_value, reason = "as `map_err` hands it over")]
 fn words(error: tokio_postgres::Error) -> StoreError {
     if let Some(said) = error.as_db_error() {
         if said.code().code() == schema::FENCED {

@@ -1,8 +1,14 @@
 //! Two gateways on one PostgreSQL, as processes: one serves and the other one waits, until the first is frozen, killed or replaced.
 
+use std::process::Command;
 use std::sync::Arc;
 
+use dream_gateway::history::{FilteredLoad, Rollup, Step};
+use dream_gateway::store::{Change, FileStore, Store as _};
+use dream_protocol::cluster::Record;
+use dream_protocol::ids::{ClusterId, MeterId};
 use dream_protocol::topic::MeterChannel;
+use dream_testkit::lab::access::Access;
 use dream_testkit::lab::aggregates::{assert_exact_or, assert_no_gap, published};
 use dream_testkit::lab::client::Message;
 use dream_testkit::lab::fleet::{Fate, Fleet};
@@ -12,6 +18,7 @@ use dream_testkit::lab::postgres::Postgres;
 use dream_testkit::lab::settings::Settings;
 use dream_testkit::lab::until;
 use dream_testkit::lab::watcher::Watcher;
+use dream_testkit::outcomes::Slotted;
 
 use crate::gateway::Gateway;
 
@@ -111,6 +118,60 @@ async fn an_owner_that_stops_in_the_middle_of_a_slot_hands_it_over() {
     assert!(scene.first.stop().success());
     scene.second.wait_until_ready().await;
     scene.assert_nothing_lost_or_doubled().await;
-    let expires = scene.database.sql("dream", "select owner, fence from dream.shards").unwrap();
-    assert_eq!(expires, "gw-0|2");
+    let owner = scene.database.sql("dream", "select owner, fence from dream.shards").unwrap();
+    assert_eq!(owner, "gw-0|2");
+}
+
+/// Runs the program with a gateway's configuration; returns what it printed, and how it ended.
+fn run(gateway: &Gateway, command: &str, more: &[&str]) -> String {
+    let config = gateway.file("gateway.toml");
+    let program = env!("CARGO_BIN_EXE_dream-gateway");
+    let done = Command::new(program).arg(command).arg("--config").arg(config).args(more).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    format!("{}{}{}", text(done.stdout), text(done.stderr), done.status.code().unwrap())
+}
+
+#[test]
+fn a_file_is_imported_once_and_exported_as_before() {
+    let (identities, database) = (Identities::default(), Arc::new(Postgres::start()));
+    let mut gateway = Gateway::prepare(&identities, Settings::new(&Access::open(1)).cluster("north", METERS));
+    let north = ClusterId::new("north").unwrap();
+    let file = FileStore::open(&gateway.file("gateway.redb"), 4).unwrap();
+    let mut changes = Vec::new();
+    for slot in 1..=20 {
+        let outcome = Slotted::new(slot).decoded(1000 + i64::try_from(slot).unwrap(), 90);
+        let (cluster, end, filtered) = (north.clone(), outcome.end, FilteredLoad { watts: 7, band95: 3 });
+        changes.push(Change::Put(north.clone(), Record::Outcome(outcome)));
+        changes.push(Change::PutFiltered { cluster: cluster.clone(), end, filtered });
+        changes.push(Change::PutSmoothed { cluster: cluster.clone(), end, smoothed: filtered });
+        let mut rollup = Rollup::new(outcome.start..outcome.end);
+        rollup.add(&outcome.into());
+        changes.extend([Step::Hour, Step::Day].map(|step| Change::PutRollup {
+            cluster: cluster.clone(),
+            step,
+            rollup,
+        }));
+    }
+    let meter = MeterId::new("m-1").unwrap();
+    changes.push(Change::Put(north.clone(), Record::Enrolment { meter, bytes: Arc::new([7; 9]) }));
+    file.commit(&changes).unwrap();
+    drop(file);
+    let steps = ["slot", "hour", "day"];
+    let before = steps.map(|step| run(&gateway, "export", &["--step", step]));
+    gateway.settings = gateway.settings.clone().on(&database);
+    gateway.write_settings();
+    let path = gateway.file("gateway.redb").display().to_string();
+    assert_eq!(run(&gateway, "import", &[&path]), format!("north: {} rows\n0", changes.len()));
+    assert_eq!(run(&gateway, "import", &[&path]), "north: left as it is: the database has it already\n0");
+    assert_eq!(steps.map(|step| run(&gateway, "export", &["--step", step])), before);
+    assert_eq!(database.sql("dream", "select count(*) from dream.records").unwrap(), "1");
+    let checked = run(&gateway, "check-config", &[]);
+    assert!(checked.contains("  store     postgres://dream@127.0.0.1:"), "{checked}");
+    assert!(
+        checked.contains("      WARNING: `fsync` is off: a crash of the server may damage the database\n"),
+        "{checked}"
+    );
+    database.kill();
+    let refused = run(&gateway, "check-config", &[]);
+    assert!(refused.contains("store.url: the database postgres://") && refused.ends_with('2'), "{refused}");
 }

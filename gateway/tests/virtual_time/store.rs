@@ -8,7 +8,8 @@ use dream_gateway::store::{Change, FileStore, OpenStoreError, PostgresStore, Sto
 use dream_protocol::cluster::{Forget, Key, Record, SlotEntry};
 use dream_protocol::ids::{ClusterId, MeterId};
 use dream_protocol::time::{Slot, Timestamp};
-use dream_testkit::lab::postgres::Postgres;
+use dream_testkit::lab::identities::Identities;
+use dream_testkit::lab::postgres::{PASSWORD, Postgres};
 use dream_testkit::outcomes::Slotted;
 use redb::{ReadableDatabase, TableDefinition};
 use tempfile::TempDir;
@@ -624,7 +625,7 @@ fn every_query_of_the_page_and_the_dashboard_gets_an_answer() {
     let place = Place::postgres();
     place.sql("create role dream_reader login");
     let store = &*place.open();
-    put(store, &north(), Record::Outcome(Slotted::new(7_000_000).decoded(1234, 90)));
+    put(store, &north(), Record::Outcome(Slotted::new(2_900_000).decoded(1234, 90)));
     let start = Timestamp::from_secs(1_794_837_600);
     let day = Rollup::new(start..start.plus_secs(86_400));
     store.commit(&[Change::PutRollup { cluster: north(), step: Step::Day, rollup: day }]).unwrap();
@@ -648,4 +649,27 @@ fn every_query_of_the_page_and_the_dashboard_gets_an_answer() {
             place.server().sql("dream_reader", &filled_in(&query)).unwrap_or_else(|error| panic!("{query}: {error}"));
         assert!(!answer.is_empty(), "{query}: nothing");
     }
+}
+
+#[test]
+fn a_database_is_reached_over_tls_with_a_password_and_no_other_server_is_believed() {
+    let identities = Identities::default();
+    let (server, folder) = Postgres::guarded(&identities);
+    let place = Place { server: Some(server), ..Place::file() };
+    place.write_key("store.key", "5e");
+    let path = |name: &str| place.directory.path().join(name);
+    std::fs::write(path("password"), format!("{PASSWORD}\n")).unwrap();
+    std::fs::write(path("wrong"), "guess").unwrap();
+    let open = |ca: Option<std::path::PathBuf>, password: &str| {
+        let (url, keys, password_file) = (place.server().url(), vec![path("store.key")], Some(path(password)));
+        PostgresStore::open(&Database { url, ca, password_file, keys, lease_seconds: 1 }, 0, "test")
+    };
+    let store = open(Some(folder.join("gateway-authority.pem")), "password").unwrap();
+    assert_eq!(store.try_take().unwrap(), None);
+    let sql = "select bool_and(ssl) from pg_stat_ssl join pg_stat_activity using (pid) where application_name = 'dream-gateway'";
+    assert_eq!(place.sql(sql), "t");
+    let refused = open(Some(folder.join("meter-authority.pem")), "password").unwrap_err().to_string();
+    assert!(refused.contains("certificate"), "{refused}");
+    let refused = open(Some(folder.join("gateway-authority.pem")), "wrong").unwrap_err().to_string();
+    assert!(refused.contains("password authentication failed") && !refused.contains("guess"), "{refused}");
 }

@@ -7,8 +7,12 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use super::identities::Identities;
 use super::process::{Process, program};
 use super::{PATIENCE, free_port};
+
+/// The password of its superuser, if it asks for one.
+pub const PASSWORD: &str = "correct horse";
 
 /// A running PostgreSQL with one database, and a superuser who needs no password.
 #[derive(Debug)]
@@ -16,7 +20,7 @@ pub struct Postgres {
     process: Mutex<Process>,
     port: u16,
     /// Goes after the process that uses it: fields are dropped in this order.
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 impl Postgres {
@@ -25,30 +29,49 @@ impl Postgres {
     /// # Panics
     /// If there is no PostgreSQL; says which package to install.
     pub fn start() -> Self {
+        Self::with(None)
+    }
+
+    /// The same with a server that wants TLS and, from everybody, [`PASSWORD`]. `gateway-authority.pem` in the folder that is returned
+    /// verifies it.
+    pub fn guarded(identities: &Identities) -> (Self, PathBuf) {
+        let database = Self::with(Some(identities));
+        let folder = database.directory.path().join("data");
+        (database, folder)
+    }
+
+    fn with(identities: Option<&Identities>) -> Self {
         let directory = TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).unwrap();
         let (data, port) = (directory.path().join("data"), free_port());
         std::fs::create_dir(&data).unwrap();
-        // The server refuses to run as root, so that the directory is another user's then.
+        let password = directory.path().join("password");
+        std::fs::write(&password, PASSWORD).unwrap();
+        // The server refuses to run as root, so that its files are another user's then.
         let as_user = unprivileged();
-        if !as_user.is_empty() {
-            run(Command::new("chown").arg("postgres").args([directory.path(), &data]));
-        }
+        let hand_over = |paths: &[&Path]| {
+            if !as_user.is_empty() {
+                run(Command::new("chown").arg("postgres").args(paths));
+            }
+        };
+        hand_over(&[directory.path(), &data, &password]);
+        let login = if identities.is_some() { "scram-sha-256" } else { "trust" };
         let mut make = Command::new("env");
-        run(make
-            .args(&as_user)
-            .arg(tool("initdb"))
-            .args(["--no-sync", "-A", "trust", "-U", "dream", "-E", "UTF8", "--locale", "C"])
-            .arg("-D")
-            .arg(&data));
-        let settings = ["fsync=off", "listen_addresses=127.0.0.1", "unix_socket_directories="];
+        make.args(&as_user).arg(tool("initdb")).args(["--no-sync", "-A", login, "-U", "dream", "-E", "UTF8"]);
+        run(make.args(["--locale", "C", "--pwfile"]).arg(&password).arg("-D").arg(&data));
+        let mut settings = vec!["fsync=off", "listen_addresses=127.0.0.1", "unix_socket_directories="];
+        if let Some(identities) = identities {
+            identities.write_broker(&data);
+            let (certificate, key) = (data.join("broker.pem"), data.join("broker.key"));
+            std::fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+            hand_over(&[&certificate, &key]);
+            settings.extend(["ssl=on", "ssl_cert_file=broker.pem", "ssl_key_file=broker.key"]);
+        }
         let mut arguments: Vec<String> = as_user.iter().map(|&word| word.to_owned()).collect();
-        arguments.extend([tool("postgres"), data].map(|path| path.display().to_string()));
-        let at = arguments.len() - 1;
-        arguments.insert(at, "-D".to_owned());
+        arguments.extend([tool("postgres").display().to_string(), "-D".to_owned(), data.display().to_string()]);
         arguments.extend(["-p".to_owned(), port.to_string()]);
         arguments.extend(settings.iter().flat_map(|setting| ["-c".to_owned(), (*setting).to_owned()]));
         let process = Process::new("postgres", program("env", "coreutils"), arguments, directory.path());
-        let database = Self { process: Mutex::new(process), port, _directory: directory };
+        let database = Self { process: Mutex::new(process), port, directory };
         database.restart();
         database
     }
@@ -84,6 +107,7 @@ impl Postgres {
     pub fn sql(&self, user: &str, sql: &str) -> Result<String, String> {
         let url = self.url().replace("dream@", &format!("{user}@"));
         let done = Command::new(tool("psql"))
+            .env("PGPASSWORD", PASSWORD)
             .args(["-XAtq", "-v", "ON_ERROR_STOP=1", "-d", &url, "-c", sql])
             .output()
             .unwrap();

@@ -80,7 +80,8 @@ impl Driver {
             of = self.parts.config.clusters.len(),
             "clusters rebuilt from the store"
         );
-        // What closed meanwhile is replayed too.
+        // What closed meanwhile is replayed too, and whoever hears that all is ready finds every cluster on the board.
+        self.tick();
         self.flush().await?;
         let profiles = served::profiles(self.state.clusters.values());
         let (zone, now) = (&self.parts.config.time_zone, self.parts.clock.now());

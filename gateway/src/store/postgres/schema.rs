@@ -64,41 +64,33 @@ pub(super) async fn found(client: &Client) -> Result<usize, StoreError> {
     Ok(found)
 }
 
-/// How the server treats what was committed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Safety {
-    /// Why a commit may be lost, if it may.
-    pub warnings: Vec<String>,
-}
-
-impl Safety {
-    pub(super) async fn of(client: &Client) -> Result<Self, StoreError> {
-        let sql = "select current_setting('fsync') as fsync, current_setting('full_page_writes') as full_page_writes,
-                   current_setting('synchronous_commit') as synchronous_commit,
-                   current_setting('synchronous_standby_names') as standbys,
-                   (select count(*) from pg_stat_replication where sync_state = 'async') as asynchronous";
-        let row = client.query_one(sql, &[]).await.map_err(words)?;
-        let mut warnings = Vec::new();
-        for name in ["fsync", "full_page_writes"] {
-            if row.get::<_, &str>(name) != "on" {
-                warnings.push(format!("`{name}` is off: a crash of the server may damage the database"));
-            }
+/// Returns why the server may lose what it has committed, if it may.
+pub(super) async fn warnings(client: &Client) -> Result<Vec<String>, StoreError> {
+    let sql = "select current_setting('fsync') as fsync, current_setting('full_page_writes') as full_page_writes,
+               current_setting('synchronous_commit') as synchronous_commit,
+               current_setting('synchronous_standby_names') as synchronous,
+               (select count(*) from pg_stat_replication) as standbys";
+    let row = client.query_one(sql, &[]).await.map_err(words)?;
+    let mut warnings = Vec::new();
+    for name in ["fsync", "full_page_writes"] {
+        if row.get::<_, &str>(name) != "on" {
+            warnings.push(format!("`{name}` is off: a crash of the server may damage the database"));
         }
-        let commit: &str = row.get("synchronous_commit");
-        if !["on", "remote_apply"].contains(&commit) {
-            warnings.push(format!(
-                "`synchronous_commit` is {commit}: a crash forgets commits whose requests are out, and their slots are lost; use on"
-            ));
-        }
-        if row.get::<_, i64>("asynchronous") > 0 && row.get::<_, &str>("standbys").is_empty() {
-            warnings.push(
-                "no standby is synchronous: a fail-over forgets commits whose requests are out, and their slots are lost; set \
-                 `synchronous_standby_names`"
-                    .to_owned(),
-            );
-        }
-        Ok(Self { warnings })
     }
+    let commit: &str = row.get("synchronous_commit");
+    if !["on", "remote_apply"].contains(&commit) {
+        warnings.push(format!(
+            "`synchronous_commit` is {commit}: a crash forgets commits whose requests are out, and their slots are lost; use on"
+        ));
+    }
+    if row.get::<_, i64>("standbys") > 0 && row.get::<_, &str>("synchronous").is_empty() {
+        warnings.push(
+            "no standby is synchronous: a fail-over forgets commits whose requests are out, and their slots are lost; set \
+             `synchronous_standby_names`"
+                .to_owned(),
+        );
+    }
+    Ok(warnings)
 }
 
 pub(super) const READ_RECORDS: &str = "select kind, name, sealed from dream.records where cluster = $1";
@@ -181,7 +173,7 @@ pub(super) const EXPIRE_HOURS: &str = "delete from dream.hours where starts < $1
 pub(super) const ADD_SHARD: &str =
     "insert into dream.shards (shard, fence, owner, expires) values ($1, 0, '', '-infinity') on conflict do nothing";
 pub(super) const TAKE: &str = "
-    update dream.shards set fence = fence + 1, owner = $2, expires = clock_timestamp() + make_interval(secs => $3)
+    update dream.shards set fence = nextval('dream.fences'), owner = $2, expires = clock_timestamp() + make_interval(secs => $3)
     where shard = $1 and expires <= clock_timestamp() returning fence";
 pub(super) const OWNER: &str = "select owner from dream.shards where shard = $1";
 pub(super) const RENEW: &str = "

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::Request;
@@ -134,6 +135,10 @@ impl Gateway {
         }
         // Its lease ends; here nobody waits for that.
         store.give_back();
+        // A cluster that is being rebuilt on another thread still reads from it.
+        while Arc::strong_count(&store) > 1 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         self.world.broker.cut(&self.name());
     }
 

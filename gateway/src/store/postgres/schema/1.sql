@@ -2,7 +2,9 @@ create schema if not exists dream;
 
 create table dream.versions (version int primary key, made timestamptz not null default clock_timestamp());
 
--- Who may write. Every commit shares the lock of its row, and a new owner raises the fence.
+-- Who may write. Every commit shares the lock of its row, and a new owner raises the fence. No two owners ever have the same one,
+-- whatever they own: entries of slots are in the order of fences.
+create sequence dream.fences;
 create table dream.shards (shard int primary key, fence bigint not null, owner text not null, expires timestamptz not null);
 
 create function dream.fence(of int, expected bigint) returns void language plpgsql as $$
