@@ -21,8 +21,8 @@ use dream_protocol::ids::ClusterId;
 use dream_protocol::time::Timestamp;
 use tokio::runtime::Runtime;
 use tokio::sync::Mutex;
-use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Row};
 
 use super::{Change, OUTCOMES_TO_RESUME, OpenStoreError, Store, StoreError, decode, split};
 use crate::clock::rfc3339;
@@ -37,6 +37,9 @@ use seal::{Place, Sealer};
 /// How long the database may take to answer anything.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// A connection that several use, if it stands.
+type Shared = Mutex<Option<Arc<Client>>>;
+
 /// An open database.
 #[derive(Debug)]
 pub struct PostgresStore {
@@ -49,7 +52,9 @@ pub struct PostgresStore {
 struct Inner {
     link: Link,
     /// For everything that is read.
-    reader: Mutex<Option<Arc<tokio_postgres::Client>>>,
+    reader: Shared,
+    /// For the lease: no long answer may keep it from being renewed.
+    leasing: Shared,
     writer: Mutex<Writer>,
     lease: Lease,
     sealer: Sealer,
@@ -99,7 +104,8 @@ impl PostgresStore {
             .map_err(|error| failed(&error))?;
         let inner = Arc::new(Inner {
             link,
-            reader: Mutex::default(),
+            reader: Shared::default(),
+            leasing: Shared::default(),
             writer: Mutex::default(),
             lease: Lease::new(shard, owner, config.lease_seconds),
             sealer,
@@ -189,12 +195,20 @@ impl Drop for PostgresStore {
 }
 
 impl Inner {
-    /// Returns the connection for reading, which is made again if it was lost.
-    async fn reader(&self) -> Result<Arc<tokio_postgres::Client>, StoreError> {
-        let mut reader = self.reader.lock().await;
-        match &*reader {
+    async fn reader(&self) -> Result<Arc<Client>, StoreError> {
+        self.connected(&self.reader).await
+    }
+
+    async fn leasing(&self) -> Result<Arc<Client>, StoreError> {
+        self.connected(&self.leasing).await
+    }
+
+    /// Returns a connection, which is made again if it was lost.
+    async fn connected(&self, shared: &Shared) -> Result<Arc<Client>, StoreError> {
+        let mut shared = shared.lock().await;
+        match &*shared {
             Some(client) if !client.is_closed() => Ok(client.clone()),
-            Some(_) | None => Ok(reader.insert(Arc::new(self.link.connect().await?)).clone()),
+            Some(_) | None => Ok(shared.insert(Arc::new(self.link.connect().await?)).clone()),
         }
     }
 

@@ -44,7 +44,7 @@ impl Lease {
     /// Takes the row if nobody holds it, and begins to renew it; otherwise returns who does.
     pub(super) async fn try_take(inner: &Arc<Inner>) -> Result<Option<String>, StoreError> {
         let Self { shard, owner, lasts, .. } = &inner.lease;
-        let client = inner.reader().await?;
+        let client = inner.leasing().await?;
         client.execute(schema::ADD_SHARD, &[shard]).await.map_err(words)?;
         let taken = client.query_opt(schema::TAKE, &[shard, owner, &lasts.as_secs_f64()]).await.map_err(words)?;
         let Some(taken) = taken else {
@@ -61,7 +61,7 @@ impl Lease {
     pub(super) async fn give_back(inner: &Inner) -> Result<(), StoreError> {
         let Ok((shard, fence)) = inner.lease.held() else { return Ok(()) };
         inner.lease.lost();
-        inner.reader().await?.execute(schema::GIVE_BACK, &[&shard, &fence]).await.map_err(words)?;
+        inner.leasing().await?.execute(schema::GIVE_BACK, &[&shard, &fence]).await.map_err(words)?;
         Ok(())
     }
 }
@@ -87,7 +87,7 @@ async fn keep(inner: Weak<Inner>, fence: i64, every: Duration) {
 
 async fn renew(inner: &Inner, fence: i64) -> Result<bool, StoreError> {
     let Lease { shard, lasts, .. } = &inner.lease;
-    let client = inner.reader().await?;
+    let client = inner.leasing().await?;
     let renewed = client.execute(schema::RENEW, &[shard, &fence, &lasts.as_secs_f64()]).await.map_err(words)?;
     let size: i64 = client.query_one(schema::SIZE, &[]).await.map_err(words)?.get(0);
     inner.bytes.store(size.unsigned_abs(), Ordering::Relaxed);
