@@ -85,6 +85,11 @@ pub fn password(text: &[u8]) -> Zeroizing<Vec<u8>> {
 /// Returns the 32 bytes that a file which nobody else can read has in hexadecimal digits.
 pub fn secret(path: &Path) -> Result<Zeroizing<[u8; 32]>, FileError> {
     check_private(path)?;
+    digits(path)
+}
+
+/// Returns the 32 bytes that a file has in hexadecimal digits, whoever can read it.
+pub fn digits(path: &Path) -> Result<Zeroizing<[u8; 32]>, FileError> {
     let text = read(path)?;
     let digits = text.trim_ascii();
     let mut bytes = Zeroizing::new([0; 32]);

@@ -5,6 +5,7 @@ mod decode;
 mod export;
 mod health;
 mod holders;
+mod import;
 mod offenders;
 mod plan;
 mod running;
@@ -26,6 +27,7 @@ use decode::DecodeArgs;
 use export::ExportArgs;
 use health::HealthArgs;
 use holders::HoldersArgs;
+use import::ImportArgs;
 use offenders::OffendersArgs;
 use plan::PlanArgs;
 use verify_evidence::VerifyEvidenceArgs;
@@ -48,6 +50,7 @@ enum Command {
   DREAM_LOG_LEVEL=debug dream-gateway run --config gateway.toml --ordinal 1")]
     Run(ConfigArgs),
     Export(ExportArgs),
+    Import(ImportArgs),
     /// Check a configuration, with the files that it names
     CheckConfig(CheckConfigArgs),
     Health(HealthArgs),
@@ -102,6 +105,7 @@ pub fn main() -> ExitCode {
     let done = match cli.command {
         Command::Run(args) => daemon::main(&args),
         Command::Export(args) => export::run(&args, &mut out),
+        Command::Import(args) => import::run(&args, &mut out),
         Command::CheckConfig(args) => check_config::run(&args, &SystemClock, &mut out),
         Command::Health(args) => health::run(&args, &mut out),
         Command::Plan(args) => args.run(&mut out),

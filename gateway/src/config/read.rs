@@ -14,7 +14,8 @@ use dream_protocol::scheme::{self, Scheme, SchemeChoice};
 
 use super::decimal::{self, Fraction};
 use super::{
-    Broker, BrokerTls, ClusterSettings, Config, Files, Identity, Log, LogFormat, Login, Overrides, Store, group,
+    Broker, BrokerTls, ClusterSettings, Config, Files, Identity, Log, LogFormat, Login, Overrides, Place, Postgres,
+    Store, group,
 };
 use crate::clock::Zone;
 
@@ -52,7 +53,7 @@ pub(super) fn config(root: &Section<'_>, overrides: &Overrides) -> (Option<Confi
         identity: identity.clone(),
         tls: broker.as_ref().and_then(|broker| broker.tls.clone()),
         login: broker.as_ref().and_then(|broker| broker.login.clone()),
-        store: Some(store.path.clone()),
+        store: Some(store.place.clone()),
     };
     let config = || {
         Some(Config {
@@ -173,13 +174,59 @@ fn broker(section: &Section<'_>) -> Option<Broker> {
 }
 
 fn store(section: &Section<'_>) -> Store {
-    let path = section.key("path").overridable().path();
     Store {
-        path: path.unwrap_or_else(|| section.resolve("gateway.redb")),
+        place: place(section),
         retention_days: section.key("retention_days").overridable().number(1..=36_500).unwrap_or(56),
         hours_retention_days: section.key("hours_retention_days").overridable().number(1..=36_500).unwrap_or(1830),
-        cache_mebibytes: section.key("cache_mebibytes").number(1..=65_536).unwrap_or(8),
     }
+}
+
+/// A file, unless a database is named.
+fn place(section: &Section<'_>) -> Place {
+    let path = section.key("path").overridable().path();
+    let cache_mebibytes = section.key("cache_mebibytes").number(1..=65_536).unwrap_or(8);
+    let url = section.key("url").overridable().parsed(postgres_url);
+    let (ca, password_file) = (section.key("ca").path(), section.key("password_file").path());
+    let keys = section.key("keys").paths().unwrap_or_default();
+    let lease_seconds = section.key("lease_seconds").number(1..=300);
+    if url.is_none() && !section.has("url") {
+        for name in ["ca", "password_file", "keys", "lease_seconds"].into_iter().filter(|name| section.has(name)) {
+            section.wrong(name, "has no effect on a file; name a database in `url`, or leave it out");
+        }
+        return Place::File { path: path.unwrap_or_else(|| section.resolve("gateway.redb")), cache_mebibytes };
+    }
+    if path.is_some() {
+        section.wrong("path", "the store is a file or a database: leave out this or `url`");
+    }
+    if keys.is_empty() {
+        section.missing("keys", "name a file that `openssl rand -hex 32` made; what names meters is sealed under it");
+    }
+    let (url, lease_seconds) = (url.unwrap_or_default(), lease_seconds.unwrap_or(15));
+    Place::Postgres(Postgres { url, ca, password_file, keys, lease_seconds })
+}
+
+#[cfg(feature = "postgres")]
+fn postgres_url(text: &str) -> Result<String, String> {
+    let usual = "use postgres://dream@db.example:5432/dream";
+    if !text.starts_with("postgres://") && !text.starts_with("postgresql://") {
+        return Err(format!("not the address of a PostgreSQL; {usual}"));
+    }
+    let parsed: tokio_postgres::Config = text.parse().map_err(|error| match std::error::Error::source(&error) {
+        Some(cause) => format!("{cause}; {usual}"),
+        None => format!("{error}; {usual}"),
+    })?;
+    if parsed.get_password().is_some() {
+        return Err("a password belongs in a file; name it in `store.password_file`".to_owned());
+    }
+    if parsed.get_hosts().is_empty() || parsed.get_dbname().is_none() || parsed.get_user().is_none() {
+        return Err(format!("it must name a user, a host and a database; {usual}"));
+    }
+    Ok(text.to_owned())
+}
+
+#[cfg(not(feature = "postgres"))]
+fn postgres_url(_: &str) -> Result<String, &'static str> {
+    Err("this program was built without PostgreSQL; use `store.path`, or build it with the feature `postgres`")
 }
 
 fn listeners(section: &Section<'_>) -> (SocketAddr, Option<SocketAddr>) {

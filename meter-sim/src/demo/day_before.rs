@@ -47,7 +47,7 @@ pub(super) fn slots(
 
 /// Writes the slots of a new cluster to a store, oldest first, with what the gateway's filter makes of them. They are of no list,
 /// so that the gateway shows them and counts them nowhere. Its days are those of UTC.
-pub(super) fn write(store: &Store, cluster: &ClusterId, slots: &[SlotOutcome]) -> Result<(), StoreError> {
+pub(super) fn write(store: &dyn Store, cluster: &ClusterId, slots: &[SlotOutcome]) -> Result<(), StoreError> {
     let mut filter = ClusterFilter::new(&Zone::default(), &[]);
     let mut changes = Vec::with_capacity(3 * slots.len());
     for outcome in slots {
@@ -73,6 +73,7 @@ mod tests {
     use dream_fleet::access::Access;
     use dream_fleet::authority::TestAuthorities;
     use dream_gateway::history::History as _;
+    use dream_gateway::store::FileStore;
     use dream_homes::home::Month;
     use dream_protocol::ids::MeterId;
     use dream_protocol::params::Terms;
@@ -117,7 +118,7 @@ mod tests {
     fn what_is_written_is_of_no_list_and_the_filter_knows_it() {
         let (slots, _) = day(0.0, Simulation::default());
         let directory = tempfile::tempdir().unwrap();
-        let store = Store::open(&directory.path().join("gateway.redb"), 4).unwrap();
+        let store = FileStore::open(&directory.path().join("gateway.redb"), 4).unwrap();
         let north = ClusterId::new("north").unwrap();
         write(&store, &north, &slots).unwrap();
         let kept = store.slots(&north, Timestamp::from_secs(0)..UNTIL.plus_secs(1), 1000).unwrap();

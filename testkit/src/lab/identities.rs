@@ -47,6 +47,9 @@ impl Identities {
     /// Writes `gateway.pem` and `gateway.key`, and the certificates of the authorities.
     pub fn write_gateway(&self, directory: &Path, id: &str) {
         self.write(directory, "gateway", &self.gateway(id));
+        let key = directory.join("store.key");
+        std::fs::write(&key, "5e".repeat(32)).unwrap();
+        std::fs::set_permissions(key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     }
 
     /// Writes them anew, with another key.
