@@ -94,3 +94,30 @@ impl Driver {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    fn delivery(topic: &'static str) -> Delivery {
+        Delivery { topic: Bytes::from_static(topic.as_bytes()), payload: Bytes::new(), too_large: false, receipt: None }
+    }
+
+    #[test]
+    fn messages_of_clusters_that_are_awaited_wait_and_so_do_all_enrolments() {
+        let mut rebuilding = Rebuilding::new(["south".to_owned()].into_iter());
+        for waits in ["south/reading/m-1", "south/enrol/m-1", "south/membership", "north/enrol/m-2"] {
+            assert!(rebuilding.hold(delivery(format!("dream/v1/{waits}").leak())).is_none(), "{waits}");
+        }
+        for passes in ["north/reading/m-2", "north/membership", "elsewhere/reading/m-3"] {
+            assert!(rebuilding.hold(delivery(format!("dream/v1/{passes}").leak())).is_some(), "{passes}");
+        }
+        assert_eq!((rebuilding.awaited["south"].len(), rebuilding.newcomers.len()), (3, 1));
+        rebuilding.session_lost();
+        assert_eq!((rebuilding.awaited["south"].len(), rebuilding.newcomers.len()), (0, 0));
+        rebuilding.awaited.remove("south");
+        assert!(rebuilding.hold(delivery("dream/v1/north/enrol/m-2")).is_some(), "nothing is awaited any more");
+    }
+}
