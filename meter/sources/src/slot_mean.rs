@@ -35,7 +35,9 @@ const MOST_WATTS: i64 = 250_000;
 /// What a home may take or feed in between two samples without either showing it, in milliwatts: an electric shower.
 const HIDDEN_POWER: i128 = 6_000_000;
 
-/// How far a counter may lag behind that is sent only when it has moved enough, in thousandths of a watt-hour.
+/// How far a counter may lag behind power, in thousandths of a watt-hour: some meters count every ten seconds, and a bridge
+/// that speaks on change waits until a counter has moved enough.
+const LAG: i128 = 30_000;
 const LAG_ON_CHANGE: i128 = 250_000;
 
 /// So many samples are kept at most; a day in seconds is 86,400.
@@ -283,7 +285,7 @@ impl SlotMean {
         }
         let energy = |thousandths: i128| thousandths * 3_600_000;
         let counted = energy(i128::from(last - first));
-        let lag = if self.cadence.liveness == Liveness::OnChange { LAG_ON_CHANGE } else { 0 };
+        let lag = if self.cadence.liveness == Liveness::OnChange { LAG_ON_CHANGE } else { LAG };
         let hidden = HIDDEN_POWER * i128::try_from(squares.isqrt()).unwrap_or(i128::MAX >> 32);
         let tenth = counted.abs().max(least.abs()).max(most.abs()) / 10;
         let allowed = energy(2 * i128::from(self.counter_step()) + lag) + hidden + tenth;

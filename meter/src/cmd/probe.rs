@@ -257,6 +257,7 @@ impl ProbeArgs {
         let patience = if self.at.mqtt.is_some() { LONG_PATIENCE } else { PATIENCE };
         let mut until = Instant::now() + patience;
         let mut seen: Vec<Sample> = Vec::new();
+        let mut is_connected = false;
         let mut why = format!("no sample came in {} seconds", patience.as_secs());
         while (seen.len() as u64) < self.samples {
             let Ok(Some(event)) = timeout_at(until, events.recv()).await else { break };
@@ -270,8 +271,8 @@ impl ProbeArgs {
                     seen.push(sample);
                     until = Instant::now() + patience;
                 }
-                // A device that is asked has other ways to be asked.
-                Event::Lost { why: lost, .. } if seen.is_empty() && self.at.modbus.is_some() => {
+                // What cannot be opened is not there, and a device that is asked has other ways to be asked.
+                Event::Lost { why: lost, .. } if seen.is_empty() && (!is_connected || self.at.modbus.is_some()) => {
                     why = lost;
                     break;
                 }
@@ -283,7 +284,8 @@ impl ProbeArgs {
                     writeln!(out, "  not read: {trouble}")?;
                     why = trouble;
                 }
-                Event::Connected { .. } | Event::ClockStepped { .. } => {}
+                Event::Connected { .. } => is_connected = true,
+                Event::ClockStepped { .. } => {}
             }
             out.flush()?;
         }
