@@ -115,12 +115,10 @@ impl PostgresStore {
     }
 
     /// Lets the runtime do something, and waits for it. Works on any thread, those of another runtime included.
-    fn wait<T: Send + 'static, F: Future<Output = Result<T, StoreError>> + Send>(
-        &self,
-        work: impl FnOnce(Arc<Inner>) -> F + Send + 'static,
-    ) -> Result<T, StoreError>
+    fn wait<T, F>(&self, work: impl FnOnce(Arc<Inner>) -> F + Send + 'static) -> Result<T, StoreError>
     where
-        F: 'static,
+        T: Send + 'static,
+        F: Future<Output = Result<T, StoreError>> + Send + 'static,
     {
         let (done, answer) = std::sync::mpsc::sync_channel(1);
         let inner = self.inner.clone();

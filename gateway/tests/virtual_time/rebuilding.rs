@@ -9,8 +9,8 @@ use dream_protocol::cluster::Record;
 use dream_protocol::ids::ClusterId;
 use dream_testkit::lab::aggregates::assert_exact_or;
 
-use crate::world::World;
 use crate::world::gateway::Gateway;
+use crate::world::{AT_REST_MILLIS, World};
 
 /// A store that keeps the records of the cluster `south` until it is opened.
 #[derive(Debug, Clone)]
@@ -110,5 +110,6 @@ async fn a_cluster_is_served_while_another_is_rebuilt_and_what_comes_for_that_on
         assert!(slots.values().all(|slot| slot.missing == 0), "{slots:?}");
         assert_eq!(fleet.contradictions(), 0);
     }
-    settle("nothing waits any more", async || world.broker.unacknowledged(&name) == 0).await;
+    world.sleep_into_slot(AT_REST_MILLIS).await;
+    assert_eq!(world.broker.unacknowledged(&name), 0, "nothing comes back for ever");
 }

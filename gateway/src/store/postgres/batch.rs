@@ -22,13 +22,16 @@ use crate::store::{Change, append, slot_of};
 /// A row by its cluster and time.
 type At = (String, Timestamp);
 
+/// A record by its cluster, its kind and its name.
+type Name = (String, &'static str, Vec<u8>);
+
 /// What is in the tables after a commit, by row: of changes to the same row the last one counts.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     forgotten: BTreeSet<(String, Slot)>,
     entries: BTreeMap<(String, Slot), Zeroizing<Vec<u8>>>,
     /// Sealed; `None` is deleted.
-    records: BTreeMap<(String, &'static str, Vec<u8>), Option<Vec<u8>>>,
+    records: BTreeMap<Name, Option<Vec<u8>>>,
     slots: BTreeMap<At, SlotRow>,
     hours: BTreeMap<At, Rollup>,
     days: BTreeMap<At, Rollup>,
