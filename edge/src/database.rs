@@ -10,6 +10,19 @@ use std::path::Path;
 use redb::{Builder, Database, DatabaseError, StorageError};
 use thiserror::Error;
 
+/// Lets an error type with a variant `Redb(redb::Error)` be made of any error of redb's.
+#[macro_export]
+macro_rules! from_redb {
+    ($error:ty) => {
+        $crate::from_redb!($error: StorageError, TableError, TransactionError, CommitError);
+    };
+    ($error:ty: $($of:ident),*) => { $(impl From<redb::$of> for $error {
+        fn from(error: redb::$of) -> Self {
+            Self::Redb(error.into())
+        }
+    })* };
+}
+
 /// Why a file is not opened. It is left as it is.
 #[derive(Debug, Error)]
 pub enum OpenError {

@@ -85,6 +85,11 @@ pub fn password(text: &[u8]) -> Zeroizing<Vec<u8>> {
 /// Returns the 32 bytes that a file which nobody else can read has in hexadecimal digits.
 pub fn secret(path: &Path) -> Result<Zeroizing<[u8; 32]>, FileError> {
     check_private(path)?;
+    digits(path)
+}
+
+/// Returns the 32 bytes that a file has in hexadecimal digits, whoever can read it.
+pub fn digits(path: &Path) -> Result<Zeroizing<[u8; 32]>, FileError> {
     let text = read(path)?;
     let digits = text.trim_ascii();
     let mut bytes = Zeroizing::new([0; 32]);
@@ -115,7 +120,8 @@ pub fn mode_for_everybody(path: &Path) -> io::Result<Option<u32>> {
     Ok((mode & 0o007 != 0).then_some(mode))
 }
 
-fn check_private(path: &Path) -> Result<(), FileError> {
+/// Checks that nobody but its owner can read a file.
+pub fn check_private(path: &Path) -> Result<(), FileError> {
     let metadata = fs::metadata(path).map_err(|error| FileError::Read { path: path.to_owned(), error })?;
     let mode = metadata.permissions().mode() & 0o777;
     if mode & 0o077 == 0 { Ok(()) } else { Err(FileError::Open { path: path.to_owned(), mode }) }

@@ -18,6 +18,7 @@ mod url;
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,6 +37,7 @@ pub use trouble::{Cause, Trouble};
 pub use url::BrokerUrl;
 
 use crate::backoff::Backoff;
+use crate::files::{self, FileError};
 use dial::{Dial, Tcp};
 use trouble::Attempt;
 
@@ -86,6 +88,14 @@ pub struct Credentials {
     pub tls: Option<Arc<rustls::ClientConfig>>,
     /// A user name and its password.
     pub login: Option<(String, Zeroizing<Vec<u8>>)>,
+}
+
+impl Credentials {
+    /// Returns a user name with the first line of its password's file, if it has one.
+    pub fn login(name: &str, file: Option<&Path>) -> Result<(String, Zeroizing<Vec<u8>>), FileError> {
+        let password = file.map(|file| Ok::<_, FileError>(files::password(&files::read(file)?))).transpose()?;
+        Ok((name.to_owned(), password.unwrap_or_default()))
+    }
 }
 
 /// When messages are acknowledged.
@@ -152,6 +162,23 @@ pub struct Receipt(pub u16);
 pub type Outlet = Arc<dyn Fn(Event) -> Pin<Box<dyn Future<Output = bool> + Send>> + Send + Sync>;
 
 impl Client {
+    /// Returns a client of a session that ends with its connection. It takes the list of 10,000 members, which has up to 7 MB, and notices a
+    /// dead connection well within any reveal window.
+    pub fn new(urls: Vec<BrokerUrl>, id: impl Into<String>, credentials: Credentials, names: Names) -> Self {
+        Self {
+            urls,
+            id: id.into(),
+            credentials: Box::new(move || Ok(credentials.clone())),
+            persistent: false,
+            last_will: None,
+            keep_alive_seconds: 10,
+            largest_packet: 16 << 20,
+            cutting: None,
+            acknowledges: Acknowledges::AtOnce,
+            names,
+        }
+    }
+
     /// Starts to connect, on a task of its own.
     pub fn start(self) -> Connection {
         let (sender, events) = mpsc::channel(EVENTS);

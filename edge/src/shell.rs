@@ -1,11 +1,38 @@
-//! What a package installs beside a program: man pages and shell completions. Both are generated from the command line itself, so
-//! they cannot fall behind it.
+//! How programs meet a shell: how a command ends; and what a package installs beside a program, man pages and completions, which are
+//! generated from the command line itself, so that they cannot fall behind it.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use clap::{Args, Command};
 use clap_complete::Shell;
+use thiserror::Error;
+
+/// A mistake in the input: one line, exit code 2. Every other failure exits with 1.
+#[derive(Debug, Error)]
+#[error("{0}")]
+pub struct BadInput(pub String);
+
+/// Ends a command: says on standard error why it failed, and returns its exit code. A reader that closes the pipe, as `head` does, has
+/// seen enough.
+pub fn end(
+    program: &str,
+    done: anyhow::Result<ExitCode>,
+    is_bad_input: impl FnOnce(&anyhow::Error) -> bool,
+) -> ExitCode {
+    let error = match done {
+        Ok(code) => return code,
+        Err(error) => error,
+    };
+    let broken_pipe = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
+    if error.downcast_ref().is_some_and(broken_pipe) {
+        return ExitCode::SUCCESS;
+    }
+    // Where nothing can be written the exit code says enough.
+    writeln!(io::stderr(), "{program}: {error:#}").ok();
+    if is_bad_input(&error) { ExitCode::from(2) } else { ExitCode::FAILURE }
+}
 
 /// Print a script that completes commands and flags in your shell
 #[derive(Debug, Args)]

@@ -22,7 +22,7 @@ use dream_testkit::example::cluster_id;
 use dream_testkit::pki::Pki;
 
 pub use machines::machines;
-pub use sources::{line, modbus_registers, mqtt_message, p1, sml};
+pub use sources::{ciphered, dlms, line, modbus_registers, mqtt_message, p1, sml, tic};
 
 static AUTHORITIES: LazyLock<Authorities> = LazyLock::new(|| Pki::new().authorities());
 
@@ -134,8 +134,9 @@ pub fn certificate(data: &[u8]) {
 
 /// Decodes a meter's record.
 pub fn meter_record(data: &[u8]) {
+    // An account of an earlier version, of kind 1, is written anew.
     if let Ok(record) = meter::Record::decode(data) {
-        assert_eq!(*record.encode(), *data);
+        assert!(data[1] == 1 || *record.encode() == *data);
     }
 }
 

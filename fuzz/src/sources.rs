@@ -4,7 +4,7 @@ use dream_sources::modbus::registers::{NumberType, WordOrder};
 use dream_sources::modbus::sunspec::Model;
 use dream_sources::mqtt::preset::{Preset, Reader};
 use dream_sources::p1::{frames, telegram};
-use dream_sources::{Unit, lines, recognise_bytes, recognise_message, sml};
+use dream_sources::{Unit, ciphered, dlms, lines, name_foreign, recognise_bytes, recognise_message, sml, tic};
 
 /// Cuts bytes into P1 telegrams and reads them.
 pub fn p1(data: &[u8]) {
@@ -44,6 +44,69 @@ pub fn sml(data: &[u8]) {
     for crc in [sml::Crc::X25, sml::Crc::Kermit] {
         drop(sml::parse(&sml::framed(data, crc), crc));
     }
+}
+
+/// Cuts bytes into frames of HDLC and reads what they push, in clear and encrypted.
+pub fn dlms(data: &[u8]) {
+    let keys = ciphered::Keys::known();
+    let found = |pieces: usize| {
+        let (mut frames, mut found) = (dlms::Frames::default(), Vec::new());
+        for piece in data.chunks(pieces) {
+            frames.push(piece);
+            found.extend(std::iter::from_fn(|| frames.next_frame()));
+        }
+        found
+    };
+    let whole = found(data.len().max(1));
+    assert_eq!(whole, found(7));
+    // Checksums and tags are hard to guess: the message inside is tried too, behind right ones.
+    let clear = dlms::parse(data, Some(&keys));
+    let sealed = keys.seal([1; 8], 1, data);
+    if data.first().is_some_and(|first| *first == 0x0f) {
+        assert_eq!(dlms::parse(&sealed, Some(&keys)), clear);
+    }
+    if data.len() < 2000 {
+        let (mut frames, frame) = (dlms::Frames::default(), dlms::framed(data));
+        frames.push(&frame);
+        assert_eq!(frames.next_frame(), Some(Ok(data.to_vec())));
+    }
+    name_foreign(data);
+}
+
+/// Cuts bytes into ciphered messages and opens them.
+pub fn ciphered(data: &[u8]) {
+    let keys = ciphered::Keys::known();
+    let mut frames = ciphered::Frames::default();
+    frames.push(data);
+    while let Some(frame) = frames.next_frame() {
+        drop(keys.open(&frame));
+    }
+    if data.len() < 4096 {
+        assert_eq!(keys.open(&keys.seal([1; 8], 1, data)).as_deref(), Ok(data));
+    }
+}
+
+/// Cuts bytes into frames of a French meter and reads them.
+pub fn tic(data: &[u8]) {
+    let found = |pieces: usize| {
+        let (mut frames, mut found) = (tic::Frames::default(), Vec::new());
+        for piece in data.chunks(pieces) {
+            frames.push(piece);
+            found.extend(std::iter::from_fn(|| frames.next_frame()));
+        }
+        found
+    };
+    let whole = found(data.len().max(1));
+    // The limit of a frame's length depends on when it is looked at.
+    if data.len() < 4096 {
+        assert_eq!(whole, found(7));
+    }
+    for frame in whole {
+        if let Ok(values) = tic::parse(&frame) {
+            assert!(values.import.is_some() && values.power.is_none());
+        }
+    }
+    drop(tic::parse(data));
 }
 
 /// Reads a message as every preset would, on each of its topics; the first byte is the preset's number.

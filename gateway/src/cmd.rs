@@ -5,6 +5,7 @@ mod decode;
 mod export;
 mod health;
 mod holders;
+mod import;
 mod offenders;
 mod plan;
 mod running;
@@ -15,8 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use dream_edge::shell::{CompletionsArgs, ManArgs};
-use thiserror::Error;
+use dream_edge::shell::{self, BadInput, CompletionsArgs, ManArgs};
 
 use crate::clock::SystemClock;
 use crate::config::secrets::SecretError;
@@ -27,14 +27,10 @@ use decode::DecodeArgs;
 use export::ExportArgs;
 use health::HealthArgs;
 use holders::HoldersArgs;
+use import::ImportArgs;
 use offenders::OffendersArgs;
 use plan::PlanArgs;
 use verify_evidence::VerifyEvidenceArgs;
-
-/// A mistake in the input: one line, exit code 2. Every other failure exits with 1.
-#[derive(Debug, Error)]
-#[error("{0}")]
-pub struct BadInput(pub String);
 
 #[derive(Debug, Parser)]
 #[command(name = "dream-gateway", version, about, propagate_version = true)]
@@ -54,6 +50,7 @@ enum Command {
   DREAM_LOG_LEVEL=debug dream-gateway run --config gateway.toml --ordinal 1")]
     Run(ConfigArgs),
     Export(ExportArgs),
+    Import(ImportArgs),
     /// Check a configuration, with the files that it names
     CheckConfig(CheckConfigArgs),
     Health(HealthArgs),
@@ -108,6 +105,7 @@ pub fn main() -> ExitCode {
     let done = match cli.command {
         Command::Run(args) => daemon::main(&args),
         Command::Export(args) => export::run(&args, &mut out),
+        Command::Import(args) => import::run(&args, &mut out),
         Command::CheckConfig(args) => check_config::run(&args, &SystemClock, &mut out),
         Command::Health(args) => health::run(&args, &mut out),
         Command::Plan(args) => args.run(&mut out),
@@ -118,12 +116,10 @@ pub fn main() -> ExitCode {
         Command::Completions(args) => args.run(Cli::command(), &mut out).map_err(Into::into),
         Command::Man(args) => args.run(Cli::command()).map_err(Into::into),
     };
-    match done.and_then(|()| Ok(out.flush()?)) {
-        Ok(()) => ExitCode::SUCCESS,
-        // The reader of the output has seen enough, as `head` has.
-        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => fail(&error),
-    }
+    let done = done.and_then(|()| Ok(out.flush()?)).map(|()| ExitCode::SUCCESS);
+    shell::end("dream-gateway", done, |error| {
+        error.is::<BadInput>() || error.is::<ConfigError>() || error.is::<SecretError>()
+    })
 }
 
 /// Returns what `dream-gateway plan` answers to these arguments: for those who hold it against something else.
@@ -131,18 +127,4 @@ pub fn plan(arguments: &[&str]) -> anyhow::Result<String> {
     let mut answer = Vec::new();
     PlanArgs::of(arguments.iter().copied())?.run(&mut answer)?;
     Ok(String::from_utf8(answer)?)
-}
-
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
-}
-
-fn fail(error: &anyhow::Error) -> ExitCode {
-    // Where nothing can be written the exit code says enough.
-    writeln!(std::io::stderr(), "dream-gateway: {error:#}").ok();
-    if error.is::<BadInput>() || error.is::<ConfigError>() || error.is::<SecretError>() {
-        ExitCode::from(2)
-    } else {
-        ExitCode::FAILURE
-    }
 }

@@ -28,6 +28,7 @@ use crate::clock::Zone;
 
 pub use dream_edge::config::ConfigError;
 pub use group::{Group, GroupId, Part};
+pub(crate) use read::with_privacy;
 
 /// A checked configuration.
 #[derive(Debug, Clone, PartialEq)]
@@ -90,11 +91,31 @@ pub struct Login {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Store {
-    pub path: PathBuf,
+    pub place: Place,
     /// For how long slots and hours are kept. Days are kept forever.
     pub retention_days: u64,
     pub hours_retention_days: u64,
-    pub cache_mebibytes: usize,
+}
+
+/// Where the store is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    File { path: PathBuf, cache_mebibytes: usize },
+    Postgres(Postgres),
+}
+
+/// A database, and how to reach it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Postgres {
+    /// `postgres://user@host/database`, without a password.
+    pub url: String,
+    /// Verifies the server; without it nothing on the way is encrypted.
+    pub ca: Option<PathBuf>,
+    pub password_file: Option<PathBuf>,
+    /// What names a meter or holds a key is sealed under the first, and opened with any.
+    pub keys: Vec<PathBuf>,
+    /// How long a gateway that falls silent keeps others from taking over.
+    pub lease_seconds: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -243,7 +264,7 @@ pub struct Files {
     pub identity: Option<Identity>,
     pub tls: Option<BrokerTls>,
     pub login: Option<Login>,
-    pub store: Option<PathBuf>,
+    pub store: Option<Place>,
 }
 
 impl Draft {

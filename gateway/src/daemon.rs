@@ -29,6 +29,7 @@ use crate::engine::writer::Writer;
 use crate::http::operator;
 use crate::http::{self, Service};
 use crate::logging::{self, Level};
+use crate::store::Store;
 
 /// Runs a gateway until it gets SIGTERM or SIGINT; SIGHUP reads the configuration again.
 pub fn main(source: &ConfigArgs) -> anyhow::Result<()> {
@@ -164,9 +165,9 @@ async fn run_supervised(
 
     let readiness = parts.readiness.clone();
     let (broker, status_topic) = (parts.config.broker.clone(), parts.status_topic.clone());
-    let connector = Connector { broker, client_id: name, status_topic };
+    let connector = Connector { broker, client_id: name, status_topic, store: parts.store.clone() };
     let stopping = Arc::new(AtomicBool::new(false));
-    // Rebuilding is left to a thread of its own, as is everything that follows: HTTP answers all the while.
+    // HTTP answers all the while.
     let (commands, waiting) = mpsc::channel(1);
     let (sender, incoming) = transport::channel();
     let mut driving = spawn_driver(parts, stopping.clone(), incoming, waiting, connector.run(sender))?;
@@ -202,7 +203,8 @@ async fn run_supervised(
     stopped.context("stopping took longer than the grace period; uncommitted messages were not acknowledged")??
 }
 
-/// Rebuilds the clusters, then lets the connection begin, and drives them: on a thread of its own, because it computes.
+/// Becomes the one that writes to the store, then lets the connection begin, and drives the clusters as they are rebuilt: on a thread of
+/// its own, because it computes.
 fn spawn_driver(
     parts: Parts,
     stopping: Arc<AtomicBool>,
@@ -214,21 +216,45 @@ fn spawn_driver(
     let runtime = tokio::runtime::Handle::current();
     std::thread::Builder::new().name("driver".to_owned()).spawn(move || {
         let drive = || {
-            let (writer, jobs) = Writer::start(parts.store.clone(), EffectRunner::new(&parts), stopping)?;
-            let driver = Driver::start(parts, jobs)?;
+            let store = parts.store.clone();
+            if !take(&*store, &stopping) {
+                return Ok(());
+            }
+            let (writer, jobs) = Writer::start(store.clone(), EffectRunner::new(&parts), stopping)?;
+            let driver = Driver::new(parts, jobs);
             let connected = runtime.spawn(connection);
             runtime.block_on(async {
                 tokio::select! {
-                    ended = driver.run(incoming, commands) => anyhow::Ok(ended?),
+                    ended = driver.run(incoming, commands) => ended,
                     failed = failure(connected) => Err(failed.into()),
                 }
             })?;
             writer.join();
+            store.give_back();
             Ok(())
         };
         drop(ended.send(drive()));
     })?;
     Ok(driving)
+}
+
+/// Waits until no other gateway writes to the store; `false` if this one stops before.
+fn take(store: &dyn Store, stopping: &AtomicBool) -> bool {
+    let mut told = None;
+    while !stopping.load(Ordering::Relaxed) {
+        match store.try_take() {
+            Ok(None) => return true,
+            Ok(Some(owner)) => {
+                if told.as_ref() != Some(&owner) {
+                    info!(owner, "another gateway writes to the store; waiting until it stops or falls silent");
+                    told = Some(owner);
+                }
+            }
+            Err(error) => error!(%error, "cannot find out who writes to the store"),
+        }
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    false
 }
 
 /// Waits until a task fails, and returns how; waits forever if it ends.

@@ -8,7 +8,7 @@
 //! | [`config`] | the configuration and the files that it names | nothing of the others |
 //! | [`history`] | closed slots, hours and days, and reading them | nothing of the others |
 //! | [`board`] | the clusters, the groups and the gateway as they stand | `config`, `history` |
-//! | [`store`] | the file of records and closed slots | `history` |
+//! | [`store`] | records and closed slots, in a file or in PostgreSQL | `config`, `history` |
 //! | [`metrics`] | what Prometheus sees | `board`, `history` |
 //! | [`http`] | the pages, the API, health, and the operator's address | `config`, `board`, `history` |
 //! | [`engine`] | the broker, the clusters, and commits before effects | `config`, `history`, `board`, `store`, `metrics` |

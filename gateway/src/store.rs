@@ -1,36 +1,107 @@
-//! The store: one `redb` file from which every cluster is rebuilt after a crash, and which keeps the aggregates.
+//! The store: everything from which the clusters are rebuilt after a crash, and the aggregates.
 //!
-//! A commit is durable when [`Store::commit`] returns, and all of it or nothing. Commits are in two phases, so that a
-//! damaged file shows as damaged instead of as yesterday's.
+//! There are two, which pass the same tests: [`FileStore`], a `redb` file for a gateway on one machine, and [`PostgresStore`], the
+//! operator's PostgreSQL. With either, a commit is durable when [`Store::commit`] returns, and all of it or nothing.
 
-mod open;
-mod periods;
-mod schema;
+mod file;
+#[cfg(feature = "postgres")]
+mod postgres;
 
-use std::collections::{BTreeMap, HashMap};
-use std::ops::Range;
+use std::fmt::Debug;
 use std::path::PathBuf;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use std::sync::Arc;
 
 use dream_protocol::cluster::{Forget, Key, Record};
 use dream_protocol::ids::ClusterId;
-use dream_protocol::time::Timestamp;
-use redb::{Database, ReadTransaction, ReadableDatabase as _, StorageError, TableDefinition, TableError};
+use dream_protocol::time::{Slot, Timestamp};
+use redb::{StorageError, TableError};
 use thiserror::Error;
 
-use crate::history::{ClosedSlot, Extent, FilteredLoad, History, HistoryError, Read, Rollup, Span, Step};
+use crate::config;
+use crate::history::{FilteredLoad, History, Rollup, Step};
 
-pub use open::OpenStoreError;
-use schema::{ENROLMENTS, EVIDENCE, FILTERED, LISTS, OFFENDERS, OUTCOMES, RETRIES, SLOTS, SMOOTHED};
+pub use file::FileStore;
+#[cfg(feature = "postgres")]
+pub use postgres::PostgresStore;
 
 /// How many of the newest outcomes a cluster is rebuilt with: the last one says which slots are over.
 const OUTCOMES_TO_RESUME: usize = 16;
+
+/// What a gateway needs of its store. All of it blocks.
+pub trait Store: History + Debug {
+    /// Returns the records a cluster is rebuilt from.
+    fn records(&self, cluster: &ClusterId) -> Result<Vec<Record>, StoreError>;
+
+    /// Makes changes durable, all or none, in their order. Without changes it only finds out whether this gateway may still
+    /// write: after that, what was committed before may be said again.
+    fn commit(&self, changes: &[Change]) -> Result<(), StoreError>;
+
+    /// Returns when the first and the last slot of a cluster ended, in Unix milliseconds.
+    fn span(&self, cluster: &ClusterId) -> Result<Option<(u64, u64)>, StoreError>;
+
+    /// Returns the clusters that there are slots or days of.
+    fn clusters(&self) -> Result<Vec<ClusterId>, StoreError>;
+
+    /// Gets out of its doubts after an error.
+    fn reopen(&self) -> Result<(), OpenStoreError>;
+
+    /// Becomes the one that may write, if no other is; `Some` names the other. A file has nobody else: whoever opened it may write.
+    fn try_take(&self) -> Result<Option<String>, StoreError> {
+        Ok(None)
+    }
+
+    /// Lets another become the one that may write, without waiting for a lease to end.
+    fn give_back(&self) {}
+}
+
+/// Opens the store that the configuration names, or makes a new one. `shard` is what this gateway writes of a database that
+/// several share, and `owner` its name there.
+pub fn open(config: &config::Store, shard: u32, owner: &str) -> Result<Arc<dyn Store>, OpenStoreError> {
+    match &config.place {
+        config::Place::File { path, cache_mebibytes } => Ok(Arc::new(FileStore::open(path, *cache_mebibytes)?)),
+        #[cfg(feature = "postgres")]
+        config::Place::Postgres(postgres) => Ok(Arc::new(PostgresStore::open(postgres, shard, owner)?)),
+        #[cfg(not(feature = "postgres"))]
+        config::Place::Postgres(_) => {
+            unreachable!("{owner} {shard}: without the feature no configuration names a database")
+        }
+    }
+}
+
+/// Opens a store that must be there already, to read it. A database may be in use.
+pub fn open_existing(place: &config::Place) -> Result<Box<dyn Store>, OpenStoreError> {
+    match place {
+        config::Place::File { path, .. } => Ok(Box::new(FileStore::open_existing(path)?)),
+        #[cfg(feature = "postgres")]
+        config::Place::Postgres(postgres) => Ok(Box::new(PostgresStore::open_existing(postgres)?)),
+        #[cfg(not(feature = "postgres"))]
+        config::Place::Postgres(_) => unreachable!("without the feature no configuration names a database"),
+    }
+}
+
+/// Finds out whether a gateway could use a database, which is left as it is; returns why what it has committed may be lost.
+pub fn probe(postgres: &config::Postgres) -> Result<Vec<String>, OpenStoreError> {
+    #[cfg(feature = "postgres")]
+    let probed = PostgresStore::probe(postgres);
+    #[cfg(not(feature = "postgres"))]
+    let probed = unreachable!("without the feature no configuration names {}", postgres.url);
+    probed
+}
 
 /// Why something could not be read or written.
 #[derive(Debug, Error)]
 pub enum StoreError {
     #[error(transparent)]
     Redb(#[from] redb::Error),
+    /// What PostgreSQL, or the way to it, says.
+    #[error("{0}")]
+    Postgres(String),
+    #[error("another gateway has taken over: this one must not write any more")]
+    Fenced,
+    #[error(
+        "{what} of the cluster `{cluster}` does not open: it was sealed under a key that `store.keys` does not name, or it is damaged"
+    )]
+    Sealed { cluster: String, what: &'static str },
     #[error("an entry of the cluster `{cluster}` is damaged: {error}")]
     Entry { cluster: String, error: dream_protocol::wire::DecodeError },
     #[error("a row of the cluster `{cluster}` is damaged, or of a newer version: that of the {step} from {start}")]
@@ -45,6 +116,38 @@ macro_rules! from_redb {
     })* };
 }
 from_redb!(StorageError, TableError, redb::TransactionError, redb::CommitError, redb::SetDurabilityError);
+
+/// Why a store cannot be opened. It is left as it is.
+#[derive(Debug, Error)]
+pub enum OpenStoreError {
+    #[error("the store {} is in use by another process: stop that one first", path.display())]
+    Locked { path: PathBuf },
+    #[error(
+        "the store {} was written by a newer version (format {found}, this one reads up to {expected}): install that \
+         version, or start with another `store.path`",
+        path.display()
+    )]
+    Newer { path: PathBuf, found: u64, expected: u64 },
+    #[error(
+        "the store {} was written by an earlier version (format {found}, this one reads {expected}): this version \
+         cannot read its lists and enrolments. Export its history with that version's `dream-gateway export` if you \
+         want it, move the file away, and start again with an empty store: the meters enrol again by themselves",
+        path.display()
+    )]
+    Earlier { path: PathBuf, found: u64, expected: u64 },
+    #[error(
+        "the store {} is damaged, or not the store of a gateway ({detail}); it was left as it is. Restore a back-up, or move \
+         it away: the gateway then restores the clusters from their retained lists",
+        path.display()
+    )]
+    Damaged { path: PathBuf, detail: String },
+    #[error("the store {} cannot be opened: {error}", path.display())]
+    Io { path: PathBuf, error: std::io::Error },
+    #[error("no store at {}", path.display())]
+    Missing { path: PathBuf },
+    #[error("the database {url} cannot be used: {detail}")]
+    Postgres { url: String, detail: String },
+}
 
 /// One change to what is kept of a cluster.
 #[derive(Debug)]
@@ -76,146 +179,34 @@ pub enum Change {
     },
 }
 
-/// The open store.
-#[derive(Debug)]
-pub struct Store {
-    path: PathBuf,
-    cache_bytes: usize,
-    /// Empty while the file is being opened again after an error.
-    database: RwLock<Option<Database>>,
-}
-
-impl Store {
-    /// Returns the records a cluster is rebuilt from.
-    pub fn records(&self, cluster: &ClusterId) -> Result<Vec<Record>, StoreError> {
-        let id = cluster.as_str();
-        let database = self.database()?;
-        let read = database.begin_read()?;
-        let mut records = Vec::new();
-        let mut take = |bytes: &[u8]| -> Result<(), StoreError> {
-            records.push(decode(id, bytes)?);
-            Ok(())
-        };
-        for entry in read.open_table(ENROLMENTS)?.range((id, "")..=(id, "\u{7f}"))? {
-            take(entry?.1.value())?;
-        }
-        for entry in read.open_table(LISTS)?.range((id, 0)..=(id, u64::MAX))? {
-            take(entry?.1.value())?;
-        }
-        for entry in read.open_table(OUTCOMES)?.range((id, 0)..=(id, u64::MAX))?.rev().take(OUTCOMES_TO_RESUME) {
-            take(entry?.1.value())?;
-        }
-        read.open_table(OFFENDERS)?.get(id)?.map(|entry| take(entry.value())).transpose()?;
-        read.open_table(RETRIES)?.get(id)?.map(|entry| take(entry.value())).transpose()?;
-        for entry in read.open_table(EVIDENCE)?.range((id, 0)..=(id, u64::MAX))? {
-            take(entry?.1.value())?;
-        }
-        // A later entry of the same name replaces the earlier one.
-        let mut slots: BTreeMap<Key, Record> = BTreeMap::new();
-        for entry in read.open_table(SLOTS)?.range((id, 0, 0)..=(id, u64::MAX, u64::MAX))? {
-            for bytes in schema::split(entry?.1.value()) {
-                let record = decode(id, bytes)?;
-                slots.insert(record.key(), record);
-            }
-        }
-        records.extend(slots.into_values());
-        Ok(records)
-    }
-
-    /// Makes changes durable, all or none, in their order.
-    pub fn commit(&self, changes: &[Change]) -> Result<(), StoreError> {
-        let database = self.database()?;
-        let mut write = database.begin_write()?;
-        write.set_two_phase_commit(true);
-        schema::Tables::open(&write)?.apply(changes)?;
-        write.commit()?;
-        Ok(())
-    }
-
-    /// Returns when the first and the last slot of a cluster ended, in Unix milliseconds.
-    pub fn span(&self, cluster: &ClusterId) -> Result<Option<(u64, u64)>, StoreError> {
-        let outcomes = self.database()?.begin_read()?.open_table(OUTCOMES)?;
-        let mut all = outcomes.range((cluster.as_str(), 0)..=(cluster.as_str(), u64::MAX))?;
-        let first = all.next().transpose()?.map(|(key, _)| key.value().1);
-        let last = all.next_back().transpose()?.map(|(key, _)| key.value().1);
-        Ok(first.map(|first| (first, last.unwrap_or(first))))
-    }
-
-    fn read_slots(&self, cluster: &ClusterId, ended: Span, limit: usize) -> Result<Vec<ClosedSlot>, StoreError> {
-        let id = cluster.as_str();
-        let database = self.database()?;
-        let read = database.begin_read()?;
-        let range = (id, ended.start.as_millis())..(id, ended.end.as_millis());
-        let filtered = loads(&read, FILTERED, range.clone(), limit)?;
-        let smoothed = loads(&read, SMOOTHED, range.clone(), limit)?;
-        let mut found = Vec::new();
-        for entry in read.open_table(OUTCOMES)?.range(range)?.rev().take(limit) {
-            if let Record::Outcome(outcome) = decode(id, entry?.1.value())? {
-                let of = |loads: &HashMap<_, _>| loads.get(&outcome.end.as_millis()).copied();
-                let (filtered, predicted) = match outcome.result {
-                    Ok(_) => (of(&filtered), None),
-                    Err(_) => (None, of(&filtered)),
-                };
-                found.push(ClosedSlot { outcome, filtered, smoothed: of(&smoothed), predicted });
-            }
-        }
-        found.reverse();
-        Ok(found)
-    }
-
-    fn database(&self) -> Result<Opened<'_>, StoreError> {
-        let database = self.database.read().unwrap_or_else(PoisonError::into_inner);
-        if database.is_none() { Err(StorageError::DatabaseClosed.into()) } else { Ok(Opened(database)) }
+/// Returns the slot of an entry that belongs to one: such entries go into one value for each commit.
+fn slot_of(record: &Record) -> Option<Slot> {
+    match record.key() {
+        Key::Slot(slot, ..) => Some(slot),
+        Key::Enrolment(_) | Key::List(_) | Key::Outcome(_) | Key::Offenders | Key::Retries | Key::Evidence(_) => None,
     }
 }
 
-/// The database, for as long as it is read from.
-struct Opened<'a>(RwLockReadGuard<'a, Option<Database>>);
-
-impl std::ops::Deref for Opened<'_> {
-    type Target = Database;
-
-    fn deref(&self) -> &Database {
-        self.0.as_ref().expect("`Store::database` looks before it hands one out")
-    }
+/// Adds an entry to a value: its length, and then its bytes.
+fn append(value: &mut Vec<u8>, entry: &[u8]) {
+    let length = u32::try_from(entry.len()).expect("an entry is smaller than an MQTT packet");
+    value.extend_from_slice(&length.to_be_bytes());
+    value.extend_from_slice(entry);
 }
 
-impl History for Store {
-    fn slots(&self, cluster: &ClusterId, ended: Span, limit: usize) -> Read<Vec<ClosedSlot>> {
-        self.read_slots(cluster, ended, limit).map_err(HistoryError::new)
-    }
-
-    fn rollups(&self, cluster: &ClusterId, step: Step, begun: Span, limit: usize) -> Read<Vec<Rollup>> {
-        self.read_rollups(cluster, step, begun, limit).map_err(HistoryError::new)
-    }
-
-    fn extent(&self, cluster: &ClusterId) -> Read<Option<Extent>> {
-        self.read_extent(cluster).map_err(HistoryError::new)
-    }
-
-    fn file_bytes(&self) -> u64 {
-        std::fs::metadata(&self.path).map_or(0, |file| file.len())
-    }
-}
-
-/// Returns the newest loads of a range that a filter made, by when their slots ended. A store that was written only by
-/// versions before the table has none.
-fn loads(
-    read: &ReadTransaction,
-    table: TableDefinition<'_, (&'static str, u64), (i64, u64)>,
-    range: Range<(&str, u64)>,
-    limit: usize,
-) -> Result<HashMap<u64, FilteredLoad>, StoreError> {
-    let table = match read.open_table(table) {
-        Err(TableError::TableDoesNotExist(_)) => return Ok(HashMap::new()),
-        found => found?,
-    };
-    let newest = table.range(range)?.rev().take(limit).map(|entry| {
-        let (key, value) = entry?;
-        let (watts, band95) = value.value();
-        Ok((key.value().1, FilteredLoad { watts, band95 }))
-    });
-    newest.collect()
+/// Returns the entries of a value. A cut one comes out as it is, and does not decode.
+fn split(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = value;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let (length, bytes) = rest.split_first_chunk().unwrap_or((&[0xff; 4], rest));
+        let length = usize::try_from(u32::from_be_bytes(*length)).unwrap_or(usize::MAX).min(bytes.len());
+        let (entry, after) = bytes.split_at(length);
+        rest = after;
+        Some(entry)
+    })
 }
 
 fn decode(cluster: &str, bytes: &[u8]) -> Result<Record, StoreError> {

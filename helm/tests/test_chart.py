@@ -348,6 +348,19 @@ def test_the_network_policy_lets_only_the_broker_and_dns_out(helm):
     assert of_kind(proxy, "NetworkPolicy")["spec"]["ingress"] == [json.loads(rule)]
 
 
+def test_a_store_in_a_database_needs_no_volume_and_may_be_reached(helm):
+    objects = helm.objects("-f", CHART / "ci" / "postgres-values.yaml")
+    pod, spec = gateway_pod(objects), of_kind(objects, "StatefulSet")["spec"]
+    assert "volumeClaimTemplates" not in spec and "persistentVolumeClaimRetentionPolicy" not in spec
+    volumes = {each["name"]: each.get("secret", {}) for each in pod["volumes"]}
+    assert "store" not in volumes and volumes["store-keys"] == {"secretName": "dream-store-keys", "defaultMode": 0o440}
+    toml = toml_of(objects)
+    assert "path = " not in toml.split("[store]")[1].split("[http]")[0], toml
+    assert toml.index("store-2.key") < toml.index("store-1.key"), "the first key seals"
+    egress = of_kind(objects, "NetworkPolicy")["spec"]["egress"]
+    assert [rule["ports"][0]["port"] for rule in egress] == [53, 8883, 5432]
+
+
 def test_the_service_monitor_finds_one_service(helm):
     objects = helm.objects(*BASE, "--set", "serviceMonitor.enabled=true")
     wanted = of_kind(objects, "ServiceMonitor")["spec"]["selector"]["matchLabels"].items()

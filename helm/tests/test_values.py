@@ -50,6 +50,12 @@ WRONG = {
         "broker.url=mqtt://b,broker.clientCertificate.existingSecret=c",
         "broker.clientCertificate: only mqtts",
     ),
+    "a password in the address of the database": (
+        "postgres.url=postgres://dream:hunter2@db/dream,postgres.keys.existingSecret=k",
+        "postgres.url: ",
+    ),
+    "a database without keys": ("postgres.url=postgres://dream@db/dream", "postgres.keys.existingSecret: say which secret"),
+    "keys without a database": ("postgres.keys.existingSecret=k", "postgres.url: set it, or leave out the other values"),
     "no identity": ("identity.existingSecret=", "identity.existingSecret: name the secret"),
     "no issuer": (
         "identity.certManager.enabled=true,identity.meterAuthorities.existingSecret=m",

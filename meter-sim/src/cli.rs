@@ -1,12 +1,12 @@
 //! The command line, and the exit codes of errors.
 
-use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
-use dream_edge::shell::{CompletionsArgs, ManArgs};
+use dream_edge::shell::{self, CompletionsArgs, ManArgs};
 use dream_homes::args::BadInput;
 use dream_study::StudyArgs;
+use indicatif::{ProgressBar, ProgressStyle};
 
 #[cfg(feature = "demo")]
 use crate::demo::DemoArgs;
@@ -59,25 +59,17 @@ pub fn main() -> ExitCode {
         Command::Completions(args) => finish(args.run(Cli::command(), &mut std::io::stdout())),
         Command::Man(args) => finish(args.run(Cli::command())),
     };
-    match done {
-        Ok(code) => code,
-        // The reader has closed the pipe, as `head` does.
-        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => fail(&error),
-    }
+    shell::end("meter-sim", done, |error| {
+        error.is::<BadInput>() || error.is::<AccessError>() || error.is::<OpenError>()
+    })
+}
+
+/// Returns a line on a terminal that counts so many items, which are named in the plural.
+pub(crate) fn progress(of: usize, what: &str) -> ProgressBar {
+    let style = ProgressStyle::with_template(&format!("{{pos}} of {{len}} {what}")).expect("a valid template");
+    ProgressBar::new(of as u64).with_style(style)
 }
 
 fn finish(result: std::io::Result<()>) -> anyhow::Result<ExitCode> {
     Ok(result.map(|()| ExitCode::SUCCESS)?)
-}
-
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
-}
-
-#[expect(clippy::print_stderr, reason = "the command line's answer to a mistake")]
-fn fail(error: &anyhow::Error) -> ExitCode {
-    eprintln!("meter-sim: {error:#}");
-    let bad_input = error.is::<BadInput>() || error.is::<AccessError>() || error.is::<OpenError>();
-    if bad_input { ExitCode::from(2) } else { ExitCode::FAILURE }
 }

@@ -21,7 +21,7 @@ use dream_fleet::{ClusterSetup, Faults, Fleet, Records};
 use dream_gateway::config::Config;
 use dream_gateway::config::secrets::GatewayIdentity;
 use dream_gateway::daemon;
-use dream_gateway::store::Store;
+use dream_gateway::store;
 use dream_homes::args::whole;
 use dream_homes::home::{Month, PvShare};
 use dream_homes::source::Source;
@@ -333,10 +333,10 @@ fn fill_in(
     faults: &Faults,
     rng: &mut ChaCha20Rng,
 ) -> anyhow::Result<()> {
-    let store = Store::open(&config.store.path, config.store.cache_mebibytes)?;
+    let store = store::open(&config.store, 0, "demo")?;
     for setup in clusters {
         let day = day_before::slots(begin(), params, setup, source, faults, rng);
-        day_before::write(&store, &setup.cluster, &day)?;
+        day_before::write(&*store, &setup.cluster, &day)?;
     }
     Ok(())
 }

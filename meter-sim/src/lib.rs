@@ -15,7 +15,6 @@ pub mod conduct;
 pub mod demo;
 #[cfg(feature = "lie")]
 pub mod lie;
-mod progress;
 pub mod provision;
 pub mod run;
 pub mod trace;

@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::{ArgGroup, Args, ValueEnum};
+use indicatif::ProgressBar;
 
 use self::sheet::Sheet;
 use self::summary::Summary;
-use crate::progress::Progress;
+use crate::cli::progress;
 use dream_homes::args::{BadInput, whole};
 use dream_homes::home::{ActivityModel, Calendar, Day, DayKind, Home, Month, PvShare, Residents};
 use dream_homes::slots::SlotLength;
@@ -93,7 +94,7 @@ impl TraceArgs {
         let homes = self.chosen_homes()?;
         let mut out = open(&self.out)?;
         let mut summary = Summary::default();
-        let progress = Progress::new(homes.len() * self.days as usize, "days of homes");
+        let progress = progress(homes.len() * self.days as usize, "days of homes");
         for number in 1..=self.days {
             let day = Calendar::Same(self.month, self.kind()).day(number);
             let sheet = self.sheet(&homes, day, &progress);
@@ -104,7 +105,7 @@ impl TraceArgs {
             summary.add(number, self.slot_seconds, &sheet);
         }
         out.flush()?;
-        progress.end();
+        progress.finish_and_clear();
         self.tell(&summary, homes.len());
         Ok(())
     }
@@ -128,7 +129,7 @@ impl TraceArgs {
         if self.weekend { DayKind::Weekend } else { DayKind::Weekday }
     }
 
-    fn sheet(&self, homes: &[Home], day: Day, progress: &Progress) -> Sheet {
+    fn sheet(&self, homes: &[Home], day: Day, progress: &ProgressBar) -> Sheet {
         let threads = self.threads.and_then(NonZeroUsize::new);
         let threads = threads.unwrap_or_else(street::all_cores);
         match self.by {

@@ -12,12 +12,6 @@ use zeroize::Zeroizing;
 
 use crate::config::Broker;
 
-/// The largest packet that is normal: a list of 10,000 members has up to 7 MB. Memory is taken when one comes.
-const LARGEST_PACKET: usize = 16 << 20;
-
-/// Well below any reveal window, so that a dead connection is noticed within a slot.
-const KEEP_ALIVE_SECONDS: u16 = 10;
-
 /// Why a broker cannot be reached as it is configured.
 #[derive(Debug, Error)]
 pub enum AccessError {
@@ -53,11 +47,7 @@ impl Access {
                 Some(tls::client(roots, client).map_err(trouble)?)
             }
         };
-        let login = match &broker.login {
-            None => None,
-            Some((name, None)) => Some((name.clone(), Zeroizing::default())),
-            Some((name, Some(file))) => Some((name.clone(), files::password(&files::read(file)?))),
-        };
+        let login = broker.login.as_ref().map(|(name, file)| Credentials::login(name, file.as_deref())).transpose()?;
         Ok(Self { broker: broker.clone(), credentials: Credentials { tls, login }, persistent: false })
     }
 
@@ -70,19 +60,8 @@ impl Access {
     /// Connects. The last will is a topic and what the broker says there, retained, when the connection is lost.
     pub fn connect(self, client_id: String, last_will: Option<(String, &'static str)>) -> Connection {
         let Self { broker, credentials, persistent } = self;
-        let client = Client {
-            urls: broker.urls,
-            id: client_id,
-            credentials: Box::new(move || Ok(credentials.clone())),
-            persistent,
-            last_will,
-            keep_alive_seconds: KEEP_ALIVE_SECONDS,
-            largest_packet: LARGEST_PACKET,
-            cutting: None,
-            acknowledges: Acknowledges::Later,
-            names: broker.names,
-        };
-        client.start()
+        let client = Client::new(broker.urls, client_id, credentials, broker.names);
+        Client { persistent, last_will, acknowledges: Acknowledges::Later, ..client }.start()
     }
 }
 

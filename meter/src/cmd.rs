@@ -13,8 +13,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
-use dream_edge::shell::{CompletionsArgs, ManArgs};
-use thiserror::Error;
+use dream_edge::shell::{self, BadInput, CompletionsArgs, ManArgs};
 
 use crate::authority::{AuthorityError, RequestError};
 use crate::broker::AccessError;
@@ -22,11 +21,6 @@ use crate::config::{Config, ConfigError};
 use crate::driver::ResumeError;
 use crate::files::FileError;
 use crate::identity::IdentityError;
-
-/// What was asked for cannot be: told in one line, exit code 2. Everything else that goes wrong exits with 1.
-#[derive(Debug, Error)]
-#[error("{0}")]
-struct BadInput(String);
 
 #[derive(Debug, Parser)]
 #[command(name = "dream-meter", version, about, propagate_version = true)]
@@ -90,31 +84,20 @@ pub fn main() -> ExitCode {
         Command::Completions(args) => args.run(Cli::command(), &mut out).map_err(Into::into),
         Command::Man(args) => args.run(Cli::command()).map_err(Into::into),
     };
-    match done.and_then(|()| Ok(out.flush()?)) {
-        Ok(()) => ExitCode::SUCCESS,
-        // The reader of the output has closed the pipe, as `head` does.
-        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => fail(&error),
-    }
+    let done = done.and_then(|()| Ok(out.flush()?)).map(|()| ExitCode::SUCCESS);
+    shell::end("dream-meter", done, is_bad_input)
 }
 
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
-}
-
-fn fail(error: &anyhow::Error) -> ExitCode {
-    // Where nothing can be written the exit code says enough.
-    writeln!(std::io::stderr(), "dream-meter: {error:#}").ok();
+fn is_bad_input(error: &anyhow::Error) -> bool {
     let refused = error.downcast_ref::<ResumeError>().is_some_and(|error| matches!(error, ResumeError::Meter(_)));
-    let of_input = refused
+    refused
         || error.is::<BadInput>()
         || error.is::<ConfigError>()
         || error.is::<IdentityError>()
         || error.is::<AuthorityError>()
         || error.is::<RequestError>()
         || error.is::<AccessError>()
-        || error.is::<FileError>();
-    if of_input { ExitCode::from(2) } else { ExitCode::FAILURE }
+        || error.is::<FileError>()
 }
 
 /// Returns a runtime on this thread alone: a meter waits more than it computes.

@@ -74,11 +74,11 @@ pub const fn meaning(profile: Profile) -> &'static str {
     match profile {
         Profile::Strict => {
             "strict: your reading is hidden among those of at least 50 homes, even if ten of them work for the gateway, and \
-             each reading is blurred with epsilon 1 or less"
+             each reading is blurred with epsilon 1 or less, a whole day with epsilon 11.7 or less"
         }
         Profile::Community => {
             "community: your reading is hidden among those of at least 23 homes that your community's authority has counted, \
-             even if three of them work for the gateway, and each reading is blurred with epsilon 2 or less"
+             even if three of them work for the gateway, each reading is blurred with epsilon 2 or less, and a whole day with epsilon 48 or less"
         }
         Profile::Trial => "trial: almost nothing is refused; for tests with made-up readings, never for a home",
     }
@@ -301,7 +301,7 @@ interval_seconds = 1
         report.finish(found.flatten())
     }
 
-    /// The mistakes, as they are told after the file's name.
+    /// The mistakes, as they are printed after the file's name.
     fn problems(text: &str) -> Vec<String> {
         let told = parse(text).unwrap_err().to_string();
         told.lines().skip(1).map(|line| line.trim_start_matches("/etc/dream-meter/meter.toml:").to_owned()).collect()

@@ -193,6 +193,8 @@ impl<M: Machine> Driver<M> {
         match event {
             SourceEvent::Connected { .. } => info!("the source answers"),
             SourceEvent::Lost { why, .. } => warn!(why, "lost the source"),
+            SourceEvent::Garbled { why, .. } => warn!(why, "the source sent what cannot be read"),
+            SourceEvent::Refused { why, .. } => warn!(why, "the source is not the whole of this home"),
             SourceEvent::ClockStepped { .. } => warn!("this machine's clock was set"),
             SourceEvent::Sample(_) => {}
         }

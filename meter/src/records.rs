@@ -72,14 +72,7 @@ pub enum RecordsError {
     Redb(#[from] redb::Error),
 }
 
-macro_rules! from_redb {
-    ($($error:ty),*) => { $(impl From<$error> for RecordsError {
-        fn from(error: $error) -> Self {
-            Self::Redb(error.into())
-        }
-    })* };
-}
-from_redb!(redb::StorageError, TableError, redb::TransactionError, redb::CommitError);
+dream_edge::from_redb!(RecordsError);
 
 /// One change of the records.
 #[derive(Debug)]
@@ -271,20 +264,9 @@ impl Records {
 impl Change {
     fn of_place(&self) -> (Place, Option<&Record>) {
         match self {
-            Self::Put(record) => (place(&record.key()), Some(record)),
-            Self::Erase(key) => (place(key), None),
+            Self::Put(record) => (record.key().place(), Some(record)),
+            Self::Erase(key) => (key.place(), None),
         }
-    }
-}
-
-const fn place(key: &Key) -> Place {
-    match key {
-        Key::Account => (0, 0),
-        Key::Enrolment(seq) => (1, *seq),
-        Key::List(epoch) => (2, *epoch),
-        Key::Slot(slot) => (3, slot.0),
-        Key::Evidence(number) => (4, *number),
-        Key::Answer(slot) => (5, slot.0),
     }
 }
 

@@ -7,19 +7,21 @@ use std::time::{Duration, Instant};
 use aes::Aes128Enc;
 use aes::cipher::{Block, BlockCipherEncrypt, KeyInit};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use dream_protocol::cluster::{ClusterConfig, Input, RosterRules};
 use dream_protocol::enrolment::MAX_ENROLMENT_SECONDS;
-use dream_protocol::keys::{MacKey, PairKey};
+use dream_protocol::keys::PairKey;
 use dream_protocol::membership::MembershipList;
 use dream_protocol::noise::{Sampler, Scale};
+use dream_protocol::params::{Share, Terms};
 use dream_protocol::scheme::committee::dealing::Dealer;
 use dream_protocol::scheme::committee::decoding;
 use dream_protocol::scheme::committee::field::Element;
 use dream_protocol::scheme::pairwise::mask::Masks;
 use dream_protocol::time::Slot;
 use dream_protocol::wire::{FullList, ListStatement, Mac0, Sign1};
-use dream_testkit::example;
-use dream_testkit::keyed_cluster::KeyedCluster;
+use dream_testkit::example::{self, TERMS, cluster_config, cluster_id};
 use dream_testkit::pki::Pki;
+use dream_testkit::plain_cluster::{Conduct, PlainCluster};
 use hmac::{Hmac, Mac};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -120,19 +122,21 @@ fn reading(criterion: &mut Criterion) {
     // Each slot takes a reading of every member, and a list has only so many slots.
     group.warm_up_time(Duration::from_millis(200)).measurement_time(Duration::from_secs(1));
     for members in [1_000, 10_000] {
-        let mut cluster = KeyedCluster::new(members);
+        let mut cluster = plain_cluster(members);
+        let list = cluster.first_list();
+        let mut next = list.from_slot();
         group.bench_function(BenchmarkId::new("accept", members), |bencher| {
-            bencher.iter_custom(|iterations| time_readings(&mut cluster, iterations));
+            bencher.iter_custom(|iterations| time_readings(&mut cluster, &list, &mut next, iterations));
         });
-        let packets = cluster.readings(cluster.next);
-        let keys = cluster.members.iter().map(|(_, mac)| mac);
-        let signed: Vec<(Vec<u8>, &MacKey)> =
-            packets.iter().map(|(topic, bytes)| mac_structure(topic, bytes)).zip(keys).collect();
+        let packets = cluster.readings(next, 0, list.epoch());
+        let keys = (0..).map(|member: u64| std::array::from_fn(|i| member.to_be_bytes()[i % 8]));
+        let signed: Vec<(Vec<u8>, [u8; 32])> =
+            packets.iter().map(|packet| mac_structure(&packet.topic, &packet.payload)).zip(keys).collect();
         let mut next = signed.iter().cycle();
         group.bench_function(BenchmarkId::new("bare_hmac", members), |bencher| {
             bencher.iter(|| {
                 let (bytes, key) = next.next().expect("endless");
-                let mut mac = Hmac::<Sha256>::new_from_slice(key.expose()).expect("any length");
+                let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("any length");
                 mac.update(black_box(bytes));
                 mac.finalize().into_bytes()
             });
@@ -141,15 +145,41 @@ fn reading(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// A cluster of which one member is silent, so that slots stay open. Each slot has one attempt, and the first list lasts as long as
+/// enrolments do.
+fn plain_cluster(members: u16) -> PlainCluster {
+    let tenth = Share::new(1, 10).expect("a share");
+    let roster = RosterRules {
+        min_members: members,
+        settle_seconds: 1,
+        list_slots: 5_000,
+        drop_after_slots: 1_000_000,
+        min_interval_seconds: 600,
+        ..RosterRules::default()
+    };
+    let config = ClusterConfig {
+        terms: Terms { attempts: 1, ..TERMS },
+        missing_share: tenth,
+        malicious_share: tenth,
+        roster,
+        ..cluster_config(&Pki::new(), members)
+    };
+    let mut conducts = vec![Conduct::Honest; members.into()];
+    conducts[0] = Conduct::Off;
+    PlainCluster::new(config, conducts, 1)
+}
+
 /// Times the acceptance of so many readings, by whole slots.
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
-fn time_readings(cluster: &mut KeyedCluster, iterations: u64) -> Duration {
+fn time_readings(cluster: &mut PlainCluster, list: &MembershipList, next: &mut Slot, iterations: u64) -> Duration {
     let (mut accepted, mut total) = (0u64, Duration::ZERO);
     while accepted < iterations {
-        let packets = cluster.readings(cluster.next);
-        let now = cluster.open_next_slot();
+        let packets = cluster.readings(*next, 0, list.epoch());
+        let now = list.params().slot_end(*next);
+        cluster.gateway.handle(Input::Tick, now);
+        *next = next.plus(1);
         let begun = Instant::now();
-        let persisted: u64 = packets.iter().map(|(topic, payload)| cluster.receive(topic, payload, now)).sum();
+        let persisted: u64 = packets.iter().map(|packet| cluster.gateway.count_writes(packet, now)).sum();
         total += begun.elapsed();
         assert_eq!(persisted, packets.len() as u64, "every reading is accepted");
         accepted += persisted;
@@ -171,21 +201,20 @@ fn share(criterion: &mut Criterion) {
 fn list(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("list");
     group.sample_size(10);
-    let cluster = KeyedCluster::new(1_000);
-    let list = cluster.list().bytes().clone();
-    let authorities = cluster.pki.authorities();
+    let (pki, cluster_id) = (Pki::new(), cluster_id());
+    let list = plain_cluster(1_000).first_list().bytes().clone();
+    let authorities = pki.authorities();
     group.bench_function("verify", |bencher| {
-        bencher.iter(|| MembershipList::verify(black_box(&list), &cluster.cluster_id, &authorities).expect("sound"));
+        bencher.iter(|| MembershipList::verify(black_box(&list), &cluster_id, &authorities).expect("sound"));
     });
-    let known = MembershipList::verify(&list, &cluster.cluster_id, &authorities).expect("sound");
-    let renewed = with_one_renewed(&list, &cluster.pki);
+    let known = MembershipList::verify(&list, &cluster_id, &authorities).expect("sound");
+    let renewed = with_one_renewed(&list, &pki);
     group.bench_function("verify_renewed", |bencher| {
         bencher.iter(|| {
-            MembershipList::verify_after([&*known], black_box(&renewed), &cluster.cluster_id, &authorities)
-                .expect("sound")
+            MembershipList::verify_after([&*known], black_box(&renewed), &cluster_id, &authorities).expect("sound")
         });
     });
-    let checks = Signatures::of(&list, &cluster.pki);
+    let checks = Signatures::of(&list, &pki);
     group.bench_function("bare_signatures", |bencher| bencher.iter(|| checks.all_verify()));
     group.finish();
 }

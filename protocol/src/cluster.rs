@@ -115,6 +115,10 @@ impl Cluster {
         records: impl IntoIterator<Item = Record>,
         now: Timestamp,
     ) -> Result<Self, ClusterError> {
+        Self::of_records(config, records.into_iter().collect(), now)
+    }
+
+    fn of_records(config: ClusterConfig, records: Vec<Record>, now: Timestamp) -> Result<Self, ClusterError> {
         let certificate = config.authorities.verify_gateway(&config.certificate)?;
         if *certificate.key() != config.identity.public() {
             return Err(ClusterError::OtherKey);
@@ -130,14 +134,17 @@ impl Cluster {
             timers: Timers::default(),
             outputs: Outputs::default(),
         };
-        cluster.restore(records.into_iter().collect(), now);
+        cluster.restore(records, now);
         cluster.set_timers();
         Ok(cluster)
     }
 
     /// Handles one input. Never fails and never blocks: what is not used comes out as a rejection.
     pub fn handle(&mut self, input: Input<'_>, now: Timestamp, mut rng: &mut (impl CryptoRng + ?Sized)) {
-        let rng: &mut dyn CryptoRng = &mut rng;
+        self.step(input, now, &mut rng);
+    }
+
+    fn step(&mut self, input: Input<'_>, now: Timestamp, rng: &mut dyn CryptoRng) {
         if let Some(due) = self.timers.next().filter(|due| *due <= now) {
             self.advance(due, now, rng);
         }

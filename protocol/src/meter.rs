@@ -33,7 +33,7 @@ pub use record::{AcceptedList, Account, AnswerRecord, Evidence, Key, OwnEnrolmen
 pub use refusal::Refusal;
 
 use crate::certificate::{Certificate, CertificateError};
-use crate::day::Days;
+use crate::day::{DayCost, Days};
 use crate::ids::{ClusterId, MeterId};
 use crate::keys::IdentityKey;
 use crate::ledger::Ledger;
@@ -43,6 +43,7 @@ use crate::time::{Now, Slot, Timestamp};
 use crate::topic::{self, GatewayChannel, MeterChannel, Topic, TopicError};
 use crate::wire::{EvidenceStatement, Message as _, RecoveryMessage, Sign1, Status, StatusCode};
 use clock::Clock;
+use conduct::sealed::Sealed as _;
 use enrolments::{Enrolments, Listing};
 use lists::HeldLists;
 use slots::Slots;
@@ -187,16 +188,12 @@ impl Meter {
     /// Rebuilds a meter from its records. Without records, or without the account among them, it starts anew: with a new
     /// key, and silent until a list names it.
     pub fn resume(config: MeterConfig, records: impl IntoIterator<Item = Record>) -> Result<Self, MeterError> {
-        Self::with_conduct(config, records, Honest)
+        Honest.resume(config, records.into_iter().collect())
     }
 }
 
 impl<C: Conduct> Meter<C> {
-    fn with_conduct(
-        config: MeterConfig,
-        records: impl IntoIterator<Item = Record>,
-        conduct: C,
-    ) -> Result<Self, MeterError> {
+    fn with_conduct(config: MeterConfig, records: Vec<Record>, conduct: C) -> Result<Self, MeterError> {
         let certificate = config.policy.authorities.verify_meter(&config.certificate)?;
         if *certificate.key() != config.identity.public() {
             return Err(MeterError::OtherKey);
@@ -246,7 +243,11 @@ impl<C: Conduct> Meter<C> {
     ///
     /// `rng` is best the operating system's or the device's own generator. One that could be rewound from its state
     /// would give back what is drawn here after it was erased.
-    pub fn handle(&mut self, input: Input<'_>, now: Now, rng: &mut (impl CryptoRng + ?Sized)) {
+    pub fn handle(&mut self, input: Input<'_>, now: Now, mut rng: &mut (impl CryptoRng + ?Sized)) {
+        C::handle(self, input, now, &mut rng);
+    }
+
+    fn step(&mut self, input: Input<'_>, now: Now, rng: &mut dyn CryptoRng) {
         self.clock.observe(now, matches!(input, Input::TimeConfirmed));
         let at = now.wall;
         if self.clock.doubtful {
@@ -310,8 +311,8 @@ impl<C: Conduct> Meter<C> {
         self.account.ledger.spent(at)
     }
 
-    /// What the UTC day of `at` costs as far as it was reported, in millionths of epsilon: never what its readings used.
-    pub fn day_cost(&self, at: Timestamp) -> u64 {
+    /// What the UTC day of `at` costs as far as it was reported: never what its readings used.
+    pub fn day_cost(&self, at: Timestamp) -> DayCost {
         self.account.days.cost(at)
     }
 
@@ -479,8 +480,7 @@ impl<C: Conduct> Meter<C> {
     }
 
     /// Rebuilds the machine. What belongs to another cluster is erased, except for what must never go back.
-    fn restore(&mut self, records: impl IntoIterator<Item = Record>) {
-        let records: Vec<Record> = records.into_iter().collect();
+    fn restore(&mut self, records: Vec<Record>) {
         let account = records.iter().find_map(|record| match record {
             Record::Account(account) => Some(account.clone()),
             Record::Enrolment(_) | Record::List(_) | Record::Slot(_) | Record::Answer(_) | Record::Evidence(_) => None,

@@ -14,6 +14,7 @@ pub mod gateway;
 pub mod http;
 pub mod identities;
 pub mod mosquitto;
+pub mod postgres;
 pub mod process;
 pub mod prometheus;
 pub mod proxy;

@@ -4,12 +4,11 @@
 //!   answers;
 //! - `simulation`, behind a feature: whole clusters in virtual time with everything that can go wrong, and a referee;
 //! - [`outcomes`]: closed slots without a cluster that closed them;
-//! - [`keyed_cluster`]: a gateway's cluster of any size, for benchmarks;
-//! - `plain_cluster`, behind the same feature: a gateway's cluster whose members mask nothing, honest ones and liars, for many slots at little cost;
+//! - `plain_cluster`, behind the same feature: a gateway's cluster whose members mask nothing, honest ones and liars, for many
+//!   members and many slots at little cost;
 //! - `lab`, behind a feature: brokers, browsers and gateways as processes, and clients of them.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-pub mod keyed_cluster;
 #[cfg(feature = "lab")]
 pub mod lab;
 pub mod outcomes;

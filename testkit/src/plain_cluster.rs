@@ -4,7 +4,7 @@
 //! What masks hide, and that they cancel, is not tested here; a gateway cannot tell them from masks that do.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex};
 
 use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::cluster::{ClusterConfig, Input, Notice};
@@ -120,6 +120,18 @@ impl PlainCluster {
         Self { gateway, conducts, notices, faults: 0, secrets, lists, slot, turns, dice, late }
     }
 
+    /// Lets time pass until there is a list, and returns it.
+    pub fn first_list(&mut self) -> Arc<MembershipList> {
+        loop {
+            if let Some((_, keys)) = self.lists.first_key_value() {
+                return keys.list.clone();
+            }
+            self.slot = self.slot.plus(1);
+            let published = self.gateway.tick_until(at(self.slot.0 * 600));
+            self.take_lists(&published);
+        }
+    }
+
     /// Lets slots pass until one closes.
     pub fn next_slot(&mut self) -> Closed {
         loop {
@@ -194,7 +206,8 @@ impl PlainCluster {
         self.take_lists(&published);
     }
 
-    fn readings(&mut self, slot: Slot, attempt: u8, epoch: u64) -> Vec<Packet> {
+    /// Returns what the members send in an attempt under the list of this epoch.
+    pub fn readings(&mut self, slot: Slot, attempt: u8, epoch: u64) -> Vec<Packet> {
         let Keys { list, members } = &self.lists[&epoch];
         let mut readings = Vec::new();
         for member in members {
@@ -354,10 +367,10 @@ fn missing_in(request: &RecoveryRequest, list: &MembershipList) -> MemberSet {
 }
 
 /// The certificates of so many members: issuing them takes longer than a day of slots.
-fn certificates(count: usize) -> &'static [Issued] {
-    const MOST: usize = 200;
-    static ISSUED: OnceLock<Vec<Issued>> = OnceLock::new();
-    let pki = Pki::new();
-    let issued = ISSUED.get_or_init(|| (0..MOST).map(|index| pki.meter(&meter_name(index))).collect());
-    &issued[..count]
+fn certificates(count: usize) -> Vec<Issued> {
+    static ISSUED: Mutex<Vec<Issued>> = Mutex::new(Vec::new());
+    let mut issued = ISSUED.lock().unwrap();
+    let (pki, known) = (Pki::new(), issued.len());
+    issued.extend((known..count).map(|index| pki.meter(&meter_name(index))));
+    issued[..count].to_vec()
 }

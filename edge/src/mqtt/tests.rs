@@ -119,17 +119,12 @@ struct Running {
 
 impl Running {
     fn start(brokers: &Brokers, hosts: &[&str]) -> Self {
+        let urls = hosts.iter().map(|host| BrokerUrl { tls: false, host: (*host).to_owned(), port: 1883 }).collect();
         let client = Client {
-            urls: hosts.iter().map(|host| BrokerUrl { tls: false, host: (*host).to_owned(), port: 1883 }).collect(),
-            id: "test".to_owned(),
-            credentials: Box::new(|| Ok(Credentials::default())),
             persistent: true,
-            last_will: None,
-            keep_alive_seconds: 10,
             largest_packet: 10_000,
-            cutting: None,
             acknowledges: Acknowledges::Later,
-            names: NAMES,
+            ..Client::new(urls, "test", Credentials::default(), NAMES)
         };
         let (sender, events) = mpsc::unbounded_channel();
         let outlet: Outlet = Arc::new(move |event| {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dream_gateway::config::secrets::GatewayIdentity;
 use dream_gateway::config::{ClusterSettings, Config};
-use dream_gateway::store::{Change, Store};
+use dream_gateway::store::{Change, FileStore, Store as _};
 use dream_protocol::cluster::{Cluster, ClusterConfig, Input, Output, Record};
 use dream_protocol::derive;
 use dream_protocol::ids::{ClusterId, MeterId};
@@ -77,7 +77,13 @@ fn secret(index: u64) -> u64 {
 /// Fills a store with clusters whose lists were published a while ago, and gives their members.
 ///
 /// A gateway would come to the same store if all members had enrolled through the broker; this way it takes seconds.
-pub fn enrol(config: &Config, identities: &Identities, members: usize, then: Timestamp, store: &Store) -> Vec<Members> {
+pub fn enrol(
+    config: &Config,
+    identities: &Identities,
+    members: usize,
+    then: Timestamp,
+    store: &FileStore,
+) -> Vec<Members> {
     let gateway = GatewayIdentity::load(&config.identity, &config.id, then).unwrap();
     // A meter has one certificate, and here belongs to every cluster: that takes no less memory, and less time to make.
     let issue = |index: usize| {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use dream_gateway::config::{Config, Overrides};
-use dream_gateway::store::Store;
+use dream_gateway::store::FileStore;
 use dream_protocol::ids::ClusterId;
 use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::GatewayChannel;
@@ -56,7 +56,7 @@ impl Trial {
         let empty = resident_when_empty(&identities, broker.access()).await;
         let (mut gateway, directory) = configured(&identities, &settings(broker.access(), plan));
         let config = Config::load(&gateway.file("gateway.toml"), &Overrides::default()).unwrap();
-        let store = Store::open(&config.store.path, 32).unwrap();
+        let store = FileStore::open(&gateway.file("gateway.redb"), 32).unwrap();
         let then = Timestamp::from_millis(wall().as_millis() - 4 * 1000 * plan.slot_seconds);
         let members = members::enrol(&config, &identities, plan.members, then, &store);
         drop(store);

@@ -10,10 +10,13 @@ use dream_protocol::policy::PolicyError;
 use dream_protocol::scheme::{COMMITTEE_FROM, Kind, SchemeChoice};
 use dream_protocol::time::Timestamp;
 
+use crate::board::day_epsilon;
 use crate::clock::{Clock, rfc3339};
 use crate::cmd::ConfigArgs;
+use crate::config::decimal::Fraction;
 use crate::config::secrets::{self, GatewayIdentity};
-use crate::config::{Broker, ClusterSettings, Config, Draft, Files, even_draws};
+use crate::config::{Broker, ClusterSettings, Config, Draft, Files, Place, Postgres, even_draws};
+use crate::store;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -46,8 +49,16 @@ pub(super) fn run(args: &CheckConfigArgs, clock: &dyn Clock, out: &mut impl Writ
     }
     writeln!(out, "  broker    {}, as client {id}-{ordinal}", address(&config.broker))?;
     let (slots, hours) = (store.retention_days, store.hours_retention_days);
-    let path = store.path.display();
-    writeln!(out, "  store     {path}, slots kept for {slots} days, hours for {hours} days, days forever")?;
+    let place = match &store.place {
+        Place::File { path, .. } => path.display().to_string(),
+        Place::Postgres(postgres) => postgres.url.clone(),
+    };
+    writeln!(out, "  store     {place}, slots kept for {slots} days, hours for {hours} days, days forever")?;
+    if let (Place::Postgres(postgres), false) = (&store.place, args.without_files) {
+        for warning in store::probe(postgres)? {
+            writeln!(out, "      WARNING: {warning}")?;
+        }
+    }
     writeln!(out, "  http      {}", config.http)?;
     let owned: Vec<_> = config.owned().collect();
     writeln!(out, "  clusters  {}, of which this replica serves {}", config.clusters.len(), owned.len())?;
@@ -86,8 +97,23 @@ fn mistakes(files: &Files, now: Timestamp) -> Vec<(&'static str, String)> {
     let foreign = client.and_then(|((identity, id), tls)| secrets::foreign_client(tls, &identity, id));
     let password = files.login.iter().filter_map(|login| secrets::password(login).err());
     let secrets = identity.chain(tls).chain(foreign).chain(password);
-    let store = files.store.iter().filter_map(|path| store_mistake(path));
-    secrets.map(|error| ("", error.to_string())).chain(store.map(|message| ("store.path", message))).collect()
+    let store = files.store.iter().flat_map(|place| match place {
+        Place::File { path, .. } => store_mistake(path).map(|message| ("store.path", message)).into_iter().collect(),
+        Place::Postgres(postgres) => database_mistakes(postgres),
+    });
+    secrets.map(|error| ("", error.to_string())).chain(store).collect()
+}
+
+/// Returns what is wrong with the files that the way to a database needs, or with the database.
+fn database_mistakes(postgres: &Postgres) -> Vec<(&'static str, String)> {
+    let keys = postgres.keys.iter().filter_map(|path| secrets::store_key(path).err());
+    let password = postgres.password_file.iter().filter_map(|path| secrets::database_password(path).err());
+    let ca = postgres.ca.iter().filter_map(|path| secrets::database_tls(path).err());
+    let files: Vec<_> = keys.chain(password).chain(ca).map(|error| ("", error.to_string())).collect();
+    if !files.is_empty() || postgres.url.is_empty() {
+        return files;
+    }
+    store::probe(postgres).err().map(|error| ("store.url", error.to_string())).into_iter().collect()
 }
 
 /// Returns why a store could not be opened or made at a path, for the user of this command.
@@ -152,9 +178,13 @@ fn address(broker: &Broker) -> String {
 fn write_cluster(cluster: &ClusterId, settings: &ClusterSettings, out: &mut impl Write) -> anyhow::Result<()> {
     let terms = &settings.terms;
     let epsilon = terms.epsilon_numerator as f64 / terms.epsilon_denominator as f64;
-    let day = match terms.day_micro_epsilon {
+    let day = match terms.day_micro_rho {
         0 => "none for a day".to_owned(),
-        micro => format!("{} a day", micro as f64 / 1e6),
+        micro => format!(
+            "{} a day (rho {})",
+            day_epsilon::shown(day_epsilon::of_micro_rho(micro)),
+            Fraction::millionths(micro)
+        ),
     };
     writeln!(
         out,

@@ -12,13 +12,13 @@ use crate::board::csv::NamedRow;
 use crate::board::energy::RollupJson;
 use crate::board::slot_json::SlotJson;
 use crate::cmd::BadInput;
-use crate::config::{Config, Overrides};
-use crate::history::{self, History as _};
-use crate::store::{OpenStoreError, Store};
+use crate::config::{Config, Overrides, Place};
+use crate::history;
+use crate::store::{self, OpenStoreError, Store};
 
 /// Write slots, hours or days from the store as CSV or JSON lines
 ///
-/// The store is used by one process at a time: stop the gateway first, or ask the running one for
+/// A file is used by one process at a time: stop the gateway first, or ask the running one for
 /// /api/v1/clusters/NAME/slots?format=csv or /api/v1/clusters/NAME/history?step=day&format=csv.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -30,7 +30,7 @@ pub(super) struct ExportArgs {
     /// The store's file
     #[arg(long, value_name = "FILE", required_unless_present = "config", conflicts_with = "config")]
     store: Option<PathBuf>,
-    /// A configuration file, for its `store.path`
+    /// A configuration file, for its `store.path` or `store.url`
     #[arg(long, short, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Only this cluster; may be given more than once
@@ -68,12 +68,12 @@ enum Format {
 const PIECE_MILLIS: u64 = 7 * 86_400_000;
 
 pub(super) fn run(args: &ExportArgs, out: &mut impl Write) -> anyhow::Result<()> {
-    let path = match (&args.store, &args.config) {
-        (Some(path), _) => path.clone(),
-        (None, Some(config)) => Config::load(config, &Overrides::of_process(Some(0)))?.store.path,
+    let place = match (&args.store, &args.config) {
+        (Some(path), _) => Place::File { path: path.clone(), cache_mebibytes: 0 },
+        (None, Some(config)) => Config::load(config, &Overrides::of_process(Some(0)))?.store.place,
         (None, None) => unreachable!("clap asks for one of them"),
     };
-    let store = Store::open_existing(&path).map_err(|error| match error {
+    let store = store::open_existing(&place).map_err(|error| match error {
         OpenStoreError::Locked { .. } => {
             anyhow::anyhow!("{error}; a running gateway gives the same from /api/v1/clusters/NAME/slots?format=csv")
         }
@@ -81,15 +81,17 @@ pub(super) fn run(args: &ExportArgs, out: &mut impl Write) -> anyhow::Result<()>
         | OpenStoreError::Earlier { .. }
         | OpenStoreError::Damaged { .. }
         | OpenStoreError::Io { .. }
-        | OpenStoreError::Missing { .. } => error.into(),
+        | OpenStoreError::Missing { .. }
+        | OpenStoreError::Postgres { .. } => error.into(),
     })?;
+    let store = &*store;
     let known = store.clusters()?;
     let chosen = choose(&args.cluster, &known)?;
     let mut progress = Progress::default();
     match args.step {
-        Step::Slot => export_slots(args, &store, &chosen, &mut progress, out)?,
-        Step::Hour => export_periods(args, history::Step::Hour, &store, &chosen, &mut progress, out)?,
-        Step::Day => export_periods(args, history::Step::Day, &store, &chosen, &mut progress, out)?,
+        Step::Slot => export_slots(args, store, &chosen, &mut progress, out)?,
+        Step::Hour => export_periods(args, history::Step::Hour, store, &chosen, &mut progress, out)?,
+        Step::Day => export_periods(args, history::Step::Day, store, &chosen, &mut progress, out)?,
     }
     progress.end();
     Ok(())
@@ -97,7 +99,7 @@ pub(super) fn run(args: &ExportArgs, out: &mut impl Write) -> anyhow::Result<()>
 
 fn export_slots(
     args: &ExportArgs,
-    store: &Store,
+    store: &dyn Store,
     chosen: &[ClusterId],
     progress: &mut Progress,
     out: &mut impl Write,
@@ -123,7 +125,7 @@ fn export_slots(
 fn export_periods(
     args: &ExportArgs,
     step: history::Step,
-    store: &Store,
+    store: &dyn Store,
     chosen: &[ClusterId],
     progress: &mut Progress,
     out: &mut impl Write,

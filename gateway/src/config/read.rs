@@ -8,13 +8,15 @@ use dream_edge::config::Section;
 use dream_edge::mqtt::BrokerUrl;
 use dream_protocol::cluster::RosterRules;
 use dream_protocol::ids::{ClusterId, GatewayId, MAX_ID_LEN, MeterId};
+use dream_protocol::noise::day_micro_rho;
 use dream_protocol::params::{Share, Terms};
 use dream_protocol::policy::Profile;
 use dream_protocol::scheme::{self, Scheme, SchemeChoice};
 
 use super::decimal::{self, Fraction};
 use super::{
-    Broker, BrokerTls, ClusterSettings, Config, Files, Identity, Log, LogFormat, Login, Overrides, Store, group,
+    Broker, BrokerTls, ClusterSettings, Config, Files, Identity, Log, LogFormat, Login, Overrides, Place, Postgres,
+    Store, group,
 };
 use crate::clock::Zone;
 
@@ -52,7 +54,7 @@ pub(super) fn config(root: &Section<'_>, overrides: &Overrides) -> (Option<Confi
         identity: identity.clone(),
         tls: broker.as_ref().and_then(|broker| broker.tls.clone()),
         login: broker.as_ref().and_then(|broker| broker.login.clone()),
-        store: Some(store.path.clone()),
+        store: Some(store.place.clone()),
     };
     let config = || {
         Some(Config {
@@ -173,13 +175,59 @@ fn broker(section: &Section<'_>) -> Option<Broker> {
 }
 
 fn store(section: &Section<'_>) -> Store {
-    let path = section.key("path").overridable().path();
     Store {
-        path: path.unwrap_or_else(|| section.resolve("gateway.redb")),
+        place: place(section),
         retention_days: section.key("retention_days").overridable().number(1..=36_500).unwrap_or(56),
         hours_retention_days: section.key("hours_retention_days").overridable().number(1..=36_500).unwrap_or(1830),
-        cache_mebibytes: section.key("cache_mebibytes").number(1..=65_536).unwrap_or(8),
     }
+}
+
+/// A file, unless a database is named.
+fn place(section: &Section<'_>) -> Place {
+    let path = section.key("path").overridable().path();
+    let cache_mebibytes = section.key("cache_mebibytes").number(1..=65_536).unwrap_or(8);
+    let url = section.key("url").overridable().parsed(postgres_url);
+    let (ca, password_file) = (section.key("ca").path(), section.key("password_file").path());
+    let keys = section.key("keys").paths().unwrap_or_default();
+    let lease_seconds = section.key("lease_seconds").number(1..=300);
+    if url.is_none() && !section.has("url") {
+        for name in ["ca", "password_file", "keys", "lease_seconds"].into_iter().filter(|name| section.has(name)) {
+            section.wrong(name, "has no effect on a file; name a database in `url`, or leave it out");
+        }
+        return Place::File { path: path.unwrap_or_else(|| section.resolve("gateway.redb")), cache_mebibytes };
+    }
+    if path.is_some() {
+        section.wrong("path", "the store is a file or a database: leave out this or `url`");
+    }
+    if keys.is_empty() {
+        section.missing("keys", "name a file that `openssl rand -hex 32` made; what names meters is sealed under it");
+    }
+    let (url, lease_seconds) = (url.unwrap_or_default(), lease_seconds.unwrap_or(15));
+    Place::Postgres(Postgres { url, ca, password_file, keys, lease_seconds })
+}
+
+#[cfg(feature = "postgres")]
+fn postgres_url(text: &str) -> Result<String, String> {
+    let usual = "use postgres://dream@db.example:5432/dream";
+    if !text.starts_with("postgres://") && !text.starts_with("postgresql://") {
+        return Err(format!("not the address of a PostgreSQL; {usual}"));
+    }
+    let parsed: tokio_postgres::Config = text.parse().map_err(|error| match std::error::Error::source(&error) {
+        Some(cause) => format!("{cause}; {usual}"),
+        None => format!("{error}; {usual}"),
+    })?;
+    if parsed.get_password().is_some() {
+        return Err("a password belongs in a file; name it in `store.password_file`".to_owned());
+    }
+    if parsed.get_hosts().is_empty() || parsed.get_dbname().is_none() || parsed.get_user().is_none() {
+        return Err(format!("it must name a user, a host and a database; {usual}"));
+    }
+    Ok(text.to_owned())
+}
+
+#[cfg(not(feature = "postgres"))]
+fn postgres_url(_: &str) -> Result<String, &'static str> {
+    Err("this program was built without PostgreSQL; use `store.path`, or build it with the feature `postgres`")
 }
 
 fn listeners(section: &Section<'_>) -> (SocketAddr, Option<SocketAddr>) {
@@ -245,14 +293,13 @@ fn cluster(section: &Section<'_>) -> Option<ClusterSettings> {
     let reveal_seconds = section.key("reveal_seconds").number(0..=86_400).unwrap_or(usual.reveal_seconds);
     let attempts = section.key("attempts").number(1..=255);
     let epsilon =
-        section.key("epsilon").decimal(decimal::epsilon, "use a number above 0 with at most six places, such as 1.0");
-    let epsilon = epsilon.unwrap_or(Fraction { numerator: 1, denominator: 1 });
+        section.key("epsilon").decimal(decimal::epsilon, "use a number above 0 with at most six places, such as 0.5");
     let kind = section.key("kind").one_of(&HomeKind::ALL.map(|kind| (kind.as_str(), kind))).unwrap_or_default();
     let range = section.key("range_watts").numbers().unwrap_or_else(|| kind.range().into());
     let day = section.key("day_epsilon");
     let day = day.decimal(
         decimal::day_micro_epsilon,
-        "use 0 for none, or a number below 1099511 with at most six places, such as 72.0",
+        "use 0 for none, or a number below 1099511 with at most six places, such as 4.0",
     );
     let missing_share = share(section, "max_missing", "use 0 to 0.2, such as 0.1");
     let malicious_share = share(section, "max_malicious", "use 0.1 to 1, such as 0.1");
@@ -287,14 +334,17 @@ fn cluster(section: &Section<'_>) -> Option<ClusterSettings> {
         scheme: Scheme::Pairwise { partners },
         lo: range[0],
         hi: range[1],
-        epsilon_numerator: epsilon.numerator,
-        epsilon_denominator: epsilon.denominator,
         attempts: attempts.unwrap_or(if is_committee { 1 } else { usual.attempts }),
         ..usual
-    }
-    .with_day_watt_hours(kind.day_watt_hours());
+    };
+    let Some(terms) = with_privacy(terms, kind, profile, epsilon, day) else {
+        let message =
+            "so small an epsilon of a day leaves less than a millionth for a slot; use a larger one, or longer slots";
+        section.wrong("day_epsilon", message);
+        return None;
+    };
     let settings = ClusterSettings {
-        terms: Terms { day_micro_epsilon: day.unwrap_or(terms.day_micro_epsilon), ..terms },
+        terms,
         scheme,
         committee_attempts: attempts.unwrap_or(1),
         missing_share,
@@ -314,6 +364,32 @@ fn cluster(section: &Section<'_>) -> Option<ClusterSettings> {
         .map_err(|error| section.wrong_here(format!("no list of `min_members` = {min_members} can form: {error}")))
         .ok()?;
     Some(settings)
+}
+
+/// Returns terms of this privacy. The root mean square of the kind's day, which a meter has to be able to report, ties the
+/// epsilon of an attempt to that of a day: if one of them is left out, it follows from the other, and both from the kind.
+/// `None` if a day leaves nothing for an attempt.
+pub(crate) fn with_privacy(
+    terms: Terms,
+    kind: HomeKind,
+    profile: Profile,
+    attempt: Option<Fraction>,
+    day_micro_epsilon: Option<u64>,
+) -> Option<Terms> {
+    let usual = || Fraction::from(kind.epsilon());
+    let with = |Fraction { numerator, denominator }: Fraction| Terms {
+        epsilon_numerator: numerator,
+        epsilon_denominator: denominator,
+        ..terms
+    };
+    let day = day_micro_epsilon.map(day_micro_rho);
+    match (attempt, day) {
+        (attempt, None) => Some(with(attempt.unwrap_or_else(usual)).with_day_rms(kind.rms_watts())),
+        // No rho does not say how much noise there is.
+        (None, Some(0)) => Some(Terms { day_micro_rho: 0, ..with(usual()) }),
+        (Some(attempt), Some(day_micro_rho)) => Some(Terms { day_micro_rho, ..with(attempt) }),
+        (None, Some(rho)) => terms.with_day_rho(rho, kind.rms_watts(), profile.rules().largest_micro_epsilon(&terms)),
+    }
 }
 
 fn share(section: &Section<'_>, name: &'static str, allowed: &str) -> Share {

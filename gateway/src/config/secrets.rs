@@ -52,10 +52,12 @@ pub enum SecretError {
         path.display(), utc(*from), utc(*to)
     )]
     Period { path: PathBuf, from: u64, to: u64 },
+    #[error("{}, `store.keys`, does not hold 64 hexadecimal digits; make a key with `openssl rand -hex 32`", path.display())]
+    NotAStoreKey { path: PathBuf },
     #[error("cannot set up TLS to the broker: {error}")]
     Tls { error: rustls::Error },
-    #[error("cannot set up TLS to the broker: {} holds an invalid certificate: {error}", path.display())]
-    Root { path: PathBuf, error: rustls::Error },
+    #[error("cannot set up TLS: {}, `{key}`, holds an invalid certificate: {error}", path.display())]
+    Root { key: &'static str, path: PathBuf, error: rustls::Error },
 }
 
 impl From<rustls::Error> for SecretError {
@@ -173,8 +175,11 @@ pub(crate) fn anchors(key: &'static str, files: &[PathBuf]) -> Result<Anchors, S
 
 /// TLS towards the broker, from the files as they are now: a renewed certificate counts from the next connection on.
 pub fn broker_tls(files: &BrokerTls) -> Result<Arc<rustls::ClientConfig>, SecretError> {
-    let roots = tls::roots(certificates("broker.ca", &files.ca)?)
-        .map_err(|error| SecretError::Root { path: files.ca.clone(), error })?;
+    let roots = tls::roots(certificates("broker.ca", &files.ca)?).map_err(|error| SecretError::Root {
+        key: "broker.ca",
+        path: files.ca.clone(),
+        error,
+    })?;
     let client = files.client.as_ref().map(|(certificate, key)| {
         let chain = certificates("broker.client_certificate", certificate)?;
         Ok::<_, SecretError>((chain, private_key("broker.client_key", key)?))
@@ -186,6 +191,25 @@ pub fn broker_tls(files: &BrokerTls) -> Result<Arc<rustls::ClientConfig>, Secret
 pub fn password(login: &Login) -> Result<Zeroizing<Vec<u8>>, SecretError> {
     let Some(path) = &login.password_file else { return Ok(Zeroizing::default()) };
     Ok(files::password(&read("broker.password_file", path)?))
+}
+
+/// Reads the password for the database: the file's first line.
+pub fn database_password(path: &Path) -> Result<Zeroizing<Vec<u8>>, SecretError> {
+    Ok(files::password(&read("store.password_file", path)?))
+}
+
+/// Returns how to reach the database over TLS.
+pub fn database_tls(ca: &Path) -> Result<Arc<rustls::ClientConfig>, SecretError> {
+    let roots = tls::roots(certificates("store.ca", ca)?);
+    let roots = roots.map_err(|error| SecretError::Root { key: "store.ca", path: ca.to_owned(), error })?;
+    Ok(tls::client(roots, None)?)
+}
+
+/// Reads a key of the store: 64 hexadecimal digits.
+pub fn store_key(path: &Path) -> Result<Zeroizing<[u8; 32]>, SecretError> {
+    const KEY: &str = "store.keys";
+    check_mode(KEY, path)?;
+    files::digits(path).map_err(|_| SecretError::NotAStoreKey { path: path.to_owned() })
 }
 
 fn read(key: &'static str, path: &Path) -> Result<Zeroizing<Vec<u8>>, SecretError> {
@@ -203,13 +227,15 @@ fn certificates(key: &'static str, path: &Path) -> Result<Vec<CertificateDer<'st
 }
 
 fn private_key(key: &'static str, path: &Path) -> Result<PrivateKeyDer<'static>, SecretError> {
-    let mode = mode_for_everybody(path).map_err(|error| SecretError::Read { key, path: path.to_owned(), error })?;
-    if let Some(mode) = mode {
-        return Err(SecretError::Open { key, path: path.to_owned(), mode });
-    }
+    check_mode(key, path)?;
     let text = read(key, path)?;
     let (what, label) = ("private key", "PRIVATE KEY");
     PrivateKeyDer::from_pem_slice(&text).map_err(|_| SecretError::NoPem { key, path: path.to_owned(), what, label })
+}
+
+fn check_mode(key: &'static str, path: &Path) -> Result<(), SecretError> {
+    let mode = mode_for_everybody(path).map_err(|error| SecretError::Read { key, path: path.to_owned(), error })?;
+    mode.map_or(Ok(()), |mode| Err(SecretError::Open { key, path: path.to_owned(), mode }))
 }
 
 /// Reads an Ed25519 key as PKCS#8.

@@ -6,6 +6,8 @@
 
 mod connection;
 mod messages;
+mod meters;
+mod rebuilding;
 mod reload;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -17,12 +19,10 @@ use dream_protocol::ids::ClusterId;
 use dream_protocol::time::Timestamp;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
-use tracing::info;
 
 use crate::board::gateway_view::GatewayView;
 use crate::board::named::Names;
 use crate::board::offenders;
-use crate::board::readiness::Latch;
 use crate::config::Config;
 use crate::config::secrets::GatewayIdentity;
 use crate::engine::announce::Retained;
@@ -33,6 +33,8 @@ use crate::engine::transport::{BrokerEvent, Session};
 use crate::engine::writer::{Job, WriterEnded};
 use crate::metrics::Stage;
 use crate::store::Change;
+use meters::MeterIndex;
+use rebuilding::Rebuilding;
 
 /// How many events are handled before they are handed to the store: a thousand messages or so.
 const BATCH: usize = 8;
@@ -63,6 +65,8 @@ pub struct Driver {
 #[derive(Debug, Default)]
 struct State {
     clusters: HashMap<ClusterId, ServedCluster>,
+    rebuilding: Rebuilding,
+    meters: MeterIndex,
     /// When each cluster is to get its next tick.
     ticks: BTreeSet<(Timestamp, ClusterId)>,
     /// Clusters with a message in this batch.
@@ -82,16 +86,9 @@ struct State {
 }
 
 impl Driver {
-    /// Rebuilds the clusters from the store, which takes a while for large ones. The receiver of the jobs commits each
+    /// Makes a driver, which rebuilds the clusters from the store when it runs. The receiver of the jobs commits each
     /// before it lets its effects happen, in their order: a [`Writer`](crate::engine::writer::Writer) with an [`EffectRunner`](crate::engine::effect::EffectRunner).
-    pub fn start(parts: Parts, jobs: mpsc::Sender<Job>) -> anyhow::Result<Self> {
-        let Config { clock_skew_seconds, clusters, time_zone, .. } = &parts.config;
-        let owned: Vec<_> = parts.config.owned().collect();
-        let Parts { identity, store, clock, .. } = &parts;
-        let (skew, none) = (*clock_skew_seconds, HashMap::new());
-        let served = served::resume_all(&owned, identity, skew, time_zone, store, &none, clock.now())?;
-        info!(clusters = served.len(), of = clusters.len(), "clusters rebuilt from the store");
-        parts.readiness.set(Latch::StoreReplayed);
+    pub fn new(parts: Parts, jobs: mpsc::Sender<Job>) -> Self {
         parts.telemetry.metrics.certificate_ends(parts.identity.checked.not_after());
         let (since, kept) = (parts.clock.now(), &parts.config.store);
         let (retention_days, hours_retention_days) = (kept.retention_days, kept.hours_retention_days);
@@ -106,20 +103,21 @@ impl Driver {
             };
         });
         parts.board.set_groups(&parts.config.groups);
-        let mut driver = Self { parts, jobs, state: State::default() };
-        for served in served {
-            driver.add(served);
-        }
-        Ok(driver)
+        let rebuilding = Rebuilding::new(parts.config.owned().map(|(id, _)| id.to_string()));
+        Self { parts, jobs, state: State { rebuilding, ..State::default() } }
     }
 
-    /// Runs until it is stopped.
+    /// Runs until it is stopped. Clusters are served as soon as they are rebuilt.
     pub async fn run(
         mut self,
         mut incoming: mpsc::Receiver<BrokerEvent>,
         mut commands: mpsc::Receiver<Command>,
-    ) -> Result<(), WriterEnded> {
+    ) -> anyhow::Result<()> {
         let mut batch = Vec::with_capacity(BATCH);
+        let mut rebuilt = served::rebuild(&self.parts, self.parts.clock.now());
+        if self.state.rebuilding.is_over() {
+            self.rebuilt_all().await?;
+        }
         loop {
             self.parts.readiness.beat();
             self.tick();
@@ -127,9 +125,15 @@ impl Driver {
             tokio::select! {
                 biased;
                 command = commands.recv() => match command {
-                    Some(Command::Reload(config, identity)) => self.reload(*config, *identity).await,
+                    Some(Command::Reload(config, identity)) => {
+                        while let Some(served) = rebuilt.recv().await {
+                            self.serve(served?).await?;
+                        }
+                        self.reload(*config, *identity).await;
+                    }
                     Some(Command::Stop) | None => break,
                 },
+                Some(served) = rebuilt.recv() => self.serve(served?).await?,
                 _ = incoming.recv_many(&mut batch, BATCH) => {}
                 () = tokio::time::sleep(self.until_due()) => {}
             }
@@ -142,7 +146,7 @@ impl Driver {
                 self.parts.telemetry.metrics.stage(Stage::Handle, started.elapsed());
             }
         }
-        self.stop(incoming).await
+        Ok(self.stop(incoming).await?)
     }
 
     fn handle(&mut self, event: BrokerEvent) {
@@ -152,7 +156,7 @@ impl Driver {
             BrokerEvent::SubscriptionRefused { filter } => self.parts.telemetry.subscription_refused(&filter),
             BrokerEvent::Deliveries(deliveries) => {
                 for delivery in deliveries.messages {
-                    self.deliver(&delivery);
+                    self.deliver(delivery);
                 }
             }
             BrokerEvent::Lost(trouble) => {
@@ -231,8 +235,11 @@ impl Driver {
         flushed.await.map_err(|_| WriterEnded)
     }
 
-    fn add(&mut self, served: ServedCluster) {
+    fn add(&mut self, mut served: ServedCluster) {
         let cluster = served.id.clone();
+        for meter in std::mem::take(&mut served.meters) {
+            self.state.meters.note(&cluster, meter.as_str());
+        }
         self.parts.telemetry.metrics.add_cluster(&cluster);
         self.state.ticks.insert((served.next_tick, cluster.clone()));
         self.state.clusters.insert(cluster.clone(), served);

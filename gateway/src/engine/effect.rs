@@ -16,7 +16,7 @@ use crate::clock::Clock;
 use crate::engine::telemetry::Telemetry;
 use crate::engine::transport::{Receipt, Session};
 use crate::engine::window::WindowWatch;
-use crate::history::{ClosedSlot, History as _};
+use crate::history::ClosedSlot;
 use crate::store::{Store, StoreError};
 
 /// Something that is visible outside this process, or to its readers.
@@ -45,7 +45,7 @@ pub enum Effect {
 /// Carries out effects, right after the commit.
 #[derive(Debug)]
 pub struct EffectRunner {
-    pub(super) store: Arc<Store>,
+    pub(super) store: Arc<dyn Store>,
     pub(super) board: Arc<Board>,
     pub(super) members: Arc<NamedMembers>,
     pub(super) telemetry: Telemetry,

@@ -38,7 +38,7 @@ struct Rows {
 
 impl RunningEnergy {
     /// Continues from the rows of the past.
-    pub fn resume(history: &impl History, cluster: &ClusterId, zone: &Zone) -> Result<Self, HistoryError> {
+    pub fn resume(history: &(impl History + ?Sized), cluster: &ClusterId, zone: &Zone) -> Result<Self, HistoryError> {
         let extent = history.extent(cluster)?;
         let mut running = Self {
             cluster: cluster.clone(),
@@ -71,7 +71,7 @@ impl RunningEnergy {
     /// sees are added without being filled in.
     pub fn catch_up(
         &mut self,
-        history: &impl History,
+        history: &(impl History + ?Sized),
         replayed: &[ClosedSlot],
         filter: &mut ClusterFilter,
     ) -> Result<Vec<Change>, HistoryError> {

@@ -12,6 +12,7 @@ pub use dream_edge::mqtt::{Cause, Trouble};
 use crate::config::Broker;
 use crate::config::secrets;
 use crate::engine::transport::{BrokerEvent, Deliveries, Delivery, MAX_METER_MESSAGE, Receipt, Session, SessionState};
+use crate::store::Store;
 
 /// How many KiB of payloads may wait: a flood of large ones fills this before it fills the queue.
 const QUEUE_KIB: u32 = 64 << 10;
@@ -36,6 +37,8 @@ pub struct Connector {
     /// Also the topic level below which the gateway says that it is online.
     pub client_id: String,
     pub status_topic: String,
+    /// Says whether this gateway may still write: whoever was taken over from must not throw out the one that took over.
+    pub store: Arc<dyn Store>,
 }
 
 impl Connector {
@@ -68,7 +71,7 @@ impl Connector {
     }
 
     fn client(self) -> Client {
-        let Self { broker, client_id, status_topic } = self;
+        let Self { broker, client_id, status_topic, store } = self;
         Client {
             urls: broker.urls.clone(),
             id: client_id,
@@ -80,6 +83,7 @@ impl Connector {
             acknowledges: Acknowledges::Later,
             names: NAMES,
             credentials: Box::new(move || {
+                store.commit(&[])?;
                 let tls = broker.tls.as_ref().map(secrets::broker_tls).transpose()?;
                 let login = broker.login.as_ref().map(|login| Ok((login.username.clone(), secrets::password(login)?)));
                 Ok(Credentials { tls, login: login.transpose().map_err(|error: secrets::SecretError| error)? })

@@ -13,7 +13,7 @@ use crate::config::secrets::GatewayIdentity;
 use crate::engine::mqtt::Trouble;
 use crate::engine::telemetry::Telemetry;
 use crate::metrics::Metrics;
-use crate::store::Store;
+use crate::store::{self, Store};
 
 /// The parts of a gateway, of which HTTP serves some and the driver uses all.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub struct Parts {
     pub identity: GatewayIdentity,
     /// Where this replica says that it is online.
     pub status_topic: String,
-    pub store: Arc<Store>,
+    pub store: Arc<dyn Store>,
     pub board: Arc<Board>,
     /// Members by name, for the operator's address.
     pub members: Arc<NamedMembers>,
@@ -34,8 +34,9 @@ pub struct Parts {
 impl Parts {
     /// Opens the store and makes the other parts, all empty.
     pub fn new(config: Config, identity: GatewayIdentity, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
-        let status_topic = topic::gateway_status(&config.replica_name()?);
-        let store = Arc::new(Store::open(&config.store.path, config.store.cache_mebibytes)?);
+        let name = config.replica_name()?;
+        let status_topic = topic::gateway_status(&name);
+        let store = store::open(&config.store, config.ordinal, &name.to_string())?;
         let telemetry = Telemetry { metrics: Arc::new(Metrics::new(&Trouble::LABELS)) };
         let (board, members, readiness) = (Arc::default(), Arc::default(), Arc::default());
         Ok(Self { config, identity, status_topic, store, board, members, telemetry, readiness, clock })

@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dream_filter::Profile;
 use dream_protocol::aggregate::SlotOutcome;
-use dream_protocol::cluster::{Cluster, ClusterConfig, ClusterError, Notice};
-use dream_protocol::ids::ClusterId;
+use dream_protocol::cluster::{Cluster, ClusterConfig, ClusterError, Key, Notice, Record};
+use dream_protocol::ids::{ClusterId, MeterId};
 use dream_protocol::membership::MembershipList;
 use dream_protocol::time::Timestamp;
 use thiserror::Error;
+use tokio::sync::mpsc;
 
 use crate::board::energy::EnergyView;
 use crate::board::evidence::EvidenceView;
@@ -23,8 +24,9 @@ use crate::config::secrets::GatewayIdentity;
 use crate::engine::cluster_filter::ClusterFilter;
 use crate::engine::energy::RunningEnergy;
 use crate::engine::holders::HolderTally;
+use crate::engine::parts::Parts;
 use crate::engine::statuses::Statuses;
-use crate::history::{ClosedSlot, History as _, HistoryError};
+use crate::history::{ClosedSlot, HistoryError};
 use crate::store::{Change, Store, StoreError};
 
 /// Why a cluster cannot be served.
@@ -46,6 +48,8 @@ pub struct ServedCluster {
     pub machine: Cluster,
     /// When to tick next; stored because it is also the key in the driver's queue.
     pub next_tick: Timestamp,
+    /// Whom the records name, for the driver's index to take.
+    pub meters: Vec<MeterId>,
     /// Whether something happened since the board was last written.
     pub changed: bool,
     /// Whether a message was handled since `next_tick` was worked out.
@@ -80,7 +84,7 @@ impl ServedCluster {
         identity: &GatewayIdentity,
         clock_skew_seconds: u64,
         zone: &Zone,
-        store: &Store,
+        store: &dyn Store,
         before: Option<&Self>,
         now: Timestamp,
     ) -> Result<Self, ServeError> {
@@ -101,10 +105,19 @@ impl ServedCluster {
             clock_skew_seconds,
         };
         let records = store.records(id)?;
+        let meter = |record: &Record| match record.key() {
+            Key::Enrolment(meter) => Some(meter),
+            Key::List(_) | Key::Slot(..) | Key::Outcome(_) | Key::Offenders | Key::Retries | Key::Evidence(_) => None,
+        };
+        let mut meters: Vec<MeterId> = records.iter().filter_map(meter).collect();
         let machine = Cluster::resume(config, records, now)
             .map_err(|error| ServeError::Cluster { cluster: id.clone(), error })?;
+        // A list that was taken over may name others.
+        let listed = machine.list_at(now).into_iter().chain(machine.newest_list());
+        meters.extend(listed.flat_map(|list| list.members()).map(|member| member.id().clone()));
         let mut served = Self {
             id: id.clone(),
+            meters,
             settings: settings.clone(),
             next_tick: machine.deadline().unwrap_or(NEVER),
             candidates: machine.candidates(),
@@ -141,6 +154,21 @@ impl ServedCluster {
             }
         }
         Ok(served)
+    }
+
+    /// Lets the filter of a cluster that knows little of its own days begin again, with what the others learned.
+    pub fn begin_filter(
+        &mut self,
+        profiles: &[Profile],
+        zone: &Zone,
+        store: &dyn Store,
+        now: Timestamp,
+    ) -> Result<(), HistoryError> {
+        if self.filter.is_new() && !profiles.is_empty() {
+            self.filter = ClusterFilter::new(zone, profiles);
+            self.filter.replay(&replayed(store, &self.id, now)?, |_, _| {});
+        }
+        Ok(())
     }
 
     /// Notes a closed slot, and returns it with its filtered load. What belongs to its outcome is added to `changes`: what the
@@ -283,7 +311,7 @@ const REPLAYED_SECONDS: u64 = 14 * 86_400;
 const REPLAYED_SLOTS: usize = 4032;
 
 /// Returns the slots of a cluster that its filter looks at again after a restart.
-fn replayed(store: &Store, cluster: &ClusterId, now: Timestamp) -> Result<Vec<ClosedSlot>, HistoryError> {
+fn replayed(store: &dyn Store, cluster: &ClusterId, now: Timestamp) -> Result<Vec<ClosedSlot>, HistoryError> {
     let since = Timestamp::from_secs(now.as_secs().saturating_sub(REPLAYED_SECONDS));
     store.slots(cluster, since..NEVER, REPLAYED_SLOTS)
 }
@@ -294,7 +322,7 @@ pub fn resume_all(
     identity: &GatewayIdentity,
     clock_skew_seconds: u64,
     zone: &Zone,
-    store: &Store,
+    store: &dyn Store,
     before: &HashMap<ClusterId, ServedCluster>,
     now: Timestamp,
 ) -> Result<Vec<ServedCluster>, ServeError> {
@@ -322,11 +350,43 @@ pub fn resume_all(
     })?;
     let others = before.iter().filter(|(id, _)| !all.iter().any(|(rebuilt, _)| rebuilt == id)).map(|(_, other)| other);
     let profiles = profiles(served.iter().chain(others));
-    for new in served.iter_mut().filter(|served| !before.contains_key(&served.id) && served.filter.is_new()) {
-        new.filter = ClusterFilter::new(zone, &profiles);
-        new.filter.replay(&replayed(store, &new.id, now)?, |_, _| {});
+    for new in served.iter_mut().filter(|served| !before.contains_key(&served.id)) {
+        new.begin_filter(&profiles, zone, store, now)?;
     }
     Ok(served)
+}
+
+/// Rebuilds clusters on all cores, those that are due first before the others, and sends each as soon as it can be served. Ends
+/// when all are sent or nobody waits any more. The first of them may begin without what the last ones learned of their days.
+pub fn rebuild(parts: &Parts, now: Timestamp) -> mpsc::Receiver<Result<ServedCluster, ServeError>> {
+    let Parts { config, identity, store, .. } = parts;
+    let mut all: Vec<_> = config.owned().map(|(id, settings)| (id.clone(), settings.clone())).collect();
+    all.sort_by_key(|(_, settings)| next_request(settings, now));
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(all.len());
+    let (all, next) = (Arc::new(all), Arc::new(AtomicUsize::new(0)));
+    let (done, rebuilt) = mpsc::channel(1);
+    for _ in 0..threads {
+        let (all, next, done) = (all.clone(), next.clone(), done.clone());
+        let (identity, zone, store) = (identity.clone(), config.time_zone.clone(), store.clone());
+        let skew = config.clock_skew_seconds;
+        // Not on a thread of its own: virtual time stands still while these run.
+        tokio::task::spawn_blocking(move || {
+            while let Some((id, settings)) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let served = ServedCluster::resume(id, settings, &identity, skew, &zone, &*store, None, now);
+                if done.blocking_send(served).is_err() {
+                    return;
+                }
+            }
+        });
+    }
+    rebuilt
+}
+
+/// Returns when a cluster's next request is due: when the reading window after a slot is over.
+fn next_request(settings: &ClusterSettings, now: Timestamp) -> u64 {
+    let terms = &settings.terms;
+    let since = (now.as_secs() + terms.slot_seconds - terms.reading_seconds % terms.slot_seconds) % terms.slot_seconds;
+    terms.slot_seconds - since
 }
 
 /// Returns what clusters learned of their days, in the order of their names: sums of numbers depend on it.

@@ -13,7 +13,7 @@ use thiserror::Error;
 use tokio::sync::mpsc;
 
 use super::effect::{Effect, EffectRunner};
-use crate::store::{Change, Store};
+use crate::store::{Change, Store, StoreError};
 
 /// How many batches may wait, so that their producer waits too.
 const QUEUE: usize = 8;
@@ -47,7 +47,7 @@ impl Writer {
     /// Starts the thread, and returns it with a sender of jobs, which blocks while too many wait already. Once
     /// `giving_up` is true, a disk that refuses is given up on: what it refused was not acknowledged.
     pub fn start(
-        store: Arc<Store>,
+        store: Arc<dyn Store>,
         mut runner: EffectRunner,
         giving_up: Arc<AtomicBool>,
     ) -> std::io::Result<(Self, mpsc::Sender<Job>)> {
@@ -58,7 +58,7 @@ impl Writer {
                     job.changes.append(&mut next.changes);
                     job.effects.append(&mut next.effects);
                 }
-                if !commit(&store, &job.changes, &mut runner, &giving_up) {
+                if !commit(&*store, &job.changes, &mut runner, &giving_up) {
                     return;
                 }
                 runner.run(job.effects);
@@ -75,18 +75,21 @@ impl Writer {
     }
 }
 
-/// Tries until it works; `false` if the gateway stops before it does.
-fn commit(store: &Store, changes: &[Change], runner: &mut EffectRunner, giving_up: &AtomicBool) -> bool {
-    if changes.is_empty() {
-        return true;
-    }
+/// Tries until it works; `false` if the gateway stops before it does, or another one has taken over.
+fn commit(store: &dyn Store, changes: &[Change], runner: &mut EffectRunner, giving_up: &AtomicBool) -> bool {
     let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
     loop {
         let started = Instant::now();
         match store.commit(changes) {
             Ok(()) => {
-                runner.committed(started.elapsed());
+                if !changes.is_empty() {
+                    runner.committed(started.elapsed());
+                }
                 return true;
+            }
+            Err(error @ StoreError::Fenced) => {
+                tracing::error!(%error, "nothing more is written, said or acknowledged here");
+                return false;
             }
             Err(error) => runner.commit_failed(&error),
         }
@@ -114,13 +117,13 @@ mod tests {
     use crate::engine::telemetry::Telemetry;
     use crate::engine::transport::{Receipt, Session, SessionState};
     use crate::engine::window::WindowWatch;
-    use crate::history::History as _;
     use crate::metrics::Metrics;
+    use crate::store::FileStore;
 
     /// A session that notes, for each message published, how many slots were in the store by then.
     #[derive(Debug)]
     struct Watch {
-        store: Arc<Store>,
+        store: Arc<dyn Store>,
         published: std::sync::mpsc::Sender<(usize, usize)>,
         state: SessionState,
     }
@@ -154,7 +157,7 @@ mod tests {
     #[test]
     fn effects_come_in_their_order_and_after_the_commit_of_their_own_changes() {
         let directory = tempfile::TempDir::new().unwrap();
-        let store = Arc::new(Store::open(&directory.path().join("store.redb"), 4).unwrap());
+        let store = Arc::new(FileStore::open(&directory.path().join("store.redb"), 4).unwrap());
         let (published, happened) = std::sync::mpsc::channel();
         let session = Arc::new(Watch { store: store.clone(), published, state: SessionState::new(1) });
         let runner = EffectRunner {

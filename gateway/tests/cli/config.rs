@@ -441,7 +441,7 @@ fn what_is_wrong_with_the_store_is_told() {
     place.write("gateway.redb", "something else");
     said.push(place.say(&["run", "--config", "gateway.toml"]));
     fs::remove_file(place.path().join("gateway.redb")).unwrap();
-    let store = dream_gateway::store::Store::open(&place.path().join("gateway.redb"), 4).unwrap();
+    let store = dream_gateway::store::FileStore::open(&place.path().join("gateway.redb"), 4).unwrap();
     said.push(place.say(&["run", "--config", "gateway.toml"]));
     said.push(place.say(&["export", "--config", "gateway.toml"]));
     drop(store);

@@ -175,7 +175,7 @@ fn a_list_verifies_with_its_entries_and_names_its_members() {
 }
 
 #[test]
-fn a_list_with_refused_parameters_is_invalid_whoever_signed_it() {
+fn a_list_with_refused_parameters_is_invalid_under_any_signature() {
     let capture = Capture::new();
     let list = list(&capture.pki, |list| list.terms.max_missing = 3);
     insta::assert_snapshot!(

@@ -3,7 +3,7 @@
 use dream_gateway::clock::Zone;
 use dream_gateway::engine::energy::RunningEnergy;
 use dream_gateway::history::{ClosedSlot, FilteredLoad};
-use dream_gateway::store::{Change, Store};
+use dream_gateway::store::{Change, FileStore, Store as _};
 use dream_protocol::cluster::Record;
 use dream_protocol::ids::ClusterId;
 use dream_testkit::outcomes::Slotted;
@@ -14,7 +14,7 @@ use crate::command::{command, seen};
 /// A store with four hours of a cluster, across a midnight in Amsterdam; one slot gave no sum.
 fn store() -> TempDir {
     let folder = TempDir::new().unwrap();
-    let store = Store::open(&folder.path().join("gateway.redb"), 4).unwrap();
+    let store = FileStore::open(&folder.path().join("gateway.redb"), 4).unwrap();
     let north = ClusterId::new("north").unwrap();
     let mut energy = RunningEnergy::resume(&store, &north, &Zone::named("Europe/Amsterdam").unwrap()).unwrap();
     // From 2026-11-16T21:00:00Z on.

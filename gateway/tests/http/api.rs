@@ -213,7 +213,7 @@ fn all_clusters_are_told_in_order_with_their_states() {
 }
 
 #[test]
-fn whoever_has_the_newest_version_waits_for_the_next() {
+fn a_client_that_has_the_newest_version_waits_for_the_next() {
     let gateway = filled();
     let asked = gateway.begin("/api/v1/clusters?after=4");
     gateway.sleep(Duration::from_secs(5));

@@ -232,7 +232,7 @@ fn pointing_at_a_chart_tells_the_values_there() {
     browser.hover(x, y);
     assert!(tip(&browser).unwrap().ends_with(&kilowatts(&data, "_estimated", 0)));
     browser.hover(5, 5);
-    assert_eq!(tip(&browser), None, "nothing is told elsewhere");
+    assert_eq!(tip(&browser), None, "no tip elsewhere");
     let (x, y) = place(&browser, 1);
     browser.tap(x, y);
     browser.wait_for("!document.querySelector('#load-chart .tip').hidden");

@@ -10,7 +10,7 @@ use dream_testkit::lab::settings::Settings;
 use dream_testkit::lab::{free_port, until_some};
 use tempfile::TempDir;
 
-/// The process, and what it is told.
+/// The process, and how it is configured.
 #[derive(Debug)]
 pub struct Gateway {
     process: Process,

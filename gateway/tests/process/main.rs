@@ -7,4 +7,5 @@ mod crash;
 mod disk;
 mod gateway;
 mod hostile;
+mod postgres;
 mod signals;

@@ -70,7 +70,7 @@ async fn a_service_manager_is_told_of_every_change_and_that_the_gateway_gets_on(
     gateway.set_environment(vec![("NOTIFY_SOCKET", address.display().to_string()), watchdog]);
     gateway.start();
     assert_eq!(hear(), "READY=1");
-    assert_eq!(gateway.get("/readyz").status, 200, "it is told when the gateway is ready");
+    assert_eq!(gateway.get("/readyz").status, 200, "the service manager learns when the gateway is ready");
     assert_eq!((hear(), hear()), ("WATCHDOG=1".to_owned(), "WATCHDOG=1".to_owned()), "and then that it gets on");
     gateway.hang_up();
     assert_eq!(hear_next("WATCHDOG=1"), "RELOADING=1");

@@ -2,11 +2,14 @@
 //! twice, and what is said again is the same bytes.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use dream_protocol::topic::MeterChannel;
 use dream_testkit::lab::aggregates::{Aggregate, Slots, assert_exact_or, assert_no_gap, published};
 use dream_testkit::lab::fleet::{Fate, Fleet, Outgoing};
+use dream_testkit::lab::postgres::Postgres;
+use dream_testkit::lab::settings::Settings;
 
 use crate::world::gateway::Gateway;
 use crate::world::writer::Step;
@@ -27,9 +30,13 @@ impl Scene {
     }
 
     /// With what else may happen to the other meters.
-    pub async fn with_faults(mut fate: impl FnMut(&Outgoing<'_>) -> Fate + Send + 'static) -> Self {
+    pub async fn with_faults(fate: impl FnMut(&Outgoing<'_>) -> Fate + Send + 'static) -> Self {
+        Self::with(World::settings(), fate).await
+    }
+
+    async fn with(settings: Settings, mut fate: impl FnMut(&Outgoing<'_>) -> Fate + Send + 'static) -> Self {
         let world = World::new();
-        let gateway = Gateway::ready(&world, World::settings().cluster("north", METERS)).await;
+        let gateway = Gateway::ready(&world, settings.cluster("north", METERS)).await;
         let fleet = world.faulty_fleet("north", METERS, move |outgoing| {
             let lost = outgoing.channel == MeterChannel::Reading && outgoing.meter == 5;
             if lost { Fate::Lost } else { fate(outgoing) }
@@ -82,7 +89,16 @@ fn count(steps: &[Step], of: Step) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn a_gateway_that_dies_before_any_step_of_a_slot_loses_nothing_and_repeats_itself_to_the_byte() {
-    let mut scene = Scene::set().await;
+    lose_nothing_and_repeat(World::settings()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_on_postgres() {
+    lose_nothing_and_repeat(World::settings().on(&Arc::new(Postgres::start()))).await;
+}
+
+async fn lose_nothing_and_repeat(settings: Settings) {
+    let mut scene = Scene::with(settings, |_| Fate::Sent).await;
     let died = scene.die_before_every_step().await;
     // A reading and a reveal of each meter but one are committed and acknowledged by themselves.
     assert!(count(&died, Step::Commit) > 2 * (METERS - 1), "{died:?}");
@@ -118,7 +134,16 @@ async fn a_gateway_that_dies_before_any_step_of_a_slot_that_is_tried_again_repea
 
 #[tokio::test(start_paused = true)]
 async fn a_gateway_that_dies_at_every_step_of_its_start_comes_up_all_the_same() {
-    let mut scene = Scene::set().await;
+    come_up_all_the_same(World::settings()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_comes_up_on_postgres_too() {
+    come_up_all_the_same(World::settings().on(&Arc::new(Postgres::start()))).await;
+}
+
+async fn come_up_all_the_same(settings: Settings) {
+    let mut scene = Scene::with(settings, |_| Fate::Sent).await;
     for steps in 0.. {
         scene.gateway.kill().await;
         scene.gateway.doom.after(steps);

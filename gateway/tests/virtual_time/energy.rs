@@ -9,7 +9,7 @@ use dream_gateway::engine::cluster_filter::ClusterFilter;
 use dream_gateway::engine::energy::RunningEnergy;
 use dream_gateway::engine::served::NEVER;
 use dream_gateway::history::{ClosedSlot, Extent, FilteredLoad, History, Rollup, Step};
-use dream_gateway::store::{Change, Store};
+use dream_gateway::store::{Change, FileStore, Store as _};
 use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::cluster::Record;
 use dream_protocol::ids::ClusterId;
@@ -24,7 +24,7 @@ use crate::world::gateway::in_memory;
 
 const START: Timestamp = Timestamp::from_millis(0);
 
-fn rows(store: &Store, step: Step) -> Vec<Rollup> {
+fn rows(store: &FileStore, step: Step) -> Vec<Rollup> {
     store.rollups(&north(), step, START..NEVER, usize::MAX).unwrap()
 }
 
@@ -43,7 +43,7 @@ fn running(life: &mut Life) -> EnergyView {
 }
 
 /// Fails unless every slot is counted once.
-fn assert_all_counted(store: &Store, outcomes: &[SlotOutcome]) {
+fn assert_all_counted(store: &FileStore, outcomes: &[SlotOutcome]) {
     for step in Step::ALL {
         let rows = rows(store, step);
         let slots: u64 = rows.iter().map(|row| row.slots).sum();
@@ -117,7 +117,7 @@ fn a_store_without_rows_gets_them_from_its_slots() {
     scene.start().close(&outcomes[..990]);
     let before = rows(&scene.start().store, Step::Day);
     forget_rows(&scene);
-    assert_eq!(rows(&Store::open_existing(&scene.store_path()).unwrap(), Step::Day), []);
+    assert_eq!(rows(&FileStore::open_existing(&scene.store_path()).unwrap(), Step::Day), []);
     let mut life = scene.start();
     let made = rows(&life.store, Step::Day);
     assert_eq!(made.len(), before.len());
@@ -322,7 +322,7 @@ fn the_band_of_a_day_holds_its_true_energy_although_a_fifth_of_it_is_filled_in()
     for seed in 0..6 {
         let (mut homes, zone) = (Homes(StdRng::seed_from_u64(seed)), Zone::default());
         let mut filter = ClusterFilter::new(&zone, &[]);
-        let store = Store::open(&in_memory().path().join("gateway.redb"), 4).unwrap();
+        let store = FileStore::open(&in_memory().path().join("gateway.redb"), 4).unwrap();
         let (mut energy, mut away) = (RunningEnergy::resume(&store, &north(), &zone).unwrap(), 0);
         for day in 20_000..20_000 + DAYS {
             let loads = homes.day();
@@ -353,7 +353,7 @@ fn a_year_of_a_cluster_takes_a_few_megabytes() {
     const CLUSTERS: u64 = 2;
     let directory = in_memory();
     let path = directory.path().join("gateway.redb");
-    let store = Store::open(&path, 4).unwrap();
+    let store = FileStore::open(&path, 4).unwrap();
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/gateway.example.toml");
     let kept = Config::load(example.as_ref(), &Overrides::default()).unwrap().store;
     let zone = Zone::named("Europe/Amsterdam").unwrap();

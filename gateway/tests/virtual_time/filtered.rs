@@ -10,7 +10,7 @@ use dream_gateway::config::{Config, Overrides};
 use dream_gateway::engine::cluster_filter::ClusterFilter;
 use dream_gateway::engine::served::{NEVER, ServedCluster, profiles, resume_all};
 use dream_gateway::history::{ClosedSlot, FilteredLoad, History};
-use dream_gateway::store::{Change, Store};
+use dream_gateway::store::{Change, FileStore, Store as _};
 use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::cluster::Record;
 use dream_protocol::ids::ClusterId;
@@ -57,20 +57,20 @@ impl Scene {
 
     /// Starts a gateway on what is there.
     pub fn start(&self) -> Life {
-        let store = Store::open(&self.store_path(), 4).unwrap();
+        let store = FileStore::open(&self.store_path(), 4).unwrap();
         let served = self.serve(&store, None);
         Life { store, served }
     }
 
     /// Serves all clusters, as the driver does when it starts, or when its configuration is read again.
-    fn serve_all(&self, store: &Store, before: &HashMap<ClusterId, ServedCluster>) -> Vec<ServedCluster> {
+    fn serve_all(&self, store: &FileStore, before: &HashMap<ClusterId, ServedCluster>) -> Vec<ServedCluster> {
         let all: Vec<_> = self.config.owned().filter(|(id, _)| !before.contains_key(*id)).collect();
         let mut served = resume_all(&all, &self.identity, 1, &self.config.time_zone, store, before, NOW).unwrap();
         served.sort_by(|a, b| a.id.cmp(&b.id));
         served
     }
 
-    pub fn serve(&self, store: &Store, before: Option<&ServedCluster>) -> ServedCluster {
+    pub fn serve(&self, store: &FileStore, before: Option<&ServedCluster>) -> ServedCluster {
         let (id, settings) = self.config.owned().next().unwrap();
         ServedCluster::resume(id, settings, &self.identity, 1, &self.config.time_zone, store, before, NOW).unwrap()
     }
@@ -78,7 +78,7 @@ impl Scene {
 
 /// From one start to the next.
 pub struct Life {
-    pub store: Store,
+    pub store: FileStore,
     pub served: ServedCluster,
 }
 
@@ -173,7 +173,7 @@ fn a_store_without_late_loads_can_be_read_and_gets_them_from_then_on() {
     assert!(write.delete_table(SMOOTHED).unwrap());
     write.commit().unwrap();
     drop(database);
-    let store = Store::open_existing(&scene.store_path()).unwrap();
+    let store = FileStore::open_existing(&scene.store_path()).unwrap();
     let kept = store.slots(&north(), Timestamp::from_millis(0)..NEVER, usize::MAX).unwrap();
     assert!(kept.len() == 40 && kept.iter().all(|kept| kept.smoothed.is_none()));
     drop(store);
@@ -204,7 +204,7 @@ fn a_new_cluster_begins_with_what_the_others_learned_and_an_older_one_stays_as_i
     let scene = Scene::of(&World::settings().cluster("north", 6).cluster("south", 6).toml(1));
     let outcomes = past(9 * 144);
     let (learned, today) = outcomes.split_at(8 * 144);
-    let keep = |store: &Store, cluster: &ClusterId, outcomes: &[SlotOutcome], others: &ClusterFilter| {
+    let keep = |store: &FileStore, cluster: &ClusterId, outcomes: &[SlotOutcome], others: &ClusterFilter| {
         let (mut filter, mut changes) = (others.clone(), Vec::new());
         for outcome in outcomes {
             changes.push(Change::Put(cluster.clone(), Record::Outcome(*outcome)));
@@ -212,7 +212,7 @@ fn a_new_cluster_begins_with_what_the_others_learned_and_an_older_one_stays_as_i
         }
         store.commit(&changes).unwrap();
     };
-    let store = Store::open(&scene.store_path(), 4).unwrap();
+    let store = FileStore::open(&scene.store_path(), 4).unwrap();
     let nothing = ClusterFilter::new(&scene.config.time_zone, &[]);
     keep(&store, &north, learned, &nothing);
     let mut served = scene.serve_all(&store, &HashMap::new());

@@ -63,7 +63,7 @@ async fn groups_come_change_and_go_with_the_settings_and_have_the_past_of_their_
     gateway.reload().await;
     eventually("the groups are there", async || groups(&gateway).await == ["feeder", "region"]).await;
     let now = json(&gateway, "/api/v1/groups").await["version"].as_u64().unwrap();
-    assert!(now > version, "pages that wait for news are told");
+    assert!(now > version, "pages that wait for news get them");
     assert!(add_up(&gateway, "region", &["north", "south"]).await >= 2, "slots from before the group was there");
     eventually("both are in the newest slot", async || in_sum(&gateway, "region").await == Some(2)).await;
     let metric = async |name: &str| gateway.metrics().await.get(name, &[("group", "region")]);

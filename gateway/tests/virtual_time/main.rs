@@ -12,6 +12,7 @@ mod no_list;
 mod offenders;
 mod outages;
 mod pages;
+mod rebuilding;
 mod reload;
 mod replicas;
 mod slots;

@@ -4,7 +4,7 @@ use dream_gateway::clock::Zone;
 use dream_gateway::engine::cluster_filter::ClusterFilter;
 use dream_gateway::engine::served::NEVER;
 use dream_gateway::history::History as _;
-use dream_gateway::store::{Change, Store};
+use dream_gateway::store::{Change, FileStore, Store as _};
 use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::cluster::Record;
 use dream_protocol::ids::ClusterId;
@@ -38,7 +38,7 @@ fn past(world: &World) -> Vec<SlotOutcome> {
 /// A gateway in whose store these slots are, not yet started.
 fn written(world: &World) -> Gateway {
     let gateway = Gateway::stopped(world, World::settings().cluster("north", METERS));
-    let store = Store::open(&gateway.store_path(), 4).unwrap();
+    let store = FileStore::open(&gateway.store_path(), 4).unwrap();
     let (mut filter, mut changes) = (ClusterFilter::new(&Zone::default(), &[]), Vec::new());
     for outcome in past(world) {
         changes.push(Change::Put(north(), Record::Outcome(outcome)));
@@ -101,7 +101,7 @@ async fn live_slots_follow_and_the_filter_goes_on_from_what_was_there() {
     assert_eq!(gateway.metric("dream_cluster_epsilon_day", "north").await, Some(1.0));
 
     gateway.stop().await;
-    let store = Store::open(&gateway.store_path(), 4).unwrap();
+    let store = FileStore::open(&gateway.store_path(), 4).unwrap();
     let kept = store.slots(&north(), Timestamp::from_secs(0)..NEVER, usize::MAX).unwrap();
     assert!(kept.len() > usize::try_from(SLOTS).unwrap());
     let mut filter = ClusterFilter::new(&Zone::default(), &[]);

@@ -57,7 +57,7 @@ async fn a_gateway_with_an_empty_store_takes_over_with_the_next_epoch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_gateways_of_one_name_throw_each_other_out_and_whoever_stays_serves_on() {
+async fn two_gateways_of_one_name_throw_each_other_out_and_the_one_that_stays_serves_on() {
     let mut scene = Scene::set().await;
     let second = Gateway::start(&scene.world, scene.gateway.settings.clone());
     let thrown_out = async |gateway: &Gateway| {
@@ -77,7 +77,7 @@ async fn two_gateways_of_one_name_throw_each_other_out_and_whoever_stays_serves_
     decoded.iter().for_each(|aggregate| assert_exact(aggregate, &scene.fleet));
     decoded.sort_by_key(|aggregate| aggregate.slot);
     decoded.dedup();
-    assert!(decoded.is_sorted_by(|one, next| one.slot < next.slot), "one answer a slot, whoever gave it: {decoded:?}");
+    assert!(decoded.is_sorted_by(|one, next| one.slot < next.slot), "one answer a slot, from either: {decoded:?}");
     let mut answers: Vec<_> = scene.fleet.notices();
     answers.retain(|(_, notice)| matches!(notice, Notice::Answered { .. }));
     let distinct: BTreeSet<String> = answers.iter().map(|answer| format!("{answer:?}")).collect();

@@ -131,7 +131,7 @@ async fn bad_messages_are_counted_by_reason_and_never_stop_the_good_ones() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_comes_later_finds_the_list_the_last_slot_the_gateway_and_the_sensors_retained() {
+async fn a_late_subscriber_finds_the_list_the_last_slot_the_gateway_and_the_sensors_retained() {
     let world = World::new();
     let settings = World::settings().cluster("north", METERS).home_assistant();
     let _gateway = Gateway::ready(&world, settings).await;

@@ -5,7 +5,7 @@ the hook in check-config.yaml.
 */}}
 {{- define "dream.checks" -}}
 {{- $mistakes := list -}}
-{{- range list "numbers" "texts" "broker" "identity" "clusters" "groups" "lists" "resources" "replicas" "simulator" -}}
+{{- range list "numbers" "texts" "broker" "identity" "clusters" "groups" "lists" "resources" "postgres" "replicas" "simulator" -}}
 {{- range include (printf "dream.wrong.%s" .) $ | splitList "\n" -}}
 {{- with trim . -}}
 {{- $mistakes = append $mistakes . -}}
@@ -28,6 +28,7 @@ config.shutdown_grace_seconds: [1, 3600]
 config.store.retention_days: [1, 36500]
 config.store.hours_retention_days: [1, 36500]
 config.store.cache_mebibytes: [1, 65536]
+postgres.lease_seconds: [1, 300]
 http.port: [1024, 65535]
 service.port: [1, 65535]
 {{- end -}}
@@ -306,6 +307,24 @@ persistence.size: {{ .Values.persistence.size }} is too small for a store; use 1
 {{- $of := dict "" 1.0 "n" 1e-9 "u" 1e-6 "m" 1e-3 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "P" 1e15 "E" 1e18 -}}
 {{- $of = merge $of (dict "Ki" 1024.0 "Mi" 1048576.0 "Gi" 1073741824.0 "Ti" 1099511627776.0 "Pi" 1125899906842624.0 "Ei" 1152921504606846976.0) -}}
 {{- mulf (trimSuffix $unit (toString .) | float64) (get $of $unit) -}}
+{{- end -}}
+
+{{- define "dream.wrong.postgres" -}}
+{{- with .Values.postgres -}}
+{{- if .url -}}
+{{- if not (regexMatch "^postgres(ql)?://[^:@/]+@[^/]+/[^/]+$" .url) }}
+postgres.url: it must name a user, a host and a database, and no password; use postgres://dream@db:5432/dream
+{{- end -}}
+{{- if not .keys.existingSecret }}
+postgres.keys.existingSecret: say which secret has the keys of the store; make one with openssl rand -hex 32
+{{- end -}}
+{{- if not .keys.keys }}
+postgres.keys.keys: name at least one key of the secret
+{{- end -}}
+{{- else if or .ca.existingSecret .ca.existingConfigMap .credentials.existingSecret .keys.existingSecret }}
+postgres.url: set it, or leave out the other values of postgres
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{/*

@@ -51,10 +51,28 @@ keep_alive_seconds = {{ int64 .Values.broker.keep_alive_seconds }}
 max_packet_bytes = {{ int64 .Values.broker.max_packet_bytes }}
 
 [store]
+{{- if .Values.postgres.url }}
+url = {{ .Values.postgres.url | quote }}
+{{- if include "dream.databaseTls" . }}
+ca = {{ printf "/etc/dream/postgres-ca/%s" .Values.postgres.ca.key | quote }}
+{{- end }}
+{{- if .Values.postgres.credentials.existingSecret }}
+password_file = {{ printf "/etc/dream/postgres-credentials/%s" .Values.postgres.credentials.passwordKey | quote }}
+{{- end }}
+keys = [
+{{- range .Values.postgres.keys.keys }}
+  {{ printf "/etc/dream/store-keys/%s" . | quote }},
+{{- end }}
+]
+lease_seconds = {{ int64 .Values.postgres.lease_seconds }}
+{{- else }}
 path = "/var/lib/dream/gateway.redb"
+{{- end }}
 retention_days = {{ int64 $config.store.retention_days }}
 hours_retention_days = {{ int64 $config.store.hours_retention_days }}
+{{- if not .Values.postgres.url }}
 cache_mebibytes = {{ int64 $config.store.cache_mebibytes }}
+{{- end }}
 
 [http]
 listen = {{ printf "0.0.0.0:%d" (int64 .Values.http.port) | quote }}

@@ -63,6 +63,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if hasPrefix "mqtts://" .Values.broker.url }}yes{{ end -}}
 {{- end -}}
 
+{{/* Whether the gateway can verify the database. */}}
+{{- define "dream.databaseTls" -}}
+{{- if or .Values.postgres.ca.existingSecret .Values.postgres.ca.existingConfigMap }}yes{{ end -}}
+{{- end -}}
+
 {{- define "dream.brokerPort" -}}
 {{- $port := regexFind ":[0-9]+/?$" .Values.broker.url | trimPrefix ":" | trimSuffix "/" -}}
 {{- default (ternary "8883" "1883" (eq (include "dream.tls" .) "yes")) $port -}}

@@ -82,8 +82,24 @@ dnsConfig:
   mountPath: /etc/dream/lists
   readOnly: true
 {{- end }}
+{{- if .Values.postgres.url }}
+{{- if include "dream.databaseTls" . }}
+- name: postgres-ca
+  mountPath: /etc/dream/postgres-ca
+  readOnly: true
+{{- end }}
+{{- if .Values.postgres.credentials.existingSecret }}
+- name: postgres-credentials
+  mountPath: /etc/dream/postgres-credentials
+  readOnly: true
+{{- end }}
+- name: store-keys
+  mountPath: /etc/dream/store-keys
+  readOnly: true
+{{- else }}
 - name: store
   mountPath: /var/lib/dream
+{{- end }}
 {{- end -}}
 
 {{/* The files that others make. Not here: the configuration, the store and extraVolumes. */}}
@@ -128,6 +144,18 @@ dnsConfig:
 {{- if .Values.meterLists.existingConfigMap }}
 - name: lists
   {{- include "dream.source" .Values.meterLists | nindent 2 }}
+{{- end }}
+{{- if .Values.postgres.url }}
+{{- if include "dream.databaseTls" . }}
+- name: postgres-ca
+  {{- include "dream.source" .Values.postgres.ca | nindent 2 }}
+{{- end }}
+{{- if .Values.postgres.credentials.existingSecret }}
+- name: postgres-credentials
+  {{- include "dream.source" .Values.postgres.credentials | nindent 2 }}
+{{- end }}
+- name: store-keys
+  {{- include "dream.source" .Values.postgres.keys | nindent 2 }}
 {{- end }}
 {{- end -}}
 

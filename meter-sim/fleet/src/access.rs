@@ -6,16 +6,10 @@ use std::sync::Arc;
 
 use clap::Args;
 use dream_edge::files::{self, FileError};
-use dream_edge::mqtt::{Acknowledges, BrokerUrl, Client, Credentials, Names};
+use dream_edge::mqtt::{BrokerUrl, Client, Credentials, Names};
 use dream_edge::tls;
 use rustls::RootCertStore;
 use thiserror::Error;
-use zeroize::Zeroizing;
-
-/// The largest packet that is normal: a list of 10,000 members has up to 7 MB.
-const LARGEST_PACKET: usize = 16 << 20;
-
-const KEEP_ALIVE_SECONDS: u16 = 10;
 
 /// The arguments that name a broker. Flatten them behind a command's own arguments: they begin a heading.
 #[derive(Debug, Clone, Default, Args)]
@@ -125,14 +119,8 @@ impl Access {
             (false, None, Some(_)) => return Err(AccessError::NotTls("--client-certificate")),
             (false, None, None) => None,
         };
-        let login = match login {
-            None => None,
-            Some((name, None)) => Some((name.to_owned(), Zeroizing::default())),
-            Some((name, Some(file))) => {
-                let text = files::read(file).map_err(AccessError::Password)?;
-                Some((name.to_owned(), files::password(&text)))
-            }
-        };
+        let login = login.map(|(name, file)| Credentials::login(name, file)).transpose();
+        let login = login.map_err(AccessError::Password)?;
         let access = Self { urls, roots, credentials: Credentials { tls: None, login } };
         access.showing(client)
     }
@@ -158,19 +146,7 @@ impl Access {
 
     /// Returns one client, whose session may outlive its connections.
     pub fn client(&self, id: impl Into<String>, persistent: bool) -> Client {
-        let credentials = self.credentials.clone();
-        Client {
-            urls: self.urls.clone(),
-            id: id.into(),
-            credentials: Box::new(move || Ok(credentials.clone())),
-            persistent,
-            last_will: None,
-            keep_alive_seconds: KEEP_ALIVE_SECONDS,
-            largest_packet: LARGEST_PACKET,
-            cutting: None,
-            acknowledges: Acknowledges::AtOnce,
-            names: NAMES,
-        }
+        Client { persistent, ..Client::new(self.urls.clone(), id, self.credentials.clone(), NAMES) }
     }
 }
 

@@ -54,6 +54,8 @@ pub enum RecordsError {
     NoList { meter: String },
 }
 
+dream_edge::from_redb!(RecordsError);
+
 /// One change of a meter's records.
 #[derive(Debug)]
 pub(crate) enum Change {
@@ -91,7 +93,7 @@ impl Records {
     }
 
     /// Returns whether the file is of this version; a new one becomes so.
-    fn check_format(&self) -> Result<bool, redb::Error> {
+    fn check_format(&self) -> Result<bool, RecordsError> {
         let write = self.database.begin_write()?;
         let new = write.list_tables()?.next().is_none();
         let found = {
@@ -110,7 +112,7 @@ impl Records {
     }
 
     /// Removes lists that no meter needs any more.
-    fn forget_lists(&self) -> Result<(), redb::Error> {
+    fn forget_lists(&self) -> Result<(), RecordsError> {
         let write = self.database.begin_write()?;
         {
             let records = write.open_table(RECORDS)?;
@@ -125,18 +127,18 @@ impl Records {
 
     /// Returns the records of a meter.
     pub fn of(&self, cluster: &ClusterId, meter: &MeterId) -> Result<Vec<Record>, RecordsError> {
-        let read = self.database.begin_read().map_err(redb::Error::from)?;
-        let table = read.open_table(RECORDS).map_err(redb::Error::from)?;
-        let lists = read.open_table(LISTS).map_err(redb::Error::from)?;
+        let read = self.database.begin_read()?;
+        let table = read.open_table(RECORDS)?;
+        let lists = read.open_table(LISTS)?;
         let (cluster, meter) = (cluster.as_str(), meter.as_str());
         let all = (cluster, meter, 0, 0)..=(cluster, meter, u8::MAX, u64::MAX);
         let mut records = Vec::new();
-        for entry in table.range(all).map_err(redb::Error::from)? {
-            let (_, value) = entry.map_err(redb::Error::from)?;
+        for entry in table.range(all)? {
+            let (_, value) = entry?;
             let (list, own) = value.value();
             let mut bytes = Zeroizing::new(own.to_vec());
             if let Some(hash) = list {
-                let list = lists.get(hash).map_err(redb::Error::from)?;
+                let list = lists.get(hash)?;
                 bytes.extend(list.ok_or_else(|| RecordsError::NoList { meter: meter.to_owned() })?.value());
             }
             let decoded = Record::decode(&bytes);
@@ -152,14 +154,14 @@ impl Records {
         changes: impl Iterator<Item = (&'a ClusterId, &'a MeterId, &'a Change)>,
         shared: &[&[u8]],
     ) -> Result<(), RecordsError> {
-        let write = self.database.begin_write().map_err(redb::Error::from)?;
+        let write = self.database.begin_write()?;
         {
-            let mut table = write.open_table(RECORDS).map_err(redb::Error::from)?;
-            let mut lists = write.open_table(LISTS).map_err(redb::Error::from)?;
+            let mut table = write.open_table(RECORDS)?;
+            let mut lists = write.open_table(LISTS)?;
             let mut kept: Vec<Option<[u8; 32]>> = vec![None; shared.len()];
             for (cluster, meter, change) in changes {
                 let place = |key: &Key| {
-                    let (kind, number) = place(key);
+                    let (kind, number) = key.place();
                     (cluster.as_str(), meter.as_str(), kind, number)
                 };
                 match change {
@@ -175,19 +177,19 @@ impl Records {
                                 Some((list, kept, own)) => {
                                     if kept.is_none() {
                                         let hash = Sha256::digest(list).into();
-                                        lists.insert(&hash, *list).map_err(redb::Error::from)?;
+                                        lists.insert(&hash, *list)?;
                                         *kept = Some(hash);
                                     }
                                     (kept.as_ref(), own)
                                 }
                             };
-                        table.insert(place(&key), value).map_err(redb::Error::from)?;
+                        table.insert(place(&key), value)?;
                     }
-                    Change::Erase(key) => drop(table.remove(place(key)).map_err(redb::Error::from)?),
+                    Change::Erase(key) => drop(table.remove(place(key))?),
                 }
             }
         }
-        write.commit().map_err(redb::Error::from)?;
+        write.commit()?;
         Ok(())
     }
 
@@ -198,26 +200,17 @@ impl Records {
         key: &Key,
         bytes: &[u8],
     ) -> Result<(), RecordsError> {
-        let path = self.folder.join(format!("evidence-{cluster}-{meter}-{}.cbor", place(key).1));
+        let path = self.folder.join(format!("evidence-{cluster}-{meter}-{}.cbor", key.place().1));
         std::fs::write(&path, bytes).map_err(|error| RecordsError::Evidence { path: path.display().to_string(), error })
-    }
-}
-
-fn place(key: &Key) -> (u8, u64) {
-    match key {
-        Key::Account => (0, 0),
-        Key::Enrolment(seq) => (1, *seq),
-        Key::List(epoch) => (2, *epoch),
-        Key::Slot(slot) => (3, slot.0),
-        Key::Evidence(number) => (4, *number),
-        Key::Answer(slot) => (5, slot.0),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use dream_protocol::wire::FullList;
-    use dream_testkit::keyed_cluster::KeyedCluster;
+    use dream_testkit::example::cluster_config;
+    use dream_testkit::pki::Pki;
+    use dream_testkit::plain_cluster::{Conduct, PlainCluster};
 
     use super::*;
 
@@ -230,8 +223,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("meters.redb");
         let cluster = ClusterId::new("north").unwrap();
-        let cluster_of_30 = KeyedCluster::new(30);
-        let (epoch, list) = (cluster_of_30.list().epoch(), cluster_of_30.list().bytes().to_vec());
+        let list = PlainCluster::new(cluster_config(&Pki::new(), 30), vec![Conduct::Honest; 30], 1).first_list();
+        let (epoch, list) = (list.epoch(), list.bytes().to_vec());
         let records = Records::open(&path).unwrap();
         let (first, second) = (Change::Put(entry(1, &list)), Change::Put(entry(2, &list)));
         let both = [(&cluster, &id("a"), &first), (&cluster, &id("b"), &second)];

@@ -10,7 +10,7 @@ use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::cluster::Record;
 use dream_protocol::ids::ClusterId;
 use dream_protocol::params::Params;
-use dream_protocol::simulation::{EnergyAccount, unmasked_slot};
+use dream_protocol::simulation::{DayAccount, unmasked_slot};
 use dream_protocol::time::{Slot, Timestamp};
 use rand_chacha::ChaCha20Rng;
 
@@ -31,7 +31,7 @@ pub(super) fn slots(
     let loads = street::in_parallel(street::all_cores(), &cluster.homes, |&home| {
         let mut homes = Homes::new(vec![home]);
         let times = |slot| (params.slot_start(slot), params.slot_end(slot));
-        let mut account = EnergyAccount::default();
+        let mut account = DayAccount::default();
         let mut reported = |slot| account.report(params, slot, homes.watts(source, 1.0, 0, slot, times(slot)));
         slots.iter().map(|&slot| reported(slot)).collect::<Vec<_>>()
     });
@@ -47,7 +47,7 @@ pub(super) fn slots(
 
 /// Writes the slots of a new cluster to a store, oldest first, with what the gateway's filter makes of them. They are of no list,
 /// so that the gateway shows them and counts them nowhere. Its days are those of UTC.
-pub(super) fn write(store: &Store, cluster: &ClusterId, slots: &[SlotOutcome]) -> Result<(), StoreError> {
+pub(super) fn write(store: &dyn Store, cluster: &ClusterId, slots: &[SlotOutcome]) -> Result<(), StoreError> {
     let mut filter = ClusterFilter::new(&Zone::default(), &[]);
     let mut changes = Vec::with_capacity(3 * slots.len());
     for outcome in slots {
@@ -73,6 +73,7 @@ mod tests {
     use dream_fleet::access::Access;
     use dream_fleet::authority::TestAuthorities;
     use dream_gateway::history::History as _;
+    use dream_gateway::store::FileStore;
     use dream_homes::home::Month;
     use dream_protocol::ids::MeterId;
     use dream_protocol::params::Terms;
@@ -117,7 +118,7 @@ mod tests {
     fn what_is_written_is_of_no_list_and_the_filter_knows_it() {
         let (slots, _) = day(0.0, Simulation::default());
         let directory = tempfile::tempdir().unwrap();
-        let store = Store::open(&directory.path().join("gateway.redb"), 4).unwrap();
+        let store = FileStore::open(&directory.path().join("gateway.redb"), 4).unwrap();
         let north = ClusterId::new("north").unwrap();
         write(&store, &north, &slots).unwrap();
         let kept = store.slots(&north, Timestamp::from_secs(0)..UNTIL.plus_secs(1), 1000).unwrap();
@@ -128,8 +129,8 @@ mod tests {
 
     #[test]
     fn without_noise_and_faults_a_sum_is_what_the_homes_draw() {
-        // Without an account of the day's energy, which one that heats with electricity uses up.
-        let terms = Terms { day_micro_epsilon: 0, ..Terms::DEFAULT };
+        // Without an account of the day, which one that heats with electricity uses up.
+        let terms = Terms { day_micro_rho: 0, ..Terms::DEFAULT };
         let (slots, source) = day_of(Source::street(7, 30), terms, 0.0, Simulation::NOISELESS);
         let mut homes = Homes::new((0..METERS).collect());
         for at in [0, 50, 143] {

@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
 
-use crate::progress::Progress;
 use dream_homes::home::{Day, DayTrace, Device, Home, MINUTES_PER_DAY};
 use dream_homes::slots::SlotLength;
 use dream_homes::street::in_parallel;
+use indicatif::ProgressBar;
 
 /// Sums over homes may exceed what one home can draw.
 type Sums = [i64; MINUTES_PER_DAY];
@@ -28,11 +28,11 @@ impl Sheet {
         day: Day,
         slot: SlotLength,
         threads: NonZeroUsize,
-        progress: &Progress,
+        progress: &ProgressBar,
     ) -> Self {
         let results = in_parallel(threads, homes, |home| {
             let total = home.day(day).total();
-            progress.step();
+            progress.inc(1);
             (slot.means(&total), energy(&total))
         });
         let (columns, energies) = results.into_iter().unzip();
@@ -44,7 +44,7 @@ impl Sheet {
         day: Day,
         slot: SlotLength,
         threads: NonZeroUsize,
-        progress: &Progress,
+        progress: &ProgressBar,
     ) -> Self {
         // Sums are large and traces larger: a few homes are added up at once, so that neither piles up.
         let groups: Vec<&[Home]> = homes.chunks(32).collect();
@@ -52,7 +52,7 @@ impl Sheet {
             let mut group = Group::default();
             for home in *homes {
                 group.add(&home.day(day));
-                progress.step();
+                progress.inc(1);
             }
             group
         });

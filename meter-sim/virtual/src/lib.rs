@@ -1,4 +1,4 @@
-//! Whole clusters in memory and in virtual time, for the laboratory and for tests. Nothing that ships depends on it.
+//! Whole clusters in memory and in virtual time, for the laboratory and for tests. Neither the gateway nor dream-meter links it.
 //!
 //! - [`pki`]: authorities with fixed keys, and the certificates they issue;
 //! - [`node`]: a machine with the records it writes and its own source of randomness: the one place that drives a

@@ -202,6 +202,14 @@ impl ClusterNode {
         self.handle(cluster::Input::Message { topic: &packet.topic, payload: &packet.payload }, wall)
     }
 
+    /// Delivers a message, and carries out nothing of what follows; returns how many entries it would write.
+    pub fn count_writes(&mut self, packet: &Packet, wall: Timestamp) -> u64 {
+        let input = cluster::Input::Message { topic: &packet.topic, payload: &packet.payload };
+        self.cluster.handle(input, wall, &mut self.rng);
+        let outputs = std::iter::from_fn(|| self.cluster.poll());
+        outputs.map(|output| u64::from(matches!(output, cluster::Output::Persist(_)))).sum()
+    }
+
     /// Ticks at every deadline until `wall`, as a driver does that is never late; returns what is to be published.
     pub fn tick_until(&mut self, wall: Timestamp) -> Vec<Packet> {
         let mut packets = Vec::new();

@@ -55,7 +55,7 @@ async fn run(source: Source, count: usize) -> Result<(), Box<dyn Error>> {
                 print(Ok::<_, String>(Values { import, export, power, step }));
                 printed += 1;
             }
-            Event::Lost { why, .. } => print(Err(why)),
+            Event::Lost { why, .. } | Event::Garbled { why, .. } | Event::Refused { why, .. } => print(Err(why)),
             Event::Connected { .. } => println!("{}", serde_json::json!({ "connected": true })),
             Event::ClockStepped { .. } => {}
         }

@@ -3,6 +3,7 @@
 use dream_edge::config::Section;
 
 use crate::mapping::{Mapping, Quantity};
+use crate::names::Wanted;
 use crate::slot_mean::{Cadence, Liveness};
 use crate::units::{Sign, Unit};
 
@@ -57,7 +58,24 @@ where
             *place = if way.is_empty() { Vec::new() } else { vec![way] };
         }
     }
+    if let Some(named) = &mut mapping.named {
+        let by_name = |name: &str| !section.has(name);
+        named.wanted = Wanted { power: by_name("power"), import: by_name("import"), export: by_name("export") };
+    }
+    if is_any {
+        // Who says which numbers are the grid's knows of the other channels.
+        mapping.others.clear();
+    }
     is_any
+}
+
+/// Notes that counters of one direction alone say nothing of the other.
+pub(crate) fn check_directions(section: &Section<'_>, power: bool, import: bool, export: bool, import_only: bool) {
+    if !power && import != export && !(import_only && import) {
+        let problem = "one counter alone says nothing of what goes the other way; add `power` or the other counter, or set \
+                       `import_only = true` if nothing behind the meter can feed in";
+        section.wrong_here(problem.to_owned());
+    }
 }
 
 /// Notes that there is nothing to read.

@@ -8,9 +8,9 @@ use dream_edge::config::Section;
 use dream_edge::http::{self, Limits};
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::config::{cadence, nothing_to_read, replace, required_unit, sign, unit};
+use crate::config::{cadence, check_directions, nothing_to_read, replace, required_unit, sign, unit};
 use crate::link::host_and_port;
-use crate::mapping::{Field, Mapping, Overlay};
+use crate::mapping::{Field, Mapping, Overlay, Trouble};
 use crate::outlet::{Outlet, Stop};
 use crate::pointer::Pointer;
 use crate::slot_mean::Cadence;
@@ -43,6 +43,9 @@ impl Http {
         let is_any = replace(section, &mut mapping, field_of);
         let import_only = section.key("import_only").flag();
         mapping.import_only = import_only.unwrap_or(mapping.import_only);
+        let [power, import, export] =
+            [&mapping.power, &mapping.import, &mapping.export].map(|quantity| !quantity.is_empty());
+        check_directions(section, power, import, export, mapping.import_only);
         if mapping.topics().is_empty() && !is_any && !section.has("preset") {
             nothing_to_read(section, "pointer and unit");
         }
@@ -72,8 +75,14 @@ impl Http {
                 outlet.connected().await?;
             }
             let mut overlay = Overlay::new(self.mapping.clone(), None);
-            let carried =
-                overlay.take("", &document, 0).map_err(|problem| Stop::Lost(format!("the answer: {problem}")))?;
+            let carried = match overlay.take("", &document, 0) {
+                Ok(carried) => carried,
+                Err(Trouble::Lost(problem)) => return Err(Stop::Lost(format!("the answer: {problem}"))),
+                Err(Trouble::Refused(problem)) => {
+                    outlet.refused(format!("the answer: {problem}")).await?;
+                    continue;
+                }
+            };
             if !carried {
                 return Err(Stop::Lost("the answer has none of the configured values".to_owned()));
             }
@@ -121,8 +130,9 @@ fn mapping_of(preset: Preset) -> Mapping {
         Preset::Homewizard => {
             let counter = |direction: &str| {
                 let tariff = |n: u8| field(&format!("/total_power_{direction}_t{n}_kwh"), Unit::KiloWh);
-                // Belgian meters and older firmware have no total.
-                vec![vec![field(&format!("/total_power_{direction}_kwh"), Unit::KiloWh)], vec![tariff(1), tariff(2)]]
+                // Belgian meters and older firmware have no total, and a meter has up to four tariffs.
+                let total = vec![field(&format!("/total_power_{direction}_kwh"), Unit::KiloWh)];
+                std::iter::once(total).chain((1..=4).rev().map(|tariffs| (1..=tariffs).map(tariff).collect())).collect()
             };
             Mapping {
                 power: vec![vec![field("/active_power_w", Unit::W)]],
@@ -135,7 +145,7 @@ fn mapping_of(preset: Preset) -> Mapping {
 }
 
 fn field(text: &str, unit: Unit) -> Field {
-    Field { topic: String::new(), pointer: Pointer::parse(text), unit, sign: Sign::Import, direction: None }
+    Field { topic: String::new(), pointer: Pointer::parse(text), unit, sign: Sign::Import }
 }
 
 fn field_of(section: &Section<'_>, is_power: bool) -> Option<Field> {

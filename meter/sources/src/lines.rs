@@ -14,6 +14,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncSeekExt as _};
 
 use crate::config::{counter_step, unit};
 use crate::decimal;
+use crate::mapping::Trouble;
 use crate::outlet::{Outlet, Stop};
 use crate::sample::{Values, finer};
 use crate::slot_mean::{Cadence, Liveness};
@@ -30,6 +31,7 @@ pub(crate) struct Lines {
     path: Option<PathBuf>,
     from: From,
     units: Units,
+    import_only: bool,
     cadence: Cadence,
 }
 
@@ -63,9 +65,10 @@ impl Lines {
         let power = unit(section, "power_unit", true).unwrap_or(Unit::W);
         let energy = unit(section, "energy_unit", false).unwrap_or(Unit::KiloWh);
         let interval = section.key("interval_seconds").required("10").number(1..=3600u64);
+        let import_only = section.key("import_only").flag().unwrap_or(false);
         let counter_step = counter_step(section);
         let cadence = Cadence { liveness: Liveness::Every { interval_millis: interval? * 1000 }, counter_step };
-        Some(Self { path, from, units: Units { power, energy }, cadence })
+        Some(Self { path, from, units: Units { power, energy }, import_only, cadence })
     }
 
     pub(crate) const fn cadence(&self) -> Cadence {
@@ -119,8 +122,11 @@ impl Lines {
         while let Some(line) = lines.next() {
             match line.and_then(|line| parse(&line, self.units)) {
                 Ok(Line::Nothing) => {}
-                Ok(Line::Sample(values, Some(at))) => outlet.sample_at(values, at).await?,
-                Ok(Line::Sample(values, None)) => outlet.sample(values).await?,
+                Ok(Line::Sample(values, at)) => match (values.import_only(self.import_only), at) {
+                    (Ok(values), Some(at)) => outlet.sample_at(values, at).await?,
+                    (Ok(values), None) => outlet.sample(values).await?,
+                    (Err(Trouble::Lost(problem) | Trouble::Refused(problem)), _) => outlet.refused(problem).await?,
+                },
                 Ok(Line::Lost(why)) => outlet.lost(why).await?,
                 Err(problem) => outlet.lost(format!("line {}: {problem}", lines.number)).await?,
             }

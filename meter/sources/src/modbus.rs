@@ -10,8 +10,9 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_modbus::Slave;
 use tokio_modbus::client::{Context, Reader as _, rtu, tcp};
 
-use crate::config::{cadence, nothing_to_read, required_unit, sign, unit};
+use crate::config::{cadence, check_directions, nothing_to_read, required_unit, sign, unit};
 use crate::link::Link;
+use crate::mapping::Trouble;
 use crate::outlet::{Outlet, Stop};
 use crate::sample::Values;
 use crate::serial::{Framing, Line};
@@ -82,6 +83,10 @@ impl Modbus {
         let power_sign = sign(section, "power_sign");
         let invert = section.key("invert").flag().unwrap_or(false);
         let import_only = section.key("import_only").flag().unwrap_or(false);
+        if let Points::Registers { power, import, export } = &points {
+            let [power, import, export] = [power, import, export].map(|registers| !registers.is_empty());
+            check_directions(section, power, import, export, import_only);
+        }
         let every = Duration::from_millis(interval_millis);
         Some(Self { link: link?, line, is_rtu, device, points, power_sign, invert, import_only, every, cadence })
     }
@@ -114,17 +119,20 @@ impl Modbus {
                 (Points::Sunspec, None) => Ok(Values::default()),
                 (Points::Registers { power, import, export }, _) => device.registers(power, import, export).await,
             };
-            outlet.sample(self.finish(values.map_err(Stop::Lost)?)?).await?;
+            match self.finish(values.map_err(Stop::Lost)?) {
+                Ok(values) => outlet.sample(values).await?,
+                Err(Trouble::Lost(problem)) => return Err(Stop::Lost(problem)),
+                Err(Trouble::Refused(problem)) => outlet.refused(problem).await?,
+            }
         }
     }
 
-    fn finish(&self, values: Values) -> Result<Values, Stop> {
+    fn finish(&self, values: Values) -> Result<Values, Trouble> {
         if values.is_empty() {
-            return Err(Stop::Lost("the device has none of the configured values".to_owned()));
+            return Err(Trouble::Lost("the device has none of the configured values".to_owned()));
         }
         let power = values.power.map(|power| self.power_sign.apply(power));
-        let export = if self.import_only && values.import.is_some() { Some(0) } else { values.export };
-        let values = Values { power, export, ..values };
+        let values = Values { power, ..values }.import_only(self.import_only)?;
         Ok(if self.invert { values.inverted() } else { values })
     }
 }

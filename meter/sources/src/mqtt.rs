@@ -8,8 +8,10 @@ pub mod preset;
 use dream_edge::config::Section;
 use dream_edge::mqtt::{Event, Message};
 
-use crate::config::{counter_step, interval_millis, nothing_to_read, replace, required_unit, sign, unit};
-use crate::mapping::{Field, Mapping, Overlay};
+use crate::config::{
+    check_directions, counter_step, interval_millis, nothing_to_read, replace, required_unit, sign, unit,
+};
+use crate::mapping::{Field, Mapping, Overlay, Trouble};
 use crate::outlet::{Outlet, Stop};
 use crate::pointer::Pointer;
 use crate::slot_mean::{Cadence, INTERVALS_HELD, Liveness};
@@ -36,6 +38,11 @@ impl Mqtt {
         let is_any = replace(section, &mut mapping, |item, is_power| field(item, is_power, preset, &device));
         let import_only = section.key("import_only").flag();
         mapping.import_only = import_only.unwrap_or(mapping.import_only);
+        if mapping.named.is_none() {
+            let [power, import, export] =
+                [&mapping.power, &mapping.import, &mapping.export].map(|quantity| !quantity.is_empty());
+            check_directions(section, power, import, export, mapping.import_only);
+        }
         match preset {
             Some(preset) if preset.needs_fields() && !is_any => section.wrong(
                 "preset",
@@ -138,9 +145,13 @@ impl State {
             None if message.retained && mqtt.cadence.liveness != Liveness::OnChange => false,
             None => match self.overlay.take(&topic, &message.payload, now) {
                 Ok(carried) => carried,
-                Err(problem) => {
+                Err(Trouble::Lost(problem)) => {
                     self.overlay.clear();
                     return outlet.lost(problem).await;
+                }
+                Err(Trouble::Refused(problem)) => {
+                    self.overlay.clear();
+                    return outlet.refused(problem).await;
                 }
             },
         };
@@ -182,7 +193,7 @@ fn device(section: &Section<'_>, preset: Option<Preset>) -> String {
         return String::new();
     };
     let device = written.unwrap_or_else(|| preset.default_device().unwrap_or_default().to_owned());
-    let has_levels = matches!(preset, Preset::Zigbee2mqtt | Preset::ShellyGen2 | Preset::Esphome);
+    let has_levels = matches!(preset, Preset::Zigbee2mqtt | Preset::ShellyGen2 | Preset::Esphome | Preset::Amsleser);
     if device.is_empty() || device.contains(['#', '+', '/']) && !has_levels {
         let name = preset.name();
         section.wrong(
@@ -236,7 +247,7 @@ fn field(section: &Section<'_>, is_power: bool, preset: Option<Preset>, device: 
         section.wrong("topic", format!("{:?}: {problem}", named.topic));
     }
     let (unit, sign) = (required_unit(section, named.unit, is_power), sign(section, "sign"));
-    Some(Field { topic: topic.ok()?, pointer: named.pointer, unit: unit?, sign, direction: None })
+    Some(Field { topic: topic.ok()?, pointer: named.pointer, unit: unit?, sign })
 }
 
 fn whole_topic(topic: &str) -> Result<String, &'static str> {

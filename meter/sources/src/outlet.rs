@@ -54,6 +54,16 @@ impl Outlet {
         self.send(Event::Lost { at, why }).await
     }
 
+    pub(crate) async fn garbled(&mut self, why: String) -> Result<(), Stop> {
+        let at = self.now().await?;
+        self.send(Event::Garbled { at, why }).await
+    }
+
+    pub(crate) async fn refused(&mut self, why: String) -> Result<(), Stop> {
+        let at = self.now().await?;
+        self.send(Event::Refused { at, why }).await
+    }
+
     pub(crate) async fn sample(&mut self, values: Values) -> Result<(), Stop> {
         let at = self.now().await?;
         self.sample_at(values, at).await

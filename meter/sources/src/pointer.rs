@@ -22,6 +22,11 @@ impl Pointer {
         Self::parse(text).ok_or("not a JSON pointer; it begins with `/`, such as \"/ENERGY/Power\"")
     }
 
+    /// The pointer as a configuration writes it.
+    pub(crate) fn text(&self) -> String {
+        self.0.iter().map(|step| format!("/{}", step.replace('~', "~0").replace('/', "~1"))).collect()
+    }
+
     /// Returns what is there, or `None`.
     pub(crate) fn find<'v>(&self, document: &'v Value) -> Result<Option<&'v Value>, Ambiguous> {
         find(document, &self.0)
@@ -68,6 +73,7 @@ mod tests {
         assert_eq!(find("/SML/power"), Ok(None));
         assert_eq!(find("/Time/x"), Ok(None));
         assert_eq!(Pointer::parse("SML"), None);
+        assert_eq!(Pointer::parse("/SML/a~1b/1/~0").map(|pointer| pointer.text()).as_deref(), Some("/SML/a~1b/1/~0"));
     }
 
     #[test]

@@ -4,6 +4,11 @@ use std::fmt;
 
 use dream_protocol::time::Timestamp;
 
+use crate::mapping::Trouble;
+
+/// Below this, in milliwatts, a home feeds in: less is what a clamp shows at rest.
+const FEEDS_IN: i64 = -10_000;
+
 /// What a meter showed at one moment. At least one of the three is there.
 ///
 /// `Debug` shows no number: a home's load never reaches a log.
@@ -38,6 +43,20 @@ impl Values {
         Sample { at, import: self.import, export: self.export, power: self.power, step: self.step }
     }
 
+    /// What a source says behind which nothing can feed in, if that is so: its counter of export is then always zero.
+    pub(crate) fn import_only(mut self, is_so: bool) -> Result<Self, Trouble> {
+        if !is_so || self.import.is_none() || self.export.is_some() {
+            return Ok(self);
+        }
+        if self.power.is_some_and(|power| power < FEEDS_IN) {
+            let problem =
+                "the power is negative, although `import_only` says that nothing feeds in; without it the power counts";
+            return Err(Trouble::Refused(problem.to_owned()));
+        }
+        self.export = Some(0);
+        Ok(self)
+    }
+
     /// The same meter, mounted or wired the other way round: what was import is export.
     #[must_use]
     pub fn inverted(self) -> Self {
@@ -63,6 +82,16 @@ pub enum Event {
         at: Timestamp,
         why: String,
     },
+    /// Something came that cannot be read. It counts as if it had not come.
+    Garbled {
+        at: Timestamp,
+        why: String,
+    },
+    /// The source shows that its samples are not the whole of the home, or contradict themselves: those before are void too.
+    Refused {
+        at: Timestamp,
+        why: String,
+    },
     /// The wall clock was set: what was sampled before cannot be placed in time any more.
     ClockStepped {
         at: Timestamp,
@@ -72,7 +101,11 @@ pub enum Event {
 impl Event {
     pub const fn at(&self) -> Timestamp {
         match self {
-            Self::Connected { at } | Self::Lost { at, .. } | Self::ClockStepped { at } => *at,
+            Self::Connected { at }
+            | Self::Lost { at, .. }
+            | Self::Garbled { at, .. }
+            | Self::Refused { at, .. }
+            | Self::ClockStepped { at } => *at,
             Self::Sample(sample) => sample.at,
         }
     }

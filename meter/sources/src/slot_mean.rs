@@ -1,8 +1,9 @@
 //! The mean power of a slot, from what a source yielded in it.
 //!
 //! Energy counters are best: they miss nothing between two samples. They are used where they are fine enough for the slot
-//! and cover it, else the time-weighted mean of power is. Whether there is a reading at all depends on when samples came and never
-//! on what they say: a meter that fell silent with its load would tell it.
+//! and cover it, else the time-weighted mean of power is. Whether there is a reading at all depends on when samples came and not
+//! on what they say: a meter that fell silent with its load would tell it. The one exception is a source that contradicts
+//! itself: of a counter and a power that cannot be of one home, nobody knows which is wrong.
 
 mod no_reading;
 
@@ -13,7 +14,7 @@ use dream_protocol::time::Timestamp;
 
 use crate::decimal::rounded;
 use crate::outlet::MOST_DRIFT_MILLIS;
-use crate::sample::{Event, Sample};
+use crate::sample::{Event, Sample, finer};
 pub use no_reading::NoReading;
 
 /// Less of a slot than this, in percent, is no reading.
@@ -30,6 +31,14 @@ const COARSEST_STEP: i64 = 1_000_000;
 
 /// No home takes more: a counter that moves faster has been set, or was read wrongly before.
 const MOST_WATTS: i64 = 250_000;
+
+/// What a home may take or feed in between two samples without either showing it, in milliwatts: an electric shower.
+const HIDDEN_POWER: i128 = 6_000_000;
+
+/// How far a counter may lag behind power, in thousandths of a watt-hour: some meters count every ten seconds, and a bridge
+/// that speaks on change waits until a counter has moved enough.
+const LAG: i128 = 30_000;
+const LAG_ON_CHANGE: i128 = 250_000;
 
 /// So many samples are kept at most; a day in seconds is 86,400.
 const MOST_SAMPLES: usize = 100_000;
@@ -61,8 +70,10 @@ impl Cadence {
 pub struct SlotMean {
     cadence: Cadence,
     points: VecDeque<Point>,
-    /// The finest step of the counters that was written so far, or that their values show.
-    step: i64,
+    /// The finest step of the counters that was written so far.
+    written_step: Option<i64>,
+    /// The finest step that their values show: whole kWh are often written with three places.
+    shown_step: i64,
     /// Counts how often the counters started anew.
     run: u32,
     lost: Option<(u64, String)>,
@@ -79,10 +90,18 @@ struct Point {
     sample: Sample,
 }
 
+impl Point {
+    /// Whether it says what the home does in one direction, and nothing of the other.
+    const fn is_one_counter(&self) -> bool {
+        self.counter.is_none() && self.power.is_none()
+    }
+}
+
 impl SlotMean {
     pub const fn new(cadence: Cadence) -> Self {
         let points = VecDeque::new();
-        Self { cadence, points, step: COARSEST_STEP, run: 0, lost: None, clock_stepped: None }
+        let (written_step, shown_step) = (None, COARSEST_STEP);
+        Self { cadence, points, written_step, shown_step, run: 0, lost: None, clock_stepped: None }
     }
 
     /// Takes in what happened at the source.
@@ -104,6 +123,12 @@ impl SlotMean {
                     last.lost.get_or_insert(at);
                 }
                 self.lost = Some((at, why.clone()));
+            }
+            // A telegram that cannot be read is one that did not come.
+            Event::Garbled { why, .. } => self.lost = Some((at, why.clone())),
+            Event::Refused { why, .. } => {
+                self.lost = Some((at, why.clone()));
+                self.points.clear();
             }
             Event::ClockStepped { .. } => {
                 self.clock_stepped = Some(at);
@@ -129,24 +154,30 @@ impl SlotMean {
         let slot = Window { from: from.as_millis(), to: to.as_millis() };
         let fine = self.is_fine_enough(slot);
         let enough = |covered: u64| covered.saturating_mul(100) >= slot.millis().saturating_mul(LEAST_COVERAGE);
-        let by_counter = self.covered(slot, |point| point.counter.is_some());
-        if fine
-            && enough(by_counter)
+        let by_counter = self.covered_by_counter(slot);
+        let by_power = self.covered_by_power(slot);
+        let start = self.counter_at(slot.from);
+        let ends = start.or_else(|| self.first_counter_in(slot)).zip(self.counter_at(slot.to));
+        let ends = ends.filter(|(start, end)| enough(by_counter) && has_same_run(start, end));
+        if let Some((start, end)) = ends.filter(|_| enough(by_power))
+            && !self.agrees(start, end)
+        {
+            return Err(NoReading::Disagreement);
+        }
+        let by_counters = || {
+            let (start, end) = ends.filter(|_| fine)?;
+            self.counter_mean(start, end, slot)
+        };
+        if start.is_some()
             && self.cadence.liveness != Liveness::OnChange
-            && let Some(start) = self.counter_at(slot.from)
-            && let Some(mean) = self.counter_mean(start, slot)
+            && let Some(mean) = by_counters()
         {
             return Ok(mean);
         }
-        let by_power = self.covered(slot, |point| point.power.is_some());
         if enough(by_power) && slot.millis() > 0 {
             return Ok(self.power_mean(slot));
         }
-        if fine
-            && enough(by_counter)
-            && let Some(start) = self.counter_at(slot.from).or_else(|| self.first_counter_in(slot))
-            && let Some(mean) = self.counter_mean(start, slot)
-        {
+        if let Some(mean) = by_counters() {
             return Ok(mean);
         }
         Err(self.why_none(slot, by_counter.max(by_power), by_power == 0 && enough(by_counter), fine))
@@ -154,19 +185,14 @@ impl SlotMean {
 
     fn add(&mut self, sample: Sample) {
         let at = sample.at.as_millis();
-        let counter = match (sample.import, sample.export, sample.power) {
-            // An import counter alone says nothing of what a home feeds in, while power does.
-            (Some(_), None, Some(_)) | (None, _, Some(_)) | (None, None, None) => None,
-            (Some(import), Some(export), _) => Some((import, export)),
-            (Some(import), None, None) => Some((import, 0)),
-            (None, Some(export), None) => Some((0, export)),
-        };
+        // One counter alone says nothing of what the home does in the other direction.
+        let counter = sample.import.zip(sample.export);
         if let Some((import, export)) = counter {
-            if let Some(step) = sample.step {
-                self.step = self.step.min(step.max(1));
-            }
-            while sample.step.is_none() && self.step > 1 && (import % self.step != 0 || export % self.step != 0) {
-                self.step /= 10;
+            self.written_step = finer(self.written_step, sample.step.map(|step| step.max(1)));
+            for value in [import, export] {
+                while self.shown_step > 1 && value % self.shown_step != 0 {
+                    self.shown_step /= 10;
+                }
             }
             let before = self.points.iter().rev().find(|point| point.counter.is_some());
             if before.is_some_and(|before| !goes_on(&before.sample, &sample)) {
@@ -186,7 +212,7 @@ impl SlotMean {
     }
 
     fn counter_step(&self) -> i64 {
-        self.cadence.counter_step.unwrap_or(self.step)
+        self.cadence.counter_step.unwrap_or_else(|| self.shown_step.max(self.written_step.unwrap_or(1)))
     }
 
     /// Until when this point is good, if no other follows.
@@ -200,34 +226,70 @@ impl SlotMean {
         point.lost.map_or(held, |lost| held.min(lost))
     }
 
-    /// Calls `each` with every point that has what `wanted` asks for, and the part of the slot that it is good for.
-    fn for_each(&self, slot: Window, wanted: impl Fn(&Point) -> bool, mut each: impl FnMut(&Point, u64)) {
-        let mut points = self.points.iter().filter(|point| wanted(point)).peekable();
-        while let Some(point) = points.next() {
-            let next = points.peek().map_or(u64::MAX, |next| next.at);
+    /// Calls `each` with every power, and the part of the slot that it is good for.
+    fn for_each_power(&self, slot: Window, mut each: impl FnMut(i64, u64)) {
+        let mut points = self.points.iter().filter_map(|point| Some((point, point.power?))).peekable();
+        while let Some((point, power)) = points.next() {
+            let next = points.peek().map_or(u64::MAX, |(next, _)| next.at);
             let until = self.held_until(point).min(next).min(slot.to);
-            each(point, until.saturating_sub(point.at.max(slot.from)));
+            each(power, until.saturating_sub(point.at.max(slot.from)));
         }
     }
 
-    /// For how many milliseconds of the slot there is what `wanted` asks for.
-    fn covered(&self, slot: Window, wanted: impl Fn(&Point) -> bool) -> u64 {
+    /// For how many milliseconds of the slot power is known.
+    fn covered_by_power(&self, slot: Window) -> u64 {
         let mut covered = 0;
-        self.for_each(slot, wanted, |_, millis| covered += millis);
+        self.for_each_power(slot, |_, millis| covered += millis);
+        covered
+    }
+
+    /// For how many milliseconds of the slot its counters say what was used. What passed between two samples within the slot
+    /// is counted exactly, however long that took.
+    fn covered_by_counter(&self, slot: Window) -> u64 {
+        let mut covered = 0;
+        let mut points = self.points.iter().filter(|point| point.counter.is_some()).peekable();
+        while let Some(point) = points.next() {
+            let held = self.held_until(point);
+            let next = points.peek().filter(|next| has_same_run(point, next));
+            let is_bridged = next.is_some_and(|next| held >= slot.from && next.at <= slot.to);
+            let next = points.peek().map_or(u64::MAX, |next| next.at);
+            let until = if is_bridged { next } else { held.min(next) }.min(slot.to);
+            covered += until.saturating_sub(point.at.max(slot.from));
+        }
         covered
     }
 
     fn power_mean(&self, slot: Window) -> i64 {
         let (mut covered, mut sum) = (0i128, 0i128);
-        self.for_each(
-            slot,
-            |point| point.power.is_some(),
-            |point, millis| {
-                covered += i128::from(millis);
-                sum += i128::from(millis) * i128::from(point.power.unwrap_or(0));
-            },
-        );
+        self.for_each_power(slot, |power, millis| {
+            covered += i128::from(millis);
+            sum += i128::from(millis) * i128::from(power);
+        });
         watts(sum, covered * 1000)
+    }
+
+    /// Whether the counters between two samples are explained by the power between them: by steps of the counters, by
+    /// power that swings between two samples unseen, and by a tenth for how a meter averages.
+    fn agrees(&self, start: &Point, end: &Point) -> bool {
+        let Some(((first, _), (last, _))) = start.counter.zip(end.counter) else { return true };
+        let powers: Vec<_> =
+            self.points.iter().filter_map(|point| Some((point.at, i128::from(point.power?)))).collect();
+        // In milliwatts times milliseconds, and the squares of intervals, whose swings are independent.
+        let (mut least, mut most, mut squares) = (0i128, 0i128, 0u128);
+        for (number, (at, power)) in powers.iter().enumerate() {
+            let (until, next) = powers.get(number + 1).copied().unwrap_or((u64::MAX, *power));
+            let millis = until.min(end.at).saturating_sub((*at).max(start.at));
+            least += i128::from(millis) * power.min(&next);
+            most += i128::from(millis) * power.max(&next);
+            squares += u128::from(millis).pow(2);
+        }
+        let energy = |thousandths: i128| thousandths * 3_600_000;
+        let counted = energy(i128::from(last - first));
+        let lag = if self.cadence.liveness == Liveness::OnChange { LAG_ON_CHANGE } else { LAG };
+        let hidden = HIDDEN_POWER * i128::try_from(squares.isqrt()).unwrap_or(i128::MAX >> 32);
+        let tenth = counted.abs().max(least.abs()).max(most.abs()) / 10;
+        let allowed = energy(2 * i128::from(self.counter_step()) + lag) + hidden + tenth;
+        (least - allowed..=most + allowed).contains(&counted)
     }
 
     /// The counter as it was known at an instant: the last sample before it, if that was still good then.
@@ -240,15 +302,14 @@ impl SlotMean {
         self.points.iter().find(|point| point.at >= slot.from && point.at < slot.to && point.counter.is_some())
     }
 
-    fn counter_mean(&self, start: &Point, slot: Window) -> Option<i64> {
-        let end = self.counter_at(slot.to)?;
-        let ((first, run), (last, same_run)) = (start.counter?, end.counter?);
+    fn counter_mean(&self, start: &Point, end: &Point, slot: Window) -> Option<i64> {
+        let ((first, _), (last, _)) = (start.counter?, end.counter?);
         let millis = match self.cadence.liveness {
             Liveness::Every { .. } => end.at - start.at,
             // The counter is known at every instant: it stood still since the last sample.
             Liveness::OnChange => slot.to - start.at.max(slot.from),
         };
-        (run == same_run && millis > 0).then(|| watts(i128::from(last - first) * 3600, i128::from(millis)))
+        (millis > 0).then(|| watts(i128::from(last - first) * 3600, i128::from(millis)))
     }
 
     fn why_none(&self, slot: Window, covered: u64, only_counters: bool, fine: bool) -> NoReading {
@@ -263,6 +324,8 @@ impl SlotMean {
             NoReading::CoarseCounter { step_watt_hours: self.counter_step() / 1000 }
         } else if only_counters {
             NoReading::CounterSet
+        } else if covered == 0 && self.points.iter().any(|point| within(point.at) && point.is_one_counter()) {
+            NoReading::OneCounter
         } else if covered == 0 {
             NoReading::Silent { lost }
         } else {
@@ -281,6 +344,11 @@ impl Window {
     const fn millis(self) -> u64 {
         self.to.saturating_sub(self.from)
     }
+}
+
+/// Whether the counters of two samples are of one run, between which nobody set them.
+fn has_same_run(one: &Point, other: &Point) -> bool {
+    one.counter.zip(other.counter).is_some_and(|((_, one), (_, other))| one == other)
 }
 
 /// Whether both counters went on from one sample to the next, at a pace that a home can have.

@@ -209,7 +209,7 @@ fn after(file: &[u8], mut at: usize, depth: u8) -> Option<usize> {
     at += 1;
     if first & 0x70 != 0x70 {
         // The length counts its own bytes; the end of a message is a byte of no length.
-        return Some((start + length).max(at)).filter(|end| *end <= file.len());
+        return start.checked_add(length).map(|end| end.max(at)).filter(|end| *end <= file.len());
     }
     if depth > 8 || length > file.len() {
         return None;

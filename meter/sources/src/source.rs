@@ -38,9 +38,11 @@ impl Source {
     /// Reads the section `[source]` of a configuration, where mistakes are noted.
     pub fn read(section: &Section<'_>) -> Option<Self> {
         type Read = fn(&Section<'_>) -> Option<Reader>;
-        let kinds: [(&str, Read); 6] = [
+        let kinds: [(&str, Read); 8] = [
             ("p1", |section| Telegrams::p1(section).map(Reader::Telegrams)),
             ("sml", |section| Telegrams::sml(section).map(Reader::Telegrams)),
+            ("dlms", |section| Telegrams::dlms(section).map(Reader::Telegrams)),
+            ("tic", |section| Telegrams::tic(section).map(Reader::Telegrams)),
             ("mqtt", |section| Mqtt::read(section).map(Reader::Mqtt)),
             ("modbus", |section| Modbus::read(section).map(Reader::Modbus)),
             ("http", |section| Http::read(section).map(Reader::Http)),

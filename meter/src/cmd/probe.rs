@@ -8,17 +8,17 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Args;
 use dream_edge::mqtt::{self, BrokerUrl, Connection, Names};
-use dream_sources::{Event, Proposal, Sample, SlotMean, Source, SystemClock, recognise_message};
+use dream_sources::{Event, Port, Proposal, Sample, SlotMean, Source, SystemClock, recognise_message};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use super::BadInput;
 use crate::broker::{Access, HOME};
 use crate::config::{Broker, ConfigError, edit};
 use crate::files::{self, FileError};
 
-/// How long one way to read a meter is tried: some speak every ten seconds, and a serial line has two speeds.
-const PATIENCE: Duration = Duration::from_secs(25);
+/// How long to wait for a sample: some meters speak every ten seconds, and telegrams may be broken.
+const PATIENCE: Duration = Duration::from_secs(45);
 
 /// How long to listen for other bridges once one is recognised.
 const OTHERS: Duration = Duration::from_secs(5);
@@ -39,7 +39,7 @@ interval_seconds = 10' < my-readings")]
 pub(super) struct ProbeArgs {
     #[command(flatten)]
     at: Place,
-    /// The device to read if the broker has several, by its name there
+    /// The device, topic or sensor to read if the broker has several
     #[arg(long, value_name = "NAME", requires = "mqtt")]
     device: Option<String>,
     /// The user name for the home's broker
@@ -84,19 +84,15 @@ struct Place {
 }
 
 impl Place {
+    /// Returns the port to listen to, if the meter sends by itself.
+    fn port(&self) -> Option<Port> {
+        let serial = self.serial.clone().map(Port::Serial);
+        serial.or_else(|| self.tcp.clone().map(Port::Tcp))
+    }
+
     /// Returns the ways to read a meter there, the likeliest first, each as `[source]` has it.
     fn candidates(&self) -> Vec<String> {
         let at = |kind: &str, key: &str, value: &str| format!("kind = \"{kind}\"\n{key} = {}\n", quoted(value));
-        // Some SML meters compute checksums in another way, which then says so.
-        let telegrams = |key, value: &str| {
-            vec![at("p1", key, value), at("sml", key, value), at("sml", key, value) + "crc = \"kermit\"\n"]
-        };
-        if let Some(device) = &self.serial {
-            return telegrams("serial", &device.display().to_string());
-        }
-        if let Some(address) = &self.tcp {
-            return telegrams("tcp", address);
-        }
         if let Some(url) = &self.http {
             return vec![at("http", "url", url) + "preset = \"homewizard\"\n"];
         }
@@ -146,9 +142,9 @@ async fn gather_proposals(mut connection: Connection, device: Option<&str>) -> a
                     }
                     let topic = String::from_utf8_lossy(&message.topic);
                     let Some(proposal) = recognise_message(&topic, &message.payload) else { continue };
-                    let wanted =
-                        device.is_none_or(|device| proposal.config.contains(&format!("device = {}\n", quoted(device))));
-                    if wanted && !found.contains(&proposal) {
+                    let wanted = device.is_none_or(|device| proposal.names.iter().any(|name| name == device));
+                    // Several topics of one device lead to one source.
+                    if wanted && found.iter().all(|known| known.config != proposal.config) {
                         until = until.min(Instant::now() + OTHERS);
                         found.push(proposal);
                     }
@@ -166,6 +162,37 @@ async fn gather_proposals(mut connection: Connection, device: Option<&str>) -> a
     Ok(found)
 }
 
+/// Names the options that choose among sources: by device, or by topic where one device has several.
+fn choices(found: &[Proposal]) -> String {
+    let is_alone = |name: &String| found.iter().filter(|other| other.names.contains(name)).count() == 1;
+    let choice = |proposal: &Proposal| {
+        let name = proposal.names.iter().find(|name| is_alone(name)).or_else(|| proposal.names.first());
+        format!("\n  --device {}   {}", quoted(name.map_or("", String::as_str)), proposal.what)
+    };
+    found.iter().map(choice).collect()
+}
+
+/// Listens to a port until a meter is recognised; returns it as `[source]` has it.
+async fn recognise_port(port: &Port, out: &mut impl Write) -> anyhow::Result<String> {
+    let mut written = Ok(());
+    let tell = |speed: &str| {
+        if written.is_ok() {
+            written = writeln!(out, "Listening at {speed} ...").and_then(|()| out.flush());
+        }
+    };
+    let found = port.sniff(tell).await;
+    written?;
+    let proposal = found.map_err(anyhow::Error::msg)?;
+    writeln!(out, "This is {}.", proposal.what)?;
+    Ok(with_reached(&proposal.config, &port.setting()))
+}
+
+/// Puts how a source is reached behind its kind, which comes first in every configuration.
+fn with_reached(config: &str, reached: &str) -> String {
+    let (first, rest) = config.split_once('\n').unwrap_or((config, ""));
+    format!("{first}\n{reached}{rest}")
+}
+
 /// Writes a string as TOML does.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
@@ -177,9 +204,10 @@ impl ProbeArgs {
     }
 
     async fn probe(&self, out: &mut impl Write) -> anyhow::Result<()> {
-        let texts = match &self.at.mqtt {
-            Some(url) => vec![self.recognise_bridge(url, out).await?],
-            None => self.at.candidates(),
+        let texts = match (&self.at.mqtt, self.at.port()) {
+            (Some(url), _) => vec![self.recognise_bridge(url, out).await?],
+            (None, Some(port)) => vec![recognise_port(&port, out).await?],
+            (None, None) => self.at.candidates(),
         };
         let mut troubles = String::new();
         for text in texts {
@@ -215,13 +243,10 @@ impl ProbeArgs {
             reached += &format!("password_file = {}\n", quoted(&file.display().to_string()));
         }
         let [one] = &found[..] else {
-            let names: String = found.iter().map(|found| format!("\n  {}", found.what)).collect();
-            return Err(BadInput(format!("found several devices; choose one with --device:{names}")).into());
+            return Err(BadInput(format!("found several devices; choose one of them:{}", choices(&found))).into());
         };
         writeln!(out, "This is {}.", one.what)?;
-        // The kind comes first, as in every configuration.
-        let (first, rest) = one.config.split_once('\n').unwrap_or((&one.config, ""));
-        Ok(format!("{first}\n{reached}{rest}"))
+        Ok(with_reached(&one.config, &reached))
     }
 
     /// Shows the samples of a source; returns why there were none, if so.
@@ -230,10 +255,12 @@ impl ProbeArgs {
         let (sender, mut events) = mpsc::channel(16);
         let running = tokio::spawn(source.run(Arc::new(SystemClock), sender));
         let patience = if self.at.mqtt.is_some() { LONG_PATIENCE } else { PATIENCE };
+        let mut until = Instant::now() + patience;
         let mut seen: Vec<Sample> = Vec::new();
-        let mut why = format!("nothing came in {} seconds", patience.as_secs());
+        let mut is_connected = false;
+        let mut why = format!("no sample came in {} seconds", patience.as_secs());
         while (seen.len() as u64) < self.samples {
-            let Ok(Some(event)) = timeout(patience, events.recv()).await else { break };
+            let Ok(Some(event)) = timeout_at(until, events.recv()).await else { break };
             mean.push(&event);
             match event {
                 Event::Sample(sample) => {
@@ -241,16 +268,26 @@ impl ProbeArgs {
                         writeln!(out, "Recognised. What follows is shown here and sent nowhere.")?;
                     }
                     writeln!(out, "  {}", shown(&sample))?;
-                    out.flush()?;
                     seen.push(sample);
+                    until = Instant::now() + patience;
                 }
-                Event::Lost { why: lost, .. } if seen.is_empty() => {
+                // What cannot be opened is not there, and a device that is asked has other ways to be asked.
+                Event::Lost { why: lost, .. } if seen.is_empty() && (!is_connected || self.at.modbus.is_some()) => {
                     why = lost;
                     break;
                 }
-                Event::Lost { why, .. } => writeln!(out, "  lost: {why}")?,
-                Event::Connected { .. } | Event::ClockStepped { .. } => {}
+                Event::Refused { why: refused, .. } => {
+                    why = refused;
+                    break;
+                }
+                Event::Lost { why: trouble, .. } | Event::Garbled { why: trouble, .. } => {
+                    writeln!(out, "  not read: {trouble}")?;
+                    why = trouble;
+                }
+                Event::Connected { .. } => is_connected = true,
+                Event::ClockStepped { .. } => {}
             }
+            out.flush()?;
         }
         running.abort();
         let [first, .., last] = seen.as_slice() else { return Ok(Err(why)) };
@@ -322,8 +359,8 @@ mod tests {
         let none =
             || Place { serial: None, tcp: None, mqtt: None, http: None, modbus: None, lines: None, source: None };
         let places = [
-            (Place { serial: Some("/dev/ttyUSB0".into()), ..none() }, 3),
-            (Place { tcp: Some("bridge:23".into()), ..none() }, 3),
+            (Place { serial: Some("/dev/ttyUSB0".into()), ..none() }, 0),
+            (Place { tcp: Some("bridge:23".into()), ..none() }, 0),
             (Place { http: Some("http://p1.lan".into()), ..none() }, 1),
             (Place { modbus: Some("rail:502".into()), ..none() }, 3),
             (Place { lines: Some("a \"b\"".into()), ..none() }, 1),

@@ -138,7 +138,7 @@ fn mqtt(watts: i64, number: usize, broker: &Access, (speaks, lives): Flags) -> S
     )
 }
 
-/// Sends the same again and again to whoever connects.
+/// Sends the same again and again to every client.
 fn serve(bytes: Vec<u8>, flags: Flags) -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -49,3 +49,32 @@ async fn of_several_bridges_the_owner_has_to_name_one() {
     );
     speaking.abort();
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_phases_of_one_shelly_are_one_device_and_sensors_are_chosen_by_name() {
+    let broker = Mosquitto::start();
+    let folder = tempfile::tempdir().unwrap();
+    let bridge = Watcher::start(broker.access().options("bridge"), &["nothing"]).await;
+    let said = &[
+        ("shellies/em3/emeter/0/power", "120.11"),
+        ("shellies/em3/emeter/1/power", "-20.00"),
+        ("shellies/em3/emeter/2/power", "0.39"),
+        ("homeassistant/sensor/grid_power/state", "77"),
+        ("homeassistant/sensor/solar_power/state", "900"),
+        ("homeassistant/status", "online"),
+    ];
+    let speaking = speak(bridge, said);
+    let probe = |device: Option<&'static str>| {
+        let mut probe = command(env!("CARGO_BIN_EXE_dream-meter"), folder.path());
+        probe.args(["probe", "--mqtt", &broker.access().url(), "--samples", "2"]);
+        probe.args(device.into_iter().flat_map(|device| ["--device", device]));
+        tokio::task::spawn_blocking(move || seen(&mut probe))
+    };
+    let several = probe(None).await.unwrap();
+    assert_eq!(several.matches("--device").count(), 3, "{several}");
+    let shelly = probe(Some("em3")).await.unwrap();
+    assert!(shelly.contains("100.5 W") && shelly.contains("device = \"em3\""), "{shelly}");
+    let sensor = probe(Some("grid_power")).await.unwrap();
+    assert!(sensor.contains("77.0 W"), "{sensor}");
+    speaking.abort();
+}

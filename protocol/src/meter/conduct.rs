@@ -36,9 +36,10 @@ pub trait Conduct: sealed::Sealed + fmt::Debug {
         allowed
     }
 
-    /// Returns whether readings draw on the energy account of their day.
-    fn keeps_account(&self) -> bool {
-        true
+    /// Returns how many times the square of a reading counts in its day's account, given how often it must; `None` if the
+    /// reading is reported whole.
+    fn day_weight(&self, due: u8) -> Option<u8> {
+        Some(due)
     }
 
     /// Returns what to answer as a holder, given the right answer.
@@ -56,9 +57,35 @@ pub struct Honest;
 
 impl Conduct for Honest {}
 
-mod sealed {
+pub(super) mod sealed {
+    use rand_core::CryptoRng;
+
+    use super::super::{Input, Meter, MeterConfig, MeterError, Record};
+    use super::{Conduct, Honest, Simulated};
+    use crate::time::Now;
+
+    /// The machine of each conduct, behind functions without type parameters: this crate compiles them once, where every crate that
+    /// drives a meter would compile the whole machine again.
     #[expect(unnameable_types, reason = "that nobody else can name it is its purpose")]
-    pub trait Sealed {}
-    impl Sealed for super::Honest {}
-    impl Sealed for super::Simulated {}
+    pub trait Sealed: Sized {
+        fn resume(self, config: MeterConfig, records: Vec<Record>) -> Result<Meter<Self>, MeterError>
+        where
+            Self: Conduct;
+        fn handle(meter: &mut Meter<Self>, input: Input<'_>, now: Now, rng: &mut dyn CryptoRng)
+        where
+            Self: Conduct;
+    }
+
+    macro_rules! seal {
+        ($($conduct:ty),*) => { $(impl Sealed for $conduct {
+            fn resume(self, config: MeterConfig, records: Vec<Record>) -> Result<Meter<Self>, MeterError> {
+                Meter::with_conduct(config, records, self)
+            }
+
+            fn handle(meter: &mut Meter<Self>, input: Input<'_>, now: Now, rng: &mut dyn CryptoRng) {
+                meter.step(input, now, rng);
+            }
+        })* };
+    }
+    seal!(Honest, Simulated);
 }

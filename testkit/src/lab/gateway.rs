@@ -67,6 +67,11 @@ impl Gateway {
         self.process.stop()
     }
 
+    /// Sends a signal, such as `STOP`.
+    pub fn signal(&self, name: &str) {
+        self.process.signal(name);
+    }
+
     /// Sends SIGHUP: the configuration is read again.
     pub fn hang_up(&self) {
         self.process.signal("HUP");

@@ -37,6 +37,7 @@ impl Identities {
             min_noise_watts: 0,
             daily_micro_epsilon: u64::MAX,
             day_micro_epsilon: u64::MAX,
+            day_micro_rho: u64::MAX,
             floors: SMALL,
             min_slot_seconds: 1,
             ..Policy::new(self.pki.authorities(), [GatewayId::new(GATEWAY).unwrap()])
@@ -47,6 +48,9 @@ impl Identities {
     /// Writes `gateway.pem` and `gateway.key`, and the certificates of the authorities.
     pub fn write_gateway(&self, directory: &Path, id: &str) {
         self.write(directory, "gateway", &self.gateway(id));
+        let key = directory.join("store.key");
+        std::fs::write(&key, "5e".repeat(32)).unwrap();
+        std::fs::set_permissions(key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     }
 
     /// Writes them anew, with another key.

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::sync::Arc;
 
 use super::access::Access;
 use super::identities::{GATEWAY, RANGE};
+use super::postgres::Postgres;
 
 /// A gateway's settings.
 #[derive(Debug, Clone)]
@@ -17,6 +19,8 @@ pub struct Settings {
     /// Lines about the broker, beyond how to reach it.
     pub broker: &'static str,
     pub retention_days: u64,
+    /// A database instead of a file.
+    pub database: Option<Arc<Postgres>>,
     /// Lines for every cluster.
     pub defaults: String,
     /// Lines of each cluster.
@@ -50,6 +54,7 @@ impl Settings {
             log: "debug",
             broker: "",
             retention_days: 1,
+            database: None,
             defaults: DEFAULTS.to_owned(),
             clusters: BTreeMap::new(),
             groups: BTreeMap::new(),
@@ -83,6 +88,13 @@ impl Settings {
         self
     }
 
+    /// Keeps the store in a database, sealed under the key that [`Identities::write_gateway`](super::identities::Identities::write_gateway) writes.
+    #[must_use]
+    pub fn on(mut self, database: &Arc<Postgres>) -> Self {
+        self.database = Some(database.clone());
+        self
+    }
+
     /// Announces the clusters to Home Assistant.
     #[must_use]
     pub fn home_assistant(mut self) -> Self {
@@ -108,9 +120,13 @@ impl Settings {
         if let Some((username, _)) = &self.access.login {
             writeln!(text, "username = \"{username}\"\npassword_file = \"password\"").unwrap();
         }
+        let store = self.database.as_ref().map_or_else(
+            || "path = \"gateway.redb\"".to_owned(),
+            |database| format!("url = \"{}\"\nkeys = [\"store.key\"]\nlease_seconds = 1", database.url()),
+        );
         write!(
             text,
-            "{}\n[store]\npath = \"gateway.redb\"\nretention_days = {}\n[http]\nlisten = \"127.0.0.1:{http}\"\n\
+            "{}\n[store]\n{store}\nretention_days = {}\n[http]\nlisten = \"127.0.0.1:{http}\"\n\
              [log]\nlevel = \"{}\"\n[home_assistant]\nenabled = {}\n[defaults]\nrange_watts = [{}, {}]\nday_epsilon = 1000000\n{}",
             self.broker, self.retention_days, self.log, self.home_assistant, RANGE.0, RANGE.1, self.defaults
         )

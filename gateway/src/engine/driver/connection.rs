@@ -27,6 +27,7 @@ impl Driver {
         self.state.session = Some(session);
         self.state.subscribing.clear();
         self.state.foreign.clear();
+        self.state.rebuilding.session_lost();
         self.publish_discovery_removals();
         let all: Vec<ClusterId> = self.state.clusters.keys().cloned().collect();
         self.subscribe(&all);
@@ -59,7 +60,8 @@ impl Driver {
     }
 
     pub(super) fn publish_online_when_subscribed(&mut self) {
-        if self.state.session.is_some() && self.state.subscribing.is_empty() {
+        let all = self.state.subscribing.is_empty() && self.state.rebuilding.is_over();
+        if self.state.session.is_some() && all {
             self.publish(self.parts.status_topic.clone(), b"online".to_vec(), true);
             self.parts.readiness.set(Latch::BrokerSubscribed);
             self.parts.telemetry.broker_subscribed();
@@ -94,6 +96,7 @@ impl Driver {
     pub(super) fn lost(&mut self) {
         self.parts.readiness.unset(Latch::BrokerSubscribed);
         self.parts.telemetry.metrics.track_unacknowledged(Arc::default());
+        self.state.rebuilding.session_lost();
         if self.state.session.take().is_some() {
             let all: Vec<ClusterId> = self.state.clusters.keys().cloned().collect();
             for cluster in &all {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use dream_protocol::cluster::{Input, Output, Rejection};
+use dream_protocol::cluster::{Input, Notice, Output, Record, Rejection};
 use dream_protocol::enrolment::EnrolmentError;
 use dream_protocol::ids::{ClusterId, MeterId};
 use dream_protocol::membership::ListError;
@@ -15,6 +15,7 @@ use rand::rngs::SysRng;
 
 use super::Driver;
 use super::connection::filters;
+use super::meters::MeterIndex;
 use crate::engine::announce;
 use crate::engine::effect::Effect;
 use crate::engine::served::ServedCluster;
@@ -24,8 +25,9 @@ use crate::engine::writer::Job;
 use crate::store::Change;
 
 impl Driver {
-    pub(super) fn deliver(&mut self, delivery: &Delivery) {
-        self.handle_message(delivery);
+    pub(super) fn deliver(&mut self, delivery: Delivery) {
+        let Some(delivery) = self.state.rebuilding.hold(delivery) else { return };
+        self.handle_message(&delivery);
         if let (Some(session), Some(receipt)) = (&self.state.session, delivery.receipt) {
             session.state().unacknowledged.fetch_add(1, Ordering::Relaxed);
             match self.state.job.effects.last_mut() {
@@ -56,7 +58,15 @@ impl Driver {
         if !std::mem::replace(&mut served.touched, true) {
             self.state.touched.push(served.id.clone());
         }
-        if !drain(served, kind, now, &self.state.session, &mut self.state.job, &self.parts.telemetry) {
+        if !drain(
+            served,
+            kind,
+            now,
+            &self.state.session,
+            &mut self.state.job,
+            &mut self.state.meters,
+            &self.parts.telemetry,
+        ) {
             *self.state.accepted.entry(kind).or_default() += 1;
             if let Some(meter) = reports {
                 served.heard(meter, now);
@@ -72,7 +82,8 @@ impl Driver {
         };
         let clusters = &self.state.clusters;
         let served = clusters.get(cluster).filter(|served| !served.machine.holds(meter))?;
-        let elsewhere = clusters.values().any(|other| other.id != served.id && other.machine.holds(meter));
+        let mut others = self.state.meters.clusters(meter).filter(|other| **other != served.id);
+        let elsewhere = others.any(|other| clusters.get(other).is_some_and(|other| other.machine.holds(meter)));
         elsewhere.then(|| (&served.id, MeterId::new(meter).ok()))
     }
 
@@ -91,7 +102,7 @@ impl Driver {
         let now = self.parts.clock.now();
         served.machine.handle(input, now, &mut UnwrapErr(SysRng));
         served.changed = true;
-        drain(served, "", now, &self.state.session, &mut self.state.job, &self.parts.telemetry);
+        drain(served, "", now, &self.state.session, &mut self.state.job, &mut self.state.meters, &self.parts.telemetry);
         if !std::mem::replace(&mut served.touched, true) {
             self.state.touched.push(served.id.clone());
         }
@@ -105,12 +116,18 @@ fn drain(
     now: Timestamp,
     session: &Option<Arc<dyn Session>>,
     job: &mut Job,
+    meters: &mut MeterIndex,
     telemetry: &Telemetry,
 ) -> bool {
     let mut rejected = false;
     while let Some(output) = served.machine.poll() {
         match output {
-            Output::Persist(record) => job.changes.push(Change::Put(served.id.clone(), record)),
+            Output::Persist(record) => {
+                if let Record::Enrolment { meter, .. } = &record {
+                    meters.note(&served.id, meter.as_str());
+                }
+                job.changes.push(Change::Put(served.id.clone(), record));
+            }
             Output::Forget(forget) => job.changes.push(Change::Forget(served.id.clone(), forget)),
             Output::Publish { channel, payload } => {
                 if let Some(session) = session {
@@ -143,6 +160,9 @@ fn drain(
             }
             Output::Notice(notice) => {
                 served.note(&notice, now);
+                if let (Notice::TakenOver { .. }, Some(list)) = (&notice, served.machine.newest_list()) {
+                    list.members().iter().for_each(|member| meters.note(&served.id, member.id().as_str()));
+                }
                 telemetry.notice(&served.id, &notice, now);
             }
         }

@@ -39,7 +39,7 @@ impl Driver {
             return error!("the store cannot be written; keeping the current configuration");
         }
         let all: Vec<_> = config.owned().filter(|(id, _)| changed.contains(id)).collect();
-        let (skew, store, before) = (config.clock_skew_seconds, &self.parts.store, &self.state.clusters);
+        let (skew, store, before) = (config.clock_skew_seconds, &*self.parts.store, &self.state.clusters);
         let (zone, now) = (&self.parts.config.time_zone, self.parts.clock.now());
         let rebuilt = served::resume_all(&all, &identity, skew, zone, store, before, now);
         let rebuilt = match rebuilt {
@@ -136,8 +136,7 @@ impl Driver {
             ("broker", old.broker == new.broker),
             ("shutdown_grace_seconds", old.shutdown_grace_seconds == new.shutdown_grace_seconds),
             ("time_zone", old.time_zone == new.time_zone),
-            ("store.path", old.store.path == new.store.path),
-            ("store.cache_mebibytes", old.store.cache_mebibytes == new.store.cache_mebibytes),
+            ("store", old.store.place == new.store.place),
             ("http.listen", old.http == new.http),
             ("log.format", old.log.format == new.log.format),
         ];

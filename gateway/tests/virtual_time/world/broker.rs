@@ -44,7 +44,7 @@ struct State {
     connections: u64,
     /// Everything that was ever published.
     log: Vec<Message>,
-    /// Tells whoever waits for a message.
+    /// Wakes those that wait for a message.
     news: Arc<Notify>,
 }
 

@@ -2,6 +2,8 @@
 //! commits that can be stopped at any step.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::Request;
@@ -14,6 +16,7 @@ use dream_gateway::engine::parts::Parts;
 use dream_gateway::engine::transport;
 use dream_gateway::http::operator;
 use dream_gateway::http::router;
+use dream_gateway::store::Store;
 use dream_testkit::lab::aggregates::{Slots, decoded, listed};
 use dream_testkit::lab::http::Answer;
 use dream_testkit::lab::identities::GATEWAY;
@@ -33,7 +36,7 @@ use super::{SLOT_SECONDS, World, eventually, eventually_some};
 #[derive(Debug)]
 pub struct Gateway {
     world: World,
-    /// What it is told at the next start or reload.
+    /// Its configuration from the next start or reload on.
     pub settings: Settings,
     pub doom: Doom,
     pub freezer: Freezer,
@@ -56,6 +59,7 @@ struct Life {
     driver: JoinHandle<()>,
     writer: JoinHandle<()>,
     connection: JoinHandle<()>,
+    store: Arc<dyn Store>,
 }
 
 impl Gateway {
@@ -89,16 +93,23 @@ impl Gateway {
 
     /// Runs again with the same store; it must not run.
     pub fn restart(&mut self) {
+        self.restart_with(|store| store);
+    }
+
+    /// The same, with something before the store.
+    pub fn restart_with(&mut self, before: impl FnOnce(Arc<dyn Store>) -> Arc<dyn Store>) {
         assert!(self.life.is_none(), "the gateway runs");
         let (config, identity) = self.load();
         let name = self.name();
-        let parts = Parts::new(config, identity, self.world.clock.clone()).unwrap();
+        let mut parts = Parts::new(config, identity, self.world.clock.clone()).unwrap();
+        assert_eq!(parts.store.try_take().unwrap(), None);
+        parts.store = before(parts.store);
         let (store, service, status_topic) =
             (parts.store.clone(), daemon::service(&parts, None).unwrap(), parts.status_topic.clone());
         let operator = operator::router(parts.members.clone());
         let (jobs, waiting) = mpsc::channel(8);
         let runner = EffectRunner::new(&parts);
-        let driver = Driver::start(parts, jobs).unwrap();
+        let driver = Driver::new(parts, jobs);
         let (sender, incoming) = transport::channel();
         let (commands, told) = mpsc::channel(1);
         let connection = keep_connected(self.world.broker.clone(), name, status_topic, sender);
@@ -109,6 +120,7 @@ impl Gateway {
             operator,
             commands,
             driver: tokio::spawn(freezer.clone().run(drive)),
+            store: store.clone(),
             writer: tokio::spawn(freezer.clone().run(write(store, runner, waiting, self.doom.clone()))),
             connection: tokio::spawn(freezer.clone().run(connection)),
         });
@@ -116,10 +128,16 @@ impl Gateway {
 
     /// Ends at once: nothing more is written or said but its last will.
     pub async fn kill(&mut self) {
-        let Life { driver, writer, connection, .. } = self.life.take().expect("the gateway runs");
+        let Life { driver, writer, connection, store, .. } = self.life.take().expect("the gateway runs");
         for task in [driver, writer, connection] {
             task.abort();
             task.await.ok();
+        }
+        // Its lease ends; here nobody waits for that.
+        store.give_back();
+        // A cluster that is being rebuilt on another thread still reads from it.
+        while Arc::strong_count(&store) > 1 {
+            std::thread::sleep(Duration::from_millis(1));
         }
         self.world.broker.cut(&self.name());
     }
@@ -134,12 +152,13 @@ impl Gateway {
 
     /// Stops as SIGTERM does, and waits for the end.
     pub async fn stop(&mut self) {
-        let Life { commands, driver, writer, connection, .. } = self.life.take().expect("the gateway runs");
+        let Life { commands, driver, writer, connection, store, .. } = self.life.take().expect("the gateway runs");
         commands.send(Command::Stop).await.unwrap();
         driver.await.unwrap();
         writer.await.unwrap();
         connection.abort();
         connection.await.ok();
+        store.give_back();
     }
 
     /// Reads the settings again, as SIGHUP does.

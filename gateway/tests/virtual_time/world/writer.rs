@@ -89,7 +89,7 @@ impl Doom {
 }
 
 /// Does what the store's thread does, until nobody hands over jobs any more.
-pub async fn write(store: Arc<Store>, mut runner: EffectRunner, mut jobs: mpsc::Receiver<Job>, doom: Doom) {
+pub async fn write(store: Arc<dyn Store>, mut runner: EffectRunner, mut jobs: mpsc::Receiver<Job>, doom: Doom) {
     while let Some(Job { changes, effects }) = jobs.recv().await {
         if !changes.is_empty() {
             doom.pass(Step::Commit).await;

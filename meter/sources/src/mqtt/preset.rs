@@ -1,6 +1,7 @@
 //! What known bridges publish: topics, units, signs, and how they say that they are alive.
 
-use crate::mapping::{Field, Mapping, Overlay, Quantity};
+use crate::mapping::{Field, Groups, Mapping, Named as NamedNumbers, Other, Overlay, Quantity, Trouble};
+use crate::names::Wanted;
 use crate::pointer::Pointer;
 use crate::sample::Values;
 use crate::slot_mean::Liveness;
@@ -19,6 +20,7 @@ pub enum Preset {
     Vzlogger,
     Evcc,
     HomeassistantStatestream,
+    Amsleser,
 }
 
 /// Reads the messages of a bridge without a connection, as a preset says: for looking at what it would report.
@@ -41,8 +43,10 @@ impl Reader {
 
     /// Takes in a message, and returns what is known after it.
     pub fn take(&mut self, topic: &str, message: &[u8]) -> Result<Values, String> {
-        self.overlay.take(topic, message, 0)?;
-        Ok(self.overlay.values(0))
+        match self.overlay.take(topic, message, 0) {
+            Ok(_) => Ok(self.overlay.values(0)),
+            Err(Trouble::Lost(why) | Trouble::Refused(why)) => Err(why),
+        }
     }
 }
 
@@ -71,7 +75,7 @@ pub(crate) struct Bridge {
 }
 
 impl Preset {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Tasmota,
         Self::TasmotaSml,
         Self::ShellyGen1,
@@ -82,6 +86,7 @@ impl Preset {
         Self::Vzlogger,
         Self::Evcc,
         Self::HomeassistantStatestream,
+        Self::Amsleser,
     ];
 
     pub const fn name(self) -> &'static str {
@@ -96,6 +101,23 @@ impl Preset {
             Self::Vzlogger => "vzlogger",
             Self::Evcc => "evcc",
             Self::HomeassistantStatestream => "homeassistant-statestream",
+            Self::Amsleser => "amsleser",
+        }
+    }
+
+    /// What the preset was tried with, in words.
+    pub(crate) const fn tried(self) -> &'static str {
+        match self {
+            Self::TasmotaSml => "the names of the scripts in Tasmota's documentation",
+            Self::Vzlogger | Self::HomeassistantStatestream => "messages as their documentation shows them",
+            Self::Amsleser => "the names of its documentation; no capture",
+            Self::Tasmota
+            | Self::ShellyGen1
+            | Self::ShellyGen2
+            | Self::Zigbee2mqtt
+            | Self::Esphome
+            | Self::DsmrReader
+            | Self::Evcc => "messages that makers and owners show",
         }
     }
 
@@ -112,6 +134,7 @@ impl Preset {
             Self::Vzlogger => Some("vzlogger"),
             Self::Evcc => Some("evcc"),
             Self::HomeassistantStatestream => Some("homeassistant"),
+            Self::Amsleser => Some("amsleser"),
         }
     }
 
@@ -124,26 +147,20 @@ impl Preset {
         match self {
             Self::Tasmota => Bridge {
                 mapping: Mapping {
-                    power: one(json(tasmota_topic(device), "/ENERGY/Power", Unit::W)),
-                    import: one(json(tasmota_topic(device), "/ENERGY/Total", Unit::KiloWh)),
+                    named: by_name(tasmota_topic(device), Groups::Only("ENERGY")),
                     import_only: true,
                     ..Mapping::default()
                 },
                 ..tasmota(device)
             },
-            Self::TasmotaSml => {
-                let at = |pointer, unit| json(tasmota_topic(device), pointer, unit);
-                Bridge {
-                    mapping: Mapping {
-                        power: vec![vec![at("/*/Power_curr", Unit::W)], vec![at("/*/Power", Unit::W)]],
-                        import: one(at("/*/Total_in", Unit::KiloWh)),
-                        export: one(at("/*/Total_out", Unit::KiloWh)),
-                        zero_is_unread: true,
-                        ..Mapping::default()
-                    },
-                    ..tasmota(device)
-                }
-            }
+            Self::TasmotaSml => Bridge {
+                mapping: Mapping {
+                    named: by_name(tasmota_topic(device), Groups::Any),
+                    zero_is_unread: true,
+                    ..Mapping::default()
+                },
+                ..tasmota(device)
+            },
             Self::ShellyGen1 => {
                 let phases = |name: &str, unit| {
                     (0..3).map(|phase| bare(format!("shellies/{device}/emeter/{phase}/{name}"), unit)).collect()
@@ -170,6 +187,17 @@ impl Preset {
                 };
                 let three_or_one =
                     |three: [Vec<Field>; 2], one: [Vec<Field>; 2]| three.into_iter().chain(one).collect();
+                // A meter of single phases has a component for each of its clamps.
+                let others = ["em:1", "em1:1", "em1:2", "em1:3"].into_iter().flat_map(|name| {
+                    let other = |topic: String, pointer: Option<String>| {
+                        let pointer = pointer.and_then(|pointer| Pointer::parse(&pointer));
+                        Other { topic, pointer, name: name.to_owned() }
+                    };
+                    [
+                        other(format!("{device}/status/{name}"), None),
+                        other(format!("{device}/events/rpc"), Some(format!("/params/{name}"))),
+                    ]
+                });
                 Bridge {
                     mapping: Mapping {
                         power: three_or_one(at("em:0", "total_act_power", Unit::W), at("em1:0", "act_power", Unit::W)),
@@ -181,26 +209,21 @@ impl Preset {
                             at("emdata:0", "total_act_ret", Unit::Wh),
                             at("em1data:0", "total_act_ret_energy", Unit::Wh),
                         ),
+                        others: others.collect(),
                         ..Mapping::default()
                     },
                     availability: availability(format!("{device}/online"), "true", "false"),
                     liveness: Liveness::OnChange,
                 }
             }
-            Self::Zigbee2mqtt => {
-                let at = |pointer, unit| json(format!("zigbee2mqtt/{device}"), pointer, unit);
-                let direction = Pointer::parse("/energy_flow").map(|pointer| (pointer, "producing"));
-                Bridge {
-                    mapping: Mapping {
-                        power: one(Field { direction, ..at("/power", Unit::W) }),
-                        import: one(at("/energy", Unit::KiloWh)),
-                        export: one(at("/produced_energy", Unit::KiloWh)),
-                        ..Mapping::default()
-                    },
-                    availability: availability(format!("zigbee2mqtt/{device}/availability"), "online", "offline"),
-                    liveness: Liveness::OnChange,
-                }
-            }
+            Self::Zigbee2mqtt => Bridge {
+                mapping: Mapping {
+                    named: by_name(format!("zigbee2mqtt/{device}"), Groups::Root),
+                    ..Mapping::default()
+                },
+                availability: availability(format!("zigbee2mqtt/{device}/availability"), "online", "offline"),
+                liveness: Liveness::OnChange,
+            },
             Self::Esphome => {
                 let at = |sensor: &str, unit| bare(format!("{device}/sensor/{sensor}/state"), unit);
                 let tariffs = |name: &str| (1..3).map(|n| at(&format!("{name}_tariff_{n}"), Unit::KiloWh)).collect();
@@ -246,6 +269,20 @@ impl Preset {
                 availability: availability("homeassistant/status".to_owned(), "online", "offline"),
                 liveness: Liveness::OnChange,
             },
+            Self::Amsleser => {
+                let at = |pointer, unit| json(device.to_owned(), pointer, unit);
+                Bridge {
+                    mapping: Mapping {
+                        // The short list of a meter has only what is taken; what is fed in comes with the next one.
+                        power: vec![vec![at("/data/P", Unit::W), export(at("/data/PO", Unit::W))]],
+                        import: one(at("/data/tPI", Unit::KiloWh)),
+                        export: one(at("/data/tPO", Unit::KiloWh)),
+                        ..Mapping::default()
+                    },
+                    availability: None,
+                    liveness: every(10),
+                }
+            }
         }
     }
 
@@ -280,6 +317,11 @@ impl Preset {
                     field.topic = format!("zigbee2mqtt/{device}");
                 }
             }
+            Self::Amsleser => {
+                if field.topic.is_empty() {
+                    device.clone_into(&mut field.topic);
+                }
+            }
             Self::ShellyGen1 | Self::ShellyGen2 | Self::DsmrReader | Self::Evcc => {}
         }
         field
@@ -308,12 +350,17 @@ fn availability(topic: String, online: &str, offline: &str) -> Option<Availabili
     Some(Availability { topic, online: online.to_owned(), offline: offline.to_owned() })
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "it stands where a bridge without it has `None`")]
+const fn by_name(topic: String, groups: Groups) -> Option<NamedNumbers> {
+    Some(NamedNumbers { topic, groups, wanted: Wanted::ALL })
+}
+
 fn one(field: Field) -> Quantity {
     vec![vec![field]]
 }
 
 fn bare(topic: String, unit: Unit) -> Field {
-    Field { topic, pointer: None, unit, sign: Sign::Import, direction: None }
+    Field { topic, pointer: None, unit, sign: Sign::Import }
 }
 
 fn json(topic: String, pointer: &str, unit: Unit) -> Field {

@@ -16,6 +16,12 @@ use crate::units::Unit;
 pub enum TelegramError {
     #[error("the checksum of the telegram is wrong: {sent:04X} was sent, and {found:04X} is right; check the cable")]
     Checksum { sent: u16, found: u16 },
+    #[error("the checksum has {0} digits, not four: something on the way drops zeros; set `checksum = \"ignore\"`")]
+    Digits(usize),
+    #[error(
+        "the checksum is right for lines that end with CR LF, which something on the way has changed; set `checksum = \"ignore\"`"
+    )]
+    LineEnds,
     #[error("the telegram ends without the checksum that its version has")]
     NoChecksum,
     #[error("the telegram does not end with `!` and at most four hexadecimal digits")]
@@ -51,7 +57,10 @@ pub enum Checksum {
 /// Reads a telegram, from `/` to the line of the `!`.
 pub fn parse(bytes: &[u8], checksum: Checksum) -> Result<Telegram, TelegramError> {
     let end = bytes.iter().rposition(|byte| byte & 0x7f == b'!').ok_or(TelegramError::End)?;
-    let sent = checksum_after(&bytes[end + 1..])?;
+    let sent = match checksum_after(&bytes[end + 1..]) {
+        Err(_) if checksum == Checksum::Ignore => None,
+        sent => sent?,
+    };
     // A 7E1 line that was read as 8N1 carries its parity in the eighth bit.
     let text: String = bytes[..end].iter().map(|byte| char::from(byte & 0x7f)).collect();
     let mut lines = text.lines().map(str::trim);
@@ -76,7 +85,12 @@ pub fn parse(bytes: &[u8], checksum: Checksum) -> Result<Telegram, TelegramError
             Some(sent) => {
                 let found = crc::arc(&bytes[..=end]);
                 if sent != found {
-                    return Err(TelegramError::Checksum { sent, found });
+                    let is_line_end = crc::arc(&with_line_ends(&bytes[..=end])) == sent;
+                    return Err(if is_line_end {
+                        TelegramError::LineEnds
+                    } else {
+                        TelegramError::Checksum { sent, found }
+                    });
                 }
             }
             // DSMR 2.2 and 3 have no checksum and say no version; 4 and later have both.
@@ -99,8 +113,17 @@ fn checksum_after(rest: &[u8]) -> Result<Option<u16>, TelegramError> {
         digits if digits.len() == 4 && !digits.starts_with('+') => {
             u16::from_str_radix(digits, 16).map(Some).map_err(|_| TelegramError::End)
         }
+        digits if digits.len() < 4 && digits.bytes().all(|digit| digit.is_ascii_hexdigit()) => {
+            Err(TelegramError::Digits(digits.len()))
+        }
         _ => Err(TelegramError::End),
     }
+}
+
+/// The telegram with CR LF wherever a line ends.
+fn with_line_ends(bytes: &[u8]) -> Vec<u8> {
+    let lines = bytes.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+    lines.collect::<Vec<_>>().join(&b"\r\n"[..])
 }
 
 /// An OBIS code: the groups A and B, which some meters leave out, and C, D, E.

@@ -16,6 +16,10 @@ pub enum NoReading {
     CoarseCounter { step_watt_hours: i64 },
     /// There are only counters, and they were set or went back within the slot.
     CounterSet,
+    /// There is a counter of one direction, and neither the other nor power.
+    OneCounter,
+    /// Counter and power cannot both be of this home.
+    Disagreement,
     /// The wall clock was set within the slot.
     ClockStepped,
 }
@@ -42,6 +46,14 @@ impl fmt::Display for NoReading {
             ),
             Self::CounterSet => f.write_str(
                 "the source has no power, and its counter was reset within this slot, as after a change of meters",
+            ),
+            Self::OneCounter => f.write_str(
+                "the source has one counter and no power, so that nobody knows what went the other way; add the power or the \
+                 other counter, or set `import_only = true` if nothing behind the meter can feed in",
+            ),
+            Self::Disagreement => f.write_str(
+                "the source's counter and its power disagree by far more than their resolution; compare both with the display \
+                 of the meter, and leave the wrong one out with `power = []`, or `import = []` and `export = []`",
             ),
             Self::ClockStepped => f.write_str("this machine's clock was set within this slot"),
         }

@@ -92,13 +92,106 @@ fn a_locked_meter_that_counts_whole_kilowatt_hours_has_no_reading() {
     assert!(none.to_string().contains("PIN"), "{none}");
 }
 
+/// Samples with a written step of 1 Wh, every ten seconds.
+fn written(import: impl Fn(u64) -> i64, power: Option<i64>) -> impl Iterator<Item = Event> {
+    (0..=60).map(move |n| {
+        let import = Some(import(n) * 1000);
+        let power = power.map(|watts| watts * 1000);
+        Event::Sample(Sample { at: at(n * 10), import, export: Some(0), power, step: Some(1000) })
+    })
+}
+
 #[test]
-fn a_counter_that_is_written_finely_is_fine_on_a_round_number_too() {
-    let still = (0..=60).map(|n| {
-        let sample = Sample { at: at(n * 10), import: Some(5_702_000_000), export: None, power: None, step: Some(100) };
-        Event::Sample(sample)
+fn whole_kilowatt_hours_are_coarse_however_many_places_they_are_written_with() {
+    let jumps = |n: u64| 5_702_000 + 1000 * (n / 40).cast_signed();
+    let coarse = Err(NoReading::CoarseCounter { step_watt_hours: 1000 });
+    assert_eq!(slot_of(EVERY_10, written(jumps, None)), coarse);
+    assert_eq!(slot_of(EVERY_10, written(|_| 5_702_000, None)), coarse);
+    assert_eq!(slot_of(EVERY_10, written(jumps, Some(500))), Ok(500));
+    // Tens of watt-hours, too.
+    let tens = |n: u64| 5_702_010 + 10 * (n / 6).cast_signed();
+    assert_eq!(slot_of(EVERY_10, written(tens, None)), Err(NoReading::CoarseCounter { step_watt_hours: 10 }));
+    assert_eq!(slot_of(EVERY_10, written(|n| 5_702_001 + n.cast_signed(), None)), Ok(360));
+}
+
+#[test]
+fn a_counter_that_jumps_beside_a_steady_power_is_no_reading() {
+    let steady = |n: u64| 5_000_001 + (n * 10 * 500 / 3600).cast_signed();
+    assert_eq!(slot_of(EVERY_10, written(steady, Some(500))), Ok(498));
+    let jumps = move |n: u64| steady(n) + if n < 30 { 0 } else { 900 };
+    let none = slot_of(EVERY_10, written(jumps, Some(500))).unwrap_err();
+    assert_eq!(none, NoReading::Disagreement);
+    assert!(none.to_string().contains("import = []"), "{none}");
+    // A source that speaks once a minute or only on change has the same rule.
+    for (cadence, every) in [(Cadence::every(60_000), 60), (ON_CHANGE, 120)] {
+        let samples = (0..=600 / every).map(|n| both(n * every, jumps(n * every / 10), 0, 500));
+        assert_eq!(slot_of(cadence, samples), Err(NoReading::Disagreement));
+    }
+}
+
+#[test]
+fn counters_of_one_direction_beside_power_of_the_other_are_no_reading() {
+    // Import stands still and export is said to be 0, while the home feeds in.
+    assert_eq!(slot_of(EVERY_10, written(|_| 5_000_001, Some(-1500))), Err(NoReading::Disagreement));
+}
+
+#[test]
+fn what_the_rhythm_of_samples_hides_is_no_disagreement() {
+    // A kettle of 2 kW for three minutes between two samples of a plug that speaks every five minutes.
+    let kettle = [both(0, 5_000_001, 0, 100), both(300, 5_000_109, 0, 100), both(600, 5_000_117, 0, 100)];
+    assert_eq!(slot_of(Cadence::every(300_000), kettle), Ok(696));
+    // A charger of 11 kW that starts and is seen.
+    let charger = (0..=60).map(|n: u64| {
+        let on = n.saturating_sub(30) * 10;
+        both(n * 10, 5_000_001 + (on * 11_000 / 3600).cast_signed(), 0, if n < 31 { 0 } else { 11_000 })
     });
-    assert_eq!(slot_of(EVERY_10, still), Ok(0));
+    assert_eq!(slot_of(EVERY_10, charger), Ok(5496));
+}
+
+#[test]
+fn one_counter_alone_is_no_reading() {
+    let alone = |import: Option<i64>, export: Option<i64>| {
+        let sample = move |n: u64| {
+            let counted = |first: i64| first + n.cast_signed() * 1000;
+            let (import, export) = (import.map(counted), export.map(counted));
+            Event::Sample(Sample { at: at(n * 10), import, export, power: None, step: Some(1000) })
+        };
+        slot_of(EVERY_10, (0..=60).map(sample))
+    };
+    assert_eq!(alone(Some(5_000_001_000), None), Err(NoReading::OneCounter));
+    assert_eq!(alone(None, Some(5_000_001_000)), Err(NoReading::OneCounter));
+    assert_eq!(alone(Some(5_000_001_000), Some(7_000)), Ok(0));
+}
+
+#[test]
+fn what_cannot_be_read_between_good_samples_does_not_void_counters() {
+    let garbled = |n: u64| Event::Garbled { at: at(n * 10 + 5), why: "checksum".to_owned() };
+    // Every second telegram is broken, and one is broken right before the slot begins.
+    let events = (0..=60).flat_map(|n| [counters(n * 10, 5_000_001 + n.cast_signed(), 0), garbled(n)]);
+    assert_eq!(slot_of(EVERY_10, events), Ok(360));
+    let mut mean =
+        gathered(EVERY_10, (0..=120).filter(|n| n % 3 == 0).map(|n| counters(n * 10, 5_000_001 + n.cast_signed(), 0)));
+    mean.push(&garbled(121));
+    assert_eq!(mean.mean(at(600), at(1200)), Ok(360));
+    // Counters are exact over a gap within the slot, also when the source was lost in it; over its end they are not.
+    let gap = |from: u64, to: u64| {
+        let events =
+            (0..=60).filter(move |n| !(from..to).contains(n)).map(|n| counters(n * 10, 5_000_001 + n.cast_signed(), 0));
+        events.collect::<Vec<_>>()
+    };
+    let mut lost_within = gap(5, 55);
+    lost_within.insert(5, lost(45));
+    assert_eq!(slot_of(EVERY_10, lost_within), Ok(360));
+    assert_eq!(slot_of(EVERY_10, gap(40, 61)), Err(NoReading::Patchy { percent: 70, lost: None }));
+    assert!(matches!(slot_of(EVERY_10, [garbled(1)]), Err(NoReading::Silent { lost: Some(why) }) if why == "checksum"));
+}
+
+#[test]
+fn what_is_refused_voids_what_came_before() {
+    let mut events: Vec<_> = (0..58).map(|n| power(n * 10, 500)).collect();
+    events.push(Event::Refused { at: at(580), why: "em1:1 is another channel".to_owned() });
+    let none = slot_of(EVERY_10, events).unwrap_err();
+    assert_eq!(none, NoReading::Silent { lost: Some("em1:1 is another channel".to_owned()) });
 }
 
 #[test]

@@ -109,3 +109,11 @@ fn a_meter_is_recognised_with_its_checksum_and_its_lock() {
     assert_eq!(recognised(&typical(), Crc::Kermit).config, "kind = \"sml\"\ncrc = \"kermit\"\n");
     assert!(recognised(&[entry([1, 8, 0], 30, 3, 25_688)], Crc::X25).what.contains("PIN"));
 }
+
+#[test]
+fn a_length_beyond_every_number_is_no_message() {
+    for length in [&[0x8f; 15][..], &[0x8f; 16], &[0x81, 0x80]] {
+        let file = [&[0x76], length, &[0x0f]].concat();
+        assert!(matches!(parse(&framed(&file, Crc::Kermit), Crc::Kermit), Err(SmlError::File(_))), "{length:x?}");
+    }
+}

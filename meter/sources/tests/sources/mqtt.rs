@@ -38,6 +38,36 @@ pub(crate) const SEEN: &[(&str, Messages, Numbers)] = &[
         (Some(1_066_000_000), Some(0), Some(7_000)),
     ),
     (
+        "preset = 'tasmota'\ndevice = 'plug'",
+        &[("tele/plug/SENSOR", r#"{"ENERGY":{"Total":100.512,"ExportActive":250.25,"Power":-1500}}"#)],
+        (Some(100_512_000), Some(250_250_000), Some(-1_500_000)),
+    ),
+    (
+        "preset = 'tasmota-sml'\ndevice = 'meter'",
+        &[("tele/meter/SENSOR", r#"{"Time":"2023-10-10T11:49:16","MT681":{"Total_in":3670.2,"Power_cur":-800}}"#)],
+        (Some(3_670_200_000), None, Some(-800_000)),
+    ),
+    (
+        "preset = 'zigbee2mqtt'\ndevice = 'three'",
+        &[
+            ("zigbee2mqtt/three/availability", "online"),
+            (
+                "zigbee2mqtt/three",
+                r#"{"ac_frequency":50,"current":0.5,"current_phase_b":1.7,"energy":10.5,"power":89,"power_factor":0.9,"power_phase_b":384,"power_phase_c":0,"produced_energy":0,"voltage":230}"#,
+            ),
+        ],
+        (Some(10_500_000), Some(0), Some(473_000)),
+    ),
+    (
+        "preset = 'zigbee2mqtt'\ndevice = 'changes'",
+        &[
+            ("zigbee2mqtt/changes/availability", "online"),
+            ("zigbee2mqtt/changes", r#"{"power":89,"power_phase_b":384,"power_phase_c":0}"#),
+            ("zigbee2mqtt/changes", r#"{"power":90}"#),
+        ],
+        (None, None, Some(474_000)),
+    ),
+    (
         "preset = 'shelly-gen2'\ndevice = 'shellypro3em-aa'",
         &[
             ("shellypro3em-aa/online", "true"),
@@ -107,6 +137,17 @@ pub(crate) const SEEN: &[(&str, Messages, Numbers)] = &[
         (Some(38_118_692), None, Some(-42_000)),
     ),
     (
+        "preset = 'amsleser'",
+        &[
+            (
+                "amsleser",
+                r#"{"id":"a","up":1,"data":{"lv":"x","P":0,"Q":5,"PO":1500,"QO":0,"I1":6.5,"U1":230,"tPI":100.5,"tPO":7.25,"rtc":1},"realtime":{"h":1}}"#,
+            ),
+            ("amsleser", r#"{"id":"a","up":3,"data":{"P":20}}"#),
+        ],
+        (Some(100_500_000), Some(7_250_000), Some(-1_480_000)),
+    ),
+    (
         "preset = 'evcc'",
         &[("evcc/status", "online"), ("evcc/site/grid/power", "-1234.5")],
         (None, None, Some(-1_234_500)),
@@ -160,6 +201,69 @@ async fn a_shelly_that_tells_only_what_changed_is_put_together() {
     assert_eq!(numbers(&source.sample().await), (Some(5_250), Some(1_000), Some(10_000)));
 }
 
+/// A preset's configuration, the messages of a bridge, and why the last of them is refused.
+const REFUSED: &[(&str, Messages, &str)] = &[
+    (
+        "preset = 'shelly-gen2'\ndevice = 's'",
+        &[("s/online", "true"), ("s/status/em1:0", r#"{"act_power":10}"#), ("s/status/em1:1", r#"{"act_power":700}"#)],
+        "em1:1 is another channel",
+    ),
+    (
+        "preset = 'shelly-gen2'\ndevice = 's'",
+        &[("s/online", "true"), ("s/events/rpc", r#"{"params":{"em1:0":{"act_power":10},"em1:2":{"act_power":700}}}"#)],
+        "em1:2 is another channel",
+    ),
+    (
+        "preset = 'tasmota'\ndevice = 'p'",
+        &[("tele/p/SENSOR", r#"{"ENERGY":{"Total":100.5,"Power":-1500}}"#)],
+        "the power is negative, although `import_only`",
+    ),
+    (
+        "preset = 'tasmota'\ndevice = 'p'",
+        &[("tele/p/SENSOR", r#"{"ENERGY":{"Total":1,"Power":[5,7]}}"#)],
+        "several channels",
+    ),
+    (
+        "preset = 'tasmota-sml'\ndevice = 'p'",
+        &[("tele/p/SENSOR", r#"{"DWSB122":{"energy":5702,"energy":85,"meter_id":"0a"}}"#)],
+        "`energy` occurs twice",
+    ),
+    (
+        "preset = 'zigbee2mqtt'\ndevice = 'z'",
+        &[("zigbee2mqtt/z/availability", "online"), ("zigbee2mqtt/z", r#"{"power_a":5,"power_b":7}"#)],
+        "is one phase, and the others are missing",
+    ),
+];
+
+#[tokio::test]
+async fn a_part_of_a_home_is_refused_and_never_reported() {
+    let home = Home::start();
+    for (config, messages, expected) in REFUSED {
+        let mut source = home.source(config);
+        source.connected().await;
+        for (topic, payload) in *messages {
+            home.say(topic, payload);
+        }
+        let why = source.refused().await;
+        assert!(why.contains(expected), "{why}");
+    }
+    // A second channel is not forgotten when the first speaks again; an owner who names the grid's is not asked.
+    let mut source = home.source("preset = 'shelly-gen2'\ndevice = 's'");
+    source.connected().await;
+    home.say("s/online", "true");
+    home.say("s/status/em1:1", r#"{"act_power":700}"#);
+    home.say("s/status/em1:0", r#"{"act_power":10}"#);
+    assert_eq!(source.refused().await, source.refused().await);
+    let mut source = home.source(
+        "preset = 'shelly-gen2'\ndevice = 's'\npower = [{ topic = 's/status/em1:0', pointer = '/act_power', unit = 'W' }]",
+    );
+    source.connected().await;
+    home.say("s/online", "true");
+    home.say("s/status/em1:1", r#"{"act_power":700}"#);
+    home.say("s/status/em1:0", r#"{"act_power":10}"#);
+    assert_eq!(numbers(&source.sample().await), (None, None, Some(10_000)));
+}
+
 #[tokio::test]
 async fn what_speaks_only_on_change_counts_while_it_says_that_it_is_alive() {
     let home = Home::start();
@@ -203,7 +307,7 @@ async fn a_message_without_a_number_ends_what_was_known() {
     home.say("tele/m/SENSOR", r#"{"A":{"Power_curr":0,"Total_in":0,"Total_out":0}}"#);
     assert_eq!(source.lost().await, "the bridge has not read its meter yet");
     home.say("tele/m/SENSOR", r#"{"A":{"Power_curr":1},"B":{"Power_curr":2}}"#);
-    assert!(source.lost().await.contains("several matching groups"));
+    assert!(source.refused().await.contains("several matching groups"));
     home.say("tele/m/SENSOR", "{");
     assert_eq!(source.lost().await, "tele/m/SENSOR is not JSON");
 }
@@ -259,6 +363,8 @@ fn a_mistake_is_named_with_what_to_do() {
         with("interval_seconds = 9\npower = [{ topic = 'a', unit = 'W', pointer = 'x' }]").contains("begins with `/`")
     );
     assert!(with("interval_seconds = 9\nimport = [{ topic = 'a', unit = 'W' }]").contains("use Wh, kWh, MWh or W*min"));
+    let alone = with("interval_seconds = 9\nimport = [{ topic = 'a', unit = 'kWh' }]");
+    assert!(alone.contains("set `import_only = true` if nothing behind the meter can feed in"), "{alone}");
     assert!(with("ca = 'x'\npreset = 'evcc'").contains("no effect with mqtt://"));
     let secret = mistake("kind = 'mqtt'\nbroker = 'mqtt://me:geheim@b'");
     assert!(secret.contains("password_file") && !secret.contains("geheim"), "{secret}");

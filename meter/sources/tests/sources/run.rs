@@ -70,6 +70,24 @@ impl Running {
         }
     }
 
+    /// Why something could not be read next.
+    pub(crate) async fn garbled(&mut self) -> String {
+        loop {
+            if let Event::Garbled { why, .. } = self.next().await {
+                return why;
+            }
+        }
+    }
+
+    /// Why the source is refused next.
+    pub(crate) async fn refused(&mut self) -> String {
+        loop {
+            if let Event::Refused { why, .. } = self.next().await {
+                return why;
+            }
+        }
+    }
+
     pub(crate) async fn connected(&mut self) {
         while !matches!(self.next().await, Event::Connected { .. }) {}
     }

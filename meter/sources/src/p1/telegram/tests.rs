@@ -81,7 +81,7 @@ fn a_wrong_or_missing_checksum_is_refused() {
     assert_eq!(parse(&telegram, Checksum::Ignore).unwrap().values.power, Some(293_000));
     let cut = without_checksum(&["1-3:0.2.8(50)", "1-0:1.7.0(00.193*kW)"]);
     assert_eq!(values(&cut), Err(TelegramError::NoChecksum));
-    assert_eq!(values(b"/A\r\n1-0:1.7.0(00.193*kW)\r\n!12\r\n"), Err(TelegramError::End));
+    assert_eq!(values(b"/A\r\n1-0:1.7.0(00.193*kW)\r\n!12\r\n"), Err(TelegramError::Digits(2)));
     assert_eq!(values(b"/A\r\n1-0:1.7.0(00.193*kW)\r\n"), Err(TelegramError::End));
 }
 
@@ -97,4 +97,19 @@ fn parity_in_the_eighth_bit_is_taken_off() {
     let telegram = without_checksum(&["1-0:1.8.1(00001.001*kWh)", "1-0:1.7.0(0001.01*kW)"]);
     let even = telegram.iter().map(|byte| if byte.count_ones() % 2 == 1 { byte | 0x80 } else { *byte });
     assert_eq!(values(&even.collect::<Vec<_>>()), values(&telegram));
+}
+
+#[test]
+fn what_a_bridge_did_to_a_telegram_is_named() {
+    let telegram = String::from_utf8(with_checksum(&["1-3:0.2.8(50)", "1-0:1.7.0(00.193*kW)"])).unwrap();
+    let with_line_feeds = telegram.replace('\r', "");
+    assert_eq!(values(with_line_feeds.as_bytes()), Err(TelegramError::LineEnds));
+    let (text, _) = telegram.split_once('!').unwrap();
+    let three = format!("{text}!A4F\r\n");
+    assert_eq!(values(three.as_bytes()), Err(TelegramError::Digits(3)));
+    assert_eq!(values(format!("{text}!A4FG\r\n").as_bytes()), Err(TelegramError::End));
+    for changed in [with_line_feeds, three] {
+        let telegram = parse(changed.as_bytes(), Checksum::Ignore).unwrap();
+        assert_eq!(telegram.values.power, Some(193_000));
+    }
 }

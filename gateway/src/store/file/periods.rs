@@ -5,7 +5,7 @@ use dream_protocol::time::Timestamp;
 use redb::{AccessGuard, ReadOnlyTable, ReadableDatabase as _, StorageError, TableError};
 
 use super::schema::{self, OUTCOMES};
-use super::{Extent, Rollup, Step, Store, StoreError};
+use super::{Extent, FileStore, Rollup, Step, StoreError};
 use crate::clock::rfc3339;
 use crate::history::Span;
 
@@ -13,9 +13,8 @@ use crate::history::Span;
 type Table = ReadOnlyTable<(&'static str, u64), &'static [u8]>;
 type Row<'a> = (AccessGuard<'a, (&'static str, u64)>, AccessGuard<'a, &'static [u8]>);
 
-impl Store {
-    /// Returns the clusters that there are slots or days of.
-    pub fn clusters(&self) -> Result<Vec<ClusterId>, StoreError> {
+impl FileStore {
+    pub(super) fn read_clusters(&self) -> Result<Vec<ClusterId>, StoreError> {
         let mut found = clusters_in(&self.database()?.begin_read()?.open_table(OUTCOMES)?)?;
         if let Some(days) = self.rollup_table(Step::Day)? {
             found.extend(clusters_in(&days)?);

@@ -2,47 +2,16 @@
 
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{PoisonError, RwLock};
 
 use dream_edge::database;
 use redb::{Database, ReadableDatabase as _, TableError};
-use thiserror::Error;
 
 use super::schema::{self, FORMAT, META};
-use super::{Store, StoreError};
+use super::{FileStore, OpenStoreError, StoreError};
 
-/// Why a store cannot be opened. It is left as it is.
-#[derive(Debug, Error)]
-pub enum OpenStoreError {
-    #[error("the store {} is in use by another process: stop that one first", path.display())]
-    Locked { path: PathBuf },
-    #[error(
-        "the store {} was written by a newer version (format {found}, this one reads up to {FORMAT}): install that \
-         version, or start with another `store.path`",
-        path.display()
-    )]
-    Newer { path: PathBuf, found: u64 },
-    #[error(
-        "the store {} was written by an earlier version (format {found}, this one reads {FORMAT}): this version \
-         cannot read its lists and enrolments. Export its history with that version's `dream-gateway export` if you \
-         want it, move the file away, and start again with an empty store: the meters enrol again by themselves",
-        path.display()
-    )]
-    Earlier { path: PathBuf, found: u64 },
-    #[error(
-        "the store {} is damaged, or not the store of a gateway ({detail}); it was left as it is. Restore a back-up, or move \
-         it away: the gateway then restores the clusters from their retained lists",
-        path.display()
-    )]
-    Damaged { path: PathBuf, detail: String },
-    #[error("the store {} cannot be opened: {error}", path.display())]
-    Io { path: PathBuf, error: std::io::Error },
-    #[error("no store at {}", path.display())]
-    Missing { path: PathBuf },
-}
-
-impl Store {
+impl FileStore {
     /// Opens a store, or makes a new one. Takes as long as reading the file takes.
     pub fn open(path: &Path, cache_mebibytes: usize) -> Result<Self, OpenStoreError> {
         let cache_bytes = cache_mebibytes << 20;
@@ -68,7 +37,7 @@ impl Store {
     }
 
     /// Closes the file and opens it again: after an error nothing else gets it out of its doubts.
-    pub(crate) fn reopen(&self) -> Result<(), OpenStoreError> {
+    pub(super) fn open_again(&self) -> Result<(), OpenStoreError> {
         let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
         *database = None;
         *database = Some(open(&self.path, self.cache_bytes, false)?);
@@ -81,9 +50,9 @@ impl Store {
         let damaged = |error: StoreError| OpenStoreError::Damaged { path: path(), detail: error.to_string() };
         match self.format().map_err(damaged)? {
             Some(FORMAT) => Ok(true),
-            Some(found) if found > FORMAT => Err(OpenStoreError::Newer { path: path(), found }),
+            Some(found) if found > FORMAT => Err(OpenStoreError::Newer { path: path(), found, expected: FORMAT }),
             Some(0) => Err(OpenStoreError::Damaged { path: path(), detail: "format 0 never existed".to_owned() }),
-            Some(found) => Err(OpenStoreError::Earlier { path: path(), found }),
+            Some(found) => Err(OpenStoreError::Earlier { path: path(), found, expected: FORMAT }),
             None if self.has_tables().map_err(damaged)? => {
                 Err(OpenStoreError::Damaged { path: path(), detail: "it holds something else".to_owned() })
             }

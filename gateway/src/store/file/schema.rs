@@ -5,13 +5,14 @@
 
 use std::collections::BTreeMap;
 
-use dream_protocol::cluster::{Forget, Key, Record};
+use dream_protocol::cluster::{Forget, Record};
 use dream_protocol::ids::ClusterId;
 use dream_protocol::time::{Slot, Timestamp};
 use redb::{ReadableTable as _, Table, TableDefinition, Value, WriteTransaction};
 use zeroize::Zeroizing;
 
 use super::{Change, FilteredLoad, Step, StoreError};
+use crate::store::{append, slot_of};
 
 /// The version of everything below. A table that an older version does not know, and need not, is no new format: it leaves
 /// the table alone.
@@ -172,34 +173,4 @@ fn expire<V: Value>(table: &mut Table<'_, (&'static str, u64), V>, before: Times
         // Nothing ends at the very end of time: the next range begins with the next cluster.
         after = (cluster, u64::MAX);
     }
-}
-
-/// Returns the slot of an entry that belongs to one: such entries go into one value for each commit.
-fn slot_of(record: &Record) -> Option<Slot> {
-    match record.key() {
-        Key::Slot(slot, ..) => Some(slot),
-        Key::Enrolment(_) | Key::List(_) | Key::Outcome(_) | Key::Offenders | Key::Retries | Key::Evidence(_) => None,
-    }
-}
-
-/// Adds an entry to a value: its length, and then its bytes.
-fn append(value: &mut Vec<u8>, entry: &[u8]) {
-    let length = u32::try_from(entry.len()).expect("an entry is smaller than an MQTT packet");
-    value.extend_from_slice(&length.to_be_bytes());
-    value.extend_from_slice(entry);
-}
-
-/// Returns the entries of a value. A cut one comes out as it is, and does not decode.
-pub(super) fn split(value: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let mut rest = value;
-    std::iter::from_fn(move || {
-        if rest.is_empty() {
-            return None;
-        }
-        let (length, bytes) = rest.split_first_chunk().unwrap_or((&[0xff; 4], rest));
-        let length = usize::try_from(u32::from_be_bytes(*length)).unwrap_or(usize::MAX).min(bytes.len());
-        let (entry, after) = bytes.split_at(length);
-        rest = after;
-        Some(entry)
-    })
 }
