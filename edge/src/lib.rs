@@ -6,11 +6,12 @@
 //! - [`clock`] and [`time`]: the time as an argument, and how it is written,
 //! - [`http`]: a client for one question; [`service`]: what a service manager wants to know; [`logging`]: what logs look like,
 //! - [`shell`]: man pages and completions,
-//! - [`HomeKind`]: what configurations, plans and studies call a cluster's homes.
+//! - [`HomeKind`]: what configurations, plans and studies call a cluster's homes; [`cut_off`]: what their meters do not report.
 
 pub mod backoff;
 pub mod clock;
 pub mod config;
+pub mod cut_off;
 pub mod database;
 pub mod files;
 mod home_kind;

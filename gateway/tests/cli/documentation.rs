@@ -55,8 +55,17 @@ fn the_example_shows_every_key_and_its_comments_show_the_defaults() {
         Config::load(&path, &Overrides::default()).unwrap()
     };
     // These have no default to show, or one that follows from the scheme or from other keys of a cluster.
-    let shown =
-        ["urls", "attempts", "day_epsilon", "username", "password_file", "operator_listen", "allow_file", "deny_file"];
+    let shown = [
+        "urls",
+        "attempts",
+        "day_epsilon",
+        "username",
+        "password_file",
+        "operator_listen",
+        "allow_file",
+        "deny_file",
+        "cut_off_file",
+    ];
     let uncomment = |line: &str| {
         let key = |rest: &str| rest.split_once(" = ").map(|(key, _)| key.to_owned()).filter(|key| !key.contains(' '));
         let default =

@@ -5,8 +5,10 @@ use dream_protocol::time::Timestamp;
 use super::Rollup;
 
 /// The first byte of a row, before its numbers.
-const VERSION: u8 = 1;
-const WORDS: usize = 17;
+const VERSION: u8 = 2;
+const WORDS: usize = 20;
+/// Rows of the first version end before what is cut off.
+const FIRST: (u8, usize) = (1, 17);
 
 impl Rollup {
     /// Returns the row as it is stored beside its start.
@@ -31,6 +33,9 @@ impl Rollup {
             self.members,
             self.responders,
             self.micro_epsilon,
+            self.cut_off_watt_seconds.to_bits(),
+            self.cut_off_lasting.to_bits(),
+            self.cut_off_daily.to_bits(),
         ] {
             row.extend_from_slice(&word.to_be_bytes());
         }
@@ -39,13 +44,18 @@ impl Rollup {
 
     /// Returns the row that is stored so; `None` if it is none.
     pub(crate) fn decode(start: Timestamp, row: &[u8]) -> Option<Self> {
-        let (&VERSION, row) = row.split_first()? else { return None };
+        let (version, row) = row.split_first()?;
         let (words, []) = row.as_chunks() else { return None };
-        let words: [u64; WORDS] =
-            words.iter().map(|word| u64::from_be_bytes(*word)).collect::<Vec<_>>().try_into().ok()?;
+        if ![(VERSION, WORDS), FIRST].contains(&(*version, words.len())) {
+            return None;
+        }
+        let mut all = words.iter().map(|word| u64::from_be_bytes(*word));
+        let words: [u64; WORDS] = std::array::from_fn(|_| all.next().unwrap_or(0));
         let [end, first, last, measured_millis, filled_millis, rest @ ..] = words;
         let [watt_seconds, variance, tails, filled_deviation, filtered_millis, rest @ ..] = rest;
-        let [filtered_watt_seconds, filtered_band95, slots, decoded, members, responders, micro_epsilon] = rest;
+        let [filtered_watt_seconds, filtered_band95, slots, decoded, members, responders, micro_epsilon, rest @ ..] =
+            rest;
+        let [cut_off_watt_seconds, cut_off_lasting, cut_off_daily] = rest.map(f64::from_bits);
         Some(Self {
             start,
             end: Timestamp::from_millis(end),
@@ -57,6 +67,9 @@ impl Rollup {
             variance: f64::from_bits(variance),
             tails: f64::from_bits(tails),
             filled_deviation: f64::from_bits(filled_deviation),
+            cut_off_watt_seconds,
+            cut_off_lasting,
+            cut_off_daily,
             filtered_millis,
             filtered_watt_seconds: f64::from_bits(filtered_watt_seconds),
             filtered_band95: f64::from_bits(filtered_band95),
@@ -71,6 +84,7 @@ impl Rollup {
 
 #[cfg(test)]
 mod tests {
+    use dream_edge::cut_off::CutOff;
     use dream_testkit::outcomes::Slotted;
 
     use super::*;
@@ -81,12 +95,16 @@ mod tests {
         let (start, end) = (Timestamp::from_secs(86_400), Timestamp::from_secs(2 * 86_400));
         let mut day = Rollup::new(start..end);
         for slot in 144..200 {
-            day.add(&Slotted::new(slot).decoded(54_321, 90).into());
+            let cut_off = Some(CutOff { share: 9000, lasting: 400, daily: 500, passing: 600 });
+            day.add(&ClosedSlot { cut_off, ..Slotted::new(slot).decoded(54_321, 90).into() });
         }
         let predicted = Some(FilteredLoad { watts: 30_000, band95: 9000 });
         day.add(&ClosedSlot { predicted, ..Slotted::new(200).failed("interrupted", 0).into() });
         let row = day.encode();
         assert_eq!(Rollup::decode(day.start, &row), Some(day));
+        let first: Vec<u8> = [&[1], &row[1..1 + 8 * 17]].concat();
+        let without = Rollup { cut_off_watt_seconds: 0.0, cut_off_lasting: 0.0, cut_off_daily: 0.0, ..day };
+        assert_eq!(Rollup::decode(day.start, &first), Some(without), "a row of the first version");
         let mut later = row.clone();
         later[0] += 1;
         for other in [&[][..], &row[..row.len() - 1], &later, &[&row[..], &[0; 8]].concat()] {
