@@ -7,6 +7,7 @@
 mod connection;
 mod messages;
 mod reload;
+mod time;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use crate::board::gateway_view::GatewayView;
 use crate::board::named::Names;
 use crate::board::offenders;
 use crate::board::readiness::Latch;
+use crate::clock::Clock as _;
 use crate::config::Config;
 use crate::config::secrets::GatewayIdentity;
 use crate::engine::announce::Retained;
@@ -33,6 +35,7 @@ use crate::engine::transport::{BrokerEvent, Session};
 use crate::engine::writer::{Job, WriterEnded};
 use crate::metrics::Stage;
 use crate::store::Change;
+use time::Trust;
 
 /// How many events are handled before they are handed to the store: a thousand messages or so.
 const BATCH: usize = 8;
@@ -79,6 +82,7 @@ struct State {
     /// Messages of this batch that were of use, by kind.
     accepted: BTreeMap<&'static str, u64>,
     next_expiry: Option<Timestamp>,
+    time: Trust,
 }
 
 impl Driver {
@@ -107,6 +111,7 @@ impl Driver {
         });
         parts.board.set_groups(&parts.config.groups);
         let mut driver = Self { parts, jobs, state: State::default() };
+        driver.begin_time(&served);
         for served in served {
             driver.add(served);
         }
@@ -122,6 +127,7 @@ impl Driver {
         let mut batch = Vec::with_capacity(BATCH);
         loop {
             self.parts.readiness.beat();
+            self.check_time().await?;
             self.tick();
             self.send_job().await?;
             tokio::select! {
@@ -192,7 +198,9 @@ impl Driver {
         }
         if self.state.next_expiry.is_none_or(|due| due <= at) {
             self.state.next_expiry = Some(at.plus_secs(EXPIRE_EVERY_SECONDS));
-            let ago = |days: u64| Timestamp::from_millis(at.as_millis().saturating_sub(days * 86_400_000));
+            // Nothing is dropped at a time that may be wrong; the store is written all the same, which shows that it can be.
+            let now = if self.time_is_right() { at.as_millis() } else { 0 };
+            let ago = |days: u64| Timestamp::from_millis(now.saturating_sub(days * 86_400_000));
             let kept = &self.parts.config.store;
             let (slots, hours) = (ago(kept.retention_days), ago(kept.hours_retention_days));
             self.state.job.changes.push(Change::Expire { slots, hours });
@@ -231,7 +239,11 @@ impl Driver {
         flushed.await.map_err(|_| WriterEnded)
     }
 
-    fn add(&mut self, served: ServedCluster) {
+    fn add(&mut self, mut served: ServedCluster) {
+        if !self.time_is_right() {
+            served.machine.doubt_time(self.parts.clock.now());
+            served.next_tick = served.machine.deadline().unwrap_or(NEVER);
+        }
         let cluster = served.id.clone();
         self.parts.telemetry.metrics.add_cluster(&cluster);
         self.state.ticks.insert((served.next_tick, cluster.clone()));

@@ -92,7 +92,7 @@ impl Gateway {
         assert!(self.life.is_none(), "the gateway runs");
         let (config, identity) = self.load();
         let name = self.name();
-        let parts = Parts::new(config, identity, self.world.clock.clone()).unwrap();
+        let parts = Parts::new(config, identity, self.world.gateway_clock.clone()).unwrap();
         let (store, service, status_topic) =
             (parts.store.clone(), daemon::service(&parts, None).unwrap(), parts.status_topic.clone());
         let operator = operator::router(parts.members.clone());
