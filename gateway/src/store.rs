@@ -10,7 +10,7 @@ mod schema;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use dream_protocol::cluster::{Forget, Key, Record};
 use dream_protocol::ids::ClusterId;
@@ -20,6 +20,7 @@ use thiserror::Error;
 
 use crate::history::{ClosedSlot, Extent, FilteredLoad, History, HistoryError, Read, Rollup, Span, Step};
 
+use open::FileId;
 pub use open::OpenStoreError;
 use schema::{ENROLMENTS, EVIDENCE, FILTERED, LISTS, OFFENDERS, OUTCOMES, RETRIES, SLOTS, SMOOTHED};
 
@@ -33,6 +34,13 @@ pub enum StoreError {
     Redb(#[from] redb::Error),
     #[error("an entry of the cluster `{cluster}` is damaged: {error}")]
     Entry { cluster: String, error: dream_protocol::wire::DecodeError },
+    #[error(
+        "the file {} was removed or replaced under the running gateway: nothing more is written or acknowledged. The old file is \
+         still open. Find it with `ls -l /proc/{}/fd`, copy it to its place with `cp /proc/{}/fd/NUMBER {}`, and restart the \
+         gateway",
+        path.display(), std::process::id(), std::process::id(), path.display()
+    )]
+    Displaced { path: PathBuf },
     #[error("a row of the cluster `{cluster}` is damaged, or of a newer version: that of the {step} from {start}")]
     Row { cluster: String, step: &'static str, start: String },
 }
@@ -83,6 +91,8 @@ pub struct Store {
     cache_bytes: usize,
     /// Empty while the file is being opened again after an error.
     database: RwLock<Option<Database>>,
+    /// The file that is open.
+    file: Mutex<Option<FileId>>,
 }
 
 impl Store {
@@ -124,6 +134,7 @@ impl Store {
 
     /// Makes changes durable, all or none, in their order.
     pub fn commit(&self, changes: &[Change]) -> Result<(), StoreError> {
+        self.check_in_place()?;
         let database = self.database()?;
         let mut write = database.begin_write()?;
         write.set_two_phase_commit(true);

@@ -13,7 +13,7 @@ use thiserror::Error;
 use tokio::sync::mpsc;
 
 use super::effect::{Effect, EffectRunner};
-use crate::store::{Change, Store};
+use crate::store::{Change, Store, StoreError};
 
 /// How many batches may wait, so that their producer waits too.
 const QUEUE: usize = 8;
@@ -83,19 +83,28 @@ fn commit(store: &Store, changes: &[Change], runner: &mut EffectRunner, giving_u
     let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
     loop {
         let started = Instant::now();
+        let closes;
         match store.commit(changes) {
             Ok(()) => {
                 runner.committed(started.elapsed());
                 return true;
             }
-            Err(error) => runner.commit_failed(&error),
+            Err(error) => {
+                runner.commit_failed(&error);
+                closes = !matches!(error, StoreError::Displaced { .. });
+            }
         }
         while {
             if giving_up.load(Ordering::Relaxed) {
                 return false;
             }
             std::thread::sleep(backoff.next_wait());
-            store.reopen().inspect_err(|error| tracing::error!(%error, "the store cannot be opened again")).is_err()
+            // A file that was removed is gone once it is closed.
+            closes
+                && store
+                    .reopen()
+                    .inspect_err(|error| tracing::error!(%error, "the store cannot be opened again"))
+                    .is_err()
         } {}
     }
 }
