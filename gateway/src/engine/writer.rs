@@ -83,24 +83,23 @@ fn commit(store: &Store, changes: &[Change], runner: &mut EffectRunner, giving_u
     let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
     loop {
         let started = Instant::now();
-        let closes;
-        match store.commit(changes) {
+        let removed = match store.commit(changes) {
             Ok(()) => {
                 runner.committed(started.elapsed());
                 return true;
             }
             Err(error) => {
                 runner.commit_failed(&error);
-                closes = !matches!(error, StoreError::Displaced { .. });
+                matches!(error, StoreError::Displaced { .. })
             }
-        }
+        };
         while {
             if giving_up.load(Ordering::Relaxed) {
                 return false;
             }
             std::thread::sleep(backoff.next_wait());
             // A file that was removed is gone once it is closed.
-            closes
+            !removed
                 && store
                     .reopen()
                     .inspect_err(|error| tracing::error!(%error, "the store cannot be opened again"))
