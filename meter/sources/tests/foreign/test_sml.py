@@ -139,6 +139,9 @@ def test_every_dump_through_a_terminal():
         expected = next((one for one in ours(dump.read_bytes()) if one), None)
         if expected is None:
             continue
+        # A meter that says neither power nor a counter of export counts none: the source says so in its sample.
+        if expected["power"] is None and expected["export"] is None:
+            expected = expected | {"export": 0}
         with terminal() as (meter, path), Running(f"kind = 'sml'\nserial = '{path}'", 1) as source:
             source.until("connected")
             send(meter, dump.read_bytes())
