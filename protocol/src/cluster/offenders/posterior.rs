@@ -80,24 +80,32 @@ pub(super) fn chances(members: &[&Suspect], failed: u32, rng: &mut dyn CryptoRng
 fn weigh(members: &[&Suspect], odds: &[[f64; 2]], failed: u32, others: &[Liar]) -> Table {
     let company = if others.is_empty() { 1.0 } else { COMPANY };
     let says = |sum: u32| {
-        let in_sum = others.iter().filter(|(member, _)| members[*member].out >> sum & 1 == 0);
-        ratios(in_sum.fold(1.0, |honest, (_, rate)| honest * (1.0 - RATES[*rate]))).map(f64::ln)
+        let in_sum = others.iter().filter(|(member, rate)| members[*member].cleared[*rate] >> sum & 1 == 0);
+        ratios(in_sum.fold(1.0, |honest, (_, rate)| honest * (1.0 - RATES[*rate])))
     };
-    let says: Vec<[f64; 2]> = (0..failed).map(says).collect();
-    let all = says.iter().fold([0.0; 2], |all, says| [all[0] + says[0], all[1] + says[1]]);
+    // What failed sums say, four at a time, by which of the four a member is cleared of: at most 64 to the power of their number.
+    let four = |first: u32| {
+        let says: [[f64; 2]; 4] = std::array::from_fn(|sum| (first..failed).nth(sum).map_or([1.0; 2], says));
+        let mut four = [[1.0; 2]; 16];
+        for cleared in (0..15usize).rev() {
+            let sum = cleared.trailing_ones() as usize;
+            let ([always, sometimes], says) = (four[cleared | 1 << sum], says[sum]);
+            four[cleared] = [always * says[0], sometimes * says[1]];
+        }
+        four
+    };
+    let says: Vec<[[f64; 2]; 16]> = (0..failed).step_by(4).map(four).collect();
     let mut total = 0.0;
     let mut cumulative = Vec::with_capacity(2 * members.len());
     for (member, known) in members.iter().enumerate() {
         let is_known = others.iter().any(|(other, _)| *other == member);
-        let mut sums = all;
-        let mut out = known.out;
-        while out != 0 {
-            let says = says[out.trailing_zeros() as usize];
-            sums = [sums[0] - says[0], sums[1] - says[1]];
-            out &= out - 1;
+        let (mut ratio, mut cleared) = ([1.0; 2], known.cleared);
+        for four in &says {
+            ratio = [0, 1].map(|rate| ratio[rate] * four[(cleared[rate] & 15) as usize][rate]);
+            cleared = cleared.map(|cleared| cleared >> 4);
         }
         for rate in 0..2 {
-            total += if is_known { 0.0 } else { odds[member][rate] * company * sums[rate].exp() };
+            total += if is_known { 0.0 } else { odds[member][rate] * company * ratio[rate] };
             cumulative.push(total);
         }
     }

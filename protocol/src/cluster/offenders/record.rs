@@ -62,7 +62,7 @@ impl Offenders {
             },
             away: (0..length(reader, "away")?).map(|_| id(reader)).collect::<Result<_, _>>()?,
         };
-        if search.suspects.values().any(|known| known.out >> search.failed != 0) {
+        if search.suspects.values().any(|known| known.cleared.iter().any(|cleared| cleared >> search.failed != 0)) {
             return Err(DecodeError::OutOfRange { field: "failed sums" });
         }
         let Some(items) = length(reader, "pairs")?.checked_sub(1).filter(|items| items % 3 == 0) else {
@@ -106,11 +106,12 @@ fn decode_silence(reader: &mut Reader<'_>) -> Result<(MeterId, Silence), DecodeE
 fn encode_suspect(writer: Writer, (meter, suspect): (&MeterId, &Suspect)) -> Writer {
     let [always, sometimes] = suspect.odds;
     writer
-        .nested_array(11)
+        .nested_array(12)
         .text(meter.as_str())
         .int(always.into())
         .int(sometimes.into())
-        .bytes(&suspect.out.to_be_bytes())
+        .bytes(&suspect.cleared[0].to_be_bytes())
+        .bytes(&suspect.cleared[1].to_be_bytes())
         .int(suspect.wealth.into())
         .uint(suspect.spells.into())
         .uint(suspect.kept.map_or(0, |since| since.0))
@@ -121,13 +122,11 @@ fn encode_suspect(writer: Writer, (meter, suspect): (&MeterId, &Suspect)) -> Wri
 }
 
 fn decode_suspect(reader: &mut Reader<'_>) -> Result<(MeterId, Suspect), DecodeError> {
-    reader.array(11)?;
+    reader.array(12)?;
     let meter = id(reader)?;
     let suspect = Suspect {
         odds: [millibits(reader)?, millibits(reader)?],
-        out: u128::from_be_bytes(
-            reader.bytes()?.try_into().map_err(|_| DecodeError::OutOfRange { field: "failed sums" })?,
-        ),
+        cleared: [cleared(reader)?, cleared(reader)?],
         wealth: millibits(reader)?,
         spells: number(reader, "spells", MOST)?,
         kept: Some(slot(reader, "kept")?).filter(|since| since.0 > 0),
@@ -161,6 +160,11 @@ fn number<T: TryFrom<u64>>(reader: &mut Reader<'_>, field: &'static str, most: u
 fn millibits(reader: &mut Reader<'_>) -> Result<i32, DecodeError> {
     let found = i32::try_from(reader.int()?).ok().filter(|found| found.abs_diff(0) <= 1 << 30);
     found.ok_or(DecodeError::OutOfRange { field: "odds" })
+}
+
+fn cleared(reader: &mut Reader<'_>) -> Result<u128, DecodeError> {
+    let bytes = reader.bytes()?.try_into().map_err(|_| DecodeError::OutOfRange { field: "failed sums" })?;
+    Ok(u128::from_be_bytes(bytes))
 }
 
 fn flag(reader: &mut Reader<'_>) -> Result<bool, DecodeError> {

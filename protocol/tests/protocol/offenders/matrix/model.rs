@@ -69,6 +69,8 @@ pub(super) struct Report {
     /// After how many slots all liars were convicted.
     pub(super) convicted: Option<u64>,
     pub(super) honest_convicted: u64,
+    /// In how many slots a liar took part that had been found, trials apart.
+    pub(super) released: u64,
 }
 
 /// Dice of the world, and of the gateway.
@@ -185,6 +187,11 @@ pub(super) fn play(case: &Case, slots: u64, seed: u64) -> Report {
             report.longest_kept = report.longest_kept.max(kept[number]);
             report.honest_convicted += u64::from(known.get(id) == Some(&true));
         }
+        for (liar, _) in &liars {
+            let is_kept = known.contains_key(&ids[*liar]);
+            report.released += u64::from(ever_kept[*liar] && !is_kept);
+            ever_kept[*liar] |= is_kept;
+        }
         if slot >= last_begins {
             let after = Some(slot + 1 - last_begins);
             let all = |is: &dyn Fn(bool) -> bool| {
@@ -194,7 +201,8 @@ pub(super) fn play(case: &Case, slots: u64, seed: u64) -> Report {
             report.convicted = report.convicted.or_else(|| after.filter(|_| all(&|convicted| convicted)));
         }
     }
-    report.honest_kept = ever_kept.iter().filter(|kept| **kept).count() as u64;
+    let honest = |number: &usize| liars.iter().all(|(liar, _)| liar != number);
+    report.honest_kept = (0..case.members).filter(|number| ever_kept[*number] && honest(number)).count() as u64;
     report
 }
 
