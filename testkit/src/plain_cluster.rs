@@ -102,22 +102,24 @@ struct Member {
 impl PlainCluster {
     /// Enrols members that behave like this; the gateway's list starts two slots later.
     pub fn new(config: ClusterConfig, conducts: Vec<Conduct>, seed: u64) -> Self {
-        let mut gateway = ClusterNode::new(config, at(START), rng(seed));
+        let gateway = ClusterNode::new(config, at(START), rng(seed));
         let mut random = rng(!seed);
-        let mut secrets = Vec::new();
-        for (index, issued) in certificates(conducts.len()).iter().enumerate() {
-            let secret = AgreementSecret::generate(&mut random);
-            let enrolment = enrol(&meter_name(index), issued, |statement| {
-                (statement.agreement, statement.not_after) = (secret.public(), START + MAX_ENROLMENT_SECONDS);
-                statement.holds = 10_000;
-            });
-            let topic = MeterChannel::Enrol.topic(&cluster_id(), &id(index));
-            gateway.receive(&Packet::new(topic, enrolment), at(START));
-            secrets.push(secret);
-        }
+        let secrets = conducts.iter().map(|_| AgreementSecret::generate(&mut random)).collect();
         let (lists, slot, turns) = (BTreeMap::new(), Slot(START / 600), vec![0; conducts.len()]);
         let (dice, notices, late) = (Dice::new(seed), Vec::new(), Vec::new());
-        Self { gateway, conducts, notices, faults: 0, secrets, lists, slot, turns, dice, late }
+        let mut cluster = Self { gateway, conducts, notices, faults: 0, secrets, lists, slot, turns, dice, late };
+        (0..cluster.conducts.len()).for_each(|number| cluster.enrol(number, at(START)));
+        cluster
+    }
+
+    /// Delivers a member's enrolment, as a broker does again when the gateway subscribes.
+    pub fn enrol(&mut self, number: usize, now: Timestamp) {
+        let enrolment = enrol(&meter_name(number), &certificate(number), |statement| {
+            (statement.agreement, statement.not_after) = (self.secrets[number].public(), START + MAX_ENROLMENT_SECONDS);
+            statement.holds = 10_000;
+        });
+        let topic = MeterChannel::Enrol.topic(&cluster_id(), &id(number));
+        self.gateway.receive(&Packet::new(topic, enrolment), now);
     }
 
     /// Lets time pass until there is a list, and returns it.
@@ -366,11 +368,11 @@ fn missing_in(request: &RecoveryRequest, list: &MembershipList) -> MemberSet {
     MemberSet::from_bytes(list.params().members(), &request.missing).unwrap()
 }
 
-/// The certificates of so many members: issuing them takes longer than a day of slots.
-fn certificates(count: usize) -> Vec<Issued> {
+/// The certificate of a member: issuing all of them takes longer than a day of slots.
+fn certificate(number: usize) -> Issued {
     static ISSUED: Mutex<Vec<Issued>> = Mutex::new(Vec::new());
     let mut issued = ISSUED.lock().unwrap();
-    let (pki, known) = (Pki::new(), issued.len());
-    issued.extend((known..count).map(|index| pki.meter(&meter_name(index))));
-    issued[..count].to_vec()
+    let known = issued.len();
+    issued.extend((known..=number).map(|index| Pki::new().meter(&meter_name(index))));
+    issued[number].clone()
 }

@@ -8,7 +8,7 @@ use dream_protocol::scheme::Kind;
 use dream_testkit::plain_cluster::{Conduct, PlainCluster};
 
 use super::{cluster, committee, is_quarantined, known, run};
-use crate::support::meter_name;
+use crate::support::{at, meter_name};
 
 #[test]
 fn one_that_always_lies_is_kept_out_of_sums_soon_in_either_scheme() {
@@ -50,25 +50,33 @@ fn what_is_known_outlasts_a_restart() {
 
 #[test]
 fn who_was_found_stays_out_while_a_second_one_is_looked_for() {
-    let mut found = Vec::new();
-    let mut let_in = 0;
-    for seed in 0..7 {
-        let mut cluster = committee(100, &[(20, Conduct::Nonsense)], seed);
-        run(&mut cluster, 60, true);
-        cluster.conducts[70] = Conduct::Nonsense;
-        let mut slots = 0;
-        while !is_quarantined(&cluster, 70) {
-            let closed = cluster.next_slot();
-            slots += 1;
-            let_in += u64::from(!closed.missing.contains(&20) && closed.members.contains(&20));
-            assert!(slots <= 144 && is_quarantined(&cluster, 20), "seed {seed}, {slots} slots");
+    // The second one begins at once, while little is known of the first; or after the search for the first has ended.
+    for pause in [0, 30] {
+        let (mut found, mut released, mut let_in) = (Vec::new(), Vec::new(), 0);
+        for seed in 0..7 {
+            let mut cluster = committee(100, &[(20, Conduct::Nonsense)], seed);
+            run(&mut cluster, 60, true);
+            run(&mut cluster, pause, false);
+            cluster.conducts[70] = Conduct::Nonsense;
+            let (mut slots, mut not_kept) = (0u64, 0u64);
+            while !(is_quarantined(&cluster, 20) && is_quarantined(&cluster, 70)) && slots < 144 {
+                let closed = cluster.next_slot();
+                slots += 1;
+                not_kept += u64::from(!is_quarantined(&cluster, 20));
+                let_in += u64::from(!closed.missing.contains(&20) && closed.members.contains(&20));
+            }
+            found.push(slots);
+            released.push(not_kept);
         }
-        found.push(slots);
+        let slots: u64 = found.iter().sum();
+        found.sort_unstable();
+        assert!(found[3] <= 20, "{pause}: {found:?}");
+        assert!(released.iter().all(|&slots| slots <= 10), "{pause}: the first one was not kept out: {released:?}");
+        assert!(
+            let_in * 8 <= slots,
+            "{pause}: the first one was in {let_in} of {slots} sums; a trial is one of sixteen"
+        );
     }
-    found.sort_unstable();
-    assert!(found[3] <= 20, "{found:?}");
-    let slots: u64 = found.iter().sum();
-    assert!(let_in * 8 <= slots, "the first one was in {let_in} of {slots} sums: a trial is one of sixteen");
 }
 
 #[test]
@@ -107,9 +115,11 @@ fn who_has_left_is_no_longer_looked_after_and_is_known_when_it_comes_back() {
     denying.roster.deny = [MeterId::new(&meter_name(20)).unwrap()].into();
     cluster.restart(denying);
     (0..40).for_each(|_| drop(cluster.next_slot()));
-    assert!(!cluster.next_slot().members.contains(&20));
+    let last = cluster.next_slot();
+    assert!(!last.members.contains(&20));
     assert_eq!(cluster.gateway.cluster.offenders().count(), 0, "the operator has dealt with it");
     cluster.restart(config);
+    cluster.enrol(20, at((last.outcome.slot.0 + 1) * 600 + 300));
     let lost = (0..20).filter(|_| !cluster.next_slot().check()).count();
     assert!(cluster.next_slot().members.contains(&20) && is_quarantined(&cluster, 20));
     assert!(lost <= 2, "{lost} slots: it is not looked for again");
