@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
+use clap::builder::ArgPredicate;
 use dream_edge::HomeKind;
 use dream_edge::clock::{self, Clock, SystemClock};
 use dream_edge::http;
@@ -59,16 +60,17 @@ use stage::Stage;
   meter-sim demo --clusters 10 --meters 200 --slot-seconds 5
   meter-sim demo --real-time --listen 127.0.0.1:9464 --mqtt-port 1883")]
 pub(crate) struct DemoArgs {
-    /// The number of meters per cluster
-    #[arg(long, default_value_t = 300, value_parser = whole::<u16, 2, 10_000>)]
+    /// The number of meters per cluster; with --liars by default 100
+    #[arg(long, default_value_t = 300, default_value_ifs = story("300", "100"), value_parser = whole::<u16, 2, 10_000>)]
     meters: u16,
     /// How readings are masked: `committee`, where some meters are holders that open the sum together, and some of
     /// these may drop out; `pairwise`, where every meter must help; or `auto`, the gateway's default: a committee from
     /// 50 meters on
     #[arg(long, value_name = "SCHEME", default_value_t)]
     scheme: SchemeChoice,
-    /// The number of clusters. Several of them are a group, the town, and from four on it has two substations
-    #[arg(long, default_value_t = 4, value_parser = whole::<u32, 1, 100>)]
+    /// The number of clusters; with --liars by default 1. Several of them are a group, the town, and from four on it has
+    /// two substations
+    #[arg(long, default_value_t = 4, default_value_ifs = story("4", "1"), value_parser = whole::<u32, 1, 100>)]
     clusters: u32,
     /// The share of homes with solar panels. They feed in: readings then range from -8 to 8 kW, which takes more noise
     #[arg(long, value_name = "SHARE", default_value_t)]
@@ -79,8 +81,9 @@ pub(crate) struct DemoArgs {
     /// Stop after COUNT slots; by default, run until interrupted
     #[arg(long, value_name = "COUNT", value_parser = whole::<usize, 1, 1_000_000>)]
     slots: Option<usize>,
-    /// How long a slot of ten minutes takes in real time. By default 4, and more for thousands of meters
-    #[arg(long, value_name = "SECONDS", value_parser = whole::<u32, 4, 600>)]
+    /// How long a slot of ten minutes takes in real time. By default 4, with --liars 2, and more for thousands of meters;
+    /// with --real-time 4 at least
+    #[arg(long, value_name = "SECONDS", value_parser = whole::<u32, 2, 600>)]
     slot_seconds: Option<u32>,
     /// Stamp slots with this machine's clock and their real length, for Prometheus, which accepts no other time. No day
     /// is filled in then, and the meters are set to accept slots that short
@@ -114,6 +117,10 @@ const GATEWAY: &str = "gw-demo";
 /// The length of a slot in the homes.
 const HOME_SLOT_SECONDS: u32 = 600;
 
+/// How long one takes here at least, and usually.
+const LEAST_SLOT_SECONDS: u32 = 2;
+const USUAL_SLOT_SECONDS: u32 = 4;
+
 /// When the demo begins, in seconds of its day: when people come home.
 const BEGIN: u64 = (16 * 60 + 40) * 60;
 
@@ -131,6 +138,11 @@ const HOLDERS: u32 = 160;
 
 /// Up to so many meters have a connection each; more of them share connections.
 const SINGLE: u32 = 200;
+
+/// Returns an argument's defaults by whether meters turn dishonest: then a small cluster tells the story in about a minute.
+fn story(without: &'static str, with: &'static str) -> [(&'static str, ArgPredicate, &'static str); 2] {
+    [("liars", "0".into(), without), ("liars", ArgPredicate::IsPresent, with)]
+}
 
 impl DemoArgs {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
@@ -211,9 +223,12 @@ impl DemoArgs {
                 Kind::Committee => self.homes() * u32::from(self.meters).min(HOLDERS),
             };
             let wanted = if self.real_time { pairs / 20_000 } else { self.homes() / 500 };
-            wanted.clamp(4, HOME_SLOT_SECONDS)
+            let least = if self.liars > 0 { LEAST_SLOT_SECONDS } else { USUAL_SLOT_SECONDS };
+            wanted.clamp(least, HOME_SLOT_SECONDS)
         };
-        self.slot_seconds.unwrap_or_else(usual)
+        // Meters know windows of whole seconds, a quarter of a slot.
+        let least = if self.real_time { USUAL_SLOT_SECONDS } else { LEAST_SLOT_SECONDS };
+        self.slot_seconds.unwrap_or_else(usual).max(least)
     }
 
     /// The scheme that the gateway chooses.

@@ -21,6 +21,8 @@ pub struct View {
     headed: bool,
     /// Messages that were shown already.
     said: BTreeSet<String>,
+    /// Liars of whom it was said that they are found.
+    told: BTreeSet<(ClusterId, MeterId)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +46,7 @@ impl View {
         let target = if style == Style::Terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(None, target).with_style(ProgressStyle::default_spinner());
         bar.enable_steady_tick(Duration::from_millis(200));
-        Self { bar, style, headed: false, said: BTreeSet::new() }
+        Self { bar, style, headed: false, said: BTreeSet::new(), told: BTreeSet::new() }
     }
 
     /// Shows the status of the meters, and each refusal and each connection error once.
@@ -90,11 +92,17 @@ impl View {
             found.insert(meter.clone(), slot);
             let after = slot.0.saturating_sub(since.0).max(1);
             let slots = if after == 1 { "1 slot".to_owned() } else { format!("{after} slots") };
-            self.say(&format!(
-                "{cluster}: {} is found after {slots}, and excluded from sums from now on, except for a retest now \
-                 and then",
-                ordinal(number)
-            ));
+            let who = ordinal(number);
+            if self.told.insert((cluster.clone(), meter.clone())) {
+                self.say(&format!(
+                    "{cluster}: {who} is found after {slots}, and excluded from sums from now on, except for a retest \
+                     now and then"
+                ));
+            } else {
+                self.say(&format!(
+                    "{cluster}: {who} was let in again for a moment, and is excluded again after {slots}"
+                ));
+            }
         }
     }
 
