@@ -172,7 +172,11 @@ async fn openapi() -> Response {
 }
 
 async fn readyz(State(shared): State<Arc<Shared>>) -> Response {
-    let awaited: Vec<_> = shared.service.readiness.awaited().into_iter().map(Latch::as_str).collect();
+    let mut awaited: Vec<_> = shared.service.readiness.awaited().into_iter().map(Latch::as_str).collect();
+    let (now, (_, clusters)) = (shared.now(), shared.service.board.clusters());
+    if !clusters.is_empty() && clusters.iter().all(|view| view.is_stalled(now)) {
+        awaited.push("slots closing in time");
+    }
     if awaited.is_empty() {
         return "ready\n".into_response();
     }

@@ -65,6 +65,7 @@ impl Driver {
         let cluster = served.id.clone();
         let waiting = self.state.rebuilding.awaited.remove(cluster.as_str()).unwrap_or_default();
         self.add(served);
+        self.check_time_of(&cluster).await?;
         self.subscribe(&[cluster]);
         waiting.into_iter().for_each(|delivery| self.deliver(delivery));
         if self.state.rebuilding.is_over() {

@@ -101,7 +101,7 @@ impl Gateway {
         assert!(self.life.is_none(), "the gateway runs");
         let (config, identity) = self.load();
         let name = self.name();
-        let mut parts = Parts::new(config, identity, self.world.clock.clone()).unwrap();
+        let mut parts = Parts::new(config, identity, self.world.gateway_clock.clone()).unwrap();
         assert_eq!(parts.store.try_take().unwrap(), None);
         parts.store = before(parts.store);
         let (store, service, status_topic) =
