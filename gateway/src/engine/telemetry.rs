@@ -226,6 +226,9 @@ impl Telemetry {
 
     pub fn commit_failed(&self, error: &StoreError) {
         self.metrics.commit_failed();
+        if matches!(error, StoreError::Displaced { .. }) {
+            return error!("{error}");
+        }
         error!(%error, "the store cannot be written; nothing is acknowledged until it can. Is the disk full?");
     }
 }
