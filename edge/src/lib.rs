@@ -5,7 +5,7 @@
 //! - [`files`]: PEM files, and files for their owner alone; [`database`]: a redb file, opened only if every page of it is sound,
 //! - [`clock`] and [`time`]: the time as an argument, and how it is written,
 //! - [`http`]: a client for one question; [`service`]: what a service manager wants to know; [`logging`]: what logs look like,
-//! - [`shell`]: man pages and completions,
+//! - [`shell`]: man pages and completions; [`task`]: what to do when a task ends that should not,
 //! - [`HomeKind`]: what configurations, plans and studies call a cluster's homes.
 
 pub mod backoff;
@@ -21,6 +21,7 @@ pub mod logging;
 pub mod mqtt;
 pub mod service;
 pub mod shell;
+pub mod task;
 pub mod time;
 pub mod tls;
 
