@@ -15,8 +15,8 @@ pub struct TaskEnded {
 }
 
 impl TaskEnded {
-    pub fn new(what: &'static str, why: impl ToString) -> Self {
-        Self { what, why: why.to_string() }
+    pub fn new(what: &'static str, why: &str) -> Self {
+        Self { what, why: why.to_owned() }
     }
 }
 
@@ -24,7 +24,7 @@ impl TaskEnded {
 pub async fn end_of<T>(what: &'static str, task: impl Future<Output = Result<T, JoinError>>) -> TaskEnded {
     match task.await {
         Ok(_) => TaskEnded::new(what, "it returned"),
-        Err(error) => TaskEnded::new(what, error),
+        Err(error) => TaskEnded::new(what, &error.to_string()),
     }
 }
 

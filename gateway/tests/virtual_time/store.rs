@@ -14,8 +14,9 @@ use dream_testkit::outcomes::Slotted;
 use redb::{ReadableDatabase, TableDefinition};
 use tempfile::TempDir;
 
-use crate::world::World;
 use crate::world::gateway::Gateway;
+use crate::world::log::Log;
+use crate::world::{World, eventually};
 
 fn north() -> ClusterId {
     ClusterId::new("north").unwrap()
@@ -128,6 +129,7 @@ fn request(slot: u64, byte: u8) -> Record {
 
 #[tokio::test(start_paused = true)]
 async fn a_running_gateway_drops_what_is_older_than_its_retention() {
+    let log = Log::capture();
     let world = World::new();
     let mut settings = World::settings().cluster("north", 6);
     settings.retention_days = 2;
@@ -146,6 +148,8 @@ async fn a_running_gateway_drops_what_is_older_than_its_retention() {
     drop(store);
     gateway.restart();
     gateway.wait_until_ready().await;
+    eventually("the clock is believed", async || log.text().contains("the clock is right: no member objects to it"))
+        .await;
     gateway.stop().await;
     let store = FileStore::open(&gateway.store_path(), 4).unwrap();
     assert_eq!(slots(&store, 0, now, usize::MAX), [3, 4]);
