@@ -7,6 +7,7 @@ use tracing::info;
 
 use super::Driver;
 use crate::board::readiness::Latch;
+use crate::clock::Clock as _;
 use crate::engine::served::{self, ServedCluster};
 use crate::engine::transport::Delivery;
 

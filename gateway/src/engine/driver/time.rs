@@ -17,7 +17,6 @@ use crate::board::readiness::Latch;
 use crate::clock::{Clock as _, Standing};
 use crate::engine::served::{self, NEVER, ServeError, ServedCluster};
 use crate::engine::writer::WriterEnded;
-use crate::history::History as _;
 use crate::store::Change;
 
 /// For how many slots members are listened to after a start, before the clock is believed for want of an objection.
