@@ -129,7 +129,10 @@ impl<M: Machine> Agent<M> {
         let mut confirm = tokio::time::interval(CONFIRM);
         loop {
             // At least every ten seconds, because the driver never sleeps longer.
-            time.look(clocks.both());
+            if time.look(clocks.both()) {
+                info!("the clock is right again");
+                driver.time_confirmed()?;
+            }
             tokio::select! {
                 event = connection.next() => match event {
                     Some(event) => driver.broker_event(event)?,
