@@ -151,7 +151,7 @@ impl Driver {
         self.believe(why);
         self.state.next_expiry = None;
         let now = self.parts.clock.now();
-        let was_ahead = |served: &&ServedCluster| served.machine.was_carried_ahead(now);
+        let was_ahead = |served: &&ServedCluster| served.machine.was_carried_ahead(now) || begun_ahead(served, now);
         let ahead: Vec<_> = self.state.clusters.values().filter(was_ahead).map(|served| served.id.clone()).collect();
         if !ahead.is_empty() {
             self.withdraw_what_is_ahead(&ahead, now).await?;
@@ -184,13 +184,14 @@ impl Driver {
         for cluster in clusters {
             let (records, later) = (store.records(cluster)?, store.slots(cluster, now..NEVER, usize::MAX)?);
             let forgotten = carried_ahead(&records, later.iter().map(|closed| &closed.outcome), now);
-            if forgotten.is_empty() {
+            if !forgotten.is_empty() {
+                let lists = forgotten.iter().filter(|forget| matches!(forget, Forget::List(_))).count();
+                self.parts.telemetry.carried_back(cluster, forgotten.len() - lists, lists);
+                let forget = |forget| Change::Forget(cluster.clone(), forget);
+                store.commit(&forgotten.into_iter().map(forget).collect::<Vec<_>>())?;
+            } else if !self.state.clusters.get(cluster).is_some_and(|served| begun_ahead(served, now)) {
                 continue;
             }
-            let lists = forgotten.iter().filter(|forget| matches!(forget, Forget::List(_))).count();
-            self.parts.telemetry.carried_back(cluster, forgotten.len() - lists, lists);
-            let forget = |forget| Change::Forget(cluster.clone(), forget);
-            store.commit(&forgotten.into_iter().map(forget).collect::<Vec<_>>())?;
             rebuilt.push(cluster.clone());
         }
         if rebuilt.is_empty() {
@@ -208,4 +209,9 @@ impl Driver {
         self.publish_online_when_subscribed();
         Ok(())
     }
+}
+
+/// Returns whether a cluster was rebuilt at a time that is still to come: its deadlines are of that time too.
+fn begun_ahead(served: &ServedCluster, now: Timestamp) -> bool {
+    now < served.since
 }
