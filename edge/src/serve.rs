@@ -116,10 +116,9 @@ impl Connections {
 
 /// Says why no connection is accepted, and waits a little unless it is the client that is gone.
 async fn complain(error: &io::Error) {
-    match error.kind() {
-        io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionRefused => return,
-        #[expect(clippy::wildcard_enum_match_arm, reason = "the standard library's kinds")]
-        _ => {}
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    if matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset) {
+        return;
     }
     if is_out_of_files(error) {
         tracing::error!("cannot accept a connection for HTTP: {OUT_OF_FILES}");
