@@ -156,7 +156,7 @@ impl Spent {
 pub const ENDING_SECONDS: u64 = 7 * 86_400;
 
 /// For how many slot lengths a cluster may close nothing before it counts as stalled.
-const STALLED_SLOTS: u64 = 3;
+pub const STALLED_SLOTS: u64 = 3;
 
 /// For how many slot lengths a load stands for the present: the next slot has ended by then, and its windows are over.
 const FRESH_SLOTS: u64 = 2;
@@ -188,12 +188,18 @@ impl ClusterView {
     }
 
     /// Returns whether the cluster has closed slots before, or has a list, but has closed none for so long that something must
-    /// be wrong. One that still waits for its first members is not stalled.
+    /// be wrong. One that still waits for its first members is not stalled. What lies in the future, because a clock was ahead,
+    /// says nothing of the present; a list begins a few slots after it was published at most.
     pub fn is_stalled(&self, now: Timestamp) -> bool {
         let begins = self.list.as_ref().map(|list| list.params.slot_end(list.from_slot));
         let closed = self.last.map(|closed| closed.outcome.end);
-        let Some(last) = begins.max(closed) else { return false };
-        now > last.max(self.since).plus_secs(STALLED_SLOTS * self.slot_seconds)
+        if begins.is_none() && closed.is_none() {
+            return false;
+        }
+        let patience = STALLED_SLOTS * self.slot_seconds;
+        let begins = begins.filter(|begins| *begins <= now.plus_secs(patience + self.slot_seconds));
+        let past = [closed, Some(self.since)].into_iter().flatten().filter(|at| *at <= now);
+        past.chain(begins).max().is_none_or(|last| last.plus_secs(patience) < now)
     }
 }
 

@@ -2,7 +2,7 @@
 
 mod zone;
 
-pub use dream_edge::clock::{Clock, SystemClock};
+pub use dream_edge::clock::{Clock, Standing, SteadyClock, SystemClock};
 pub(crate) use dream_edge::time::calendar;
 pub use dream_edge::time::rfc3339;
 pub use zone::{Period, Zone};

@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use dream_edge::service::ServiceManager;
+use dream_edge::task::{self, TaskEnded};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::{JoinError, JoinHandle};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing::{error, info, warn};
 
@@ -47,14 +48,17 @@ pub fn main(source: &ConfigArgs) -> anyhow::Result<()> {
     let done = runtime.block_on(async {
         let (reloads, waiting) = mpsc::channel(1);
         let hangup = signal(SignalKind::hangup())?;
-        tokio::spawn(reload_on_hangup(source.clone(), reloads, level, hangup, manager.clone()));
+        let reloading = tokio::spawn(reload_on_hangup(source.clone(), reloads, level, hangup, manager.clone()));
         let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         let shutdown = async move {
             tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
         };
         let listener = listen(&config).await?;
         let clock = Arc::new(SystemClock);
-        run_supervised(config, identity, listener, clock, None, waiting, shutdown, &manager).await
+        tokio::select! {
+            ended = run_supervised(config, identity, listener, clock, None, waiting, shutdown, &manager) => ended,
+            ended = task::end_of("what reads the configuration again", reloading) => Err(ended.into()),
+        }
     });
     // Anything that still waits has had the grace period.
     runtime.shutdown_timeout(Duration::from_secs(1));
@@ -149,10 +153,10 @@ async fn run_supervised(
     info!(gateway = name, version = env!("CARGO_PKG_VERSION"), http = %listener.local_addr()?, "starting");
 
     let (close, closed) = oneshot::channel::<()>();
-    let server =
+    let mut server =
         tokio::spawn(http::serve(listener, service(&parts, notice)?, async { closed.await.unwrap_or_default() }));
     // Nobody waits on this one for long: it ends with the process.
-    let operator = match parts.config.operator_http {
+    let mut operator = match parts.config.operator_http {
         Some(address) => {
             let listener = TcpListener::bind(address).await;
             let listener = listener.with_context(|| format!("`http.operator_listen`: cannot listen on {address}"))?;
@@ -184,6 +188,8 @@ async fn run_supervised(
         () = reloading => {}
         () = notify::follow(manager, &readiness) => {}
         ended = &mut driving => return ended.context("the driver has failed")?,
+        ended = task::end_of("what serves `http.listen`", &mut server) => return Err(ended.into()),
+        ended = task::end_of_some("what serves `http.operator_listen`", operator.as_mut()) => return Err(ended.into()),
     }
     info!("stopping");
     manager.stopping();
@@ -220,13 +226,13 @@ fn spawn_driver(
             if !take(&*store, &stopping) {
                 return Ok(());
             }
-            let (writer, jobs) = Writer::start(store.clone(), EffectRunner::new(&parts), stopping)?;
+            let (writer, jobs) = Writer::start(store.clone(), EffectRunner::new(&parts), stopping.clone())?;
             let driver = Driver::new(parts, jobs);
-            let connected = runtime.spawn(connection);
+            let connected = task::end_of("the connection to the broker", runtime.spawn(connection));
             runtime.block_on(async {
                 tokio::select! {
                     ended = driver.run(incoming, commands) => ended,
-                    failed = failure(connected) => Err(failed.into()),
+                    failed = unless_stopping(&stopping, connected) => Err(failed.into()),
                 }
             })?;
             writer.join();
@@ -257,10 +263,8 @@ fn take(store: &dyn Store, stopping: &AtomicBool) -> bool {
     false
 }
 
-/// Waits until a task fails, and returns how; waits forever if it ends.
-async fn failure(task: JoinHandle<()>) -> JoinError {
-    match task.await {
-        Ok(()) => std::future::pending().await,
-        Err(error) => error,
-    }
+/// Waits for the end of a task, unless the gateway is stopping: then it is to end.
+async fn unless_stopping(stopping: &AtomicBool, ended: impl Future<Output = TaskEnded>) -> TaskEnded {
+    let ended = ended.await;
+    if stopping.load(Ordering::Relaxed) { std::future::pending().await } else { ended }
 }

@@ -80,6 +80,9 @@ pub fn router(service: Service) -> axum::Router {
     routes(service, watch::Sender::new(false))
 }
 
+/// How many clients may be connected at a time, so that there are files left for the store and the broker.
+const CONNECTIONS: usize = 512;
+
 /// Serves until `shutdown` is done: then answers the clients that wait for news, and ends when every answer is out.
 pub async fn serve(
     listener: TcpListener,
@@ -92,7 +95,7 @@ pub async fn serve(
         shutdown.await;
         closed.send_replace(true);
     };
-    axum::serve(listener, routes(service, closing)).with_graceful_shutdown(stop).await
+    dream_edge::serve::serve(listener, routes(service, closing), CONNECTIONS, stop).await
 }
 
 fn routes(service: Service, closing: watch::Sender<bool>) -> axum::Router {
@@ -172,7 +175,11 @@ async fn openapi() -> Response {
 }
 
 async fn readyz(State(shared): State<Arc<Shared>>) -> Response {
-    let awaited: Vec<_> = shared.service.readiness.awaited().into_iter().map(Latch::as_str).collect();
+    let mut awaited: Vec<_> = shared.service.readiness.awaited().into_iter().map(Latch::as_str).collect();
+    let (now, (_, clusters)) = (shared.now(), shared.service.board.clusters());
+    if !clusters.is_empty() && clusters.iter().all(|view| view.is_stalled(now)) {
+        awaited.push("slots closing in time");
+    }
     if awaited.is_empty() {
         return "ready\n".into_response();
     }

@@ -45,6 +45,7 @@ pub struct Metrics {
     contradictions: IntCounterVec,
     holder_answers: IntCounterVec,
     certificate_expiry: IntGauge,
+    clock_doubtful: IntGauge,
 }
 
 /// A part of a slot's life, as an operator sees it.
@@ -117,6 +118,10 @@ impl Metrics {
             certificate_expiry: gauge(
                 "dream_certificate_expiry_timestamp_seconds",
                 "When the gateway's certificate expires; no list reaches beyond it.",
+            ),
+            clock_doubtful: gauge(
+                "dream_clock_doubtful",
+                "1 while the machine's clock disagrees with its steady clock, or with the meters.",
             ),
             registry: registry.clone(),
         };
@@ -202,6 +207,11 @@ impl Metrics {
     /// Notes when the certificate that signs new lists ends.
     pub fn certificate_ends(&self, unix_seconds: u64) {
         self.certificate_expiry.set(unix_seconds.try_into().unwrap_or(i64::MAX));
+    }
+
+    /// Notes whether the clock is believed.
+    pub fn clock_doubtful(&self, doubtful: bool) {
+        self.clock_doubtful.set(doubtful.into());
     }
 
     /// Makes the counters of a cluster, at zero.

@@ -104,6 +104,13 @@ pub enum StoreError {
     Sealed { cluster: String, what: &'static str },
     #[error("an entry of the cluster `{cluster}` is damaged: {error}")]
     Entry { cluster: String, error: dream_protocol::wire::DecodeError },
+    #[error(
+        "the file {} was removed or replaced under the running gateway: nothing more is written or acknowledged. The old file is \
+         still open. Find it with `ls -l /proc/{}/fd`, copy it to its place with `cp /proc/{}/fd/NUMBER {}`, and restart the \
+         gateway",
+        path.display(), std::process::id(), std::process::id(), path.display()
+    )]
+    Displaced { path: PathBuf },
     #[error("a row of the cluster `{cluster}` is damaged, or of a newer version: that of the {step} from {start}")]
     Row { cluster: String, step: &'static str, start: String },
 }

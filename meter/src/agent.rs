@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use dream_edge::clock::{Clock, SystemClock};
 use dream_edge::service::ServiceManager;
+use dream_edge::task::{self, TaskEnded};
 use dream_protocol::meter::MeterConfig;
 use dream_protocol::time::Timestamp;
 use dream_sources::{SlotMean, Source};
@@ -57,16 +58,21 @@ pub async fn run<M: Machine>(
     let (meter, cluster, version) = (identity.id.as_str(), identity.cluster.as_str(), env!("CARGO_PKG_VERSION"));
     info!(meter, cluster, version, http = %listener.local_addr()?, "starting");
     let server = tokio::spawn(http::serve(listener, config.http_names.clone(), shown.clone()));
-    if let Some(home) = &config.home {
-        tokio::spawn(home::inform(Access::new(&home.broker, None)?, home.prefix.clone(), shown.clone()));
-    }
+    let informing = match &config.home {
+        Some(home) => {
+            let access = Access::new(&home.broker, None)?;
+            Some(tokio::spawn(home::inform(access, home.prefix.clone(), shown.clone())))
+        }
+        None => None,
+    };
     let manager = ServiceManager::of_process();
     manager.ready();
     let meter = Agent { config, machine, identity, access, source, records, standing, clock: Arc::new(SystemClock) };
     let living = pin!(meter.live(time, reloads));
     let ended = tokio::select! {
         ended = living => ended,
-        served = server => served?.context("cannot serve the page"),
+        ended = task::end_of("what serves the page", server) => Err(ended.into()),
+        ended = task::end_of_some("the connection to the home's broker", informing) => Err(ended.into()),
         () = say_status(&manager, shown) => Ok(()),
         // Everything runs on one thread, so that this falls silent with the rest.
         () = manager.ping_watchdog(|| true) => Ok(()),
@@ -115,21 +121,26 @@ impl<M: Machine> Agent<M> {
         let mean = SlotMean::new(source.cadence());
         let (sender, mut samples) = mpsc::channel(SAMPLES);
         let clocks = clock.clone();
-        tokio::spawn(source.run(clock.clone(), sender));
+        let reading = tokio::spawn(source.run(clock.clone(), sender));
         let mut driver =
             Driver::resume(machine, meter_config(&config, &identity), records, witness, mean, clock, standing.clone())?;
         driver.time_confirmed()?;
         let mut connection = access.connect(identity.id.to_string(), None);
-        let mut source_runs = true;
         let mut confirm = tokio::time::interval(CONFIRM);
         loop {
             // At least every ten seconds, because the driver never sleeps longer.
-            time.look(clocks.both());
+            if time.look(clocks.both()) {
+                info!("the clock is right again");
+                driver.time_confirmed()?;
+            }
             tokio::select! {
-                Some(event) = connection.next() => driver.broker_event(event)?,
-                event = samples.recv(), if source_runs => match event {
+                event = connection.next() => match event {
+                    Some(event) => driver.broker_event(event)?,
+                    None => return Err(TaskEnded::new("the connection to the community's broker", "it panicked").into()),
+                },
+                event = samples.recv() => match event {
                     Some(event) => driver.source_event(&event),
-                    None => source_runs = false,
+                    None => return Err(task::end_of("what reads the meter", reading).await.into()),
                 },
                 () = tokio::time::sleep(driver.idle()) => driver.tick()?,
                 _ = confirm.tick(), if !trusted => if time.is_confirmed(clocks.both()) {

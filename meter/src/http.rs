@@ -19,13 +19,16 @@ use tokio::sync::watch;
 use crate::standing::{SourceState, Stage, Standing};
 use crate::words;
 
+/// How many clients may be connected at a time, so that there are files left for the broker and the source.
+const CONNECTIONS: usize = 64;
+
 /// Answers until the process ends, by the names of this machine's loopback and these.
 pub async fn serve(
     listener: TcpListener,
     names: Vec<String>,
     standing: watch::Receiver<Standing>,
 ) -> std::io::Result<()> {
-    axum::serve(listener, router(names, standing)).await
+    dream_edge::serve::serve(listener, router(names, standing), CONNECTIONS, std::future::pending()).await
 }
 
 fn router(names: Vec<String>, standing: watch::Receiver<Standing>) -> Router {

@@ -7,6 +7,7 @@
 //! The gateway is trusted to compute, not with privacy: nothing here protects a home, and nothing here can open less than
 //! a whole cluster.
 
+mod ahead;
 mod allowance;
 mod config;
 mod holders;
@@ -26,11 +27,13 @@ mod retries;
 mod roster;
 mod slots;
 mod timers;
+mod witnesses;
 
 use std::sync::Arc;
 
 use rand_core::CryptoRng;
 
+pub use ahead::carried_ahead;
 pub use config::{ClusterConfig, ClusterError};
 pub use holders::HoldersReport;
 pub use notice::{CannotForm, Notice};
@@ -56,6 +59,7 @@ use proofs::Proofs;
 use publisher::Publisher;
 use slots::Slots;
 use timers::{Timer, Timers};
+use witnesses::Witnesses;
 
 /// How late a deadline is handled before the gateway counts as having been away.
 const STALL_SECONDS: u64 = 2;
@@ -106,6 +110,8 @@ pub struct Cluster {
     /// Kept, so that a message that changes nothing costs no search for the next deadline.
     timers: Timers,
     outputs: Outputs,
+    /// Whether the time is right, as far as anybody knows; see [`Cluster::doubt_time`].
+    time_is_right: bool,
 }
 
 impl Cluster {
@@ -133,9 +139,10 @@ impl Cluster {
             allowance: Allowance::new(),
             timers: Timers::default(),
             outputs: Outputs::default(),
+            time_is_right: true,
         };
         cluster.restore(records, now);
-        cluster.set_timers();
+        cluster.set_timers(now);
         Ok(cluster)
     }
 
@@ -164,8 +171,48 @@ impl Cluster {
         if self.timers.is_due(Timer::List, now) {
             let turn = &mut Turn { now, rng, outputs: &mut self.outputs };
             self.lists.publish_lists(&self.slots.offenders, turn);
-            self.set_timers();
+            self.set_timers(now);
         }
+    }
+
+    /// Lets nothing happen because of the time alone, which may be wrong: readings are collected, but no slot closes, no list
+    /// replaces one, and nothing is forgotten. A cluster that has no list of its own yet forms one.
+    pub fn doubt_time(&mut self, now: Timestamp) {
+        self.time_is_right = false;
+        self.set_timers(now);
+    }
+
+    /// Lets time act again, at the next [`Input::Tick`]. Slots that ended in between are those of a gateway that was away.
+    pub fn trust_time(&mut self, now: Timestamp) {
+        self.time_is_right = true;
+        self.slots.catch_up(now);
+        self.set_timers(now);
+    }
+
+    /// Returns whether members' readings fit the time at which they came.
+    pub fn time_is_witnessed(&self) -> bool {
+        self.slots.witnesses.fit(self.config.clock_skew_seconds)
+    }
+
+    /// Returns whether so many members speak of another time that this one must be wrong.
+    pub fn time_is_contradicted(&self, now: Timestamp) -> bool {
+        self.slots.witnesses.contradict(self.config.clock_skew_seconds, now)
+    }
+
+    /// Returns whether members' readings fit a clock that is so many milliseconds ahead, and do so no worse than this one.
+    pub fn fits_clock_ahead(&self, millis: i64, now: Timestamp) -> bool {
+        self.slots.witnesses.prefer(millis, self.config.clock_skew_seconds, now)
+    }
+
+    /// Forgets what members said of the time, because it was set.
+    pub fn forget_witnesses(&mut self) {
+        self.slots.witnesses = Witnesses::default();
+    }
+
+    /// Returns whether slots were opened, or a list formed, at a time later than this one.
+    pub fn was_carried_ahead(&self, now: Timestamp) -> bool {
+        let slot_seconds = self.config.terms.slot_seconds;
+        self.slots.opened_until() > now.plus_secs(slot_seconds) || self.lists.is_ahead(now)
     }
 
     /// The next thing to do; drain after every [`Cluster::handle`].
@@ -253,11 +300,13 @@ impl Cluster {
         match Topic::parse(topic).map_err(|error| anonymous(error.into()))? {
             Topic::Meter { cluster, channel, meter } if cluster == self.config.cluster.as_str() => {
                 let result = match channel {
-                    MeterChannel::Reading | MeterChannel::Reveal => self.report(channel, topic, meter, payload),
+                    MeterChannel::Reading | MeterChannel::Reveal => self.report(channel, topic, meter, payload, now),
                     MeterChannel::Enrol => self.enrolment(meter, payload, now).map(|()| None),
                     MeterChannel::Status => self.status(topic, meter, payload, now).map(|()| None),
                 };
-                if let Some(complete) = result.map_err(|reason| (MeterId::new(meter).ok(), reason))? {
+                if let Some(complete) =
+                    result.map_err(|reason| (MeterId::new(meter).ok(), reason))?.filter(|_| self.time_is_right)
+                {
                     let turn = &mut Turn { now, rng, outputs: &mut self.outputs };
                     let closed = self.slots.step(complete, &mut self.lists, turn);
                     self.set_slot_timers(closed);
@@ -275,7 +324,7 @@ impl Cluster {
                         return Err(unknown());
                     }
                 };
-                self.set_timers();
+                self.set_timers(now);
                 found.map_err(anonymous)
             }
             Topic::Meter { .. } | Topic::Gateway { .. } => Err(unknown()),
@@ -289,10 +338,11 @@ impl Cluster {
         topic: &str,
         meter: &str,
         payload: &[u8],
+        now: Timestamp,
     ) -> Result<Option<Slot>, Rejection> {
         let envelope = Mac0::decode(payload)?;
         let message = MemberMessage::decode(channel, envelope.payload())?;
-        self.slots.receive(&message, (&envelope, topic, meter), &self.lists, &mut self.outputs)
+        self.slots.receive(&message, (&envelope, topic, meter), &self.lists, now, &mut self.outputs)
     }
 
     fn enrolment(&mut self, meter: &str, payload: &[u8], now: Timestamp) -> Result<(), Rejection> {
@@ -340,6 +390,9 @@ impl Cluster {
     /// is over.
     fn advance(&mut self, due: Timestamp, now: Timestamp, rng: &mut dyn CryptoRng) {
         let Self { slots, lists, outputs, .. } = self;
+        if !self.time_is_right {
+            return self.set_timers(now);
+        }
         if due.plus_secs(STALL_SECONDS) <= now {
             slots.catch_up(now);
         }
@@ -348,26 +401,32 @@ impl Cluster {
         slots.open_due(lists, turn);
         slots.report_holders(lists.retained.is_connected(), now, outputs);
         slots.forget_lists(lists, now, outputs);
-        self.set_timers();
+        self.set_timers(now);
     }
 
     /// Sets every timer anew.
-    fn set_timers(&mut self) {
-        self.timers.set(Timer::NextSlot, self.slots.next(&self.lists).map(|(_, _, opens)| opens));
+    fn set_timers(&mut self, now: Timestamp) {
+        let next = if self.time_is_right {
+            self.slots.next(&self.lists).map(|(_, _, opens)| opens)
+        } else {
+            self.slots.open_present(&self.lists, now)
+        };
+        self.timers.set(Timer::NextSlot, next);
         self.set_slot_timers(true);
     }
 
     /// Sets the timers of open slots and, if one closed, that of the next list.
     fn set_slot_timers(&mut self, closed: bool) {
-        self.timers.set(Timer::OpenSlots, self.slots.deadline());
-        self.timers.set(Timer::Holders, self.slots.holders_deadline());
+        self.timers.set(Timer::OpenSlots, self.slots.deadline().filter(|_| self.time_is_right));
+        self.timers.set(Timer::Holders, self.slots.holders_deadline().filter(|_| self.time_is_right));
         if closed {
             self.set_list_timer();
         }
     }
 
     fn set_list_timer(&mut self) {
-        self.timers.set(Timer::List, self.lists.deadline());
+        let may_form = self.time_is_right || self.lists.lists().next().is_none();
+        self.timers.set(Timer::List, self.lists.deadline().filter(|_| may_form));
     }
 
     /// Says again what a new connection may have lost: open requests and retries now, the newest list if it turns out that
@@ -375,6 +434,9 @@ impl Cluster {
     fn say_again(&mut self, now: Timestamp, rng: &mut dyn CryptoRng) {
         self.lists.retained.connected(now);
         self.slots.broadcast_now(now);
+        if !self.time_is_right {
+            return self.set_timers(now);
+        }
         self.slots.step_all(&mut self.lists, &mut Turn { now, rng, outputs: &mut self.outputs });
         self.set_slot_timers(true);
     }
@@ -385,7 +447,7 @@ impl Cluster {
         for record in records {
             match record {
                 Record::Enrolment { meter, bytes } => lists.reopen_enrolment(meter, bytes, now, outputs),
-                Record::List(list) => lists.reopen_list(&list, outputs),
+                Record::List(list) => lists.reopen_list(list, now, outputs),
                 Record::Offenders(offenders) => slots.offenders = *offenders,
                 Record::Retries(retries) => slots.retries = *retries,
                 Record::Evidence { number, bytes } => proofs.reopen(number, bytes, config),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use rumqttc::{ConnectReturnCode, ConnectionError, StateError, TlsError};
 
 use super::{BrokerUrl, Names};
+use crate::serve::{OUT_OF_FILES, is_out_of_files};
 
 /// Why there is no connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,6 +89,9 @@ impl Attempt<'_> {
             ConnectionError::ConnectionRefused(code) => self.not_authorised(code),
             ConnectionError::NetworkTimeout | ConnectionError::FlushTimeout => self.silent(),
             ConnectionError::MqttState(StateError::AwaitPingResp) => self.silent(),
+            ConnectionError::Tls(TlsError::Io(error)) | ConnectionError::Io(error) if is_out_of_files(&error) => {
+                Trouble::new(Cause::Other, format!("cannot connect to {address}: {OUT_OF_FILES}"))
+            }
             ConnectionError::Tls(TlsError::Io(error)) | ConnectionError::Io(error) => match classify(&error) {
                 Cause::Refused => Trouble::new(
                     Cause::Refused,
@@ -240,5 +244,34 @@ fn classify(error: &io::Error) -> Cause {
         _ if text.contains("lookup address") => Cause::Name,
         _ if error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) => Cause::Tls,
         _ => Cause::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_many_open_files_are_not_blamed_on_tls_or_the_broker() {
+        let url = BrokerUrl::parse("mqtts://broker.example").unwrap();
+        let names = Names {
+            client: "the gateway",
+            url: "`broker.url`",
+            ca: "`broker.ca`",
+            certificate: None,
+            login: "`broker.username`",
+            is_another: "is another gateway",
+            tell_apart: "",
+        };
+        let attempt =
+            Attempt { url: &url, names: &names, client_id: "gw-1-0", has_certificate: true, connected_for: None };
+        let error = || io::Error::from_raw_os_error(rustix::io::Errno::MFILE.raw_os_error());
+        for error in [ConnectionError::Io(error()), ConnectionError::Tls(TlsError::Io(error()))] {
+            let trouble = attempt.explain(error);
+            assert_eq!(
+                (trouble.label(), trouble.to_string().as_str()),
+                ("other", format!("cannot connect to broker.example:8883: {OUT_OF_FILES}").as_str())
+            );
+        }
     }
 }

@@ -8,6 +8,8 @@ pub struct GatewayView {
     /// Since when it runs.
     pub since: Option<Timestamp>,
     pub broker: BrokerView,
+    /// Why the clock is not believed, if it is not.
+    pub clock_trouble: Option<String>,
     /// Why the last commit failed, if it did.
     pub commit_error: Option<String>,
     /// For how long slots and hours are kept.

@@ -19,10 +19,12 @@ pub enum Latch {
     StoreWritable,
     /// The broker has confirmed the subscriptions.
     BrokerSubscribed,
+    /// Nothing says that the clock is wrong.
+    ClockRight,
 }
 
 impl Latch {
-    pub const ALL: [Self; 3] = [Self::StoreReplayed, Self::StoreWritable, Self::BrokerSubscribed];
+    pub const ALL: [Self; 4] = [Self::StoreReplayed, Self::StoreWritable, Self::BrokerSubscribed, Self::ClockRight];
 
     /// Returns the name by which `/readyz` tells that it is not set.
     pub const fn as_str(self) -> &'static str {
@@ -30,6 +32,7 @@ impl Latch {
             Self::StoreReplayed => "store replayed",
             Self::StoreWritable => "store writable",
             Self::BrokerSubscribed => "broker subscribed",
+            Self::ClockRight => "clock right",
         }
     }
 }
@@ -75,6 +78,7 @@ mod tests {
         assert_eq!(readiness.awaited(), Latch::ALL);
         readiness.set(Latch::BrokerSubscribed);
         readiness.set(Latch::StoreWritable);
+        readiness.set(Latch::ClockRight);
         assert_eq!(readiness.awaited(), [Latch::StoreReplayed]);
         readiness.set(Latch::StoreReplayed);
         assert_eq!(readiness.awaited(), []);

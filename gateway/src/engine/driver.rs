@@ -9,6 +9,7 @@ mod messages;
 mod meters;
 mod rebuilding;
 mod reload;
+mod time;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -23,6 +24,8 @@ use tokio::task::AbortHandle;
 use crate::board::gateway_view::GatewayView;
 use crate::board::named::Names;
 use crate::board::offenders;
+use crate::board::readiness::Latch;
+use crate::clock::Clock as _;
 use crate::config::Config;
 use crate::config::secrets::GatewayIdentity;
 use crate::engine::announce::Retained;
@@ -35,6 +38,7 @@ use crate::metrics::Stage;
 use crate::store::Change;
 use meters::MeterIndex;
 use rebuilding::Rebuilding;
+use time::Trust;
 
 /// How many events are handled before they are handed to the store: a thousand messages or so.
 const BATCH: usize = 8;
@@ -83,6 +87,7 @@ struct State {
     /// Messages of this batch that were of use, by kind.
     accepted: BTreeMap<&'static str, u64>,
     next_expiry: Option<Timestamp>,
+    time: Trust,
 }
 
 impl Driver {
@@ -103,6 +108,7 @@ impl Driver {
             };
         });
         parts.board.set_groups(&parts.config.groups);
+        parts.readiness.set(Latch::ClockRight);
         let rebuilding = Rebuilding::new(parts.config.owned().map(|(id, _)| id.to_string()));
         Self { parts, jobs, state: State { rebuilding, ..State::default() } }
     }
@@ -120,6 +126,7 @@ impl Driver {
         }
         loop {
             self.parts.readiness.beat();
+            self.check_time().await?;
             self.tick();
             self.send_job().await?;
             tokio::select! {
@@ -196,7 +203,9 @@ impl Driver {
         }
         if self.state.next_expiry.is_none_or(|due| due <= at) {
             self.state.next_expiry = Some(at.plus_secs(EXPIRE_EVERY_SECONDS));
-            let ago = |days: u64| Timestamp::from_millis(at.as_millis().saturating_sub(days * 86_400_000));
+            // Nothing is dropped at a time that may be wrong; the store is written all the same, which shows that it can be.
+            let now = if self.time_is_right() { at.as_millis() } else { 0 };
+            let ago = |days: u64| Timestamp::from_millis(now.saturating_sub(days * 86_400_000));
             let kept = &self.parts.config.store;
             let (slots, hours) = (ago(kept.retention_days), ago(kept.hours_retention_days));
             self.state.job.changes.push(Change::Expire { slots, hours });
@@ -236,6 +245,10 @@ impl Driver {
     }
 
     fn add(&mut self, mut served: ServedCluster) {
+        if !self.time_is_right() {
+            served.machine.doubt_time(self.parts.clock.now());
+            served.next_tick = served.machine.deadline().unwrap_or(NEVER);
+        }
         let cluster = served.id.clone();
         for meter in std::mem::take(&mut served.meters) {
             self.state.meters.note(&cluster, meter.as_str());

@@ -7,7 +7,7 @@ use dream_protocol::topic;
 use crate::board::Board;
 use crate::board::named::NamedMembers;
 use crate::board::readiness::Readiness;
-use crate::clock::Clock;
+use crate::clock::{Clock, SteadyClock};
 use crate::config::Config;
 use crate::config::secrets::GatewayIdentity;
 use crate::engine::mqtt::Trouble;
@@ -28,7 +28,7 @@ pub struct Parts {
     pub members: Arc<NamedMembers>,
     pub telemetry: Telemetry,
     pub readiness: Arc<Readiness>,
-    pub clock: Arc<dyn Clock>,
+    pub clock: Arc<SteadyClock>,
 }
 
 impl Parts {
@@ -38,6 +38,7 @@ impl Parts {
         let status_topic = topic::gateway_status(&name);
         let store = store::open(&config.store, config.ordinal, &name.to_string())?;
         let telemetry = Telemetry { metrics: Arc::new(Metrics::new(&Trouble::LABELS)) };
+        let clock = Arc::new(SteadyClock::new(clock));
         let (board, members, readiness) = (Arc::default(), Arc::default(), Arc::default());
         Ok(Self { config, identity, status_topic, store, board, members, telemetry, readiness, clock })
     }

@@ -198,6 +198,24 @@ impl Telemetry {
         warn!(reason = %trouble, "no connection to the broker; trying again");
     }
 
+    /// The clock is not believed.
+    pub fn clock_doubtful(&self, trouble: &str) {
+        self.metrics.clock_doubtful(true);
+        warn!("{trouble}. Check the machine's time service");
+    }
+
+    /// The clock is believed again, for a reason.
+    pub fn clock_right(&self, why: &str) {
+        self.metrics.clock_doubtful(false);
+        info!("the clock is right: {why}");
+    }
+
+    /// The store was carried ahead by a clock that was wrong.
+    pub fn carried_back(&self, cluster: &ClusterId, slots: usize, lists: usize) {
+        warn!(%cluster, slots, lists, "the clock had been ahead: withdrew slots that closed before their time, and lists that \
+              begin too late for any meter");
+    }
+
     pub fn window_bound(&self, window: usize) {
         warn!(
             window,
@@ -208,6 +226,9 @@ impl Telemetry {
 
     pub fn commit_failed(&self, error: &StoreError) {
         self.metrics.commit_failed();
+        if matches!(error, StoreError::Displaced { .. }) {
+            return error!("{error}");
+        }
         error!(%error, "the store cannot be written; nothing is acknowledged until it can. Is the disk full?");
     }
 }

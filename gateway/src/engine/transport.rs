@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicUsize;
 
 use bytes::Bytes;
 use dream_edge::mqtt::Message;
+use dream_protocol::topic::Topic;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::task::AbortHandle;
 
@@ -105,15 +106,44 @@ pub struct Delivery {
 pub(crate) const MAX_METER_MESSAGE: usize = 16 << 10;
 
 impl Delivery {
-    /// Makes a delivery of a message. One that no meter may send is emptied.
+    /// Makes a delivery of a message. One that no meter may send is emptied; lists, in both forms, are larger.
     pub fn new(message: Message) -> Self {
         let Message { mut topic, mut payload, receipt, .. } = message;
-        let too_large = payload.len() > MAX_METER_MESSAGE && !topic.ends_with(b"/membership/full");
+        let too_large = payload.len() > MAX_METER_MESSAGE && !is_list(&topic);
         if too_large {
             payload = Bytes::new();
             // A slice of the packet would keep all of it.
             topic = Bytes::copy_from_slice(&topic);
         }
         Self { topic, payload, too_large, receipt }
+    }
+}
+
+/// Returns whether the gateway itself publishes on a topic. A meter may be called `membership`.
+fn is_list(topic: &[u8]) -> bool {
+    std::str::from_utf8(topic).is_ok_and(|topic| matches!(Topic::parse(topic), Ok(Topic::Gateway { .. })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_may_be_larger_than_what_meters_send() {
+        let too_large = |topic: &'static str, bytes: usize| {
+            let (topic, payload) = (Bytes::from_static(topic.as_bytes()), Bytes::from(vec![0; bytes]));
+            let delivery = Delivery::new(Message { topic, payload, retained: false, receipt: None });
+            assert_eq!(delivery.payload.len(), if delivery.too_large { 0 } else { bytes });
+            delivery.too_large
+        };
+        // The short list of a committee has every holder's enrolment: 78 kB for 240 members.
+        for list in ["dream/v1/north/membership", "dream/v1/north/membership/full"] {
+            assert!(!too_large(list, 78_000), "{list}");
+        }
+        for meter in
+            ["dream/v1/north/reading/m-1", "dream/v1/north/enrol/membership", "dream/v1/membership", "elsewhere"]
+        {
+            assert!(!too_large(meter, MAX_METER_MESSAGE) && too_large(meter, MAX_METER_MESSAGE + 1), "{meter}");
+        }
     }
 }

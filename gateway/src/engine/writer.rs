@@ -80,7 +80,7 @@ fn commit(store: &dyn Store, changes: &[Change], runner: &mut EffectRunner, givi
     let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
     loop {
         let started = Instant::now();
-        match store.commit(changes) {
+        let removed = match store.commit(changes) {
             Ok(()) => {
                 if !changes.is_empty() {
                     runner.committed(started.elapsed());
@@ -91,14 +91,22 @@ fn commit(store: &dyn Store, changes: &[Change], runner: &mut EffectRunner, givi
                 tracing::error!(%error, "nothing more is written, said or acknowledged here");
                 return false;
             }
-            Err(error) => runner.commit_failed(&error),
-        }
+            Err(error) => {
+                runner.commit_failed(&error);
+                matches!(error, StoreError::Displaced { .. })
+            }
+        };
         while {
             if giving_up.load(Ordering::Relaxed) {
                 return false;
             }
             std::thread::sleep(backoff.next_wait());
-            store.reopen().inspect_err(|error| tracing::error!(%error, "the store cannot be opened again")).is_err()
+            // A file that was removed is gone once it is closed.
+            !removed
+                && store
+                    .reopen()
+                    .inspect_err(|error| tracing::error!(%error, "the store cannot be opened again"))
+                    .is_err()
         } {}
     }
 }

@@ -59,6 +59,9 @@ pub(super) fn trouble_of_the_gateway(shared: &Shared, now: Timestamp) -> Option<
     if !readiness.is_set(Latch::BrokerSubscribed) {
         return Some("The broker has not confirmed the subscriptions yet".to_owned());
     }
+    if let Some(trouble) = view.clock_trouble {
+        return Some(trouble);
+    }
     let ends = view.certificate_ends.filter(|&ends| ends_soon(ends, now))?;
     Some(format!("The gateway\u{2019}s certificate expires on {}", words::date(Timestamp::from_secs(ends))))
 }

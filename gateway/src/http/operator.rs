@@ -24,9 +24,12 @@ pub fn router(members: Arc<NamedMembers>) -> axum::Router {
         .with_state(members)
 }
 
+/// How many clients may be connected at a time.
+const CONNECTIONS: usize = 16;
+
 /// Serves the operator's address.
 pub async fn serve(listener: TcpListener, members: Arc<NamedMembers>) -> io::Result<()> {
-    axum::serve(listener, router(members)).await
+    dream_edge::serve::serve(listener, router(members), CONNECTIONS, std::future::pending()).await
 }
 
 async fn not_found() -> Response {

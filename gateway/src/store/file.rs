@@ -9,7 +9,7 @@ mod schema;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use dream_protocol::cluster::{Key, Record};
 use dream_protocol::ids::ClusterId;
@@ -18,6 +18,7 @@ use redb::{Database, ReadTransaction, ReadableDatabase as _, StorageError, Table
 use super::{Change, OUTCOMES_TO_RESUME, OpenStoreError, Store, StoreError, decode, split};
 use crate::history::{ClosedSlot, Extent, FilteredLoad, History, HistoryError, Read, Rollup, Span, Step};
 
+use open::FileId;
 use schema::{ENROLMENTS, EVIDENCE, FILTERED, LISTS, OFFENDERS, OUTCOMES, RETRIES, SLOTS, SMOOTHED};
 
 /// An open file.
@@ -27,6 +28,8 @@ pub struct FileStore {
     cache_bytes: usize,
     /// Empty while the file is being opened again after an error.
     database: RwLock<Option<Database>>,
+    /// The file that is open.
+    file: Mutex<Option<FileId>>,
 }
 
 impl Store for FileStore {
@@ -66,6 +69,7 @@ impl Store for FileStore {
     }
 
     fn commit(&self, changes: &[Change]) -> Result<(), StoreError> {
+        self.check_in_place()?;
         if changes.is_empty() {
             return Ok(());
         }

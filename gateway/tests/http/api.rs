@@ -175,7 +175,9 @@ fn the_gateway_lives_before_it_is_ready_and_names_what_it_waits_for() {
         let answer = gateway.get("/readyz");
         (answer.status, answer.text().to_owned())
     };
-    assert_eq!(ready(), (503, "not ready, waiting for: store replayed, store writable, broker subscribed\n".into()));
+    let waiting = "not ready, waiting for: store replayed, store writable, broker subscribed, clock right\n";
+    assert_eq!(ready(), (503, waiting.into()));
+    gateway.fixture.readiness.set(Latch::ClockRight);
     gateway.fixture.readiness.set(Latch::StoreReplayed);
     gateway.fixture.readiness.set(Latch::StoreWritable);
     assert_eq!(ready(), (503, "not ready, waiting for: broker subscribed\n".into()));
@@ -183,6 +185,23 @@ fn the_gateway_lives_before_it_is_ready_and_names_what_it_waits_for() {
     assert_eq!(ready(), (200, "ready\n".into()));
     gateway.fixture.readiness.unset(Latch::BrokerSubscribed);
     assert_eq!(ready().0, 503);
+}
+
+#[test]
+fn a_last_slot_in_the_future_hides_no_stall() {
+    let gateway = Asked::new();
+    Latch::ALL.into_iter().for_each(|latch| gateway.fixture.readiness.set(latch));
+    let mut carried = listed("north", 100);
+    carried.since = dream_protocol::time::Timestamp::from_secs(NOW.as_secs() - 86_400);
+    let outcome = Slotted::new(NOW.as_secs() / 600 + 6).failed("too_many_missing", 0);
+    carried.last = Some(closed(outcome));
+    assert!(carried.is_stalled(NOW));
+    gateway.fixture.board.show([carried.clone()]);
+    let answer = gateway.get("/readyz");
+    assert_eq!((answer.status, answer.text()), (503, "not ready, waiting for: slots closing in time\n"));
+    // One that closes slots is enough: a cluster whose members are away is no reason to restart the gateway.
+    gateway.fixture.board.show([carried, listed("fresh", 100)]);
+    assert_eq!(gateway.get("/readyz").status, 200);
 }
 
 #[test]

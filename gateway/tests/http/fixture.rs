@@ -99,6 +99,7 @@ impl Fixture {
         let since = Timestamp::from_secs(NOW.as_secs() - 7200);
         self.board.update_gateway(|gateway| {
             *gateway = GatewayView {
+                clock_trouble: None,
                 since: Some(since),
                 broker: BrokerView::Subscribed { since },
                 commit_error: None,

@@ -103,3 +103,24 @@ async fn a_gateway_with_a_full_disk_stops_when_its_time_is_over() {
     let slots = scene.decode_more(2).await;
     scene.assert_nothing_lost_or_doubled(&slots);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_was_deleted_is_noticed_and_can_be_put_back_as_the_gateway_says() {
+    let mut scene = Scene::set().await;
+    let (path, open) = (scene.gateway.file("gateway.redb"), format!("/proc/{}/fd", scene.gateway.id().unwrap()));
+    std::fs::remove_file(&path).unwrap();
+    until("the gateway is not ready", || scene.gateway.get("/readyz").status == 503).await;
+    let page = scene.gateway.get("/gateway").text().to_owned();
+    assert!(page.contains("was removed or replaced under the running gateway") && page.contains(&open), "{page}");
+
+    let mut handles = std::fs::read_dir(open).unwrap().map(|handle| handle.unwrap().path());
+    let deleted = handles.find(|handle| {
+        std::fs::read_link(handle).is_ok_and(|file| file.to_string_lossy().ends_with("gateway.redb (deleted)"))
+    });
+    std::fs::copy(deleted.expect("it was not closed"), &path).unwrap();
+    assert_eq!(scene.gateway.get("/readyz").status, 503, "it is another file");
+    scene.gateway.kill();
+    scene.gateway.start();
+    let slots = scene.decode_more(2).await;
+    scene.assert_nothing_lost_or_doubled(&slots);
+}

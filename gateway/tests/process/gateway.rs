@@ -39,6 +39,11 @@ impl Gateway {
         gateway
     }
 
+    /// Returns the port of its pages.
+    pub const fn http(&self) -> u16 {
+        self.http
+    }
+
     /// Writes the settings; a running gateway reads them when it hangs up.
     pub fn write_settings(&self) {
         self.configure(&self.settings.toml(self.http));

@@ -9,6 +9,8 @@ use dream_testkit::lab::settings::Settings;
 use dream_testkit::lab::watcher::Watcher;
 use dream_testkit::lab::{until, until_some};
 use rand::Rng;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
 
 use crate::gateway::Gateway;
 
@@ -69,6 +71,11 @@ async fn packets_beyond_the_limit_are_dropped(identities: &Identities, door: &Do
     let mut settings = Settings::new(broker.access()).cluster("north", METERS);
     settings.broker = "max_packet_bytes = 131072";
     settings.log = "info";
+    // A busy machine takes a while to get around to everybody.
+    for (short, long) in [("slot_seconds = 6", "slot_seconds = 12"), ("reading_seconds = 2", "reading_seconds = 4")] {
+        settings.defaults = settings.defaults.replace(short, long);
+    }
+    settings.defaults = settings.defaults.replace("reveal_seconds = 1", "reveal_seconds = 2");
     let mut gateway = Gateway::start(identities, settings);
     gateway.wait_until_ready().await;
     let fleet = Fleet::start(identities, broker.access(), "north", METERS);
@@ -107,6 +114,41 @@ async fn packets_beyond_the_limit_are_dropped(identities: &Identities, door: &Do
     decoded_slots(&mut watcher, seen + 1).await;
     assert_eq!(gateway.metrics().sum("dream_broker_troubles_total", &[]), 0.0, "the next connection stands too");
     assert!(gateway.is_running());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slow_http_clients_take_no_connection_from_the_broker_and_a_lack_of_handles_is_named() {
+    let identities = Identities::default();
+    let mut broker = Mosquitto::with(&Door::Open, LINES);
+    let settings = Settings::new(broker.access()).cluster("north", METERS);
+    let mut gateway = Gateway::start(&identities, settings);
+    gateway.wait_until_ready().await;
+    gateway.limit_handles(1024);
+    let mut slow = Vec::new();
+    for _ in 0..1200 {
+        let mut stream = TcpStream::connect(("127.0.0.1", gateway.http())).await.unwrap();
+        stream.write_all(b"GET / HTTP/1.1\r\nhost: ").await.unwrap();
+        slow.push(stream);
+    }
+    broker.kill();
+    until("the broker is gone", || gateway.get("/readyz").status == 503).await;
+    broker.restart();
+    gateway.wait_until_ready().await;
+    assert!(gateway.handles() < 600, "{}", gateway.handles());
+    assert_eq!(gateway.get("/livez").status, 200, "with all of them connected");
+
+    broker.kill();
+    until("the broker is gone", || gateway.get("/readyz").status == 503).await;
+    gateway.limit_handles(3);
+    broker.restart();
+    let told = "too many files and connections are open; raise the limit";
+    until("the log says what is wrong", || {
+        let connecting = |line: &str| line.contains("no connection to the broker") && line.contains(told);
+        gateway.printed().lines().any(connecting)
+    })
+    .await;
+    gateway.limit_handles(1024);
+    gateway.wait_until_ready().await;
 }
 
 /// Noise on every topic that a meter may publish on.

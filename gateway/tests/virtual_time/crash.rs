@@ -34,7 +34,7 @@ impl Scene {
         Self::with(World::settings(), fate).await
     }
 
-    async fn with(settings: Settings, mut fate: impl FnMut(&Outgoing<'_>) -> Fate + Send + 'static) -> Self {
+    pub async fn with(settings: Settings, mut fate: impl FnMut(&Outgoing<'_>) -> Fate + Send + 'static) -> Self {
         let world = World::new();
         let gateway = Gateway::ready(&world, settings.cluster("north", METERS)).await;
         let fleet = world.faulty_fleet("north", METERS, move |outgoing| {

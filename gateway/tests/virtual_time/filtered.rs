@@ -131,7 +131,8 @@ pub fn past(count: u64) -> Vec<SlotOutcome> {
 #[test]
 fn restarts_change_no_filtered_load_neither_of_before_nor_of_after() {
     let outcomes = past(300);
-    let mut life = Scene::set().start();
+    let scene = Scene::set();
+    let mut life = scene.start();
     let unbroken = life.close(&outcomes);
     let late = life.kept_late_loads();
     assert!(unbroken.iter().zip(&outcomes).all(|(load, outcome)| load.is_some() == outcome.result.is_ok()));

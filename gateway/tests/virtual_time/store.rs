@@ -1,6 +1,7 @@
 //! The store by itself: what it keeps, what it forgets, and which files it refuses without touching them.
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dream_gateway::config::Postgres as Database;
 use dream_gateway::history::{ClosedSlot, FilteredLoad, History, Rollup, Step};
@@ -13,9 +14,11 @@ use dream_testkit::lab::postgres::{PASSWORD, Postgres};
 use dream_testkit::outcomes::Slotted;
 use redb::{ReadableDatabase, TableDefinition};
 use tempfile::TempDir;
+use tokio_postgres::NoTls;
 
-use crate::world::World;
-use crate::world::gateway::Gateway;
+use crate::world::gateway::{Gateway, in_memory};
+use crate::world::log::Log;
+use crate::world::{World, eventually};
 
 fn north() -> ClusterId {
     ClusterId::new("north").unwrap()
@@ -104,6 +107,7 @@ on_both! {
     evidence_is_kept_by_cluster_and_number,
     loads_of_the_filter_go_with_their_slots,
     hours_and_days_are_kept_to_the_bit,
+    a_withdrawn_outcome_goes_with_its_loads_and_the_rows_from_its_day_on,
 }
 
 fn put(store: &dyn Store, cluster: &ClusterId, record: Record) {
@@ -128,6 +132,7 @@ fn request(slot: u64, byte: u8) -> Record {
 
 #[tokio::test(start_paused = true)]
 async fn a_running_gateway_drops_what_is_older_than_its_retention() {
+    let log = Log::capture();
     let world = World::new();
     let mut settings = World::settings().cluster("north", 6);
     settings.retention_days = 2;
@@ -146,6 +151,8 @@ async fn a_running_gateway_drops_what_is_older_than_its_retention() {
     drop(store);
     gateway.restart();
     gateway.wait_until_ready().await;
+    eventually("the clock is believed", async || log.text().contains("the clock is right: no member objects to it"))
+        .await;
     gateway.stop().await;
     let store = FileStore::open(&gateway.store_path(), 4).unwrap();
     assert_eq!(slots(&store, 0, now, usize::MAX), [3, 4]);
@@ -306,6 +313,57 @@ fn hours_and_days_are_kept_to_the_bit(place: &Place) {
     assert_eq!(store.extent(&others()[0]).unwrap(), None);
 }
 
+fn a_withdrawn_outcome_goes_with_its_loads_and_the_rows_from_its_day_on(place: &Place) {
+    let store = &*place.open();
+    let south = ClusterId::new("south").unwrap();
+    let day = |number: u64| Timestamp::from_secs(number * 86_400);
+    let closed = |slot: u64| Slotted::new(slot).failed("too_many_missing", 0);
+    for cluster in [north(), south.clone()] {
+        let mut changes = Vec::new();
+        // The last slots of one day, and the first ones of the next.
+        for slot in 101 * 144 - 2..101 * 144 + 2 {
+            let (outcome, load) = (closed(slot), FilteredLoad { watts: 9, band95: 1 });
+            changes.push(Change::Put(cluster.clone(), Record::Outcome(outcome)));
+            changes.push(Change::PutFiltered { cluster: cluster.clone(), end: outcome.end, filtered: load });
+            changes.push(Change::PutSmoothed { cluster: cluster.clone(), end: outcome.end, smoothed: load });
+        }
+        for (step, start, length) in
+            [(Step::Day, day(100), 86_400), (Step::Day, day(101), 86_400), (Step::Hour, day(101), 3600)]
+        {
+            let rollup = Rollup::new(start..start.plus_secs(length));
+            changes.push(Change::PutRollup { cluster: cluster.clone(), step, rollup });
+        }
+        let hour = day(101).as_secs() - 3600;
+        let rollup = Rollup::new(Timestamp::from_secs(hour)..day(101));
+        changes.push(Change::PutRollup { cluster: cluster.clone(), step: Step::Hour, rollup });
+        store.commit(&changes).unwrap();
+    }
+    let all = || day(0)..day(200);
+    let rows = |cluster: &ClusterId, step| store.rollups(cluster, step, all(), 9).unwrap().len();
+    let left = |cluster: &ClusterId| {
+        let slots = store.slots(cluster, all(), 9).unwrap();
+        (slots.len(), rows(cluster, Step::Hour), rows(cluster, Step::Day))
+    };
+    let withdraw = |slot| Change::Forget(north(), Forget::Outcome(closed(slot)));
+    assert_eq!(left(&north()), (4, 2, 2));
+    store.commit(&[withdraw(101 * 144 + 1)]).unwrap();
+    assert_eq!(left(&north()), (3, 1, 1), "the day before stays");
+    store.commit(&[withdraw(101 * 144), withdraw(101 * 144 - 1)]).unwrap();
+    assert_eq!(left(&north()), (1, 0, 0));
+    assert_eq!(left(&south), (4, 2, 2));
+    // What comes back has none of the loads of before.
+    put(store, &north(), Record::Outcome(closed(101 * 144)));
+    let again = *store.slots(&north(), all(), 1).unwrap().last().unwrap();
+    assert_eq!((again.predicted, again.smoothed), (None, None));
+    // Within one commit too.
+    let rollup = Rollup::new(day(101)..day(102));
+    let row = Change::PutRollup { cluster: north(), step: Step::Day, rollup };
+    store
+        .commit(&[Change::Put(north(), Record::Outcome(closed(101 * 144 + 5))), row, withdraw(101 * 144 + 5)])
+        .unwrap();
+    assert_eq!(left(&north()), (2, 0, 0));
+}
+
 #[test]
 fn a_store_in_use_is_refused() {
     let dir = TempDir::new().unwrap();
@@ -390,7 +448,7 @@ fn a_damaged_store_is_refused_or_reads_as_before() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("store.redb");
     let store = open(&dir);
-    for slot in 0..40 {
+    for slot in 0..3 {
         put(&store, &north(), enrolment(&format!("m-{slot}"), 5));
         put(&store, &north(), outcome(slot + 1, 1000 * (slot + 1)));
         put(&store, &north(), reading(90, u16::try_from(slot).unwrap(), slot));
@@ -399,18 +457,29 @@ fn a_damaged_store_is_refused_or_reads_as_before() {
     let good = content(&store);
     drop(store);
     let bytes = std::fs::read(&path).unwrap();
-    let mut refused = 0;
-    for at in (0..bytes.len()).step_by(997) {
-        let mut damaged = bytes.clone();
-        damaged[at] ^= 0x55;
-        std::fs::write(&path, &damaged).unwrap();
-        match FileStore::open(&path, 4) {
-            Ok(store) => assert_eq!(content(&store), good, "byte {at} of {} was flipped unnoticed", bytes.len()),
-            Err(OpenStoreError::Damaged { .. }) => refused += 1,
-            Err(error) => panic!("byte {at}: {error}"),
+    // Every byte that is written, and some of the emptiness between.
+    let all = (0..bytes.len()).filter(|at| !matches!(bytes[*at], 0 | 0xff) || at % 997 == 0).collect::<Vec<_>>();
+    let next = AtomicUsize::new(0);
+    let worker = || {
+        let dir = in_memory();
+        let (path, mut refused) = (dir.path().join("store.redb"), 0);
+        while let Some(at) = all.get(next.fetch_add(1, Ordering::Relaxed)).copied() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1 << (at % 8);
+            std::fs::write(&path, &damaged).unwrap();
+            match FileStore::open(&path, 4) {
+                Ok(store) => assert_eq!(content(&store), good, "byte {at} of {} was flipped unnoticed", bytes.len()),
+                Err(OpenStoreError::Damaged { .. }) => refused += 1,
+                Err(error) => panic!("byte {at}: {error}"),
+            }
         }
-    }
-    assert!(refused > 10, "only {refused} damaged files were refused");
+        refused
+    };
+    let refused: usize = std::thread::scope(|scope| {
+        let workers = [(); 2].map(|()| scope.spawn(worker));
+        workers.into_iter().map(|worker| worker.join().unwrap()).sum()
+    });
+    assert!(refused > 1000, "only {refused} of {} damaged files were refused", all.len());
 }
 
 /// redb believes the header of a file that was closed in order: nothing may get there that would make it abort or panic later.
@@ -526,6 +595,52 @@ fn nothing_in_the_database_names_a_meter_or_shows_a_record() {
         assert!(!text.contains("smith") && !text.contains(&hex::encode("smith")), "{table}: {text}");
     }
     assert!(rows >= 5, "three sealed rows, a shard and a version: {rows}");
+}
+
+/// Bits rot in databases too, and whoever may write to this one may not speak for meters.
+#[test]
+fn no_byte_of_a_sealed_row_or_of_its_name_changes_unnoticed() {
+    let place = Place::postgres();
+    let store = &*place.open();
+    put(store, &north(), enrolment("m-1", 7));
+    put(store, &north(), Record::Evidence { number: 3, bytes: Arc::from(&b"two messages"[..]) });
+    put(store, &north(), reading(7, 3, 30));
+    put(store, &north(), request(8, 9));
+    let good = format!("{:?}", store.records(&north()).unwrap());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (client, connection) = runtime.block_on(tokio_postgres::connect(&place.server().url(), NoTls)).unwrap();
+    runtime.spawn(connection);
+    let execute = |sql: &str| runtime.block_on(client.execute(sql, &[])).unwrap();
+    let mut flipped = 0;
+    for (table, bytes) in [("records", "sealed"), ("records", "name"), ("slot_entries", "sealed")] {
+        let rows = format!("select ctid::text, length({bytes}) from dream.{table} where length({bytes}) > 0");
+        for row in runtime.block_on(client.query(&rows, &[])).unwrap() {
+            let (mut at, length): (String, i32) = (row.get(0), row.get(1));
+            for byte in 0..length {
+                // Twice is back.
+                let mut flip = || {
+                    let sql = format!(
+                        "update dream.{table} set {bytes} = set_byte({bytes}, {byte}, get_byte({bytes}, {byte}) # 1) \
+                         where ctid = '{at}' returning ctid::text"
+                    );
+                    at = runtime.block_on(client.query_one(&sql, &[])).unwrap().get(0);
+                };
+                flip();
+                let refused = store.records(&north()).unwrap_err();
+                assert!(matches!(refused, StoreError::Sealed { .. }), "byte {byte} of {bytes} in {table}: {refused}");
+                flip();
+                flipped += 1;
+            }
+        }
+    }
+    // Nor can entries of one slot or commit pass for those of another.
+    for column in ["slot", "fence", "number"] {
+        execute(&format!("update dream.slot_entries set {column} = {column} + 100"));
+        assert!(matches!(store.records(&north()), Err(StoreError::Sealed { .. })), "{column}");
+        execute(&format!("update dream.slot_entries set {column} = {column} - 100"));
+    }
+    assert_eq!(format!("{:?}", store.records(&north()).unwrap()), good);
+    assert!(flipped > 150, "{flipped} bytes");
 }
 
 #[test]

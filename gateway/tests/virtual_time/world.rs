@@ -7,7 +7,7 @@ pub mod gateway;
 pub mod log;
 pub mod writer;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use dream_gateway::clock::Clock;
@@ -36,12 +36,31 @@ pub const AT_REST_MILLIS: u64 = 7500;
 #[derive(Debug)]
 pub struct VirtualClock {
     begun: Instant,
+    /// How far its hands are from the right time.
+    wrong: Mutex<Wrong>,
+}
+
+/// By how many seconds the clocks of a machine are wrong.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Wrong {
+    pub wall_ahead: i64,
+    /// How long the machine stood still without its clocks.
+    pub steady_behind: u64,
 }
 
 impl Clock for VirtualClock {
     fn both(&self) -> Now {
         let elapsed = u64::try_from(self.begun.elapsed().as_millis()).unwrap();
-        Now { wall: BEGIN.plus_millis(elapsed), monotonic_millis: elapsed }
+        let Wrong { wall_ahead, steady_behind } = *self.wrong.lock().unwrap();
+        let wall = BEGIN.plus_millis(elapsed).as_millis().saturating_add_signed(1000 * wall_ahead);
+        Now { wall: Timestamp::from_millis(wall), monotonic_millis: elapsed - 1000 * steady_behind }
+    }
+}
+
+impl VirtualClock {
+    /// Sets the clocks of the machine.
+    pub fn set(&self, wrong: Wrong) {
+        *self.wrong.lock().unwrap() = wrong;
     }
 }
 
@@ -50,14 +69,18 @@ impl Clock for VirtualClock {
 pub struct World {
     pub identities: Arc<Identities>,
     pub broker: Broker,
+    /// The right time, which meters have.
     pub clock: Arc<VirtualClock>,
+    /// The clocks of the gateways' machine.
+    pub gateway_clock: Arc<VirtualClock>,
 }
 
 impl World {
     /// Makes a world with nobody in it. The clock of the runtime must be paused.
     pub fn new() -> Self {
-        let clock = Arc::new(VirtualClock { begun: Instant::now() });
-        Self { identities: Arc::default(), broker: Broker::default(), clock }
+        let clock = || Arc::new(VirtualClock { begun: Instant::now(), wrong: Mutex::default() });
+        let (clock, gateway_clock) = (clock(), clock());
+        Self { identities: Arc::default(), broker: Broker::default(), clock, gateway_clock }
     }
 
     pub fn now(&self) -> Timestamp {

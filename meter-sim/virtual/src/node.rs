@@ -249,6 +249,7 @@ impl ClusterNode {
             (cluster::Key::Enrolment(meter), cluster::Forget::Enrolment(gone)) => meter != gone,
             (cluster::Key::List(epoch), cluster::Forget::List(gone)) => epoch != gone,
             (cluster::Key::Slot(slot, ..), cluster::Forget::Slot(gone)) => slot != gone,
+            (cluster::Key::Outcome(slot), cluster::Forget::Outcome(gone)) => *slot != gone.slot,
             (
                 cluster::Key::Enrolment(_)
                 | cluster::Key::List(_)

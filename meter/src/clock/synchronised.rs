@@ -1,7 +1,8 @@
 //! Whether the wall clock follows a source of time.
 //!
 //! A clock that somebody sets must not be confirmed by what was true before. So steps are looked for, and after one only a
-//! *later* synchronisation counts, and never at once. Before the first look nothing is known of steps; what is asked then must
+//! *later* synchronisation counts, and never at once; but a clock that goes back to where the monotonic one expects it, since it was
+//! last confirmed, is as right as before. Before the first look nothing is known of steps; what is asked then must
 //! be recent. Somebody who controls the source of time, or this machine, can still make the meter believe any time.
 
 use std::fmt::Debug;
@@ -13,6 +14,9 @@ use dream_protocol::time::{Now, Timestamp};
 
 /// How far wall clock and monotonic clock may drift apart between two confirmations. Daemons slew by less.
 const STEP_MILLIS: u64 = 1_000;
+
+/// By what share of the time passed crystals drift apart at most: a thousandth.
+const DRIFT: u64 = 1_000;
 
 /// For how long after a step nothing is believed.
 const QUIET_MILLIS: u64 = 60_000;
@@ -44,6 +48,8 @@ pub struct Synchronised<'a> {
     /// When both clocks were first seen, or last confirmed, or since the last step: small steps that add up are noticed too.
     anchor: Option<Now>,
     step: Option<Step>,
+    /// When the clock was last known to be right.
+    confirmed: Option<Now>,
 }
 
 #[derive(Debug)]
@@ -55,19 +61,23 @@ struct Step {
 
 impl<'a> Synchronised<'a> {
     pub const fn new(source: &'a dyn TimeSource) -> Self {
-        Self { source, anchor: None, step: None }
+        Self { source, anchor: None, step: None, confirmed: None }
     }
 
-    /// Looks whether the clock was set. To be called often; asks nobody if it was not.
-    pub fn look(&mut self, now: Now) {
+    /// Looks whether the clock was set, and returns whether it is right again after it was wrong. To be called often; asks nobody
+    /// if it was not set.
+    pub fn look(&mut self, now: Now) -> bool {
         let anchor = *self.anchor.get_or_insert(now);
-        let monotonic = now.monotonic_millis.saturating_sub(anchor.monotonic_millis);
-        let expected = anchor.wall.plus_millis(monotonic);
-        let apart = expected.millis_since(now.wall).max(now.wall.millis_since(expected));
-        if apart > STEP_MILLIS {
-            self.step = Some(Step { seen_at: now, known: self.source.last_synchronised() });
-            self.anchor = Some(now);
+        if apart(anchor, now) <= STEP_MILLIS {
+            return false;
         }
+        self.anchor = Some(now);
+        let passed = |since: Now| now.monotonic_millis.saturating_sub(since.monotonic_millis);
+        // Whatever it was set to in between, nobody has touched the monotonic clock.
+        let is_back = self.confirmed.is_some_and(|right| apart(right, now) <= STEP_MILLIS + passed(right) / DRIFT);
+        let known = self.source.last_synchronised();
+        self.step = (!is_back).then_some(Step { seen_at: now, known });
+        is_back
     }
 
     /// Returns whether the clock is right now. If so, it is followed from here on.
@@ -75,7 +85,7 @@ impl<'a> Synchronised<'a> {
         self.look(now);
         let confirmed = self.source.is_trusted() || self.is_synchronised(now);
         if confirmed {
-            (self.anchor, self.step) = (Some(now), None);
+            (self.anchor, self.step, self.confirmed) = (Some(now), None, Some(now));
         }
         confirmed
     }
@@ -94,6 +104,12 @@ impl<'a> Synchronised<'a> {
                 })
         })
     }
+}
+
+/// Returns how far the wall clock is from where the monotonic one expects it since a moment.
+fn apart(since: Now, now: Now) -> u64 {
+    let expected = since.wall.plus_millis(now.monotonic_millis.saturating_sub(since.monotonic_millis));
+    expected.millis_since(now.wall).max(now.wall.millis_since(expected))
 }
 
 /// Asks this machine: a Raspberry Pi, for one, has no clock that outlives a power cut.
@@ -239,6 +255,33 @@ mod tests {
             clock.look(Now { wall: now.wall.plus_millis(400 * step), ..now });
         }
         assert!(clock.step.is_some());
+    }
+
+    #[test]
+    fn a_clock_an_hour_ahead_for_a_while_is_right_again_at_once_when_it_comes_back() {
+        for source in [&SystemTimeSource::Trusted as &dyn TimeSource, &Kernel(true)] {
+            let mut clock = Synchronised::new(source);
+            assert!(clock.is_confirmed(after(0, 0)));
+            assert!(!clock.look(after(100, 3_600)), "it jumps");
+            assert!(!clock.look(after(150, 3_600)));
+            assert!(clock.look(after(160, 0)), "it comes back");
+            assert!(!clock.look(after(170, 0)), "said once");
+            assert!(clock.is_confirmed(after(180, 0)), "nothing is held against it");
+        }
+    }
+
+    #[test]
+    fn a_clock_that_comes_back_to_another_time_is_not_right() {
+        let source = FlagAlone::new();
+        source.touch(START);
+        let mut clock = Synchronised::new(&source);
+        assert!(clock.is_confirmed(after(0, 0)));
+        assert!(!clock.look(after(100, 3_600)));
+        assert!(!clock.look(after(160, 5)), "five seconds off");
+        assert!(!clock.is_confirmed(after(300, 5)));
+        // Nor is one of which nobody ever knew that it was right.
+        let mut clock = Synchronised::new(&source);
+        assert!(!clock.look(after(0, 0)) && !clock.look(after(10, 3_600)) && !clock.look(after(20, 0)));
     }
 
     /// A machine whose kernel is asked.

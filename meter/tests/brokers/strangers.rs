@@ -63,3 +63,16 @@ async fn a_meter_that_the_broker_does_not_know_is_told_whom_to_ask() {
     std::fs::copy(&issued.path, folder.join("meter.pem")).unwrap();
     told(&config, &["the broker does not trust who issued `identity.certificate`"]).await;
 }
+
+#[tokio::test]
+async fn a_meter_whose_source_ends_ends_and_says_so() {
+    let mut site = Site::new("");
+    // Standard input, which is empty.
+    let config = site.home(METER, 4, wall(), "[source]\nkind = \"lines\"\ninterval_seconds = 10\n");
+    let program = PathBuf::from(env!("CARGO_BIN_EXE_dream-meter"));
+    let arguments = vec!["run".to_owned(), "--config".to_owned(), config.display().to_string()];
+    let mut meter = Process::new("meter", program, arguments, config.parent().unwrap());
+    meter.start();
+    until("the meter ends", || !meter.is_running()).await;
+    assert!(meter.printed().contains("what reads the meter has ended: it returned"), "{}", meter.printed());
+}

@@ -80,6 +80,11 @@ impl Publisher {
         self.lists().rev().find(|own| own.starts() <= at && at < own.ends())
     }
 
+    /// Whether a list begins so late that no meter accepts it now.
+    pub(super) fn is_ahead(&self, now: Timestamp) -> bool {
+        self.lists().any(|own| now.plus_secs(MAX_LIST_AHEAD_SECONDS) < own.starts())
+    }
+
     /// The newest list, if it was published here and is not over.
     fn newest_own(&self) -> Option<&Arc<OwnList>> {
         self.newest.and_then(|newest| self.lists.get(&newest.epoch))
@@ -354,16 +359,18 @@ impl Publisher {
 
     /// Takes a list from the gateway's own records. One that can no longer be used, because an authority was removed,
     /// still says which epoch and hash the next one continues: meters know them.
-    pub(super) fn reopen_list(&mut self, record: &ListRecord, outputs: &mut Outputs) {
-        if self.open_list(record).is_ok() {
+    pub(super) fn reopen_list(&mut self, mut record: ListRecord, now: Timestamp, outputs: &mut Outputs) {
+        // The next one need not wait for a time that never was.
+        record.published_at = record.published_at.min(now);
+        if self.open_list(&record).is_ok() {
             return;
         }
         let Ok((envelope, header)) = FullList::header_of(&record.bytes) else {
             return outputs.forget(Forget::List(record.epoch));
         };
-        self.continue_after(record, header.epoch, ListHash(sha256(envelope.payload())), None);
+        self.continue_after(&record, header.epoch, ListHash(sha256(envelope.payload())), None);
         if record.secret.is_some() {
-            outputs.persist(Record::List(ListRecord { secret: None, ..record.clone() }));
+            outputs.persist(Record::List(ListRecord { secret: None, ..record }));
         }
     }
 

@@ -49,6 +49,8 @@ pub enum Forget {
     List(u64),
     /// Every [`Key::Slot`] of a slot; its outcome stays.
     Slot(Slot),
+    /// An outcome, and what was made of it: the slot never was.
+    Outcome(SlotOutcome),
 }
 
 /// One entry.

@@ -10,6 +10,7 @@ use super::open_slot::{Attempt, Judges, OpenSlot, Step};
 use super::outputs::{Outputs, Turn};
 use super::own_list::OwnList;
 use super::publisher::Publisher;
+use super::witnesses::Witnesses;
 use super::{ClusterConfig, Forget, Notice, Offenders, Record, Rejection, Retries, STALL_SECONDS};
 use crate::aggregate::{Aggregate, Failure, SlotOutcome};
 use crate::time::{Slot, Timestamp};
@@ -28,6 +29,8 @@ pub(super) struct Slots {
     pub(super) retries: Retries,
     /// Members that spoil slots.
     pub(super) offenders: Offenders,
+    /// What time it is by the members.
+    pub(super) witnesses: Witnesses,
 }
 
 impl Slots {
@@ -39,6 +42,7 @@ impl Slots {
             opened_until: Timestamp::from_millis(0),
             retries: Retries::default(),
             offenders: Offenders::default(),
+            witnesses: Witnesses::default(),
         }
     }
 
@@ -64,6 +68,7 @@ impl Slots {
         message: &MemberMessage<'_>,
         sealed: (&Mac0<'_>, &str, &str),
         lists: &Publisher,
+        now: Timestamp,
         outputs: &mut Outputs,
     ) -> Result<Option<Slot>, Rejection> {
         let slot = message.slot();
@@ -71,11 +76,17 @@ impl Slots {
             return watch.late_answer(answer, sealed).map(|()| None);
         }
         let Some(open) = self.open.get_mut(&slot) else {
-            let mut covering = lists.lists().filter(|own| own.list.covers(slot));
-            let over = covering.any(|own| own.list.params().slot_end(slot) <= self.opened_until);
+            let covering = || lists.lists().filter(|own| own.list.covers(slot));
+            // Of no use as a reading, it still tells what time it is for a member.
+            let known = covering().find_map(|own| Some((own, own.authenticate(sealed, &message.list()).ok()?)));
+            if let Some((own, member)) = known {
+                self.witnesses.note(&own.list, member, message, now);
+            }
+            let over = covering().any(|own| own.list.params().slot_end(slot) <= self.opened_until);
             return Err(if over { Rejection::SlotClosed } else { Rejection::SlotNotOpen });
         };
         let member = open.own().authenticate(sealed, &message.list())?;
+        self.witnesses.note(open.list(), member, message, now);
         outputs.persist(open.accept(member, message)?);
         Ok(open.is_complete().then_some(slot))
     }
@@ -109,15 +120,41 @@ impl Slots {
                 open.allow_catching_up(turn.now);
             }
             self.opened_until = ended;
-            self.open.insert(slot, open);
+            self.open.entry(slot).or_insert(open);
             self.step(slot, lists, turn);
         }
     }
 
+    /// Opens the slots whose readings come at this time, if the time is right: they are collected, and nothing else happens.
+    /// Slots before them stay unopened. Returns when the next one is to be opened.
+    pub(super) fn open_present(&mut self, lists: &Publisher, now: Timestamp) -> Option<Timestamp> {
+        let mut reached = self.opened_until;
+        while let Some((slot, own, opens)) = lists.next_slot(reached) {
+            if now < opens {
+                return Some(opens);
+            }
+            let params = *own.list.params();
+            if now < params.slot_expiry(slot) {
+                self.open.entry(slot).or_insert_with(|| OpenSlot::new(slot, own));
+            }
+            // Not one by one: the clock may be years ahead.
+            let length = params.terms().slot_seconds;
+            let recent = Timestamp::from_secs(now.as_secs().saturating_sub(2 * length));
+            reached = params.slot_end(slot).max(recent);
+        }
+        None
+    }
+
     /// Erases the lists that no slot needs.
-    pub(super) fn forget_lists(&self, lists: &mut Publisher, now: Timestamp, outputs: &mut Outputs) {
+    pub(super) fn forget_lists(&mut self, lists: &mut Publisher, now: Timestamp, outputs: &mut Outputs) {
         let is_open = |epoch| self.open.values().any(|open| open.epoch() == epoch);
         lists.forget_lists(self.opened_until, is_open, now, outputs);
+        self.witnesses.keep(|epoch| lists.lists().any(|own| own.list.epoch() == epoch));
+    }
+
+    /// Returns the end of the last slot that was opened.
+    pub(super) const fn opened_until(&self) -> Timestamp {
+        self.opened_until
     }
 
     /// Moves one slot on as far as it goes; returns whether it closed.

@@ -94,8 +94,22 @@ impl Gateway {
     /// Lets no file of the process grow beyond so many bytes, as a full disk does. `None` lifts that.
     pub fn limit_files(&self, bytes: Option<u64>) {
         let limit = bytes.map_or_else(|| "unlimited".to_owned(), |bytes| bytes.to_string());
+        self.limit(&format!("--fsize={limit}:unlimited"));
+    }
+
+    /// Lets the process have so many files and connections open, and no more.
+    pub fn limit_handles(&self, count: usize) {
+        self.limit(&format!("--nofile={count}:"));
+    }
+
+    /// Returns how many files and connections it has open.
+    pub fn handles(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.id().unwrap())).unwrap().count()
+    }
+
+    fn limit(&self, limit: &str) {
         let process = self.id().unwrap().to_string();
-        let set = Command::new("prlimit").args(["--pid", &process, &format!("--fsize={limit}:unlimited")]).status();
+        let set = Command::new("prlimit").args(["--pid", &process, limit]).status();
         assert!(set.unwrap().success());
     }
 

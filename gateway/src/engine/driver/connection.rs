@@ -10,6 +10,7 @@ use super::Driver;
 use crate::board;
 use crate::board::gateway_view::BrokerView;
 use crate::board::readiness::Latch;
+use crate::clock::Clock as _;
 use crate::engine::announce;
 use crate::engine::effect::Effect;
 use crate::engine::parts::Parts;

@@ -16,6 +16,7 @@ use rand::rngs::SysRng;
 use super::Driver;
 use super::connection::filters;
 use super::meters::MeterIndex;
+use crate::clock::Clock as _;
 use crate::engine::announce;
 use crate::engine::effect::Effect;
 use crate::engine::served::ServedCluster;

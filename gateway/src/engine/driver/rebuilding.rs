@@ -7,6 +7,7 @@ use tracing::info;
 
 use super::Driver;
 use crate::board::readiness::Latch;
+use crate::clock::Clock as _;
 use crate::engine::served::{self, ServedCluster};
 use crate::engine::transport::Delivery;
 
@@ -65,6 +66,7 @@ impl Driver {
         let cluster = served.id.clone();
         let waiting = self.state.rebuilding.awaited.remove(cluster.as_str()).unwrap_or_default();
         self.add(served);
+        self.check_time_of(&cluster).await?;
         self.subscribe(&[cluster]);
         waiting.into_iter().for_each(|delivery| self.deliver(delivery));
         if self.state.rebuilding.is_over() {

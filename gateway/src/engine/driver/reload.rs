@@ -7,6 +7,7 @@ use tracing::{error, info, warn};
 
 use super::Driver;
 use super::connection::filters;
+use crate::clock::Clock as _;
 use crate::config::Config;
 use crate::config::secrets::GatewayIdentity;
 use crate::engine::announce;
@@ -112,7 +113,7 @@ impl Driver {
         }
     }
 
-    fn forget(&mut self, cluster: &ClusterId) -> Option<ServedCluster> {
+    pub(super) fn forget(&mut self, cluster: &ClusterId) -> Option<ServedCluster> {
         let served = self.state.clusters.remove(cluster)?;
         self.state.ticks.remove(&(served.next_tick, cluster.clone()));
         Some(served)

@@ -1,9 +1,9 @@
 //! Opening a store: checking every page, refusing other formats, and opening it again after an error.
 
 use std::io::ErrorKind;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Mutex, PoisonError, RwLock};
 
 use dream_edge::database;
 use redb::{Database, ReadableDatabase as _, TableError};
@@ -11,12 +11,24 @@ use redb::{Database, ReadableDatabase as _, TableError};
 use super::schema::{self, FORMAT, META};
 use super::{FileStore, OpenStoreError, StoreError};
 
+/// Which file a path names: its device and its number there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FileId(u64, u64);
+
+impl FileId {
+    /// Returns the file that is there now, if there is one.
+    fn of(path: &Path) -> Option<Self> {
+        std::fs::metadata(path).ok().map(|file| Self(file.dev(), file.ino()))
+    }
+}
+
 impl FileStore {
     /// Opens a store, or makes a new one. Takes as long as reading the file takes.
     pub fn open(path: &Path, cache_mebibytes: usize) -> Result<Self, OpenStoreError> {
         let cache_bytes = cache_mebibytes << 20;
         let database = open(path, cache_bytes, true)?;
-        let store = Self { path: path.to_owned(), cache_bytes, database: RwLock::new(Some(database)) };
+        let file = Mutex::new(FileId::of(path));
+        let store = Self { path: path.to_owned(), cache_bytes, database: RwLock::new(Some(database)), file };
         if !store.check_format()? {
             let damaged =
                 |error: StoreError| OpenStoreError::Damaged { path: path.to_owned(), detail: error.to_string() };
@@ -29,7 +41,8 @@ impl FileStore {
     pub fn open_existing(path: &Path) -> Result<Self, OpenStoreError> {
         let cache_bytes = 32 << 20;
         let database = open(path, cache_bytes, false)?;
-        let store = Self { path: path.to_owned(), cache_bytes, database: RwLock::new(Some(database)) };
+        let file = Mutex::new(FileId::of(path));
+        let store = Self { path: path.to_owned(), cache_bytes, database: RwLock::new(Some(database)), file };
         if !store.check_format()? {
             return Err(OpenStoreError::Damaged { path: path.to_owned(), detail: "it is empty".to_owned() });
         }
@@ -41,7 +54,17 @@ impl FileStore {
         let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
         *database = None;
         *database = Some(open(&self.path, self.cache_bytes, false)?);
+        *self.file.lock().unwrap_or_else(PoisonError::into_inner) = FileId::of(&self.path);
         Ok(())
+    }
+
+    /// Returns an error if the file was removed or replaced: what would be written is lost when the gateway stops.
+    pub(super) fn check_in_place(&self) -> Result<(), StoreError> {
+        let known = *self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.is_some() && FileId::of(&self.path) == known {
+            return Ok(());
+        }
+        Err(StoreError::Displaced { path: self.path.clone() })
     }
 
     /// Refuses a file of another version or of something else; says whether it is a store, or still empty.

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::cluster::{Forget, Record};
 use dream_protocol::ids::ClusterId;
 use dream_protocol::time::{Slot, Timestamp};
@@ -150,6 +151,20 @@ impl<'txn> Tables<'txn> {
         Ok(())
     }
 
+    /// Removes an outcome with its loads, and the rows from its day on, which are made anew from the outcomes that stay.
+    fn withdraw(&mut self, id: &str, outcome: &SlotOutcome) -> Result<(), StoreError> {
+        let key = (id, outcome.end.as_millis());
+        self.outcomes.remove(key)?;
+        self.filtered.remove(key)?;
+        self.smoothed.remove(key)?;
+        let begun = (id, 0)..=(id, outcome.start.as_millis());
+        let day = self.days.range(begun)?.next_back().transpose()?.map(|(key, _)| key.value().1);
+        let from = day.unwrap_or(outcome.start.as_millis());
+        self.days.retain_in((id, from)..=(id, u64::MAX), |_, _| false)?;
+        self.hours.retain_in((id, from)..=(id, u64::MAX), |_, _| false)?;
+        Ok(())
+    }
+
     fn forget(&mut self, cluster: &ClusterId, forget: &Forget) -> Result<(), StoreError> {
         match forget {
             Forget::Enrolment(meter) => drop(self.enrolments.remove((cluster.as_str(), meter.as_str()))?),
@@ -158,6 +173,7 @@ impl<'txn> Tables<'txn> {
                 let all = (cluster.as_str(), slot.0, 0)..=(cluster.as_str(), slot.0, u64::MAX);
                 self.slots.retain_in(all, |_, _| false)?;
             }
+            Forget::Outcome(outcome) => self.withdraw(cluster.as_str(), outcome)?,
         }
         Ok(())
     }

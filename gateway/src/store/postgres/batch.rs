@@ -35,6 +35,8 @@ pub(super) struct Batch {
     slots: BTreeMap<At, SlotRow>,
     hours: BTreeMap<At, Rollup>,
     days: BTreeMap<At, Rollup>,
+    /// When outcomes began that are withdrawn, by when they ended. They go before anything is put.
+    withdrawn: BTreeMap<At, Timestamp>,
     /// When slots ended and hours began that are dropped.
     expired: Option<(Timestamp, Timestamp)>,
 }
@@ -97,12 +99,24 @@ impl Batch {
                 self.forgotten.insert((id, *slot));
                 return;
             }
+            Forget::Outcome(outcome) => return self.withdraw(id, outcome),
             Forget::Enrolment(meter) => Key::Enrolment(meter.clone()),
             Forget::List(epoch) => Key::List(*epoch),
         };
         for (kind, name) in names(&id, &key, sealer) {
             self.records.insert((id.clone(), kind, name), None);
         }
+    }
+
+    /// Removes an outcome, and the rows from its day on, which are made anew from the outcomes that stay.
+    fn withdraw(&mut self, id: String, outcome: &SlotOutcome) {
+        let begun = (id.clone(), Timestamp::from_millis(0))..=(id.clone(), outcome.start);
+        let from = self.days.range(begun).next_back().map_or(outcome.start, |((_, start), _)| *start);
+        for rows in [&mut self.hours, &mut self.days] {
+            rows.retain(|(cluster, start), _| *cluster != id || *start < from);
+        }
+        self.slots.remove(&(id.clone(), outcome.end));
+        self.withdrawn.insert((id, outcome.end), outcome.start);
     }
 }
 
@@ -142,7 +156,7 @@ macro_rules! statements {
 statements! {
     fence = FENCE, forget_slots = FORGET_SLOTS, put_entries = PUT_SLOT_ENTRIES, forget_records = FORGET_RECORDS,
     put_records = PUT_RECORDS, put_slots = PUT_SLOTS, put_loads = PUT_LOADS, put_hours = PUT_HOURS, put_days = PUT_DAYS,
-    expire_slots = EXPIRE_SLOTS, expire_hours = EXPIRE_HOURS,
+    expire_slots = EXPIRE_SLOTS, expire_hours = EXPIRE_HOURS, withdraw = WITHDRAW,
 }
 
 impl Writer {
@@ -201,6 +215,11 @@ async fn transact(
         column(&kept, |((.., name), _)| name.as_slice()),
         column(&kept, |(_, sealed)| sealed.as_deref()),
     );
+    let withdrawn = (
+        column(&batch.withdrawn, |((id, _), _)| id.as_str()),
+        column(&batch.withdrawn, |(_, start)| moment(*start)),
+        column(&batch.withdrawn, |((_, end), _)| moment(*end)),
+    );
     let expired = batch.expired.map(|(slots, hours)| (moment(slots), moment(hours)));
     let (begin, commit) = (client.batch_execute("begin"), client.batch_execute("commit"));
     let expire = async {
@@ -223,6 +242,10 @@ async fn transact(
         },
         async { execute(client, &statements.forget_records, gone.0.len(), &[&gone.0, &gone.1, &gone.2]).await },
         async { execute(client, &statements.put_records, kept.0.len(), &[&kept.0, &kept.1, &kept.2, &kept.3]).await },
+        async {
+            let parameters: [&(dyn ToSql + Sync); 3] = [&withdrawn.0, &withdrawn.1, &withdrawn.2];
+            execute(client, &statements.withdraw, withdrawn.0.len(), &parameters).await
+        },
         put_slots(client, statements, &batch.slots),
         put_loads(client, statements, &batch.slots),
         put_periods(client, &statements.put_hours, &batch.hours),
@@ -230,9 +253,9 @@ async fn transact(
         commit,
     );
     // The first one that failed is the reason why the others did.
-    let (begin, fenced, a, b, c, d, e, f, g, h, commit) = results;
+    let (begin, fenced, a, b, c, d, e, f, g, h, i, commit) = results;
     begin.map_err(words)?;
-    for result in [fenced, a, b, c, d, e, f, g, h] {
+    for result in [fenced, a, b, c, d, e, f, g, h, i] {
         result.map_err(words)?;
     }
     commit.map_err(words)?;

@@ -167,6 +167,15 @@ macro_rules! put_periods {
 }
 pub(super) const PUT_HOURS: &str = put_periods!("hours");
 pub(super) const PUT_DAYS: &str = put_periods!("days");
+/// Outcomes with their loads, and the rows from the day of the first of them on.
+pub(super) const WITHDRAW: &str = "
+    with gone as (select * from unnest($1::text[], $2::timestamptz[], $3::timestamptz[]) as gone (cluster, starts, ends)),
+    first as (select cluster, min(starts) as starts from gone group by cluster),
+    day as (select cluster, coalesce((select max(days.starts) from dream.days
+        where days.cluster = first.cluster and days.starts <= first.starts), starts) as starts from first),
+    of_slots as (delete from dream.slots using gone where slots.cluster = gone.cluster and slots.ends = gone.ends),
+    of_hours as (delete from dream.hours using day where hours.cluster = day.cluster and hours.starts >= day.starts)
+    delete from dream.days using day where days.cluster = day.cluster and days.starts >= day.starts";
 pub(super) const EXPIRE_SLOTS: &str = "delete from dream.slots where ends < $1";
 pub(super) const EXPIRE_HOURS: &str = "delete from dream.hours where starts < $1";
 

@@ -16,7 +16,7 @@ use dream_gateway::engine::parts::Parts;
 use dream_gateway::engine::transport;
 use dream_gateway::http::operator;
 use dream_gateway::http::router;
-use dream_gateway::store::Store;
+use dream_gateway::store::{self, Store};
 use dream_testkit::lab::aggregates::{Slots, decoded, listed};
 use dream_testkit::lab::http::Answer;
 use dream_testkit::lab::identities::GATEWAY;
@@ -101,7 +101,7 @@ impl Gateway {
         assert!(self.life.is_none(), "the gateway runs");
         let (config, identity) = self.load();
         let name = self.name();
-        let mut parts = Parts::new(config, identity, self.world.clock.clone()).unwrap();
+        let mut parts = Parts::new(config, identity, self.world.gateway_clock.clone()).unwrap();
         assert_eq!(parts.store.try_take().unwrap(), None);
         parts.store = before(parts.store);
         let (store, service, status_topic) =
@@ -179,6 +179,14 @@ impl Gateway {
 
     pub fn store_path(&self) -> PathBuf {
         self.directory.path().join("gateway.redb")
+    }
+
+    /// Opens the store of a gateway that does not run, to write to it.
+    pub fn open_store(&self) -> Arc<dyn Store> {
+        assert!(self.life.is_none(), "the gateway runs");
+        let store = store::open(&self.load().0.store, self.settings.ordinal, &self.name()).unwrap();
+        assert_eq!(store.try_take().unwrap(), None);
+        store
     }
 
     /// Asks for a path, without a socket.
