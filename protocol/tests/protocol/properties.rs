@@ -12,11 +12,12 @@ use dream_protocol::keys::{AgreementPublic, ListHash, PairKey};
 use dream_protocol::member_set::MemberSet;
 use dream_protocol::membership::MembershipList;
 use dream_protocol::noise::{Confidence, Scale, Spread};
-use dream_protocol::params::Terms;
+use dream_protocol::params::{Params, Terms};
 use dream_protocol::scheme::Scheme;
 use dream_protocol::scheme::committee::Committee;
 use dream_protocol::scheme::committee::field::{Element, MODULUS};
 use dream_protocol::scheme::pairwise::mask::Masks;
+use dream_protocol::simulation::DayAccount;
 use dream_protocol::time::Slot;
 use dream_protocol::topic::{GatewayChannel, MeterChannel, Topic};
 use dream_protocol::wire::{
@@ -227,7 +228,7 @@ proptest! {
             hi,
             epsilon_numerator: en,
             epsilon_denominator: ed,
-            day_micro_epsilon: day,
+            day_micro_rho: day,
             attempts,
         };
         let list = ListStatement {
@@ -274,15 +275,15 @@ fn records_that_were_never_written_are_refused() {
         let (t, since) = (raw::uint(12), raw::uint(7));
         let numbers = [raw::uint(7), raw::uint(8), raw::uint(9), raw::bytes(hash), t, since, raw::uint(0)];
         let rest = [raw::uint(600), raw::uint(1), raw::array(&ledger), raw::array(&days)];
-        raw::array(&[&[raw::uint(1), cluster.clone()], &numbers[..], &rest].concat())
+        raw::array(&[&[raw::uint(7), cluster.clone()], &numbers[..], &rest].concat())
     };
     let account = |ledger, hash: &[u8]| with_days(ledger, hash, Vec::new());
-    let day = |number: u64, reserved: u64, used: u128| {
+    let day = |number: u64, reserved: u64, used: u64| {
         [raw::uint(number), raw::uint(5), raw::uint(reserved), raw::bytes(&used.to_be_bytes())]
     };
     let accounts = |days: &[[Vec<u8>; 4]]| with_days(Vec::new(), &[1; 32], days.concat());
-    let half = |reserved: u64| u128::from(reserved) << 31;
-    for sound in [account(vec![], &[1; 32]), accounts(&[day(8, 72, half(72)), day(9, 0, 0)])] {
+    let whole = |reserved: u64| reserved << 20;
+    for sound in [account(vec![], &[1; 32]), accounts(&[day(8, 72, whole(72)), day(9, 0, 0)])] {
         assert!(meter::Record::decode(&sound).is_ok());
     }
     for (defect, record) in [
@@ -290,7 +291,7 @@ fn records_that_were_never_written_are_refused() {
         ("a ledger out of order", account([2, 0, 1, 0].map(raw::uint).to_vec(), &[1; 32])),
         ("a slot twice", account([1, 0, 1, 5].map(raw::uint).to_vec(), &[1; 32])),
         ("an epoch without a list", account(vec![], &[])),
-        ("more used than half of what is reserved", accounts(&[day(8, 72, half(72) + 1)])),
+        ("more used than is reserved", accounts(&[day(8, 72, whole(72) + 1)])),
         ("days out of order", accounts(&[day(9, 1, 0), day(8, 1, 0)])),
         ("one day twice", accounts(&[day(8, 1, 0), day(8, 2, 0)])),
         ("a day at the end of time", accounts(&[day(u64::MAX / 86_400, 1, 0)])),
@@ -394,6 +395,41 @@ const FREE: [(&str, usize); 13] = [
     // It bounds itself: only a decoded sum has to be one, and a failed one is 0.
     ("cluster outcome, failed", 13),
 ];
+
+// ---- A day --------------------------------------------------------------------------------------------------------------
+
+/// Lambdas below divide this.
+const MULTIPLE: i128 = 64_000;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// What the proof of `protocol-proofs.md 5a` adds up: any two days of a home, under any lists.
+    #[test]
+    fn two_days_of_a_home_differ_by_no_more_than_twice_rho(
+        lists in vec((any::<bool>(), 0usize..3, 1u64..=2, 200_000u64..2_000_000), 1..5),
+        days in vec((0usize..8, -9000i64..9000, -9000i64..9000, any::<bool>()), 24),
+    ) {
+        let params = lists.iter().map(|&(signed, range, epsilon_denominator, day_micro_rho)| {
+            let hi = [1000, 4000, 8000][range];
+            let terms = Terms { max_malicious: 10, lo: if signed { -hi } else { 0 }, hi, epsilon_denominator, day_micro_rho, ..Terms::with_slots_of(3600) };
+            Params::new(100, terms).unwrap()
+        });
+        let params: Vec<Params> = params.collect();
+        let [mut one, mut other] = [DayAccount::default(), DayAccount::default()];
+        // The first attempt binds the day.
+        let rho = i128::from(params[days[0].0 % params.len()].terms().day_micro_rho);
+        let mut apart = 0;
+        for (slot, (list, watts, others, opposite)) in days.into_iter().enumerate() {
+            let (params, slot) = (&params[list % params.len()], Slot(slot as u64));
+            let others = if opposite { -watts } else { others };
+            let lambda = i128::from(params.noise_scale().numerator());
+            let moved = i128::from(one.report(params, slot, watts) - other.report(params, slot, others));
+            apart += moved.pow(2) * (MULTIPLE / lambda).pow(2);
+        }
+        prop_assert!(apart * 1_000_000 <= 2 * rho * MULTIPLE.pow(2), "{apart}");
+    }
+}
 
 // ---- Masks and bands ----------------------------------------------------------------------------------------------------
 

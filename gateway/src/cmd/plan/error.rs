@@ -6,7 +6,6 @@ use dream_protocol::params::Params;
 use serde::Serialize;
 
 use super::numbers::real;
-use crate::board::day_epsilon;
 
 /// How far a sum of so many readings may be off.
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -111,7 +110,7 @@ impl HourMean {
 impl DayEnergy {
     pub(super) fn new(params: &Params, mean_load_watts: u64) -> Self {
         let hours = real(params.terms().slot_seconds) / 3600.0;
-        let slots = u32::try_from(day_epsilon::slots(params)).expect("at most one a second");
+        let slots = u32::try_from(params.slots_of_a_day()).expect("at most one a second");
         let band95_watt_hours = hours * real(over(params, slots).half_width(Confidence::P95));
         let energy = f64::from(slots) * hours * real(mean_load_watts);
         Self { slots, band95_watt_hours, band95_percent: 100.0 * band95_watt_hours / energy }
