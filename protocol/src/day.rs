@@ -213,8 +213,8 @@ mod tests {
     fn a_slot_leaves_something_for_those_after_it() {
         let (mut days, one) = (Days::default(), stating(1_000_000));
         let found = reports(&mut days, &one, [(0, 1000), (1, 1000), (2, 1000), (3, 1000)]);
-        // 4/6 of 1, 4/5 of the third that is left, and then all.
-        assert_eq!(found, [816, 516, 258, 0]);
+        // 4/6 of 1, 4/5 of the third that is left, and then all but what whole watts leave.
+        assert_eq!(found, [816, 517, 258, 17]);
         let ten_minutes =
             params(Terms { hi: 6000, epsilon_denominator: 1, day_micro_rho: 1_000_000, ..Terms::DEFAULT });
         let mut days = Days::default();
@@ -271,9 +271,9 @@ mod tests {
         let widest = Terms { day_micro_rho: MAX_DAY_MICRO_RHO - 1, ..Terms::DEFAULT };
         for terms in [
             Terms { hi: (1 << 40) / 301, epsilon_denominator: 1, ..widest },
-            Terms { lo: -(1 << 31), hi: 1 << 31, epsilon_denominator: 1, ..widest },
+            Terms { lo: -(1 << 30), hi: 1 << 30, epsilon_denominator: 1, ..widest },
             Terms { hi: 8000, epsilon_denominator: MAX_EPSILON_PART / 4, ..widest },
-            Terms { hi: 1 << 32, epsilon_numerator: MAX_EPSILON_PART, epsilon_denominator: 999_999, ..widest },
+            Terms { hi: 1 << 31, epsilon_numerator: MAX_EPSILON_PART, epsilon_denominator: 999_999, ..widest },
             Terms { hi: 7, epsilon_numerator: 6, epsilon_denominator: 1, day_micro_rho: 1, ..widest },
             Terms { hi: 4999, epsilon_numerator: 7, epsilon_denominator: 9, day_micro_rho: 1_000_001, ..widest },
         ] {

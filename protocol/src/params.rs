@@ -450,7 +450,9 @@ const fn narrow_u8(count: u64) -> u8 {
 mod tests {
     use super::*;
 
-    const TERMS: Terms = Terms { reveal_seconds: 30, max_missing: 10, max_malicious: 10, ..Terms::DEFAULT };
+    const HOUSE: Terms = Terms { reveal_seconds: 30, max_missing: 10, max_malicious: 10, ..Terms::DEFAULT };
+
+    const TERMS: Terms = Terms { hi: 5000, epsilon_denominator: 1, ..HOUSE };
 
     #[test]
     fn derived_values_follow_the_specification() {
@@ -508,9 +510,9 @@ mod tests {
         let endless = Terms { day_micro_rho: MAX_DAY_MICRO_RHO, ..TERMS };
         assert_eq!(refused(endless), ParamsError::DayRho { found: MAX_DAY_MICRO_RHO });
         assert!(Params::new(100, Terms { day_micro_rho: MAX_DAY_MICRO_RHO - 1, ..TERMS }).is_ok());
-        let quiet = Terms { hi: 1, epsilon_numerator: 3, ..TERMS };
+        let quiet = Terms { hi: 1, epsilon_numerator: 2, ..TERMS };
         assert_eq!(refused(quiet), ParamsError::DayScale);
-        assert!(Params::new(100, Terms { epsilon_numerator: 2, ..quiet }).is_ok(), "lambda is 1 W");
+        assert!(Params::new(100, Terms { epsilon_numerator: 1, ..quiet }).is_ok(), "lambda is 1 W");
         assert!(Params::new(100, Terms { day_micro_rho: 0, ..quiet }).is_ok());
         assert!(matches!(refused(Terms { hi: i64::MAX, lo: i64::MIN, ..TERMS }), ParamsError::TooLarge { .. }));
         assert!(matches!(
@@ -538,17 +540,17 @@ mod tests {
 
     #[test]
     fn a_day_is_a_sum_of_squares_or_of_epsilons() {
-        let house = Params::new(100, TERMS).unwrap();
+        let house = Params::new(100, HOUSE).unwrap();
         assert_eq!((house.terms().day_micro_rho, house.day_rms_watts()), (1_722_657, Some(1750)));
-        assert_eq!(TERMS.with_day_rms(1750), TERMS);
-        let plain = Params::new(100, Terms { day_micro_rho: 0, epsilon_denominator: 3, ..TERMS }).unwrap();
+        assert_eq!(HOUSE.with_day_rms(1750), HOUSE);
+        let plain = Params::new(100, Terms { day_micro_rho: 0, epsilon_denominator: 3, ..HOUSE }).unwrap();
         assert_eq!((plain.plain_day_micro_epsilon(), plain.day_rms_watts()), (144 * 333_334, None));
         let with = |terms: Terms, rms| terms.with_day_rms(rms).day_micro_rho;
-        assert_eq!(with(Terms { lo: -8000, ..TERMS }, 2000), 1_125_000, "twice, at twice the lambda");
-        assert_eq!(with(Terms { hi: 12_000, epsilon_denominator: 1, ..TERMS }, 1000), 1_000_000);
-        assert_eq!(with(Terms { hi: 7000, ..TERMS }, 1000), 734_694, "rounded up");
-        assert_eq!(with(TERMS, u64::from(u32::MAX)), MAX_DAY_MICRO_RHO - 1, "the most that a list may state");
-        assert_eq!([with(Terms { hi: 0, ..TERMS }, 1), with(Terms { hi: i64::MAX, ..TERMS }, 1)], [1, 1]);
+        assert_eq!(with(Terms { lo: -8000, ..HOUSE }, 2000), 1_125_000, "twice, at twice the lambda");
+        assert_eq!(with(Terms { hi: 12_000, epsilon_denominator: 1, ..HOUSE }, 1000), 1_000_000);
+        assert_eq!(with(Terms { hi: 7000, ..HOUSE }, 1000), 734_694, "rounded up");
+        assert_eq!(with(HOUSE, u64::from(u32::MAX)), MAX_DAY_MICRO_RHO - 1, "the most that a list may state");
+        assert_eq!([with(Terms { hi: 0, ..HOUSE }, 1), with(Terms { hi: i64::MAX, ..HOUSE }, 1)], [1, 1]);
     }
 
     #[test]
@@ -558,11 +560,11 @@ mod tests {
             assert_eq!(found.day_micro_rho, rho);
             Some((found.epsilon_numerator, found.epsilon_denominator))
         };
-        assert_eq!(with(TERMS, 1_722_657, 1_000_000), Some((1, 2)));
-        assert_eq!(with(TERMS, 1_722_656, 1_000_000), Some((499_999, 1_000_000)), "rounded down");
-        assert_eq!(with(TERMS, 100_000_000, 1_000_000), Some((1, 1)), "the most");
-        assert_eq!(with(TERMS, 50_000_000, 9_000_000), Some((2_693_728 / 10, 100_000)), "in five places");
-        assert_eq!(with(Terms { hi: 1, slot_seconds: 60, ..TERMS }, 1, 1_000_000), None);
+        assert_eq!(with(HOUSE, 1_722_657, 1_000_000), Some((1, 2)));
+        assert_eq!(with(HOUSE, 1_722_656, 1_000_000), Some((499_999, 1_000_000)), "rounded down");
+        assert_eq!(with(HOUSE, 100_000_000, 1_000_000), Some((1, 1)), "the most");
+        assert_eq!(with(HOUSE, 50_000_000, 9_000_000), Some((134_687, 50_000)), "in five places");
+        assert_eq!(with(Terms { hi: 1, slot_seconds: 60, ..HOUSE }, 1, 1_000_000), None);
     }
 
     #[test]

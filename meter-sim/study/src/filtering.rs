@@ -59,7 +59,7 @@ struct Cluster {
     days: Vec<Vec<Observed>>,
 }
 
-/// What the gateway makes of each cluster, without an energy account. Half of alpha may be silent.
+/// What the gateway makes of each cluster, without an account of the day. Half of alpha may be silent.
 fn observe(drawn: &Drawn<'_>, settings: &Settings, alpha: Alpha) -> Vec<Cluster> {
     let range = settings.range(drawn.data);
     let members = u16::try_from(drawn.size).expect("checked");

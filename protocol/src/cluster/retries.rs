@@ -94,9 +94,10 @@ mod tests {
 
     #[test]
     fn what_is_to_spare_follows_from_the_meters_ledger_less_a_reserve() {
+        let whole = |seconds| Terms { epsilon_denominator: 1, ..Terms::with_slots_of(seconds) };
         let half = Terms { epsilon_denominator: 2, ..Terms::DEFAULT };
-        let whole_days = |seconds| Terms { day_micro_rho: 0, ..Terms::with_slots_of(seconds) };
-        assert_eq!(spare_of(Profile::Strict, Terms::DEFAULT), Some(14_000_000), "160 less 144 and a reserve of 2");
+        let whole_days = |seconds| Terms { day_micro_rho: 0, ..whole(seconds) };
+        assert_eq!(spare_of(Profile::Strict, whole(600)), Some(14_000_000), "160 less 144 and a reserve of 2");
         assert_eq!(spare_of(Profile::Strict, half), Some(77 * 1_000_000), "320 less 144 and 22, of half an epsilon");
         assert_eq!(spare_of(Profile::Strict, Terms::with_slots_of(60)), None, "the ledger ends before the day");
         assert_eq!(spare_of(Profile::Strict, whole_days(900)), Some(3_000_000), "a day may cost 100, and 96 slots do");
