@@ -60,7 +60,7 @@ impl fmt::Debug for Day {
 impl Days {
     /// Returns what a day has cost so far.
     pub fn cost(&self, at: Timestamp) -> DayCost {
-        self.days.get(&at.utc_day()).map_or(DayCost::default(), |day| day.cost)
+        self.days.get(&at.utc_day()).map(|day| day.cost).unwrap_or_default()
     }
 
     /// Returns whether one more attempt of the day keeps it within the policy's limits. `largest` is what the day reserves if

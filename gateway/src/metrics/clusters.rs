@@ -10,7 +10,7 @@ use crate::clock::Period;
 use crate::history::{Extent, FilteredLoad, Load, Rollup};
 
 /// Each with how it is read off a cluster as it stands.
-pub(super) const GAUGES: [Gauge<ClusterView>; 37] = [
+pub(super) const GAUGES: [Gauge<ClusterView>; 38] = [
     gauge(
         "dream_cluster_load_watts",
         "The noisy sum over the responders in the last slot; absent if it failed.",

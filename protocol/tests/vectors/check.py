@@ -942,6 +942,13 @@ class Params:
         return -(-86_400 // self.terms["slot_seconds"]) * self.charge
 
     @property
+    def day_rms(self) -> int | None:
+        """The largest root mean square of a day's readings that rho pays for, in watts."""
+        rho, weight = self.terms["day_micro_rho"], 2 if self.terms["lo"] < 0 else 1
+        slots = -(-86_400 // self.terms["slot_seconds"])
+        return math.isqrt(rho * math.floor(self.scale**2) // (1_000_000 * weight * slots)) if rho else None
+
+    @property
     def threshold(self) -> int | None:
         """For selection among pairs."""
         return threshold(self.members, self.terms["partners"]) if self.terms["scheme"] == PAIRWISE else None
@@ -1844,6 +1851,7 @@ def check_accepted(case: Case) -> None:
     same("lambda", [params.scale.numerator, params.scale.denominator], case["lambda"])
     same("charge", params.charge, case["charge_micro_epsilon"])
     same("cost of a day without rho", params.plain_day, case["plain_day_micro_epsilon"])
+    same("rms of a day", params.day_rms, case["day_rms_watts"])
     same("plausible", params.plausible(), (case["least_plausible"], case["most_plausible"]))
     same("threshold", params.threshold, None if case["threshold"] is None else word(case["threshold"]))
     same("closing is given", case["closing"] is None, params.threshold is None)
@@ -2473,8 +2481,9 @@ def is_binding(case: Case, path: tuple) -> bool:
         return False  # binds nobody but its maker
     if case.get("refusal") is not None:
         return path == ("refusal",)  # what is refused may be refused in many forms
-    if path[:1] == ("attempts",) and path[-1] == "slot":
-        return case["attempts"][path[1]]["day_micro_rho"] > 0  # without rho, a reading draws on no day
+    if path[:1] == ("attempts",) and path[-1] in ("slot", "day_micro_rho"):
+        attempt = case["attempts"][path[1]]
+        return attempt["reported"] != attempt["x"]  # a reading that fits would fit other days and accounts too
     if path[-1] == "self_key" and "every" in case:
         return case["meters"][path[1]]["id"] in case["every"]["holder_ids"]  # others deal nothing to themselves
     if path[0] == "answers" and path[-1] == "value":

@@ -3,11 +3,12 @@
 use dream_edge::HomeKind;
 use dream_protocol::params::{Params, Share, Terms};
 
+use crate::accuracy::Range;
 use crate::settings::{Epsilon, Settings};
 
 /// The terms of a kind of home, but for what was asked for.
 pub(super) fn terms(kind: HomeKind, settings: &Settings, slot_seconds: u64) -> Terms {
-    let (lo, hi) = settings.asked_range().map_or(kind.range(), |range| range.ends());
+    let (lo, hi) = settings.asked_range().map_or_else(|| kind.range(), Range::ends);
     under(kind, settings, Terms { lo, hi, ..Terms::with_slots_of(slot_seconds) })
 }
 
@@ -15,7 +16,8 @@ pub(super) fn terms(kind: HomeKind, settings: &Settings, slot_seconds: u64) -> T
 pub(super) fn under(kind: HomeKind, settings: &Settings, terms: Terms) -> Terms {
     /// No slot has a larger epsilon, whatever the day's is.
     const MOST: u64 = 1_000_000;
-    let (epsilon_numerator, epsilon_denominator) = settings.asked_epsilon().map_or(kind.epsilon(), Epsilon::fraction);
+    let (epsilon_numerator, epsilon_denominator) =
+        settings.asked_epsilon().map_or_else(|| kind.epsilon(), Epsilon::fraction);
     let stated = Terms { epsilon_numerator, epsilon_denominator, ..terms };
     match (settings.asked_epsilon(), settings.day_micro_rho()) {
         (_, None) => stated.with_day_rms(kind.rms_watts()),

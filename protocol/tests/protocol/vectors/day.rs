@@ -110,7 +110,11 @@ fn cases() -> Vec<(&'static str, u64, Vec<Attempt>)> {
             1000,
             vec![house(0, half, 8000), house(71, half, 8000), house(72, half, 8000), house(74, half, 8000)],
         ),
-        ("a slot as long as a day", 86_400, vec![house(0, half, 8000), house(0, half, 8000), house(144, half, 8000)]),
+        (
+            "a slot as long as a day",
+            86_400,
+            vec![house(0, tenth, 8000), house(0, tenth, 8000), house(144, tenth, 8000)],
+        ),
         (
             "fractions of a watt",
             SIXTH,
@@ -138,11 +142,7 @@ fn cases() -> Vec<(&'static str, u64, Vec<Attempt>)> {
                 house(69, 0, 9500),
             ],
         ),
-        (
-            "much noise",
-            SIXTH,
-            vec![odd(69, (1, 400_000), 1, 1999), odd(70, (1, 400_000), 1, 4000), odd(71, (1, 400_000), 1, 4000)],
-        ),
-        ("little noise", SIXTH, vec![odd(0, (4999, 1), 1_000_000, 4999), odd(71, (4999, 1), 90_000_000, 4999)]),
+        ("much noise", SIXTH, vec![odd(69, (1, 400), 1, 1200), odd(70, (1, 400), 1, 4000), odd(71, (1, 400), 1, 4000)]),
+        ("little noise", SIXTH, vec![odd(0, (4999, 1), 1_000_000, 4999), odd(71, (4999, 1), 1_000_000, 4999)]),
     ]
 }

@@ -111,6 +111,7 @@ fn derived(members: usize, terms: Terms) -> Json {
         "lambda": vec![scale.numerator().into(), scale.denominator().into()],
         "charge_micro_epsilon": params.charge_micro_epsilon(),
         "plain_day_micro_epsilon": params.plain_day_micro_epsilon(),
+        "day_rms_watts": params.day_rms_watts().map_or(Json::Null, Json::from),
         "least_plausible": least,
         "most_plausible": most,
         "threshold": threshold.map_or(Json::Null, word),
