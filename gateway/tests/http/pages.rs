@@ -72,7 +72,7 @@ fn a_refused_list_is_told_with_who_refuses_it_and_the_rule_it_breaks() {
 #[test]
 fn a_list_is_judged_by_the_policy_that_its_meters_have() {
     let gateway = ready();
-    let louder = Terms { epsilon_numerator: 2, ..Terms::DEFAULT };
+    let louder = Terms { epsilon_numerator: 2, epsilon_denominator: 1, ..Terms::DEFAULT };
     let mut view = with_terms("hill", 60, louder);
     view.profile = Profile::Community;
     gateway.fixture.board.show([view]);
@@ -89,7 +89,7 @@ fn every_rule_that_is_broken_is_told_in_the_words_of_the_configuration() {
     gateway.fixture.board.show([view]);
     says(
         &read(&gateway, "/"),
-        "4 of 30 meters refuse the list of 9 Nov, 15:50: range_watts [-10010, 5000] is not within their [-10000, 15000], and epsilon 1.5 is \
+        "4 of 30 meters refuse the list of 9 Nov, 15:50: range_watts [-10010, 8000] is not within their [-10000, 15000], and epsilon 1.5 is \
          above their maximum 1, and attempts 3 is above their maximum 2, and 30 members are below their minimum 50: more members are needed, and 17 \
          honest members are below their minimum 20: more members are needed.",
     );
