@@ -219,7 +219,7 @@ mod tests {
             params(Terms { hi: 6000, epsilon_denominator: 1, day_micro_rho: 1_000_000, ..Terms::DEFAULT });
         let mut days = Days::default();
         let found: Vec<i64> = (0..144).map(|number| report(&mut days, number, &ten_minutes, 6000).unwrap()).collect();
-        assert_eq!(found[..3], [1000, 986, 972], "4/144 of the square of 6,000");
+        assert_eq!(found[..3], [999, 989, 978], "4/144 of the square of 6,000, rounded down, and so on");
         assert!(found.is_sorted_by(|one, next| one >= next) && found[140] > 0);
     }
 

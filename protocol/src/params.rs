@@ -101,7 +101,9 @@ impl Terms {
         let above = width.saturating_mul(width).saturating_mul(1_000_000 * u128::from(day_micro_rho));
         let each = u128::from(weight_of(self.lo)) * u128::from(slots_of_a_day(self.slot_seconds));
         let fitting = above.checked_div(each * u128::from(rms_watts).pow(2)).unwrap_or(u128::MAX).isqrt();
-        let micro = u64::try_from(fitting).unwrap_or(u64::MAX).min(most_micro_epsilon);
+        // A range without width is refused as such.
+        let fitting = if width == 0 { u128::MAX } else { fitting };
+        let micro = u64::try_from(fitting).unwrap_or(u64::MAX).min(most_micro_epsilon.max(1));
         // A numerator of more than a million takes fewer places.
         let mut units = std::iter::successors(Some(1u64), |unit| unit.checked_mul(10));
         let unit = units.find(|unit| micro / unit <= MAX_EPSILON_PART)?;

@@ -38,7 +38,7 @@ Examples:
   dream-gateway plan --homes 10000 --kind house --day-epsilon 4 --willing 0.9 --loss 0.02
   dream-gateway plan --error 3 --day-epsilon 10                  # how many homes?
   dream-gateway plan --error 6 --homes 600                       # what epsilon of a day?
-  dream-gateway plan --error 3 --homes 600 --day-epsilon 10      # how long are slots?
+  dream-gateway plan --error 6 --homes 600 --day-epsilon 8       # how long are slots?
   dream-gateway plan --homes 300 --range -5000..9000 --mean-load 400 --json";
 
 /// A planned cluster. Defaults are those of the gateway's configuration.

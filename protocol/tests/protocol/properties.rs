@@ -358,8 +358,8 @@ fn records_that_were_never_written_are_refused() {
 fn records_of_an_earlier_version_are_read_so_that_what_was_spent_stays_spent() {
     let (mut lists, mut accounts) = (0, 0);
     for (name, bytes) in records() {
-        // Epsilon 1/1, account 2, and 72 millions.
-        let stated = [1, 1, 2, 0x1a, 0x04, 0x4a, 0xa2, 0x00];
+        // Epsilon 1/2, account 2, and 1,722,657 millionths.
+        let stated = [1, 2, 2, 0x1a, 0x00, 0x1a, 0x49, 0x21];
         if let Some(at) = bytes.windows(stated.len()).position(|window| window == stated) {
             let mut earlier = bytes.clone();
             earlier[at + 2] = 1;

@@ -137,6 +137,7 @@ mod tests {
     use super::super::tests::{parsed, refused};
     use super::*;
     use dream_edge::HomeKind;
+    use dream_protocol::policy::Profile;
 
     fn planned(arguments: &str) -> Params {
         let args = parsed(arguments);
@@ -156,7 +157,8 @@ mod tests {
                     let micro = params.charge_micro_epsilon() + 1;
                     let next = Terms { epsilon_numerator: micro, epsilon_denominator: 1_000_000, ..*terms };
                     let least = next.with_day_rms(kind.rms_watts()).day_micro_rho;
-                    assert!(least > terms.day_micro_rho || micro > 1_000_000, "{kind} {day} {slot}");
+                    let largest = Profile::Strict.rules().largest_micro_epsilon(terms);
+                    assert!(least > terms.day_micro_rho || micro > largest, "{kind} {day} {slot}");
                 }
             }
         }
