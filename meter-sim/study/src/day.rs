@@ -169,7 +169,7 @@ mod tests {
 
     /// Two of eight clusters, and fewer days to learn from than in the study.
     #[test]
-    fn a_hundred_houses_err_by_a_fifth_and_filtering_halves_it_nearly() {
+    fn a_hundred_houses_err_by_more_than_half_and_filtering_leaves_a_third_of_it() {
         for seed in [1, 2] {
             let settings = Settings::default();
             let houses = Dataset::model(seed, 230, ActivityModel::Crest).houses();
@@ -177,7 +177,7 @@ mod tests {
             let scores = watched.last_week_under(terms(HomeKind::House, &settings, 600), &settings).unwrap();
             assert_eq!(scores.params.terms().day_micro_rho, 1_722_657);
             let all = scores.all();
-            assert!(all.raw <= 0.20 && all.filtered <= 0.6 * all.raw, "{all:?}");
+            assert!(all.raw <= 0.62 && all.filtered <= 0.33 * all.raw, "{all:?}");
             assert!(all.absolute < 0.7 * all.raw && all.absolute_filtered < all.absolute, "{all:?}");
             assert!(all.lost_to_range < 0.01 && all.lost_to_account < 0.01, "{all:?}");
         }

@@ -283,7 +283,7 @@ mod tests {
     }
 
     fn observed(data: &Dataset, clusters: usize, days: u32) -> Vec<Cluster> {
-        let settings = Settings::default();
+        let settings = Settings::asking("0..5000", "1", None);
         observe(&draw(data, &settings, 1, clusters, days).unwrap(), &settings, Alpha::PRODUCT)
     }
 

@@ -9,7 +9,7 @@ use dream_study::audit::{Finding, Trial};
 
 /// How many thousand slots, and how many clusters of 18 days, are run with each input, unless the audit is a full one.
 const FEW: u32 = 2;
-const FEW_CLUSTERS: u32 = 100;
+const FEW_CLUSTERS: u32 = 200;
 
 fn findings(left_out: bool) -> impl Iterator<Item = Finding> {
     trials().into_iter().filter(move |trial| trial.left_out == left_out).map(|trial| trial.run(2026))
