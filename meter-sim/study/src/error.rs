@@ -211,7 +211,6 @@ mod tests {
     use super::*;
     use crate::section::Cell;
     use crate::settings::Epsilon;
-    use dream_edge::HomeKind;
     use dream_homes::home::ActivityModel;
 
     fn own(rows: usize, homes: usize, seconds: u32) -> Dataset {
