@@ -45,7 +45,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct PlanArgs {
-    /// How many homes the cluster has, each with a meter; by default 100
+    /// How many homes the cluster has, each with a meter; by default 300
     #[arg(long, value_name = "COUNT", visible_alias = "members", value_parser = clap::value_parser!(u16).range(1..=10_000))]
     homes: Option<u16>,
     /// Home profile to assume: flat, house, electric-heat or pv. It sets the range of readings and their root mean square over a day

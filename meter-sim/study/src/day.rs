@@ -167,30 +167,35 @@ fn rows(scores: &Scores, kind: HomeKind, seed: u64) -> Vec<Vec<Cell>> {
 mod tests {
     use super::*;
 
-    /// Two of eight clusters, and fewer days to learn from than in the study.
+    /// Two of eight clusters, and fewer days to learn from than in the study. Lambda is 16 kW with the usual terms, and 5 kW under the
+    /// widest day that a community accepts.
     #[test]
-    fn a_hundred_houses_err_by_more_than_half_and_filtering_leaves_a_third_of_it() {
-        for seed in [1, 2] {
-            let settings = Settings::default();
-            let houses = Dataset::model(seed, 230, ActivityModel::Crest).houses();
-            let watched = Watched::over(&houses, &settings, seed, 2, 14).unwrap();
-            let scores = watched.last_week_under(terms(HomeKind::House, &settings, 600), &settings).unwrap();
-            assert_eq!(scores.params.terms().day_micro_rho, 1_722_657);
-            let all = scores.all();
-            assert!(all.raw <= 0.62 && all.filtered <= 0.33 * all.raw, "{all:?}");
-            assert!(all.absolute < 0.7 * all.raw && all.absolute_filtered < all.absolute, "{all:?}");
-            assert!(all.lost_to_range < 0.01 && all.lost_to_account < 0.01, "{all:?}");
+    fn a_hundred_houses_err_by_half_or_a_fifth_and_filtering_leaves_a_third_or_half_of_it() {
+        let community = Settings::asking("0..8000", "1.6", None);
+        for (settings, rho, most, left) in
+            [(Settings::default(), 1_722_657, 0.6, 0.33), (community, 17_640_000, 0.2, 0.6)]
+        {
+            for seed in [1, 2] {
+                let houses = Dataset::model(seed, 230, ActivityModel::Crest).houses();
+                let watched = Watched::over(&houses, &settings, seed, 2, 14).unwrap();
+                let scores = watched.last_week_under(terms(HomeKind::House, &settings, 600), &settings).unwrap();
+                assert_eq!(scores.params.terms().day_micro_rho, rho);
+                let all = scores.all();
+                assert!(all.raw <= most && all.filtered <= left * all.raw, "{all:?}");
+                assert!(all.absolute < 0.7 * all.raw && all.absolute_filtered < all.absolute, "{all:?}");
+                assert!(all.lost_to_range < 0.01 && all.lost_to_account < 0.01, "{all:?}");
+            }
         }
     }
 
     #[test]
-    fn ten_thousand_houses_err_by_three_in_a_hundred_while_a_day_costs_four() {
-        // The error is the noise's, and it falls with the number of homes: a tenth of them shows it in a tenth of the time.
+    fn ten_thousand_houses_err_by_one_in_a_hundred_and_lose_as_much_while_a_day_costs_four() {
+        // Noise falls with the number of homes: a tenth of them shows it in a tenth of the time. What is cut off does not.
         for seed in [1, 2] {
             let scores = thousands(seed, 1000, 1100, 1);
             assert_eq!(epsilon_of_day(scores.params.terms()), 4.0);
             let all = scores.all();
-            assert!(all.absolute / 10.0 <= 0.03, "{all:?}");
+            assert!(all.absolute / 10.0 <= 0.01 && all.bias().abs() <= 0.012, "{all:?}");
         }
     }
 

@@ -2481,9 +2481,8 @@ def is_binding(case: Case, path: tuple) -> bool:
         return False  # binds nobody but its maker
     if case.get("refusal") is not None:
         return path == ("refusal",)  # what is refused may be refused in many forms
-    if path[:1] == ("attempts",) and path[-1] in ("slot", "day_micro_rho"):
-        attempt = case["attempts"][path[1]]
-        return attempt["reported"] != attempt["x"]  # a reading that fits would fit other days and accounts too
+    if path[:1] == ("attempts",) and path[-1] == "slot":
+        return case["attempts"][path[1]]["day_micro_rho"] > 0  # without rho, a reading draws on no day
     if path[-1] == "self_key" and "every" in case:
         return case["meters"][path[1]]["id"] in case["every"]["holder_ids"]  # others deal nothing to themselves
     if path[0] == "answers" and path[-1] == "value":

@@ -11,6 +11,9 @@ use crate::cmd::BadInput;
 use crate::config::decimal::Fraction;
 use crate::config::with_privacy;
 
+/// How many homes a plan assumes: as many as a feeder may have, and enough that the filtered load of a usual cluster is useful.
+const HOMES: u16 = 300;
+
 /// How many homes, how long a slot, how much privacy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Choice {
@@ -58,7 +61,7 @@ impl PlanArgs {
             (None, None) => Privacy::Attempt(usual),
         };
         let slot_seconds = self.slot_seconds.unwrap_or(Terms::DEFAULT.slot_seconds);
-        Choice { homes: self.homes.unwrap_or(100), slot_seconds, privacy }
+        Choice { homes: self.homes.unwrap_or(HOMES), slot_seconds, privacy }
     }
 
     /// Returns the parameters of such a cluster's lists, in the pairwise scheme.

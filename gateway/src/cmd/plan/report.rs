@@ -44,8 +44,8 @@ pub(super) struct Plan {
     pub(super) error_of_a_days_energy: DayEnergy,
     /// How much of the energy of simulated homes of this kind is cut off, if range and day are the kind's.
     pub(super) cut_off_percent: Option<f64>,
-    /// What the gateway's filter was measured to do in the nearest case.
-    pub(super) filter: MeasuredFilter,
+    /// What the gateway's filter was measured to do with a harder task.
+    pub(super) filter: Option<MeasuredFilter>,
     pub(super) verdict: Verdict,
     pub(super) epsilon_per_day: DailyEpsilon,
     pub(super) opening: SchemePlan,
@@ -113,8 +113,8 @@ impl Plan {
         let error_when_all_answer = deviation(0);
         let error_of_a_days_energy = DayEnergy::new(params, mean_load_watts);
         let cut_off_percent = args.cut_off_percent(params);
-        let filter = MeasuredFilter::nearest(args.kind, terms.slot_seconds, error_when_all_answer.mean_percent);
-        let verdict = Verdict::of(args.kind, &error_when_all_answer);
+        let filter = MeasuredFilter::of(args.kind, terms.slot_seconds, &error_when_all_answer);
+        let verdict = Verdict::of(&error_when_all_answer, filter.as_ref());
         let facts = Facts {
             filter,
             verdict,

@@ -37,7 +37,7 @@ pub(super) struct Facts<'a> {
     pub(super) mean_watts: u32,
     pub(super) slot: &'a Deviation,
     pub(super) day: &'a DayEnergy,
-    pub(super) filter: MeasuredFilter,
+    pub(super) filter: Option<MeasuredFilter>,
     pub(super) verdict: Verdict,
     /// How much is cut off, in per cent, if it is known.
     pub(super) cut_off_percent: Option<f64>,
@@ -110,16 +110,10 @@ impl Facts<'_> {
             Some(percent) => format!("; totals also run about {percent} % low, because very high readings are capped"),
             None => "; readings that are capped make totals lower still".to_owned(),
         };
-        let MeasuredFilter { raw_percent, filtered_percent, applies, .. } = self.filter;
-        let filtered = match self.verdict {
-            _ if applies => {
-                format!(", after the gateway's filter by {filtered_percent} % on average (measured on simulated homes)")
-            }
-            Verdict::Useful => String::new(),
-            Verdict::UsefulFiltered | Verdict::TooNoisy => format!(
-                ", which the gateway's filter lowers (for 100 simulated homes from {raw_percent} % to {filtered_percent} %, docs/study.md)"
-            ),
-        };
+        let filtered = self.filter.map(|MeasuredFilter { homes, filtered_percent, .. }| {
+            format!(", after the gateway's filter by {filtered_percent} % or less on average (measured on {homes} simulated homes)")
+        });
+        let filtered = filtered.unwrap_or_default();
         format!(
             "The load of {count} {}, in slots of {length}, is off by {mean} of its mean on average and by no more than {band} in \
              95 of 100 slots{filtered}, and the energy of a day by no more than {energy} in 95 of 100 days{cut_off}.",

@@ -235,18 +235,30 @@ const MULTIPLE: i128 = 1_440_000;
 /// A rho of one, in units that the square of every lambda below divides.
 const ONE: i128 = MULTIPLE * MULTIPLE;
 
+/// What came of a day on which anything may happen.
+struct AnyDay {
+    /// What the reported readings cost, and what was reserved.
+    used: i128,
+    whole: i128,
+    /// How many attempts the account held back, how many were retries, and how many readings could have been negative.
+    held_back: u32,
+    retries: u32,
+    signed: u32,
+}
+
 /// Slots, retries, lists of any range, epsilon and rho, whose readings may be negative or not, and crashes between any two
-/// outputs, until midnight. Adds up what could have left the meter, exactly; returns that, the millionths of rho that were
-/// reserved, and how many attempts the account held back.
-fn any_day(seed: u64) -> (i128, u64, u32) {
+/// outputs, until midnight. Adds up what could have left the meter, exactly.
+fn any_day(seed: u64, day_account: Accounting) -> AnyDay {
     let mut dice = rng(seed);
     let mut below = move |limit: u32| dice.next_u32() % limit;
     let rho = |choice: u32| [200_000, 500_000, 900_000][choice as usize];
     let reserved = rho(below(3));
     let first = |draft: &mut Draft| draft.terms.day_micro_rho = reserved;
-    let mut meters = Liar::with(10, 2, 1, |policy| policy.daily_micro_epsilon = u64::MAX, first, NO_NOISE);
+    let simulation = Simulation { day_account, ..NO_NOISE };
+    let mut meters = Liar::with(10, 2, 1, |policy| policy.daily_micro_epsilon = u64::MAX, first, simulation);
     let mut lists = vec![meters.list().clone()];
-    let (mut used, mut held_back) = (0, 0);
+    let whole = i128::from(reserved) * (ONE / 1_000_000);
+    let mut day = AnyDay { used: 0, whole, held_back: 0, retries: 0, signed: 0 };
     for slot in slots(FIRST, MIDNIGHT) {
         if lists.last().is_some_and(|newest| newest.from_slot().plus(2) < slot) && below(6) == 0 {
             let mut draft = Draft { from_slot: slot.plus(2), to_slot: FIRST.plus(140), ..meters.next_draft() };
@@ -268,7 +280,7 @@ fn any_day(seed: u64) -> (i128, u64, u32) {
         for attempt in 0..=u8::from(below(3) == 0) {
             let wall = params.slot_end(slot).plus_secs(u64::from(attempt) * 200);
             let retry = Retry { list: *list.hash(), slot, attempt, deadline: wall.plus_secs(60).as_secs() };
-            let topic = GatewayChannel::Recovery.topic(&cluster_id());
+            let topic = GatewayChannel::Retry.topic(&cluster_id());
             let payload = retry.seal(&meters.identity.identity(), &topic);
             let input = match attempt {
                 0 => Input::Measured { slot, watts },
@@ -287,8 +299,10 @@ fn any_day(seed: u64) -> (i128, u64, u32) {
                 let lambda = i128::from(params.sensitivity() * terms.epsilon_denominator / terms.epsilon_numerator);
                 assert_eq!(MULTIPLE % lambda, 0, "the test itself is exact");
                 let weight = if terms.lo < 0 { 2 } else { 1 };
-                used += weight * i128::from(hidden.watts).pow(2) * (ONE / lambda.pow(2));
-                held_back += u32::from(hidden.watts != watts.clamp(terms.lo, terms.hi));
+                day.used += weight * i128::from(hidden.watts).pow(2) * (ONE / lambda.pow(2));
+                day.held_back += u32::from(hidden.watts != watts.clamp(terms.lo, terms.hi));
+                day.retries += u32::from(attempt);
+                day.signed += u32::from(terms.lo < 0 && hidden.watts != 0);
             }
             if crash {
                 meters.restart(0, |_| true);
@@ -296,18 +310,25 @@ fn any_day(seed: u64) -> (i128, u64, u32) {
         }
     }
     assert_eq!(cost(&meters, at(FIRST.0 * 600)).micro_rho, reserved, "the first list binds the day");
-    (used, reserved, held_back)
+    day
 }
 
 #[test]
 fn no_crash_retry_or_list_takes_more_than_rho_out_of_a_day() {
-    let (mut nearly_all, days) = (0, 60);
-    for seed in 0..days {
-        let (used, reserved, held_back) = any_day(seed);
-        let whole = i128::from(reserved) * (ONE / 1_000_000);
+    let days: Vec<AnyDay> = (0..60).map(|seed| any_day(seed, Accounting::Right)).collect();
+    for (seed, AnyDay { used, whole, held_back, retries, .. }) in days.iter().enumerate() {
         assert!(used <= whole, "{seed}: {used} units of {whole}");
-        assert!(held_back > 10, "{seed}: {held_back}");
-        nearly_all += u64::from(used > whole * 9 / 10);
+        assert!(*held_back > 10 && *retries > 10, "{seed}: {held_back} {retries}");
     }
-    assert!(nearly_all > days / 2, "it is nearly all used in {nearly_all} of {days} days");
+    let most = |which: fn(&AnyDay) -> bool| days.iter().filter(|day| which(day)).count() > days.len() / 2;
+    assert!(most(|day| day.used > day.whole * 9 / 10), "nearly all is used");
+    assert!(most(|day| day.signed > 5), "lists of both kinds draw on one account");
+}
+
+#[test]
+fn such_days_take_more_without_their_account_or_where_signed_readings_cost_half() {
+    for broken in [Accounting::Off, Accounting::SignedAtHalf] {
+        let more = |seed| any_day(seed, broken);
+        assert!((0..20).map(more).filter(|day| day.used > day.whole).count() > 10, "{broken:?}");
+    }
 }

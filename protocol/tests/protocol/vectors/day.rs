@@ -62,7 +62,7 @@ fn cases() -> Vec<(&'static str, u64, Vec<Attempt>)> {
             vec![
                 house(0, half, 8000),
                 house(1, half, 8000),
-                house(2, half, 100),
+                house(2, half, 1000),
                 house(3, half, 8000),
                 house(40, half, 8000),
             ],
@@ -76,23 +76,30 @@ fn cases() -> Vec<(&'static str, u64, Vec<Attempt>)> {
                 house(69, tenth, 4000),
                 house(70, tenth, 4000),
                 house(71, tenth, 4000),
-                house(71, tenth, 1),
+                house(71, tenth, 4000),
+                house(71, tenth, 4000),
             ],
         ),
         (
             "two attempts of one slot",
             SIXTH,
-            vec![house(60, half, 3500), house(60, half, 3500), house(61, half, 3500), house(61, half, 3500)],
+            vec![
+                house(60, half, 3500),
+                house(60, half, 3500),
+                house(61, half, 3500),
+                house(61, half, 3500),
+                house(70, half, 8000),
+            ],
         ),
         (
             "readings that may be negative",
             SIXTH,
             vec![
-                signed(0, half, -9000),
-                signed(1, half, 5000),
-                signed(69, half, -9000),
-                signed(70, half, -9000),
-                signed(71, half, 8000),
+                signed(0, tenth, -9000),
+                signed(1, tenth, 500),
+                signed(69, tenth, -9000),
+                signed(70, tenth, -9000),
+                signed(71, tenth, 8000),
             ],
         ),
         (
@@ -108,7 +115,7 @@ fn cases() -> Vec<(&'static str, u64, Vec<Attempt>)> {
         (
             "slots that do not divide a day",
             1000,
-            vec![house(0, half, 8000), house(71, half, 8000), house(72, half, 8000), house(74, half, 8000)],
+            vec![house(0, tenth, 8000), house(71, tenth, 8000), house(72, tenth, 8000), house(74, tenth, 8000)],
         ),
         ("a slot as long as a day", 86_400, vec![house(0, tenth, 8000), house(0, tenth, 8000)]),
         (
