@@ -62,8 +62,7 @@ const MEASURED_FILTER: [(HomeKind, u16, f64, f64); 8] = [
     (HomeKind::ElectricHeat, 1000, 30.0, 6.9),
 ];
 
-/// The percentage of the mean load up to which a filtered load is useful by its mean error. The filter does no harm where its effect was not
-/// measured.
+/// The percentage of the mean load up to which a filtered load is useful by its mean error, or that of sums where no filter was measured.
 const USEFUL_FILTERED_PERCENT: f64 = 10.0;
 
 /// How much more noise than was measured is still like it: the load of a season differs from that of a year by as much.

@@ -54,7 +54,7 @@ fn cases() -> Vec<(&'static str, u64, Vec<Attempt>)> {
     let house = |ahead: u64, rho, measured| (NOON + 600 * ahead, (0, 8000), (1, 2), rho, measured);
     let signed = |ahead: u64, rho, measured| (NOON + 600 * ahead, (-8000, 8000), (1, 2), rho, measured);
     let odd = |ahead: u64, epsilon, rho, measured| (NOON + 600 * ahead, (0, 4999), epsilon, rho, measured);
-    let (tenth, half) = (100_000, 500_000);
+    let (tenth, third, half) = (100_000, 333_333, 500_000);
     vec![
         (
             "four times the even part of what is left",
@@ -84,11 +84,11 @@ fn cases() -> Vec<(&'static str, u64, Vec<Attempt>)> {
             "two attempts of one slot",
             SIXTH,
             vec![
-                house(60, half, 3500),
-                house(60, half, 3500),
-                house(61, half, 3500),
-                house(61, half, 3500),
-                house(70, half, 8000),
+                house(60, third, 3500),
+                house(60, third, 3500),
+                house(61, third, 3500),
+                house(61, third, 3500),
+                house(70, third, 8000),
             ],
         ),
         (
