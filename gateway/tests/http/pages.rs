@@ -340,7 +340,7 @@ fn the_terms_of_a_list_are_told_in_words() {
         "9 Nov, 15:50 – 16 Nov, 16:00, 1,009 slots of 10 min",
         "640. The meters add the noise themselves, in shares: those of 512 honest meters make up all of it.",
         "Readings are waited for until 1 min after a slot ended, reveals for another 1 min; a slot is tried at most twice.",
-        "noise of scale λ = 16 kW is in every sum. When all answer, a slot’s sum is within ± 53.1 kW of the truth",
+        "noise of scale λ = 16 kW is in every sum. When all answer, a slot’s sum is within ± 53 kW of the truth",
         "An attempt costs a meter ε = 0.5.",
         "All slots of a UTC day together cost a home at most ε = 10.7 except with a probability of one in a million",
         "Every member masks with every other.",

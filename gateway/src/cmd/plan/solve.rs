@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn without_an_error_everything_is_as_given() {
         let (choice, free) = found("--day-epsilon 4");
-        assert_eq!((choice.homes, choice.slot_seconds, choice.privacy), (100, 600, Privacy::Day(4_000_000)));
+        assert_eq!((choice.homes, choice.slot_seconds, choice.privacy), (300, 600, Privacy::Day(4_000_000)));
         assert_eq!(free, None);
     }
 
