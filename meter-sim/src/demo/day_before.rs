@@ -135,7 +135,7 @@ mod tests {
         let mut homes = Homes::new((0..METERS).collect());
         for at in [0, 50, 143] {
             let slot = slots[at];
-            let watts = |home| homes.watts(&source, 1.0, home, slot.slot, (slot.start, slot.end)).clamp(0, 5000);
+            let watts = |home| homes.watts(&source, 1.0, home, slot.slot, (slot.start, slot.end)).clamp(0, terms.hi);
             let drawn = (0..METERS).map(watts);
             assert_eq!(slot.result.unwrap().watts(), drawn.sum::<i64>(), "{at}");
         }
