@@ -295,7 +295,7 @@ async fn beside_gateway(
         Some(clock) => (clock, Some(day_before::notice(begin()))),
         None => (Arc::new(SystemClock), None),
     };
-    let http = listener.local_addr()?;
+    let (http, operator) = (listener.local_addr()?, config.operator_http);
     let identity = GatewayIdentity::load(&config.identity, &config.id, clock.now())?;
     let (stop, stopped) = oneshot::channel::<()>();
     let (_reloads, waiting) = mpsc::channel(1);
@@ -303,7 +303,9 @@ async fn beside_gateway(
         stopped.await.ok();
     }));
     let (news, known) = watch::channel(BTreeMap::new());
-    tokio::spawn(offenders::ask(http, news));
+    if let Some(operator) = operator {
+        tokio::spawn(offenders::ask(http, operator, news));
+    }
     let trial = Trial { offenders: Some(known), ..trial };
     let run = async {
         // Meters that enrol before the gateway has subscribed would be heard some seconds later.

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use dream_edge::mqtt::{Client, Event};
+use dream_protocol::ids::MeterId;
 use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::GatewayChannel;
-use serde::Deserialize;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -51,19 +51,12 @@ pub struct Trial {
 }
 
 /// What a gateway says about members that spoil slots.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default)]
 pub struct Offenders {
-    /// How many are left out of sums: for their silence, or because sums fail with them.
-    pub quarantined: usize,
+    /// Who is left out of sums: for its silence, or because sums fail with it.
+    pub left_out: BTreeSet<String>,
     /// Whether it leaves out groups of members to find one.
     pub searching: bool,
-}
-
-impl Offenders {
-    /// Returns how many were found and are left out.
-    pub fn found(&self) -> usize {
-        self.quarantined
-    }
 }
 
 impl Trial {
@@ -92,7 +85,7 @@ impl Trial {
         }
         let Observer { rows, seen, found, .. } = observer;
         stopping.send_replace(true);
-        let mut meters = FromMeters { found: found.values().map(Vec::len).sum(), ..FromMeters::default() };
+        let mut meters = FromMeters { found: found.values().map(BTreeMap::len).sum(), ..FromMeters::default() };
         for cluster in running {
             let status = status(&cluster);
             for (rule, count) in status.refusals {
@@ -100,7 +93,7 @@ impl Trial {
             }
             meters.accusations += status.accusations;
             let newest = status.slot.map_or(0, |(slot, ..)| slot.0);
-            meters.lying.extend(status.lies.iter().map(|(_, since)| newest.saturating_sub(since.0)));
+            meters.lying.extend(status.lies.iter().map(|begun| newest.saturating_sub(begun.since.0)));
             let published = seen.iter().filter(|(name, _)| name == cluster.cluster.as_str()).count();
             meters.unpublished += status.slots.saturating_sub(published + OPEN_SLOTS);
             cluster.join()?;
@@ -153,8 +146,8 @@ struct Observer<'a> {
     /// Clusters and slots, so that none counts twice.
     seen: BTreeSet<(String, u64)>,
     rows: Vec<Row>,
-    /// The slot in which each liar of a cluster was found, in the order of their beginning.
-    found: BTreeMap<String, Vec<Slot>>,
+    /// The liars that are found, by cluster and meter, each with the slot in which it was.
+    found: BTreeMap<String, BTreeMap<MeterId, Slot>>,
 }
 
 impl Observer<'_> {
@@ -196,7 +189,7 @@ impl Observer<'_> {
         self.view.status(&statuses);
         let offenders = self.offenders.as_ref().map(|known| known.borrow().clone()).unwrap_or_default();
         for (cluster, status) in &statuses {
-            let known = offenders.get(cluster.as_str()).copied().unwrap_or_default();
+            let Some(known) = offenders.get(cluster.as_str()) else { continue };
             let found = self.found.entry(cluster.to_string()).or_default();
             self.view.liars(cluster, status, known, found);
         }
@@ -223,7 +216,7 @@ impl Observer<'_> {
 
     /// Returns whether meters were dishonest, all of them are found, and sums go on.
     fn is_story_over(&self) -> bool {
-        let found = || self.found.values().flatten();
+        let found = || self.found.values().flat_map(BTreeMap::values);
         let goes_on = |cluster: &RunningCluster| {
             let since = found().max().map_or(0, |slot| slot.0);
             let rows = self.rows.iter().rev().filter(|row| row.aggregate.cluster == cluster.cluster.as_str());

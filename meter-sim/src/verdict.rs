@@ -137,9 +137,14 @@ pub struct Verdict {
 /// A probability so small that it is not chance.
 const IMPOSSIBLE: f64 = 1e-6;
 
-/// Within so many slots a gateway finds a liar: two of 60 that begin at once take up to 40 in 95 of 100 runs
-/// (`protocol-gateway.md 4b`).
-const FOUND_WITHIN: u64 = 60;
+/// Within so many slots a gateway finds all of so many liars, in more than 95 of 100 runs (`protocol-gateway.md 4b`).
+const fn found_within(liars: usize) -> u64 {
+    match liars {
+        0 | 1 => 30,
+        2 => 60,
+        _ => 240,
+    }
+}
 
 impl Verdict {
     pub fn of(rows: &[Row], meters: FromMeters, injected: Injected) -> Self {
@@ -161,10 +166,11 @@ impl Verdict {
         if accusations > 0 {
             verdict.wrong.push(format!("meters caught the gateway breaking a rule, {accusations} times"));
         }
-        if found < lying.iter().filter(|slots| **slots > FOUND_WITHIN).count() {
+        let within = found_within(lying.len());
+        if found < lying.iter().filter(|slots| **slots > within).count() {
             verdict
                 .wrong
-                .push(format!("a meter has lied for more than {FOUND_WITHIN} slots, and the gateway has not found it"));
+                .push(format!("a meter has lied for more than {within} slots, and the gateway has not found it"));
         }
         if unpublished > 0 {
             verdict.wrong.push(format!("{unpublished} slots were reported, and no outcome was published"));
@@ -425,8 +431,8 @@ mod tests {
             Verdict::of(&rows, FromMeters { lying, found, ..FromMeters::default() }, Injected::default()).is_good()
         };
         assert!(!good(vec![], 0), "nobody lied");
-        assert!(good(vec![FOUND_WITHIN], 0) && good(vec![100], 1));
-        assert!(!good(vec![100], 0) && !good(vec![100, 100, 3], 1));
+        assert!(good(vec![found_within(1)], 0) && good(vec![100], 1) && good(vec![100, 100, 3], 1));
+        assert!(!good(vec![found_within(1) + 1], 0) && !good(vec![100, 100], 1) && !good(vec![300, 300, 3], 1));
     }
 
     #[test]

@@ -1,17 +1,17 @@
 //! The live view: one line per slot, and on a terminal a status line below.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
-use dream_protocol::ids::ClusterId;
+use dream_protocol::ids::{ClusterId, MeterId};
 use dream_protocol::time::Slot;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::trial::Offenders;
 use crate::verdict::{Row, Verdict, kilowatts};
 use dream_fleet::Status;
-use dream_fleet::liar::Lie;
+use dream_fleet::liar::{Begun, Lie};
 
 /// How slots are shown.
 #[derive(Debug)]
@@ -65,9 +65,15 @@ impl View {
     }
 
     /// Tells when a meter begins to lie, and when the gateway has found it, each once; notes in which slot that was.
-    pub fn liars(&mut self, cluster: &ClusterId, status: &Status, known: Offenders, found: &mut Vec<Slot>) {
-        for (number, (lie, _)) in (1..).zip(&status.lies) {
-            self.say(&format!("{cluster}: {} {}", ordinal(number), begins(*lie)));
+    pub fn liars(
+        &mut self,
+        cluster: &ClusterId,
+        status: &Status,
+        known: &Offenders,
+        found: &mut BTreeMap<MeterId, Slot>,
+    ) {
+        for (number, begun) in (1..).zip(&status.lies) {
+            self.say(&format!("{cluster}: {} {}", ordinal(number), begins(begun.lie)));
         }
         if known.searching && !status.lies.is_empty() {
             self.say(&format!(
@@ -75,16 +81,19 @@ impl View {
                  find it"
             ));
         }
+        found.retain(|meter, _| known.left_out.contains(meter.as_str()));
         let Some((slot, ..)) = status.slot else { return };
-        while found.len() < known.found().min(status.lies.len()) {
-            let (_, since) = status.lies[found.len()];
-            found.push(slot);
+        for (number, Begun { meter, since, .. }) in (1..).zip(&status.lies) {
+            if !known.left_out.contains(meter.as_str()) || found.contains_key(meter) {
+                continue;
+            }
+            found.insert(meter.clone(), slot);
             let after = slot.0.saturating_sub(since.0).max(1);
             let slots = if after == 1 { "1 slot".to_owned() } else { format!("{after} slots") };
             self.say(&format!(
                 "{cluster}: {} is found after {slots}, and excluded from sums from now on, except for a retest now \
                  and then",
-                ordinal(found.len())
+                ordinal(number)
             ));
         }
     }

@@ -20,7 +20,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::connection::{Connection, Event};
 use crate::homes::Homes;
-use crate::liar::{Liar, Lie, NONSENSE};
+use crate::liar::{Begun, Liar, Lie, NONSENSE};
 use crate::meter::{Effects, Measuring, Packet, SimulatedMeter};
 use crate::records::{Change, RecordsError};
 use crate::{ClusterSetup, Fault, Fleet, MeterSetup, Status};
@@ -180,7 +180,8 @@ impl ClusterRunner {
                     self.restart(index)?;
                 }
             }
-            lock(&self.status).lies.push((lie, slot));
+            let meter = self.members[index].setup.id.clone();
+            lock(&self.status).lies.push(Begun { meter, lie, since: slot });
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use dream_protocol::meter::{Notice, Refusal};
 use dream_protocol::policy::PolicyError;
 use dream_protocol::time::{Slot, Timestamp};
 
-use crate::liar::Lie;
+use crate::liar::Begun;
 
 /// The status of the meters of a cluster.
 #[derive(Debug, Clone, Default)]
@@ -33,8 +33,8 @@ pub struct Status {
     pub refusals: BTreeMap<String, usize>,
     /// How often meters caught the gateway at something that no honest one does.
     pub accusations: usize,
-    /// How meters lie by now, each with the slot that was reported last before it began.
-    pub lies: Vec<(Lie, Slot)>,
+    /// Meters that lie by now, in the order in which they began.
+    pub lies: Vec<Begun>,
 }
 
 impl Status {

@@ -1,9 +1,10 @@
 //! What the demo's gateway says about members that spoil slots, for the terminal: it is on the page as well.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use dream_gateway::board::offenders::{OffenderJson, PATH};
 use serde::Deserialize;
 use tokio::sync::watch;
 
@@ -21,16 +22,28 @@ struct Clusters {
 #[derive(Debug, Deserialize)]
 struct Cluster {
     id: String,
-    offenders: Offenders,
+    offenders: Counts,
 }
 
-/// Asks the gateway again and again, until nobody wants to know any more.
-pub(super) async fn ask(http: SocketAddr, news: watch::Sender<BTreeMap<String, Offenders>>) {
+#[derive(Debug, Deserialize)]
+struct Counts {
+    searching: bool,
+}
+
+/// Asks the gateway again and again, until nobody wants to know any more: whether it searches, and on the operator's address
+/// whom it leaves out.
+pub(super) async fn ask(http: SocketAddr, operator: SocketAddr, news: watch::Sender<BTreeMap<String, Offenders>>) {
     while !news.is_closed() {
         tokio::time::sleep(INTERVAL).await;
-        let Some(body) = super::ask(http, "/api/v1/clusters").await else { continue };
-        let Ok(Clusters { clusters }) = serde_json::from_slice(&body) else { continue };
-        let found = clusters.into_iter().map(|cluster| (cluster.id, cluster.offenders)).collect();
-        news.send_if_modified(|known| std::mem::replace(known, found) != *known);
+        let Some(clusters) = super::ask(http, "/api/v1/clusters").await else { continue };
+        let Some(named) = super::ask(operator, PATH).await else { continue };
+        let Ok(Clusters { clusters }) = serde_json::from_slice(&clusters) else { continue };
+        let Ok(named) = serde_json::from_slice::<Vec<OffenderJson>>(&named) else { continue };
+        let known = clusters.into_iter().map(|Cluster { id, offenders: Counts { searching } }| {
+            let left_out = named.iter().filter(|known| known.cluster == id && known.left_out_of_sums);
+            let left_out: BTreeSet<String> = left_out.map(|known| known.meter.clone()).collect();
+            (id, Offenders { left_out, searching })
+        });
+        news.send_replace(known.collect());
     }
 }

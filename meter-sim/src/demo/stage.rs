@@ -1,7 +1,7 @@
 //! What a demo needs before it begins: its clusters, their meters, and the files of the gateway.
 
 use std::fmt::Write as _;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 
 use dream_fleet::access::Access;
@@ -58,11 +58,13 @@ impl<'a> Stage<'a> {
         authority.write(directory)?;
         authority.gateway(&GatewayId::new(GATEWAY)?).write(directory, "gateway")?;
         let (slot, window) = (args.slot_length(), args.slot_length() / 4);
+        // A free one: the gateway takes it in a moment.
+        let operator = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
         let mut toml = format!(
             "id = \"{GATEWAY}\"\n[identity]\ncertificate = \"gateway.pem\"\nkey = \"gateway.key\"\n\
              meter_authorities = [\"meter-authority.pem\"]\n\
              gateway_authorities = [\"gateway-authority.pem\"]\n[broker]\nurl = \"mqtt://{broker}\"\n[http]\nlisten = \"{}\"\n\
-             [defaults]\nslot_seconds = {slot}\nreading_seconds = {window}\nreveal_seconds = {window}\n\
+             operator_listen = \"{operator}\"\n[defaults]\nslot_seconds = {slot}\nreading_seconds = {window}\nreveal_seconds = {window}\n\
              kind = \"{}\"\nscheme = \"{}\"\nmeter_policy = \"{}\"\nmin_members = {}\ndrop_after_slots = 0\n",
             args.listen,
             args.home_kind(),

@@ -21,7 +21,7 @@ const PLACES: usize = 8;
 
 const SWEEPS: u32 = 16;
 
-/// Where there is one liar, another one is so much likelier.
+/// Where there is one liar, another one is so much likelier, as long as there are failures to explain.
 const COMPANY: f64 = 64.0;
 
 /// How likely a member is a liar, and how likely it spoils the next sum that it is in.
@@ -78,7 +78,7 @@ pub(super) fn chances(members: &[&Suspect], failed: u32, rng: &mut dyn CryptoRng
 
 /// Weighs who may be a liar beside these.
 fn weigh(members: &[&Suspect], odds: &[[f64; 2]], failed: u32, others: &[Liar]) -> Table {
-    let company = if others.is_empty() { 1.0 } else { COMPANY };
+    let company = if others.is_empty() || failed == 0 { 1.0 } else { COMPANY };
     let says = |sum: u32| {
         let in_sum = others.iter().filter(|(member, rate)| members[*member].cleared[*rate] >> sum & 1 == 0);
         ratios(in_sum.fold(1.0, |honest, (_, rate)| honest * (1.0 - RATES[*rate])))

@@ -318,8 +318,10 @@ impl Search {
         }
         let in_sum = (0u16..).zip(members).filter(|(member, _)| !missing.contains(*member));
         let in_sum: BTreeSet<&str> = in_sum.map(|(_, meter)| meter.as_str()).collect();
-        // Once the search is over, what is learned is of who is on trial alone.
-        let resting = self.failed == 0;
+        // Once the search is over, members that were released are cleared by sums until all of them together are no reason to
+        // test again, and no further: if sums fail once more, they are looked at first.
+        let doubt = millibits(1.0 / (64.0 * self.suspects.len().max(1) as f64));
+        let doubt = (self.failed == 0).then(|| rest.map(|rest| doubt.max(rest)));
         for (meter, suspect) in &mut self.suspects {
             let (is_in, is_tried) = (in_sum.contains(meter.as_str()), on_trial.as_ref() == Some(meter));
             suspect.passed = if is_tried { decoded } else { suspect.passed };
@@ -328,9 +330,10 @@ impl Search {
             }
             if !decoded {
                 suspect.cleared = suspect.cleared.map(|cleared| cleared << 1 | u128::from(!is_in));
-            } else if is_in && (is_tried || !resting) {
-                suspect.cleared[0] = everything;
-                suspect.odds = [0, 1].map(|rate| (suspect.odds[rate] + DECODED[rate]).max(rest[rate] + LEAST_ODDS));
+            } else if is_in {
+                let least = doubt.filter(|_| !is_tried).unwrap_or_else(|| rest.map(|rest| rest + LEAST_ODDS));
+                let lower = |rate: usize| suspect.odds[rate].min((suspect.odds[rate] + DECODED[rate]).max(least[rate]));
+                (suspect.cleared[0], suspect.odds) = (everything, [0, 1].map(lower));
             }
         }
         self.failed += u32::from(!decoded);
