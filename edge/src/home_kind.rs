@@ -1,5 +1,5 @@
-//! Kinds of homes: what range of readings and what day of energy suit them. A cluster is of one kind, which is public and
-//! never learned from readings.
+//! Kinds of homes: what range of readings and what root mean square of a day suit them. A cluster is of one kind, which is
+//! public and never learned from readings.
 
 use std::fmt;
 use std::str::FromStr;
@@ -24,28 +24,46 @@ impl HomeKind {
     /// The least and the greatest reading in watts.
     pub const fn range(self) -> (i64, i64) {
         match self {
-            Self::Flat => (0, 4_000),
-            Self::House => (0, 5_000),
+            Self::Flat => (0, 5_000),
+            Self::House => (0, 8_000),
             Self::ElectricHeat => (0, 15_000),
             Self::Pv => (-8_000, 8_000),
         }
     }
 
-    /// The energy of a day that readings may tell, in watt-hours, whether it is drawn or fed in.
-    pub const fn day_watt_hours(self) -> u64 {
+    /// The root mean square of a day's readings that meters have to be able to report, in watts: at most a hundredth of the
+    /// energy of such homes is then cut off.
+    pub const fn rms_watts(self) -> u64 {
         match self {
-            Self::Flat => 15_000,
-            Self::House => 30_000,
-            Self::ElectricHeat => 100_000,
-            Self::Pv => 40_000,
+            Self::Flat => 1_200,
+            Self::House => 1_750,
+            Self::ElectricHeat => 7_200,
+            Self::Pv => 2_650,
         }
     }
 
-    /// Returns these terms with the range of the kind, and the E that its day of energy takes.
+    /// The usual epsilon of an attempt, as a fraction: strict meters accept it, and the day that it makes in slots of ten
+    /// minutes.
+    pub const fn epsilon(self) -> (u64, u64) {
+        match self {
+            Self::Flat => (12, 25),
+            Self::House | Self::Pv => (1, 2),
+            Self::ElectricHeat => (6, 25),
+        }
+    }
+
+    /// Returns these terms with the range of the kind, and the rho that its day takes.
     #[must_use]
     pub const fn terms(self, terms: Terms) -> Terms {
         let (lo, hi) = self.range();
-        Terms { lo, hi, ..terms }.with_day_watt_hours(self.day_watt_hours())
+        Terms { lo, hi, ..terms }.with_day_rms(self.rms_watts())
+    }
+
+    /// Returns these terms with all that is usual for the kind.
+    #[must_use]
+    pub const fn usual_terms(self, terms: Terms) -> Terms {
+        let (epsilon_numerator, epsilon_denominator) = self.epsilon();
+        self.terms(Terms { epsilon_numerator, epsilon_denominator, ..terms })
     }
 
     pub const fn as_str(self) -> &'static str {
@@ -82,14 +100,14 @@ mod tests {
 
     #[test]
     fn every_kind_has_a_name_and_a_day_that_strict_meters_accept() {
-        for (kind, epsilon) in HomeKind::ALL.into_iter().zip([45, 72, 80, 30]) {
+        for (kind, rho) in HomeKind::ALL.into_iter().zip([1_911_030, 1_722_657, 1_911_030, 1_975_079]) {
             assert_eq!(kind.to_string().parse(), Ok(kind));
-            let terms = kind.terms(Terms { max_malicious: 10, ..Terms::DEFAULT });
-            assert_eq!(terms.day_micro_epsilon, epsilon * 1_000_000, "{kind}");
+            let terms = kind.usual_terms(Terms { max_malicious: 10, ..Terms::DEFAULT });
+            assert_eq!(terms.day_micro_rho, rho, "{kind}");
             let params = Params::new(50, terms).unwrap();
             assert_eq!(Profile::Strict.rules().objections(&params).next(), None, "{kind}");
         }
         assert_eq!("House".parse::<HomeKind>(), Err("use flat, house, electric-heat or pv"));
-        assert_eq!(HomeKind::default().terms(Terms::DEFAULT), Terms::DEFAULT);
+        assert_eq!(HomeKind::default().usual_terms(Terms::DEFAULT), Terms::DEFAULT);
     }
 }

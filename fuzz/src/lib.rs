@@ -134,8 +134,9 @@ pub fn certificate(data: &[u8]) {
 
 /// Decodes a meter's record.
 pub fn meter_record(data: &[u8]) {
+    // An account of an earlier version, of kind 1, is written anew.
     if let Ok(record) = meter::Record::decode(data) {
-        assert_eq!(*record.encode(), *data);
+        assert!(data[1] == 1 || *record.encode() == *data);
     }
 }
 

@@ -28,6 +28,7 @@ use crate::clock::Zone;
 
 pub use dream_edge::config::ConfigError;
 pub use group::{Group, GroupId, Part};
+pub(crate) use read::with_privacy;
 
 /// A checked configuration.
 #[derive(Debug, Clone, PartialEq)]

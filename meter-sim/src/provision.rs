@@ -16,6 +16,7 @@ use dream_edge::mqtt::BrokerUrl;
 use dream_fleet::authority::{Host, METER_AUTHORITY, TestAuthorities};
 use dream_homes::street;
 use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
+use dream_protocol::noise::{DAY_DELTA, epsilon_of_rho};
 use dream_protocol::policy::{Policy, Profile};
 use dream_protocol::scheme::SchemeChoice;
 
@@ -73,9 +74,9 @@ pub(crate) struct ProvisionArgs {
     /// The length of a slot, for gateway.toml
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = whole::<u64, 4, 86_400>)]
     slot_seconds: u64,
-    /// Epsilon of one attempt, for gateway.toml
-    #[arg(long, value_name = "DECIMAL", default_value = "1", value_parser = epsilon)]
-    epsilon: String,
+    /// Epsilon of one attempt, for gateway.toml; by default flat 0.48, house 0.5, electric-heat 0.24, pv 0.5
+    #[arg(long, value_name = "DECIMAL", value_parser = epsilon)]
+    epsilon: Option<String>,
     /// Home profile of the clusters, for gateway.toml: flat, house, electric-heat or pv
     #[arg(long, value_name = "KIND", default_value_t)]
     kind: HomeKind,
@@ -205,7 +206,7 @@ impl ProvisionArgs {
             meters: self.meters,
             profile: self.profile(),
             slot_seconds: self.slot_seconds,
-            epsilon: &self.epsilon,
+            epsilon: &self.epsilon(),
             kind: self.kind,
             scheme: self.scheme,
         };
@@ -273,19 +274,26 @@ impl ProvisionArgs {
 
     /// Returns the number of slots that the daily budget covers, if it does not cover all.
     fn slots_a_day(&self) -> Option<u64> {
-        let epsilon: f64 = self.epsilon.parse().unwrap_or(f64::MAX);
+        let epsilon: f64 = self.epsilon().parse().unwrap_or(f64::MAX);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count of slots")]
         let enough = (self.policy().daily_micro_epsilon as f64 / 1e6 / epsilon) as u64;
         (enough < 86_400 / self.slot_seconds).then_some(enough)
     }
 
-    /// Returns the epsilon of a day, if it is more than the policy allows: what the day of energy of the kind takes.
+    /// Returns the rho of a day, if it is more than the policy allows: what the day of the kind takes.
     fn costly_day(&self) -> Option<f64> {
-        let epsilon: f64 = self.epsilon.parse().unwrap_or(f64::MAX);
+        let epsilon: f64 = self.epsilon().parse().unwrap_or(f64::MAX);
         let (lo, hi) = self.kind.range();
-        let slots = self.kind.day_watt_hours() as f64 * 3600.0 / self.slot_seconds as f64;
-        let day = 2.0 * slots * epsilon / hi.abs_diff(lo) as f64;
-        Some(day).filter(|day| *day > self.policy().day_micro_epsilon as f64 / 1e6)
+        let weight = if lo < 0 { 2.0 } else { 1.0 };
+        let share = self.kind.rms_watts() as f64 * epsilon / hi.abs_diff(lo) as f64;
+        let rho = weight * 86_400.0 / self.slot_seconds as f64 * share.powi(2);
+        Some(rho).filter(|rho| *rho > self.policy().day_micro_rho as f64 / 1e6)
+    }
+
+    /// Returns the epsilon of an attempt that was asked for, or else the usual one of the kind.
+    fn epsilon(&self) -> String {
+        let (numerator, denominator) = self.kind.epsilon();
+        self.epsilon.clone().unwrap_or_else(|| (numerator as f64 / denominator as f64).to_string())
     }
 
     fn notes(&self, earlier: bool) -> Vec<String> {
@@ -304,12 +312,12 @@ impl ProvisionArgs {
         if let Some(slots) = self.slots_a_day() {
             notes.push(format!("meters with the {name} policy have spent a day's privacy after {slots} slots."));
         }
-        if let Some(day) = self.costly_day() {
-            let most = policy.day_micro_epsilon / 1_000_000;
+        if let Some(rho) = self.costly_day() {
+            let most = policy.day_micro_rho as f64 / 1e6;
+            let [day, limit] = [rho, most].map(|rho| epsilon_of_rho(rho, DAY_DELTA));
             notes.push(format!(
-                "meters with the {name} policy accept no day of more than epsilon {most}, and one of {} kWh takes {day:.0}; \
-                 `day_epsilon` in gateway.toml can lower it.",
-                self.kind.day_watt_hours() / 1000
+                "meters with the {name} policy accept no day of more than rho {most} (epsilon {limit:.1}), and one of this kind \
+                 of home takes {rho:.1} (epsilon {day:.1}); `day_epsilon` in gateway.toml in place of `epsilon` can lower it."
             ));
         }
         let known = ["gateway.redb", "meters.redb"].into_iter().filter(|name| earlier && self.out.join(name).exists());

@@ -74,11 +74,11 @@ pub const fn meaning(profile: Profile) -> &'static str {
     match profile {
         Profile::Strict => {
             "strict: your reading is hidden among those of at least 50 homes, even if ten of them work for the gateway, and \
-             each reading is blurred with epsilon 1 or less"
+             each reading is blurred with epsilon 1 or less, a whole day with epsilon 11.7 or less"
         }
         Profile::Community => {
             "community: your reading is hidden among those of at least 23 homes that your community's authority has counted, \
-             even if three of them work for the gateway, and each reading is blurred with epsilon 2 or less"
+             even if three of them work for the gateway, each reading is blurred with epsilon 2 or less, and a whole day with epsilon 48 or less"
         }
         Profile::Trial => "trial: almost nothing is refused; for tests with made-up readings, never for a home",
     }

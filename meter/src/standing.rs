@@ -75,6 +75,8 @@ pub struct ListTerms {
     pub max_malicious: u64,
     pub slot_seconds: u64,
     pub epsilon: (u64, u64),
+    /// Rho of a UTC day in millionths; 0 for none.
+    pub day_micro_rho: u64,
     pub range: (i64, i64),
     /// When its first slot begins and its last one ends, in Unix seconds.
     pub from: u64,
@@ -99,6 +101,7 @@ impl From<&ListHeader> for ListTerms {
             max_malicious: terms.max_malicious,
             slot_seconds: terms.slot_seconds,
             epsilon: (terms.epsilon_numerator, terms.epsilon_denominator),
+            day_micro_rho: terms.day_micro_rho,
             range: (terms.lo, terms.hi),
             from: header.from_slot.0.saturating_mul(terms.slot_seconds),
             to: (header.to_slot.0 + 1).saturating_mul(terms.slot_seconds),

@@ -1,6 +1,7 @@
 //! What the owner reads, in plain words: the same on the page and from `dream-meter status`.
 
 use dream_protocol::meter::Refusal;
+use dream_protocol::noise::{DAY_DELTA, epsilon_of_rho};
 use dream_protocol::wire::StatusCode;
 
 use crate::clock::utc;
@@ -69,8 +70,17 @@ fn enrolled(standing: &Standing) -> String {
 pub fn terms(list: &ListTerms) -> String {
     let ListTerms { slot_seconds, epsilon: (numerator, denominator), range: (lo, hi), .. } = list;
     let epsilon = if *denominator == 1 { numerator.to_string() } else { format!("{numerator}/{denominator}") };
+    let day = match list.day_micro_rho {
+        0 => String::new(),
+        micro => {
+            let epsilon = epsilon_of_rho(micro as f64 / 1e6, DAY_DELTA);
+            format!(
+                "; all readings of a UTC day together cost at most epsilon {epsilon:.1}, except with a chance of one in a million"
+            )
+        }
+    };
     format!(
-        "a reading is the mean of {}, clipped to {lo} to {hi} W and blurred with epsilon {epsilon}; a sum is opened if at most {} \
+        "a reading is the mean of {}, clipped to {lo} to {hi} W and blurred with epsilon {epsilon}{day}; a sum is opened if at most {} \
          homes are silent, and stays fully blurred even if {} work for the gateway; valid until {}",
         span(*slot_seconds),
         list.max_missing,
@@ -174,6 +184,7 @@ pub(crate) mod tests {
                 max_malicious: 3,
                 slot_seconds: 600,
                 epsilon: (1, 1),
+                day_micro_rho: 0,
                 range: (0, 9000),
                 from: 1_794_901_200,
                 to: 1_795_500_000,

@@ -117,13 +117,13 @@ mod tests {
         );
         assert_eq!(
             names(ParamsError::VARIANTS),
-            "members too_many_missing too_few_malicious none_honest range epsilon day_epsilon windows \
+            "members too_many_missing too_few_malicious none_honest range epsilon day_rho day_scale windows \
              too_large too_few_partners too_large_for_partners committee"
         );
         assert_eq!(names(CommitteeError::VARIANTS), "holders drawn needed committee_missing");
         assert_eq!(
             names(PolicyError::VARIANTS),
-            "authorities gateway range noise_scale day_epsilon epsilon attempts too_few_members \
+            "authorities gateway range noise_scale day_epsilon day_rho epsilon attempts too_few_members \
              too_few_malicious too_few_honest no_certified_size short_list partial_masks scheme \
              slot_too_short"
         );

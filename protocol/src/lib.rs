@@ -8,7 +8,7 @@
 //! # What is promised
 //! For any two inputs that differ in one meter's reading of one slot, everything that a gateway and up to T colluding
 //! members see is epsilon-differentially private per attempt, conditional on who took part. All slots of a UTC day together
-//! are E-differentially private, whatever happened in a home, E being stated in the list. The meter enforces it all; the
+//! are rho-concentrated, whatever happened in a home, rho being stated in the list. The meter enforces it all; the
 //! gateway is the adversary.
 //!
 //! # How to drive it

@@ -33,7 +33,7 @@ pub use record::{AcceptedList, Account, AnswerRecord, Evidence, Key, OwnEnrolmen
 pub use refusal::Refusal;
 
 use crate::certificate::{Certificate, CertificateError};
-use crate::day::Days;
+use crate::day::{DayCost, Days};
 use crate::ids::{ClusterId, MeterId};
 use crate::keys::IdentityKey;
 use crate::ledger::Ledger;
@@ -311,8 +311,8 @@ impl<C: Conduct> Meter<C> {
         self.account.ledger.spent(at)
     }
 
-    /// What the UTC day of `at` costs as far as it was reported, in millionths of epsilon: never what its readings used.
-    pub fn day_cost(&self, at: Timestamp) -> u64 {
+    /// What the UTC day of `at` costs as far as it was reported: never what its readings used.
+    pub fn day_cost(&self, at: Timestamp) -> DayCost {
         self.account.days.cost(at)
     }
 

@@ -3,17 +3,19 @@
 //! A share is `z = NB(1/n, p) - NB(1/n, p)` with `p = exp(-1/lambda)`; `n` of them add up to the
 //! discrete Laplace distribution `P(d) ~ p^|d|`. [`Sampler`] draws shares from integers alone,
 //! because floating-point noise leaks (Mironov 2012); only [`Spread`], which reports how wide the
-//! sum is, and [`Composition`], which reports what several sums tell, use floating point. Sampling time varies with the share, so draw it before the slot
-//! ends, not while someone may be timing the answer.
+//! sum is, and [`Composition`] and [`epsilon_of_rho`], which report what several sums tell, use floating point. Sampling time
+//! varies with the share, so draw it before the slot ends, not while someone may be timing the answer.
 
 mod band;
 mod composition;
+mod concentrated;
 mod exact;
 
 use rand_core::CryptoRng;
 
 pub use band::{Confidence, Spread};
 pub use composition::Composition;
+pub use concentrated::{DAY_DELTA, day_micro_rho, epsilon_of_rho, pure_epsilon_of_rho, rho_of_epsilon};
 
 /// The noise scale lambda = sensitivity / epsilon, an exact fraction in lowest terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

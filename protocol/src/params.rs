@@ -21,8 +21,8 @@ pub const MAX_AUTHORITIES: usize = 16;
 /// terms, and the gateway chooses N.
 pub const MAX_PARTIAL_MEMBERS: u16 = 1000;
 
-/// The epsilon of a day stays below this, in millionths, so that a meter's account fits 128 bits.
-pub const MAX_DAY_MICRO_EPSILON: u64 = 1 << 40;
+/// The rho of a day stays below this, in millionths, so that a meter's account fits 128 bits.
+pub const MAX_DAY_MICRO_RHO: u64 = 1 << 40;
 
 /// The largest numerator and denominator of an epsilon.
 pub const MAX_EPSILON_PART: u64 = 1_000_000;
@@ -50,8 +50,8 @@ pub struct Terms {
     /// Epsilon of one attempt, as a fraction.
     pub epsilon_numerator: u64,
     pub epsilon_denominator: u64,
-    /// E: the epsilon of all slots of a UTC day together, in millionths; 0 for none.
-    pub day_micro_epsilon: u64,
+    /// The rho of all slots of a UTC day together, in millionths; 0 for none.
+    pub day_micro_rho: u64,
     pub attempts: u64,
 }
 
@@ -66,10 +66,10 @@ impl Terms {
         max_malicious: 0,
         scheme: Scheme::PAIRWISE,
         lo: 0,
-        hi: 5000,
+        hi: 8000,
         epsilon_numerator: 1,
-        epsilon_denominator: 1,
-        day_micro_epsilon: 72_000_000,
+        epsilon_denominator: 2,
+        day_micro_rho: 1_722_657,
         attempts: 2,
     };
 
@@ -78,20 +78,38 @@ impl Terms {
         Self { slot_seconds: seconds, reading_seconds: seconds / 10, reveal_seconds: seconds / 10, ..Self::DEFAULT }
     }
 
-    /// Returns these terms with the E under which a meter can tell so much energy a day: E/2 * lambda * slot hours, rounded
-    /// down to millionths, and no more than a list may state.
+    /// Returns these terms with the least rho under which a meter can report a day of readings with this root mean square:
+    /// `w * slots * rms^2 / lambda^2`, rounded up to millionths, and no more than a list may state.
     #[must_use]
-    pub const fn with_day_watt_hours(self, watt_hours: u64) -> Self {
-        let watt_seconds = 3600 * 2_000_000 * watt_hours as u128 * self.epsilon_numerator as u128;
-        let lambda_slots =
-            self.hi.abs_diff(self.lo) as u128 * self.epsilon_denominator as u128 * self.slot_seconds as u128;
-        let whole = match watt_seconds.checked_div(lambda_slots) {
-            Some(whole) => whole,
-            None => 0,
+    pub const fn with_day_rms(self, watts: u64) -> Self {
+        let squares = weight_of(self.lo) as u128 * slots_of_a_day(self.slot_seconds) as u128 * (watts as u128).pow(2);
+        let above = squares.saturating_mul(1_000_000).saturating_mul((self.epsilon_numerator as u128).pow(2));
+        let scale = self.hi.abs_diff(self.lo) as u128 * self.epsilon_denominator as u128;
+        let least = match scale.saturating_mul(scale) {
+            0 => 1,
+            below => above.div_ceil(below),
         };
-        // Where one slot costs so much, nobody asks for the day.
-        let most = MAX_DAY_MICRO_EPSILON as u128 - 1;
-        Self { day_micro_epsilon: narrow_u64(if whole < most { whole } else { most }), ..self }
+        let most = MAX_DAY_MICRO_RHO as u128 - 1;
+        Self { day_micro_rho: narrow_u64(if least < most { least } else { most }), ..self }
+    }
+
+    /// Returns these terms with this rho and the largest epsilon of an attempt under which a meter can report a day of readings
+    /// with this root mean square, but no more than `most_micro_epsilon`: a decimal, rounded down, so that the noise is never
+    /// too small. `None` if it would be less than a millionth.
+    pub fn with_day_rho(self, day_micro_rho: u64, rms_watts: u64, most_micro_epsilon: u64) -> Option<Self> {
+        let width = u128::from(self.hi.abs_diff(self.lo));
+        let above = width.saturating_mul(width).saturating_mul(1_000_000 * u128::from(day_micro_rho));
+        let each = u128::from(weight_of(self.lo)) * u128::from(slots_of_a_day(self.slot_seconds));
+        let fitting = above.checked_div(each * u128::from(rms_watts).pow(2)).unwrap_or(u128::MAX).isqrt();
+        // A range without width is refused as such.
+        let fitting = if width == 0 { u128::MAX } else { fitting };
+        let micro = u64::try_from(fitting).unwrap_or(u64::MAX).min(most_micro_epsilon.max(1));
+        // A numerator of more than a million takes fewer places.
+        let mut units = std::iter::successors(Some(1u64), |unit| unit.checked_mul(10));
+        let unit = units.find(|unit| micro / unit <= MAX_EPSILON_PART)?;
+        let epsilon = Scale::checked(micro - micro % unit, MAX_EPSILON_PART)?;
+        let (epsilon_numerator, epsilon_denominator) = (epsilon.numerator(), epsilon.denominator());
+        Some(Self { epsilon_numerator, epsilon_denominator, day_micro_rho, ..self })
     }
 }
 
@@ -162,8 +180,10 @@ pub enum ParamsError {
     Range { lo: i64, hi: i64 },
     #[error("epsilon {numerator}/{denominator}: both must be from 1 to {MAX_EPSILON_PART}")]
     Epsilon { numerator: u64, denominator: u64 },
-    #[error("the epsilon of a day is {found} millionths; it must be below 2^40")]
-    DayEpsilon { found: u64 },
+    #[error("the rho of a day is {found} millionths; it must be below 2^40")]
+    DayRho { found: u64 },
+    #[error("the noise has a scale below 1 W, which no account of a day allows for; raise the range or lower epsilon")]
+    DayScale,
     #[error(
         "{attempts} attempts of {reading} + {reveal} s do not fit a slot of {slot} s; every part must be at least 1"
     )]
@@ -262,21 +282,40 @@ impl Params {
         (1_000_000 * self.terms.epsilon_numerator).div_ceil(self.terms.epsilon_denominator)
     }
 
-    /// What the slots of a UTC day cost together under this list alone, in millionths: E or, where it states none, epsilon for
-    /// each slot. Retries then cost more.
-    pub const fn day_micro_epsilon(&self) -> u64 {
-        match self.terms.day_micro_epsilon {
-            0 => DAY_SECONDS.div_ceil(self.terms.slot_seconds).saturating_mul(self.charge_micro_epsilon()),
-            stated => stated,
-        }
+    /// V = floor(lambda^2): what the square of a reading is measured against.
+    pub(crate) fn squared_scale(&self) -> u128 {
+        let lambda = self.noise_scale();
+        u128::from(lambda.numerator()).pow(2) / u128::from(lambda.denominator()).pow(2)
     }
 
-    /// The energy of a day that a meter can tell under E, in watt-hours: E/2 * lambda * slot hours. `None` without E.
-    pub fn day_watt_hours(&self) -> Option<u64> {
-        let Terms { day_micro_epsilon, slot_seconds, .. } = self.terms;
-        let (lambda, half) = (self.noise_scale(), u128::from(day_micro_epsilon) * u128::from(slot_seconds));
-        let whole = half * u128::from(lambda.numerator()) / (7_200_000_000 * u128::from(lambda.denominator()));
-        (day_micro_epsilon > 0).then(|| u64::try_from(whole).expect("below 2^40 * 2^33 * 86,400 / 7.2e9"))
+    /// How many times the square of a reading counts: twice if readings may be negative.
+    pub(crate) const fn day_weight(&self) -> u8 {
+        weight_of(self.terms.lo)
+    }
+
+    /// How many slots start on a UTC day, or one more than on some of them.
+    pub const fn slots_of_a_day(&self) -> u64 {
+        slots_of_a_day(self.terms.slot_seconds)
+    }
+
+    /// How many slots there are from this one to the last that starts on the same UTC day.
+    pub(crate) const fn slots_to_midnight(&self, slot: Slot) -> u64 {
+        let midnight = (self.slot_start(slot).utc_day() + 1) * DAY_SECONDS;
+        self.slot_at(Timestamp::from_secs(midnight - 1)).0 - slot.0 + 1
+    }
+
+    /// What the first attempts of a UTC day cost together under this list alone, where it states no rho, in millionths of
+    /// epsilon. Retries then cost more.
+    pub const fn plain_day_micro_epsilon(&self) -> u64 {
+        self.slots_of_a_day().saturating_mul(self.charge_micro_epsilon())
+    }
+
+    /// The largest root mean square of a day's readings that a meter can report under rho, in watts. `None` without rho.
+    pub fn day_rms_watts(&self) -> Option<u64> {
+        let squares = u128::from(self.terms.day_micro_rho) * self.squared_scale();
+        let each = 1_000_000 * u128::from(self.day_weight()) * u128::from(self.slots_of_a_day());
+        let rms = u64::try_from((squares / each).isqrt()).expect("below 2^53");
+        (self.terms.day_micro_rho > 0).then_some(rms)
     }
 
     pub const fn terms(&self) -> &Terms {
@@ -351,8 +390,8 @@ impl Params {
         if !small(numerator) || !small(denominator) {
             return Err(ParamsError::Epsilon { numerator, denominator });
         }
-        if self.terms.day_micro_epsilon >= MAX_DAY_MICRO_EPSILON {
-            return Err(ParamsError::DayEpsilon { found: self.terms.day_micro_epsilon });
+        if self.terms.day_micro_rho >= MAX_DAY_MICRO_RHO {
+            return Err(ParamsError::DayRho { found: self.terms.day_micro_rho });
         }
         if lo > 0 || hi < 0 || lo == hi {
             return Err(ParamsError::Range { lo, hi });
@@ -360,6 +399,9 @@ impl Params {
         let [members, width, en, ed] = [self.members.into(), hi.abs_diff(lo), numerator, denominator].map(u128::from);
         if members * width * en + 200 * width * ed >= en << 40 {
             return Err(ParamsError::TooLarge { members: self.members.into() });
+        }
+        if self.terms.day_micro_rho > 0 && self.squared_scale() == 0 {
+            return Err(ParamsError::DayScale);
         }
         Ok(())
     }
@@ -388,7 +430,15 @@ const fn narrow(count: u64) -> u16 {
     count as u16
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "bounded by `MAX_DAY_MICRO_EPSILON`")]
+const fn weight_of(lo: i64) -> u8 {
+    if lo < 0 { 2 } else { 1 }
+}
+
+const fn slots_of_a_day(slot_seconds: u64) -> u64 {
+    if slot_seconds == 0 { 0 } else { DAY_SECONDS.div_ceil(slot_seconds) }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "bounded by `MAX_DAY_MICRO_RHO`")]
 const fn narrow_u64(count: u128) -> u64 {
     count as u64
 }
@@ -402,7 +452,9 @@ const fn narrow_u8(count: u64) -> u8 {
 mod tests {
     use super::*;
 
-    const TERMS: Terms = Terms { reveal_seconds: 30, max_missing: 10, max_malicious: 10, ..Terms::DEFAULT };
+    const HOUSE: Terms = Terms { reveal_seconds: 30, max_missing: 10, max_malicious: 10, ..Terms::DEFAULT };
+
+    const TERMS: Terms = Terms { hi: 5000, epsilon_denominator: 1, ..HOUSE };
 
     #[test]
     fn derived_values_follow_the_specification() {
@@ -457,9 +509,13 @@ mod tests {
             let terms = Terms { epsilon_numerator: numerator, epsilon_denominator: denominator, ..TERMS };
             assert_eq!(refused(terms), ParamsError::Epsilon { numerator, denominator });
         }
-        let endless = Terms { day_micro_epsilon: MAX_DAY_MICRO_EPSILON, ..TERMS };
-        assert_eq!(refused(endless), ParamsError::DayEpsilon { found: MAX_DAY_MICRO_EPSILON });
-        assert!(Params::new(100, Terms { day_micro_epsilon: MAX_DAY_MICRO_EPSILON - 1, ..TERMS }).is_ok());
+        let endless = Terms { day_micro_rho: MAX_DAY_MICRO_RHO, ..TERMS };
+        assert_eq!(refused(endless), ParamsError::DayRho { found: MAX_DAY_MICRO_RHO });
+        assert!(Params::new(100, Terms { day_micro_rho: MAX_DAY_MICRO_RHO - 1, ..TERMS }).is_ok());
+        let quiet = Terms { hi: 1, epsilon_numerator: 2, ..TERMS };
+        assert_eq!(refused(quiet), ParamsError::DayScale);
+        assert!(Params::new(100, Terms { epsilon_numerator: 1, ..quiet }).is_ok(), "lambda is 1 W");
+        assert!(Params::new(100, Terms { day_micro_rho: 0, ..quiet }).is_ok());
         assert!(matches!(refused(Terms { hi: i64::MAX, lo: i64::MIN, ..TERMS }), ParamsError::TooLarge { .. }));
         assert!(matches!(
             refused(Terms { hi: 6000, epsilon_denominator: 1_000_000, ..TERMS }),
@@ -485,17 +541,41 @@ mod tests {
     }
 
     #[test]
-    fn a_day_is_energy_or_the_sum_of_its_slots() {
-        let house = Params::new(100, TERMS).unwrap();
-        assert_eq!((house.day_micro_epsilon(), house.day_watt_hours()), (72_000_000, Some(30_000)));
-        let plain = Params::new(100, Terms { day_micro_epsilon: 0, epsilon_denominator: 3, ..TERMS }).unwrap();
-        assert_eq!((plain.day_micro_epsilon(), plain.day_watt_hours()), (144 * 333_334, None));
-        let with = |terms: Terms, watt_hours| terms.with_day_watt_hours(watt_hours).day_micro_epsilon;
-        assert_eq!(with(Terms { epsilon_denominator: 18, ..TERMS }, 30_000), 4_000_000);
-        assert_eq!(with(Terms { hi: 9000, ..TERMS }, 30_000), 40_000_000);
-        assert_eq!(with(Terms { epsilon_denominator: 7, ..TERMS }, 30_000), 10_285_714, "rounded down");
-        assert_eq!(with(TERMS, u64::MAX), MAX_DAY_MICRO_EPSILON - 1, "the most that a list may state");
-        assert_eq!(with(Terms { hi: 0, ..TERMS }, 1), 0);
+    fn a_day_is_a_sum_of_squares_or_of_epsilons() {
+        let house = Params::new(100, HOUSE).unwrap();
+        assert_eq!((house.terms().day_micro_rho, house.day_rms_watts()), (1_722_657, Some(1750)));
+        assert_eq!(HOUSE.with_day_rms(1750), HOUSE);
+        let plain = Params::new(100, Terms { day_micro_rho: 0, epsilon_denominator: 3, ..HOUSE }).unwrap();
+        assert_eq!((plain.plain_day_micro_epsilon(), plain.day_rms_watts()), (144 * 333_334, None));
+        let with = |terms: Terms, rms| terms.with_day_rms(rms).day_micro_rho;
+        assert_eq!(with(Terms { lo: -8000, ..HOUSE }, 2000), 1_125_000, "twice, at twice the lambda");
+        assert_eq!(with(Terms { hi: 12_000, epsilon_denominator: 1, ..HOUSE }, 1000), 1_000_000);
+        assert_eq!(with(Terms { hi: 7000, ..HOUSE }, 1000), 734_694, "rounded up");
+        assert_eq!(with(HOUSE, u64::from(u32::MAX)), MAX_DAY_MICRO_RHO - 1, "the most that a list may state");
+        assert_eq!([with(Terms { hi: 0, ..HOUSE }, 1), with(Terms { hi: i64::MAX, ..HOUSE }, 1)], [1, 1]);
+    }
+
+    #[test]
+    fn the_epsilon_of_an_attempt_follows_from_rho() {
+        let with = |terms: Terms, rho, most| {
+            let found = terms.with_day_rho(rho, 1750, most)?;
+            assert_eq!(found.day_micro_rho, rho);
+            Some((found.epsilon_numerator, found.epsilon_denominator))
+        };
+        assert_eq!(with(HOUSE, 1_722_657, 1_000_000), Some((1, 2)));
+        assert_eq!(with(HOUSE, 1_722_656, 1_000_000), Some((499_999, 1_000_000)), "rounded down");
+        assert_eq!(with(HOUSE, 100_000_000, 1_000_000), Some((1, 1)), "the most");
+        assert_eq!(with(HOUSE, 50_000_000, 9_000_000), Some((134_687, 50_000)), "in five places");
+        assert_eq!(with(Terms { hi: 1, slot_seconds: 60, ..HOUSE }, 1, 1_000_000), None);
+    }
+
+    #[test]
+    fn slots_are_counted_to_the_last_that_starts_before_midnight() {
+        let left = |seconds, slot| Params::unchecked(100, Terms::with_slots_of(seconds)).slots_to_midnight(Slot(slot));
+        assert_eq!([left(600, 0), left(600, 1), left(600, 143), left(600, 144)], [144, 143, 1, 144]);
+        // Of 1,000 s, 87 start on the first day, and 86 on the second, from second 87,000 on.
+        assert_eq!([left(1000, 0), left(1000, 86), left(1000, 87), left(1000, 172)], [87, 1, 86, 1]);
+        assert_eq!(left(86_400, 9), 1);
     }
 
     #[test]

@@ -8,9 +8,10 @@ use strum::{IntoStaticStr, VariantNames};
 use thiserror::Error;
 
 use crate::certificate::Authorities;
+use crate::day::DAY_SECONDS;
 use crate::ids::GatewayId;
 use crate::membership::MembershipList;
-use crate::params::{MAX_MEMBERS, Params};
+use crate::params::{MAX_MEMBERS, Params, Terms};
 use crate::scheme::Kind;
 
 /// How large a cluster a meter is willing to be a holder in by default: any.
@@ -56,7 +57,7 @@ impl Floors {
 pub struct Budget {
     /// The most on the slots that start within any 24 hours.
     pub daily_micro_epsilon: u64,
-    /// The most on all slots of a UTC day, where lists state no epsilon of a day.
+    /// The most on all slots of a UTC day, where lists state no rho.
     pub day_micro_epsilon: u64,
 }
 
@@ -133,9 +134,10 @@ pub struct Policy {
     pub max_epsilon: (u64, u64),
     /// The most that may be spent on the slots that start within any 24 hours, in millionths.
     pub daily_micro_epsilon: u64,
-    /// The most that all slots of a UTC day may cost, in millionths: epsilon for each attempt under lists that state no
-    /// epsilon of a day, and the largest that is stated.
+    /// The most epsilon that the attempts of a UTC day may cost under lists that state no rho, in millionths.
     pub day_micro_epsilon: u64,
+    /// The largest rho of a UTC day, in millionths. It is another measure than epsilon, and has a limit of its own.
+    pub day_micro_rho: u64,
     /// The most attempts per slot.
     pub max_attempts: u8,
     /// How small a cluster may be.
@@ -168,6 +170,8 @@ pub enum PolicyError {
     NoiseScale { least: u64, found: u64 },
     #[error("a day costs {} epsilon; the policy allows {}", micro(*found), micro(*most))]
     DayEpsilon { most: u64, found: u64 },
+    #[error("a day has a rho of {}; the policy allows {}", micro(*found), micro(*most))]
+    DayRho { most: u64, found: u64 },
     #[error("epsilon {}/{} is above the policy's {}/{}", found.0, found.1, most.0, most.1)]
     Epsilon { most: (u64, u64), found: (u64, u64) },
     #[error("{found} attempts per slot; the policy allows {most}")]
@@ -206,6 +210,7 @@ impl Policy {
             max_epsilon: (1, 1),
             daily_micro_epsilon: 160_000_000,
             day_micro_epsilon: 100_000_000,
+            day_micro_rho: 2_000_000,
             max_attempts: 2,
             floors: Profile::Strict.floors(),
             certified_size: false,
@@ -222,19 +227,35 @@ impl Policy {
         let floors = profile.floors();
         match profile {
             Profile::Strict => Self { floors, ..self },
-            Profile::Community => {
-                Self { floors, max_epsilon: (2, 1), day_micro_epsilon: 200_000_000, certified_size: true, ..self }
-            }
+            Profile::Community => Self {
+                floors,
+                max_epsilon: (2, 1),
+                day_micro_epsilon: 200_000_000,
+                day_micro_rho: 18_000_000,
+                certified_size: true,
+                ..self
+            },
             Profile::Trial => Self {
                 floors,
                 min_noise_watts: 0,
                 daily_micro_epsilon: u64::MAX,
                 day_micro_epsilon: u64::MAX,
+                day_micro_rho: u64::MAX,
                 partial_masks: true,
                 min_slot_seconds: 1,
                 ..self
             },
         }
+    }
+
+    /// The largest epsilon of an attempt that a meter accepts under such terms and can pay for in every slot of a day, in
+    /// millionths.
+    pub fn largest_micro_epsilon(&self, terms: &Terms) -> u64 {
+        let (numerator, denominator) = self.max_epsilon;
+        let of_budget = self.daily_micro_epsilon / DAY_SECONDS.div_ceil(terms.slot_seconds.max(1));
+        let width = terms.hi.abs_diff(terms.lo).saturating_mul(1_000_000);
+        let of_noise = width.checked_div(self.min_noise_watts).unwrap_or(u64::MAX);
+        (1_000_000 * numerator / denominator).min(of_budget).min(of_noise)
     }
 
     pub fn check(&self, list: &MembershipList) -> Result<(), PolicyError> {
@@ -268,7 +289,12 @@ impl Policy {
         let outside = range.0 < outer.0 || range.1 > outer.1;
         let (lambda, least) = (params.noise_scale(), self.min_noise_watts);
         let too_quiet = u128::from(lambda.numerator()) < u128::from(least) * u128::from(lambda.denominator());
-        let (day, most_a_day) = (params.day_micro_epsilon(), self.day_micro_epsilon);
+        let day = match terms.day_micro_rho {
+            0 => Some((self.day_micro_epsilon, params.plain_day_micro_epsilon()))
+                .filter(|(most, found)| found > most)
+                .map(|(most, found)| PolicyError::DayEpsilon { most, found }),
+            found => (found > self.day_micro_rho).then_some(PolicyError::DayRho { most: self.day_micro_rho, found }),
+        };
         let (found, most) = ((terms.epsilon_numerator, terms.epsilon_denominator), self.max_epsilon);
         let too_large = u128::from(found.0) * u128::from(most.1) > u128::from(most.0) * u128::from(found.1);
         let (attempts, slot, partners) = (params.attempts(), terms.slot_seconds, terms.scheme.partners());
@@ -281,7 +307,7 @@ impl Policy {
             too_quiet.then(|| PolicyError::NoiseScale { least, found: lambda.numerator() / lambda.denominator() }),
             // Short slots make a long day of themselves: say that first.
             too_short.then_some(PolicyError::SlotTooShort { least: self.min_slot_seconds, found: slot }),
-            (day > most_a_day).then_some(PolicyError::DayEpsilon { most: most_a_day, found: day }),
+            day,
             too_many.then_some(PolicyError::Attempts { most: self.max_attempts, found: attempts }),
             partial.then_some(PolicyError::PartialMasks { partners }),
             self.refused_scheme
@@ -303,7 +329,6 @@ fn micro(millionths: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::params::Terms;
     use crate::scheme::Scheme;
 
     const TERMS: Terms = Terms { max_malicious: 10, ..Terms::with_slots_of(60) };
@@ -321,7 +346,7 @@ mod tests {
             slot_seconds: 59,
             lo: -10_001,
             hi: 1,
-            day_micro_epsilon: 100_000_001,
+            day_micro_rho: 2_000_001,
             epsilon_numerator: 3,
             epsilon_denominator: 2,
             attempts: 3,
@@ -335,7 +360,7 @@ mod tests {
                 PolicyError::Range { outer: (-10_000, 15_000), found: (-10_001, 1) },
                 PolicyError::Epsilon { most: (1, 1), found: (3, 2) },
                 PolicyError::SlotTooShort { least: 60, found: 59 },
-                PolicyError::DayEpsilon { most: 100_000_000, found: 100_000_001 },
+                PolicyError::DayRho { most: 2_000_000, found: 2_000_001 },
                 PolicyError::Attempts { most: 2, found: 3 },
                 PolicyError::PartialMasks { partners: 28 },
                 PolicyError::TooFewMembers { least: 50, found: 29 },
@@ -349,8 +374,8 @@ mod tests {
     fn a_range_has_outer_limits_and_noise_has_a_floor() {
         let policy = Policy::default_rules();
         assert_eq!(objections(&policy, 50, Terms { lo: -10_000, hi: 15_000, ..TERMS }), []);
-        assert_eq!(objections(&policy, 50, Terms { hi: 2000, ..TERMS }), []);
-        let quiet = Terms { hi: 1999, ..TERMS };
+        assert_eq!(objections(&policy, 50, Terms { hi: 1000, ..TERMS }), []);
+        let quiet = Terms { hi: 1999, epsilon_denominator: 1, ..TERMS };
         assert_eq!(objections(&policy, 50, quiet), [PolicyError::NoiseScale { least: 2000, found: 1999 }]);
         assert_eq!(objections(&policy, 50, Terms { epsilon_denominator: 2, ..quiet }), [], "lambda is 3998 W");
         let high = Terms { hi: 15_001, ..TERMS };
@@ -362,20 +387,23 @@ mod tests {
     fn a_day_has_a_limit_whether_or_not_a_list_states_one() {
         let policy = Policy::default_rules();
         let found = |terms: Terms| objections(&policy, 50, terms);
-        assert_eq!(found(Terms { day_micro_epsilon: 100_000_000, ..TERMS }), []);
-        let plain = Terms { max_malicious: 10, day_micro_epsilon: 0, ..Terms::DEFAULT };
+        assert_eq!(found(Terms { day_micro_rho: 2_000_000, ..TERMS }), []);
+        let plain = Terms { max_malicious: 10, day_micro_rho: 0, epsilon_denominator: 1, ..Terms::DEFAULT };
         assert_eq!(found(plain), [PolicyError::DayEpsilon { most: 100_000_000, found: 144_000_000 }]);
         assert_eq!(found(Terms { epsilon_numerator: 2, epsilon_denominator: 3, ..plain }), []);
-        let community = objections(&Profile::Community.rules(), 50, plain);
-        assert_eq!(community, []);
+        let community = |day_micro_rho| objections(&Profile::Community.rules(), 50, Terms { day_micro_rho, ..plain });
+        assert_eq!((community(0), community(18_000_000)), (vec![], vec![]));
+        assert_eq!(community(18_000_001), [PolicyError::DayRho { most: 18_000_000, found: 18_000_001 }]);
         let text = PolicyError::DayEpsilon { most: 100_000_000, found: 100_050_000 }.to_string();
         assert_eq!(text, "a day costs 100.05 epsilon; the policy allows 100");
+        let text = PolicyError::DayRho { most: 2_000_000, found: 2_073_600 }.to_string();
+        assert_eq!(text, "a day has a rho of 2.0736; the policy allows 2");
     }
 
     #[test]
     fn a_community_may_be_smaller_and_louder() {
         let community = Profile::Community.rules();
-        let terms = Terms { max_malicious: 3, epsilon_numerator: 2, ..TERMS };
+        let terms = Terms { max_malicious: 3, epsilon_numerator: 2, epsilon_denominator: 1, ..TERMS };
         assert_eq!(objections(&community, 23, terms), []);
         assert_eq!(objections(&community, 23, Terms { max_missing: 4, max_malicious: 4, ..terms }), []);
         assert_eq!(objections(&community, 22, terms), [PolicyError::TooFewMembers { least: 23, found: 22 }]);

@@ -14,6 +14,7 @@ pub(crate) use committee::corrections;
 pub use committee::{Answer, DealtReading};
 pub use cose::{Mac0, Seal, Sign1};
 pub(crate) use list::DIGEST;
+pub(crate) use list::list_name;
 pub use list::{FullList, ListHashes, ListHeader, ListStatement, ShortList};
 
 use crate::ids::ClusterId;

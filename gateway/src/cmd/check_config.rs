@@ -10,8 +10,10 @@ use dream_protocol::policy::PolicyError;
 use dream_protocol::scheme::{COMMITTEE_FROM, Kind, SchemeChoice};
 use dream_protocol::time::Timestamp;
 
+use crate::board::day_epsilon;
 use crate::clock::{Clock, rfc3339};
 use crate::cmd::ConfigArgs;
+use crate::config::decimal::Fraction;
 use crate::config::secrets::{self, GatewayIdentity};
 use crate::config::{Broker, ClusterSettings, Config, Draft, Files, Place, Postgres, even_draws};
 use crate::store;
@@ -176,9 +178,13 @@ fn address(broker: &Broker) -> String {
 fn write_cluster(cluster: &ClusterId, settings: &ClusterSettings, out: &mut impl Write) -> anyhow::Result<()> {
     let terms = &settings.terms;
     let epsilon = terms.epsilon_numerator as f64 / terms.epsilon_denominator as f64;
-    let day = match terms.day_micro_epsilon {
+    let day = match terms.day_micro_rho {
         0 => "none for a day".to_owned(),
-        micro => format!("{} a day", micro as f64 / 1e6),
+        micro => format!(
+            "{} a day (rho {})",
+            day_epsilon::shown(day_epsilon::of_micro_rho(micro)),
+            Fraction::millionths(micro)
+        ),
     };
     writeln!(
         out,

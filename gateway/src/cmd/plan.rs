@@ -23,6 +23,7 @@ use dream_protocol::params::{Params, Terms};
 use dream_protocol::policy::Profile;
 use dream_protocol::scheme::{COMMITTEE_FROM, Kind, SchemeChoice};
 
+use self::choice::{Choice, Privacy};
 use self::homes::Homes;
 use self::numbers::real;
 use self::report::{Found, Plan};
@@ -36,18 +37,18 @@ Examples:
   dream-gateway plan --homes 600 --kind house
   dream-gateway plan --homes 10000 --kind house --day-epsilon 4 --willing 0.9 --loss 0.02
   dream-gateway plan --error 3 --day-epsilon 10                  # how many homes?
-  dream-gateway plan --error 3 --homes 600                       # what epsilon of a day?
-  dream-gateway plan --error 3 --homes 600 --day-epsilon 10      # how long are slots?
+  dream-gateway plan --error 6 --homes 600                       # what epsilon of a day?
+  dream-gateway plan --error 6 --homes 600 --day-epsilon 8       # how long are slots?
   dream-gateway plan --homes 300 --range -5000..9000 --mean-load 400 --json";
 
 /// A planned cluster. Defaults are those of the gateway's configuration.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct PlanArgs {
-    /// How many homes the cluster has, each with a meter; by default 100
+    /// How many homes the cluster has, each with a meter; by default 300
     #[arg(long, value_name = "COUNT", visible_alias = "members", value_parser = clap::value_parser!(u16).range(1..=10_000))]
     homes: Option<u16>,
-    /// Home profile to assume: flat, house, electric-heat or pv. It sets the range of readings and the energy of a day
+    /// Home profile to assume: flat, house, electric-heat or pv. It sets the range of readings and their root mean square over a day
     #[arg(long, value_name = "KIND", default_value_t)]
     kind: HomeKind,
     /// The error you accept: the mean size of the noise in a slot's sum when all answer, in per cent of the mean load.
@@ -55,9 +56,9 @@ pub(crate) struct PlanArgs {
     /// length of slots
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     error: Option<f64>,
-    /// Epsilon of all slots of a UTC day together; 0 for none. An attempt then gets the largest epsilon that meters
-    /// accept and under which the kind's energy of a day fits; with --epsilon too, the energy is whatever fits. By
-    /// default, enough for the kind's energy
+    /// Epsilon of all slots of a UTC day together, but for a probability of one in a million; 0 for none. An attempt then
+    /// gets the largest epsilon that meters accept and under which the kind's day fits; with --epsilon too, readings are
+    /// cut off so that they fit. By default, enough for the kind's day
     #[arg(long, value_name = "EPSILON", value_parser = day_epsilon)]
     day_epsilon: Option<u64>,
     /// The length of a slot; by default 600
@@ -73,7 +74,8 @@ pub(crate) struct PlanArgs {
     /// that of simulated homes of the kind: flat 390, house 480, electric-heat 2100, pv 440 (drawn or fed in)
     #[arg(long, value_name = "WATTS", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     mean_load: Option<u32>,
-    /// Epsilon of one attempt: a decimal, used exactly. By default 1, or what --day-epsilon leaves for the slots of a day
+    /// Epsilon of one attempt: a decimal, used exactly. By default what --day-epsilon leaves for the slots of a day, or else
+    /// flat 0.48, house 0.5, electric-heat 0.24, pv 0.5
     #[arg(long, value_parser = epsilon)]
     epsilon: Option<Fraction>,
     /// The least and the greatest reading in watts, instead of the kind's; meters clip what lies outside. Homes that feed in
@@ -127,8 +129,8 @@ impl PlanArgs {
         let (choice, free) = self.solved()?;
         let (params, no_committee) = self.with_scheme(self.params(&choice)?)?;
         let scheme = SchemePlan::new(&params, self.willing_of(params.members()), self.loss, no_committee);
-        let found = free.zip(self.error).map(|(free, error)| Found::new(free, error, &params));
-        let plan = Plan::new(self, &params, scheme, found);
+        let found = free.zip(self.error).map(|(free, error)| Found::new(free, error, &choice));
+        let plan = Plan::new(self, &choice, &params, scheme, found);
         if self.json {
             serde_json::to_writer_pretty(&mut *out, &plan)?;
             writeln!(out)?;
@@ -161,10 +163,10 @@ impl PlanArgs {
         u64::from(params.members()) * u64::from(self.mean_watts_per_home())
     }
 
-    /// Returns how much of the energy is cut off, if it is about the kind's homes, range and energy of a day.
+    /// Returns how much of the energy is cut off, if it is about the kind's homes, range and day.
     fn cut_off_percent(&self, params: &Params) -> Option<f64> {
-        let usual = self.kind.day_watt_hours();
-        let as_usual = params.day_watt_hours().is_some_and(|energy| (usual..usual + usual / 100).contains(&energy));
+        let usual = self.kind.rms_watts();
+        let as_usual = params.day_rms_watts().is_some_and(|rms| (usual..usual + usual / 100).contains(&rms));
         (as_usual && self.range.is_none() && self.mean_load.is_none()).then(|| Homes::of(self.kind).cut_off_percent)
     }
 
@@ -193,7 +195,7 @@ impl PlanArgs {
 
     /// Returns the keys that a cluster with this plan needs in the gateway's configuration: those that the plan is
     /// about, and others where they are not the default.
-    fn configuration(&self, params: &Params) -> Vec<String> {
+    fn configuration(&self, choice: &Choice, params: &Params) -> Vec<String> {
         let terms = params.terms();
         let usual = Terms::with_slots_of(terms.slot_seconds);
         let tenth = Fraction { numerator: 1, denominator: 10 };
@@ -202,12 +204,18 @@ impl PlanArgs {
         let other = |name: &str, value: Option<u64>, usual: u64| {
             value.filter(|value| *value != usual).and_then(|value| key(name, &value))
         };
+        let (epsilon, day) = match choice.privacy {
+            Privacy::Attempt(attempt) => (Some(attempt), None),
+            // The defaults of a configuration may state the epsilon of an attempt.
+            Privacy::Day(day) => (Some(Fraction::millionths(params.charge_micro_epsilon())), Some(day)),
+            Privacy::Both { attempt, day } => (Some(attempt), Some(day)),
+        };
         let lines = [
             text("kind", &self.kind),
             self.range.and_then(|(lo, hi)| key("range_watts", &format_args!("[{lo}, {hi}]"))),
             key("slot_seconds", &terms.slot_seconds),
-            key("epsilon", &Fraction::millionths(params.charge_micro_epsilon())),
-            key("day_epsilon", &Fraction::millionths(terms.day_micro_epsilon)),
+            epsilon.and_then(|epsilon| key("epsilon", &epsilon)),
+            day.and_then(|day| key("day_epsilon", &Fraction::millionths(day))),
             other("reading_seconds", self.reading_seconds, usual.reading_seconds),
             other("reveal_seconds", self.reveal_seconds, usual.reveal_seconds),
             self.attempts.and_then(|attempts| key("attempts", &attempts)),
@@ -246,7 +254,7 @@ fn epsilon(text: &str) -> Result<Fraction, &'static str> {
 
 fn day_epsilon(text: &str) -> Result<u64, &'static str> {
     decimal::day_micro_epsilon(text)
-        .ok_or("use 0 for none, or a decimal below 1099511 with at most six places, such as 72")
+        .ok_or("use 0 for none, or a decimal below 1099511 with at most six places, such as 4")
 }
 
 fn range(text: &str) -> Result<(i64, i64), &'static str> {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use dream_protocol::params::{MAX_DAY_MICRO_EPSILON, Share};
+use dream_protocol::params::{MAX_DAY_MICRO_RHO, Share};
 
 /// A decimal of at most nine places, in lowest terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +39,12 @@ impl Fraction {
     }
 }
 
+impl From<(u64, u64)> for Fraction {
+    fn from((numerator, denominator): (u64, u64)) -> Self {
+        Self::reduced(numerator, denominator)
+    }
+}
+
 impl fmt::Display for Fraction {
     /// Writes the decimal, exactly.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -58,11 +64,12 @@ pub(crate) fn epsilon(text: &str) -> Option<Fraction> {
     Fraction::parse(text).filter(|epsilon| small(epsilon.numerator) && small(epsilon.denominator))
 }
 
-/// E, the epsilon of a day, in millionths: from 0, which is none, with at most six places.
+/// Epsilon of a day, but for a probability of one in a million, in millionths: from 0, which is none, with at most six places.
 pub(crate) fn day_micro_epsilon(text: &str) -> Option<u64> {
     let Fraction { numerator, denominator } = Fraction::parse(text)?;
     let exact = 1_000_000u64.is_multiple_of(denominator).then(|| numerator.checked_mul(1_000_000 / denominator))?;
-    exact.filter(|&micro| micro < MAX_DAY_MICRO_EPSILON)
+    // Rho is below epsilon.
+    exact.filter(|&micro| micro < MAX_DAY_MICRO_RHO)
 }
 
 /// Parses a share of the members, from 0 to 1.

@@ -8,6 +8,7 @@ use dream_edge::config::Section;
 use dream_edge::mqtt::BrokerUrl;
 use dream_protocol::cluster::RosterRules;
 use dream_protocol::ids::{ClusterId, GatewayId, MAX_ID_LEN, MeterId};
+use dream_protocol::noise::day_micro_rho;
 use dream_protocol::params::{Share, Terms};
 use dream_protocol::policy::Profile;
 use dream_protocol::scheme::{self, Scheme, SchemeChoice};
@@ -292,14 +293,13 @@ fn cluster(section: &Section<'_>) -> Option<ClusterSettings> {
     let reveal_seconds = section.key("reveal_seconds").number(0..=86_400).unwrap_or(usual.reveal_seconds);
     let attempts = section.key("attempts").number(1..=255);
     let epsilon =
-        section.key("epsilon").decimal(decimal::epsilon, "use a number above 0 with at most six places, such as 1.0");
-    let epsilon = epsilon.unwrap_or(Fraction { numerator: 1, denominator: 1 });
+        section.key("epsilon").decimal(decimal::epsilon, "use a number above 0 with at most six places, such as 0.5");
     let kind = section.key("kind").one_of(&HomeKind::ALL.map(|kind| (kind.as_str(), kind))).unwrap_or_default();
     let range = section.key("range_watts").numbers().unwrap_or_else(|| kind.range().into());
     let day = section.key("day_epsilon");
     let day = day.decimal(
         decimal::day_micro_epsilon,
-        "use 0 for none, or a number below 1099511 with at most six places, such as 72.0",
+        "use 0 for none, or a number below 1099511 with at most six places, such as 4.0",
     );
     let missing_share = share(section, "max_missing", "use 0 to 0.2, such as 0.1");
     let malicious_share = share(section, "max_malicious", "use 0.1 to 1, such as 0.1");
@@ -334,14 +334,17 @@ fn cluster(section: &Section<'_>) -> Option<ClusterSettings> {
         scheme: Scheme::Pairwise { partners },
         lo: range[0],
         hi: range[1],
-        epsilon_numerator: epsilon.numerator,
-        epsilon_denominator: epsilon.denominator,
         attempts: attempts.unwrap_or(if is_committee { 1 } else { usual.attempts }),
         ..usual
-    }
-    .with_day_watt_hours(kind.day_watt_hours());
+    };
+    let Some(terms) = with_privacy(terms, kind, profile, epsilon, day) else {
+        let message =
+            "so small an epsilon of a day leaves less than a millionth for a slot; use a larger one, or longer slots";
+        section.wrong("day_epsilon", message);
+        return None;
+    };
     let settings = ClusterSettings {
-        terms: Terms { day_micro_epsilon: day.unwrap_or(terms.day_micro_epsilon), ..terms },
+        terms,
         scheme,
         committee_attempts: attempts.unwrap_or(1),
         missing_share,
@@ -361,6 +364,32 @@ fn cluster(section: &Section<'_>) -> Option<ClusterSettings> {
         .map_err(|error| section.wrong_here(format!("no list of `min_members` = {min_members} can form: {error}")))
         .ok()?;
     Some(settings)
+}
+
+/// Returns terms of this privacy. The root mean square of the kind's day, which a meter has to be able to report, ties the
+/// epsilon of an attempt to that of a day: if one of them is left out, it follows from the other, and both from the kind.
+/// `None` if a day leaves nothing for an attempt.
+pub(crate) fn with_privacy(
+    terms: Terms,
+    kind: HomeKind,
+    profile: Profile,
+    attempt: Option<Fraction>,
+    day_micro_epsilon: Option<u64>,
+) -> Option<Terms> {
+    let usual = || Fraction::from(kind.epsilon());
+    let with = |Fraction { numerator, denominator }: Fraction| Terms {
+        epsilon_numerator: numerator,
+        epsilon_denominator: denominator,
+        ..terms
+    };
+    let day = day_micro_epsilon.map(day_micro_rho);
+    match (attempt, day) {
+        (attempt, None) => Some(with(attempt.unwrap_or_else(usual)).with_day_rms(kind.rms_watts())),
+        // No rho does not say how much noise there is.
+        (None, Some(0)) => Some(Terms { day_micro_rho: 0, ..with(usual()) }),
+        (Some(attempt), Some(day_micro_rho)) => Some(Terms { day_micro_rho, ..with(attempt) }),
+        (None, Some(rho)) => terms.with_day_rho(rho, kind.rms_watts(), profile.rules().largest_micro_epsilon(&terms)),
+    }
 }
 
 fn share(section: &Section<'_>, name: &'static str, allowed: &str) -> Share {

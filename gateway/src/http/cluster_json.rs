@@ -8,7 +8,7 @@ use crate::board::evidence::EvidenceView;
 use crate::board::holders::HoldersView;
 use crate::board::offenders::OffenderCounts;
 use crate::board::slot_json::{SlotJson, of_micro};
-use crate::board::{ClusterView, ListView};
+use crate::board::{ClusterView, ListView, day_epsilon};
 use crate::clock::rfc3339;
 
 /// One cluster as the API tells it.
@@ -95,11 +95,18 @@ pub struct ListJson {
     /// Epsilon of one attempt.
     pub epsilon: f64,
     pub micro_epsilon: u64,
-    /// E: epsilon of all slots of a UTC day together, reserved by every member; none if the list states none.
-    pub day_epsilon: Option<f64>,
-    pub day_micro_epsilon: Option<u64>,
-    /// The energy of a day that a meter can tell under E.
-    pub day_watt_hours: Option<u64>,
+    /// Rho of all slots of a UTC day together, reserved by every member; none if the list states none.
+    pub day_rho: Option<f64>,
+    pub day_micro_rho: Option<u64>,
+    /// The root mean square of a day's readings that a meter can report under rho.
+    pub day_rms_watts: Option<u64>,
+    /// Epsilon of a UTC day, of thirty and of 365, each but for a probability of `day_delta`.
+    pub day_epsilon: f64,
+    pub month_epsilon: f64,
+    pub year_epsilon: f64,
+    pub day_delta: f64,
+    /// Epsilon of a UTC day, without exception.
+    pub day_epsilon_pure: f64,
     pub noise_scale_watts: f64,
     /// `pairwise` or `committee`.
     pub scheme: &'static str,
@@ -131,7 +138,8 @@ impl From<&ListView> for ListJson {
     fn from(list: &ListView) -> Self {
         let params = &list.params;
         let (micro_epsilon, scheme) = (params.charge_micro_epsilon(), params.terms().scheme);
-        let day_micro_epsilon = Some(params.terms().day_micro_epsilon).filter(|&stated| stated > 0);
+        let [day_epsilon, month_epsilon, year_epsilon] =
+            day_epsilon::PERIODS.map(|days| day_epsilon::thousandths(day_epsilon::at_delta(params, days)));
         Self {
             epoch: list.epoch,
             from_slot: list.from_slot.0,
@@ -147,9 +155,14 @@ impl From<&ListView> for ListJson {
             attempts: params.attempts(),
             epsilon: of_micro(micro_epsilon),
             micro_epsilon,
-            day_epsilon: day_micro_epsilon.map(of_micro),
-            day_micro_epsilon,
-            day_watt_hours: params.day_watt_hours(),
+            day_rho: day_epsilon::rho(params),
+            day_micro_rho: Some(params.terms().day_micro_rho).filter(|&stated| stated > 0),
+            day_rms_watts: params.day_rms_watts(),
+            day_epsilon,
+            month_epsilon,
+            year_epsilon,
+            day_delta: day_epsilon::DELTA,
+            day_epsilon_pure: day_epsilon::thousandths(day_epsilon::pure(params, 1)),
             noise_scale_watts: params.noise_scale().as_f64(),
             scheme: scheme.kind().as_str(),
             holders: scheme.committee().map(|committee| committee.holders),

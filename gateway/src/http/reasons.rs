@@ -10,7 +10,7 @@ use super::cluster_json::ClusterState;
 use super::words;
 use crate::board::evidence::EvidenceView;
 use crate::board::offenders::OffenderCounts;
-use crate::board::{ClusterView, ENDING_SECONDS, ListView, StatusCount};
+use crate::board::{ClusterView, ENDING_SECONDS, ListView, StatusCount, day_epsilon};
 
 /// Something to look at, in a sentence without its full stop.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -294,7 +294,15 @@ pub(super) fn objection(broken: &PolicyError) -> String {
         }
         PolicyError::DayEpsilon { most, found } => {
             let [found, most] = [found, most].map(|micro| fraction((*micro, 1_000_000)));
-            format!("a day of epsilon {found} is above their maximum {most}: `day_epsilon` bounds it")
+            format!("a day of epsilon {found}, slot by slot, is above their maximum {most}: `day_epsilon` bounds a day")
+        }
+        PolicyError::DayRho { most, found } => {
+            let [rho, limit] = [found, most].map(|micro| fraction((*micro, 1_000_000)));
+            let [day, allowed] = [found, most].map(|micro| day_epsilon::shown(day_epsilon::of_micro_rho(*micro)));
+            format!(
+                "a day of rho {rho} (epsilon {day}) is above their maximum {limit} (epsilon {allowed}): a smaller \
+                 `day_epsilon` or `epsilon` is needed"
+            )
         }
         PolicyError::Authorities
         | PolicyError::Gateway(_)

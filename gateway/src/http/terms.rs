@@ -39,7 +39,6 @@ pub(super) fn terms(list: &ListView, profile: Profile, now: Timestamp) -> Markup
     let terms = params.terms();
     let slots = list.to_slot.0 - list.from_slot.0 + 1;
     let (begins, ends) = (params.slot_start(list.from_slot), params.slot_end(list.to_slot));
-    let daily = day_epsilon::slots(params) * params.charge_micro_epsilon();
     let spread = Spread::new(params.noise_scale(), params.honest().into(), params.members().into());
     let term = |name: &str, text: &Markup| html! { div { dt { (name) } dd { (text) } } };
     html! {
@@ -58,12 +57,7 @@ pub(super) fn terms(list: &ListView, profile: Profile, now: Timestamp) -> Markup
                 (words::watts(spread.half_width(Confidence::P95) as f64)) " of the truth with 95 % confidence."
             }))
             (term("Privacy", &html! {
-                "An attempt costs ε = " (words::epsilon(params.charge_micro_epsilon())) ". Counted slot by slot, a day costs a \
-                 meter ε = " (words::epsilon(daily)) " if no slot is tried twice, and at most "
-                (words::epsilon(daily * u64::from(params.attempts()))) ". Except with a probability of one in a \
-                 million, it costs "
-                (day_epsilon::shown(day_epsilon::at_delta(params, 1))) " and at most "
-                (day_epsilon::shown(day_epsilon::at_delta(params, params.attempts()))) "."
+                "An attempt costs a meter ε = " (words::epsilon(params.charge_micro_epsilon())) "."
             }))
             (term("A day", &day(params)))
             (term(if terms.scheme.committee().is_some() { "Holders" } else { "Masks" }, &html! {
@@ -85,15 +79,17 @@ pub(super) fn terms(list: &ListView, profile: Profile, now: Timestamp) -> Markup
 
 /// What a list promises for all slots of a UTC day together.
 fn day(params: &Params) -> Markup {
+    let [day, month, year] = day_epsilon::PERIODS.map(|days| day_epsilon::shown(day_epsilon::at_delta(params, days)));
     html! {
-        @match params.day_watt_hours() {
-            Some(energy) => {
-                "All slots of a UTC day together cost a home at most "
-                strong { "ε = " (words::epsilon(params.terms().day_micro_epsilon)) }
-                ", whatever it did: its meter reports at most " (words::count(energy.div_ceil(1000)))
-                " kWh a day, and noise alone after that."
+        "All slots of a UTC day together cost a home at most " strong { "ε = " (day) }
+        " except with a probability of one in a million, those of 30 days " (month) " and of a year " (year)
+        "; without exception, a day costs at most " (day_epsilon::shown(day_epsilon::pure(params, 1))) ". "
+        @match (day_epsilon::rho(params), params.day_rms_watts()) {
+            (Some(rho), Some(rms)) => {
+                "This holds whatever the home did (ρ = " (rho) " a day): its meter reports no more than readings with a \
+                 root mean square of " (words::watts(rms as f64)) " over the day, and less of those that exceed it."
             }
-            None => { "Nothing bounds a whole day but the number of its slots." }
+            _ => { "Nothing but the number of its slots bounds a whole day." }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The gauges of clusters.
 
+use dream_protocol::params::Params;
 use dream_protocol::scheme::committee::Committee;
 use dream_protocol::time::Timestamp;
 
@@ -9,7 +10,7 @@ use crate::clock::Period;
 use crate::history::{Extent, FilteredLoad, Load, Rollup};
 
 /// Each with how it is read off a cluster as it stands.
-pub(super) const GAUGES: [Gauge<ClusterView>; 37] = [
+pub(super) const GAUGES: [Gauge<ClusterView>; 38] = [
     gauge(
         "dream_cluster_load_watts",
         "The noisy sum over the responders in the last slot; absent if it failed.",
@@ -125,19 +126,22 @@ pub(super) const GAUGES: [Gauge<ClusterView>; 37] = [
         |view, now| one(count(view.spent.at(now)) / 1e6),
     ),
     gauge(
-        "dream_cluster_epsilon_day_reserved",
-        "E: epsilon of all slots of a UTC day together, which every member reserves. Not what homes used of it.",
+        "dream_cluster_day_rho",
+        "Rho of all slots of a UTC day together, which every member reserves. Not what homes used of it.",
         &[],
-        |view, _| {
-            let stated = view.list.as_ref().map(|list| list.params.terms().day_micro_epsilon);
-            one(stated.filter(|&stated| stated > 0).map(|stated| count(stated) / 1e6))
-        },
+        |view, _| one(view.list.as_ref().and_then(|list| day_epsilon::rho(&list.params))),
     ),
     gauge(
-        "dream_cluster_epsilon_day_at_delta",
-        "Epsilon of a whole day of the list in force, but for a probability of 1e-6, if no slot is tried twice.",
-        &[],
-        |view, _| one(view.list.as_ref().map(|list| day_epsilon::at_delta(&list.params, 1))),
+        "dream_cluster_day_epsilon",
+        "Epsilon of so many whole days of the list in force, but for a probability of 1e-6.",
+        &["days"],
+        |view, _| by_days(view, day_epsilon::at_delta),
+    ),
+    gauge(
+        "dream_cluster_day_epsilon_pure",
+        "Epsilon of so many whole days of the list in force, without exception.",
+        &["days"],
+        |view, _| by_days(view, day_epsilon::pure),
     ),
     gauge(
         "dream_cluster_membership_epoch",
@@ -186,6 +190,14 @@ fn periods(view: &ClusterView, now: Timestamp, value: impl Fn(&Rollup, Extent) -
     let energy = view.energy.as_ref();
     let running = energy.into_iter().flat_map(|energy| energy.running(now).map(|running| (running, energy.extent)));
     running.map(|((period, rollup), extent)| (period, value(&rollup, extent))).collect()
+}
+
+/// Computes a number for each of the periods under the list in force.
+fn by_days(view: &ClusterView, value: impl Fn(&Params, u64) -> f64) -> Vec<(Vec<&'static str>, f64)> {
+    let params = view.list.as_ref().map(|list| &list.params);
+    let of = |params| day_epsilon::PERIODS.map(|days| value(params, days));
+    let values = params.into_iter().flat_map(of);
+    ["1", "30", "365"].into_iter().zip(values).map(|(days, value)| (vec![days], value)).collect()
 }
 
 /// Returns the committee of the list in force.

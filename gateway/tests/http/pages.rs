@@ -72,7 +72,7 @@ fn a_refused_list_is_told_with_who_refuses_it_and_the_rule_it_breaks() {
 #[test]
 fn a_list_is_judged_by_the_policy_that_its_meters_have() {
     let gateway = ready();
-    let louder = Terms { epsilon_numerator: 2, ..Terms::DEFAULT };
+    let louder = Terms { epsilon_numerator: 2, epsilon_denominator: 1, ..Terms::DEFAULT };
     let mut view = with_terms("hill", 60, louder);
     view.profile = Profile::Community;
     gateway.fixture.board.show([view]);
@@ -89,7 +89,7 @@ fn every_rule_that_is_broken_is_told_in_the_words_of_the_configuration() {
     gateway.fixture.board.show([view]);
     says(
         &read(&gateway, "/"),
-        "4 of 30 meters refuse the list of 9 Nov, 15:50: range_watts [-10010, 5000] is not within their [-10000, 15000], and epsilon 1.5 is \
+        "4 of 30 meters refuse the list of 9 Nov, 15:50: range_watts [-10010, 8000] is not within their [-10000, 15000], and epsilon 1.5 is \
          above their maximum 1, and attempts 3 is above their maximum 2, and 30 members are below their minimum 50: more members are needed, and 17 \
          honest members are below their minimum 20: more members are needed.",
     );
@@ -324,7 +324,7 @@ fn epsilon_of_today_counts_only_attempts_that_somebody_answered() {
         gateway.fixture.close(&view, closed(slot_of(100, LAST_SLOT - 49 + slot).failed("too_many_missing", 0)));
         ClusterView::clone(&gateway.fixture.board.cluster("hill").unwrap())
     });
-    says(&read(&gateway, "/clusters/hill"), "ε today 0spent by a meter that took part in all, 1 an attempt");
+    says(&read(&gateway, "/clusters/hill"), "ε today 0spent by a meter that took part in all, 0.5 an attempt");
     gateway.fixture.close(&refused, closed(slot_of(100, LAST_SLOT).decoded(1000, 95)));
     says(&read(&gateway, "/clusters/hill"), "ε today 1spent");
     assert_eq!(gateway.get("/api/v1/clusters/hill").json()["epsilon_day"], 1.0);
@@ -340,9 +340,9 @@ fn the_terms_of_a_list_are_told_in_words() {
         "9 Nov, 15:50 – 16 Nov, 16:00, 1,009 slots of 10 min",
         "640. The meters add the noise themselves, in shares: those of 512 honest meters make up all of it.",
         "Readings are waited for until 1 min after a slot ended, reveals for another 1 min; a slot is tried at most twice.",
-        "noise of scale λ = 5 kW is in every sum. When all answer, a slot’s sum is within ± 16.6 kW of the truth",
-        "An attempt costs ε = 1. Counted slot by slot, a day costs a meter ε = 144 if no slot is tried twice, and at most 288.",
-        "All slots of a UTC day together cost a home at most ε = 72",
+        "noise of scale λ = 16 kW is in every sum. When all answer, a slot’s sum is within ± 53 kW of the truth",
+        "An attempt costs a meter ε = 0.5.",
+        "All slots of a UTC day together cost a home at most ε = 10.7 except with a probability of one in a million",
         "Every member masks with every other.",
         "A meter with the default policy accepts these terms.",
         "No slot has closed yet.",

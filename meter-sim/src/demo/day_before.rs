@@ -10,7 +10,7 @@ use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::cluster::Record;
 use dream_protocol::ids::ClusterId;
 use dream_protocol::params::Params;
-use dream_protocol::simulation::{EnergyAccount, unmasked_slot};
+use dream_protocol::simulation::{DayAccount, unmasked_slot};
 use dream_protocol::time::{Slot, Timestamp};
 use rand_chacha::ChaCha20Rng;
 
@@ -31,7 +31,7 @@ pub(super) fn slots(
     let loads = street::in_parallel(street::all_cores(), &cluster.homes, |&home| {
         let mut homes = Homes::new(vec![home]);
         let times = |slot| (params.slot_start(slot), params.slot_end(slot));
-        let mut account = EnergyAccount::default();
+        let mut account = DayAccount::default();
         let mut reported = |slot| account.report(params, slot, homes.watts(source, 1.0, 0, slot, times(slot)));
         slots.iter().map(|&slot| reported(slot)).collect::<Vec<_>>()
     });
@@ -129,13 +129,13 @@ mod tests {
 
     #[test]
     fn without_noise_and_faults_a_sum_is_what_the_homes_draw() {
-        // Without an account of the day's energy, which one that heats with electricity uses up.
-        let terms = Terms { day_micro_epsilon: 0, ..Terms::DEFAULT };
+        // Without an account of the day, which one that heats with electricity uses up.
+        let terms = Terms { day_micro_rho: 0, ..Terms::DEFAULT };
         let (slots, source) = day_of(Source::street(7, 30), terms, 0.0, Simulation::NOISELESS);
         let mut homes = Homes::new((0..METERS).collect());
         for at in [0, 50, 143] {
             let slot = slots[at];
-            let watts = |home| homes.watts(&source, 1.0, home, slot.slot, (slot.start, slot.end)).clamp(0, 5000);
+            let watts = |home| homes.watts(&source, 1.0, home, slot.slot, (slot.start, slot.end)).clamp(0, terms.hi);
             let drawn = (0..METERS).map(watts);
             assert_eq!(slot.result.unwrap().watts(), drawn.sum::<i64>(), "{at}");
         }

@@ -93,7 +93,13 @@ impl<'a> Stage<'a> {
         let hurried = self.args.real_time;
         let unlimited = u64::MAX;
         Ok(if hurried {
-            Policy { min_slot_seconds: 1, daily_micro_epsilon: unlimited, day_micro_epsilon: unlimited, ..strict }
+            Policy {
+                min_slot_seconds: 1,
+                daily_micro_epsilon: unlimited,
+                day_micro_epsilon: unlimited,
+                day_micro_rho: unlimited,
+                ..strict
+            }
         } else {
             strict
         })

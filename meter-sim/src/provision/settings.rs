@@ -79,7 +79,7 @@ impl Settings<'_> {
             ("reveal_seconds", window.to_string(), "and then to answer the request that follows"),
             ("scheme", format!("\"{}\"", self.scheme), scheme),
             ("epsilon", (*epsilon).to_owned(), "of each attempt: smaller is more private, and noisier"),
-            ("kind", format!("\"{}\"", self.kind), "of homes: the range of readings, and the energy of a day"),
+            ("kind", format!("\"{}\"", self.kind), "of homes: the range of readings, and their square over a day"),
             ("max_missing", "0.1".to_owned(), "the share of members that may be silent"),
             ("max_malicious", "0.1".to_owned(), "the share that may work for the gateway; less is refused"),
             ("meter_policy", format!("\"{}\"", self.profile), policy),

@@ -4,7 +4,7 @@
 use dream_filter::{Filter, Filtered, LocalTime, Release};
 use dream_protocol::noise::Scale;
 use dream_protocol::params::Params;
-use dream_protocol::simulation::EnergyAccount;
+use dream_protocol::simulation::DayAccount;
 use dream_protocol::time::Slot;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng as _;
@@ -97,7 +97,7 @@ pub(super) fn reported((lo, hi): (i64, i64), account: Option<&Params>, days: &[L
         let (mut slots, mut feeds_in) = (vec![Reported::default(); loads.slots()], false);
         let first = number * slots.len() as u64;
         for (home, watts) in loads.watts.iter().enumerate() {
-            let mut energy = EnergyAccount::default();
+            let mut book = DayAccount::default();
             for (at, (slot, watts)) in slots.iter_mut().zip(watts).enumerate() {
                 if loads.silent_slots(home).contains(&at) {
                     continue;
@@ -106,7 +106,7 @@ pub(super) fn reported((lo, hi): (i64, i64), account: Option<&Params>, days: &[L
                 let clipped = measured.clamp(lo as f64, hi as f64);
                 #[expect(clippy::cast_possible_truncation, reason = "a home's watts")]
                 let told = account
-                    .map_or(clipped, |params| energy.report(params, Slot(first + at as u64), measured as i64) as f64);
+                    .map_or(clipped, |params| book.report(params, Slot(first + at as u64), measured as i64) as f64);
                 feeds_in |= measured < 0.0;
                 slot.truth += measured;
                 slot.lost_to_range += measured - clipped;
@@ -205,7 +205,7 @@ mod tests {
     }
 
     fn of_houses(loads: Loads) -> Vec<Vec<Reported>> {
-        reported((0, 5000), Some(&houses()), &[loads])
+        reported((0, 8000), Some(&houses()), &[loads])
     }
 
     fn ten_minutes() -> SlotLength {
@@ -214,13 +214,15 @@ mod tests {
 
     #[test]
     fn range_and_account_take_what_they_must() {
-        let loads = Loads::new(ten_minutes(), vec![vec![7000.0; 144], vec![100.0; 144]]);
+        let loads = Loads::new(ten_minutes(), vec![vec![9000.0; 144], vec![100.0; 144]]);
         let sum = |days: &[Vec<Reported>], part: fn(&Reported) -> f64| days[0].iter().map(part).sum::<f64>();
         let days = of_houses(loads.clone());
-        assert_eq!(sum(&days, |slot| slot.truth), 7100.0 * 144.0);
-        assert_eq!(sum(&days, |slot| slot.lost_to_range), 2000.0 * 144.0);
-        assert_eq!(sum(&days, |slot| slot.lost_to_account), 5000.0 * (144.0 - 36.0), "30 kWh are told");
-        assert_eq!(sum(&reported((0, 5000), None, &[loads]), Reported::told), 5100.0 * 144.0, "no account");
+        assert_eq!(sum(&days, |slot| slot.truth), 9100.0 * 144.0);
+        assert_eq!(sum(&days, |slot| slot.lost_to_range), 1000.0 * 144.0);
+        let squares = |slot: &Reported| (slot.told() - 100.0).powi(2);
+        let rms = (days[0].iter().map(squares).sum::<f64>() / 144.0).sqrt();
+        assert!((1749.0..1750.001).contains(&rms), "the root mean square of a house: {rms}");
+        assert_eq!(sum(&reported((0, 8000), None, &[loads]), Reported::told), 8100.0 * 144.0, "no account");
     }
 
     #[test]

@@ -211,7 +211,6 @@ mod tests {
     use super::*;
     use crate::section::Cell;
     use crate::settings::Epsilon;
-    use dream_edge::HomeKind;
     use dream_homes::home::ActivityModel;
 
     fn own(rows: usize, homes: usize, seconds: u32) -> Dataset {
@@ -224,8 +223,8 @@ mod tests {
         (Alpha::NONE, Noise::new(Alpha::NONE, Epsilon::default()))
     }
 
-    fn house() -> Range {
-        Range::of(HomeKind::House)
+    fn narrow() -> Range {
+        "0..5000".parse().expect("a range")
     }
 
     #[test]
@@ -251,8 +250,8 @@ mod tests {
     #[test]
     fn a_slot_in_which_everybody_is_silent_has_no_error() {
         let data = Dataset::of_text("100,300\n,\n100,\n", 600);
-        let slots = ClusterSlot::of(&data.loads(data.slot()).unwrap(), &[0, 1], house());
-        let size = ErrorSize::of(&[slots], |slot| slot.watts(&no_tolerance().1, house()), false);
+        let slots = ClusterSlot::of(&data.loads(data.slot()).unwrap(), &[0, 1], narrow());
+        let size = ErrorSize::of(&[slots], |slot| slot.watts(&no_tolerance().1, narrow()), false);
         // 5 kW over the load of those who answered.
         assert!((size.mean / f64::midpoint(5000.0 / 401.0, 5000.0 / 101.0) - 1.0).abs() < 1e-6, "{size:?}");
         // A sum of one is scaled to two, and so is its error.
@@ -264,11 +263,11 @@ mod tests {
         let data = Dataset::model(1, 3000, ActivityModel::Crest);
         let noises = [Alpha::NONE, Alpha::PRODUCT].map(|alpha| (alpha, Noise::new(alpha, Epsilon::default())));
         let mut rows = Vec::new();
-        for (data, follows) in [(&data, Follows::Highest), (&data.houses(), Follows::Range(house()))] {
+        for (data, follows) in [(&data, Follows::Highest), (&data.houses(), Follows::Range(narrow()))] {
             rows.extend(errors(&data.loads(data.slot()).unwrap(), follows, &noises, 100, 1));
         }
         let alphas = noises.iter().map(|(alpha, _)| *alpha).collect();
-        let found = Found { rows, usual: 100, slot: data.slot(), alphas, range: house(), papers: true };
+        let found = Found { rows, usual: 100, slot: data.slot(), alphas, range: narrow(), papers: true };
         let random = found.usual(Clustering::Random, Follows::Highest, Alpha::NONE);
         let consumption = found.usual(Clustering::Consumption, Follows::Highest, Alpha::NONE);
         assert!((random.mean - 0.13).abs() < 0.02, "{random:?}");
@@ -284,14 +283,14 @@ mod tests {
         let ratio = deviation(Clustering::Random) / deviation(Clustering::Consumption);
         assert!((ratio - 2.73).abs() < 0.05, "{ratio}");
         // Every part: noise alone, clipping alone, both.
-        let largest = of(1000, Clustering::Random, Follows::Range(house()));
+        let largest = of(1000, Clustering::Random, Follows::Range(narrow()));
         assert!((largest.noise_alone - 0.0153).abs() < 0.0003, "{largest:?}");
         assert!(
             (largest.clipping_alone - 0.0027).abs() < 0.0002 && (largest.size.mean - 0.0160).abs() < 0.0003,
             "{largest:?}"
         );
         // 5000 W over about 45 kW by day and 25 kW at night; the mean load counts the day for more.
-        let constant = found.usual(Clustering::Random, Follows::Range(house()), Alpha::NONE);
+        let constant = found.usual(Clustering::Random, Follows::Range(narrow()), Alpha::NONE);
         assert!((0.14..0.18).contains(&constant.mean), "{constant:?}");
         assert!((0.08..0.12).contains(&constant.absolute), "{constant:?}");
     }
@@ -302,7 +301,7 @@ mod tests {
         let loads = data.loads(data.slot()).unwrap();
         let highest = (f64::midpoint(900.0 / 4501.0, 901.0 / 4511.0), 1801.0 / 9010.0);
         let constant = (f64::midpoint(5000.0 / 4501.0, 5000.0 / 4511.0), 10_000.0 / 9010.0);
-        for (follows, (mean, absolute)) in [(Follows::Highest, highest), (Follows::Range(house()), constant)] {
+        for (follows, (mean, absolute)) in [(Follows::Highest, highest), (Follows::Range(narrow()), constant)] {
             let rows = errors(&loads, follows, &[no_tolerance()], 10, 1);
             assert_eq!(rows.len(), 2, "either clustering");
             for row in &rows {

@@ -59,7 +59,7 @@ struct Cluster {
     days: Vec<Vec<Observed>>,
 }
 
-/// What the gateway makes of each cluster, without an energy account. Half of alpha may be silent.
+/// What the gateway makes of each cluster, without an account of the day. Half of alpha may be silent.
 fn observe(drawn: &Drawn<'_>, settings: &Settings, alpha: Alpha) -> Vec<Cluster> {
     let range = settings.range(drawn.data);
     let members = u16::try_from(drawn.size).expect("checked");
@@ -283,7 +283,7 @@ mod tests {
     }
 
     fn observed(data: &Dataset, clusters: usize, days: u32) -> Vec<Cluster> {
-        let settings = Settings::default();
+        let settings = Settings::asking("0..5000", "1", None);
         observe(&draw(data, &settings, 1, clusters, days).unwrap(), &settings, Alpha::PRODUCT)
     }
 

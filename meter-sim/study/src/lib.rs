@@ -127,7 +127,7 @@ enum Part {
     Activation,
     /// What a day costs
     Composition,
-    /// What range and energy account of a kind of home cost its sums
+    /// What range and account of a day of a kind of home cost its sums
     Day,
     /// The epsilon that is left when shares of the noise are missing
     Shortfall,

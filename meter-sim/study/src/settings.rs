@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use clap::Args;
 use dream_edge::HomeKind;
-use dream_protocol::noise::Scale;
+use dream_protocol::noise::{Scale, day_micro_rho};
 
 use super::accuracy::{Alpha, Noise, Range};
 use super::dataset::Dataset;
@@ -14,7 +14,7 @@ use dream_homes::args::whole;
 /// Terms of a cluster; the defaults are the product's.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub(crate) struct Settings {
-    /// Clip readings to these watts, such as 0..9000 or -8000..8000 [default: 0..5000, the range of houses; -8000..8000
+    /// Clip readings to these watts, such as 0..9000 or -8000..8000 [default: 0..8000, the range of houses; -8000..8000
     /// where homes feed in]
     #[arg(long, value_name = "LO..HI", allow_hyphen_values = true)]
     range: Option<Range>,
@@ -24,8 +24,8 @@ pub(crate) struct Settings {
     /// Epsilon of a slot [default: 1]
     #[arg(long, value_name = "E")]
     epsilon: Option<Epsilon>,
-    /// Epsilon of all slots of a day together; sets a meter's energy account [default: what the homes' kind needs, 72 for
-    /// houses in slots of ten minutes]
+    /// Epsilon of all slots of a day together, but for a probability of one in a million; sets a meter's account of the day,
+    /// and the epsilon of a slot if that is not given [default: what the homes' kind needs]
     #[arg(long, value_name = "E", value_parser = day_epsilon)]
     day_epsilon: Option<u64>,
     /// Share of a cluster's members that may be silent or malicious [default: 0.2]
@@ -79,9 +79,13 @@ impl Settings {
         self.epsilon.unwrap_or_default()
     }
 
-    /// In millionths.
-    pub(super) fn day_epsilon(&self) -> Option<u64> {
-        self.day_epsilon
+    pub(super) fn asked_epsilon(&self) -> Option<Epsilon> {
+        self.epsilon
+    }
+
+    /// The rho of the day's epsilon that was asked for, in millionths.
+    pub(super) fn day_micro_rho(&self) -> Option<u64> {
+        self.day_epsilon.map(day_micro_rho)
     }
 
     pub(super) fn alpha(&self) -> Alpha {

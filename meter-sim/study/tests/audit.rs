@@ -4,12 +4,12 @@
 //! With `DREAM_AUDIT_FULL`, as `make long` sets it, every claim of the study is audited, with as many slots. Without it only
 //! the largest one is: it takes the fewest to be told from a broken one.
 
-use dream_study::audit::day::DayTrial;
+use dream_study::audit::day::{DayFinding, DayTrial, Pair};
 use dream_study::audit::{Finding, Trial};
 
 /// How many thousand slots, and how many clusters of 18 days, are run with each input, unless the audit is a full one.
 const FEW: u32 = 2;
-const FEW_CLUSTERS: u32 = 100;
+const FEW_CLUSTERS: u32 = 200;
 
 fn findings(left_out: bool) -> impl Iterator<Item = Finding> {
     trials().into_iter().filter(move |trial| trial.left_out == left_out).map(|trial| trial.run(2026))
@@ -39,22 +39,29 @@ fn a_share_that_is_left_out_is_noticed() {
     }
 }
 
-fn days(account: bool) -> DayTrial {
-    let [kept, switched_off] = DayTrial::all();
-    let trial = if account { kept } else { switched_off };
-    let clusters = if std::env::var_os("DREAM_AUDIT_FULL").is_some() { trial.clusters } else { FEW_CLUSTERS };
-    DayTrial { clusters, ..trial }
+fn day_findings(right: bool) -> impl Iterator<Item = DayFinding> {
+    let full = std::env::var_os("DREAM_AUDIT_FULL").is_some();
+    let asked = DayTrial::ALL.into_iter().filter(move |trial| trial.is_right() == right);
+    // Many slots take many days.
+    let trials = asked.filter(move |trial| full || trial.pair != Pair::SignsOfHours);
+    trials.map(move |trial| DayTrial { clusters: if full { trial.clusters } else { FEW_CLUSTERS }, ..trial }.run(2026))
 }
 
 #[test]
-fn the_sums_of_a_day_tell_no_more_than_its_epsilon_allows_and_nearly_as_much() {
-    let finding = days(true).run(2026);
-    assert!(finding.epsilon_at_least <= DayTrial::CLAIM, "{finding:?}");
-    assert!(finding.epsilon_at_least > 0.6 * DayTrial::CLAIM, "{finding:?}");
+fn the_sums_of_a_day_tell_no_more_than_rho_allows_and_more_than_half_of_it() {
+    for finding in day_findings(true) {
+        let claim = finding.trial.claim();
+        assert!(finding.epsilon_at_least <= claim, "{finding:?}");
+        // A delta takes most of what so many days can prove: there, what explains the counts best is compared.
+        let of_many_slots = finding.trial.pair == Pair::SignsOfHours;
+        let found = if of_many_slots { finding.epsilon_seen } else { finding.epsilon_at_least };
+        assert!(found > 0.5 * claim, "{finding:?}, and {claim} is allowed");
+    }
 }
 
 #[test]
-fn a_day_without_its_account_is_noticed() {
-    let finding = days(false).run(2026);
-    assert!(finding.exceeds_claim(), "{finding:?}");
+fn a_day_without_its_account_or_at_half_its_price_is_noticed() {
+    for finding in day_findings(false) {
+        assert!(finding.exceeds_claim(), "{finding:?}");
+    }
 }

@@ -14,6 +14,7 @@ use dream_fleet::directory::Directory;
 use dream_fleet::{MeterSetup, Records};
 use dream_protocol::ids::ClusterId;
 use dream_protocol::meter::Record;
+use dream_protocol::params::Terms;
 use dream_protocol::policy::{Policy, Profile};
 use dream_protocol::simulation::Simulation;
 use dream_protocol::time::{Slot, Timestamp};
@@ -272,7 +273,8 @@ impl Scene {
             let starts: Vec<Timestamp> = attempts.map(|saying| begin(saying.slot)).collect();
             let last = starts.iter().copied().max().unwrap();
             let recent = starts.iter().filter(|start| last.millis_since(**start) < 86_400_000).count();
-            let cost = 1_000_000 * u64::try_from(recent).unwrap();
+            let Terms { epsilon_numerator, epsilon_denominator, .. } = Terms::DEFAULT;
+            let cost = 1_000_000 * epsilon_numerator / epsilon_denominator * u64::try_from(recent).unwrap();
             assert!(meter.spent(last) >= cost, "{} has paid {} for {cost}", files.id, meter.spent(last));
         }
     }

@@ -24,7 +24,7 @@ impl Machine for Noiseless {
 
     fn resume(&self, mut config: MeterConfig, records: Vec<Record>) -> Result<Meter<Simulated>, MeterError> {
         config.policy.min_slot_seconds = 1;
-        config.policy.day_micro_epsilon = u64::MAX;
+        (config.policy.day_micro_epsilon, config.policy.day_micro_rho) = (u64::MAX, u64::MAX);
         Meter::simulated(config, records, Simulation::NOISELESS)
     }
 }

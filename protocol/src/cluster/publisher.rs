@@ -14,7 +14,6 @@ use super::retained::{Form, Retained};
 use super::roster::Roster;
 use super::{CannotForm, ClusterConfig, Forget, ListRecord, Notice, Record, Rejection};
 use crate::certificate::{Certificate, Signatures};
-use crate::derive::sha256;
 use crate::enrolment::{Enrolment, MAX_AHEAD_SECONDS};
 use crate::ids::MeterId;
 use crate::keys::{AgreementSecret, ListHash};
@@ -22,7 +21,7 @@ use crate::membership::{ListError, MAX_LIST_AHEAD_SECONDS, MembershipList};
 use crate::protection::{GATEWAY_PERIOD, Protection};
 use crate::time::{Slot, Timestamp};
 use crate::topic::GatewayChannel;
-use crate::wire::{FullList, ListStatement};
+use crate::wire::{ListStatement, list_name};
 use draft::Draft;
 
 /// The enrolled meters of a cluster and the lists that are formed of them.
@@ -365,10 +364,10 @@ impl Publisher {
         if self.open_list(&record).is_ok() {
             return;
         }
-        let Ok((envelope, header)) = FullList::header_of(&record.bytes) else {
+        let Ok((epoch, hash)) = list_name(&record.bytes) else {
             return outputs.forget(Forget::List(record.epoch));
         };
-        self.continue_after(&record, header.epoch, ListHash(sha256(envelope.payload())), None);
+        self.continue_after(&record, epoch, hash, None);
         if record.secret.is_some() {
             outputs.persist(Record::List(ListRecord { secret: None, ..record }));
         }

@@ -14,7 +14,7 @@ use crate::params::{MAX_EPOCH, MAX_EPSILON_PART, MAX_SLOT};
 use crate::protection::Protection;
 use crate::scheme::committee::field::Element;
 use crate::time::{Slot, Timestamp};
-use crate::wire::{DecodeError, FullList, Reader, Writer, corrections};
+use crate::wire::{DecodeError, Reader, Writer, corrections, list_name};
 
 /// The name of an entry; a later entry of the same name replaces the earlier one. Sorted, a slot's entries are in the
 /// order in which they came about.
@@ -265,7 +265,7 @@ fn decode_list(reader: &mut Reader<'_>) -> Result<ListRecord, DecodeError> {
         protection: Protection::from_parts(reader.uint()?, reader.below(MAX_EPOCH, "since")?),
     };
     // One that was taken over may leave an epoch out.
-    let ahead = list.epoch.checked_sub(FullList::header_of(&list.bytes)?.1.epoch);
+    let ahead = list.epoch.checked_sub(list_name(&list.bytes)?.0);
     match ahead {
         Some(0) => Ok(list),
         Some(1) if list.secret.is_none() => Ok(list),

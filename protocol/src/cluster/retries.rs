@@ -69,8 +69,8 @@ impl Retries {
 /// Returns what retries may cost in 24 hours, beside the first attempts of all slots that start within them; `None` if meters
 /// set no limit, or one that leaves too little.
 fn spare(params: &Params, budget: Budget) -> Option<u64> {
-    // Attempts under a list with an E for the day cost no more of the day's account.
-    let day = if params.terms().day_micro_epsilon > 0 { u64::MAX } else { budget.day_micro_epsilon };
+    // Attempts under a list with a rho for the day cost no epsilon of the day.
+    let day = if params.terms().day_micro_rho > 0 { u64::MAX } else { budget.day_micro_epsilon };
     let most = budget.daily_micro_epsilon.min(day);
     if most == u64::MAX {
         return None;
@@ -94,9 +94,10 @@ mod tests {
 
     #[test]
     fn what_is_to_spare_follows_from_the_meters_ledger_less_a_reserve() {
+        let whole = |seconds| Terms { epsilon_denominator: 1, ..Terms::with_slots_of(seconds) };
         let half = Terms { epsilon_denominator: 2, ..Terms::DEFAULT };
-        let whole_days = |seconds| Terms { day_micro_epsilon: 0, ..Terms::with_slots_of(seconds) };
-        assert_eq!(spare_of(Profile::Strict, Terms::DEFAULT), Some(14_000_000), "160 less 144 and a reserve of 2");
+        let whole_days = |seconds| Terms { day_micro_rho: 0, ..whole(seconds) };
+        assert_eq!(spare_of(Profile::Strict, whole(600)), Some(14_000_000), "160 less 144 and a reserve of 2");
         assert_eq!(spare_of(Profile::Strict, half), Some(77 * 1_000_000), "320 less 144 and 22, of half an epsilon");
         assert_eq!(spare_of(Profile::Strict, Terms::with_slots_of(60)), None, "the ledger ends before the day");
         assert_eq!(spare_of(Profile::Strict, whole_days(900)), Some(3_000_000), "a day may cost 100, and 96 slots do");

@@ -36,9 +36,10 @@ pub trait Conduct: sealed::Sealed + fmt::Debug {
         allowed
     }
 
-    /// Returns whether readings draw on the energy account of their day.
-    fn keeps_account(&self) -> bool {
-        true
+    /// Returns how many times the square of a reading counts in its day's account, given how often it must; `None` if the
+    /// reading is reported whole.
+    fn day_weight(&self, due: u8) -> Option<u8> {
+        Some(due)
     }
 
     /// Returns what to answer as a holder, given the right answer.

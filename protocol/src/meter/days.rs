@@ -1,4 +1,4 @@
-//! The energy account of each UTC day: reserved, drawn on by readings, and erased (`protocol.md 5a`).
+//! The account of each UTC day: reserved, drawn on by readings, and erased (`protocol.md 5a`).
 //!
 //! A slot belongs to the day in which it starts. What the account allows of a reading is hidden in the reading's message like
 //! the reading itself; nothing else that a meter does depends on it.
@@ -7,12 +7,15 @@ use super::{Conduct, Meter};
 use crate::day::DAY_SECONDS;
 use crate::params::Params;
 use crate::reading::Reading;
-use crate::time::Timestamp;
+use crate::time::{Slot, Timestamp};
 
 impl<C: Conduct> Meter<C> {
     /// Draws a reading on its day's account, and returns what is reported of it.
-    pub(super) fn reported(&mut self, day: u64, params: &Params, reading: &Reading) -> Reading {
-        if self.conduct.keeps_account() { self.account.days.grant(day, params, reading) } else { reading.clone() }
+    pub(super) fn reported(&mut self, slot: Slot, params: &Params, reading: &Reading) -> Reading {
+        match self.conduct.day_weight(params.day_weight()) {
+            Some(weight) => self.account.days.grant(slot, params, reading, weight),
+            None => reading.clone(),
+        }
     }
 
     /// Erases the accounts of days whose last slot is closed. From then on, no slot of such a day is reported any more, even

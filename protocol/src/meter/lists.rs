@@ -160,16 +160,16 @@ impl HeldLists {
         next.min()
     }
 
-    /// Returns the largest E that a day may reserve at the slot that starts at `start`: of the lists that were accepted before
+    /// Returns the largest rho that a day may reserve at the slot that starts at `start`: of the lists that were accepted before
     /// the slot began and cover some slot of its day.
-    pub(super) fn largest_day(&self, start: Timestamp) -> u64 {
+    pub(super) fn largest_rho(&self, start: Timestamp) -> u64 {
         let day = start.utc_day();
         let held = self.held.values().filter(|held| held.accepted_at <= start);
         let of_day = held.filter_map(|held| {
             let params = held.list.params();
             let [first, last] =
                 [held.list.from_slot(), held.list.to_slot()].map(|slot| params.slot_start(slot).utc_day());
-            (first..=last).contains(&day).then_some(params.terms().day_micro_epsilon)
+            (first..=last).contains(&day).then_some(params.terms().day_micro_rho)
         });
         of_day.max().unwrap_or(0)
     }

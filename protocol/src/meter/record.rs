@@ -18,7 +18,7 @@ use crate::params::{MAX_EPOCH, MAX_SLOT};
 use crate::protection::Protection;
 use crate::reading::Reading;
 use crate::time::{Slot, Timestamp};
-use crate::wire::{DecodeError, FullList, Reader, ShortList, Writer};
+use crate::wire::{DecodeError, Reader, Writer, list_name};
 
 /// The name of an entry; a later entry of the same name replaces the earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -167,6 +167,10 @@ pub struct Evidence {
     pub(crate) bytes: Arc<[u8]>,
 }
 
+/// The kind of an account, and the one that it had while the accounts of days were of energy.
+const ACCOUNT: u64 = 7;
+const EARLIER_ACCOUNT: u64 = 1;
+
 /// Counters and times of records stay below this, so that what is added to them fits.
 const MAX_COUNT: u64 = 1 << 62;
 
@@ -222,7 +226,13 @@ impl Record {
         let mut reader = Reader::new(bytes);
         let fields = reader.array_of_any()?;
         let record = match (reader.uint()?, fields) {
-            (1, _) => Self::Account(decode_account(&mut reader)?),
+            (ACCOUNT, _) => Self::Account(decode_account(&mut reader, Days::read)?),
+            // Read and never written: what was spent stays spent.
+            (EARLIER_ACCOUNT, _) => {
+                let account = decode_account(&mut reader, Days::read_energy)?;
+                reader.end()?;
+                return Ok(Self::Account(account));
+            }
             (2, 7) => Self::Enrolment(decode_enrolment(&mut reader)?),
             (3, 4) => Self::List(decode_list(&mut reader)?),
             (4, _) => Self::Slot(decode_slot(&mut reader)?),
@@ -230,7 +240,7 @@ impl Record {
                 Self::Evidence(Evidence { number: reader.below(MAX_COUNT, "number")?, bytes: reader.bytes()?.into() })
             }
             (6, 6) => Self::Answer(decode_answer(&mut reader)?),
-            (found, _) => return Err(DecodeError::WrongKind { expected: 1, found }),
+            (found, _) => return Err(DecodeError::WrongKind { expected: ACCOUNT, found }),
         };
         reader.end()?;
         // One form for each record, as for each message: what would be written otherwise was not written here.
@@ -259,8 +269,7 @@ fn decode_list(reader: &mut Reader<'_>) -> Result<AcceptedList, DecodeError> {
         accepted_at: Timestamp::from_millis(reader.uint()?),
         bytes: reader.bytes()?.into(),
     };
-    let header = FullList::header_of(&list.bytes).or_else(|_| ShortList::header_of(&list.bytes))?.1;
-    if header.epoch != list.epoch {
+    if list_name(&list.bytes)?.0 != list.epoch {
         return Err(DecodeError::OutOfRange { field: "epoch" });
     }
     Ok(list)
@@ -273,7 +282,7 @@ fn encode_account(account: &Account) -> Vec<u8> {
     };
     let (malicious, since) = account.protection.map_or((0, 0), Protection::parts);
     let head = Writer::array(13)
-        .uint(1)
+        .uint(ACCOUNT)
         .text(account.cluster.as_str())
         .uint(account.high_water)
         .uint(account.seq)
@@ -289,7 +298,10 @@ fn encode_account(account: &Account) -> Vec<u8> {
     account.days.write(head).finish()
 }
 
-fn decode_account(reader: &mut Reader<'_>) -> Result<Account, DecodeError> {
+fn decode_account(
+    reader: &mut Reader<'_>,
+    days: impl FnOnce(&mut Reader<'_>) -> Result<Days, DecodeError>,
+) -> Result<Account, DecodeError> {
     let cluster = ClusterId::new(reader.text()?).map_err(|reason| DecodeError::Id { field: "cluster", reason })?;
     let (high_water, seq) = (reader.uint()?, reader.below(MAX_COUNT, "seq")?);
     let epoch = reader.below(MAX_EPOCH, "epoch")?;
@@ -302,7 +314,7 @@ fn decode_account(reader: &mut Reader<'_>) -> Result<Account, DecodeError> {
     let answered = (reader.below(MAX_COUNT, "answered")?, reader.small("answered")?);
     let charges = (0..reader.array_of_any()? / 2).map(|_| Ok((reader.uint()?, reader.uint()?)));
     let ledger = Ledger::from_charges(charges.collect::<Result<Vec<_>, DecodeError>>()?);
-    let days = Days::read(reader)?;
+    let days = days(reader)?;
     Ok(Account { cluster, ledger, days, high_water, seq, newest_list, protection, evidence, answered })
 }
 

@@ -1,9 +1,9 @@
 //! Meters for simulators and tests, whose noise can be replaced and whose rules can be switched off: [`Meter<Simulated>`].
 
-mod energy;
+mod day_account;
 mod unmasked;
 
-pub use energy::EnergyAccount;
+pub use day_account::DayAccount;
 pub use unmasked::unmasked_slot;
 
 use super::conduct::sealed::Sealed as _;
@@ -25,10 +25,21 @@ pub struct Simulation {
     pub one_answer: bool,
     /// Whether a request may name at most M members.
     pub missing_bound: bool,
-    /// Whether readings draw on the energy account of their day.
-    pub energy_account: bool,
+    /// What readings cost the account of their day.
+    pub day_account: Accounting,
     /// Whether it answers rightly as a holder.
     pub right_answers: bool,
+}
+
+/// What readings cost the account of their day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Accounting {
+    /// What they must.
+    Right,
+    /// Half of what they must, where they may be negative.
+    SignedAtHalf,
+    /// Nothing: there is no account.
+    Off,
 }
 
 /// What a meter hid in an attempt's message: the reading, clipped and as far as the day's account allowed it, and its share of
@@ -50,8 +61,13 @@ impl Default for Simulation {
 
 impl Simulation {
     /// A meter that adds no noise, so that sums are exact.
-    pub const NOISELESS: Self =
-        Self { share: Some(0), one_answer: true, missing_bound: true, energy_account: true, right_answers: true };
+    pub const NOISELESS: Self = Self {
+        share: Some(0),
+        one_answer: true,
+        missing_bound: true,
+        day_account: Accounting::Right,
+        right_answers: true,
+    };
 }
 
 /// The conduct of a simulated meter: its settings, and what its last attempt hid.
@@ -74,8 +90,12 @@ impl Conduct for Simulated {
         if self.settings.missing_bound { allowed } else { u16::MAX }
     }
 
-    fn keeps_account(&self) -> bool {
-        self.settings.energy_account
+    fn day_weight(&self, due: u8) -> Option<u8> {
+        match self.settings.day_account {
+            Accounting::Right => Some(due),
+            Accounting::SignedAtHalf => Some(1),
+            Accounting::Off => None,
+        }
     }
 
     fn answer(&self, sum: Element) -> Element {

@@ -246,14 +246,14 @@ impl<C: Conduct> Meter<C> {
         let params = *held.list.params();
         let start = params.slot_start(slot);
         let policy = &self.config.policy;
-        let (day, largest) = (start.utc_day(), self.lists.largest_day(start));
-        if !self.account.days.allow(day, &params, largest, policy.day_micro_epsilon)
+        let (day, largest) = (start.utc_day(), self.lists.largest_rho(start));
+        if !self.account.days.allow(day, &params, largest, policy)
             || !self.account.ledger.charge(start, params.charge_micro_epsilon(), policy.daily_micro_epsilon)
         {
             return Err(Refusal::LedgerExhausted);
         }
         self.account.days.charge(day, &params, largest);
-        let reported = self.reported(day, &params, &record.reading);
+        let reported = self.reported(slot, &params, &record.reading);
         let prepared = self.slots.prepared.remove(&slot).filter(|ready| attempt == 0 && ready.list == record.list);
         let prepared = prepared.unwrap_or_else(|| self.draw(slot, &record.list, attempt, rng));
         let held = self.lists.get(&record.list).ok_or(Refusal::NoList)?;

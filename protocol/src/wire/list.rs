@@ -91,9 +91,10 @@ impl<'a> Message<'a> for ListHeader {
         let needed = reader.uint()?;
         let (lo, hi) = (reader.int()?, reader.int()?);
         let (epsilon_numerator, epsilon_denominator) = (reader.uint()?, reader.uint()?);
-        let (account, day_micro_epsilon, attempts) = (reader.uint()?, reader.uint()?, reader.uint()?);
-        if account != account_of(day_micro_epsilon) {
-            return Err(DecodeError::OutOfRange { field: "account" });
+        let (account, day_micro_rho, attempts) = (reader.uint()?, reader.uint()?, reader.uint()?);
+        if account != account_of(day_micro_rho) {
+            let energy = account == ACCOUNT_OF_ENERGY;
+            return Err(if energy { DecodeError::EarlierFormat } else { DecodeError::OutOfRange { field: "account" } });
         }
         let (members, holders) = (reader.uint()?, reader.uint()?);
         let scheme = scheme(kind, Committee { drawn, needed, holders })?;
@@ -119,7 +120,7 @@ impl<'a> Message<'a> for ListHeader {
                 hi,
                 epsilon_numerator,
                 epsilon_denominator,
-                day_micro_epsilon,
+                day_micro_rho,
                 attempts,
             },
             members,
@@ -160,8 +161,8 @@ impl<'a> Message<'a> for ListHeader {
             .int(terms.hi)
             .uint(terms.epsilon_numerator)
             .uint(terms.epsilon_denominator)
-            .uint(account_of(terms.day_micro_epsilon))
-            .uint(terms.day_micro_epsilon)
+            .uint(account_of(terms.day_micro_rho))
+            .uint(terms.day_micro_rho)
             .uint(terms.attempts)
             .uint(self.members)
             .uint(holders)
@@ -182,9 +183,13 @@ fn scheme(kind: u64, fields: Committee) -> Result<Scheme, DecodeError> {
     }
 }
 
-/// Returns what a meter keeps an account of for a day: 0 nothing, 1 energy. It does if and only if the list states an E.
-const fn account_of(day_micro_epsilon: u64) -> u64 {
-    if day_micro_epsilon == 0 { 0 } else { 1 }
+/// The account of a day that no list may state any more.
+const ACCOUNT_OF_ENERGY: u64 = 1;
+
+/// Returns what a meter keeps an account of for a day: 0 nothing, 2 squares, for noise that is Laplace's. It does if and only
+/// if the list states a rho. 3 is for squares with Gaussian noise, which nobody draws yet.
+const fn account_of(day_micro_rho: u64) -> u64 {
+    if day_micro_rho == 0 { 0 } else { 2 }
 }
 
 /// Reads the fingerprints of a list's authorities of meters, 32 bytes each, ascending.
@@ -268,6 +273,23 @@ impl<'a> ShortList<'a> {
 fn header_of(bytes: &[u8], parts: u64) -> Result<(Sign1<'_>, ListHeader), DecodeError> {
     let (envelope, _) = Sign1::decode_certified(header(&mut Reader::new(bytes), parts)?)?;
     Ok((envelope, ListHeader::decode(envelope.payload())?))
+}
+
+/// Reads which list this is, full or short: its epoch and its hash. Records may hold lists of earlier formats, which are of no
+/// other use.
+pub(crate) fn list_name(bytes: &[u8]) -> Result<(u64, ListHash), DecodeError> {
+    let mut list = Reader::new(bytes);
+    list.array_of_any()?;
+    let (envelope, _) = Sign1::decode_certified(list.bytes()?)?;
+    let mut header = Reader::new(envelope.payload());
+    header.array_of_any()?;
+    let expected = <ListHeader as Message<'_>>::KIND;
+    let found = header.uint()?;
+    if found != expected {
+        return Err(DecodeError::WrongKind { expected, found });
+    }
+    header.text()?;
+    Ok((header.uint()?, ListHash(sha256(envelope.payload()))))
 }
 
 /// Reads up to the end of the header. Lists were one envelope of four parts in an earlier format.

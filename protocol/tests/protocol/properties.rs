@@ -12,11 +12,12 @@ use dream_protocol::keys::{AgreementPublic, ListHash, PairKey};
 use dream_protocol::member_set::MemberSet;
 use dream_protocol::membership::MembershipList;
 use dream_protocol::noise::{Confidence, Scale, Spread};
-use dream_protocol::params::Terms;
+use dream_protocol::params::{Params, Terms};
 use dream_protocol::scheme::Scheme;
 use dream_protocol::scheme::committee::Committee;
 use dream_protocol::scheme::committee::field::{Element, MODULUS};
 use dream_protocol::scheme::pairwise::mask::Masks;
+use dream_protocol::simulation::DayAccount;
 use dream_protocol::time::Slot;
 use dream_protocol::topic::{GatewayChannel, MeterChannel, Topic};
 use dream_protocol::wire::{
@@ -80,7 +81,8 @@ proptest! {
             };
             prop_assert_eq!(again, &bytes[..]);
         }
-        if let Ok(record) = meter::Record::decode(&bytes) {
+        // But for an account of an earlier version, of kind 1, which is written anew.
+        if let Ok(record) = meter::Record::decode(&bytes) && bytes[1] != 1 {
             prop_assert_eq!(&*record.encode(), &bytes);
         }
         if let Ok(record) = cluster::Record::decode(&bytes) {
@@ -227,7 +229,7 @@ proptest! {
             hi,
             epsilon_numerator: en,
             epsilon_denominator: ed,
-            day_micro_epsilon: day,
+            day_micro_rho: day,
             attempts,
         };
         let list = ListStatement {
@@ -274,15 +276,15 @@ fn records_that_were_never_written_are_refused() {
         let (t, since) = (raw::uint(12), raw::uint(7));
         let numbers = [raw::uint(7), raw::uint(8), raw::uint(9), raw::bytes(hash), t, since, raw::uint(0)];
         let rest = [raw::uint(600), raw::uint(1), raw::array(&ledger), raw::array(&days)];
-        raw::array(&[&[raw::uint(1), cluster.clone()], &numbers[..], &rest].concat())
+        raw::array(&[&[raw::uint(7), cluster.clone()], &numbers[..], &rest].concat())
     };
     let account = |ledger, hash: &[u8]| with_days(ledger, hash, Vec::new());
-    let day = |number: u64, reserved: u64, used: u128| {
+    let day = |number: u64, reserved: u64, used: u64| {
         [raw::uint(number), raw::uint(5), raw::uint(reserved), raw::bytes(&used.to_be_bytes())]
     };
     let accounts = |days: &[[Vec<u8>; 4]]| with_days(Vec::new(), &[1; 32], days.concat());
-    let half = |reserved: u64| u128::from(reserved) << 31;
-    for sound in [account(vec![], &[1; 32]), accounts(&[day(8, 72, half(72)), day(9, 0, 0)])] {
+    let whole = |reserved: u64| reserved << 20;
+    for sound in [account(vec![], &[1; 32]), accounts(&[day(8, 72, whole(72)), day(9, 0, 0)])] {
         assert!(meter::Record::decode(&sound).is_ok());
     }
     for (defect, record) in [
@@ -290,7 +292,7 @@ fn records_that_were_never_written_are_refused() {
         ("a ledger out of order", account([2, 0, 1, 0].map(raw::uint).to_vec(), &[1; 32])),
         ("a slot twice", account([1, 0, 1, 5].map(raw::uint).to_vec(), &[1; 32])),
         ("an epoch without a list", account(vec![], &[])),
-        ("more used than half of what is reserved", accounts(&[day(8, 72, half(72) + 1)])),
+        ("more used than is reserved", accounts(&[day(8, 72, whole(72) + 1)])),
         ("days out of order", accounts(&[day(9, 1, 0), day(8, 1, 0)])),
         ("one day twice", accounts(&[day(8, 1, 0), day(8, 2, 0)])),
         ("a day at the end of time", accounts(&[day(u64::MAX / 86_400, 1, 0)])),
@@ -351,6 +353,40 @@ fn records_that_were_never_written_are_refused() {
     }
 }
 
+/// While the accounts of days were of energy, lists said so, and meters wrote what a day had used of it.
+#[test]
+fn records_of_an_earlier_version_are_read_so_that_what_was_spent_stays_spent() {
+    let (mut lists, mut accounts) = (0, 0);
+    for (name, bytes) in records() {
+        // Epsilon 1/2, account 2, and 1,722,657 millionths.
+        let stated = [1, 2, 2, 0x1a, 0x00, 0x1a, 0x49, 0x21];
+        if let Some(at) = bytes.windows(stated.len()).position(|window| window == stated) {
+            let mut earlier = bytes.clone();
+            earlier[at + 2] = 1;
+            let read = if name.starts_with("meter") {
+                meter::Record::decode(&earlier).map(|record| record.encode().to_vec())
+            } else {
+                cluster::Record::decode(&earlier).map(|record| record.encode().to_vec())
+            };
+            assert_eq!(read, Ok(earlier), "{name}");
+            lists += 1;
+        }
+        if name == "meter account" {
+            let mut fields = raw::fields(&bytes);
+            fields[0] = raw::uint(1);
+            let days = [raw::uint(8), raw::uint(5), raw::uint(72), raw::bytes(&[1; 16])];
+            *fields.last_mut().unwrap() = raw::array(&days);
+            let read = meter::Record::decode(&raw::array(&fields)).unwrap().encode();
+            fields[0] = raw::uint(7);
+            let days = [raw::uint(8), raw::uint(77), raw::uint(0), raw::bytes(&[0; 8])];
+            *fields.last_mut().unwrap() = raw::array(&days);
+            assert_eq!(*read, raw::array(&fields));
+            accounts += 1;
+        }
+    }
+    assert!(lists >= 3 && accounts == 1, "{lists} {accounts}");
+}
+
 /// Whatever decodes can be added to: numbers at their ends are refused, or the machines would overflow later.
 #[test]
 fn records_with_numbers_that_nothing_can_follow_are_refused() {
@@ -394,6 +430,41 @@ const FREE: [(&str, usize); 13] = [
     // It bounds itself: only a decoded sum has to be one, and a failed one is 0.
     ("cluster outcome, failed", 13),
 ];
+
+// ---- A day --------------------------------------------------------------------------------------------------------------
+
+/// Lambdas below divide this.
+const MULTIPLE: i128 = 64_000;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// What the proof of `protocol-proofs.md 5a` adds up: any two days of a home, under any lists.
+    #[test]
+    fn two_days_of_a_home_differ_by_no_more_than_twice_rho(
+        lists in vec((any::<bool>(), 0usize..3, 1u64..=2, 200_000u64..2_000_000), 1..5),
+        days in vec((0usize..8, -9000i64..9000, -9000i64..9000, any::<bool>()), 24),
+    ) {
+        let params = lists.iter().map(|&(signed, range, epsilon_denominator, day_micro_rho)| {
+            let hi = [1000, 4000, 8000][range];
+            let terms = Terms { max_malicious: 10, lo: if signed { -hi } else { 0 }, hi, epsilon_denominator, day_micro_rho, ..Terms::with_slots_of(3600) };
+            Params::new(100, terms).unwrap()
+        });
+        let params: Vec<Params> = params.collect();
+        let [mut one, mut other] = [DayAccount::default(), DayAccount::default()];
+        // The first attempt binds the day.
+        let rho = i128::from(params[days[0].0 % params.len()].terms().day_micro_rho);
+        let mut apart = 0;
+        for (slot, (list, watts, others, opposite)) in days.into_iter().enumerate() {
+            let (params, slot) = (&params[list % params.len()], Slot(slot as u64));
+            let others = if opposite { -watts } else { others };
+            let lambda = i128::from(params.noise_scale().numerator());
+            let moved = i128::from(one.report(params, slot, watts) - other.report(params, slot, others));
+            apart += moved.pow(2) * (MULTIPLE / lambda).pow(2);
+        }
+        prop_assert!(apart * 1_000_000 <= 2 * rho * MULTIPLE.pow(2), "{apart}");
+    }
+}
 
 // ---- Masks and bands ----------------------------------------------------------------------------------------------------
 
@@ -612,10 +683,10 @@ pub(crate) fn records() -> Vec<(&'static str, Vec<u8>)> {
         let numbers = [raw::uint(1_788_000_000), raw::uint(3), raw::uint(epoch), raw::bytes(list)];
         let (t, since) = if epoch == 0 { (0, 0) } else { (12, 1_788_000_000) };
         let kept = [t, since, 1].map(raw::uint);
-        let used = raw::bytes(&(3u128 << 31).to_be_bytes());
+        let used = raw::bytes(&(3u64 << 20).to_be_bytes());
         let days = raw::array(&[raw::uint(20_694), raw::uint(5), raw::uint(72_000_000), used]);
         let rest = [raw::uint(1_788_000_600), raw::uint(1), ledger, days];
-        of(&[&[raw::uint(1), raw::text("north")], &numbers, &kept, &rest])
+        of(&[&[raw::uint(7), raw::text("north")], &numbers, &kept, &rest])
     };
     let attempt = [raw::uint(2_980_002), raw::uint(1)];
     let list = raw::bytes(&list_of(9));

@@ -133,10 +133,10 @@ fn a_spent_budget_silences_meters_until_midnight() {
 }
 
 #[test]
-fn a_day_reports_no_more_energy_than_its_account_holds_whatever_goes_wrong() {
-    let runs = simulate("energy", 150, |dice| {
+fn a_day_reports_no_more_than_its_account_holds_whatever_goes_wrong() {
+    let runs = simulate("account", 150, |dice| {
         let mut scenario = Scenario::everything(dice);
-        scenario.terms.day_micro_epsilon = [2_000_000, 4_000_000][dice.below(2)];
+        scenario.terms.day_micro_rho = [2_000_000, 4_000_000][dice.below(2)];
         scenario.vanish = dice.between((10, 60));
         scenario.meter_faults.crash = dice.between((50, 300));
         scenario

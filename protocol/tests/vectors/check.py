@@ -486,7 +486,7 @@ TERMS = (
     "hi",
     "epsilon_numerator",
     "epsilon_denominator",
-    "day_micro_epsilon",
+    "day_micro_rho",
     "attempts",
 )
 
@@ -578,7 +578,7 @@ PAYLOADS: dict[int, tuple[str, dict[str, Callable[[Any], bool]]]] = {
             "epsilon_numerator": uint,
             "epsilon_denominator": uint,
             "account": uint,
-            "day_micro_epsilon": uint,
+            "day_micro_rho": uint,
             "attempts": uint,
             "members": uint,
             "holders": uint,
@@ -617,7 +617,7 @@ def read_payload(data: bytes, *kinds: int) -> tuple[int, dict[str, Any]]:
     if kind == 10:
         require(message["scheme"] in (PAIRWISE, COMMITTEE), "malformed")
         require(message["scheme"] == COMMITTEE or message["quorum"] == message["holders"] == 0, "malformed")
-        require(message["account"] == (1 if message["day_micro_epsilon"] else 0), "malformed")
+        require(message["account"] == (2 if message["day_micro_rho"] else 0), "malformed")
     return kind, message
 
 
@@ -894,9 +894,10 @@ class Params:
         require(missing + malicious < n, "none_honest")
         parts = (t["epsilon_numerator"], t["epsilon_denominator"])
         require(all(1 <= part <= 1_000_000 for part in parts), "epsilon")
-        require(t["day_micro_epsilon"] < 2**40, "day_epsilon")
+        require(t["day_micro_rho"] < 2**40, "day_rho")
         require(t["lo"] <= 0 <= t["hi"] and t["lo"] < t["hi"], "range")
         require(n * self.sensitivity + 200 * self.scale < 2**40, "too_large")
+        require(t["day_micro_rho"] == 0 or self.scale >= 1, "day_scale")
         windows = (t["reading_seconds"], t["reveal_seconds"], t["slot_seconds"], t["attempts"])
         require(all(part >= 1 for part in windows), "windows")
         require(t["slot_seconds"] <= 86_400 and t["attempts"] <= 255, "windows")
@@ -936,10 +937,16 @@ class Params:
         return math.ceil(1_000_000 * self.epsilon)
 
     @property
-    def day(self) -> int:
-        """What the slots of a day cost in millionths, but for retries: E, or epsilon for each if none is stated."""
+    def plain_day(self) -> int:
+        """What the slots of a day cost where no rho is stated, but for retries: epsilon for each, in millionths."""
+        return -(-86_400 // self.terms["slot_seconds"]) * self.charge
+
+    @property
+    def day_rms(self) -> int | None:
+        """The largest root mean square of a day's readings that rho pays for, in watts."""
+        rho, weight = self.terms["day_micro_rho"], 2 if self.terms["lo"] < 0 else 1
         slots = -(-86_400 // self.terms["slot_seconds"])
-        return self.terms["day_micro_epsilon"] or slots * self.charge
+        return math.isqrt(rho * math.floor(self.scale**2) // (1_000_000 * weight * slots)) if rho else None
 
     @property
     def threshold(self) -> int | None:
@@ -978,24 +985,28 @@ class Params:
 
 # ---- 5a. A day -------------------------------------------------------------------------------------------------------
 
-UNITS = 2**32  # of a millionth of epsilon
+UNITS = 2**20  # of a millionth of rho
 
 
 @dataclass
 class Day:
-    """The energy account of one UTC day."""
+    """The account of one UTC day."""
 
-    reserved: int = 0  # E, in millionths
+    reserved: int = 0  # rho, in millionths
     used: int = 0  # in units
 
-    def report(self, stated: int, scale: Fraction, x: int) -> int:
-        """What is reported of a clipped reading, under a list that states this E."""
+    def report(self, stated: int, weight: int, scale: Fraction, slots: int, x: int) -> int:
+        """What is reported of a clipped reading, with so many slots to midnight, under a list that states this rho."""
         if stated == 0:
             return x
         self.reserved = self.reserved or stated
-        left = max(0, min(stated, self.reserved) * UNITS // 2 - self.used)
-        part = min(abs(x), math.floor(left * scale / (1_000_000 * UNITS)))
-        self.used += math.ceil(part * 1_000_000 * UNITS / scale)
+        left = max(0, min(stated, self.reserved) * UNITS - self.used)
+        allowed = min(left, 4 * left // slots)
+        square, unit = math.floor(scale**2), weight * 1_000_000 * UNITS
+        part = min(abs(x), math.isqrt(allowed * square // unit))
+        cost = -(-part * part * unit // square)
+        same("no more than allowed", cost <= allowed, True)
+        self.used += cost
         return part if x >= 0 else -part
 
 
@@ -1206,7 +1217,7 @@ def denies(later: dict[str, Any], epoch: int, list_hash: bytes) -> bool:
 
 @dataclass
 class Policy:
-    """What a meter accepts (2); the defaults, but for how small a cluster may be."""
+    """What a meter accepts (2); the defaults, but for how small a cluster and how large a rho may be."""
 
     gateways: set[str]
     lo: int = -10_000
@@ -1214,6 +1225,7 @@ class Policy:
     scale: int = 2_000
     epsilon: Fraction = Fraction(1)
     day: int = 100_000_000
+    rho: int = 72_000_000
     attempts: int = 2
     members: int = 3
     malicious: int = 1
@@ -1226,7 +1238,8 @@ class Policy:
         require(self.lo <= terms["lo"] and terms["hi"] <= self.hi, "range")
         require(a_list.params.epsilon <= self.epsilon, "epsilon")
         require(a_list.params.scale >= self.scale, "noise_scale")
-        require(a_list.params.day <= self.day, "day_epsilon")
+        require(terms["day_micro_rho"] <= self.rho, "day_rho")
+        require(terms["day_micro_rho"] > 0 or a_list.params.plain_day <= self.day, "day_epsilon")
         require(terms["attempts"] <= self.attempts, "attempts")
         require(terms["scheme"] == COMMITTEE or terms["partners"] == 0, "partial_masks")
         require(terms["slot_seconds"] >= self.slot_seconds, "slot_too_short")
@@ -1564,7 +1577,7 @@ def check_header(
     [gateways] = authorities.gateways
     counts = {"members": len(entries), "holders": len(holders)}
     stated = {"meter_authorities": named, "gateway_authority": fingerprint(gateways)}
-    ours = {**stated, "account": 1 if values["day_micro_epsilon"] else 0, **counts, **hashes_of(entries, holders)}
+    ours = {**stated, "account": 2 if values["day_micro_rho"] else 0, **counts, **hashes_of(entries, holders)}
     same("header", {name: values[name] for name in ours}, ours)
 
 
@@ -1837,7 +1850,8 @@ def check_accepted(case: Case) -> None:
     same("D", params.sensitivity, case["sensitivity"])
     same("lambda", [params.scale.numerator, params.scale.denominator], case["lambda"])
     same("charge", params.charge, case["charge_micro_epsilon"])
-    same("cost of a day", params.day, case["cost_of_a_day"])
+    same("cost of a day without rho", params.plain_day, case["plain_day_micro_epsilon"])
+    same("rms of a day", params.day_rms, case["day_rms_watts"])
     same("plausible", params.plausible(), (case["least_plausible"], case["most_plausible"]))
     same("threshold", params.threshold, None if case["threshold"] is None else word(case["threshold"]))
     same("closing is given", case["closing"] is None, params.threshold is None)
@@ -1854,9 +1868,11 @@ def check_day(case: Case) -> None:
         same("lambda", (attempt["hi"] - attempt["lo"]) / Fraction(*attempt["epsilon"]), scale)
         x = min(max(attempt["measured"], attempt["lo"]), attempt["hi"])
         same("x", x, attempt["x"])
-        day = days.setdefault(attempt["slot_start"] // 86_400, Day())
-        same("reported", day.report(attempt["day_micro_epsilon"], scale, x), attempt["reported"])
-        same("never more than half of E", 2 * day.used <= day.reserved * UNITS, True)
+        number = attempt["slot"] * case["slot_seconds"] // 86_400
+        last = ((number + 1) * 86_400 - 1) // case["slot_seconds"]
+        day, weight, slots = days.setdefault(number, Day()), 2 if attempt["lo"] < 0 else 1, last - attempt["slot"] + 1
+        same("reported", day.report(attempt["day_micro_rho"], weight, scale, slots, x), attempt["reported"])
+        same("never more than rho", day.used <= day.reserved * UNITS, True)
 
 
 def check_refused(case: Case) -> None:
@@ -2357,7 +2373,7 @@ def largest_header(cluster: int, certificate: int, authorities: int) -> bytes:
     time, count, watts = 2**32 - 1, 10_000, 2**39
     ids = ["c" * cluster, time, time, bytes(32), bytes(32), bytes(32), bytes(32 * authorities), bytes(32)]
     windows = [time, time, 86_400, 86_399, 86_399]
-    terms = [1, count, count, 2**64 - 1, 256, -watts, watts, 10**6, 10**6, 1, 2**40 - 1, 255, count, 256]
+    terms = [1, count, count, 2**64 - 1, 256, -watts, watts, 10**6, 10**6, 2, 2**40 - 1, 255, count, 256]
     return envelope_of([10, *ids, *windows, *terms, bytes(32), bytes(32), bytes(32)], certificate)
 
 
@@ -2465,8 +2481,8 @@ def is_binding(case: Case, path: tuple) -> bool:
         return False  # binds nobody but its maker
     if case.get("refusal") is not None:
         return path == ("refusal",)  # what is refused may be refused in many forms
-    if path[:1] == ("attempts",) and path[-1] == "slot_start":
-        return case["attempts"][path[1]]["day_micro_epsilon"] > 0  # without E, a reading draws on no day
+    if path[:1] == ("attempts",) and path[-1] == "slot":
+        return case["attempts"][path[1]]["day_micro_rho"] > 0  # without rho, a reading draws on no day
     if path[-1] == "self_key" and "every" in case:
         return case["meters"][path[1]]["id"] in case["every"]["holder_ids"]  # others deal nothing to themselves
     if path[0] == "answers" and path[-1] == "value":

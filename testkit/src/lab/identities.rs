@@ -37,6 +37,7 @@ impl Identities {
             min_noise_watts: 0,
             daily_micro_epsilon: u64::MAX,
             day_micro_epsilon: u64::MAX,
+            day_micro_rho: u64::MAX,
             floors: SMALL,
             min_slot_seconds: 1,
             ..Policy::new(self.pki.authorities(), [GatewayId::new(GATEWAY).unwrap()])

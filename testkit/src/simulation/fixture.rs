@@ -27,7 +27,7 @@ pub(super) const MIDNIGHT: u64 = 20_695 * 86_400;
 
 pub(super) const SLOT_SECONDS: u64 = 60;
 
-/// Readings go up to 2^30, and a day's account holds twenty of the largest: large random numbers, so that no lost or doubled one can hide in a sum.
+/// Readings go up to 2^30, and a day's account holds one for each of its slots: large random numbers, so that no lost or doubled one can hide in a sum.
 pub(super) const HIGHEST: i64 = 1 << 30;
 
 pub(super) const SLOT_TERMS: Terms = Terms {
@@ -35,7 +35,7 @@ pub(super) const SLOT_TERMS: Terms = Terms {
     reading_seconds: 15,
     reveal_seconds: 5,
     hi: HIGHEST,
-    day_micro_epsilon: 40_000_000,
+    day_micro_rho: 1_440_000_000,
     ..TERMS
 };
 

@@ -145,9 +145,9 @@ impl Referee {
 
     /// What a meter did of all that it wanted to do: the first `kept` outputs.
     pub fn meter_outputs(&mut self, meter: usize, outputs: &[meter::Output], kept: usize, hidden: Option<Hidden>) {
-        let half = self.scenario.half_a_day();
+        let terms = &self.scenario.terms;
         let reported = hidden.map(|hidden| (watts(hidden.slot, meter), hidden.watts));
-        self.tally.in_part += u64::from(self.meters[meter].watch(outputs, kept, reported, half));
+        self.tally.in_part += u64::from(self.meters[meter].watch(outputs, kept, reported, terms));
         for output in &outputs[..kept] {
             if let meter::Output::Notice(meter::Notice::Refused(refusal)) = output {
                 if !self.forgery {
@@ -347,15 +347,15 @@ impl Referee {
             assert_eq!(spent, charges * 1_000_000, "meter {index} accounts for every attempt");
             assert!(spent <= self.scenario.daily_micro_epsilon, "meter {index} overspends");
         }
-        let before = node.meter.day_cost(at(MIDNIGHT - 1));
+        let before = node.meter.day_cost(at(MIDNIGHT - 1)).micro_rho;
         // A run goes on for three slots after the last one that is measured; the last slot of a day closes after one more.
         let over = at(MIDNIGHT + 2 * SLOT_SECONDS) <= self.measured_until.plus_secs(3 * SLOT_SECONDS);
         assert!(
             before == 0 || !over || self.clocks_jump,
             "meter {index} still keeps the account of a day that is over"
         );
-        let today = node.meter.day_cost(at(MIDNIGHT));
-        assert!(today <= self.scenario.terms.day_micro_epsilon, "meter {index} has reserved {today}");
+        let today = node.meter.day_cost(at(MIDNIGHT)).micro_rho;
+        assert!(today <= self.scenario.terms.day_micro_rho, "meter {index} has reserved {today}");
     }
 
     /// Every slot of a list in force has its outcome, unless the gateway is still away.

@@ -152,13 +152,6 @@ impl Scenario {
         }
     }
 
-    /// Returns what a meter may report of a day, in watts: half of E times lambda, which is the highest reading here.
-    pub(super) fn half_a_day(&self) -> i64 {
-        let Terms { day_micro_epsilon, hi, epsilon_numerator, epsilon_denominator, .. } = self.terms;
-        assert_eq!((epsilon_numerator, epsilon_denominator, day_micro_epsilon % 2_000_000), (1, 1, 0), "exactly");
-        i64::try_from(day_micro_epsilon / 2_000_000).expect("few") * hi
-    }
-
     /// Returns a cluster in which everything goes wrong that can go wrong by itself.
     pub fn everything(dice: &mut Dice) -> Self {
         let (meters, all_meters) = (10, 10 + dice.below(5));

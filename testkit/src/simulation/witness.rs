@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use dream_protocol::meter::{self, Refusal};
+use dream_protocol::params::Terms;
 use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::MeterChannel;
 use dream_protocol::wire::{Answer, DealtReading, Mac0, MaskedReading, Message as _, Reveal};
@@ -22,20 +23,20 @@ pub(super) struct Witness {
     recorded: BTreeSet<Attempt>,
     /// Charges by their slot.
     charged: BTreeMap<Slot, u64>,
-    /// What each UTC day's account was drawn on, in watts; and what was reported of each reading.
-    drawn: BTreeMap<u64, i64>,
+    /// What each UTC day's account was drawn on, in 2^-20 of a millionth of rho; and what was reported of each reading.
+    drawn: BTreeMap<u64, u128>,
     reported: BTreeMap<Attempt, i64>,
 }
 
 impl Witness {
     /// Takes note of what the meter wanted to do and did: the first `kept` outputs. `reported` is a reading that it made, as it
-    /// was measured and as it was hidden; returns whether the day's account, of `half` watts, left only a part of it.
+    /// was measured and as it was hidden; returns whether the day's account under these terms left only a part of it.
     pub(super) fn watch(
         &mut self,
         outputs: &[meter::Output],
         kept: usize,
         reported: Option<(i64, i64)>,
-        half: i64,
+        terms: &Terms,
     ) -> bool {
         let mut in_part = false;
         for (place, output) in outputs.iter().enumerate() {
@@ -45,11 +46,12 @@ impl Witness {
                     assert!(matches!(outputs[place - 2], meter::Output::Persist(meter::Record::Account(_))));
                     let (measured, hidden) = reported.expect("a reading was made");
                     let drawn = self.drawn.entry(slot.0 * SLOT_SECONDS / 86_400).or_default();
-                    assert_eq!(hidden, measured.min(half - *drawn), "what is left of {slot}/{attempt} is reported");
+                    let (part, cost) = allowed(terms, *slot, measured, *drawn);
+                    assert_eq!(hidden, part, "what is left of {slot}/{attempt} is reported");
                     in_part = hidden < measured;
                     if kept + 1 >= place {
                         *self.charged.entry(*slot).or_default() += 1;
-                        *drawn += hidden;
+                        *drawn += cost;
                         self.reported.insert((*slot, *attempt), hidden);
                     }
                     if kept >= place {
@@ -107,6 +109,29 @@ impl Witness {
             MeterChannel::Enrol | MeterChannel::Status => {}
         }
     }
+}
+
+/// What a day's account allows of a reading, and what that costs, where lambda is the highest reading: by the letter of the
+/// specification, and not by the code of meters.
+fn allowed(terms: &Terms, slot: Slot, measured: i64, drawn: u128) -> (i64, u128) {
+    let Terms { lo, hi, epsilon_numerator, epsilon_denominator, day_micro_rho, .. } = *terms;
+    assert_eq!((lo, epsilon_numerator, epsilon_denominator), (0, 1, 1), "w is 1, and V the square of the range");
+    let (square, unit) = (u128::try_from(hi).expect("positive").pow(2), 1_000_000 << 20);
+    let left = (u128::from(day_micro_rho) << 20) - drawn;
+    let slots = 86_400 / SLOT_SECONDS;
+    let most = left.min(4 * left / u128::from(slots - slot.0 % slots));
+    let mut part = measured;
+    // By halves, down to the largest number of watts that costs no more.
+    let cost = |watts: i64| (u128::try_from(watts).expect("positive").pow(2) * unit).div_ceil(square);
+    if cost(part) > most {
+        let (mut low, mut high) = (0, measured);
+        while high - low > 1 {
+            let middle = i64::midpoint(low, high);
+            *if cost(middle) <= most { &mut low } else { &mut high } = middle;
+        }
+        part = low;
+    }
+    (part, cost(part))
 }
 
 /// The slot, attempt and list of a reading in either scheme.

@@ -104,5 +104,5 @@ fn terms(terms: &Terms, report: &mut Report) {
     report.row("may be malicious", format!("up to {} members (T)", terms.max_malicious));
     report.row("range", format!("{}..{} W", terms.lo, terms.hi));
     report.row("epsilon", format!("{}/{} an attempt", terms.epsilon_numerator, terms.epsilon_denominator));
-    report.row("of a day", format!("{} millionths of epsilon", terms.day_micro_epsilon));
+    report.row("rho of a day", format!("{} millionths", terms.day_micro_rho));
 }

@@ -6,7 +6,6 @@ use dream_protocol::params::Params;
 use serde::Serialize;
 
 use super::numbers::real;
-use crate::board::day_epsilon;
 
 /// How far a sum of so many readings may be off.
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -50,29 +49,45 @@ pub(super) enum Verdict {
 /// The percentage of the mean load up to which a 95 % band of sums is useful.
 pub(super) const USEFUL_PERCENT: f64 = 10.0;
 
-/// What the gateway's filter makes of sums: the mean error in per cent of the mean load, of the sums and of the filtered load, for 100
-/// simulated homes of a kind in slots of ten minutes. The table `headline` of docs/study.md has them.
-const MEASURED_FILTER: [(HomeKind, f64, f64); 3] =
-    [(HomeKind::House, 11.0, 7.2), (HomeKind::House, 19.8, 9.1), (HomeKind::ElectricHeat, 28.6, 10.0)];
+/// What the gateway's filter makes of sums of simulated homes of a kind, in slots of ten minutes: how many homes, and the mean error
+/// in per cent of the mean load, of the sums and of the filtered load. The table "By size" of docs/study.md has them.
+const MEASURED_FILTER: [(HomeKind, u16, f64, f64); 8] = [
+    (HomeKind::House, 100, 35.0, 11.0),
+    (HomeKind::House, 300, 11.8, 5.9),
+    (HomeKind::House, 300, 27.7, 7.7),
+    (HomeKind::House, 1000, 3.8, 2.8),
+    (HomeKind::House, 1000, 8.4, 4.1),
+    (HomeKind::ElectricHeat, 100, 118.9, 15.9),
+    (HomeKind::ElectricHeat, 300, 39.9, 8.8),
+    (HomeKind::ElectricHeat, 1000, 30.0, 6.9),
+];
 
-/// What the filter was measured to do in the case that is nearest to a plan.
+/// The percentage of the mean load up to which a filtered load is useful by its mean error, or that of sums where no filter was measured.
+const USEFUL_FILTERED_PERCENT: f64 = 10.0;
+
+/// How much more noise than was measured is still like it: the load of a season differs from that of a year by as much.
+const ALIKE: f64 = 1.15;
+
+/// What the filter was measured to do where it had a harder task than in a plan: no more homes, and no less noise.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct MeasuredFilter {
-    kind: &'static str,
+    pub(super) homes: u16,
     pub(super) raw_percent: f64,
     pub(super) filtered_percent: f64,
-    /// Whether the plan's homes, slots and errors are like those that were measured.
-    pub(super) applies: bool,
 }
 
 impl MeasuredFilter {
-    pub(super) fn nearest(kind: HomeKind, slot_seconds: u64, raw_percent: f64) -> Self {
-        let distance = |(_, raw, _): &(HomeKind, f64, f64)| (raw_percent / raw).ln().abs();
-        let of_kind = MEASURED_FILTER.into_iter().filter(|(measured, ..)| *measured == kind);
-        let nearest = of_kind.min_by(|one, other| distance(one).total_cmp(&distance(other)));
-        let found = nearest.unwrap_or(MEASURED_FILTER[0]);
-        let applies = nearest.is_some() && slot_seconds == 600 && distance(&found) < 0.15;
-        Self { kind: found.0.as_str(), raw_percent: found.1, filtered_percent: found.2, applies }
+    /// Returns the best of what was measured; `None` if nothing was that the plan's homes, slots and errors could be compared with.
+    pub(super) fn of(kind: HomeKind, slot_seconds: u64, slot: &Deviation) -> Option<Self> {
+        let harder = MEASURED_FILTER.into_iter().filter(|&(measured, homes, raw_percent, filtered_percent)| {
+            measured == kind
+                && slot_seconds == 600
+                && homes <= slot.responders
+                && slot.mean_percent <= ALIKE * raw_percent
+                && filtered_percent < slot.mean_percent
+        });
+        let best = harder.min_by(|(.., one), (.., other)| one.total_cmp(other));
+        best.map(|(_, homes, raw_percent, filtered_percent)| Self { homes, raw_percent, filtered_percent })
     }
 }
 
@@ -111,7 +126,7 @@ impl HourMean {
 impl DayEnergy {
     pub(super) fn new(params: &Params, mean_load_watts: u64) -> Self {
         let hours = real(params.terms().slot_seconds) / 3600.0;
-        let slots = u32::try_from(day_epsilon::slots(params)).expect("at most one a second");
+        let slots = u32::try_from(params.slots_of_a_day()).expect("at most one a second");
         let band95_watt_hours = hours * real(over(params, slots).half_width(Confidence::P95));
         let energy = f64::from(slots) * hours * real(mean_load_watts);
         Self { slots, band95_watt_hours, band95_percent: 100.0 * band95_watt_hours / energy }
@@ -130,13 +145,11 @@ fn over(params: &Params, slots: u32) -> Spread {
 }
 
 impl Verdict {
-    pub(super) fn of(kind: HomeKind, slot: &Deviation) -> Self {
-        // The largest error of sums at which the filter was measured, and left no more than a tenth of the load.
-        let of_kind = MEASURED_FILTER.iter().filter(|(measured, ..)| *measured == kind).map(|(_, raw, _)| *raw);
-        let filtered = of_kind.fold(MEASURED_FILTER[0].1, f64::max);
+    pub(super) fn of(slot: &Deviation, filter: Option<&MeasuredFilter>) -> Self {
+        let filtered = filter.map_or(slot.mean_percent, |measured| measured.filtered_percent);
         match slot {
             Deviation { band95_percent: ..=USEFUL_PERCENT, .. } => Self::Useful,
-            slot if slot.mean_percent <= filtered => Self::UsefulFiltered,
+            _ if filtered <= USEFUL_FILTERED_PERCENT => Self::UsefulFiltered,
             _ => Self::TooNoisy,
         }
     }

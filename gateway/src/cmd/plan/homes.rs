@@ -19,9 +19,9 @@ pub(super) struct Homes {
 impl Homes {
     pub(super) const fn of(kind: HomeKind) -> Self {
         let (mean_watts, cut_off_percent, one, many) = match kind {
-            HomeKind::Flat => (390, 5.5, "flat", "flats"),
-            HomeKind::House => (480, 0.5, "house", "houses"),
-            HomeKind::ElectricHeat => (2100, 0.0, "home with electric heating", "homes with electric heating"),
+            HomeKind::Flat => (390, 4.1, "flat", "flats"),
+            HomeKind::House => (480, 0.9, "house", "houses"),
+            HomeKind::ElectricHeat => (2100, 0.5, "home with electric heating", "homes with electric heating"),
             HomeKind::Pv => (440, 0.0, "home with panels", "homes with panels"),
         };
         Self { mean_watts, cut_off_percent, one, many }

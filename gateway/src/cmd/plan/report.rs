@@ -5,13 +5,14 @@ use dream_protocol::policy::Policy;
 use serde::Serialize;
 
 use super::PlanArgs;
+use super::choice::Choice;
 use super::cost::{AesBlocks, Traffic};
 use super::error::{DayEnergy, Deviation, HourMean, MeasuredFilter, Verdict};
 use super::homes::Homes;
 use super::scheme::SchemePlan;
 use super::solve::{self, Free};
 use super::summary::{Facts, Summary, epsilon_of_kilowatt_hour};
-use crate::board::day_epsilon;
+use crate::board::day_epsilon::{self, thousandths};
 
 /// What there is to know about a cluster before it exists.
 #[derive(Debug, Serialize)]
@@ -41,10 +42,10 @@ pub(super) struct Plan {
     pub(super) error_when_most_are_silent: Deviation,
     pub(super) error_of_an_hours_mean: Option<HourMean>,
     pub(super) error_of_a_days_energy: DayEnergy,
-    /// How much of the energy of simulated homes of this kind is cut off, if the range and the energy of a day are the kind's.
+    /// How much of the energy of simulated homes of this kind is cut off, if range and day are the kind's.
     pub(super) cut_off_percent: Option<f64>,
-    /// What the gateway's filter was measured to do in the nearest case.
-    pub(super) filter: MeasuredFilter,
+    /// What the gateway's filter was measured to do with a harder task.
+    pub(super) filter: Option<MeasuredFilter>,
     pub(super) verdict: Verdict,
     pub(super) epsilon_per_day: DailyEpsilon,
     pub(super) opening: SchemePlan,
@@ -64,8 +65,8 @@ pub(super) struct Found {
 }
 
 impl Found {
-    pub(super) fn new(what: Free, error_percent: f64, params: &Params) -> Self {
-        Self { what, error_percent, told: solve::told(what, params, error_percent) }
+    pub(super) fn new(what: Free, error_percent: f64, choice: &Choice) -> Self {
+        Self { what, error_percent, told: solve::told(what, choice, error_percent) }
     }
 }
 
@@ -75,18 +76,22 @@ pub(super) struct DailyEpsilon {
     pub(super) slots: u64,
     pub(super) micro_epsilon_one_attempt_each: u64,
     pub(super) micro_epsilon_all_attempts: u64,
-    /// E, which bounds all slots of a UTC day together; 0 for none.
-    pub(super) micro_epsilon_reserved: u64,
-    /// The energy of a day that a meter can tell under E, in watt-hours.
-    pub(super) energy_watt_hours: Option<u64>,
-    /// What using one kilowatt-hour costs, within that energy, whenever it is used.
-    pub(super) epsilon_of_a_kilowatt_hour: Option<f64>,
-    /// The most that a day may cost by the meters' policy.
+    /// Rho, which bounds all slots of a UTC day together; 0 for none.
+    pub(super) micro_rho: u64,
+    /// The root mean square of a day's readings that a meter can report under rho.
+    pub(super) rms_watts: Option<u64>,
+    /// The most that meters' policy allows: of rho, or of epsilon where there is none.
+    pub(super) limit_micro_rho: u64,
     pub(super) limit_micro_epsilon: u64,
-    /// Both, but for a probability of `delta`.
+    /// What a day, thirty and 365 cost, whatever is tried again, but for a probability of `delta`.
     pub(super) delta: f64,
-    pub(super) epsilon_one_attempt_each_at_delta: f64,
-    pub(super) epsilon_all_attempts_at_delta: f64,
+    pub(super) epsilon_at_delta: f64,
+    pub(super) epsilon_of_thirty_days_at_delta: f64,
+    pub(super) epsilon_of_a_year_at_delta: f64,
+    /// What a day costs without exception.
+    pub(super) epsilon_pure: f64,
+    /// What using one kilowatt-hour costs without exception, whenever it is used, while nothing is cut off.
+    pub(super) epsilon_of_a_kilowatt_hour: f64,
     /// That of the meters' policy.
     pub(super) budget_micro_epsilon: u64,
     /// How many attempts it pays for.
@@ -94,7 +99,13 @@ pub(super) struct DailyEpsilon {
 }
 
 impl Plan {
-    pub(super) fn new(args: &PlanArgs, params: &Params, opening: SchemePlan, found: Option<Found>) -> Self {
+    pub(super) fn new(
+        args: &PlanArgs,
+        choice: &Choice,
+        params: &Params,
+        opening: SchemePlan,
+        found: Option<Found>,
+    ) -> Self {
         let mean_load_watts = args.mean_watts(params);
         let deviation = |silent| Deviation::new(params, params.members() - silent, mean_load_watts);
         let terms = params.terms();
@@ -102,8 +113,8 @@ impl Plan {
         let error_when_all_answer = deviation(0);
         let error_of_a_days_energy = DayEnergy::new(params, mean_load_watts);
         let cut_off_percent = args.cut_off_percent(params);
-        let filter = MeasuredFilter::nearest(args.kind, terms.slot_seconds, error_when_all_answer.mean_percent);
-        let verdict = Verdict::of(args.kind, &error_when_all_answer);
+        let filter = MeasuredFilter::of(args.kind, terms.slot_seconds, &error_when_all_answer);
+        let verdict = Verdict::of(&error_when_all_answer, filter.as_ref());
         let facts = Facts {
             filter,
             verdict,
@@ -120,7 +131,7 @@ impl Plan {
             found,
             summary: facts.summary(),
             notes: facts.notes(&epsilon_per_day),
-            configuration: args.configuration(params),
+            configuration: args.configuration(choice, params),
             kind: args.kind.as_str(),
             members: params.members(),
             max_missing: params.max_missing(),
@@ -152,26 +163,26 @@ impl Plan {
 
 impl DailyEpsilon {
     fn new(params: &Params, policy: &Policy) -> Self {
-        let slots = day_epsilon::slots(params);
+        let slots = params.slots_of_a_day();
+        let [epsilon_at_delta, epsilon_of_thirty_days_at_delta, epsilon_of_a_year_at_delta] =
+            day_epsilon::PERIODS.map(|days| thousandths(day_epsilon::at_delta(params, days)));
         let charge = params.charge_micro_epsilon();
         Self {
             slots,
             micro_epsilon_one_attempt_each: slots * charge,
             micro_epsilon_all_attempts: slots * charge * u64::from(params.attempts()),
-            micro_epsilon_reserved: params.terms().day_micro_epsilon,
-            energy_watt_hours: params.day_watt_hours(),
-            epsilon_of_a_kilowatt_hour: params.day_watt_hours().map(|_| epsilon_of_kilowatt_hour(params)),
+            micro_rho: params.terms().day_micro_rho,
+            rms_watts: params.day_rms_watts(),
+            limit_micro_rho: policy.day_micro_rho,
             limit_micro_epsilon: policy.day_micro_epsilon,
             delta: day_epsilon::DELTA,
-            epsilon_one_attempt_each_at_delta: thousandths(day_epsilon::at_delta(params, 1)),
-            epsilon_all_attempts_at_delta: thousandths(day_epsilon::at_delta(params, params.attempts())),
+            epsilon_at_delta,
+            epsilon_of_thirty_days_at_delta,
+            epsilon_of_a_year_at_delta,
+            epsilon_pure: thousandths(day_epsilon::pure(params, 1)),
+            epsilon_of_a_kilowatt_hour: epsilon_of_kilowatt_hour(params),
             budget_micro_epsilon: policy.daily_micro_epsilon,
             attempts_within_budget: policy.daily_micro_epsilon / charge,
         }
     }
-}
-
-/// Leaves out the digits that nobody can rely on.
-fn thousandths(epsilon: f64) -> f64 {
-    (1000.0 * epsilon).round() / 1000.0
 }

@@ -3,7 +3,7 @@
 //! Each of the three makes errors smaller as it grows, but for the rounding of shares to whole members: so that halving an interval
 //! finds the least that is enough.
 
-use dream_protocol::params::{MAX_MEMBERS, MAX_PARTIAL_MEMBERS, Params};
+use dream_protocol::params::{MAX_MEMBERS, MAX_PARTIAL_MEMBERS};
 use serde::Serialize;
 
 use super::PlanArgs;
@@ -104,7 +104,7 @@ impl PlanArgs {
         ))
     }
 
-    /// Returns whether another value of this would be heard: the length of slots matters only if E is fixed, and E only if epsilon is not.
+    /// Returns whether another value of this would be heard: the length of slots matters only if the day's epsilon is fixed, and that only if the attempt's is not.
     fn is_free_to(&self, free: Free, from: &Choice) -> bool {
         match free {
             Free::Homes => true,
@@ -133,11 +133,11 @@ impl Free {
 }
 
 /// Returns what was found for an error that was asked for, in words.
-pub(super) fn told(free: Free, params: &Params, error: f64) -> String {
-    let takes = match free {
-        Free::Homes => format!("{} homes", Grouped(params.members().into())),
-        Free::DayEpsilon => format!("an epsilon of {} a day", Fraction::millionths(params.terms().day_micro_epsilon)),
-        Free::SlotSeconds => format!("slots of {}", Length(params.terms().slot_seconds)),
+pub(super) fn told(free: Free, choice: &Choice, error: f64) -> String {
+    let takes = match (free, choice.privacy) {
+        (Free::DayEpsilon, Privacy::Day(day)) => format!("an epsilon of {} a day", Fraction::millionths(day)),
+        (Free::Homes | Free::DayEpsilon, _) => format!("{} homes", Grouped(choice.homes.into())),
+        (Free::SlotSeconds, _) => format!("slots of {}", Length(choice.slot_seconds)),
     };
     format!("An error of {error} % takes {takes}.")
 }
@@ -152,6 +152,7 @@ fn three_digits(count: u64) -> u64 {
 mod tests {
     use super::super::tests::{parsed, refused};
     use super::*;
+    use dream_protocol::noise::{DAY_DELTA, rho_of_epsilon};
 
     fn found(arguments: &str) -> (Choice, Option<Free>) {
         parsed(arguments).solved().unwrap()
@@ -167,13 +168,13 @@ mod tests {
     fn the_least_that_is_enough_is_found_for_each_of_the_three() {
         for error in ["12", "5", "3", "1.1"] {
             let asked: f64 = error.parse().unwrap();
-            let homes = format!("--error {error} --day-epsilon 40");
+            let homes = format!("--error {error} --day-epsilon 11");
             let (choice, free) = found(&homes);
             let fewer = Choice { homes: choice.homes - 1, ..choice };
             assert_eq!(free, Some(Free::Homes));
             assert!(error_of(&homes, &choice) <= asked && error_of(&homes, &fewer) > asked, "{homes}: {choice:?}");
 
-            let day = format!("--error {error} --homes 3000");
+            let day = format!("--error {error} --homes 5000");
             let (choice, free) = found(&day);
             let Privacy::Day(micro) = choice.privacy else { panic!("{choice:?}") };
             let less = Choice { privacy: Privacy::Day(micro - micro / 90), ..choice };
@@ -191,28 +192,34 @@ mod tests {
 
     #[test]
     fn what_was_found_solves_for_the_others_too() {
-        // Errors are in proportion to 1 / homes, to 1 / E and to 1 / length, until meters accept no larger epsilon.
+        // Errors are in proportion to 1 / homes and to 1 over the root of rho, until meters accept no larger epsilon.
         let (choice, _) = found("--error 3 --day-epsilon 4");
         let (day, _) = found(&format!("--error 3 --homes {}", choice.homes));
         let (slot, _) = found(&format!("--error 3 --homes {} --day-epsilon 4", choice.homes));
         let Privacy::Day(micro) = day.privacy else { panic!("{day:?}") };
         assert!((3_980_000..=4_010_000).contains(&micro), "{day:?}");
         assert_eq!(slot.slot_seconds, 600);
-        let (half, _) = found("--error 3 --day-epsilon 8");
-        assert!(half.homes.abs_diff(choice.homes / 2) <= choice.homes / 200, "{choice:?} {half:?}");
+        let (fewer, _) = found("--error 3 --day-epsilon 8");
+        let ratio = f64::from(choice.homes) / f64::from(fewer.homes);
+        let rhos = rho_of_epsilon(8.0, DAY_DELTA) / rho_of_epsilon(4.0, DAY_DELTA);
+        assert!((ratio / rhos.sqrt() - 1.0).abs() < 0.01, "{choice:?} {fewer:?}");
     }
 
     #[test]
     fn no_fewer_homes_are_found_than_meters_accept() {
         assert_eq!(found("--error 100").0.homes, 50);
-        assert_eq!(found("--error 100 --meter-policy community").0.homes, 23);
-        assert_eq!(found("--error 100 --max-missing 0.2 --max-malicious 0.5").0.homes, 66, "20 honest ones");
+        assert_eq!(found("--error 100 --meter-policy community --epsilon 1").0.homes, 23);
+        assert_eq!(
+            found("--error 100 --max-missing 0.2 --max-malicious 0.5 --epsilon 1").0.homes,
+            66,
+            "20 honest ones"
+        );
     }
 
     #[test]
     fn without_an_error_everything_is_as_given() {
         let (choice, free) = found("--day-epsilon 4");
-        assert_eq!((choice.homes, choice.slot_seconds, choice.privacy), (100, 600, Privacy::Day(4_000_000)));
+        assert_eq!((choice.homes, choice.slot_seconds, choice.privacy), (300, 600, Privacy::Day(4_000_000)));
         assert_eq!(free, None);
     }
 

@@ -9,6 +9,7 @@ use super::homes::Homes;
 use super::numbers::{Grouped, Length, Percent, Probability, Rounded, real};
 use super::report::DailyEpsilon;
 use super::scheme::{CommitteePlan, SchemePlan};
+use crate::board::day_epsilon;
 use crate::config::decimal::Fraction;
 
 /// An epsilon above which a day as a whole is not called hidden: who guesses between two days may be right in 99 of 100 cases.
@@ -36,7 +37,7 @@ pub(super) struct Facts<'a> {
     pub(super) mean_watts: u32,
     pub(super) slot: &'a Deviation,
     pub(super) day: &'a DayEnergy,
-    pub(super) filter: MeasuredFilter,
+    pub(super) filter: Option<MeasuredFilter>,
     pub(super) verdict: Verdict,
     /// How much is cut off, in per cent, if it is known.
     pub(super) cut_off_percent: Option<f64>,
@@ -109,16 +110,10 @@ impl Facts<'_> {
             Some(percent) => format!("; totals also run about {percent} % low, because very high readings are capped"),
             None => "; readings that are capped make totals lower still".to_owned(),
         };
-        let MeasuredFilter { raw_percent, filtered_percent, applies, .. } = self.filter;
-        let filtered = match self.verdict {
-            _ if applies => {
-                format!(", after the gateway's filter by {filtered_percent} % on average (measured on simulated homes)")
-            }
-            Verdict::Useful => String::new(),
-            Verdict::UsefulFiltered | Verdict::TooNoisy => format!(
-                ", which the gateway's filter lowers (for 100 simulated homes from {raw_percent} % to {filtered_percent} %, docs/study.md)"
-            ),
-        };
+        let filtered = self.filter.map(|MeasuredFilter { homes, filtered_percent, .. }| {
+            format!(", after the gateway's filter by {filtered_percent} % or less on average (measured on {homes} simulated homes)")
+        });
+        let filtered = filtered.unwrap_or_default();
         format!(
             "The load of {count} {}, in slots of {length}, is off by {mean} of its mean on average and by no more than {band} in \
              95 of 100 slots{filtered}, and the energy of a day by no more than {energy} in 95 of 100 days{cut_off}.",
@@ -130,30 +125,27 @@ impl Facts<'_> {
         let params = self.params;
         let [colluding, members] = [params.max_malicious(), params.members()].map(|count| Grouped(count.into()));
         let who = format!("Even to an operator who works together with {colluding} of the {members} homes,");
-        match (epsilon_of_day(params), params.day_watt_hours()) {
-            (Some(epsilon), Some(energy)) => {
-                let whole = if epsilon > HIDES_NO_DAY { ", which hides no day as a whole," } else { "" };
-                format!(
-                    "{who} all sums of a UTC day change the odds between any two courses of another home's day by at most a factor of \
-                     {}{whole} and between using and not using one of its {} kilowatt-hours by at most {}: epsilon {} a day.",
-                    factor(epsilon),
-                    rounded_kilowatt_hours(energy),
-                    change(epsilon_of_kilowatt_hour(params)),
-                    Fraction::millionths(params.terms().day_micro_epsilon)
-                )
-            }
-            _ => {
-                let slots = 86_400u64.div_ceil(params.terms().slot_seconds);
-                let epsilon = real(params.charge_micro_epsilon()) / 1e6;
-                let all = epsilon * real(slots) * f64::from(params.attempts());
-                format!(
-                    "{who} each sum changes the odds between any two readings of another home by at most a factor of {}, and nothing but \
-                     their number bounds the sums of a day together: by a factor of {}, which hides no day as a whole.",
-                    factor(epsilon),
-                    factor(all)
-                )
-            }
+        if day_epsilon::rho(params).is_none() {
+            let epsilon = real(params.charge_micro_epsilon()) / 1e6;
+            return format!(
+                "{who} each sum changes the odds between any two readings of another home by at most a factor of {}, and nothing but \
+                 their number bounds the sums of a day together: by a factor of {}, which hides no day as a whole.",
+                factor(epsilon),
+                factor(day_epsilon::pure(params, 1))
+            );
         }
+        let [day, month, year] = day_epsilon::PERIODS.map(|days| day_epsilon::at_delta(params, days));
+        let whole = if day > HIDES_NO_DAY { ", which hides no day as a whole" } else { "" };
+        format!(
+            "{who} all sums of a UTC day change the odds between any two courses of another home's day by at most a factor of {}{whole}, \
+             except with a probability of one in a million, and between using and not using one kilowatt-hour by at most {}, while \
+             nothing of its readings is cut off: epsilon {} a day, {} in 30 days and {} in a year.",
+            factor(day),
+            change(epsilon_of_kilowatt_hour(params)),
+            day_epsilon::shown(day),
+            day_epsilon::shown(month),
+            day_epsilon::shown(year)
+        )
     }
 
     fn robustness(&self) -> String {
@@ -178,10 +170,10 @@ impl Facts<'_> {
 
     fn assumed(&self) -> String {
         let Self { params, homes, mean_watts, .. } = self;
-        let (terms, most) = (params.terms(), params.day_watt_hours());
+        let (terms, most) = (params.terms(), params.day_rms_watts());
         let load = if terms.lo < 0 { "draws or feeds in" } else { "draws" };
         let beyond = match most {
-            Some(energy) => format!(" and what exceeds {} kWh of a day", rounded_kilowatt_hours(energy)),
+            Some(rms) => format!(" and what exceeds a root mean square of {} W over a day", Grouped(rms)),
             None => String::new(),
         };
         let whose = match self.cut_off_percent {
@@ -191,7 +183,7 @@ impl Facts<'_> {
         };
         format!(
             "Assumed: a {} {load} {} W on average (--mean-load), and all of them answer. Readings outside {} to {} W{beyond} are cut \
-             off{whose}: noise averages out over slots and days, this does not. Days add up: a week costs up to seven times as much. docs/threat-model.md has the whole promise.",
+             off{whose}: noise averages out over slots and days, this does not. docs/threat-model.md has the whole promise.",
             homes.one,
             Grouped((*mean_watts).into()),
             terms.lo,
@@ -200,13 +192,7 @@ impl Facts<'_> {
     }
 }
 
-/// Returns E, if there is one.
-fn epsilon_of_day(params: &Params) -> Option<f64> {
-    let day = params.terms().day_micro_epsilon;
-    (day > 0).then(|| real(day) / 1e6)
-}
-
-/// Returns what one kilowatt-hour costs within a day's account, whenever it is used, and told again in every retry.
+/// Returns what one kilowatt-hour costs, whenever it is used, and reported again in every retry.
 pub(super) fn epsilon_of_kilowatt_hour(params: &Params) -> f64 {
     let slot_hours = real(params.terms().slot_seconds) / 3600.0;
     f64::from(params.attempts()) * 1000.0 / (params.noise_scale().as_f64() * slot_hours)
@@ -228,10 +214,6 @@ fn change(epsilon: f64) -> String {
     } else {
         format!("a factor of {}", factor(epsilon))
     }
-}
-
-fn rounded_kilowatt_hours(watt_hours: u64) -> f64 {
-    (real(watt_hours) / 100.0).round() / 10.0
 }
 
 /// Writes how many slots are lost.

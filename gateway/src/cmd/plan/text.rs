@@ -22,8 +22,8 @@ pub(super) fn write(plan: &Plan, out: &mut impl Write) -> Result<()> {
         writeln!(out, "  {name:<32}{:>10}{:>15}", cell(mean), cell(band))
     };
     row(out, "the sum of a slot", Some(slot.mean_percent), Some(slot.band95_percent))?;
-    if plan.filter.applies {
-        row(out, "the filtered load, as measured", Some(plan.filter.filtered_percent), None)?;
+    if let Some(filter) = plan.filter {
+        row(out, "the filtered load, at most", Some(filter.filtered_percent), None)?;
     }
     if let Some(hour) = &plan.error_of_an_hours_mean {
         row(out, "the mean of an hour", None, Some(hour.band95_percent))?;

@@ -28,7 +28,7 @@ impl DishonestGateway {
                 }
             }
             Attack::SmallCrowd => draft = Draft::honest(EPOCH, self.enrolments().into_iter().take(12).collect()),
-            Attack::WeakEpsilon => draft.terms.epsilon_numerator = 1000,
+            Attack::WeakEpsilon => (draft.terms.epsilon_numerator, draft.terms.epsilon_denominator) = (1000, 1),
             Attack::TwoLists => draft = Draft::honest(EPOCH, self.enrolments().into_iter().skip(1).collect()),
             Attack::BrokenChain => {
                 (draft.epoch, draft.previous_epoch, draft.previous) = (EPOCH + 1, EPOCH, ListHash(rand::random()));

@@ -10,7 +10,7 @@ use dream_protocol::meter::MeterConfig;
 use dream_protocol::params::{Share, Terms};
 use dream_protocol::policy::{Floors, Policy, Profile};
 use dream_protocol::scheme::{Kind, SchemeChoice};
-use dream_protocol::simulation::Simulation;
+use dream_protocol::simulation::{Accounting, Simulation};
 use dream_protocol::time::{Slot, Timestamp};
 use dream_virtual::node::MeterNode;
 use dream_virtual::pki::{Issued, Pki};
@@ -43,9 +43,6 @@ pub(super) struct Participants {
     begins: u64,
 }
 
-/// How many slots a day of the audit has.
-pub(super) const SLOTS_OF_A_DAY: usize = 4;
-
 /// What one member does in every slot.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Role {
@@ -53,8 +50,8 @@ pub(super) struct Role {
     pub(super) watts: Option<i64>,
     /// Whether it adds its share of the noise.
     pub(super) noise: bool,
-    /// Whether its readings draw on the account of their day.
-    pub(super) account: bool,
+    /// What its readings cost the account of their day.
+    pub(super) account: Accounting,
 }
 
 /// A cluster whose members play their roles in virtual time.
@@ -74,14 +71,14 @@ impl Participants {
         Self { authorities, gateway, meters, begins }
     }
 
-    /// A test policy: it accepts a small cluster and range, and any number of slots a day.
+    /// A test policy: it accepts a small cluster, little noise, and any number of slots a day.
     fn policy(&self) -> Policy {
         Policy {
-            range: (0, RANGE.into()),
             floors: FLOORS,
             min_noise_watts: 0,
             daily_micro_epsilon: u64::MAX,
             day_micro_epsilon: u64::MAX,
+            day_micro_rho: u64::MAX,
             ..Policy::new(self.authorities.clone(), [gateway_id()])
         }
     }
@@ -124,7 +121,7 @@ impl Run {
                 policy: policy.clone(),
             };
             let simulation = if part.noise { Simulation::default() } else { Simulation::NOISELESS };
-            let simulation = Simulation { energy_account: part.account, ..simulation };
+            let simulation = Simulation { day_account: part.account, ..simulation };
             MeterNode::new(config, simulation, rng(seed, &format!("meter {number}")))
         };
         let meters = participants.meters.iter().zip(roles).enumerate().map(meter);
@@ -143,7 +140,8 @@ impl Run {
     }
 
     /// Lets days pass until one is over, and returns its sums. The first home draws what `home` says of each slot of a day.
-    pub(super) fn next_day(&mut self, home: [i64; SLOTS_OF_A_DAY]) -> [i64; SLOTS_OF_A_DAY] {
+    pub(super) fn next_day(&mut self, home: &[i64]) -> Vec<i64> {
+        let of_day = |slot: Slot| usize::try_from(slot.0 % home.len() as u64).expect("few");
         let mut sums = Vec::new();
         while sums.len() < home.len() {
             let outcome = self.cluster.next_outcome(|meter, slot| match meter {
@@ -155,7 +153,7 @@ impl Run {
                 sums.push(outcome.result.expect("nothing disturbs a slot here").watts());
             }
         }
-        sums.try_into().expect("a day of sums")
+        sums
     }
 }
 
@@ -165,21 +163,10 @@ pub(super) fn slot_terms((epsilon_numerator, epsilon_denominator): (u64, u64)) -
         hi: RANGE.into(),
         epsilon_numerator,
         epsilon_denominator,
-        day_micro_epsilon: 0,
+        day_micro_rho: 0,
         attempts: 1,
         ..Terms::with_slots_of(SLOT_SECONDS)
     }
-}
-
-/// Days of four slots of epsilon 1, and E for all four: an account of E/2 holds so many of the highest reading.
-pub(super) fn day_terms(day_micro_epsilon: u64) -> Terms {
-    let slots = Terms::with_slots_of(86_400 / SLOTS_OF_A_DAY as u64);
-    Terms { hi: RANGE.into(), day_micro_epsilon, attempts: 1, ..slots }
-}
-
-/// Which slot of its day a slot is.
-fn of_day(slot: Slot) -> usize {
-    usize::try_from(slot.0 % SLOTS_OF_A_DAY as u64).expect("few")
 }
 
 fn one_member() -> Share {
@@ -198,7 +185,7 @@ fn rng(seed: &str, whose: &str) -> ChaCha20Rng {
 mod tests {
     use super::*;
 
-    const EXACT: Role = Role { watts: Some(1), noise: false, account: true };
+    const EXACT: Role = Role { watts: Some(1), noise: false, account: Accounting::Right };
     const SILENT: Role = Role { watts: None, ..EXACT };
     const NOISY: Role = Role { noise: true, ..EXACT };
 
@@ -212,18 +199,6 @@ mod tests {
         assert!(outcomes.windows(2).all(|pair| pair[1].slot == pair[0].slot.plus(1)));
         let epochs: std::collections::BTreeSet<u64> = outcomes.iter().map(|outcome| outcome.epoch).collect();
         assert_eq!(epochs.len(), 2);
-    }
-
-    #[test]
-    fn a_day_has_an_account_unless_it_is_switched_off() {
-        let day = |account| {
-            let idle = Role { watts: Some(0), account, ..EXACT };
-            let roles = [idle, idle, idle, idle, idle, Role { watts: None, ..idle }];
-            let mut run = Run::new(&Participants::new(), day_terms(2_000_000), &roles, "a day");
-            (0..3).map(|_| run.next_day([0, 2, 2, 2])).collect::<Vec<_>>()
-        };
-        assert_eq!(day(true), [[0, 2, 0, 0]; 3]);
-        assert_eq!(day(false), [[0, 2, 2, 2]; 3]);
     }
 
     #[test]

@@ -27,16 +27,16 @@ pub(super) struct Evidence {
 }
 
 impl Evidence {
-    /// The epsilon that explains it best.
-    pub(super) fn epsilon_seen(self) -> f64 {
-        (self.likely as f64 / self.unlikely as f64).ln()
+    /// The epsilon that explains it best, where what has a probability of `delta` needs no explanation.
+    pub(super) fn epsilon_seen(self, delta: f64) -> f64 {
+        ((self.likely as f64 - delta * self.runs as f64).max(0.0) / self.unlikely as f64).ln()
     }
 
     /// The least epsilon that explains it, wrong with no more than this risk, of which each of two bounds takes half.
-    pub(super) fn epsilon_at_least(self, risk: f64) -> f64 {
-        let more = binomial::at_least(self.likely, self.runs, risk / 2.0);
+    pub(super) fn epsilon_at_least(self, delta: f64, risk: f64) -> f64 {
+        let more = binomial::at_least(self.likely, self.runs, risk / 2.0) - delta;
         let less = binomial::at_most(self.unlikely, self.runs, risk / 2.0);
-        (more / less).ln().max(0.0)
+        (more.max(0.0) / less).ln().max(0.0)
     }
 }
 
@@ -72,9 +72,9 @@ mod tests {
     fn a_bound_is_below_what_was_seen_by_as_much_as_the_counts_leave_open() {
         let (low, high) = (thousand(600), thousand(300));
         let released = Released { low: &low, high: &high };
-        assert!((Event::AtMost(3).evidence(&released).epsilon_seen() - 2f64.ln()).abs() < 1e-12);
+        assert!((Event::AtMost(3).evidence(&released).epsilon_seen(0.0) - 2f64.ln()).abs() < 1e-12);
         // 600 of 1000 mean at least 0.559190 and 300 of 1000 at most 0.338727, each but for one in 200.
-        let bound = Event::AtMost(3).evidence(&released).epsilon_at_least(0.01);
+        let bound = Event::AtMost(3).evidence(&released).epsilon_at_least(0.0, 0.01);
         assert!((bound - (0.559_190_f64 / 0.338_727).ln()).abs() < 1e-5, "{bound}");
     }
 
@@ -82,8 +82,8 @@ mod tests {
     fn each_side_speaks_for_its_own_input() {
         let (low, high) = (thousand(600), thousand(300));
         let released = Released { low: &low, high: &high };
-        assert!((Event::AtLeast(8).evidence(&released).epsilon_seen() - (0.7f64 / 0.4).ln()).abs() < 1e-12);
+        assert!((Event::AtLeast(8).evidence(&released).epsilon_seen(0.0) - (0.7f64 / 0.4).ln()).abs() < 1e-12);
         let never = Event::AtLeast(9).evidence(&released);
-        assert_eq!(never.epsilon_at_least(0.01), 0.0, "what was never seen tells nothing");
+        assert_eq!(never.epsilon_at_least(0.0, 0.01), 0.0, "what was never seen tells nothing");
     }
 }

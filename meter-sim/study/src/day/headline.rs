@@ -5,7 +5,8 @@ use dream_edge::HomeKind;
 use dream_protocol::params::Terms;
 
 use super::score::Score;
-use super::{CLUSTERS_OF_A_YEAR, WEEK, Watched, terms};
+use super::terms::under;
+use super::{CLUSTERS_OF_A_YEAR, WEEK, Watched, epsilon_of_day, terms};
 use crate::dataset::Dataset;
 use crate::section::{Table, row};
 use crate::settings::Settings;
@@ -74,8 +75,8 @@ impl Headline {
     pub(super) fn table(&self) -> Table {
         let mut rows = Vec::new();
         for (case, seeds) in &self.found {
-            let Terms { lo, hi, day_micro_epsilon, .. } = case.terms;
-            let (range, day) = (format!("{lo} to {hi}"), day_micro_epsilon as f64 / 1e6);
+            let Terms { lo, hi, .. } = case.terms;
+            let (range, day) = (format!("{lo} to {hi}"), epsilon_of_day(&case.terms));
             let head = row![case.heaters, range, day];
             rows.extend(with_mean_and_spread(seeds).map(|(seed, numbers)| row![; head.clone(); [seed]; numbers]));
         }
@@ -89,12 +90,9 @@ impl Headline {
 fn cases(watched: &Watched<'_>, settings: &Settings) -> Vec<Case> {
     let heaters = if watched.heaters { "with" } else { "without" };
     let of = |kind: HomeKind| Case { heaters, terms: terms(kind, settings, watched.slot_seconds) };
-    // As much energy as the kind's own range would let them tell.
-    let under = |kind: HomeKind, hi: i64| {
-        let terms = Terms { hi, ..of(kind).terms }.with_day_watt_hours(kind.day_watt_hours());
-        let day_micro_epsilon = settings.day_epsilon().unwrap_or(terms.day_micro_epsilon);
-        Case { heaters, terms: Terms { day_micro_epsilon, ..terms } }
-    };
+    // As much of a day as the kind's own range would let them report.
+    let under =
+        |kind: HomeKind, hi: i64| Case { heaters, terms: under(kind, settings, Terms { hi, ..of(kind).terms }) };
     let suits = match (watched.feeds_in, watched.heaters) {
         (true, _) => return vec![of(HomeKind::Pv)],
         (false, true) => HomeKind::ElectricHeat,
@@ -151,11 +149,11 @@ mod tests {
     fn homes_are_looked_at_under_the_range_that_suits_them_and_under_others() {
         let ends = |heaters, settings: &Settings| {
             let cases = cases(&watched(&homes(heaters)), settings);
-            cases.iter().map(|case| (case.terms.hi, case.terms.day_micro_epsilon / 1_000_000)).collect::<Vec<_>>()
+            cases.iter().map(|case| (case.terms.hi, case.terms.day_micro_rho / 1000)).collect::<Vec<_>>()
         };
-        assert_eq!(ends(false, &Settings::default()), [(5000, 72), (9000, 40)]);
-        assert_eq!(ends(true, &Settings::default()), [(5000, 72), (9000, 133), (15_000, 80)]);
-        assert_eq!(ends(false, &Settings::asking("0..6000", "1", None)), [(6000, 60)]);
+        assert_eq!(ends(false, &Settings::default()), [(8000, 1722), (9000, 1361)]);
+        assert_eq!(ends(true, &Settings::default()), [(8000, 1722), (9000, 5308), (15_000, 1911)]);
+        assert_eq!(ends(false, &Settings::asking("0..6000", "1", None)), [(6000, 12_250)]);
     }
 
     #[test]
@@ -163,7 +161,7 @@ mod tests {
         let (settings, homes) = (Settings::default(), homes(false));
         let watched = watched(&homes);
         let [narrow, wide] = [5000, 9000].map(|hi| {
-            let terms = Terms { hi, ..Terms::DEFAULT }.with_day_watt_hours(30_000);
+            let terms = Terms { hi, ..Terms::DEFAULT }.with_day_rms(1750);
             watched.last_week_under(terms, &settings).unwrap().all()
         });
         assert!((wide.raw / narrow.raw / 1.8 - 1.0).abs() < 0.06, "{wide:?} {narrow:?}");

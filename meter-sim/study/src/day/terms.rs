@@ -3,18 +3,27 @@
 use dream_edge::HomeKind;
 use dream_protocol::params::{Params, Share, Terms};
 
-use crate::settings::Settings;
+use crate::accuracy::Range;
+use crate::settings::{Epsilon, Settings};
 
 /// The terms of a kind of home, but for what was asked for.
 pub(super) fn terms(kind: HomeKind, settings: &Settings, slot_seconds: u64) -> Terms {
-    let (epsilon_numerator, epsilon_denominator) = settings.epsilon().fraction();
-    let mut terms = kind.terms(Terms { epsilon_numerator, epsilon_denominator, ..Terms::with_slots_of(slot_seconds) });
-    if let Some(range) = settings.asked_range() {
-        let (lo, hi) = range.ends();
-        terms = Terms { lo, hi, ..terms }.with_day_watt_hours(kind.day_watt_hours());
+    let (lo, hi) = settings.asked_range().map_or_else(|| kind.range(), Range::ends);
+    under(kind, settings, Terms { lo, hi, ..Terms::with_slots_of(slot_seconds) })
+}
+
+/// The terms of a kind of home in another range.
+pub(super) fn under(kind: HomeKind, settings: &Settings, terms: Terms) -> Terms {
+    /// No slot has a larger epsilon, whatever the day's is.
+    const MOST: u64 = 1_000_000;
+    let (epsilon_numerator, epsilon_denominator) =
+        settings.asked_epsilon().map_or_else(|| kind.epsilon(), Epsilon::fraction);
+    let stated = Terms { epsilon_numerator, epsilon_denominator, ..terms };
+    match (settings.asked_epsilon(), settings.day_micro_rho()) {
+        (_, None) => stated.with_day_rms(kind.rms_watts()),
+        (Some(_), Some(day_micro_rho)) => Terms { day_micro_rho, ..stated },
+        (None, Some(rho)) => terms.with_day_rho(rho, kind.rms_watts(), MOST).unwrap_or(stated),
     }
-    let day_micro_epsilon = settings.day_epsilon().unwrap_or(terms.day_micro_epsilon);
-    Terms { day_micro_epsilon, ..terms }
 }
 
 /// The same terms for a cluster of so many. Half of alpha may be silent, half malicious, but a tenth is always reckoned with as
@@ -50,15 +59,15 @@ mod tests {
 
     #[test]
     fn terms_are_those_of_the_kind_but_for_what_was_asked_for() {
-        assert_eq!(terms(HomeKind::House, &Settings::default(), 600), HomeKind::House.terms(Terms::DEFAULT));
+        assert_eq!(terms(HomeKind::House, &Settings::default(), 600), HomeKind::House.usual_terms(Terms::DEFAULT));
         let asked = Settings::asking("0..10000", "0.5", None);
         let terms_asked = terms(HomeKind::House, &asked, 600);
         assert_eq!((terms_asked.hi, terms_asked.epsilon_numerator, terms_asked.epsilon_denominator), (10_000, 1, 2));
-        // 30 kWh of slots of ten minutes, under noise of 20 kW.
-        assert_eq!(terms_asked.day_micro_epsilon, 18_000_000);
-        assert_eq!(
-            terms(HomeKind::House, &Settings::asking("0..10000", "0.5", Some("4")), 600).day_micro_epsilon,
-            4_000_000
-        );
+        // 144 times the square of 1,750 W, under noise of 20 kW.
+        assert_eq!(terms_asked.day_micro_rho, 1_102_500);
+        let both = terms(HomeKind::House, &Settings::asking("0..10000", "0.5", Some("4")), 600);
+        assert_eq!((both.day_micro_rho, both.epsilon_denominator), (311_064, 2));
+        let day = terms(HomeKind::House, &Settings::asking("0..10000", "", Some("4")), 600);
+        assert_eq!((day.day_micro_rho, day.epsilon_numerator), (311_064, 132_793));
     }
 }

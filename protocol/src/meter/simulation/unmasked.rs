@@ -92,7 +92,7 @@ mod tests {
         let mut rng = ChaCha8Rng::seed_from_u64(1);
         let sum = |watts, simulation: Simulation, rng: &mut _| slot(0, watts, simulation, rng).result.unwrap().watts();
         assert_eq!(sum(100, Simulation::NOISELESS, &mut rng), 4000);
-        assert_eq!(sum(10_000, Simulation::NOISELESS, &mut rng), 40 * 5000);
+        assert_eq!(sum(10_000, Simulation::NOISELESS, &mut rng), 40 * 8000);
         assert_eq!(sum(-5, Simulation { share: Some(7), ..Simulation::default() }, &mut rng), 280);
     }
 

@@ -69,7 +69,7 @@ fn cluster(simulation: Simulation) -> Liar {
     };
     let change = |draft: &mut Draft| {
         draft.to_slot = FIRST.plus(2999);
-        draft.terms.day_micro_epsilon = 0;
+        draft.terms.day_micro_rho = 0;
         draft.terms.scheme = Scheme::Committee(Committee { drawn: 0, needed, holders });
     };
     Liar::with(MEMBERS, MISSING as u64, 1, generous, change, simulation)

@@ -24,7 +24,7 @@ fn cluster(members: usize, kind: Kind, liars: &[(usize, i64)]) -> VirtualCluster
     let tenth = Share::new(1, 10).unwrap();
     let config = ClusterConfig {
         scheme: SchemeChoice::Only(kind),
-        terms: Terms { day_micro_epsilon: 0, ..TERMS },
+        terms: Terms { day_micro_rho: 0, ..TERMS },
         missing_share: tenth,
         malicious_share: tenth,
         ..cluster_config(&pki, u16::try_from(members).unwrap())

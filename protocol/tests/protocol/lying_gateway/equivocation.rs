@@ -129,7 +129,7 @@ fn cluster(simulation: Simulation) -> Liar {
     let generous = |policy: &mut Policy| {
         (policy.daily_micro_epsilon, policy.day_micro_epsilon) = (u64::MAX, u64::MAX);
     };
-    let change = |draft: &mut Draft| (draft.to_slot, draft.terms.day_micro_epsilon) = (FIRST.plus(2999), 0);
+    let change = |draft: &mut Draft| (draft.to_slot, draft.terms.day_micro_rho) = (FIRST.plus(2999), 0);
     Liar::with(MEMBERS.into(), MISSING.into(), 1, generous, change, simulation)
 }
 

@@ -46,7 +46,9 @@ fn three_homes_among_twenty_colluders_are_refused_although_every_share_is_right(
 
 #[test]
 fn a_community_knows_that_colluders_come_from_elsewhere() {
-    let community = |list: &MembershipList| verdict(list, |policy| policy.with_profile(Profile::Community));
+    let community = |list: &MembershipList| {
+        verdict(list, |policy| Policy { day_micro_rho: u64::MAX, ..policy.with_profile(Profile::Community) })
+    };
     let ours = Some("urn:dream:cluster:north:30");
     // Colluders that were certified for no cluster, or without its size.
     for theirs in [None, Some("urn:dream:cluster:north")] {

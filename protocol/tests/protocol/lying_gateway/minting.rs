@@ -38,6 +38,7 @@ impl Scheme {
         let config = meter_config(&self.pki, &meter_name(0));
         let certificate = self.named.map_or(config.certificate, |urn| self.pki.meter_named(&meter_name(0), urn).der);
         let policy = Policy::new(authorities, [GatewayId::new("gw").unwrap()]).with_profile(self.profile);
+        let policy = Policy { day_micro_rho: u64::MAX, ..policy };
         MeterConfig { certificate, policy, ..config }
     }
 

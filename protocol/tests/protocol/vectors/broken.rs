@@ -951,7 +951,7 @@ impl Workshop<'_> {
             items.extend([t.slot_seconds, t.reading_seconds, t.reveal_seconds, 0].map(raw::uint));
             items.extend([t.max_missing, t.max_malicious, t.scheme.partners(), 0, 0, 5000].map(raw::uint));
             items.extend(
-                [t.epsilon_numerator, t.epsilon_denominator, 1, t.day_micro_epsilon, t.attempts, 3, 0].map(raw::uint),
+                [t.epsilon_numerator, t.epsilon_denominator, 2, t.day_micro_rho, t.attempts, 3, 0].map(raw::uint),
             );
             items.extend([hashes.entries, hashes.digests, hashes.holders].map(|hash| raw::bytes(&hash)));
             change(&mut items);
@@ -984,9 +984,10 @@ impl Workshop<'_> {
             ),
             ("authority of the gateway of 31 bytes", raw_items(&|items| items[8] = raw::bytes(&[1; 31]))),
             ("no authority of the gateway", raw_items(&|items| items[8] = raw::bytes(&[]))),
-            ("no account with an E", raw_items(&|items| items[23] = raw::uint(0))),
-            ("account 2", raw_items(&|items| items[23] = raw::uint(2))),
-            ("an account without an E", raw_items(&|items| items[24] = raw::uint(0))),
+            ("no account with a rho", raw_items(&|items| items[23] = raw::uint(0))),
+            ("account 1, which was of energy", raw_items(&|items| items[23] = raw::uint(1))),
+            ("account 3, which nobody keeps yet", raw_items(&|items| items[23] = raw::uint(3))),
+            ("an account without a rho", raw_items(&|items| items[24] = raw::uint(0))),
             (
                 "header of the earlier format",
                 raw_items(&|items| {
@@ -1156,7 +1157,7 @@ impl Workshop<'_> {
             ("empty range", terms(&|t| t.hi = 0)),
             ("epsilon 0", terms(&|t| t.epsilon_numerator = 0)),
             ("epsilon's denominator above a million", terms(&|t| t.epsilon_denominator = 1_000_001)),
-            ("epsilon of a day 2^40", terms(&|t| t.day_micro_epsilon = 1 << 40)),
+            ("rho of a day 2^40", terms(&|t| t.day_micro_rho = 1 << 40)),
             ("sums that could reach 2^40", terms(&|t| (t.hi, t.epsilon_denominator) = (6000, 1_000_000))),
             ("windows that do not fit the slot", terms(&|t| t.reading_seconds = 271)),
             ("too few partners", terms(&|t| t.scheme = Scheme::Pairwise { partners: 1 })),
@@ -1170,12 +1171,13 @@ impl Workshop<'_> {
                 "as little noise as the policy's, of a smaller range",
                 terms(&|t| (t.hi, t.epsilon_numerator, t.epsilon_denominator) = (1900, 19, 20)),
             ),
-            ("epsilon of a day above the policy's", terms(&|t| t.day_micro_epsilon = 100_000_001)),
-            ("epsilon of a day as large as the policy's", terms(&|t| t.day_micro_epsilon = 100_000_000)),
-            ("no epsilon of a day, and slots that cost more", terms(&|t| t.day_micro_epsilon = 0)),
+            ("rho of a day above the policy's", terms(&|t| t.day_micro_rho = 72_000_001)),
+            ("rho of a day below the policy's", terms(&|t| t.day_micro_rho = 71_999_999)),
+            ("rho of a day with noise of less than a watt", terms(&|t| (t.hi, t.epsilon_numerator) = (7, 8))),
+            ("no rho, and slots that cost more", terms(&|t| t.day_micro_rho = 0)),
             (
-                "no epsilon of a day, and slots that cost less",
-                terms(&|t| (t.day_micro_epsilon, t.epsilon_numerator, t.epsilon_denominator) = (0, 2, 3)),
+                "no rho, and slots that cost less",
+                terms(&|t| (t.day_micro_rho, t.epsilon_numerator, t.epsilon_denominator) = (0, 2, 3)),
             ),
             (
                 "epsilon above the policy's",

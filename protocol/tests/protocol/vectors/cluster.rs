@@ -26,7 +26,7 @@ pub(crate) fn membership() -> Json {
     object! {
         "comment": "protocol.md 3, 7 and 8: an authority of meters, one of gateways, a gateway and five meters with all their private keys, their \
                     enrolments, and a membership list. Certificates are data: nobody needs to make the same ones. Policy of \
-                    the meters: the defaults of protocol.md 2, but for its floors: N >= 3, T >= 1, n >= 2.",
+                    the meters: the defaults of protocol.md 2, but for its floors, N >= 3, T >= 1, n >= 2, and a rho of a day of at most 72.",
         "cluster": header.cluster.as_str(),
         "meter_authority": identity(&scene.credentials.meter_authority),
         "gateway_authority": identity(&scene.credentials.gateway_authority),

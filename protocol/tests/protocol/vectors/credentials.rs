@@ -70,7 +70,11 @@ impl Credentials {
             identity: issued.identity(),
             certificate: issued.der.clone(),
             cluster: cluster_id(),
-            policy: Policy { floors: Floors { members: 3, ..SMALL }, ..Policy::new(self.authorities(), gateways) },
+            policy: Policy {
+                floors: Floors { members: 3, ..SMALL },
+                day_micro_rho: 72_000_000,
+                ..Policy::new(self.authorities(), gateways)
+            },
         }
     }
 

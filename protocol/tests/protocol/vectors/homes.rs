@@ -103,7 +103,7 @@ impl Credentials {
             identity: issued.identity(),
             certificate: issued.der.clone(),
             cluster: cluster_id(),
-            policy: Policy { floors: Floors { members: 3, ..SMALL }, holds, ..policy },
+            policy: Policy { floors: Floors { members: 3, ..SMALL }, day_micro_rho: 72_000_000, holds, ..policy },
         }
     }
 
