@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use dream_protocol::cluster::ClusterConfig;
 use dream_protocol::ids::{GatewayId, MeterId};
 use dream_protocol::meter::MeterConfig;
-use dream_protocol::params::Share;
+use dream_protocol::params::{Share, Terms};
 use dream_protocol::policy::{Policy, Profile};
 use dream_protocol::simulation::Simulation;
 use dream_protocol::topic::MeterChannel;
@@ -164,7 +164,12 @@ fn honest_config(pki: &Pki, number: usize) -> MeterConfig {
 fn gateway_config(pki: &Pki, members: usize) -> ClusterConfig {
     let members = u16::try_from(members).expect("a hundred or so");
     let missing_share = Share::new(1, 10).expect("a share");
-    ClusterConfig { missing_share, floors: Profile::Strict.floors(), ..cluster_config(pki, members) }
+    ClusterConfig {
+        terms: Terms::DEFAULT,
+        missing_share,
+        floors: Profile::Strict.floors(),
+        ..cluster_config(pki, members)
+    }
 }
 
 #[cfg(test)]

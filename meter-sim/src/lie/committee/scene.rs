@@ -10,7 +10,7 @@ use dream_protocol::keys::IdentityKey;
 use dream_protocol::member_set::MemberSet;
 use dream_protocol::membership::MembershipList;
 use dream_protocol::meter::{Key, MeterConfig, Notice};
-use dream_protocol::params::Share;
+use dream_protocol::params::{Share, Terms};
 use dream_protocol::policy::{Policy, Profile};
 use dream_protocol::scheme::committee::Committee;
 use dream_protocol::scheme::{Kind, SchemeChoice};
@@ -57,6 +57,7 @@ impl Scene {
         let pki = Pki::new();
         let count = u16::try_from(meters).expect("a hundred at most");
         let config = ClusterConfig {
+            terms: Terms::DEFAULT,
             missing_share: Share::new(1, 10).expect("a share"),
             floors: Profile::Strict.floors(),
             scheme: SchemeChoice::Only(Kind::Committee),
