@@ -158,7 +158,8 @@ def test_every_setting_arrives_as_written(helm, tmp_path):
 def test_an_epsilon_is_written_out(helm):
     """As a number of JSON, which helm reads as floating point."""
     for epsilon, written in (("999999", "999999"), ("0.0001", "0.0001"), ('"1000000"', "1000000")):
-        toml = toml_of(helm.objects(*BASE, "--set-json", f"config.defaults.epsilon={epsilon}"))
+        wide = f"config.defaults.epsilon={epsilon},config.defaults.range_watts=[0,1000000]"
+        toml = toml_of(helm.objects(*BASE, "--set-json", wide))
         assert f'epsilon = "{written}"' in toml, toml
 
 

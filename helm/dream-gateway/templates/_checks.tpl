@@ -177,7 +177,7 @@ config.clusters.{{ $name }}: a name has 1 to 64 small letters, digits, - and _, 
 {{- end }}
 {{ include "dream.wrongSettings" (dict "key" (printf "config.clusters.%s" $name) "settings" $cluster) }}
 {{- $all := mergeOverwrite (deepCopy (default dict $.Values.config.defaults)) (deepCopy (default dict $cluster)) -}}
-{{- range list "dream.wrongWindows" "dream.wrongMembers" "dream.wrongScheme" -}}
+{{- range list "dream.wrongWindows" "dream.wrongMembers" "dream.wrongScheme" "dream.wrongNoise" -}}
 {{- with include . $all | trim -}}
 {{- $_ := set $together . (append (get $together . | default list) $name) -}}
 {{- end -}}
@@ -249,6 +249,18 @@ meters with the {{ $policy }} policy refuse a list of {{ int64 .min_members }} m
 {{- define "dream.wrongScheme" -}}
 {{- if and (eq (default "auto" .scheme) "committee") (gt (int64 (default 0 .partners)) 0) -}}
 a committee has no mask partners; leave partners out, or use the scheme pairwise
+{{- end -}}
+{{- end -}}
+
+{{/* Whether the account of a day, if there is one, allows for a cluster's noise. */}}
+{{- define "dream.wrongNoise" -}}
+{{- $range := get (dict "flat" (list 0 5000) "house" (list 0 8000) "electric-heat" (list 0 15000) "pv" (list -8000 8000)) (default "house" .kind) -}}
+{{- $range = default $range .range_watts -}}
+{{- $width := sub (int64 (last $range)) (int64 (first $range)) -}}
+{{- $epsilon := default "0.5" .epsilon | toString -}}
+{{- $account := or (not (hasKey . "day_epsilon")) (gt (float64 (toString .day_epsilon)) 0.0) -}}
+{{- if and $account (gt $width 0) (gt (float64 $epsilon) (float64 $width)) -}}
+the noise has a scale below 1 W, which no account of a day allows for; use a wider range_watts or an epsilon of {{ $width }} or less
 {{- end -}}
 {{- end -}}
 
