@@ -31,6 +31,11 @@ const LEAST_ODDS: i32 = -12_000;
 /// How much lower odds become if a sum decodes with a member, by the rate at which it would lie.
 const DECODED: [i32; 2] = [-8000, -415];
 
+/// How far below that the odds of one that lies sometimes may fall, for each failed sum that is remembered: as far as the three that
+/// decode for each that it spoils. Without them, failures would be remembered and sums that decoded forgotten, and many that lie
+/// sometimes would explain everything better than the one that does.
+const SOMETIMES_LEAST_ODDS: i32 = 3 * DECODED[1];
+
 /// After how many failures in a row, or of the recent attempts, there seem to be several liars; and when lists leave some out.
 const SEVERAL_IN_A_ROW: u32 = 3;
 const SEVERAL: u32 = 12;
@@ -38,6 +43,11 @@ const MANY_IN_A_ROW: u32 = 10;
 
 /// What a pair is worth that was left out of a failed sum before, next to one that was not: two of them may lie at times.
 const TESTED: f64 = 0.1;
+
+/// From which chance on that a member lies it is kept out of sums, and below which it is released. One threshold for both would let
+/// a liar in and out again while others are looked for.
+const KEPT_FROM: f64 = 0.5;
+const RELEASED_BELOW: f64 = 0.25;
 
 /// With one in so many a member that is kept out is let in, on trial.
 const TRIAL_ONE_IN: usize = 16;
@@ -268,7 +278,9 @@ impl Search {
 
     /// Decides who is kept out of sums: who probably lies, the likeliest first, but so few that others can be tested.
     fn keep<'a>(&mut self, slot: Slot, listed: &[Listed<'a>], most: u16, notices: &mut Vec<Notice>) -> Vec<Listed<'a>> {
-        let mut kept: Vec<Listed<'a>> = listed.iter().copied().filter(|known| known.chance.liar >= 0.5).collect();
+        let is_out = |known: &Listed<'_>| self.suspects.get(known.meter).is_some_and(|suspect| suspect.kept.is_some());
+        let stays = |known: &Listed<'_>| known.chance.liar >= if is_out(known) { RELEASED_BELOW } else { KEPT_FROM };
+        let mut kept: Vec<Listed<'a>> = listed.iter().copied().filter(stays).collect();
         kept.sort_by(|one, other| other.chance.liar.total_cmp(&one.chance.liar));
         kept.truncate(usize::from(most) * 3 / 4);
         for &Listed { member, meter, .. } in listed {
@@ -322,6 +334,8 @@ impl Search {
         // test again, and no further: if sums fail once more, they are looked at first.
         let doubt = millibits(1.0 / (64.0 * self.suspects.len().max(1) as f64));
         let doubt = (self.failed == 0).then(|| rest.map(|rest| doubt.max(rest)));
+        let least = [LEAST_ODDS, LEAST_ODDS + SOMETIMES_LEAST_ODDS * self.failed.cast_signed()];
+        let least = [0, 1].map(|rate| rest[rate] + least[rate]);
         for (meter, suspect) in &mut self.suspects {
             let (is_in, is_tried) = (in_sum.contains(meter.as_str()), on_trial.as_ref() == Some(meter));
             suspect.passed = if is_tried { decoded } else { suspect.passed };
@@ -331,7 +345,7 @@ impl Search {
             if !decoded {
                 suspect.cleared = suspect.cleared.map(|cleared| cleared << 1 | u128::from(!is_in));
             } else if is_in {
-                let least = doubt.filter(|_| !is_tried).unwrap_or_else(|| rest.map(|rest| rest + LEAST_ODDS));
+                let least = doubt.filter(|_| !is_tried).unwrap_or(least);
                 let lower = |rate: usize| suspect.odds[rate].min((suspect.odds[rate] + DECODED[rate]).max(least[rate]));
                 (suspect.cleared[0], suspect.odds) = (everything, [0, 1].map(lower));
             }

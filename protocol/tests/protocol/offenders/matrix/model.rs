@@ -1,6 +1,7 @@
 //! What sums come to, without keys and messages: a sum fails if a liar that lies is in it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use dream_protocol::cluster::{Limits, Notice, Offence, Outcome, Search};
 use dream_protocol::ids::MeterId;
@@ -52,6 +53,12 @@ impl Case {
             Lies::Evenings => "evenings",
         };
         format!("{lies}{}", if self.successive { ", one after the other: the last" } else { "" })
+    }
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {} {}", self.members, self.scheme(), self.liars, self.words())
     }
 }
 
