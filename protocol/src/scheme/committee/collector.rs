@@ -251,6 +251,33 @@ mod tests {
     }
 
     #[test]
+    fn a_sum_is_released_early_only_if_four_answers_more_than_needed_agree() {
+        // Nobody reported, so that every right answer is 0, and the sum is 0.
+        let committee = Committee { drawn: 0, needed: 3, holders: 10 };
+        let mut collector = Collector::new(MEMBERS, committee);
+        let settled = |collector: &Collector| {
+            let opened = collector.open(&MemberSet::empty(MEMBERS), |_, ciphertext| ciphertext).unwrap();
+            (opened.sum, opened.agreeing, collector.is_settled(&opened))
+        };
+        for holder in 0..6 {
+            collector.add_answer(holder, if holder == 0 { Element::ONE } else { Element::ZERO });
+        }
+        assert_eq!((collector.may_be_enough(), settled(&collector)), (false, (0, 5, false)));
+        collector.add_answer(6, Element::ZERO);
+        assert_eq!((collector.may_be_enough(), settled(&collector)), (true, (0, 6, false)), "one of seven is wrong");
+        collector.add_answer(7, Element::ZERO);
+        assert_eq!(settled(&collector), (0, 7, true), "three are needed, and four more agree");
+    }
+
+    #[test]
+    fn a_sum_waits_for_no_more_answers_when_all_are_there() {
+        let mut collector = Collector::new(MEMBERS, Committee { drawn: 0, needed: 3, holders: 5 });
+        (0..5).for_each(|holder| collector.add_answer(holder, Element::ZERO));
+        let opened = collector.open(&MemberSet::empty(MEMBERS), |_, ciphertext| ciphertext).unwrap();
+        assert!(collector.is_settled(&opened) && !collector.is_confirmed(&opened));
+    }
+
+    #[test]
     fn a_wrong_dealing_looks_like_a_wrong_answer_of_the_holder() {
         let missing = MemberSet::empty(MEMBERS);
         let deals_wrongly = |member: u16, corrections: &mut Vec<Element>| {

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use dream_protocol::derive;
+use dream_protocol::meter::{Key, Refusal};
 use dream_protocol::policy::Policy;
 use dream_protocol::scheme::Scheme;
 use dream_protocol::scheme::committee::Committee;
@@ -60,6 +61,18 @@ fn holders_that_are_asked_twice_answer_once() {
         [0, 1 << 3].into_iter().flat_map(|named| (0..MEMBERS).map(move |holder| (holder, named))).collect();
     let open = play(&mut meters, FIRST, &shown, &mut rng(18));
     assert_eq!(open.rows().collect::<Vec<_>>(), [[1; MEMBERS]]);
+}
+
+#[test]
+fn a_late_request_for_an_earlier_attempt_is_refused_and_is_no_evidence() {
+    let mut meters = cluster(NO_NOISE);
+    let asked_at = meters.slot_end(FIRST).plus_secs(61);
+    let (sent, refusals) = meters.tell(0, &meters.request(FIRST, 1, &[]), asked_at);
+    assert_eq!((on(MeterChannel::Reveal, &sent).len(), refusals), (1, vec![]));
+    // A gateway may name other members in each attempt: nothing here contradicts anything.
+    let earlier = meters.request(FIRST, 0, &[3]);
+    meters.refused(0, &earlier, asked_at.plus_secs(1), &Refusal::AlreadyAnswered);
+    assert!(!meters.meters[0].store.keys().any(|key| matches!(key, Key::Evidence(_))), "it accuses nobody");
 }
 
 fn cluster(simulation: Simulation) -> Liar {

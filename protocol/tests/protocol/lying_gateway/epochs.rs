@@ -3,8 +3,8 @@
 use dream_protocol::evidence;
 use dream_protocol::keys::ListHash;
 use dream_protocol::membership::{ListError, MembershipList};
-use dream_protocol::meter::{Input, Notice, Refusal};
-use dream_protocol::time::Slot;
+use dream_protocol::meter::{Input, Key, Notice, Refusal};
+use dream_protocol::time::{Slot, Timestamp};
 use dream_protocol::topic::MeterChannel;
 use dream_protocol::wire::{FullList, StatusCode};
 
@@ -181,4 +181,27 @@ fn a_list_that_came_late_is_in_force_from_the_next_slot_on_and_the_one_before_is
     let mut sent = meters.meters[0].handle(Input::Measured { slot: FIRST.plus(3), watts: 100 }, end);
     sent.extend(meters.meters[0].handle(Input::Tick, end.plus_secs(30)));
     assert_eq!(on(MeterChannel::Reading, &sent).len(), 1);
+}
+
+#[test]
+fn a_list_is_erased_with_its_last_slot_when_later_ones_cover_the_rest_and_not_before() {
+    // The second list ends early, so that the first one is still needed; the third and the fourth take its place.
+    let mut meters = Liar::with(10, 2, 1, |_| {}, |draft| draft.to_slot = FIRST.plus(100), NO_NOISE);
+    for (from, to) in [(3, 50), (8, 100), (20, 120)] {
+        let draft = Draft { from_slot: FIRST.plus(from), to_slot: FIRST.plus(to), ..meters.next_draft() };
+        meters.publish(&draft);
+    }
+    let mut held_at = |slot: Slot, before: u64| {
+        let end = Timestamp::from_millis(meters.slot_end(slot).as_millis() - before);
+        meters.meters[0].handle(Input::Tick, end);
+        let epochs = meters.meters[0].store.keys().filter_map(|key| match key {
+            Key::List(epoch) => Some(*epoch),
+            Key::Account | Key::Enrolment(_) | Key::Slot(_) | Key::Answer(_) | Key::Evidence(_) => None,
+        });
+        epochs.collect::<Vec<u64>>()
+    };
+    // The slot before the third list's first is the last of the first two; it is closed at the end of the following one.
+    assert_eq!(held_at(FIRST.plus(8), 1), [1, 2, 3, 4]);
+    assert_eq!(held_at(FIRST.plus(8), 0), [3, 4]);
+    assert_eq!((held_at(FIRST.plus(20), 1), held_at(FIRST.plus(20), 0)), (vec![3, 4], vec![4]));
 }

@@ -1,6 +1,7 @@
 //! What a gateway might read from the outside of messages, or from a meter whose random source fails.
 
 use dream_protocol::meter::{Input, Refusal};
+use dream_protocol::simulation::Simulation;
 use dream_protocol::topic::MeterChannel;
 use rand_chacha::ChaCha20Rng;
 
@@ -72,4 +73,19 @@ fn a_list_of_an_authority_that_was_removed_is_dropped_at_the_next_start() {
     let end = meters.slot_end(FIRST);
     meters.meters[0].handle(Input::Measured { slot: FIRST, watts: 100 }, end);
     assert_eq!(meters.meters[0].refusals(), [Refusal::NoList]);
+}
+
+#[test]
+fn the_noise_of_a_slot_is_drawn_before_the_slot_ends() {
+    // Sampling takes a time that depends on the noise: after the end of a slot, the moment of sending could tell it.
+    let share = |late: u64| {
+        let mut meters = Liar::with(10, 2, 1, |_| {}, |_| {}, Simulation::default());
+        let (start, end) = (meters.list().params().slot_start(FIRST), meters.slot_end(FIRST));
+        let node = &mut meters.meters[0];
+        node.handle(Input::Tick, start);
+        node.rng = rng(late);
+        node.handle(Input::Measured { slot: FIRST, watts: 100 }, end);
+        node.meter.take_hidden().unwrap().share
+    };
+    assert_eq!(share(1), share(2), "what the random source gives after the end is no part of the noise");
 }

@@ -1,12 +1,12 @@
 //! Membership lists that no honest gateway signs, beside those of `tests/vectors/broken.json`: a meter judges these too.
 
-use dream_protocol::certificate::{CertificateError, Role};
+use dream_protocol::certificate::{Anchors, Authorities, CertificateError, Role};
 use dream_protocol::enrolment::EnrolmentError;
 use dream_protocol::ids::ClusterId;
 use dream_protocol::keys::AgreementPublic;
 use dream_protocol::membership::{ListError, MembershipList};
 use dream_protocol::meter::{Input, Meter, MeterConfig, MeterError, Refusal};
-use dream_protocol::policy::PolicyError;
+use dream_protocol::policy::{PolicyError, Profile};
 use dream_protocol::topic::MeterChannel;
 
 use crate::support::liar::{Draft, FIRST, LISTED, Liar, NO_NOISE, named_authorities, on};
@@ -68,6 +68,22 @@ fn a_list_verified_under_other_authorities_is_refused_when_handed_over() {
 }
 
 #[test]
+fn a_list_with_one_foreign_authority_beside_a_known_one_is_refused_when_handed_over() {
+    let mut meters = enrolled();
+    let foreign = Pki::named("foreign");
+    let (mut named, _) = named_authorities(&meters.pki);
+    named.extend(named_authorities(&foreign).0);
+    named.sort_unstable();
+    let packet = Draft { meter_authorities: named, ..meters.draft() }.sign(&meters.identity);
+    let anchors = |ders: &[&[u8]]| Anchors::new(ders.iter().copied()).unwrap();
+    let certifying = anchors(&[meters.pki.meter_authority(), foreign.meter_authority()]);
+    let both = Authorities::new(certifying, anchors(&[meters.pki.gateway_authority()])).unwrap();
+    let list = MembershipList::verify(&packet.payload, &cluster_id(), &both).unwrap();
+    meters.meters[0].handle(Input::List(list), at(LISTED));
+    assert_eq!(meters.meters[0].refusals(), [Refusal::Policy(PolicyError::Authorities)]);
+}
+
+#[test]
 fn a_list_of_another_cluster_is_refused_when_handed_over() {
     let mut meters = enrolled();
     let south = ClusterId::new("south").unwrap();
@@ -104,6 +120,21 @@ fn a_meter_does_not_start_in_a_cluster_that_its_certificate_is_not_for() {
     assert!(Meter::resume(certified("urn:dream:cluster:north:100"), []).is_ok());
     let error = MeterError::OtherCluster { certified: ClusterId::new("south").unwrap(), configured: cluster_id() };
     assert_eq!(Meter::resume(certified("urn:dream:cluster:south"), []).unwrap_err(), error);
+}
+
+#[test]
+fn a_meter_of_a_community_does_not_start_without_a_certified_size() {
+    let pki = Pki::new();
+    let started = |urn: &str| {
+        let mut config =
+            MeterConfig { certificate: pki.meter_named("m-0000", urn).der, ..meter_config(&pki, "m-0000") };
+        config.policy = config.policy.with_profile(Profile::Community);
+        Meter::resume(config, []).err()
+    };
+    assert_eq!(started("urn:dream:cluster:north:25"), None);
+    for uncounted in ["urn:dream:cluster:north", "urn:example:nothing"] {
+        assert_eq!(started(uncounted), Some(MeterError::NoCertifiedSize), "{uncounted}");
+    }
 }
 
 /// Offers a list of eleven whose last entry is certified with this name.
