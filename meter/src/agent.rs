@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use dream_edge::clock::{Clock, SystemClock};
 use dream_edge::service::ServiceManager;
 use dream_edge::task::{self, TaskEnded};
-use dream_protocol::meter::MeterConfig;
+use dream_protocol::meter::{MeterConfig, Record};
 use dream_protocol::time::Timestamp;
 use dream_sources::{SlotMean, Source};
 use tokio::net::TcpListener;
@@ -24,8 +24,9 @@ use crate::home;
 use crate::http;
 use crate::identity::Identity;
 use crate::origin::{self, Witness};
-use crate::records::{Number, Records};
-use crate::standing::{SourceState, Stage, Standing, Totals};
+use crate::records::{Number, Records, RecordsError};
+use crate::shared::Shared;
+use crate::standing::{ListTerms, SourceState, Stage, Standing, Totals};
 use crate::words;
 
 /// How often to look whether a clock that is not synchronised is so now.
@@ -187,7 +188,8 @@ fn renewed(config: &Config) -> anyhow::Result<(Identity, Access)> {
     Ok((identity, access))
 }
 
-fn first_standing(config: &Config, identity: &Identity) -> Standing {
+/// Returns what there is to show before anything has happened.
+pub(crate) fn first_standing(config: &Config, identity: &Identity) -> Standing {
     Standing {
         meter: identity.id.clone(),
         cluster: identity.cluster.clone(),
@@ -205,7 +207,19 @@ fn first_standing(config: &Config, identity: &Identity) -> Standing {
         certificate_to: identity.checked.not_after(),
         renewable_from: identity.renewable_from(),
         totals: Totals::default(),
+        shared: Shared::default(),
     }
+}
+
+/// Shows what the records say of a meter that does not run yet: what it has shared, and the terms of its newest list.
+pub(crate) fn recall(standing: &mut Standing, records: &Records) -> Result<(), RecordsError> {
+    let terms = |record: &Record| match record {
+        Record::List(list) => ListTerms::of(list.bytes()),
+        Record::Account(_) | Record::Enrolment(_) | Record::Slot(_) | Record::Answer(_) | Record::Evidence(_) => None,
+    };
+    standing.shared = Shared::of(records).unwrap_or_default();
+    standing.list = records.load()?.iter().filter_map(terms).max_by_key(|terms| terms.epoch);
+    Ok(())
 }
 
 async fn wait_for_clock(time: &mut Synchronised<'_>, clock: &dyn Clock) {

@@ -3,6 +3,7 @@
 mod authority;
 mod check_config;
 mod enrol;
+mod explain;
 mod leave;
 mod probe;
 mod run;
@@ -42,6 +43,11 @@ enum Command {
     Run(ConfigArgs),
     /// Show the running meter's state: enrolment, terms, readings, privacy spent, refusals
     Status(ConfigArgs),
+    /// Explain what this home gives away, from its own records: a day, all days so far, and who could break it
+    ///
+    /// Asks the meter if it runs, and reads its records if it is stopped. Shows no reading.
+    #[command(after_help = "Example:\n  dream-meter explain --config /etc/dream-meter/meter.toml")]
+    Explain(ConfigArgs),
     Leave(leave::LeaveArgs),
     #[command(subcommand)]
     Authority(authority::AuthorityCommand),
@@ -79,6 +85,7 @@ pub fn main() -> ExitCode {
         Command::CheckConfig(args) => check_config::run(&args, &mut out),
         Command::Run(args) => run::run(&args),
         Command::Status(args) => status::run(&args, &mut out),
+        Command::Explain(args) => explain::run(&args, &mut out),
         Command::Leave(args) => args.run(&mut out),
         Command::Authority(command) => command.run(&mut out),
         Command::Completions(args) => args.run(Cli::command(), &mut out).map_err(Into::into),

@@ -22,6 +22,7 @@ use tracing::{debug, info, warn};
 
 use crate::origin::Witness;
 use crate::records::{Change, Number, Records, RecordsError};
+use crate::shared::{OpenDays, Shared};
 use crate::standing::{ClusterLoad, ListTerms, SourceState, Stage, Standing};
 
 /// Looked at least so often, because somebody may set the wall clock.
@@ -72,6 +73,8 @@ pub struct Driver<M: Machine> {
     held: BTreeSet<u64>,
     /// The UTC day, how many slots were reported in it, and the last of them.
     sent: (u64, u64, Option<Slot>),
+    /// What was given away so far, and what of that are days that are not closed.
+    shared: (Shared, OpenDays),
     aggregate_topic: String,
     session: Option<Session>,
     /// What is asked of the broker for single channels, until it grants them.
@@ -113,6 +116,11 @@ impl<M: Machine> Driver<M> {
         let sent = (number(Number::Day), number(Number::Sent), None);
         let aggregate_topic = GatewayChannel::Aggregate.topic(&config.cluster);
         let meter = machine.resume(config, entries)?;
+        // Records that have not counted yet begin with the days that are open.
+        let shared = match Shared::of(&records) {
+            Some(shared) => (shared, meter.day_costs().collect()),
+            None => Default::default(),
+        };
         let measuring = BTreeMap::new();
         let (session, asking) = (None, Vec::new());
         Ok(Self {
@@ -124,6 +132,7 @@ impl<M: Machine> Driver<M> {
             measuring,
             held,
             sent,
+            shared,
             aggregate_topic,
             session,
             asking,
@@ -290,7 +299,9 @@ impl<M: Machine> Driver<M> {
         if !changes.is_empty() {
             self.note_lists_held(&changes);
             let (day, count, _) = self.sent;
-            let commits = self.records.commit(&changes, &[(Number::Day, day), (Number::Sent, count)])?;
+            self.count_shared();
+            let numbers = [vec![(Number::Day, day), (Number::Sent, count)], self.shared.0.numbers()].concat();
+            let commits = self.records.commit(&changes, &numbers)?;
             if let Err(error) = self.witness.note(commits) {
                 debug!(%error, "cannot write the witness");
             }
@@ -363,6 +374,14 @@ impl<M: Machine> Driver<M> {
         self.standing.send_modify(|standing| standing.totals.readings += 1);
     }
 
+    /// Adds what open days have come to cost; recorded with the account that says so.
+    fn count_shared(&mut self) {
+        let (shared, known) = &mut self.shared;
+        let costs = self.meter.day_costs().collect();
+        shared.add(known, &costs);
+        *known = costs;
+    }
+
     fn note_lists_held(&mut self, changes: &[Change]) {
         for change in changes {
             match change {
@@ -381,11 +400,15 @@ impl<M: Machine> Driver<M> {
         let (day, count, _) = self.sent;
         let sent_today = if day == at.utc_day() { count } else { 0 };
         let spent_micro = self.meter.spent(at);
+        let shared = self.shared.0;
         self.standing.send_if_modified(|standing| {
-            let before = (standing.sent_today, standing.spent_micro, standing.list.is_some());
-            (standing.sent_today, standing.spent_micro) = (sent_today, spent_micro);
+            let seen = |standing: &Standing| {
+                (standing.sent_today, standing.spent_micro, standing.shared, standing.list.is_some())
+            };
+            let before = seen(standing);
+            (standing.sent_today, standing.spent_micro, standing.shared) = (sent_today, spent_micro, shared);
             standing.list = standing.list.filter(|list| self.held.contains(&list.epoch));
-            before != (sent_today, spent_micro, standing.list.is_some())
+            before != seen(standing)
         });
     }
 }

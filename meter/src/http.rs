@@ -1,4 +1,4 @@
-//! A small page on the loopback, the same as text for `dream-meter status`, and metrics. Nothing here changes anything.
+//! A small page on the loopback, the same as text for `dream-meter status`, what `explain` says, and metrics. Nothing here changes anything.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -16,6 +16,7 @@ use maud::{DOCTYPE, html};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use crate::explain;
 use crate::standing::{SourceState, Stage, Standing};
 use crate::words;
 
@@ -28,7 +29,7 @@ pub async fn serve(
     names: Vec<String>,
     standing: watch::Receiver<Standing>,
 ) -> std::io::Result<()> {
-    dream_edge::serve::serve(listener, router(names, standing), CONNECTIONS, std::future::pending()).await
+    dream_edge::serve::serve(listener, router(names, standing), CONNECTIONS, None, std::future::pending()).await
 }
 
 fn router(names: Vec<String>, standing: watch::Receiver<Standing>) -> Router {
@@ -36,6 +37,7 @@ fn router(names: Vec<String>, standing: watch::Receiver<Standing>) -> Router {
     Router::new()
         .route("/", get(page))
         .route("/status", get(text))
+        .route("/explain", get(explanation))
         .route("/metrics", get(metrics))
         .route("/livez", get(|| async { "ok\n" }))
         .with_state(standing)
@@ -95,6 +97,10 @@ const STYLE: &str = "body{font:1rem/1.5 system-ui,sans-serif;max-width:44rem;mar
 
 async fn text(State(standing): State<watch::Receiver<Standing>>) -> String {
     words::text(&standing.borrow())
+}
+
+async fn explanation(State(standing): State<watch::Receiver<Standing>>) -> String {
+    explain::text(&standing.borrow())
 }
 
 async fn metrics(State(standing): State<watch::Receiver<Standing>>) -> impl IntoResponse {

@@ -9,6 +9,7 @@
 //! - [`clock`]: when the time is to be believed;
 //! - [`broker`]: MQTT, for the community and the home alike, on connections of their own;
 //! - [`standing`]: what the owner sees, which never includes a reading; [`http`] and [`home`] show it, [`words`] says it;
+//! - [`shared`]: what the home has given away, added up; [`explain`] says it;
 //! - [`agent`]: puts it together; [`cmd`]: the command line; [`authority`]: certificates for a community.
 //!
 //! [`Meter`]: dream_protocol::meter::Meter
@@ -20,6 +21,7 @@ pub mod clock;
 pub mod cmd;
 pub mod config;
 pub mod driver;
+pub mod explain;
 pub mod files;
 pub mod home;
 pub mod http;
@@ -27,5 +29,6 @@ pub mod identity;
 mod logging;
 pub mod origin;
 pub mod records;
+pub mod shared;
 pub mod standing;
 pub mod words;

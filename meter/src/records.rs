@@ -98,11 +98,30 @@ pub enum Number {
     Sent = 6,
     /// When the file was made, in nanoseconds, where the file system knows it.
     Birth = 7,
+    /// The UTC day from which what this home gave away is counted.
+    SharedSince = 8,
+    /// On how many days it shared readings.
+    SharedDays = 9,
+    /// The rho of these days, added up in millionths.
+    SharedRho = 10,
+    /// The epsilon of attempts under lists that state no rho, added up in millionths.
+    SharedEpsilon = 11,
 }
 
 impl Number {
-    const ALL: [Self; 7] =
-        [Self::Inode, Self::Machine, Self::Instance, Self::SilentUntil, Self::Day, Self::Sent, Self::Birth];
+    const ALL: [Self; 11] = [
+        Self::Inode,
+        Self::Machine,
+        Self::Instance,
+        Self::SilentUntil,
+        Self::Day,
+        Self::Sent,
+        Self::Birth,
+        Self::SharedSince,
+        Self::SharedDays,
+        Self::SharedRho,
+        Self::SharedEpsilon,
+    ];
 }
 
 #[derive(Debug)]

@@ -7,6 +7,8 @@ use dream_protocol::time::Timestamp;
 use dream_protocol::wire::{FullList, ListHeader, ShortList};
 use serde::Deserialize;
 
+use crate::shared::Shared;
+
 /// What the page, Home Assistant, the metrics and `dream-meter status` show.
 #[derive(Debug, Clone)]
 pub struct Standing {
@@ -32,6 +34,8 @@ pub struct Standing {
     pub certificate_to: u64,
     pub renewable_from: u64,
     pub totals: Totals,
+    /// What this home gave away since its records began.
+    pub shared: Shared,
 }
 
 /// How far the meter has come.

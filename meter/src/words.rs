@@ -6,6 +6,7 @@ use dream_protocol::wire::StatusCode;
 
 use crate::clock::utc;
 use crate::config::{ONE_AUTHORITY_MEANS, meaning};
+use crate::explain;
 use crate::standing::{ListTerms, SourceState, Stage, Standing};
 
 /// Returns what there is to say, each with its heading.
@@ -24,6 +25,7 @@ pub fn lines(standing: &Standing) -> Vec<(&'static str, String)> {
     lines.extend([
         ("Readings sent today", format!("{}, counted in UTC", standing.sent_today)),
         ("Privacy spent", format!("epsilon {spent} of {budget} in the last 24 hours")),
+        ("Given away", explain::sentence(standing)),
         ("Source", source(&standing.source)),
         ("Load of the cluster", load(standing)),
         ("Last refusal", refusal(standing)),
@@ -89,7 +91,8 @@ pub fn terms(list: &ListTerms) -> String {
     )
 }
 
-fn span(seconds: u64) -> String {
+/// Says how long a slot is.
+pub(crate) fn span(seconds: u64) -> String {
     match seconds {
         60 => "a minute".to_owned(),
         _ if seconds.is_multiple_of(60) => format!("{} minutes", seconds / 60),
@@ -167,6 +170,7 @@ pub(crate) mod tests {
     use dream_protocol::time::Timestamp;
 
     use super::*;
+    use crate::shared::Shared;
     use crate::standing::{ClusterLoad, Totals};
 
     /// How a meter stands on an ordinary day.
@@ -203,6 +207,7 @@ pub(crate) mod tests {
             certificate_to: 1_826_000_000,
             renewable_from: 1_815_500_000,
             totals: Totals::default(),
+            shared: Shared { since: 20_700, days: 74, micro_rho: 127_476_618, micro_epsilon: 12_500_000 },
         }
     }
 

@@ -63,6 +63,11 @@ impl Days {
         self.days.get(&at.utc_day()).map(|day| day.cost).unwrap_or_default()
     }
 
+    /// Returns what each day that is not closed has cost so far, by its number since 1970.
+    pub fn costs(&self) -> impl Iterator<Item = (u64, DayCost)> {
+        self.days.iter().map(|(&day, Day { cost, .. })| (day, *cost))
+    }
+
     /// Returns whether one more attempt of the day keeps it within the policy's limits. `largest` is what the day reserves if
     /// it has reserved nothing yet.
     pub(crate) fn allow(&self, day: u64, params: &Params, largest: u64, policy: &Policy) -> bool {
@@ -239,6 +244,27 @@ mod tests {
         assert_eq!(report(&mut days, 2, &signed(1_000_000), -1000), Some(-1000), "a half");
         assert_eq!(report(&mut days, 3, &stating(1_000_000), 1000), Some(707), "the other half");
         assert_eq!(report(&mut days, 4, &signed(1_000_000), 1000), Some(17), "707 is less than 707.1");
+    }
+
+    #[test]
+    fn an_account_that_holds_more_than_its_day_has_is_damaged() {
+        let read = |number: u64, micro_rho: u64, used: u64| {
+            let cost = DayCost { micro_epsilon: 0, micro_rho };
+            let days = Days { days: [(number, Day { cost, used: Zeroizing::new(used) })].into() };
+            let bytes = days.write(Writer::array(1)).finish();
+            let mut reader = Reader::new(&bytes);
+            reader.array_of_any().unwrap();
+            Days::read(&mut reader).map(|found| assert_eq!(found, days))
+        };
+        let damaged = Err(DecodeError::OutOfRange { field: "day" });
+        // In units of 2^-20 of a millionth.
+        for rho in [0, 1, 2_000_000] {
+            assert_eq!(read(DAY, rho, rho << 20), Ok(()), "all of it is used");
+            assert_eq!(read(DAY, rho, (rho << 20) + 1), damaged);
+            assert_eq!(read(DAY, rho, u64::MAX), damaged);
+        }
+        let last = u64::MAX / DAY_SECONDS - 1;
+        assert_eq!((read(last, 1, 1), read(last + 1, 1, 1)), (Ok(()), damaged), "a day that no clock can show");
     }
 
     #[test]

@@ -316,6 +316,11 @@ impl<C: Conduct> Meter<C> {
         self.account.days.cost(at)
     }
 
+    /// The same of every UTC day that is not closed yet, by its number since 1970.
+    pub fn day_costs(&self) -> impl Iterator<Item = (u64, DayCost)> {
+        self.account.days.costs()
+    }
+
     fn message(&mut self, topic: &str, payload: &[u8], at: Timestamp, rng: &mut (impl CryptoRng + ?Sized)) {
         let cluster = &self.config.cluster;
         if let Some(replica) = topic::replica_of_status(topic) {

@@ -15,7 +15,7 @@ use rand_core::CryptoRng;
 
 pub use band::{Confidence, Spread};
 pub use composition::Composition;
-pub use concentrated::{DAY_DELTA, day_micro_rho, epsilon_of_rho, pure_epsilon_of_rho, rho_of_epsilon};
+pub use concentrated::{DAY_DELTA, day_micro_rho, epsilon_of_rho, pure_epsilon_of_rho, rho_of_epsilon, right_guesses};
 
 /// The noise scale lambda = sensitivity / epsilon, an exact fraction in lowest terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,6 +12,7 @@ use dream_protocol::ids::MeterId;
 use dream_protocol::time::Timestamp;
 use dream_protocol::topic::MeterChannel;
 use dream_testkit::lab::aggregates::Aggregate;
+use dream_testkit::lab::command::{command, succeed};
 use dream_testkit::lab::http;
 use dream_testkit::lab::mosquitto::Mosquitto;
 use dream_testkit::lab::process::Process;
@@ -62,6 +63,7 @@ async fn a_community_is_summed_to_the_watt_whatever_happens_to_its_agents() {
     let wanted = number("DREAM_METER_SLOTS", 2);
     street.decode(usize::try_from(wanted).unwrap()).await;
     assert_eq!(street.observer.contradictions(), 0);
+    street.what_was_given_away_is_explained();
 }
 
 struct Street {
@@ -255,6 +257,23 @@ impl Street {
         assert_eq!(self.home_assistant.seen().iter().filter(discovered).count(), 6, "the entities of one home");
         let status = self.status(SHOWN);
         assert!(status.starts_with("Taking part: yes\n") && status.contains(CLUSTER), "{status}");
+    }
+
+    /// Asks for an explanation while a meter runs, and of its records once it is stopped.
+    fn what_was_given_away_is_explained(&mut self) {
+        let explain = |config: &Path| {
+            let program = Path::new(env!("CARGO_BIN_EXE_dream-meter"));
+            succeed(command(program, config.parent().unwrap()).args(["explain", "--config", config.to_str().unwrap()]))
+        };
+        let config = self.configs[SHOWN].clone();
+        let so_far = |told: &str| told.lines().find(|line| line.starts_with("So far: ")).unwrap().to_owned();
+        let running = explain(&config);
+        assert!(so_far(&running).contains(" since 20") && running.contains("of the other homes"), "{running}");
+        self.agents[SHOWN].kill();
+        let stopped = explain(&config);
+        // Another slot may have been charged in between, but hardly another day.
+        let days = |told: &str| so_far(told).split(" (UTC)").next().unwrap().to_owned();
+        assert_eq!(days(&stopped), days(&running));
     }
 
     fn status(&self, home: usize) -> String {

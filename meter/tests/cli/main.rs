@@ -3,7 +3,9 @@
 
 mod authority;
 mod documentation;
+mod inventory;
 mod owner;
+mod promises;
 
 use std::path::Path;
 use std::process::Command;
@@ -48,7 +50,7 @@ fn answer(folder: &Path, line: &str) -> String {
 #[test]
 fn help_explains_every_command() {
     let folder = tempfile::tempdir().unwrap();
-    let commands = ["", "probe ", "enrol ", "check-config ", "run ", "status ", "leave "];
+    let commands = ["", "probe ", "enrol ", "check-config ", "run ", "status ", "explain ", "leave "];
     let help = |command: &&str| answer(folder.path(), &format!("{command}--help"));
     insta::assert_snapshot!(commands.iter().map(help).collect::<Vec<_>>().join("\n"));
 }

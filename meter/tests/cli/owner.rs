@@ -32,6 +32,7 @@ fn an_owner_enrols_and_is_told_what_it_means() {
     fs::write(at.join("home/meter.toml"), format!("{text}\n{source}")).unwrap();
     say("check-config --config home/meter.toml");
     say("status --config home/meter.toml");
+    say("explain --config home/meter.toml");
     say(ENROL);
     say("enrol --directory home --certificate m-0007.pem");
     say("leave --config home/meter.toml");

@@ -100,6 +100,13 @@ pub struct AcceptedList {
     pub(crate) bytes: Arc<[u8]>,
 }
 
+impl AcceptedList {
+    /// The list as it was received.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
 /// An open slot: the reading, and how far the slot has come.
 #[derive(Debug, Clone)]
 pub struct SlotRecord {

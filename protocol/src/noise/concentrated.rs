@@ -64,6 +64,30 @@ pub fn pure_epsilon_of_rho(rho: f64, sums: u64) -> f64 {
     (2.0 * sums as f64 * rho).sqrt()
 }
 
+/// Returns how often, at most, the best guess between two histories of a home is right, where both are equally likely
+/// beforehand: 1/2 is a coin, 1 is certainty. The histories are rho-concentrated, but for sums that cost `epsilon` without
+/// exception.
+///
+/// A guess is a test, so it tells no more apart than what is seen: the divergence of a guess that is right with probability s
+/// under both histories, `(2s - 1) ln(s / (1 - s))`, is at most that of the histories. That is at most rho, the limit of
+/// `alpha rho` for alpha to 1, and `epsilon tanh(epsilon / 2)` for the rest.
+pub fn right_guesses(rho: f64, epsilon: f64) -> f64 {
+    /// Down to the digits of a double.
+    const HALVINGS: u32 = 80;
+    let most = rho.max(0.0) + epsilon.max(0.0) * (epsilon.max(0.0) / 2.0).tanh();
+    // By the logarithm of the odds: u tanh(u / 2) grows, and is beyond `most` at most + 2.
+    let (mut low, mut high) = (0.0, most + 2.0);
+    for _ in 0..HALVINGS {
+        let middle: f64 = f64::midpoint(low, high);
+        if middle * (middle / 2.0).tanh() <= most {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    (1.0 + (-high).exp()).recip()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,6 +111,25 @@ mod tests {
         let rho = 0.9f64.powi(2) / 2.0;
         let found = epsilon_of_rho(rho, 5.51e-6);
         assert!(found > 4.0 && found < 4.6, "{found}");
+    }
+
+    #[test]
+    fn a_guess_is_right_no_more_often_than_the_divergence_allows() {
+        assert!((right_guesses(0.0, 0.0) - 0.5).abs() < 1e-9, "a coin");
+        // Randomised response with an epsilon of 1 is right with e / (1 + e), and nothing is right more often.
+        for epsilon in [0.1f64, 0.5, 1.0, 4.0] {
+            let found = right_guesses(0.0, epsilon);
+            assert!((found - (1.0 + (-epsilon).exp()).recip()).abs() < 1e-9, "{epsilon}: {found}");
+        }
+        // Gaussian noise of rho is right with the normal distribution function of sqrt(rho / 2). Pinsker's inequality and
+        // that of Bretagnolle and Huber bound the same and are no better.
+        for (rho, gaussian) in [(0.02, 0.5398), (0.5, 0.6915), (2.0, 0.8413), (8.0, 0.9772), (18.0, 0.99865)] {
+            let found = right_guesses(rho, 0.0);
+            let pinsker = f64::midpoint(1.0, (rho / 2.0f64).sqrt());
+            let huber = f64::midpoint(1.0, (-(-rho).exp_m1()).sqrt());
+            assert!(gaussian < found && found <= pinsker.min(huber) && found < 1.0, "{rho}: {found}");
+        }
+        assert!((right_guesses(1.722_657, 0.0) - 0.897).abs() < 0.001);
     }
 
     #[test]
