@@ -40,7 +40,7 @@ pub struct Report {
 
 impl Report {
     pub fn is_empty(&self) -> bool {
-        self.error.problems.is_empty()
+        self.error.problems.is_empty() && self.error.others.is_empty()
     }
 
     /// Notes a mistake that was found after the reading, where its key stands.
@@ -50,9 +50,14 @@ impl Report {
         self.error.sort();
     }
 
+    /// Adds what is wrong with another file that this one names.
+    pub fn include(&mut self, other: ConfigError) {
+        self.error.others.push(other);
+    }
+
     /// Returns the value, or everything that is wrong.
     pub fn finish<T>(self, value: Option<T>) -> Result<T, ConfigError> {
-        value.filter(|_| self.error.problems.is_empty()).ok_or(self.error)
+        value.filter(|_| self.is_empty()).ok_or(self.error)
     }
 }
 
@@ -169,7 +174,7 @@ impl<'r> Reader<'r> {
         notes.missing.retain(|problem| !is_explained(&problem.key));
         let mut problems = notes.problems;
         problems.append(&mut notes.missing);
-        let mut error = ConfigError { file: path.to_owned(), problems };
+        let mut error = ConfigError { others: Vec::new(), file: path.to_owned(), problems };
         error.sort();
         let keys = sections.iter().filter(|section| !section.is_open);
         let keys = keys.flat_map(|section| section.keys.iter().map(|key| join(&section.path, key))).collect();

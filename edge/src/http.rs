@@ -1,8 +1,19 @@
-//! A client for one question to a server nearby: HTTP/1.1 without TLS, on a connection of its own.
+//! A client for one question to a server nearby: HTTP/1.1 on a connection of its own, without TLS or, to a gateway, with it.
 //!
-//! It blocks. What asks from a runtime does so on a thread where that is allowed.
+//! [`get`] blocks. What asks from a runtime does so on a thread where that is allowed.
 
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
+
+use axum::body::{Body, to_bytes};
+use axum::http::{Request, header};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
 
 /// What an answer may take.
 #[derive(Debug, Clone, Copy)]
@@ -10,6 +21,57 @@ pub struct Limits {
     /// From the first packet to the last.
     pub patience: Duration,
     pub body_bytes: u64,
+}
+
+/// One question to a gateway.
+#[derive(Debug, Clone)]
+pub struct Question<'a> {
+    pub address: SocketAddr,
+    pub path: &'a str,
+    /// What goes after `Bearer`.
+    pub token: Option<&'a str>,
+    /// With TLS: how, and under which name the server is expected to be certified.
+    pub tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
+}
+
+impl Question<'_> {
+    /// Asks. Returns the status and the body, whatever the status is; the error says what is wrong.
+    pub async fn ask(&self, limits: Limits) -> Result<(u16, Vec<u8>), String> {
+        let answer = tokio::time::timeout(limits.patience, self.exchange(limits.body_bytes)).await;
+        answer.unwrap_or_else(|_| Err(format!("no answer within {} s", limits.patience.as_secs())))
+    }
+
+    async fn exchange(&self, most: u64) -> Result<(u16, Vec<u8>), String> {
+        let stream = TcpStream::connect(self.address).await.map_err(|error| error.to_string())?;
+        let (mut sender, connection) = match &self.tls {
+            None => {
+                let (sender, connection) =
+                    http1::handshake(TokioIo::new(stream)).await.map_err(|error| cause(&error))?;
+                (sender, tokio::spawn(async move { drop(connection.await) }))
+            }
+            Some((config, name)) => {
+                let stream = TlsConnector::from(config.clone()).connect(name.clone(), stream).await;
+                let stream = stream.map_err(|error| format!("TLS: {error}"))?;
+                let (sender, connection) =
+                    http1::handshake(TokioIo::new(stream)).await.map_err(|error| cause(&error))?;
+                (sender, tokio::spawn(async move { drop(connection.await) }))
+            }
+        };
+        let mut request = Request::get(self.path).header(header::HOST, self.address.to_string());
+        if let Some(token) = self.token {
+            request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+        }
+        let request = request.body(Body::empty()).map_err(|error| error.to_string())?;
+        let answer = sender.send_request(request).await.map_err(|error| cause(&error))?;
+        let status = answer.status().as_u16();
+        let body = to_bytes(Body::new(answer.into_body()), usize::try_from(most).unwrap_or(usize::MAX)).await;
+        connection.abort();
+        Ok((status, body.map_err(|error| error.to_string())?.to_vec()))
+    }
+}
+
+fn cause(error: &hyper::Error) -> String {
+    std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 /// Asks for a document. Returns the status and the body, whatever the status is; the error says what is wrong.

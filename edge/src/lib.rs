@@ -4,7 +4,8 @@
 //! - [`mqtt`]: a connection to a broker that is kept, over [`tls`] if it is encrypted, and tried again after a [`backoff`],
 //! - [`files`]: PEM files, and files for their owner alone; [`database`]: a redb file, opened only if every page of it is sound,
 //! - [`clock`] and [`time`]: the time as an argument, and how it is written,
-//! - [`http`]: a client for one question; [`serve`]: a server for clients that may be slow, or many; [`service`]: what a service manager wants to know; [`logging`]: what logs look like,
+//! - [`http`]: a client for one question; [`serve`]: a server for clients that may be slow, or many,
+//! - [`service`]: what a service manager wants to know; [`logging`]: what logs look like,
 //! - [`shell`]: man pages and completions; [`task`]: what to do when a task ends that should not,
 //! - [`HomeKind`]: what configurations, plans and studies call a cluster's homes.
 

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,15 +16,22 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulConnection, GracefulShutdown};
 use hyper_util::service::TowerToHyperService;
 use rustix::io::Errno;
+use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio_io_timeout::TimeoutStream;
+use tokio_rustls::TlsAcceptor;
 
 /// How long a client may take for the head of a request, counted from the connection or from the answer before.
 const HEAD: Duration = Duration::from_secs(30);
+
+/// How long a client may take for the handshake of TLS.
+const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// How long a client may take nothing of its answer.
 const STALL: Duration = Duration::from_secs(30);
@@ -31,12 +39,20 @@ const STALL: Duration = Duration::from_secs(30);
 /// How long to wait when no connection can be accepted.
 const BREATH: Duration = Duration::from_secs(1);
 
-/// Serves until `shutdown` is done, and then until every answer is out. Of more connections than `most` at a time, the one that has
-/// waited longest for a request is closed.
+/// The certificate and key of a server as they are now: a new one counts from the next connection on.
+pub type Tls = watch::Receiver<Arc<ServerConfig>>;
+
+/// Where a request comes from, as its extension.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peer(pub SocketAddr);
+
+/// Serves until `shutdown` is done, and then until every answer is out. Of more connections than `most` at a time, the oldest that
+/// has no request to answer is closed; one that is still in the handshake of TLS has none.
 pub async fn serve(
     listener: TcpListener,
     app: Router,
     most: usize,
+    tls: Option<Tls>,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let mut shutdown = pin!(shutdown);
@@ -48,9 +64,9 @@ pub async fn serve(
             open.make_room(most).await;
             accepted
         };
-        let stream = tokio::select! {
+        let (stream, peer) = tokio::select! {
             accepted = accept => match accepted {
-                Ok((stream, _)) => stream,
+                Ok(accepted) => accepted,
                 Err(error) => {
                     complain(&error).await;
                     continue;
@@ -58,9 +74,11 @@ pub async fn serve(
             },
             () = &mut shutdown => break,
         };
-        open.add(stream, app.clone(), &answering);
+        let tls = tls.as_ref().map(|tls| tls.borrow().clone());
+        open.add(stream, Peer(peer), app.clone(), tls, &answering);
     }
     drop(listener);
+    open.closing.send_replace(true);
     answering.shutdown().await;
     Ok(())
 }
@@ -71,6 +89,8 @@ struct Connections {
     tasks: JoinSet<()>,
     /// Whether each has a request to answer.
     order: VecDeque<(AbortHandle, Arc<AtomicBool>)>,
+    /// Whether the server ends: nobody waits for handshakes then.
+    closing: watch::Sender<bool>,
 }
 
 impl Connections {
@@ -88,30 +108,57 @@ impl Connections {
         }
     }
 
-    fn add(&mut self, stream: TcpStream, app: Router, answering: &GracefulShutdown) {
+    fn add(
+        &mut self,
+        stream: TcpStream,
+        peer: Peer,
+        app: Router,
+        tls: Option<Arc<ServerConfig>>,
+        answering: &GracefulShutdown,
+    ) {
         let mut stream = TimeoutStream::new(stream);
         stream.set_write_timeout(Some(STALL));
+        let stream = Box::pin(stream);
         let busy = Arc::new(AtomicBool::new(false));
         let is_busy = busy.clone();
-        let app = TowerToHyperService::new(app);
-        let service = service_fn(move |request: Request<Incoming>| {
-            let (answer, busy) = (app.call(request), busy.clone());
-            async move {
-                busy.store(true, Ordering::Relaxed);
-                let answer = answer.await;
-                busy.store(false, Ordering::Relaxed);
-                answer
+        let (watcher, mut closing) = (answering.watcher(), self.closing.subscribe());
+        // How a connection ends is the client's business.
+        let task = self.tasks.spawn(async move {
+            let Some(tls) = tls else { return drop(watcher.watch(connection(stream, peer, app, busy)).await) };
+            let shaken = tokio::select! {
+                shaken = tokio::time::timeout(HANDSHAKE, TlsAcceptor::from(tls).accept(stream)) => shaken,
+                _ = closing.wait_for(|&closing| closing) => return,
+            };
+            if let Ok(Ok(stream)) = shaken {
+                drop(watcher.watch(connection(stream, peer, app, busy)).await);
             }
         });
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEAD)
-            .serve_connection(TokioIo::new(Box::pin(stream)), service);
-        let connection = answering.watch(connection);
-        // How a connection ends is the client's business.
-        let task = self.tasks.spawn(async move { drop(connection.await) });
         self.order.push_back((task, is_busy));
     }
+}
+
+/// Answers the requests of a connection, one after the other.
+fn connection(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    peer: Peer,
+    app: Router,
+    busy: Arc<AtomicBool>,
+) -> impl GracefulConnection<Error = hyper::Error> + Send {
+    let app = TowerToHyperService::new(app);
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(peer);
+        let (answer, busy) = (app.call(request), busy.clone());
+        async move {
+            busy.store(true, Ordering::Relaxed);
+            let answer = answer.await;
+            busy.store(false, Ordering::Relaxed);
+            answer
+        }
+    });
+    http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD)
+        .serve_connection(TokioIo::new(stream), service)
 }
 
 /// Says why no connection is accepted, and waits a little unless it is the client that is gone.
@@ -139,8 +186,6 @@ pub fn is_out_of_files(error: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::net::SocketAddr;
-
     use axum::routing::get;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::sync::{Semaphore, oneshot};
@@ -150,11 +195,17 @@ mod tests {
 
     const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: here\r\n\r\n";
 
-    async fn started(app: Router, most: usize) -> (SocketAddr, oneshot::Sender<()>, JoinHandle<io::Result<()>>) {
+    type Started = (SocketAddr, oneshot::Sender<()>, JoinHandle<io::Result<()>>);
+
+    async fn started(app: Router, most: usize) -> Started {
+        started_with(app, most, None).await
+    }
+
+    async fn started_with(app: Router, most: usize, tls: Option<Tls>) -> Started {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
-        let served = tokio::spawn(serve(listener, app, most, async { stopped.await.unwrap_or_default() }));
+        let served = tokio::spawn(serve(listener, app, most, tls, async { stopped.await.unwrap_or_default() }));
         (address, stop, served)
     }
 
@@ -257,6 +308,83 @@ mod tests {
         assert!(rest(&mut asking).await.ends_with("at last"));
         served.await.unwrap().unwrap();
         assert!(TcpStream::connect(address).await.is_err());
+    }
+
+    /// Returns how to serve with a new certificate, and how to reach who has it.
+    fn certified() -> (Arc<ServerConfig>, Arc<rustls::ClientConfig>) {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let key = rustls::pki_types::PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+        let certificate = made.cert.der().clone();
+        let server = crate::tls::server((vec![certificate.clone()], key.into())).unwrap();
+        (server, crate::tls::client_of(certificate).unwrap())
+    }
+
+    async fn ask(address: SocketAddr, client: &Arc<rustls::ClientConfig>) -> Result<(u16, Vec<u8>), String> {
+        let name = rustls::pki_types::ServerName::from(address.ip());
+        let tls = Some((client.clone(), name));
+        let limits = crate::http::Limits { patience: Duration::from_secs(60), body_bytes: 1000 };
+        crate::http::Question { address, path: "/", token: None, tls }.ask(limits).await
+    }
+
+    #[tokio::test]
+    async fn a_new_certificate_counts_from_the_next_connection_on_and_no_other_is_accepted() {
+        let ((first, of_first), (second, of_second)) = (certified(), certified());
+        let current = watch::Sender::new(first);
+        let (address, _stop, _served) = started_with(hello(), 20, Some(current.subscribe())).await;
+        assert_eq!(ask(address, &of_first).await, Ok((200, b"hello".to_vec())));
+        ask(address, &of_second).await.unwrap_err();
+        current.send_replace(second);
+        assert_eq!(ask(address, &of_second).await, Ok((200, b"hello".to_vec())));
+        ask(address, &of_first).await.unwrap_err();
+        // A client without TLS is told nothing.
+        let mut plain = connected(address, REQUEST).await;
+        assert!(!rest_of_bytes(&mut plain).await.windows(5).any(|found| found == b"hello"));
+    }
+
+    async fn rest_of_bytes(stream: &mut TcpStream) -> Vec<u8> {
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).await.ok();
+        all
+    }
+
+    #[tokio::test]
+    async fn handshakes_that_never_end_keep_nobody_from_being_answered() {
+        let (server, client) = certified();
+        let (address, stop, served) = started_with(hello(), 20, Some(watch::Sender::new(server).subscribe())).await;
+        let mut silent = Vec::new();
+        for _ in 0..300 {
+            // The beginning of a ClientHello.
+            silent.push(connected(address, &[0x16, 3, 1, 2, 0, 1, 0]).await);
+        }
+        assert_eq!(ask(address, &client).await, Ok((200, b"hello".to_vec())));
+        for stream in &mut silent[..280] {
+            let gone = tokio::time::timeout(HANDSHAKE / 2, rest_of_bytes(stream)).await;
+            assert_eq!(gone.as_deref(), Ok(&[][..]), "long before its time is over");
+        }
+        // Nor does the end of the server wait for the others.
+        stop.send(()).unwrap();
+        tokio::time::timeout(HANDSHAKE / 2, served).await.unwrap().unwrap().unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_does_not_finish_the_handshake_is_hung_up_on() {
+        let (server, _) = certified();
+        let (address, _stop, _served) = started_with(hello(), 20, Some(watch::Sender::new(server).subscribe())).await;
+        for said in [&b""[..], &[0x16, 3, 1, 2, 0, 1, 0]] {
+            assert_eq!(rest_of_bytes(&mut connected(address, said).await).await, b"");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_knows_where_it_comes_from() {
+        let app = Router::new().route(
+            "/",
+            get(|request: Request| async move { request.extensions().get::<Peer>().unwrap().0.to_string() }),
+        );
+        let (address, _stop, _served) = started(app, 20).await;
+        let mut client = connected(address, b"GET / HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n").await;
+        let own = client.local_addr().unwrap().to_string();
+        assert!(rest(&mut client).await.ends_with(&own));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The command line: its commands, and how mistakes are reported.
 
+mod access;
 mod check_config;
 mod decode;
 mod export;
@@ -22,6 +23,7 @@ use crate::clock::SystemClock;
 use crate::config::secrets::SecretError;
 use crate::config::{Config, ConfigError, Draft, Overrides};
 use crate::daemon;
+use access::AccessArgs;
 use check_config::CheckConfigArgs;
 use decode::DecodeArgs;
 use export::ExportArgs;
@@ -44,7 +46,8 @@ enum Command {
     /// Run the gateway
     ///
     /// SIGTERM and SIGINT stop it within `shutdown_grace_seconds`. SIGHUP reads the configuration again: clusters, their
-    /// settings and lists of meters, the identity's files, the retention, the log level and Home Assistant take effect at once.
+    /// settings and lists of meters, the identity's files, the retention, the log level, Home Assistant, and who may see what
+    /// over HTTP take effect at once.
     #[command(after_help = "Examples:
   dream-gateway run --config /etc/dream/gateway.toml
   DREAM_LOG_LEVEL=debug dream-gateway run --config gateway.toml --ordinal 1")]
@@ -54,6 +57,7 @@ enum Command {
     /// Check a configuration, with the files that it names
     CheckConfig(CheckConfigArgs),
     Health(HealthArgs),
+    Access(AccessArgs),
     /// Work out how accurate, how private and how costly a cluster would be
     Plan(PlanArgs),
     /// Show a captured message as text, and why it is invalid if it is
@@ -107,6 +111,7 @@ pub fn main() -> ExitCode {
         Command::Export(args) => export::run(&args, &mut out),
         Command::Import(args) => import::run(&args, &mut out),
         Command::CheckConfig(args) => check_config::run(&args, &SystemClock, &mut out),
+        Command::Access(args) => access::run(&args, &mut out),
         Command::Health(args) => health::run(&args, &mut out),
         Command::Plan(args) => args.run(&mut out),
         Command::Decode(args) => args.run(&mut out),

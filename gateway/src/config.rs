@@ -3,6 +3,7 @@
 //! [`Config`] is checked: nothing that has one needs to ask again whether a value makes sense. Every key is declared in `read`;
 //! `docs/configuration.md` says what they mean, and a test compares it with [`keys`].
 
+pub mod access;
 pub(crate) mod decimal;
 mod group;
 mod ownership;
@@ -11,7 +12,6 @@ pub mod secrets;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use dream_edge::config::{Report, Variables};
@@ -26,6 +26,7 @@ use dream_protocol::scheme::{COMMITTEE_FROM, Kind, Scheme, SchemeChoice};
 
 use crate::clock::Zone;
 
+pub use access::{Http, HttpTls};
 pub use dream_edge::config::ConfigError;
 pub use group::{Group, GroupId, Part};
 pub(crate) use read::with_privacy;
@@ -43,9 +44,7 @@ pub struct Config {
     pub identity: Identity,
     pub broker: Broker,
     pub store: Store,
-    pub http: SocketAddr,
-    /// Where the operator can see which meters spoil slots, if anywhere.
-    pub operator_http: Option<SocketAddr>,
+    pub http: Http,
     pub log: Log,
     /// The discovery prefix of Home Assistant, if clusters are announced to it.
     pub home_assistant: Option<String>,
@@ -265,6 +264,7 @@ pub struct Files {
     pub tls: Option<BrokerTls>,
     pub login: Option<Login>,
     pub store: Option<Place>,
+    pub http: Option<HttpTls>,
 }
 
 impl Draft {
@@ -281,7 +281,7 @@ impl Draft {
 /// Returns every key of the file, those of `[clusters.NAME]` and `[groups.NAME]` for a cluster and a group of that name, and the
 /// environment variables that replace one.
 pub fn keys() -> (Vec<String>, Vec<String>) {
-    let (text, none) = ("[clusters.NAME]\n[groups.NAME]", Variables::default());
+    let (text, none) = ("[clusters.NAME]\n[groups.NAME]\n[http.proxy]", Variables::default());
     let all = |root: &dream_edge::config::Section<'_>| read::config(root, &Overrides::default());
     let (_, report) = dream_edge::config::read_text(Path::new(""), text, &Variables { prefix: "DREAM_", ..none }, all);
     (report.keys, report.variables)

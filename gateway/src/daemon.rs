@@ -1,5 +1,6 @@
 //! Puts the parts together and runs them: `dream-gateway run`.
 
+mod http_files;
 mod notify;
 
 use std::future::Future;
@@ -12,8 +13,7 @@ use dream_edge::service::ServiceManager;
 use dream_edge::task::{self, TaskEnded};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
+use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::time::Instant;
 use tracing::{error, info, warn};
 
@@ -27,10 +27,13 @@ use crate::engine::mqtt::Connector;
 use crate::engine::parts::Parts;
 use crate::engine::transport::{self, BrokerEvent};
 use crate::engine::writer::Writer;
-use crate::http::operator;
+use crate::http::access::Access;
 use crate::http::{self, Service};
 use crate::logging::{self, Level};
 use crate::store::Store;
+use http_files::Current;
+
+pub use http_files::HttpFiles;
 
 /// Runs a gateway until it gets SIGTERM or SIGINT; SIGHUP reads the configuration again.
 pub fn main(source: &ConfigArgs) -> anyhow::Result<()> {
@@ -39,7 +42,9 @@ pub fn main(source: &ConfigArgs) -> anyhow::Result<()> {
     if let Some(foreign) = config.broker.tls.as_ref().and_then(|tls| foreign_client(tls, &identity, &config.id)) {
         return Err(foreign.into());
     }
+    let files = HttpFiles::load(&config)?;
     let level = logging::start(&config.log)?;
+    config.http.warnings().iter().for_each(|warning| warn!("{warning}"));
     warn_of_shared_authority(&identity);
     // At least two, so that nothing that takes long keeps the connection waiting.
     let threads = std::thread::available_parallelism().map_or(2, usize::from).max(2);
@@ -56,7 +61,7 @@ pub fn main(source: &ConfigArgs) -> anyhow::Result<()> {
         let listener = listen(&config).await?;
         let clock = Arc::new(SystemClock);
         tokio::select! {
-            ended = run_supervised(config, identity, listener, clock, None, waiting, shutdown, &manager) => ended,
+            ended = run_supervised(config, identity, files, listener, clock, None, waiting, shutdown, &manager) => ended,
             ended = task::end_of("what reads the configuration again", reloading) => Err(ended.into()),
         }
     });
@@ -65,8 +70,8 @@ pub fn main(source: &ConfigArgs) -> anyhow::Result<()> {
     done
 }
 
-/// A configuration that was read again, with the identity it names.
-pub type Reload = (Config, GatewayIdentity);
+/// A configuration that was read again, with the identity it names and what HTTP needs.
+pub type Reload = (Config, GatewayIdentity, HttpFiles);
 
 async fn reload_on_hangup(
     source: ConfigArgs,
@@ -78,7 +83,8 @@ async fn reload_on_hangup(
     let load = || {
         let config = source.load()?;
         let identity = GatewayIdentity::load(&config.identity, &config.id, SystemClock.now())?;
-        anyhow::Ok((config, identity))
+        let files = HttpFiles::load(&config)?;
+        anyhow::Ok((config, identity, files))
     };
     while hangup.recv().await.is_some() {
         manager.reloading();
@@ -104,15 +110,18 @@ fn warn_of_shared_authority(identity: &GatewayIdentity) {
 
 /// Takes the address for HTTP. Port 0 takes a free one, which the listener knows.
 pub async fn listen(config: &Config) -> anyhow::Result<TcpListener> {
-    let listener = TcpListener::bind(config.http).await;
-    listener.with_context(|| format!("`http.listen`: cannot listen on {}", config.http))
+    let address = config.http.listen;
+    let listener = TcpListener::bind(address).await;
+    listener.with_context(|| format!("`http.listen`: cannot listen on {address}"))
 }
 
-/// Returns what HTTP serves of a gateway's parts, with what every page begins with, if anything.
-pub fn service(parts: &Parts, notice: Option<String>) -> anyhow::Result<Service> {
+/// Returns what HTTP serves of a gateway's parts, and to whom, with what every page begins with, if anything.
+pub fn service(parts: &Parts, access: Arc<Access>, notice: Option<String>) -> anyhow::Result<Service> {
     let (metrics, board, clock) = (parts.telemetry.metrics.clone(), parts.board.clone(), parts.clock.clone());
     Ok(Service {
         board: parts.board.clone(),
+        members: parts.members.clone(),
+        access,
         history: parts.store.clone(),
         readiness: parts.readiness.clone(),
         scrape: Arc::new(move || metrics.render(&board, clock.now())),
@@ -133,13 +142,16 @@ pub async fn run(
     reloads: mpsc::Receiver<Reload>,
     shutdown: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
-    run_supervised(config, identity, listener, clock, notice, reloads, shutdown, &ServiceManager::default()).await
+    let files = HttpFiles::load(&config)?;
+    let manager = ServiceManager::default();
+    run_supervised(config, identity, files, listener, clock, notice, reloads, shutdown, &manager).await
 }
 
 /// Runs a gateway, and tells a service manager how it is doing.
 async fn run_supervised(
     config: Config,
     identity: GatewayIdentity,
+    files: HttpFiles,
     listener: TcpListener,
     clock: Arc<dyn Clock>,
     notice: Option<String>,
@@ -149,23 +161,14 @@ async fn run_supervised(
 ) -> anyhow::Result<()> {
     let name = config.replica_name().context("the replica's name")?.to_string();
     let grace = Duration::from_secs(config.shutdown_grace_seconds);
+    let current = Current::new(&config, files);
     let parts = Parts::new(config, identity, clock)?;
     info!(gateway = name, version = env!("CARGO_PKG_VERSION"), http = %listener.local_addr()?, "starting");
 
     let (close, closed) = oneshot::channel::<()>();
-    let mut server =
-        tokio::spawn(http::serve(listener, service(&parts, notice)?, async { closed.await.unwrap_or_default() }));
-    // Nobody waits on this one for long: it ends with the process.
-    let mut operator = match parts.config.operator_http {
-        Some(address) => {
-            let listener = TcpListener::bind(address).await;
-            let listener = listener.with_context(|| format!("`http.operator_listen`: cannot listen on {address}"))?;
-            info!(address = %listener.local_addr()?, "naming members that spoil slots and holders that drop out to \
-                  the operator");
-            Some(tokio::spawn(operator::serve(listener, parts.members.clone())))
-        }
-        None => None,
-    };
+    let (service, tls) = (service(&parts, current.access.clone(), notice)?, current.tls());
+    let mut server = tokio::spawn(http::serve(listener, service, tls, async { closed.await.unwrap_or_default() }));
+    let current = Mutex::new(current);
 
     let readiness = parts.readiness.clone();
     let (broker, status_topic) = (parts.config.broker.clone(), parts.status_topic.clone());
@@ -178,7 +181,8 @@ async fn run_supervised(
 
     // Handing over a configuration may take as long as a full disk stays full; stopping does not wait for that.
     let reloading = async {
-        while let Some((config, identity)) = reloads.recv().await {
+        while let Some((config, identity, files)) = reloads.recv().await {
+            current.lock().await.replace(&config, files);
             commands.send(Command::Reload(Box::new(config), Box::new(identity))).await.ok();
         }
         std::future::pending::<()>().await;
@@ -186,10 +190,10 @@ async fn run_supervised(
     tokio::select! {
         () = shutdown => {}
         () = reloading => {}
+        () = Current::follow(&current) => {}
         () = notify::follow(manager, &readiness) => {}
         ended = &mut driving => return ended.context("the driver has failed")?,
         ended = task::end_of("what serves `http.listen`", &mut server) => return Err(ended.into()),
-        ended = task::end_of_some("what serves `http.operator_listen`", operator.as_mut()) => return Err(ended.into()),
     }
     info!("stopping");
     manager.stopping();
@@ -201,7 +205,6 @@ async fn run_supervised(
     };
     let stopped = tokio::time::timeout_at(by, driver_stops).await;
     drop(close);
-    operator.inspect(JoinHandle::abort);
     // A client that waits longer than that gets no answer.
     if let Ok(served) = tokio::time::timeout_at(by, server).await {
         served??;

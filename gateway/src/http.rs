@@ -1,8 +1,9 @@
 //! What the gateway serves over HTTP: the page, the API, metrics and health. Read only, and nothing about a single meter
-//! but the signed membership lists.
+//! but the signed membership lists, and to operators which members spoil slots or drop out.
 //!
-//! Everything comes in through [`Service`].
+//! Everything comes in through [`Service`]. Each request is let in by [`Access`], and a handler sees what its sender may see.
 
+pub mod access;
 mod api;
 mod assets;
 mod chart;
@@ -17,7 +18,6 @@ mod group_tree;
 mod headline;
 mod lists_page;
 mod load_page;
-pub mod operator;
 mod overview;
 mod page;
 mod past;
@@ -25,6 +25,7 @@ mod query;
 mod range;
 mod reasons;
 mod series;
+mod shared;
 mod slots_page;
 mod status;
 mod subject;
@@ -36,20 +37,22 @@ use std::future::Future;
 use std::io;
 use std::sync::Arc;
 
-use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use dream_protocol::time::Timestamp;
+use dream_edge::serve::Tls;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 
 use crate::board::group::GroupView;
+use crate::board::named::NamedMembers;
 use crate::board::readiness::{Latch, Readiness};
-use crate::board::{Board, ClusterView};
+use crate::board::{Board, ClusterView, holders, offenders};
 use crate::clock::Clock;
 use crate::history::History;
+use access::{Access, Need};
+use shared::{Common, Shared};
 
 pub use cluster_json::{ClusterJson, ClusterState, HoldersJson, ListJson};
 pub use group_json::{GroupEnergyJson, GroupJson, GroupPeriodJson, GroupSlotJson};
@@ -58,6 +61,9 @@ pub use group_json::{GroupEnergyJson, GroupJson, GroupPeriodJson, GroupSlotJson}
 #[derive(Clone)]
 pub struct Service {
     pub board: Arc<Board>,
+    /// Members by name, for operators.
+    pub members: Arc<NamedMembers>,
+    pub access: Arc<Access>,
     pub history: Arc<dyn History>,
     pub readiness: Arc<Readiness>,
     /// Returns what Prometheus scrapes.
@@ -87,6 +93,7 @@ const CONNECTIONS: usize = 512;
 pub async fn serve(
     listener: TcpListener,
     service: Service,
+    tls: Option<Tls>,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
     let closing = watch::Sender::new(false);
@@ -95,12 +102,17 @@ pub async fn serve(
         shutdown.await;
         closed.send_replace(true);
     };
-    dream_edge::serve::serve(listener, routes(service, closing), CONNECTIONS, stop).await
+    dream_edge::serve::serve(listener, routes(service, closing), CONNECTIONS, tls, stop).await
 }
 
 fn routes(service: Service, closing: watch::Sender<bool>) -> axum::Router {
-    let shared = Shared { service, closing, sparklines: overview::Sparklines::default() };
-    axum::Router::new()
+    let access = service.access.clone();
+    // A wrong method is no way around a login either.
+    let guarded = |routes: axum::Router<Arc<Common>>, need: Need| {
+        let admit = middleware::from_fn_with_state((access.clone(), need), access::admit);
+        routes.method_not_allowed_fallback(error::method_not_allowed).layer(admit)
+    };
+    let pages = axum::Router::new()
         .route("/", get(overview::overview))
         .route("/clusters/{id}", get(load_page::show::<Arc<ClusterView>>))
         .route("/clusters/{id}/slots", get(slots_page::slots))
@@ -119,33 +131,21 @@ fn routes(service: Service, closing: watch::Sender<bool>) -> axum::Router {
         .route("/api/v1/groups/{id}", get(api::one::<GroupView>))
         .route("/api/v1/groups/{id}/slots", get(api::slots::<GroupView>))
         .route("/api/v1/groups/{id}/history", get(api::history::<GroupView>))
-        .route("/metrics", get(metrics))
         .route("/api/v1/openapi.json", get(openapi))
+        .fallback(page::not_found);
+    let operator =
+        axum::Router::new().route(offenders::PATH, get(api::offenders)).route(holders::PATH, get(api::holders));
+    let metrics = axum::Router::new().route("/metrics", get(metrics));
+    let health = axum::Router::new()
         .route("/livez", get(async || "ok\n"))
         .route("/healthz", get(async || "ok\n"))
-        .route("/readyz", get(readyz))
-        .fallback(page::not_found)
-        .method_not_allowed_fallback(error::method_not_allowed)
+        .route("/readyz", get(readyz));
+    guarded(pages, Need::Pages)
+        .merge(guarded(operator, Need::Operator))
+        .merge(guarded(metrics, Need::Metrics))
+        .merge(guarded(health, Need::Health))
         .layer(middleware::map_response(with_headers))
-        .with_state(Arc::new(shared))
-}
-
-/// The service with what it remembers between requests.
-struct Shared {
-    service: Service,
-    /// Whether the server is about to end.
-    closing: watch::Sender<bool>,
-    sparklines: overview::Sparklines,
-}
-
-impl Shared {
-    fn now(&self) -> Timestamp {
-        self.service.clock.now()
-    }
-
-    fn history(&self) -> &dyn History {
-        self.service.history.as_ref()
-    }
+        .with_state(Arc::new(Common::new(service, closing)))
 }
 
 /// Runs what reads the store where it keeps nobody waiting.
@@ -161,8 +161,8 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
     tokio::task::spawn_blocking(work).await.expect("work that was started is neither cancelled nor panics")
 }
 
-async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
-    let text = (shared.service.scrape)();
+async fn metrics(shared: Shared) -> Response {
+    let text = shared.scrape();
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     ([(header::CONTENT_TYPE, kind)], text).into_response()
 }
@@ -174,10 +174,9 @@ async fn openapi() -> Response {
     ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], OPENAPI).into_response()
 }
 
-async fn readyz(State(shared): State<Arc<Shared>>) -> Response {
-    let mut awaited: Vec<_> = shared.service.readiness.awaited().into_iter().map(Latch::as_str).collect();
-    let (now, (_, clusters)) = (shared.now(), shared.service.board.clusters());
-    if !clusters.is_empty() && clusters.iter().all(|view| view.is_stalled(now)) {
+async fn readyz(shared: Shared) -> Response {
+    let mut awaited: Vec<_> = shared.readiness().awaited().into_iter().map(Latch::as_str).collect();
+    if shared.is_stalled() {
         awaited.push("slots closing in time");
     }
     if awaited.is_empty() {

@@ -10,7 +10,7 @@
 //! | [`board`] | the clusters, the groups and the gateway as they stand | `config`, `history` |
 //! | [`store`] | records and closed slots, in a file or in PostgreSQL | `config`, `history` |
 //! | [`metrics`] | what Prometheus sees | `board`, `history` |
-//! | [`http`] | the pages, the API, health, and the operator's address | `config`, `board`, `history` |
+//! | [`http`] | the pages, the API, health, and who may see what | `config`, `board`, `history` |
 //! | [`engine`] | the broker, the clusters, and commits before effects | `config`, `history`, `board`, `store`, `metrics` |
 //! | [`daemon`] | puts the rooms together | all of these, and of `cmd` the arguments that name a configuration |
 //! | [`cmd`] | the command line | all |

@@ -20,10 +20,11 @@ use dream_fleet::clock::SimulatedClock;
 use dream_fleet::pace::Pacer;
 use dream_fleet::{ClusterSetup, Faults, Fleet, Records};
 use dream_gateway::config::Config;
+use dream_gateway::config::access::new_token;
 use dream_gateway::config::secrets::GatewayIdentity;
 use dream_gateway::daemon;
 use dream_gateway::store;
-use dream_homes::args::whole;
+use dream_homes::args::{BadInput, whole};
 use dream_homes::home::{Month, PvShare};
 use dream_homes::source::Source;
 use dream_protocol::params::Params;
@@ -117,9 +118,8 @@ const GATEWAY: &str = "gw-demo";
 /// The length of a slot in the homes.
 const HOME_SLOT_SECONDS: u32 = 600;
 
-/// How long one takes here at least, and usually.
-const LEAST_SLOT_SECONDS: u32 = 2;
-const USUAL_SLOT_SECONDS: u32 = 4;
+/// How long a slot of real time is at least: windows are whole seconds, each a quarter of a slot.
+const REAL_SLOT_SECONDS: u32 = 4;
 
 /// When the demo begins, in seconds of its day: when people come home.
 const BEGIN: u64 = (16 * 60 + 40) * 60;
@@ -157,12 +157,17 @@ impl DemoArgs {
     }
 
     async fn demonstrate(&self, view: &mut View) -> anyhow::Result<Verdict> {
+        if self.real_time && self.slot_seconds() < REAL_SLOT_SECONDS {
+            let message = format!("--real-time: use --slot-seconds {REAL_SLOT_SECONDS} or more");
+            return Err(BadInput(message).into());
+        }
         let seed = self.conduct.seed.unwrap_or_else(|| rand::random_range(1..1_000_000));
         let directory = tempfile::TempDir::new().context("a temporary directory")?;
         let broker = broker::start(self.mqtt_port).with_context(|| self.no_broker())?;
         let stage = Stage::new(self, directory.path(), broker);
         let clusters = stage.cluster_ids()?;
-        let config = stage.gateway(&clusters)?;
+        let operator = new_token();
+        let config = stage.gateway(&clusters, &operator)?;
         let policy = stage.policy()?;
         let settings = config.clusters.values().next().context("a demo has a cluster")?;
         let params = stage::params(self.meters, settings, &policy)?;
@@ -195,7 +200,7 @@ impl DemoArgs {
                 records: Records::open(&directory.path().join("meters.redb"))?,
             }),
         };
-        beside_gateway(config, listener, clock, trial, view).await
+        beside_gateway(config, operator, listener, clock, trial, view).await
     }
 
     fn no_broker(&self) -> String {
@@ -223,12 +228,10 @@ impl DemoArgs {
                 Kind::Committee => self.homes() * u32::from(self.meters).min(HOLDERS),
             };
             let wanted = if self.real_time { pairs / 20_000 } else { self.homes() / 500 };
-            let least = if self.liars > 0 { LEAST_SLOT_SECONDS } else { USUAL_SLOT_SECONDS };
+            let least = if self.liars > 0 && !self.real_time { 2 } else { REAL_SLOT_SECONDS };
             wanted.clamp(least, HOME_SLOT_SECONDS)
         };
-        // Meters know windows of whole seconds, a quarter of a slot.
-        let least = if self.real_time { USUAL_SLOT_SECONDS } else { LEAST_SLOT_SECONDS };
-        self.slot_seconds.unwrap_or_else(usual).max(least)
+        self.slot_seconds.unwrap_or_else(usual)
     }
 
     /// The scheme that the gateway chooses.
@@ -301,6 +304,7 @@ impl DemoArgs {
 /// Runs the meters beside the gateway that serves them.
 async fn beside_gateway(
     config: Config,
+    operator: String,
     listener: TcpListener,
     clock: Option<Arc<SimulatedClock>>,
     trial: Trial,
@@ -310,7 +314,7 @@ async fn beside_gateway(
         Some(clock) => (clock, Some(day_before::notice(begin()))),
         None => (Arc::new(SystemClock), None),
     };
-    let (http, operator) = (listener.local_addr()?, config.operator_http);
+    let http = listener.local_addr()?;
     let identity = GatewayIdentity::load(&config.identity, &config.id, clock.now())?;
     let (stop, stopped) = oneshot::channel::<()>();
     let (_reloads, waiting) = mpsc::channel(1);
@@ -318,13 +322,11 @@ async fn beside_gateway(
         stopped.await.ok();
     }));
     let (news, known) = watch::channel(BTreeMap::new());
-    if let Some(operator) = operator {
-        tokio::spawn(offenders::ask(http, operator, news));
-    }
+    tokio::spawn(offenders::ask(http, operator, news));
     let trial = Trial { offenders: Some(known), ..trial };
     let run = async {
         // Meters that enrol before the gateway has subscribed would be heard some seconds later.
-        while ask(http, "/readyz").await.is_none() {
+        while ask(http, "/readyz", None).await.is_none() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         trial.run(view, interrupted()).await
@@ -363,10 +365,10 @@ fn begin() -> Timestamp {
     Timestamp::from_secs(clock::wall().utc_day() * 86_400 + BEGIN)
 }
 
-/// Asks the gateway for a path; returns the body if it answers that all is well.
-async fn ask(gateway: SocketAddr, path: &str) -> Option<Vec<u8>> {
-    let url = format!("http://{gateway}{path}");
+/// Asks the gateway for a path, with a token if it takes one; returns the body if it answers that all is well.
+async fn ask(gateway: SocketAddr, path: &str, token: Option<&str>) -> Option<Vec<u8>> {
     let limits = http::Limits { patience: Duration::from_secs(10), body_bytes: 16 << 20 };
-    let answer = tokio::task::spawn_blocking(move || http::get(&url, limits)).await.ok()?;
-    answer.ok().and_then(|(status, body)| (status == 200).then_some(body))
+    let question = http::Question { address: gateway, path, token, tls: None };
+    let (status, body) = question.ask(limits).await.ok()?;
+    (status == 200).then_some(body)
 }

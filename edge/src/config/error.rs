@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 pub struct ConfigError {
     pub file: PathBuf,
     pub problems: Vec<Problem>,
+    /// What is wrong with other files that this one names.
+    pub others: Vec<Self>,
 }
 
 /// One mistake.
@@ -32,7 +34,7 @@ pub enum Place {
 impl ConfigError {
     pub(super) fn of_file(file: &Path, message: String) -> Self {
         let problem = Problem { place: Place::File, key: String::new(), message };
-        Self { file: file.to_owned(), problems: vec![problem] }
+        Self { file: file.to_owned(), problems: vec![problem], others: Vec::new() }
     }
 
     pub(super) fn sort(&mut self) {
@@ -43,6 +45,12 @@ impl ConfigError {
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("invalid configuration")?;
+        self.list(f)
+    }
+}
+
+impl ConfigError {
+    fn list(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let file = self.file.display();
         for Problem { place, key, message } in &self.problems {
             let message = message.trim_end().replace('\n', "\n  ");
@@ -53,7 +61,7 @@ impl fmt::Display for ConfigError {
                 Place::Variable(name) => write!(f, "\n{name}: {message}")?,
             }
         }
-        Ok(())
+        self.others.iter().try_for_each(|other| other.list(f))
     }
 }
 

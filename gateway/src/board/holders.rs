@@ -4,7 +4,7 @@ use dream_protocol::cluster::HoldersReport;
 use dream_protocol::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// The path of the names on the operator's address.
+/// The path of the names, which operators alone may ask for.
 pub const PATH: &str = "/api/v1/holders";
 
 /// How the holders of a cluster answered in a slot.

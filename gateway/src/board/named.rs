@@ -1,4 +1,4 @@
-//! Members by name, for the operator alone. They are kept apart from the [board](super::Board): what shows the board cannot show a
+//! Members by name, for operators alone. They are kept apart from the [board](super::Board): what shows the board cannot show a
 //! meter.
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ pub struct Names {
     pub holders: Vec<HolderJson>,
 }
 
-/// Members by cluster: the driver writes it, and only the operator's address shows it.
+/// Members by cluster: the driver writes it, and only operators are shown it.
 #[derive(Debug, Default)]
 pub struct NamedMembers(RwLock<BTreeMap<ClusterId, Names>>);
 

@@ -1,6 +1,6 @@
 //! Members that spoil slots: how many there are, for everybody, and who they are, for the operator alone.
 //!
-//! Names are served on the [operator's address](crate::http::operator) alone.
+//! Names are served to operators alone.
 
 use dream_protocol::cluster::{Cluster, Offence, Offender};
 use dream_protocol::ids::{ClusterId, MeterId};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::rfc3339;
 
-/// The path of the names on the operator's address.
+/// The path of the names, which operators alone may ask for.
 pub const PATH: &str = "/api/v1/offenders";
 
 const DAY_SECONDS: u64 = 86_400;

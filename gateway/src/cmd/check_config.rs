@@ -13,9 +13,10 @@ use dream_protocol::time::Timestamp;
 use crate::board::day_epsilon;
 use crate::clock::{Clock, rfc3339};
 use crate::cmd::ConfigArgs;
+use crate::config::access::{Logins, Open};
 use crate::config::decimal::Fraction;
 use crate::config::secrets::{self, GatewayIdentity};
-use crate::config::{Broker, ClusterSettings, Config, Draft, Files, Place, Postgres, even_draws};
+use crate::config::{Broker, ClusterSettings, Config, Draft, Files, Http, Place, Postgres, even_draws};
 use crate::store;
 
 #[derive(Debug, Args)]
@@ -35,6 +36,12 @@ pub(super) fn run(args: &CheckConfigArgs, clock: &dyn Clock, out: &mut impl Writ
     if !args.without_files {
         mistakes(&files, clock.now()).into_iter().for_each(|(key, message)| report.wrong(key, message));
     }
+    // The file of users and tokens is understood only beside the clusters.
+    let logins = config.as_ref().filter(|_| !args.without_files).map(Logins::load);
+    if let Some(Err(error)) = &logins {
+        report.include(error.clone());
+    }
+    let logins = logins.and_then(Result::ok);
     let config = report.finish(config)?;
     writeln!(out, "{}: valid configuration", args.config.path().display())?;
     let identity = (!args.without_files).then(|| GatewayIdentity::load(&config.identity, &config.id, clock.now()));
@@ -59,7 +66,7 @@ pub(super) fn run(args: &CheckConfigArgs, clock: &dyn Clock, out: &mut impl Writ
             writeln!(out, "      WARNING: {warning}")?;
         }
     }
-    writeln!(out, "  http      {}", config.http)?;
+    write_http(&config.http, logins.as_ref(), out)?;
     let owned: Vec<_> = config.owned().collect();
     writeln!(out, "  clusters  {}, of which this replica serves {}", config.clusters.len(), owned.len())?;
     for (cluster, settings) in owned {
@@ -69,6 +76,38 @@ pub(super) fn run(args: &CheckConfigArgs, clock: &dyn Clock, out: &mut impl Writ
         }
     }
     write_groups(&config, out)
+}
+
+/// Says where HTTP is served, to whom, and what strangers could do.
+fn write_http(http: &Http, logins: Option<&Logins>, out: &mut impl Write) -> anyhow::Result<()> {
+    let tls = if http.tls.is_some() { "with TLS" } else { "without TLS" };
+    let mut whom: Vec<String> = Vec::new();
+    match (logins, &http.access_file) {
+        (Some(logins), Some(_)) => {
+            let (users, tokens) = (logins.users.len(), logins.tokens.len());
+            whom.push(format!("{users} {} and {tokens} {}", plural(users, "user"), plural(tokens, "token")));
+        }
+        (None, Some(_)) => whom.push("users and tokens".to_owned()),
+        (_, None) => {}
+    }
+    whom.extend(http.proxy.is_some().then(|| "whom the proxy names".to_owned()));
+    if whom.is_empty() {
+        writeln!(out, "  http      {}, {tls}, without a login", http.listen)?;
+    } else {
+        let Open { health, metrics, pages } = http.open;
+        let open = [("health", health), ("metrics", metrics), ("pages", pages)];
+        let open: Vec<&str> = open.iter().filter(|(_, is_open)| *is_open).map(|(name, _)| *name).collect();
+        let open = if open.is_empty() { "nothing".to_owned() } else { open.join(", ") };
+        writeln!(out, "  http      {}, {tls}, for {}; open to all: {open}", http.listen, whom.join(", "))?;
+    }
+    for warning in http.warnings() {
+        writeln!(out, "      WARNING: {warning}")?;
+    }
+    Ok(())
+}
+
+fn plural(count: usize, one: &str) -> String {
+    if count == 1 { one.to_owned() } else { format!("{one}s") }
 }
 
 fn write_groups(config: &Config, out: &mut impl Write) -> anyhow::Result<()> {
@@ -96,7 +135,8 @@ fn mistakes(files: &Files, now: Timestamp) -> Vec<(&'static str, String)> {
     let client = loaded.zip(files.tls.as_ref());
     let foreign = client.and_then(|((identity, id), tls)| secrets::foreign_client(tls, &identity, id));
     let password = files.login.iter().filter_map(|login| secrets::password(login).err());
-    let secrets = identity.chain(tls).chain(foreign).chain(password);
+    let http = files.http.iter().flat_map(secrets::http_mistakes);
+    let secrets = identity.chain(tls).chain(foreign).chain(password).chain(http);
     let store = files.store.iter().flat_map(|place| match place {
         Place::File { path, .. } => store_mistake(path).map(|message| ("store.path", message)).into_iter().collect(),
         Place::Postgres(postgres) => database_mistakes(postgres),

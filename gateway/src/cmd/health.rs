@@ -23,7 +23,6 @@ pub(super) struct HealthArgs {
 }
 
 pub(super) fn run(args: &HealthArgs, out: &mut impl Write) -> anyhow::Result<()> {
-    let address = args.gateway.address(|config| Ok(config.http))?;
-    let body = super::running::ask(address, if args.live { "/livez" } else { "/readyz" })?;
+    let body = args.gateway.ask(if args.live { "/livez" } else { "/readyz" })?;
     Ok(writeln!(out, "{body}")?)
 }

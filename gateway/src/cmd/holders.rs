@@ -5,18 +5,17 @@ use std::io::Write;
 use anyhow::Context as _;
 use clap::Args;
 
-use super::offenders::operator_address;
-use super::running::{RunningGateway, ask};
+use super::running::RunningGateway;
 use crate::board::holders::{HolderJson, PATH};
 
 /// Name committee holders that drop out
 ///
-/// Asks the running gateway on `http.operator_listen`, which is the only place where meters are named. Slots are those of today
+/// Asks the running gateway, which names meters only to the role `operator`: use the token of an operator. Slots are those of today
 /// and yesterday (UTC), since the gateway started.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  dream-gateway holders --config /etc/dream/gateway.toml
-  dream-gateway holders --url http://127.0.0.1:9465 --json")]
+  dream-gateway holders --config /etc/dream/gateway.toml --token-file /etc/dream/operator.token
+  dream-gateway holders --url https://gateway.example:9464 --ca ca.pem --token-file operator.token --json")]
 pub(super) struct HoldersArgs {
     #[command(flatten)]
     gateway: RunningGateway,
@@ -26,7 +25,7 @@ pub(super) struct HoldersArgs {
 }
 
 pub(super) fn run(args: &HoldersArgs, out: &mut impl Write) -> anyhow::Result<()> {
-    let body = ask(operator_address(&args.gateway)?, PATH)?;
+    let body = args.gateway.ask(PATH)?;
     if args.json {
         return Ok(writeln!(out, "{body}")?);
     }

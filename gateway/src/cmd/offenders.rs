@@ -1,22 +1,20 @@
 //! `dream-gateway offenders`: asks a running gateway which members spoil slots.
 
 use std::io::Write;
-use std::net::SocketAddr;
 
 use anyhow::Context as _;
 use clap::Args;
 
-use super::BadInput;
-use super::running::{RunningGateway, ask};
+use super::running::RunningGateway;
 use crate::board::offenders::{OffenderJson, PATH};
 
 /// Name the members that spoil slots
 ///
-/// Asks the running gateway on `http.operator_listen`, which is the only place where meters are named. Days are whole days.
+/// Asks the running gateway, which names meters only to the role `operator`: use the token of an operator. Days are whole days.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  dream-gateway offenders --config /etc/dream/gateway.toml
-  dream-gateway offenders --url http://127.0.0.1:9465 --json")]
+  dream-gateway offenders --config /etc/dream/gateway.toml --token-file /etc/dream/operator.token
+  dream-gateway offenders --url https://gateway.example:9464 --ca ca.pem --token-file operator.token --json")]
 pub(super) struct OffendersArgs {
     #[command(flatten)]
     gateway: RunningGateway,
@@ -26,21 +24,12 @@ pub(super) struct OffendersArgs {
 }
 
 pub(super) fn run(args: &OffendersArgs, out: &mut impl Write) -> anyhow::Result<()> {
-    let body = ask(operator_address(&args.gateway)?, PATH)?;
+    let body = args.gateway.ask(PATH)?;
     if args.json {
         return Ok(writeln!(out, "{body}")?);
     }
     let offenders: Vec<OffenderJson> = serde_json::from_str(&body).context("the answer is not a list of offenders")?;
     print(&offenders, out)
-}
-
-/// Returns where a running gateway names members.
-pub(super) fn operator_address(gateway: &RunningGateway) -> anyhow::Result<SocketAddr> {
-    gateway.address(|config| {
-        let none = "`http.operator_listen` is not set, so this gateway names nobody; set it to a loopback address \
-                    such as 127.0.0.1:9465 and restart the gateway";
-        Ok(config.operator_http.ok_or_else(|| BadInput(none.to_owned()))?)
-    })
 }
 
 fn print(offenders: &[OffenderJson], out: &mut impl Write) -> anyhow::Result<()> {

@@ -1,7 +1,6 @@
 //! Every key of the file: its name, type, bounds and default, and what must fit together.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
 
 use dream_edge::HomeKind;
 use dream_edge::config::Section;
@@ -16,7 +15,7 @@ use dream_protocol::scheme::{self, Scheme, SchemeChoice};
 use super::decimal::{self, Fraction};
 use super::{
     Broker, BrokerTls, ClusterSettings, Config, Files, Identity, Log, LogFormat, Login, Overrides, Place, Postgres,
-    Store, group,
+    Store, access, group,
 };
 use crate::clock::Zone;
 
@@ -35,7 +34,7 @@ pub(super) fn config(root: &Section<'_>, overrides: &Overrides) -> (Option<Confi
     let broker_section = root.section("broker");
     let broker = broker(&broker_section);
     let store = store(&root.section("store"));
-    let (http, operator_http) = listeners(&root.section("http"));
+    let http = access::http(&root.section("http"));
     let log = log(&root.section("log"));
     let home_assistant = home_assistant(&root.section("home_assistant"));
     let sections = root.sections("clusters");
@@ -55,6 +54,7 @@ pub(super) fn config(root: &Section<'_>, overrides: &Overrides) -> (Option<Confi
         tls: broker.as_ref().and_then(|broker| broker.tls.clone()),
         login: broker.as_ref().and_then(|broker| broker.login.clone()),
         store: Some(store.place.clone()),
+        http: http.tls.clone(),
     };
     let config = || {
         Some(Config {
@@ -68,7 +68,6 @@ pub(super) fn config(root: &Section<'_>, overrides: &Overrides) -> (Option<Confi
             broker: broker?,
             store,
             http,
-            operator_http,
             log,
             home_assistant,
             clusters,
@@ -228,19 +227,6 @@ fn postgres_url(text: &str) -> Result<String, String> {
 #[cfg(not(feature = "postgres"))]
 fn postgres_url(_: &str) -> Result<String, &'static str> {
     Err("this program was built without PostgreSQL; use `store.path`, or build it with the feature `postgres`")
-}
-
-fn listeners(section: &Section<'_>) -> (SocketAddr, Option<SocketAddr>) {
-    let address = |text: &str| {
-        text.parse::<SocketAddr>().map_err(|_| "not an address and a port; use 127.0.0.1:9464 or [::]:9464")
-    };
-    let usual = SocketAddr::from(([127, 0, 0, 1], 9464));
-    let listen = section.key("listen").overridable().parsed(address).unwrap_or(usual);
-    let operator = section.key("operator_listen").parsed(address);
-    if operator == Some(listen) {
-        section.wrong("operator_listen", "it names meters, so it needs an address of its own, not that of `listen`");
-    }
-    (listen, operator)
 }
 
 fn log(section: &Section<'_>) -> Log {

@@ -15,7 +15,7 @@ use thiserror::Error;
 use zeroize::Zeroizing;
 
 use crate::clock::rfc3339;
-use crate::config::{BrokerTls, Identity, Login};
+use crate::config::{BrokerTls, HttpTls, Identity, Login};
 
 /// Why a file with a key or a certificate is invalid. Never says what is in it.
 #[derive(Debug, Error)]
@@ -56,6 +56,8 @@ pub enum SecretError {
     NotAStoreKey { path: PathBuf },
     #[error("cannot set up TLS to the broker: {error}")]
     Tls { error: rustls::Error },
+    #[error("cannot set up TLS for `http.listen`: {error}")]
+    HttpTls { error: rustls::Error },
     #[error("cannot set up TLS: {}, `{key}`, holds an invalid certificate: {error}", path.display())]
     Root { key: &'static str, path: PathBuf, error: rustls::Error },
 }
@@ -185,6 +187,40 @@ pub fn broker_tls(files: &BrokerTls) -> Result<Arc<rustls::ClientConfig>, Secret
         Ok::<_, SecretError>((chain, private_key("broker.client_key", key)?))
     });
     Ok(tls::client(roots, client.transpose()?)?)
+}
+
+/// Returns everything that is wrong with the files for TLS on `http.listen`.
+pub fn http_mistakes(files: &HttpTls) -> Vec<SecretError> {
+    let certificate = certificates("http.tls_certificate", &files.certificate).err();
+    let alone: Vec<_> = certificate.into_iter().chain(private_key("http.tls_key", &files.key).err()).collect();
+    if alone.is_empty() { http_tls(files).err().into_iter().collect() } else { alone }
+}
+
+/// The certificate of `http.listen`, with those that certify it, and how to serve with it.
+#[derive(Debug, Clone)]
+pub struct HttpCertificate {
+    pub chain: Vec<CertificateDer<'static>>,
+    pub server: Arc<rustls::ServerConfig>,
+}
+
+/// TLS on `http.listen`, from the files as they are now.
+pub fn http_tls(files: &HttpTls) -> Result<HttpCertificate, SecretError> {
+    let chain = certificates("http.tls_certificate", &files.certificate)?;
+    let key = private_key("http.tls_key", &files.key)?;
+    let server = tls::server((chain.clone(), key)).map_err(|error| {
+        if matches!(error, rustls::Error::InconsistentKeys(_)) {
+            SecretError::Mismatch { key: files.key.clone(), certificate: files.certificate.clone() }
+        } else {
+            SecretError::HttpTls { error }
+        }
+    })?;
+    Ok(HttpCertificate { chain, server })
+}
+
+/// Returns how commands on this machine reach the gateway that has the certificate in this file.
+pub fn http_client(certificate: &Path) -> Result<Arc<rustls::ClientConfig>, SecretError> {
+    let certificate = certificates("http.tls_certificate", certificate)?.swap_remove(0);
+    tls::client_of(certificate).map_err(|error| SecretError::HttpTls { error })
 }
 
 /// Reads the password for the broker: the file's first line.

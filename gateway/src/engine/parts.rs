@@ -24,7 +24,7 @@ pub struct Parts {
     pub status_topic: String,
     pub store: Arc<dyn Store>,
     pub board: Arc<Board>,
-    /// Members by name, for the operator's address.
+    /// Members by name, for operators.
     pub members: Arc<NamedMembers>,
     pub telemetry: Telemetry,
     pub readiness: Arc<Readiness>,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::{FromRequestParts, State};
+use axum::extract::FromRequestParts;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, VARY};
 use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue};
@@ -16,11 +16,14 @@ use serde::Serialize;
 use super::cluster_json::EvidenceJson;
 use super::error::ApiError;
 use super::query::{Format, HistoryQuery, Id, Parameters, SlotsQuery};
+use super::shared::Common;
 use super::subject::Subject;
 use super::{Shared, blocking};
 use crate::board::ClusterView;
 use crate::board::csv::NamedRow;
 use crate::board::group::GroupView;
+use crate::board::holders::HolderJson;
+use crate::board::offenders::OffenderJson;
 use crate::clock::rfc3339;
 use crate::history::{HistoryError, Step};
 
@@ -31,19 +34,20 @@ const LONG_POLL: Duration = Duration::from_secs(25);
 #[derive(Debug)]
 pub(super) struct Found<T>(T);
 
-impl<T: Subject> FromRequestParts<Arc<Shared>> for Found<T> {
+impl<T: Subject> FromRequestParts<Arc<Common>> for Found<T> {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, shared: &Arc<Shared>) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, common: &Arc<Common>) -> Result<Self, ApiError> {
         // What follows the id is left to the handler.
-        let Id(path) = Id::<Vec<(String, String)>>::from_request_parts(parts, shared).await?;
+        let Id(path) = Id::<Vec<(String, String)>>::from_request_parts(parts, common).await?;
+        let Ok(shared) = Shared::from_request_parts(parts, common).await;
         let id = path.into_iter().next().map(|(_, id)| id).unwrap_or_default();
-        T::find(&shared.service.board, &id).map(Self).ok_or_else(|| ApiError::unknown::<T>(&id))
+        T::find(&shared, &id).map(Self).ok_or_else(|| ApiError::unknown::<T>(&id))
     }
 }
 
 /// `GET /api/v1/clusters`: all clusters; with `after`, once the board's version is another than that, or after a while.
-pub(super) async fn clusters(State(shared): State<Arc<Shared>>, parameters: Parameters) -> Result<Response, ApiError> {
+pub(super) async fn clusters(shared: Shared, parameters: Parameters) -> Result<Response, ApiError> {
     if let Some(after) = parameters.after()? {
         news(&shared, after).await;
     }
@@ -52,8 +56,8 @@ pub(super) async fn clusters(State(shared): State<Arc<Shared>>, parameters: Para
 
 /// Waits for a version other than `after`, for a while. Not for a greater one: versions start over with the gateway.
 async fn news(shared: &Shared, after: u64) {
-    let mut versions = shared.service.board.watch();
-    let mut closing = shared.closing.subscribe();
+    let mut versions = shared.versions();
+    let mut closing = shared.closing();
     tokio::select! {
         _ = versions.wait_for(|&version| version != after) => {}
         _ = closing.wait_for(|&closing| closing) => {}
@@ -62,7 +66,7 @@ async fn news(shared: &Shared, after: u64) {
 }
 
 /// `GET /api/v1/groups`: all groups of the configuration.
-pub(super) async fn groups(State(shared): State<Arc<Shared>>, parameters: Parameters) -> Result<Response, ApiError> {
+pub(super) async fn groups(shared: Shared, parameters: Parameters) -> Result<Response, ApiError> {
     parameters.none()?;
     Ok(all::<GroupView>(&shared))
 }
@@ -79,16 +83,16 @@ struct AllJson<'a, T> {
 }
 
 fn all<T: Subject>(shared: &Shared) -> Response {
-    let (version, subjects) = T::all(&shared.service.board);
+    let (version, subjects) = T::all(shared);
     let now = shared.now();
     let all = subjects.iter().map(|subject| subject.json(now)).collect();
     let all = BTreeMap::from([(format!("{}s", T::KIND), all)]);
-    Json(AllJson { gateway: &shared.service.gateway, version, now: rfc3339(now), all }).into_response()
+    Json(AllJson { gateway: shared.gateway(), version, now: rfc3339(now), all }).into_response()
 }
 
 /// `GET /api/v1/clusters/{id}`, and the same of groups.
 pub(super) async fn one<T: Subject>(
-    State(shared): State<Arc<Shared>>,
+    shared: Shared,
     Found(subject): Found<T>,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
@@ -98,7 +102,7 @@ pub(super) async fn one<T: Subject>(
 
 /// `GET /api/v1/clusters/{id}/slots`, and the same of groups: the slots that ended in `from..to`, oldest first.
 pub(super) async fn slots<T: Subject>(
-    State(shared): State<Arc<Shared>>,
+    shared: Shared,
     Found(subject): Found<T>,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
@@ -114,7 +118,7 @@ pub(super) async fn slots<T: Subject>(
 
 /// `GET /api/v1/clusters/{id}/history`, and the same of groups: the hours or days that began in `from..to`, oldest first.
 pub(super) async fn history<T: Subject>(
-    State(shared): State<Arc<Shared>>,
+    shared: Shared,
     Found(subject): Found<T>,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
@@ -211,6 +215,18 @@ pub(super) async fn evidence_bytes(
     let evidence = found.ok_or_else(|| ApiError::no_evidence(view.id(), view.evidence.len()))?;
     let name = format!("{}-evidence-{number}.cbor", view.cluster);
     Ok(file(&name, "application/cbor", evidence.bytes.to_vec()))
+}
+
+/// `GET /api/v1/offenders`: which members spoil slots.
+pub(super) async fn offenders(shared: Shared, parameters: Parameters) -> Result<Json<Vec<OffenderJson>>, ApiError> {
+    parameters.none()?;
+    Ok(Json(shared.offenders()))
+}
+
+/// `GET /api/v1/holders`: which holders of committees drop out.
+pub(super) async fn holders(shared: Shared, parameters: Parameters) -> Result<Json<Vec<HolderJson>>, ApiError> {
+    parameters.none()?;
+    Ok(Json(shared.holders()))
 }
 
 /// Answers with a file to keep.

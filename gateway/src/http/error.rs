@@ -32,7 +32,7 @@ struct Envelope {
 }
 
 impl ApiError {
-    fn new(status: StatusCode, message: String) -> Self {
+    pub(super) fn new(status: StatusCode, message: String) -> Self {
         Self { status, body: ErrorJson { message, ..ErrorJson::default() } }
     }
 

@@ -1,8 +1,5 @@
 //! The page of the gateway itself: whether it is ready, its broker, its store, its certificate, what runs.
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use dream_protocol::time::Timestamp;
@@ -14,15 +11,15 @@ use crate::board::readiness::Latch;
 use crate::clock::rfc3339;
 
 /// `GET /gateway`.
-pub(super) async fn gateway(State(shared): State<Arc<Shared>>) -> Response {
-    let version = *shared.service.board.watch().borrow();
+pub(super) async fn gateway(shared: Shared) -> Response {
+    let version = shared.version();
     let now = shared.now();
-    let awaited = shared.service.readiness.awaited();
-    let view = shared.service.board.gateway();
+    let awaited = shared.readiness().awaited();
+    let view = shared.gateway_view();
     let ready = if awaited.is_empty() { ("decoded", "Ready") } else { ("stalled", "Not ready") };
     let content = html! {
         section #gateway aria-labelledby="gateway-name" data-live {
-            div.head { h1 #gateway-name { (shared.service.gateway) } (badge(ready)) }
+            div.head { h1 #gateway-name { (shared.gateway()) } (badge(ready)) }
             @if let Some(trouble) = trouble_of_the_gateway(&shared, now) { p.why { (trouble) "." } }
             dl.health {
                 (part("Broker", broker(&view.broker, now)))
@@ -45,8 +42,8 @@ pub(super) async fn gateway(State(shared): State<Arc<Shared>>) -> Response {
 
 /// Says in a sentence why the gateway is not well; `None` if it is.
 pub(super) fn trouble_of_the_gateway(shared: &Shared, now: Timestamp) -> Option<String> {
-    let view = shared.service.board.gateway();
-    let readiness = &shared.service.readiness;
+    let view = shared.gateway_view();
+    let readiness = shared.readiness();
     if !readiness.is_set(Latch::StoreReplayed) {
         return Some("The clusters are being rebuilt from the store".to_owned());
     }
@@ -92,14 +89,14 @@ fn broker(broker: &BrokerView, now: Timestamp) -> (Markup, Markup) {
 }
 
 fn store(shared: &Shared, view: &GatewayView) -> (Markup, Markup) {
-    let readiness = &shared.service.readiness;
+    let readiness = shared.readiness();
     let state = match (&view.commit_error, readiness.is_set(Latch::StoreReplayed)) {
         (Some(_), _) => ("stalled", "Cannot be written"),
         (None, false) => ("waiting", "Being read"),
         (None, true) => ("decoded", "Writable"),
     };
     let text = html! {
-        (words::bytes(shared.service.history.file_bytes())) "; closed slots are kept for " (days(view.retention_days))
+        (words::bytes(shared.history().file_bytes())) "; closed slots are kept for " (days(view.retention_days))
         ", hours for " (days(view.hours_retention_days)) ", and days forever."
         @if let Some(error) = &view.commit_error { " " (error) "." }
     };
@@ -131,7 +128,7 @@ fn certificate(ends: Option<u64>, now: Timestamp) -> (Markup, Markup) {
 }
 
 fn clusters(shared: &Shared) -> (Markup, Markup) {
-    let (_, views) = shared.service.board.clusters();
+    let (_, views) = shared.clusters();
     let members: u64 =
         views.iter().filter_map(|view| view.list.as_ref()).map(|list| u64::from(list.params.members())).sum();
     let text = html! {

@@ -33,7 +33,7 @@ impl LoadPage for GroupView {
 
     /// The way up is to the groups that this one is in, and to all clusters.
     fn heading(&self, shared: &Shared, now: Timestamp) -> Markup {
-        let (part, (_, groups)) = (Part::Group(self.id.clone()), shared.service.board.groups());
+        let (part, (_, groups)) = (Part::Group(self.id.clone()), shared.groups());
         html! {
             nav.crumbs aria-label="Breadcrumb" {
                 a #up href="/" { "All clusters" }
@@ -100,7 +100,7 @@ impl LoadPage for GroupView {
     }
 
     fn inner_sections(&self, shared: &Shared, _: Range, past: &Past<Self>) -> Markup {
-        let (_, groups) = shared.service.board.groups();
+        let (_, groups) = shared.groups();
         let tree = Tree { groups: &groups, most_clusters: usize::MAX, now: past.now };
         section("parts", "What it is the sum of", &html! {}, &scroll("parts", &tree.render(&[self])))
     }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use dream_protocol::policy::Profile;
@@ -24,9 +23,9 @@ const MOST_LISTS: usize = 100;
 const IN_FORCE: &str = "in force";
 
 /// `GET /clusters/{id}/lists`.
-pub(super) async fn lists(State(shared): State<Arc<Shared>>, Id(id): Id, uri: Uri) -> Response {
-    let version = *shared.service.board.watch().borrow();
-    let Some(view) = shared.service.board.cluster(&id) else { return page::unknown::<Arc<ClusterView>>(&shared, &id) };
+pub(super) async fn lists(shared: Shared, Id(id): Id, uri: Uri) -> Response {
+    let version = shared.version();
+    let Some(view) = shared.cluster(&id) else { return page::unknown::<Arc<ClusterView>>(&shared, &id) };
     if let Err(wrong) = page::parameters(&uri, &[]) {
         return page::error(&shared, StatusCode::BAD_REQUEST, "Not understood", &wrong);
     }

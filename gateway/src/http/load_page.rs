@@ -1,8 +1,5 @@
 //! The page of a cluster or a group: its load over a chosen range, its energy, its figures, its recent slots, its downloads.
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use dream_protocol::time::Timestamp;
@@ -66,10 +63,10 @@ pub(super) trait LoadPage: Subject {
 }
 
 /// `GET /clusters/{id}`, and the same of groups.
-pub(super) async fn show<T: LoadPage>(State(shared): State<Arc<Shared>>, Id(id): Id, uri: Uri) -> Response {
+pub(super) async fn show<T: LoadPage>(shared: Shared, Id(id): Id, uri: Uri) -> Response {
     // Before the view: a page may be newer than its version says, but not older.
-    let version = *shared.service.board.watch().borrow();
-    let Some(subject) = T::find(&shared.service.board, &id) else { return page::unknown::<T>(&shared, &id) };
+    let version = shared.version();
+    let Some(subject) = T::find(&shared, &id) else { return page::unknown::<T>(&shared, &id) };
     let range = match asked(&uri) {
         Ok(range) => range,
         Err(wrong) => return page::error(&shared, StatusCode::BAD_REQUEST, "No such range", &wrong),

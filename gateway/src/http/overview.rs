@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use dream_protocol::ids::ClusterId;
@@ -40,15 +39,17 @@ pub(super) struct Sparklines {
 type SparkKey = (Option<u64>, u64);
 
 /// `GET /`.
-pub(super) async fn overview(State(shared): State<Arc<Shared>>) -> Response {
+pub(super) async fn overview(shared: Shared) -> Response {
     blocking(move || render(&shared)).await
 }
 
 fn render(shared: &Shared) -> Response {
-    let (version, views) = shared.service.board.clusters();
+    let (version, views) = shared.clusters();
     let now = shared.now();
     let clusters: Vec<_> = views.iter().map(|view| (view, Status::of(view, now))).collect();
-    shared.sparklines.forget_all_but(&clusters);
+    if shared.rights().clusters.is_none() {
+        shared.sparklines().forget_all_but(&clusters);
+    }
     let content = html! {
         div.lead {
             h1 { "Clusters" }
@@ -79,7 +80,7 @@ fn render(shared: &Shared) -> Response {
 
 /// Shows groups as a tree, if there are any.
 fn groups(shared: &Shared, now: Timestamp) -> Markup {
-    let (_, groups) = shared.service.board.groups();
+    let (_, groups) = shared.groups();
     let tree = Tree { groups: &groups, most_clusters: MOST_NAMED, now };
     html! {
         @if !groups.is_empty() {
@@ -150,7 +151,7 @@ fn card(shared: &Shared, view: &Arc<ClusterView>, status: &Status, now: Timestam
                 }
                 @if status.standing != Standing::Decoded { p.sentence { (status.sentence) } }
                 (headline(view, now, &when))
-                (shared.sparklines.of(shared, view, now))
+                (shared.sparklines().of(shared, view, now))
                 dl.facts { (facts(view, now)) }
             }
         }

@@ -1,9 +1,8 @@
 //! The frame that every page shares, and the page for what does not exist.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use axum::extract::{Query, State};
+use axum::extract::Query;
 use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use dream_protocol::time::Timestamp;
@@ -20,7 +19,7 @@ use crate::history::HistoryError;
 /// Returns a page around its content. The script replaces the parts of `main` that are marked as live.
 pub(super) fn document(shared: &Shared, status: StatusCode, title: &str, version: u64, content: &Markup) -> Response {
     let now = shared.now();
-    let gateway = &shared.service.gateway;
+    let gateway = shared.gateway();
     let asset = |name: &str| format!("/assets/{name}?v={}", *VERSION);
     let page = html! {
         (DOCTYPE)
@@ -77,7 +76,7 @@ pub(super) fn document(shared: &Shared, status: StatusCode, title: &str, version
 fn notice(shared: &Shared) -> Markup {
     let now = Timestamp::from_secs(shared.now().as_secs() / 60 * 60);
     html! {
-        @if let Some(notice) = &shared.service.notice {
+        @if let Some(notice) = shared.notice() {
             p #notice.notice data-live {
                 time datetime=(rfc3339(now)) { (words::day(now)) ", " (words::clock(now)) } " UTC. " (notice)
             }
@@ -87,7 +86,7 @@ fn notice(shared: &Shared) -> Markup {
 
 /// Returns a page that says why there is no other.
 pub(super) fn error(shared: &Shared, status: StatusCode, title: &str, text: &Markup) -> Response {
-    let version = *shared.service.board.watch().borrow();
+    let version = shared.version();
     let content = html! {
         div #trouble.trouble data-live {
             h1 { (title) }
@@ -184,7 +183,7 @@ pub(super) fn number(column: &str, classes: &str, value: &Markup) -> Markup {
     html! { td class={ "number" (classes) } data-name=(column) { (value) } }
 }
 
-pub(super) async fn not_found(State(shared): State<Arc<Shared>>, uri: Uri) -> Response {
+pub(super) async fn not_found(shared: Shared, uri: Uri) -> Response {
     if uri.path().starts_with("/api/") {
         return ApiError::unknown_path(uri.path()).into_response();
     }

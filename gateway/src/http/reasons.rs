@@ -170,7 +170,7 @@ fn too_few_holders(view: &ClusterView, now: Timestamp) -> String {
     format!("Too few holders answered in the last slot{}", counts.unwrap_or_default())
 }
 
-/// Says what holders' answers tell, and why there are no holders. Only the operator's address names them.
+/// Says what holders' answers tell, and why there are no holders. Only operators are told which.
 fn holders(view: &ClusterView, now: Timestamp) -> Vec<String> {
     let mut found = Vec::new();
     if let Some(holders) = view.recent_holders(now) {
@@ -202,7 +202,7 @@ fn list_kept(view: &ClusterView, now: Timestamp) -> Option<String> {
     Some(format!("No new list can be formed, and the last one ends at {until}: {reason}"))
 }
 
-/// Says how many members spoil slots, and what is done about it. Only the operator's address names them.
+/// Says how many members spoil slots, and what is done about it. Only operators are told which.
 fn offenders(counts: &OffenderCounts) -> Vec<Reason> {
     let mut found = Vec::new();
     let mut note = |urgent: bool, text: String| found.push(Reason { text, urgent, link: None });

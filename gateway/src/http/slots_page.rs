@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use dream_protocol::aggregate::{Failure, SlotOutcome};
@@ -96,9 +95,9 @@ fn filtered(cluster: &ClusterId, outcome: &str) -> String {
 }
 
 /// `GET /clusters/{id}/slots`.
-pub(super) async fn slots(State(shared): State<Arc<Shared>>, Id(id): Id, uri: Uri) -> Response {
-    let version = *shared.service.board.watch().borrow();
-    let Some(view) = shared.service.board.cluster(&id) else { return page::unknown::<Arc<ClusterView>>(&shared, &id) };
+pub(super) async fn slots(shared: Shared, Id(id): Id, uri: Uri) -> Response {
+    let version = shared.version();
+    let Some(view) = shared.cluster(&id) else { return page::unknown::<Arc<ClusterView>>(&shared, &id) };
     let asked = match Asked::parse(&uri) {
         Ok(asked) => asked,
         Err(wrong) => return page::error(&shared, StatusCode::BAD_REQUEST, "Not understood", &wrong),

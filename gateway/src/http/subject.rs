@@ -9,10 +9,11 @@ use super::cluster_json::ClusterJson;
 use super::group_json::{GroupJson, GroupPeriodJson, GroupSlotJson};
 use super::query::MAX_LIMIT;
 use super::series::{Series, together};
+use super::shared::Shared;
+use crate::board::ClusterView;
 use crate::board::energy::RollupJson;
 use crate::board::group::{GroupPeriod, GroupSlot, GroupView};
 use crate::board::slot_json::SlotJson;
-use crate::board::{Board, ClusterView};
 use crate::history::{ClosedSlot, History, Read, Span, Step};
 
 /// What has loads under a name.
@@ -27,10 +28,10 @@ pub(super) trait Subject: Send + Sync + Sized + 'static {
     type SlotJson: Serialize + Default + for<'a> From<&'a Self::Slot>;
     type PeriodJson: Serialize + Default;
 
-    fn find(board: &Board, id: &str) -> Option<Self>;
+    fn find(shared: &Shared, id: &str) -> Option<Self>;
 
-    /// Returns all of them, by id, with the version of the board.
-    fn all(board: &Board) -> (u64, Vec<Self>);
+    /// Returns all of them, by id, with the version of the shared.
+    fn all(shared: &Shared) -> (u64, Vec<Self>);
 
     fn id(&self) -> &str;
 
@@ -72,12 +73,12 @@ impl Subject for Arc<ClusterView> {
     type SlotJson = SlotJson;
     type PeriodJson = RollupJson;
 
-    fn find(board: &Board, id: &str) -> Option<Self> {
-        board.cluster(id)
+    fn find(shared: &Shared, id: &str) -> Option<Self> {
+        shared.cluster(id)
     }
 
-    fn all(board: &Board) -> (u64, Vec<Self>) {
-        board.clusters()
+    fn all(shared: &Shared) -> (u64, Vec<Self>) {
+        shared.clusters()
     }
 
     fn id(&self) -> &str {
@@ -131,12 +132,12 @@ impl Subject for GroupView {
     type SlotJson = GroupSlotJson;
     type PeriodJson = GroupPeriodJson;
 
-    fn find(board: &Board, id: &str) -> Option<Self> {
-        board.group(id)
+    fn find(shared: &Shared, id: &str) -> Option<Self> {
+        shared.group(id)
     }
 
-    fn all(board: &Board) -> (u64, Vec<Self>) {
-        board.groups()
+    fn all(shared: &Shared) -> (u64, Vec<Self>) {
+        shared.groups()
     }
 
     fn id(&self) -> &str {

@@ -44,6 +44,19 @@ impl Place {
         self
     }
 
+    /// Writes a file that nobody else can read.
+    fn write_secret(&self, file: &str, text: &str) {
+        self.write(file, text);
+        fs::set_permissions(self.path().join(file), fs::Permissions::from_mode(0o600)).unwrap();
+    }
+
+    /// Writes a certificate for HTTP, and its key.
+    fn write_certificate(&self) {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        self.write("http.pem", &made.cert.pem());
+        self.write_secret("http.key", &made.signing_key.serialize_pem());
+    }
+
     /// What the command says about a configuration, with the directory's name taken out.
     fn check(&self, toml: &str) -> String {
         self.write("gateway.toml", toml).say(&["check-config", "--config", "gateway.toml"])
@@ -421,6 +434,107 @@ fn lists_of_meters_are_checked_line_by_line() {
     place.write("north.allow", "m-1\nm-2 # the second\n\n  # m-3\n");
     let too_few = place.check(&with("[clusters.north]", "allow_file = \"north.allow\""));
     insta::assert_snapshot!(format!("{said}\n\n{too_few}"));
+}
+
+#[test]
+fn an_address_beyond_the_loopback_is_warned_of_until_it_has_tls_and_a_login() {
+    let place = Place::new();
+    place.write_certificate();
+    place.write_secret("access.toml", ACCESS);
+    let (tls, login) = ("tls_certificate = \"http.pem\"\ntls_key = \"http.key\"", "access_file = \"access.toml\"");
+    let both = format!("{tls}\n{login}\nopen = [\"metrics\"]");
+    let proxy = format!("{tls}\n[http.proxy]\naddresses = [\"10.1.2.3\"]");
+    let open = "everybody who reaches 0.0.0.0:9464 sees every page and number";
+    for (lines, summary, warnings) in [
+        ("", "without TLS, without a login", &[open, "pages and numbers travel in clear"][..]),
+        (tls, "with TLS, without a login", &[open]),
+        (
+            login,
+            "without TLS, for 1 user and 2 tokens; open to all: health",
+            &["passwords, tokens and pages travel in clear"],
+        ),
+        (&both, "with TLS, for 1 user and 2 tokens; open to all: metrics", &[]),
+        (&proxy, "with TLS, for whom the proxy names; open to all: health", &[]),
+    ] {
+        let said = place.check(&format!("{GOOD}[http]\nlisten = \"0.0.0.0:9464\"\n{lines}\n"));
+        assert!(said.contains(&format!("  http      0.0.0.0:9464, {summary}\n")), "{said}");
+        assert_eq!(said.matches("WARNING").count(), warnings.len(), "{said}");
+        assert!(warnings.iter().all(|warning| said.contains(&format!("WARNING: {warning}"))), "{said}");
+        assert!(said.ends_with("exit code 0"), "{said}");
+    }
+    let said = place.check(GOOD);
+    assert!(!said.contains("WARNING"), "nobody else reaches the loopback: {said}");
+}
+
+/// A user and two tokens. Nobody has these.
+const ACCESS: &str = r#"
+[users.anna]
+password = "$argon2id$v=19$m=19456,t=2,p=1$KJZNIi4ogxWST1eP08ZH+A$vDCcJk/pMVCWU1lCEnjsYVISMuKUqr1d/2hpYudIfm4"
+role = "operator"
+[tokens.prometheus]
+token_sha256 = "070c878271e8c294ee95d556677153b2e0a6ca7541970c4b77eff9163df2c27a"
+role = "metrics"
+[tokens.tenant]
+token_sha256 = "170c878271e8c294ee95d556677153b2e0a6ca7541970c4b77eff9163df2c27a"
+role = "viewer"
+clusters = ["north"]
+"#;
+
+#[test]
+fn mistakes_about_who_may_see_what_are_named_and_secrets_are_not_repeated() {
+    let place = Place::new();
+    place.write_certificate();
+    let refused = |lines: &str, expected: &[&str]| {
+        let said = place.check(&format!("{GOOD}[http]\n{lines}\n"));
+        assert!(said.ends_with("exit code 2"), "{said}");
+        assert!(expected.iter().all(|expected| said.contains(expected)), "{said}");
+        assert!(!said.contains("hunter2") && !said.contains("5ec7e7"), "{said}");
+    };
+    refused(
+        "operator_listen = \"127.0.0.1:9465\"",
+        &["gateway.toml:12: http.operator_listen: replaced by the role `operator`"],
+    );
+    refused("tls_certificate = \"http.pem\"", &["http.tls_key: missing; `tls_certificate` needs its key"]);
+    refused("tls_certificate = \"http.pem\"\ntls_key = \"gateway.key\"", &["does not match the certificate in"]);
+    refused(
+        "tls_certificate = \"no.pem\"\ntls_key = \"http.key\"",
+        &["no.pem, `http.tls_certificate`, cannot be read"],
+    );
+    refused("open = [\"metrics\"]", &["http.open: has no effect"]);
+    refused("access_file = \"none.toml\"", &["none.toml: cannot be read"]);
+    refused(
+        "[http.proxy]\naddresses = [\"proxy.example\", \"10.0.0.0/33\"]\nuser_header = \"Authorization\"",
+        &["`proxy.example` is no address or network", "`10.0.0.0/33` is no address", "http.proxy.user_header: "],
+    );
+    refused("[http.proxy]", &["http.proxy.addresses: missing"]);
+    place.write_secret("access.toml", ACCESS);
+    refused(
+        "access_file = \"access.toml\"\nopen = [\"metric\"]",
+        &["`metric` cannot be open; did you mean \"metrics\"?"],
+    );
+    place.write_secret(
+        "access.toml",
+        "[users.anna]\npassword = \"hunter2hunter2\"\nrole = \"admin\"\n\
+         [tokens.a]\ntoken_sha256 = \"dream_5ec7e7\"\nrole = \"viewer\"\nclusters = [\"nort\"]\n\
+         [tokens.b]\nrole = \"viewer\"\ncluster = \"north\"\n",
+    );
+    refused(
+        "access_file = \"access.toml\"",
+        &[
+            "access.toml:2: users.anna.password: ",
+            "`dream-gateway access user` makes one",
+            "access.toml:5: tokens.a.token_sha256: ",
+            "`dream-gateway access token` makes them",
+            "access.toml:8: tokens.b.token_sha256: missing",
+            "did you mean `clusters`?",
+        ],
+    );
+    let clusters = ACCESS.replace("[\"north\"]", "[\"nort\"]");
+    place.write_secret("access.toml", &clusters);
+    refused("access_file = \"access.toml\"", &["there is no cluster or group `nort`; did you mean \"north\"?"]);
+    place.write("access.toml", ACCESS);
+    fs::set_permissions(place.path().join("access.toml"), fs::Permissions::from_mode(0o644)).unwrap();
+    refused("access_file = \"access.toml\"", &["can be read by everybody on this machine (mode 644)", "chmod 600"]);
 }
 
 #[test]

@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, Request};
+use dream_edge::serve::Peer;
 use dream_gateway::board::energy::EnergyView;
 use dream_gateway::board::evidence::EvidenceView;
 use dream_gateway::board::gateway_view::{BrokerView, GatewayView};
 use dream_gateway::board::holders::HoldersView;
+use dream_gateway::board::named::NamedMembers;
 use dream_gateway::board::offenders::OffenderCounts;
 use dream_gateway::board::readiness::{Latch, Readiness};
 use dream_gateway::board::{Board, ClusterView, ListView, Spent};
@@ -19,6 +21,7 @@ use dream_gateway::clock::{Clock, Zone};
 use dream_gateway::config::{Group, GroupId, Part, even_draws, with_committee};
 use dream_gateway::engine::energy::RunningEnergy;
 use dream_gateway::history::{ClosedSlot, Extent, FilteredLoad, History, HistoryError, Read, Rollup, Span, Step};
+use dream_gateway::http::access::Access;
 use dream_gateway::http::{Service, router, serve};
 use dream_gateway::metrics::Metrics;
 use dream_protocol::aggregate::SlotOutcome;
@@ -63,6 +66,8 @@ pub struct Fixture {
     pub board: Arc<Board>,
     pub past: Arc<Past>,
     pub readiness: Arc<Readiness>,
+    pub members: Arc<NamedMembers>,
+    pub access: Arc<Access>,
     clock: Arc<StandingClock>,
 }
 
@@ -72,6 +77,8 @@ impl Fixture {
             board: Arc::default(),
             past: Arc::default(),
             readiness: Arc::default(),
+            members: Arc::default(),
+            access: Arc::new(Access::open()),
             clock: Arc::new(StandingClock(NOW.as_millis().into())),
         }
     }
@@ -80,6 +87,8 @@ impl Fixture {
         let (metrics, board, clock) = (Metrics::new(&[]), self.board.clone(), self.clock.clone());
         Service {
             board: self.board.clone(),
+            members: self.members.clone(),
+            access: self.access.clone(),
             history: self.past.clone(),
             readiness: self.readiness.clone(),
             scrape: Arc::new(move || metrics.render(&board, clock.now())),
@@ -170,9 +179,21 @@ impl Asked {
         self.runtime.block_on(answer(self.router.clone(), request(method, path, headers)))
     }
 
+    /// Asks from an address.
+    pub fn from(&self, peer: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
+        let mut request = request("GET", path, headers);
+        request.extensions_mut().insert(Peer(SocketAddr::new(peer.parse().unwrap(), 50_000)));
+        self.runtime.block_on(answer(self.router.clone(), request))
+    }
+
     /// Asks, and does not wait for the answer.
     pub fn begin(&self, path: &str) -> JoinHandle<Answer> {
         self.runtime.spawn(answer(self.router.clone(), request("GET", path, &[])))
+    }
+
+    /// The same, with headers.
+    pub fn begin_with(&self, path: &str, headers: &[(&str, &str)]) -> JoinHandle<Answer> {
+        self.runtime.spawn(answer(self.router.clone(), request("GET", path, headers)))
     }
 
     /// Lets time pass.
@@ -221,7 +242,7 @@ impl Gateway {
         let (stop, stopped) = oneshot::channel::<()>();
         let listener = runtime.block_on(TcpListener::bind(address)).unwrap();
         let address = listener.local_addr().unwrap();
-        runtime.spawn(serve(listener, fixture.service(), async { drop(stopped.await) }));
+        runtime.spawn(serve(listener, fixture.service(), None, async { drop(stopped.await) }));
         Self { fixture, address, stop: Some(stop), runtime: Some(runtime) }
     }
 

@@ -11,6 +11,7 @@ use dream_testkit::lab::mosquitto::{Door, Mosquitto};
 use dream_testkit::lab::settings::Settings;
 use dream_testkit::lab::{free_port, until};
 use dream_testkit::pki::Pki;
+use tempfile::TempDir;
 
 use crate::gateway::Gateway;
 
@@ -71,6 +72,31 @@ async fn new_certificates_count_after_a_hangup_for_lists_and_for_the_next_connec
     .await;
     exact(&gateway.slots("north"));
     assert_eq!((fleet.contradictions(), fleet.equivocations()), (0, Vec::new()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rights_that_are_taken_away_from_a_connected_gateway_are_what_its_page_says_to_check() {
+    let identities = Identities::default();
+    let directory = TempDir::new().unwrap();
+    let rights = directory.path().join("rights.acl");
+    std::fs::write(&rights, "topic readwrite #\n").unwrap();
+    let broker = Mosquitto::with(&Door::Open, &format!("acl_file {}\n", rights.display()));
+    let mut gateway = Gateway::start(&identities, Settings::new(broker.access()).cluster("north", METERS));
+    gateway.wait_until_ready().await;
+    let _fleet = Fleet::start(&identities, broker.access(), "north", METERS);
+    let page = || gateway.get("/clusters/north").text().to_owned();
+    let advice = "No meter is heard: check that the broker\u{2019}s permissions";
+    until("the cluster is decoded", || gateway.metric("dream_cluster_load_watts", "north").is_some()).await;
+    assert!(!page().contains(advice));
+
+    // Nobody may read any more. The broker tells no client.
+    std::fs::write(&rights, "topic write #\n").unwrap();
+    broker.hang_up();
+    until("the page says what to check", || page().contains(advice)).await;
+
+    std::fs::write(&rights, "topic readwrite #\n").unwrap();
+    broker.hang_up();
+    until("the page no longer says it", || !page().contains(advice)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

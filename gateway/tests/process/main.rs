@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(unreachable_pub, reason = "a test has no outside")]
 
+mod access;
 mod brokers;
 mod crash;
 mod disk;

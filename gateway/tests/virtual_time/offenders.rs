@@ -44,7 +44,7 @@ async fn a_member_that_never_reveals_is_counted_for_everybody_and_named_to_the_o
     assert_eq!((offender.meter.as_str(), offender.offence.as_str()), ("north-02", "silent"));
     assert_eq!((offender.first_offence_days_ago, offender.last_offence_days_ago), (0, 0));
     assert!(offender.left_out_of_sums && offender.spoiled_slots >= 2, "{offender:?}");
-    assert_eq!(gateway.get_as_operator("/").await.status, 404);
+    assert_eq!(gateway.get(PATH).await.status, 401);
 
     gateway.crash().await;
     let after = named(&gateway).await;

@@ -30,13 +30,13 @@ struct Counts {
     searching: bool,
 }
 
-/// Asks the gateway again and again, until nobody wants to know any more: whether it searches, and on the operator's address
+/// Asks the gateway again and again, until nobody wants to know any more: whether it searches, and as its operator
 /// whom it leaves out.
-pub(super) async fn ask(http: SocketAddr, operator: SocketAddr, news: watch::Sender<BTreeMap<String, Offenders>>) {
+pub(super) async fn ask(http: SocketAddr, operator: String, news: watch::Sender<BTreeMap<String, Offenders>>) {
     while !news.is_closed() {
         tokio::time::sleep(INTERVAL).await;
-        let Some(clusters) = super::ask(http, "/api/v1/clusters").await else { continue };
-        let Some(named) = super::ask(operator, PATH).await else { continue };
+        let Some(clusters) = super::ask(http, "/api/v1/clusters", None).await else { continue };
+        let Some(named) = super::ask(http, PATH, Some(&operator)).await else { continue };
         let Ok(Clusters { clusters }) = serde_json::from_slice(&clusters) else { continue };
         let Ok(named) = serde_json::from_slice::<Vec<OffenderJson>>(&named) else { continue };
         let known = clusters.into_iter().map(|Cluster { id, offenders: Counts { searching } }| {

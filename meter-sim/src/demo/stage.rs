@@ -1,14 +1,15 @@
 //! What a demo needs before it begins: its clusters, their meters, and the files of the gateway.
 
 use std::fmt::Write as _;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::Path;
 
+use dream_edge::files;
 use dream_fleet::access::Access;
 use dream_fleet::authority::TestAuthorities;
 use dream_fleet::liar::{Liar, Lie};
 use dream_fleet::{ClusterSetup, MeterSetup};
-use dream_gateway::config::{ClusterSettings, Config, Overrides};
+use dream_gateway::config::{ClusterSettings, Config, Overrides, access};
 use dream_homes::args::BadInput;
 use dream_homes::clustering::Clustering;
 use dream_homes::source::Source;
@@ -52,19 +53,20 @@ impl<'a> Stage<'a> {
         (0..clusters).map(cluster).collect()
     }
 
-    /// Writes what a gateway needs, and reads it as the gateway does.
-    pub(super) fn gateway(&self, clusters: &[(ClusterId, Vec<MeterId>)]) -> anyhow::Result<Config> {
+    /// Writes what a gateway needs, and reads it as the gateway does. Whoever has the token is its operator.
+    pub(super) fn gateway(&self, clusters: &[(ClusterId, Vec<MeterId>)], operator: &str) -> anyhow::Result<Config> {
         let Self { args, directory, broker, authority } = self;
         authority.write(directory)?;
         authority.gateway(&GatewayId::new(GATEWAY)?).write(directory, "gateway")?;
         let (slot, window) = (args.slot_length(), args.slot_length() / 4);
-        // A free one: the gateway takes it in a moment.
-        let operator = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+        let hash = access::hex(&access::token_hash(operator));
+        let tokens = format!("[tokens.demo]\ntoken_sha256 = \"{hash}\"\nrole = \"operator\"\n");
+        files::create(&directory.join("access.toml"), tokens.as_bytes(), 0o600)?;
         let mut toml = format!(
             "id = \"{GATEWAY}\"\n[identity]\ncertificate = \"gateway.pem\"\nkey = \"gateway.key\"\n\
              meter_authorities = [\"meter-authority.pem\"]\n\
              gateway_authorities = [\"gateway-authority.pem\"]\n[broker]\nurl = \"mqtt://{broker}\"\n[http]\nlisten = \"{}\"\n\
-             operator_listen = \"{operator}\"\n[defaults]\nslot_seconds = {slot}\nreading_seconds = {window}\nreveal_seconds = {window}\n\
+             access_file = \"access.toml\"\nopen = [\"health\", \"metrics\", \"pages\"]\n[defaults]\nslot_seconds = {slot}\nreading_seconds = {window}\nreveal_seconds = {window}\n\
              kind = \"{}\"\nscheme = \"{}\"\nmeter_policy = \"{}\"\nmin_members = {}\ndrop_after_slots = 0\n",
             args.listen,
             args.home_kind(),

@@ -120,6 +120,7 @@ fn mistakes_name_the_flag_and_what_is_allowed() {
         (["--scheme", "secret"], "use auto, committee or pairwise"),
         (["--pv", "2"], "use a share of the homes from 0 to 1"),
         (["--slot-seconds", "1"], "from 2 to 600"),
+        (["--real-time", "--slot-seconds=3"], "use --slot-seconds 4 or more"),
         (["--liars", "5"], "from 0 to 4"),
         (["--mqtt-port", "0"], "not in 1..=65535"),
         (["--listen", "8080"], "invalid socket address"),

@@ -63,6 +63,11 @@ impl Mosquitto {
         self.process.id()
     }
 
+    /// Sends SIGHUP: rights are read again, and clients stay connected.
+    pub fn hang_up(&self) {
+        self.process.signal("HUP");
+    }
+
     /// Sends SIGKILL: what was not written is gone.
     pub fn kill(&mut self) {
         self.process.kill();

@@ -18,6 +18,8 @@ pub struct Settings {
     pub log: &'static str,
     /// Lines about the broker, beyond how to reach it.
     pub broker: &'static str,
+    /// Lines about HTTP, beyond where it listens.
+    pub http: String,
     pub retention_days: u64,
     /// A database instead of a file.
     pub database: Option<Arc<Postgres>>,
@@ -53,6 +55,7 @@ impl Settings {
             home_assistant: false,
             log: "debug",
             broker: "",
+            http: String::new(),
             retention_days: 1,
             database: None,
             defaults: DEFAULTS.to_owned(),
@@ -126,9 +129,16 @@ impl Settings {
         );
         write!(
             text,
-            "{}\n[store]\n{store}\nretention_days = {}\n[http]\nlisten = \"127.0.0.1:{http}\"\n\
+            "{}\n[store]\n{store}\nretention_days = {}\n[http]\nlisten = \"127.0.0.1:{http}\"\n{}\
              [log]\nlevel = \"{}\"\n[home_assistant]\nenabled = {}\n[defaults]\nrange_watts = [{}, {}]\nday_epsilon = 1000000\n{}",
-            self.broker, self.retention_days, self.log, self.home_assistant, RANGE.0, RANGE.1, self.defaults
+            self.broker,
+            self.retention_days,
+            self.http,
+            self.log,
+            self.home_assistant,
+            RANGE.0,
+            RANGE.1,
+            self.defaults
         )
         .unwrap();
         for (name, lines) in &self.clusters {

@@ -8,8 +8,8 @@ use tracing::{error, info, warn};
 use super::Driver;
 use super::connection::filters;
 use crate::clock::Clock as _;
-use crate::config::Config;
 use crate::config::secrets::GatewayIdentity;
+use crate::config::{Config, Http};
 use crate::engine::announce;
 use crate::engine::served::{self, ServedCluster};
 
@@ -54,6 +54,10 @@ impl Driver {
         self.parts.board.set_groups(&config.groups);
         self.parts.config.groups = config.groups;
         self.parts.config.log.level = config.log.level;
+        // What needs a restart stays as it is.
+        let before = &self.parts.config.http;
+        let tls = if before.tls.is_some() == config.http.tls.is_some() { config.http.tls } else { before.tls.clone() };
+        self.parts.config.http = Http { listen: before.listen, tls, ..config.http };
         self.parts.config.clock_skew_seconds = config.clock_skew_seconds;
         self.parts.config.store.retention_days = config.store.retention_days;
         self.parts.config.store.hours_retention_days = config.store.hours_retention_days;
@@ -138,7 +142,8 @@ impl Driver {
             ("shutdown_grace_seconds", old.shutdown_grace_seconds == new.shutdown_grace_seconds),
             ("time_zone", old.time_zone == new.time_zone),
             ("store", old.store.place == new.store.place),
-            ("http.listen", old.http == new.http),
+            ("http.listen", old.http.listen == new.http.listen),
+            ("http.tls_certificate", old.http.tls.is_some() == new.http.tls.is_some()),
             ("log.format", old.log.format == new.log.format),
         ];
         for (key, _) in kept.into_iter().filter(|(_, same)| !same) {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::Request;
+use dream_gateway::config::access::{Logins, Rights, Role, Token, token_hash};
 use dream_gateway::config::secrets::GatewayIdentity;
 use dream_gateway::config::{Config, Overrides};
 use dream_gateway::daemon;
@@ -14,7 +15,7 @@ use dream_gateway::engine::driver::{Command, Driver};
 use dream_gateway::engine::effect::EffectRunner;
 use dream_gateway::engine::parts::Parts;
 use dream_gateway::engine::transport;
-use dream_gateway::http::operator;
+use dream_gateway::http::access::Access;
 use dream_gateway::http::router;
 use dream_gateway::store::{self, Store};
 use dream_testkit::lab::aggregates::{Slots, decoded, listed};
@@ -31,6 +32,9 @@ use super::connection::keep_connected;
 use super::freezer::Freezer;
 use super::writer::{Doom, write};
 use super::{SLOT_SECONDS, World, eventually, eventually_some};
+
+/// The token of its operator.
+const OPERATOR: &str = "the operator's token";
 
 /// A gateway with its directory, running or not.
 #[derive(Debug)]
@@ -53,8 +57,6 @@ pub fn in_memory() -> TempDir {
 #[derive(Debug)]
 struct Life {
     router: axum::Router,
-    /// The operator's address.
-    operator: axum::Router,
     commands: mpsc::Sender<Command>,
     driver: JoinHandle<()>,
     writer: JoinHandle<()>,
@@ -104,9 +106,11 @@ impl Gateway {
         let mut parts = Parts::new(config, identity, self.world.gateway_clock.clone()).unwrap();
         assert_eq!(parts.store.try_take().unwrap(), None);
         parts.store = before(parts.store);
+        let operator = Token { hash: token_hash(OPERATOR), rights: Rights::of_all(Role::Operator) };
+        let logins = Logins { tokens: [("operator".to_owned(), operator)].into(), ..Logins::default() };
+        let access = Arc::new(Access::new(&parts.config.http, logins));
         let (store, service, status_topic) =
-            (parts.store.clone(), daemon::service(&parts, None).unwrap(), parts.status_topic.clone());
-        let operator = operator::router(parts.members.clone());
+            (parts.store.clone(), daemon::service(&parts, access, None).unwrap(), parts.status_topic.clone());
         let (jobs, waiting) = mpsc::channel(8);
         let runner = EffectRunner::new(&parts);
         let driver = Driver::new(parts, jobs);
@@ -117,7 +121,6 @@ impl Gateway {
         let freezer = &self.freezer;
         self.life = Some(Life {
             router: router(service),
-            operator,
             commands,
             driver: tokio::spawn(freezer.clone().run(drive)),
             store: store.clone(),
@@ -191,17 +194,17 @@ impl Gateway {
 
     /// Asks for a path, without a socket.
     pub async fn get(&self, path: &str) -> Answer {
-        Self::ask(&self.life().router, path).await
+        self.ask(Request::get(path)).await
     }
 
-    /// Asks the operator's address for a path.
+    /// Asks for a path with the token of an operator.
     pub async fn get_as_operator(&self, path: &str) -> Answer {
-        Self::ask(&self.life().operator, path).await
+        self.ask(Request::get(path).header("authorization", format!("Bearer {OPERATOR}"))).await
     }
 
-    async fn ask(router: &axum::Router, path: &str) -> Answer {
-        let request = Request::get(path).body(Body::empty()).unwrap();
-        let response = router.clone().oneshot(request).await.unwrap();
+    async fn ask(&self, request: axum::http::request::Builder) -> Answer {
+        let request = request.body(Body::empty()).unwrap();
+        let response = self.life().router.clone().oneshot(request).await.unwrap();
         let status = response.status().as_u16();
         let header = |(name, value): (&axum::http::HeaderName, &axum::http::HeaderValue)| {
             (name.as_str().to_owned(), value.to_str().unwrap().to_owned())
