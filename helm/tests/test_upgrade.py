@@ -112,7 +112,7 @@ def test_only_its_own_config_map_has_to_be_there(helm):
     pod = hook(helm, "-f", CHART / "ci" / "full-values.yaml")["spec"]["template"]["spec"]
     assert strict_sources(pod) == [{"name": "grid-dream-gateway-check-config"}]
     gateway = of_kind(helm.objects("-f", CHART / "ci" / "full-values.yaml"), "StatefulSet")["spec"]["template"]["spec"]
-    assert len(strict_sources(gateway)) == 10, "the gateway itself waits for what it needs"
+    assert len(strict_sources(gateway)) == 12, "the gateway itself waits for what it needs"
     assert pod["containers"][0]["volumeMounts"] == gateway["containers"][0]["volumeMounts"][:-1], "all but extraVolumeMounts"
 
 

@@ -76,8 +76,28 @@ cache_mebibytes = {{ int64 $config.store.cache_mebibytes }}
 
 [http]
 listen = {{ printf "0.0.0.0:%d" (int64 .Values.http.port) | quote }}
-{{- with .Values.http.operatorListen }}
-operator_listen = {{ . | quote }}
+{{- with .Values.http.tls }}
+{{- if .existingSecret }}
+tls_certificate = {{ printf "/etc/dream/http-tls/%s" .certificateKey | quote }}
+tls_key = {{ printf "/etc/dream/http-tls/%s" .privateKeyKey | quote }}
+{{- end }}
+{{- end }}
+{{- if .Values.http.access.existingSecret }}
+access_file = {{ printf "/etc/dream/http-access/%s" .Values.http.access.key | quote }}
+{{- end }}
+{{- if include "dream.logins" . }}
+open = {{ prepend .Values.http.open "health" | toJson }}
+{{- end }}
+{{- with .Values.http.proxy }}
+{{- if .addresses }}
+
+[http.proxy]
+addresses = {{ .addresses | toJson }}
+user_header = {{ .userHeader | quote }}
+groups_header = {{ .groupsHeader | quote }}
+operator_groups = {{ .operatorGroups | toJson }}
+viewer_groups = {{ .viewerGroups | toJson }}
+{{- end }}
 {{- end }}
 
 [log]

@@ -68,6 +68,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if or .Values.postgres.ca.existingSecret .Values.postgres.ca.existingConfigMap }}yes{{ end -}}
 {{- end -}}
 
+{{/* Whether anybody can log in. */}}
+{{- define "dream.logins" -}}
+{{- if or .Values.http.access.existingSecret .Values.http.proxy.addresses }}yes{{ end -}}
+{{- end -}}
+
 {{- define "dream.brokerPort" -}}
 {{- $port := regexFind ":[0-9]+/?$" .Values.broker.url | trimPrefix ":" | trimSuffix "/" -}}
 {{- default (ternary "8883" "1883" (eq (include "dream.tls" .) "yes")) $port -}}

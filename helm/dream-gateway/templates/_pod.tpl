@@ -77,6 +77,16 @@ dnsConfig:
   mountPath: /etc/dream/broker-credentials
   readOnly: true
 {{- end }}
+{{- if .Values.http.tls.existingSecret }}
+- name: http-tls
+  mountPath: /etc/dream/http-tls
+  readOnly: true
+{{- end }}
+{{- if .Values.http.access.existingSecret }}
+- name: http-access
+  mountPath: /etc/dream/http-access
+  readOnly: true
+{{- end }}
 {{- if .Values.meterLists.existingConfigMap }}
 - name: lists
   mountPath: /etc/dream/lists
@@ -140,6 +150,14 @@ dnsConfig:
 {{- if .Values.broker.credentials.existingSecret }}
 - name: broker-credentials
   {{- include "dream.source" .Values.broker.credentials | nindent 2 }}
+{{- end }}
+{{- if .Values.http.tls.existingSecret }}
+- name: http-tls
+  {{- include "dream.source" .Values.http.tls | nindent 2 }}
+{{- end }}
+{{- if .Values.http.access.existingSecret }}
+- name: http-access
+  {{- include "dream.source" .Values.http.access | nindent 2 }}
 {{- end }}
 {{- if .Values.meterLists.existingConfigMap }}
 - name: lists
