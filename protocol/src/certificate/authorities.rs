@@ -39,6 +39,7 @@ impl Anchors {
             if !is_authority || constraints.next().is_some() {
                 return Err(CertificateError::NotAnAuthority);
             }
+            read.key()?;
             let (name, key) = (read.subject.to_vec(), read.key_info.to_vec());
             let fingerprint = sha256(&[&name[..], &key].concat());
             Ok(Arc::new(Anchor { name, key, fingerprint }))

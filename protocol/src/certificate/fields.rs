@@ -5,8 +5,8 @@
 
 use alloc::vec::Vec;
 
-use der::asn1::{AnyRef, BitStringRef, IntRef};
-use der::{Decode, ErrorKind, Reader, SliceReader, Tag, TagMode, TagNumber, Tagged};
+use der::asn1::{BitStringRef, IntRef};
+use der::{Decode, ErrorKind, Length, Reader, SliceReader, TagMode, TagNumber};
 
 use super::CertificateError;
 
@@ -26,6 +26,48 @@ pub(super) mod oid {
     pub(crate) const EXTENDED_KEY_USAGE: &[u8] = &[0x55, 0x1d, 0x25];
 }
 
+/// Tags of DER, as their bytes.
+pub(super) mod tag {
+    pub(crate) const BOOLEAN: u8 = 0x01;
+    pub(crate) const INTEGER: u8 = 0x02;
+    pub(crate) const BIT_STRING: u8 = 0x03;
+    pub(crate) const OCTET_STRING: u8 = 0x04;
+    pub(crate) const OBJECT_IDENTIFIER: u8 = 0x06;
+    pub(crate) const UTF8_STRING: u8 = 0x0c;
+    pub(crate) const PRINTABLE_STRING: u8 = 0x13;
+    pub(crate) const UTC_TIME: u8 = 0x17;
+    pub(crate) const GENERALIZED_TIME: u8 = 0x18;
+    pub(crate) const SEQUENCE: u8 = 0x30;
+    pub(crate) const SET: u8 = 0x31;
+    /// `[6]` of GeneralName, and `[3]` of a certificate.
+    pub(crate) const URI: u8 = 0x86;
+    pub(crate) const EXTENSIONS: u8 = 0xa3;
+}
+
+/// One element: whatever its tag is, its length is in the form that DER asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Element<'a> {
+    pub(super) tag: u8,
+    pub(super) value: &'a [u8],
+}
+
+impl<'a> Element<'a> {
+    fn decode(reader: &mut SliceReader<'a>) -> der::Result<Self> {
+        let tag = reader.read_byte()?;
+        // Tags of several bytes are in no certificate.
+        if tag & 0x1f == 0x1f {
+            return Err(odd());
+        }
+        let length = Length::decode(reader)?;
+        Ok(Self { tag, value: reader.read_slice(length)? })
+    }
+
+    /// Reads exactly one element.
+    pub(super) fn from_der(der: &'a [u8]) -> der::Result<Self> {
+        whole(der, Self::decode)
+    }
+}
+
 /// What a certificate says, with nothing of it judged.
 #[derive(Debug)]
 pub(super) struct Fields<'a> {
@@ -38,7 +80,7 @@ pub(super) struct Fields<'a> {
     pub(super) issuer: &'a [u8],
     pub(super) subject: &'a [u8],
     pub(super) key_info: &'a [u8],
-    pub(super) common_names: Vec<AnyRef<'a>>,
+    pub(super) common_names: Vec<Element<'a>>,
     /// Unix seconds; instants before 1970 count as 0.
     pub(super) not_before: u64,
     pub(super) not_after: u64,
@@ -56,7 +98,7 @@ pub(super) struct Extension<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Algorithm<'a> {
     pub(super) oid: &'a [u8],
-    pub(super) parameters: Option<AnyRef<'a>>,
+    pub(super) parameters: Option<Element<'a>>,
 }
 
 impl Algorithm<'_> {
@@ -87,6 +129,7 @@ impl<'a> Fields<'a> {
                 return Err(odd());
             }
             let issuer = fields.tlv_bytes()?;
+            common_names(issuer)?;
             let [not_before, not_after] =
                 whole(sequence(fields.tlv_bytes()?)?, |times| Ok([time(times)?, time(times)?]))?;
             let subject = fields.tlv_bytes()?;
@@ -130,12 +173,11 @@ pub(super) fn public_key(info: &[u8]) -> Option<(Algorithm<'_>, &[u8])> {
 pub(super) fn uris(value: &[u8]) -> Option<Vec<&str>> {
     let mut uris = Vec::new();
     for name in elements(sequence(value).ok()?).ok()? {
-        match name.tag() {
-            Tag::ContextSpecific { number: TagNumber(6), constructed: false } => {
-                // A URI that is no text is none of ours.
-                uris.extend(core::str::from_utf8(name.value()).ok());
-            }
-            Tag::ContextSpecific { .. } => {}
+        match name.tag {
+            // A URI that is no text is none of ours.
+            tag::URI => uris.extend(core::str::from_utf8(name.value).ok()),
+            // The other kinds of names: some have parts, and some have none.
+            0xa0 | 0x81 | 0x82 | 0xa3 | 0xa4 | 0xa5 | 0x87 | 0x88 => {}
             _ => return None,
         }
     }
@@ -145,20 +187,22 @@ pub(super) fn uris(value: &[u8]) -> Option<Vec<&str>> {
 /// Returns whether basicConstraints says CA; `None` if it is malformed.
 pub(super) fn is_authority(value: &[u8]) -> Option<bool> {
     let parts = elements(sequence(value).ok()?).ok()?;
-    let (first, rest) = parts.split_first().map_or((None, &[][..]), |(first, rest)| (Some(first), rest));
-    match (first.map(|first| (first.tag(), first.value())), rest) {
-        (None, []) => Some(false),
-        (Some((Tag::Boolean, [0xff])), []) => Some(true),
-        (Some((Tag::Boolean, [0])), []) | (Some((Tag::Integer, _)), []) => Some(false),
-        (Some((Tag::Boolean, [ca @ (0 | 0xff)])), [length]) if length.tag() == Tag::Integer => Some(*ca == 0xff),
+    let flag = |element: &Element<'_>| match element {
+        Element { tag: tag::BOOLEAN, value: [0xff] } => Some(true),
+        Element { tag: tag::BOOLEAN, value: [0] } => Some(false),
+        _ => None,
+    };
+    match parts.as_slice() {
+        [] | [Element { tag: tag::INTEGER, .. }] => Some(false),
+        [ca] | [ca, Element { tag: tag::INTEGER, .. }] => flag(ca),
         _ => None,
     }
 }
 
 /// Returns whether keyUsage has digitalSignature; `None` if it is malformed.
 pub(super) fn allows_signatures(value: &[u8]) -> Option<bool> {
-    let bits = AnyRef::from_der(value).ok().filter(|bits| bits.tag() == Tag::BitString)?;
-    let (unused, bits) = bits.value().split_first()?;
+    let bits = Element::from_der(value).ok().filter(|bits| bits.tag == tag::BIT_STRING)?;
+    let (unused, bits) = bits.value.split_first()?;
     let first = bits.first().copied().unwrap_or(0);
     (*unused < 8).then_some(first & 0x80 != 0)
 }
@@ -166,7 +210,7 @@ pub(super) fn allows_signatures(value: &[u8]) -> Option<bool> {
 /// Whether extendedKeyUsage is a list of object identifiers.
 pub(super) fn is_list_of_purposes(value: &[u8]) -> bool {
     let purposes = sequence(value).and_then(elements);
-    purposes.is_ok_and(|all| all.iter().all(|one| one.tag() == Tag::ObjectIdentifier && !one.value().is_empty()))
+    purposes.is_ok_and(|all| all.iter().all(|one| one.tag == tag::OBJECT_IDENTIFIER && !one.value.is_empty()))
 }
 
 fn odd() -> der::Error {
@@ -175,8 +219,8 @@ fn odd() -> der::Error {
 
 /// Returns the content of exactly one element, a SEQUENCE.
 fn sequence(der: &[u8]) -> der::Result<&[u8]> {
-    let any = AnyRef::from_der(der)?;
-    if any.tag() == Tag::Sequence { Ok(any.value()) } else { Err(odd()) }
+    let any = Element::from_der(der)?;
+    if any.tag == tag::SEQUENCE { Ok(any.value) } else { Err(odd()) }
 }
 
 /// Reads all of some bytes.
@@ -187,43 +231,43 @@ fn whole<'a, T>(bytes: &'a [u8], read: impl FnOnce(&mut SliceReader<'a>) -> der:
     Ok(value)
 }
 
-fn elements(content: &[u8]) -> der::Result<Vec<AnyRef<'_>>> {
+fn elements(content: &[u8]) -> der::Result<Vec<Element<'_>>> {
     whole(content, |reader| {
         let mut all = Vec::new();
         while !reader.is_finished() {
-            all.push(AnyRef::decode(reader)?);
+            all.push(Element::decode(reader)?);
         }
         Ok(all)
     })
 }
 
 fn object_identifier<'a>(reader: &mut SliceReader<'a>) -> der::Result<&'a [u8]> {
-    let oid = AnyRef::decode(reader)?;
-    if oid.tag() == Tag::ObjectIdentifier && !oid.value().is_empty() { Ok(oid.value()) } else { Err(odd()) }
+    let oid = Element::decode(reader)?;
+    if oid.tag == tag::OBJECT_IDENTIFIER && !oid.value.is_empty() { Ok(oid.value) } else { Err(odd()) }
 }
 
 fn algorithm(der: &[u8]) -> der::Result<Algorithm<'_>> {
     whole(sequence(der)?, |parts| {
         let oid = object_identifier(parts)?;
-        let parameters = if parts.is_finished() { None } else { Some(AnyRef::decode(parts)?) };
+        let parameters = if parts.is_finished() { None } else { Some(Element::decode(parts)?) };
         Ok(Algorithm { oid, parameters })
     })
 }
 
 /// Returns the values of all common names in a name.
-fn common_names(name: &[u8]) -> der::Result<Vec<AnyRef<'_>>> {
+fn common_names(name: &[u8]) -> der::Result<Vec<Element<'_>>> {
     let mut found = Vec::new();
     for relative in elements(sequence(name)?)? {
-        let attributes = elements(relative.value())?;
-        if relative.tag() != Tag::Set || attributes.is_empty() {
+        let attributes = elements(relative.value)?;
+        if relative.tag != tag::SET || attributes.is_empty() {
             return Err(odd());
         }
         for attribute in attributes {
-            if attribute.tag() != Tag::Sequence {
+            if attribute.tag != tag::SEQUENCE {
                 return Err(odd());
             }
             let (kind, value) =
-                whole(attribute.value(), |parts| Ok((object_identifier(parts)?, AnyRef::decode(parts)?)))?;
+                whole(attribute.value, |parts| Ok((object_identifier(parts)?, Element::decode(parts)?)))?;
             found.extend((kind == oid::COMMON_NAME).then_some(value));
         }
     }
@@ -232,37 +276,37 @@ fn common_names(name: &[u8]) -> der::Result<Vec<AnyRef<'_>>> {
 
 /// Reads `[3]`, the extensions.
 fn extensions<'a>(fields: &mut SliceReader<'a>) -> der::Result<Vec<Extension<'a>>> {
-    let tagged = AnyRef::decode(fields)?;
-    if tagged.tag() != (Tag::ContextSpecific { number: TagNumber(3), constructed: true }) {
+    let tagged = Element::decode(fields)?;
+    if tagged.tag != tag::EXTENSIONS {
         return Err(odd());
     }
-    elements(sequence(tagged.value())?)?.into_iter().map(extension).collect()
+    elements(sequence(tagged.value)?)?.into_iter().map(extension).collect()
 }
 
-fn extension(extension: AnyRef<'_>) -> der::Result<Extension<'_>> {
-    if extension.tag() != Tag::Sequence {
+fn extension(extension: Element<'_>) -> der::Result<Extension<'_>> {
+    if extension.tag != tag::SEQUENCE {
         return Err(odd());
     }
-    whole(extension.value(), |parts| {
+    whole(extension.value, |parts| {
         let oid = object_identifier(parts)?;
-        let mut value = AnyRef::decode(parts)?;
+        let mut value = Element::decode(parts)?;
         // FALSE is the default, which DER leaves out.
-        let critical = value.tag() == Tag::Boolean && value.value() == [0xff];
+        let critical = value.tag == tag::BOOLEAN && value.value == [0xff];
         if critical {
-            value = AnyRef::decode(parts)?;
+            value = Element::decode(parts)?;
         }
-        if value.tag() == Tag::OctetString { Ok(Extension { oid, critical, value: value.value() }) } else { Err(odd()) }
+        if value.tag == tag::OCTET_STRING { Ok(Extension { oid, critical, value: value.value }) } else { Err(odd()) }
     })
 }
 
 /// Reads a UTCTime or a GeneralizedTime of whole seconds in UTC, as Unix seconds.
 fn time(reader: &mut SliceReader<'_>) -> der::Result<u64> {
-    let time = AnyRef::decode(reader)?;
-    let digits = time.value().strip_suffix(b"Z").ok_or(odd())?;
-    let (century, short) = match (time.tag(), digits) {
-        (Tag::UtcTime, [b'5'..=b'9', ..]) => (19, digits),
-        (Tag::UtcTime, _) => (20, digits),
-        (Tag::GeneralizedTime, [first, second, rest @ ..]) => (two_digits([*first, *second])?, rest),
+    let time = Element::decode(reader)?;
+    let digits = time.value.strip_suffix(b"Z").ok_or(odd())?;
+    let (century, short) = match (time.tag, digits) {
+        (tag::UTC_TIME, [b'5'..=b'9', ..]) => (19, digits),
+        (tag::UTC_TIME, _) => (20, digits),
+        (tag::GENERALIZED_TIME, [first, second, rest @ ..]) => (two_digits([*first, *second])?, rest),
         _ => return Err(odd()),
     };
     let (&[year, month, day, hour, minute, second], []) = short.as_chunks::<2>() else { return Err(odd()) };

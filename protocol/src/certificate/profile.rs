@@ -4,11 +4,10 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::str;
 
-use der::asn1::{AnyRef, ObjectIdentifier};
-use der::{Decode as _, Tag, Tagged as _};
+use der::asn1::ObjectIdentifier;
 
 use super::draw::{DRAW_URN, Draw};
-use super::fields::{self, Extension, Fields, oid};
+use super::fields::{self, Element, Extension, Fields, oid, tag};
 use super::{CertificateError, CertifiedCluster, Subject};
 use crate::ids::{ClusterId, GatewayId, MeterId};
 use crate::keys::IdentityPublic;
@@ -25,15 +24,16 @@ fn is_der(extension: &Extension<'_>) -> bool {
     if extension.oid == oid::KEY_USAGE {
         // A list of named bits ends with its last one that is set.
         let ends_with_a_bit = |unused: u8, last: u8| last != 0 && last.trailing_zeros() == u32::from(unused);
-        return is_element(0x03, value) && matches!(value, [_, _, unused, .., last] if ends_with_a_bit(*unused, *last));
+        return is_element(tag::BIT_STRING, value)
+            && matches!(value, [_, _, unused, .., last] if ends_with_a_bit(*unused, *last));
     }
     // A certificate that is not a CA's leaves everything out: `cA` is FALSE by default, and a path length is a CA's.
-    is_element(0x30, value) && (extension.oid != oid::BASIC_CONSTRAINTS || value == [0x30, 0])
+    is_element(tag::SEQUENCE, value) && (extension.oid != oid::BASIC_CONSTRAINTS || value == [0x30, 0])
 }
 
 /// Whether bytes are exactly one element of this tag. `der` takes no length but in its shortest form.
 fn is_element(tag: u8, bytes: &[u8]) -> bool {
-    bytes.first() == Some(&tag) && AnyRef::from_der(bytes).is_ok()
+    Element::from_der(bytes).is_ok_and(|element| element.tag == tag)
 }
 
 /// Returns an object identifier as people write it.
@@ -79,10 +79,10 @@ pub(super) fn subject(read: &Fields<'_>) -> Result<Named, CertificateError> {
 /// The one common name. Of the string types that X.509 knows, two are read; an `_` is no PrintableString's.
 fn common_name<'a>(read: &Fields<'a>) -> Result<&'a str, CertificateError> {
     let [common] = read.common_names[..] else { return Err(CertificateError::CommonName) };
-    let text = str::from_utf8(common.value()).ok();
-    let text = match common.tag() {
-        Tag::Utf8String => text,
-        Tag::PrintableString => text.filter(|text| !text.contains('_')),
+    let text = str::from_utf8(common.value).ok();
+    let text = match common.tag {
+        tag::UTF8_STRING => text,
+        tag::PRINTABLE_STRING => text.filter(|text| !text.contains('_')),
         _ => None,
     };
     text.ok_or(CertificateError::CommonName)

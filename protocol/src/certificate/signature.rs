@@ -57,7 +57,6 @@ mod device {
 
     #[cfg(feature = "p256")]
     fn is_p256(kind: &fields::Algorithm<'_>) -> bool {
-        use der::Tagged as _;
-        kind.parameters.is_some_and(|curve| curve.tag() == der::Tag::ObjectIdentifier && curve.value() == oid::P256)
+        kind.parameters.is_some_and(|curve| curve.tag == fields::tag::OBJECT_IDENTIFIER && curve.value == oid::P256)
     }
 }
