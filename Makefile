@@ -23,13 +23,14 @@ chaos: ## The long version of the chaos test: SLOTS=200, SEED=2026
 fuzz: ## Fuzz every decoder and both machines, SECONDS=60 each
 	@scripts/fuzz $(or $(SECONDS),60)
 
-long: chaos fuzz ## What has only a short case in `make test`, at full size: chaos, fuzzing, simulation, brokers, committees, meters, audit, study
+long: chaos fuzz ## What has only a short case in `make test`, at full size: chaos, fuzzing, simulation, brokers, committees, meters, audit, study, the version before
 	DREAM_SIM_RUNS=2000 cargo test --workspace --test protocol -- simulation:: offenders:: committee::
 	DREAM_INTEROP_SLOTS=10 cargo test --workspace --test brokers -- interop
 	DREAM_COMMITTEE_METERS=1000 DREAM_COMMITTEE_SLOTS=50 cargo test --workspace --test brokers -- committee --nocapture
 	DREAM_METER_SLOTS=50 cargo test --workspace --test brokers -- community
 	DREAM_AUDIT_FULL=1 cargo test --workspace --test audit
 	DREAM_STUDY_HOMES=3000 cargo test --workspace --test cli -- the_whole_study
+	scripts/with-before
 
 study: ## Run the study for 3,000 homes, whose results docs/study.md shows
 	cargo run --release -p dream-meter-sim -- study --out target/study

@@ -2,6 +2,8 @@
 //!
 //! [`get`] blocks. What asks from a runtime does so on a thread where that is allowed.
 
+mod post;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +16,8 @@ use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+
+pub use post::Poster;
 
 /// What an answer may take.
 #[derive(Debug, Clone, Copy)]

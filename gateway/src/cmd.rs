@@ -1,6 +1,7 @@
 //! The command line: its commands, and how mistakes are reported.
 
 mod access;
+mod backup;
 mod check_config;
 mod decode;
 mod export;
@@ -9,6 +10,7 @@ mod holders;
 mod import;
 mod offenders;
 mod plan;
+mod restore;
 mod running;
 mod verify_evidence;
 
@@ -24,6 +26,7 @@ use crate::config::secrets::SecretError;
 use crate::config::{Config, ConfigError, Draft, Overrides};
 use crate::daemon;
 use access::AccessArgs;
+use backup::BackupArgs;
 use check_config::CheckConfigArgs;
 use decode::DecodeArgs;
 use export::ExportArgs;
@@ -32,6 +35,7 @@ use holders::HoldersArgs;
 use import::ImportArgs;
 use offenders::OffendersArgs;
 use plan::PlanArgs;
+use restore::RestoreArgs;
 use verify_evidence::VerifyEvidenceArgs;
 
 #[derive(Debug, Parser)]
@@ -54,6 +58,8 @@ enum Command {
     Run(ConfigArgs),
     Export(ExportArgs),
     Import(ImportArgs),
+    Backup(BackupArgs),
+    Restore(RestoreArgs),
     /// Check a configuration, with the files that it names
     CheckConfig(CheckConfigArgs),
     Health(HealthArgs),
@@ -110,6 +116,8 @@ pub fn main() -> ExitCode {
         Command::Run(args) => daemon::main(&args),
         Command::Export(args) => export::run(&args, &mut out),
         Command::Import(args) => import::run(&args, &mut out),
+        Command::Backup(args) => backup::run(&args, &mut out),
+        Command::Restore(args) => restore::run(&args, &mut out),
         Command::CheckConfig(args) => check_config::run(&args, &SystemClock, &mut out),
         Command::Access(args) => access::run(&args, &mut out),
         Command::Health(args) => health::run(&args, &mut out),

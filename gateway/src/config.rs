@@ -8,6 +8,7 @@ pub(crate) mod decimal;
 mod group;
 mod ownership;
 mod read;
+mod remote_write;
 pub mod secrets;
 
 use std::collections::BTreeMap;
@@ -30,6 +31,7 @@ pub use access::{Http, HttpTls};
 pub use dream_edge::config::ConfigError;
 pub use group::{Group, GroupId, Part};
 pub(crate) use read::with_privacy;
+pub use remote_write::{Address, ReceiverLogin, RemoteWrite};
 
 /// A checked configuration.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,6 +50,8 @@ pub struct Config {
     pub log: Log,
     /// The discovery prefix of Home Assistant, if clusters are announced to it.
     pub home_assistant: Option<String>,
+    /// Where released sums are written to.
+    pub remote_write: Option<RemoteWrite>,
     /// All clusters, also those of other replicas.
     pub clusters: BTreeMap<ClusterId, ClusterSettings>,
     /// Sums of them.

@@ -1,5 +1,6 @@
 //! Puts the parts together and runs them: `dream-gateway run`.
 
+mod backups;
 mod http_files;
 mod notify;
 
@@ -30,7 +31,10 @@ use crate::engine::writer::Writer;
 use crate::http::access::Access;
 use crate::http::{self, Service};
 use crate::logging::{self, Level};
+#[cfg(feature = "remote-write")]
+use crate::remote_write::RemoteWriter;
 use crate::store::Store;
+use backups::Backups;
 use http_files::Current;
 
 pub use http_files::HttpFiles;
@@ -171,6 +175,8 @@ async fn run_supervised(
     let current = Mutex::new(current);
 
     let readiness = parts.readiness.clone();
+    let writer = remote_writer(&parts)?;
+    let (backups, store) = (Backups::listen(&parts.config.store.place), parts.store.clone());
     let (broker, status_topic) = (parts.config.broker.clone(), parts.status_topic.clone());
     let connector = Connector { broker, client_id: name, status_topic, store: parts.store.clone() };
     let stopping = Arc::new(AtomicBool::new(false));
@@ -191,6 +197,8 @@ async fn run_supervised(
         () = shutdown => {}
         () = reloading => {}
         () = Current::follow(&current) => {}
+        () = Backups::hand_out(backups.as_ref(), &store, &stopping) => {}
+        () = writer => {}
         () = notify::follow(manager, &readiness) => {}
         ended = &mut driving => return ended.context("the driver has failed")?,
         ended = task::end_of("what serves `http.listen`", &mut server) => return Err(ended.into()),
@@ -198,6 +206,7 @@ async fn run_supervised(
     info!("stopping");
     manager.stopping();
     stopping.store(true, Ordering::Relaxed);
+    drop((backups, store));
     let by = Instant::now() + grace;
     let driver_stops = async {
         commands.send(Command::Stop).await.ok();
@@ -210,6 +219,27 @@ async fn run_supervised(
         served??;
     }
     stopped.context("stopping took longer than the grace period; uncommitted messages were not acknowledged")??
+}
+
+/// Returns what writes released sums to a receiver, if the configuration names one. It never ends.
+#[cfg(feature = "remote-write")]
+fn remote_writer(parts: &Parts) -> anyhow::Result<impl Future<Output = ()> + use<>> {
+    let writer = parts.config.remote_write.clone().map(|config| {
+        let (store, board, metrics) = (parts.store.clone(), parts.board.clone(), parts.telemetry.metrics.clone());
+        RemoteWriter::new(config, store, board, metrics, parts.clock.clone())
+    });
+    let writer = writer.transpose()?;
+    Ok(async {
+        match writer {
+            Some(writer) => writer.run().await,
+            None => std::future::pending().await,
+        }
+    })
+}
+
+#[cfg(not(feature = "remote-write"))]
+fn remote_writer(_: &Parts) -> anyhow::Result<std::future::Pending<()>> {
+    Ok(std::future::pending())
 }
 
 /// Becomes the one that writes to the store, then lets the connection begin, and drives the clusters as they are rebuilt: on a thread of

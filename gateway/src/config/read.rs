@@ -15,7 +15,7 @@ use dream_protocol::scheme::{self, Scheme, SchemeChoice};
 use super::decimal::{self, Fraction};
 use super::{
     Broker, BrokerTls, ClusterSettings, Config, Files, Identity, Log, LogFormat, Login, Overrides, Place, Postgres,
-    Store, access, group,
+    Store, access, group, remote_write,
 };
 use crate::clock::Zone;
 
@@ -37,6 +37,7 @@ pub(super) fn config(root: &Section<'_>, overrides: &Overrides) -> (Option<Confi
     let http = access::http(&root.section("http"));
     let log = log(&root.section("log"));
     let home_assistant = home_assistant(&root.section("home_assistant"));
+    let remote_write = remote_write::read(&root.section("remote_write"));
     let sections = root.sections("clusters");
     let clusters = clusters(root, &sections);
     let groups = group::read(root, sections.iter().map(|(name, _)| *name).collect(), &clusters);
@@ -70,6 +71,7 @@ pub(super) fn config(root: &Section<'_>, overrides: &Overrides) -> (Option<Confi
             http,
             log,
             home_assistant,
+            remote_write,
             clusters,
             groups,
         })

@@ -2,24 +2,30 @@
 //!
 //! Commits are in two phases, so that a damaged file shows as damaged instead of as yesterday's.
 
+mod copy;
 mod open;
 mod periods;
 mod schema;
+mod summary;
 
 use std::collections::{BTreeMap, HashMap};
+use std::io::Write;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use dream_protocol::cluster::{Key, Record};
 use dream_protocol::ids::ClusterId;
+use dream_protocol::time::Timestamp;
 use redb::{Database, ReadTransaction, ReadableDatabase as _, StorageError, TableDefinition, TableError};
 
 use super::{Change, OUTCOMES_TO_RESUME, OpenStoreError, Store, StoreError, decode, split};
 use crate::history::{ClosedSlot, Extent, FilteredLoad, History, HistoryError, Read, Rollup, Span, Step};
 
+pub use copy::{CopyError, folder_of, sync_folder};
 use open::FileId;
-use schema::{ENROLMENTS, EVIDENCE, FILTERED, LISTS, OFFENDERS, OUTCOMES, RETRIES, SLOTS, SMOOTHED};
+use schema::{ENROLMENTS, EVIDENCE, FILTERED, LISTS, OFFENDERS, OUTCOMES, RETRIES, SENT, SLOTS, SMOOTHED};
+pub use summary::{ClusterSummary, Summary};
 
 /// An open file.
 #[derive(Debug)]
@@ -89,6 +95,14 @@ impl Store for FileStore {
         Ok(first.map(|first| (first, last.unwrap_or(first))))
     }
 
+    fn sent(&self, cluster: &ClusterId) -> Result<Option<Timestamp>, StoreError> {
+        let table = match self.database()?.begin_read()?.open_table(SENT) {
+            Err(TableError::TableDoesNotExist(_)) => return Ok(None),
+            found => found?,
+        };
+        Ok(table.get(cluster.as_str())?.map(|until| Timestamp::from_millis(until.value())))
+    }
+
     fn clusters(&self) -> Result<Vec<ClusterId>, StoreError> {
         self.read_clusters()
     }
@@ -96,9 +110,16 @@ impl Store for FileStore {
     fn reopen(&self) -> Result<(), OpenStoreError> {
         self.open_again()
     }
+
+    fn send_rows(&self, out: &mut dyn Write) -> Result<(), CopyError> {
+        self.send_all(out)
+    }
 }
 
 impl FileStore {
+    /// The format in which stores are written.
+    pub const FORMAT: u64 = schema::FORMATS.newest();
+
     fn read_slots(&self, cluster: &ClusterId, ended: Span, limit: usize) -> Result<Vec<ClosedSlot>, StoreError> {
         let id = cluster.as_str();
         let database = self.database()?;

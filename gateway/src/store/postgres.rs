@@ -272,6 +272,12 @@ impl Store for PostgresStore {
         Ok(moment("first")?.zip(moment("last")?))
     }
 
+    fn sent(&self, cluster: &ClusterId) -> Result<Option<Timestamp>, StoreError> {
+        let rows = self.query(schema::READ_SENT, vec![Box::new(cluster.to_string())])?;
+        let until = |row: &Row| row.try_get::<_, SystemTime>("until").map_err(words);
+        Ok(rows.first().map(until).transpose()?.map(|until| Timestamp::from_millis(millis(until))))
+    }
+
     fn clusters(&self) -> Result<Vec<ClusterId>, StoreError> {
         let rows = self.query(schema::READ_CLUSTERS, Vec::new())?;
         let names = rows.iter().map(|row| row.try_get::<_, &str>("cluster").map_err(words));

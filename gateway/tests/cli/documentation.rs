@@ -19,6 +19,7 @@ fn all_keys() -> BTreeSet<String> {
         "http.proxy",
         "log",
         "home_assistant",
+        "remote_write",
         "defaults",
         "clusters",
         "groups",
@@ -90,6 +91,8 @@ fn the_example_shows_every_key_and_its_comments_show_the_defaults() {
         "ca",
         "keys",
         "lease_seconds",
+        "bearer_token_file",
+        "labels",
     ];
     let uncomment = |line: &str| {
         let key = |rest: &str| rest.split_once(" = ").map(|(key, _)| key.to_owned()).filter(|key| !key.contains(' '));

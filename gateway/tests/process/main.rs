@@ -3,10 +3,12 @@
 #![allow(unreachable_pub, reason = "a test has no outside")]
 
 mod access;
+mod backup;
 mod brokers;
 mod crash;
 mod disk;
 mod gateway;
 mod hostile;
 mod postgres;
+mod remote_write;
 mod signals;

@@ -107,6 +107,13 @@ format = {{ $config.log.format | quote }}
 [home_assistant]
 enabled = {{ $config.home_assistant.enabled }}
 discovery_prefix = {{ $config.home_assistant.discovery_prefix | quote }}
+{{- with $config.remote_write }}
+
+[remote_write]
+{{- range $key, $value := . }}
+{{ $key }} = {{ $value | toJson }}
+{{- end }}
+{{- end }}
 {{- with $config.defaults }}
 
 [defaults]

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use dream_edge::database::Formats;
 use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::cluster::{Forget, Record};
 use dream_protocol::ids::ClusterId;
@@ -15,9 +16,12 @@ use zeroize::Zeroizing;
 use super::{Change, FilteredLoad, Step, StoreError};
 use crate::store::{append, slot_of};
 
-/// The version of everything below. A table that an older version does not know, and need not, is no new format: it leaves
-/// the table alone.
-pub(super) const FORMAT: u64 = 3;
+/// Brings the tables of one format to the next.
+pub(super) type Migration = fn(&WriteTransaction) -> Result<(), StoreError>;
+
+/// The versions of everything below; 0.1.0 wrote the oldest. A table that an older version does not know, and need not, is no new format:
+/// it leaves the table alone.
+pub(super) const FORMATS: Formats<Migration> = Formats { oldest: 3, steps: &[] };
 
 pub(super) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 /// By cluster and meter.
@@ -42,6 +46,9 @@ pub(super) const RETRIES: TableDefinition<'_, &str, &[u8]> = TableDefinition::ne
 /// By cluster and number: messages of a gateway that contradict each other.
 pub(super) const EVIDENCE: TableDefinition<'_, (&str, u64), &[u8]> = TableDefinition::new("evidence");
 
+/// By cluster: until when slots were written to a receiver, in Unix milliseconds.
+pub(super) const SENT: TableDefinition<'_, &str, u64> = TableDefinition::new("sent");
+
 /// Returns the table of the rows of a step.
 pub(super) const fn rollups(step: Step) -> TableDefinition<'static, (&'static str, u64), &'static [u8]> {
     match step {
@@ -64,6 +71,7 @@ pub(super) struct Tables<'txn> {
     offenders: Table<'txn, &'static str, &'static [u8]>,
     retries: Table<'txn, &'static str, &'static [u8]>,
     evidence: Table<'txn, (&'static str, u64), &'static [u8]>,
+    sent: Table<'txn, &'static str, u64>,
 }
 
 impl<'txn> Tables<'txn> {
@@ -81,6 +89,7 @@ impl<'txn> Tables<'txn> {
             offenders: write.open_table(OFFENDERS)?,
             retries: write.open_table(RETRIES)?,
             evidence: write.open_table(EVIDENCE)?,
+            sent: write.open_table(SENT)?,
         })
     }
 
@@ -111,6 +120,7 @@ impl<'txn> Tables<'txn> {
                     };
                     table.insert((cluster.as_str(), rollup.start.as_millis()), rollup.encode().as_slice())?;
                 }
+                Change::PutSent { cluster, until } => drop(self.sent.insert(cluster.as_str(), until.as_millis())?),
                 Change::Expire { slots, hours } => {
                     expire(&mut self.outcomes, *slots)?;
                     expire(&mut self.filtered, *slots)?;

@@ -37,6 +37,8 @@ pub(super) struct Batch {
     days: BTreeMap<At, Rollup>,
     /// When outcomes began that are withdrawn, by when they ended. They go before anything is put.
     withdrawn: BTreeMap<At, Timestamp>,
+    /// Until when slots were written to a receiver.
+    sent: BTreeMap<String, Timestamp>,
     /// When slots ended and hours began that are dropped.
     expired: Option<(Timestamp, Timestamp)>,
 }
@@ -64,6 +66,7 @@ impl Batch {
                     };
                     rows.insert((cluster.to_string(), rollup.start), *rollup);
                 }
+                Change::PutSent { cluster, until } => drop(batch.sent.insert(cluster.to_string(), *until)),
                 Change::Expire { slots, hours } => batch.expired = Some((*slots, *hours)),
             }
         }
@@ -157,6 +160,7 @@ statements! {
     fence = FENCE, forget_slots = FORGET_SLOTS, put_entries = PUT_SLOT_ENTRIES, forget_records = FORGET_RECORDS,
     put_records = PUT_RECORDS, put_slots = PUT_SLOTS, put_loads = PUT_LOADS, put_hours = PUT_HOURS, put_days = PUT_DAYS,
     expire_slots = EXPIRE_SLOTS, expire_hours = EXPIRE_HOURS, withdraw = WITHDRAW,
+    put_sent = PUT_SENT,
 }
 
 impl Writer {
@@ -227,6 +231,7 @@ async fn transact(
         client.execute(&statements.expire_slots, &[slots]).await?;
         client.execute(&statements.expire_hours, &[hours]).await
     };
+    let sent = (column(&batch.sent, |(id, _)| id.as_str()), column(&batch.sent, |(_, until)| moment(*until)));
     let results = tokio::join!(
         begin,
         async { client.execute(&statements.fence, &[&shard, &fence]).await },
@@ -250,12 +255,13 @@ async fn transact(
         put_loads(client, statements, &batch.slots),
         put_periods(client, &statements.put_hours, &batch.hours),
         put_periods(client, &statements.put_days, &batch.days),
+        async { execute(client, &statements.put_sent, sent.0.len(), &[&sent.0, &sent.1]).await },
         commit,
     );
     // The first one that failed is the reason why the others did.
-    let (begin, fenced, a, b, c, d, e, f, g, h, i, commit) = results;
+    let (begin, fenced, a, b, c, d, e, f, g, h, i, j, commit) = results;
     begin.map_err(words)?;
-    for result in [fenced, a, b, c, d, e, f, g, h, i] {
+    for result in [fenced, a, b, c, d, e, f, g, h, i, j] {
         result.map_err(words)?;
     }
     commit.map_err(words)?;

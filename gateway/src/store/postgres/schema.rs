@@ -21,18 +21,23 @@ end $$";
 
 /// Makes the tables, or brings them up to date. One gateway does so at a time; the others wait for it.
 pub(super) async fn migrate(client: &Client) -> Result<(), StoreError> {
+    migrate_to(client, &VERSIONS).await
+}
+
+/// Brings the tables to the last of these versions, in one transaction.
+async fn migrate_to(client: &Client, versions: &[&str]) -> Result<(), StoreError> {
     let migrated = async {
         client
             .batch_execute("begin; select pg_advisory_xact_lock(hashtext('dream gateway schema'))")
             .await
             .map_err(words)?;
-        let found = found(client).await?;
-        for (at, version) in VERSIONS.iter().enumerate().skip(found) {
+        let found = found_up_to(client, versions.len()).await?;
+        for (at, version) in versions.iter().enumerate().skip(found) {
             client.batch_execute(version).await.map_err(words)?;
             let number = i32::try_from(at + 1).expect("few versions");
             client.execute("insert into dream.versions values ($1)", &[&number]).await.map_err(words)?;
         }
-        if found < VERSIONS.len() {
+        if found < versions.len() {
             client.batch_execute(GRANT).await.map_err(words)?;
         }
         client.batch_execute("commit").await.map_err(words)
@@ -49,16 +54,19 @@ pub(super) async fn migrate(client: &Client) -> Result<(), StoreError> {
 
 /// Returns the version of the tables, or 0 if there are none; a newer one is refused.
 pub(super) async fn found(client: &Client) -> Result<usize, StoreError> {
+    found_up_to(client, VERSIONS.len()).await
+}
+
+async fn found_up_to(client: &Client, newest: usize) -> Result<usize, StoreError> {
     let known = client.query_one("select to_regclass('dream.versions') is not null", &[]).await.map_err(words)?;
     if !known.get::<_, bool>(0) {
         return Ok(0);
     }
     let found = client.query_one("select max(version) from dream.versions", &[]).await.map_err(words)?;
     let found = usize::try_from(found.get::<_, i32>(0)).unwrap_or(0);
-    if found > VERSIONS.len() {
+    if found > newest {
         return Err(StoreError::Postgres(format!(
-            "it was written by a newer version (format {found}, this one reads up to {}): install that version",
-            VERSIONS.len()
+            "it was written by a newer version (format {found}, this one reads up to {newest}): install that version"
         )));
     }
     Ok(found)
@@ -107,6 +115,7 @@ pub(super) const READ_DAYS: &str = "
 pub(super) const READ_EXTENT: &str = "
     (select starts, record from dream.days where cluster = $1 order by starts limit 1)
     union all (select starts, record from dream.days where cluster = $1 order by starts desc limit 3)";
+pub(super) const READ_SENT: &str = "select until from dream.sent where cluster = $1";
 pub(super) const READ_SPAN: &str = "select min(ends) as first, max(ends) as last from dream.slots where cluster = $1";
 pub(super) const READ_CLUSTERS: &str =
     "select cluster from dream.slots union select cluster from dream.days order by cluster";
@@ -176,6 +185,9 @@ pub(super) const WITHDRAW: &str = "
     of_slots as (delete from dream.slots using gone where slots.cluster = gone.cluster and slots.ends = gone.ends),
     of_hours as (delete from dream.hours using day where hours.cluster = day.cluster and hours.starts >= day.starts)
     delete from dream.days using day where days.cluster = day.cluster and days.starts >= day.starts";
+pub(super) const PUT_SENT: &str = "
+    insert into dream.sent (cluster, until) select * from unnest($1::text[], $2::timestamptz[])
+    on conflict (cluster) do update set until = excluded.until";
 pub(super) const EXPIRE_SLOTS: &str = "delete from dream.slots where ends < $1";
 pub(super) const EXPIRE_HOURS: &str = "delete from dream.hours where starts < $1";
 
@@ -190,3 +202,35 @@ pub(super) const RENEW: &str = "
         and expires > '-infinity'";
 pub(super) const GIVE_BACK: &str = "update dream.shards set expires = '-infinity' where shard = $1 and fence = $2";
 pub(super) const SIZE: &str = "select pg_database_size(current_database())";
+
+#[cfg(test)]
+mod tests {
+    use dream_testkit::lab::postgres::Postgres;
+    use tokio_postgres::NoTls;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn tables_of_the_version_before_are_brought_up_to_date_in_one_transaction() {
+        let server = Postgres::start();
+        let (client, connection) = tokio_postgres::connect(&server.url(), NoTls).await.unwrap();
+        tokio::spawn(connection);
+        migrate(&client).await.unwrap();
+        let sql = |text: &str| server.sql("dream", text).unwrap();
+        sql("insert into dream.records values ('north', 'list', 'epoch 1', 'sealed')");
+
+        // Versions to come: the second cannot be made, so that the first is not either.
+        let next = "alter table dream.records add column note text not null default 'kept'";
+        let broken = [VERSIONS[0], next, "alter table dream.nowhere add column x int"];
+        let error = migrate_to(&client, &broken).await.unwrap_err().to_string();
+        assert!(error.contains("nowhere"), "{error}");
+        assert_eq!(sql("select max(version) from dream.versions"), "1");
+
+        migrate_to(&client, &[VERSIONS[0], next]).await.unwrap();
+        migrate_to(&client, &[VERSIONS[0], next]).await.unwrap();
+        assert_eq!(sql("select note from dream.records"), "kept");
+        assert_eq!(sql("select string_agg(version::text, ' ') from dream.versions"), "1 2");
+        let refused = migrate(&client).await.unwrap_err().to_string();
+        assert!(refused.contains("newer version (format 2, this one reads up to 1)"), "{refused}");
+    }
+}

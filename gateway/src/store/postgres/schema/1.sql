@@ -73,6 +73,9 @@ create index hours_by_time on dream.hours using brin (starts);
 
 create table dream.days (like dream.hours including all);
 
+-- Until when slots were written to a receiver of Prometheus's remote write.
+create table dream.sent (cluster text collate "C" primary key, until timestamptz not null);
+
 comment on column dream.slots.load_watts is 'the noisy sum over the responders; null if the slot gave none';
 comment on column dream.slots.band95_watts is 'half the width of the band that holds the exact sum with 95 % confidence';
 comment on column dream.slots.estimated_watts is 'the sum scaled to all members';
