@@ -59,7 +59,10 @@ enum Envelope {
     Signed(Issued),
     Certified(Issued),
     /// The header of a list is signed; the rest of the message follows it as it was.
-    Header { issued: Issued, list: Arc<[u8]> },
+    Header {
+        issued: Issued,
+        list: Arc<[u8]>,
+    },
 }
 
 static SCENES: LazyLock<[Scene; 2]> = LazyLock::new(|| [Kind::Pairwise, Kind::Committee].map(Scene::new));
@@ -78,6 +81,15 @@ pub fn seeds() -> Vec<Vec<u8>> {
 ///
 /// If a machine panics, says two things about one slot and attempt, closes a slot twice, or cannot go on from what it has written.
 pub fn run(data: &[u8]) {
+    run_with(data, Simulation::default());
+}
+
+/// The same, with meters that may break rules.
+///
+/// # Panics
+///
+/// As [`run`].
+pub fn run_with(data: &[u8], meters: Simulation) {
     let [which, order, payload @ ..] = data else { return };
     let which = usize::from(*which) % moments().count();
     let (scene, moment) = moments().nth(which).expect("one of them");
@@ -90,7 +102,7 @@ pub fn run(data: &[u8]) {
     };
     match &moment.to {
         Recipient::Gateway(store) => scene.tell_gateway(store.clone(), &packets, moment.wall),
-        Recipient::Meter(store) => scene.tell_meter(store.clone(), &packets, moment.wall),
+        Recipient::Meter(store) => scene.tell_meter(store.clone(), meters, &packets, moment.wall),
     }
 }
 
@@ -110,7 +122,7 @@ impl Scene {
 
         let mut gateway = ClusterNode::new(scene.gateway.clone(), at(START), rng(1));
         let mut meters: Vec<MeterNode> =
-            (0..METERS).map(|index| scene.meter(index, BTreeMap::new(), 1000 + index as u64)).collect();
+            (0..METERS).map(|index| scene.meter(index, BTreeMap::new(), Simulation::default())).collect();
         for (index, meter) in meters.iter_mut().enumerate() {
             for packet in meter.handle(meter::Input::Connected, at(START)) {
                 if index == METERS - 1 {
@@ -122,9 +134,9 @@ impl Scene {
             }
         }
         let lists = gateway.handle(cluster::Input::Tick, at(START + 5));
-        let whole = lists.iter().find_map(|packet| {
-            MembershipList::verify(&packet.payload, &cluster_id(), &scene.gateway.authorities).ok()
-        });
+        let whole = lists
+            .iter()
+            .find_map(|packet| MembershipList::verify(&packet.payload, &cluster_id(), &scene.gateway.authorities).ok());
         let list = whole.expect("a list is due");
         for packet in &lists {
             let is_full = packet.topic == GatewayChannel::FullMembership.topic(&cluster_id());
@@ -157,7 +169,8 @@ impl Scene {
         scene.keep_status(&gateway, &list, slot, asked);
 
         let mut answers = Vec::new();
-        for request in requests.iter().filter(|request| request.topic == GatewayChannel::Recovery.topic(&cluster_id())) {
+        for request in requests.iter().filter(|request| request.topic == GatewayChannel::Recovery.topic(&cluster_id()))
+        {
             let payload = Sign1::decode(&request.payload).expect("a request").payload().to_vec();
             scene.to_meter(&meters[0], asked, &request.topic, payload, Envelope::Signed(identity.clone()));
             let retry = Retry { list: *list.hash(), slot, attempt: 1, deadline: asked.plus_secs(60).as_secs() };
@@ -216,8 +229,8 @@ impl Scene {
         self.moments.push(Moment { wall, to, topic: topic.to_owned(), payload, envelope });
     }
 
-    fn meter(&self, index: usize, store: BTreeMap<meter::Key, Vec<u8>>, seed: u64) -> MeterNode {
-        MeterNode::from_store(store, self.meter_config(index), Simulation::default(), rng(seed)).unwrap()
+    fn meter(&self, index: usize, store: BTreeMap<meter::Key, Vec<u8>>, conduct: Simulation) -> MeterNode {
+        MeterNode::from_store(store, self.meter_config(index), conduct, rng(1000 + index as u64)).unwrap()
     }
 
     fn meter_config(&self, index: usize) -> MeterConfig {
@@ -244,15 +257,21 @@ impl Scene {
     }
 
     /// Lets a meter hear messages; afterwards it has said one thing about each slot and attempt, before a restart and after it.
-    fn tell_meter(&self, store: BTreeMap<meter::Key, Vec<u8>>, packets: &[Packet], wall: Timestamp) {
-        let mut meter = self.meter(0, store, 3);
+    fn tell_meter(
+        &self,
+        store: BTreeMap<meter::Key, Vec<u8>>,
+        conduct: Simulation,
+        packets: &[Packet],
+        wall: Timestamp,
+    ) {
+        let mut meter = self.meter(0, store, conduct);
         let mut said = meter.handle(meter::Input::Connected, wall);
         for packet in packets {
             said.extend(meter.receive(packet, wall));
         }
         let (middle, end) = (wall.plus_secs(WATCHED_SECONDS / 2), wall.plus_secs(WATCHED_SECONDS));
         said.extend(pass(&mut meter, middle));
-        meter.restart(self.meter_config(0), Simulation::default());
+        meter.restart(self.meter_config(0), conduct);
         said.extend(meter.handle(meter::Input::Connected, middle));
         said.extend(pass(&mut meter, end));
         let about = |packet: Packet| packet.about.map(|about| (packet.topic, about, packet.payload));
