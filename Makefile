@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup test check long chaos fuzz study fmt bench doc clean
+.PHONY: help setup test check long chaos fuzz study chart fmt bench doc clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-8s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ long: chaos fuzz ## What has only a short case in `make test`, at full size: cha
 
 study: ## Run the study for 3,000 homes, whose results docs/study.md shows
 	cargo run --release -p dream-meter-sim -- study --out target/study
+
+chart: ## Write a chart repository into target/charts, for any web server
+	@scripts/chart-repository
 
 fmt: ## Format the code
 	cargo fmt --all

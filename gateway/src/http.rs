@@ -30,6 +30,7 @@ mod slots_page;
 mod status;
 mod subject;
 mod terms;
+mod turns;
 mod words;
 
 use std::fmt;

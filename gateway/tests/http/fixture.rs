@@ -191,9 +191,11 @@ impl Asked {
         self.runtime.spawn(answer(self.router.clone(), request("GET", path, &[])))
     }
 
-    /// The same, with headers.
-    pub fn begin_with(&self, path: &str, headers: &[(&str, &str)]) -> JoinHandle<Answer> {
-        self.runtime.spawn(answer(self.router.clone(), request("GET", path, headers)))
+    /// The same, with headers, from an address.
+    pub fn begin_from(&self, peer: &str, path: &str, headers: &[(&str, &str)]) -> JoinHandle<Answer> {
+        let mut request = request("GET", path, headers);
+        request.extensions_mut().insert(Peer(SocketAddr::new(peer.parse().unwrap(), 50_000)));
+        self.runtime.spawn(answer(self.router.clone(), request))
     }
 
     /// Lets time pass.
