@@ -4,6 +4,7 @@ mod authority;
 mod check_config;
 mod enrol;
 mod explain;
+mod join;
 mod leave;
 mod probe;
 mod run;
@@ -32,6 +33,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Join(join::JoinArgs),
     Probe(probe::ProbeArgs),
     Enrol(enrol::EnrolArgs),
     /// Check a configuration and the files it names, and explain what it means
@@ -80,6 +82,7 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let mut out = std::io::stdout().lock();
     let done = match cli.command {
+        Command::Join(args) => args.run(&mut out),
         Command::Probe(args) => args.run(&mut out),
         Command::Enrol(args) => args.run(&mut out),
         Command::CheckConfig(args) => check_config::run(&args, &mut out),
