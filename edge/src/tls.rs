@@ -63,7 +63,10 @@ pub fn server((chain, key): Identity) -> Result<Arc<ServerConfig>, Error> {
 }
 
 /// Returns how to be one for clients that may have a certificate of this authority, and no other.
-pub fn server_of_clients((chain, key): Identity, authority: CertificateDer<'static>) -> Result<Arc<ServerConfig>, Error> {
+pub fn server_of_clients(
+    (chain, key): Identity,
+    authority: CertificateDer<'static>,
+) -> Result<Arc<ServerConfig>, Error> {
     let verifier = WebPkiClientVerifier::builder_with_provider(roots([authority])?, provider());
     let verifier = verifier.allow_unauthenticated().build().map_err(|error| Error::General(error.to_string()))?;
     let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;

@@ -306,13 +306,7 @@ impl Authority {
     }
 
     /// Checks the rules for a certificate of a new key.
-    fn check_grant(
-        &self,
-        meter: &MeterId,
-        grant: &Grant,
-        replace: bool,
-        now: Timestamp,
-    ) -> Result<(), AuthorityError> {
+    fn check_grant(&self, meter: &MeterId, grant: &Grant, replace: bool, now: Timestamp) -> Result<(), AuthorityError> {
         let valid: Vec<u64> = self.valid(meter, now).map(|issued| issued.certificate.not_after()).collect();
         match valid.as_slice() {
             [] => {}

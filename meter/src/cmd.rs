@@ -7,6 +7,7 @@ mod explain;
 mod join;
 mod leave;
 mod probe;
+mod report;
 mod run;
 mod status;
 
@@ -51,6 +52,7 @@ enum Command {
     #[command(after_help = "Example:\n  dream-meter explain --config /etc/dream-meter/meter.toml")]
     Explain(ConfigArgs),
     Leave(leave::LeaveArgs),
+    Report(report::ReportArgs),
     #[command(subcommand)]
     Authority(authority::AuthorityCommand),
     #[command(after_help = COMPLETIONS_EXAMPLE)]
@@ -90,6 +92,7 @@ pub fn main() -> ExitCode {
         Command::Status(args) => status::run(&args, &mut out),
         Command::Explain(args) => explain::run(&args, &mut out),
         Command::Leave(args) => args.run(&mut out),
+        Command::Report(args) => args.run(&mut out),
         Command::Authority(command) => command.run(&mut out),
         Command::Completions(args) => args.run(Cli::command(), &mut out).map_err(Into::into),
         Command::Man(args) => args.run(Cli::command()).map_err(Into::into),

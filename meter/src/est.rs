@@ -170,7 +170,15 @@ mod tests {
             assert_eq!((url.host.as_str(), url.port), (host, port), "{text}");
             assert_eq!(url.to_string().parse::<EnrolUrl>().unwrap(), url);
         }
-        for text in ["authority.example", "http://a", "https://", "https://a/b", "https://me:secret@a", "https://a:x", "https://a:"] {
+        for text in [
+            "authority.example",
+            "http://a",
+            "https://",
+            "https://a/b",
+            "https://me:secret@a",
+            "https://a:x",
+            "https://a:",
+        ] {
             text.parse::<EnrolUrl>().unwrap_err();
         }
     }

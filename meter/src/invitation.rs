@@ -31,7 +31,9 @@ const CHECK: usize = 6;
 pub enum InvitationError {
     #[error("an invitation begins with `{VERSION},`; copy the whole line that the authority sent")]
     Unknown,
-    #[error("the invitation is not whole: it was cut or changed on its way. Copy it again, from `{VERSION}` to its end")]
+    #[error(
+        "the invitation is not whole: it was cut or changed on its way. Copy it again, from `{VERSION}` to its end"
+    )]
     Cut,
     #[error("the invitation has an unusable {what} ({why}); ask the authority for another one")]
     Part { what: &'static str, why: String },
@@ -155,8 +157,22 @@ impl FromStr for Invitation {
             return Err(InvitationError::Cut);
         }
         let parts: Vec<&str> = line.split(',').collect();
-        let [_, meter, cluster, profile, gateways, broker, enrol, server, meters, of_gateways, of_broker, expires, secret, _] =
-            <[&str; PARTS]>::try_from(parts).map_err(|_| InvitationError::Cut)?;
+        let [
+            _,
+            meter,
+            cluster,
+            profile,
+            gateways,
+            broker,
+            enrol,
+            server,
+            meters,
+            of_gateways,
+            of_broker,
+            expires,
+            secret,
+            _,
+        ] = <[&str; PARTS]>::try_from(parts).map_err(|_| InvitationError::Cut)?;
         let part = |what, why: String| InvitationError::Part { what, why };
         let gateways: Result<Vec<_>, _> = gateways.split('+').map(GatewayId::new).collect();
         let known = |what, text: &str| fingerprints(text).ok_or_else(|| part(what, "no SHA-256".to_owned()));

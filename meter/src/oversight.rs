@@ -164,13 +164,21 @@ pub async fn look(
     // Certificates of another authority are in another register.
     let listed = if authorities.len() == 1 { seen.listed.as_ref() } else { &[] };
     let members = seen.list.as_ref().map_or(0, |list| list.members);
-    Ok(judge(&entries, &identity, listed, members, now))
+    let ours = (identity.cluster.as_str(), Fingerprint::of(&identity.certificate));
+    Ok(judge(&entries, ours, listed, members, now))
 }
 
-fn judge(entries: &[Entry], identity: &Identity, listed: &[Fingerprint], members: u64, now: Timestamp) -> Finding {
-    let registered = meters_of(entries, identity.cluster.as_str(), now);
+/// Judges a register by our cluster and certificate, and by what a list names and counts.
+fn judge(
+    entries: &[Entry],
+    (cluster, certificate): (&str, Fingerprint),
+    listed: &[Fingerprint],
+    members: u64,
+    now: Timestamp,
+) -> Finding {
+    let registered = meters_of(entries, cluster, now);
     let unnamed = listed.iter().filter(|certificate| !names(entries, certificate)).count();
-    if !names(entries, &Fingerprint::of(&identity.certificate)) {
+    if !names(entries, &certificate) {
         Finding::WithoutUs
     } else if unnamed > 0 {
         Finding::Unnamed { certificates: unnamed }
@@ -203,4 +211,42 @@ pub(crate) fn listed(list: &[u8]) -> Vec<Fingerprint> {
     let Ok(list) = FullList::decode(list) else { return Vec::new() };
     let certificate = |enrolment: &&[u8]| Sign1::decode_certified(enrolment).ok().map(|(_, der)| Fingerprint::of(der));
     list.enrolments.iter().filter_map(certificate).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::invitation::hexadecimal;
+
+    const NOW: Timestamp = Timestamp::from_secs(1000);
+
+    fn certificate(number: u8) -> Fingerprint {
+        Fingerprint([number; 32])
+    }
+
+    fn entry(number: u8, meter: u64, cluster: &str, to: u64) -> Entry {
+        let (cluster, certificate) = (cluster.to_owned(), hexadecimal(&certificate(number).0));
+        Entry { number: number.into(), at: 0, cluster, size: 3, meter, certificate, from: 0, to }
+    }
+
+    #[test]
+    fn a_register_is_judged_by_what_it_names_and_how_many() {
+        let entries = [
+            entry(0, 0, "north", 2000),
+            entry(1, 1, "north", 2000),
+            // One that was renewed, one that has ended, one of another cluster.
+            entry(2, 1, "north", 3000),
+            entry(3, 2, "north", 900),
+            entry(4, 3, "south", 2000),
+        ];
+        let judged = |ours: u8, listed: &[u8], members: u64| {
+            let listed: Vec<Fingerprint> = listed.iter().map(|number| certificate(*number)).collect();
+            judge(&entries, ("north", certificate(ours)), &listed, members, NOW)
+        };
+        assert_eq!(judged(0, &[0, 2], 2), Finding::Agrees { meters: 2 });
+        assert_eq!(judged(0, &[], 0), Finding::Agrees { meters: 2 });
+        assert_eq!(judged(9, &[0, 2], 2), Finding::WithoutUs);
+        assert_eq!(judged(0, &[0, 2, 8, 9], 2), Finding::Unnamed { certificates: 2 });
+        assert_eq!(judged(0, &[0, 2], 3), Finding::TooMany { listed: 3, registered: 2 });
+    }
 }

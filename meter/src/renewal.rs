@@ -35,7 +35,9 @@ pub enum RenewalError {
     File(#[from] FileError),
     #[error(transparent)]
     Tls(#[from] rustls::Error),
-    #[error("the authority sent a certificate for `{found}`, not one that ends later for this meter and cluster; tell whoever runs it")]
+    #[error(
+        "the authority sent a certificate for `{found}`, not one that ends later for this meter and cluster; tell whoever runs it"
+    )]
     Other { found: String },
 }
 
@@ -100,7 +102,9 @@ fn install(config: &Config, identity: &Identity, der: &[u8]) -> Result<(), Renew
     let found = identity.authorities.verify_meter(der).map_err(refused)?;
     let id = found.meter().map_err(refused)?;
     let same_cluster = found.cluster().is_none_or(|cluster| cluster.id == identity.cluster);
-    if *id != identity.id || found.key() != identity.checked.key() || !same_cluster
+    if *id != identity.id
+        || found.key() != identity.checked.key()
+        || !same_cluster
         || found.not_after() <= identity.checked.not_after()
     {
         return Err(RenewalError::Other { found: id.to_string() });

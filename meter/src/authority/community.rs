@@ -115,8 +115,8 @@ impl Authority {
         for path in paths {
             let found = files::certificates(path.as_ref())?;
             let anchors = Anchors::new(found.iter().map(|der| der.as_ref()));
-            let anchors = anchors
-                .map_err(|error| AuthorityError::Certificate { path: path.as_ref().to_owned(), error })?;
+            let anchors =
+                anchors.map_err(|error| AuthorityError::Certificate { path: path.as_ref().to_owned(), error })?;
             let meters = Anchors::new([self.der.as_ref()]).expect("it was accepted before");
             if let Err(error) = Authorities::new(meters, anchors) {
                 return Err(AuthorityError::Community(format!("{}: {error}", path.as_ref().display())));

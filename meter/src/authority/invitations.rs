@@ -70,6 +70,10 @@ impl Authority {
     /// Invites a meter. What could not be certified now is refused, and earlier invitations of this meter that nobody has used
     /// end.
     pub fn invite(&self, invited: &Invited, secret_hash: &str, now: Timestamp) -> Result<(), AuthorityError> {
+        if !self.has_key() {
+            let message = "invitations are made on the machine that has authority.key; copy the folder `invitations` here from there";
+            return Err(AuthorityError::Community(message.to_owned()));
+        }
         self.check_grant(&invited.meter, &invited.grant(), invited.replace, now)?;
         self.draw(&invited.meter, invited.formerly.as_ref()).map(drop)?;
         let folder = self.directory.join(INVITATIONS);

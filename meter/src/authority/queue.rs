@@ -162,13 +162,7 @@ impl Authority {
     }
 
     /// Puts a certificate that another machine has signed among those that are issued.
-    fn take_in(
-        &mut self,
-        der: &[u8],
-        meter: &MeterId,
-        request: &Request,
-        from: &Path,
-    ) -> Result<(), AuthorityError> {
+    fn take_in(&mut self, der: &[u8], meter: &MeterId, request: &Request, from: &Path) -> Result<(), AuthorityError> {
         let refused = |error| AuthorityError::Certificate { path: from.to_owned(), error };
         let certificate = self.authorities.verify_meter(der).map_err(refused)?;
         if certificate.meter().map_err(refused)? != meter || certificate.key().0 != request.key().0 {

@@ -70,10 +70,7 @@ impl Desk {
     }
 
     /// Does something with the authority as it is now, while no other program changes it.
-    fn with<T>(
-        &self,
-        act: impl FnOnce(&mut Authority) -> Result<T, AuthorityError>,
-    ) -> Result<T, AuthorityError> {
+    fn with<T>(&self, act: impl FnOnce(&mut Authority) -> Result<T, AuthorityError>) -> Result<T, AuthorityError> {
         let mut authority = held(&self.authority);
         let _lock = Lock::take(&self.directory)?;
         super::refuse_beside_gateway(&self.directory)?;
@@ -145,7 +142,11 @@ async fn enrol(
         return too_many();
     }
     let Some((user, secret)) = login(&headers) else { return refused(&InvitationRefused::Unknown.into()) };
-    answer("enrol", &read(&body).and_then(|request| desk.with(|authority| authority.enrol(&secret.hash(), &user, &request, wall()))))
+    answer(
+        "enrol",
+        &read(&body)
+            .and_then(|request| desk.with(|authority| authority.enrol(&secret.hash(), &user, &request, wall()))),
+    )
 }
 
 async fn reenrol(
@@ -161,7 +162,10 @@ async fn reenrol(
         let words = "renewing needs the certificate that is to be renewed, as the client certificate of TLS\n";
         return (StatusCode::UNAUTHORIZED, words).into_response();
     };
-    answer("renew", &read(&body).and_then(|request| desk.with(|authority| authority.reenrol(&client, &request, wall()))))
+    answer(
+        "renew",
+        &read(&body).and_then(|request| desk.with(|authority| authority.reenrol(&client, &request, wall()))),
+    )
 }
 
 #[derive(Deserialize)]
@@ -191,7 +195,9 @@ fn file(desk: &Desk, name: &str) -> Response {
 
 fn read(body: &[u8]) -> Result<Request, AuthorityError> {
     let der = est::decode(body).ok_or_else(|| {
-        AuthorityError::Request(super::RequestError::Broken { from: "the body, which must be PKCS#10 in base64,".to_owned() })
+        AuthorityError::Request(super::RequestError::Broken {
+            from: "the body, which must be PKCS#10 in base64,".to_owned(),
+        })
     })?;
     Ok(Request::parse(&der, "the request")?)
 }

@@ -1,6 +1,7 @@
 //! `dream-meter authority`: a community's own authority, on files.
 
 mod invite;
+mod judge;
 mod serve;
 
 use std::io::Write;
@@ -32,6 +33,7 @@ pub(super) enum AuthorityCommand {
     Sign(SignArgs),
     Renew(RenewArgs),
     List(ListArgs),
+    Judge(judge::JudgeArgs),
 }
 
 #[derive(Debug, Args)]
@@ -147,6 +149,7 @@ impl AuthorityCommand {
             }
             Self::List(args) if args.json => list_json(&args.at.directory, wall(), out),
             Self::List(args) => list(&args.at, out),
+            Self::Judge(args) => args.run(out),
         }
     }
 }

@@ -152,7 +152,10 @@ impl JoinArgs {
                 Answer::Certificate(der) => break der,
                 Answer::Later { seconds } => {
                     let minutes = seconds.div_ceil(60);
-                    writeln!(out, "The authority signs by hand: asking again in {minutes} min. You may interrupt this and repeat it later.")?;
+                    writeln!(
+                        out,
+                        "The authority signs by hand: asking again in {minutes} min. You may interrupt this and repeat it later."
+                    )?;
                     out.flush()?;
                     tokio::time::sleep(Duration::from_secs(seconds)).await;
                 }
@@ -176,7 +179,11 @@ impl JoinArgs {
         let identity = enrolled.install_first(&arrived)?;
         std::fs::remove_file(&arrived).map_err(|error| FileError::Write { path: arrived, error })?;
         let (cluster, until) = (&identity.cluster, utc(identity.checked.not_after()));
-        writeln!(out, "{} is certified for the cluster {cluster} until {until}; it renews that by itself.", identity.id)?;
+        writeln!(
+            out,
+            "{} is certified for the cluster {cluster} until {until}; it renews that by itself.",
+            identity.id
+        )?;
         Ok(())
     }
 
@@ -200,7 +207,8 @@ impl JoinArgs {
     /// Asks where the meter is, unless there is but one cable.
     fn choose(&self, out: &mut impl Write) -> anyhow::Result<Place> {
         let found = cables();
-        let named = "name it with --serial, --tcp, --mqtt, --http, --modbus, --lines or --source, and repeat the command";
+        let named =
+            "name it with --serial, --tcp, --mqtt, --http, --modbus, --lines or --source, and repeat the command";
         match found.as_slice() {
             [only] if self.yes => return Ok(Place::of_cable(only)),
             [] => {

@@ -1,6 +1,5 @@
 //! A client of EST that knows the one server it trusts by its certificate.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -87,17 +86,8 @@ impl Client {
         self.ask_for_certificate(REENROL, None, request).await
     }
 
-    async fn ask_for_certificate(
-        &self,
-        path: &str,
-        login: Option<String>,
-        request: &[u8],
-    ) -> Result<Answer, EstError> {
-        let mut post = Request::builder().method(Method::POST).uri(path).header(header::CONTENT_TYPE, "application/pkcs10");
-        if let Some(login) = login {
-            post = post.header(header::AUTHORIZATION, login);
-        }
-        let (head, body) = self.send(post, wrapped(request)).await?;
+    async fn ask_for_certificate(&self, path: &str, login: Option<String>, request: &[u8]) -> Result<Answer, EstError> {
+        let (head, body) = self.send(Method::POST, path, login.as_deref(), &wrapped(request)).await?;
         match head.status {
             StatusCode::OK => match read_certificates(&body) {
                 Some(mut all) if all.len() == 1 => Ok(Answer::Certificate(all.swap_remove(0))),
@@ -110,25 +100,44 @@ impl Client {
 
     /// Returns a document.
     pub async fn get(&self, path: &str) -> Result<Vec<u8>, EstError> {
-        let (head, body) = self.send(Request::get(path), String::new()).await?;
+        let (head, body) = self.send(Method::GET, path, None, "").await?;
         if head.status == StatusCode::OK { Ok(body) } else { Err(refusal(&head, &body)) }
     }
 
-    async fn send(&self, request: axum::http::request::Builder, body: String) -> Result<(Parts, Vec<u8>), EstError> {
+    /// Asks at each address of the authority's name until one answers.
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        login: Option<&str>,
+        body: &str,
+    ) -> Result<(Parts, Vec<u8>), EstError> {
         let EnrolUrl { host, port } = &self.url;
         let unreachable = |why: String| EstError::Unreachable { url: self.url.clone(), why };
         let bare = host.trim_start_matches('[').trim_end_matches(']');
         let name = ServerName::try_from(bare.to_owned()).map_err(|error| unreachable(error.to_string()))?;
-        let request = request.header(header::HOST, format!("{host}:{port}")).body(Body::from(body));
-        let request = request.map_err(|error| unreachable(error.to_string()))?;
+        let tls = (self.tls.clone(), name);
         let found = tokio::net::lookup_host((bare, *port)).await.map_err(|error| unreachable(error.to_string()))?;
-        let address: SocketAddr =
-            found.into_iter().next().ok_or_else(|| unreachable("its name has no address".to_owned()))?;
-        let sent = http::send(address, Some(&(self.tls.clone(), name)), request, LIMITS).await;
-        sent.map_err(|why| match why.contains("invalid peer certificate") {
-            true => EstError::Stranger { url: self.url.clone() },
-            false => unreachable(why),
-        })
+        let mut trouble = "its name has no address".to_owned();
+        for address in found {
+            let mut request = Request::builder().method(method.clone()).uri(path);
+            request = request.header(header::HOST, format!("{host}:{port}"));
+            if method == Method::POST {
+                request = request.header(header::CONTENT_TYPE, "application/pkcs10");
+            }
+            if let Some(login) = login {
+                request = request.header(header::AUTHORIZATION, login);
+            }
+            let request = request.body(Body::from(body.to_owned())).map_err(|error| unreachable(error.to_string()))?;
+            match http::send(address, Some(&tls), request, LIMITS).await {
+                Ok(answer) => return Ok(answer),
+                Err(why) if why.contains("invalid peer certificate") => {
+                    return Err(EstError::Stranger { url: self.url.clone() });
+                }
+                Err(why) => trouble = why,
+            }
+        }
+        Err(unreachable(trouble))
     }
 }
 

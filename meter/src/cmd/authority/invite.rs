@@ -89,7 +89,10 @@ struct SaidOnce {
 impl SaidOnce {
     fn describe(&self, authority: &Authority) -> anyhow::Result<Community> {
         if self.profile == Some(Profile::Trial) {
-            return Err(BadInput("--profile: an invitation proposes strict or community; trial protects nobody".into()).into());
+            return Err(BadInput(
+                "--profile: an invitation proposes strict or community; trial protects nobody".into(),
+            )
+            .into());
         }
         Ok(authority.describe(&Facts {
             broker: self.broker.clone(),
