@@ -263,6 +263,17 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn whatever_is_wrong_with_the_register_is_said() {
+        let findings = [
+            Finding::WithoutUs,
+            Finding::Unnamed { certificates: 2 },
+            Finding::TooMany { listed: 25, registered: 23 },
+            Finding::ChangedItsPast { evidence: "state/register-evidence-1794900000.json".into() },
+        ];
+        insta::assert_snapshot!(findings.iter().map(|finding| register(finding) + "\n").collect::<String>());
+    }
+
+    #[test]
     fn millionths_are_written_exactly() {
         for (millionths, text) in
             [(0, "0"), (1_000_000, "1"), (1_500_000, "1.5"), (1, "0.000001"), (160_000_000, "160")]

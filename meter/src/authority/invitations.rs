@@ -1,5 +1,6 @@
 //! Who is invited to enrol, as what. Of an invitation's secret only the hash is kept.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
@@ -18,6 +19,8 @@ const INVITATIONS: &str = "invitations";
 /// Why somebody cannot enrol with an invitation.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub enum InvitationRefused {
+    #[error("enrolling needs an invitation: send the meter's name and the invitation's secret by HTTP Basic")]
+    NoSecret,
     #[error(
         "no invitation has this secret: it was withdrawn or replaced by a later one, or it is from another authority; ask for a new one"
     )]
@@ -67,34 +70,40 @@ struct Stored {
 }
 
 impl Authority {
-    /// Invites a meter. What could not be certified now is refused, and earlier invitations of this meter that nobody has used
-    /// end.
-    pub fn invite(&self, invited: &Invited, secret_hash: &str, now: Timestamp) -> Result<(), AuthorityError> {
+    /// Invites meters, each with the hash of a secret. What could not be certified now is refused, and earlier invitations of
+    /// these meters that nobody has used end.
+    pub fn invite(&self, all: &[(Invited, String)], now: Timestamp) -> Result<(), AuthorityError> {
         if !self.has_key() {
             let message = "invitations are made on the machine that has authority.key; copy the folder `invitations` here from there";
             return Err(AuthorityError::Community(message.to_owned()));
         }
-        self.check_grant(&invited.meter, &invited.grant(), invited.replace, now)?;
-        self.draw(&invited.meter, invited.formerly.as_ref()).map(drop)?;
+        for (invited, _) in all {
+            self.check_grant(&invited.meter, &invited.grant(), invited.replace, now)?;
+            self.draw(&invited.meter, invited.formerly.as_ref()).map(drop)?;
+        }
         let folder = self.directory.join(INVITATIONS);
         fs::create_dir_all(&folder).map_err(|error| FileError::Write { path: folder, error })?;
+        let meters: BTreeSet<&MeterId> = all.iter().map(|(invited, _)| &invited.meter).collect();
         for (hash, earlier) in self.invitations()? {
-            if earlier.meter == invited.meter && !self.request_file(&hash).exists() {
+            if meters.contains(&earlier.meter) && !self.request_file(&hash).exists() {
                 let path = self.invitation_file(&hash);
                 fs::remove_file(&path).map_err(|error| FileError::Write { path, error })?;
             }
         }
-        let stored = Stored {
-            meter: invited.meter.to_string(),
-            cluster: invited.cluster.to_string(),
-            size: invited.size,
-            days: invited.days,
-            replace: invited.replace,
-            formerly: invited.formerly.as_ref().map(ToString::to_string),
-            expires: invited.expires,
-        };
-        let text = serde_json::to_vec_pretty(&stored).expect("names and numbers");
-        Ok(files::replace(&self.invitation_file(secret_hash), &text)?)
+        for (invited, hash) in all {
+            let stored = Stored {
+                meter: invited.meter.to_string(),
+                cluster: invited.cluster.to_string(),
+                size: invited.size,
+                days: invited.days,
+                replace: invited.replace,
+                formerly: invited.formerly.as_ref().map(ToString::to_string),
+                expires: invited.expires,
+            };
+            let text = serde_json::to_vec_pretty(&stored).expect("names and numbers");
+            files::replace(&self.invitation_file(hash), &text)?;
+        }
+        Ok(())
     }
 
     /// Checks many at once, each beside those before it; names every one that cannot be certified.
@@ -105,7 +114,7 @@ impl Authority {
                 problems.push(format!("{}: {error}", invited.meter));
             }
         }
-        let clusters: std::collections::BTreeSet<&ClusterId> = all.iter().map(|invited| &invited.cluster).collect();
+        let clusters: BTreeSet<&ClusterId> = all.iter().map(|invited| &invited.cluster).collect();
         for cluster in clusters {
             let mut members = self.members(cluster, now);
             let of_cluster = || all.iter().filter(|invited| invited.cluster == *cluster);

@@ -141,7 +141,7 @@ async fn enrol(
     if !desk.admits(peer) {
         return too_many();
     }
-    let Some((user, secret)) = login(&headers) else { return refused(&InvitationRefused::Unknown.into()) };
+    let Some((user, secret)) = login(&headers) else { return refused(&InvitationRefused::NoSecret.into()) };
     answer(
         "enrol",
         &read(&body)
@@ -231,9 +231,9 @@ fn answer(what: &'static str, outcome: &Result<Outcome, AuthorityError>) -> Resp
 
 fn refused(error: &AuthorityError) -> Response {
     let status = match error {
-        AuthorityError::Invitation(InvitationRefused::Unknown | InvitationRefused::OtherMeter { .. }) => {
-            StatusCode::UNAUTHORIZED
-        }
+        AuthorityError::Invitation(
+            InvitationRefused::NoSecret | InvitationRefused::Unknown | InvitationRefused::OtherMeter { .. },
+        ) => StatusCode::UNAUTHORIZED,
         AuthorityError::Request(_) => StatusCode::BAD_REQUEST,
         AuthorityError::Invitation(InvitationRefused::Expired { .. } | InvitationRefused::Used)
         | AuthorityError::OtherName { .. }

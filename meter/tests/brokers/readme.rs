@@ -174,7 +174,8 @@ async fn invitations(site: &Site, owner: &Owner, homes: usize) -> (Process, BTre
 fn neighbour(site: &Site, owner: &Owner, number: usize, name: &str, line: &str, profile: &str) -> (Home, Process) {
     let folder = site.file(&format!("home-{name}"));
     std::fs::create_dir(&folder).unwrap();
-    let home = Home::start(number, &folder, None);
+    // Those whose source has no sections of its own, which a flag cannot give.
+    let home = Home::start(5 * (number / 3) + number % 3, &folder, None);
     std::fs::write(folder.join("source"), &home.source).unwrap();
     let directory = folder.join("dream").display().to_string();
     let source = folder.join("source").display().to_string();

@@ -196,29 +196,29 @@ async fn a_home_joins_only_what_it_was_invited_to() {
     std::fs::write(at.join("samples"), "").unwrap();
     let join = |invitation: &Invitation, flags: &str| {
         let line = invitation.line();
-        let said = answer(at, &format!("join {} --directory home --lines samples {flags}", *line));
+        let said = answer(at, &format!("join {} --directory home --lines samples{flags}", *line));
         said.replace(&stranger.port.to_string(), "PORT").replace(line.as_str(), "LINE")
     };
     let mut said = String::new();
     let mut invitation = stranger.invitation("m-0007");
     said += &format!("nobody answers\n{}\n", join(&invitation, ""));
     let server = std::mem::replace(&mut invitation.server, Fingerprint::of(b"another"));
-    said += &format!("another server\n{}\n", join(&invitation, "--yes"));
+    said += &format!("another server\n{}\n", join(&invitation, " --yes"));
     invitation.server = server;
     let meters = std::mem::replace(&mut invitation.meter_authorities, vec![Fingerprint::of(b"another")]);
-    said += &format!("another authority of meters\n{}\n", join(&invitation, "--yes"));
+    said += &format!("another authority of meters\n{}\n", join(&invitation, " --yes"));
     invitation.meter_authorities = meters;
     let gateways = std::mem::replace(&mut invitation.gateway_authorities, vec![Fingerprint::of(b"another")]);
-    said += &format!("another authority of gateways\n{}\n", join(&invitation, "--yes"));
+    said += &format!("another authority of gateways\n{}\n", join(&invitation, " --yes"));
     invitation.gateway_authorities = gateways;
     let secret = std::mem::replace(&mut invitation.secret, Secret::new());
-    said += &format!("another secret\n{}\n", join(&invitation, "--yes"));
+    said += &format!("another secret\n{}\n", join(&invitation, " --yes"));
     invitation.secret = secret;
     invitation.profile = Profile::Trial;
-    said += &format!("a profile that protects nobody\n{}\n", join(&invitation, "--yes"));
+    said += &format!("a profile that protects nobody\n{}\n", join(&invitation, " --yes"));
     invitation.profile = Profile::Community;
     invitation.enrol.port = free_port();
-    let nowhere = join(&invitation, "--yes").replace(&invitation.enrol.port.to_string(), "ELSEWHERE");
+    let nowhere = join(&invitation, " --yes").replace(&invitation.enrol.port.to_string(), "ELSEWHERE");
     said += &format!("nothing is there\n{nowhere}\n");
     said += &format!("a line that was cut\n{}\n", answer(at, "join dream1,m-0007,riverside"));
     insta::assert_snapshot!(said);

@@ -20,8 +20,12 @@ fn invited(name: &str) -> Invited {
 /// Invites a meter; returns the hash of its secret.
 fn invite(authority: &Authority, invited: &Invited, now: Timestamp) -> String {
     let hash = Secret::new().hash();
-    authority.invite(invited, &hash, now).unwrap();
+    authority.invite(&[(invited.clone(), hash.clone())], now).unwrap();
     hash
+}
+
+fn refuse_invitation(authority: &Authority, invited: Invited) -> AuthorityError {
+    authority.invite(&[(invited, Secret::new().hash())], NOW).unwrap_err()
 }
 
 fn certificate(outcome: Outcome) -> Vec<u8> {
@@ -92,16 +96,16 @@ fn the_rules_of_sign_hold_for_those_who_are_invited() {
     assert!(matches!(full, AuthorityError::Full { .. }), "{full}");
     assert_eq!(authority.open_invitations(NOW).unwrap().len(), 1, "a refusal uses up nothing");
     // A second key needs `replace`, and there is no third.
-    let again = authority.invite(&invited("m-0001"), &Secret::new().hash(), NOW).unwrap_err();
+    let again = refuse_invitation(&authority, invited("m-0001"));
     assert!(matches!(again, AuthorityError::Certified { .. }), "{again}");
     let replacing = Invited { replace: true, ..invited("m-0001") };
     let hash = invite(&authority, &replacing, NOW);
     let (new_card, _) = desk.request("m-0001");
     let one = Certificate::unverified(&certificate(authority.enrol(&hash, "m-0001", &new_card, NOW).unwrap())).unwrap();
     assert_eq!(Some(one.draw()), authority.issued().first().map(|issued| issued.certificate.draw()));
-    let third = authority.invite(&replacing, &Secret::new().hash(), NOW).unwrap_err();
+    let third = refuse_invitation(&authority, replacing);
     assert!(matches!(third, AuthorityError::TwoValid { .. }), "{third}");
-    let reserved = authority.invite(&invited("gw-1"), &Secret::new().hash(), NOW).unwrap_err();
+    let reserved = refuse_invitation(&authority, invited("gw-1"));
     assert!(matches!(reserved, AuthorityError::Reserved { .. }), "{reserved}");
 }
 
@@ -180,7 +184,7 @@ fn a_key_on_another_machine_signs_what_waits_by_its_own_invitations() {
     }
     assert_eq!(online.waiting(), 1);
     // Whoever breaks into this machine invents an invitation, and asks for a meter that nobody has invited.
-    online.invite(&invited("m-9999"), &Secret::new().hash(), NOW).unwrap_err();
+    refuse_invitation(&online, invited("m-9999"));
     let (invented, folder) = (Secret::new().hash(), desk.folder.path().join("online/invitations"));
     let real = fs::read_to_string(folder.join(format!("{hash}.json"))).unwrap();
     fs::write(folder.join(format!("{invented}.json")), real.replace("m-0001", "m-9999")).unwrap();

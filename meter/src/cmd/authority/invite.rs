@@ -127,7 +127,8 @@ impl InviteArgs {
             formerly: self.formerly.clone(),
             expires: self.said.expires(now),
         };
-        let line = invite(&authority, &community, &invited, now)?;
+        let mut lines = invite(&authority, &community, std::slice::from_ref(&invited), now)?;
+        let line = lines.swap_remove(0);
         let Invited { meter, cluster, .. } = &invited;
         writeln!(out, "{meter} is invited to the cluster {cluster} until {}.", utc(invited.expires))?;
         writeln!(out, "Send this line to its owner alone: whoever has it first is {meter}.\n")?;
@@ -142,16 +143,18 @@ impl InviteArgs {
     }
 }
 
-/// Invites a meter, and returns the line.
+/// Invites meters, and returns their lines.
 fn invite(
     authority: &Authority,
     community: &Community,
-    invited: &Invited,
+    all: &[Invited],
     now: Timestamp,
-) -> anyhow::Result<Zeroizing<String>> {
-    let secret = Secret::new();
-    authority.invite(invited, &secret.hash(), now)?;
-    Ok(authority.invitation_line(community, invited, secret, now)?.line())
+) -> anyhow::Result<Vec<Zeroizing<String>>> {
+    let secrets: Vec<Secret> = all.iter().map(|_| Secret::new()).collect();
+    let hashed: Vec<(Invited, String)> = all.iter().cloned().zip(secrets.iter().map(Secret::hash)).collect();
+    authority.invite(&hashed, now)?;
+    let line = |(invited, secret)| Ok(authority.invitation_line(community, invited, secret, now)?.line());
+    all.iter().zip(secrets).map(line).collect()
 }
 
 /// Invite many meters, from a table with the columns meter, cluster and size
@@ -197,8 +200,7 @@ impl ImportArgs {
         authority.check_all(&new, now).map_err(|problems| BadInput(problems.join("\n")))?;
         let mut table = csv::Writer::from_writer(Vec::new());
         table.write_record(["meter", "invitation"])?;
-        for invited in &new {
-            let line = invite(&authority, &community, invited, now)?;
+        for (invited, line) in new.iter().zip(invite(&authority, &community, &new, now)?) {
             table.write_record([invited.meter.as_str(), line.as_str()])?;
         }
         let text = Zeroizing::new(table.into_inner()?);
