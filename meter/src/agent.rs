@@ -51,7 +51,7 @@ pub async fn run<M: Machine>(
     reloads: mpsc::Receiver<()>,
     shutdown: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
-    let identity = Identity::load(&config.identity, config.cluster.as_ref())?;
+    let identity = config.load_identity()?;
     let access = community(&config, &identity)?;
     let source = config.source.clone();
     let records = Records::open(&config.state)?;
@@ -196,7 +196,7 @@ fn community(config: &Config, identity: &Identity) -> Result<Access, AccessError
 }
 
 fn renewed(config: &Config) -> anyhow::Result<(Identity, Access)> {
-    let identity = Identity::load(&config.identity, config.cluster.as_ref())?;
+    let identity = config.load_identity()?;
     let access = community(config, &identity)?;
     Ok((identity, access))
 }

@@ -17,7 +17,7 @@ use crate::clock::wall;
 use crate::config::{Config, Renewal};
 use crate::est::{self, Client, EstError};
 use crate::files::{self, FileError};
-use crate::identity::{Identity, IdentityError};
+use crate::identity::IdentityError;
 use crate::invitation::Fingerprint;
 use crate::standing::Standing;
 
@@ -134,7 +134,7 @@ pub async fn look(
     standing: &watch::Sender<Standing>,
     now: Timestamp,
 ) -> Result<Finding, OversightError> {
-    let identity = Identity::load(&config.identity, config.cluster.as_ref())?;
+    let identity = config.load_identity()?;
     let mut authorities = Vec::new();
     for path in &config.identity.meter_authorities {
         authorities.extend(files::certificates(path)?);

@@ -1,5 +1,6 @@
 //! A certificate that renews itself: in the last third of its life the meter asks its authority, with the certificate it has.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use dream_edge::backoff::Backoff;
@@ -13,7 +14,7 @@ use crate::clock::{utc, wall};
 use crate::config::{Config, Renewal};
 use crate::est::{Answer, Client, EstError};
 use crate::files::{self, FileError};
-use crate::identity::{Identity, IdentityError};
+use crate::identity::{Identity, IdentityError, IdentityFiles};
 
 /// How often to look at the time, because somebody may set the clock.
 const LOOK: Duration = Duration::from_secs(3600);
@@ -52,6 +53,30 @@ pub enum Tried {
     Renewed,
 }
 
+impl Config {
+    /// Returns where a certificate goes that the meter has renewed by itself: the folder of this file may be read-only.
+    pub fn renewed_certificate(&self) -> PathBuf {
+        self.state.join("meter.pem")
+    }
+
+    /// Reads and checks who the meter is, by the certificate that ends last: the configured one, or a renewed one for the same key.
+    pub fn load_identity(&self) -> Result<Identity, IdentityError> {
+        let configured = Identity::load(&self.identity, self.cluster.as_ref());
+        let path = self.renewed_certificate();
+        if self.renewal.is_none() || !path.exists() {
+            return configured;
+        }
+        let files = IdentityFiles { certificate: path, ..self.identity.clone() };
+        match (configured, Identity::load(&files, self.cluster.as_ref())) {
+            (Ok(configured), Ok(renewed)) if renewed.checked.not_after() > configured.checked.not_after() => {
+                Ok(renewed)
+            }
+            (Err(_), Ok(renewed)) => Ok(renewed),
+            (configured, _) => configured,
+        }
+    }
+}
+
 /// Renews the certificate whenever it is due, until the process ends, and says so.
 pub async fn keep(config: Config, renewed: mpsc::Sender<()>) {
     let Some(renewal) = &config.renewal else { return std::future::pending().await };
@@ -80,7 +105,7 @@ pub async fn keep(config: Config, renewed: mpsc::Sender<()>) {
 
 /// Renews the certificate if it is due. `spread` says when, in thousandths of the first tenth of its last third.
 pub async fn attempt(config: &Config, renewal: &Renewal, spread: u64) -> Result<Tried, RenewalError> {
-    let identity = Identity::load(&config.identity, config.cluster.as_ref())?;
+    let identity = config.load_identity()?;
     let (from, to) = (identity.renewable_from(), identity.checked.not_after());
     if wall().as_secs() < from + (to - from) / SPREAD * spread / 1000 {
         return Ok(Tried::Early);
@@ -97,7 +122,7 @@ pub async fn attempt(config: &Config, renewal: &Renewal, spread: u64) -> Result<
 
 /// Puts a certificate in the place of the one that is there, if it is for the same meter, key and cluster and ends later.
 fn install(config: &Config, identity: &Identity, der: &[u8]) -> Result<(), RenewalError> {
-    let path = &config.identity.certificate;
+    let path = &config.renewed_certificate();
     let refused = |error| IdentityError::Certificate { path: path.clone(), error };
     let found = identity.authorities.verify_meter(der).map_err(refused)?;
     let id = found.meter().map_err(refused)?;

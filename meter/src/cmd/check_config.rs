@@ -12,7 +12,7 @@ use crate::identity::Identity;
 
 pub(super) fn run(args: &ConfigArgs, out: &mut impl Write) -> anyhow::Result<()> {
     let config = args.load()?;
-    let identity = Identity::load(&config.identity, config.cluster.as_ref())?;
+    let identity = config.load_identity()?;
     identity.check_period(&config.identity.certificate, wall())?;
     Access::new(&config.community, Some((&identity.certificate, identity.pkcs8())))?;
     if let Some(home) = &config.home {

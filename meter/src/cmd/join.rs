@@ -20,6 +20,9 @@ use crate::invitation::{Fingerprint, Invitation};
 /// Where Linux shows what is plugged in, by names that stay.
 const SERIAL: &str = "/dev/serial/by-id";
 
+/// The user that the unit runs as.
+const SERVICE: &str = "dream-meter";
+
 /// Join a cluster with the line that your community's authority sent
 ///
 /// Makes the key, which never leaves this machine, enrols, listens to your meter and writes `meter.toml`. It asks before it does anything. If it is
@@ -78,11 +81,23 @@ impl JoinArgs {
         super::check_config::run(&super::ConfigArgs { config: config.clone() }, out)?;
         writeln!(out, "\nEverything is ready. Start it:")?;
         if self.directory == Path::new("/etc/dream-meter") {
+            self.hand_over(out)?;
             writeln!(out, "  systemctl enable --now dream-meter      or: dream-meter run")?;
             writeln!(out, "  dream-meter status")?;
         } else {
             writeln!(out, "  dream-meter run --config {}", config.display())?;
             writeln!(out, "  dream-meter status --config {}", config.display())?;
+        }
+        Ok(())
+    }
+
+    /// Lets the service read the key.
+    fn hand_over(&self, out: &mut impl Write) -> anyhow::Result<()> {
+        let key = self.directory.join("meter.key");
+        let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+        let handed = user_id(&users, SERVICE).map(|user| std::os::unix::fs::chown(&key, Some(user), None));
+        if !matches!(handed, Some(Ok(()))) {
+            writeln!(out, "  chown {SERVICE} {}", key.display())?;
         }
         Ok(())
     }
@@ -236,6 +251,12 @@ impl JoinArgs {
     }
 }
 
+/// Returns the number of a user, as /etc/passwd has it.
+fn user_id(users: &str, name: &str) -> Option<u32> {
+    let entry = users.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    entry.split(':').nth(1)?.parse().ok()
+}
+
 /// Returns the serial ports that have a name.
 fn cables() -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(SERIAL) else { return Vec::new() };
@@ -277,6 +298,13 @@ fn pem_certificates(text: &[u8]) -> Vec<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_service_is_found_among_the_users() {
+        let users = "root:x:0:0::/root:/bin/sh\ndream-meter-2:x:7:7:::\ndream-meter:x:998:997:::\n";
+        assert_eq!(user_id(users, SERVICE), Some(998));
+        assert_eq!(user_id("root:x:0:0::/root:/bin/sh\n", SERVICE), None);
+    }
 
     #[test]
     fn only_the_authorities_of_the_invitation_are_installed() {

@@ -12,7 +12,6 @@ use super::{ConfigArgs, check_config, status};
 use crate::clock::{Synchronised, utc, wall};
 use crate::config::Config;
 use crate::files;
-use crate::identity::Identity;
 use crate::records::Records;
 
 /// Write a report for whoever helps you: no reading, no key, no password
@@ -65,7 +64,7 @@ impl ReportArgs {
         let mut time = Synchronised::new(&config.time);
         let right = time.is_confirmed(SystemClock.both());
         say("Clock", if right { "synchronised" } else { "not synchronised" });
-        match Identity::load(&config.identity, config.cluster.as_ref()) {
+        match config.load_identity() {
             Err(error) => say("Problem", &error.to_string()),
             Ok(identity) => {
                 check_config::told(&config, &identity).iter().for_each(|(heading, words)| say(heading, words));
