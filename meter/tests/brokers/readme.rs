@@ -1,7 +1,7 @@
 //! A new owner's path: the commands of the README's "Join with your own meter", with `dream-meter` itself, from an invitation to a
 //! sum with every home in it. The neighbours join in the same way, from one table.
 //!
-//! `DREAM_JOIN_HOMES` says how many homes there are; `make long` asks for 25, which have the profile of a community.
+//! `DREAM_JOIN_HOMES` says how many homes there are; `make long` asks for 25.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,9 @@ use super::site::{CLUSTER, GATEWAY, Site};
 
 const METER: &str = "m-0000";
 
-/// Slots that a test can wait for. Fewer homes than a home accepts need the profile `trial`.
+/// No other profile accepts slots that a test can wait for.
+const PROFILE: &str = "--profile trial";
+
 fn terms(homes: usize) -> String {
     format!(
         "min_members = {homes}\nslot_seconds = 8\nreading_seconds = 3\nreveal_seconds = 1\nattempts = 2\nmax_missing = 0.2\n\
@@ -79,11 +81,10 @@ async fn three_commands_lead_from_an_invitation_to_a_sum_of_all_homes() {
         assert!(line.contains(old), "{line}");
         line.replace(old, new)
     };
-    let profile = if homes < 25 { "--profile trial" } else { "" };
     let join = here(join, "dream1,m-0007,riverside,community,gw-1,...", &lines[METER]);
     let meter = Home::start(26, &owner.folder, None);
     let bridge = meter.source.lines().find_map(|line| line.strip_prefix("tcp = ")).unwrap();
-    let flags = format!("--tcp {bridge} --yes --trust-clock {profile}");
+    let flags = format!("--tcp {bridge} --yes --trust-clock {PROFILE}");
     let join = here(&join, "--serial /dev/ttyUSB0", &flags);
     // A join that is interrupted after the certificate came goes on; nothing listens at this port.
     let interrupted = owner.shell(&here(&join, bridge, "127.0.0.1:1")).output().unwrap();
@@ -100,7 +101,7 @@ async fn three_commands_lead_from_an_invitation_to_a_sum_of_all_homes() {
         .iter()
         .filter(|(name, _)| *name != METER)
         .enumerate()
-        .map(|(number, (name, line))| neighbour(&site, &owner, number + 2, name, line, profile))
+        .map(|(number, (name, line))| neighbour(&site, &owner, number + 2, name, line))
         .collect();
     let decoded = patiently("a sum of all homes", async {
         loop {
@@ -171,7 +172,7 @@ async fn invitations(site: &Site, owner: &Owner, homes: usize) -> (Process, BTre
 }
 
 /// Joins with another home, and starts its meter.
-fn neighbour(site: &Site, owner: &Owner, number: usize, name: &str, line: &str, profile: &str) -> (Home, Process) {
+fn neighbour(site: &Site, owner: &Owner, number: usize, name: &str, line: &str) -> (Home, Process) {
     let folder = site.file(&format!("home-{name}"));
     std::fs::create_dir(&folder).unwrap();
     // Those whose source has no sections of its own, which a flag cannot give.
@@ -180,7 +181,7 @@ fn neighbour(site: &Site, owner: &Owner, number: usize, name: &str, line: &str, 
     let directory = folder.join("dream").display().to_string();
     let source = folder.join("source").display().to_string();
     let join = format!(
-        "dream-meter join {line} --directory {directory} --yes --trust-clock {profile} --source \"$(cat {source})\""
+        "dream-meter join {line} --directory {directory} --yes --trust-clock {PROFILE} --source \"$(cat {source})\""
     );
     succeed(&mut owner.shell(&join));
     set_port(&folder.join("dream/meter.toml"));

@@ -262,9 +262,9 @@ async fn a_running_meter_renews_its_certificate_by_itself() {
     assert_eq!(std::fs::read(at.join("home/meter.pem")).unwrap(), before);
     stranger.shell("openssl x509 -in home/state/meter.pem -checkend 30000000 -noout");
     let said = run(at, "check-config --config home/meter.toml");
-    let until = stranger
+    let end = stranger
         .shell("date -u -d \"$(openssl x509 -in home/state/meter.pem -noout -enddate | cut -d= -f2)\" +%Y-%m-%d");
-    assert!(said.contains(&format!("Certificate: valid until {}", until.trim())), "{said}");
+    assert!(said.contains(&format!("Certificate: valid until {}", end.trim())), "{said}");
     let said = run(at, "status --config home/meter.toml");
     assert!(said.contains("it renews itself from"), "{said}");
     until("the register agrees", || run(at, "status --config home/meter.toml").contains("Authority's register: fine"))
