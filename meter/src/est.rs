@@ -89,7 +89,10 @@ pub fn read_certificates(body: &[u8]) -> Option<Vec<Vec<u8>>> {
                     signed.next().read_der()?;
                     let mut all = Vec::new();
                     signed.next().read_tagged_implicit(Tag::context(0), |found| {
-                        found.read_set_of(|found| Ok(all.push(found.read_der()?)))
+                        found.read_set_of(|found| {
+                            all.push(found.read_der()?);
+                            Ok(())
+                        })
                     })?;
                     // Lists of revoked certificates may follow, and signatures, of which there are none.
                     while signed.read_optional(|rest| rest.read_der())?.is_some() {}
