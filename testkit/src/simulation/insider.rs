@@ -81,6 +81,15 @@ pub fn seeds() -> Vec<Vec<u8>> {
 ///
 /// If a machine panics, says two things about one slot and attempt, closes a slot twice, or cannot go on from what it has written.
 pub fn run(data: &[u8]) {
+    run_with(data, Simulation::default());
+}
+
+/// The same, with meters that may break rules.
+///
+/// # Panics
+///
+/// As [`run`].
+pub fn run_with(data: &[u8], meters: Simulation) {
     let [which, order, payload @ ..] = data else { return };
     let which = usize::from(*which) % moments().count();
     let (scene, moment) = moments().nth(which).expect("one of them");
@@ -93,7 +102,7 @@ pub fn run(data: &[u8]) {
     };
     match &moment.to {
         Recipient::Gateway(store) => scene.tell_gateway(store.clone(), &packets, moment.wall),
-        Recipient::Meter(store) => scene.tell_meter(store.clone(), &packets, moment.wall),
+        Recipient::Meter(store) => scene.tell_meter(store.clone(), meters, &packets, moment.wall),
     }
 }
 
@@ -113,7 +122,7 @@ impl Scene {
 
         let mut gateway = ClusterNode::new(scene.gateway.clone(), at(START), rng(1));
         let mut meters: Vec<MeterNode> =
-            (0..METERS).map(|index| scene.meter(index, BTreeMap::new(), 1000 + index as u64)).collect();
+            (0..METERS).map(|index| scene.meter(index, BTreeMap::new(), Simulation::default())).collect();
         for (index, meter) in meters.iter_mut().enumerate() {
             for packet in meter.handle(meter::Input::Connected, at(START)) {
                 if index == METERS - 1 {
@@ -220,8 +229,8 @@ impl Scene {
         self.moments.push(Moment { wall, to, topic: topic.to_owned(), payload, envelope });
     }
 
-    fn meter(&self, index: usize, store: BTreeMap<meter::Key, Vec<u8>>, seed: u64) -> MeterNode {
-        MeterNode::from_store(store, self.meter_config(index), Simulation::default(), rng(seed)).unwrap()
+    fn meter(&self, index: usize, store: BTreeMap<meter::Key, Vec<u8>>, conduct: Simulation) -> MeterNode {
+        MeterNode::from_store(store, self.meter_config(index), conduct, rng(1000 + index as u64)).unwrap()
     }
 
     fn meter_config(&self, index: usize) -> MeterConfig {
@@ -248,15 +257,21 @@ impl Scene {
     }
 
     /// Lets a meter hear messages; afterwards it has said one thing about each slot and attempt, before a restart and after it.
-    fn tell_meter(&self, store: BTreeMap<meter::Key, Vec<u8>>, packets: &[Packet], wall: Timestamp) {
-        let mut meter = self.meter(0, store, 3);
+    fn tell_meter(
+        &self,
+        store: BTreeMap<meter::Key, Vec<u8>>,
+        conduct: Simulation,
+        packets: &[Packet],
+        wall: Timestamp,
+    ) {
+        let mut meter = self.meter(0, store, conduct);
         let mut said = meter.handle(meter::Input::Connected, wall);
         for packet in packets {
             said.extend(meter.receive(packet, wall));
         }
         let (middle, end) = (wall.plus_secs(WATCHED_SECONDS / 2), wall.plus_secs(WATCHED_SECONDS));
         said.extend(pass(&mut meter, middle));
-        meter.restart(self.meter_config(0), Simulation::default());
+        meter.restart(self.meter_config(0), conduct);
         said.extend(meter.handle(meter::Input::Connected, middle));
         said.extend(pass(&mut meter, end));
         let about = |packet: Packet| packet.about.map(|about| (packet.topic, about, packet.payload));
