@@ -1,5 +1,9 @@
 //! Members and a gateway that hold keys say what they like with them: no machine panics, contradicts itself or is lost.
 
+use std::panic::catch_unwind;
+
+use dream_protocol::simulation::Simulation;
+use dream_protocol::wire::{Message as _, RecoveryMessage};
 use dream_testkit::simulation::{Dice, insider};
 
 /// Honest messages are heard as honest ones, in every order: the scenes would be empty otherwise.
@@ -27,4 +31,20 @@ fn payloads_that_are_changed_anywhere_are_taken_or_refused() {
             insider::run(&said);
         }
     }
+}
+
+/// A check of the check: two requests for one attempt, and meters that answer both.
+#[test]
+fn a_meter_that_answers_twice_is_noticed() {
+    let mut asked = 0;
+    for seed in insider::seeds().iter().filter(|seed| seed[1] == 1) {
+        let Ok(RecoveryMessage::Request(mut request)) = RecoveryMessage::decode(&seed[2..]) else { continue };
+        request.missing[0] ^= 0b10;
+        let said = [&seed[..2], &request.payload()].concat();
+        insider::run(&said);
+        let twice = Simulation { one_answer: false, ..Simulation::default() };
+        assert!(catch_unwind(|| insider::run_with(&said, twice)).is_err());
+        asked += 1;
+    }
+    assert_eq!(asked, 2, "one of each scheme");
 }
