@@ -28,6 +28,7 @@ long: chaos fuzz ## What has only a short case in `make test`, at full size: cha
 	DREAM_INTEROP_SLOTS=10 cargo test --workspace --test brokers -- interop
 	DREAM_COMMITTEE_METERS=1000 DREAM_COMMITTEE_SLOTS=50 cargo test --workspace --test brokers -- committee --nocapture
 	DREAM_METER_SLOTS=50 cargo test --workspace --test brokers -- community
+	DREAM_JOIN_HOMES=25 cargo test --workspace --test brokers -- readme
 	DREAM_AUDIT_FULL=1 cargo test --workspace --test audit
 	DREAM_STUDY_HOMES=3000 cargo test --workspace --test cli -- the_whole_study
 	scripts/with-before
