@@ -9,6 +9,7 @@ mod holders;
 mod import;
 mod offenders;
 mod plan;
+mod reload;
 mod running;
 mod verify_evidence;
 
@@ -32,6 +33,7 @@ use holders::HoldersArgs;
 use import::ImportArgs;
 use offenders::OffendersArgs;
 use plan::PlanArgs;
+use reload::ReloadArgs;
 use verify_evidence::VerifyEvidenceArgs;
 
 #[derive(Debug, Parser)]
@@ -57,6 +59,7 @@ enum Command {
     /// Check a configuration, with the files that it names
     CheckConfig(CheckConfigArgs),
     Health(HealthArgs),
+    Reload(ReloadArgs),
     Access(AccessArgs),
     /// Work out how accurate, how private and how costly a cluster would be
     Plan(PlanArgs),
@@ -113,6 +116,7 @@ pub fn main() -> ExitCode {
         Command::CheckConfig(args) => check_config::run(&args, &SystemClock, &mut out),
         Command::Access(args) => access::run(&args, &mut out),
         Command::Health(args) => health::run(&args, &mut out),
+        Command::Reload(args) => reload::run(&args, &mut out),
         Command::Plan(args) => args.run(&mut out),
         Command::Decode(args) => args.run(&mut out),
         Command::Offenders(args) => offenders::run(&args, &mut out),

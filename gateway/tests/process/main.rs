@@ -9,4 +9,5 @@ mod disk;
 mod gateway;
 mod hostile;
 mod postgres;
+mod reload;
 mod signals;
