@@ -3,6 +3,7 @@
 mod access;
 mod check_config;
 mod decode;
+mod doctor;
 mod export;
 mod health;
 mod holders;
@@ -27,6 +28,7 @@ use crate::daemon;
 use access::AccessArgs;
 use check_config::CheckConfigArgs;
 use decode::DecodeArgs;
+use doctor::DoctorArgs;
 use export::ExportArgs;
 use health::HealthArgs;
 use holders::HoldersArgs;
@@ -59,6 +61,7 @@ enum Command {
     /// Check a configuration, with the files that it names
     CheckConfig(CheckConfigArgs),
     Health(HealthArgs),
+    Doctor(DoctorArgs),
     Reload(ReloadArgs),
     Access(AccessArgs),
     /// Work out how accurate, how private and how costly a cluster would be
@@ -116,6 +119,7 @@ pub fn main() -> ExitCode {
         Command::CheckConfig(args) => check_config::run(&args, &SystemClock, &mut out),
         Command::Access(args) => access::run(&args, &mut out),
         Command::Health(args) => health::run(&args, &mut out),
+        Command::Doctor(args) => doctor::run(&args, &SystemClock, &mut out),
         Command::Reload(args) => reload::run(&args, &mut out),
         Command::Plan(args) => args.run(&mut out),
         Command::Decode(args) => args.run(&mut out),

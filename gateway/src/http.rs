@@ -55,7 +55,7 @@ use crate::history::History;
 use access::{Access, Need};
 use shared::{Common, Shared};
 
-pub use cluster_json::{ClusterJson, ClusterState, HoldersJson, ListJson};
+pub use cluster_json::{ClusterJson, ClusterState, HoldersJson, ListJson, ReasonJson};
 pub use group_json::{GroupEnergyJson, GroupJson, GroupPeriodJson, GroupSlotJson};
 
 /// What is served.

@@ -16,7 +16,7 @@ const MAY_IMPORT: [(&str, &[&str]); 12] = [
     ("engine/mqtt", &["config", "engine::transport", "store"]),
     ("engine", &["config", "history", "board", "store", "metrics"]),
     ("daemon", &["config", "logging", "history", "board", "store", "metrics", "http", "engine", "cmd::ConfigArgs"]),
-    ("cmd", &["config", "logging", "history", "board", "store", "daemon"]),
+    ("cmd", &["config", "logging", "history", "board", "store", "daemon", "engine::mqtt", "engine::rights"]),
 ];
 
 /// Returns all source files below a folder, with their paths from there.

@@ -6,6 +6,7 @@ mod access;
 mod brokers;
 mod crash;
 mod disk;
+mod doctor;
 mod gateway;
 mod hostile;
 mod postgres;
