@@ -4,12 +4,14 @@ mod access;
 mod backup;
 mod check_config;
 mod decode;
+mod doctor;
 mod export;
 mod health;
 mod holders;
 mod import;
 mod offenders;
 mod plan;
+mod reload;
 mod restore;
 mod running;
 mod verify_evidence;
@@ -29,12 +31,14 @@ use access::AccessArgs;
 use backup::BackupArgs;
 use check_config::CheckConfigArgs;
 use decode::DecodeArgs;
+use doctor::DoctorArgs;
 use export::ExportArgs;
 use health::HealthArgs;
 use holders::HoldersArgs;
 use import::ImportArgs;
 use offenders::OffendersArgs;
 use plan::PlanArgs;
+use reload::ReloadArgs;
 use restore::RestoreArgs;
 use verify_evidence::VerifyEvidenceArgs;
 
@@ -63,6 +67,8 @@ enum Command {
     /// Check a configuration, with the files that it names
     CheckConfig(CheckConfigArgs),
     Health(HealthArgs),
+    Doctor(DoctorArgs),
+    Reload(ReloadArgs),
     Access(AccessArgs),
     /// Work out how accurate, how private and how costly a cluster would be
     Plan(PlanArgs),
@@ -121,6 +127,8 @@ pub fn main() -> ExitCode {
         Command::CheckConfig(args) => check_config::run(&args, &SystemClock, &mut out),
         Command::Access(args) => access::run(&args, &mut out),
         Command::Health(args) => health::run(&args, &mut out),
+        Command::Doctor(args) => doctor::run(&args, &SystemClock, &mut out),
+        Command::Reload(args) => reload::run(&args, &mut out),
         Command::Plan(args) => args.run(&mut out),
         Command::Decode(args) => args.run(&mut out),
         Command::Offenders(args) => offenders::run(&args, &mut out),

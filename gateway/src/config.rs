@@ -4,12 +4,14 @@
 //! `docs/configuration.md` says what they mean, and a test compares it with [`keys`].
 
 pub mod access;
+pub mod certificates;
 pub(crate) mod decimal;
 mod group;
 mod ownership;
 mod read;
 mod remote_write;
 pub mod secrets;
+pub mod snapshot;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

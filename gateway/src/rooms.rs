@@ -31,7 +31,7 @@ const MAY_IMPORT: [(&str, &[&str]); 13] = [
             "cmd::ConfigArgs",
         ],
     ),
-    ("cmd", &["config", "logging", "history", "board", "store", "daemon"]),
+    ("cmd", &["config", "logging", "history", "board", "store", "daemon", "engine::mqtt", "engine::rights"]),
 ];
 
 /// Returns all source files below a folder, with their paths from there.

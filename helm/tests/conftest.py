@@ -13,7 +13,7 @@ RULES = CHART / "rules" / "dream-gateway.rules.yaml"
 DASHBOARDS = sorted((CHART / "dashboards").glob("*.json"))
 CI_VALUES = sorted((CHART / "ci").glob("*-values.yaml"))
 NODE = ROOT / "target" / "tools" / "helm-node"
-RUNBOOKS = "https://runbooks.example/operations.md"
+RUNBOOKS = "https://runbooks.example/runbooks.md"
 
 
 def program(name):

@@ -34,6 +34,11 @@ impl Zone {
         TimeZone::get(name).ok().map(Self)
     }
 
+    /// Returns its name.
+    pub fn name(&self) -> &str {
+        self.0.iana_name().unwrap_or("UTC")
+    }
+
     /// Returns what clocks show at an instant.
     pub fn local_time(&self, at: Timestamp) -> LocalTime {
         let local = self.zoned(at);

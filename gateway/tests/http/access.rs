@@ -36,7 +36,7 @@ const PAGES: [&str; 12] = [
     "/api/v1/groups",
     "/api/v1/openapi.json",
 ];
-const NAMING: [&str; 2] = ["/api/v1/offenders", "/api/v1/holders"];
+const NAMING: [&str; 3] = ["/api/v1/offenders", "/api/v1/holders", "/api/v1/configuration"];
 
 fn only(clusters: &[&str]) -> Option<BTreeSet<ClusterId>> {
     Some(clusters.iter().map(|id| ClusterId::new(id).unwrap()).collect())
@@ -211,6 +211,11 @@ fn a_login_for_one_cluster_finds_no_way_to_another() {
     let named = |who| gateway.request("GET", NAMING[0], &[who]).text().to_owned();
     assert!(named(OPERATOR).contains("south") && named(OPERATOR).contains("north"));
     assert!(named(NORTH_OPERATOR).contains("north") && !named(NORTH_OPERATOR).contains("south"));
+    assert_eq!(
+        gateway.request("GET", NAMING[2], &[NORTH_OPERATOR]).status,
+        403,
+        "the configuration is of all clusters"
+    );
     assert!(!named(NORTH).contains(METER));
 }
 

@@ -88,6 +88,7 @@ impl Fixture {
         Service {
             board: self.board.clone(),
             members: self.members.clone(),
+            running: Arc::default(),
             access: self.access.clone(),
             history: self.past.clone(),
             readiness: self.readiness.clone(),

@@ -25,7 +25,7 @@ use dream_testkit::lab::identities::GATEWAY;
 use dream_testkit::lab::prometheus::Samples;
 use dream_testkit::lab::settings::Settings;
 use tempfile::TempDir;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tower::ServiceExt as _;
 
@@ -203,7 +203,8 @@ impl Gateway {
     pub async fn reload(&self) {
         let (config, identity) = self.load();
         let commands = &self.life().commands;
-        commands.send(Command::Reload(Box::new(config), Box::new(identity))).await.unwrap();
+        let (done, _) = oneshot::channel();
+        commands.send(Command::Reload(Box::new(config), Box::new(identity), done)).await.unwrap();
     }
 
     /// Replaces its certificate and key by new ones; they count after [`Gateway::reload`].
