@@ -11,7 +11,7 @@ use std::ops::Range;
 use dream_protocol::ids::ClusterId;
 use dream_protocol::time::Timestamp;
 
-pub use closed_slot::{ClosedSlot, FilteredLoad, Load};
+pub use closed_slot::{Best, ClosedSlot, FilteredLoad, Load};
 pub use noise::AddedNoise;
 pub use rollup::Rollup;
 pub use step::Step;

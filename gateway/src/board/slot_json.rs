@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use crate::clock::rfc3339;
-use crate::history::{ClosedSlot, FilteredLoad, Load};
+use crate::history::{Best, ClosedSlot, FilteredLoad, Load};
 
 /// What may be published about a closed slot. Fields about the load are absent (`null`) in a slot that gave none.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
@@ -51,10 +51,14 @@ pub struct LoadsJson {
     /// What the slots before tell about the load of all members now, and its band: less noise, but by a model.
     pub load_filtered_watts: Option<i64>,
     pub band95_filtered_watts: Option<u64>,
+    /// Which of these two tells the load best: `filtered` or `estimated`; and why.
+    pub load_best: Option<&'static str>,
+    pub load_best_because: Option<&'static str>,
 }
 
 impl LoadsJson {
     pub(crate) fn new(sum: Option<Load>, estimate: Option<Load>, filtered: Option<FilteredLoad>) -> Self {
+        let best = estimate.map(|estimate| Best::of(estimate, filtered));
         Self {
             load_watts: sum.map(|load| load.watts),
             band95_watts: sum.map(|load| load.band95),
@@ -64,6 +68,8 @@ impl LoadsJson {
             band99_estimated_watts: estimate.map(|load| load.band99),
             load_filtered_watts: filtered.map(|load| load.watts),
             band95_filtered_watts: filtered.map(|load| load.band95),
+            load_best: best.map(Best::as_str),
+            load_best_because: best.map(Best::because),
         }
     }
 }

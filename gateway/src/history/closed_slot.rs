@@ -28,6 +28,46 @@ pub struct Load {
     pub band99: u64,
 }
 
+/// Which number tells a slot's load best, and why. Both are of all members, silent ones included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Best {
+    /// The filtered load: its band is narrower than that of the sum.
+    Filtered,
+    /// The filtered load, although its band is as wide: the filter is learning, or the load has just changed. The sum alone is no
+    /// better, because its band, which is for the noise, misses the load most often where sums are far from what was expected.
+    FilteredInDoubt,
+    /// The sum: there is no filtered load.
+    Estimated,
+}
+
+impl Best {
+    /// Returns which is better of a sum that was scaled to all members and the filtered load.
+    pub fn of(estimate: Load, filtered: Option<FilteredLoad>) -> Self {
+        match filtered {
+            None => Self::Estimated,
+            Some(filtered) if filtered.band95 < estimate.band95 => Self::Filtered,
+            Some(_) => Self::FilteredInDoubt,
+        }
+    }
+
+    /// Returns its name, as the API has it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Filtered | Self::FilteredInDoubt => "filtered",
+            Self::Estimated => "estimated",
+        }
+    }
+
+    /// Returns the reason, as the API has it.
+    pub const fn because(self) -> &'static str {
+        match self {
+            Self::Filtered => "narrower_band",
+            Self::FilteredInDoubt => "learning_or_changed",
+            Self::Estimated => "no_filtered_load",
+        }
+    }
+}
+
 /// What the filter made of a slot when it closed, or an hour later, in whole watts. It is stored with the slot and never computed again, so
 /// that everybody sees the same number, also after a restart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
