@@ -263,7 +263,9 @@ mod tests {
         let deviation = |common: f64, members: f64| {
             let mut model = Model::new(Hypothesis { common, ..HYPOTHESIS });
             let all = Observation { responders: members, members, noise: 0.1, ..slot(0, 500.0) };
-            (0..1000).for_each(|number| drop(model.observe(&Observation { when: slot(number, 0.0).when, ..all })));
+            for number in 0..1000 {
+                model.observe(&Observation { when: slot(number, 0.0).when, ..all });
+            }
             model.foresee(4.0 * 3600.0, &slot(1000, 0.0).when, members, 0.1).variance.sqrt()
         };
         let alone = [100.0, 10_000.0].map(|members| deviation(0.0, members));
