@@ -141,7 +141,7 @@ impl RunningEnergy {
         };
         let bounds = self.zone.bounds(Period::Month, at);
         let mut month = Rollup::new(bounds.clone());
-        self.days.by_start.range(bounds).for_each(|(_, day)| month.combine(day));
+        self.days.by_start.range(bounds).for_each(|(_, day)| month.add_day(day));
         Some(EnergyView { hour: row(&self.hours, Period::Hour), day: row(&self.days, Period::Day), month, extent })
     }
 }

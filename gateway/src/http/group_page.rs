@@ -133,7 +133,7 @@ fn headline(slot: &GroupSlot, figures: &Figures, now: Timestamp) -> Markup {
         p.what {
             "Load of all members of "
             @if slot.is_whole() { "all " (clusters) } @else { (words::count(slot.added())) " of " (clusters) }
-            " clusters" @if filtered { ", filtered" } ", slot to " (words::time(slot.end, now))
+            " clusters" @if filtered { ", filtered" } ", slot to " (words::time(slot.end, now)) (figures.of_which_estimated())
         }
         p.second { (figures.why()) }
     }

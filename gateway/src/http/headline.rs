@@ -44,27 +44,41 @@ pub(super) struct Figures {
     pub(super) estimate: Option<Figure>,
     pub(super) filtered: Option<Figure>,
     which: Best,
+    cut_off: Option<f64>,
 }
 
 impl Figures {
     /// Returns `None` for a slot without a sum.
     pub(super) fn of(closed: &ClosedSlot) -> Option<Self> {
-        Some(Self::new(closed.sum()?, closed.estimate(), closed.filtered))
+        Some(Self::new(closed.sum()?, closed.estimate(), closed.filtered, closed.cut_off_share()))
     }
 
     /// Returns the same of a group; `None` if no cluster gave a sum.
     pub(super) fn of_group(slot: &GroupSlot) -> Option<Self> {
-        Some(Self::new(slot.sum()?, slot.estimate(), slot.filtered()))
+        Some(Self::new(slot.sum()?, slot.estimate(), slot.filtered(), slot.cut_off_share()))
     }
 
-    fn new(sum: Load, estimate: Option<Load>, filtered: Option<FilteredLoad>) -> Self {
+    fn new(sum: Load, estimate: Option<Load>, filtered: Option<FilteredLoad>, cut_off: Option<f64>) -> Self {
         let which = Best::of(estimate.unwrap_or(sum), filtered);
-        Self { sum: sum.into(), estimate: estimate.map(Figure::from), filtered: filtered.map(Figure::from), which }
+        Self {
+            sum: sum.into(),
+            estimate: estimate.map(Figure::from),
+            filtered: filtered.map(Figure::from),
+            which,
+            cut_off,
+        }
     }
 
     /// Returns the best number of all members: the filtered load, or else the sum, scaled to them.
     pub(super) fn best(&self) -> Figure {
         self.filtered.or(self.estimate).unwrap_or(self.sum)
+    }
+
+    /// Says how much of the best number is estimated, if it is worth a word.
+    pub(super) fn of_which_estimated(&self) -> Markup {
+        html! {
+            @if let Some(share) = self.cut_off.filter(|share| share.abs() >= 0.0005) { ", of which " (words::share(share)) " estimated, because high readings are capped" }
+        }
     }
 
     /// Says which number is the better one and why; the bands that it compares are of the same members.
@@ -108,7 +122,7 @@ pub(super) fn headline(view: &ClusterView, now: Timestamp, when: &Markup) -> Mar
     html! {
         (large(figures.best()))
         p.what {
-            "Load of all " (words::count(closed.outcome.members)) " members" (filtered) (when) (figures.best().direction())
+            "Load of all " (words::count(closed.outcome.members)) " members" (filtered) (when) (figures.of_which_estimated()) (figures.best().direction())
         }
         p.second { (figures.why()) }
     }

@@ -33,7 +33,7 @@ fn a_closed_slot_appears_by_itself_and_focus_and_scrolling_stay() {
     browser.run("document.getElementById('to-harbour-7').focus(); scrollTo(0, 700)");
     let before = browser.text("scrollY");
     close_next(&gateway, 777_000);
-    browser.wait_for("document.getElementById('clusters').textContent.includes('777.0')");
+    browser.wait_for("document.getElementById('clusters').textContent.includes('775.5')");
     assert_eq!(browser.text("document.activeElement.id"), "to-harbour-7");
     assert_eq!(browser.text("scrollY"), before);
     browser.wait_for("document.getElementById('news').textContent.startsWith('Live, updated')");
@@ -140,7 +140,7 @@ fn the_filter_narrows_the_cards_and_survives_an_update() {
     let shown = "[...document.querySelectorAll('.card:not([hidden]) h2')].map(name => name.textContent).join()";
     assert_eq!(browser.text(shown), "riverside");
     close_next(&gateway, 777_000);
-    browser.wait_for("document.getElementById('clusters').textContent.includes('777.0')");
+    browser.wait_for("document.getElementById('clusters').textContent.includes('775.5')");
     assert_eq!(browser.text(shown), "riverside");
     assert_eq!(browser.text("document.activeElement.value"), "STALLED");
 }
