@@ -4,15 +4,14 @@
 //! The table is public. It was measured on simulated homes, so that no reading is in it, and an operator who knows better
 //! replaces it.
 
+use std::f64::consts::TAU;
 use std::sync::{Arc, LazyLock};
 
 use crate::HomeKind;
 
 const HOURS: usize = 24;
 /// The columns before those of the hours.
-const HEAD: usize = 8;
-/// Seasons differ: in November simulated homes cut off a tenth more than over the year, and late in the evening a third.
-const SEASONS: f64 = 0.15;
+pub const HEAD: [&str; 10] = ["kind", "lo", "hi", "rms", "homes", "share", "weekend", "lasting", "daily", "passing"];
 
 /// What the meters of a cluster are expected to cut off in a slot, and its standard deviations, in millionths of what they report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -34,7 +33,12 @@ impl CutOff {
 
     /// Returns it as it is stored.
     pub fn to_bytes(self) -> [u8; 16] {
-        let words = [self.share.to_be_bytes(), self.lasting.to_be_bytes(), self.daily.to_be_bytes(), self.passing.to_be_bytes()];
+        let words = [
+            self.share.to_be_bytes(),
+            self.lasting.to_be_bytes(),
+            self.daily.to_be_bytes(),
+            self.passing.to_be_bytes(),
+        ];
         std::array::from_fn(|at| words[at / 4][at % 4])
     }
 
@@ -46,22 +50,37 @@ impl CutOff {
     }
 }
 
+/// When something is cut off, by the clocks and the calendar where the homes are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment {
+    pub second_of_day: u32,
+    /// From 1 on.
+    pub day_of_year: u16,
+    pub weekend: bool,
+}
+
 /// What homes of one kind cut off under some terms.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CutOffDay {
-    /// As multiples of the share, for one home.
+    /// How many homes it was measured on.
+    homes: f64,
+    /// The mean size of the hours' shares, by what is reported in them.
+    share: f64,
+    /// How many times as large it is at weekends.
+    weekend: f64,
+    /// Deviations as multiples of the share, for one home.
     lasting: f64,
     daily: f64,
     passing: f64,
-    /// How many homes it was measured on.
-    homes: f64,
-    hours: [f64; HOURS],
+    /// On the first of January, and on the first of July.
+    winter: [f64; HOURS],
+    summer: [f64; HOURS],
 }
 
 impl CutOffDay {
-    /// Returns what so many members cut off at a time of day, in seconds. Homes differ independently, those of the table too.
-    pub fn at(&self, second_of_day: u32, members: u16) -> CutOff {
-        let share = self.hours[(second_of_day / 3600) as usize % HOURS];
+    /// Returns what so many members cut off at a time. Homes differ independently, those of the table too.
+    pub fn at(&self, moment: Moment, members: u16) -> CutOff {
+        let share = self.share_at(moment);
         let shrinks = f64::from(members.max(1)).sqrt().recip();
         let deviation = |of: f64| micro(share.abs() * of).unsigned_abs();
         CutOff {
@@ -72,27 +91,38 @@ impl CutOffDay {
         }
     }
 
+    /// Returns the share of the hour and the season. The mean of a week is what the table says.
+    fn share_at(&self, moment: Moment) -> f64 {
+        let hour = (moment.second_of_day / 3600) as usize % HOURS;
+        let winter = (1.0 + (TAU * f64::from(moment.day_of_year.saturating_sub(1)) / 365.25).cos()) / 2.0;
+        let of_week = 7.0 / (5.0 + 2.0 * self.weekend) * if moment.weekend { self.weekend } else { 1.0 };
+        of_week * (winter * self.winter[hour] + (1.0 - winter) * self.summer[hour])
+    }
+
     /// Returns the deviation of what stays, as a multiple of the share.
     fn lasting(&self, members: u16) -> f64 {
         let differ = f64::from(members.max(1)).recip() + self.homes.recip();
-        (self.lasting * differ.sqrt()).hypot(SEASONS)
+        self.lasting * differ.sqrt()
     }
 
-    /// Returns the mean of a day's hours, and the standard deviation of a day's share, for so many members.
-    pub fn of_a_day(&self, members: u16) -> (f64, f64) {
-        let mean = |share: fn(&f64) -> f64| self.hours.iter().map(share).sum::<f64>() / HOURS as f64;
+    /// Returns which share of what is reported over a year is cut off, and the standard deviations of that of so many members: of what
+    /// stays, and of what changes from day to day.
+    pub fn of_a_year(&self, members: u16) -> (f64, f64, f64) {
         let daily = self.daily / f64::from(members.max(1)).sqrt();
-        (mean(|share| *share), mean(|share| share.abs()) * self.lasting(members).hypot(daily))
+        (self.share, self.share * self.lasting(members), self.share * daily)
     }
 
     fn between(&self, other: &Self, at: f64) -> Self {
         let mix = |one: f64, other: f64| one + at * (other - one);
         Self {
+            homes: mix(self.homes, other.homes),
+            share: mix(self.share, other.share),
+            weekend: mix(self.weekend, other.weekend),
             lasting: mix(self.lasting, other.lasting),
             daily: mix(self.daily, other.daily),
             passing: mix(self.passing, other.passing),
-            homes: mix(self.homes, other.homes),
-            hours: std::array::from_fn(|hour| mix(self.hours[hour], other.hours[hour])),
+            winter: std::array::from_fn(|hour| mix(self.winter[hour], other.winter[hour])),
+            summer: std::array::from_fn(|hour| mix(self.summer[hour], other.summer[hour])),
         }
     }
 }
@@ -109,6 +139,7 @@ pub struct CutOffTable(Vec<Row>);
 #[derive(Debug, Clone, PartialEq)]
 struct Row {
     kind: HomeKind,
+    range: (i64, i64),
     /// The greatest reading, or its size where homes feed in.
     most: f64,
     /// The root mean square that a day's account holds; infinite without one.
@@ -128,14 +159,19 @@ impl CutOffTable {
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
         let (_, names) = lines.next().ok_or("it is empty")?;
-        if !names.starts_with("kind,lo,hi,rms,homes,lasting,daily,passing,h0,") {
-            return Err(
-                "line 1: it names other columns than kind,lo,hi,rms,homes,lasting,daily,passing,h0,...,h23".to_owned()
-            );
+        if !names.starts_with(&format!("{},w0,", HEAD.join(","))) {
+            return Err(format!("line 1: it names other columns than {},w0,...,w23,s0,...,s23", HEAD.join(",")));
         }
         let rows: Result<Vec<Row>, String> =
             lines.map(|(at, line)| Row::parse(line).map_err(|wrong| format!("line {}: {wrong}", at + 1))).collect();
         rows.map(Self)
+    }
+
+    /// Returns the ranges and root mean squares of a day that the table has of a kind.
+    pub fn terms(&self, kind: HomeKind) -> impl Iterator<Item = ((i64, i64), u64)> {
+        let of_kind = self.0.iter().filter(move |row| row.kind == kind && row.rms.is_finite());
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "watts of a home, above 0")]
+        of_kind.map(|row| (row.range, row.rms.round() as u64))
     }
 
     /// Returns what homes of a kind cut off under a range and the root mean square of a day, if the table has the kind: of the
@@ -159,21 +195,25 @@ impl CutOffTable {
 impl Row {
     fn parse(line: &str) -> Result<Self, String> {
         let cells: Vec<&str> = line.split(',').map(str::trim).collect();
-        if cells.len() != HEAD + HOURS {
-            return Err(format!("it has {} columns, not {}", cells.len(), HEAD + HOURS));
+        if cells.len() != HEAD.len() + 2 * HOURS {
+            return Err(format!("it has {} columns, not {}", cells.len(), HEAD.len() + 2 * HOURS));
         }
         let kind = cells[0].parse().map_err(|wrong| format!("{:?} is no kind of home: {wrong}", cells[0]))?;
         let numbers: Result<Vec<f64>, String> = cells[1..].iter().map(|cell| number(cell)).collect();
         let numbers = numbers?;
-        let [lo, hi, rms, homes, lasting, daily, passing] = numbers[..HEAD - 1] else {
+        let [lo, hi, rms, homes, share, weekend, lasting, daily, passing] = numbers[..HEAD.len() - 1] else {
             unreachable!("so many columns")
         };
-        let hours = std::array::from_fn(|hour| numbers[HEAD - 1 + hour]);
-        if lo > hi || rms < 0.0 || homes < 1.0 || [lasting, daily, passing].iter().any(|deviation| *deviation < 0.0) {
+        let hours = |first: usize| std::array::from_fn(|hour| numbers[HEAD.len() - 1 + first + hour]);
+        let (winter, summer) = (hours(0), hours(HOURS));
+        let not_negative = [rms, share, weekend, lasting, daily, passing];
+        if lo > hi || homes < 1.0 || not_negative.iter().any(|number| *number < 0.0) {
             return Err("lo is above hi, or a number that cannot be negative is, or there are no homes".to_owned());
         }
-        let day = CutOffDay { lasting, daily, passing, homes, hours };
-        Ok(Self { kind, most: hi.max(-lo), rms: if rms > 0.0 { rms } else { f64::INFINITY }, day })
+        let day = CutOffDay { homes, share, weekend, lasting, daily, passing, winter, summer };
+        #[expect(clippy::cast_possible_truncation, reason = "a cast to an integer saturates")]
+        let range = (lo.round() as i64, hi.round() as i64);
+        Ok(Self { kind, range, most: hi.max(-lo), rms: if rms > 0.0 { rms } else { f64::INFINITY }, day })
     }
 }
 
@@ -185,35 +225,57 @@ fn number(cell: &str) -> Result<f64, String> {
 mod tests {
     use super::*;
 
-    const NAMES: &str = "kind,lo,hi,rms,homes,lasting,daily,passing,";
+    const JANUARY: Moment = Moment { second_of_day: 3600, day_of_year: 1, weekend: false };
 
     fn table(rows: &[&str]) -> Result<CutOffTable, String> {
-        let hours: Vec<String> = (0..HOURS).map(|hour| format!("h{hour}")).collect();
-        let rows: Vec<String> = rows.iter().map(|row| format!("{row}{}", ",0.01".repeat(HOURS))).collect();
-        CutOffTable::parse(&format!("{NAMES}{}\n{}\n", hours.join(","), rows.join("\n")))
+        let hours: Vec<String> =
+            ["w", "s"].iter().flat_map(|of| (0..HOURS).map(move |hour| format!("{of}{hour}"))).collect();
+        let hourly = [",0.014".repeat(HOURS), ",0.006".repeat(HOURS)].concat();
+        let rows: Vec<String> = rows.iter().map(|row| format!("{row}{hourly}")).collect();
+        CutOffTable::parse(&format!("{},{}\n{}\n", HEAD.join(","), hours.join(","), rows.join("\n")))
     }
 
     #[test]
     fn every_kind_has_its_usual_terms_in_the_shipped_table() {
         for kind in HomeKind::ALL {
             let day = CutOffTable::shipped().of(kind, kind.range(), Some(kind.rms_watts())).unwrap();
-            let mean = day.hours.iter().sum::<f64>() / HOURS as f64;
-            assert!((0.0..0.05).contains(&mean), "{kind}: {mean}");
+            let mean = day.winter.iter().chain(&day.summer).sum::<f64>() / (2 * HOURS) as f64;
+            assert!((-0.01..0.05).contains(&mean) && (0.0..0.05).contains(&day.share), "{kind}: {mean} {day:?}");
         }
     }
 
     #[test]
     fn deviations_shrink_with_the_members_and_no_further_than_the_table_is_known() {
-        let table = table(&["house,0,8000,1000,400,3,4,20"]).unwrap();
-        let of = |members| table.of(HomeKind::House, (0, 8000), Some(1000)).unwrap().at(3600, members);
-        assert_eq!(of(100), CutOff { share: 10_000, lasting: 3674, daily: 4000, passing: 20_000 });
-        assert_eq!((of(10_000).lasting, of(10_000).daily), (2142, 400));
+        let table = table(&["house,0,8000,1000,400,0.01,1,3,4,20"]).unwrap();
+        let of = |members| table.of(HomeKind::House, (0, 8000), Some(1000)).unwrap().at(JANUARY, members);
+        assert_eq!(of(100), CutOff { share: 14_000, lasting: 4696, daily: 5600, passing: 28_000 });
+        assert_eq!((of(10_000).lasting, of(10_000).daily), (2142, 560));
+    }
+
+    #[test]
+    fn winters_and_weekends_have_shares_of_their_own_whose_mean_is_that_of_the_year() {
+        let table = table(&["house,0,8000,1000,400,0.01,1.5,3,4,20"]).unwrap();
+        let day = table.of(HomeKind::House, (0, 8000), Some(1000)).unwrap();
+        let share = |day_of_year, weekend| day.at(Moment { day_of_year, weekend, ..JANUARY }, 100).share;
+        // A weekday has 7/8 of the mean of a week, and a day of its end 10.5/8.
+        assert_eq!([share(1, false), share(1, true)], [12_250, 18_375]);
+        assert_eq!([share(183, false), share(184, false)], [5250, 5250]);
+        let mean =
+            (1..=365).map(|day| f64::from(5 * share(day, false) + 2 * share(day, true)) / 7.0).sum::<f64>() / 365.0;
+        assert!((mean - 10_000.0).abs() < 10.0, "{mean}");
+    }
+
+    #[test]
+    fn what_is_stored_comes_back() {
+        let cut_off = CutOff { share: -9000, lasting: 400, daily: 70_000, passing: u32::MAX };
+        assert_eq!(CutOff::from_bytes(&cut_off.to_bytes()), Some(cut_off));
+        assert_eq!(CutOff::from_bytes(&[0; 15]), None);
     }
 
     #[test]
     fn what_is_between_two_rows_is_between_their_numbers() {
-        let table =
-            table(&["house,0,8000,1000,400,2,0,0", "house,0,8000,4000,400,4,0,0", "house,0,8000,0,400,8,0,0"]).unwrap();
+        let row = |rms: u32, lasting: u32| format!("house,0,8000,{rms},400,0.01,1,{lasting},0,0");
+        let table = table(&[&row(1000, 2), &row(4000, 4), &row(0, 8)]).unwrap();
         let lasting = |range, rms| table.of(HomeKind::House, range, rms).unwrap().lasting;
         assert_eq!(
             [Some(500), Some(1000), Some(2000), Some(9000), None].map(|rms| lasting((0, 8000), rms)),
@@ -228,12 +290,13 @@ mod tests {
         assert!(CutOffTable::parse("").unwrap_err().contains("empty"));
         assert!(CutOffTable::parse("a,b\n").unwrap_err().contains("line 1: "));
         for (row, why) in [
-            ("castle,0,8000,1000,400,2,0,0", "line 3: \"castle\" is no kind of home: use flat"),
-            ("house,0,8000,1000,400,2,0", "line 3: it has 31 columns, not 32"),
-            ("house,0,8000,x,400,2,0,0", "line 3: \"x\" is not a number"),
-            ("house,0,8000,1000,0,2,0,0", "line 3: lo is above hi"),
+            ("castle,0,8000,1000,400,0.01,1,2,0,0", "line 3: \"castle\" is no kind of home: use flat"),
+            ("house,0,8000,1000,400,0.01,1,2,0", "line 3: it has 57 columns, not 58"),
+            ("house,0,8000,x,400,0.01,1,2,0,0", "line 3: \"x\" is not a number"),
+            ("house,0,8000,1000,0,0.01,1,2,0,0", "line 3: lo is above hi"),
+            ("house,0,8000,1000,400,0.01,-1,2,0,0", "line 3: lo is above hi, or a number that cannot be negative is"),
         ] {
-            let told = table(&["house,0,8000,1000,400,3,4,20", row]).unwrap_err();
+            let told = table(&["house,0,8000,1000,400,0.01,1,3,4,20", row]).unwrap_err();
             assert!(told.starts_with(why), "{told}");
         }
     }

@@ -32,7 +32,7 @@ impl ClusterFilter {
 
     /// Returns what so many members are expected to cut off at this time.
     fn cut_off_at(&self, at: Timestamp, members: u16) -> Option<CutOff> {
-        Some(self.cut_off?.at(self.zone.local_time(at).second_of_day, members))
+        Some(self.cut_off?.at(self.zone.moment(at), members))
     }
 
     /// Lets the filter see what was released; returns what it makes of the slot, if anything.

@@ -92,7 +92,8 @@ impl RunningEnergy {
         older.iter().rev().flatten().for_each(|closed| keep(self.add(closed)));
         filter.replay(replayed, |filter, closed| {
             if closed.outcome.end > until {
-                let predicted = closed.predicted.or_else(|| filter.predict(&closed.outcome));
+                let foreseen = || filter.predict(&closed.outcome).map(|load| load.with(closed.cut_off));
+                let predicted = closed.predicted.or_else(foreseen);
                 keep(self.add(&ClosedSlot { predicted, ..*closed }));
             }
         });

@@ -286,7 +286,10 @@ async fn put_slots(
         let outcome = row.outcome?;
         let load = row.filtered;
         let (filtered, predicted) = if outcome.result.is_ok() { (load, None) } else { (None, load) };
-        Some((cluster.clone(), ClosedSlot { outcome, filtered, smoothed: row.smoothed, predicted, cut_off: row.cut_off }))
+        Some((
+            cluster.clone(),
+            ClosedSlot { outcome, filtered, smoothed: row.smoothed, predicted, cut_off: row.cut_off },
+        ))
     };
     let all: Vec<(String, ClosedSlot)> = rows.iter().filter_map(closed).collect();
     let watts = |load: fn(&ClosedSlot) -> Option<Load>| column(&all, |(_, slot)| load(slot).map(|load| load.watts));
