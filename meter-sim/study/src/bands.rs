@@ -171,9 +171,24 @@ mod tests {
                 let share = held.share();
                 assert!(share >= 0.93 - room && share <= 0.985 + room.min(0.01), "{size}, {name}: {share} of {held:?}");
             }
+            // What a plan promises is what the gateway's bands come to, which are held against the truth here.
+            let policy = if size < 50 { "--meter-policy community" } else { "" };
+            let mean = followed.mean_watts / f64::from(size);
+            let planned = planned(&format!("--homes {size} --mean-load {mean:.0} {policy}"), "error_of_a_days_energy");
+            let day = 100.0 * followed.band_of_a_day;
+            assert!((day / planned - 1.0).abs() < 0.06, "{size}: {day} %, and the plan says {planned} %");
             assert!(followed.worst_day <= 1.02, "{size}: {followed:?}");
             assert!(followed.worst_hour.is_none_or(|worst| worst <= 3.0), "{size}: {followed:?}");
         }
+    }
+
+    /// Returns half the width of a band that a plan promises, in per cent.
+    fn planned(arguments: &str, of: &str) -> f64 {
+        let arguments: Vec<&str> = arguments.split_whitespace().chain(["--json"]).collect();
+        let plan = dream_gateway::cmd::plan(&arguments).unwrap();
+        let (_, part) = plan.split_once(of).unwrap();
+        let (_, number) = part.split_once("\"band95_percent\": ").unwrap();
+        number.split([',', '\n']).next().unwrap().parse().unwrap()
     }
 
     /// With `DREAM_BANDS_FULL`, as `make long` sets it: every bar, for all sizes of the kinds that it names, with two seeds.

@@ -104,6 +104,8 @@ pub(super) struct Followed {
     pub(super) band_of_a_day: f64,
     /// The share of the energy that stands for what is cut off.
     pub(super) cut_off: f64,
+    /// What a cluster draws, or feeds in.
+    pub(super) mean_watts: f64,
 }
 
 impl Followed {
@@ -160,6 +162,7 @@ impl Followed {
         (self.error_sum, self.error_filtered) = (self.week.sum / self.load, self.week.filtered / self.load);
         self.band_of_a_day = self.bands_of_days / self.energy_of_days;
         self.cut_off = self.cut_off_share / clusters as f64;
+        self.mean_watts = self.energy_of_days / self.days.of / 24.0;
         self
     }
 }
