@@ -20,7 +20,7 @@ chaos: ## The long version of the chaos test: SLOTS=200, SEED=2026
 	DREAM_CHAOS_SLOTS=$(or $(SLOTS),200) DREAM_CHAOS_SEED=$(or $(SEED),2026) \
 		cargo test --workspace --test brokers -- chaos --nocapture
 
-fuzz: ## Fuzz every decoder and both machines, SECONDS=60 each; needs cargo-fuzz
+fuzz: ## Fuzz every decoder and both machines, SECONDS=60 each
 	@scripts/fuzz $(or $(SECONDS),60)
 
 long: chaos fuzz ## What has only a short case in `make test`, at full size: chaos, fuzzing, simulation, brokers, committees, meters, audit, study

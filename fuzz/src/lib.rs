@@ -1,7 +1,7 @@
 //! What the fuzz targets do with their bytes, one function each.
 //!
-//! A decoder must not panic, and what it accepts must have one encoding only: the bytes that were given. `cargo fuzz run
-//! <target>` runs one; the corpora come from the test vectors (`fuzz/README.md`).
+//! A decoder must not panic, and what it accepts must have one encoding only: the bytes that were given. `scripts/fuzz` runs them;
+//! the corpora come from the test vectors (`fuzz/README.md`).
 
 mod machines;
 mod sources;
@@ -19,15 +19,53 @@ use dream_protocol::wire::{
 };
 use dream_protocol::{cluster, meter};
 use dream_testkit::example::cluster_id;
-use dream_testkit::pki::Pki;
+use dream_testkit::simulation::insider;
 
-pub use machines::machines;
-pub use sources::{ciphered, dlms, line, modbus_registers, mqtt_message, p1, sml, tic};
+use machines::machines;
+use sources::{ciphered, dlms, line, modbus_registers, mqtt_message, p1, sml, tic};
 
-static AUTHORITIES: LazyLock<Authorities> = LazyLock::new(|| Pki::new().authorities());
+/// Every target by its name.
+pub const TARGETS: &[(&str, fn(&[u8]))] = &[
+    ("answer", answer),
+    ("certificate", certificate),
+    ("ciphered", ciphered),
+    ("cluster_record", cluster_record),
+    ("dealt_reading", dealt_reading),
+    ("dlms", dlms),
+    ("enrolment", enrolment),
+    ("evidence", evidence),
+    ("header", header),
+    ("insider", insider::run),
+    ("line", line),
+    ("list", list),
+    ("machines", machines),
+    ("meter_record", meter_record),
+    ("modbus_registers", modbus_registers),
+    ("mqtt_message", mqtt_message),
+    ("p1", p1),
+    ("reading", reading),
+    ("recovery", recovery),
+    ("reveal", reveal),
+    ("short_list", short_list),
+    ("sml", sml),
+    ("status", status),
+    ("tic", tic),
+    ("topic", topic),
+];
+
+/// The authorities of the vectors: one of gateways, and two of meters, of which their committee's lists name both.
+static AUTHORITIES: LazyLock<Authorities> = LazyLock::new(|| {
+    let file = include_str!("../../protocol/tests/vectors/committee.json");
+    let file: serde_json::Value = serde_json::from_str(file).expect("JSON");
+    let certificate = |value: &serde_json::Value| hex::decode(value.as_str().expect("hexadecimal")).expect("bytes");
+    let meters: Vec<Vec<u8>> = [0, 1].map(|at| certificate(&file["meter_authorities"][at])).into();
+    let meters = Anchors::new(meters.iter().map(Vec::as_slice)).expect("authorities");
+    let gateways = Anchors::new([&*certificate(&file["gateway_authority"])]).expect("an authority");
+    Authorities::new(meters, gateways).expect("two roles")
+});
 
 /// Decodes a message of the channel `reading`, or its payload alone.
-pub fn reading(data: &[u8]) {
+fn reading(data: &[u8]) {
     let payload = Mac0::decode(data).map_or(data, |envelope| envelope.payload());
     if let Ok(reading) = MaskedReading::decode(payload) {
         assert_eq!(reading.payload(), payload);
@@ -35,7 +73,7 @@ pub fn reading(data: &[u8]) {
 }
 
 /// Decodes a message of the channel `reveal`, or its payload alone.
-pub fn reveal(data: &[u8]) {
+fn reveal(data: &[u8]) {
     let payload = Mac0::decode(data).map_or(data, |envelope| envelope.payload());
     if let Ok(reveal) = Reveal::decode(payload) {
         assert_eq!(reveal.payload(), payload);
@@ -43,7 +81,7 @@ pub fn reveal(data: &[u8]) {
 }
 
 /// Decodes a reading of the committee scheme, or its payload alone.
-pub fn dealt_reading(data: &[u8]) {
+fn dealt_reading(data: &[u8]) {
     let payload = Mac0::decode(data).map_or(data, |envelope| envelope.payload());
     if let Ok(reading) = DealtReading::decode(payload) {
         assert_eq!(reading.payload(), payload);
@@ -52,7 +90,7 @@ pub fn dealt_reading(data: &[u8]) {
 }
 
 /// Decodes a holder's answer, or its payload alone.
-pub fn answer(data: &[u8]) {
+fn answer(data: &[u8]) {
     let payload = Mac0::decode(data).map_or(data, |envelope| envelope.payload());
     if let Ok(answer) = Answer::decode(payload) {
         assert_eq!(answer.payload(), payload);
@@ -60,7 +98,7 @@ pub fn answer(data: &[u8]) {
 }
 
 /// Decodes a message of the channels `recovery` and `retry`, or its payload alone.
-pub fn recovery(data: &[u8]) {
+fn recovery(data: &[u8]) {
     let payload = Sign1::decode(data).map_or(data, |envelope| envelope.payload());
     match RecoveryMessage::decode(payload) {
         Ok(RecoveryMessage::Request(request)) => assert_eq!(request.payload(), payload),
@@ -70,7 +108,7 @@ pub fn recovery(data: &[u8]) {
 }
 
 /// Decodes a message of the channel `status`, or its payload alone.
-pub fn status(data: &[u8]) {
+fn status(data: &[u8]) {
     let payload = Sign1::decode(data).map_or(data, |envelope| envelope.payload());
     if let Ok(status) = Status::decode(payload) {
         assert_eq!(status.payload(), payload);
@@ -78,7 +116,7 @@ pub fn status(data: &[u8]) {
 }
 
 /// Decodes and verifies a message of the channel `enrol`, or decodes its payload alone.
-pub fn enrolment(data: &[u8]) {
+fn enrolment(data: &[u8]) {
     if let Ok(enrolment) = Enrolment::verify(data, &cluster_id(), &AUTHORITIES) {
         assert_eq!(enrolment.bytes(), data);
     }
@@ -89,7 +127,7 @@ pub fn enrolment(data: &[u8]) {
 }
 
 /// Decodes and verifies a message of the channel `membership/full`.
-pub fn list(data: &[u8]) {
+fn list(data: &[u8]) {
     if let Ok(list) = MembershipList::verify(data, &cluster_id(), &AUTHORITIES) {
         assert_eq!(**list.bytes(), *data);
     }
@@ -99,7 +137,7 @@ pub fn list(data: &[u8]) {
 }
 
 /// Decodes and verifies a message of the channel `membership`.
-pub fn short_list(data: &[u8]) {
+fn short_list(data: &[u8]) {
     if let Ok(Some(list)) = MembershipList::verify_short(data, &cluster_id(), &AUTHORITIES) {
         assert_eq!(**list.bytes(), *data);
     }
@@ -109,7 +147,7 @@ pub fn short_list(data: &[u8]) {
 }
 
 /// Decodes the header of a list, or its payload alone.
-pub fn header(data: &[u8]) {
+fn header(data: &[u8]) {
     let payload = Sign1::decode_certified(data).map_or(data, |(envelope, _)| envelope.payload());
     if let Ok(header) = ListHeader::decode(payload) {
         assert_eq!(header.payload(), payload);
@@ -117,7 +155,7 @@ pub fn header(data: &[u8]) {
 }
 
 /// Decodes evidence against a gateway, and judges it.
-pub fn evidence(data: &[u8]) {
+fn evidence(data: &[u8]) {
     if let Ok(evidence) = EvidenceStatement::decode(data) {
         assert_eq!(evidence.encode(), data);
         drop(evidence::judge(&evidence, &AUTHORITIES));
@@ -125,7 +163,7 @@ pub fn evidence(data: &[u8]) {
 }
 
 /// Verifies a certificate, and takes it for an authority's.
-pub fn certificate(data: &[u8]) {
+fn certificate(data: &[u8]) {
     if let Ok(certificate) = AUTHORITIES.verify_meter(data).or_else(|_| AUTHORITIES.verify_gateway(data)) {
         assert!(certificate.meter().is_ok() != certificate.gateway().is_ok(), "one role each");
     }
@@ -133,7 +171,7 @@ pub fn certificate(data: &[u8]) {
 }
 
 /// Decodes a meter's record.
-pub fn meter_record(data: &[u8]) {
+fn meter_record(data: &[u8]) {
     // An account of an earlier version, of kind 1, is written anew.
     if let Ok(record) = meter::Record::decode(data) {
         assert!(data[1] == 1 || *record.encode() == *data);
@@ -141,14 +179,14 @@ pub fn meter_record(data: &[u8]) {
 }
 
 /// Decodes a record of a gateway's cluster.
-pub fn cluster_record(data: &[u8]) {
+fn cluster_record(data: &[u8]) {
     if let Ok(record) = cluster::Record::decode(data) {
         assert_eq!(*record.encode(), *data);
     }
 }
 
 /// Parses a topic.
-pub fn topic(data: &[u8]) {
+fn topic(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     match Topic::parse(text) {
         Ok(Topic::Meter { cluster, channel, meter }) => {

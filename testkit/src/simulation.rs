@@ -2,6 +2,7 @@
 //! jump. A [`Run`] is fixed by its [`Scenario`] and its seed, and is checked against every rule by a [`referee::Referee`].
 
 mod fixture;
+pub mod insider;
 pub mod network;
 pub mod referee;
 pub mod run;

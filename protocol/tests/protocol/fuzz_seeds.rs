@@ -4,10 +4,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use dream_protocol::wire::{EvidenceStatement, FullList, ShortList, Sign1};
+use dream_testkit::simulation::insider;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::properties::records;
+use crate::support::cluster_id;
+use crate::support::liar::{FIRST, LISTED, Liar};
+use crate::support::at;
 use crate::vectors::read;
 
 type Seeds = BTreeMap<&'static str, BTreeSet<Vec<u8>>>;
@@ -23,6 +28,8 @@ fn every_decoder_has_seeds_and_they_can_be_written() {
         "enrolment",
         "list",
         "short_list",
+        "header",
+        "evidence",
         "dealt_reading",
         "answer",
         "certificate",
@@ -30,6 +37,7 @@ fn every_decoder_has_seeds_and_they_can_be_written() {
         "meter_record",
         "cluster_record",
         "machines",
+        "insider",
     ] {
         assert!(seeds[target].len() >= 2, "{target}");
     }
@@ -84,6 +92,22 @@ fn seeds() -> Seeds {
         add(&mut seeds, target, bytes(&message["payload"]));
         add(&mut seeds, target, bytes(&message["envelope"]));
     }
+    let lists: Vec<Vec<u8>> = ["list", "short_list"].iter().flat_map(|target| &seeds[target]).cloned().collect();
+    for list in lists {
+        let header = FullList::decode(&list).map(|list| list.header);
+        if let Ok(header) = header.or_else(|_| ShortList::decode(&list).map(|list| list.header)) {
+            add(&mut seeds, "header", header.to_vec());
+            if let Ok((envelope, _)) = Sign1::decode_certified(header) {
+                add(&mut seeds, "header", envelope.payload().to_vec());
+            }
+        }
+    }
+    for evidence in contradictions() {
+        add(&mut seeds, "evidence", evidence.encode());
+    }
+    for said in insider::seeds() {
+        add(&mut seeds, "insider", said);
+    }
     for (name, record) in records() {
         add(&mut seeds, if name.starts_with("meter") { "meter_record" } else { "cluster_record" }, record);
     }
@@ -93,6 +117,29 @@ fn seeds() -> Seeds {
         add(&mut seeds, "machines", run);
     }
     seeds
+}
+
+/// Two requests, two retries and two headers that contradict each other.
+fn contradictions() -> Vec<EvidenceStatement> {
+    let gateway = Liar::new(10, 2, 1);
+    let certificate = gateway.identity.der.clone();
+    let pair = |certificate: &[u8], first: &[u8], second: &[u8]| {
+        let (first, second) = (first.to_vec(), second.to_vec());
+        EvidenceStatement { cluster: cluster_id(), certificate: certificate.to_vec(), first, second }
+    };
+    let requests = [&[1u16][..], &[1, 2]].map(|missing| gateway.request(FIRST, 0, missing).payload);
+    let retries = [LISTED, LISTED + 1].map(|wall| gateway.retry(FIRST, 1, at(wall)).payload);
+    let lists = [100, 101].map(|last| {
+        let mut draft = gateway.draft();
+        draft.to_slot = FIRST.plus(last);
+        draft.sign(&gateway.identity).payload
+    });
+    let headers = [0, 1].map(|at| FullList::decode(&lists[at]).unwrap().header);
+    vec![
+        pair(&certificate, &requests[0], &requests[1]),
+        pair(&certificate, &retries[0], &retries[1]),
+        pair(&[], headers[0], headers[1]),
+    ]
 }
 
 fn add(seeds: &mut Seeds, target: &'static str, seed: Vec<u8>) {

@@ -11,6 +11,7 @@ mod coset;
 mod draws;
 mod evidence;
 mod fuzz_seeds;
+mod insiders;
 mod lost_store;
 mod lying_gateway;
 mod lying_meter;
