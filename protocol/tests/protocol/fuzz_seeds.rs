@@ -10,9 +10,9 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::properties::records;
+use crate::support::at;
 use crate::support::cluster_id;
 use crate::support::liar::{FIRST, LISTED, Liar};
-use crate::support::at;
 use crate::vectors::read;
 
 type Seeds = BTreeMap<&'static str, BTreeSet<Vec<u8>>>;

@@ -59,7 +59,10 @@ enum Envelope {
     Signed(Issued),
     Certified(Issued),
     /// The header of a list is signed; the rest of the message follows it as it was.
-    Header { issued: Issued, list: Arc<[u8]> },
+    Header {
+        issued: Issued,
+        list: Arc<[u8]>,
+    },
 }
 
 static SCENES: LazyLock<[Scene; 2]> = LazyLock::new(|| [Kind::Pairwise, Kind::Committee].map(Scene::new));
@@ -122,9 +125,9 @@ impl Scene {
             }
         }
         let lists = gateway.handle(cluster::Input::Tick, at(START + 5));
-        let whole = lists.iter().find_map(|packet| {
-            MembershipList::verify(&packet.payload, &cluster_id(), &scene.gateway.authorities).ok()
-        });
+        let whole = lists
+            .iter()
+            .find_map(|packet| MembershipList::verify(&packet.payload, &cluster_id(), &scene.gateway.authorities).ok());
         let list = whole.expect("a list is due");
         for packet in &lists {
             let is_full = packet.topic == GatewayChannel::FullMembership.topic(&cluster_id());
@@ -157,7 +160,8 @@ impl Scene {
         scene.keep_status(&gateway, &list, slot, asked);
 
         let mut answers = Vec::new();
-        for request in requests.iter().filter(|request| request.topic == GatewayChannel::Recovery.topic(&cluster_id())) {
+        for request in requests.iter().filter(|request| request.topic == GatewayChannel::Recovery.topic(&cluster_id()))
+        {
             let payload = Sign1::decode(&request.payload).expect("a request").payload().to_vec();
             scene.to_meter(&meters[0], asked, &request.topic, payload, Envelope::Signed(identity.clone()));
             let retry = Retry { list: *list.hash(), slot, attempt: 1, deadline: asked.plus_secs(60).as_secs() };

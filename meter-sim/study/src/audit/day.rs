@@ -108,9 +108,15 @@ impl Pair {
         }
     }
 
+    /// The parameters of a list with one silent and one malicious member, as in [`Run`].
+    fn params(self) -> Params {
+        let terms = Terms { max_missing: 1, max_malicious: 1, ..self.terms() };
+        Params::new(MEMBERS.into(), terms).expect("terms of a list")
+    }
+
     /// What the home's meter reports of each day, by the protocol's own account.
     fn reported(self) -> [Vec<i64>; 2] {
-        let params = Params::new(MEMBERS.into(), self.terms()).expect("terms of a list");
+        let params = self.params();
         self.days().map(|day| {
             let mut account = DayAccount::default();
             (0..).zip(day).map(|(slot, watts)| account.report(&params, Slot(slot), watts)).collect()
@@ -195,7 +201,7 @@ impl DayTrial {
         let ([first, second], delta) = (self.pair.days(), self.pair.delta());
         let events = self.pair.events();
         let reported = self.pair.reported();
-        let lambda = Params::new(MEMBERS.into(), self.pair.terms()).expect("terms of a list").noise_scale().as_f64();
+        let lambda = self.pair.params().noise_scale().as_f64();
         let risk = RISK / (2 * events.len()) as f64;
         let findings = events.into_iter().flat_map(|event| {
             let [of_first, of_second] = &reported;
