@@ -32,6 +32,7 @@ long: chaos fuzz ## What has only a short case in `make test`, at full size: cha
 	DREAM_AUDIT_FULL=1 cargo test --workspace --test audit
 	DREAM_STUDY_HOMES=3000 cargo test --workspace --test cli -- the_whole_study
 	scripts/with-before
+	DREAM_BANDS_FULL='flat house electric-heat pv' cargo test --workspace --lib -- every_bar_holds_in_the_whole_study
 
 study: ## Run the study for 3,000 homes, whose results docs/study.md shows
 	cargo run --release -p dream-meter-sim -- study --out target/study

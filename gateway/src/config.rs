@@ -16,8 +16,11 @@ pub mod snapshot;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use dream_edge::HomeKind;
 use dream_edge::config::{Report, Variables};
+use dream_edge::cut_off::{CutOffDay, CutOffTable};
 use dream_edge::mqtt::BrokerUrl;
 use dream_protocol::cluster::RosterRules;
 use dream_protocol::ids::{ClusterId, GatewayId, IdError};
@@ -150,9 +153,18 @@ pub struct ClusterSettings {
     pub profile: Profile,
     /// When lists are formed, and of whom.
     pub roster: RosterRules,
+    pub kind: HomeKind,
+    /// What its meters are expected to cut off.
+    pub cut_off: Arc<CutOffTable>,
 }
 
 impl ClusterSettings {
+    /// Returns what meters are expected to cut off under a list's parameters, if the table has such homes.
+    pub fn cut_off(&self, params: &Params) -> Option<CutOffDay> {
+        let Terms { lo, hi, .. } = *params.terms();
+        self.cut_off.of(self.kind, (lo, hi), params.day_rms_watts())
+    }
+
     /// Returns the parameters of a list of so many members.
     pub fn params(&self, members: u16) -> Result<Params, dream_protocol::params::ParamsError> {
         self.terms.for_members(members, self.missing_share, self.malicious_share, self.profile.floors().malicious)

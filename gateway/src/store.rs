@@ -12,6 +12,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use dream_edge::cut_off::CutOff;
 use dream_protocol::cluster::{Forget, Key, Record};
 use dream_protocol::ids::ClusterId;
 use dream_protocol::time::{Slot, Timestamp};
@@ -194,6 +195,12 @@ pub enum Change {
         cluster: ClusterId,
         end: Timestamp,
         filtered: FilteredLoad,
+    },
+    /// The same: what its meters are expected to have cut off.
+    PutCutOff {
+        cluster: ClusterId,
+        end: Timestamp,
+        cut_off: CutOff,
     },
     /// The same, for a slot an hour before.
     PutSmoothed {

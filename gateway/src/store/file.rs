@@ -14,17 +14,18 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 
+use dream_edge::cut_off::CutOff;
 use dream_protocol::cluster::{Key, Record};
 use dream_protocol::ids::ClusterId;
 use dream_protocol::time::Timestamp;
-use redb::{Database, ReadTransaction, ReadableDatabase as _, StorageError, TableDefinition, TableError};
+use redb::{Database, ReadTransaction, ReadableDatabase as _, StorageError, TableDefinition, TableError, Value};
 
 use super::{Change, OUTCOMES_TO_RESUME, OpenStoreError, Store, StoreError, decode, split};
 use crate::history::{ClosedSlot, Extent, FilteredLoad, History, HistoryError, Read, Rollup, Span, Step};
 
 pub use copy::{CopyError, folder_of, sync_folder};
 use open::FileId;
-use schema::{ENROLMENTS, EVIDENCE, FILTERED, LISTS, OFFENDERS, OUTCOMES, RETRIES, SENT, SLOTS, SMOOTHED};
+use schema::{CUT_OFFS, ENROLMENTS, EVIDENCE, FILTERED, LISTS, OFFENDERS, OUTCOMES, RETRIES, SENT, SLOTS, SMOOTHED};
 pub use summary::{ClusterSummary, Summary};
 
 /// An open file.
@@ -125,8 +126,11 @@ impl FileStore {
         let database = self.database()?;
         let read = database.begin_read()?;
         let range = (id, ended.start.as_millis())..(id, ended.end.as_millis());
-        let filtered = loads(&read, FILTERED, range.clone(), limit)?;
-        let smoothed = loads(&read, SMOOTHED, range.clone(), limit)?;
+        let load = |(watts, band95)| FilteredLoad { watts, band95 };
+        let filtered = newest(&read, FILTERED, range.clone(), limit, load)?;
+        let smoothed = newest(&read, SMOOTHED, range.clone(), limit, load)?;
+        let cut_off = |(share, lasting, daily, passing)| CutOff { share, lasting, daily, passing };
+        let cut_offs = newest(&read, CUT_OFFS, range.clone(), limit, cut_off)?;
         let mut found = Vec::new();
         for entry in read.open_table(OUTCOMES)?.range(range)?.rev().take(limit) {
             if let Record::Outcome(outcome) = decode(id, entry?.1.value())? {
@@ -135,7 +139,8 @@ impl FileStore {
                     Ok(_) => (of(&filtered), None),
                     Err(_) => (None, of(&filtered)),
                 };
-                found.push(ClosedSlot { outcome, filtered, smoothed: of(&smoothed), predicted });
+                let cut_off = cut_offs.get(&outcome.end.as_millis()).copied();
+                found.push(ClosedSlot { outcome, filtered, smoothed: of(&smoothed), predicted, cut_off });
             }
         }
         found.reverse();
@@ -177,22 +182,22 @@ impl History for FileStore {
     }
 }
 
-/// Returns the newest loads of a range that a filter made, by when their slots ended. A store that was written only by
-/// versions before the table has none.
-fn loads(
+/// Returns the newest of what is kept beside the outcomes of a range, by when their slots ended. A store that was written only
+/// by versions before the table has none.
+fn newest<V: Value + 'static, T>(
     read: &ReadTransaction,
-    table: TableDefinition<'_, (&'static str, u64), (i64, u64)>,
+    table: TableDefinition<'_, (&'static str, u64), V>,
     range: Range<(&str, u64)>,
     limit: usize,
-) -> Result<HashMap<u64, FilteredLoad>, StoreError> {
+    made: impl Fn(V::SelfType<'_>) -> T,
+) -> Result<HashMap<u64, T>, StoreError> {
     let table = match read.open_table(table) {
         Err(TableError::TableDoesNotExist(_)) => return Ok(HashMap::new()),
         found => found?,
     };
     let newest = table.range(range)?.rev().take(limit).map(|entry| {
         let (key, value) = entry?;
-        let (watts, band95) = value.value();
-        Ok((key.value().1, FilteredLoad { watts, band95 }))
+        Ok((key.value().1, made(value.value())))
     });
     newest.collect()
 }

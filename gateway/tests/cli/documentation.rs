@@ -89,6 +89,7 @@ fn the_example_shows_every_key_and_its_comments_show_the_defaults() {
         "viewer_groups",
         "allow_file",
         "deny_file",
+        "cut_off_file",
         "url",
         "ca",
         "keys",

@@ -3,6 +3,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use dream_edge::cut_off::CutOff;
 use dream_gateway::config::Postgres as Database;
 use dream_gateway::history::{ClosedSlot, FilteredLoad, History, Rollup, Step};
 use dream_gateway::store::{Change, FileStore, OpenStoreError, PostgresStore, Store, StoreError};
@@ -280,14 +281,16 @@ fn loads_of_the_filter_go_with_their_slots(place: &Place) {
     let decoded = Slotted::new(7).decoded(1234, 95);
     let end = decoded.end;
     let filtered = Change::PutFiltered { cluster: north(), end, filtered: load(-1100) };
-    store.commit(&[Change::Put(north(), Record::Outcome(decoded)), filtered]).unwrap();
+    let cut_off = CutOff { share: -20_000, lasting: 300, daily: 400, passing: u32::MAX };
+    let cut = Change::PutCutOff { cluster: north(), end, cut_off };
+    store.commit(&[Change::Put(north(), Record::Outcome(decoded)), filtered, cut]).unwrap();
     store.commit(&[Change::PutSmoothed { cluster: north(), end, smoothed: load(1150) }]).unwrap();
     let failed = Slotted::new(8).failed("interrupted", 0);
     let expected = Change::PutFiltered { cluster: north(), end: failed.end, filtered: load(900) };
     store.commit(&[expected, Change::Put(north(), Record::Outcome(failed))]).unwrap();
     let ever = Timestamp::from_millis(0)..Timestamp::from_millis(u64::MAX);
     let (filtered, smoothed, predicted) = (Some(load(-1100)), Some(load(1150)), Some(load(900)));
-    let first = ClosedSlot { filtered, smoothed, ..decoded.into() };
+    let first = ClosedSlot { filtered, smoothed, cut_off: Some(cut_off), ..decoded.into() };
     let second = ClosedSlot { predicted, ..failed.into() };
     assert_eq!(store.slots(&north(), ever, 9).unwrap(), [first, second]);
 }

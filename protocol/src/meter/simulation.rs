@@ -4,7 +4,7 @@ mod day_account;
 mod unmasked;
 
 pub use day_account::DayAccount;
-pub use unmasked::unmasked_slot;
+pub use unmasked::{unmasked_slot, unmasked_sum};
 
 use super::conduct::sealed::Sealed as _;
 use super::lists::Role;

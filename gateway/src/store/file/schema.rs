@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use dream_edge::cut_off::CutOff;
 use dream_edge::database::Formats;
 use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::cluster::{Forget, Record};
@@ -36,6 +37,8 @@ pub(super) const OUTCOMES: TableDefinition<'_, (&str, u64), &[u8]> = TableDefini
 pub(super) const FILTERED: TableDefinition<'_, (&str, u64), (i64, u64)> = TableDefinition::new("filtered");
 /// By the same key: the same an hour later.
 pub(super) const SMOOTHED: TableDefinition<'_, (&str, u64), (i64, u64)> = TableDefinition::new("smoothed");
+/// By the same key: what its meters are expected to have cut off, and its deviations, in millionths.
+pub(super) const CUT_OFFS: TableDefinition<'_, (&str, u64), (i32, u32, u32, u32)> = TableDefinition::new("cut_offs");
 /// By cluster and the start of the period in Unix milliseconds: the energy of an hour or a day.
 pub(super) const HOURS: TableDefinition<'_, (&str, u64), &[u8]> = TableDefinition::new("hours");
 pub(super) const DAYS: TableDefinition<'_, (&str, u64), &[u8]> = TableDefinition::new("days");
@@ -66,6 +69,7 @@ pub(super) struct Tables<'txn> {
     outcomes: Table<'txn, (&'static str, u64), &'static [u8]>,
     filtered: Table<'txn, (&'static str, u64), (i64, u64)>,
     smoothed: Table<'txn, (&'static str, u64), (i64, u64)>,
+    cut_offs: Table<'txn, (&'static str, u64), (i32, u32, u32, u32)>,
     hours: Table<'txn, (&'static str, u64), &'static [u8]>,
     days: Table<'txn, (&'static str, u64), &'static [u8]>,
     offenders: Table<'txn, &'static str, &'static [u8]>,
@@ -84,6 +88,7 @@ impl<'txn> Tables<'txn> {
             outcomes: write.open_table(OUTCOMES)?,
             filtered: write.open_table(FILTERED)?,
             smoothed: write.open_table(SMOOTHED)?,
+            cut_offs: write.open_table(CUT_OFFS)?,
             hours: write.open_table(HOURS)?,
             days: write.open_table(DAYS)?,
             offenders: write.open_table(OFFENDERS)?,
@@ -113,6 +118,9 @@ impl<'txn> Tables<'txn> {
                 Change::PutSmoothed { cluster, end, smoothed: FilteredLoad { watts, band95 } } => {
                     self.smoothed.insert((cluster.as_str(), end.as_millis()), (*watts, *band95))?;
                 }
+                Change::PutCutOff { cluster, end, cut_off: CutOff { share, lasting, daily, passing } } => {
+                    self.cut_offs.insert((cluster.as_str(), end.as_millis()), (*share, *lasting, *daily, *passing))?;
+                }
                 Change::PutRollup { cluster, step, rollup } => {
                     let table = match step {
                         Step::Hour => &mut self.hours,
@@ -125,6 +133,7 @@ impl<'txn> Tables<'txn> {
                     expire(&mut self.outcomes, *slots)?;
                     expire(&mut self.filtered, *slots)?;
                     expire(&mut self.smoothed, *slots)?;
+                    expire(&mut self.cut_offs, *slots)?;
                     expire(&mut self.hours, *hours)?;
                 }
             }
@@ -167,6 +176,7 @@ impl<'txn> Tables<'txn> {
         self.outcomes.remove(key)?;
         self.filtered.remove(key)?;
         self.smoothed.remove(key)?;
+        self.cut_offs.remove(key)?;
         let begun = (id, 0)..=(id, outcome.start.as_millis());
         let day = self.days.range(begun)?.next_back().transpose()?.map(|(key, _)| key.value().1);
         let from = day.unwrap_or(outcome.start.as_millis());

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use dream_edge::cut_off::CutOff;
 use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::cluster::{Forget, Key, Record};
 use dream_protocol::ids::ClusterId;
@@ -48,6 +49,7 @@ struct SlotRow {
     outcome: Option<SlotOutcome>,
     filtered: Option<FilteredLoad>,
     smoothed: Option<FilteredLoad>,
+    cut_off: Option<CutOff>,
 }
 
 impl Batch {
@@ -59,6 +61,7 @@ impl Batch {
                 Change::Forget(cluster, forget) => batch.forget(cluster, forget, sealer),
                 Change::PutFiltered { cluster, end, filtered } => batch.slot(cluster, *end).filtered = Some(*filtered),
                 Change::PutSmoothed { cluster, end, smoothed } => batch.slot(cluster, *end).smoothed = Some(*smoothed),
+                Change::PutCutOff { cluster, end, cut_off } => batch.slot(cluster, *end).cut_off = Some(*cut_off),
                 Change::PutRollup { cluster, step, rollup } => {
                     let rows = match step {
                         Step::Hour => &mut batch.hours,
@@ -289,7 +292,10 @@ async fn put_slots(
         let outcome = row.outcome?;
         let load = row.filtered;
         let (filtered, predicted) = if outcome.result.is_ok() { (load, None) } else { (None, load) };
-        Some((cluster.clone(), ClosedSlot { outcome, filtered, smoothed: row.smoothed, predicted }))
+        Some((
+            cluster.clone(),
+            ClosedSlot { outcome, filtered, smoothed: row.smoothed, predicted, cut_off: row.cut_off },
+        ))
     };
     let all: Vec<(String, ClosedSlot)> = rows.iter().filter_map(closed).collect();
     let watts = |load: fn(&ClosedSlot) -> Option<Load>| column(&all, |(_, slot)| load(slot).map(|load| load.watts));
@@ -302,7 +308,7 @@ async fn put_slots(
         )
     };
     let (filtered, smoothed) = (loads(|slot| slot.filtered.or(slot.predicted)), loads(|slot| slot.smoothed));
-    let parameters: [&(dyn ToSql + Sync); 16] = [
+    let parameters: [&(dyn ToSql + Sync); 17] = [
         &column(&all, |(cluster, _)| cluster.as_str()),
         &column(&all, |(_, slot)| moment(slot.outcome.end)),
         &column(&all, |(_, slot)| moment(slot.outcome.start)),
@@ -318,6 +324,7 @@ async fn put_slots(
         &filtered.1,
         &smoothed.0,
         &smoothed.1,
+        &column(&all, |(_, slot)| slot.cut_off.map(|cut_off| cut_off.to_bytes().to_vec())),
         &column(&all, |(_, slot)| Record::Outcome(slot.outcome).encode().to_vec()),
     ];
     execute(client, &statements.put_slots, all.len(), &parameters).await

@@ -106,7 +106,7 @@ pub(super) const READ_SLOT_ENTRIES: &str =
     "select slot, fence, number, sealed from dream.slot_entries where cluster = $1 order by slot, fence, number";
 pub(super) const READ_OUTCOMES: &str = "select record from dream.slots where cluster = $1 order by ends desc limit $2";
 pub(super) const READ_SLOTS: &str = "
-    select record, filtered_watts, filtered_band95_watts, smoothed_watts, smoothed_band95_watts from dream.slots
+    select record, filtered_watts, filtered_band95_watts, smoothed_watts, smoothed_band95_watts, cut_off from dream.slots
     where cluster = $1 and ends >= $2 and ends < $3 order by ends desc limit $4";
 pub(super) const READ_HOURS: &str = "
     select starts, record from dream.hours where cluster = $1 and starts >= $2 and starts < $3 order by starts desc limit $4";
@@ -137,10 +137,11 @@ pub(super) const PUT_RECORDS: &str = "
     on conflict (cluster, kind, name) do update set sealed = excluded.sealed";
 pub(super) const PUT_SLOTS: &str = "
     insert into dream.slots (cluster, ends, starts, epoch, members, responders, outcome, load_watts, band95_watts,
-        estimated_watts, estimated_band95_watts, filtered_watts, filtered_band95_watts, smoothed_watts, smoothed_band95_watts, record)
+        estimated_watts, estimated_band95_watts, filtered_watts, filtered_band95_watts, smoothed_watts, smoothed_band95_watts, cut_off,
+        record)
     select * from unnest($1::text[], $2::timestamptz[], $3::timestamptz[], $4::bigint[], $5::int[], $6::int[], $7::text[],
         $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[],
-        $16::bytea[])
+        $16::bytea[], $17::bytea[])
     on conflict (cluster, ends) do update set starts = excluded.starts, epoch = excluded.epoch, members = excluded.members,
         responders = excluded.responders, outcome = excluded.outcome, load_watts = excluded.load_watts,
         band95_watts = excluded.band95_watts, estimated_watts = excluded.estimated_watts,
@@ -149,7 +150,7 @@ pub(super) const PUT_SLOTS: &str = "
         filtered_band95_watts = coalesce(excluded.filtered_band95_watts, slots.filtered_band95_watts),
         smoothed_watts = coalesce(excluded.smoothed_watts, slots.smoothed_watts),
         smoothed_band95_watts = coalesce(excluded.smoothed_band95_watts, slots.smoothed_band95_watts),
-        record = excluded.record";
+        cut_off = coalesce(excluded.cut_off, slots.cut_off), record = excluded.record";
 pub(super) const PUT_LOADS: &str = "
     update dream.slots set filtered_watts = coalesce(load.filtered, filtered_watts),
         filtered_band95_watts = coalesce(load.filtered_band95, filtered_band95_watts),
