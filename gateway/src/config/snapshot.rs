@@ -6,15 +6,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
 
+use dream_edge::cut_off::CutOffTable;
 use dream_protocol::cluster::RosterRules;
 use dream_protocol::params::Terms;
 use dream_protocol::scheme::Scheme;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 use tracing::{info, warn};
 
-use super::access::{Logins, Open, Proxy, Rights};
+use super::access::{Logins, Open, Proxy, Rights, hex};
 use super::certificates::{self, NamedCertificate};
 use super::decimal::Fraction;
+use super::remote_write::{ReceiverLogin, RemoteWrite};
 use super::secrets::SecretError;
 use super::{
     Broker, BrokerTls, ClusterSettings, Config, Group, Http, HttpTls, Identity, Log, LogFormat, Login, Place, Postgres,
@@ -25,7 +28,7 @@ use super::{
 const GATEWAY: &str = "gateway";
 
 /// Keys that a running gateway keeps until it is restarted: these, and those in a section that ends with a dot.
-const NEED_A_RESTART: [&str; 16] = [
+const NEED_A_RESTART: [&str; 17] = [
     "id",
     "replicas",
     "ordinal",
@@ -42,6 +45,7 @@ const NEED_A_RESTART: [&str; 16] = [
     "http.listen",
     "http.tls",
     "log.format",
+    "remote_write.",
 ];
 
 /// The keys of the gateway, of each cluster, group, user and token, and the ends of certificates.
@@ -332,6 +336,7 @@ fn gateway(config: &Config) -> Keys {
         http,
         log: Log { level, format },
         home_assistant,
+        remote_write,
         clusters: _,
         groups: _,
     } = config;
@@ -356,7 +361,27 @@ fn gateway(config: &Config) -> Keys {
     if let Some(prefix) = home_assistant {
         keys.text("home_assistant.discovery_prefix", prefix);
     }
+    if let Some(receiver) = remote_write {
+        self::remote_write(receiver, &mut keys);
+    }
     keys
+}
+
+fn remote_write(receiver: &RemoteWrite, keys: &mut Keys) {
+    let RemoteWrite { address, ca, login, labels } = receiver;
+    keys.text("remote_write.url", address);
+    if let Some(ca) = ca {
+        keys.text("remote_write.ca", ca.display());
+    }
+    match login {
+        Some(ReceiverLogin::Token(file)) => keys.text("remote_write.bearer_token_file", file.display()),
+        Some(ReceiverLogin::Password { username, file }) => {
+            keys.text("remote_write.username", username);
+            keys.text("remote_write.password_file", file.display());
+        }
+        None => {}
+    }
+    keys.list("remote_write.labels", labels.iter().map(|(name, value)| format!("{name}={value}")));
 }
 
 fn broker(broker: &Broker, keys: &mut Keys) {
@@ -421,8 +446,17 @@ fn http(http: &Http, keys: &mut Keys) {
 }
 
 fn cluster(settings: &ClusterSettings) -> Keys {
-    let ClusterSettings { terms, scheme, committee_attempts, missing_share, malicious_share, profile, roster } =
-        settings;
+    let ClusterSettings {
+        terms,
+        scheme,
+        committee_attempts,
+        missing_share,
+        malicious_share,
+        profile,
+        roster,
+        kind,
+        cut_off,
+    } = settings;
     let Terms {
         slot_seconds,
         reading_seconds,
@@ -455,6 +489,11 @@ fn cluster(settings: &ClusterSettings) -> Keys {
     keys.text("max_missing", missing_share);
     keys.text("max_malicious", malicious_share);
     keys.text("meter_policy", profile);
+    keys.text("kind", kind);
+    if *cut_off != CutOffTable::shipped() {
+        let digest = Sha256::digest(format!("{cut_off:?}"));
+        keys.text("cut_off_file", format!("a table of your own, {}", hex(&digest[..4])));
+    }
     keys.text("min_members", min_members);
     keys.text("settle_seconds", settle_seconds);
     keys.text("list_slots", list_slots);

@@ -14,7 +14,8 @@ use thiserror::Error;
 use zeroize::Zeroizing;
 
 use super::schema::{
-    DAYS, ENROLMENTS, EVIDENCE, FILTERED, FORMATS, HOURS, LISTS, META, OFFENDERS, OUTCOMES, RETRIES, SENT, SMOOTHED,
+    CUT_OFFS, DAYS, ENROLMENTS, EVIDENCE, FILTERED, FORMATS, HOURS, LISTS, META, OFFENDERS, OUTCOMES, RETRIES, SENT,
+    SMOOTHED,
 };
 use super::{FileStore, OpenStoreError, StoreError, decode};
 
@@ -65,13 +66,14 @@ trait Copied {
 }
 
 /// In the order in which they are sent. What is not here is not in a copy: the entries of open slots.
-const TABLES: [&dyn Copied; 12] = [
+const TABLES: [&dyn Copied; 13] = [
     &META,
     &ENROLMENTS,
     &NewestLists,
     &OUTCOMES,
     &FILTERED,
     &SMOOTHED,
+    &CUT_OFFS,
     &HOURS,
     &DAYS,
     &OFFENDERS,
