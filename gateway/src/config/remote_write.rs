@@ -1,6 +1,7 @@
 //! Where released sums are written to: `[remote_write]`.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 
 use dream_edge::config::Section;
@@ -23,6 +24,13 @@ pub struct Address {
     pub host: String,
     pub port: u16,
     pub path: String,
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { tls, host, port, path } = self;
+        write!(f, "{}://{host}:{port}{path}", if *tls { "https" } else { "http" })
+    }
 }
 
 /// How to log in there: secrets by their files.

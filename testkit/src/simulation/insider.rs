@@ -219,12 +219,26 @@ impl Scene {
         self.keep_for_gateway(gateway, wall, &topic, &status.payload(), Envelope::Signed(self.meters[0].clone()));
     }
 
-    fn keep_for_gateway(&mut self, gateway: &ClusterNode, wall: Timestamp, topic: &str, payload: &[u8], envelope: Envelope) {
+    fn keep_for_gateway(
+        &mut self,
+        gateway: &ClusterNode,
+        wall: Timestamp,
+        topic: &str,
+        payload: &[u8],
+        envelope: Envelope,
+    ) {
         let to = Recipient::Gateway(gateway.store.clone());
         self.moments.push(Moment { wall, to, topic: topic.to_owned(), payload: payload.to_vec(), envelope });
     }
 
-    fn keep_for_meter(&mut self, meter: &MeterNode, wall: Timestamp, topic: &str, payload: Vec<u8>, envelope: Envelope) {
+    fn keep_for_meter(
+        &mut self,
+        meter: &MeterNode,
+        wall: Timestamp,
+        topic: &str,
+        payload: Vec<u8>,
+        envelope: Envelope,
+    ) {
         let to = Recipient::Meter(meter.store.clone());
         self.moments.push(Moment { wall, to, topic: topic.to_owned(), payload, envelope });
     }
