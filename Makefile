@@ -1,8 +1,8 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup test check long chaos fuzz study chart fmt bench doc clean
+.PHONY: help setup test check long chaos fuzz embedded study chart fmt bench doc clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-8s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-10s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Install what the test suites need
 	@scripts/test --setup
@@ -22,6 +22,9 @@ chaos: ## The long version of the chaos test: SLOTS=200, SEED=2026
 
 fuzz: ## Fuzz every decoder and both machines, SECONDS=60 each
 	@scripts/fuzz $(or $(SECONDS),60)
+
+embedded: ## Run the meter's test vectors on a Cortex-M3 in QEMU, and print what a meter takes of flash and RAM
+	@scripts/embedded
 
 long: chaos fuzz ## What has only a short case in `make test`, at full size: chaos, fuzzing, simulation, brokers, committees, meters, audit, study, the version before
 	DREAM_SIM_RUNS=2000 cargo test --workspace --test protocol -- simulation:: offenders:: committee::

@@ -19,6 +19,7 @@ use dream_protocol::wire::{
 };
 use dream_protocol::{cluster, meter};
 use dream_testkit::example::cluster_id;
+use dream_testkit::second_reader::assert_readers_agree;
 use dream_testkit::simulation::insider;
 
 use machines::machines;
@@ -162,12 +163,13 @@ fn evidence(data: &[u8]) {
     }
 }
 
-/// Verifies a certificate, and takes it for an authority's.
+/// Verifies a certificate, takes it for an authority's, and has a second reader read it.
 fn certificate(data: &[u8]) {
     if let Ok(certificate) = AUTHORITIES.verify_meter(data).or_else(|_| AUTHORITIES.verify_gateway(data)) {
         assert!(certificate.meter().is_ok() != certificate.gateway().is_ok(), "one role each");
     }
     drop(Anchors::new([data]));
+    assert_readers_agree(data);
 }
 
 /// Decodes a meter's record.

@@ -1,6 +1,6 @@
 //! The result of a slot: the only values meant to be seen.
 
-use std::fmt;
+use core::fmt;
 
 use crate::noise::{Scale, Spread};
 use crate::time::{Slot, Timestamp};

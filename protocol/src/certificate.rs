@@ -3,23 +3,26 @@
 //! The profile is narrow on purpose: issued directly by a configured authority, an Ed25519 key, the id as common name and
 //! again in exactly one `urn:dream:` name that also says the role. A meter's may name its cluster as well. There is no
 //! revocation: operators keep a deny-list and issue for short periods. Whose certificates count, and in which role, is in
-//! `authorities`; how the fields are read is in `profile`.
+//! `authorities`; `fields` reads, `profile` judges, and `signature` verifies.
 
 mod authorities;
 mod draw;
+mod fields;
 mod profile;
+mod signature;
 
-use std::fmt;
+use alloc::string::String;
+use core::fmt;
 
 use strum::{IntoStaticStr, VariantNames};
 use thiserror::Error;
-use x509_parser::certificate::X509Certificate;
 
 pub use self::authorities::{Anchors, Authorities, SharedAuthority};
 pub(crate) use self::authorities::{Signatures, Unfit};
 use self::draw::DRAW_URN;
 pub use self::draw::Draw;
-use self::profile::{CLUSTER_URN, GATEWAY_URN, METER_URN, parse};
+use self::fields::Fields;
+use self::profile::{CLUSTER_URN, GATEWAY_URN, METER_URN};
 use crate::derive::sha256;
 use crate::ids::{ClusterId, GatewayId, IdError, MeterId};
 pub use crate::keys::DrawKey;
@@ -134,12 +137,12 @@ pub struct Certificate {
 impl Certificate {
     /// What a certificate says of itself, with its issuer unchecked: to show it, never to trust it.
     pub fn unverified(der: &[u8]) -> Result<Self, CertificateError> {
-        Self::of(&parse(der)?, der)
+        Self::of(&Fields::read(der)?, der)
     }
 
-    fn of(parsed: &X509Certificate<'_>, der: &[u8]) -> Result<Self, CertificateError> {
-        let key = profile::subject_key(parsed)?;
-        let (subject, cluster, draw) = profile::subject(parsed)?;
+    fn of(read: &Fields<'_>, der: &[u8]) -> Result<Self, CertificateError> {
+        let key = profile::subject_key(read)?;
+        let (subject, cluster, draw) = profile::subject(read)?;
         Ok(Self {
             key,
             subject,
@@ -147,8 +150,8 @@ impl Certificate {
             hash: sha256(der),
             draw,
             authority: Fingerprint::default(),
-            not_before: u64::try_from(parsed.validity().not_before.timestamp()).unwrap_or(0),
-            not_after: u64::try_from(parsed.validity().not_after.timestamp()).unwrap_or(0),
+            not_before: read.not_before,
+            not_after: read.not_after,
         })
     }
 

@@ -29,7 +29,8 @@ mod slots;
 mod timers;
 mod witnesses;
 
-use std::sync::Arc;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use rand_core::CryptoRng;
 

@@ -1,13 +1,19 @@
 //! Stable names of errors, all in one place: metrics, logs and the test vectors rely on them, so that a variant can be
 //! renamed without breaking anybody.
 
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
+
 use crate::certificate::CertificateError;
+#[cfg(feature = "gateway")]
 use crate::cluster::Rejection;
 use crate::enrolment::EnrolmentError;
 use crate::evidence::EvidenceError;
 use crate::ids::IdError;
 use crate::member_set::MemberSetError;
 use crate::membership::ListError;
+#[cfg(feature = "meter")]
 use crate::meter::Refusal;
 use crate::params::ParamsError;
 use crate::policy::PolicyError;
@@ -35,7 +41,7 @@ pub trait Coded {
 
 /// Names errors by their variants. Listed are the fields that hold an error which says more.
 macro_rules! coded {
-    ($($error:ty: $($variant:ident.$field:tt),*;)*) => { $(impl Coded for $error {
+    ($($(#[$only:meta])* $error:ty: $($variant:ident.$field:tt),*;)*) => { $($(#[$only])* impl Coded for $error {
         fn code(&self) -> &'static str {
             self.into()
         }
@@ -50,7 +56,9 @@ macro_rules! coded {
 }
 
 coded! {
+    #[cfg(feature = "meter")]
     Refusal: Decode.0, Topic.0, List.0, Policy.0, Bitmap.0;
+    #[cfg(feature = "gateway")]
     Rejection: Topic.0, Decode.0, Enrolment.0, List.0, Evidence.0;
     EvidenceError: Decode.0, Certificate.0;
     ListError: Decode.0, Gateway.0, Enrolment.reason, Params.0;

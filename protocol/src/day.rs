@@ -4,8 +4,8 @@
 //! as much where readings may be negative. Two days of a home are then rho-concentrated, whatever happened in it. Under a list
 //! that states none, each attempt costs its whole epsilon. The two are different measures, and are never added.
 
-use std::collections::BTreeMap;
-use std::fmt;
+use alloc::collections::BTreeMap;
+use core::fmt;
 
 use zeroize::Zeroizing;
 

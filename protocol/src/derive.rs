@@ -2,6 +2,8 @@
 //!
 //! Fields are joined with their lengths: each is prefixed with its length in two bytes, and every integer is big-endian.
 
+use alloc::vec::Vec;
+
 use aes::Aes128Enc;
 use aes::cipher::{BlockCipherEncrypt, KeyInit};
 use hkdf::Hkdf;
@@ -43,8 +45,8 @@ pub fn gateway_keys(
 ) -> (StreamKey, MacKey) {
     let mut both = Zeroizing::new([0; 48]);
     expand(list, shared, [GATEWAY, bytes(cluster.as_str()), bytes(meter.as_str())], &mut *both);
-    let stream = std::array::from_fn(|i| both[i]);
-    let mac = std::array::from_fn(|i| both[16 + i]);
+    let stream = core::array::from_fn(|i| both[i]);
+    let mac = core::array::from_fn(|i| both[16 + i]);
     (StreamKey::from_bytes(stream), MacKey::from_bytes(mac))
 }
 
@@ -64,7 +66,7 @@ pub fn stream_block(key: &StreamKey, slot: Slot, attempt: u8) -> [u8; 16] {
 /// The block that a holder deals to itself, P(i,i) before it is reduced.
 pub fn own_deal(key: &SelfKey, list: &ListHash, slot: Slot, attempt: u8) -> [u8; 16] {
     let tag = hmac(key.expose(), [SELF, &list.0, &slot.0.to_be_bytes(), &[attempt]]);
-    std::array::from_fn(|i| tag[i])
+    core::array::from_fn(|i| tag[i])
 }
 
 /// The AES input whose output a member deals to a holder; `up` if the member sorts before the holder.
@@ -80,7 +82,7 @@ pub fn draw_value(key: &DrawKey, meter: &MeterId) -> [u8; 16] {
         mac.update(field);
     }
     let tag = mac.finalize().into_bytes();
-    std::array::from_fn(|i| tag[i])
+    core::array::from_fn(|i| tag[i])
 }
 
 /// Sigma: the number that is drawn for a meter, by its draw value, on a day.
@@ -92,7 +94,7 @@ pub fn sigma(value: &[u8; 16], day: u64) -> u64 {
         hash.update(field);
     }
     let hash = hash.finalize();
-    u64::from_be_bytes(std::array::from_fn(|i| hash[i]))
+    u64::from_be_bytes(core::array::from_fn(|i| hash[i]))
 }
 
 /// C_i: what a member adds for nobody, until it reveals it.
@@ -103,7 +105,7 @@ pub fn sigma(value: &[u8; 16], day: u64) -> u64 {
 pub fn secret(key: &SelfKey, list: &ListHash, slot: Slot, attempt: u8, noisy: i64, fresh: &[u8; 16]) -> u64 {
     let fields = [SECRET, &list.0, &slot.0.to_be_bytes(), &[attempt], &noisy.to_be_bytes(), fresh];
     let tag = hmac(key.expose(), fields);
-    u64::from_be_bytes(std::array::from_fn(|i| tag[i]))
+    u64::from_be_bytes(core::array::from_fn(|i| tag[i]))
 }
 
 /// The AES input whose output masks the two slots `2 * counter` and `2 * counter + 1`.

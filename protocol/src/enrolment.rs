@@ -1,6 +1,6 @@
 //! A meter's signed statement that it belongs to a cluster (`protocol.md 8`).
 
-use std::sync::Arc;
+use alloc::sync::Arc;
 
 use strum::{IntoStaticStr, VariantNames};
 use thiserror::Error;

@@ -3,9 +3,9 @@
 //! One grammar for all (`protocol.md 3`): `[a-z0-9][a-z0-9_-]{0,63}`, so that an id is at once a certificate's common
 //! name, an MQTT topic level, an MQTT user name and a Prometheus label value. Ids sort bytewise.
 
-use std::borrow::Borrow;
-use std::fmt;
-use std::sync::Arc;
+use alloc::sync::Arc;
+use core::borrow::Borrow;
+use core::fmt;
 
 use strum::{IntoStaticStr, VariantNames};
 use thiserror::Error;

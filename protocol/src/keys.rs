@@ -1,6 +1,6 @@
 //! Keys: one type per purpose, erased when dropped, never printed.
 
-use std::fmt;
+use core::fmt;
 
 use aes::Aes128Enc;
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
@@ -130,7 +130,7 @@ impl fmt::Debug for ListHash {
 
 /// The first eight bytes of a hash.
 pub(crate) fn prefix(hash: &[u8; 32]) -> [u8; 8] {
-    std::array::from_fn(|i| hash[i])
+    core::array::from_fn(|i| hash[i])
 }
 
 /// The Ed25519 key of a meter's or gateway's certificate.
@@ -160,7 +160,7 @@ impl IdentityPublic {
     /// Whether this is the canonical encoding of a point that is not of small order. Verification refuses any other
     /// key, since libraries do not agree on them.
     pub(crate) fn is_sound(&self) -> bool {
-        let y = std::array::from_fn(|i| if i == 31 { self.0[i] & 0x7f } else { self.0[i] });
+        let y = core::array::from_fn(|i| if i == 31 { self.0[i] & 0x7f } else { self.0[i] });
         AgreementPublic(y).canonical() == y && VerifyingKey::from_bytes(&self.0).is_ok_and(|key| !key.is_weak())
     }
 

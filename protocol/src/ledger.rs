@@ -1,6 +1,6 @@
 //! What a meter has spent of its privacy in any 24 hours.
 
-use std::collections::BTreeMap;
+use alloc::collections::BTreeMap;
 
 use crate::time::Timestamp;
 

@@ -26,8 +26,21 @@
 //! - on top: [`meter`], [`cluster`], and [`aggregate`], the only values meant to be seen;
 //! - beside them: [`code`], the stable names of all errors.
 
+#![no_std]
+#![cfg_attr(
+    not(all(feature = "gateway", feature = "meter")),
+    allow(dead_code, unused_imports, reason = "what only the other machine uses")
+)]
+
+extern crate alloc;
+#[cfg(any(feature = "std", test))]
+#[cfg_attr(test, macro_use)]
+extern crate std;
+
+#[cfg(feature = "gateway")]
 pub mod aggregate;
 pub mod certificate;
+#[cfg(feature = "gateway")]
 pub mod cluster;
 pub mod code;
 pub mod day;
@@ -39,6 +52,7 @@ pub mod keys;
 pub mod ledger;
 pub mod member_set;
 pub mod membership;
+#[cfg(feature = "meter")]
 pub mod meter;
 pub mod noise;
 pub mod params;
@@ -51,5 +65,6 @@ pub mod time;
 pub mod topic;
 pub mod wire;
 
+#[cfg(feature = "meter")]
 /// What simulators and tests may change about a meter.
 pub use meter::simulation;

@@ -1,5 +1,8 @@
 //! A set of a list's members, by index: the bitmap S of a recovery request.
 
+use alloc::boxed::Box;
+use alloc::vec;
+
 use strum::{IntoStaticStr, VariantNames};
 use thiserror::Error;
 

@@ -4,17 +4,25 @@
 //! *anyone*; its result is shared freely, and each meter then checks only what concerns itself
 //! ([`crate::policy::Policy`], its own enrolment, the epoch).
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::hash::{BuildHasherDefault, DefaultHasher};
-use std::sync::{Arc, OnceLock};
+mod index;
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+/// A device has one thread.
+#[cfg(not(feature = "std"))]
+use core::cell::OnceCell as OnceLock;
+#[cfg(feature = "std")]
+use std::sync::OnceLock;
 
 use strum::{IntoStaticStr, VariantNames};
 use thiserror::Error;
 
+use self::index::Index;
 use crate::certificate::{Authorities, Certificate, CertificateError, Fingerprint, Role, Signatures, Unfit};
 use crate::derive::sha256;
 use crate::enrolment::{Enrolment, EnrolmentError};
-use crate::ids::{ClusterId, GatewayId, MeterId};
+use crate::ids::{ClusterId, GatewayId};
 use crate::keys::{AgreementPublic, IdentityPublic, ListHash};
 use crate::params::{MAX_EPOCH, MAX_SLOT, Params, ParamsError};
 use crate::part::Part;
@@ -110,8 +118,7 @@ pub struct MembershipList {
     members: Vec<Enrolment>,
     /// Where the holders are among them, ascending.
     holders: Vec<u16>,
-    /// Finds a member for every reading. A hasher without a random key: ids are certified, and nothing here is ambient.
-    indices: HashMap<MeterId, u16, BuildHasherDefault<DefaultHasher>>,
+    index: Index,
     /// What a short list says of the members that it does not carry; nothing for a full one.
     digests: Option<Part>,
     /// Computed when the first meter of this process needs it.
@@ -357,7 +364,7 @@ impl MembershipList {
 
     /// A member's index.
     pub fn index_of(&self, id: &str) -> Option<u16> {
-        self.indices.get(id).copied()
+        self.index.find(&self.members, id)
     }
 
     /// The signed list, byte for byte.
@@ -459,7 +466,7 @@ impl Head {
             from_slot: self.header.from_slot,
             to_slot: self.header.to_slot,
             params: self.params,
-            indices: members.iter().map(|member| member.id().clone()).zip(0..).collect(),
+            index: Index::of(&members),
             members,
             holders,
             digests: digests.map(|digests| part(bytes, digests)),

@@ -21,9 +21,12 @@ pub mod simulation;
 mod slots;
 mod statuses;
 
-use std::collections::VecDeque;
-use std::fmt;
-use std::sync::Arc;
+use alloc::borrow::ToOwned;
+use alloc::collections::VecDeque;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
 
 use rand_core::CryptoRng;
 use thiserror::Error;

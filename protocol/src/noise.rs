@@ -6,15 +6,21 @@
 //! sum is, and [`Composition`] and [`epsilon_of_rho`], which report what several sums tell, use floating point. Sampling time
 //! varies with the share, so draw it before the slot ends, not while someone may be timing the answer.
 
+#[cfg(feature = "report")]
 mod band;
+#[cfg(feature = "report")]
 mod composition;
+#[cfg(feature = "report")]
 mod concentrated;
 mod exact;
 
 use rand_core::CryptoRng;
 
+#[cfg(feature = "report")]
 pub use band::{Confidence, Spread};
+#[cfg(feature = "report")]
 pub use composition::Composition;
+#[cfg(feature = "report")]
 pub use concentrated::{DAY_DELTA, day_micro_rho, epsilon_of_rho, pure_epsilon_of_rho, rho_of_epsilon, right_guesses};
 
 /// The noise scale lambda = sensitivity / epsilon, an exact fraction in lowest terms.

@@ -107,7 +107,7 @@ impl Terms {
         let fitting = if width == 0 { u128::MAX } else { fitting };
         let micro = u64::try_from(fitting).unwrap_or(u64::MAX).min(most_micro_epsilon.max(1));
         // A numerator of more than a million takes fewer places.
-        let mut units = std::iter::successors(Some(1u64), |unit| unit.checked_mul(10));
+        let mut units = core::iter::successors(Some(1u64), |unit| unit.checked_mul(10));
         let unit = units.find(|unit| micro / unit <= MAX_EPSILON_PART)?;
         let epsilon = Scale::checked(micro - micro % unit, MAX_EPSILON_PART)?;
         let (epsilon_numerator, epsilon_denominator) = (epsilon.numerator(), epsilon.denominator());

@@ -1,7 +1,7 @@
 //! Bytes that are kept once, wherever they are needed.
 
-use std::ops::Deref;
-use std::sync::Arc;
+use alloc::sync::Arc;
+use core::ops::Deref;
 
 /// Shared bytes, or a part of some: an enrolment inside the list that it is an entry of.
 #[derive(Clone)]
@@ -40,8 +40,8 @@ impl Deref for Part {
     }
 }
 
-impl std::fmt::Debug for Part {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl core::fmt::Debug for Part {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "{} bytes", self.len())
     }
 }

@@ -1,8 +1,11 @@
 //! What a meter accepts. Every privacy rule is enforced here and in [`crate::meter`], never by trusting the gateway.
 
-use std::collections::BTreeSet;
-use std::fmt;
-use std::str::FromStr;
+use alloc::borrow::ToOwned;
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::String;
+use core::fmt;
+use core::str::FromStr;
 
 use strum::{IntoStaticStr, VariantNames};
 use thiserror::Error;

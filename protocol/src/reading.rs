@@ -1,6 +1,6 @@
 //! A home's reading, which exists in clear only inside the meter.
 
-use std::fmt;
+use core::fmt;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 

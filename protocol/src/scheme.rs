@@ -6,8 +6,8 @@
 pub mod committee;
 pub mod pairwise;
 
-use std::fmt;
-use std::str::FromStr;
+use core::fmt;
+use core::str::FromStr;
 
 use self::committee::Committee;
 

@@ -1,6 +1,6 @@
 //! Time as an argument: instants, slots, and a meter's two clocks.
 
-use std::fmt;
+use core::fmt;
 
 /// An instant in Unix milliseconds.
 ///

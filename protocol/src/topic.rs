@@ -1,5 +1,8 @@
 //! Which message travels where: topics below `dream/v1/` (`protocol.md 7`).
 
+use alloc::format;
+use alloc::string::String;
+
 use strum::{IntoStaticStr, VariantNames};
 use thiserror::Error;
 

@@ -17,6 +17,8 @@ pub(crate) use list::DIGEST;
 pub(crate) use list::list_name;
 pub use list::{FullList, ListHashes, ListHeader, ListStatement, ShortList};
 
+use alloc::vec::Vec;
+
 use crate::ids::ClusterId;
 use crate::keys::{AgreementPublic, IdentityKey, ListHash, MacKey};
 use crate::params::MAX_MEMBERS;

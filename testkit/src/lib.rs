@@ -6,6 +6,7 @@
 //! - [`outcomes`]: closed slots without a cluster that closed them;
 //! - `plain_cluster`, behind the same feature: a gateway's cluster whose members mask nothing, honest ones and liars, for many
 //!   members and many slots at little cost;
+//! - [`second_reader`]: what x509-parser makes of a certificate that the protocol accepts;
 //! - `lab`, behind a feature: brokers, browsers and gateways as processes, and clients of them.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -14,6 +15,7 @@ pub mod lab;
 pub mod outcomes;
 #[cfg(feature = "simulation")]
 pub mod plain_cluster;
+pub mod second_reader;
 #[cfg(feature = "simulation")]
 pub mod simulation;
 

@@ -3,16 +3,15 @@
 //! An authority that certifies meters can invent some. If the gateway's operator ran it, it could list invented meters beside one
 //! home, and the sum would be that home's reading. So a certificate counts only in the role of its authority.
 
-use std::collections::BTreeSet;
-use std::fmt;
-use std::sync::Arc;
+use alloc::collections::BTreeSet;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
 
 use thiserror::Error;
-use x509_parser::certificate::X509Certificate;
-use x509_parser::prelude::FromDer;
-use x509_parser::x509::SubjectPublicKeyInfo;
 
-use super::profile::parse;
+use super::fields::{self, Fields, oid};
+use super::signature;
 use super::{Certificate, CertificateError, Fingerprint, Role};
 use crate::derive::sha256;
 
@@ -25,26 +24,22 @@ pub struct Anchors(Arc<[Arc<Anchor>]>);
 struct Anchor {
     /// DER of the subject name, compared bytewise with a certificate's issuer.
     name: Vec<u8>,
-    /// DER of the SubjectPublicKeyInfo: any key type that x509-parser verifies.
+    /// DER of the SubjectPublicKeyInfo: any key type that this build verifies (`signature`).
     key: Vec<u8>,
     fingerprint: Fingerprint,
-}
-
-impl Anchor {
-    fn signed(&self, certificate: &X509Certificate<'_>) -> bool {
-        SubjectPublicKeyInfo::from_der(&self.key).is_ok_and(|(_, key)| certificate.verify_signature(Some(&key)).is_ok())
-    }
 }
 
 impl Anchors {
     /// From the authorities' own certificates, in DER.
     pub fn new<'a>(certificates: impl IntoIterator<Item = &'a [u8]>) -> Result<Self, CertificateError> {
         let anchors = certificates.into_iter().map(|der| {
-            let parsed = parse(der)?;
-            if !parsed.is_ca() {
+            let read = Fields::read(der)?;
+            let mut constraints = read.extensions.iter().filter(|extension| extension.oid == oid::BASIC_CONSTRAINTS);
+            let is_authority = constraints.next().and_then(|found| fields::is_authority(found.value)) == Some(true);
+            if !is_authority || constraints.next().is_some() {
                 return Err(CertificateError::NotAnAuthority);
             }
-            let (name, key) = (parsed.subject().as_raw().to_vec(), parsed.public_key().raw.to_vec());
+            let (name, key) = (read.subject.to_vec(), read.key_info.to_vec());
             let fingerprint = sha256(&[&name[..], &key].concat());
             Ok(Arc::new(Anchor { name, key, fingerprint }))
         });
@@ -79,15 +74,17 @@ impl Anchors {
 
     /// Returns the one that issued a certificate. Two may share a name while one key replaces the other: then the signature
     /// says which of them it was.
-    fn issuer(&self, parsed: &X509Certificate<'_>, signatures: Signatures) -> Result<&Anchor, CertificateError> {
-        let issuer = parsed.issuer().as_raw();
-        let named: Vec<&Anchor> = self.0.iter().map(|known| &**known).filter(|known| known.name == issuer).collect();
+    fn issuer(&self, read: &Fields<'_>, signatures: Signatures) -> Result<&Anchor, CertificateError> {
+        let named: Vec<&Anchor> =
+            self.0.iter().map(|known| &**known).filter(|known| known.name == read.issuer).collect();
         match (&named[..], signatures) {
             ([], _) => Err(CertificateError::UnknownAuthority),
             ([only], Signatures::Stored) => Ok(only),
-            (several, _) => {
-                several.iter().find(|known| known.signed(parsed)).copied().ok_or(CertificateError::BadSignature)
-            }
+            (several, _) => several
+                .iter()
+                .find(|known| signature::verifies(read, &known.key))
+                .copied()
+                .ok_or(CertificateError::BadSignature),
         }
     }
 }
@@ -192,7 +189,10 @@ impl Authorities {
         };
         Ok(Self {
             meters: self.meters.only(meters).map_err(|found| unfit(Role::Meter, found))?,
-            gateways: self.gateways.only(std::slice::from_ref(gateway)).map_err(|found| unfit(Role::Gateway, found))?,
+            gateways: self
+                .gateways
+                .only(core::slice::from_ref(gateway))
+                .map_err(|found| unfit(Role::Gateway, found))?,
         })
     }
 
@@ -204,11 +204,11 @@ impl Authorities {
     }
 
     fn read(&self, der: &[u8], needed: Role, signatures: Signatures) -> Result<Certificate, CertificateError> {
-        let parsed = parse(der)?;
-        let issuer = self.anchors(needed).issuer(&parsed, signatures).map_err(|error| {
-            let other = self.anchors(needed.other()).issuer(&parsed, Signatures::Check);
+        let read = Fields::read(der)?;
+        let issuer = self.anchors(needed).issuer(&read, signatures).map_err(|error| {
+            let other = self.anchors(needed.other()).issuer(&read, Signatures::Check);
             if other.is_ok() { CertificateError::WrongAuthority { needed } } else { error }
         })?;
-        Ok(Certificate { authority: issuer.fingerprint, ..Certificate::of(&parsed, der)? })
+        Ok(Certificate { authority: issuer.fingerprint, ..Certificate::of(&read, der)? })
     }
 }

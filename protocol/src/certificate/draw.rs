@@ -3,7 +3,8 @@
 //! Were it anything that another certificate has another of, such as the authority's signature, a meter would have a draw for
 //! each, and a committee more colluders than it allows for (`protocol.md 4a`).
 
-use std::fmt;
+use alloc::string::{String, ToString};
+use core::fmt;
 
 use super::CertificateError;
 use crate::derive;

@@ -1,6 +1,7 @@
 //! What a gateway did in a future that never was, because its clock was ahead.
 
-use std::collections::BTreeMap;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 
 use super::{Forget, Record};
 use crate::aggregate::{Failure, SlotOutcome};

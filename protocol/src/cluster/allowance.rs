@@ -1,6 +1,6 @@
 //! How often each meter may have a signature checked: one that floods a gateway costs it little.
 
-use std::collections::BTreeMap;
+use alloc::collections::BTreeMap;
 
 use super::Rejection;
 use crate::ids::MeterId;

@@ -1,6 +1,7 @@
 //! A cluster's configuration at its gateway, and the terms of lists that follow from it.
 
-use std::sync::Arc;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use thiserror::Error;
 

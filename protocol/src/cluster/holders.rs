@@ -3,8 +3,10 @@
 //! A sum is released as soon as enough answers agree. The others are counted until the request's deadline, so that an
 //! operator sees how many holders are to spare, and who is not there.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use super::offenders::{Answers, Outcome};
 use super::open_slot::unstream;

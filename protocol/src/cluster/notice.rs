@@ -1,5 +1,7 @@
 //! What a cluster tells its operator.
 
+use alloc::boxed::Box;
+
 use thiserror::Error;
 
 use super::{HoldersReport, Offence};

@@ -9,7 +9,8 @@ mod record;
 mod search;
 mod silence;
 
-use std::collections::BTreeSet;
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
 
 use rand_core::CryptoRng;
 
@@ -99,7 +100,7 @@ impl Offenders {
 
     /// Returns whether something changed since the last call.
     pub(super) fn take_changed(&mut self) -> bool {
-        std::mem::take(&mut self.changed)
+        core::mem::take(&mut self.changed)
     }
 
     /// Chooses S: the absent, then those who were silent in an earlier attempt of the slot and those who are denied, then

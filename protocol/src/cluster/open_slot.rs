@@ -1,6 +1,7 @@
 //! One slot at the gateway: collecting readings, then recovering, then closed (`protocol-gateway.md 4, 4a`).
 
-use std::sync::Arc;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use rand_core::CryptoRng;
 

@@ -1,7 +1,7 @@
 //! What is to be done, in the order in which it must take effect.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
 
 use rand_core::CryptoRng;
 

@@ -1,7 +1,8 @@
 //! A list that this gateway has published, with its keys under it.
 
-use std::fmt;
-use std::sync::Arc;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
 
 use super::Rejection;
 use super::retained::Form;

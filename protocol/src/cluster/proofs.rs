@@ -1,6 +1,7 @@
 //! Proof that a gateway of this name signed messages that contradict each other, as members have sent it.
 
-use std::sync::Arc;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use super::outputs::Outputs;
 use super::{ClusterConfig, Notice, Record};

@@ -2,8 +2,9 @@
 
 mod draft;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use super::offenders::Offenders;
 use super::open_slot::OpenSlot;

@@ -1,7 +1,9 @@
 //! What the gateway persists for a cluster: entries of a key-value store, from which [`super::Cluster`] is rebuilt.
 
-use std::fmt;
-use std::sync::Arc;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
 
 use zeroize::Zeroizing;
 

@@ -1,7 +1,8 @@
 //! What members say of lists that this gateway does not know, because it lost its records (`protocol-gateway.md 8`, "Lifecycle
 //! at the gateway").
 
-use std::collections::BTreeMap;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 
 use crate::ids::MeterId;
 use crate::time::Timestamp;
@@ -48,14 +49,14 @@ impl Reports {
     /// more noise.
     pub(super) fn asked_malicious(&self, known: usize) -> u16 {
         let mut asked: Vec<u16> = self.malicious.values().copied().collect();
-        asked.sort_unstable_by_key(|&malicious| std::cmp::Reverse(malicious));
+        asked.sort_unstable_by_key(|&malicious| core::cmp::Reverse(malicious));
         asked.get((known / 10).max(2)).copied().unwrap_or(0)
     }
 
     /// A list was published: forgets what is known by now, and what a list has followed from.
     pub(super) fn settle(&mut self, followed: bool, is_unknown: impl Fn(u64) -> bool, now: Timestamp) {
         if followed {
-            self.answered.extend(std::mem::take(&mut self.epochs).into_keys().map(|meter| (meter, now)));
+            self.answered.extend(core::mem::take(&mut self.epochs).into_keys().map(|meter| (meter, now)));
         }
         self.epochs.retain(|_, epoch| is_unknown(*epoch));
         self.malicious.clear();

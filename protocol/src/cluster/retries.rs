@@ -4,6 +4,8 @@
 //! Every attempt costs every meter epsilon, no matter who made it necessary. Members that make slots fail in turn would otherwise
 //! have the others spend their ledgers, and fall silent for the rest of the day.
 
+use alloc::vec::Vec;
+
 use super::ClusterConfig;
 use crate::ledger::Ledger;
 use crate::params::Params;

@@ -1,6 +1,8 @@
 //! Who may be a member: enrolments, allow-list and deny-list, and who has been silent for too long.
 
-use std::collections::{BTreeMap, BTreeSet};
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
 
 use super::Rejection;
 use super::open_slot::OpenSlot;

@@ -1,8 +1,10 @@
 //! The slots of a cluster, from the end of their measurement until the last answer: who moves them on, what is learned from
 //! them, and who is left out.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use super::holders::Watch;
 use super::member_message::MemberMessage;

@@ -1,6 +1,8 @@
 //! What time it is by the members: each reading is of a slot that has just ended, by its meter's clock.
 
-use std::collections::BTreeMap;
+use alloc::collections::BTreeMap;
+use alloc::vec;
+use alloc::vec::Vec;
 
 use super::member_message::MemberMessage;
 use crate::membership::MembershipList;

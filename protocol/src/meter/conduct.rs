@@ -1,6 +1,6 @@
 //! How a meter behaves where a simulated one may behave differently.
 
-use std::fmt;
+use core::fmt;
 
 use super::simulation::{Hidden, Simulated};
 use crate::scheme::committee::field::Element;
@@ -58,6 +58,8 @@ pub struct Honest;
 impl Conduct for Honest {}
 
 pub(super) mod sealed {
+    use alloc::vec::Vec;
+
     use rand_core::CryptoRng;
 
     use super::super::{Input, Meter, MeterConfig, MeterError, Record};

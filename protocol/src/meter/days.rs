@@ -3,6 +3,8 @@
 //! A slot belongs to the day in which it starts. What the account allows of a reading is hidden in the reading's message like
 //! the reading itself; nothing else that a meter does depends on it.
 
+use alloc::vec::Vec;
+
 use super::{Conduct, Meter};
 use crate::day::DAY_SECONDS;
 use crate::params::Params;

@@ -1,6 +1,7 @@
 //! How a meter enrols: its enrolments are made, repeated until listed, renewed, erased.
 
-use std::sync::Arc;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use rand_core::CryptoRng;
 

@@ -1,8 +1,9 @@
 //! A meter's own enrolments, and the keys that it shares through them.
 
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use alloc::collections::btree_map::Entry;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use super::lists::{HeldList, HeldLists, Role};
 use super::{OwnEnrolment, Refusal};

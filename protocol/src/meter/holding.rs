@@ -1,7 +1,8 @@
 //! Answering as a holder of a committee (`protocol.md 4a, 9`): one answer for an attempt, over restarts, lost records and
 //! clocks that are put back.
 
-use std::sync::Arc;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use super::slots::payload_of;
 use super::{About, AnswerRecord, Conduct, Key, Meter, Notice, Record, Refusal};

@@ -1,7 +1,8 @@
 //! The lists a meter holds: what it checks for itself, and the keys it derives under each.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use super::enrolments::Listing;
 use super::{AcceptedList, Conduct, Key, Meter, Notice, Output, Record, Refusal};
@@ -362,7 +363,7 @@ impl<C: Conduct> Meter<C> {
         if wanted == self.lists.told {
             return;
         }
-        let told = std::mem::replace(&mut self.lists.told, wanted.clone());
+        let told = core::mem::replace(&mut self.lists.told, wanted.clone());
         self.outputs.extend(wanted.difference(&told).map(|&channel| Output::Subscribe(channel)));
         self.outputs.extend(told.difference(&wanted).map(|&channel| Output::Unsubscribe(channel)));
     }

@@ -3,8 +3,9 @@
 //! A device writes an entry durably (fsync, or its flash's equal) before it acts on any later output, and overwrites
 //! the entries that it must erase: they hold readings and keys.
 
-use std::fmt;
-use std::sync::Arc;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
 
 use zeroize::Zeroizing;
 

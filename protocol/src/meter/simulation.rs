@@ -1,9 +1,11 @@
 //! Meters for simulators and tests, whose noise can be replaced and whose rules can be switched off: [`Meter<Simulated>`].
 
 mod day_account;
+#[cfg(feature = "gateway")]
 mod unmasked;
 
 pub use day_account::DayAccount;
+#[cfg(feature = "gateway")]
 pub use unmasked::{unmasked_slot, unmasked_sum};
 
 use super::conduct::sealed::Sealed as _;

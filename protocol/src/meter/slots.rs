@@ -1,7 +1,8 @@
 //! One slot at the meter: measured, masked, published, answered, tried again, closed (`protocol.md 4, 9`).
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use rand_core::CryptoRng;
 use zeroize::Zeroizing;

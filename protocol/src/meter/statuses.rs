@@ -1,7 +1,7 @@
 //! What a meter has said and shown of late: statuses, and evidence against its gateway. Neither is repeated without need.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
 
 use super::Evidence;
 use crate::time::{Slot, Timestamp};

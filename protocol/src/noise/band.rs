@@ -7,7 +7,7 @@
 
 mod quadrature;
 
-use std::f64::consts::PI;
+use core::f64::consts::PI;
 
 use self::quadrature::{alternating_sum, integrate};
 use super::Scale;

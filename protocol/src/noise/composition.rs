@@ -11,8 +11,9 @@
 //! effort depends neither on the number of sums nor on the range, and nothing is rounded to a grid. This module only
 //! reports, so it may use floating point: a meter counts epsilon in integers and adds it up.
 
-use std::f64::consts::{PI, TAU};
-use std::ops::{Add, Div, Mul, Sub};
+use alloc::vec::Vec;
+use core::f64::consts::{PI, TAU};
+use core::ops::{Add, Div, Mul, Sub};
 
 use super::Scale;
 

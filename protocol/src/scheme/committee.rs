@@ -11,8 +11,10 @@
 //! - [`member`]: what a meter deals and answers; the gateway's side is `collector`;
 //! - here and in `draw`: how many holders there are, who they are, and how many of them may collude.
 
+#[cfg(feature = "gateway")]
 mod collector;
 pub mod dealing;
+#[cfg(feature = "gateway")]
 pub mod decoding;
 mod draw;
 pub mod field;
@@ -21,6 +23,7 @@ pub mod member;
 use strum::{IntoStaticStr, VariantNames};
 use thiserror::Error;
 
+#[cfg(feature = "gateway")]
 pub(crate) use collector::{Collector, Opened};
 pub use draw::{Choice, LEAST_SPARE, NoCommittee, choose, day_of, threshold};
 

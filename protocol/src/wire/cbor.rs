@@ -3,6 +3,8 @@
 //! Messages use five of CBOR's eight major types, and each item has exactly one encoding. With a reader of our own
 //! that is a property of one function, [`Reader::head`]; nothing is copied, and the code fits a small meter.
 
+use alloc::vec::Vec;
+
 use strum::{IntoStaticStr, VariantNames};
 use thiserror::Error;
 
@@ -110,7 +112,7 @@ impl<'a> Reader<'a> {
     pub(crate) fn text(&mut self) -> Result<&'a str, DecodeError> {
         let at = self.at;
         let len = self.head_of(TEXT, "a text string")?;
-        std::str::from_utf8(self.take(len)?).map_err(|_| DecodeError::WrongType { at, expected: "a text string" })
+        core::str::from_utf8(self.take(len)?).map_err(|_| DecodeError::WrongType { at, expected: "a text string" })
     }
 
     pub(crate) fn fixed<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], DecodeError> {

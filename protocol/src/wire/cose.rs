@@ -2,6 +2,8 @@
 //!
 //! The topic a message travels on is its external additional data, so a message replayed on another topic is refused.
 
+use alloc::vec::Vec;
+
 use hmac::Mac;
 
 use super::cbor::{DecodeError, Reader, Writer, byte_string_head};
@@ -87,7 +89,7 @@ fn tag(key: &MacKey, topic: &str, payload: &[u8]) -> [u8; TAG] {
         mac.update(bytes);
     }
     let full = mac.finalize().into_bytes();
-    std::array::from_fn(|i| full[i])
+    core::array::from_fn(|i| full[i])
 }
 
 /// A decoded COSE_Sign1, not yet verified.

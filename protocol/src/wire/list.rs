@@ -1,6 +1,8 @@
 //! 10 and the body that belongs to it: a membership list is a short signed header, and enrolments that the header names by
 //! hash. A reader first checks one signature over something short, and then everything else by hash.
 
+use alloc::vec::Vec;
+
 use sha2::{Digest as _, Sha256};
 
 use super::{DecodeError, Message, Reader, Seal as _, Sign1, Writer, cluster};

@@ -4,6 +4,7 @@ use dream_protocol::certificate::{
     Anchors, Authorities, Certificate, CertificateError, CertifiedCluster, Role, Subject,
 };
 use dream_protocol::ids::{ClusterId, IdError, MeterId};
+use dream_testkit::second_reader::assert_readers_agree;
 use rcgen::string::{BmpString, Ia5String, PrintableString, TeletexString, UniversalString};
 use rcgen::{
     BasicConstraints, CertificateParams, CustomExtension, DistinguishedName, DnType, DnValue, ExtendedKeyUsagePurpose,
@@ -312,4 +313,29 @@ fn other_encodings_of_a_certificate_are_refused() {
     for bad in [longer, indefinite] {
         assert_eq!(pki.authorities().verify_meter(&bad), Err(CertificateError::Malformed));
     }
+}
+
+#[test]
+fn x509_parser_reads_the_same_in_every_vector_that_is_accepted() {
+    let file: serde_json::Value = serde_json::from_str(&crate::vectors::read("broken.json")).unwrap();
+    let cases = file["cases"].as_array().unwrap().iter().filter(|case| case["judge"] == "certificate");
+    let ders: Vec<_> = cases.map(|case| hex::decode(case["bytes"].as_str().unwrap()).unwrap()).collect();
+    let accepted = ders.iter().filter(|der| assert_readers_agree(der)).count();
+    // Those that are refused for their issuer alone are read too.
+    assert!(accepted >= 5 && accepted < ders.len(), "{accepted} of {}", ders.len());
+}
+
+#[test]
+fn x509_parser_reads_the_same_in_whatever_one_byte_makes_of_a_certificate() {
+    let pki = Pki::new();
+    let good =
+        pki.issue("m-1", "meter", |params| params.subject_alt_names.push(uri("urn:dream:cluster:north:100"))).der;
+    let changed = (0..good.len()).flat_map(|at| (0..=255).map(move |byte| (at, byte)));
+    let accepted = changed.filter(|(at, byte)| {
+        let mut changed = good.clone();
+        changed[*at] = *byte;
+        assert_readers_agree(&changed)
+    });
+    // Most of them in the key, the serial number and the signature, which nothing but the signature guards.
+    assert!(accepted.count() > 10_000);
 }

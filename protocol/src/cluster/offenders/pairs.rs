@@ -4,7 +4,8 @@
 //! holder's wrong answers, and bets on the coin show whether they follow it. Then the two are *at odds*: one of them lies. That
 //! says which only for a member at odds with more holders than can lie, or a holder with more members.
 
-use std::collections::{BTreeMap, BTreeSet};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
 
 use rand_core::CryptoRng;
 

@@ -3,7 +3,9 @@
 //! The model: a sum fails if a member that is in it lies, or with 1/64 for any other reason. A liar lies in every sum or in a
 //! quarter of them. This only steers whom sums leave out, so floating point is good enough; what is stored is integers.
 
-use std::collections::BTreeMap;
+use alloc::collections::BTreeMap;
+use alloc::vec;
+use alloc::vec::Vec;
 
 use rand_core::CryptoRng;
 
@@ -85,7 +87,7 @@ fn weigh(members: &[&Suspect], odds: &[[f64; 2]], failed: u32, others: &[Liar]) 
     };
     // What failed sums say, four at a time, by which of the four a member is cleared of: at most 64 to the power of their number.
     let four = |first: u32| {
-        let says: [[f64; 2]; 4] = std::array::from_fn(|sum| (first..failed).nth(sum).map_or([1.0; 2], says));
+        let says: [[f64; 2]; 4] = core::array::from_fn(|sum| (first..failed).nth(sum).map_or([1.0; 2], says));
         let mut four = [[1.0; 2]; 16];
         for cleared in (0..15usize).rev() {
             let sum = cleared.trailing_ones() as usize;

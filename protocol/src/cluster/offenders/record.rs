@@ -1,6 +1,6 @@
 //! What is known of offenders, as an entry of the store.
 
-use std::collections::BTreeMap;
+use alloc::collections::BTreeMap;
 
 use super::Offenders;
 use super::pairs::Pairs;

@@ -3,7 +3,8 @@
 //! A [posterior](super::posterior) over sets of liars says whom sums leave out. It steers only: whatever liars do, it costs
 //! honest members sums, and proves nothing. What convicts is bets on one secret coin for each attempt.
 
-use std::collections::{BTreeMap, BTreeSet};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
 
 use rand_core::CryptoRng;
 
@@ -469,7 +470,7 @@ fn apart(out: &[Listed<'_>], free: &[Listed<'_>], count: usize) -> Vec<u16> {
 
 /// Returns how many of them it takes to hold so much of what is suspected.
 fn holding<'a>(enough: f64, chances: impl Iterator<Item = &'a Chance>) -> usize {
-    let before = chances.scan(0.0, |held, chance| Some(std::mem::replace(held, *held + chance.mass())));
+    let before = chances.scan(0.0, |held, chance| Some(core::mem::replace(held, *held + chance.mass())));
     before.take_while(|held| *held < enough).count()
 }
 

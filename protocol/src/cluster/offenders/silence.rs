@@ -1,7 +1,8 @@
 //! Members that send readings and then do not reveal, and for how long each is left out.
 
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
 
 use super::{Attempt, KEPT_FOR_SILENCE, Notice, Offence};
 use crate::ids::MeterId;

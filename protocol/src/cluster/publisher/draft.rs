@@ -1,7 +1,8 @@
 //! What the next list says: its members, its parameters, its slots and the list before it.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use alloc::collections::BTreeSet;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use super::super::own_list::LEAD_SLOTS;
 use super::super::{CannotForm, ClusterConfig, Offenders};

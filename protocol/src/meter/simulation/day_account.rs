@@ -1,5 +1,7 @@
 //! The account of a home's days without a meter around it.
 
+use alloc::vec::Vec;
+
 use crate::day::Days;
 use crate::params::Params;
 use crate::time::Slot;

@@ -1,5 +1,9 @@
 //! What the gateway collects in an attempt of the committee scheme, and how it opens the sum (`protocol-gateway.md 4a`).
 
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+
 use super::Committee;
 use super::decoding::{self, Decoded};
 use super::field::Element;

@@ -12,7 +12,8 @@
 //!   the points are consecutive, f follows on both sides by additions alone, some q * (K - q / 2) in all. For
 //!   microcontrollers; it needs room for q numbers.
 
-use std::fmt;
+use alloc::vec::Vec;
+use core::fmt;
 
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
@@ -64,7 +65,7 @@ impl Dealer {
     pub fn new(holders: usize, needed: usize) -> Self {
         let (last, first) = points(holders, needed);
         let weights = Weights::new(last, first);
-        let targets = std::iter::once(0).chain(first + 1..=last);
+        let targets = core::iter::once(0).chain(first + 1..=last);
         let matrix = targets.flat_map(|target| weights.row(target)).collect();
         Self { holders, needed, method: Method::Matrix(matrix) }
     }
@@ -154,7 +155,7 @@ fn extend(given: &[Element], further: usize) -> Dealing {
         }
         table[table.len() - 1]
     };
-    Dealing { secret, corrections: std::iter::repeat_n((), further).map(next).collect() }
+    Dealing { secret, corrections: core::iter::repeat_n((), further).map(next).collect() }
 }
 
 /// Lagrange's weights for the points 1 to q, without a division for each.

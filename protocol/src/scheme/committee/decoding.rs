@@ -64,6 +64,9 @@
 //!
 //! Nothing here runs in constant time: the answers are the gateway's to see, and so is what they open.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use thiserror::Error;
 
 use super::field::Element;

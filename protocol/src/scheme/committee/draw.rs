@@ -1,6 +1,9 @@
 //! Who is a holder: drawn by a value that the authority drew, so that a gateway can leave honest holders out, but cannot make more
 //! colluders holders (`protocol.md 4a`).
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use thiserror::Error;
 
 use super::{Committee, MAX_HOLDERS};

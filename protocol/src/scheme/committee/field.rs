@@ -4,9 +4,9 @@
 //! [`Element::pow`] take the same time for all values, since most values are secret; `==` and [`Element::inverse`] tell
 //! apart only what their results tell.
 
-use std::fmt;
-use std::iter::Sum;
-use std::ops::{Add, AddAssign, Mul, MulAssign, Neg, Sub, SubAssign};
+use core::fmt;
+use core::iter::Sum;
+use core::ops::{Add, AddAssign, Mul, MulAssign, Neg, Sub, SubAssign};
 
 use zeroize::DefaultIsZeroes;
 

@@ -1,7 +1,9 @@
 //! A meter's part in the committee scheme: what it deals as a member, and what it answers as a holder.
 
-use std::fmt;
-use std::sync::Arc;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
 
 use aes::Aes128Enc;
 use aes::cipher::{BlockCipherEncrypt, KeyInit};

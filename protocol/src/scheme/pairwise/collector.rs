@@ -1,5 +1,8 @@
 //! What the gateway collects in an attempt of the pairwise scheme.
 
+use alloc::boxed::Box;
+use alloc::vec;
+
 use crate::member_set::MemberSet;
 
 /// Readings and reveals of one attempt. Arithmetic is modulo 2^64 and wraps on purpose.

@@ -2,7 +2,9 @@
 //!
 //! All arithmetic is modulo 2^64 and wraps on purpose.
 
-use std::fmt;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
 
 use aes::Aes128Enc;
 use aes::cipher::{Block, BlockCipherEncrypt, KeyInit};
@@ -142,7 +144,7 @@ impl Tile {
     fn new(base: Slot, slots: usize, threshold: Option<u64>) -> Self {
         let chunk = |slot| {
             let block = |i| derive::mask_block(0, (slot >> 1) + i as u64).into();
-            (Slot(slot), std::array::from_fn(block))
+            (Slot(slot), core::array::from_fn(block))
         };
         Self {
             threshold,
@@ -163,7 +165,7 @@ impl Tile {
             }
             match <&[_; GROUP]>::try_from(&self.masks[..group.len()]) {
                 Ok(whole) => add(whole, sign, sums),
-                Err(_) => self.masks[..group.len()].iter().for_each(|one| add(std::array::from_ref(one), sign, sums)),
+                Err(_) => self.masks[..group.len()].iter().for_each(|one| add(core::array::from_ref(one), sign, sums)),
             }
         }
     }
@@ -184,7 +186,7 @@ fn add<const N: usize>(masks: &[[[u8; 16]; CHUNK]; N], sign: Sign, sums: &mut [u
 /// Erases the masks of the slots in which the pair is not selected.
 fn drop_unselected(cipher: &Aes128Enc, threshold: u64, first: Slot, masks: &mut [[u8; 16]; CHUNK]) {
     let mut draws: [Block<Aes128Enc>; 2 * CHUNK] =
-        std::array::from_fn(|i| derive::select_block(0, first.plus(i as u64)).into());
+        core::array::from_fn(|i| derive::select_block(0, first.plus(i as u64)).into());
     cipher.encrypt_blocks(&mut draws);
     let halves = masks.iter_mut().flat_map(|block| block.as_chunks_mut::<8>().0);
     for (half, draw) in halves.zip(&draws) {

@@ -4,9 +4,15 @@
 //! slot and attempt, as in the paper; then the honest members must stay *connected*, or a small set of them closes and
 //! its sum opens.
 
+mod log2;
+
+use alloc::vec::Vec;
+
+use self::log2::{Log2, Sum};
 use crate::params::Params;
 
 /// The largest accepted probability per attempt, as a power of two, that fewer than n honest members close.
+#[cfg(feature = "report")]
 pub const MOST_LOG2: f64 = -64.0;
 
 /// The threshold below which a pair is selected: `floor(w * 2^64 / (N-1))`, or `None` when all pairs are (w = 0 or w >= N-1).
@@ -21,95 +27,70 @@ pub fn threshold(params: &Params) -> Option<u64> {
 
 /// Whether `w > 0` partners keep every set of fewer than n honest members open, but for a probability of 2^-64.
 pub(crate) fn suffice(params: &Params) -> bool {
-    threshold(params).is_none() || closing_log2(params) <= MOST_LOG2
+    threshold(params).is_none_or(|threshold| {
+        let closing = closing(params.members(), params.max_missing(), params.max_malicious(), threshold);
+        closing.is_none_or(|closing| closing <= Log2::power(-64))
+    })
 }
 
 /// The base-2 logarithm of the union bound on the probability, per attempt, that some set of fewer than n honest
 /// members closes, whatever lists of missing members the gateway shows to whom.
-///
-/// A set of u members closes only if each of them has no partner among the honest members outside the set and outside
-/// the list it was shown:
-/// `sum_{u=1}^{n-1} (h/u) * sum_{j=n-u}^{min(n-1, n-u+M)} C(n-1, j) * C(M, j-n+u) * (1-q)^(u*j)`, h = N - T.
+#[cfg(feature = "report")]
 pub fn closing_log2(params: &Params) -> f64 {
-    closing_log2_with(params.members(), params.max_missing(), params.max_malicious(), partner_probability(params))
+    let closing = threshold(params)
+        .and_then(|threshold| closing(params.members(), params.max_missing(), params.max_malicious(), threshold));
+    closing.map_or(f64::NEG_INFINITY, Log2::to_f64)
 }
 
 /// [`closing_log2`] of N members with M and T when a pair is selected with the probability q: also of a cluster that no
 /// meter would accept.
+#[cfg(feature = "report")]
 pub fn closing_log2_with(members: u16, missing: u16, malicious: u16, selected: f64) -> f64 {
-    let survivors = f64::from(members - malicious);
+    let closing = share(selected).and_then(|threshold| closing(members, missing, malicious, threshold));
+    closing.map_or(f64::NEG_INFINITY, Log2::to_f64)
+}
+
+/// The threshold that selects with this probability; `None` if that is 1.
+#[cfg(feature = "report")]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a probability below 1, in units of 2^-64")]
+fn share(selected: f64) -> Option<u64> {
+    (selected < 1.0).then(|| (selected * 2f64.powi(64)) as u64)
+}
+
+/// The union bound for pairs that are selected below a threshold; `None` if it is zero.
+///
+/// A set of u members closes only if each of them has no partner among the honest members outside the set and outside
+/// the list it was shown:
+/// `sum_{u=1}^{n-1} (h/u) * sum_{j=n-u}^{min(n-1, n-u+M)} C(n-1, j) * C(M, j-n+u) * (1-q)^(u*j)`, h = N - T.
+fn closing(members: u16, missing: u16, malicious: u16, threshold: u64) -> Option<Log2> {
+    let survivors = Log2::of(u64::from(members - malicious));
     let [n, missing] = [members - malicious - missing, missing].map(usize::from);
-    let ln_unselected = (-selected).ln_1p();
-    let ln_factorial = ln_factorials(n.max(missing));
-    let ln_choose = |from: usize, k: usize| ln_factorial[from] - ln_factorial[k] - ln_factorial[from - k];
+    let unselected = match threshold {
+        0 => Log2::ONE,
+        // 2^64 - threshold, of 2^64.
+        _ => Log2::of(threshold.wrapping_neg()).minus(Log2::power(64)),
+    };
+    let factorial = factorials(n.max(missing));
+    let choose = |from: usize, k: usize| factorial[from].minus(factorial[k]).minus(factorial[from - k]);
 
-    let mut total = LogSum::default();
+    let mut total = Sum::default();
     for u in 1..n {
-        let ln_sets = survivors.ln() - real(u).ln();
+        let sets = survivors.minus(Log2::of(u as u64));
         for j in (n - u)..=(n - 1).min(n - u + missing) {
-            let ln_choices = ln_choose(n - 1, j) + ln_choose(missing, j + u - n);
-            total.add(ln_sets + ln_choices + real(u * j) * ln_unselected);
+            let choices = choose(n - 1, j).plus(choose(missing, j + u - n));
+            let pairs = i64::try_from(u * j).expect("at most 10,000 squared");
+            total.add(sets.plus(choices).plus(unselected.times(pairs)));
         }
     }
-    total.ln() / std::f64::consts::LN_2
+    total.log2()
 }
 
-/// q = w / (N - 1), or 1 when all other members are partners.
-fn partner_probability(params: &Params) -> f64 {
-    match threshold(params) {
-        None => 1.0,
-        Some(threshold) => threshold_share(threshold),
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a probability for a bound with dozens of bits to spare")]
-fn threshold_share(threshold: u64) -> f64 {
-    threshold as f64 / 2f64.powi(64)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "at most 10,000 squared")]
-fn real(count: usize) -> f64 {
-    count as f64
-}
-
-fn ln_factorials(up_to: usize) -> Vec<f64> {
-    let steps = (1..=up_to).map(|k| real(k).ln());
-    std::iter::once(0.0)
-        .chain(steps.scan(0.0, |sum, ln| {
-            *sum += ln;
-            Some(*sum)
-        }))
-        .collect()
-}
-
-/// A sum of numbers given by their natural logarithms, without overflow or underflow.
-#[derive(Debug)]
-struct LogSum {
-    largest: f64,
-    scaled: f64,
-}
-
-impl Default for LogSum {
-    fn default() -> Self {
-        Self { largest: f64::NEG_INFINITY, scaled: 0.0 }
-    }
-}
-
-impl LogSum {
-    fn add(&mut self, ln: f64) {
-        if ln == f64::NEG_INFINITY {
-            return;
-        }
-        if ln > self.largest {
-            self.scaled *= (self.largest - ln).exp();
-            self.largest = ln;
-        }
-        self.scaled += (ln - self.largest).exp();
-    }
-
-    fn ln(&self) -> f64 {
-        self.largest + self.scaled.ln()
-    }
+fn factorials(up_to: usize) -> Vec<Log2> {
+    let steps = (1..=up_to as u64).scan(Log2::ONE, |sum, k| {
+        *sum = sum.plus(Log2::of(k));
+        Some(*sum)
+    });
+    core::iter::once(Log2::ONE).chain(steps).collect()
 }
 
 #[cfg(test)]
