@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup test check long chaos fuzz embedded study fmt bench doc clean
+.PHONY: help setup test check long chaos fuzz embedded study chart fmt bench doc clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-10s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,16 +26,22 @@ fuzz: ## Fuzz every decoder and both machines, SECONDS=60 each
 embedded: ## Run the meter's test vectors on a Cortex-M3 in QEMU, and print what a meter takes of flash and RAM
 	@scripts/embedded
 
-long: chaos fuzz ## What has only a short case in `make test`, at full size: chaos, fuzzing, simulation, brokers, committees, meters, audit, study
+long: chaos fuzz ## What has only a short case in `make test`, at full size: chaos, fuzzing, simulation, brokers, committees, meters, audit, study, the version before
 	DREAM_SIM_RUNS=2000 cargo test --workspace --test protocol -- simulation:: offenders:: committee::
 	DREAM_INTEROP_SLOTS=10 cargo test --workspace --test brokers -- interop
 	DREAM_COMMITTEE_METERS=1000 DREAM_COMMITTEE_SLOTS=50 cargo test --workspace --test brokers -- committee --nocapture
 	DREAM_METER_SLOTS=50 cargo test --workspace --test brokers -- community
+	DREAM_JOIN_HOMES=25 cargo test --workspace --test brokers -- readme
 	DREAM_AUDIT_FULL=1 cargo test --workspace --test audit
 	DREAM_STUDY_HOMES=3000 cargo test --workspace --test cli -- the_whole_study
+	scripts/with-before
+	DREAM_BANDS_FULL='flat house electric-heat pv' cargo test --workspace --lib -- every_bar_holds_in_the_whole_study
 
 study: ## Run the study for 3,000 homes, whose results docs/study.md shows
 	cargo run --release -p dream-meter-sim -- study --out target/study
+
+chart: ## Write a chart repository into target/charts, for any web server
+	@scripts/chart-repository
 
 fmt: ## Format the code
 	cargo fmt --all

@@ -1,11 +1,14 @@
 //! Opens a redb file that holds secrets: for its owner alone, for one process at a time, and only if it is sound.
 
+mod formats;
 mod trial;
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+
+pub use formats::{Formats, Unreadable};
 
 use redb::{Builder, Database, DatabaseError, StorageError};
 use thiserror::Error;
@@ -40,7 +43,7 @@ pub fn open(path: &Path, cache_bytes: usize, create: bool) -> Result<Database, O
     let file = OpenOptions::new().read(true).write(true).create(create).truncate(false).mode(0o600).open(path)?;
     lock(&file)?;
     let new = file.metadata()?.len() == 0;
-    let clean = new || trial::check(file.try_clone()?, cache_bytes).map_err(OpenError::Damaged)?;
+    let clean = new || trial::open(file.try_clone()?, cache_bytes).map_err(OpenError::Damaged)?.1;
     let opened = Builder::new().set_cache_size(cache_bytes).create_file(file).and_then(|mut database| {
         if !clean {
             database.check_integrity()?;
@@ -52,6 +55,48 @@ pub fn open(path: &Path, cache_bytes: usize, create: bool) -> Result<Database, O
         DatabaseError::Storage(StorageError::Io(error)) => OpenError::Io(error),
         error => OpenError::Damaged(error.to_string()),
     })
+}
+
+/// Checks every page of a file and opens it to be read. The file may be on a read-only disk, and no byte of it is changed: what is written
+/// to the database stays in memory.
+pub fn open_unchanged(path: &Path, cache_bytes: usize) -> Result<Database, OpenError> {
+    let file = File::open(path)?;
+    match file.try_lock_shared() {
+        Err(TryLockError::WouldBlock) => return Err(OpenError::Locked),
+        Err(TryLockError::Error(error)) if error.kind() != ErrorKind::Unsupported => return Err(OpenError::Io(error)),
+        Ok(()) | Err(TryLockError::Error(_)) => {}
+    }
+    trial::open(file, cache_bytes).map(|(database, _)| database).map_err(OpenError::Damaged)
+}
+
+/// Returns whether a process has a file open. One that is not there nobody has.
+pub fn is_in_use(path: &Path) -> io::Result<bool> {
+    let file = match File::open(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+        file => file?,
+    };
+    match lock(&file) {
+        Err(OpenError::Locked) => Ok(true),
+        Err(OpenError::Io(error)) => Err(error),
+        Ok(()) | Err(OpenError::Damaged(_)) => Ok(false),
+    }
+}
+
+/// Checks every page of a file that no other process has open, without changing it or keeping others from opening it.
+pub fn check(path: &Path) -> Result<(), OpenError> {
+    let file = File::open(path)?;
+    let is_free = || {
+        lock(&file)?;
+        Ok::<_, OpenError>(file.unlock()?)
+    };
+    is_free()?;
+    if file.metadata()?.len() == 0 {
+        return Ok(());
+    }
+    let checked = trial::open(file.try_clone()?, 32 << 20);
+    // A process that opened it meanwhile may have written while it was read.
+    is_free()?;
+    checked.map(drop).map_err(OpenError::Damaged)
 }
 
 fn lock(file: &File) -> Result<(), OpenError> {

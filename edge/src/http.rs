@@ -2,11 +2,14 @@
 //!
 //! [`get`] blocks. What asks from a runtime does so on a thread where that is allowed.
 
+mod post;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
+use axum::http::response::Parts;
 use axum::http::{Request, header};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -14,6 +17,8 @@ use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+
+pub use post::Poster;
 
 /// What an answer may take.
 #[derive(Debug, Clone, Copy)]
@@ -42,32 +47,51 @@ impl Question<'_> {
     }
 
     async fn exchange(&self, most: u64) -> Result<(u16, Vec<u8>), String> {
-        let stream = TcpStream::connect(self.address).await.map_err(|error| error.to_string())?;
-        let (mut sender, connection) = match &self.tls {
-            None => {
-                let (sender, connection) =
-                    http1::handshake(TokioIo::new(stream)).await.map_err(|error| cause(&error))?;
-                (sender, tokio::spawn(async move { drop(connection.await) }))
-            }
-            Some((config, name)) => {
-                let stream = TlsConnector::from(config.clone()).connect(name.clone(), stream).await;
-                let stream = stream.map_err(|error| format!("TLS: {error}"))?;
-                let (sender, connection) =
-                    http1::handshake(TokioIo::new(stream)).await.map_err(|error| cause(&error))?;
-                (sender, tokio::spawn(async move { drop(connection.await) }))
-            }
-        };
         let mut request = Request::get(self.path).header(header::HOST, self.address.to_string());
         if let Some(token) = self.token {
             request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
         }
         let request = request.body(Body::empty()).map_err(|error| error.to_string())?;
-        let answer = sender.send_request(request).await.map_err(|error| cause(&error))?;
-        let status = answer.status().as_u16();
-        let body = to_bytes(Body::new(answer.into_body()), usize::try_from(most).unwrap_or(usize::MAX)).await;
-        connection.abort();
-        Ok((status, body.map_err(|error| error.to_string())?.to_vec()))
+        let (head, body) = exchange(self.address, self.tls.as_ref(), request, most).await?;
+        Ok((head.status.as_u16(), body))
     }
+}
+
+/// Sends any request, on a connection of its own; returns the answer's head and body, whatever its status is.
+pub async fn send(
+    address: SocketAddr,
+    tls: Option<&(Arc<ClientConfig>, ServerName<'static>)>,
+    request: Request<Body>,
+    limits: Limits,
+) -> Result<(Parts, Vec<u8>), String> {
+    let answer = tokio::time::timeout(limits.patience, exchange(address, tls, request, limits.body_bytes)).await;
+    answer.unwrap_or_else(|_| Err(format!("no answer within {} s", limits.patience.as_secs())))
+}
+
+async fn exchange(
+    address: SocketAddr,
+    tls: Option<&(Arc<ClientConfig>, ServerName<'static>)>,
+    request: Request<Body>,
+    most: u64,
+) -> Result<(Parts, Vec<u8>), String> {
+    let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
+    let (mut sender, connection) = match tls {
+        None => {
+            let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| cause(&error))?;
+            (sender, tokio::spawn(async move { drop(connection.await) }))
+        }
+        Some((config, name)) => {
+            let stream = TlsConnector::from(config.clone()).connect(name.clone(), stream).await;
+            let stream = stream.map_err(|error| format!("TLS: {error}"))?;
+            let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| cause(&error))?;
+            (sender, tokio::spawn(async move { drop(connection.await) }))
+        }
+    };
+    let answer = sender.send_request(request).await.map_err(|error| cause(&error))?;
+    let (head, body) = answer.into_parts();
+    let body = to_bytes(Body::new(body), usize::try_from(most).unwrap_or(usize::MAX)).await;
+    connection.abort();
+    Ok((head, body.map_err(|error| error.to_string())?.to_vec()))
 }
 
 fn cause(error: &hyper::Error) -> String {

@@ -7,7 +7,7 @@ use dream_protocol::certificate::Draw;
 use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, IsCa, KeyPair, KeyUsagePurpose, PKCS_ED25519, PublicKeyData, SanType,
-    SignatureAlgorithm, date_time_ymd,
+    SignatureAlgorithm, SigningKey as _, date_time_ymd,
 };
 use zeroize::Zeroizing;
 
@@ -83,6 +83,22 @@ pub fn named(common_name: &str, uris: impl IntoIterator<Item = String>, validity
     let uri = |uri: String| SanType::URI(uri.try_into().expect("URIs are ASCII"));
     params.subject_alt_names = uris.into_iter().map(uri).collect();
     params
+}
+
+/// Returns the certificate of an HTTPS server, signed by itself, and its new key as PKCS#8: a P-256 key, which every client knows.
+pub fn server(hosts: &[String], validity: Validity) -> Result<(Vec<u8>, Zeroizing<Vec<u8>>), rcgen::Error> {
+    let key = KeyPair::generate()?;
+    let mut params = CertificateParams::new(hosts.to_vec())?;
+    let dated = self::params(hosts.first().map_or("", String::as_str), validity);
+    params.distinguished_name = dated.distinguished_name;
+    (params.not_before, params.not_after) = (dated.not_before, dated.not_after);
+    let certificate = params.self_signed(&key)?;
+    Ok((certificate.der().to_vec(), Zeroizing::new(key.serialize_der())))
+}
+
+/// Returns an Ed25519 signature.
+pub fn sign(seed: &[u8; 32], message: &[u8]) -> Vec<u8> {
+    key_pair(seed).sign(message).expect("an Ed25519 key signs anything")
 }
 
 /// Returns a request for a meter's certificate, in DER.

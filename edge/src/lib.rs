@@ -7,11 +7,12 @@
 //! - [`http`]: a client for one question; [`serve`]: a server for clients that may be slow, or many,
 //! - [`service`]: what a service manager wants to know; [`logging`]: what logs look like,
 //! - [`shell`]: man pages and completions; [`task`]: what to do when a task ends that should not,
-//! - [`HomeKind`]: what configurations, plans and studies call a cluster's homes.
+//! - [`HomeKind`]: what configurations, plans and studies call a cluster's homes; [`cut_off`]: what their meters do not report.
 
 pub mod backoff;
 pub mod clock;
 pub mod config;
+pub mod cut_off;
 pub mod database;
 pub mod files;
 mod home_kind;

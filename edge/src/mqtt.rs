@@ -9,6 +9,7 @@
 
 mod cut;
 mod dial;
+pub mod dialog;
 mod socket;
 #[cfg(test)]
 mod tests;

@@ -46,6 +46,10 @@ pub type Tls = watch::Receiver<Arc<ServerConfig>>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer(pub SocketAddr);
 
+/// The certificate, in DER, that the client has shown it has the key of, as an extension of its requests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientCertificate(pub Arc<[u8]>);
+
 /// Serves until `shutdown` is done, and then until every answer is out. Of more connections than `most` at a time, the oldest that
 /// has no request to answer is closed; one that is still in the handshake of TLS has none.
 pub async fn serve(
@@ -124,13 +128,15 @@ impl Connections {
         let (watcher, mut closing) = (answering.watcher(), self.closing.subscribe());
         // How a connection ends is the client's business.
         let task = self.tasks.spawn(async move {
-            let Some(tls) = tls else { return drop(watcher.watch(connection(stream, peer, app, busy)).await) };
+            let Some(tls) = tls else { return drop(watcher.watch(connection(stream, peer, None, app, busy)).await) };
             let shaken = tokio::select! {
                 shaken = tokio::time::timeout(HANDSHAKE, TlsAcceptor::from(tls).accept(stream)) => shaken,
                 _ = closing.wait_for(|&closing| closing) => return,
             };
             if let Ok(Ok(stream)) = shaken {
-                drop(watcher.watch(connection(stream, peer, app, busy)).await);
+                let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+                let client = shown.map(|der| ClientCertificate(der.as_ref().into()));
+                drop(watcher.watch(connection(stream, peer, client, app, busy)).await);
             }
         });
         self.order.push_back((task, is_busy));
@@ -141,12 +147,16 @@ impl Connections {
 fn connection(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     peer: Peer,
+    client: Option<ClientCertificate>,
     app: Router,
     busy: Arc<AtomicBool>,
 ) -> impl GracefulConnection<Error = hyper::Error> + Send {
     let app = TowerToHyperService::new(app);
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(peer);
+        if let Some(client) = &client {
+            request.extensions_mut().insert(client.clone());
+        }
         let (answer, busy) = (app.call(request), busy.clone());
         async move {
             busy.store(true, Ordering::Relaxed);

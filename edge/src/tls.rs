@@ -1,10 +1,12 @@
 //! TLS: to a server, with the authorities that verify its certificate, and the client certificate; and as a server.
 
+use std::fmt;
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::WebPkiClientVerifier;
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, ServerConfig, SignatureScheme,
 };
@@ -34,9 +36,22 @@ pub fn client(roots: Arc<RootCertStore>, identity: Option<Identity>) -> Result<A
 
 /// Returns how to speak to the one server that has this certificate, under whatever name it is reached.
 pub fn client_of(certificate: CertificateDer<'static>) -> Result<Arc<ClientConfig>, Error> {
+    client_of_known(move |found| *found == certificate, None)
+}
+
+/// Returns how to speak to servers whose certificate is known by other means, under whatever name they are reached, with the
+/// client's certificate if there is one.
+pub fn client_of_known(
+    is_known: impl Fn(&CertificateDer<'_>) -> bool + Send + Sync + 'static,
+    identity: Option<Identity>,
+) -> Result<Arc<ClientConfig>, Error> {
     let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
-    let verifier = Arc::new(Pinned { certificate, provider: provider() });
-    Ok(Arc::new(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()))
+    let verifier = Arc::new(Pinned { is_known: Box::new(is_known), provider: provider() });
+    let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
+    Ok(Arc::new(match identity {
+        None => builder.with_no_client_auth(),
+        Some((chain, key)) => builder.with_client_auth_cert(chain, key)?,
+    }))
 }
 
 /// Returns how to be a server for HTTP with this certificate and key, which must belong together.
@@ -47,15 +62,33 @@ pub fn server((chain, key): Identity) -> Result<Arc<ServerConfig>, Error> {
     Ok(Arc::new(config))
 }
 
+/// Returns how to be one for clients that may have a certificate of this authority, and no other.
+pub fn server_of_clients(
+    (chain, key): Identity,
+    authority: CertificateDer<'static>,
+) -> Result<Arc<ServerConfig>, Error> {
+    let verifier = WebPkiClientVerifier::builder_with_provider(roots([authority])?, provider());
+    let verifier = verifier.allow_unauthenticated().build().map_err(|error| Error::General(error.to_string()))?;
+    let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
+    let mut config = builder.with_client_cert_verifier(verifier).with_single_cert(chain, key)?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// Accepts one certificate, from a server that has its key.
-#[derive(Debug)]
+/// Accepts certificates that are known, from a server that has the key.
 struct Pinned {
-    certificate: CertificateDer<'static>,
+    is_known: Box<dyn Fn(&CertificateDer<'_>) -> bool + Send + Sync>,
     provider: Arc<CryptoProvider>,
+}
+
+impl fmt::Debug for Pinned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pinned").finish_non_exhaustive()
+    }
 }
 
 impl ServerCertVerifier for Pinned {
@@ -67,7 +100,7 @@ impl ServerCertVerifier for Pinned {
         _: &[u8],
         _: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        if *found == self.certificate {
+        if (self.is_known)(found) {
             Ok(ServerCertVerified::assertion())
         } else {
             Err(CertificateError::ApplicationVerificationFailure.into())

@@ -13,6 +13,7 @@ pub mod holders;
 pub mod named;
 pub mod offenders;
 pub mod readiness;
+pub mod running;
 pub mod slot_json;
 
 use std::collections::BTreeMap;

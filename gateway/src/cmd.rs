@@ -1,14 +1,18 @@
 //! The command line: its commands, and how mistakes are reported.
 
 mod access;
+mod backup;
 mod check_config;
 mod decode;
+mod doctor;
 mod export;
 mod health;
 mod holders;
 mod import;
 mod offenders;
 mod plan;
+mod reload;
+mod restore;
 mod running;
 mod verify_evidence;
 
@@ -24,14 +28,18 @@ use crate::config::secrets::SecretError;
 use crate::config::{Config, ConfigError, Draft, Overrides};
 use crate::daemon;
 use access::AccessArgs;
+use backup::BackupArgs;
 use check_config::CheckConfigArgs;
 use decode::DecodeArgs;
+use doctor::DoctorArgs;
 use export::ExportArgs;
 use health::HealthArgs;
 use holders::HoldersArgs;
 use import::ImportArgs;
 use offenders::OffendersArgs;
 use plan::PlanArgs;
+use reload::ReloadArgs;
+use restore::RestoreArgs;
 use verify_evidence::VerifyEvidenceArgs;
 
 #[derive(Debug, Parser)]
@@ -54,9 +62,13 @@ enum Command {
     Run(ConfigArgs),
     Export(ExportArgs),
     Import(ImportArgs),
+    Backup(BackupArgs),
+    Restore(RestoreArgs),
     /// Check a configuration, with the files that it names
     CheckConfig(CheckConfigArgs),
     Health(HealthArgs),
+    Doctor(DoctorArgs),
+    Reload(ReloadArgs),
     Access(AccessArgs),
     /// Work out how accurate, how private and how costly a cluster would be
     Plan(PlanArgs),
@@ -110,9 +122,13 @@ pub fn main() -> ExitCode {
         Command::Run(args) => daemon::main(&args),
         Command::Export(args) => export::run(&args, &mut out),
         Command::Import(args) => import::run(&args, &mut out),
+        Command::Backup(args) => backup::run(&args, &mut out),
+        Command::Restore(args) => restore::run(&args, &mut out),
         Command::CheckConfig(args) => check_config::run(&args, &SystemClock, &mut out),
         Command::Access(args) => access::run(&args, &mut out),
         Command::Health(args) => health::run(&args, &mut out),
+        Command::Doctor(args) => doctor::run(&args, &SystemClock, &mut out),
+        Command::Reload(args) => reload::run(&args, &mut out),
         Command::Plan(args) => args.run(&mut out),
         Command::Decode(args) => args.run(&mut out),
         Command::Offenders(args) => offenders::run(&args, &mut out),

@@ -4,17 +4,23 @@
 //! `docs/configuration.md` says what they mean, and a test compares it with [`keys`].
 
 pub mod access;
+pub mod certificates;
 pub(crate) mod decimal;
 mod group;
 mod ownership;
 mod read;
+mod remote_write;
 pub mod secrets;
+pub mod snapshot;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use dream_edge::HomeKind;
 use dream_edge::config::{Report, Variables};
+use dream_edge::cut_off::{CutOffDay, CutOffTable};
 use dream_edge::mqtt::BrokerUrl;
 use dream_protocol::cluster::RosterRules;
 use dream_protocol::ids::{ClusterId, GatewayId, IdError};
@@ -30,6 +36,7 @@ pub use access::{Http, HttpTls};
 pub use dream_edge::config::ConfigError;
 pub use group::{Group, GroupId, Part};
 pub(crate) use read::with_privacy;
+pub use remote_write::{Address, ReceiverLogin, RemoteWrite};
 
 /// A checked configuration.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,6 +55,8 @@ pub struct Config {
     pub log: Log,
     /// The discovery prefix of Home Assistant, if clusters are announced to it.
     pub home_assistant: Option<String>,
+    /// Where released sums are written to.
+    pub remote_write: Option<RemoteWrite>,
     /// All clusters, also those of other replicas.
     pub clusters: BTreeMap<ClusterId, ClusterSettings>,
     /// Sums of them.
@@ -144,9 +153,18 @@ pub struct ClusterSettings {
     pub profile: Profile,
     /// When lists are formed, and of whom.
     pub roster: RosterRules,
+    pub kind: HomeKind,
+    /// What its meters are expected to cut off.
+    pub cut_off: Arc<CutOffTable>,
 }
 
 impl ClusterSettings {
+    /// Returns what meters are expected to cut off under a list's parameters, if the table has such homes.
+    pub fn cut_off(&self, params: &Params) -> Option<CutOffDay> {
+        let Terms { lo, hi, .. } = *params.terms();
+        self.cut_off.of(self.kind, (lo, hi), params.day_rms_watts())
+    }
+
     /// Returns the parameters of a list of so many members.
     pub fn params(&self, members: u16) -> Result<Params, dream_protocol::params::ParamsError> {
         self.terms.for_members(members, self.missing_share, self.malicious_share, self.profile.floors().malicious)

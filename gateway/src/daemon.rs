@@ -1,5 +1,6 @@
 //! Puts the parts together and runs them: `dream-gateway run`.
 
+mod backups;
 mod http_files;
 mod notify;
 
@@ -30,19 +31,20 @@ use crate::engine::writer::Writer;
 use crate::http::access::Access;
 use crate::http::{self, Service};
 use crate::logging::{self, Level};
+#[cfg(feature = "remote-write")]
+use crate::remote_write::RemoteWriter;
 use crate::store::Store;
+use backups::Backups;
 use http_files::Current;
 
 pub use http_files::HttpFiles;
 
 /// Runs a gateway until it gets SIGTERM or SIGINT; SIGHUP reads the configuration again.
 pub fn main(source: &ConfigArgs) -> anyhow::Result<()> {
-    let config = source.load()?;
-    let identity = GatewayIdentity::load(&config.identity, &config.id, SystemClock.now())?;
+    let (config, identity, files) = read(source)?;
     if let Some(foreign) = config.broker.tls.as_ref().and_then(|tls| foreign_client(tls, &identity, &config.id)) {
         return Err(foreign.into());
     }
-    let files = HttpFiles::load(&config)?;
     let level = logging::start(&config.log)?;
     config.http.warnings().iter().for_each(|warning| warn!("{warning}"));
     warn_of_shared_authority(&identity);
@@ -70,8 +72,16 @@ pub fn main(source: &ConfigArgs) -> anyhow::Result<()> {
     done
 }
 
-/// A configuration that was read again, with the identity it names and what HTTP needs.
-pub type Reload = (Config, GatewayIdentity, HttpFiles);
+/// A configuration that was read again, with the identity it names and what HTTP needs; or why it cannot be used.
+pub type Reload = Result<(Config, GatewayIdentity, HttpFiles), String>;
+
+/// Reads and checks a configuration with the identity it names and what HTTP needs, as a start and a reload do.
+pub fn read(source: &ConfigArgs) -> anyhow::Result<(Config, GatewayIdentity, HttpFiles)> {
+    let config = source.load()?;
+    let identity = GatewayIdentity::load(&config.identity, &config.id, SystemClock.now())?;
+    let files = HttpFiles::load(&config)?;
+    Ok((config, identity, files))
+}
 
 async fn reload_on_hangup(
     source: ConfigArgs,
@@ -80,23 +90,18 @@ async fn reload_on_hangup(
     mut hangup: Signal,
     manager: Arc<ServiceManager>,
 ) {
-    let load = || {
-        let config = source.load()?;
-        let identity = GatewayIdentity::load(&config.identity, &config.id, SystemClock.now())?;
-        let files = HttpFiles::load(&config)?;
-        anyhow::Ok((config, identity, files))
-    };
     while hangup.recv().await.is_some() {
         manager.reloading();
-        match load() {
-            Ok(reload) => {
-                level.set(&reload.0.log.level);
-                warn_of_shared_authority(&reload.1);
-                if reloads.send(reload).await.is_err() {
-                    return;
-                }
+        let reload = read(&source).map_err(|error| format!("{error:#}"));
+        match &reload {
+            Ok((config, identity, _)) => {
+                level.set(&config.log.level);
+                warn_of_shared_authority(identity);
             }
-            Err(error) => error!(error = format!("{error:#}"), "keeping the current configuration"),
+            Err(error) => error!(error, "keeping the current configuration"),
+        }
+        if reloads.send(reload).await.is_err() {
+            return;
         }
         manager.ready();
     }
@@ -121,6 +126,7 @@ pub fn service(parts: &Parts, access: Arc<Access>, notice: Option<String>) -> an
     Ok(Service {
         board: parts.board.clone(),
         members: parts.members.clone(),
+        running: parts.running.clone(),
         access,
         history: parts.store.clone(),
         readiness: parts.readiness.clone(),
@@ -161,8 +167,8 @@ async fn run_supervised(
 ) -> anyhow::Result<()> {
     let name = config.replica_name().context("the replica's name")?.to_string();
     let grace = Duration::from_secs(config.shutdown_grace_seconds);
-    let current = Current::new(&config, files);
     let parts = Parts::new(config, identity, clock)?;
+    let current = Current::new(&parts.config, files, parts.running.clone());
     info!(gateway = name, version = env!("CARGO_PKG_VERSION"), http = %listener.local_addr()?, "starting");
 
     let (close, closed) = oneshot::channel::<()>();
@@ -170,7 +176,9 @@ async fn run_supervised(
     let mut server = tokio::spawn(http::serve(listener, service, tls, async { closed.await.unwrap_or_default() }));
     let current = Mutex::new(current);
 
-    let readiness = parts.readiness.clone();
+    let (readiness, running, clock) = (parts.readiness.clone(), parts.running.clone(), parts.clock.clone());
+    let writer = remote_writer(&parts)?;
+    let (backups, store) = (Backups::listen(&parts.config.store.place), parts.store.clone());
     let (broker, status_topic) = (parts.config.broker.clone(), parts.status_topic.clone());
     let connector = Connector { broker, client_id: name, status_topic, store: parts.store.clone() };
     let stopping = Arc::new(AtomicBool::new(false));
@@ -181,9 +189,22 @@ async fn run_supervised(
 
     // Handing over a configuration may take as long as a full disk stays full; stopping does not wait for that.
     let reloading = async {
-        while let Some((config, identity, files)) = reloads.recv().await {
-            current.lock().await.replace(&config, files);
-            commands.send(Command::Reload(Box::new(config), Box::new(identity))).await.ok();
+        while let Some(reload) = reloads.recv().await {
+            let (refused, changes) = match reload {
+                Ok((config, identity, files)) => {
+                    let changes = current.lock().await.replace(&config, files);
+                    let (done, outcome) = oneshot::channel();
+                    commands.send(Command::Reload(Box::new(config), Box::new(identity), done)).await.ok();
+                    match outcome.await {
+                        Ok(Ok(more)) => (None, [changes, more].concat()),
+                        Ok(Err(error)) => (Some(error), changes),
+                        // The driver has ended.
+                        Err(_) => break,
+                    }
+                }
+                Err(error) => (Some(error), Vec::new()),
+            };
+            running.reloaded(refused, changes, clock.now());
         }
         std::future::pending::<()>().await;
     };
@@ -191,6 +212,8 @@ async fn run_supervised(
         () = shutdown => {}
         () = reloading => {}
         () = Current::follow(&current) => {}
+        () = Backups::hand_out(backups.as_ref(), &store, &stopping) => {}
+        () = writer => {}
         () = notify::follow(manager, &readiness) => {}
         ended = &mut driving => return ended.context("the driver has failed")?,
         ended = task::end_of("what serves `http.listen`", &mut server) => return Err(ended.into()),
@@ -198,6 +221,7 @@ async fn run_supervised(
     info!("stopping");
     manager.stopping();
     stopping.store(true, Ordering::Relaxed);
+    drop((backups, store));
     let by = Instant::now() + grace;
     let driver_stops = async {
         commands.send(Command::Stop).await.ok();
@@ -210,6 +234,27 @@ async fn run_supervised(
         served??;
     }
     stopped.context("stopping took longer than the grace period; uncommitted messages were not acknowledged")??
+}
+
+/// Returns what writes released sums to a receiver, if the configuration names one. It never ends.
+#[cfg(feature = "remote-write")]
+fn remote_writer(parts: &Parts) -> anyhow::Result<impl Future<Output = ()> + use<>> {
+    let writer = parts.config.remote_write.clone().map(|config| {
+        let (store, board, metrics) = (parts.store.clone(), parts.board.clone(), parts.telemetry.metrics.clone());
+        RemoteWriter::new(config, store, board, metrics, parts.clock.clone())
+    });
+    let writer = writer.transpose()?;
+    Ok(async {
+        match writer {
+            Some(writer) => writer.run().await,
+            None => std::future::pending().await,
+        }
+    })
+}
+
+#[cfg(not(feature = "remote-write"))]
+fn remote_writer(_: &Parts) -> anyhow::Result<std::future::Pending<()>> {
+    Ok(std::future::pending())
 }
 
 /// Becomes the one that writes to the store, then lets the connection begin, and drives the clusters as they are rebuilt: on a thread of

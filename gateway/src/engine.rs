@@ -8,6 +8,7 @@ pub mod energy;
 pub mod holders;
 pub mod mqtt;
 pub mod parts;
+pub mod rights;
 pub mod served;
 pub mod statuses;
 pub mod telemetry;

@@ -11,8 +11,8 @@ use std::ops::Range;
 use dream_protocol::ids::ClusterId;
 use dream_protocol::time::Timestamp;
 
-pub use closed_slot::{ClosedSlot, FilteredLoad, Load};
-pub use noise::AddedNoise;
+pub use closed_slot::{Best, ClosedSlot, FilteredLoad, Load};
+pub use noise::{AddedNoise, NORMAL95};
 pub use rollup::Rollup;
 pub use step::Step;
 

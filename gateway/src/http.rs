@@ -30,6 +30,7 @@ mod slots_page;
 mod status;
 mod subject;
 mod terms;
+mod turns;
 mod words;
 
 use std::fmt;
@@ -48,13 +49,14 @@ use tokio::sync::{Semaphore, watch};
 use crate::board::group::GroupView;
 use crate::board::named::NamedMembers;
 use crate::board::readiness::{Latch, Readiness};
-use crate::board::{Board, ClusterView, holders, offenders};
+use crate::board::running::Running;
+use crate::board::{Board, ClusterView, holders, offenders, running};
 use crate::clock::Clock;
 use crate::history::History;
 use access::{Access, Need};
 use shared::{Common, Shared};
 
-pub use cluster_json::{ClusterJson, ClusterState, HoldersJson, ListJson};
+pub use cluster_json::{ClusterJson, ClusterState, HoldersJson, ListJson, ReasonJson};
 pub use group_json::{GroupEnergyJson, GroupJson, GroupPeriodJson, GroupSlotJson};
 
 /// What is served.
@@ -63,6 +65,8 @@ pub struct Service {
     pub board: Arc<Board>,
     /// Members by name, for operators.
     pub members: Arc<NamedMembers>,
+    /// The configuration in force, for operators.
+    pub running: Arc<Running>,
     pub access: Arc<Access>,
     pub history: Arc<dyn History>,
     pub readiness: Arc<Readiness>,
@@ -133,8 +137,10 @@ fn routes(service: Service, closing: watch::Sender<bool>) -> axum::Router {
         .route("/api/v1/groups/{id}/history", get(api::history::<GroupView>))
         .route("/api/v1/openapi.json", get(openapi))
         .fallback(page::not_found);
-    let operator =
-        axum::Router::new().route(offenders::PATH, get(api::offenders)).route(holders::PATH, get(api::holders));
+    let operator = axum::Router::new()
+        .route(offenders::PATH, get(api::offenders))
+        .route(holders::PATH, get(api::holders))
+        .route(running::PATH, get(api::configuration));
     let metrics = axum::Router::new().route("/metrics", get(metrics));
     let health = axum::Router::new()
         .route("/livez", get(async || "ok\n"))

@@ -12,6 +12,7 @@
 //! | [`metrics`] | what Prometheus sees | `board`, `history` |
 //! | [`http`] | the pages, the API, health, and who may see what | `config`, `board`, `history` |
 //! | [`engine`] | the broker, the clusters, and commits before effects | `config`, `history`, `board`, `store`, `metrics` |
+//! | `remote_write` | released sums to a receiver | `config`, `history`, `board`, `store`, `metrics` |
 //! | [`daemon`] | puts the rooms together | all of these, and of `cmd` the arguments that name a configuration |
 //! | [`cmd`] | the command line | all |
 //!
@@ -27,6 +28,8 @@ pub mod history;
 pub mod http;
 pub mod logging;
 pub mod metrics;
+#[cfg(feature = "remote-write")]
+mod remote_write;
 #[cfg(test)]
 mod rooms;
 pub mod store;

@@ -46,6 +46,9 @@ pub struct Metrics {
     holder_answers: IntCounterVec,
     certificate_expiry: IntGauge,
     clock_doubtful: IntGauge,
+    remote_write_behind: IntGauge,
+    remote_write_samples: IntCounterVec,
+    remote_write_failures: IntCounter,
 }
 
 /// A part of a slot's life, as an operator sees it.
@@ -119,6 +122,22 @@ impl Metrics {
                 "dream_certificate_expiry_timestamp_seconds",
                 "When the gateway's certificate expires; no list reaches beyond it.",
             ),
+            remote_write_behind: gauge(
+                "dream_remote_write_behind_seconds",
+                "How old the oldest slot is that waits for the receiver of remote write; 0 if none waits.",
+            ),
+            remote_write_samples: counters(
+                "dream_remote_write_samples_total",
+                "Samples that the receiver of remote write has answered for.",
+                &["result"],
+            ),
+            remote_write_failures: registered(
+                &registry,
+                IntCounter::new(
+                    "dream_remote_write_failures_total",
+                    "Requests to the receiver of remote write that failed and were tried again.",
+                ),
+            ),
             clock_doubtful: gauge(
                 "dream_clock_doubtful",
                 "1 while the machine's clock disagrees with its steady clock, or with the meters.",
@@ -145,6 +164,9 @@ impl Metrics {
         }
         for stage in Stage::ALL {
             self.stages.with_label_values(&[stage.as_str()]);
+        }
+        for result in ["accepted", "refused"] {
+            self.remote_write_samples.with_label_values(&[result]);
         }
     }
 
@@ -212,6 +234,20 @@ impl Metrics {
     /// Notes whether the clock is believed.
     pub fn clock_doubtful(&self, doubtful: bool) {
         self.clock_doubtful.set(doubtful.into());
+    }
+
+    /// Notes how old the oldest slot is that waits for the receiver of remote write.
+    pub fn remote_write_behind(&self, behind: Duration) {
+        self.remote_write_behind.set(behind.as_secs().try_into().unwrap_or(i64::MAX));
+    }
+
+    /// Counts samples that a receiver has accepted or refused.
+    pub fn remote_written(&self, result: &str, samples: u64) {
+        self.remote_write_samples.with_label_values(&[result]).inc_by(samples);
+    }
+
+    pub fn remote_write_failed(&self) {
+        self.remote_write_failures.inc();
     }
 
     /// Makes the counters of a cluster, at zero.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Modules with what they may import from this crate, most specific first. Everything may use `clock`, and itself.
-const MAY_IMPORT: [(&str, &[&str]); 12] = [
+const MAY_IMPORT: [(&str, &[&str]); 13] = [
     ("clock", &[]),
     ("config", &[]),
     ("logging", &["config"]),
@@ -15,8 +15,23 @@ const MAY_IMPORT: [(&str, &[&str]); 12] = [
     ("http", &["config", "board", "history"]),
     ("engine/mqtt", &["config", "engine::transport", "store"]),
     ("engine", &["config", "history", "board", "store", "metrics"]),
-    ("daemon", &["config", "logging", "history", "board", "store", "metrics", "http", "engine", "cmd::ConfigArgs"]),
-    ("cmd", &["config", "logging", "history", "board", "store", "daemon"]),
+    ("remote_write", &["config", "history", "board", "store", "metrics"]),
+    (
+        "daemon",
+        &[
+            "config",
+            "logging",
+            "history",
+            "board",
+            "store",
+            "metrics",
+            "http",
+            "engine",
+            "remote_write",
+            "cmd::ConfigArgs",
+        ],
+    ),
+    ("cmd", &["config", "logging", "history", "board", "store", "daemon", "engine::mqtt", "engine::rights"]),
 ];
 
 /// Returns all source files below a folder, with their paths from there.

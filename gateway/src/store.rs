@@ -8,9 +8,11 @@ mod file;
 mod postgres;
 
 use std::fmt::Debug;
-use std::path::PathBuf;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use dream_edge::cut_off::CutOff;
 use dream_protocol::cluster::{Forget, Key, Record};
 use dream_protocol::ids::ClusterId;
 use dream_protocol::time::{Slot, Timestamp};
@@ -20,7 +22,7 @@ use thiserror::Error;
 use crate::config;
 use crate::history::{FilteredLoad, History, Rollup, Step};
 
-pub use file::FileStore;
+pub use file::{ClusterSummary, CopyError, FileStore, Summary, folder_of, sync_folder};
 #[cfg(feature = "postgres")]
 pub use postgres::PostgresStore;
 
@@ -42,6 +44,14 @@ pub trait Store: History + Debug {
     /// Returns the clusters that there are slots or days of.
     fn clusters(&self) -> Result<Vec<ClusterId>, StoreError>;
 
+    /// Returns until when the slots of a cluster were written to a receiver, if any were.
+    fn sent(&self, cluster: &ClusterId) -> Result<Option<Timestamp>, StoreError>;
+
+    /// Writes all rows as they stand now, for [`FileStore::receive`]: a back-up. Commits go on meanwhile. A database has tools of its own.
+    fn send_rows(&self, _: &mut dyn Write) -> Result<(), CopyError> {
+        Err(CopyError::Io(std::io::ErrorKind::Unsupported.into()))
+    }
+
     /// Gets out of its doubts after an error.
     fn reopen(&self) -> Result<(), OpenStoreError>;
 
@@ -52,6 +62,13 @@ pub trait Store: History + Debug {
 
     /// Lets another become the one that may write, without waiting for a lease to end.
     fn give_back(&self) {}
+}
+
+/// Returns where a running gateway hands out back-ups of its file: beside it, and for the same users.
+pub fn socket_of(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".sock");
+    name.into()
 }
 
 /// Opens the store that the configuration names, or makes a new one. `shard` is what this gateway writes of a database that
@@ -143,6 +160,18 @@ pub enum OpenStoreError {
     )]
     Earlier { path: PathBuf, found: u64, expected: u64 },
     #[error(
+        "the store {} was written by an earlier version (format {found}, this one writes {expected}): start the gateway of this version \
+         on it, which brings it up to date, or use the command of that version",
+        path.display()
+    )]
+    Outdated { path: PathBuf, found: u64, expected: u64 },
+    #[error(
+        "the store {} of format {found} cannot be brought to format {newest}: {detail}. It was left as it is: free space on its disk, or \
+         go back to the version that wrote it",
+        path.display()
+    )]
+    Migration { path: PathBuf, found: u64, newest: u64, detail: String },
+    #[error(
         "the store {} is damaged, or not the store of a gateway ({detail}); it was left as it is. Restore a back-up, or move \
          it away: the gateway then restores the clusters from their retained lists",
         path.display()
@@ -167,6 +196,12 @@ pub enum Change {
         end: Timestamp,
         filtered: FilteredLoad,
     },
+    /// The same: what its meters are expected to have cut off.
+    PutCutOff {
+        cluster: ClusterId,
+        end: Timestamp,
+        cut_off: CutOff,
+    },
     /// The same, for a slot an hour before.
     PutSmoothed {
         cluster: ClusterId,
@@ -178,6 +213,11 @@ pub enum Change {
         cluster: ClusterId,
         step: Step,
         rollup: Rollup,
+    },
+    /// The slots that ended until then were written to a receiver.
+    PutSent {
+        cluster: ClusterId,
+        until: Timestamp,
     },
     /// Drops slots that ended, and hours that began, before these moments, of all clusters. Days are kept forever.
     Expire {

@@ -18,11 +18,23 @@ KINDS = {
         "Service": "services",
         "ServiceAccount": "serviceaccounts",
     },
-    "apps/v1": {"StatefulSet": "statefulsets"},
+    "apps/v1": {"Deployment": "deployments", "StatefulSet": "statefulsets"},
     "batch/v1": {"Job": "jobs"},
+    "cert-manager.io/v1": {"Certificate": "certificates"},
+    "external-secrets.io/v1": {"ExternalSecret": "externalsecrets"},
+    "monitoring.coreos.com/v1": {"PrometheusRule": "prometheusrules", "ServiceMonitor": "servicemonitors"},
     "networking.k8s.io/v1": {"NetworkPolicy": "networkpolicies"},
     "policy/v1": {"PodDisruptionBudget": "poddisruptionbudgets"},
 }
+
+# Of the specification of a StatefulSet, what may change; and what Kubernetes says otherwise.
+MUTABLE = {"replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit", "minReadySeconds"}
+MUTABLE |= {"persistentVolumeClaimRetentionPolicy"}
+FORBIDDEN = (
+    'StatefulSet.apps "{}" is invalid: spec: Forbidden: updates to statefulset spec for fields other than \'replicas\', '
+    "'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and "
+    "'minReadySeconds' are forbidden"
+)
 
 
 def root(version):
@@ -118,6 +130,15 @@ class Cluster:
         self.add(self.folder(pod), pod)
         self.logs[f"{self.folder(pod)}/{pod['metadata']['name']}"] = "what the container said"
 
+    def change(self, folder, name, changed):
+        """What replaces an object, if Kubernetes allows it."""
+        old = self.objects.get(f"{folder}/{name}")
+        if old and changed["kind"] == "StatefulSet":
+            kept = [{key: value for key, value in each["spec"].items() if key not in MUTABLE} for each in (old, changed)]
+            if kept[0] != kept[1]:
+                return 422, self.status("Invalid", 422) | {"message": FORBIDDEN.format(name)}
+        return 200, self.add(folder, changed)
+
     def find(self, kind, name):
         """The object of a kind and a name, or None."""
         found = [each for each in self.objects.values() if (each["kind"], each["metadata"]["name"]) == (kind, name)]
@@ -136,9 +157,9 @@ class Cluster:
         if method == "POST":
             return 409, self.status("AlreadyExists", 409)
         if method == "PATCH" and (path in self.objects or query.get("fieldManager")):
-            return 200, self.add(folder, merged(self.objects.get(path, {}), body))
+            return self.change(folder, name, merged(self.objects.get(path, {}), body))
         if method == "PUT":
-            return 200, self.add(folder, body)
+            return self.change(folder, name, body)
         if path in self.objects:
             return 200, self.objects.pop(path) if method == "DELETE" else self.objects[path]
         for version, kinds in KINDS.items():

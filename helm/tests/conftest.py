@@ -13,7 +13,7 @@ RULES = CHART / "rules" / "dream-gateway.rules.yaml"
 DASHBOARDS = sorted((CHART / "dashboards").glob("*.json"))
 CI_VALUES = sorted((CHART / "ci").glob("*-values.yaml"))
 NODE = ROOT / "target" / "tools" / "helm-node"
-RUNBOOKS = "https://runbooks.example/operations.md"
+RUNBOOKS = "https://runbooks.example/runbooks.md"
 
 
 def program(name):
@@ -25,12 +25,15 @@ class Helm:
     def __init__(self, path, version):
         self.path, self.version = path, version
 
-    def run(self, *args):
+    def run(self, *args, home=None):
+        """Runs it; with a `home` of its own for what it remembers, such as repositories."""
         environment = {**os.environ, "KUBECONFIG": "/nonexistent"}
+        if home:
+            environment |= {f"HELM_{kind}_HOME": str(home / kind) for kind in ("CACHE", "CONFIG", "DATA")}
         return subprocess.run([self.path, *map(str, args)], capture_output=True, text=True, env=environment)
 
-    def ok(self, *args):
-        done = self.run(*args)
+    def ok(self, *args, **kwargs):
+        done = self.run(*args, **kwargs)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 

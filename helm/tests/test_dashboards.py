@@ -105,10 +105,10 @@ def test_there_are_variables_for_the_data_source_and_what_is_shown(path):
 @each_board
 def test_links_lead_to_runbooks_that_exist(path):
     text = path.read_text()
-    operations = (ROOT / "docs" / "operations.md").read_text()
+    runbooks = (ROOT / "docs" / "runbooks.md").read_text()
     headings = {
         re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-")
-        for title in re.findall(r"^#+ (.*)$", operations, re.M)
+        for title in re.findall(r"^#+ (.*)$", runbooks, re.M)
     }
     anchors = set(re.findall(re.escape(RUNBOOKS) + r"#([a-z0-9-]+)", text))
     assert anchors and anchors <= headings, anchors - headings

@@ -44,8 +44,8 @@ def test_a_wrong_rule_would_fail(tmp_path):
 
 
 def test_every_alert_says_how_bad_it_is_and_has_a_runbook():
-    operations = (ROOT / "docs" / "operations.md").read_text()
-    sections = re.findall(r"^### (Dream\w+)$", operations, re.MULTILINE)
+    runbooks = (ROOT / "docs" / "runbooks.md").read_text()
+    sections = re.findall(r"^### (Dream\w+)$", runbooks, re.MULTILINE)
     assert sections == list(alerts()), "one section for each alert, in the same order"
     for name, rule in alerts().items():
         assert rule["labels"]["severity"] in ("critical", "warning"), name

@@ -1,4 +1,4 @@
-"""What happens to a release that is there: the number of replicas, and the hook that looks before anything is changed."""
+"""What happens to a release that is there: the hook that looks before anything is changed, and the number of replicas."""
 
 import contextlib
 import json
@@ -10,71 +10,6 @@ import pytest
 from api_server import Cluster, serving
 from conftest import CHART, program
 from test_chart import BASE, of_kind, toml_of
-
-# ---- The number of replicas ----------------------------------------------------------------------------------------------
-
-
-def installed(helm, told, spec, pods):
-    """A StatefulSet and a config map as they are in a cluster: told a number, asked for pods, with so many there."""
-    objects = helm.objects(*BASE, "--set", f"replicas={told}")
-    found = of_kind(objects, "StatefulSet")
-    found["spec"]["replicas"], found["status"] = spec, {"replicas": pods}
-    config = of_kind(objects, "ConfigMap", "grid-dream-gateway")
-    for each in (found, config):
-        each["metadata"]["annotations"] = {"meta.helm.sh/release-name": "grid", "meta.helm.sh/release-namespace": "energy"}
-    return found, config
-
-
-def upgrade(helm, objects, replicas):
-    """Renders with `lookup`, as an upgrade does."""
-    cluster = Cluster(*objects)
-    with serving(cluster) as address:
-        words = ("--namespace", "energy", "--dry-run=server", "--kube-apiserver", address)
-        words += ("--disable-openapi-validation", "--set", f"replicas={replicas}")
-        done = helm.run("template", "grid", CHART, *BASE, *words)
-    looked = "GET /apis/apps/v1/namespaces/energy/statefulsets/grid-dream-gateway"
-    assert looked in cluster.asked, done.stderr
-    return done
-
-
-@pytest.mark.parametrize(
-    ("told", "spec", "pods", "wanted"),
-    [
-        (3, 3, 3, 5),
-        (3, 3, 3, 2),
-        (1, 1, 1, 2),
-        (3, 5, 5, 5),  # scaled by hand: the pods still share the clusters as 3
-        (3, 0, 1, 5),  # the last pod is still stopping
-        (3, 3, 0, 5),  # no pod yet, but there may be one at any moment
-        (1, 0, 3, 3),  # stopping by way of 0, which the file calls 1
-    ],
-)
-def test_another_number_is_refused_while_there_are_pods(helm, told, spec, pods, wanted):
-    done = upgrade(helm, installed(helm, told, spec, pods), wanted)
-    count = max(spec, pods)
-    said = f"replicas: grid-dream-gateway has {count} pod{'s' * (count > 1)} that share the clusters as {told}; {wanted} would"
-    assert done.returncode != 0 and said in done.stderr, done.stderr
-    assert f"Set replicas to 0, wait until no pod is left, and then set it to {wanted}" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("told", "spec", "pods", "wanted"),
-    [
-        (3, 3, 3, 3),
-        (3, 1, 1, 3),  # scaled by hand, and back: the number in the file is the same
-        (3, 3, 3, 0),
-        (1, 0, 0, 5),
-        (3, 0, 0, 5),
-    ],
-)
-def test_what_leaves_each_cluster_one_owner_is_allowed(helm, told, spec, pods, wanted):
-    done = upgrade(helm, installed(helm, told, spec, pods), wanted)
-    assert done.returncode == 0 and f"replicas: {wanted}\n" in done.stdout, done.stderr
-
-
-def test_a_first_installation_may_have_any_number(helm):
-    assert upgrade(helm, (), 7).returncode == 0
-
 
 # ---- The hook ------------------------------------------------------------------------------------------------------------
 
@@ -202,26 +137,48 @@ def test_a_failed_hook_leaves_everything_as_it_was(helm, condition):
             assert ("what the container said" in done.stdout + done.stderr) == (helm.version == "v4")
 
 
+# ---- The number of replicas, which Kubernetes itself keeps as it is -------------------------------------------------------
+
+NAME = "grid-dream-gateway"
+
+
+def told(cluster):
+    """How many gateways share the clusters, as each of them is told; None if there are none."""
+    found = cluster.find("StatefulSet", NAME)
+    if not found:
+        return None
+    container = found["spec"]["template"]["spec"]["containers"][0]
+    (number,) = [each["value"] for each in container["env"] if each["name"] == "DREAM_REPLICAS"]
+    assert int(number) == found["spec"]["replicas"]
+    return int(number)
+
+
+def test_another_number_is_refused_while_there_are_gateways(helm):
+    with release(helm, "--set", "replicas=3") as (cluster, run):
+        before = json.dumps(cluster.find("StatefulSet", NAME)["spec"])
+        for wanted in (5, 2, 1):
+            refused = run("upgrade", "--set", f"replicas={wanted}")
+            assert refused.returncode != 0 and "updates to statefulset spec for fields other than" in refused.stderr
+            assert json.dumps(cluster.find("StatefulSet", NAME)["spec"]) == before
+        toml = cluster.find("ConfigMap", NAME)["data"]["gateway.toml"]
+        assert "replicas" not in toml, "a pod that restarts meanwhile is told the number of before"
+        done = run("upgrade", "--set", "replicas=3,config.log.level=debug")
+        assert done.returncode == 0 and told(cluster) == 3, "everything else may change: " + done.stderr
+
+
 def test_the_number_changes_by_way_of_none(helm):
     with release(helm, "--set", "replicas=3") as (cluster, run):
-
-        def pods(number):
-            cluster.find("StatefulSet", "grid-dream-gateway")["status"] = {"replicas": number}
-
-        def told():
-            toml = cluster.find("ConfigMap", "grid-dream-gateway")["data"]["gateway.toml"]
-            return re.search(r"^replicas = (\d+)$", toml, re.MULTILINE)[1]
-
-        pods(3)
-        refused = run("upgrade", "--set", "replicas=5")
-        assert refused.returncode != 0 and "3 pods that share the clusters as 3; 5 would" in refused.stderr, refused.stderr
-        assert told() == "3"
-        assert run("upgrade", "--set", "replicas=0").returncode == 0
-        assert cluster.find("StatefulSet", "grid-dream-gateway")["spec"]["replicas"] == 0
-        assert run("upgrade", "--set", "replicas=5").returncode != 0, "they are still stopping"
-        pods(0)
+        done = run("upgrade", "--set", "replicas=0")
+        assert done.returncode == 0 and told(cluster) is None, done.stderr
+        assert cluster.find("ConfigMap", NAME) and cluster.find("Service", NAME), "the rest stays"
         done = run("upgrade", "--set", "replicas=5")
-        assert done.returncode == 0 and told() == "5", done.stderr
-        pods(5)
+        assert done.returncode == 0 and told(cluster) == 5, done.stderr
+
+
+def test_a_rollback_to_another_number_is_refused_too(helm):
+    with release(helm, "--set", "replicas=3") as (cluster, run):
+        assert run("upgrade", "--set", "replicas=0").returncode == 0
+        assert run("upgrade", "--set", "replicas=5").returncode == 0
         done = run("rollback", "1")
-        assert done.returncode == 0 and told() == "3", "nothing can refuse a rollback, as the README says: " + done.stderr
+        assert done.returncode != 0 and told(cluster) == 5, done.stderr
+        assert run("rollback", "2").returncode == 0 and told(cluster) is None, "to none it may go"

@@ -24,6 +24,8 @@ MISSHAPEN = {
     "an alert that is none": ("prometheusRule.disabled={DreamNothing}", "disabled"),
     "an override of no alert": ("prometheusRule.overrides.DreamNothing.for=5m", "DreamNothing"),
     "a secret's value": ("broker.credentials.password=hunter2", "password"),
+    "a secret without its place in the store": ("externalSecrets.secrets.a.key.property=b", "key"),
+    "a store that is none": ("externalSecrets.secretStoreRef.kind=Vault", "kind"),
     "a size that is none": ("persistence.size=large", "size"),
     "a strategy that is none": ("updateStrategy.type=Recreate", "updateStrategy"),
 }
@@ -60,6 +62,24 @@ WRONG = {
     "no issuer": (
         "identity.certManager.enabled=true,identity.meterAuthorities.existingSecret=m",
         "identity.certManager.issuerRef.name: say which",
+    ),
+    "no issuer for the page": ("http.tls.certManager.enabled=true", "http.tls.certManager.issuerRef.name: say which"),
+    "no issuer for the broker": (
+        "broker.clientCertificate.certManager.enabled=true",
+        "broker.clientCertificate.certManager.issuerRef.name: say which",
+    ),
+    "a client certificate of cert-manager without TLS": (
+        "broker.url=mqtt://b,broker.clientCertificate.certManager.enabled=true,"
+        "broker.clientCertificate.certManager.issuerRef.name=i",
+        "broker.clientCertificate: only mqtts",
+    ),
+    "no store for secrets": (
+        "externalSecrets.secrets.a.key.key=b",
+        "externalSecrets.secretStoreRef.name: say which store has the secrets",
+    ),
+    "a secret of nothing": (
+        "externalSecrets.secretStoreRef.name=vault,externalSecrets.secrets.a=null",
+        "externalSecrets.secrets.a: has no keys",
     ),
     "authorities without a role": (
         "identity.authorities.existingSecret=a",
@@ -123,8 +143,8 @@ WRONG = {
     "too many replicas": ("replicas=1001", "replicas: 1001 is not allowed; use 0 to 1000"),
     "replicas that are not said": ("replicas=null", "replicas: is missing; use 0 to 1000"),
     "no replica, and volumes that go with them": (
-        "replicas=0,persistence.whenScaled=Delete",
-        "persistence.whenScaled: Delete deletes every volume while replicas is 0",
+        "replicas=0,persistence.whenDeleted=Delete",
+        "persistence.whenDeleted: Delete deletes every volume with the StatefulSet, which goes away while replicas is 0",
     ),
     "a privileged port": ("http.port=80", "http.port: 80 is not allowed; use 1024 to 65535"),
     "a port of the service beyond all": ("service.port=99999", "service.port: 99999 is not allowed; use 1 to 65535"),

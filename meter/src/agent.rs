@@ -24,7 +24,9 @@ use crate::home;
 use crate::http;
 use crate::identity::Identity;
 use crate::origin::{self, Witness};
+use crate::oversight;
 use crate::records::{Number, Records, RecordsError};
+use crate::renewal;
 use crate::shared::Shared;
 use crate::standing::{ListTerms, SourceState, Stage, Standing, Totals};
 use crate::words;
@@ -49,7 +51,7 @@ pub async fn run<M: Machine>(
     reloads: mpsc::Receiver<()>,
     shutdown: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
-    let identity = Identity::load(&config.identity, config.cluster.as_ref())?;
+    let identity = config.load_identity()?;
     let access = community(&config, &identity)?;
     let source = config.source.clone();
     let records = Records::open(&config.state)?;
@@ -66,14 +68,20 @@ pub async fn run<M: Machine>(
         }
         None => None,
     };
+    let (renewed, changes) = mpsc::channel(1);
+    tokio::spawn(forward(reloads, renewed.clone()));
+    let renewing = tokio::spawn(renewal::keep(config.clone(), renewed));
+    let watching = tokio::spawn(oversight::watch(config.clone(), standing.clone()));
     let manager = ServiceManager::of_process();
     manager.ready();
     let meter = Agent { config, machine, identity, access, source, records, standing, clock: Arc::new(SystemClock) };
-    let living = pin!(meter.live(time, reloads));
+    let living = pin!(meter.live(time, changes));
     let ended = tokio::select! {
         ended = living => ended,
         ended = task::end_of("what serves the page", server) => Err(ended.into()),
         ended = task::end_of_some("the connection to the home's broker", informing) => Err(ended.into()),
+        ended = task::end_of("what renews the certificate", renewing) => Err(ended.into()),
+        ended = task::end_of("what watches the authority", watching) => Err(ended.into()),
         () = say_status(&manager, shown) => Ok(()),
         // Everything runs on one thread, so that this falls silent with the rest.
         () = manager.ping_watchdog(|| true) => Ok(()),
@@ -83,6 +91,11 @@ pub async fn run<M: Machine>(
     manager.stopping();
     info!("stopped");
     ended
+}
+
+/// Hands on what somebody asks for.
+async fn forward(mut reloads: mpsc::Receiver<()>, to: mpsc::Sender<()>) {
+    while reloads.recv().await.is_some() && to.send(()).await.is_ok() {}
 }
 
 /// What a meter is made of before it lives.
@@ -183,7 +196,7 @@ fn community(config: &Config, identity: &Identity) -> Result<Access, AccessError
 }
 
 fn renewed(config: &Config) -> anyhow::Result<(Identity, Access)> {
-    let identity = Identity::load(&config.identity, config.cluster.as_ref())?;
+    let identity = config.load_identity()?;
     let access = community(config, &identity)?;
     Ok((identity, access))
 }
@@ -206,6 +219,9 @@ pub(crate) fn first_standing(config: &Config, identity: &Identity) -> Standing {
         source: SourceState::NotAsked,
         certificate_to: identity.checked.not_after(),
         renewable_from: identity.renewable_from(),
+        renews_itself: config.renewal.is_some(),
+        listed: [].into(),
+        register: None,
         totals: Totals::default(),
         shared: Shared::default(),
     }

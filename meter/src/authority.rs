@@ -4,14 +4,21 @@
 //! community the authority's count is what keeps a gateway from filling a cluster with meters of its own, so it refuses to be
 //! kept where a gateway's key is. `docs/authority.md` says how to keep it.
 
+mod community;
+mod enrolment;
+mod invitations;
+mod place;
+mod queue;
+pub mod register;
 mod request;
+mod service;
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use dream_edge::issuer::{self, Ed25519, Issuer, SerialNumber, Validity};
-use dream_protocol::certificate::{Anchors, Authorities, Certificate, CertificateError, Draw, Subject};
+use dream_protocol::certificate::{Anchors, Authorities, Certificate, CertificateError, Draw};
 use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
 use dream_protocol::keys::DrawKey;
 use dream_protocol::params::MAX_MEMBERS;
@@ -23,7 +30,16 @@ use zeroize::Zeroizing;
 use crate::clock::utc;
 use crate::files::{self, FileError};
 use crate::identity::renewable_from;
+use crate::invitation::Fingerprint;
+pub use community::{Community, Facts};
+pub use enrolment::Outcome;
+pub use invitations::{InvitationRefused, Invited};
+pub use place::Lock;
+use place::{pem_files, refuse_beside_gateway};
+pub use queue::{Signed, sign_queue};
+use register::RegisterError;
 pub use request::{Request, RequestError, write_request};
+pub use service::{Desk, serve};
 
 const DAY_SECONDS: u64 = 86_400;
 
@@ -35,6 +51,12 @@ const MOST_VALID: usize = 2;
 
 /// The file with names that no meter may have, each on its line.
 const RESERVED: &str = "reserved";
+
+/// The file with names whose certificates are not renewed, each on its line. It may be missing.
+const DENIED: &str = "denied";
+
+/// The file with the key that signs, which may be on another machine.
+const KEY: &str = "authority.key";
 
 /// The file with the key that makes the values by which meters are drawn as holders.
 const DRAW_KEY: &str = "draw.key";
@@ -104,6 +126,21 @@ pub enum AuthorityError {
     TooEarly { meter: MeterId, from: u64 },
     #[error("the certificate of `{0}` names no cluster with a size; it was not issued here")]
     Foreign(MeterId),
+    #[error("`{0}` is denied: this authority certifies and renews it no more")]
+    Denied(MeterId),
+    #[error(
+        "the request of `{0}` is for another key than its certificate, and a renewal keeps the key; a meter that has lost its key needs \
+         a new invitation (`authority invite {0} --replace`)"
+    )]
+    OtherKey(MeterId),
+    #[error(transparent)]
+    Invitation(#[from] InvitationRefused),
+    #[error(transparent)]
+    Register(#[from] RegisterError),
+    #[error("the machine that signs has refused: {0}")]
+    RefusedElsewhere(String),
+    #[error("{0}")]
+    Community(String),
 }
 
 /// What a certificate is to say beside who the meter is.
@@ -115,17 +152,35 @@ pub struct Grant {
     pub days: u64,
 }
 
+impl Grant {
+    fn check(&self) -> Result<(), AuthorityError> {
+        if !(1..=MAX_MEMBERS as u64).contains(&self.size) {
+            return Err(AuthorityError::Size(self.size));
+        }
+        if !(1..=3650).contains(&self.days) {
+            return Err(AuthorityError::Days(self.days));
+        }
+        Ok(())
+    }
+}
+
 /// A certificate that was issued, where it is kept, and what it says.
 #[derive(Debug, Clone)]
 pub struct Issued {
     pub path: PathBuf,
     pub meter: MeterId,
     pub certificate: Certificate,
+    pub fingerprint: Fingerprint,
 }
 
 impl Issued {
     pub fn is_valid(&self, now: Timestamp) -> bool {
         (self.certificate.not_before()..=self.certificate.not_after()).contains(&now.as_secs())
+    }
+
+    /// Returns the certificate, in DER.
+    pub fn der(&self) -> Result<Vec<u8>, FileError> {
+        Ok(files::certificates(&self.path)?.swap_remove(0).to_vec())
     }
 }
 
@@ -161,7 +216,7 @@ impl Authority {
         };
         let issued = directory.join("issued");
         fs::create_dir_all(&issued).map_err(|error| FileError::Write { path: issued, error })?;
-        let seed = files::create_key(&directory.join("authority.key"))?;
+        let seed = files::create_key(&directory.join(KEY))?;
         files::create_secret(&directory.join(DRAW_KEY), &draws)?;
         let names: String = reserved.iter().map(|name| format!("{name}\n")).collect();
         files::create(&directory.join(RESERVED), names.as_bytes(), 0o644)?;
@@ -181,16 +236,49 @@ impl Authority {
         let der = files::certificates(&path)?.swap_remove(0);
         let meters = Anchors::new([der.as_ref()]).map_err(|error| AuthorityError::Certificate { path, error })?;
         let authorities = Authorities::shared(meters, Anchors::none());
-        let mut issued = Vec::new();
-        for path in pem_files(&directory.join("issued"))? {
+        let mut authority = Self { directory: directory.to_owned(), der, authorities, issued: Vec::new() };
+        authority.refresh()?;
+        Ok(authority)
+    }
+
+    /// Opens one that no other program changes until the lock is dropped.
+    pub fn open_to_change(directory: &Path) -> Result<(Lock, Self), AuthorityError> {
+        if !directory.join("authority.pem").exists() {
+            return Err(AuthorityError::None { directory: directory.to_owned() });
+        }
+        let lock = Lock::take(directory)?;
+        Ok((lock, Self::open(directory)?))
+    }
+
+    /// Reads what another program has issued meanwhile.
+    pub fn refresh(&mut self) -> Result<(), AuthorityError> {
+        let known: BTreeSet<PathBuf> = self.issued.iter().map(|issued| issued.path.clone()).collect();
+        let mut seen: BTreeSet<Fingerprint> = self.issued.iter().map(|issued| issued.fingerprint).collect();
+        for path in pem_files(&self.directory.join("issued"))? {
+            if known.contains(&path) {
+                continue;
+            }
             let found = files::certificates(&path)?.swap_remove(0);
             let refused = |error| AuthorityError::Certificate { path: path.clone(), error };
-            let certificate = authorities.verify_meter(&found).map_err(refused)?;
-            let meter = certificate.meter().map_err(refused)?.clone();
-            issued.push(Issued { path, meter, certificate });
+            let certificate = self.authorities.verify_meter(&found).map_err(refused)?;
+            let (meter, fingerprint) = (certificate.meter().map_err(refused)?.clone(), Fingerprint::of(&found));
+            // A copy of one under another name is the same one.
+            if seen.insert(fingerprint) {
+                self.issued.push(Issued { path, meter, certificate, fingerprint });
+            }
         }
-        issued.sort_by_key(|issued| (issued.meter.clone(), issued.certificate.not_after()));
-        Ok(Self { directory: directory.to_owned(), der, authorities, issued })
+        self.issued.sort_by_key(|issued| (issued.meter.clone(), issued.certificate.not_after()));
+        Ok(())
+    }
+
+    /// Returns whether the key that signs is on this machine.
+    pub fn has_key(&self) -> bool {
+        self.directory.join(KEY).exists()
+    }
+
+    /// Returns its own certificate, in DER.
+    pub const fn certificate(&self) -> &CertificateDer<'static> {
+        &self.der
     }
 
     /// Returns everything that was issued, sorted by meter and end.
@@ -212,6 +300,13 @@ impl Authority {
         if meter != request.meter() {
             return Err(AuthorityError::OtherName { asked: meter.clone(), found: request.meter().clone() });
         }
+        self.check_grant(meter, grant, replace, now)?;
+        let draw = self.draw(meter, formerly)?;
+        self.issue(meter, request.key(), grant, draw, now)
+    }
+
+    /// Checks the rules for a certificate of a new key.
+    fn check_grant(&self, meter: &MeterId, grant: &Grant, replace: bool, now: Timestamp) -> Result<(), AuthorityError> {
         let valid: Vec<u64> = self.valid(meter, now).map(|issued| issued.certificate.not_after()).collect();
         match valid.as_slice() {
             [] => {}
@@ -226,8 +321,8 @@ impl Authority {
             let (cluster, size, found) = (grant.cluster.clone(), grant.size, members.len());
             return Err(AuthorityError::Full { cluster, size, found });
         }
-        let draw = self.draw(meter, formerly)?;
-        self.issue(meter, request.key(), grant, draw, now)
+        grant.check()?;
+        self.refuse_named(meter)
     }
 
     /// Certifies a meter's key again, in the last third of its certificate's life. `size` is what the cluster has now, if
@@ -265,14 +360,9 @@ impl Authority {
         draw: Draw,
         now: Timestamp,
     ) -> Result<&Issued, AuthorityError> {
+        grant.check()?;
+        self.refuse_named(meter)?;
         let Grant { cluster, size, days } = grant;
-        if !(1..=MAX_MEMBERS as u64).contains(size) {
-            return Err(AuthorityError::Size(*size));
-        }
-        if !(1..=3650).contains(days) {
-            return Err(AuthorityError::Days(*days));
-        }
-        self.refuse_reserved(meter)?;
         let mut params = issuer::meter(meter, Some((cluster, *size)), draw, validity(now, *days));
         // Positive, and other than that of an earlier certificate of the same key.
         let serial = rand::random::<u64>() >> 1 | 1 << 62;
@@ -281,8 +371,10 @@ impl Authority {
         let path = self.directory.join("issued").join(format!("{meter}-{serial:016x}.pem"));
         let refused = |error| AuthorityError::Certificate { path: path.clone(), error };
         let certificate = self.authorities.verify_meter(&der).map_err(refused)?;
-        files::create(&path, files::encode("CERTIFICATE", &der).as_bytes(), 0o644)?;
-        self.issued.push(Issued { path, meter: meter.clone(), certificate });
+        // Whole or not at all, also after a power cut: a part of a certificate would keep the register from being read.
+        files::replace(&path, files::encode("CERTIFICATE", &der).as_bytes())?;
+        self.issued.push(Issued { path, meter: meter.clone(), certificate, fingerprint: Fingerprint::of(&der) });
+        self.publish(now)?;
         Ok(self.issued.last().expect("it was just added"))
     }
 
@@ -301,21 +393,28 @@ impl Authority {
         Ok(DrawKey::from_bytes(*files::secret(&path)?).value(formerly.unwrap_or(meter)))
     }
 
-    fn refuse_reserved(&self, meter: &MeterId) -> Result<(), AuthorityError> {
-        let path = self.directory.join(RESERVED);
-        if !path.exists() {
-            return Err(AuthorityError::NoReserved { path });
+    /// Refuses a meter with a name that is reserved or denied.
+    fn refuse_named(&self, meter: &MeterId) -> Result<(), AuthorityError> {
+        let (reserved, denied) = (self.directory.join(RESERVED), self.directory.join(DENIED));
+        if !reserved.exists() {
+            return Err(AuthorityError::NoReserved { path: reserved });
         }
-        let found = files::read(&path)?;
-        let mut names = found.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
-        if names.any(|name| name == meter.as_str().as_bytes()) {
-            return Err(AuthorityError::Reserved { name: meter.to_string(), path });
+        let names = |path: &Path| -> Result<bool, FileError> {
+            let found = files::read(path)?;
+            let mut names = found.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+            Ok(names.any(|name| name == meter.as_str().as_bytes()))
+        };
+        if names(&reserved)? {
+            return Err(AuthorityError::Reserved { name: meter.to_string(), path: reserved });
+        }
+        if denied.exists() && names(&denied)? {
+            return Err(AuthorityError::Denied(meter.clone()));
         }
         Ok(())
     }
 
     fn issuer(&self) -> Result<Issuer, AuthorityError> {
-        let seed = files::private_seed(&self.directory.join("authority.key"))?;
+        let seed = files::private_seed(&self.directory.join(KEY))?;
         let name = request::common_name(&self.der).unwrap_or_default();
         Ok(Issuer::resume(&self.der, &name, &seed))
     }
@@ -337,43 +436,6 @@ impl Authority {
 fn validity(now: Timestamp, days: u64) -> Validity {
     let from = now.as_secs().saturating_sub(BACKDATED_SECONDS);
     Validity { from, to: from + BACKDATED_SECONDS + days * DAY_SECONDS }
-}
-
-/// Looks for a gateway's files in the directory and beside it.
-fn refuse_beside_gateway(directory: &Path) -> Result<(), AuthorityError> {
-    let parent = directory.canonicalize().ok().and_then(|full| full.parent().map(Path::to_owned));
-    for folder in std::iter::once(directory.to_owned()).chain(parent) {
-        for name in ["gateway.key", "gateway.toml"] {
-            let found = folder.join(name);
-            if found.exists() {
-                return Err(AuthorityError::BesideGateway { found });
-            }
-        }
-        // One that cannot be listed holds nothing that can be read here.
-        for found in pem_files(&folder).unwrap_or_default() {
-            let certificates = files::certificates(&found).unwrap_or_default();
-            let is_gateway = |der: &CertificateDer<'_>| {
-                Certificate::unverified(der).is_ok_and(|found| matches!(found.subject(), Subject::Gateway(_)))
-            };
-            if certificates.iter().any(is_gateway) {
-                return Err(AuthorityError::BesideGateway { found });
-            }
-        }
-    }
-    Ok(())
-}
-
-fn pem_files(folder: &Path) -> Result<Vec<PathBuf>, FileError> {
-    let broken = |error| FileError::Read { path: folder.to_owned(), error };
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).map_err(broken)? {
-        let path = entry.map_err(broken)?.path();
-        if path.extension().is_some_and(|extension| extension == "pem") {
-            found.push(path);
-        }
-    }
-    found.sort();
-    Ok(found)
 }
 
 #[cfg(test)]

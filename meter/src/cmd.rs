@@ -4,8 +4,10 @@ mod authority;
 mod check_config;
 mod enrol;
 mod explain;
+mod join;
 mod leave;
 mod probe;
+mod report;
 mod run;
 mod status;
 
@@ -32,6 +34,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Join(join::JoinArgs),
     Probe(probe::ProbeArgs),
     Enrol(enrol::EnrolArgs),
     /// Check a configuration and the files it names, and explain what it means
@@ -49,6 +52,7 @@ enum Command {
     #[command(after_help = "Example:\n  dream-meter explain --config /etc/dream-meter/meter.toml")]
     Explain(ConfigArgs),
     Leave(leave::LeaveArgs),
+    Report(report::ReportArgs),
     #[command(subcommand)]
     Authority(authority::AuthorityCommand),
     #[command(after_help = COMPLETIONS_EXAMPLE)]
@@ -80,6 +84,7 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let mut out = std::io::stdout().lock();
     let done = match cli.command {
+        Command::Join(args) => args.run(&mut out),
         Command::Probe(args) => args.run(&mut out),
         Command::Enrol(args) => args.run(&mut out),
         Command::CheckConfig(args) => check_config::run(&args, &mut out),
@@ -87,6 +92,7 @@ pub fn main() -> ExitCode {
         Command::Status(args) => status::run(&args, &mut out),
         Command::Explain(args) => explain::run(&args, &mut out),
         Command::Leave(args) => args.run(&mut out),
+        Command::Report(args) => args.run(&mut out),
         Command::Authority(command) => command.run(&mut out),
         Command::Completions(args) => args.run(Cli::command(), &mut out).map_err(Into::into),
         Command::Man(args) => args.run(Cli::command()).map_err(Into::into),

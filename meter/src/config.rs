@@ -17,7 +17,9 @@ use dream_sources::Source;
 
 use crate::broker::{COMMUNITY, HOME};
 use crate::clock::SystemTimeSource;
+use crate::est::EnrolUrl;
 use crate::identity::IdentityFiles;
+use crate::invitation::Fingerprint;
 
 pub use dream_edge::config::ConfigError;
 
@@ -47,6 +49,16 @@ pub struct Config {
     pub http_names: Vec<String>,
     pub time: SystemTimeSource,
     pub log_level: String,
+    /// Where the certificate is renewed; `None`: by hand.
+    pub renewal: Option<Renewal>,
+}
+
+/// Where certificates are renewed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Renewal {
+    pub url: EnrolUrl,
+    /// The certificate that answers there.
+    pub server: Fingerprint,
 }
 
 /// What the owner allows.
@@ -122,7 +134,7 @@ impl Config {
 
 /// Returns every key but those of `[source]`.
 pub fn keys() -> Vec<String> {
-    let (_, report) = read_text(Path::new(""), "[home]", &Variables::default(), config);
+    let (_, report) = read_text(Path::new(""), "[home]\n[renewal]", &Variables::default(), config);
     report.keys
 }
 
@@ -139,6 +151,12 @@ fn config(root: &Section<'_>) -> Option<Config> {
     let (http, http_names) = http(&root.section("http"));
     let time = time(&root.section("clock"));
     let log_level = log_level(&root.section("log"));
+    let renewal = root.optional("renewal").map(|section| {
+        let url = section.key("url").required("\"https://authority.example\"").parsed(str::parse);
+        let server = section.key("server").required("the fingerprint that the invitation had");
+        let server = server.parsed(|text| text.parse::<Fingerprint>());
+        Some(Renewal { url: url?, server: server? })
+    });
     let source = match root.optional("source") {
         Some(section) => Source::read(&section),
         None => {
@@ -160,6 +178,7 @@ fn config(root: &Section<'_>) -> Option<Config> {
         http_names,
         time,
         log_level,
+        renewal: renewal.flatten(),
     })
 }
 

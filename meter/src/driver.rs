@@ -21,6 +21,7 @@ use tokio::task::AbortHandle;
 use tracing::{debug, info, warn};
 
 use crate::origin::Witness;
+use crate::oversight::listed;
 use crate::records::{Change, Number, Records, RecordsError};
 use crate::shared::{OpenDays, Shared};
 use crate::standing::{ClusterLoad, ListTerms, SourceState, Stage, Standing};
@@ -254,7 +255,13 @@ impl<M: Machine> Driver<M> {
     fn note_list(&self, payload: &[u8]) {
         let newest = self.held.last().copied();
         if let Some(terms) = ListTerms::of(payload).filter(|terms| Some(terms.epoch) == newest) {
-            self.standing.send_if_modified(|standing| standing.list.replace(terms) != Some(terms));
+            self.standing.send_if_modified(|standing| {
+                let is_new = standing.list.replace(terms) != Some(terms);
+                if is_new {
+                    standing.listed = listed(payload).into();
+                }
+                is_new
+            });
         }
     }
 

@@ -119,6 +119,11 @@ impl Identity {
         files::pkcs8(&self.seed.0)
     }
 
+    /// Returns the seed of the key, for a request that it signs.
+    pub(crate) fn seed(&self) -> Seed {
+        self.seed.0.clone()
+    }
+
     /// Returns when the last third of the certificate's life begins, in which an authority renews it.
     pub fn renewable_from(&self) -> u64 {
         renewable_from(&self.checked)

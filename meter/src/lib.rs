@@ -10,7 +10,9 @@
 //! - [`broker`]: MQTT, for the community and the home alike, on connections of their own;
 //! - [`standing`]: what the owner sees, which never includes a reading; [`http`] and [`home`] show it, [`words`] says it;
 //! - [`shared`]: what the home has given away, added up; [`explain`] says it;
-//! - [`agent`]: puts it together; [`cmd`]: the command line; [`authority`]: certificates for a community.
+//! - [`renewal`], [`oversight`]: a certificate that renews itself, and a look at the register of who signs it;
+//! - [`agent`]: puts it together; [`cmd`]: the command line;
+//! - [`authority`]: certificates for a community; [`invitation`] and [`est`]: how homes get them.
 //!
 //! [`Meter`]: dream_protocol::meter::Meter
 
@@ -21,14 +23,18 @@ pub mod clock;
 pub mod cmd;
 pub mod config;
 pub mod driver;
+pub mod est;
 pub mod explain;
 pub mod files;
 pub mod home;
 pub mod http;
 pub mod identity;
+pub mod invitation;
 mod logging;
 pub mod origin;
+pub mod oversight;
 pub mod records;
+pub mod renewal;
 pub mod shared;
 pub mod standing;
 pub mod words;

@@ -16,11 +16,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use dream_edge::database::{self, OpenError};
+use dream_edge::database::{self, Formats, OpenError, Unreadable};
 use dream_protocol::meter::{Key, Record};
 use redb::{Database, ReadTransaction, ReadableDatabase as _, ReadableTableMetadata as _, TableDefinition, TableError};
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use thiserror::Error;
+use zeroize::Zeroizing;
 
 use index::Index;
 use seal::Secret;
@@ -28,6 +29,9 @@ use shred::ShredKeys;
 
 /// Where an entry is: its kind and its number.
 type Place = (u8, u64);
+
+/// The bytes of an entry, with its place.
+type Entry = (Place, Zeroizing<Vec<u8>>);
 
 /// What becomes of entries: a record, or nothing any more.
 type Changes<'a> = BTreeMap<Place, Option<&'a Record>>;
@@ -43,8 +47,11 @@ const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 const VERSION: &str = "format";
 const COMMIT: &str = "commit";
 
-/// The version of the file. The first had its account in clear, and called this table otherwise.
-const FORMAT: u64 = 2;
+/// What becomes of an entry from one format to the next: its bytes, or nothing any more.
+type Migration = fn(Place, &[u8]) -> Option<Zeroizing<Vec<u8>>>;
+
+/// The versions of the file; 0.1.0 wrote the oldest. The one before had its account in clear, and called this table otherwise.
+const FORMATS: Formats<Migration> = Formats { oldest: 2, steps: &[] };
 
 /// Little is read twice.
 const CACHE_BYTES: usize = 256 << 10;
@@ -60,6 +67,12 @@ pub enum RecordsError {
         path.display()
     )]
     OtherFormat { path: PathBuf },
+    #[error(
+        "{} was written by a newer version (format {found}, this one reads up to {expected}), and was not changed: install that \
+         version again",
+        path.display()
+    )]
+    Newer { path: PathBuf, found: u64, expected: u64 },
     #[error(
         "{} is damaged, or not a meter's records ({detail}); it was not changed. Move it away, and do not restore a \
          backup in its place: the meter then stays silent until the next day in UTC, and enrols again",
@@ -132,6 +145,8 @@ pub struct Records {
     /// How many commits there were: it only grows.
     commits: u64,
     index: Index,
+    /// The version in which it is written.
+    format: u64,
 }
 
 impl Records {
@@ -146,7 +161,15 @@ impl Records {
     }
 
     /// Opens the records of a state directory, or begins new ones. Everything in them is checked before a byte is changed.
+    ///
+    /// Records of an older format are brought up to date in one commit. No copy of them is kept: a meter must never go back to earlier records
+    /// (`protocol.md 9`), and what was erased would live on in it.
     pub fn open(directory: &Path) -> Result<Self, RecordsError> {
+        Self::open_with(directory, &FORMATS)
+    }
+
+    fn open_with(directory: &Path, formats: &Formats<Migration>) -> Result<Self, RecordsError> {
+        let format = formats.newest();
         let path = Self::file(directory);
         let broken = |error| RecordsError::File { path: path.clone(), error };
         fs::create_dir_all(directory).map_err(broken)?;
@@ -158,20 +181,37 @@ impl Records {
         private(&path).map_err(broken)?;
         let key_file = Self::key_file(directory);
         let no_key = |error| RecordsError::File { path: key_file.clone(), error };
-        let Some(commits) = check_format(&database, &path)? else {
+        let Some((commits, steps)) = check_format(&database, &path, formats)? else {
             let keys = ShredKeys::create(&key_file).map_err(no_key)?;
-            return Ok(Self { database, keys, path, commits: 0, index: Index::default() });
+            return Ok(Self { database, keys, path, commits: 0, index: Index::default(), format });
         };
         let keys = ShredKeys::open(&key_file).map_err(no_key)?;
-        let mut records = Self { database, keys, path, commits, index: Index::default() };
+        let mut records = Self { database, keys, path, commits, index: Index::default(), format };
         records.index = records.read_index()?;
-        records.load()?;
+        let entries = records.migrated(steps)?;
         records.keys.keep_only(commits).map_err(|error| records.key_trouble(error))?;
+        if !steps.is_empty() {
+            records.commit_entries(&entries.iter().map(|(place, record)| (*place, record.as_ref())).collect(), &[])?;
+        }
         Ok(records)
+    }
+
+    /// Reads every entry and takes it through the steps; nothing is left of one that is dropped.
+    fn migrated(&self, steps: &[Migration]) -> Result<Vec<(Place, Option<Record>)>, RecordsError> {
+        let migrate = |(place, bytes): Entry| {
+            let migrated = steps.iter().try_fold(bytes, |bytes, step| step(place, &bytes));
+            Ok((place, migrated.map(|bytes| self.decode(&bytes)).transpose()?))
+        };
+        self.entries()?.into_iter().map(migrate).collect()
     }
 
     /// Returns everything that is recorded.
     pub fn load(&self) -> Result<Vec<Record>, RecordsError> {
+        self.entries()?.iter().map(|(_, bytes)| self.decode(bytes)).collect()
+    }
+
+    /// Returns the bytes of every entry, with its place.
+    fn entries(&self) -> Result<Vec<Entry>, RecordsError> {
         if self.commits == 0 {
             return Ok(Vec::new());
         }
@@ -179,31 +219,37 @@ impl Records {
         if table.len()? != self.index.keys.len() as u64 {
             return Err(self.damaged("entries were added or removed"));
         }
-        let mut records = Vec::new();
+        let mut entries = Vec::new();
         for (place, key) in &self.index.keys {
             let sealed = table.get(place)?.ok_or_else(|| self.damaged("an entry is missing"))?;
             let bytes = seal::open(key, &place_bytes(*place), sealed.value());
-            let bytes = bytes.ok_or_else(|| self.damaged("an entry is not what was written"))?;
-            records.push(Record::decode(&bytes).map_err(|error| self.damaged(error.to_string()))?);
+            entries.push((*place, bytes.ok_or_else(|| self.damaged("an entry is not what was written"))?));
         }
-        Ok(records)
+        Ok(entries)
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Result<Record, RecordsError> {
+        Record::decode(bytes).map_err(|error| self.damaged(error.to_string()))
     }
 
     /// Makes changes durable, all or none, and returns how many commits there were.
     pub fn commit(&mut self, changes: &[Change], numbers: &[(Number, u64)]) -> Result<u64, RecordsError> {
-        let commits = self.commits + 1;
         // The last change of an entry counts: a key seals once.
-        let changes: Changes<'_> = changes.iter().map(Change::of_place).collect();
+        self.commit_entries(&changes.iter().map(Change::of_place).collect(), numbers)
+    }
+
+    fn commit_entries(&mut self, changes: &Changes<'_>, numbers: &[(Number, u64)]) -> Result<u64, RecordsError> {
+        let commits = self.commits + 1;
         let mut index = self.index.clone();
         index.numbers.extend(numbers.iter().copied());
-        for (place, record) in &changes {
+        for (place, record) in changes {
             match record {
                 Some(_) => index.keys.insert(*place, Secret::new(rand::random())),
                 None => index.keys.remove(place),
             };
         }
         self.keys.add(commits).map_err(|error| self.key_trouble(error))?;
-        self.write(&changes, &index, commits)?;
+        self.write(changes, &index, commits)?;
         self.keys.keep_only(commits).map_err(|error| self.key_trouble(error))?;
         (self.commits, self.index) = (commits, index);
         Ok(commits)
@@ -257,7 +303,7 @@ impl Records {
             let sealed = seal::seal(self.keys.of(commits), &index_bytes(commits), &index.encode());
             write.open_table(INDEX)?.insert((), sealed.as_slice())?;
             let mut meta = write.open_table(META)?;
-            meta.insert(VERSION, FORMAT)?;
+            meta.insert(VERSION, self.format)?;
             meta.insert(COMMIT, commits)?;
         }
         Ok(write.commit()?)
@@ -298,19 +344,32 @@ fn index_bytes(commits: u64) -> Vec<u8> {
     [b"dream-meter index".as_slice(), &commits.to_be_bytes()].concat()
 }
 
-/// Returns the number of commits in a file of this version, and nothing of a new one.
-fn check_format(database: &Database, path: &Path) -> Result<Option<u64>, RecordsError> {
+/// Returns the number of commits in a file with the steps that bring it up to date, and nothing of a new one.
+fn check_format(
+    database: &Database,
+    path: &Path,
+    formats: &Formats<Migration>,
+) -> Result<Option<(u64, &'static [Migration])>, RecordsError> {
     let read = database.begin_read()?;
     if read.list_tables()?.next().is_none() {
         return Ok(None);
     }
-    match meta(&read) {
-        Ok((Some(FORMAT), Some(commits))) => Ok(Some(commits)),
-        Ok((Some(FORMAT), None)) => {
+    let (found, commits) = match meta(&read) {
+        Ok((Some(found), commits)) => (found, commits),
+        Ok((None, _)) | Err(TableError::TableDoesNotExist(_)) => {
+            return Err(RecordsError::OtherFormat { path: path.to_owned() });
+        }
+        Err(error) => return Err(error.into()),
+    };
+    match (formats.steps_from(found), commits) {
+        (Ok(steps), Some(commits)) => Ok(Some((commits, steps))),
+        (Ok(_), None) => {
             Err(RecordsError::Damaged { path: path.to_owned(), detail: "it counts no commits".to_owned() })
         }
-        Ok((_, _)) | Err(TableError::TableDoesNotExist(_)) => Err(RecordsError::OtherFormat { path: path.to_owned() }),
-        Err(error) => Err(error.into()),
+        (Err(Unreadable::Earlier), _) => Err(RecordsError::OtherFormat { path: path.to_owned() }),
+        (Err(Unreadable::Newer), _) => {
+            Err(RecordsError::Newer { path: path.to_owned(), found, expected: formats.newest() })
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! The meter's state, as its owner sees it. It holds no reading, nor anything derived from one.
 
+use std::sync::Arc;
+
 use dream_protocol::ids::{ClusterId, MeterId};
 use dream_protocol::meter::Refusal;
 use dream_protocol::policy::Profile;
@@ -7,6 +9,8 @@ use dream_protocol::time::Timestamp;
 use dream_protocol::wire::{FullList, ListHeader, ShortList};
 use serde::Deserialize;
 
+use crate::invitation::Fingerprint;
+use crate::oversight::Finding;
 use crate::shared::Shared;
 
 /// What the page, Home Assistant, the metrics and `dream-meter status` show.
@@ -33,6 +37,12 @@ pub struct Standing {
     /// When the certificate ends, and when the last third of its life begins, in Unix seconds.
     pub certificate_to: u64,
     pub renewable_from: u64,
+    /// Whether the meter renews the certificate by itself.
+    pub renews_itself: bool,
+    /// The certificates in that list, if the meter needs all of it.
+    pub listed: Arc<[Fingerprint]>,
+    /// What the authority's register says, if there is one.
+    pub register: Option<Finding>,
     pub totals: Totals,
     /// What this home gave away since its records began.
     pub shared: Shared,

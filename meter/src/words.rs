@@ -7,6 +7,7 @@ use dream_protocol::wire::StatusCode;
 use crate::clock::utc;
 use crate::config::{ONE_AUTHORITY_MEANS, meaning};
 use crate::explain;
+use crate::oversight::Finding;
 use crate::standing::{ListTerms, SourceState, Stage, Standing};
 
 /// Returns what there is to say, each with its heading.
@@ -31,6 +32,7 @@ pub fn lines(standing: &Standing) -> Vec<(&'static str, String)> {
         ("Last refusal", refusal(standing)),
         ("Certificate", certificate(standing)),
     ]);
+    lines.extend(standing.register.as_ref().map(|finding| ("Authority's register", register(finding))));
     lines
 }
 
@@ -154,7 +156,30 @@ pub const fn advice(refusal: &Refusal) -> &'static str {
 
 fn certificate(standing: &Standing) -> String {
     let (to, from) = (utc(standing.certificate_to), utc(standing.renewable_from));
-    format!("valid until {to}; the authority can renew it from {from}")
+    match standing.renews_itself {
+        true => format!("valid until {to}; it renews itself from {from} on"),
+        false => format!("valid until {to}; the authority can renew it from {from}"),
+    }
+}
+
+/// Says what the authority's register shows.
+fn register(finding: &Finding) -> String {
+    match finding {
+        Finding::Agrees { meters } => {
+            format!("fine: it names your meter and everybody in the list, and has {meters} meters in this cluster")
+        }
+        Finding::WithoutUs => "your certificate is not in it. Ask your community's authority".to_owned(),
+        Finding::Unnamed { certificates } => format!(
+            "{certificates} certificates in the list are not in it: somebody may have invented meters. Ask your community's authority"
+        ),
+        Finding::TooMany { listed, registered } => format!(
+            "the list has {listed} homes, and it has {registered}: somebody may have invented meters. Ask your community's authority"
+        ),
+        Finding::ChangedItsPast { evidence } => format!(
+            "it has changed its past, and the meter has kept the proof in {}. Tell your community",
+            evidence.display()
+        ),
+    }
 }
 
 /// Writes millionths as a decimal.
@@ -206,6 +231,9 @@ pub(crate) mod tests {
             source: SourceState::Fine,
             certificate_to: 1_826_000_000,
             renewable_from: 1_815_500_000,
+            renews_itself: true,
+            listed: [].into(),
+            register: Some(Finding::Agrees { meters: 25 }),
             totals: Totals::default(),
             shared: Shared { since: 20_700, days: 74, micro_rho: 127_476_618, micro_epsilon: 12_500_000 },
         }
@@ -232,6 +260,17 @@ pub(crate) mod tests {
         ];
         assert!(cases.iter().all(|standing| !standing.takes_part()));
         insta::assert_snapshot!(cases.iter().map(text).collect::<Vec<_>>().join("\n"));
+    }
+
+    #[test]
+    fn whatever_is_wrong_with_the_register_is_said() {
+        let findings = [
+            Finding::WithoutUs,
+            Finding::Unnamed { certificates: 2 },
+            Finding::TooMany { listed: 25, registered: 23 },
+            Finding::ChangedItsPast { evidence: "state/register-evidence-1794900000.json".into() },
+        ];
+        insta::assert_snapshot!(findings.iter().map(|finding| register(finding) + "\n").collect::<String>());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::noise::{Scale, Spread};
 use crate::time::{Slot, Timestamp};
 
 /// The noisy sum of a cluster's readings in one slot. Only [`crate::cluster`] makes one, and
-/// [`unmasked_slot`](crate::simulation::unmasked_slot) for simulators.
+/// [`unmasked_sum`](crate::simulation::unmasked_sum) for simulators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Aggregate {
     watts: i64,

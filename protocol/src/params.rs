@@ -1,5 +1,7 @@
 //! The parameters of a membership list: valid by construction.
 
+use std::fmt;
+
 use strum::{IntoStaticStr, VariantNames};
 use thiserror::Error;
 
@@ -161,6 +163,12 @@ impl Share {
     /// Rounds up.
     fn ceil_of(self, members: u16) -> u64 {
         (u64::from(self.numerator) * u64::from(members)).div_ceil(self.denominator.into())
+    }
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (f64::from(self.numerator) / f64::from(self.denominator)).fmt(f)
     }
 }
 

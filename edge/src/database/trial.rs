@@ -1,4 +1,4 @@
-//! Checks a store before it is opened, without changing a byte of it.
+//! Opens a file without changing a byte of it: to check a store before it is opened, and to read a back-up.
 //!
 //! redb believes the header of a file that was closed in order: one damaged byte there makes it allocate terabytes, or panic
 //! much later. It does check the header of a file that was not, so the check opens the file as if that were so, with whatever
@@ -13,7 +13,7 @@ use std::os::unix::fs::FileExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::sync::{Mutex, Once, PoisonError};
 
-use redb::{Builder, DatabaseError, StorageBackend};
+use redb::{Builder, Database, DatabaseError, StorageBackend};
 
 /// Where redb keeps the state of a file in its header, and the flags that it has there.
 const STATE: usize = 9;
@@ -30,8 +30,8 @@ const HEADER: usize = 320;
 
 const PAGE: usize = 4096;
 
-/// Opens a file on trial. Returns whether it needs no repair; the error says what is wrong with it.
-pub(super) fn check(file: File, cache_bytes: usize) -> Result<bool, String> {
+/// Opens a file on trial. Returns it with whether it needs no repair; the error says what is wrong with it.
+pub(super) fn open(file: File, cache_bytes: usize) -> Result<(Database, bool), String> {
     check_header(&file).map_err(|error| {
         let too_short = error.kind() == io::ErrorKind::UnexpectedEof;
         if too_short { "it is too short".to_owned() } else { error.to_string() }
@@ -39,10 +39,11 @@ pub(super) fn check(file: File, cache_bytes: usize) -> Result<bool, String> {
     let backend = Trial { file, written: Mutex::default() };
     let opened = quietly(|| {
         let mut database = Builder::new().set_cache_size(cache_bytes).create_with_backend(backend)?;
-        database.check_integrity()
+        let clean = database.check_integrity()?;
+        Ok((database, clean))
     });
     match opened {
-        Ok(Ok(clean)) => Ok(clean),
+        Ok(Ok(opened)) => Ok(opened),
         Ok(Err(error)) => Err(error.to_string()),
         Err(_) => Err("its pages contradict each other".to_owned()),
     }

@@ -3,8 +3,9 @@
 //! The state (`daily`) has a level, which drifts; the daily profile and that of weekends, which are slowly forgotten; and a
 //! short-term deviation, an Ornstein-Uhlenbeck process, which decays within minutes or hours. The loads of independent
 //! homes that use `p` watts each on average have a mean that differs from `p` by a variance in proportion to `p / members`:
-//! the deviation is scaled by the root of that, so it is small at night and large in the evening. A hypothesis may also
-//! have corrections by time of day (`bins`).
+//! the deviation is scaled by the root of that, so it is small at night and large in the evening. Weather and habits move all
+//! homes together, and no number of them averages that out: a hypothesis may have a common deviation too, in proportion to
+//! `p`. It may also have corrections by time of day (`bins`).
 
 use std::collections::VecDeque;
 
@@ -28,6 +29,8 @@ const LEAST_VARIANCE: f64 = 1e-9;
 pub(crate) struct Hypothesis {
     /// Stationary variance of the scaled short-term deviation, in watts: roughly the power of what homes switch on and off.
     pub(crate) ou_variance: f64,
+    /// Standard deviation that all homes have in common, as a share of their load: however many they are.
+    pub(crate) common: f64,
     /// Time constant of the short-term deviation, in seconds.
     pub(crate) ou_tau: f64,
     /// Standard deviation by which the level drifts in a day, in watts.
@@ -108,7 +111,7 @@ impl Model {
         let bin = self.bins.at(time);
         let weights = observed.when.weights();
         let usual = self.usual(dot(&weights, &self.mean) + bin.mean, observed.members, observed.noise);
-        let weights = with_deviation(weights, usual, observed.members);
+        let weights = self.with_deviation(weights, usual, observed.members);
 
         let predicted = dot(&weights, &self.mean) + bin.mean;
         let spread: Parts = std::array::from_fn(|row| dot(&self.covariance[row], &weights));
@@ -139,7 +142,7 @@ impl Model {
         let mean: Parts = std::array::from_fn(|part| kept[part] * self.mean[part]);
         let weights = when.weights();
         let usual = self.usual(dot(&weights, &mean) + bin.mean, members, noise);
-        let weights = with_deviation(weights, usual, members);
+        let weights = self.with_deviation(weights, usual, members);
         let before: Parts = std::array::from_fn(|part| kept[part] * weights[part]);
         let known: f64 = (0..STATE).map(|row| before[row] * dot(&self.covariance[row], &before)).sum();
         let since = self.gathered(&kept, elapsed);
@@ -151,6 +154,13 @@ impl Model {
     fn usual(&self, load: f64, members: f64, noise: f64) -> f64 {
         let reached = self.hypothesis.noise_ratio * noise * members / self.hypothesis.ou_variance;
         load.abs().max(LEAST_LOAD).max(reached)
+    }
+
+    /// Adds the weight of the deviation: what homes do by themselves, and what they do together.
+    fn with_deviation(&self, mut weights: Parts, usual: f64, members: f64) -> Parts {
+        let Hypothesis { common, ou_variance, .. } = self.hypothesis;
+        weights[DEVIATION] = (usual / members + (common * usual).powi(2) / ou_variance).sqrt();
+        weights
     }
 
     /// Widens the prior by what the first sum says about how large loads may be here: the level may be anywhere that the sum
@@ -216,17 +226,18 @@ impl Model {
     }
 }
 
-fn with_deviation(mut weights: Parts, usual: f64, members: f64) -> Parts {
-    weights[DEVIATION] = (usual / members).sqrt();
-    weights
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const HYPOTHESIS: Hypothesis =
-        Hypothesis { ou_variance: 1000.0, ou_tau: 1200.0, level_drift: 10.0, tod_sd: 0.0, noise_ratio: 0.0 };
+    const HYPOTHESIS: Hypothesis = Hypothesis {
+        ou_variance: 1000.0,
+        common: 0.0,
+        ou_tau: 1200.0,
+        level_drift: 10.0,
+        tod_sd: 0.0,
+        noise_ratio: 0.0,
+    };
 
     fn slot(number: u32, load: f64) -> Observation {
         let time = f64::from(number % 144) * 600.0 + 300.0;
@@ -245,6 +256,22 @@ mod tests {
     fn a_first_sum_without_noise_is_the_estimate() {
         let found = Model::new(HYPOTHESIS).observe(&Observation { noise: 1e-6, ..slot(0, 720.0) }).load;
         assert!((found.mean - 720.0).abs() < 1e-2 && found.variance < 2e-6, "{found:?}");
+    }
+
+    #[test]
+    fn homes_that_move_together_are_as_uncertain_however_many_they_are() {
+        let deviation = |common: f64, members: f64| {
+            let mut model = Model::new(Hypothesis { common, ..HYPOTHESIS });
+            let all = Observation { responders: members, members, noise: 0.1, ..slot(0, 500.0) };
+            for number in 0..1000 {
+                model.observe(&Observation { when: slot(number, 0.0).when, ..all });
+            }
+            model.foresee(4.0 * 3600.0, &slot(1000, 0.0).when, members, 0.1).variance.sqrt()
+        };
+        let alone = [100.0, 10_000.0].map(|members| deviation(0.0, members));
+        let together = [100.0, 10_000.0].map(|members| deviation(0.1, members));
+        assert!(alone[1] < 0.3 * alone[0], "{alone:?}");
+        assert!(together[1] > 0.1 * 500.0 && together[1] > 0.6 * together[0], "{together:?}");
     }
 
     #[test]

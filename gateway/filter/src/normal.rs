@@ -23,6 +23,12 @@ impl Normal {
         Self { variance: self.variance + probability * (from_here - self.variance).max(0.0), ..self }
     }
 
+    /// Returns the same with a mean no further than `most` from another value. The truth may still be where it was thought to be.
+    pub(crate) fn within(self, most: f64, of: f64) -> Self {
+        let mean = self.mean.clamp(of - most, of + most);
+        Self { mean, variance: self.variance + (mean - self.mean).powi(2) }
+    }
+
     /// Returns half the width of the band that holds 95 %, where the slot's own sum had noise of this variance.
     pub(crate) fn band95(self, noise: f64) -> f64 {
         deviations95(self.variance / noise) * self.variance.sqrt()
@@ -49,6 +55,13 @@ mod tests {
     fn parts_that_disagree_widen_the_mixture() {
         assert_eq!(Normal::mixture(&[0.5, 0.5], &[normal(10.0, 4.0); 2]), normal(10.0, 4.0));
         assert_eq!(Normal::mixture(&[0.25, 0.75], &[normal(10.0, 4.0), normal(18.0, 4.0)]), normal(16.0, 16.0));
+    }
+
+    #[test]
+    fn a_mean_that_is_moved_leaves_room_for_where_it_was() {
+        assert_eq!(normal(10.0, 4.0).within(3.0, 12.0), normal(10.0, 4.0));
+        assert_eq!(normal(10.0, 4.0).within(3.0, 15.0), normal(12.0, 8.0));
+        assert_eq!(normal(10.0, 4.0).within(f64::INFINITY, 0.0), normal(10.0, 4.0));
     }
 
     #[test]

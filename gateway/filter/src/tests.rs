@@ -101,7 +101,40 @@ fn a_load_that_doubles_is_found_again() {
     run.days(4);
     run.scale = 2.0;
     let days = run.days(3);
-    assert!(days.iter().all(|day| day.filtered < 0.8 * day.raw && day.covered > 0.9), "{days:?}");
+    // Never worse than the sums, and much better once it has found the new level.
+    assert!(days.iter().all(|day| day.filtered < 0.9 * day.raw && day.covered > 0.9), "{days:?}");
+    let error = |of: fn(&Score) -> f64| days.iter().map(of).sum::<f64>();
+    assert!(error(|day| day.filtered) < 0.75 * error(|day| day.raw), "{days:?}");
+}
+
+#[test]
+fn homes_that_move_together_are_never_much_worse_than_their_sums() {
+    const RUNS: u64 = 8;
+    // A deviation that a hundred homes have by chance is one that a thousand have in common.
+    for (members, lambda) in [(600, 5000.0), (1000, 5000.0), (1000, 40_000.0)] {
+        let scale = f64::from(members) / f64::from(MEMBERS);
+        let (mut days, mut hours) = ([[0.0; 2]; 14], [[[0.0; 2]; 24]; 2]);
+        // Adds the errors of so many slots, filtered and of the sum.
+        let add = |run: &mut Run, slots: usize, [filtered, raw]: &mut [f64; 2]| {
+            for _ in 0..slots {
+                let (truth, found) = run.slot();
+                *filtered += (found.watts - truth).abs();
+                *raw += run.noise.abs();
+            }
+        };
+        for seed in 1..=RUNS {
+            let chance = Chance(seed << 32);
+            let mut run = Run { chance, lambda, members, responders: members, scale, ..Run::of(600, 600) };
+            days.iter_mut().for_each(|day| add(&mut run, 144, day));
+            for (by, hours) in [0.55, 2.0].into_iter().zip(&mut hours) {
+                let mut changed = Run { scale: by * scale, ..run.clone() };
+                hours.iter_mut().for_each(|hour| add(&mut changed, 6, hour));
+            }
+        }
+        let worst = |of: &[[f64; 2]]| of.iter().map(|[filtered, raw]| filtered / raw).fold(0.0, f64::max);
+        let (day, hour) = (worst(&days[1..]), worst(hours.as_flattened()));
+        assert!(day <= 1.02 && hour <= 3.0, "{members}, {lambda}: {day} {hour}");
+    }
 }
 
 #[test]
@@ -290,7 +323,10 @@ fn weekends_are_learned_apart_from_weekdays() {
     }
     let ([first, others], [_, blind]) = (mornings(true), mornings(false));
     assert!(first.covered > 0.87 && others.covered > 0.93, "{first:?} {others:?}");
-    assert!(others.filtered < 0.88 * blind.filtered && others.covered > blind.covered + 0.01, "{others:?} {blind:?}");
+    // A filter that knows no weekends takes them for something that all homes do at once, and follows: it loses less by that than
+    // before it allowed for such things, and covers as well.
+    assert!(others.filtered < 0.92 * blind.filtered && others.covered > blind.covered, "{others:?} {blind:?}");
+    assert!(others.filtered < 0.1, "{others:?}");
 }
 
 #[test]
@@ -374,7 +410,9 @@ fn a_slot_without_a_sum_is_foreseen_with_an_honest_band_and_nothing_changes() {
         }
         let (alone, long) = (Score::of(LAMBDA, &alone), Score::of(LAMBDA, &long));
         assert!((0.92..0.995).contains(&alone.covered), "{seconds} s: {alone:?}");
-        assert!((0.92..0.995).contains(&long.covered) && long.filtered < 0.2, "{seconds} s, two days: {long:?}");
+        // Whether homes move together cannot be told from two weeks of them: the band allows for it.
+        assert!(long.covered > 0.92 && long.filtered < 0.2, "{seconds} s, two days: {long:?}");
+        assert!(long.band < 0.6 * 45_000.0, "{seconds} s, two days: {long:?}");
         assert!(wider < 0.95, "{seconds} s: a sum makes the band narrower: {wider}");
     }
     let slot = Slot { start_millis: 0, end_millis: 600_000, local: LocalTime::utc(0), members: 10 };

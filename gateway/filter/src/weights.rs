@@ -14,7 +14,7 @@ const RECENT_DECAY: f64 = 0.95;
 const HOUR_DECAY: f64 = 0.99;
 const HOUR_DECAY_SECONDS: f64 = 600.0;
 /// No hypothesis is given up: it is at least this probable beside the best, as a logarithm.
-const LOWEST: f64 = -20.0;
+const LOWEST: f64 = -8.0;
 
 /// Logarithms of probabilities, those of the best hypothesis being 0.
 #[derive(Debug, Clone)]

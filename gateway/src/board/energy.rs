@@ -63,6 +63,8 @@ pub struct EnergyJson {
     pub missing_seconds: u64,
     /// The filled part of the time that is in the energy.
     pub filled_share: f64,
+    /// The share of the energy that is estimated, because meters cut high readings off.
+    pub cut_off_share: f64,
 }
 
 impl EnergyJson {
@@ -81,6 +83,7 @@ impl EnergyJson {
             filled_seconds: rollup.filled_millis / 1000,
             missing_seconds: 0,
             filled_share: (rollup.filled_share() * 1e4).round() / 1e4,
+            cut_off_share: (rollup.cut_off_share() * 1e5).round() / 1e5,
         }
     }
 }

@@ -53,6 +53,8 @@ pub struct GroupSlot {
     /// Filtered loads, and estimates of clusters that have none.
     filtered: Total,
     any_filtered: bool,
+    /// What of the estimate is of meters that cut off, in watts; none if no cluster knows.
+    cut_off: Option<f64>,
 }
 
 /// Loads of clusters that were added up.
@@ -96,6 +98,7 @@ impl GroupSlot {
             estimate: Total::default(),
             filtered: Total::default(),
             any_filtered: false,
+            cut_off: None,
         }
     }
 
@@ -107,8 +110,11 @@ impl GroupSlot {
         self.members += u64::from(outcome.members);
         self.responders += u64::from(outcome.responders);
         self.sum.add(sum.watts, (sum.band95, sum.band99), AddedNoise::of(closed, 1.0));
-        let (bands, noise) = ((estimate.band95, estimate.band99), AddedNoise::of(closed, closed.to_members()));
+        let (bands, noise) = ((estimate.band95, estimate.band99), AddedNoise::of_estimate(closed));
         self.estimate.add(estimate.watts, bands, noise);
+        if let Some(share) = closed.cut_off_share() {
+            *self.cut_off.get_or_insert_default() += share * estimate.watts as f64;
+        }
         match closed.filtered {
             None => self.filtered.add(estimate.watts, bands, noise),
             Some(FilteredLoad { watts, band95 }) => {
@@ -147,6 +153,11 @@ impl GroupSlot {
     /// a sum.
     pub fn estimate(&self) -> Option<Load> {
         self.estimate.load().filter(|_| self.in_sum > 0)
+    }
+
+    /// Returns the share of the estimate that is estimated, because meters cut high readings off.
+    pub fn cut_off_share(&self) -> Option<f64> {
+        self.cut_off.filter(|_| self.estimate.watts != 0).map(|watts| watts / self.estimate.watts as f64)
     }
 
     /// Returns the noise in both.

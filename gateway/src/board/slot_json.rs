@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use crate::clock::rfc3339;
-use crate::history::{ClosedSlot, FilteredLoad, Load};
+use crate::history::{Best, ClosedSlot, FilteredLoad, Load};
 
 /// What may be published about a closed slot. Fields about the load are absent (`null`) in a slot that gave none.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
@@ -43,18 +43,29 @@ pub struct LoadsJson {
     pub load_watts: Option<i64>,
     pub band95_watts: Option<u64>,
     pub band99_watts: Option<u64>,
-    /// The sum scaled by members over responders: an estimate for all members, silent ones included. The bands, scaled alike, hold
-    /// the noise, not what silent meters really used.
+    /// The sum scaled by members over responders, with what meters are expected to have cut off: an estimate for all members,
+    /// silent ones included. The bands hold the noise and what is not known of that, not what silent meters really used.
     pub load_estimated_watts: Option<i64>,
     pub band95_estimated_watts: Option<u64>,
     pub band99_estimated_watts: Option<u64>,
     /// What the slots before tell about the load of all members now, and its band: less noise, but by a model.
     pub load_filtered_watts: Option<i64>,
     pub band95_filtered_watts: Option<u64>,
+    /// Which of these two tells the load best: `filtered` or `estimated`; and why.
+    pub load_best: Option<&'static str>,
+    pub load_best_because: Option<&'static str>,
+    /// How much of the estimate stands for what meters cut off of high readings.
+    pub cut_off_watts: Option<i64>,
 }
 
 impl LoadsJson {
-    pub(crate) fn new(sum: Option<Load>, estimate: Option<Load>, filtered: Option<FilteredLoad>) -> Self {
+    pub(crate) fn new(
+        sum: Option<Load>,
+        estimate: Option<Load>,
+        filtered: Option<FilteredLoad>,
+        cut_off: Option<f64>,
+    ) -> Self {
+        let best = estimate.map(|estimate| Best::of(estimate, filtered));
         Self {
             load_watts: sum.map(|load| load.watts),
             band95_watts: sum.map(|load| load.band95),
@@ -64,8 +75,17 @@ impl LoadsJson {
             band99_estimated_watts: estimate.map(|load| load.band99),
             load_filtered_watts: filtered.map(|load| load.watts),
             band95_filtered_watts: filtered.map(|load| load.band95),
+            load_best: best.map(Best::as_str),
+            load_best_because: best.map(Best::because),
+            cut_off_watts: estimate.map(|load| part(load.watts, cut_off)),
         }
     }
+}
+
+/// Returns a share of a load; nothing if the share is not known.
+#[expect(clippy::cast_possible_truncation, reason = "a cast to an integer saturates")]
+fn part(watts: i64, share: Option<f64>) -> i64 {
+    (watts as f64 * share.unwrap_or(0.0)).round() as i64
 }
 
 impl From<&ClosedSlot> for SlotJson {
@@ -77,7 +97,7 @@ impl From<&ClosedSlot> for SlotJson {
             end: rfc3339(outcome.end),
             epoch: outcome.epoch,
             outcome: closed.label(),
-            loads: LoadsJson::new(closed.sum(), closed.estimate(), closed.filtered),
+            loads: LoadsJson::new(closed.sum(), closed.estimate(), closed.filtered, closed.cut_off_share()),
             mean_error_watts: closed.mean_error().map(|watts| (watts * 10.0).round() / 10.0),
             load_smoothed_watts: closed.smoothed.map(|load| load.watts),
             band95_smoothed_watts: closed.smoothed.map(|load| load.band95),

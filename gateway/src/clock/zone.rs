@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use dream_edge::cut_off::Moment;
 use dream_filter::LocalTime;
 use dream_protocol::time::Timestamp;
 use jiff::Zoned;
@@ -34,6 +35,11 @@ impl Zone {
         TimeZone::get(name).ok().map(Self)
     }
 
+    /// Returns its name.
+    pub fn name(&self) -> &str {
+        self.0.iana_name().unwrap_or("UTC")
+    }
+
     /// Returns what clocks show at an instant.
     pub fn local_time(&self, at: Timestamp) -> LocalTime {
         let local = self.zoned(at);
@@ -43,6 +49,12 @@ impl Zone {
             second_of_day: u32::try_from(seconds).unwrap_or(0),
             weekend: matches!(local.weekday(), Weekday::Saturday | Weekday::Sunday),
         }
+    }
+
+    /// Returns the same with the day of the year, for what meters cut off.
+    pub fn moment(&self, at: Timestamp) -> Moment {
+        let LocalTime { second_of_day, weekend } = self.local_time(at);
+        Moment { second_of_day, day_of_year: self.zoned(at).day_of_year().unsigned_abs(), weekend }
     }
 
     /// Returns the hour, day or month that an instant is in: from its beginning to just before its end. Days have 23 or 25

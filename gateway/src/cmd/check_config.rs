@@ -15,7 +15,7 @@ use crate::clock::{Clock, rfc3339};
 use crate::cmd::ConfigArgs;
 use crate::config::access::{Logins, Open};
 use crate::config::decimal::Fraction;
-use crate::config::secrets::{self, GatewayIdentity};
+use crate::config::secrets::{self, GatewayIdentity, SecretError};
 use crate::config::{Broker, ClusterSettings, Config, Draft, Files, Http, Place, Postgres, even_draws};
 use crate::store;
 
@@ -124,6 +124,12 @@ fn write_groups(config: &Config, out: &mut impl Write) -> anyhow::Result<()> {
 
 /// Returns what is wrong with the files that `run` would read or write before it connects. Mistakes of secrets name their keys.
 fn mistakes(files: &Files, now: Timestamp) -> Vec<(&'static str, String)> {
+    let secrets = secret_mistakes(files, now).into_iter().map(|error| ("", error.to_string()));
+    secrets.chain(files.store.iter().flat_map(store_mistakes)).collect()
+}
+
+/// Returns what is wrong with keys, certificates and passwords.
+pub(super) fn secret_mistakes(files: &Files, now: Timestamp) -> Vec<SecretError> {
     let identity =
         files.identity.iter().flat_map(|identity| secrets::identity_mistakes(identity, files.id.as_ref(), now));
     let tls = files.tls.iter().flat_map(secrets::tls_mistakes);
@@ -136,12 +142,15 @@ fn mistakes(files: &Files, now: Timestamp) -> Vec<(&'static str, String)> {
     let foreign = client.and_then(|((identity, id), tls)| secrets::foreign_client(tls, &identity, id));
     let password = files.login.iter().filter_map(|login| secrets::password(login).err());
     let http = files.http.iter().flat_map(secrets::http_mistakes);
-    let secrets = identity.chain(tls).chain(foreign).chain(password).chain(http);
-    let store = files.store.iter().flat_map(|place| match place {
+    identity.chain(tls).chain(foreign).chain(password).chain(http).collect()
+}
+
+/// Returns why a store could not be used, each with its key.
+pub(super) fn store_mistakes(place: &Place) -> Vec<(&'static str, String)> {
+    match place {
         Place::File { path, .. } => store_mistake(path).map(|message| ("store.path", message)).into_iter().collect(),
         Place::Postgres(postgres) => database_mistakes(postgres),
-    });
-    secrets.map(|error| ("", error.to_string())).chain(store).collect()
+    }
 }
 
 /// Returns what is wrong with the files that the way to a database needs, or with the database.

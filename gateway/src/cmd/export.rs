@@ -79,6 +79,8 @@ pub(super) fn run(args: &ExportArgs, out: &mut impl Write) -> anyhow::Result<()>
         }
         OpenStoreError::Newer { .. }
         | OpenStoreError::Earlier { .. }
+        | OpenStoreError::Outdated { .. }
+        | OpenStoreError::Migration { .. }
         | OpenStoreError::Damaged { .. }
         | OpenStoreError::Io { .. }
         | OpenStoreError::Missing { .. }

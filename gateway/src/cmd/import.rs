@@ -69,8 +69,11 @@ fn all_of(store: &FileStore, cluster: &ClusterId) -> Result<Vec<Change>, ImportE
         changes.push(put(Record::Outcome(closed.outcome)));
         let (filtered, smoothed) = (closed.filtered.or(closed.predicted), closed.smoothed);
         changes.extend(filtered.map(|filtered| Change::PutFiltered { cluster: cluster.clone(), end, filtered }));
-        changes.extend(smoothed.map(|smoothed| Change::PutSmoothed { cluster, end, smoothed }));
+        changes.extend(smoothed.map(|smoothed| Change::PutSmoothed { cluster: cluster.clone(), end, smoothed }));
+        changes.extend(closed.cut_off.map(|cut_off| Change::PutCutOff { cluster, end, cut_off }));
     }
+    let sent = store.sent(cluster)?;
+    changes.extend(sent.map(|until| Change::PutSent { cluster: cluster.clone(), until }));
     for step in [Step::Hour, Step::Day] {
         let rows = store.rollups(cluster, step, ever(), usize::MAX)?.into_iter();
         changes.extend(rows.map(|rollup| Change::PutRollup { cluster: cluster.clone(), step, rollup }));

@@ -11,6 +11,7 @@ mod numbers;
 mod report;
 mod scheme;
 mod solve;
+mod suited;
 mod summary;
 mod text;
 
@@ -19,6 +20,7 @@ use std::io::Write;
 
 use clap::{Args, FromArgMatches as _};
 use dream_edge::HomeKind;
+use dream_edge::cut_off::{CutOffDay, CutOffTable};
 use dream_protocol::params::{Params, Terms};
 use dream_protocol::policy::Profile;
 use dream_protocol::scheme::{COMMITTEE_FROM, Kind, SchemeChoice};
@@ -33,6 +35,13 @@ use crate::config::decimal::{self, Fraction};
 use crate::config::{even_draws, with_committee};
 
 const EXAMPLES: &str = "\
+Which kind?
+  1. Does any home heat rooms or water with electricity, or charge a car? electric-heat. As house, such homes lost a third of
+     their energy.
+  2. Does any home feed in? pv. Under a range that begins at 0, all that is fed in is lost.
+  3. Do nearly all homes have one or two residents? flat, otherwise house. Houses as flats lost a tenth of their energy.
+  A kind that is too large only adds noise.
+
 Examples:
   dream-gateway plan --homes 600 --kind house
   dream-gateway plan --homes 10000 --kind house --day-epsilon 4 --willing 0.9 --loss 0.02
@@ -48,7 +57,8 @@ pub(crate) struct PlanArgs {
     /// How many homes the cluster has, each with a meter; by default 300
     #[arg(long, value_name = "COUNT", visible_alias = "members", value_parser = clap::value_parser!(u16).range(1..=10_000))]
     homes: Option<u16>,
-    /// Home profile to assume: flat, house, electric-heat or pv. It sets the range of readings and their root mean square over a day
+    /// Home profile to assume: flat, house, electric-heat or pv. It sets the range of readings and their root mean square over a day;
+    /// three questions below choose it
     #[arg(long, value_name = "KIND", default_value_t)]
     kind: HomeKind,
     /// The error you accept: the mean size of the noise in a slot's sum when all answer, in per cent of the mean load.
@@ -163,11 +173,10 @@ impl PlanArgs {
         u64::from(params.members()) * u64::from(self.mean_watts_per_home())
     }
 
-    /// Returns how much of the energy is cut off, if it is about the kind's homes, range and day.
-    fn cut_off_percent(&self, params: &Params) -> Option<f64> {
-        let usual = self.kind.rms_watts();
-        let as_usual = params.day_rms_watts().is_some_and(|rms| (usual..usual + usual / 100).contains(&rms));
-        (as_usual && self.range.is_none() && self.mean_load.is_none()).then(|| Homes::of(self.kind).cut_off_percent)
+    /// Returns what simulated homes of the kind cut off.
+    fn cut_off(&self, params: &Params) -> Option<CutOffDay> {
+        let Terms { lo, hi, .. } = *params.terms();
+        CutOffTable::shipped().of(self.kind, (lo, hi), params.day_rms_watts())
     }
 
     /// Returns the parameters with a committee if there is to be one; with the reason if one was preferred and cannot

@@ -38,24 +38,29 @@ pub(super) struct RunningGateway {
 }
 
 impl RunningGateway {
-    /// Asks for a path; returns the answer's body.
+    /// Returns the configuration file, if one is named.
+    pub(super) fn config(&self) -> Option<&Path> {
+        self.config.as_deref()
+    }
+
+    /// Asks for a path; returns the body of an answer that is one.
     pub(super) fn ask(&self, path: &str) -> anyhow::Result<String> {
+        let answer = self.answer(path)?;
+        let body = answer.body().map_err(anyhow::Error::msg)?;
+        Ok(body.to_owned())
+    }
+
+    /// Asks for a path; returns whatever comes of it.
+    pub(super) fn answer(&self, path: &str) -> anyhow::Result<Answer> {
         let Place { address, tls } = self.place()?;
         let token = self.token_file.as_deref().map(token).transpose()?;
         let scheme = if tls.is_some() { "https" } else { "http" };
         let url = format!("{scheme}://{address}{path}");
         let question = Question { address, path, token: token.as_ref().map(|token| token.as_str()), tls };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (status, body) = runtime
-            .block_on(question.ask(LIMITS))
-            .map_err(|problem| anyhow::anyhow!("{url} does not answer: {problem}"))?;
-        let body = String::from_utf8_lossy(&body).trim_end().to_owned();
-        let hint = match (status, &token) {
-            (401, None) => "; name a file with a token in --token-file (`dream-gateway access token` makes one)",
-            _ => "",
-        };
-        anyhow::ensure!(status == 200, "{url} answers {status}: {body}{hint}");
-        Ok(body)
+        let told = runtime.block_on(question.ask(LIMITS));
+        let told = told.map(|(status, body)| (status, String::from_utf8_lossy(&body).trim_end().to_owned()));
+        Ok(Answer { url, told, has_token: token.is_some() })
     }
 
     /// Returns the place of the URL, or else the one of the configuration, as this host reaches it.
@@ -69,6 +74,30 @@ impl RunningGateway {
         // Only the gateway has the key of its certificate, whatever name that is for.
         let client = http.tls.map(|tls| secrets::http_client(&tls.certificate)).transpose()?;
         Ok(Place { address, tls: client.map(|client| (client, ServerName::from(address.ip()))) })
+    }
+}
+
+/// What came of a question.
+#[derive(Debug)]
+pub(super) struct Answer {
+    url: String,
+    /// The status and the body, or why there is none.
+    pub(super) told: Result<(u16, String), String>,
+    has_token: bool,
+}
+
+impl Answer {
+    /// Returns the body of an answer with status 200; otherwise what is wrong.
+    pub(super) fn body(&self) -> Result<&str, String> {
+        let url = &self.url;
+        match &self.told {
+            Ok((200, body)) => Ok(body),
+            Ok((401, body)) if !self.has_token => Err(format!(
+                "{url} answers 401: {body}; name a file with a token in --token-file (`dream-gateway access token` makes one)"
+            )),
+            Ok((status, body)) => Err(format!("{url} answers {status}: {body}")),
+            Err(problem) => Err(format!("{url} does not answer: {problem}")),
+        }
     }
 }
 

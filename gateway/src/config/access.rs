@@ -36,7 +36,7 @@ pub struct HttpTls {
 /// A proxy that lets people log in, and says in a header who they are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proxy {
-    /// Whose headers count.
+    /// Whose headers count: never everybody's.
     pub addresses: Vec<IpNet>,
     /// In lower case.
     pub user_header: String,
@@ -340,6 +340,21 @@ pub(super) fn http(section: &Section<'_>) -> Http {
     Http { listen, tls, access_file, proxy, open }
 }
 
+/// Headers that a client fills, or a proxy from what a client said.
+const CLIENTS: [&str; 11] = [
+    "authorization",
+    "connection",
+    "cookie",
+    "forwarded",
+    "host",
+    "user-agent",
+    "via",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+    "x-real-ip",
+];
+
 fn proxy(section: &Section<'_>) -> Option<Proxy> {
     let addresses = section.key("addresses").required("[\"127.0.0.1\"]").texts();
     let addresses = addresses.map(|addresses| {
@@ -349,26 +364,53 @@ fn proxy(section: &Section<'_>) -> Option<Proxy> {
         let networks = addresses.iter().filter_map(|text| {
             let network =
                 text.parse().or_else(|_| text.parse().map(|address: IpAddr| IpNet::from(address.to_canonical())));
-            if network.is_err() {
-                section.wrong("addresses", format!("`{text}` is no address or network; use 10.0.0.7 or 10.1.0.0/16"));
+            match network {
+                Err(_) => {
+                    let wrong = format!("`{text}` is no address or network; use 10.0.0.7 or 10.1.0.0/16");
+                    section.wrong("addresses", wrong);
+                }
+                Ok(network) if network.prefix_len() == 0 => {
+                    let wrong =
+                        format!("`{text}` is every address, so that everybody could be anybody; name the proxy's");
+                    section.wrong("addresses", wrong);
+                }
+                Ok(_) => {}
             }
             network.ok()
         });
         networks.collect::<Vec<IpNet>>()
     });
     let header = |text: &str| {
-        let is_name = axum::http::HeaderName::try_from(text).is_ok();
-        let is_ours = ["authorization", "cookie", "host"].contains(&text.to_ascii_lowercase().as_str());
-        if is_name && !is_ours { Ok(text.to_ascii_lowercase()) } else { Err("not a header; use X-Forwarded-User") }
+        let (name, is_name) = (text.to_ascii_lowercase(), axum::http::HeaderName::try_from(text).is_ok());
+        match CLIENTS.contains(&name.as_str()) {
+            false if is_name => Ok(name),
+            false => Err("not a header; use X-Forwarded-User"),
+            true => Err("clients choose what it says; use a header that the proxy sets, such as X-Forwarded-User"),
+        }
     };
-    let user_header = section.key("user_header").parsed(header);
-    let groups_header = section.key("groups_header").parsed(header);
-    let groups = |key: &'static str| section.key(key).texts().unwrap_or_default().into_iter().collect();
+    let usual = |key: &'static str, usual: &str| section.key(key).parsed(header).unwrap_or_else(|| usual.to_owned());
+    let user_header = usual("user_header", "x-forwarded-user");
+    let groups_header = usual("groups_header", "x-forwarded-groups");
+    if user_header == groups_header {
+        section.wrong("groups_header", "must differ from `user_header`, or a user called like a group would be in it");
+    }
+    let groups = |key: &'static str| {
+        let names = section.key(key).texts().unwrap_or_default();
+        for name in &names {
+            if name.trim().is_empty() {
+                section.wrong(key, "an empty name would be the group of everybody who is in none; leave it out");
+            }
+            if name.contains(',') {
+                section.wrong(key, format!("`{name}` has a comma, which separates groups; name each by itself"));
+            }
+        }
+        names.iter().map(|name| name.trim().to_owned()).collect()
+    };
     Some(Proxy {
         operator_groups: groups("operator_groups"),
         viewer_groups: groups("viewer_groups"),
         addresses: addresses?,
-        user_header: user_header.unwrap_or_else(|| "x-forwarded-user".to_owned()),
-        groups_header: groups_header.unwrap_or_else(|| "x-forwarded-groups".to_owned()),
+        user_header,
+        groups_header,
     })
 }

@@ -1,9 +1,11 @@
 //! Every key of the file: its name, type, bounds and default, and what must fit together.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use dream_edge::HomeKind;
 use dream_edge::config::Section;
+use dream_edge::cut_off::CutOffTable;
 use dream_edge::mqtt::BrokerUrl;
 use dream_protocol::cluster::RosterRules;
 use dream_protocol::ids::{ClusterId, GatewayId, MAX_ID_LEN, MeterId};
@@ -15,7 +17,7 @@ use dream_protocol::scheme::{self, Scheme, SchemeChoice};
 use super::decimal::{self, Fraction};
 use super::{
     Broker, BrokerTls, ClusterSettings, Config, Files, Identity, Log, LogFormat, Login, Overrides, Place, Postgres,
-    Store, access, group,
+    Store, access, group, remote_write,
 };
 use crate::clock::Zone;
 
@@ -37,6 +39,7 @@ pub(super) fn config(root: &Section<'_>, overrides: &Overrides) -> (Option<Confi
     let http = access::http(&root.section("http"));
     let log = log(&root.section("log"));
     let home_assistant = home_assistant(&root.section("home_assistant"));
+    let remote_write = remote_write::read(&root.section("remote_write"));
     let sections = root.sections("clusters");
     let clusters = clusters(root, &sections);
     let groups = group::read(root, sections.iter().map(|(name, _)| *name).collect(), &clusters);
@@ -70,6 +73,7 @@ pub(super) fn config(root: &Section<'_>, overrides: &Overrides) -> (Option<Confi
             http,
             log,
             home_assistant,
+            remote_write,
             clusters,
             groups,
         })
@@ -296,6 +300,7 @@ fn cluster(section: &Section<'_>) -> Option<ClusterSettings> {
     let min_members = min_members(section, profile);
     let deny = meter_ids(section, "deny_file");
     let allow = meter_ids(section, "allow_file");
+    let cut_off = cut_off(section).unwrap_or_else(CutOffTable::shipped);
     let roster = RosterRules {
         min_members,
         settle_seconds: section.key("settle_seconds").number(0..=86_400).unwrap_or(rules.settle_seconds),
@@ -337,6 +342,8 @@ fn cluster(section: &Section<'_>) -> Option<ClusterSettings> {
         malicious_share,
         profile,
         roster,
+        kind,
+        cut_off,
     };
     if section.mistakes() > before {
         return None;
@@ -407,6 +414,15 @@ fn min_members(section: &Section<'_>, profile: Profile) -> u16 {
         section.wrong("min_members", message);
     }
     members
+}
+
+/// Reads a table of what meters cut off, in place of the one that ships.
+fn cut_off(section: &Section<'_>) -> Option<Arc<CutOffTable>> {
+    const NAME: &str = "cut_off_file";
+    let path = section.key(NAME).path()?;
+    let table = std::fs::read_to_string(&path).map_err(|error| format!("cannot be read: {error}"));
+    let table = table.and_then(|text| CutOffTable::parse(&text).map_err(|wrong| format!("is no such table: {wrong}")));
+    table.map(Arc::new).map_err(|wrong| section.wrong(NAME, format!("{} {wrong}", path.display()))).ok()
 }
 
 /// Reads a file of ids, one a line; empty lines and what follows a `#` are left out.

@@ -254,7 +254,7 @@ fn read(key: &'static str, path: &Path) -> Result<Zeroizing<Vec<u8>>, SecretErro
 }
 
 /// Reads the certificates of a file, at least one.
-fn certificates(key: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, SecretError> {
+pub(super) fn certificates(key: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, SecretError> {
     let text = read(key, path)?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     let found = found.ok().filter(|found| !found.is_empty());

@@ -7,11 +7,13 @@ use std::time::Duration;
 use dream_edge::serve::Tls;
 use rustls::ServerConfig;
 use tokio::sync::watch;
-use tracing::{error, info};
+use tracing::error;
 
-use crate::config::Config;
+use crate::board::running::Running;
 use crate::config::access::Logins;
 use crate::config::secrets::{self, HttpCertificate};
+use crate::config::snapshot::{self, Change, Snapshot};
+use crate::config::{Config, Http};
 use crate::http::access::Access;
 
 /// How often they are looked at.
@@ -29,6 +31,11 @@ impl HttpFiles {
         let certificate = config.http.tls.as_ref().map(secrets::http_tls).transpose()?;
         Ok(Self { logins: Logins::load(config)?, certificate })
     }
+
+    /// Takes down what they hold.
+    pub fn snapshot(&self, http: &Http) -> Snapshot {
+        Snapshot::of_http(http, &self.logins)
+    }
 }
 
 /// What is served by, as it is now.
@@ -38,34 +45,34 @@ pub(super) struct Current {
     files: HttpFiles,
     pub(super) access: Arc<Access>,
     tls: Option<watch::Sender<Arc<ServerConfig>>>,
+    running: Arc<Running>,
 }
 
 impl Current {
-    pub(super) fn new(config: &Config, files: HttpFiles) -> Self {
+    pub(super) fn new(config: &Config, files: HttpFiles, running: Arc<Running>) -> Self {
         let access = Arc::new(Access::new(&config.http, files.logins.clone()));
         let tls = files.certificate.as_ref().map(|certificate| watch::Sender::new(certificate.server.clone()));
-        Self { config: config.clone(), files, access, tls }
+        running.set_http(files.snapshot(&config.http));
+        Self { config: config.clone(), files, access, tls, running }
     }
 
     pub(super) fn tls(&self) -> Option<Tls> {
         self.tls.as_ref().map(watch::Sender::subscribe)
     }
 
-    /// Serves by a configuration that was read again.
-    pub(super) fn replace(&mut self, config: &Config, files: HttpFiles) {
+    /// Serves by a configuration that was read again; returns what is different.
+    pub(super) fn replace(&mut self, config: &Config, files: HttpFiles) -> Vec<Change> {
         self.config = config.clone();
         self.access.replace(&config.http, files.logins.clone());
-        if files.logins != self.files.logins {
-            let (users, tokens) = (files.logins.users.len(), files.logins.tokens.len());
-            info!(users, tokens, "users and tokens of HTTP have changed");
-        }
         if let (Some(tls), Some(certificate)) = (&self.tls, &files.certificate)
             && self.files.certificate.as_ref().is_none_or(|before| before.chain != certificate.chain)
         {
             tls.send_replace(certificate.server.clone());
-            info!("the certificate of HTTP has changed");
         }
+        let changes = self.running.set_http(files.snapshot(&config.http));
+        snapshot::log(&changes);
         self.files = files;
+        changes
     }
 
     /// Reads the files again from time to time, and says what is wrong with them once.

@@ -1,5 +1,6 @@
 //! The filter of a cluster's load, fed with closed slots and by the clocks where the homes are.
 
+use dream_edge::cut_off::{CutOff, CutOffDay};
 use dream_filter::{Filter, Profile, Release, Slot};
 use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::ids::ClusterId;
@@ -14,12 +15,24 @@ use crate::store::Change;
 pub struct ClusterFilter {
     filter: Filter,
     zone: Zone,
+    /// What meters are expected to cut off under the list of the last slot.
+    cut_off: Option<CutOffDay>,
 }
 
 impl ClusterFilter {
     /// Returns the filter of a new cluster, which begins with what others learned, if there are any.
     pub fn new(zone: &Zone, others: &[Profile]) -> Self {
-        Self { filter: Filter::starting_from(others), zone: zone.clone() }
+        Self { filter: Filter::starting_from(others), zone: zone.clone(), cut_off: None }
+    }
+
+    /// Sets what meters are expected to cut off from now on.
+    pub fn expect_cut_off(&mut self, cut_off: Option<CutOffDay>) {
+        self.cut_off = cut_off;
+    }
+
+    /// Returns what so many members are expected to cut off at this time.
+    fn cut_off_at(&self, at: Timestamp, members: u16) -> Option<CutOff> {
+        Some(self.cut_off?.at(self.zone.moment(at), members))
     }
 
     /// Lets the filter see what was released; returns what it makes of the slot, if anything.
@@ -39,8 +52,12 @@ impl ClusterFilter {
     /// The same for a slot that just closed; returns it with what the filter makes of it, or expected of it if it gave no sum.
     /// What is to be stored with its outcome is added to `changes`: that, and what is final now of slots that ended an hour before.
     pub fn close(&mut self, cluster: &ClusterId, outcome: SlotOutcome, changes: &mut Vec<Change>) -> ClosedSlot {
-        let filtered = self.observe(&outcome);
-        let closed = ClosedSlot { filtered, predicted: self.predict(&outcome), ..outcome.into() };
+        let cut_off = self.cut_off_at(middle(&outcome), outcome.members);
+        let filtered = self.observe(&outcome).map(|load| load.with(cut_off));
+        let predicted = self.predict(&outcome).map(|load| load.with(cut_off));
+        let closed = ClosedSlot { filtered, predicted, cut_off, ..outcome.into() };
+        let end = outcome.end;
+        changes.extend(cut_off.map(|cut_off| Change::PutCutOff { cluster: cluster.clone(), end, cut_off }));
         let load = closed.filtered.or(closed.predicted);
         changes.extend(load.map(|filtered| Change::PutFiltered {
             cluster: cluster.clone(),
@@ -48,9 +65,12 @@ impl ClusterFilter {
             filtered,
         }));
         if filtered.is_some() {
+            let half_a_slot = outcome.end.millis_since(outcome.start) / 2;
             for slot in self.filter.smoothed() {
                 let (cluster, end) = (cluster.clone(), Timestamp::from_millis(slot.end_millis));
-                let smoothed = FilteredLoad::new(slot.load);
+                let at = Timestamp::from_millis(slot.end_millis.saturating_sub(half_a_slot));
+                let cut_off = self.cut_off_at(at, outcome.members);
+                let smoothed = FilteredLoad::new(slot.load).map(|load| load.with(cut_off));
                 changes.extend(smoothed.map(|smoothed| Change::PutSmoothed { cluster, end, smoothed }));
             }
         }

@@ -4,7 +4,7 @@
 //! collected in one [`Job`]; the receiver commits it and then runs its [`Effect`]s in order: the
 //! acknowledgements among them, so that a message is acknowledged only after everything it caused is on disk.
 
-mod connection;
+pub(in crate::engine) mod connection;
 mod messages;
 mod meters;
 mod rebuilding;
@@ -28,6 +28,7 @@ use crate::board::readiness::Latch;
 use crate::clock::Clock as _;
 use crate::config::Config;
 use crate::config::secrets::GatewayIdentity;
+use crate::config::snapshot::{self, Snapshot};
 use crate::engine::announce::Retained;
 use crate::engine::effect::Effect;
 use crate::engine::parts::Parts;
@@ -52,7 +53,8 @@ const EXPIRE_EVERY_SECONDS: u64 = 3600;
 /// A command to a running driver.
 #[derive(Debug)]
 pub enum Command {
-    Reload(Box<Config>, Box<GatewayIdentity>),
+    /// Serve by another configuration, and say what has changed, or why nothing has.
+    Reload(Box<Config>, Box<GatewayIdentity>, oneshot::Sender<Result<Vec<snapshot::Change>, String>>),
     Stop,
 }
 
@@ -108,6 +110,7 @@ impl Driver {
             };
         });
         parts.board.set_groups(&parts.config.groups);
+        parts.running.set_gateway(Snapshot::of(&parts.config));
         parts.readiness.set(Latch::ClockRight);
         let rebuilding = Rebuilding::new(parts.config.owned().map(|(id, _)| id.to_string()));
         Self { parts, jobs, state: State { rebuilding, ..State::default() } }
@@ -132,11 +135,11 @@ impl Driver {
             tokio::select! {
                 biased;
                 command = commands.recv() => match command {
-                    Some(Command::Reload(config, identity)) => {
+                    Some(Command::Reload(config, identity, done)) => {
                         while let Some(served) = rebuilt.recv().await {
                             self.serve(served?).await?;
                         }
-                        self.reload(*config, *identity).await;
+                        done.send(self.reload(*config, *identity).await).ok();
                     }
                     Some(Command::Stop) | None => break,
                 },

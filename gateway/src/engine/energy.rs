@@ -92,7 +92,8 @@ impl RunningEnergy {
         older.iter().rev().flatten().for_each(|closed| keep(self.add(closed)));
         filter.replay(replayed, |filter, closed| {
             if closed.outcome.end > until {
-                let predicted = closed.predicted.or_else(|| filter.predict(&closed.outcome));
+                let foreseen = || filter.predict(&closed.outcome).map(|load| load.with(closed.cut_off));
+                let predicted = closed.predicted.or_else(foreseen);
                 keep(self.add(&ClosedSlot { predicted, ..*closed }));
             }
         });
@@ -141,7 +142,7 @@ impl RunningEnergy {
         };
         let bounds = self.zone.bounds(Period::Month, at);
         let mut month = Rollup::new(bounds.clone());
-        self.days.by_start.range(bounds).for_each(|(_, day)| month.combine(day));
+        self.days.by_start.range(bounds).for_each(|(_, day)| month.add_day(day));
         Some(EnergyView { hour: row(&self.hours, Period::Hour), day: row(&self.days, Period::Day), month, extent })
     }
 }

@@ -84,12 +84,27 @@ impl Connector {
             names: NAMES,
             credentials: Box::new(move || {
                 store.commit(&[])?;
-                let tls = broker.tls.as_ref().map(secrets::broker_tls).transpose()?;
-                let login = broker.login.as_ref().map(|login| Ok((login.username.clone(), secrets::password(login)?)));
-                Ok(Credentials { tls, login: login.transpose().map_err(|error: secrets::SecretError| error)? })
+                Ok(credentials(&broker)?)
             }),
         }
     }
+}
+
+/// Reads what is shown to the broker.
+fn credentials(broker: &Broker) -> Result<Credentials, secrets::SecretError> {
+    let tls = broker.tls.as_ref().map(secrets::broker_tls).transpose()?;
+    let login = match &broker.login {
+        Some(login) => Some((login.username.clone(), secrets::password(login)?)),
+        None => None,
+    };
+    Ok(Credentials { tls, login })
+}
+
+/// Returns a client with the gateway's login and another name, to hold a dialog with the broker.
+pub fn visitor(broker: &Broker, name: String) -> Client {
+    let (urls, broker) = (broker.urls.clone(), broker.clone());
+    let credentials = Box::new(move || Ok(credentials(&broker)?));
+    Client { credentials, ..Client::new(urls, name, Credentials::default(), NAMES) }
 }
 
 /// Waits until messages fit into the budget.

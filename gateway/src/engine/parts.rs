@@ -7,6 +7,7 @@ use dream_protocol::topic;
 use crate::board::Board;
 use crate::board::named::NamedMembers;
 use crate::board::readiness::Readiness;
+use crate::board::running::Running;
 use crate::clock::{Clock, SteadyClock};
 use crate::config::Config;
 use crate::config::secrets::GatewayIdentity;
@@ -26,6 +27,8 @@ pub struct Parts {
     pub board: Arc<Board>,
     /// Members by name, for operators.
     pub members: Arc<NamedMembers>,
+    /// The configuration in force, for operators.
+    pub running: Arc<Running>,
     pub telemetry: Telemetry,
     pub readiness: Arc<Readiness>,
     pub clock: Arc<SteadyClock>,
@@ -39,7 +42,7 @@ impl Parts {
         let store = store::open(&config.store, config.ordinal, &name.to_string())?;
         let telemetry = Telemetry { metrics: Arc::new(Metrics::new(&Trouble::LABELS)) };
         let clock = Arc::new(SteadyClock::new(clock));
-        let (board, members, readiness) = (Arc::default(), Arc::default(), Arc::default());
-        Ok(Self { config, identity, status_topic, store, board, members, telemetry, readiness, clock })
+        let (board, members, running, readiness) = <_>::default();
+        Ok(Self { config, identity, status_topic, store, board, members, running, telemetry, readiness, clock })
     }
 }

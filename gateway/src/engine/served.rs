@@ -174,6 +174,9 @@ impl ServedCluster {
     /// Notes a closed slot, and returns it with its filtered load. What belongs to its outcome is added to `changes`: what the
     /// filter makes of it and of slots before it, its hour and its day.
     pub fn note_closed(&mut self, outcome: SlotOutcome, changes: &mut Vec<Change>) -> ClosedSlot {
+        if let Some(list) = self.machine.list_at(outcome.start) {
+            self.filter.expect_cut_off(self.settings.cut_off(list.params()));
+        }
         let closed = self.filter.close(&self.id, outcome, changes);
         changes.extend(self.energy.close(&closed));
         self.changed = true;

@@ -27,6 +27,16 @@ impl AddedNoise {
         Self { variance, tails }
     }
 
+    /// Returns what is not known of a slot's estimate for all members: its noise, scaled to them, and what meters cut off.
+    pub fn of_estimate(slot: &ClosedSlot) -> Self {
+        let Some(cut_off) = slot.cut_off else { return Self::of(slot, slot.to_members()) };
+        let [share, lasting, daily, passing] = cut_off.shares();
+        let mut all = Self::of(slot, slot.to_members() * (1.0 + share));
+        let watts = slot.sum().map_or(0.0, |sum| slot.to_members() * sum.watts as f64);
+        all.variance += watts * watts * (lasting * lasting + daily * daily + passing * passing);
+        all
+    }
+
     /// Returns normal noise, half the width of whose 95 % band is given.
     pub fn normal(band95: f64) -> Self {
         Self { variance: (band95 / NORMAL95).powi(2), tails: 0.0 }
@@ -59,7 +69,9 @@ impl AddAssign for AddedNoise {
 }
 
 /// How many standard deviations hold 95 % of a normal distribution.
-pub(super) const NORMAL95: f64 = 1.959_964;
+pub const NORMAL95: f64 = 1.959_964;
+/// The same for 99 %.
+pub(super) const NORMAL99: f64 = 2.575_829;
 
 /// Returns how many standard deviations hold 95 % of noise whose shape is `1 / heaviness`: 1 is Laplace noise, 0 normal.
 pub(super) fn deviations95(heaviness: f64) -> f64 {
@@ -75,7 +87,7 @@ struct Quantiles {
 
 impl Quantiles {
     const P95: Self = Self { normal: NORMAL95, two: 2.056_5, laplace: 2.118_277 };
-    const P99: Self = Self { normal: 2.575_829, two: 2.995_2, laplace: 3.256_347 };
+    const P99: Self = Self { normal: NORMAL99, two: 2.995_2, laplace: 3.256_347 };
 
     /// Returns the number for noise whose shape is `1 / heaviness`: 1 is Laplace noise, 0 normal. It lies on the parabola through
     /// the exact ones.

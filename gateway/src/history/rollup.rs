@@ -1,7 +1,8 @@
 //! The energy of the slots of an hour, a day or a month, and how certain it is.
 //!
 //! The noise of different slots is independent, so that variances add. What the filter says of slots without a sum errs
-//! alike in neighbouring slots: within an hour or a day its deviations add, and between days or clusters their squares.
+//! alike in neighbouring slots: within an hour or a day its deviations add, and between days or clusters their squares. So do
+//! those of what meters cut off, but for the part that stays: it errs alike on all days of a cluster.
 
 mod row;
 
@@ -33,6 +34,11 @@ pub struct Rollup {
     tails: f64,
     /// The deviation of what was filled in.
     filled_deviation: f64,
+    /// What meters are expected to have cut off, which is in the energy, and its deviations: of what stays, and of what changes
+    /// from day to day.
+    cut_off_watt_seconds: f64,
+    cut_off_lasting: f64,
+    cut_off_daily: f64,
     filtered_millis: u64,
     filtered_watt_seconds: f64,
     filtered_band95: f64,
@@ -60,6 +66,9 @@ impl Rollup {
             variance: 0.0,
             tails: 0.0,
             filled_deviation: 0.0,
+            cut_off_watt_seconds: 0.0,
+            cut_off_lasting: 0.0,
+            cut_off_daily: 0.0,
             filtered_millis: 0,
             filtered_watt_seconds: 0.0,
             filtered_band95: 0.0,
@@ -80,16 +89,27 @@ impl Rollup {
         let seconds = millis as f64 / 1000.0;
         self.first = self.first.min(from);
         self.last = self.last.max(to);
+        let [share, lasting, daily, passing] = closed.cut_off.unwrap_or_default().shares();
+        // Of a load of all members, with what is cut off.
+        let mut cut_off = |watts: i64| {
+            let told = seconds * watts as f64 / (1.0 + share);
+            self.cut_off_watt_seconds += share * told;
+            self.cut_off_lasting += lasting * told.abs();
+            self.cut_off_daily += daily * told.abs();
+            (passing * told).powi(2)
+        };
         match (closed.estimate(), closed.predicted) {
             (Some(estimate), _) => {
+                self.variance += cut_off(estimate.watts);
                 self.measured_millis += millis;
                 self.watt_seconds += seconds * estimate.watts as f64;
-                let scale = seconds * f64::from(outcome.members) / f64::from(outcome.responders.max(1));
+                let scale = seconds * (1.0 + share) * f64::from(outcome.members) / f64::from(outcome.responders.max(1));
                 let variance = outcome.spread().variance() * scale * scale;
                 self.variance += variance;
                 self.tails += variance * variance * f64::from(outcome.honest) / f64::from(outcome.responders.max(1));
             }
             (None, Some(FilteredLoad { watts, band95 })) => {
+                cut_off(watts);
                 self.filled_millis += millis;
                 self.watt_seconds += seconds * watts as f64;
                 self.filled_deviation += seconds * band95 as f64 / NORMAL95;
@@ -110,7 +130,7 @@ impl Rollup {
         }
     }
 
-    /// Adds another day of the same cluster, or the same time of another cluster; this one's period stays as it is.
+    /// Adds the same time of another cluster; this one's period stays as it is.
     pub fn combine(&mut self, other: &Self) {
         self.first = self.first.min(other.first);
         self.last = self.last.max(other.last);
@@ -120,6 +140,9 @@ impl Rollup {
         self.variance += other.variance;
         self.tails += other.tails;
         self.filled_deviation = self.filled_deviation.hypot(other.filled_deviation);
+        self.cut_off_watt_seconds += other.cut_off_watt_seconds;
+        self.cut_off_lasting = self.cut_off_lasting.hypot(other.cut_off_lasting);
+        self.cut_off_daily = self.cut_off_daily.hypot(other.cut_off_daily);
         self.filtered_millis += other.filtered_millis;
         self.filtered_watt_seconds += other.filtered_watt_seconds;
         self.filtered_band95 += other.filtered_band95;
@@ -130,11 +153,19 @@ impl Rollup {
         self.micro_epsilon += other.micro_epsilon;
     }
 
-    /// Adds the hour that follows: what is filled in there errs as it does here.
+    /// Adds another day of the same cluster, whose members cut off more or less than others as they do on this one.
+    pub fn add_day(&mut self, other: &Self) {
+        let lasting = self.cut_off_lasting + other.cut_off_lasting;
+        self.combine(other);
+        self.cut_off_lasting = lasting;
+    }
+
+    /// Adds the hour that follows: what is filled in or cut off there errs as it does here.
     pub fn append(&mut self, next: &Self) {
-        let deviation = self.filled_deviation + next.filled_deviation;
-        self.combine(next);
-        self.filled_deviation = deviation;
+        let filled = self.filled_deviation + next.filled_deviation;
+        let daily = self.cut_off_daily + next.cut_off_daily;
+        self.add_day(next);
+        (self.filled_deviation, self.cut_off_daily) = (filled, daily);
     }
 
     /// Returns neighbouring hours or days as one.
@@ -144,7 +175,7 @@ impl Rollup {
         for row in others {
             match step {
                 Step::Hour => all.append(row),
-                Step::Day => all.combine(row),
+                Step::Day => all.add_day(row),
             }
         }
         Some(all)
@@ -155,14 +186,20 @@ impl Rollup {
         self.watt_seconds / 3600.0
     }
 
-    /// Returns half the width of the band that holds that energy with 95 % confidence: the noise, and the filter's error where
-    /// it filled in. Not what silent meters used that others did not.
+    /// Returns the share of that energy that is estimated, because meters cut high readings off.
+    pub fn cut_off_share(&self) -> f64 {
+        if self.watt_seconds == 0.0 { 0.0 } else { self.cut_off_watt_seconds / self.watt_seconds }
+    }
+
+    /// Returns half the width of the band that holds that energy with 95 % confidence: the noise, what is not known of what meters
+    /// cut off, and the filter's error where it filled in. Not what silent meters used that others did not.
     pub fn band95_watt_hours(&self) -> f64 {
         self.band95_watt_seconds() / 3600.0
     }
 
     fn band95_watt_seconds(&self) -> f64 {
-        let variance = self.variance + self.filled_deviation * self.filled_deviation;
+        let alike = [self.filled_deviation, self.cut_off_lasting, self.cut_off_daily];
+        let variance = self.variance + alike.map(|deviation| deviation * deviation).iter().sum::<f64>();
         if variance == 0.0 {
             return 0.0;
         }
@@ -208,6 +245,7 @@ impl Rollup {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use dream_edge::cut_off::CutOff;
     use dream_testkit::outcomes::Slotted;
 
     use super::*;
@@ -306,10 +344,43 @@ mod tests {
     fn what_is_filled_in_on_one_day_says_nothing_of_the_next() {
         let covered = coverage(400, 30 * DAY, |chance| {
             let mut month = period(0, 30 * DAY);
-            (0..30).for_each(|_| month.combine(&day_with_a_gap(chance)));
+            (0..30).for_each(|_| month.add_day(&day_with_a_gap(chance)));
             month
         });
         assert!((0.92..0.975).contains(&covered), "{covered}");
+    }
+
+    /// Half of what is reported is cut off: what stays differs by 3 % of it, what changes daily by 4 %.
+    #[test]
+    fn what_stays_of_what_is_cut_off_errs_alike_on_all_days_and_the_rest_does_not() {
+        let cut_off = Some(CutOff { share: 500_000, lasting: 30_000, daily: 40_000, passing: 0 });
+        let day = |chance: &mut Chance, share: f64| {
+            let mut day = period(0, DAY);
+            for slot in 0..144 {
+                let told = TRUE_SUM / (1.0 + share) + chance.laplace();
+                #[expect(clippy::cast_possible_truncation, reason = "loads are small")]
+                let told = Slotted::new(slot).decoded(told.round() as i64, 80);
+                day.add(&ClosedSlot { cut_off, ..told.into() });
+            }
+            day
+        };
+        for (days, runs) in [(1, 1000), (30, 150)] {
+            let covered = coverage(runs, days * DAY, |chance| {
+                let (lasting, mut all) = (0.03 * chance.normal(), period(0, days * DAY));
+                for _ in 0..days {
+                    let share = 0.5 + lasting + 0.04 * chance.normal();
+                    all.add_day(&day(chance, share));
+                }
+                assert!((all.cut_off_share() - 1.0 / 3.0).abs() < 1e-9, "{all:?}");
+                all
+            });
+            assert!((0.91..0.985).contains(&covered), "{days} days: {covered}");
+        }
+        let one = day(&mut Chance(1), 0.5);
+        let (mut month, mut group) = (one, one);
+        (1..30).for_each(|_| month.add_day(&one));
+        (1..30).for_each(|_| group.combine(&one));
+        assert!(month.band95_watt_hours() > 2.0 * group.band95_watt_hours(), "clusters are other homes");
     }
 
     #[test]

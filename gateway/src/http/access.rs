@@ -19,19 +19,13 @@ use base64::prelude::BASE64_STANDARD;
 use dream_edge::serve::Peer;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
-use tokio::sync::Semaphore;
 use tracing::warn;
 
 use super::error::ApiError;
+use super::turns::Turns;
 use crate::config::access::{Http, Logins, Open, Proxy, Rights, Role, token_hash};
 
-/// How many passwords are checked at a time: each check takes 19 MiB and tens of milliseconds.
-const CHECKS: usize = 2;
-
-/// How many more requests may wait for that.
-const WAITING: usize = 64;
-
-/// How long a wrong password occupies one of the checks: at most eight guesses a second, whoever makes them.
+/// How long a wrong password keeps its turn: at most eight guesses a second, whoever makes them.
 const PENALTY: Duration = Duration::from_millis(250);
 
 /// How often refusals are logged at most.
@@ -48,8 +42,7 @@ pub struct Access {
     right: Mutex<HashMap<String, [u8; 32]>>,
     /// Makes fingerprints useless outside of this process.
     pepper: [u8; 32],
-    checks: Arc<Semaphore>,
-    waiting: Arc<Semaphore>,
+    turns: Arc<Turns>,
     /// When refusals were last logged, and how many there were since.
     refused: Mutex<(Option<Instant>, u64)>,
     /// Stands for the password of a user who does not exist, so that both take as long.
@@ -80,7 +73,7 @@ enum Refusal {
     Nobody,
     /// With what was wrong.
     Wrong(&'static str),
-    /// Too many passwords wait to be checked.
+    /// Too many passwords wait to be checked, of everybody or from this address.
     Busy,
     /// The role is not enough.
     Role(Option<Role>),
@@ -94,8 +87,7 @@ impl Access {
             rules: RwLock::new(Arc::new(Rules::new(http, logins))),
             right: Mutex::default(),
             pepper: rand::random(),
-            checks: Arc::new(Semaphore::new(CHECKS)),
-            waiting: Arc::new(Semaphore::new(CHECKS + WAITING)),
+            turns: Arc::default(),
             refused: Mutex::default(),
             nobody,
         }
@@ -150,7 +142,11 @@ impl Access {
             return proxied(proxy, headers);
         }
         let mut given = headers.get_all(header::AUTHORIZATION).iter();
-        let Some(value) = given.next() else { return Err(Refusal::Nobody) };
+        let Some(value) = given.next() else {
+            let is_named = rules.proxy.as_ref().is_some_and(|proxy| headers.contains_key(&proxy.user_header));
+            // Either somebody pretends to be the proxy, or its address is not configured: the log names it.
+            return Err(if is_named { Refusal::Wrong("address for headers of the proxy") } else { Refusal::Nobody });
+        };
         if given.next().is_some() {
             return Err(Refusal::Wrong("two headers `Authorization`"));
         }
@@ -162,13 +158,19 @@ impl Access {
                 let decoded = BASE64_STANDARD.decode(rest.trim()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
                 let decoded = decoded.ok_or(Refusal::Wrong("header `Authorization`"))?;
                 let (name, password) = decoded.split_once(':').ok_or(Refusal::Wrong("header `Authorization`"))?;
-                self.password(rules, name, password).await
+                self.password(rules, name, password, peer).await
             }
             _ => Err(Refusal::Wrong("scheme of `Authorization`")),
         }
     }
 
-    async fn password(&self, rules: &Rules, name: &str, password: &str) -> Result<Rights, Refusal> {
+    async fn password(
+        &self,
+        rules: &Rules,
+        name: &str,
+        password: &str,
+        peer: Option<IpAddr>,
+    ) -> Result<Rights, Refusal> {
         let user = rules.logins.users.get(name);
         let hash = user.map_or(&self.nobody, |user| &user.password).clone();
         let fingerprint = self.fingerprint(name, &hash, password);
@@ -179,13 +181,11 @@ impl Access {
         if let (true, Some(user)) = (is_known, user) {
             return Ok(user.rights.clone());
         }
-        let place = self.waiting.clone().try_acquire_owned().map_err(|_| Refusal::Busy)?;
-        let checks = self.checks.clone();
+        let place = self.turns.place(peer).ok_or(Refusal::Busy)?;
         let given = zeroize::Zeroizing::new(password.to_owned());
         // A task of its own: a client that hangs up ends neither the check nor the penalty, so that nobody has more than a few of them.
         let checked = tokio::spawn(async move {
-            let _place = place;
-            let _check = checks.acquire().await.ok()?;
+            let _turn = place.turn().await;
             let verify = move || {
                 let hash = PasswordHash::new(&hash).ok()?;
                 Argon2::default().verify_password(given.as_bytes(), &hash).ok()

@@ -9,7 +9,7 @@ use axum::Json;
 use axum::extract::FromRequestParts;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, VARY};
 use axum::http::request::Parts;
-use axum::http::{HeaderName, HeaderValue};
+use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
@@ -24,6 +24,7 @@ use crate::board::csv::NamedRow;
 use crate::board::group::GroupView;
 use crate::board::holders::HolderJson;
 use crate::board::offenders::OffenderJson;
+use crate::board::running::RunningJson;
 use crate::clock::rfc3339;
 use crate::history::{HistoryError, Step};
 
@@ -227,6 +228,15 @@ pub(super) async fn offenders(shared: Shared, parameters: Parameters) -> Result<
 pub(super) async fn holders(shared: Shared, parameters: Parameters) -> Result<Json<Vec<HolderJson>>, ApiError> {
     parameters.none()?;
     Ok(Json(shared.holders()))
+}
+
+/// `GET /api/v1/configuration`: what the gateway has of its configuration, and how the last reload went.
+pub(super) async fn configuration(shared: Shared, parameters: Parameters) -> Result<Json<RunningJson>, ApiError> {
+    parameters.none()?;
+    shared.running().map(Json).ok_or_else(|| {
+        let message = "this is about all clusters and needs the role `operator` without a limit to some".to_owned();
+        ApiError::new(StatusCode::FORBIDDEN, message)
+    })
 }
 
 /// Answers with a file to keep.

@@ -3,6 +3,7 @@
 use dream_protocol::time::Timestamp;
 use serde::Serialize;
 
+use super::reasons::{Reason, reasons};
 use crate::board::energy::PeriodsJson;
 use crate::board::evidence::EvidenceView;
 use crate::board::holders::HoldersView;
@@ -29,6 +30,8 @@ pub struct ClusterJson {
     pub no_committee: Option<String>,
     /// Why no list can be formed, if that is so.
     pub cannot_form: Option<String>,
+    /// What needs a look, in the page's words.
+    pub reasons: Vec<ReasonJson>,
     /// The list in force, or else the newest one published.
     pub list: Option<ListJson>,
     /// What the slots of the current UTC day have cost each participant so far.
@@ -72,6 +75,20 @@ impl ClusterState {
             (Some(_), None) => Self::WaitingForFirstSlot,
             (Some(_), Some(_)) => Self::Running,
         }
+    }
+}
+
+/// Why a cluster needs a look.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ReasonJson {
+    pub text: String,
+    /// Whether it costs sums now.
+    pub urgent: bool,
+}
+
+impl From<Reason> for ReasonJson {
+    fn from(Reason { text, urgent, link: _ }: Reason) -> Self {
+        Self { text, urgent }
     }
 }
 
@@ -184,6 +201,7 @@ impl ClusterJson {
             holders: view.recent_holders(now).map(HoldersJson::from),
             no_committee: view.no_committee.clone(),
             cannot_form: view.cannot_form.clone(),
+            reasons: reasons(view, now).into_iter().map(ReasonJson::from).collect(),
             list: view.list.as_ref().map(ListJson::from),
             epsilon_day: of_micro(micro_epsilon_day),
             micro_epsilon_day,

@@ -118,9 +118,6 @@ impl LoadPage for Arc<ClusterView> {
                 (tile("Estimate for all", &figure(figures.estimate), &html! {
                     "the sum scaled up to " (words::count(outcome.members)) " members"
                 }))
-                @if figures.warm().is_none() {
-                    (tile("Filtered", &figure(figures.filtered), &html! { "still learning from the sums so far" }))
-                }
             }
             @if let Some(ClosedSlot { outcome, .. }) = self.last {
                 (tile("Answered", &html! {

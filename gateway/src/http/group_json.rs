@@ -84,7 +84,7 @@ impl From<&GroupSlot> for GroupSlotJson {
             clusters: slot.clusters,
             in_sum: slot.in_sum,
             filled: slot.filled,
-            loads: LoadsJson::new(slot.sum(), slot.estimate(), slot.filtered()),
+            loads: LoadsJson::new(slot.sum(), slot.estimate(), slot.filtered(), slot.cut_off_share()),
             members: slot.members,
             responders: slot.responders,
         }

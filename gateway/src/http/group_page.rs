@@ -127,15 +127,15 @@ impl LoadPage for GroupView {
 
 fn headline(slot: &GroupSlot, figures: &Figures, now: Timestamp) -> Markup {
     let clusters = words::count(slot.clusters);
-    let filtered = figures.warm().is_some();
+    let filtered = figures.filtered.is_some();
     html! {
-        (large(figures.best_of_all()))
+        (large(figures.best()))
         p.what {
             "Load of all members of "
             @if slot.is_whole() { "all " (clusters) } @else { (words::count(slot.added())) " of " (clusters) }
-            " clusters" @if filtered { ", filtered" } ", slot to " (words::time(slot.end, now))
+            " clusters" @if filtered { ", filtered" } ", slot to " (words::time(slot.end, now)) (figures.of_which_estimated())
         }
-        @if filtered { p.second { "Estimate of this slot alone " (figure(figures.estimate)) } }
+        p.second { (figures.why()) }
     }
 }
 

@@ -57,7 +57,7 @@ impl Tree<'_> {
         html! {
             tr.group {
                 th scope="row" class=(indented(depth)) { a id={ "tree" (id) } href={ "/groups/" (view.id) } { (view.id) } }
-                td.number data-name="Load" { (figure(slot.as_ref().and_then(Figures::of_group).map(|figures| figures.best_of_all()))) }
+                td.number data-name="Load" { (figure(slot.as_ref().and_then(Figures::of_group).map(|figures| figures.best()))) }
                 @let today = view.energy(self.now).into_iter().find(|(period, _)| *period == Period::Day);
                 td.number.minor data-name="Energy today" { (energy(today.map(|(_, today)| today.total))) }
                 td { (in_sum(view, slot.as_ref())) }

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use super::words;
 use crate::board::ClusterView;
 use crate::board::group::GroupSlot;
-use crate::history::{ClosedSlot, FilteredLoad, Load};
+use crate::history::{Best, ClosedSlot, FilteredLoad, Load};
 
 /// A load in watts, and half the width of the band that holds it with 95 % confidence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,40 +43,59 @@ pub(super) struct Figures {
     /// That sum, scaled to all members.
     pub(super) estimate: Option<Figure>,
     pub(super) filtered: Option<Figure>,
+    which: Best,
+    cut_off: Option<f64>,
 }
 
 impl Figures {
     /// Returns `None` for a slot without a sum.
     pub(super) fn of(closed: &ClosedSlot) -> Option<Self> {
-        Some(Self {
-            sum: closed.sum()?.into(),
-            estimate: closed.estimate().map(Figure::from),
-            filtered: closed.filtered.map(Figure::from),
-        })
+        Some(Self::new(closed.sum()?, closed.estimate(), closed.filtered, closed.cut_off_share()))
     }
 
     /// Returns the same of a group; `None` if no cluster gave a sum.
     pub(super) fn of_group(slot: &GroupSlot) -> Option<Self> {
-        Some(Self {
-            sum: slot.sum()?.into(),
-            estimate: slot.estimate().map(Figure::from),
-            filtered: slot.filtered().map(Figure::from),
-        })
+        Some(Self::new(slot.sum()?, slot.estimate(), slot.filtered(), slot.cut_off_share()))
     }
 
-    /// Returns the filtered load, once the filter has seen enough that it knows more than the sum alone tells.
-    pub(super) fn warm(&self) -> Option<Figure> {
-        self.filtered.filter(|filtered| self.estimate.is_none_or(|estimate| filtered.band95 < estimate.band95))
+    fn new(sum: Load, estimate: Option<Load>, filtered: Option<FilteredLoad>, cut_off: Option<f64>) -> Self {
+        let which = Best::of(estimate.unwrap_or(sum), filtered);
+        Self {
+            sum: sum.into(),
+            estimate: estimate.map(Figure::from),
+            filtered: filtered.map(Figure::from),
+            which,
+            cut_off,
+        }
     }
 
-    /// Returns the best number: the filtered load, or else the sum.
+    /// Returns the best number of all members: the filtered load, or else the sum, scaled to them.
     pub(super) fn best(&self) -> Figure {
-        self.warm().unwrap_or(self.sum)
+        self.filtered.or(self.estimate).unwrap_or(self.sum)
     }
 
-    /// Returns the best number that is of all members: the filtered load, or else the estimate.
-    pub(super) fn best_of_all(&self) -> Figure {
-        self.warm().or(self.estimate).unwrap_or(self.sum)
+    /// Says how much of the best number is estimated, if it is worth a word.
+    pub(super) fn of_which_estimated(&self) -> Markup {
+        html! {
+            @if let Some(share) = self.cut_off.filter(|share| share.abs() >= 0.0005) { ", of which " (words::share(share)) " estimated, because high readings are capped" }
+        }
+    }
+
+    /// Says which number is the better one and why; the bands that it compares are of the same members.
+    pub(super) fn why(&self) -> Markup {
+        let sum = || figure(self.estimate);
+        html! {
+            @match self.which {
+                Best::Filtered => {
+                    "The better number: the band of the slot\u{2019}s own sum, scaled to all members, is wider: " (sum())
+                }
+                Best::FilteredInDoubt => {
+                    "Still the better number, though its band is no narrower than that of the slot\u{2019}s own sum, " (sum())
+                    ": the filter is learning, or the load has just changed"
+                }
+                Best::Estimated => "The slot\u{2019}s own sum, scaled to all members: there is no filtered load of it"
+            }
+        }
     }
 }
 
@@ -99,16 +118,13 @@ pub(super) fn headline(view: &ClusterView, now: Timestamp, when: &Markup) -> Mar
             p.stale { "Last known " (figure(Some(figures.best()))) ", " span.age { (age) " old" } }
         };
     }
-    let (members, answered) = (words::count(closed.outcome.members), words::count(closed.outcome.responders));
+    let filtered = if figures.filtered.is_some() { ", filtered" } else { "" };
     html! {
         (large(figures.best()))
-        @match figures.warm() {
-            Some(_) => {
-                p.what { "Load of all " (members) " members, filtered" (when) (figures.best().direction()) }
-                p.second { "Plain sum " (figure(Some(figures.sum))) }
-            }
-            None => p.what { "Plain sum of " (answered) " of " (members) " meters" (when) (figures.best().direction()) }
+        p.what {
+            "Load of all " (words::count(closed.outcome.members)) " members" (filtered) (when) (figures.of_which_estimated()) (figures.best().direction())
         }
+        p.second { (figures.why()) }
     }
 }
 
@@ -135,13 +151,20 @@ mod tests {
     }
 
     #[test]
-    fn the_filtered_load_is_best_once_its_band_is_narrower_than_that_of_the_scaled_sum() {
-        let sum = ClosedSlot::from(Slotted::new(7).decoded(50_000, 95));
+    fn the_filtered_load_is_best_where_there_is_one_and_the_page_says_why() {
+        let sum = ClosedSlot::from(Slotted::new(7).decoded(50_000, 80));
         let with = |band95| Figures::of(&ClosedSlot { filtered: Some(FilteredLoad { watts: 51_000, band95 }), ..sum });
-        let plain = Figure::from(sum.sum().unwrap());
-        assert_eq!(Figures::of(&sum).unwrap().best(), plain);
-        assert_eq!(with(plain.band95 + 4000).unwrap().best(), plain, "it is still learning");
-        assert_eq!(with(9000).unwrap().best(), Figure { watts: 51_000, band95: 9000 });
+        let (plain, of_all) = (Figure::from(sum.sum().unwrap()), Figure::from(sum.estimate().unwrap()));
+        let alone = Figures::of(&sum).unwrap();
+        assert_eq!((alone.best(), alone.which), (of_all, Best::Estimated));
+        // Wider than the band of those who answered, narrower than that of all members.
+        let between = plain.band95.midpoint(of_all.band95);
+        for (band95, which) in
+            [(9000, Best::Filtered), (between, Best::Filtered), (of_all.band95, Best::FilteredInDoubt)]
+        {
+            let figures = with(band95).unwrap();
+            assert_eq!((figures.best(), figures.which), (Figure { watts: 51_000, band95 }, which));
+        }
         assert!(Figures::of(&ClosedSlot::from(Slotted::new(8).failed("interrupted", 0))).is_none());
     }
 }

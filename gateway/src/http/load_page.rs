@@ -153,6 +153,9 @@ fn energy_panel(energy: &[(Period, EnergyJson, Markup)]) -> Markup {
                             span.note {
                                 (when) (share(json.filled_seconds, json, "filled in"))
                                 (share(json.missing_seconds, json, "missing"))
+                                @if json.cut_off_share.abs() >= 0.0005 {
+                                    ", " (words::share(json.cut_off_share)) " estimated, because high readings are capped"
+                                }
                             }
                         },
                         None => dd { "–" span.note { "no slot has closed yet" } },

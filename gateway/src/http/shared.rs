@@ -15,6 +15,7 @@ use crate::board::gateway_view::GatewayView;
 use crate::board::group::GroupView;
 use crate::board::holders::HolderJson;
 use crate::board::offenders::OffenderJson;
+use crate::board::running::RunningJson;
 use crate::config::access::{Rights, Role};
 use crate::history::History;
 
@@ -142,6 +143,12 @@ impl Shared {
         let mut all = self.common.service.members.holders();
         all.retain(|holder| self.names(&holder.cluster));
         all
+    }
+
+    /// Returns the configuration in force, to an operator of all clusters.
+    pub(super) fn running(&self) -> Option<RunningJson> {
+        let may_see = self.rights.role >= Role::Operator && self.rights.clusters.is_none();
+        may_see.then(|| self.common.service.running.json())
     }
 
     fn names(&self, cluster: &str) -> bool {

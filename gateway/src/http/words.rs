@@ -85,8 +85,12 @@ pub(super) fn count(count: impl TryInto<u64>) -> String {
 
 /// Writes a share: `97.2 %`.
 pub(super) fn percent(part: usize, whole: usize) -> String {
-    let share = if whole == 0 { 0.0 } else { 100.0 * part as f64 / whole as f64 };
-    format!("{share:.1}\u{a0}%")
+    share(if whole == 0 { 0.0 } else { part as f64 / whole as f64 })
+}
+
+/// Writes a share of 1 alike.
+pub(super) fn share(share: f64) -> String {
+    format!("{:.1}\u{a0}%", 100.0 * share)
 }
 
 /// Writes an epsilon of so many millionths, exact: `0.5`.

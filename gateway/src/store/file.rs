@@ -2,24 +2,31 @@
 //!
 //! Commits are in two phases, so that a damaged file shows as damaged instead of as yesterday's.
 
+mod copy;
 mod open;
 mod periods;
 mod schema;
+mod summary;
 
 use std::collections::{BTreeMap, HashMap};
+use std::io::Write;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 
+use dream_edge::cut_off::CutOff;
 use dream_protocol::cluster::{Key, Record};
 use dream_protocol::ids::ClusterId;
-use redb::{Database, ReadTransaction, ReadableDatabase as _, StorageError, TableDefinition, TableError};
+use dream_protocol::time::Timestamp;
+use redb::{Database, ReadTransaction, ReadableDatabase as _, StorageError, TableDefinition, TableError, Value};
 
 use super::{Change, OUTCOMES_TO_RESUME, OpenStoreError, Store, StoreError, decode, split};
 use crate::history::{ClosedSlot, Extent, FilteredLoad, History, HistoryError, Read, Rollup, Span, Step};
 
+pub use copy::{CopyError, folder_of, sync_folder};
 use open::FileId;
-use schema::{ENROLMENTS, EVIDENCE, FILTERED, LISTS, OFFENDERS, OUTCOMES, RETRIES, SLOTS, SMOOTHED};
+use schema::{CUT_OFFS, ENROLMENTS, EVIDENCE, FILTERED, LISTS, OFFENDERS, OUTCOMES, RETRIES, SENT, SLOTS, SMOOTHED};
+pub use summary::{ClusterSummary, Summary};
 
 /// An open file.
 #[derive(Debug)]
@@ -89,6 +96,14 @@ impl Store for FileStore {
         Ok(first.map(|first| (first, last.unwrap_or(first))))
     }
 
+    fn sent(&self, cluster: &ClusterId) -> Result<Option<Timestamp>, StoreError> {
+        let table = match self.database()?.begin_read()?.open_table(SENT) {
+            Err(TableError::TableDoesNotExist(_)) => return Ok(None),
+            found => found?,
+        };
+        Ok(table.get(cluster.as_str())?.map(|until| Timestamp::from_millis(until.value())))
+    }
+
     fn clusters(&self) -> Result<Vec<ClusterId>, StoreError> {
         self.read_clusters()
     }
@@ -96,16 +111,26 @@ impl Store for FileStore {
     fn reopen(&self) -> Result<(), OpenStoreError> {
         self.open_again()
     }
+
+    fn send_rows(&self, out: &mut dyn Write) -> Result<(), CopyError> {
+        self.send_all(out)
+    }
 }
 
 impl FileStore {
+    /// The format in which stores are written.
+    pub const FORMAT: u64 = schema::FORMATS.newest();
+
     fn read_slots(&self, cluster: &ClusterId, ended: Span, limit: usize) -> Result<Vec<ClosedSlot>, StoreError> {
         let id = cluster.as_str();
         let database = self.database()?;
         let read = database.begin_read()?;
         let range = (id, ended.start.as_millis())..(id, ended.end.as_millis());
-        let filtered = loads(&read, FILTERED, range.clone(), limit)?;
-        let smoothed = loads(&read, SMOOTHED, range.clone(), limit)?;
+        let load = |(watts, band95)| FilteredLoad { watts, band95 };
+        let filtered = newest(&read, FILTERED, range.clone(), limit, load)?;
+        let smoothed = newest(&read, SMOOTHED, range.clone(), limit, load)?;
+        let cut_off = |(share, lasting, daily, passing)| CutOff { share, lasting, daily, passing };
+        let cut_offs = newest(&read, CUT_OFFS, range.clone(), limit, cut_off)?;
         let mut found = Vec::new();
         for entry in read.open_table(OUTCOMES)?.range(range)?.rev().take(limit) {
             if let Record::Outcome(outcome) = decode(id, entry?.1.value())? {
@@ -114,7 +139,8 @@ impl FileStore {
                     Ok(_) => (of(&filtered), None),
                     Err(_) => (None, of(&filtered)),
                 };
-                found.push(ClosedSlot { outcome, filtered, smoothed: of(&smoothed), predicted });
+                let cut_off = cut_offs.get(&outcome.end.as_millis()).copied();
+                found.push(ClosedSlot { outcome, filtered, smoothed: of(&smoothed), predicted, cut_off });
             }
         }
         found.reverse();
@@ -156,22 +182,22 @@ impl History for FileStore {
     }
 }
 
-/// Returns the newest loads of a range that a filter made, by when their slots ended. A store that was written only by
-/// versions before the table has none.
-fn loads(
+/// Returns the newest of what is kept beside the outcomes of a range, by when their slots ended. A store that was written only
+/// by versions before the table has none.
+fn newest<V: Value + 'static, T>(
     read: &ReadTransaction,
-    table: TableDefinition<'_, (&'static str, u64), (i64, u64)>,
+    table: TableDefinition<'_, (&'static str, u64), V>,
     range: Range<(&str, u64)>,
     limit: usize,
-) -> Result<HashMap<u64, FilteredLoad>, StoreError> {
+    made: impl Fn(V::SelfType<'_>) -> T,
+) -> Result<HashMap<u64, T>, StoreError> {
     let table = match read.open_table(table) {
         Err(TableError::TableDoesNotExist(_)) => return Ok(HashMap::new()),
         found => found?,
     };
     let newest = table.range(range)?.rev().take(limit).map(|entry| {
         let (key, value) = entry?;
-        let (watts, band95) = value.value();
-        Ok((key.value().1, FilteredLoad { watts, band95 }))
+        Ok((key.value().1, made(value.value())))
     });
     newest.collect()
 }

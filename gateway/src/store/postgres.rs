@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use dream_edge::cut_off::CutOff;
 use dream_protocol::cluster::{Key, Record};
 use dream_protocol::ids::ClusterId;
 use dream_protocol::time::Timestamp;
@@ -154,7 +155,9 @@ impl PostgresStore {
             let (load, smoothed) =
                 (load("filtered_watts", "filtered_band95_watts")?, load("smoothed_watts", "smoothed_band95_watts")?);
             let (filtered, predicted) = if outcome.result.is_ok() { (load, None) } else { (None, load) };
-            Ok(Some(ClosedSlot { outcome, filtered, smoothed, predicted }))
+            let cut_off: Option<&[u8]> = row.try_get("cut_off").map_err(words)?;
+            let cut_off = cut_off.and_then(CutOff::from_bytes);
+            Ok(Some(ClosedSlot { outcome, filtered, smoothed, predicted, cut_off }))
         };
         rows.iter().rev().filter_map(|row| slot(row).transpose()).collect()
     }
@@ -270,6 +273,12 @@ impl Store for PostgresStore {
             Ok(found.map(millis))
         };
         Ok(moment("first")?.zip(moment("last")?))
+    }
+
+    fn sent(&self, cluster: &ClusterId) -> Result<Option<Timestamp>, StoreError> {
+        let rows = self.query(schema::READ_SENT, vec![Box::new(cluster.to_string())])?;
+        let until = |row: &Row| row.try_get::<_, SystemTime>("until").map_err(words);
+        Ok(rows.first().map(until).transpose()?.map(|until| Timestamp::from_millis(millis(until))))
     }
 
     fn clusters(&self) -> Result<Vec<ClusterId>, StoreError> {

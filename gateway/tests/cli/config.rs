@@ -507,6 +507,27 @@ fn mistakes_about_who_may_see_what_are_named_and_secrets_are_not_repeated() {
         &["`proxy.example` is no address or network", "`10.0.0.0/33` is no address", "http.proxy.user_header: "],
     );
     refused("[http.proxy]", &["http.proxy.addresses: missing"]);
+    let proxy = "[http.proxy]\naddresses = [\"10.1.2.3\"]\n";
+    // Everybody who is in no group would be an operator.
+    for (groups, said) in [("\"\"", "empty"), ("\"ops\", \" \"", "empty"), ("\"ops,grid\"", "`ops,grid` has a comma")] {
+        refused(&format!("{proxy}operator_groups = [{groups}]"), &["http.proxy.operator_groups: ", said]);
+        refused(&format!("{proxy}viewer_groups = [{groups}]"), &["http.proxy.viewer_groups: ", said]);
+    }
+    // So would be a user who is called like a group.
+    refused(
+        &format!("{proxy}groups_header = \"x-forwarded-USER\""),
+        &["http.proxy.groups_header: must differ from `user_header`"],
+    );
+    for everybody in ["0.0.0.0/0", "::/0", "10.1.2.3/0"] {
+        refused(
+            &format!("[http.proxy]\naddresses = [\"{everybody}\"]"),
+            &["http.proxy.addresses: ", "is every address, so that everybody could be anybody"],
+        );
+    }
+    // Clients choose what these say, and proxies pass it on.
+    for header in ["X-Forwarded-For", "forwarded", "Connection", "User-Agent", "X-Real-IP"] {
+        refused(&format!("{proxy}user_header = \"{header}\""), &["http.proxy.user_header: "]);
+    }
     place.write_secret("access.toml", ACCESS);
     refused(
         "access_file = \"access.toml\"\nopen = [\"metric\"]",

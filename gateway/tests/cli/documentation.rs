@@ -5,6 +5,8 @@ use std::path::Path;
 
 use dream_gateway::config::{Config, Overrides, keys};
 
+use crate::command::command;
+
 fn docs(name: &str) -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(name)).unwrap()
 }
@@ -19,6 +21,7 @@ fn all_keys() -> BTreeSet<String> {
         "http.proxy",
         "log",
         "home_assistant",
+        "remote_write",
         "defaults",
         "clusters",
         "groups",
@@ -86,10 +89,13 @@ fn the_example_shows_every_key_and_its_comments_show_the_defaults() {
         "viewer_groups",
         "allow_file",
         "deny_file",
+        "cut_off_file",
         "url",
         "ca",
         "keys",
         "lease_seconds",
+        "bearer_token_file",
+        "labels",
     ];
     let uncomment = |line: &str| {
         let key = |rest: &str| rest.split_once(" = ").map(|(key, _)| key.to_owned()).filter(|key| !key.contains(' '));
@@ -103,4 +109,56 @@ fn the_example_shows_every_key_and_its_comments_show_the_defaults() {
         let name = key.split('.').next_back().unwrap();
         assert!(example.contains(&format!("{name} = ")), "the example does not show `{key}`");
     }
+}
+
+/// Returns the titles of a page's sections, with what is in each.
+fn sections(page: &str) -> Vec<(&str, &str)> {
+    page.split("\n## ").skip(1).map(|section| section.split_once('\n').unwrap()).collect()
+}
+
+#[test]
+fn every_symptom_has_what_is_seen_and_a_command_that_shows_it() {
+    let page = docs("runbooks.md");
+    let all = sections(&page);
+    assert!(all.len() > 10, "{}", all.len());
+    for (title, text) in &all {
+        let shows = text.split("```sh\n").nth(1).is_some_and(|command| command.contains("dream-gateway "));
+        assert!(text.contains("**You see** ") && (shows || text.contains("curl ")), "{title}");
+        let anchor = title.to_lowercase().replace(' ', "-");
+        assert!(page.contains(&format!("[{title}](#{anchor})")), "the table of symptoms does not lead to {title}");
+    }
+}
+
+#[test]
+fn the_commands_in_runbooks_exist() {
+    let page = docs("runbooks.md");
+    let blocks = page.split("```sh\n").skip(1).map(|block| block.split("```").next().unwrap());
+    let lines: Vec<&str> = blocks.flat_map(str::lines).filter(|line| line.starts_with("dream-gateway ")).collect();
+    assert!(lines.len() > 15, "{lines:?}");
+    for line in lines {
+        let words: Vec<&str> = line.split('#').next().unwrap().split_whitespace().skip(1).collect();
+        let help = command(Path::new(".")).args([words[0], "--help"]).output().unwrap();
+        let help = String::from_utf8(help.stdout).unwrap();
+        for flag in words.iter().filter(|word| word.starts_with("--")) {
+            assert!(help.contains(flag), "{line}: {flag} is not in the help");
+        }
+    }
+}
+
+#[test]
+fn what_the_doctor_points_to_is_there() {
+    let (runbooks, operations) = (docs("runbooks.md"), docs("operations.md"));
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cmd/doctor");
+    let mut pointers = 0;
+    for file in std::fs::read_dir(folder).unwrap() {
+        let source = std::fs::read_to_string(file.unwrap().path()).unwrap();
+        for (page, text) in [("runbooks.md", &runbooks), ("operations.md", &operations)] {
+            for before in source.rsplit(&format!("\\\" in {page}")).skip(1) {
+                let title = before.rsplit("see \\\"").next().unwrap();
+                assert!(text.contains(&format!("\n## {title}\n")), "{page} has no section `{title}`");
+                pointers += 1;
+            }
+        }
+    }
+    assert!(pointers > 5, "{pointers}");
 }

@@ -36,7 +36,7 @@ const PAGES: [&str; 12] = [
     "/api/v1/groups",
     "/api/v1/openapi.json",
 ];
-const NAMING: [&str; 2] = ["/api/v1/offenders", "/api/v1/holders"];
+const NAMING: [&str; 3] = ["/api/v1/offenders", "/api/v1/holders", "/api/v1/configuration"];
 
 fn only(clusters: &[&str]) -> Option<BTreeSet<ClusterId>> {
     Some(clusters.iter().map(|id| ClusterId::new(id).unwrap()).collect())
@@ -211,6 +211,11 @@ fn a_login_for_one_cluster_finds_no_way_to_another() {
     let named = |who| gateway.request("GET", NAMING[0], &[who]).text().to_owned();
     assert!(named(OPERATOR).contains("south") && named(OPERATOR).contains("north"));
     assert!(named(NORTH_OPERATOR).contains("north") && !named(NORTH_OPERATOR).contains("south"));
+    assert_eq!(
+        gateway.request("GET", NAMING[2], &[NORTH_OPERATOR]).status,
+        403,
+        "the configuration is of all clusters"
+    );
     assert!(!named(NORTH).contains(METER));
 }
 
@@ -247,7 +252,9 @@ fn guesses_wait_for_one_another_and_do_not_keep_out_who_is_in() {
     let right = basic("anna", PASSWORD);
     assert_eq!(gateway.request("GET", "/", &[("authorization", &right)]).status, 200);
     let wrong = basic("anna", "guess");
-    let guesses: Vec<_> = (0..200).map(|_| gateway.begin_with("/", &[("authorization", &wrong)])).collect();
+    let from = |number: u32| format!("10.0.{}.1", number % 200);
+    let begin = |number: u32| gateway.begin_from(&from(number), "/", &[("authorization", &wrong)]);
+    let guesses: Vec<_> = (0..200).map(begin).collect();
     // Time is virtual: this lets them begin.
     gateway.sleep(Duration::from_millis(1));
     assert_eq!(gateway.request("GET", "/", &[("authorization", &right)]).status, 200);
@@ -259,15 +266,41 @@ fn guesses_wait_for_one_another_and_do_not_keep_out_who_is_in() {
 }
 
 #[test]
+fn one_address_that_guesses_keeps_nobody_else_out() {
+    let right = basic("anna", PASSWORD);
+    let others = ["10.0.0.2", "2001:db8:0:1::1"];
+    // One address, also if it is written as one of IPv6; one network, from which somebody has as many addresses as they like.
+    let guessers: [&dyn Fn(u32) -> String; 3] = [
+        &|_| "10.0.0.1".to_owned(),
+        &|number| if number.is_multiple_of(2) { "10.0.0.1" } else { "::ffff:10.0.0.1" }.to_owned(),
+        &|number| format!("2001:db8::{number:x}"),
+    ];
+    for guesser in guessers {
+        let gateway = gateway();
+        let wrong = basic("anna", "guess");
+        let begin = |number| gateway.begin_from(&guesser(number), "/", &[("authorization", &wrong)]);
+        let guesses: Vec<_> = (0..200).map(begin).collect();
+        gateway.sleep(Duration::from_millis(1));
+        for other in others {
+            assert_eq!(gateway.from(other, "/", &[("authorization", &right)]).status, 200, "{other}");
+        }
+        let answers: Vec<u16> = guesses.into_iter().map(|guess| gateway.wait(guess).status).collect();
+        assert_eq!(answers.iter().filter(|&&status| status == 401).count(), 16, "its own places, and no more");
+        // They are free again.
+        assert_eq!(gateway.from(&guesser(0), "/", &[("authorization", &wrong)]).status, 401);
+    }
+}
+
+#[test]
 fn guesses_whose_sender_hangs_up_wait_for_one_another_too() {
     let gateway = gateway();
     let wrong = basic("anna", "guess");
     for _ in 0..200 {
-        let guess = gateway.begin_with("/", &[("authorization", &wrong)]);
+        let guess = gateway.begin_from("10.0.0.1", "/", &[("authorization", &wrong)]);
         gateway.sleep(Duration::from_nanos(1));
         guess.abort();
     }
-    assert_eq!(gateway.request("GET", "/", &[("authorization", &wrong)]).status, 503, "all of them are still there");
+    assert_eq!(gateway.from("10.0.0.1", "/", &[("authorization", &wrong)]).status, 503, "all of them are still there");
 }
 
 #[test]
@@ -317,6 +350,9 @@ fn a_header_counts_from_the_proxy_alone() {
     }
     // Without an address there is no proxy.
     assert_eq!(gateway.request("GET", "/", &operator).status, 401);
+    let told = gateway.from("10.1.2.4", "/", &operator);
+    assert!(told.text().contains("wrong address for headers of the proxy"), "{}", told.text());
+    assert!(!gateway.from("10.1.2.4", "/", &[]).text().contains("proxy"));
     let refused = |headers: &[(&str, &str)]| gateway.from("10.1.2.3", NAMING[0], headers).status;
     assert_eq!(refused(&[]), 401);
     assert_eq!(refused(&[("x-forwarded-user", " "), operator[1]]), 401);

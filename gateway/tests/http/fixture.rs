@@ -88,6 +88,7 @@ impl Fixture {
         Service {
             board: self.board.clone(),
             members: self.members.clone(),
+            running: Arc::default(),
             access: self.access.clone(),
             history: self.past.clone(),
             readiness: self.readiness.clone(),
@@ -191,9 +192,11 @@ impl Asked {
         self.runtime.spawn(answer(self.router.clone(), request("GET", path, &[])))
     }
 
-    /// The same, with headers.
-    pub fn begin_with(&self, path: &str, headers: &[(&str, &str)]) -> JoinHandle<Answer> {
-        self.runtime.spawn(answer(self.router.clone(), request("GET", path, headers)))
+    /// The same, with headers, from an address.
+    pub fn begin_from(&self, peer: &str, path: &str, headers: &[(&str, &str)]) -> JoinHandle<Answer> {
+        let mut request = request("GET", path, headers);
+        request.extensions_mut().insert(Peer(SocketAddr::new(peer.parse().unwrap(), 50_000)));
+        self.runtime.spawn(answer(self.router.clone(), request))
     }
 
     /// Lets time pass.

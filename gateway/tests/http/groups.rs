@@ -239,7 +239,7 @@ fn the_page_of_a_group_tells_its_load_and_what_is_not_in_it() {
     let gateway = gateway();
     let page = read(&gateway, "/groups/substation");
     says(&page, "Load of all members of all 3 clusters, filtered, slot to 14:40");
-    says(&page, "Estimate of this slot alone 65.0 ± ");
+    says(&page, "own sum, scaled to all members, is wider: 65.0 ± ");
     says(&page, "costs no home any further privacy");
     assert!(!page.contains("Without a sum"), "{page}");
     assert!(gateway.get("/groups/substation").text().contains("href=\"/groups/region\""), "the way up");

@@ -13,7 +13,7 @@ use dream_testkit::lab::until;
 
 use crate::gateway::Gateway;
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_dream-gateway");
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_dream-gateway");
 
 /// Writes a new certificate for `localhost` with its key.
 fn certify(gateway: &Gateway) {
@@ -28,7 +28,7 @@ fn write_secret(path: &Path, text: &str) {
 }
 
 /// Makes a token, and adds it to the file of tokens.
-fn add_token(gateway: &Gateway, name: &str, role: &str) {
+pub fn add_token(gateway: &Gateway, name: &str, role: &str) {
     let file = gateway.file(format!("{name}.token"));
     let made = Command::new(PROGRAM).args(["access", "token", name, "--role", role, "--out"]).arg(&file).output();
     let made = made.unwrap();

@@ -3,10 +3,14 @@
 #![allow(unreachable_pub, reason = "a test has no outside")]
 
 mod access;
+mod backup;
 mod brokers;
 mod crash;
 mod disk;
+mod doctor;
 mod gateway;
 mod hostile;
 mod postgres;
+mod reload;
+mod remote_write;
 mod signals;

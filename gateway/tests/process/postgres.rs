@@ -3,6 +3,7 @@
 use std::process::Command;
 use std::sync::Arc;
 
+use dream_edge::cut_off::CutOff;
 use dream_gateway::history::{FilteredLoad, Rollup, Step};
 use dream_gateway::store::{Change, FileStore, Store as _};
 use dream_protocol::cluster::Record;
@@ -144,6 +145,8 @@ fn a_file_is_imported_once_and_exported_as_before() {
         changes.push(Change::Put(north.clone(), Record::Outcome(outcome)));
         changes.push(Change::PutFiltered { cluster: cluster.clone(), end, filtered });
         changes.push(Change::PutSmoothed { cluster: cluster.clone(), end, smoothed: filtered });
+        let cut_off = CutOff { share: 20_000, lasting: 300, daily: 400, passing: 500 };
+        changes.push(Change::PutCutOff { cluster: cluster.clone(), end, cut_off });
         let mut rollup = Rollup::new(outcome.start..outcome.end);
         rollup.add(&outcome.into());
         changes.extend([Step::Hour, Step::Day].map(|step| Change::PutRollup {

@@ -187,7 +187,7 @@ fn carry_ahead(scene: &Scene, cluster: &str) -> u64 {
     let now = scene.world.now().as_secs() / SLOT_SECONDS;
     for slot in now..now + 225 {
         let outcome = Slotted { slot_seconds: SLOT_SECONDS, ..Slotted::new(slot) }.failed("too_many_missing", 0);
-        let closed = ClosedSlot { outcome, filtered: None, smoothed: None, predicted: None };
+        let closed = ClosedSlot::from(outcome);
         let mut changes: Vec<Change> = energy.close(&closed).collect();
         changes.push(Change::Put(cluster.clone(), Record::Outcome(outcome)));
         store.commit(&changes).unwrap();

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(unreachable_pub, reason = "a test has no outside")]
 
+mod backups;
 mod clock;
 mod crash;
 mod energy;

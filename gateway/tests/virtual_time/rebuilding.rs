@@ -42,6 +42,10 @@ impl Store for Gate {
         self.store.span(cluster)
     }
 
+    fn sent(&self, cluster: &ClusterId) -> Result<Option<dream_protocol::time::Timestamp>, StoreError> {
+        self.store.sent(cluster)
+    }
+
     fn clusters(&self) -> Result<Vec<ClusterId>, StoreError> {
         self.store.clusters()
     }

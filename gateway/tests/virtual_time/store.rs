@@ -3,6 +3,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use dream_edge::cut_off::CutOff;
 use dream_gateway::config::Postgres as Database;
 use dream_gateway::history::{ClosedSlot, FilteredLoad, History, Rollup, Step};
 use dream_gateway::store::{Change, FileStore, OpenStoreError, PostgresStore, Store, StoreError};
@@ -280,14 +281,16 @@ fn loads_of_the_filter_go_with_their_slots(place: &Place) {
     let decoded = Slotted::new(7).decoded(1234, 95);
     let end = decoded.end;
     let filtered = Change::PutFiltered { cluster: north(), end, filtered: load(-1100) };
-    store.commit(&[Change::Put(north(), Record::Outcome(decoded)), filtered]).unwrap();
+    let cut_off = CutOff { share: -20_000, lasting: 300, daily: 400, passing: u32::MAX };
+    let cut = Change::PutCutOff { cluster: north(), end, cut_off };
+    store.commit(&[Change::Put(north(), Record::Outcome(decoded)), filtered, cut]).unwrap();
     store.commit(&[Change::PutSmoothed { cluster: north(), end, smoothed: load(1150) }]).unwrap();
     let failed = Slotted::new(8).failed("interrupted", 0);
     let expected = Change::PutFiltered { cluster: north(), end: failed.end, filtered: load(900) };
     store.commit(&[expected, Change::Put(north(), Record::Outcome(failed))]).unwrap();
     let ever = Timestamp::from_millis(0)..Timestamp::from_millis(u64::MAX);
     let (filtered, smoothed, predicted) = (Some(load(-1100)), Some(load(1150)), Some(load(900)));
-    let first = ClosedSlot { filtered, smoothed, ..decoded.into() };
+    let first = ClosedSlot { filtered, smoothed, cut_off: Some(cut_off), ..decoded.into() };
     let second = ClosedSlot { predicted, ..failed.into() };
     assert_eq!(store.slots(&north(), ever, 9).unwrap(), [first, second]);
 }
@@ -587,7 +590,7 @@ fn nothing_in_the_database_names_a_meter_or_shows_a_record() {
         "select string_agg(relname, ' ' order by relname) from pg_class join pg_namespace n on n.oid = relnamespace \
                             where nspname = 'dream' and relkind = 'r'",
     );
-    assert_eq!(tables, "days hours records shards slot_entries slots versions");
+    assert_eq!(tables, "days hours records sent shards slot_entries slots versions");
     let mut rows = 0;
     for table in tables.split(' ') {
         let text = place.sql(&format!("select t::text from dream.{table} t")).to_lowercase();
@@ -705,6 +708,26 @@ fn a_database_of_a_newer_version_is_refused_and_left_alone() {
     let refused = place.database(&["store.key"], "test").unwrap_err().to_string();
     assert!(refused.contains("newer version (format 99, this one reads up to 1)"), "{refused}");
     assert_eq!(place.sql("select count(*) from dream.versions"), "2");
+}
+
+#[test]
+fn a_database_is_restored_by_its_own_tools_and_by_what_the_page_says() {
+    let (place, restored) = (Place::postgres(), Place::postgres());
+    let store = place.open();
+    put(&*store, &north(), enrolment("m-1", 7));
+    put(&*store, &north(), Record::Outcome(Slotted::new(7).decoded(1234, 90)));
+    put(&*store, &north(), reading(8, 3, 30));
+    drop(store);
+    place.sql("insert into dream.records values ('north', 'list', 'epoch 1', 'sealed')");
+    place.server().dump_into(restored.server());
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/backup.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let sql = page.split("```sql").nth(1).unwrap().split("```").next().unwrap().to_owned();
+    restored.sql(&sql);
+    let store = restored.open();
+    let expected = [Key::Enrolment(MeterId::new("m-1").unwrap()), Key::Outcome(Slot(7))];
+    assert_eq!(keys(&*store, &north()), expected, "neither a list with its key nor an open slot");
+    put(&*store, &north(), reading(9, 3, 30));
 }
 
 #[test]

@@ -5,7 +5,7 @@ the hook in check-config.yaml.
 */}}
 {{- define "dream.checks" -}}
 {{- $mistakes := list -}}
-{{- range list "numbers" "texts" "broker" "identity" "clusters" "groups" "lists" "resources" "postgres" "replicas" "simulator" -}}
+{{- range list "numbers" "texts" "broker" "identity" "clusters" "groups" "lists" "resources" "postgres" "replicas" "http" "externalSecrets" "simulator" -}}
 {{- range include (printf "dream.wrong.%s" .) $ | splitList "\n" -}}
 {{- with trim . -}}
 {{- $mistakes = append $mistakes . -}}
@@ -142,8 +142,17 @@ broker.url: {{ $url }} has the port {{ $port }}; use 1 to 65535
 {{- if and (include "dream.tls" .) (not .Values.broker.ca.existingSecret) (not .Values.broker.ca.existingConfigMap) }}
 broker.ca: mqtts needs the authorities of the broker's certificate; set existingSecret or existingConfigMap
 {{- end -}}
-{{- if and $url (not (include "dream.tls" .)) .Values.broker.clientCertificate.existingSecret }}
+{{- if and $url (not (include "dream.tls" .)) (include "dream.brokerSecret" .) }}
 broker.clientCertificate: only mqtts has client certificates; change broker.url
+{{- end -}}
+{{- if and .Values.broker.clientCertificate.certManager.enabled (not .Values.broker.clientCertificate.certManager.issuerRef.name) }}
+broker.clientCertificate.certManager.issuerRef.name: say which issuer makes the certificate for the broker
+{{- end -}}
+{{- end -}}
+
+{{- define "dream.wrong.http" -}}
+{{- if and .Values.http.tls.certManager.enabled (not .Values.http.tls.certManager.issuerRef.name) }}
+http.tls.certManager.issuerRef.name: say which issuer makes the certificate of the page
 {{- end -}}
 {{- end -}}
 
@@ -339,22 +348,23 @@ postgres.url: set it, or leave out the other values of postgres
 {{- end -}}
 {{- end -}}
 
-{{/*
-While two numbers of replicas are in use, a cluster may have two owners or none. So the number changes only while no pod is there.
-`lookup` finds nothing where helm only renders, as Argo CD lets it.
-*/}}
+{{/* What changes the number of replicas is refused by Kubernetes: see statefulset.yaml. */}}
 {{- define "dream.wrong.replicas" -}}
-{{- $wanted := int64 .Values.replicas -}}
-{{- if and (eq $wanted 0) .Values.persistence.enabled (eq .Values.persistence.whenScaled "Delete") }}
-persistence.whenScaled: Delete deletes every volume while replicas is 0; set it to Retain first
+{{- if and (eq (int64 .Values.replicas) 0) .Values.persistence.enabled (eq .Values.persistence.whenDeleted "Delete") }}
+persistence.whenDeleted: Delete deletes every volume with the StatefulSet, which goes away while replicas is 0; install Retain first, and replicas 0 after that
 {{- end -}}
-{{- $name := include "dream.fullname" . -}}
-{{- $set := lookup "apps/v1" "StatefulSet" .Release.Namespace $name | default dict -}}
-{{- $pods := max (dig "spec" "replicas" 0 $set | int64) (dig "status" "replicas" 0 $set | int64) -}}
-{{- $toml := lookup "v1" "ConfigMap" .Release.Namespace $name | default dict | dig "data" "gateway.toml" "" -}}
-{{- $told := regexFind `(?m)^replicas = [0-9]+` $toml | trimPrefix "replicas = " -}}
-{{- if and $pods $told $wanted (ne (int64 $told) $wanted) }}
-replicas: {{ $name }} has {{ $pods }} pod{{ if gt $pods 1 }}s{{ end }} that share the clusters as {{ $told }}; {{ $wanted }} would give clusters two owners or none. Set replicas to 0, wait until no pod is left, and then set it to {{ $wanted }} ("Scaling" in the chart's README)
+{{- end -}}
+
+{{- define "dream.wrong.externalSecrets" -}}
+{{- with .Values.externalSecrets -}}
+{{- if and .secrets (not .secretStoreRef.name) }}
+externalSecrets.secretStoreRef.name: say which store has the secrets
+{{- end -}}
+{{- range $name, $keys := .secrets -}}
+{{- if not $keys }}
+externalSecrets.secrets.{{ $name }}: has no keys; name them, such as tls.key: {key: dream/gateway, property: key}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 

@@ -1,13 +1,12 @@
 {{/*
 gateway.toml, from values. Numbers are written out one by one: helm reads all of them as floating point, and the gateway
 wants integers. Decimals are written as text, which the gateway keeps exactly; "dream.checks" refuses those that helm would write
-with an exponent. With no replica the number in the file does not matter; the gateway wants one.
+with an exponent. The number of replicas is in the environment: see "dream.env".
 */}}
 {{- define "dream.toml" -}}
 {{- $config := .Values.config -}}
 # Made by helm from the values of the release {{ .Release.Name }}. The ordinal comes from the pod's name.
 id = {{ $config.id | quote }}
-replicas = {{ max 1 (int64 .Values.replicas) }}
 clock_skew_seconds = {{ int64 $config.clock_skew_seconds }}
 shutdown_grace_seconds = {{ int64 $config.shutdown_grace_seconds }}
 time_zone = {{ $config.time_zone | quote }}
@@ -35,8 +34,8 @@ url = {{ .Values.broker.url | quote }}
 {{- if include "dream.tls" . }}
 ca = {{ printf "/etc/dream/broker-ca/%s" .Values.broker.ca.key | quote }}
 {{- end }}
+{{- if include "dream.brokerSecret" . }}
 {{- with .Values.broker.clientCertificate }}
-{{- if .existingSecret }}
 client_certificate = {{ printf "/etc/dream/broker-client/%s" .certificateKey | quote }}
 client_key = {{ printf "/etc/dream/broker-client/%s" .privateKeyKey | quote }}
 {{- end }}
@@ -76,8 +75,8 @@ cache_mebibytes = {{ int64 $config.store.cache_mebibytes }}
 
 [http]
 listen = {{ printf "0.0.0.0:%d" (int64 .Values.http.port) | quote }}
+{{- if include "dream.httpSecret" . }}
 {{- with .Values.http.tls }}
-{{- if .existingSecret }}
 tls_certificate = {{ printf "/etc/dream/http-tls/%s" .certificateKey | quote }}
 tls_key = {{ printf "/etc/dream/http-tls/%s" .privateKeyKey | quote }}
 {{- end }}
@@ -107,6 +106,13 @@ format = {{ $config.log.format | quote }}
 [home_assistant]
 enabled = {{ $config.home_assistant.enabled }}
 discovery_prefix = {{ $config.home_assistant.discovery_prefix | quote }}
+{{- with $config.remote_write }}
+
+[remote_write]
+{{- range $key, $value := . }}
+{{ $key }} = {{ $value | toJson }}
+{{- end }}
+{{- end }}
 {{- with $config.defaults }}
 
 [defaults]

@@ -23,6 +23,11 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: gateway
 {{- end -}}
 
+{{/* How many gateways share the clusters, as a label of the gateways. */}}
+{{- define "dream.shared" -}}
+dream-gateway/replicas: {{ int64 .Values.replicas | quote }}
+{{- end -}}
+
 {{/* Labels of everything; the component is left to each object. */}}
 {{- define "dream.labels" -}}
 {{ include "dream.release" . }}
@@ -57,6 +62,38 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- else -}}
 {{- .Values.identity.existingSecret -}}
 {{- end -}}
+{{- end -}}
+
+{{/* The secret with the certificate and key of HTTP; nothing without TLS. */}}
+{{- define "dream.httpSecret" -}}
+{{- if .Values.http.tls.certManager.enabled -}}
+{{- default (printf "%s-http" (include "dream.fullname" .)) .Values.http.tls.existingSecret -}}
+{{- else -}}
+{{- .Values.http.tls.existingSecret -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The names that cert-manager certifies for HTTP, as a list. */}}
+{{- define "dream.httpNames" -}}
+{{- $name := include "dream.fullname" . -}}
+{{- $space := .Release.Namespace -}}
+{{- $inside := list (printf "%s.%s.svc" $name $space) (printf "%s.%s" $name $space) $name (printf "*.%s-headless.%s.svc" $name $space) -}}
+{{- toYaml (default $inside .Values.http.tls.certManager.dnsNames) -}}
+{{- end -}}
+
+{{/* The secret with the certificate and key for the broker; nothing if it asks for none. */}}
+{{- define "dream.brokerSecret" -}}
+{{- if .Values.broker.clientCertificate.certManager.enabled -}}
+{{- default (printf "%s-broker" (include "dream.fullname" .)) .Values.broker.clientCertificate.existingSecret -}}
+{{- else -}}
+{{- .Values.broker.clientCertificate.existingSecret -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Whether others make files of the gateway from what this release installs: not before it is there. */}}
+{{- define "dream.filesComeLater" -}}
+{{- $made := or .Values.identity.certManager.enabled .Values.http.tls.certManager.enabled .Values.broker.clientCertificate.certManager.enabled -}}
+{{- if or $made .Values.externalSecrets.secrets }}yes{{ end -}}
 {{- end -}}
 
 {{- define "dream.tls" -}}

@@ -34,17 +34,20 @@ dnsConfig:
 
 {{/* The gateway's environment. */}}
 {{- define "dream.env" -}}
+# Here and not in the file: a change that Kubernetes refuses must not reach a pod that restarts for another reason.
+- name: DREAM_REPLICAS
+  value: {{ max 1 (int64 .Values.replicas) | quote }}
 {{- with .Values.broker.credentials }}
-{{- if .existingSecret -}}
+{{- if .existingSecret }}
 - name: DREAM_BROKER_USERNAME
   valueFrom:
     secretKeyRef:
       name: {{ .existingSecret }}
       key: {{ .usernameKey }}
-{{ end }}
+{{- end }}
 {{- end }}
 {{- with .Values.extraEnv }}
-{{- toYaml . }}
+{{ toYaml . }}
 {{- end }}
 {{- end -}}
 
@@ -67,7 +70,7 @@ dnsConfig:
   mountPath: /etc/dream/broker-ca
   readOnly: true
 {{- end }}
-{{- if .Values.broker.clientCertificate.existingSecret }}
+{{- if include "dream.brokerSecret" . }}
 - name: broker-client
   mountPath: /etc/dream/broker-client
   readOnly: true
@@ -77,7 +80,7 @@ dnsConfig:
   mountPath: /etc/dream/broker-credentials
   readOnly: true
 {{- end }}
-{{- if .Values.http.tls.existingSecret }}
+{{- if include "dream.httpSecret" . }}
 - name: http-tls
   mountPath: /etc/dream/http-tls
   readOnly: true
@@ -143,17 +146,17 @@ dnsConfig:
 - name: broker-ca
   {{- include "dream.source" .Values.broker.ca | nindent 2 }}
 {{- end }}
-{{- if .Values.broker.clientCertificate.existingSecret }}
+{{- if include "dream.brokerSecret" . }}
 - name: broker-client
-  {{- include "dream.source" .Values.broker.clientCertificate | nindent 2 }}
+  {{- include "dream.source" (dict "existingSecret" (include "dream.brokerSecret" .)) | nindent 2 }}
 {{- end }}
 {{- if .Values.broker.credentials.existingSecret }}
 - name: broker-credentials
   {{- include "dream.source" .Values.broker.credentials | nindent 2 }}
 {{- end }}
-{{- if .Values.http.tls.existingSecret }}
+{{- if include "dream.httpSecret" . }}
 - name: http-tls
-  {{- include "dream.source" .Values.http.tls | nindent 2 }}
+  {{- include "dream.source" (dict "existingSecret" (include "dream.httpSecret" .)) | nindent 2 }}
 {{- end }}
 {{- if .Values.http.access.existingSecret }}
 - name: http-access

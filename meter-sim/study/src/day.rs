@@ -144,7 +144,7 @@ fn thousands(seed: u64, size: usize, candidates: u32, days: u32) -> Scores {
 }
 
 /// The epsilon of a day under these terms, but for a probability of one in a million, in hundredths.
-fn epsilon_of_day(terms: &Terms) -> f64 {
+pub(super) fn epsilon_of_day(terms: &Terms) -> f64 {
     (100.0 * epsilon_of_rho(terms.day_micro_rho as f64 / 1e6, DAY_DELTA)).round() / 100.0
 }
 

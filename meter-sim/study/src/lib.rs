@@ -8,9 +8,11 @@ mod accuracy;
 mod activation;
 pub mod audit;
 mod axis;
+mod bands;
 mod clipping;
 mod cluster;
 mod composition;
+mod cut_off;
 pub mod dataset;
 mod day;
 mod error;
@@ -20,6 +22,7 @@ mod output;
 mod paper;
 mod partners;
 mod peaks;
+pub mod pool;
 mod presence;
 mod progress;
 pub mod section;
@@ -129,6 +132,10 @@ enum Part {
     Composition,
     /// What range and account of a day of a kind of home cost its sums
     Day,
+    /// Whether bands hold what homes really draw. Takes many minutes: only if it is named
+    Bands,
+    /// The table of what meters cut off, as the gateway ships it. Only if it is named
+    CutOff,
     /// The epsilon that is left when shares of the noise are missing
     Shortfall,
     /// Whether meters and gateway, run many times, keep the promised epsilon
@@ -170,7 +177,7 @@ impl StudyArgs {
 
     fn parts(&self) -> Vec<Part> {
         let parts = Part::value_variants().iter().copied();
-        parts.filter(|part| self.only.is_empty() || self.only.contains(part)).collect()
+        parts.filter(|part| if self.only.is_empty() { !part.is_long() } else { self.only.contains(part) }).collect()
     }
 
     /// Refuses settings that the homes are too few for, or that no part looks at.
@@ -260,9 +267,17 @@ impl Part {
             Self::Activation => activation::section(data, seed).ok_or_else(|| APPLIANCES.to_owned()),
             Self::Composition => Ok(composition::section()),
             Self::Day => day::section(data, houses, settings, seed),
+            Self::Bands | Self::CutOff if !data.is_model() => Err("It needs simulated homes.".to_owned()),
+            Self::Bands => Ok(bands::section(seed)),
+            Self::CutOff => Ok(cut_off::section()),
             Self::Shortfall => Ok(shortfall::section()),
             Self::Audit => Ok(audit::section(seed, &|percent| progress.percent(percent))),
         }
+    }
+
+    /// Whether it is computed only if it is named.
+    fn is_long(self) -> bool {
+        matches!(self, Self::Bands | Self::CutOff)
     }
 
     /// Whether a setting changes what it finds.
@@ -278,6 +293,8 @@ impl Part {
             | Self::Activation
             | Self::Composition
             | Self::Shortfall
+            | Self::Bands
+            | Self::CutOff
             | Self::Audit => false,
         }
     }

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use dream_edge::HomeKind;
-use dream_homes::home::{ActivityModel, Calendar, Home, Residents};
+use dream_homes::home::{Calendar, Home};
 use dream_homes::slots::SlotLength;
-use dream_homes::street::{self, all_cores, in_parallel};
+use dream_homes::street::{all_cores, in_parallel};
 use dream_protocol::params::{Params, Terms};
 use dream_protocol::simulation::DayAccount;
 use dream_protocol::time::Slot;
+use dream_study::pool::homes_of;
 use dream_testkit::lab::command::succeed;
 use serde_json::Value;
 
@@ -85,22 +86,9 @@ fn a_hundred_homes_err_as_planned() {
 /// Mean loads, and what range and account cut off, over the days of a year.
 #[test]
 fn what_a_plan_assumes_of_homes_is_what_simulated_ones_do() {
-    const HEATER: &str = "storage_heater";
-    let heats = |home: &Home| home.owned().iter().any(|device| device.name() == HEATER);
-    let usual = |count| street::usual_homes(1, count, ActivityModel::Crest).into_iter();
     let mut wrong = Vec::new();
     for kind in HomeKind::ALL {
-        let homes: Vec<Home> = match kind {
-            HomeKind::Flat => {
-                let small = street::homes(1, 800, Residents::between(1, 2).unwrap(), ActivityModel::Crest);
-                small.into_iter().filter(|home| !heats(home)).collect()
-            }
-            HomeKind::House => usual(800).filter(|home| !heats(home)).collect(),
-            HomeKind::ElectricHeat => usual(3000).filter(heats).collect(),
-            HomeKind::Pv => {
-                usual(800).filter(|home| !heats(home)).map(|home| home.with_pv("1".parse().unwrap())).collect()
-            }
-        };
+        let homes = homes_of(kind, 1, if kind == HomeKind::ElectricHeat { 90 } else { 780 });
         let (mean, cut_off) = year_of(kind, &homes);
         let assumed = plan(&format!("--kind {kind}"));
         let [watts, percent] =

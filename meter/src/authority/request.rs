@@ -21,12 +21,12 @@ pub enum RequestError {
     File(#[from] FileError),
     #[error("{} holds no request in PEM (a block `-----BEGIN CERTIFICATE REQUEST-----`)", path.display())]
     NoPem { path: PathBuf },
-    #[error("{} is not a valid request, or its signature is wrong: create it again on the meter", path.display())]
-    Broken { path: PathBuf },
-    #[error("{} is for a key that is not Ed25519, the only kind the protocol uses", path.display())]
-    NotEd25519 { path: PathBuf },
-    #[error("{} names no meter: {error}", path.display())]
-    Name { path: PathBuf, error: IdError },
+    #[error("{from} is not a valid request, or its signature is wrong: create it again on the meter")]
+    Broken { from: String },
+    #[error("{from} is for a key that is not Ed25519, the only kind the protocol uses")]
+    NotEd25519 { from: String },
+    #[error("{from} names no meter: {error}")]
+    Name { from: String, error: IdError },
 }
 
 /// A request whose signature shows that the meter has the key.
@@ -34,28 +34,40 @@ pub enum RequestError {
 pub struct Request {
     meter: MeterId,
     key: Ed25519,
+    der: Vec<u8>,
 }
 
 impl Request {
-    /// Reads a request and checks its signature. Nothing of it counts but the name and the key.
+    /// Reads a file with a request in PEM.
     pub fn read(path: &Path) -> Result<Self, RequestError> {
         let text = files::read(path)?;
-        let path = || path.to_owned();
-        let der =
-            CertificateSigningRequestDer::from_pem_slice(&text).map_err(|_| RequestError::NoPem { path: path() })?;
+        let der = CertificateSigningRequestDer::from_pem_slice(&text)
+            .map_err(|_| RequestError::NoPem { path: path.to_owned() })?;
+        Self::parse(&der, &path.display().to_string())
+    }
+
+    /// Reads a request in DER and checks its signature. Nothing of it counts but the name and the key.
+    pub fn parse(der: &[u8], from: &str) -> Result<Self, RequestError> {
+        let from = || from.to_owned();
         let (rest, request) =
-            X509CertificationRequest::from_der(&der).map_err(|_| RequestError::Broken { path: path() })?;
+            X509CertificationRequest::from_der(der).map_err(|_| RequestError::Broken { from: from() })?;
         if !rest.is_empty() || request.verify_signature().is_err() {
-            return Err(RequestError::Broken { path: path() });
+            return Err(RequestError::Broken { from: from() });
         }
         let info = &request.certification_request_info;
         let key = info.subject_pki.subject_public_key.as_ref().try_into().ok();
         let key = key.filter(|_| info.subject_pki.algorithm.algorithm == OID_SIG_ED25519);
         let name = name_of(&info.subject).unwrap_or_default();
         Ok(Self {
-            meter: MeterId::new(&name).map_err(|error| RequestError::Name { path: path(), error })?,
-            key: Ed25519(key.ok_or_else(|| RequestError::NotEd25519 { path: path() })?),
+            meter: MeterId::new(&name).map_err(|error| RequestError::Name { from: from(), error })?,
+            key: Ed25519(key.ok_or_else(|| RequestError::NotEd25519 { from: from() })?),
+            der: der.to_vec(),
         })
+    }
+
+    /// Returns it in PEM.
+    pub(super) fn pem(&self) -> String {
+        files::encode("CERTIFICATE REQUEST", &self.der)
     }
 
     pub const fn meter(&self) -> &MeterId {

@@ -1,3 +1,5 @@
+mod enrolment;
+
 use std::os::unix::fs::PermissionsExt as _;
 
 use super::*;

@@ -1,15 +1,23 @@
 //! `dream-meter authority`: a community's own authority, on files.
 
+mod invite;
+mod judge;
+mod serve;
+
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use dream_protocol::ids::{ClusterId, GatewayId, MeterId};
+use dream_protocol::time::Timestamp;
+use serde_json::json;
 
-use crate::authority::{Authority, Grant, Issued, Request};
+use super::BadInput;
+use crate::authority::{Authority, Grant, Issued, Request, sign_queue};
 use crate::clock::{utc, wall};
 use crate::files;
 use crate::identity::renewable_from;
+use crate::invitation::hexadecimal;
 
 /// Certify the meters of a community
 ///
@@ -19,10 +27,13 @@ use crate::identity::renewable_from;
 #[derive(Debug, Subcommand)]
 pub(super) enum AuthorityCommand {
     Init(InitArgs),
+    Invite(invite::InviteArgs),
+    Import(invite::ImportArgs),
+    Serve(serve::ServeArgs),
     Sign(SignArgs),
     Renew(RenewArgs),
-    /// List every certificate that was issued
-    List(Directory),
+    List(ListArgs),
+    Judge(judge::JudgeArgs),
 }
 
 #[derive(Debug, Args)]
@@ -30,6 +41,16 @@ pub(super) struct Directory {
     /// Where the authority is kept
     #[arg(long, value_name = "DIR", default_value = "authority")]
     directory: PathBuf,
+}
+
+/// List every certificate that was issued
+#[derive(Debug, Args)]
+pub(super) struct ListArgs {
+    #[command(flatten)]
+    at: Directory,
+    /// As JSON, with times in Unix seconds and invitations that nobody has used
+    #[arg(long)]
+    json: bool,
 }
 
 /// Make an authority with a new key
@@ -55,25 +76,31 @@ pub(super) struct InitArgs {
     days: u64,
 }
 
-/// Sign a meter's request
+/// Sign a meter's request, or those that wait in a queue
 ///
 /// Refuses if the request has another name, if the name is a gateway's, if the meter has a valid certificate, or if the cluster would have more certified meters than --size.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  dream-meter authority sign m-0007 meter.csr --cluster riverside --size 25")]
+#[command(after_help = "Examples:
+  dream-meter authority sign m-0007 meter.csr --cluster riverside --size 25
+  dream-meter authority sign --queue /media/usb/queue")]
 pub(super) struct SignArgs {
     /// The meter's name, as agreed with its owner
-    #[arg(value_parser = MeterId::new)]
-    meter: MeterId,
+    #[arg(value_parser = MeterId::new, required_unless_present = "queue")]
+    meter: Option<MeterId>,
     /// The request, as `dream-meter enrol` made it
-    request: PathBuf,
+    #[arg(required_unless_present = "queue")]
+    request: Option<PathBuf>,
+    /// Sign what waits in the `queue` of an authority that serves without its key: invited meters, and renewals
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["meter", "request", "cluster", "size", "replace", "formerly", "out"])]
+    queue: Option<PathBuf>,
     #[command(flatten)]
     at: Directory,
     /// The one cluster that the meter may join
-    #[arg(long, value_name = "NAME", value_parser = ClusterId::new)]
-    cluster: ClusterId,
+    #[arg(long, value_name = "NAME", value_parser = ClusterId::new, required_unless_present = "queue")]
+    cluster: Option<ClusterId>,
     /// How many meters the cluster has. Meters refuse a list with fewer than 70 % of them
-    #[arg(long, value_name = "METERS")]
-    size: u64,
+    #[arg(long, value_name = "METERS", required_unless_present = "queue")]
+    size: Option<u64>,
     /// How many days the certificate is valid
     #[arg(long, default_value_t = 365)]
     days: u64,
@@ -112,23 +139,50 @@ impl AuthorityCommand {
     pub(super) fn run(&self, out: &mut impl Write) -> anyhow::Result<()> {
         match self {
             Self::Init(args) => args.run(out),
-            Self::Sign(args) => {
-                let mut authority = Authority::open(&args.at.directory)?;
-                let request = Request::read(&args.request)?;
-                let grant = Grant { cluster: args.cluster.clone(), size: args.size, days: args.days };
-                tell(
-                    authority.sign(&args.meter, args.formerly.as_ref(), &request, &grant, args.replace, wall())?,
-                    args.out.as_ref(),
-                    out,
-                )
-            }
+            Self::Invite(args) => args.run(out),
+            Self::Import(args) => args.run(out),
+            Self::Serve(args) => args.run(),
+            Self::Sign(args) => args.run(out),
             Self::Renew(args) => {
-                let mut authority = Authority::open(&args.at.directory)?;
+                let (_lock, mut authority) = Authority::open_to_change(&args.at.directory)?;
                 tell(authority.renew(&args.meter, args.size, args.days, wall())?, args.out.as_ref(), out)
             }
-            Self::List(at) => list(at, out),
+            Self::List(args) if args.json => list_json(&args.at.directory, wall(), out),
+            Self::List(args) => list(&args.at, out),
+            Self::Judge(args) => args.run(out),
         }
     }
+}
+
+impl SignArgs {
+    fn run(&self, out: &mut impl Write) -> anyhow::Result<()> {
+        let (_lock, mut authority) = Authority::open_to_change(&self.at.directory)?;
+        if let Some(queue) = &self.queue {
+            return sign_all(&mut authority, queue, out);
+        }
+        let (Some(meter), Some(request), Some(cluster), Some(size)) =
+            (&self.meter, &self.request, &self.cluster, self.size)
+        else {
+            return Err(BadInput("name the meter, its request, --cluster and --size; or --queue".to_owned()).into());
+        };
+        let request = Request::read(request)?;
+        let grant = Grant { cluster: cluster.clone(), size, days: self.days };
+        let issued = authority.sign(meter, self.formerly.as_ref(), &request, &grant, self.replace, wall())?;
+        tell(issued, self.out.as_ref(), out)
+    }
+}
+
+fn sign_all(authority: &mut Authority, queue: &Path, out: &mut impl Write) -> anyhow::Result<()> {
+    let all = sign_queue(authority, queue, wall())?;
+    for signed in &all {
+        match &signed.refused {
+            None => writeln!(out, "{}: signed", signed.meter)?,
+            Some(error) => writeln!(out, "{}: refused: {error}", signed.meter)?,
+        }
+    }
+    let signed = all.iter().filter(|signed| signed.refused.is_none()).count();
+    writeln!(out, "{signed} of {} signed. Bring {} back to the machine that serves.", all.len(), queue.display())?;
+    Ok(())
 }
 
 impl InitArgs {
@@ -191,6 +245,34 @@ fn list(at: &Directory, out: &mut impl Write) -> anyhow::Result<()> {
         let of = cluster_of(issued);
         writeln!(out, "{name:meter$}  {of:cluster$}  {size:>5}  {:20}  {:20}  {state}{lacks}", utc(from), utc(to))?;
     }
+    Ok(())
+}
+
+fn list_json(directory: &Path, now: Timestamp, out: &mut impl Write) -> anyhow::Result<()> {
+    let authority = Authority::open(directory)?;
+    let certificates = authority.issued().iter().map(|issued| {
+        json!({
+            "meter": issued.meter.as_str(),
+            "cluster": cluster_of(issued),
+            "size": issued.certificate.cluster().and_then(|cluster| cluster.size),
+            "from": issued.certificate.not_before(),
+            "to": issued.certificate.not_after(),
+            "renewable_from": renewable_from(&issued.certificate),
+            "valid": issued.is_valid(now),
+            "sha256": hexadecimal(&issued.fingerprint.0),
+        })
+    });
+    let open = authority.open_invitations(now)?;
+    let invitations = open.iter().map(|invited| {
+        let (meter, cluster) = (invited.meter.as_str(), invited.cluster.as_str());
+        json!({ "meter": meter, "cluster": cluster, "size": invited.size, "expires": invited.expires })
+    });
+    let all = json!({
+        "certificates": certificates.collect::<Vec<_>>(),
+        "invitations": invitations.collect::<Vec<_>>(),
+        "waiting": authority.waiting(),
+    });
+    writeln!(out, "{all:#}")?;
     Ok(())
 }
 

@@ -12,7 +12,7 @@ use crate::identity::Identity;
 
 pub(super) fn run(args: &ConfigArgs, out: &mut impl Write) -> anyhow::Result<()> {
     let config = args.load()?;
-    let identity = Identity::load(&config.identity, config.cluster.as_ref())?;
+    let identity = config.load_identity()?;
     identity.check_period(&config.identity.certificate, wall())?;
     Access::new(&config.community, Some((&identity.certificate, identity.pkcs8())))?;
     if let Some(home) = &config.home {
@@ -28,7 +28,7 @@ pub(super) fn run(args: &ConfigArgs, out: &mut impl Write) -> anyhow::Result<()>
     Ok(())
 }
 
-fn told(config: &Config, identity: &Identity) -> Vec<(&'static str, String)> {
+pub(super) fn told(config: &Config, identity: &Identity) -> Vec<(&'static str, String)> {
     let gateways: Vec<&str> = config.policy.gateways.iter().map(|gateway| gateway.as_str()).collect();
     let size = identity.checked.cluster().and_then(|cluster| cluster.size);
     let size = size.map_or_else(String::new, |size| format!(", which has {size} meters"));
@@ -36,6 +36,13 @@ fn told(config: &Config, identity: &Identity) -> Vec<(&'static str, String)> {
     vec![
         ("Meter", format!("{} in the cluster {}{size}", identity.id, identity.cluster)),
         ("Certificate", format!("valid until {}", utc(to))),
+        (
+            "Renewal",
+            config
+                .renewal
+                .as_ref()
+                .map_or_else(|| "by hand".to_owned(), |renewal| format!("by itself, at {}", renewal.url)),
+        ),
         ("Policy", meaning(config.policy.profile).to_owned()),
         ("Trusted gateways", gateways.join(", ")),
         ("Holder", format!("in clusters of up to {} members", config.policy.holds)),
@@ -46,7 +53,7 @@ fn told(config: &Config, identity: &Identity) -> Vec<(&'static str, String)> {
     ]
 }
 
-fn warnings(config: &Config, identity: &Identity) -> Vec<String> {
+pub(super) fn warnings(config: &Config, identity: &Identity) -> Vec<String> {
     let mut warnings = Vec::new();
     if config.policy.profile == Profile::Trial {
         warnings

@@ -15,8 +15,10 @@ use super::BadInput;
 use crate::authority::write_request;
 use crate::clock::{utc, wall};
 use crate::config::{edit, meaning};
+use crate::est::EnrolUrl;
 use crate::files::{self, FileError};
 use crate::identity::{Identity, IdentityFiles};
+use crate::invitation::Fingerprint;
 
 /// Make a key and a request for a certificate, then install the certificate
 ///
@@ -32,34 +34,44 @@ use crate::identity::{Identity, IdentityFiles};
 pub(super) struct EnrolArgs {
     /// Where the files go
     #[arg(long, value_name = "DIR", default_value = "/etc/dream-meter")]
-    directory: PathBuf,
+    pub(super) directory: PathBuf,
     /// The meter's name, as agreed with the authority: makes a key and a request
     #[arg(long, value_name = "NAME", value_parser = MeterId::new, required_unless_present = "certificate", conflicts_with = "certificate")]
-    meter: Option<MeterId>,
+    pub(super) meter: Option<MeterId>,
     /// The certificate that the authority sent, in PEM
     #[arg(long, value_name = "FILE")]
-    certificate: Option<PathBuf>,
+    pub(super) certificate: Option<PathBuf>,
     /// The certificate of your community's authority, which certifies its meters
     #[arg(long, value_name = "FILE", requires = "certificate")]
-    meter_authority: Vec<PathBuf>,
+    pub(super) meter_authority: Vec<PathBuf>,
     /// The certificate of the authority that certifies the gateway: a different one
     #[arg(long, value_name = "FILE", requires = "certificate")]
-    gateway_authority: Vec<PathBuf>,
+    pub(super) gateway_authority: Vec<PathBuf>,
     /// The community's broker: `mqtts://HOST[:8883]`
     #[arg(long, value_name = "URL", requires = "certificate")]
-    broker: Option<String>,
+    pub(super) broker: Option<String>,
     /// The CA certificates that verify the broker; by default those of the gateway's authorities
     #[arg(long, value_name = "FILE", requires = "broker")]
-    broker_ca: Option<PathBuf>,
+    pub(super) broker_ca: Option<PathBuf>,
     /// A gateway whose lists the meter may accept
     #[arg(long, value_name = "NAME", value_parser = GatewayId::new, requires = "certificate")]
-    gateway: Vec<GatewayId>,
+    pub(super) gateway: Vec<GatewayId>,
     /// What you allow: strict or community
     #[arg(long, value_name = "NAME", requires = "certificate", default_value = "strict")]
-    profile: Profile,
+    pub(super) profile: Profile,
     /// Trust this machine's clock without checking that it is synchronised
     #[arg(long, requires = "certificate")]
-    trust_clock: bool,
+    pub(super) trust_clock: bool,
+    /// How `run` renews the certificate.
+    #[arg(skip)]
+    pub(super) renewing: Option<Renewing>,
+}
+
+/// Where certificates are renewed, and the certificate that answers there.
+#[derive(Debug, Clone)]
+pub(super) struct Renewing {
+    pub(super) url: EnrolUrl,
+    pub(super) server: Fingerprint,
 }
 
 impl EnrolArgs {
@@ -99,11 +111,7 @@ impl EnrolArgs {
             let message = "is missing: create it with `dream-meter enrol --meter NAME`, with the request for the authority to sign";
             return Err(BadInput(format!("{} {message}", key.display())).into());
         }
-        let text = match std::fs::read_to_string(&config) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-            Err(error) => return Err(FileError::Read { path: config, error }.into()),
-        };
+        let text = self.text()?;
         let first = !text.lines().any(|line| line.trim() == "[identity]");
         if first {
             self.name_authorities()?;
@@ -115,17 +123,8 @@ impl EnrolArgs {
             let message = "already says how to take part; edit it, or pass only --certificate to renew";
             return Err(BadInput(format!("{} {message}", config.display())).into());
         }
-        let identity = self.check(certificate, first)?;
-        let sections = first.then(|| self.sections(&identity.id)).transpose()?;
-        // Nothing was written so far.
         if first {
-            self.install_authorities()?;
-        }
-        let der = &identity.certificate;
-        files::replace(&self.file("meter.pem"), files::encode("CERTIFICATE", der).as_bytes())?;
-        if let Some(sections) = sections {
-            let text = edit::add(&text, &sections).map_err(|error| BadInput(error.to_string()))?;
-            files::replace(&config, text.as_bytes())?;
+            let identity = self.install_first(certificate)?;
             writeln!(
                 out,
                 "{} may take part in the cluster {} until {}.",
@@ -141,6 +140,9 @@ impl EnrolArgs {
                 "Next: `dream-meter probe --serial DEVICE --write {at}`, then `dream-meter run --config {at}`."
             )?;
         } else {
+            let identity = self.check(certificate, false)?;
+            let der = &identity.certificate;
+            files::replace(&self.file("meter.pem"), files::encode("CERTIFICATE", der).as_bytes())?;
             writeln!(
                 out,
                 "The certificate of {} is now valid until {}.",
@@ -150,6 +152,28 @@ impl EnrolArgs {
             writeln!(out, "A running meter loads it on SIGHUP: `systemctl reload dream-meter`.")?;
         }
         Ok(())
+    }
+
+    /// Returns what the configuration says so far.
+    fn text(&self) -> Result<String, FileError> {
+        let path = self.file("meter.toml");
+        match std::fs::read_to_string(&path) {
+            Ok(text) => Ok(text),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
+            Err(error) => Err(FileError::Read { path, error }),
+        }
+    }
+
+    /// Installs the first certificate with its authorities, and writes the configuration. What is wrong is found before anything is
+    /// written.
+    pub(super) fn install_first(&self, certificate: &Path) -> anyhow::Result<Identity> {
+        let identity = self.check(certificate, true)?;
+        let sections = self.sections(&identity.id)?;
+        let text = edit::add(&self.text()?, &sections).map_err(|error| BadInput(error.to_string()))?;
+        self.install_authorities()?;
+        files::replace(&self.file("meter.pem"), files::encode("CERTIFICATE", &identity.certificate).as_bytes())?;
+        files::replace(&self.file("meter.toml"), text.as_bytes())?;
+        Ok(identity)
     }
 
     /// Checks a certificate before anything is replaced.
@@ -241,6 +265,9 @@ impl EnrolArgs {
             let witness = self.witness(meter, &cache_folder());
             write!(text, "\n[state]\ndirectory = \"state\"\nwitness = {witness:?}\n").expect(FITS);
         }
+        if let Some(Renewing { url, server }) = &self.renewing {
+            write!(text, "\n[renewal]\nurl = \"{url}\"\nserver = \"{server}\"\n").expect(FITS);
+        }
         if self.trust_clock {
             text += "\n[clock]\ntrusted = true\n";
         }
@@ -255,8 +282,8 @@ fn cache_folder() -> PathBuf {
     absolute("XDG_CACHE_HOME").or_else(home).unwrap_or_else(|| "/var/cache".into())
 }
 
-const METER_AUTHORITIES: &str = "meter-authorities.pem";
-const GATEWAY_AUTHORITIES: &str = "gateway-authorities.pem";
+pub(super) const METER_AUTHORITIES: &str = "meter-authorities.pem";
+pub(super) const GATEWAY_AUTHORITIES: &str = "gateway-authorities.pem";
 
 const FITS: &str = "a String takes everything";
 

@@ -6,7 +6,6 @@ use super::{ConfigArgs, status};
 use crate::agent;
 use crate::config::Config;
 use crate::explain;
-use crate::identity::Identity;
 use crate::records::{Records, RecordsError};
 
 pub(super) fn run(args: &ConfigArgs, out: &mut impl Write) -> anyhow::Result<()> {
@@ -22,7 +21,7 @@ pub(super) fn run(args: &ConfigArgs, out: &mut impl Write) -> anyhow::Result<()>
 
 /// Says what the records of a stopped meter say. A home that has none has shared nothing.
 fn of_records(config: &Config) -> anyhow::Result<String> {
-    let identity = Identity::load(&config.identity, config.cluster.as_ref())?;
+    let identity = config.load_identity()?;
     let mut standing = agent::first_standing(config, &identity);
     if Records::file(&config.state).exists() {
         agent::recall(&mut standing, &Records::open(&config.state)?)?;

@@ -14,7 +14,6 @@ use crate::broker::Access;
 use crate::config::{Config, Home};
 use crate::files;
 use crate::home;
-use crate::identity::Identity;
 use crate::records::{Records, RecordsError};
 
 /// How long the home's broker may take to forget the entities.
@@ -38,13 +37,17 @@ impl LeaveArgs {
     pub(super) fn run(&self, out: &mut impl Write) -> anyhow::Result<()> {
         let config = self.config.load()?;
         let (records, keys) = (Records::file(&config.state), Records::key_file(&config.state));
-        let all = [&config.identity.key, &config.identity.certificate, &keys, &records, &config.witness];
+        let renewed = config.renewed_certificate();
+        let mut all = vec![&config.identity.key, &config.identity.certificate, &keys, &records, &config.witness];
+        if renewed.exists() {
+            all.push(&renewed);
+        }
         if !self.yes {
             let named: String = all.iter().map(|path| format!("\n  {}", path.display())).collect();
             return Err(BadInput(format!("this permanently erases:{named}\nrepeat the command with --yes")).into());
         }
         check_not_running(&config.state, &records)?;
-        if let (Some(home), Ok(identity)) = (&config.home, Identity::load(&config.identity, config.cluster.as_ref())) {
+        if let (Some(home), Ok(identity)) = (&config.home, config.load_identity()) {
             match super::runtime()?.block_on(forget_at_home(home, &identity.id)) {
                 Ok(()) => writeln!(out, "Removed the meter from Home Assistant.")?,
                 Err(error) => writeln!(out, "Home Assistant still shows the meter: {error:#}")?,

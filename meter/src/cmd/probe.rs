@@ -1,12 +1,12 @@
 //! `dream-meter probe`: listens to a meter, recognises what it speaks, and shows on this terminal what it says. Sends nothing.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use clap::Args;
+use clap::{ArgGroup, Args};
 use dream_edge::mqtt::{self, BrokerUrl, Connection, Names};
 use dream_sources::{Event, Port, Proposal, Sample, SlotMean, Source, SystemClock, recognise_message};
 use tokio::sync::mpsc;
@@ -30,6 +30,7 @@ const LONG_PATIENCE: Duration = Duration::from_secs(310);
 ///
 /// Readings appear on this terminal and go nowhere else. With --write, the detected source is added to a configuration.
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("place").required(true).args(["serial", "tcp", "mqtt", "http", "modbus", "lines", "source"]))]
 #[command(after_help = "Examples:
   dream-meter probe --serial /dev/ttyUSB0
   dream-meter probe --tcp p1-bridge.lan:23 --write meter.toml
@@ -38,28 +39,28 @@ const LONG_PATIENCE: Duration = Duration::from_secs(310);
 interval_seconds = 10' < my-readings")]
 pub(super) struct ProbeArgs {
     #[command(flatten)]
-    at: Place,
+    pub(super) at: Place,
     /// The device, topic or sensor to read if the broker has several
     #[arg(long, value_name = "NAME", requires = "mqtt")]
-    device: Option<String>,
+    pub(super) device: Option<String>,
     /// The user name for the home's broker
     #[arg(long, value_name = "NAME", requires = "mqtt")]
-    username: Option<String>,
+    pub(super) username: Option<String>,
     /// A file whose first line is the password
     #[arg(long, value_name = "FILE", requires = "username")]
-    password_file: Option<PathBuf>,
+    pub(super) password_file: Option<PathBuf>,
     /// Add the detected source to this configuration
     #[arg(long, value_name = "FILE")]
-    write: Option<PathBuf>,
+    pub(super) write: Option<PathBuf>,
     /// How many samples to wait for
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(2..=1000))]
-    samples: u64,
+    pub(super) samples: u64,
 }
 
 /// Where the meter is.
-#[derive(Debug, Args)]
-#[group(required = true, multiple = false)]
-struct Place {
+#[derive(Debug, Clone, Default, Args)]
+#[group(multiple = false)]
+pub(super) struct Place {
     /// A serial port: the cable to a P1 port, or an optical head
     #[arg(long, value_name = "DEVICE")]
     serial: Option<PathBuf>,
@@ -84,6 +85,15 @@ struct Place {
 }
 
 impl Place {
+    pub(super) fn of_cable(device: &Path) -> Self {
+        Self { serial: Some(device.to_owned()), ..Self::default() }
+    }
+
+    /// Whether it says anything.
+    pub(super) fn is_named(&self) -> bool {
+        self.port().is_some() || self.mqtt.is_some() || !self.candidates().is_empty()
+    }
+
     /// Returns the port to listen to, if the meter sends by itself.
     fn port(&self) -> Option<Port> {
         let serial = self.serial.clone().map(Port::Serial);
@@ -356,8 +366,7 @@ mod tests {
 
     #[test]
     fn every_place_gives_sources_that_can_be_parsed() {
-        let none =
-            || Place { serial: None, tcp: None, mqtt: None, http: None, modbus: None, lines: None, source: None };
+        let none = Place::default;
         let places = [
             (Place { serial: Some("/dev/ttyUSB0".into()), ..none() }, 0),
             (Place { tcp: Some("bridge:23".into()), ..none() }, 0),

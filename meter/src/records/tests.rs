@@ -255,3 +255,68 @@ fn records_of_an_earlier_version_or_without_their_key_are_refused_in_words() {
     let error = Records::open(folder.path()).unwrap_err().to_string();
     assert!(error.contains("records.key cannot be opened or written"), "{error}");
 }
+
+/// Copies the records that 0.1.0 wrote into a state directory.
+fn of_0_1_0() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for file in [Records::file, Records::key_file] {
+        fs::copy(file(&fixture()), file(folder.path())).unwrap();
+    }
+    folder
+}
+
+fn fixture() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/0.1.0")
+}
+
+/// With `DREAM_BLESS=1` it writes the records anew, as this version does. After a release they never change again.
+#[test]
+fn records_of_0_1_0_open() {
+    if std::env::var_os("DREAM_BLESS").is_some() {
+        fs::create_dir_all(fixture()).unwrap();
+        for file in [Records::file, Records::key_file] {
+            fs::remove_file(file(&fixture())).ok();
+        }
+        closed(&fixture());
+        Database::open(Records::file(&fixture())).unwrap().compact().unwrap();
+    }
+    let folder = of_0_1_0();
+    let records = Records::open(folder.path()).unwrap();
+    let keys: Vec<Key> = records.load().unwrap().iter().map(Record::key).collect();
+    assert!(matches!(keys[..], [Key::Account, Key::Enrolment(_)]), "{keys:?}");
+    assert_eq!((records.number(Number::Sent), records.commits()), (Some(7), 1));
+}
+
+/// A format to come, which knows no enrolments and writes the account as it was.
+const NEXT: Formats<Migration> =
+    Formats { oldest: 2, steps: &[|place, bytes| (place.0 == 0).then(|| Zeroizing::new(bytes.to_vec()))] };
+
+#[test]
+fn older_records_are_brought_up_to_date_in_one_commit_and_newer_ones_are_refused() {
+    let folder = of_0_1_0();
+    let before = encoded(&Records::open(folder.path()).unwrap().load().unwrap());
+    let old_keys = fs::read(Records::key_file(folder.path())).unwrap();
+    let records = Records::open_with(folder.path(), &NEXT).unwrap();
+    assert_eq!(encoded(&records.load().unwrap()), before[..1]);
+    assert_eq!((records.number(Number::Sent), records.commits()), (Some(7), 2));
+    assert_ne!(fs::read(Records::key_file(folder.path())).unwrap(), old_keys, "what was dropped has lost its key");
+    drop(records);
+    assert_eq!(Records::open_with(folder.path(), &NEXT).unwrap().commits(), 2, "once");
+
+    let migrated = sound(folder.path());
+    let error = Records::open(folder.path()).unwrap_err();
+    assert!(matches!(error, RecordsError::Newer { found: 3, expected: 2, .. }), "{error}");
+    assert!(error.to_string().contains("install that version"), "{error}");
+    assert_eq!(sound(folder.path())[1], migrated[1], "its key is left alone");
+    assert_eq!(Records::open_with(folder.path(), &NEXT).unwrap().load().unwrap().len(), 1);
+}
+
+#[test]
+fn records_that_cannot_be_brought_up_to_date_are_left_as_they_are() {
+    const BROKEN: Formats<Migration> = Formats { oldest: 2, steps: &[|_, _| Some(Zeroizing::new(vec![0xff]))] };
+    let folder = of_0_1_0();
+    let error = Records::open_with(folder.path(), &BROKEN).unwrap_err();
+    assert!(matches!(error, RecordsError::Damaged { .. }), "{error}");
+    let records = Records::open(folder.path()).unwrap();
+    assert_eq!((records.load().unwrap().len(), records.commits()), (2, 1));
+}

@@ -5,7 +5,7 @@ use super::{answer, run};
 #[test]
 fn help_explains_every_command() {
     let folder = tempfile::tempdir().unwrap();
-    let commands = ["", "init ", "sign ", "renew ", "list "];
+    let commands = ["", "init ", "invite ", "import ", "serve ", "sign ", "renew ", "list ", "judge "];
     let help = |command: &&str| answer(folder.path(), &format!("authority {command}--help"));
     insta::assert_snapshot!(commands.iter().map(help).collect::<Vec<_>>().join("\n"));
 }

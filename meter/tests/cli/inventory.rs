@@ -371,6 +371,14 @@ const IN_THE_GATEWAY: &[Entry] = &[
         kept: "hours 1,830 days (`store.hours_retention_days`), days for ever",
     },
     Entry {
+        name: "dream.sent",
+        code: Code::Columns("sent"),
+        fields: "cluster until",
+        derived: "",
+        purpose: "until when released sums were written to a receiver of remote write; the file has the same",
+        kept: "for ever",
+    },
+    Entry {
         name: "dream.shards",
         code: Code::Columns("shards"),
         fields: "shard fence owner expires",
@@ -389,7 +397,7 @@ const IN_THE_GATEWAY: &[Entry] = &[
 ];
 
 /// Tables of the gateway's file, and the entries above that they hold.
-const TABLES: [(&str, &str); 12] = [
+const TABLES: [(&str, &str); 13] = [
     ("meta", "dream.versions"),
     ("enrolments", "enrolment"),
     ("lists", "list"),
@@ -402,6 +410,7 @@ const TABLES: [(&str, &str); 12] = [
     ("offenders", "offenders"),
     ("retries", "retries"),
     ("evidence", "evidence"),
+    ("sent", "dream.sent"),
 ];
 
 #[test]

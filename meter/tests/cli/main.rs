@@ -6,6 +6,7 @@ mod documentation;
 mod inventory;
 mod owner;
 mod promises;
+mod strangers;
 
 use std::path::Path;
 use std::process::Command;
@@ -50,7 +51,8 @@ fn answer(folder: &Path, line: &str) -> String {
 #[test]
 fn help_explains_every_command() {
     let folder = tempfile::tempdir().unwrap();
-    let commands = ["", "probe ", "enrol ", "check-config ", "run ", "status ", "explain ", "leave "];
+    let commands =
+        ["", "join ", "probe ", "enrol ", "check-config ", "run ", "status ", "explain ", "leave ", "report "];
     let help = |command: &&str| answer(folder.path(), &format!("{command}--help"));
     insta::assert_snapshot!(commands.iter().map(help).collect::<Vec<_>>().join("\n"));
 }

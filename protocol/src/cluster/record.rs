@@ -129,6 +129,18 @@ impl ListRecord {
     pub const fn epoch(&self) -> u64 {
         self.epoch
     }
+
+    /// Returns whether it has the gateway's key.
+    pub const fn has_key(&self) -> bool {
+        self.secret.is_some()
+    }
+
+    /// The same without the gateway's key: its slots cannot be opened, and the next list continues it. What a back-up has, since a gateway
+    /// that forgot what it asked under this key must ask nothing more under it.
+    #[must_use]
+    pub fn without_key(self) -> Self {
+        Self { secret: None, ..self }
+    }
 }
 
 impl fmt::Debug for ListRecord {

@@ -6,7 +6,7 @@ mod unmasked;
 
 pub use day_account::DayAccount;
 #[cfg(feature = "gateway")]
-pub use unmasked::unmasked_slot;
+pub use unmasked::{unmasked_slot, unmasked_sum};
 
 use super::conduct::sealed::Sealed as _;
 use super::lists::Role;

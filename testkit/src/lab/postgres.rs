@@ -103,6 +103,14 @@ impl Postgres {
         }
     }
 
+    /// Lets `pg_dump` write its database, and `psql` read that into an empty one, as an operator moves or restores it.
+    pub fn dump_into(&self, other: &Self) {
+        let script = "\"$0\" --dbname \"$1\" | \"$2\" -Xq -v ON_ERROR_STOP=1 --dbname \"$3\"";
+        let mut moving = Command::new("bash");
+        moving.args(["-o", "pipefail", "-c", script]).arg(tool("pg_dump")).arg(self.url()).arg(tool("psql"));
+        run(moving.arg(other.url()));
+    }
+
     /// Runs SQL as a user, and returns the rows as `psql` writes them, or what is wrong.
     pub fn sql(&self, user: &str, sql: &str) -> Result<String, String> {
         let url = self.url().replace("dream@", &format!("{user}@"));

@@ -128,7 +128,7 @@ impl Scene {
                 if index == METERS - 1 {
                     let (envelope, _) = Sign1::decode_certified(&packet.payload).expect("an enrolment");
                     let sender = Envelope::Certified(scene.meters[index].clone());
-                    scene.to_gateway(&gateway, at(START), &packet.topic, envelope.payload(), sender);
+                    scene.keep_for_gateway(&gateway, at(START), &packet.topic, envelope.payload(), sender);
                 }
                 gateway.receive(&packet, at(START));
             }
@@ -144,7 +144,7 @@ impl Scene {
                 if is_full { FullList::header_of(&packet.payload) } else { ShortList::header_of(&packet.payload) };
             let payload = found.expect("a header").0.payload().to_vec();
             let sender = Envelope::Header { issued: identity.clone(), list: packet.payload.clone() };
-            scene.to_meter(&meters[0], at(START + 6), &packet.topic, payload, sender);
+            scene.keep_for_meter(&meters[0], at(START + 6), &packet.topic, payload, sender);
             for meter in &mut meters {
                 meter.receive(packet, at(START + 6));
             }
@@ -172,10 +172,10 @@ impl Scene {
         for request in requests.iter().filter(|request| request.topic == GatewayChannel::Recovery.topic(&cluster_id()))
         {
             let payload = Sign1::decode(&request.payload).expect("a request").payload().to_vec();
-            scene.to_meter(&meters[0], asked, &request.topic, payload, Envelope::Signed(identity.clone()));
+            scene.keep_for_meter(&meters[0], asked, &request.topic, payload, Envelope::Signed(identity.clone()));
             let retry = Retry { list: *list.hash(), slot, attempt: 1, deadline: asked.plus_secs(60).as_secs() };
             let topic = GatewayChannel::Retry.topic(&cluster_id());
-            scene.to_meter(&meters[0], asked, &topic, retry.payload(), Envelope::Signed(identity.clone()));
+            scene.keep_for_meter(&meters[0], asked, &topic, retry.payload(), Envelope::Signed(identity.clone()));
             answers.extend(meters.iter_mut().flat_map(|meter| meter.receive(request, asked)));
         }
         scene.keep_last(&gateway, &meters, &list, &answers, asked.plus_secs(1));
@@ -202,7 +202,7 @@ impl Scene {
         let shared = meters[METERS - 1].meter.agree_with(list.gateway_agreement()).expect("it is enrolled");
         let id = list.members()[METERS - 1].id();
         let (_, mac) = derive::gateway_keys(list.hash(), &shared, list.cluster(), id);
-        self.to_gateway(gateway, wall, &packet.topic, payload, Envelope::Mac(mac));
+        self.keep_for_gateway(gateway, wall, &packet.topic, payload, Envelope::Mac(mac));
     }
 
     fn keep_status(&mut self, gateway: &ClusterNode, list: &MembershipList, slot: Slot, wall: Timestamp) {
@@ -216,15 +216,29 @@ impl Scene {
             evidence: Vec::new(),
         };
         let topic = MeterChannel::Status.topic(&cluster_id(), list.members()[0].id());
-        self.to_gateway(gateway, wall, &topic, &status.payload(), Envelope::Signed(self.meters[0].clone()));
+        self.keep_for_gateway(gateway, wall, &topic, &status.payload(), Envelope::Signed(self.meters[0].clone()));
     }
 
-    fn to_gateway(&mut self, gateway: &ClusterNode, wall: Timestamp, topic: &str, payload: &[u8], envelope: Envelope) {
+    fn keep_for_gateway(
+        &mut self,
+        gateway: &ClusterNode,
+        wall: Timestamp,
+        topic: &str,
+        payload: &[u8],
+        envelope: Envelope,
+    ) {
         let to = Recipient::Gateway(gateway.store.clone());
         self.moments.push(Moment { wall, to, topic: topic.to_owned(), payload: payload.to_vec(), envelope });
     }
 
-    fn to_meter(&mut self, meter: &MeterNode, wall: Timestamp, topic: &str, payload: Vec<u8>, envelope: Envelope) {
+    fn keep_for_meter(
+        &mut self,
+        meter: &MeterNode,
+        wall: Timestamp,
+        topic: &str,
+        payload: Vec<u8>,
+        envelope: Envelope,
+    ) {
         let to = Recipient::Meter(meter.store.clone());
         self.moments.push(Moment { wall, to, topic: topic.to_owned(), payload, envelope });
     }

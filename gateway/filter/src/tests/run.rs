@@ -32,6 +32,8 @@ pub(super) struct Run {
     /// By how many seconds clocks are ahead of UTC, and whether the filter knows that, and weekends.
     pub(super) ahead: u64,
     pub(super) told: bool,
+    /// What was added to the last sum.
+    pub(super) noise: f64,
     /// What the filter said of slots an hour later, by their ends.
     pub(super) late: Vec<Smoothed>,
 }
@@ -67,6 +69,7 @@ impl Run {
             weekend: 0.0,
             ahead: 0,
             told: true,
+            noise: 0.0,
             late: Vec::new(),
         }
     }
@@ -75,9 +78,9 @@ impl Run {
     pub(super) fn slot(&mut self) -> (f64, Filtered) {
         let truth = self.live();
         let (start_millis, end_millis) = (self.end * 1000, (self.end + self.slot) * 1000);
-        let noise = self.lambda * (self.chance.gamma(self.shape) - self.chance.gamma(self.shape));
+        self.noise = self.lambda * (self.chance.gamma(self.shape) - self.chance.gamma(self.shape));
         let (members, responders) = (self.members, self.responders);
-        let watts = (truth * f64::from(responders) / f64::from(members) + noise).round();
+        let watts = (truth * f64::from(responders) / f64::from(members) + self.noise).round();
         let variance = 2.0 * self.shape * self.lambda * self.lambda;
         let local = self.local();
         let release = Release { start_millis, end_millis, local, watts, variance, responders, members };

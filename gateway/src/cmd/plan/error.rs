@@ -1,11 +1,13 @@
 //! How far sums would be off.
 
 use dream_edge::HomeKind;
+use dream_edge::cut_off::CutOffDay;
 use dream_protocol::noise::{Confidence, Spread};
 use dream_protocol::params::Params;
 use serde::Serialize;
 
 use super::numbers::real;
+use crate::history::NORMAL95;
 
 /// How far a sum of so many readings may be off.
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -26,9 +28,11 @@ pub(super) struct HourMean {
     pub(super) band95_percent: f64,
 }
 
-/// How far the energy of a whole day may be off, when all answer in every slot.
+/// How far the energy of one or more whole days may be off, when all answer in every slot: noise, and what is not known of what meters
+/// cut off.
 #[derive(Debug, Clone, Copy, Serialize)]
-pub(super) struct DayEnergy {
+pub(super) struct Energy {
+    pub(super) days: u32,
     pub(super) slots: u32,
     pub(super) band95_watt_hours: f64,
     pub(super) band95_percent: f64,
@@ -123,13 +127,20 @@ impl HourMean {
     }
 }
 
-impl DayEnergy {
-    pub(super) fn new(params: &Params, mean_load_watts: u64) -> Self {
+impl Energy {
+    pub(super) fn new(params: &Params, mean_load_watts: u64, days: u32, cut_off: Option<CutOffDay>) -> Self {
         let hours = real(params.terms().slot_seconds) / 3600.0;
-        let slots = u32::try_from(params.slots_of_a_day()).expect("at most one a second");
-        let band95_watt_hours = hours * real(over(params, slots).half_width(Confidence::P95));
+        let of_a_day = u32::try_from(params.slots_of_a_day()).expect("at most one a second");
+        let slots = days * of_a_day;
+        // The noise of days is independent, and nearly normal: their bands add in quadrature.
+        let noise = hours * real(over(params, of_a_day).half_width(Confidence::P95)) * f64::from(days).sqrt();
         let energy = f64::from(slots) * hours * real(mean_load_watts);
-        Self { slots, band95_watt_hours, band95_percent: 100.0 * band95_watt_hours / energy }
+        let unknown = cut_off.map_or(0.0, |cut_off| {
+            let (share, lasting, daily) = cut_off.of_a_year(params.members());
+            lasting.hypot(daily / f64::from(days).sqrt()) / (1.0 + share)
+        });
+        let band95_watt_hours = noise.hypot(NORMAL95 * unknown * energy);
+        Self { days, slots, band95_watt_hours, band95_percent: 100.0 * band95_watt_hours / energy }
     }
 }
 

@@ -10,20 +10,18 @@ use dream_edge::HomeKind;
 pub(super) struct Homes {
     /// What a home draws on average, in watts; where homes feed in, the mean size of their cluster's load over its size.
     pub(super) mean_watts: u32,
-    /// How much of the energy lies outside the kind's range and beyond its day, in per cent.
-    pub(super) cut_off_percent: f64,
     pub(super) one: &'static str,
     pub(super) many: &'static str,
 }
 
 impl Homes {
     pub(super) const fn of(kind: HomeKind) -> Self {
-        let (mean_watts, cut_off_percent, one, many) = match kind {
-            HomeKind::Flat => (390, 4.1, "flat", "flats"),
-            HomeKind::House => (480, 0.9, "house", "houses"),
-            HomeKind::ElectricHeat => (2100, 0.5, "home with electric heating", "homes with electric heating"),
-            HomeKind::Pv => (440, 0.0, "home with panels", "homes with panels"),
+        let (mean_watts, one, many) = match kind {
+            HomeKind::Flat => (390, "flat", "flats"),
+            HomeKind::House => (480, "house", "houses"),
+            HomeKind::ElectricHeat => (2100, "home with electric heating", "homes with electric heating"),
+            HomeKind::Pv => (440, "home with panels", "homes with panels"),
         };
-        Self { mean_watts, cut_off_percent, one, many }
+        Self { mean_watts, one, many }
     }
 }

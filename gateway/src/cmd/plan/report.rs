@@ -7,10 +7,11 @@ use serde::Serialize;
 use super::PlanArgs;
 use super::choice::Choice;
 use super::cost::{AesBlocks, Traffic};
-use super::error::{DayEnergy, Deviation, HourMean, MeasuredFilter, Verdict};
+use super::error::{Deviation, Energy, HourMean, MeasuredFilter, Verdict};
 use super::homes::Homes;
 use super::scheme::SchemePlan;
 use super::solve::{self, Free};
+use super::suited::Suited;
 use super::summary::{Facts, Summary, epsilon_of_kilowatt_hour};
 use crate::board::day_epsilon::{self, thousandths};
 
@@ -41,9 +42,12 @@ pub(super) struct Plan {
     pub(super) error_when_all_answer: Deviation,
     pub(super) error_when_most_are_silent: Deviation,
     pub(super) error_of_an_hours_mean: Option<HourMean>,
-    pub(super) error_of_a_days_energy: DayEnergy,
-    /// How much of the energy of simulated homes of this kind is cut off, if range and day are the kind's.
+    pub(super) error_of_a_days_energy: Energy,
+    pub(super) error_of_a_months_energy: Energy,
+    /// How much of the energy of simulated homes of this kind is cut off, and so estimated.
     pub(super) cut_off_percent: Option<f64>,
+    /// Terms that suit so many homes better, at the same privacy of a day.
+    pub(super) suited: Option<Suited>,
     /// What the gateway's filter was measured to do with a harder task.
     pub(super) filter: Option<MeasuredFilter>,
     pub(super) verdict: Verdict,
@@ -55,6 +59,9 @@ pub(super) struct Plan {
     pub(super) bytes: Traffic,
     pub(super) aes_blocks: AesBlocks,
 }
+
+/// The days of a month.
+const MONTH: u32 = 30;
 
 /// What was found, with what it was found for.
 #[derive(Debug, Clone, Serialize)]
@@ -111,8 +118,14 @@ impl Plan {
         let terms = params.terms();
         let policy = args.meter_policy.rules();
         let error_when_all_answer = deviation(0);
-        let error_of_a_days_energy = DayEnergy::new(params, mean_load_watts);
-        let cut_off_percent = args.cut_off_percent(params);
+        let cut_off = args.cut_off(params);
+        let [error_of_a_days_energy, error_of_a_months_energy] =
+            [1, MONTH].map(|days| Energy::new(params, mean_load_watts, days, cut_off));
+        let cut_off_percent = cut_off.map(|cut_off| {
+            let (share, ..) = cut_off.of_a_year(params.members());
+            (1000.0 * share / (1.0 + share)).round() / 10.0
+        });
+        let suited = args.suited(params, mean_load_watts);
         let filter = MeasuredFilter::of(args.kind, terms.slot_seconds, &error_when_all_answer);
         let verdict = Verdict::of(&error_when_all_answer, filter.as_ref());
         let facts = Facts {
@@ -123,6 +136,7 @@ impl Plan {
             mean_watts: args.mean_watts_per_home(),
             slot: &error_when_all_answer,
             day: &error_of_a_days_energy,
+            suited: suited.as_ref(),
             cut_off_percent,
             opening: &opening,
         };
@@ -148,7 +162,9 @@ impl Plan {
             error_when_most_are_silent: deviation(params.max_missing()),
             error_of_an_hours_mean: HourMean::new(params, mean_load_watts),
             error_of_a_days_energy,
+            error_of_a_months_energy,
             cut_off_percent,
+            suited,
             filter,
             verdict,
             epsilon_per_day,

@@ -4,11 +4,12 @@ use dream_protocol::params::Params;
 use serde::Serialize;
 
 use super::cost::{CERTIFICATE_BYTES, METER};
-use super::error::{DayEnergy, Deviation, MeasuredFilter, USEFUL_PERCENT, Verdict};
+use super::error::{Deviation, Energy, MeasuredFilter, USEFUL_PERCENT, Verdict};
 use super::homes::Homes;
 use super::numbers::{Grouped, Length, Percent, Probability, Rounded, real};
 use super::report::DailyEpsilon;
 use super::scheme::{CommitteePlan, SchemePlan};
+use super::suited::Suited;
 use crate::board::day_epsilon;
 use crate::config::decimal::Fraction;
 
@@ -36,7 +37,8 @@ pub(super) struct Facts<'a> {
     pub(super) homes: Homes,
     pub(super) mean_watts: u32,
     pub(super) slot: &'a Deviation,
-    pub(super) day: &'a DayEnergy,
+    pub(super) day: &'a Energy,
+    pub(super) suited: Option<&'a Suited>,
     pub(super) filter: Option<MeasuredFilter>,
     pub(super) verdict: Verdict,
     /// How much is cut off, in per cent, if it is known.
@@ -67,6 +69,7 @@ impl Facts<'_> {
                 Rounded(enough)
             ));
         }
+        notes.extend(self.suited.map(Suited::told));
         if members < 50 && 5 * malicious < members {
             notes.push("With fewer than 50 members, --max-malicious 0.2 or more is recommended.".to_owned());
         }
@@ -107,7 +110,7 @@ impl Facts<'_> {
         let [mean, band, energy] = [slot.mean_percent, slot.band95_percent, day.band95_percent].map(Percent);
         let cut_off = match self.cut_off_percent {
             Some(percent) if percent < NEXT_TO_NOTHING => String::new(),
-            Some(percent) => format!("; totals also run about {percent} % low, because very high readings are capped"),
+            Some(percent) => format!("; about {percent} % of it is estimated, because very high readings are capped"),
             None => "; readings that are capped make totals lower still".to_owned(),
         };
         let filtered = self.filter.map(|MeasuredFilter { homes, filtered_percent, .. }| {
@@ -183,7 +186,7 @@ impl Facts<'_> {
         };
         format!(
             "Assumed: a {} {load} {} W on average (--mean-load), and all of them answer. Readings outside {} to {} W{beyond} are cut \
-             off{whose}: noise averages out over slots and days, this does not. docs/threat-model.md has the whole promise.",
+             off{whose}: noise averages out over slots and days, this does not, so the gateway estimates it. docs/threat-model.md has the whole promise.",
             homes.one,
             Grouped((*mean_watts).into()),
             terms.lo,

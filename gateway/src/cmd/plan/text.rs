@@ -29,6 +29,7 @@ pub(super) fn write(plan: &Plan, out: &mut impl Write) -> Result<()> {
         row(out, "the mean of an hour", None, Some(hour.band95_percent))?;
     }
     row(out, "the energy of a day", None, Some(day.band95_percent))?;
+    row(out, "the energy of 30 days", None, Some(plan.error_of_a_months_energy.band95_percent))?;
     writeln!(out, "{}", plan.verdict.words())?;
     if !plan.meter_objections.is_empty() {
         writeln!(out, "WARNING: a meter with the {} policy REFUSES such a list:", plan.meter_policy)?;

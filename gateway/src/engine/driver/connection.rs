@@ -115,7 +115,7 @@ impl Driver {
 }
 
 /// Returns every topic of a cluster that concerns its gateway.
-pub(super) fn filters(cluster: &ClusterId) -> Vec<String> {
+pub(in crate::engine) fn filters(cluster: &ClusterId) -> Vec<String> {
     let meters = MeterChannel::ALL.into_iter().map(|channel| channel.filter(cluster));
     let lists = [GatewayChannel::Membership, GatewayChannel::FullMembership].map(|channel| channel.topic(cluster));
     meters.chain(lists).collect()

@@ -3,26 +3,40 @@
 use std::collections::BTreeSet;
 
 use dream_protocol::ids::ClusterId;
-use tracing::{error, info, warn};
+use tracing::{error, info};
 
 use super::Driver;
 use super::connection::filters;
 use crate::clock::Clock as _;
 use crate::config::secrets::GatewayIdentity;
+use crate::config::snapshot::{self, Change, Snapshot};
 use crate::config::{Config, Http};
 use crate::engine::announce;
 use crate::engine::served::{self, ServedCluster};
 
 impl Driver {
-    pub(super) async fn reload(&mut self, mut config: Config, identity: GatewayIdentity) {
-        if config.id != self.parts.config.id {
-            return error!("`id` needs a restart; keeping the current configuration");
+    /// Serves by another configuration. Returns what has changed, or why nothing has.
+    pub(super) async fn reload(&mut self, config: Config, identity: GatewayIdentity) -> Result<Vec<Change>, String> {
+        let (before, later) = (self.parts.running.gateway(), Snapshot::of(&config));
+        let changes = before.changes(&later);
+        if let Err(error) = self.adopt(config, identity, &changes).await {
+            error!(error, "keeping the current configuration");
+            return Err(error);
         }
-        self.warn_of_what_needs_a_restart(&config);
+        self.parts.running.set_gateway(before.reloaded(later));
+        Ok(changes)
+    }
+
+    async fn adopt(&mut self, mut config: Config, identity: GatewayIdentity, changes: &[Change]) -> Result<(), String> {
+        if config.id != self.parts.config.id {
+            return Err("`id` needs a restart".to_owned());
+        }
+        snapshot::log(changes);
         let same_identity = identity.certificate == self.parts.identity.certificate
             && identity.authorities == self.parts.identity.authorities;
-        if same_identity && config == self.parts.config {
-            return info!("configuration reloaded: nothing has changed");
+        if same_identity && config == self.parts.config && changes.is_empty() {
+            info!("configuration reloaded: nothing has changed");
+            return Ok(());
         }
         (config.replicas, config.ordinal) = (self.parts.config.replicas, self.parts.config.ordinal);
         let everything = !same_identity || config.clock_skew_seconds != self.parts.config.clock_skew_seconds;
@@ -37,19 +51,13 @@ impl Driver {
             .collect();
         // What is rebuilt is rebuilt from the store.
         if self.flush().await.is_err() {
-            return error!("the store cannot be written; keeping the current configuration");
+            return Err("the store cannot be written".to_owned());
         }
         let all: Vec<_> = config.owned().filter(|(id, _)| changed.contains(id)).collect();
         let (skew, store, before) = (config.clock_skew_seconds, &*self.parts.store, &self.state.clusters);
         let (zone, now) = (&self.parts.config.time_zone, self.parts.clock.now());
         let rebuilt = served::resume_all(&all, &identity, skew, zone, store, before, now);
-        let rebuilt = match rebuilt {
-            Ok(rebuilt) => rebuilt,
-            Err(error) => {
-                let error = format!("{:#}", anyhow::Error::from(error));
-                return error!(error, "keeping the current configuration");
-            }
-        };
+        let rebuilt = rebuilt.map_err(|error| format!("{:#}", anyhow::Error::from(error)))?;
         self.parts.config.clusters = config.clusters;
         self.parts.board.set_groups(&config.groups);
         self.parts.config.groups = config.groups;
@@ -79,6 +87,7 @@ impl Driver {
         info!(removed = removed.len(), changed = changed.len(), "configuration reloaded");
         self.subscribe(&changed);
         self.publish_online_when_subscribed();
+        Ok(())
     }
 
     fn remove(&mut self, cluster: &ClusterId) {
@@ -130,24 +139,6 @@ impl Driver {
             asking.abort();
             some.retain(|other| other != cluster);
             self.subscribe(&some);
-        }
-    }
-
-    fn warn_of_what_needs_a_restart(&self, new: &Config) {
-        let old = &self.parts.config;
-        let kept = [
-            ("replicas", old.replicas == new.replicas),
-            ("ordinal", old.ordinal == new.ordinal),
-            ("broker", old.broker == new.broker),
-            ("shutdown_grace_seconds", old.shutdown_grace_seconds == new.shutdown_grace_seconds),
-            ("time_zone", old.time_zone == new.time_zone),
-            ("store", old.store.place == new.store.place),
-            ("http.listen", old.http.listen == new.http.listen),
-            ("http.tls_certificate", old.http.tls.is_some() == new.http.tls.is_some()),
-            ("log.format", old.log.format == new.log.format),
-        ];
-        for (key, _) in kept.into_iter().filter(|(_, same)| !same) {
-            warn!(key, "changing this key needs a restart; keeping its current value");
         }
     }
 }

@@ -5,8 +5,8 @@ use dream_protocol::time::Timestamp;
 use super::Rollup;
 
 /// The first byte of a row, before its numbers.
-const VERSION: u8 = 1;
-const WORDS: usize = 17;
+const VERSION: u8 = 2;
+const WORDS: usize = 20;
 
 impl Rollup {
     /// Returns the row as it is stored beside its start.
@@ -31,6 +31,9 @@ impl Rollup {
             self.members,
             self.responders,
             self.micro_epsilon,
+            self.cut_off_watt_seconds.to_bits(),
+            self.cut_off_lasting.to_bits(),
+            self.cut_off_daily.to_bits(),
         ] {
             row.extend_from_slice(&word.to_be_bytes());
         }
@@ -39,13 +42,18 @@ impl Rollup {
 
     /// Returns the row that is stored so; `None` if it is none.
     pub(crate) fn decode(start: Timestamp, row: &[u8]) -> Option<Self> {
-        let (&VERSION, row) = row.split_first()? else { return None };
+        let (version, row) = row.split_first()?;
         let (words, []) = row.as_chunks() else { return None };
-        let words: [u64; WORDS] =
-            words.iter().map(|word| u64::from_be_bytes(*word)).collect::<Vec<_>>().try_into().ok()?;
+        if *version != VERSION {
+            return None;
+        }
+        let words: &[[u8; 8]; WORDS] = words.try_into().ok()?;
+        let words = words.map(u64::from_be_bytes);
         let [end, first, last, measured_millis, filled_millis, rest @ ..] = words;
         let [watt_seconds, variance, tails, filled_deviation, filtered_millis, rest @ ..] = rest;
-        let [filtered_watt_seconds, filtered_band95, slots, decoded, members, responders, micro_epsilon] = rest;
+        let [filtered_watt_seconds, filtered_band95, slots, decoded, members, responders, micro_epsilon, rest @ ..] =
+            rest;
+        let [cut_off_watt_seconds, cut_off_lasting, cut_off_daily] = rest.map(f64::from_bits);
         Some(Self {
             start,
             end: Timestamp::from_millis(end),
@@ -57,6 +65,9 @@ impl Rollup {
             variance: f64::from_bits(variance),
             tails: f64::from_bits(tails),
             filled_deviation: f64::from_bits(filled_deviation),
+            cut_off_watt_seconds,
+            cut_off_lasting,
+            cut_off_daily,
             filtered_millis,
             filtered_watt_seconds: f64::from_bits(filtered_watt_seconds),
             filtered_band95: f64::from_bits(filtered_band95),
@@ -71,6 +82,7 @@ impl Rollup {
 
 #[cfg(test)]
 mod tests {
+    use dream_edge::cut_off::CutOff;
     use dream_testkit::outcomes::Slotted;
 
     use super::*;
@@ -81,7 +93,8 @@ mod tests {
         let (start, end) = (Timestamp::from_secs(86_400), Timestamp::from_secs(2 * 86_400));
         let mut day = Rollup::new(start..end);
         for slot in 144..200 {
-            day.add(&Slotted::new(slot).decoded(54_321, 90).into());
+            let cut_off = Some(CutOff { share: 9000, lasting: 400, daily: 500, passing: 600 });
+            day.add(&ClosedSlot { cut_off, ..Slotted::new(slot).decoded(54_321, 90).into() });
         }
         let predicted = Some(FilteredLoad { watts: 30_000, band95: 9000 });
         day.add(&ClosedSlot { predicted, ..Slotted::new(200).failed("interrupted", 0).into() });

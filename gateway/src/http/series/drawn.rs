@@ -41,7 +41,7 @@ impl From<&ClosedSlot> for Drawn {
         let loads = || {
             Some(Loads {
                 sum: Noisy::new(slot.sum()?, AddedNoise::of(slot, 1.0)),
-                estimate: Noisy::new(slot.estimate()?, AddedNoise::of(slot, slot.to_members())),
+                estimate: Noisy::new(slot.estimate()?, AddedNoise::of_estimate(slot)),
                 filtered: slot.filtered.map(Within::from),
                 clusters: Clusters { added: 1, of: 1 },
             })

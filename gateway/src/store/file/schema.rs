@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use dream_edge::cut_off::CutOff;
+use dream_edge::database::Formats;
 use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::cluster::{Forget, Record};
 use dream_protocol::ids::ClusterId;
@@ -15,9 +17,12 @@ use zeroize::Zeroizing;
 use super::{Change, FilteredLoad, Step, StoreError};
 use crate::store::{append, slot_of};
 
-/// The version of everything below. A table that an older version does not know, and need not, is no new format: it leaves
-/// the table alone.
-pub(super) const FORMAT: u64 = 3;
+/// Brings the tables of one format to the next.
+pub(super) type Migration = fn(&WriteTransaction) -> Result<(), StoreError>;
+
+/// The versions of everything below; 0.1.0 wrote the oldest. A table that an older version does not know, and need not, is no new format:
+/// it leaves the table alone.
+pub(super) const FORMATS: Formats<Migration> = Formats { oldest: 3, steps: &[] };
 
 pub(super) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 /// By cluster and meter.
@@ -32,6 +37,8 @@ pub(super) const OUTCOMES: TableDefinition<'_, (&str, u64), &[u8]> = TableDefini
 pub(super) const FILTERED: TableDefinition<'_, (&str, u64), (i64, u64)> = TableDefinition::new("filtered");
 /// By the same key: the same an hour later.
 pub(super) const SMOOTHED: TableDefinition<'_, (&str, u64), (i64, u64)> = TableDefinition::new("smoothed");
+/// By the same key: what its meters are expected to have cut off, and its deviations, in millionths.
+pub(super) const CUT_OFFS: TableDefinition<'_, (&str, u64), (i32, u32, u32, u32)> = TableDefinition::new("cut_offs");
 /// By cluster and the start of the period in Unix milliseconds: the energy of an hour or a day.
 pub(super) const HOURS: TableDefinition<'_, (&str, u64), &[u8]> = TableDefinition::new("hours");
 pub(super) const DAYS: TableDefinition<'_, (&str, u64), &[u8]> = TableDefinition::new("days");
@@ -41,6 +48,9 @@ pub(super) const OFFENDERS: TableDefinition<'_, &str, &[u8]> = TableDefinition::
 pub(super) const RETRIES: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("retries");
 /// By cluster and number: messages of a gateway that contradict each other.
 pub(super) const EVIDENCE: TableDefinition<'_, (&str, u64), &[u8]> = TableDefinition::new("evidence");
+
+/// By cluster: until when slots were written to a receiver, in Unix milliseconds.
+pub(super) const SENT: TableDefinition<'_, &str, u64> = TableDefinition::new("sent");
 
 /// Returns the table of the rows of a step.
 pub(super) const fn rollups(step: Step) -> TableDefinition<'static, (&'static str, u64), &'static [u8]> {
@@ -59,11 +69,13 @@ pub(super) struct Tables<'txn> {
     outcomes: Table<'txn, (&'static str, u64), &'static [u8]>,
     filtered: Table<'txn, (&'static str, u64), (i64, u64)>,
     smoothed: Table<'txn, (&'static str, u64), (i64, u64)>,
+    cut_offs: Table<'txn, (&'static str, u64), (i32, u32, u32, u32)>,
     hours: Table<'txn, (&'static str, u64), &'static [u8]>,
     days: Table<'txn, (&'static str, u64), &'static [u8]>,
     offenders: Table<'txn, &'static str, &'static [u8]>,
     retries: Table<'txn, &'static str, &'static [u8]>,
     evidence: Table<'txn, (&'static str, u64), &'static [u8]>,
+    sent: Table<'txn, &'static str, u64>,
 }
 
 impl<'txn> Tables<'txn> {
@@ -76,11 +88,13 @@ impl<'txn> Tables<'txn> {
             outcomes: write.open_table(OUTCOMES)?,
             filtered: write.open_table(FILTERED)?,
             smoothed: write.open_table(SMOOTHED)?,
+            cut_offs: write.open_table(CUT_OFFS)?,
             hours: write.open_table(HOURS)?,
             days: write.open_table(DAYS)?,
             offenders: write.open_table(OFFENDERS)?,
             retries: write.open_table(RETRIES)?,
             evidence: write.open_table(EVIDENCE)?,
+            sent: write.open_table(SENT)?,
         })
     }
 
@@ -104,6 +118,9 @@ impl<'txn> Tables<'txn> {
                 Change::PutSmoothed { cluster, end, smoothed: FilteredLoad { watts, band95 } } => {
                     self.smoothed.insert((cluster.as_str(), end.as_millis()), (*watts, *band95))?;
                 }
+                Change::PutCutOff { cluster, end, cut_off: CutOff { share, lasting, daily, passing } } => {
+                    self.cut_offs.insert((cluster.as_str(), end.as_millis()), (*share, *lasting, *daily, *passing))?;
+                }
                 Change::PutRollup { cluster, step, rollup } => {
                     let table = match step {
                         Step::Hour => &mut self.hours,
@@ -111,10 +128,12 @@ impl<'txn> Tables<'txn> {
                     };
                     table.insert((cluster.as_str(), rollup.start.as_millis()), rollup.encode().as_slice())?;
                 }
+                Change::PutSent { cluster, until } => drop(self.sent.insert(cluster.as_str(), until.as_millis())?),
                 Change::Expire { slots, hours } => {
                     expire(&mut self.outcomes, *slots)?;
                     expire(&mut self.filtered, *slots)?;
                     expire(&mut self.smoothed, *slots)?;
+                    expire(&mut self.cut_offs, *slots)?;
                     expire(&mut self.hours, *hours)?;
                 }
             }
@@ -157,6 +176,7 @@ impl<'txn> Tables<'txn> {
         self.outcomes.remove(key)?;
         self.filtered.remove(key)?;
         self.smoothed.remove(key)?;
+        self.cut_offs.remove(key)?;
         let begun = (id, 0)..=(id, outcome.start.as_millis());
         let day = self.days.range(begun)?.next_back().transpose()?.map(|(key, _)| key.value().1);
         let from = day.unwrap_or(outcome.start.as_millis());

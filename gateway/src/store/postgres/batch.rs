@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use dream_edge::cut_off::CutOff;
 use dream_protocol::aggregate::SlotOutcome;
 use dream_protocol::cluster::{Forget, Key, Record};
 use dream_protocol::ids::ClusterId;
@@ -37,6 +38,8 @@ pub(super) struct Batch {
     days: BTreeMap<At, Rollup>,
     /// When outcomes began that are withdrawn, by when they ended. They go before anything is put.
     withdrawn: BTreeMap<At, Timestamp>,
+    /// Until when slots were written to a receiver.
+    sent: BTreeMap<String, Timestamp>,
     /// When slots ended and hours began that are dropped.
     expired: Option<(Timestamp, Timestamp)>,
 }
@@ -46,6 +49,7 @@ struct SlotRow {
     outcome: Option<SlotOutcome>,
     filtered: Option<FilteredLoad>,
     smoothed: Option<FilteredLoad>,
+    cut_off: Option<CutOff>,
 }
 
 impl Batch {
@@ -57,6 +61,7 @@ impl Batch {
                 Change::Forget(cluster, forget) => batch.forget(cluster, forget, sealer),
                 Change::PutFiltered { cluster, end, filtered } => batch.slot(cluster, *end).filtered = Some(*filtered),
                 Change::PutSmoothed { cluster, end, smoothed } => batch.slot(cluster, *end).smoothed = Some(*smoothed),
+                Change::PutCutOff { cluster, end, cut_off } => batch.slot(cluster, *end).cut_off = Some(*cut_off),
                 Change::PutRollup { cluster, step, rollup } => {
                     let rows = match step {
                         Step::Hour => &mut batch.hours,
@@ -64,6 +69,7 @@ impl Batch {
                     };
                     rows.insert((cluster.to_string(), rollup.start), *rollup);
                 }
+                Change::PutSent { cluster, until } => drop(batch.sent.insert(cluster.to_string(), *until)),
                 Change::Expire { slots, hours } => batch.expired = Some((*slots, *hours)),
             }
         }
@@ -157,6 +163,7 @@ statements! {
     fence = FENCE, forget_slots = FORGET_SLOTS, put_entries = PUT_SLOT_ENTRIES, forget_records = FORGET_RECORDS,
     put_records = PUT_RECORDS, put_slots = PUT_SLOTS, put_loads = PUT_LOADS, put_hours = PUT_HOURS, put_days = PUT_DAYS,
     expire_slots = EXPIRE_SLOTS, expire_hours = EXPIRE_HOURS, withdraw = WITHDRAW,
+    put_sent = PUT_SENT,
 }
 
 impl Writer {
@@ -227,6 +234,7 @@ async fn transact(
         client.execute(&statements.expire_slots, &[slots]).await?;
         client.execute(&statements.expire_hours, &[hours]).await
     };
+    let sent = (column(&batch.sent, |(id, _)| id.as_str()), column(&batch.sent, |(_, until)| moment(*until)));
     let results = tokio::join!(
         begin,
         async { client.execute(&statements.fence, &[&shard, &fence]).await },
@@ -250,12 +258,13 @@ async fn transact(
         put_loads(client, statements, &batch.slots),
         put_periods(client, &statements.put_hours, &batch.hours),
         put_periods(client, &statements.put_days, &batch.days),
+        async { execute(client, &statements.put_sent, sent.0.len(), &[&sent.0, &sent.1]).await },
         commit,
     );
     // The first one that failed is the reason why the others did.
-    let (begin, fenced, a, b, c, d, e, f, g, h, i, commit) = results;
+    let (begin, fenced, a, b, c, d, e, f, g, h, i, j, commit) = results;
     begin.map_err(words)?;
-    for result in [fenced, a, b, c, d, e, f, g, h, i] {
+    for result in [fenced, a, b, c, d, e, f, g, h, i, j] {
         result.map_err(words)?;
     }
     commit.map_err(words)?;
@@ -283,7 +292,10 @@ async fn put_slots(
         let outcome = row.outcome?;
         let load = row.filtered;
         let (filtered, predicted) = if outcome.result.is_ok() { (load, None) } else { (None, load) };
-        Some((cluster.clone(), ClosedSlot { outcome, filtered, smoothed: row.smoothed, predicted }))
+        Some((
+            cluster.clone(),
+            ClosedSlot { outcome, filtered, smoothed: row.smoothed, predicted, cut_off: row.cut_off },
+        ))
     };
     let all: Vec<(String, ClosedSlot)> = rows.iter().filter_map(closed).collect();
     let watts = |load: fn(&ClosedSlot) -> Option<Load>| column(&all, |(_, slot)| load(slot).map(|load| load.watts));
@@ -296,7 +308,7 @@ async fn put_slots(
         )
     };
     let (filtered, smoothed) = (loads(|slot| slot.filtered.or(slot.predicted)), loads(|slot| slot.smoothed));
-    let parameters: [&(dyn ToSql + Sync); 16] = [
+    let parameters: [&(dyn ToSql + Sync); 17] = [
         &column(&all, |(cluster, _)| cluster.as_str()),
         &column(&all, |(_, slot)| moment(slot.outcome.end)),
         &column(&all, |(_, slot)| moment(slot.outcome.start)),
@@ -312,6 +324,7 @@ async fn put_slots(
         &filtered.1,
         &smoothed.0,
         &smoothed.1,
+        &column(&all, |(_, slot)| slot.cut_off.map(|cut_off| cut_off.to_bytes().to_vec())),
         &column(&all, |(_, slot)| Record::Outcome(slot.outcome).encode().to_vec()),
     ];
     execute(client, &statements.put_slots, all.len(), &parameters).await

@@ -1,7 +1,8 @@
 //! A gateway without a process: everything that `daemon::run` puts together, with the broker in memory, the virtual clock, and
 //! commits that can be stopped at any step.
 
-use std::path::PathBuf;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,14 +18,14 @@ use dream_gateway::engine::parts::Parts;
 use dream_gateway::engine::transport;
 use dream_gateway::http::access::Access;
 use dream_gateway::http::router;
-use dream_gateway::store::{self, Store};
+use dream_gateway::store::{self, FileStore, Store};
 use dream_testkit::lab::aggregates::{Slots, decoded, listed};
 use dream_testkit::lab::http::Answer;
 use dream_testkit::lab::identities::GATEWAY;
 use dream_testkit::lab::prometheus::Samples;
 use dream_testkit::lab::settings::Settings;
 use tempfile::TempDir;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tower::ServiceExt as _;
 
@@ -51,6 +52,40 @@ pub struct Gateway {
 /// Returns a directory on a file system in memory, if there is one: a process that dies loses nothing there either.
 pub fn in_memory() -> TempDir {
     TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).unwrap()
+}
+
+/// A back-up that is being made.
+#[derive(Debug)]
+pub struct BackUp {
+    rows: std::io::PipeReader,
+    sending: std::thread::JoinHandle<()>,
+}
+
+impl BackUp {
+    /// Takes the rest of its rows into a file.
+    pub fn finish(mut self, path: &Path) {
+        FileStore::receive(&mut self.rows, path, &[("gateway", GATEWAY)]).unwrap();
+        self.sending.join().unwrap();
+    }
+}
+
+/// Says when the first rows are sent: they are of that moment.
+struct Told<'a> {
+    out: &'a mut std::io::PipeWriter,
+    first: &'a mut Option<std::sync::mpsc::Sender<()>>,
+}
+
+impl Write for Told<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if let Some(first) = self.first.take() {
+            first.send(()).unwrap();
+        }
+        self.out.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.out.flush()
+    }
 }
 
 /// From a start to the next stop.
@@ -168,7 +203,8 @@ impl Gateway {
     pub async fn reload(&self) {
         let (config, identity) = self.load();
         let commands = &self.life().commands;
-        commands.send(Command::Reload(Box::new(config), Box::new(identity))).await.unwrap();
+        let (done, _) = oneshot::channel();
+        commands.send(Command::Reload(Box::new(config), Box::new(identity), done)).await.unwrap();
     }
 
     /// Replaces its certificate and key by new ones; they count after [`Gateway::reload`].
@@ -182,6 +218,25 @@ impl Gateway {
 
     pub fn store_path(&self) -> PathBuf {
         self.directory.path().join("gateway.redb")
+    }
+
+    /// Makes a back-up, as a running gateway hands it out.
+    pub fn back_up(&self, path: &Path) {
+        self.begin_back_up().finish(path);
+    }
+
+    /// Begins a back-up, whose rows wait for whoever takes them.
+    pub fn begin_back_up(&self) -> BackUp {
+        let (rows, mut out) = std::io::pipe().unwrap();
+        let store = self.life().store.clone();
+        let (begun, beginning) = std::sync::mpsc::channel();
+        let sending = std::thread::spawn(move || {
+            let mut first = Some(begun);
+            let mut told = Told { out: &mut out, first: &mut first };
+            store.send_rows(&mut told).unwrap();
+        });
+        beginning.recv().unwrap();
+        BackUp { rows, sending }
     }
 
     /// Opens the store of a gateway that does not run, to write to it.

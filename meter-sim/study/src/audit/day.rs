@@ -6,11 +6,13 @@
 //! there are many. Without the account, or at half its price, all of it does.
 //!
 //! What to look for is fixed beforehand, as for a slot: sums that are nearer to one of the two days than to the other, in so many
-//! of the slots that are looked at.
+//! of the slots that are looked at; where there are many slots, sums that are so much likelier on one of the days, which tells them
+//! apart best (Neyman and Pearson). What meters report of either day follows from public rules, and so whoever audits knows it.
 
 use dream_protocol::noise::{epsilon_of_rho, pure_epsilon_of_rho};
-use dream_protocol::params::Terms;
-use dream_protocol::simulation::Accounting;
+use dream_protocol::params::{Params, Terms};
+use dream_protocol::simulation::{Accounting, DayAccount};
+use dream_protocol::time::Slot;
 
 use super::cluster::{MEMBERS, Participants, Role, Run};
 use super::event::Evidence;
@@ -53,11 +55,13 @@ pub struct DayFinding {
     pub epsilon_at_least: f64,
 }
 
-/// What is looked for: sums that are nearer to one of the days, in at least so many of the slots that are looked at.
+/// What is looked for.
 #[derive(Debug, Clone, Copy)]
-struct Event {
-    looked_at: fn(usize) -> bool,
-    least: usize,
+enum Event {
+    /// Sums that are nearer to one of the days, in at least so many of the slots that are looked at.
+    Nearer { looked_at: fn(usize) -> bool, least: usize },
+    /// Sums of a day that are at least so much likelier on one of them, as a logarithm.
+    Likelier(f64),
 }
 
 impl Pair {
@@ -95,12 +99,28 @@ impl Pair {
 
     /// With the account a reading of each half is left, or the first of two; without it, all are.
     fn events(self) -> Vec<Event> {
-        let all = |least| Event { looked_at: |_| true, least };
+        let all = |least| Event::Nearer { looked_at: |_| true, least };
         match self {
             Self::Halves => vec![all(2)],
-            Self::Signs => vec![Event { looked_at: |slot| slot < 1, least: 1 }, all(2)],
-            Self::SignsOfHours => vec![all(16), all(17)],
+            Self::Signs => vec![Event::Nearer { looked_at: |slot| slot < 1, least: 1 }, all(2)],
+            // Rho allows 2.04, and Gaussian noise of the same rho would come to 1.57.
+            Self::SignsOfHours => vec![Event::Likelier(1.2)],
         }
+    }
+
+    /// The parameters of a list with one silent and one malicious member, as in [`Run`].
+    fn params(self) -> Params {
+        let terms = Terms { max_missing: 1, max_malicious: 1, ..self.terms() };
+        Params::new(MEMBERS.into(), terms).expect("terms of a list")
+    }
+
+    /// What the home's meter reports of each day, by the protocol's own account.
+    fn reported(self) -> [Vec<i64>; 2] {
+        let params = self.params();
+        self.days().map(|day| {
+            let mut account = DayAccount::default();
+            (0..).zip(day).map(|(slot, watts)| account.report(&params, Slot(slot), watts)).collect()
+        })
     }
 
     fn delta(self) -> f64 {
@@ -180,11 +200,21 @@ impl DayTrial {
     fn judge(self, one: &[Vec<i64>], other: &[Vec<i64>]) -> DayFinding {
         let ([first, second], delta) = (self.pair.days(), self.pair.delta());
         let events = self.pair.events();
+        let reported = self.pair.reported();
+        let lambda = self.pair.params().noise_scale().as_f64();
         let risk = RISK / (2 * events.len()) as f64;
         let findings = events.into_iter().flat_map(|event| {
-            [(&first, &second, one, other), (&second, &first, other, one)].map(|(home, rival, likely, unlikely)| {
-                let hits =
-                    |days: &[Vec<i64>]| days.iter().filter(|day| event.includes(day, home, rival)).count() as u64;
+            let [of_first, of_second] = &reported;
+            [
+                ((&first, &second), (of_first, of_second), one, other),
+                ((&second, &first), (of_second, of_first), other, one),
+            ]
+            .map(|((home, rival), (told, other), likely, unlikely)| {
+                let includes = |day: &[i64]| match event {
+                    Event::Nearer { looked_at, least } => nearer(day, home, rival, looked_at) >= least,
+                    Event::Likelier(least) => likelihood(day, told, other, lambda) >= least,
+                };
+                let hits = |days: &[Vec<i64>]| days.iter().filter(|day| includes(day)).count() as u64;
                 let evidence = Evidence { likely: hits(likely), unlikely: hits(unlikely), runs: likely.len() as u64 };
                 let epsilon_at_least = evidence.epsilon_at_least(delta, risk);
                 DayFinding { trial: self, epsilon_seen: evidence.epsilon_seen(delta), epsilon_at_least }
@@ -194,17 +224,21 @@ impl DayTrial {
     }
 }
 
-impl Event {
-    /// Whether the sums of a day are nearer to this home's day than to the rival one, in enough of the slots that are looked at.
-    fn includes(self, sums: &[i64], home: &[i64], rival: &[i64]) -> bool {
-        let slots = sums.iter().zip(home.iter().zip(rival)).enumerate();
-        let looked_at = slots.filter(|(slot, _)| (self.looked_at)(*slot));
-        let nearer = looked_at.filter(|(_, (sum, (home, rival)))| {
-            let from_middle = 2 * **sum - **home - **rival;
-            from_middle * (**home - **rival) > 0
-        });
-        nearer.count() >= self.least
-    }
+/// In how many of the slots that are looked at the sums of a day are nearer to this home's day than to the rival one.
+fn nearer(sums: &[i64], home: &[i64], rival: &[i64], looked_at: fn(usize) -> bool) -> usize {
+    let slots = sums.iter().zip(home.iter().zip(rival)).enumerate();
+    let looked_at = slots.filter(|(slot, _)| looked_at(*slot));
+    let nearer = looked_at.filter(|(_, (sum, (home, rival)))| {
+        let from_middle = 2 * **sum - **home - **rival;
+        from_middle * (**home - **rival) > 0
+    });
+    nearer.count()
+}
+
+/// How much likelier sums are if this was reported and not the other, under Laplace noise, as a logarithm.
+fn likelihood(sums: &[i64], told: &[i64], other: &[i64], lambda: f64) -> f64 {
+    let slots = sums.iter().zip(told.iter().zip(other));
+    slots.map(|(sum, (told, other))| (sum - other).abs() as f64 - (sum - told).abs() as f64).sum::<f64>() / lambda
 }
 
 impl DayFinding {
@@ -239,12 +273,14 @@ mod tests {
     fn a_day_looks_like_the_home_that_explains_it() {
         let [morning, evening] = Pair::Halves.days();
         assert_eq!((&morning[..], &evening[..]), (&[2, 0][..], &[0, 2][..]));
-        let all = Pair::Halves.events()[0];
-        assert!(all.includes(&[5, -3], &morning, &evening) && !all.includes(&[5, -3], &evening, &morning));
-        assert!(!all.includes(&[5, 1], &morning, &evening), "1 W is as near to both");
+        let all = |_| true;
+        assert_eq!([nearer(&[5, -3], &morning, &evening, all), nearer(&[5, -3], &evening, &morning, all)], [2, 0]);
+        assert_eq!(nearer(&[5, 1], &morning, &evening, all), 1, "1 W is as near to both");
         let [drawn, fed] = Pair::Signs.days();
-        let [first, all] = [0, 1].map(|at| Pair::Signs.events()[at]);
-        assert!(first.includes(&[-1, 0], &fed, &drawn) && !all.includes(&[-1, 0], &fed, &drawn));
+        assert_eq!([nearer(&[-1, 0], &fed, &drawn, |slot| slot < 1), nearer(&[-1, 0], &fed, &drawn, all)], [1, 1]);
+        // Beyond what was reported, a sum tells no more than its distance does.
+        assert!((likelihood(&[7, 0], &[1, 0], &[-1, 0], 2.0) - 1.0).abs() < 1e-12);
+        assert!((likelihood(&[0, -7], &[1, 1], &[-1, -1], 2.0) + 1.0).abs() < 1e-12);
     }
 
     #[test]
@@ -273,6 +309,9 @@ mod tests {
         assert_eq!(day(Pair::Halves, Accounting::Off), Pair::Halves.days());
         assert_eq!(day(Pair::Signs, Accounting::Right), [[1, 0], [-1, 0]]);
         assert_eq!(day(Pair::Signs, Accounting::SignedAtHalf), Pair::Signs.days());
+        for pair in [Pair::Halves, Pair::Signs, Pair::SignsOfHours] {
+            assert_eq!(day(pair, Accounting::Right), pair.reported(), "as whoever audits expects it");
+        }
         let [drawn, _] = day(Pair::SignsOfHours, Accounting::Right);
         let squares: i64 = drawn.iter().map(|watts| watts * watts).sum();
         // Twice the squares, over 64 W squared, is 0.5.

@@ -26,6 +26,12 @@ pub fn unmasked_slot(
         sum += params.clip(watts).watts() + simulation.share.unwrap_or(share);
         responders += 1;
     }
+    unmasked_sum(params, slot, sum, responders)
+}
+
+/// Returns how a slot closes whose responders report this together, noise included: what [`unmasked_slot`] is for, where a simulator
+/// draws the noise of all of them at once.
+pub fn unmasked_sum(params: &Params, slot: Slot, sum: i64, responders: u16) -> SlotOutcome {
     let result = if responders < params.members() - params.max_missing() {
         Err(Failure::TooManyMissing)
     } else if params.is_plausible(sum) {

@@ -90,6 +90,7 @@ const HEAD: &str = "| N | scheme | liars | lie | found after | slots lost | long
                     convicted after | runs |\n|---|---|---|---|---|---|---|---|---|---|---|";
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "the environment chooses which rows to run")]
 fn liars_are_found_within_the_slots_that_the_documentation_states() {
     let rows = std::env::var("DREAM_MATRIX").unwrap_or_default();
     said(HEAD);

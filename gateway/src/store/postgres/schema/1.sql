@@ -34,7 +34,7 @@ create table dream.slot_entries (
     primary key (cluster, slot, fence, number)
 );
 
--- Released. The record is what a gateway reads back; the other columns follow from it.
+-- Released. The record and cut_off are what a gateway reads back; the other columns follow from them.
 create table dream.slots (
     cluster text collate "C",
     ends timestamptz,
@@ -51,6 +51,7 @@ create table dream.slots (
     filtered_band95_watts bigint,
     smoothed_watts bigint,
     smoothed_band95_watts bigint,
+    cut_off bytea,
     record bytea not null,
     primary key (cluster, ends)
 );
@@ -73,8 +74,11 @@ create index hours_by_time on dream.hours using brin (starts);
 
 create table dream.days (like dream.hours including all);
 
+-- Until when slots were written to a receiver of Prometheus's remote write.
+create table dream.sent (cluster text collate "C" primary key, until timestamptz not null);
+
 comment on column dream.slots.load_watts is 'the noisy sum over the responders; null if the slot gave none';
 comment on column dream.slots.band95_watts is 'half the width of the band that holds the exact sum with 95 % confidence';
-comment on column dream.slots.estimated_watts is 'the sum scaled to all members';
+comment on column dream.slots.estimated_watts is 'the sum scaled to all members, with what meters are expected to have cut off';
 comment on column dream.slots.filtered_watts is 'the load of all members with less noise; in a slot without a sum, what was expected';
 comment on column dream.slots.smoothed_watts is 'the same an hour later';
