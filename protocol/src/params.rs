@@ -1,6 +1,6 @@
 //! The parameters of a membership list: valid by construction.
 
-use std::fmt;
+use core::fmt;
 
 use strum::{IntoStaticStr, VariantNames};
 use thiserror::Error;
