@@ -26,7 +26,7 @@
 //! - on top: [`meter`], [`cluster`], and [`aggregate`], the only values meant to be seen;
 //! - beside them: [`code`], the stable names of all errors.
 
-#![no_std]
+#![cfg_attr(not(test), no_std)] // unit tests have std
 #![cfg_attr(
     not(all(feature = "gateway", feature = "meter")),
     allow(dead_code, unused_imports, reason = "what only the other machine uses")

@@ -115,7 +115,7 @@ impl<'a> Fields<'a> {
 
     fn decode(der: &'a [u8]) -> der::Result<Self> {
         let [signed, outer, signature] = whole(sequence(der)?, |parts| {
-            Ok([parts.tlv_bytes()?, parts.tlv_bytes()?, BitStringRef::decode(parts)?.as_bytes().ok_or(odd())?])
+            Ok([parts.tlv_bytes()?, parts.tlv_bytes()?, BitStringRef::decode(parts)?.as_bytes().ok_or_else(odd)?])
         })?;
         whole(sequence(signed)?, |fields| {
             // Version 3: nothing else has extensions.
@@ -164,7 +164,7 @@ impl<'a> Fields<'a> {
 pub(super) fn public_key(info: &[u8]) -> Option<(Algorithm<'_>, &[u8])> {
     let read = whole(sequence(info).ok()?, |parts| {
         let (of, key) = (algorithm(parts.tlv_bytes()?)?, BitStringRef::decode(parts)?);
-        Ok((of, key.as_bytes().ok_or(odd())?))
+        Ok((of, key.as_bytes().ok_or_else(odd)?))
     });
     read.ok()
 }
@@ -302,7 +302,7 @@ fn extension(extension: Element<'_>) -> der::Result<Extension<'_>> {
 /// Reads a UTCTime or a GeneralizedTime of whole seconds in UTC, as Unix seconds.
 fn time(reader: &mut SliceReader<'_>) -> der::Result<u64> {
     let time = Element::decode(reader)?;
-    let digits = time.value.strip_suffix(b"Z").ok_or(odd())?;
+    let digits = time.value.strip_suffix(b"Z").ok_or_else(odd)?;
     let (century, short) = match (time.tag, digits) {
         (tag::UTC_TIME, [b'5'..=b'9', ..]) => (19, digits),
         (tag::UTC_TIME, _) => (20, digits),
@@ -327,7 +327,7 @@ fn time(reader: &mut SliceReader<'_>) -> der::Result<u64> {
 
 fn two_digits(digits: [u8; 2]) -> der::Result<u32> {
     let [tens, ones] = digits.map(|digit| char::from(digit).to_digit(10));
-    Ok(tens.ok_or(odd())? * 10 + ones.ok_or(odd())?)
+    Ok(tens.ok_or_else(odd)? * 10 + ones.ok_or_else(odd)?)
 }
 
 const fn is_leap(year: u32) -> bool {

@@ -91,7 +91,7 @@ fn shifted(number: u128, by: i64) -> u128 {
 /// Two to the power of a fraction, in units of 2^-63: the product of those roots of two that its bits name.
 fn exp2(fraction: u64) -> u64 {
     let named = (0..FRACTION).rev().zip(ROOTS).filter(|(bit, _)| fraction >> bit & 1 == 1);
-    named.fold(1 << 63, |product, (_, root)| narrow(u128::from(product) * u128::from(root) >> 63))
+    named.fold(1 << 63, |product, (_, root)| narrow((u128::from(product) * u128::from(root)) >> 63))
 }
 
 /// The square root of two, the square root of that, and so on, in units of 2^-63.
@@ -101,7 +101,7 @@ const ROOTS: [u64; FRACTION as usize] = {
     let mut at = 0;
     while at < roots.len() {
         let root = (square << 63).isqrt();
-        roots[at] = root as u64;
+        roots[at] = narrow(root);
         square = root;
         at += 1;
     }
