@@ -1,4 +1,4 @@
-//! The noise: the shares that a seed gives, and whether a million of them have the right distribution.
+//! The noise: the shares that a seed gives, and whether a hundred thousand of them have the right distribution.
 
 use alloc::format;
 use alloc::vec;
@@ -11,7 +11,7 @@ use rand_core::SeedableRng as _;
 use crate::Tally;
 use crate::json::{Value, array, each, number, signed, small, vectors};
 
-/// Enough for the rarest cell that is counted to be expected 50 times.
+/// How many are counted, of which cells that are expected 50 times or more take part.
 const DRAWS: u32 = 100_000;
 
 pub(crate) fn noise(tally: &mut Tally) {
