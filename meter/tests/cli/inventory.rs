@@ -167,8 +167,8 @@ const MESSAGES: &[Entry] = &[
     Entry {
         name: "aggregate: loads",
         code: Code::Struct("gateway/src/board/slot_json.rs", "LoadsJson"),
-        fields: "load_watts band95_watts band99_watts load_estimated_watts band95_estimated_watts band99_estimated_watts load_filtered_watts band95_filtered_watts",
-        derived: "load_watts load_estimated_watts load_filtered_watts",
+        fields: "load_watts band95_watts band99_watts load_estimated_watts band95_estimated_watts band99_estimated_watts load_filtered_watts band95_filtered_watts load_best load_best_because cut_off_watts",
+        derived: "load_watts load_estimated_watts load_filtered_watts cut_off_watts",
         purpose: "sums, and how far the noise may be",
         kept: "with the aggregate",
     },
@@ -357,7 +357,7 @@ const IN_THE_GATEWAY: &[Entry] = &[
     Entry {
         name: "dream.slots",
         code: Code::Columns("slots"),
-        fields: "cluster ends starts epoch members responders outcome load_watts band95_watts estimated_watts estimated_band95_watts filtered_watts filtered_band95_watts smoothed_watts smoothed_band95_watts record",
+        fields: "cluster ends starts epoch members responders outcome load_watts band95_watts estimated_watts estimated_band95_watts filtered_watts filtered_band95_watts smoothed_watts smoothed_band95_watts cut_off record",
         derived: "load_watts estimated_watts filtered_watts smoothed_watts record",
         purpose: "PostgreSQL: released sums, for readers",
         kept: "56 days (`store.retention_days`)",
@@ -397,7 +397,7 @@ const IN_THE_GATEWAY: &[Entry] = &[
 ];
 
 /// Tables of the gateway's file, and the entries above that they hold.
-const TABLES: [(&str, &str); 13] = [
+const TABLES: [(&str, &str); 14] = [
     ("meta", "dream.versions"),
     ("enrolments", "enrolment"),
     ("lists", "list"),
@@ -405,6 +405,7 @@ const TABLES: [(&str, &str); 13] = [
     ("outcomes", "outcome"),
     ("filtered", "dream.slots"),
     ("smoothed", "dream.slots"),
+    ("cut_offs", "dream.slots"),
     ("hours", "dream.hours, dream.days"),
     ("days", "dream.hours, dream.days"),
     ("offenders", "offenders"),
