@@ -301,9 +301,10 @@ in a slot of {{ $slot }} s a window, a tenth of it, is shorter than a second; us
 {{- end -}}
 {{- end -}}
 
-{{/* Whether a cluster's settings, if there are any, name files of meter ids. */}}
+{{/* Whether a cluster's settings, if there are any, name files of the config map. */}}
 {{- define "dream.namesLists" -}}
-{{- if or (dig "allow_file" "" (default dict .)) (dig "deny_file" "" (default dict .)) }}yes{{ end -}}
+{{- $settings := default dict . -}}
+{{- if or (dig "allow_file" "" $settings) (dig "cut_off_file" "" $settings) (dig "deny_file" "" $settings) }}yes{{ end -}}
 {{- end -}}
 
 {{- define "dream.wrong.resources" -}}

@@ -136,7 +136,7 @@ of = {{ $group.of | toJson }}
 {{ $key }} = {{ $value | toString | quote }}
 {{- else if eq $key "range_watts" }}
 {{ $key }} = [{{ int64 (first $value) }}, {{ int64 (last $value) }}]
-{{- else if has $key (list "allow_file" "deny_file") }}
+{{- else if has $key (list "allow_file" "cut_off_file" "deny_file") }}
 {{ $key }} = {{ printf "/etc/dream/lists/%s" $value | quote }}
 {{- else if has $key (list "meter_policy" "kind" "scheme") }}
 {{ $key }} = {{ $value | quote }}
