@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use dream_edge::shell::{self, CompletionsArgs, ManArgs};
 use dream_homes::args::BadInput;
+#[cfg(feature = "study")]
 use dream_study::StudyArgs;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -38,6 +39,7 @@ enum Command {
     Lie(LieArgs),
     #[cfg(feature = "demo")]
     Demo(DemoArgs),
+    #[cfg(feature = "study")]
     Study(StudyArgs),
     #[command(after_help = COMPLETIONS_EXAMPLE)]
     Completions(CompletionsArgs),
@@ -55,6 +57,7 @@ pub fn main() -> ExitCode {
         Command::Lie(args) => args.run().map(|()| ExitCode::SUCCESS),
         #[cfg(feature = "demo")]
         Command::Demo(args) => args.run(),
+        #[cfg(feature = "study")]
         Command::Study(args) => args.run().map(|()| ExitCode::SUCCESS),
         Command::Completions(args) => finish(args.run(Cli::command(), &mut std::io::stdout())),
         Command::Man(args) => finish(args.run(Cli::command())),
