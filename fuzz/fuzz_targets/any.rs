@@ -10,7 +10,7 @@ libfuzzer_sys::fuzz_target!(
         let name = std::env::var("DREAM_FUZZ_TARGET").unwrap_or_default();
         let Some((_, target)) = dream_fuzz::TARGETS.iter().find(|(known, _)| *known == name) else {
             eprintln!("DREAM_FUZZ_TARGET is `{name}`; use one of:");
-            dream_fuzz::TARGETS.iter().for_each(|(known, _)| eprintln!("{known}"));
+            dream_fuzz::TARGETS.iter().for_each(|(known, _)| println!("{known}"));
             std::process::exit(2);
         };
         TARGET.get_or_init(|| *target);
